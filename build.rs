@@ -1,0 +1,52 @@
+//! Links the library so that it always loads, and writes its header.
+
+use std::path::Path;
+use std::{env, fs};
+
+fn main() {
+    link();
+    write_header();
+}
+
+/// No symbol is left to be found at load time (`defs`); the library stays once loaded, as its
+/// fork handlers and threads must (`nodelete`).
+fn link() {
+    for argument in ["-z,defs", "-z,nodelete", "-soname,libgpuvec.so"] {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,{argument}");
+    }
+}
+
+/// Makes `include/gpuvec.h` from `src/abi`. The file is committed; it is written only when it
+/// would change.
+fn write_header() {
+    for input in ["src", "cbindgen.toml", "include/preamble.h", "Cargo.toml"] {
+        println!("cargo::rerun-if-changed={input}");
+    }
+    let root = env::var("CARGO_MANIFEST_DIR").expect("cargo names the package's folder");
+    let root = Path::new(&root);
+    let mut config = cbindgen::Config::from_root_or_default(root);
+    let preamble = root.join("include/preamble.h");
+    config.header = Some(fs::read_to_string(preamble).expect("include/preamble.h is readable"));
+    config.after_includes = Some(version_macros());
+    cbindgen::Builder::new()
+        .with_crate(root)
+        .with_config(config)
+        .generate()
+        .expect("src/abi is readable as a C interface")
+        .write_to_file(root.join("include/gpuvec.h"));
+}
+
+fn version_macros() -> String {
+    let part =
+        |name| env::var(format!("CARGO_PKG_VERSION_{name}")).expect("cargo sets the version");
+    format!(
+        "\n/* This header's version; the library's own is gpuvec_version(). */\n\
+         #define GPUVEC_VERSION_MAJOR {}\n#define GPUVEC_VERSION_MINOR {}\n\
+         #define GPUVEC_VERSION_PATCH {}\n\n\
+         /* This header's binary interface; the library's own is gpuvec_abi_version(). */\n\
+         #define GPUVEC_ABI_VERSION 1",
+        part("MAJOR"),
+        part("MINOR"),
+        part("PATCH")
+    )
+}

@@ -1,0 +1,205 @@
+//! The one way from an exported function into the library and back.
+//!
+//! A panic stops here and becomes a status; an error becomes a status and this thread's
+//! `gpuvec_last_error`. Nothing is printed: the panic's message goes into that text as well.
+
+use crate::error::{Error, gpuvec_status};
+use crate::record::{self, Run};
+use crate::threads;
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, c_char, c_void};
+use std::fmt::Write;
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::sync::Once;
+
+/// What an exported function returns after an error.
+pub(super) trait Returned {
+    fn after(error: &Error) -> Self;
+}
+
+/// The status.
+impl Returned for i32 {
+    fn after(error: &Error) -> Self {
+        error.status() as i32
+    }
+}
+
+/// NULL.
+impl Returned for *mut c_void {
+    fn after(_: &Error) -> Self {
+        std::ptr::null_mut()
+    }
+}
+
+/// NULL.
+impl Returned for *const c_char {
+    fn after(_: &Error) -> Self {
+        std::ptr::null()
+    }
+}
+
+/// Runs an operation on arrays: a [`call`] that `gpuvec_last_run` speaks of.
+pub(super) fn operation(body: impl FnOnce() -> Result<(), Error>) -> i32 {
+    record::set(Run::default());
+    call(|| body().map(|()| gpuvec_status::GPUVEC_OK as i32))
+}
+
+/// Runs what can fail. Afterwards this thread's last error is what went wrong, or empty.
+pub(super) fn call<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
+    match caught(body) {
+        Ok(returned) => {
+            LAST_ERROR.with_borrow_mut(Text::clear);
+            returned
+        }
+        Err(error) => {
+            LAST_ERROR.with_borrow_mut(|text| text.set(&error));
+            R::after(&error)
+        }
+    }
+}
+
+/// Answers a question about the library, and leaves the last error as it is.
+pub(super) fn query<R: Returned>(body: impl FnOnce() -> R) -> R {
+    caught(|| Ok(body())).unwrap_or_else(|error| R::after(&error))
+}
+
+/// This thread's last error. The text stays in its place until the thread's next call.
+pub(super) fn last_error() -> *const c_char {
+    LAST_ERROR.with_borrow(|text| text.as_c_str().as_ptr())
+}
+
+/// Keeps a text for this thread until its next call with another one.
+pub(super) fn keep(text: impl std::fmt::Display) -> *const c_char {
+    ANSWER.with_borrow_mut(|answer| {
+        answer.set(&text);
+        answer.as_c_str().as_ptr()
+    })
+}
+
+fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !kept(info) {
+                others(info)
+            }
+        }));
+    });
+    let outer = INSIDE.replace(true);
+    // What a panic may leave half done stays behind this call: the backends' locks take it as it
+    // is, and arrays of the caller's are unspecified after an error, as the header says.
+    let result = panic::catch_unwind(AssertUnwindSafe(body));
+    INSIDE.set(outer);
+    result.unwrap_or_else(|payload| {
+        // A payload's destructor could panic again.
+        std::mem::forget(payload);
+        Err(Error::Internal { text: PANIC.get() })
+    })
+}
+
+/// Keeps a panic of the library's from the host's stderr, for the last error to tell.
+fn kept(info: &PanicHookInfo<'_>) -> bool {
+    if INSIDE.get() {
+        PANIC.set(info.to_string().leak());
+    }
+    INSIDE.get() || threads::is_ours()
+}
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static PANIC: Cell<&'static str> = const { Cell::new("a thread of gpuvec's panicked") };
+    static LAST_ERROR: RefCell<Text> = const { RefCell::new(Text::new()) };
+    static ANSWER: RefCell<Text> = const { RefCell::new(Text::new()) };
+}
+
+/// A C string of bounded length, in place: a thread that ends has nothing to free.
+struct Text {
+    bytes: [u8; Text::CAPACITY],
+    len: usize,
+}
+
+impl Text {
+    const CAPACITY: usize = 512;
+
+    const fn new() -> Self {
+        Text { bytes: [0; Text::CAPACITY], len: 0 }
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
+        self.bytes[0] = 0;
+    }
+
+    /// Takes the text, as far as it fits.
+    fn set(&mut self, text: &impl std::fmt::Display) {
+        self.clear();
+        // Writing into a `Text` never fails.
+        let _ = write!(self, "{text}");
+        self.bytes[self.len] = 0;
+    }
+
+    fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    }
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let room = Text::CAPACITY - 1 - self.len;
+        let fits = text.floor_char_boundary(room);
+        self.bytes[self.len..self.len + fits].copy_from_slice(&text.as_bytes()[..fits]);
+        self.len += fits;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn last() -> String {
+        // SAFETY: the text is this thread's, and no call comes in between.
+        unsafe { CStr::from_ptr(last_error()) }.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_panic_becomes_a_status_and_the_next_call_works() {
+        let status = operation(|| panic!("on purpose"));
+        assert_eq!(status, gpuvec_status::GPUVEC_ERROR_INTERNAL as i32);
+        assert!(last().contains("a defect in gpuvec"), "{}", last());
+        assert!(last().contains("on purpose") && last().contains("guard.rs"), "{}", last());
+        assert_eq!(operation(|| Ok(())), 0);
+        assert_eq!(last(), "");
+    }
+
+    #[test]
+    fn a_panic_in_a_pointers_function_becomes_null() {
+        let pointer: *mut c_void = call(|| panic!("on purpose"));
+        assert!(pointer.is_null());
+        let text: *const c_char = query(|| panic!("on purpose"));
+        assert!(text.is_null());
+    }
+
+    #[test]
+    fn an_error_becomes_its_status_and_text() {
+        let error = Error::Null { argument: "b", n: 7 };
+        let status = operation(|| Err(error));
+        assert_eq!(status, gpuvec_status::GPUVEC_ERROR_NULL as i32);
+        assert_eq!(last(), error.to_string());
+    }
+
+    #[test]
+    fn a_question_leaves_the_last_error() {
+        operation(|| Err(Error::Forked));
+        assert_eq!(query(|| 5), 5);
+        assert_eq!(last(), Error::Forked.to_string());
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let mut text = Text::new();
+        text.set(&"é".repeat(Text::CAPACITY));
+        assert_eq!(text.as_c_str().to_str().unwrap(), "é".repeat((Text::CAPACITY - 1) / 2));
+    }
+}

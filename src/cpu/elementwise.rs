@@ -1,0 +1,88 @@
+//! Elementwise operations on one core.
+
+use super::with_ieee;
+use crate::element::Element;
+use crate::op::Elementwise;
+use std::is_x86_feature_detected;
+
+/// Elements worked on at once: read whole, then written, so that an output that is an input
+/// becomes vector code as well.
+const BLOCK: usize = 32;
+
+/// `out[i] = op(a[i], b[i])`.
+///
+/// # Safety
+/// `a` and `b` must be readable and `out` writable for `n` elements, and `out` must be exactly `a`
+/// or `b` or overlap neither.
+pub(crate) unsafe fn elementwise<O: Elementwise>(
+    op: O,
+    a: *const O::Element,
+    b: *const O::Element,
+    out: *mut O::Element,
+    n: usize,
+) {
+    with_ieee(|| {
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2; the rest is this function's promise.
+            unsafe { avx2(op, a, b, out, n) }
+        } else {
+            // SAFETY: this function's promise.
+            unsafe { baseline(op, a, b, out, n) }
+        }
+    });
+}
+
+/// # Safety
+/// As [`elementwise`], on a processor with AVX2.
+#[target_feature(enable = "avx2")]
+unsafe fn avx2<O: Elementwise>(
+    op: O,
+    a: *const O::Element,
+    b: *const O::Element,
+    out: *mut O::Element,
+    n: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { body(op, a, b, out, n) }
+}
+
+/// # Safety
+/// As [`elementwise`].
+#[inline(never)]
+unsafe fn baseline<O: Elementwise>(
+    op: O,
+    a: *const O::Element,
+    b: *const O::Element,
+    out: *mut O::Element,
+    n: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { body(op, a, b, out, n) }
+}
+
+/// # Safety
+/// As [`elementwise`].
+#[inline(always)]
+unsafe fn body<O: Elementwise>(
+    op: O,
+    a: *const O::Element,
+    b: *const O::Element,
+    out: *mut O::Element,
+    n: usize,
+) {
+    let whole = n - n % BLOCK;
+    for start in (0..whole).step_by(BLOCK) {
+        // SAFETY: the caller promises `n` elements, of which `start..start + BLOCK` are some; an
+        // array of elements is aligned as an element is.
+        unsafe {
+            let x = a.add(start).cast::<[O::Element; BLOCK]>().read();
+            let y = b.add(start).cast::<[O::Element; BLOCK]>().read();
+            let block = std::array::from_fn(|i| op.apply(x[i], y[i]).canonical());
+            out.add(start).cast::<[O::Element; BLOCK]>().write(block);
+        }
+    }
+    for i in whole..n {
+        // SAFETY: `i < n`.
+        unsafe { out.add(i).write(op.apply(a.add(i).read(), b.add(i).read()).canonical()) };
+    }
+}

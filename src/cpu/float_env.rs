@@ -1,0 +1,70 @@
+//! The caller's floating-point modes, put aside while the library computes.
+//!
+//! A process may run with subnormals flushed to zero or another rounding: other libraries built
+//! with fast-math set that for everybody. Results must not depend on it.
+
+use std::arch::asm;
+
+/// Round to nearest, no flush to zero, no traps (Intel SDM vol. 1, 10.2.3: the power-up value).
+const IEEE: u32 = 0x1F80;
+
+/// Restores the caller's modes and flags, also when `compute` panics.
+struct Restore(u32);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        load(self.0);
+    }
+}
+
+/// Runs `compute` with IEEE-754's default modes.
+pub(crate) fn with_ieee<T>(compute: impl FnOnce() -> T) -> T {
+    let _restore = Restore(store());
+    load(IEEE);
+    call(compute)
+}
+
+/// Keeps the arithmetic between the two loads: the compiler does not know that it depends on them.
+#[inline(never)]
+fn call<T>(compute: impl FnOnce() -> T) -> T {
+    compute()
+}
+
+fn store() -> u32 {
+    let mut mxcsr = 0u32;
+    // SAFETY: stmxcsr writes four bytes to a local of that size.
+    unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut mxcsr, options(nostack, preserves_flags)) };
+    mxcsr
+}
+
+fn load(mxcsr: u32) {
+    // SAFETY: ldmxcsr reads four bytes from a local; the value is IEEE or one that stmxcsr gave,
+    // and so has no reserved bit.
+    unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const mxcsr, options(nostack, preserves_flags)) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+
+    #[inline(never)]
+    fn half(x: f32) -> f32 {
+        black_box(x) * black_box(0.5)
+    }
+
+    #[test]
+    fn modes_are_put_aside_and_restored() {
+        const FLUSH_TO_ZERO: u32 = 1 << 15;
+        const ROUND_UP: u32 = 2 << 13;
+        let before = store();
+        load(IEEE | FLUSH_TO_ZERO | ROUND_UP);
+        let flushed = half(f32::MIN_POSITIVE);
+        let kept = with_ieee(|| half(f32::MIN_POSITIVE));
+        let restored = store() & !0x3F;
+        load(before);
+        assert_eq!(flushed, 0.0);
+        assert_eq!(kept, f32::MIN_POSITIVE / 2.0);
+        assert_eq!(restored, IEEE | FLUSH_TO_ZERO | ROUND_UP);
+    }
+}

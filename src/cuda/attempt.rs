@@ -1,0 +1,63 @@
+//! A value made on first use, whose failure is remembered.
+
+use crate::error::Error;
+use once_cell::sync::OnceCell;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Made at the first call that needs it. A failure is kept, so that later calls answer at once,
+/// until [`Attempt::forget_failure`].
+pub(crate) struct Attempt<T> {
+    value: OnceCell<T>,
+    failure: AtomicPtr<Error>,
+}
+
+impl<T> Attempt<T> {
+    pub(crate) const fn new() -> Self {
+        Attempt { value: OnceCell::new(), failure: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// The value, if it was made.
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.value.get()
+    }
+
+    /// The value, made now if nobody tried before. Threads that come meanwhile wait.
+    pub(crate) fn get_or_try(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
+        self.value.get_or_try_init(|| match self.failure() {
+            Some(error) => Err(error),
+            None => make().inspect_err(|error| self.remember(*error)),
+        })
+    }
+
+    /// Lets the next call try again.
+    pub(crate) fn forget_failure(&self) {
+        self.failure.store(std::ptr::null_mut(), Ordering::Release);
+    }
+
+    fn failure(&self) -> Option<Error> {
+        // SAFETY: the pointer is null or was leaked by `remember`, and is never freed or changed.
+        unsafe { self.failure.load(Ordering::Acquire).as_ref() }.copied()
+    }
+
+    /// Leaks a few bytes for each attempt that fails, of which only `gpuvec_init` makes more than
+    /// one: so that readers need no lock, which a fork could leave locked for ever.
+    fn remember(&self, error: Error) {
+        self.failure.store(Box::leak(Box::new(error)), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_remembered_until_it_is_forgotten() {
+        let attempt = Attempt::new();
+        assert!(attempt.get_or_try(|| Err(Error::Forked)).is_err());
+        assert!(attempt.get_or_try(|| Ok(1)).is_err());
+        attempt.forget_failure();
+        assert_eq!(*attempt.get_or_try(|| Ok(2)).unwrap(), 2);
+        assert_eq!(*attempt.get_or_try(|| Err(Error::Forked)).unwrap(), 2);
+        assert_eq!(attempt.get(), Some(&2));
+    }
+}

@@ -1,0 +1,248 @@
+//! The CUDA driver, opened at run time.
+//!
+//! The library does not link libcuda, or it would not load where there is none. Every `cu*` symbol
+//! that cust or this crate refers to is defined here instead, hidden, as a jump through a slot;
+//! [`get`] opens the driver and fills the slots. A slot that is not filled leads to [`missing`].
+//! Linking with `-z defs` proves that no symbol was forgotten.
+
+use super::attempt::Attempt;
+use crate::error::Error;
+use crate::settings::Placement;
+use cust::error::{CudaError, CudaResult};
+use cust::sys::{CUcontext, CUdeviceptr, CUmodule, CUpointer_attribute, CUstream};
+use std::arch::global_asm;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// Proof that the driver is open and initialised and that this process may use it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Driver(());
+
+/// cbindgen:ignore
+/// What a driver call returned. Not cust's enum: newer drivers return codes that it lacks, and
+/// those must not become enum values.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Code(pub(crate) u32);
+
+impl Code {
+    pub(crate) const SUCCESS: Code = Code(0);
+    pub(crate) const INVALID_VALUE: Code = Code(1);
+    const NOT_FOUND: Code = Code(500);
+
+    /// The code as a result of `call` on device `ordinal`.
+    pub(crate) fn of(self, call: &'static str, ordinal: usize) -> Result<(), Error> {
+        match self {
+            Code::SUCCESS => Ok(()),
+            Code(code) => Err(Error::Driver { call, name: self.name(), code, ordinal }),
+        }
+    }
+
+    /// The driver's own name for the code.
+    pub(crate) fn name(self) -> &'static str {
+        let mut name: *const c_char = std::ptr::null();
+        // SAFETY: the driver writes a pointer to a constant string, or leaves NULL; the driver is
+        // never closed.
+        let name = unsafe {
+            match cuGetErrorName(self, &raw mut name) {
+                Code::SUCCESS if !name.is_null() => CStr::from_ptr(name).to_str(),
+                _ => Ok("an error without a name"),
+            }
+        };
+        name.unwrap_or("an error with an unreadable name")
+    }
+}
+
+/// Gives the results of cust's calls the same form as those of our own.
+pub(crate) trait OfCall<T> {
+    /// The result of `call` on device `ordinal`.
+    fn of(self, call: &'static str, ordinal: usize) -> Result<T, Error>;
+}
+
+impl<T> OfCall<T> for CudaResult<T> {
+    fn of(self, call: &'static str, ordinal: usize) -> Result<T, Error> {
+        self.map_err(|error: CudaError| {
+            let code = error as u32;
+            Error::Driver { call, name: Code(code).name(), code, ordinal }
+        })
+    }
+}
+
+/// The process that opened the driver, or 0. A fork's child shares the memory but not the
+/// driver's state, and must not touch either of them.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+static DRIVER: Attempt<Driver> = Attempt::new();
+
+/// The driver, opened and initialised at the first call.
+pub(crate) fn get() -> Result<Driver, Error> {
+    if is_forked() {
+        return Err(Error::Forked);
+    }
+    DRIVER.get_or_try(open).copied()
+}
+
+/// The driver, if this process has it open.
+pub(crate) fn if_open() -> Option<Driver> {
+    if is_forked() { None } else { DRIVER.get().copied() }
+}
+
+/// The driver as the placement allows: placement `cpu` never wakes it.
+pub(crate) fn for_placement(placement: Placement) -> Option<Driver> {
+    match placement {
+        Placement::Cpu => if_open(),
+        Placement::Auto | Placement::Gpu => get().ok(),
+    }
+}
+
+/// Whether this process was forked from one that had opened the driver.
+pub(crate) fn is_forked() -> bool {
+    let process = PROCESS.load(Ordering::Acquire);
+    process != 0 && process != std::process::id()
+}
+
+/// Lets the next call try again to open a driver that failed.
+pub(crate) fn forget_failure() {
+    DRIVER.forget_failure();
+}
+
+fn open() -> Result<Driver, Error> {
+    let library = open_library()?;
+    for (name, slot) in SLOTS {
+        // SAFETY: `library` is an open library and `name` a C string.
+        let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
+        if !symbol.is_null() {
+            slot.store(symbol, Ordering::Release);
+        }
+    }
+    PROCESS.store(std::process::id(), Ordering::Release);
+    // SAFETY: cuInit takes no pointers; 0 is its only flag value.
+    let code = unsafe { cuInit(0) };
+    if code == Code::SUCCESS {
+        return Ok(Driver(()));
+    }
+    PROCESS.store(0, Ordering::Release);
+    let why = format!("cuInit failed with {} ({})", code.name(), code.0);
+    Err(Error::NoGpu { why: why.leak() })
+}
+
+/// By its soname, so that the system's search path decides, and nothing else.
+fn open_library() -> Result<*mut c_void, Error> {
+    // SAFETY: the name is a C string; the driver's initialisers are NVIDIA's to answer for.
+    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
+    if library.is_null() {
+        // SAFETY: after a failed dlopen, dlerror gives a C string that is valid until the next
+        // dl call of this thread.
+        let why = unsafe { CStr::from_ptr(libc::dlerror()) }.to_string_lossy();
+        return Err(Error::NoGpu { why: format!("no CUDA driver: {why}").leak() });
+    }
+    Ok(library)
+}
+
+/// The newest CUDA version that the driver supports, as 1000 major + 10 minor.
+pub(crate) fn version(_: Driver) -> i32 {
+    let mut version = 0;
+    // SAFETY: the driver writes one int. On failure it stays 0, which reads as "very old".
+    unsafe { cuDriverGetVersion(&raw mut version) };
+    version
+}
+
+/// Where a slot leads whose symbol the driver lacks.
+extern "C" fn missing() -> Code {
+    Code::NOT_FOUND
+}
+
+macro_rules! trampolines {
+    ($($name:ident)+) => {
+        #[expect(non_upper_case_globals, reason = "named as the driver's functions")]
+        mod slots {
+            use super::{AtomicPtr, c_void, missing};
+            $(pub(super) static $name: AtomicPtr<c_void> =
+                AtomicPtr::new(missing as extern "C" fn() -> _ as *mut c_void);)+
+        }
+
+        static SLOTS: &[(&CStr, &AtomicPtr<c_void>)] = &[
+            $((
+                match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => unreachable!(),
+                },
+                &slots::$name,
+            ),)+
+        ];
+
+        $(global_asm!(
+            concat!(".pushsection .text.", stringify!($name), ",\"ax\",@progbits"),
+            concat!(".globl ", stringify!($name)),
+            concat!(".hidden ", stringify!($name)),
+            concat!(".type ", stringify!($name), ",@function"),
+            concat!(stringify!($name), ":"),
+            "jmp *{slot}(%rip)",
+            ".popsection",
+            slot = sym slots::$name,
+            options(att_syntax),
+        );)+
+    };
+}
+
+trampolines! {
+    cuCtxGetCurrent
+    cuCtxSetCurrent
+    cuDeviceGet
+    cuDeviceGetAttribute
+    cuDeviceGetCount
+    cuDeviceGetName
+    cuDevicePrimaryCtxRelease_v2
+    cuDevicePrimaryCtxRetain
+    cuDriverGetVersion
+    cuGetErrorName
+    cuInit
+    cuLaunchKernel
+    cuMemAlloc_v2
+    cuMemFreeHost
+    cuMemHostAlloc
+    cuMemcpyDtoHAsync_v2
+    cuMemcpyHtoDAsync_v2
+    cuMemcpyHtoD_v2
+    cuModuleGetFunction
+    cuModuleLoadData
+    cuModuleLoadDataEx
+    cuModuleUnload
+    cuPointerGetAttributes
+    cuStreamCreateWithPriority
+    cuStreamDestroy_v2
+    cuStreamSynchronize
+}
+
+// What the library calls itself, with the driver's signatures (CUDA driver API reference).
+#[expect(unused_doc_comments, reason = "cbindgen reads it: none of this is for the header")]
+/// cbindgen:ignore
+unsafe extern "C" {
+    fn cuInit(flags: c_uint) -> Code;
+    fn cuDriverGetVersion(version: *mut c_int) -> Code;
+    fn cuGetErrorName(error: Code, name: *mut *const c_char) -> Code;
+    pub(crate) fn cuCtxGetCurrent(context: *mut CUcontext) -> Code;
+    pub(crate) fn cuCtxSetCurrent(context: CUcontext) -> Code;
+    pub(crate) fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> Code;
+    pub(crate) fn cuPointerGetAttributes(
+        count: c_uint,
+        attributes: *mut CUpointer_attribute,
+        values: *mut *mut c_void,
+        pointer: CUdeviceptr,
+    ) -> Code;
+    pub(crate) fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) -> Code;
+    pub(crate) fn cuMemHostAlloc(address: *mut *mut c_void, bytes: usize, flags: c_uint) -> Code;
+    pub(crate) fn cuMemFreeHost(address: *mut c_void) -> Code;
+    pub(crate) fn cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize) -> Code;
+    pub(crate) fn cuMemcpyHtoDAsync_v2(
+        to: CUdeviceptr,
+        from: *const c_void,
+        bytes: usize,
+        stream: CUstream,
+    ) -> Code;
+    pub(crate) fn cuMemcpyDtoHAsync_v2(
+        to: *mut c_void,
+        from: CUdeviceptr,
+        bytes: usize,
+        stream: CUstream,
+    ) -> Code;
+}

@@ -1,0 +1,13 @@
+//! The GPU's backend: everything that talks to the CUDA driver.
+//!
+//! A [`driver::Driver`] proves that the driver is there, initialised, and usable in this process;
+//! a [`device::Gpu`] that is open has its context, kernels and lanes.
+
+pub(crate) mod attempt;
+pub(crate) mod device;
+pub(crate) mod driver;
+pub(crate) mod kernels;
+pub(crate) mod memory;
+pub(crate) mod pipeline;
+pub(crate) mod pointer;
+pub(crate) mod staging;

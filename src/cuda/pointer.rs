@@ -1,0 +1,84 @@
+//! Asks the driver what memory a pointer leads to.
+
+use super::driver::{Code, Driver, cuPointerGetAttributes};
+use crate::error::Error;
+use crate::operand::{Operand, Residence};
+use cust::sys::CUpointer_attribute as Attribute;
+use std::ffi::c_void;
+
+const MEMORY_TYPE_HOST: u32 = 1;
+const MEMORY_TYPE_DEVICE: u32 = 2;
+
+/// What the driver knows of an address; all zero for memory that it does not know.
+#[derive(Default)]
+struct Attributes {
+    memory_type: u32,
+    is_managed: u32,
+    ordinal: i32,
+    device_address: u64,
+    range_start: u64,
+    range_bytes: usize,
+}
+
+/// What memory the operand's array is in.
+///
+/// Page-locked memory counts as such only if all of the array is in one locked range: otherwise it
+/// is host memory like any other, and staged.
+pub(crate) fn locate(_: Driver, operand: &Operand) -> Result<Residence, Error> {
+    let attributes = attributes(operand.address)?;
+    let available = available(&attributes, operand.address);
+    let is_whole = operand.bytes <= available;
+    let ordinal = usize::try_from(attributes.ordinal).unwrap_or(0);
+    Ok(match attributes.memory_type {
+        MEMORY_TYPE_DEVICE if !is_whole => {
+            return Err(Error::OutOfBounds {
+                argument: operand.name,
+                available,
+                needed: operand.bytes,
+            });
+        }
+        MEMORY_TYPE_HOST | MEMORY_TYPE_DEVICE if attributes.is_managed != 0 && is_whole => {
+            Residence::Managed
+        }
+        MEMORY_TYPE_DEVICE => Residence::Device { ordinal },
+        MEMORY_TYPE_HOST if is_whole => {
+            Residence::Pinned { device_address: attributes.device_address }
+        }
+        _ => Residence::Pageable,
+    })
+}
+
+fn attributes(address: usize) -> Result<Attributes, Error> {
+    let mut found = Attributes::default();
+    let mut names = [
+        Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+        Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+    ];
+    let mut values: [*mut c_void; 6] = [
+        (&raw mut found.memory_type).cast(),
+        (&raw mut found.is_managed).cast(),
+        (&raw mut found.ordinal).cast(),
+        (&raw mut found.device_address).cast(),
+        (&raw mut found.range_start).cast(),
+        (&raw mut found.range_bytes).cast(),
+    ];
+    // SAFETY: each value points to a local of the type that its attribute has; the address itself
+    // is only looked up, not followed.
+    let code = unsafe {
+        cuPointerGetAttributes(6, names.as_mut_ptr(), values.as_mut_ptr(), address as u64)
+    };
+    match code {
+        Code::INVALID_VALUE => Ok(Attributes::default()),
+        code => code.of("cuPointerGetAttributes", 0).map(|()| found),
+    }
+}
+
+/// Bytes from the address to the end of its allocation.
+fn available(attributes: &Attributes, address: usize) -> usize {
+    let end = attributes.range_start.saturating_add(attributes.range_bytes as u64);
+    usize::try_from(end.saturating_sub(address as u64)).unwrap_or(usize::MAX)
+}

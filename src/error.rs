@@ -1,0 +1,217 @@
+//! What can go wrong, as data: the status a caller sees and the text that explains it.
+//!
+//! Errors are small `Copy` values and their text is written straight into the caller's buffer, so
+//! reporting one never allocates.
+
+use thiserror::Error;
+
+/// What every function that returns `int32_t` returns. New codes are only ever appended.
+///
+/// 1xx: an argument is wrong. 2xx: the work cannot run where it was asked to. 3xx: a resource ran
+/// out. 4xx: the driver or the device failed. 9xx: a defect in gpuvec.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(non_camel_case_types, reason = "the names that C callers see")]
+pub enum gpuvec_status {
+    /// The work is done.
+    GPUVEC_OK = 0,
+    /// A pointer is NULL although `n` is not 0.
+    GPUVEC_ERROR_NULL = 101,
+    /// A pointer is not a multiple of its element's size.
+    GPUVEC_ERROR_MISALIGNED = 102,
+    /// `n` elements, or that many bytes, are more than an address space holds.
+    GPUVEC_ERROR_SIZE = 103,
+    /// The output overlaps an input without being exactly that input.
+    GPUVEC_ERROR_OVERLAP = 104,
+    /// The allocation behind a device pointer is too short for `n` elements.
+    GPUVEC_ERROR_OUT_OF_BOUNDS = 105,
+    /// The pointer is not one that this function takes, for example one freed before.
+    GPUVEC_ERROR_POINTER = 106,
+    /// A number is not one of the values that the function takes.
+    GPUVEC_ERROR_VALUE = 107,
+    /// Placement `gpu` was asked for and there is no usable GPU; `gpuvec_why_cpu()` says why.
+    GPUVEC_ERROR_NO_GPU = 201,
+    /// Placement `gpu` was asked for in a process forked after the driver was in use.
+    GPUVEC_ERROR_FORKED = 202,
+    /// An environment variable of gpuvec's has a value that it does not take.
+    GPUVEC_ERROR_ENVIRONMENT = 203,
+    /// The operands cannot be reached from where the work was to run.
+    GPUVEC_ERROR_PLACEMENT = 204,
+    /// Host, pinned or device memory ran out.
+    GPUVEC_ERROR_OUT_OF_MEMORY = 301,
+    /// A call of the CUDA driver failed; `gpuvec_last_error()` names it and its error.
+    GPUVEC_ERROR_DRIVER = 401,
+    /// A device stopped working and stays unusable until the process ends.
+    GPUVEC_ERROR_DEVICE_LOST = 402,
+    /// A defect in gpuvec, caught before it reached the caller.
+    GPUVEC_ERROR_INTERNAL = 901,
+}
+
+use gpuvec_status::*;
+
+/// Every status, in ascending order.
+pub const STATUSES: &[gpuvec_status] = &[
+    GPUVEC_OK,
+    GPUVEC_ERROR_NULL,
+    GPUVEC_ERROR_MISALIGNED,
+    GPUVEC_ERROR_SIZE,
+    GPUVEC_ERROR_OVERLAP,
+    GPUVEC_ERROR_OUT_OF_BOUNDS,
+    GPUVEC_ERROR_POINTER,
+    GPUVEC_ERROR_VALUE,
+    GPUVEC_ERROR_NO_GPU,
+    GPUVEC_ERROR_FORKED,
+    GPUVEC_ERROR_ENVIRONMENT,
+    GPUVEC_ERROR_PLACEMENT,
+    GPUVEC_ERROR_OUT_OF_MEMORY,
+    GPUVEC_ERROR_DRIVER,
+    GPUVEC_ERROR_DEVICE_LOST,
+    GPUVEC_ERROR_INTERNAL,
+];
+
+impl gpuvec_status {
+    /// The status's name and what it means, for `gpuvec_status_string`.
+    #[must_use]
+    pub const fn text(self) -> &'static std::ffi::CStr {
+        match self {
+            GPUVEC_OK => c"GPUVEC_OK: done",
+            GPUVEC_ERROR_NULL => c"GPUVEC_ERROR_NULL: a pointer is NULL",
+            GPUVEC_ERROR_MISALIGNED => {
+                c"GPUVEC_ERROR_MISALIGNED: a pointer is not a multiple of its element's size"
+            }
+            GPUVEC_ERROR_SIZE => c"GPUVEC_ERROR_SIZE: more bytes than an address space holds",
+            GPUVEC_ERROR_OVERLAP => c"GPUVEC_ERROR_OVERLAP: the output partly overlaps an input",
+            GPUVEC_ERROR_OUT_OF_BOUNDS => {
+                c"GPUVEC_ERROR_OUT_OF_BOUNDS: a device allocation is too short for n elements"
+            }
+            GPUVEC_ERROR_POINTER => c"GPUVEC_ERROR_POINTER: not a pointer for this function",
+            GPUVEC_ERROR_VALUE => c"GPUVEC_ERROR_VALUE: not a value that the function takes",
+            GPUVEC_ERROR_NO_GPU => c"GPUVEC_ERROR_NO_GPU: placement gpu, but no usable GPU",
+            GPUVEC_ERROR_FORKED => {
+                c"GPUVEC_ERROR_FORKED: placement gpu in a process forked after CUDA was in use"
+            }
+            GPUVEC_ERROR_ENVIRONMENT => {
+                c"GPUVEC_ERROR_ENVIRONMENT: an environment variable has a wrong value"
+            }
+            GPUVEC_ERROR_PLACEMENT => {
+                c"GPUVEC_ERROR_PLACEMENT: operands out of reach from where the work was to run"
+            }
+            GPUVEC_ERROR_OUT_OF_MEMORY => c"GPUVEC_ERROR_OUT_OF_MEMORY: memory ran out",
+            GPUVEC_ERROR_DRIVER => c"GPUVEC_ERROR_DRIVER: a call of the CUDA driver failed",
+            GPUVEC_ERROR_DEVICE_LOST => c"GPUVEC_ERROR_DEVICE_LOST: a device stopped working",
+            GPUVEC_ERROR_INTERNAL => c"GPUVEC_ERROR_INTERNAL: a defect in gpuvec",
+        }
+    }
+}
+
+/// One failure, with what is needed to explain it.
+#[derive(Clone, Copy, Debug, Error)]
+pub(crate) enum Error {
+    #[error("{argument} is NULL, but n is {n}: pass an array of n elements")]
+    Null { argument: &'static str, n: usize },
+
+    #[error("{argument} is NULL: pass the address where the result goes")]
+    NullResult { argument: &'static str },
+
+    #[error(
+        "{argument} is {address:#x}, which is not a multiple of {alignment}, its element's size: \
+         pass an aligned array"
+    )]
+    Misaligned { argument: &'static str, address: usize, alignment: usize },
+
+    #[error("n is {n}: {n} elements of {element_bytes} bytes are more than an address space holds")]
+    TooLong { n: usize, element_bytes: usize },
+
+    #[error("bytes is {bytes}: more than an address space holds")]
+    TooManyBytes { bytes: usize },
+
+    #[error(
+        "{output} partly overlaps {input}: pass the same array (in place) or one that does not \
+         overlap"
+    )]
+    Overlap { output: &'static str, input: &'static str },
+
+    #[error(
+        "{argument} is device memory with {available} bytes behind the pointer, but {needed} are \
+         needed"
+    )]
+    OutOfBounds { argument: &'static str, available: usize, needed: usize },
+
+    #[error(
+        "{argument} is {address:#x}, which pinned_alloc did not give or which was freed before"
+    )]
+    NotPinnedHere { argument: &'static str, address: usize },
+
+    #[error("{argument} is {value}: {expected}")]
+    Value { argument: &'static str, value: i64, expected: &'static str },
+
+    #[error("no usable GPU: {why}")]
+    NoGpu { why: &'static str },
+
+    #[error(
+        "this process was forked after its parent began to use CUDA, which a child cannot use: \
+         start it by exec (multiprocessing's 'spawn') or use placement auto or cpu"
+    )]
+    Forked,
+
+    #[error("the environment variable {variable} is '{value}': it takes {expected}")]
+    Environment { variable: &'static str, value: &'static str, expected: &'static str },
+
+    #[error("{argument} is device memory, which placement cpu does not reach: use auto or gpu")]
+    DeviceMemoryOnCpu { argument: &'static str },
+
+    #[error(
+        "{argument} is memory of device {ordinal}, but the work runs on device {runs_on}: copy it \
+         there first"
+    )]
+    OtherDevice { argument: &'static str, ordinal: usize, runs_on: usize },
+
+    #[error("out of host memory: {bytes} bytes for {purpose} could not be had")]
+    OutOfHostMemory { bytes: usize, purpose: &'static str },
+
+    #[error("{call} failed with {name} ({code}) on device {ordinal}")]
+    Driver { call: &'static str, name: &'static str, code: u32, ordinal: usize },
+
+    #[error(
+        "device {ordinal} is lost: an earlier call failed in a way that only a new process mends"
+    )]
+    DeviceLost { ordinal: usize },
+
+    #[error("a defect in gpuvec: please report it with what is in this text: {text}")]
+    Internal { text: &'static str },
+}
+
+/// Driver errors after which a context answers nothing but the same error
+/// (CUDA driver API, "Error handling": codes that leave the process in an inconsistent state).
+const STICKY: [u32; 12] = [214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999];
+const CUDA_ERROR_OUT_OF_MEMORY: u32 = 2;
+
+impl Error {
+    /// The code that the caller gets.
+    pub(crate) fn status(&self) -> gpuvec_status {
+        match self {
+            Error::Null { .. } | Error::NullResult { .. } => GPUVEC_ERROR_NULL,
+            Error::Misaligned { .. } => GPUVEC_ERROR_MISALIGNED,
+            Error::TooLong { .. } | Error::TooManyBytes { .. } => GPUVEC_ERROR_SIZE,
+            Error::Overlap { .. } => GPUVEC_ERROR_OVERLAP,
+            Error::OutOfBounds { .. } => GPUVEC_ERROR_OUT_OF_BOUNDS,
+            Error::NotPinnedHere { .. } => GPUVEC_ERROR_POINTER,
+            Error::Value { .. } => GPUVEC_ERROR_VALUE,
+            Error::NoGpu { .. } => GPUVEC_ERROR_NO_GPU,
+            Error::Forked => GPUVEC_ERROR_FORKED,
+            Error::Environment { .. } => GPUVEC_ERROR_ENVIRONMENT,
+            Error::DeviceMemoryOnCpu { .. } | Error::OtherDevice { .. } => GPUVEC_ERROR_PLACEMENT,
+            Error::OutOfHostMemory { .. } => GPUVEC_ERROR_OUT_OF_MEMORY,
+            Error::Driver { code: CUDA_ERROR_OUT_OF_MEMORY, .. } => GPUVEC_ERROR_OUT_OF_MEMORY,
+            Error::Driver { .. } if self.loses_device() => GPUVEC_ERROR_DEVICE_LOST,
+            Error::Driver { .. } => GPUVEC_ERROR_DRIVER,
+            Error::DeviceLost { .. } => GPUVEC_ERROR_DEVICE_LOST,
+            Error::Internal { .. } => GPUVEC_ERROR_INTERNAL,
+        }
+    }
+
+    /// Whether the device can do nothing more in this process.
+    pub(crate) fn loses_device(&self) -> bool {
+        matches!(self, Error::Driver { code, .. } if STICKY.contains(code))
+    }
+}

@@ -1,0 +1,254 @@
+//! Decides, without doing anything: where a call runs, how each array gets there, in which chunks.
+
+use crate::error::Error;
+use crate::op::Shape;
+use crate::operand::{Call, Chunk, Operand, Residence};
+use crate::settings::Placement;
+use crate::sum::TILE;
+use crate::tuning;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Where a call runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On the core that called.
+    CallingCore,
+    /// On all cores.
+    Cores,
+    /// On a GPU.
+    Gpu,
+}
+
+/// Where the placement puts a call if a GPU can be had. Device memory always means a GPU.
+pub(crate) fn place(placement: Placement, call: &Call) -> Place {
+    match placement {
+        Placement::Cpu => cores(call),
+        Placement::Gpu => Place::Gpu,
+        Placement::Auto if needs_gpu(call) => Place::Gpu,
+        Placement::Auto if largest(call) <= core_bytes(call) => cores(call),
+        Placement::Auto => Place::Gpu,
+    }
+}
+
+/// Where a call runs that no GPU takes.
+pub(crate) fn cores(call: &Call) -> Place {
+    if largest(call) <= tuning::CALLING_CORE_BYTES { Place::CallingCore } else { Place::Cores }
+}
+
+/// Whether an operand is out of the host's reach.
+pub(crate) fn needs_gpu(call: &Call) -> bool {
+    call.operands().iter().any(|operand| operand.device().is_some())
+}
+
+fn largest(call: &Call) -> usize {
+    call.n * call.op.element_bytes()
+}
+
+fn core_bytes(call: &Call) -> usize {
+    let staged = |operand: &Operand| operand.residence == Residence::Pageable;
+    if bulk(call).iter().flatten().any(staged) {
+        tuning::AUTO_CORE_BYTES_PAGEABLE
+    } else {
+        tuning::AUTO_CORE_BYTES_PINNED
+    }
+}
+
+/// The operands that have `n` elements: a reduction's result is not among them.
+fn bulk(call: &Call) -> [Option<Operand>; 3] {
+    let [a, b, output] = call.operands();
+    [Some(a), Some(b), (call.op.shape() == Shape::Elementwise).then_some(output)]
+}
+
+/// How a GPU gets at one array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Kernels use it where it is, in device or managed memory.
+    Resident,
+    /// Kernels use it where it is, in pinned memory, at this device address.
+    Mapped(u64),
+    /// Each chunk is copied between pinned memory and a device buffer.
+    Dma,
+    /// Each chunk is copied through a pinned buffer, which kernels use where it is.
+    StagedMapped,
+    /// Each chunk is copied through a pinned buffer and between that and a device buffer.
+    StagedDma,
+}
+
+impl Access {
+    /// Whether the chunk goes through one of our pinned buffers.
+    pub(crate) fn is_staged(self) -> bool {
+        matches!(self, Access::StagedMapped | Access::StagedDma)
+    }
+}
+
+/// What a GPU does with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GpuPlan {
+    /// How it gets at `a`, `b` and, unless this is a reduction, the output.
+    pub(crate) access: [Option<Access>; 3],
+    /// Elements in each chunk but the last.
+    pub(crate) chunk: usize,
+}
+
+/// Plans a call for the device `runs_on`.
+pub(crate) fn gpu(call: &Call, runs_on: usize) -> Result<GpuPlan, Error> {
+    let bytes = largest(call);
+    let dma = bytes > tuning::MAPPED_BYTES;
+    let mut access = [None; 3];
+    for (slot, operand) in bulk(call).into_iter().enumerate() {
+        access[slot] = operand.map(|operand| access_of(&operand, dma, runs_on)).transpose()?;
+    }
+    Ok(GpuPlan { access, chunk: gpu_chunk(call, &access) })
+}
+
+fn access_of(operand: &Operand, dma: bool, runs_on: usize) -> Result<Access, Error> {
+    Ok(match operand.residence {
+        Residence::Device { ordinal } if ordinal != runs_on => {
+            return Err(Error::OtherDevice { argument: operand.name, ordinal, runs_on });
+        }
+        Residence::Device { .. } | Residence::Managed => Access::Resident,
+        Residence::Pinned { .. } if dma => Access::Dma,
+        Residence::Pinned { device_address } => Access::Mapped(device_address),
+        Residence::Pageable if dma => Access::StagedDma,
+        Residence::Pageable => Access::StagedMapped,
+    })
+}
+
+/// Arrays that no buffer holds a chunk of are not cut, but for the tiles' sums of a reduction,
+/// which have to fit into one.
+fn gpu_chunk(call: &Call, access: &[Option<Access>; 3]) -> usize {
+    let (smallest, largest_chunk) = tuning::DMA_CHUNK_BYTES;
+    let in_place = |access: &Access| matches!(access, Access::Resident | Access::Mapped(_));
+    if access.iter().flatten().all(in_place) {
+        return match call.op.shape() {
+            Shape::Elementwise => call.n,
+            Shape::Reduction => largest_chunk / size_of::<f64>() * TILE,
+        };
+    }
+    let wanted = largest(call) / tuning::PIPELINE_DEPTH;
+    wanted.next_power_of_two().clamp(smallest, largest_chunk) / call.op.element_bytes()
+}
+
+/// The chunks of a call, handed to whoever asks next.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    n: usize,
+    chunk: usize,
+    next: AtomicUsize,
+}
+
+impl Queue {
+    pub(crate) fn new(n: usize, chunk: usize) -> Self {
+        Queue { n, chunk, next: AtomicUsize::new(0) }
+    }
+
+    /// How many chunks there are in all.
+    pub(crate) fn chunks(&self) -> usize {
+        self.n.div_ceil(self.chunk)
+    }
+
+    /// The next chunk that nobody has taken.
+    pub(crate) fn take(&self) -> Option<Chunk> {
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        let start = index.checked_mul(self.chunk).filter(|start| *start < self.n)?;
+        Some(Chunk { index, start, len: self.chunk.min(self.n - start) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::Op;
+    use proptest::prelude::*;
+
+    const PINNED: Residence = Residence::Pinned { device_address: 0x1000 };
+    const DEVICE: Residence = Residence::Device { ordinal: 0 };
+
+    fn call(op: Op, n: usize, residences: [Residence; 3]) -> Call {
+        let operand = |name, residence| Operand { name, address: 0x1000, bytes: n * 4, residence };
+        let [a, b, output] = residences;
+        Call { op, n, inputs: [operand("a", a), operand("b", b)], output: operand("out", output) }
+    }
+
+    #[test]
+    fn small_arrays_stay_on_the_calling_core() {
+        for residence in [Residence::Pageable, PINNED] {
+            let call = call(Op::AddF32, 1000, [residence; 3]);
+            assert_eq!(place(Placement::Auto, &call), Place::CallingCore);
+            assert_eq!(place(Placement::Cpu, &call), Place::CallingCore);
+            assert_eq!(place(Placement::Gpu, &call), Place::Gpu);
+        }
+    }
+
+    #[test]
+    fn large_arrays_go_to_the_gpu_unless_told_otherwise() {
+        let call = call(Op::DotF32, 100_000_000, [Residence::Pageable; 3]);
+        assert_eq!(place(Placement::Auto, &call), Place::Gpu);
+        assert_eq!(place(Placement::Cpu, &call), Place::Cores);
+        assert_eq!(cores(&call), Place::Cores);
+    }
+
+    #[test]
+    fn device_memory_goes_to_the_gpu_however_small() {
+        let call = call(Op::AddF32, 1, [Residence::Pageable, DEVICE, PINNED]);
+        assert_eq!(place(Placement::Auto, &call), Place::Gpu);
+        assert!(needs_gpu(&call));
+    }
+
+    #[test]
+    fn pinned_arrays_are_never_staged() {
+        for n in [1, 1000, 1 << 20, 1 << 30] {
+            let plan = gpu(&call(Op::AddF32, n, [PINNED; 3]), 0).unwrap();
+            assert!(plan.access.iter().flatten().all(|access| !access.is_staged()), "n = {n}");
+        }
+    }
+
+    #[test]
+    fn arrays_of_another_device_are_named() {
+        let call = call(Op::AddF32, 9, [DEVICE, Residence::Device { ordinal: 1 }, DEVICE]);
+        let error = gpu(&call, 0).unwrap_err();
+        assert!(matches!(error, Error::OtherDevice { argument: "b", ordinal: 1, runs_on: 0 }));
+    }
+
+    fn any_residence() -> impl Strategy<Value = Residence> {
+        prop_oneof![Just(Residence::Pageable), Just(PINNED), Just(DEVICE), Just(Residence::Managed)]
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_fit_their_buffers_and_hold_whole_tiles(
+            n in 1usize..1 << 40,
+            a in any_residence(), b in any_residence(), output in any_residence(),
+        ) {
+            let (_, buffer) = tuning::DMA_CHUNK_BYTES;
+            for op in Op::ALL {
+                let plan = gpu(&call(*op, n, [a, b, output]), 0).unwrap();
+                let copied = plan.access.iter().flatten().any(|access| {
+                    matches!(access, Access::Dma | Access::StagedDma | Access::StagedMapped)
+                });
+                if copied {
+                    prop_assert!(plan.chunk.min(n) * op.element_bytes() <= buffer);
+                }
+                if op.shape() == Shape::Reduction {
+                    prop_assert!(plan.chunk.is_multiple_of(TILE));
+                    prop_assert!((plan.chunk / TILE).is_power_of_two());
+                    prop_assert!(plan.chunk / TILE * size_of::<f64>() <= buffer);
+                }
+            }
+        }
+
+        #[test]
+        fn a_queue_hands_out_every_element_once(n in 1usize..10_000, chunk in 1usize..500) {
+            let queue = Queue::new(n, chunk);
+            let mut next = 0;
+            let mut count = 0;
+            while let Some(piece) = queue.take() {
+                prop_assert_eq!((piece.index, piece.start), (count, next));
+                next += piece.len;
+                count += 1;
+            }
+            prop_assert_eq!((next, count), (n, queue.chunks()));
+            prop_assert!(queue.take().is_none());
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The library's threads: made at the first call that can use them, never torn down.
+//!
+//! A forked child has none of its parent's threads, so the pool belongs to a process: a child
+//! makes its own.
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+struct Pool {
+    process: u32,
+    threads: ThreadPool,
+}
+
+/// Runs `work` on the calling thread and on up to `threads - 1` others, and returns when all are
+/// done. `work` is to take what it does from a queue: where threads cannot be had, the calling one
+/// does all of it.
+pub(crate) fn on_each(threads: usize, work: &(impl Fn() + Sync)) {
+    let helpers = threads.saturating_sub(1);
+    let pool = if helpers > 0 { pool() } else { None };
+    match pool {
+        Some(pool) => pool.in_place_scope(|scope| {
+            for _ in 0..helpers {
+                scope.spawn(|_| work());
+            }
+            work();
+        }),
+        None => work(),
+    }
+}
+
+const NAME: &str = "gpuvec-";
+
+/// Whether the calling thread is one of the library's.
+pub(crate) fn is_ours() -> bool {
+    std::thread::current().name().is_some_and(|name| name.starts_with(NAME))
+}
+
+fn pool() -> Option<&'static ThreadPool> {
+    static POOL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
+    let current = POOL.load(Ordering::Acquire);
+    // SAFETY: `POOL` holds null or a pool that was leaked below and is never freed or changed.
+    if let Some(pool) = unsafe { current.as_ref() }
+        && pool.process == std::process::id()
+    {
+        return Some(&pool.threads);
+    }
+    let made = Box::leak(Box::new(Pool { process: std::process::id(), threads: start()? }));
+    // Of two threads that get here at once one wins; the other's pool idles on, unused.
+    let winner = POOL.compare_exchange(current, made, Ordering::AcqRel, Ordering::Acquire);
+    match winner {
+        Ok(_) => Some(&made.threads),
+        // SAFETY: as above; the winner's pool belongs to this process, since a fork gives the
+        // child one thread, which cannot race with itself.
+        Err(winner) => unsafe { winner.as_ref() }.map(|pool| &pool.threads),
+    }
+}
+
+/// `None` where the system has no thread left.
+fn start() -> Option<ThreadPool> {
+    let threads = crate::settings::threads().ok()?.get();
+    ThreadPoolBuilder::new()
+        .num_threads(threads.saturating_sub(1).max(1))
+        .thread_name(|index| format!("{NAME}{index}"))
+        .start_handler(|_| block_signals())
+        .build()
+        .ok()
+}
+
+/// The host's signals are for the host's threads.
+fn block_signals() {
+    // SAFETY: the set is initialised by sigfillset before it is used, and only the calling
+    // thread's mask changes.
+    unsafe {
+        let mut all = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Queue;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn every_piece_is_done_however_many_threads() {
+        for threads in [1, 2, 7] {
+            let queue = Queue::new(1000, 3);
+            let done = AtomicUsize::new(0);
+            on_each(threads, &|| {
+                while let Some(chunk) = queue.take() {
+                    done.fetch_add(chunk.len, Ordering::Relaxed);
+                }
+            });
+            assert_eq!(done.into_inner(), 1000);
+        }
+    }
+}
