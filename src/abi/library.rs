@@ -67,7 +67,7 @@ pub extern "C" fn gpuvec_get_placement() -> i32 {
 pub extern "C" fn gpuvec_why_cpu() -> *const c_char {
     guard::query(|| match settings::placement() {
         Ok(Placement::Cpu) => c"placement cpu was chosen".as_ptr(),
-        Ok(_) => device::usable().err().map_or(c"".as_ptr(), |error| guard::keep(error)),
+        Ok(_) => device::usable().err().map_or(c"".as_ptr(), guard::keep),
         Err(error) => guard::keep(error),
     })
 }

@@ -101,9 +101,9 @@ impl Pipeline<'_> {
         let Some((lane, chunk)) = self.under_way.back_mut() else { return Ok(()) };
         let chunk = *chunk;
         let mut addresses = [0; 3];
-        for slot in 0..OUTPUT {
+        for (slot, input) in self.call.inputs.iter().enumerate() {
             if let Some(access) = self.plan.access[slot] {
-                let piece = Piece::of(&self.call.inputs[slot], self.call, chunk);
+                let piece = Piece::of(input, self.call, chunk);
                 self.done.bytes_staged += piece.staged_bytes(access);
                 addresses[slot] = piece.bring_in(driver, lane, slot, access, self.threads)?;
             }

@@ -1,0 +1,102 @@
+"""Compiles kernels/*.cu to the PTX that the library carries.
+
+    python kernels/build.py           write the .ptx files
+    python kernels/build.py --check   fail if a .ptx file is not what its .cu file gives
+    python kernels/build.py --usage   let ptxas compile the PTX for every architecture, and print
+                                      each kernel's registers and spills
+
+Needs the packages of kernels/requirements.txt, and no GPU.
+"""
+
+import ctypes
+import re
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+KERNELS = Path(__file__).resolve().parent
+SOURCES = sorted(KERNELS.glob("*.cu"))
+HEADERS = sorted(KERNELS.glob("*.cuh"))
+# No contraction of a multiplication and an addition into one rounding: the CPU has two.
+OPTIONS = ["--gpu-architecture=compute_60", "--std=c++17", "--fmad=false"]
+ARCHITECTURES = ["sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
+
+
+def package_folder(name: str) -> Path:
+    """The folder of one of NVIDIA's Python packages."""
+    spec = find_spec(f"nvidia.{name}")
+    if spec is None or not spec.submodule_search_locations:
+        sys.exit(f"nvidia.{name} is missing: pip install -r kernels/requirements.txt")
+    return Path(spec.submodule_search_locations[0])
+
+
+class Compiler:
+    """NVRTC, through its C interface."""
+
+    def __init__(self) -> None:
+        self.nvrtc = ctypes.CDLL(str(package_folder("cuda_nvrtc") / "lib" / "libnvrtc.so.12"))
+
+    def ptx(self, source: Path) -> str:
+        """The PTX of one source file; exits with the compiler's log if it has errors."""
+        program = ctypes.c_void_p()
+        texts = (ctypes.c_char_p * len(HEADERS))(*(header.read_bytes() for header in HEADERS))
+        names = (ctypes.c_char_p * len(HEADERS))(*(header.name.encode() for header in HEADERS))
+        self.nvrtc.nvrtcCreateProgram(
+            ctypes.byref(program),
+            source.read_bytes(),
+            source.name.encode(),
+            len(HEADERS),
+            texts,
+            names,
+        )
+        options = (ctypes.c_char_p * len(OPTIONS))(*(option.encode() for option in OPTIONS))
+        if self.nvrtc.nvrtcCompileProgram(program, len(OPTIONS), options) != 0:
+            sys.exit(f"{source.name} does not compile:\n{self.text(program, 'ProgramLog')}")
+        return self.text(program, "PTX")
+
+    def text(self, program: ctypes.c_void_p, what: str) -> str:
+        """What NVRTC has made of a program: its PTX or its log."""
+        size = ctypes.c_size_t()
+        getattr(self.nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        getattr(self.nvrtc, f"nvrtcGet{what}")(program, buffer)
+        return buffer.value.decode()
+
+
+def print_usage(image: Path) -> bool:
+    """Prints registers and spills of an image's kernels; whether none spills."""
+    clean = True
+    ptxas = package_folder("cuda_nvcc") / "bin" / "ptxas"
+    for architecture in ARCHITECTURES:
+        with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
+            command = [ptxas, "-v", f"-arch={architecture}", image, "-o", cubin.name]
+            log = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
+        registers = re.findall(r"Used (\d+) registers", log)
+        names = re.findall(r"Compiling entry function '(\w+)'", log)
+        for name, used, (stores, loads) in zip(names, registers, spills, strict=True):
+            print(f"{name:12} {architecture:7} {used:>3} registers, {stores}+{loads} bytes spilled")
+            clean &= stores == loads == "0"
+    return clean
+
+
+def main() -> None:
+    """Does what the command line asks for."""
+    mode = sys.argv[1] if len(sys.argv) > 1 else ""
+    images = [source.with_suffix(".ptx") for source in SOURCES]
+    if mode == "--usage":
+        sys.exit(0 if all([print_usage(image) for image in images]) else "a kernel spills")
+    compiler = Compiler()
+    for source, image in zip(SOURCES, images, strict=True):
+        ptx = compiler.ptx(source)
+        if mode == "--check" and (not image.exists() or image.read_text() != ptx):
+            sys.exit(f"{image.name} is not what {source.name} gives: run 'make kernels'")
+        if mode != "--check":
+            image.write_text(ptx)
+    print(f"{'checked' if mode == '--check' else 'wrote'} {len(images)} images")
+
+
+if __name__ == "__main__":
+    main()
