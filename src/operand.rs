@@ -7,11 +7,8 @@ use crate::op::Op;
 pub(crate) enum Residence {
     /// Ordinary host memory: no GPU sees it.
     Pageable,
-    /// Page-locked host memory, whoever locked it: every GPU sees it at this address.
-    Pinned {
-        /// The address on the devices.
-        device_address: u64,
-    },
+    /// Page-locked host memory, whoever locked it: GPUs reach it across the bus.
+    Pinned,
     /// Managed memory: host and devices see it at the same address.
     Managed,
     /// Memory of one device, which the host does not see.

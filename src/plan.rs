@@ -46,17 +46,12 @@ fn largest(call: &Call) -> usize {
 
 fn core_bytes(call: &Call) -> usize {
     let staged = |operand: &Operand| operand.residence == Residence::Pageable;
-    if bulk(call).iter().flatten().any(staged) {
+    let output_too = call.op.shape() == Shape::Elementwise;
+    if call.inputs.iter().any(staged) || (output_too && staged(&call.output)) {
         tuning::AUTO_CORE_BYTES_PAGEABLE
     } else {
         tuning::AUTO_CORE_BYTES_PINNED
     }
-}
-
-/// The operands that have `n` elements: a reduction's result is not among them.
-fn bulk(call: &Call) -> [Option<Operand>; 3] {
-    let [a, b, output] = call.operands();
-    [Some(a), Some(b), (call.op.shape() == Shape::Elementwise).then_some(output)]
 }
 
 /// How a GPU gets at one array.
@@ -64,14 +59,16 @@ fn bulk(call: &Call) -> [Option<Operand>; 3] {
 pub(crate) enum Access {
     /// Kernels use it where it is, in device or managed memory.
     Resident,
-    /// Kernels use it where it is, in pinned memory, at this device address.
-    Mapped(u64),
+    /// Kernels use it where it is, in pinned memory.
+    Mapped,
     /// Each chunk is copied between pinned memory and a device buffer.
     Dma,
     /// Each chunk is copied through a pinned buffer, which kernels use where it is.
     StagedMapped,
     /// Each chunk is copied through a pinned buffer and between that and a device buffer.
     StagedDma,
+    /// Kernels write a reduction's tile sums into a pinned buffer, for the host to add up.
+    TileSums,
 }
 
 impl Access {
@@ -79,13 +76,18 @@ impl Access {
     pub(crate) fn is_staged(self) -> bool {
         matches!(self, Access::StagedMapped | Access::StagedDma)
     }
+
+    /// Whether the chunk goes through a device buffer of ours.
+    pub(crate) fn is_dma(self) -> bool {
+        matches!(self, Access::Dma | Access::StagedDma)
+    }
 }
 
 /// What a GPU does with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GpuPlan {
-    /// How it gets at `a`, `b` and, unless this is a reduction, the output.
-    pub(crate) access: [Option<Access>; 3],
+    /// How it gets at `a`, `b` and the output.
+    pub(crate) access: [Access; 3],
     /// Elements in each chunk but the last.
     pub(crate) chunk: usize,
 }
@@ -94,10 +96,12 @@ pub(crate) struct GpuPlan {
 pub(crate) fn gpu(call: &Call, runs_on: usize) -> Result<GpuPlan, Error> {
     let bytes = largest(call);
     let dma = bytes > tuning::MAPPED_BYTES;
-    let mut access = [None; 3];
-    for (slot, operand) in bulk(call).into_iter().enumerate() {
-        access[slot] = operand.map(|operand| access_of(&operand, dma, runs_on)).transpose()?;
-    }
+    let [a, b] = call.inputs.map(|input| access_of(&input, dma, runs_on));
+    let output = match call.op.shape() {
+        Shape::Elementwise => access_of(&call.output, dma, runs_on)?,
+        Shape::Reduction => Access::TileSums,
+    };
+    let access = [a?, b?, output];
     Ok(GpuPlan { access, chunk: gpu_chunk(call, &access) })
 }
 
@@ -107,8 +111,8 @@ fn access_of(operand: &Operand, dma: bool, runs_on: usize) -> Result<Access, Err
             return Err(Error::OtherDevice { argument: operand.name, ordinal, runs_on });
         }
         Residence::Device { .. } | Residence::Managed => Access::Resident,
-        Residence::Pinned { .. } if dma => Access::Dma,
-        Residence::Pinned { device_address } => Access::Mapped(device_address),
+        Residence::Pinned if dma => Access::Dma,
+        Residence::Pinned => Access::Mapped,
         Residence::Pageable if dma => Access::StagedDma,
         Residence::Pageable => Access::StagedMapped,
     })
@@ -116,10 +120,9 @@ fn access_of(operand: &Operand, dma: bool, runs_on: usize) -> Result<Access, Err
 
 /// Arrays that no buffer holds a chunk of are not cut, but for the tiles' sums of a reduction,
 /// which have to fit into one.
-fn gpu_chunk(call: &Call, access: &[Option<Access>; 3]) -> usize {
+fn gpu_chunk(call: &Call, access: &[Access; 3]) -> usize {
     let (smallest, largest_chunk) = tuning::DMA_CHUNK_BYTES;
-    let in_place = |access: &Access| matches!(access, Access::Resident | Access::Mapped(_));
-    if access.iter().flatten().all(in_place) {
+    if !access.iter().any(|access| access.is_dma() || access.is_staged()) {
         return match call.op.shape() {
             Shape::Elementwise => call.n,
             Shape::Reduction => largest_chunk / size_of::<f64>() * TILE,
@@ -161,7 +164,7 @@ mod tests {
     use crate::op::Op;
     use proptest::prelude::*;
 
-    const PINNED: Residence = Residence::Pinned { device_address: 0x1000 };
+    const PINNED: Residence = Residence::Pinned;
     const DEVICE: Residence = Residence::Device { ordinal: 0 };
 
     fn call(op: Op, n: usize, residences: [Residence; 3]) -> Call {
@@ -199,7 +202,7 @@ mod tests {
     fn pinned_arrays_are_never_staged() {
         for n in [1, 1000, 1 << 20, 1 << 30] {
             let plan = gpu(&call(Op::AddF32, n, [PINNED; 3]), 0).unwrap();
-            assert!(plan.access.iter().flatten().all(|access| !access.is_staged()), "n = {n}");
+            assert!(plan.access.iter().all(|access| !access.is_staged()), "n = {n}");
         }
     }
 
@@ -223,9 +226,7 @@ mod tests {
             let (_, buffer) = tuning::DMA_CHUNK_BYTES;
             for op in Op::ALL {
                 let plan = gpu(&call(*op, n, [a, b, output]), 0).unwrap();
-                let copied = plan.access.iter().flatten().any(|access| {
-                    matches!(access, Access::Dma | Access::StagedDma | Access::StagedMapped)
-                });
+                let copied = plan.access.iter().any(|access| access.is_dma() || access.is_staged());
                 if copied {
                     prop_assert!(plan.chunk.min(n) * op.element_bytes() <= buffer);
                 }

@@ -179,12 +179,13 @@ fn gpu_for(call: &Call) -> Result<(&'static Gpu, &'static Opened), Error> {
 fn path(plan: &GpuPlan) -> u32 {
     let bits = |access: &Access| match access {
         Access::Resident => record::GPUVEC_PATH_RESIDENT,
-        Access::Mapped(_) => record::GPUVEC_PATH_MAPPED,
+        Access::Mapped => record::GPUVEC_PATH_MAPPED,
         Access::Dma => record::GPUVEC_PATH_DMA,
         Access::StagedMapped => record::GPUVEC_PATH_STAGED | record::GPUVEC_PATH_MAPPED,
         Access::StagedDma => record::GPUVEC_PATH_STAGED | record::GPUVEC_PATH_DMA,
+        Access::TileSums => 0,
     };
-    plan.access.iter().flatten().fold(0, |path, access| path | bits(access))
+    plan.access.iter().fold(0, |path, access| path | bits(access))
 }
 
 /// The chunks' sums, each in its place, so that who computed it does not matter. Empty for an

@@ -207,6 +207,7 @@ trampolines! {
     cuModuleLoadData
     cuModuleLoadDataEx
     cuModuleUnload
+    cuPointerGetAttribute
     cuPointerGetAttributes
     cuStreamCreateWithPriority
     cuStreamDestroy_v2
@@ -223,6 +224,11 @@ unsafe extern "C" {
     pub(crate) fn cuCtxGetCurrent(context: *mut CUcontext) -> Code;
     pub(crate) fn cuCtxSetCurrent(context: CUcontext) -> Code;
     pub(crate) fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> Code;
+    pub(crate) fn cuPointerGetAttribute(
+        value: *mut c_void,
+        attribute: CUpointer_attribute,
+        pointer: CUdeviceptr,
+    ) -> Code;
     pub(crate) fn cuPointerGetAttributes(
         count: c_uint,
         attributes: *mut CUpointer_attribute,

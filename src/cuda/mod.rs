@@ -8,6 +8,7 @@ pub(crate) mod device;
 pub(crate) mod driver;
 pub(crate) mod kernels;
 pub(crate) mod memory;
+mod piece;
 pub(crate) mod pipeline;
 pub(crate) mod pointer;
 pub(crate) mod staging;

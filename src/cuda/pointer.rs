@@ -1,6 +1,6 @@
 //! Asks the driver what memory a pointer leads to.
 
-use super::driver::{Code, Driver, cuPointerGetAttributes};
+use super::driver::{Code, Driver, cuPointerGetAttribute, cuPointerGetAttributes};
 use crate::error::Error;
 use crate::operand::{Operand, Residence};
 use cust::sys::CUpointer_attribute as Attribute;
@@ -15,7 +15,6 @@ struct Attributes {
     memory_type: u32,
     is_managed: u32,
     ordinal: i32,
-    device_address: u64,
     range_start: u64,
     range_bytes: usize,
 }
@@ -41,9 +40,7 @@ pub(crate) fn locate(_: Driver, operand: &Operand) -> Result<Residence, Error> {
             Residence::Managed
         }
         MEMORY_TYPE_DEVICE => Residence::Device { ordinal },
-        MEMORY_TYPE_HOST if is_whole => {
-            Residence::Pinned { device_address: attributes.device_address }
-        }
+        MEMORY_TYPE_HOST if is_whole => Residence::Pinned,
         _ => Residence::Pageable,
     })
 }
@@ -54,22 +51,20 @@ fn attributes(address: usize) -> Result<Attributes, Error> {
         Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
         Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED,
         Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-        Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
         Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
         Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
     ];
-    let mut values: [*mut c_void; 6] = [
+    let mut values: [*mut c_void; 5] = [
         (&raw mut found.memory_type).cast(),
         (&raw mut found.is_managed).cast(),
         (&raw mut found.ordinal).cast(),
-        (&raw mut found.device_address).cast(),
         (&raw mut found.range_start).cast(),
         (&raw mut found.range_bytes).cast(),
     ];
     // SAFETY: each value points to a local of the type that its attribute has; the address itself
     // is only looked up, not followed.
     let code = unsafe {
-        cuPointerGetAttributes(6, names.as_mut_ptr(), values.as_mut_ptr(), address as u64)
+        cuPointerGetAttributes(5, names.as_mut_ptr(), values.as_mut_ptr(), address as u64)
     };
     match code {
         Code::INVALID_VALUE => Ok(Attributes::default()),
@@ -81,4 +76,19 @@ fn attributes(address: usize) -> Result<Attributes, Error> {
 fn available(attributes: &Attributes, address: usize) -> usize {
     let end = attributes.range_start.saturating_add(attributes.range_bytes as u64);
     usize::try_from(end.saturating_sub(address as u64)).unwrap_or(usize::MAX)
+}
+
+/// The address at which the device whose context is current reaches pinned memory.
+pub(crate) fn device_address(_: Driver, ordinal: usize, host_address: usize) -> Result<u64, Error> {
+    let mut address = 0u64;
+    // SAFETY: the attribute is an address, which the driver writes into a local.
+    unsafe {
+        cuPointerGetAttribute(
+            (&raw mut address).cast(),
+            Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+            host_address as u64,
+        )
+    }
+    .of("cuPointerGetAttribute", ordinal)?;
+    Ok(address)
 }

@@ -22,7 +22,9 @@ const BUFFER_BYTES: usize = tuning::DMA_CHUNK_BYTES.1;
 pub(crate) struct Lane {
     /// Ordered with work on the legacy default stream, as a caller expects of a CUDA library.
     pub(crate) stream: ManuallyDrop<Stream>,
-    ordinal: usize,
+    /// The device that the lane belongs to.
+    pub(crate) ordinal: usize,
+    driver: Driver,
     pinned: [Option<NonNull<c_void>>; 3],
     device: [Option<u64>; 3],
 }
@@ -32,32 +34,27 @@ pub(crate) struct Lane {
 unsafe impl Send for Lane {}
 
 impl Lane {
-    fn new(ordinal: usize) -> Result<Self, Error> {
+    fn new(driver: Driver, ordinal: usize) -> Result<Self, Error> {
         let stream = Stream::new(StreamFlags::DEFAULT, None).of("cuStreamCreate", ordinal)?;
         let stream = ManuallyDrop::new(stream);
-        Ok(Lane { stream, ordinal, pinned: [None; 3], device: [None; 3] })
-    }
-
-    /// The device that the lane belongs to.
-    pub(crate) fn ordinal(&self) -> usize {
-        self.ordinal
+        Ok(Lane { stream, ordinal, driver, pinned: [None; 3], device: [None; 3] })
     }
 
     /// The pinned buffer of array `slot`; every device sees it at the same address.
-    pub(crate) fn pinned(&mut self, driver: Driver, slot: usize) -> Result<NonNull<c_void>, Error> {
+    pub(crate) fn pinned(&mut self, slot: usize) -> Result<NonNull<c_void>, Error> {
         if let Some(buffer) = self.pinned[slot] {
             return Ok(buffer);
         }
-        let buffer = memory::pinned_alloc(driver, self.ordinal, BUFFER_BYTES)?;
+        let buffer = memory::pinned_alloc(self.driver, self.ordinal, BUFFER_BYTES)?;
         Ok(*self.pinned[slot].insert(buffer))
     }
 
     /// The device buffer of array `slot`.
-    pub(crate) fn device(&mut self, driver: Driver, slot: usize) -> Result<u64, Error> {
+    pub(crate) fn device(&mut self, slot: usize) -> Result<u64, Error> {
         if let Some(buffer) = self.device[slot] {
             return Ok(buffer);
         }
-        let buffer = memory::device_alloc(driver, self.ordinal, BUFFER_BYTES)?;
+        let buffer = memory::device_alloc(self.driver, self.ordinal, BUFFER_BYTES)?;
         Ok(*self.device[slot].insert(buffer))
     }
 }
@@ -81,7 +78,7 @@ impl Lanes {
     }
 
     /// A lane that is free now, if there is one. The device's context is current.
-    pub(crate) fn try_take(&self) -> Result<Option<Lane>, Error> {
+    pub(crate) fn try_take(&self, driver: Driver) -> Result<Option<Lane>, Error> {
         let mut state = self.lock();
         if let Some(lane) = state.idle.pop() {
             return Ok(Some(lane));
@@ -91,13 +88,13 @@ impl Lanes {
         }
         state.made += 1;
         drop(state);
-        Lane::new(self.ordinal).map(Some).inspect_err(|_| self.give_up())
+        Lane::new(driver, self.ordinal).map(Some).inspect_err(|_| self.give_up())
     }
 
     /// A lane, once one is free. Only for callers that hold none: so somebody gives one back.
-    pub(crate) fn take(&self) -> Result<Lane, Error> {
+    pub(crate) fn take(&self, driver: Driver) -> Result<Lane, Error> {
         loop {
-            if let Some(lane) = self.try_take()? {
+            if let Some(lane) = self.try_take(driver)? {
                 return Ok(lane);
             }
             let state = self.lock();

@@ -1,0 +1,228 @@
+//! The operations on arrays of every length, alignment and kind of host memory, under every
+//! placement, against naive models.
+
+mod common;
+
+use common::{
+    Array, Operation, add_f32, add_i32, dot_f32, last_error, last_run, placements, with_placement,
+};
+use gpuvec::Placement;
+use gpuvec::record::Backend;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// One call: how long, on what, and which array is which argument.
+#[derive(Clone, Debug)]
+struct Case {
+    n: usize,
+    values: Values,
+    seed: u64,
+    /// The array that is `a`, `b` and `out`: of three, the same where it is in place.
+    roles: [usize; 3],
+    offsets: [usize; 3],
+    pinned: [bool; 3],
+}
+
+/// Which bit patterns the inputs hold.
+#[derive(Clone, Copy, Debug)]
+enum Values {
+    /// Any: NaNs of all kinds, infinities, subnormals.
+    Bits,
+    /// Finite, of any magnitude.
+    Finite,
+    /// Subnormal, or just above.
+    Tiny,
+    /// Multiples of 2^-24 between -1 and 1, which [`Values::scaled`] gives as whole numbers.
+    Fixed,
+    /// Whole numbers of up to 16 bits: f64 holds every sum of their products.
+    Whole,
+}
+
+const FIXED_SCALE: f64 = (1u64 << 24) as f64;
+
+impl Values {
+    fn word(self, random: u64) -> u32 {
+        let bits = random as u32;
+        let sign = bits & 0x8000_0000;
+        match self {
+            Values::Bits => bits,
+            Values::Finite => bits & !0x0080_0000,
+            Values::Tiny => bits & 0x80FF_FFFF,
+            Values::Fixed => sign | ((bits & 0xFF_FFFF) as f32 / FIXED_SCALE as f32).to_bits(),
+            Values::Whole => sign | ((bits & 0xFFFF) as f32).to_bits(),
+        }
+    }
+}
+
+impl Case {
+    /// The contents of the three arrays.
+    fn contents(&self) -> [Vec<u32>; 3] {
+        let mut random = SplitMix(self.seed);
+        std::array::from_fn(|_| (0..self.n).map(|_| self.values.word(random.next())).collect())
+    }
+
+    /// Calls `operation` under every placement: what `model` gives must be in `out` from its first
+    /// element on, and no other element may have changed.
+    fn check(&self, operation: Operation, model: impl Fn(&[u32], &[u32]) -> Vec<u32>) {
+        let [a, b, out] = self.roles;
+        let before = self.contents();
+        let result = model(&before[a], &before[b]);
+        let mut after = before.clone();
+        after[out][..result.len()].copy_from_slice(&result);
+        for placement in placements() {
+            let mut arrays: [Array; 3] =
+                std::array::from_fn(|i| Array::new(&before[i], self.offsets[i], self.pinned[i]));
+            let [a, b, out] = self.roles.map(|role| arrays[role].pointer());
+            with_placement(*placement, || {
+                // SAFETY: all three lead to `n` elements.
+                let status = unsafe { operation(a, b, out, self.n) };
+                assert_eq!(status, 0, "{placement:?}: {}", last_error());
+                check_backend(*placement);
+            });
+            for (array, after) in arrays.iter().zip(&after) {
+                let differs = array.content().iter().zip(after).position(|(x, y)| x != y);
+                if let Some(i) = differs {
+                    let (found, expected) = (array.content()[i], after[i]);
+                    panic!("{placement:?}: element {i} is {found:#x}, not {expected:#x}");
+                }
+                assert!(array.guards_are_whole(), "{placement:?}: wrote outside of an array");
+            }
+        }
+    }
+}
+
+fn check_backend(placement: Placement) {
+    let backend = last_run().backend;
+    match placement {
+        Placement::Auto => assert_ne!(backend, Backend::None as i32),
+        Placement::Cpu => assert_eq!(backend, Backend::Cpu as i32),
+        Placement::Gpu => assert_eq!(backend, Backend::Gpu as i32),
+    }
+}
+
+/// Steele, Lea and Flood's generator (OOPSLA 2014).
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+/// Lengths around every size at which the library goes another way.
+fn lengths() -> impl Strategy<Value = usize> {
+    let sizes = [1usize, 32, 128, 4096, 65_536, 200_000, 1_200_000];
+    (select(&sizes[..]), 0usize..7).prop_map(|(size, more)| (size + more).saturating_sub(3).max(1))
+}
+
+fn cases(values: impl Strategy<Value = Values>) -> impl Strategy<Value = Case> {
+    let roles = [[0, 1, 2], [0, 1, 0], [0, 1, 1], [0, 0, 2], [0, 0, 0]];
+    let offsets = prop::array::uniform3(0usize..9);
+    (lengths(), values, any::<u64>(), select(&roles[..]), offsets, any::<[bool; 3]>()).prop_map(
+        |(n, values, seed, roles, offsets, pinned)| Case {
+            n,
+            values,
+            seed,
+            roles,
+            offsets,
+            pinned,
+        },
+    )
+}
+
+fn floats() -> impl Strategy<Value = Values> {
+    select(&[Values::Bits, Values::Finite, Values::Tiny, Values::Fixed][..])
+}
+
+fn canonical(x: f32) -> u32 {
+    if x.is_nan() { 0x7FC0_0000 } else { x.to_bits() }
+}
+
+fn each(a: &[u32], b: &[u32], op: impl Fn(u32, u32) -> u32) -> Vec<u32> {
+    a.iter().zip(b).map(|(a, b)| op(*a, *b)).collect()
+}
+
+/// The terms of a dot product, exact in f64.
+fn terms<'a>(a: &'a [u32], b: &'a [u32]) -> impl Iterator<Item = f64> + 'a {
+    let wide = |bits: &u32| f64::from(f32::from_bits(*bits));
+    a.iter().zip(b).map(move |(a, b)| wide(a) * wide(b))
+}
+
+/// The terms of a dot product of [`Values::Fixed`], as multiples of 2^-48.
+fn scaled_terms(a: &[u32], b: &[u32]) -> impl Iterator<Item = i128> {
+    terms(a, b).map(|term| (term * FIXED_SCALE * FIXED_SCALE) as i128)
+}
+
+/// The order that dot_product promises: tiles of 4096 terms, in each 128 lanes that are halved,
+/// then a binary tree over the tiles.
+fn dot_in_order(terms: &[f64]) -> f64 {
+    let mut sums: Vec<f64> = terms.chunks(4096).map(tile_sum).collect();
+    while sums.len() > 1 {
+        sums = sums.chunks(2).map(|pair| if let [x, y] = pair { x + y } else { pair[0] }).collect();
+    }
+    sums[0]
+}
+
+fn tile_sum(terms: &[f64]) -> f64 {
+    let lane = |first: usize| terms.iter().skip(first).step_by(128).fold(0.0, |sum, x| sum + x);
+    let mut lanes: Vec<f64> = (0..128).map(lane).collect();
+    while lanes.len() > 1 {
+        let (low, high) = lanes.split_at(lanes.len() / 2);
+        lanes = low.iter().zip(high).map(|(x, y)| x + y).collect();
+    }
+    lanes[0]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn vector_add_adds_as_ieee_754_says(case in cases(floats())) {
+        let add = |a, b| canonical(f32::from_bits(a) + f32::from_bits(b));
+        case.check(add_f32, |a, b| each(a, b, add));
+    }
+
+    #[test]
+    fn add_arrays_wraps_around(case in cases(Just(Values::Bits))) {
+        case.check(add_i32, |a, b| each(a, b, u32::wrapping_add));
+    }
+
+    #[test]
+    fn dot_product_adds_in_the_promised_order(case in cases(floats())) {
+        case.check(dot_f32, |a, b| {
+            let terms: Vec<f64> = terms(a, b).collect();
+            vec![canonical(dot_in_order(&terms) as f32)]
+        });
+    }
+
+    /// `i64 as f32` rounds the exact sum to nearest.
+    #[test]
+    fn dot_product_rounds_once_what_f64_holds(case in cases(Just(Values::Whole))) {
+        case.check(dot_f32, |a, b| {
+            let exact: i64 = terms(a, b).map(|term| term as i64).sum();
+            vec![(exact as f32).to_bits()]
+        });
+    }
+
+    /// Half an ulp for the one rounding to f32, and one rounding to f64 for each addition that a
+    /// term goes through: 32 in a lane, 7 halvings, fewer than 20 levels of the tree.
+    #[test]
+    fn dot_product_is_close_to_the_exact_sum(case in cases(Just(Values::Fixed))) {
+        let [mut a, mut b, _] = case.contents();
+        let exact: i128 = scaled_terms(&a, &b).sum();
+        let magnitude: i128 = scaled_terms(&a, &b).map(i128::abs).sum();
+        let allowed = exact.abs() as f64 / FIXED_SCALE + magnitude as f64 * 60.0 * f64::EPSILON;
+        let mut out = 0;
+        with_placement(Placement::Auto, || {
+            // SAFETY: `a` and `b` have `n` elements, `out` is one.
+            let status = unsafe { dot_f32(a.as_mut_ptr(), b.as_mut_ptr(), &raw mut out, case.n) };
+            assert_eq!(status, 0, "{}", last_error());
+        });
+        let scaled = f64::from(f32::from_bits(out)) * FIXED_SCALE * FIXED_SCALE;
+        let error = (scaled - exact as f64).abs();
+        prop_assert!(error <= allowed, "{scaled} is {error} away from {exact}");
+    }
+}

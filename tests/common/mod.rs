@@ -1,0 +1,72 @@
+//! What the tests on arrays share: the operations, arrays between guards, and the placement.
+
+mod array;
+
+pub(crate) use array::Array;
+
+use gpuvec::Placement;
+use gpuvec::abi::classic::{add_arrays, dot_product, vector_add};
+use gpuvec::abi::library::{
+    gpuvec_device_count, gpuvec_last_error, gpuvec_last_run, gpuvec_set_placement,
+};
+use gpuvec::record::Run;
+use std::ffi::CStr;
+use std::sync::{Mutex, PoisonError};
+
+/// An exported operation. Elements are 32 bits wide whatever they mean, so tests hold the bits.
+pub(crate) type Operation = unsafe fn(*const u32, *const u32, *mut u32, usize) -> i32;
+
+/// # Safety
+/// As `vector_add` in the header; so for the two below.
+pub(crate) unsafe fn add_f32(a: *const u32, b: *const u32, out: *mut u32, n: usize) -> i32 {
+    // SAFETY: this function's promise; f32 and u32 have the same size and alignment.
+    unsafe { vector_add(a.cast(), b.cast(), out.cast(), n) }
+}
+
+/// # Safety
+/// As `add_arrays`.
+pub(crate) unsafe fn add_i32(a: *const u32, b: *const u32, out: *mut u32, n: usize) -> i32 {
+    // SAFETY: this function's promise; i32 and u32 have the same size and alignment.
+    unsafe { add_arrays(a.cast(), b.cast(), out.cast(), n) }
+}
+
+/// # Safety
+/// As `dot_product`.
+pub(crate) unsafe fn dot_f32(a: *const u32, b: *const u32, out: *mut u32, n: usize) -> i32 {
+    // SAFETY: this function's promise; f32 and u32 have the same size and alignment.
+    unsafe { dot_product(a.cast(), b.cast(), out.cast(), n) }
+}
+
+/// Runs `body` with a placement that no other test changes meanwhile: it is the process's.
+pub(crate) fn with_placement<T>(placement: Placement, body: impl FnOnce() -> T) -> T {
+    static IN_USE: Mutex<()> = Mutex::new(());
+    let _alone = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(gpuvec_set_placement(placement as i32), 0, "{}", last_error());
+    body()
+}
+
+/// The placements that can be had on this machine.
+pub(crate) fn placements() -> &'static [Placement] {
+    if has_gpu() {
+        &[Placement::Auto, Placement::Cpu, Placement::Gpu]
+    } else {
+        &[Placement::Auto, Placement::Cpu]
+    }
+}
+
+pub(crate) fn has_gpu() -> bool {
+    gpuvec_device_count() > 0
+}
+
+pub(crate) fn last_error() -> String {
+    // SAFETY: never NULL, and valid until this thread's next call.
+    unsafe { CStr::from_ptr(gpuvec_last_error()) }.to_str().expect("UTF-8").to_owned()
+}
+
+pub(crate) fn last_run() -> Run {
+    let mut run = Run::default();
+    // SAFETY: a local of the size that is given.
+    let status = unsafe { gpuvec_last_run(&raw mut run, size_of::<Run>()) };
+    assert_eq!(status, 0);
+    run
+}
