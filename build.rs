@@ -42,9 +42,7 @@ fn version_macros() -> String {
     format!(
         "\n/* This header's version; the library's own is gpuvec_version(). */\n\
          #define GPUVEC_VERSION_MAJOR {}\n#define GPUVEC_VERSION_MINOR {}\n\
-         #define GPUVEC_VERSION_PATCH {}\n\n\
-         /* This header's binary interface; the library's own is gpuvec_abi_version(). */\n\
-         #define GPUVEC_ABI_VERSION 1",
+         #define GPUVEC_VERSION_PATCH {}",
         part("MAJOR"),
         part("MINOR"),
         part("PATCH")

@@ -19,8 +19,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
 import bindings  # noqa: E402
 
 SECONDS = 1.0
-PLACEMENTS = {"auto": 0, "gpu": 1, "cpu": 2}
-BACKENDS = {0: "failed", 1: "cpu", 2: "gpu"}
 
 
 def median_microseconds(call) -> float:
@@ -48,7 +46,7 @@ def arrays(kind: str, n: int) -> list[np.ndarray]:
 
 def main() -> None:
     """Prints a row for each length, kind of memory and placement."""
-    library = bindings.library
+    library = bindings.lib
     lengths = [int(argument) for argument in sys.argv[1:]] or [1000, 1_000_000, 100_000_000]
     has_gpu = library.gpuvec_device_count() > 0
     name = library.gpuvec_device_name(0).decode() if has_gpu else "no GPU"
@@ -59,15 +57,16 @@ def main() -> None:
             a, b, out = arrays(kind, n)
             pointers = [ctypes.c_void_p(array.ctypes.data) for array in (a, b, out)]
             numpy_us = median_microseconds(lambda: np.add(a, b, out=out))
-            for placement, value in PLACEMENTS.items():
-                if placement == "gpu" and not has_gpu:
+            for place in bindings.Place:
+                if place == bindings.Place.GPU and not has_gpu:
                     continue
-                library.gpuvec_set_placement(value)
+                library.gpuvec_set_placement(place)
                 us = median_microseconds(lambda: library.vector_add(*pointers, n))
                 run = bindings.last_run()
-                ran = f"{BACKENDS[run.backend]}, path {run.path}, {run.chunks} chunks"
+                backend = bindings.Backend(run.backend).name.lower()
+                ran = f"{backend}, path {run.path}, {run.chunks} chunks"
                 print(
-                    f"{n:11} {kind:8} {numpy_us:10.1f} {placement:9} {us:10.1f} "
+                    f"{n:11} {kind:8} {numpy_us:10.1f} {place.name.lower():9} {us:10.1f} "
                     f"{numpy_us / us:8.2f}  {ran}",
                     flush=True,
                 )

@@ -20,15 +20,18 @@ compile_error!("gpuvec runs on Linux x86-64 only: its driver trampolines are wri
 
 pub mod abi;
 mod check;
+mod chunk;
 mod cpu;
 mod cuda;
 mod element;
 mod error;
+mod float_env;
 mod memory;
 pub mod op;
 mod operand;
 mod plan;
 pub mod record;
+mod route;
 mod run;
 mod settings;
 mod sum;

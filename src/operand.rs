@@ -68,14 +68,3 @@ impl Call {
         self.inputs.iter().any(|input| input.address == self.output.address)
     }
 }
-
-/// A run of elements, the unit of work: elements `start` to `start + len`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chunk {
-    /// The chunk's number, in the order of the array.
-    pub(crate) index: usize,
-    /// Its first element.
-    pub(crate) start: usize,
-    /// Its number of elements; not 0.
-    pub(crate) len: usize,
-}

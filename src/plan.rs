@@ -2,11 +2,11 @@
 
 use crate::error::Error;
 use crate::op::Shape;
-use crate::operand::{Call, Chunk, Operand, Residence};
+use crate::operand::{Call, Operand, Residence};
+use crate::route::{Access, Route};
 use crate::settings::Placement;
 use crate::sum::TILE;
 use crate::tuning;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Where a call runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,46 +54,8 @@ fn core_bytes(call: &Call) -> usize {
     }
 }
 
-/// How a GPU gets at one array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// Kernels use it where it is, in device or managed memory.
-    Resident,
-    /// Kernels use it where it is, in pinned memory.
-    Mapped,
-    /// Each chunk is copied between pinned memory and a device buffer.
-    Dma,
-    /// Each chunk is copied through a pinned buffer, which kernels use where it is.
-    StagedMapped,
-    /// Each chunk is copied through a pinned buffer and between that and a device buffer.
-    StagedDma,
-    /// Kernels write a reduction's tile sums into a pinned buffer, for the host to add up.
-    TileSums,
-}
-
-impl Access {
-    /// Whether the chunk goes through one of our pinned buffers.
-    pub(crate) fn is_staged(self) -> bool {
-        matches!(self, Access::StagedMapped | Access::StagedDma)
-    }
-
-    /// Whether the chunk goes through a device buffer of ours.
-    pub(crate) fn is_dma(self) -> bool {
-        matches!(self, Access::Dma | Access::StagedDma)
-    }
-}
-
-/// What a GPU does with a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GpuPlan {
-    /// How it gets at `a`, `b` and the output.
-    pub(crate) access: [Access; 3],
-    /// Elements in each chunk but the last.
-    pub(crate) chunk: usize,
-}
-
 /// Plans a call for the device `runs_on`.
-pub(crate) fn gpu(call: &Call, runs_on: usize) -> Result<GpuPlan, Error> {
+pub(crate) fn route(call: &Call, runs_on: usize) -> Result<Route, Error> {
     let bytes = largest(call);
     let dma = bytes > tuning::MAPPED_BYTES;
     let [a, b] = call.inputs.map(|input| access_of(&input, dma, runs_on));
@@ -102,7 +64,7 @@ pub(crate) fn gpu(call: &Call, runs_on: usize) -> Result<GpuPlan, Error> {
         Shape::Reduction => Access::TileSums,
     };
     let access = [a?, b?, output];
-    Ok(GpuPlan { access, chunk: gpu_chunk(call, &access) })
+    Ok(Route { access, chunk: gpu_chunk(call, &access) })
 }
 
 fn access_of(operand: &Operand, dma: bool, runs_on: usize) -> Result<Access, Error> {
@@ -130,32 +92,6 @@ fn gpu_chunk(call: &Call, access: &[Access; 3]) -> usize {
     }
     let wanted = largest(call) / tuning::PIPELINE_DEPTH;
     wanted.next_power_of_two().clamp(smallest, largest_chunk) / call.op.element_bytes()
-}
-
-/// The chunks of a call, handed to whoever asks next.
-#[derive(Debug)]
-pub(crate) struct Queue {
-    n: usize,
-    chunk: usize,
-    next: AtomicUsize,
-}
-
-impl Queue {
-    pub(crate) fn new(n: usize, chunk: usize) -> Self {
-        Queue { n, chunk, next: AtomicUsize::new(0) }
-    }
-
-    /// How many chunks there are in all.
-    pub(crate) fn chunks(&self) -> usize {
-        self.n.div_ceil(self.chunk)
-    }
-
-    /// The next chunk that nobody has taken.
-    pub(crate) fn take(&self) -> Option<Chunk> {
-        let index = self.next.fetch_add(1, Ordering::Relaxed);
-        let start = index.checked_mul(self.chunk).filter(|start| *start < self.n)?;
-        Some(Chunk { index, start, len: self.chunk.min(self.n - start) })
-    }
 }
 
 #[cfg(test)]
@@ -201,15 +137,15 @@ mod tests {
     #[test]
     fn pinned_arrays_are_never_staged() {
         for n in [1, 1000, 1 << 20, 1 << 30] {
-            let plan = gpu(&call(Op::AddF32, n, [PINNED; 3]), 0).unwrap();
-            assert!(plan.access.iter().all(|access| !access.is_staged()), "n = {n}");
+            let route = super::route(&call(Op::AddF32, n, [PINNED; 3]), 0).unwrap();
+            assert!(route.access.iter().all(|access| !access.is_staged()), "n = {n}");
         }
     }
 
     #[test]
     fn arrays_of_another_device_are_named() {
         let call = call(Op::AddF32, 9, [DEVICE, Residence::Device { ordinal: 1 }, DEVICE]);
-        let error = gpu(&call, 0).unwrap_err();
+        let error = super::route(&call, 0).unwrap_err();
         assert!(matches!(error, Error::OtherDevice { argument: "b", ordinal: 1, runs_on: 0 }));
     }
 
@@ -225,31 +161,17 @@ mod tests {
         ) {
             let (_, buffer) = tuning::DMA_CHUNK_BYTES;
             for op in Op::ALL {
-                let plan = gpu(&call(*op, n, [a, b, output]), 0).unwrap();
-                let copied = plan.access.iter().any(|access| access.is_dma() || access.is_staged());
+                let route = super::route(&call(*op, n, [a, b, output]), 0).unwrap();
+                let copied = route.access.iter().any(|access| access.is_dma() || access.is_staged());
                 if copied {
-                    prop_assert!(plan.chunk.min(n) * op.element_bytes() <= buffer);
+                    prop_assert!(route.chunk.min(n) * op.element_bytes() <= buffer);
                 }
                 if op.shape() == Shape::Reduction {
-                    prop_assert!(plan.chunk.is_multiple_of(TILE));
-                    prop_assert!((plan.chunk / TILE).is_power_of_two());
-                    prop_assert!(plan.chunk / TILE * size_of::<f64>() <= buffer);
+                    prop_assert!(route.chunk.is_multiple_of(TILE));
+                    prop_assert!((route.chunk / TILE).is_power_of_two());
+                    prop_assert!(route.chunk / TILE * size_of::<f64>() <= buffer);
                 }
             }
-        }
-
-        #[test]
-        fn a_queue_hands_out_every_element_once(n in 1usize..10_000, chunk in 1usize..500) {
-            let queue = Queue::new(n, chunk);
-            let mut next = 0;
-            let mut count = 0;
-            while let Some(piece) = queue.take() {
-                prop_assert_eq!((piece.index, piece.start), (count, next));
-                next += piece.len;
-                count += 1;
-            }
-            prop_assert_eq!((next, count), (n, queue.chunks()));
-            prop_assert!(queue.take().is_none());
         }
     }
 }

@@ -1,13 +1,16 @@
 //! Runs a checked call: asks the plan where, lets cores or a GPU take its chunks, and stores what
 //! comes of it.
 
+use crate::chunk::{Chunk, Queue};
 use crate::cuda::device::{self, Gpu, Opened};
 use crate::cuda::{driver, pipeline};
 use crate::error::Error;
+use crate::float_env::with_ieee;
 use crate::op::{Elementwise, Operation, Reduction, Shape};
-use crate::operand::{Call, Chunk, Operand, Residence};
-use crate::plan::{self, Access, GpuPlan, Place, Queue};
+use crate::operand::{Call, Operand, Residence};
+use crate::plan::{self, Place};
 use crate::record::{self, Backend, Run};
+use crate::route::{Access, Route};
 use crate::settings::{self, Placement};
 use crate::{cpu, sum, threads, tuning};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +53,7 @@ pub(crate) unsafe fn reduction<O: Reduction>(
     // SAFETY: this function's promise.
     let sum = unsafe { dispatch(placement, call, &on_core) }?;
     // SAFETY: this function's promise.
-    unsafe { store(&call.output, cpu::with_ieee(|| op.round(sum))) }
+    unsafe { store(&call.output, with_ieee(|| op.round(sum))) }
 }
 
 /// Stores what a reduction of nothing gives.
@@ -146,17 +149,17 @@ impl From<Error> for Failure {
 unsafe fn on_gpu(call: &Call) -> Result<f64, Failure> {
     let threads = settings::threads()?.get();
     let (gpu, opened) = gpu_for(call)?;
-    let plan = plan::gpu(call, gpu.ordinal)?;
-    let queue = Queue::new(call.n, plan.chunk);
+    let route = plan::route(call, gpu.ordinal)?;
+    let queue = Queue::new(call.n, route.chunk);
     let sums = Sums::new(call, &queue)?;
     let on_sum = |chunk, sum| sums.put(chunk, sum);
     // SAFETY: this function's promise.
     let (done, result) =
-        unsafe { pipeline::run((gpu, opened), call, &plan, &queue, threads, &on_sum) };
+        unsafe { pipeline::run((gpu, opened), call, &route, &queue, threads, &on_sum) };
     result.map_err(|error| Failure { error, wrote: done.wrote })?;
     record::set(Run {
         backend: Backend::Gpu as i32,
-        path: path(&plan),
+        path: path(&route),
         devices: 1u64.checked_shl(gpu.ordinal as u32).unwrap_or(0),
         threads: if done.bytes_staged > 0 { threads as u64 } else { 1 },
         chunks: queue.chunks() as u64,
@@ -176,7 +179,7 @@ fn gpu_for(call: &Call) -> Result<(&'static Gpu, &'static Opened), Error> {
     }
 }
 
-fn path(plan: &GpuPlan) -> u32 {
+fn path(route: &Route) -> u32 {
     let bits = |access: &Access| match access {
         Access::Resident => record::GPUVEC_PATH_RESIDENT,
         Access::Mapped => record::GPUVEC_PATH_MAPPED,
@@ -185,7 +188,7 @@ fn path(plan: &GpuPlan) -> u32 {
         Access::StagedDma => record::GPUVEC_PATH_STAGED | record::GPUVEC_PATH_DMA,
         Access::TileSums => 0,
     };
-    plan.access.iter().fold(0, |path, access| path | bits(access))
+    route.access.iter().fold(0, |path, access| path | bits(access))
 }
 
 /// The chunks' sums, each in its place, so that who computed it does not matter. Empty for an
@@ -214,6 +217,6 @@ impl Sums {
     fn total(self) -> f64 {
         let mut sums: Vec<f64> =
             self.0.into_iter().map(|sum| f64::from_bits(sum.into_inner())).collect();
-        cpu::with_ieee(|| sum::tree(&mut sums))
+        with_ieee(|| sum::tree(&mut sums))
     }
 }

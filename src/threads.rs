@@ -80,7 +80,7 @@ fn block_signals() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Queue;
+    use crate::chunk::Queue;
     use std::sync::atomic::AtomicUsize;
 
     #[test]

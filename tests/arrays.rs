@@ -114,14 +114,14 @@ impl SplitMix {
 
 /// Lengths around every size at which the library goes another way.
 fn lengths() -> impl Strategy<Value = usize> {
-    let sizes = [1usize, 32, 128, 4096, 65_536, 200_000, 1_200_000];
-    (select(&sizes[..]), 0usize..7).prop_map(|(size, more)| (size + more).saturating_sub(3).max(1))
+    const SIZES: &[usize] = &[1, 32, 128, 4096, 65_536, 200_000, 1_200_000];
+    (select(SIZES), 0usize..7).prop_map(|(size, more)| (size + more).saturating_sub(3).max(1))
 }
 
 fn cases(values: impl Strategy<Value = Values>) -> impl Strategy<Value = Case> {
-    let roles = [[0, 1, 2], [0, 1, 0], [0, 1, 1], [0, 0, 2], [0, 0, 0]];
+    const ROLES: &[[usize; 3]] = &[[0, 1, 2], [0, 1, 0], [0, 1, 1], [0, 0, 2], [0, 0, 0]];
     let offsets = prop::array::uniform3(0usize..9);
-    (lengths(), values, any::<u64>(), select(&roles[..]), offsets, any::<[bool; 3]>()).prop_map(
+    (lengths(), values, any::<u64>(), select(ROLES), offsets, any::<[bool; 3]>()).prop_map(
         |(n, values, seed, roles, offsets, pinned)| Case {
             n,
             values,
@@ -134,7 +134,8 @@ fn cases(values: impl Strategy<Value = Values>) -> impl Strategy<Value = Case> {
 }
 
 fn floats() -> impl Strategy<Value = Values> {
-    select(&[Values::Bits, Values::Finite, Values::Tiny, Values::Fixed][..])
+    const FLOATS: &[Values] = &[Values::Bits, Values::Finite, Values::Tiny, Values::Fixed];
+    select(FLOATS)
 }
 
 fn canonical(x: f32) -> u32 {
@@ -146,7 +147,7 @@ fn each(a: &[u32], b: &[u32], op: impl Fn(u32, u32) -> u32) -> Vec<u32> {
 }
 
 /// The terms of a dot product, exact in f64.
-fn terms<'a>(a: &'a [u32], b: &'a [u32]) -> impl Iterator<Item = f64> + 'a {
+fn terms(a: &[u32], b: &[u32]) -> impl Iterator<Item = f64> {
     let wide = |bits: &u32| f64::from(f32::from_bits(*bits));
     a.iter().zip(b).map(move |(a, b)| wide(a) * wide(b))
 }
@@ -177,7 +178,9 @@ fn tile_sum(terms: &[f64]) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig {
+        cases: 64, failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     #[test]
     fn vector_add_adds_as_ieee_754_says(case in cases(floats())) {

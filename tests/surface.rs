@@ -1,1 +1,228 @@
+//! What is easy to forget when a function or an operation is added: the places that must agree.
 
+use gpuvec::abi::library::{gpuvec_abi_version, gpuvec_version};
+use gpuvec::op::Op;
+use std::collections::BTreeSet;
+use std::ffi::CStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use syn::{Attribute, Expr, FnArg, Ident, Item, ItemFn, Pat, ReturnType, Stmt, Type, Visibility};
+
+/// A file of the repository: tests run in its root.
+fn read(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Every file under `folder` whose name ends so.
+fn files(folder: impl AsRef<Path>, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder of the repository");
+    let paths = entries.map(|entry| entry.expect("a readable entry").path());
+    paths
+        .flat_map(|path| if path.is_dir() { files(path, extension) } else { vec![path] })
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect()
+}
+
+/// The functions of a file of src/abi that C callers see.
+fn exported(path: impl AsRef<Path>) -> Vec<ItemFn> {
+    let file = syn::parse_file(&read(path)).expect("Rust");
+    let functions = file.items.into_iter().filter_map(|item| match item {
+        Item::Fn(function) => Some(function),
+        _ => None,
+    });
+    functions.filter(|function| function.sig.abi.is_some()).collect()
+}
+
+/// The public modules of src/abi, in the order that it declares them.
+fn abi_modules() -> Vec<PathBuf> {
+    let file = syn::parse_file(&read("src/abi/mod.rs")).expect("Rust");
+    let modules = file.items.into_iter().filter_map(|item| match item {
+        Item::Mod(module) if is_public(&module.vis) => Some(module.ident),
+        _ => None,
+    });
+    modules.map(|name| format!("src/abi/{name}.rs").into()).collect()
+}
+
+fn is_public(visibility: &Visibility) -> bool {
+    matches!(visibility, Visibility::Public(_))
+}
+
+fn is_unsafe_no_mangle(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("unsafe")
+        && attribute.parse_args::<Ident>().is_ok_and(|inner| inner == "no_mangle")
+}
+
+/// Whether the body is `guard::operation(…)`, `guard::call(…)` or `guard::query(…)`, and no more.
+fn is_one_guard_call(function: &ItemFn) -> bool {
+    let [Stmt::Expr(Expr::Call(call), None)] = &function.block.stmts[..] else { return false };
+    let Expr::Path(callee) = &*call.func else { return false };
+    let names: Vec<String> =
+        callee.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+    names.len() == 2
+        && names[0] == "guard"
+        && ["operation", "call", "query"].contains(&names[1].as_str())
+}
+
+#[test]
+fn every_exported_function_is_public_documented_and_one_guard_call() {
+    for path in files("src/abi", "rs") {
+        for function in exported(&path) {
+            let place = format!("{} in {}", function.sig.ident, path.display());
+            assert!(is_public(&function.vis), "{place} is not `pub`");
+            let has = |test: fn(&Attribute) -> bool| function.attrs.iter().any(test);
+            assert!(has(is_unsafe_no_mangle), "{place} lacks `#[unsafe(no_mangle)]`");
+            assert!(has(|attribute| attribute.path().is_ident("doc")), "{place} has no comment");
+            assert!(is_one_guard_call(&function), "the body of {place} is not one call of `guard`");
+        }
+    }
+}
+
+#[test]
+fn nothing_else_is_exported() {
+    for path in files("src", "rs") {
+        let text = read(&path);
+        let marked = text.matches("no_mangle").count() + text.matches("export_name").count();
+        let functions = if path.starts_with("src/abi") { exported(&path).len() } else { 0 };
+        assert_eq!(marked, functions, "{} exports something unseen", path.display());
+    }
+}
+
+/// The type as C spells it.
+fn c_type(rust: &Type) -> String {
+    match rust {
+        Type::Ptr(pointer) => {
+            let constant = if pointer.const_token.is_some() { "const " } else { "" };
+            format!("{constant}{} *", c_type(&pointer.elem))
+        }
+        Type::Path(path) => {
+            let name = path.path.segments.last().expect("a name").ident.to_string();
+            match name.as_str() {
+                "f32" => "float".into(),
+                "f64" => "double".into(),
+                "usize" => "size_t".into(),
+                "c_char" => "char".into(),
+                "c_void" => "void".into(),
+                "Run" => "struct gpuvec_run".into(),
+                integer => format!("{}_t", integer.replacen('i', "int", 1)),
+            }
+        }
+        _ => panic!("an exported function has a type that C lacks"),
+    }
+}
+
+fn c_declaration(rust: &Type, name: &Ident) -> String {
+    format!("{} {name}", c_type(rust)).replace("* ", "*")
+}
+
+fn c_prototype(function: &ItemFn) -> String {
+    let arguments = function.sig.inputs.iter().map(|argument| match argument {
+        FnArg::Typed(typed) => match &*typed.pat {
+            Pat::Ident(name) => c_declaration(&typed.ty, &name.ident),
+            _ => panic!("an argument of {} has no name", function.sig.ident),
+        },
+        FnArg::Receiver(_) => panic!("{} is a method", function.sig.ident),
+    });
+    let arguments = arguments.collect::<Vec<_>>().join(", ");
+    let arguments = if arguments.is_empty() { "void" } else { &arguments };
+    let ReturnType::Type(_, returned) = &function.sig.output else {
+        panic!("{} returns nothing", function.sig.ident)
+    };
+    format!("{}({arguments})", c_declaration(returned, &function.sig.ident))
+}
+
+/// The header's prototypes, in its order, each on one line.
+fn header_prototypes() -> Vec<String> {
+    let header = read("include/gpuvec.h");
+    let (_, functions) = header.split_once("extern \"C\" {").expect("the functions' part");
+    let is_code = |line: &&str| !line.starts_with("//") && !line.starts_with('#');
+    let code: Vec<&str> = functions.lines().filter(is_code).collect();
+    let statements = code.join(" ");
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    statements.split(';').map(words).filter(|text| text.ends_with(')')).collect()
+}
+
+#[test]
+fn the_header_has_every_exported_function_in_order() {
+    let rust: Vec<String> =
+        abi_modules().iter().flat_map(exported).map(|function| c_prototype(&function)).collect();
+    assert!(!rust.is_empty());
+    assert_eq!(header_prototypes(), rust);
+}
+
+/// The names of the kernels in kernels/*.ptx.
+fn ptx_entries() -> BTreeSet<String> {
+    let images = files("kernels", "ptx").into_iter().map(read).collect::<String>();
+    let entries = images.split(".visible .entry ").skip(1);
+    entries.map(|entry| entry.split('(').next().unwrap_or(entry).trim().to_owned()).collect()
+}
+
+#[test]
+fn every_operation_has_its_kernel_its_function_and_its_python_tests() {
+    let entries = ptx_entries();
+    let functions = files("src/abi", "rs").into_iter().map(read).collect::<String>();
+    let python_tests = fs::read_to_string("python_tests/operations.py").unwrap_or_default();
+    let mut forgotten = Vec::new();
+    for op in Op::ALL {
+        let kernel = op.kernel();
+        let mut need = |there: bool, place: &str| {
+            if !there {
+                forgotten.push(format!("{op:?}: {place}"));
+            }
+        };
+        need(entries.contains(kernel), &format!("no entry {kernel} in kernels/*.ptx"));
+        need(functions.contains(&format!("({op:?},")), "no function in src/abi calls it");
+        let row = format!("\"{kernel}\"");
+        need(python_tests.contains(&row), &format!("no {row} in python_tests/operations.py"));
+    }
+    assert!(forgotten.is_empty(), "forgotten:\n{}", forgotten.join("\n"));
+}
+
+#[test]
+fn every_kernel_has_its_row() {
+    let rows: BTreeSet<String> = Op::ALL.iter().map(|op| op.kernel().to_owned()).collect();
+    let without: Vec<_> = ptx_entries().difference(&rows).cloned().collect();
+    assert!(without.is_empty(), "kernels without a row in src/op.rs: {without:?}");
+}
+
+/// The number that a file gives to a constant.
+fn constant(path: &str, name: &str) -> usize {
+    let text = read(path);
+    let is_definition = |line: &&str| {
+        let left = line.split('=').next().unwrap_or_default();
+        line.contains('=')
+            && left.contains("const")
+            && left.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
+    };
+    let line = text.lines().find(is_definition).unwrap_or_else(|| panic!("no {name} in {path}"));
+    let value = line.split(['=', ';']).nth(1).unwrap_or_default().trim();
+    value.parse().unwrap_or_else(|_| panic!("{name} in {path} is {value:?}, not a plain number"))
+}
+
+#[test]
+fn the_reduction_kernels_add_in_the_order_of_src_sum() {
+    for name in ["TILE", "LANES"] {
+        assert_eq!(constant("kernels/reduce.cu", name), constant("src/sum.rs", name), "{name}");
+    }
+}
+
+/// What the header defines a macro as.
+fn header_macro(name: &str) -> String {
+    let header = read("include/gpuvec.h");
+    let definition = format!("#define {name} ");
+    let value = header.lines().find_map(|line| line.strip_prefix(&definition));
+    value.unwrap_or_else(|| panic!("no {name} in the header")).to_owned()
+}
+
+#[test]
+fn package_header_and_library_have_one_version() {
+    let header =
+        ["MAJOR", "MINOR", "PATCH"].map(|part| header_macro(&format!("GPUVEC_VERSION_{part}")));
+    let header = header.join(".");
+    let line = format!("version = \"{header}\"");
+    assert!(read("Cargo.toml").lines().any(|found| found == line), "Cargo.toml lacks {line}");
+    // SAFETY: a constant string.
+    let library = unsafe { CStr::from_ptr(gpuvec_version()) };
+    assert_eq!(library.to_str(), Ok(header.as_str()));
+    assert_eq!(gpuvec_abi_version().to_string(), header_macro("GPUVEC_ABI_VERSION"));
+}

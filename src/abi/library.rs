@@ -154,8 +154,9 @@ pub extern "C" fn gpuvec_version() -> *const c_char {
 /// `GPUVEC_ABI_VERSION` is the same runs with this library.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_abi_version() -> i32 {
-    guard::query(|| ABI_VERSION)
+    guard::query(|| GPUVEC_ABI_VERSION)
 }
 
-/// Raised when a function, a status or a field is changed or removed, not when one is added.
-pub const ABI_VERSION: i32 = 1;
+/// This header's binary interface; the library's own is `gpuvec_abi_version()`. Raised when a
+/// function, a status or a field is changed or removed, not when one is added.
+pub const GPUVEC_ABI_VERSION: i32 = 1;

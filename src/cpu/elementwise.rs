@@ -1,7 +1,7 @@
 //! Elementwise operations on one core.
 
-use super::with_ieee;
 use crate::element::Element;
+use crate::float_env::with_ieee;
 use crate::op::Elementwise;
 use std::is_x86_feature_detected;
 

@@ -1,6 +1,6 @@
 //! Reductions on one core, in the order of [`crate::sum`].
 
-use super::with_ieee;
+use crate::float_env::with_ieee;
 use crate::op::Reduction;
 use crate::sum::{LANES, TILE, tree};
 use std::is_x86_feature_detected;

@@ -3,7 +3,7 @@
 use super::driver::{cuMemcpyDtoHAsync_v2, cuMemcpyHtoDAsync_v2};
 use super::staging::{self, Lane};
 use crate::error::Error;
-use crate::plan::Access;
+use crate::route::Access;
 
 /// The part of one array that belongs to a chunk.
 #[derive(Clone, Copy)]

@@ -9,10 +9,11 @@ use super::driver::{self, Driver, OfCall};
 use super::piece::Piece;
 use super::pointer;
 use super::staging::Lane;
-use crate::cpu;
+use crate::chunk::{Chunk, Queue};
 use crate::error::Error;
-use crate::operand::{Call, Chunk, Residence};
-use crate::plan::{Access, GpuPlan, Queue};
+use crate::float_env::with_ieee;
+use crate::operand::{Call, Residence};
+use crate::route::{Access, Route};
 use crate::sum::{TILE, tree};
 use crate::tuning;
 use std::collections::VecDeque;
@@ -34,7 +35,7 @@ pub(crate) struct Done {
 pub(crate) unsafe fn run(
     (gpu, opened): (&Gpu, &Opened),
     call: &Call,
-    plan: &GpuPlan,
+    route: &Route,
     queue: &Queue,
     threads: usize,
     on_sum: &(dyn Fn(Chunk, f64) + Sync),
@@ -45,8 +46,8 @@ pub(crate) unsafe fn run(
         let mut pipeline = Pipeline {
             opened,
             call,
-            plan,
-            in_place: in_place_addresses(driver, gpu.ordinal, call, plan)?,
+            route,
+            in_place: in_place_addresses(driver, gpu.ordinal, call, route)?,
             threads: threads.min(tuning::STAGING_THREADS),
             on_sum,
             under_way: VecDeque::with_capacity(tuning::LANES),
@@ -66,11 +67,11 @@ fn in_place_addresses(
     driver: Driver,
     ordinal: usize,
     call: &Call,
-    plan: &GpuPlan,
+    route: &Route,
 ) -> Result<[u64; 3], Error> {
     let mut addresses = call.operands().map(|operand| operand.address as u64);
     for (address, operand) in addresses.iter_mut().zip(call.operands()) {
-        if operand.residence == Residence::Pinned && plan.access.contains(&Access::Mapped) {
+        if operand.residence == Residence::Pinned && route.access.contains(&Access::Mapped) {
             *address = pointer::device_address(driver, ordinal, operand.address)?;
         }
     }
@@ -80,7 +81,7 @@ fn in_place_addresses(
 struct Pipeline<'a> {
     opened: &'a Opened,
     call: &'a Call,
-    plan: &'a GpuPlan,
+    route: &'a Route,
     in_place: [u64; 3],
     threads: usize,
     on_sum: &'a (dyn Fn(Chunk, f64) + Sync),
@@ -181,7 +182,7 @@ impl Pipeline<'_> {
         let operands = self.call.operands();
         std::array::from_fn(|slot| Piece {
             slot,
-            access: self.plan.access[slot],
+            access: self.route.access[slot],
             host: std::ptr::with_exposed_provenance_mut(operands[slot].address + offset),
             device: self.in_place[slot] + offset as u64,
             bytes: chunk.len * element_bytes,
@@ -207,5 +208,5 @@ fn tile_sums(lane: &mut Lane, slot: usize, chunk: Chunk) -> Result<f64, Error> {
     // SAFETY: the buffer belongs to the lane, is aligned to a page, and the kernel, which is done,
     // wrote one f64 for each tile; the plan sees to it that they fit.
     let sums = unsafe { std::slice::from_raw_parts_mut(sums.as_ptr(), tiles) };
-    Ok(cpu::with_ieee(|| tree(sums)))
+    Ok(with_ieee(|| tree(sums)))
 }

@@ -7,8 +7,8 @@
 
 use super::driver::{Driver, OfCall};
 use super::memory;
+use crate::chunk::Queue;
 use crate::error::Error;
-use crate::plan::Queue;
 use crate::{threads, tuning};
 use cust::stream::{Stream, StreamFlags};
 use std::ffi::c_void;

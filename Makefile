@@ -1,0 +1,66 @@
+# gpuvec's commands. `make` lists them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LIBRARY := target/release/libgpuvec.so
+
+.PHONY: help demo test build lint fresh kernels usage test-rust test-c test-python bench gpu-bundle clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build $(VENV)/ready ## set up, build, and run the C and Python examples on real arrays
+	$(MAKE) -C c_examples run
+	$(BIN)/python python_examples/demo.py
+
+test: test-rust test-c test-python ## set up and run every test
+
+build: ## build target/release/libgpuvec.so and include/gpuvec.h
+	cargo build --release
+
+lint: $(VENV)/ready ## check formats and lints
+	cargo fmt --check
+	cargo clippy --release --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --document-private-items
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX are what their sources give
+	git diff --exit-code -- include/gpuvec.h
+	$(BIN)/python kernels/build.py --check
+
+kernels: $(VENV)/ready $(VENV)/kernels ## compile kernels/*.cu to the PTX that the library carries
+	$(BIN)/python kernels/build.py
+
+usage: $(VENV)/ready $(VENV)/kernels ## registers and spills of each kernel on each architecture
+	$(BIN)/python kernels/build.py --usage
+
+test-rust: build ## the Rust tests
+	cargo test --release
+
+test-c: build ## the C examples: plain, header as C and C++, sanitizers, valgrind if installed
+	$(MAKE) -C c_examples run header sanitize
+	@if command -v valgrind >/dev/null; then $(MAKE) -C c_examples valgrind; \
+	else echo "valgrind is not installed: the examples did not run under it"; fi
+
+test-python: build $(VENV)/ready ## the Python tests
+	$(BIN)/python -m pytest -q python_tests
+
+bench: build $(VENV)/ready ## time a call on host arrays beside NumPy
+	$(BIN)/python benches/calls.py
+
+gpu-bundle: build ## gather what a GPU machine without Rust needs, in target/gpu
+	tools/gpu_bundle.sh
+
+clean: ## remove everything that was built
+	rm -rf target $(VENV)
+
+$(VENV)/ready: python_tests/requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet -r python_tests/requirements.txt
+	touch $@
+
+$(VENV)/kernels: kernels/requirements.txt $(VENV)/ready
+	$(BIN)/pip install --quiet -r kernels/requirements.txt
+	touch $@

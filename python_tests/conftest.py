@@ -1,0 +1,64 @@
+"""Fixtures: the placement of a test's calls, and C code for tests that need it."""
+
+import os
+
+import hypothesis
+import pytest
+
+from bindings import Place, lib, why_cpu
+from programs import compile_c
+
+PLACEMENTS = os.environ.get("GPUVEC_TEST_PLACEMENTS", "auto,gpu,cpu").split(",")
+
+hypothesis.settings.register_profile(
+    "gpuvec",
+    deadline=None,
+    print_blob=True,
+    # A placement holds for all examples of a test.
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+hypothesis.settings.load_profile("gpuvec")
+
+
+@pytest.fixture(params=[Place[name.upper()] for name in PLACEMENTS], ids=lambda place: place.name)
+def placement(request):
+    """Each placement in turn, in force during the test. GPUVEC_TEST_PLACEMENTS chooses some."""
+    before = lib.gpuvec_get_placement()
+    if request.param == Place.GPU and lib.gpuvec_device_count() == 0:
+        pytest.skip(why_cpu())
+    assert lib.gpuvec_set_placement(request.param) == 0
+    yield request.param
+    assert lib.gpuvec_set_placement(before) == 0
+
+
+@pytest.fixture
+def on_cpu():
+    """Placement `cpu` during the test."""
+    before = lib.gpuvec_get_placement()
+    assert lib.gpuvec_set_placement(Place.CPU) == 0
+    yield
+    assert lib.gpuvec_set_placement(before) == 0
+
+
+@pytest.fixture(scope="session")
+def failing_driver(tmp_path_factory):
+    """A folder with a libcuda.so.1 that fails as failing_driver.c says."""
+    folder = tmp_path_factory.mktemp("failing_driver")
+    compile_c("failing_driver.c", folder / "libcuda.so.1", "-shared", "-fPIC")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def driver_without_functions(tmp_path_factory):
+    """A folder with a libcuda.so.1 that has cuInit and nothing else."""
+    folder = tmp_path_factory.mktemp("driver_without_functions")
+    compile_c("failing_driver.c", folder / "libcuda.so.1", "-shared", "-fPIC", "-DONLY_CUINIT")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def broken_driver(tmp_path_factory):
+    """A folder whose libcuda.so.1 is no library: nothing can be loaded by that name."""
+    folder = tmp_path_factory.mktemp("broken_driver")
+    (folder / "libcuda.so.1").write_text("not a library\n")
+    return folder

@@ -1,0 +1,135 @@
+"""Results have the oracle's bits, whatever memory the arrays are in; nothing else is written."""
+
+import mmap
+
+import numpy as np
+import pytest
+
+from arrays import MIXED, UNIFORM, assert_same_bits, call, compute, filled, guarded
+from bindings import Place, last_error, lib
+from operations import OPERATIONS
+
+SMALL = [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 127, 128, 129, 1000, 4095, 4096, 4097]
+MEDIUM = [8191, 8192, 8193, 12_289, 65_535, 65_536, 65_537]
+LARGE = [n + d for n in (131_072, 262_144, 1_048_576) for d in (-1, 0, 1)]
+SEVERAL_CHUNKS = 5_000_003
+
+each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+
+
+def check(operation, kinds, n):
+    """Computes with arrays of these kinds: bits, inputs, and everything around the output."""
+    a, b = (
+        filled(kind, values)
+        for kind, values in zip(kinds, operation.data(np.random.default_rng(n), n))
+    )
+    out = guarded(kinds[2], operation.dtype, operation.outputs(n))
+    inputs = a.snapshot(), b.snapshot()
+    assert call(operation, a.array, b.array, out.array) == 0, last_error()
+    assert_same_bits(out.array, operation.oracle(a.array, b.array))
+    assert (a.snapshot(), b.snapshot()) == inputs
+    assert out.guards_are_intact()
+
+
+@each_operation
+@pytest.mark.parametrize("kinds", UNIFORM + MIXED, ids=",".join)
+@pytest.mark.parametrize("n", SMALL)
+def test_small_arrays_of_every_kind(placement, operation, kinds, n):
+    check(operation, kinds, n)
+
+
+@each_operation
+@pytest.mark.parametrize("kinds", UNIFORM + MIXED, ids=",".join)
+@pytest.mark.parametrize("n", MEDIUM)
+def test_medium_arrays_of_every_kind(placement, operation, kinds, n):
+    check(operation, kinds, n)
+
+
+@each_operation
+@pytest.mark.parametrize("kinds", [("pageable+1",) * 3, ("pinned",) * 3, MIXED[0]], ids=",".join)
+@pytest.mark.parametrize("n", LARGE)
+def test_large_arrays(placement, operation, kinds, n):
+    check(operation, kinds, n)
+
+
+@each_operation
+@pytest.mark.parametrize("kinds", [("pageable",) * 3, ("pinned+3",) * 3, *MIXED], ids=",".join)
+def test_several_chunks(placement, operation, kinds):
+    check(operation, kinds, SEVERAL_CHUNKS)
+
+
+@each_operation
+@pytest.mark.parametrize("n", [1, 4097, 65_537, 1_048_577, SEVERAL_CHUNKS])
+def test_same_bits_as_on_the_cpu(placement, operation, n):
+    a, b = operation.data(np.random.default_rng(n), n)
+    here = compute(operation, a, b)
+    lib.gpuvec_set_placement(Place.CPU)
+    assert_same_bits(here, compute(operation, a, b))
+
+
+@each_operation
+@pytest.mark.parametrize("kind", ["pageable+1", "pinned"])
+@pytest.mark.parametrize("n", [1, 33, 4097, 65_537, 1_048_577])
+@pytest.mark.parametrize("alias", ["out is a", "out is b", "a is b", "all are one"])
+def test_in_place(placement, operation, kind, n, alias):
+    a_values, b_values = operation.data(np.random.default_rng(n), n)
+    if alias in ("a is b", "all are one"):
+        b_values = a_values
+    a = filled(kind, a_values)
+    b = a if b_values is a_values else filled(kind, b_values)
+    out = {"out is b": b, "a is b": guarded(kind, operation.dtype, operation.outputs(n))}.get(alias, a)
+    assert call(operation, a.array, b.array, out.array) == 0, last_error()
+    outputs = operation.outputs(n)
+    assert_same_bits(out.array[:outputs], operation.oracle(a_values, b_values))
+    for guarded_array, values in ((a, a_values), (b, b_values)):
+        written = outputs if guarded_array is out else 0
+        assert_same_bits(guarded_array.array[written:], values[written:])
+        assert guarded_array.guards_are_intact()
+    assert out.guards_are_intact()
+
+
+@each_operation
+@pytest.mark.parametrize("n", [100, 65_537, 1_048_577])
+def test_inputs_may_overlap_each_other(placement, operation, n):
+    values, _ = operation.data(np.random.default_rng(n), n + 3)
+    a, b = values[:n], values[3:]
+    assert_same_bits(compute(operation, a, b), operation.oracle(a, b))
+
+
+@each_operation
+@pytest.mark.parametrize("n", [1000, 1_048_577])
+def test_inputs_may_be_in_memory_that_cannot_be_written(placement, operation, n, tmp_path):
+    values, _ = operation.data(np.random.default_rng(n), n)
+    (tmp_path / "values").write_bytes(values.tobytes())
+    with open(tmp_path / "values", "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    a = np.frombuffer(mapped, operation.dtype)
+    assert_same_bits(compute(operation, a, a), operation.oracle(values, values))
+
+
+@each_operation
+@pytest.mark.parametrize("n", [1, 128, 65_537, 1_048_577])
+def test_output_may_touch_an_input(placement, operation, n):
+    """Arrays that only meet at an end do not overlap."""
+    values, b = operation.data(np.random.default_rng(n), n)
+    outputs = operation.outputs(n)
+    block = np.zeros(outputs + n + outputs, operation.dtype)
+    a = block[outputs : outputs + n]
+    a[:] = values
+    for out in (block[:outputs], block[outputs + n :]):
+        assert call(operation, a, b, out) == 0, last_error()
+        assert_same_bits(out, operation.oracle(values, b))
+    assert_same_bits(a, values)
+
+
+@each_operation
+def test_nothing_to_do_touches_no_input(placement, operation):
+    """With `n == 0` pointers may be anything; a reduction stores +0, if it is told where."""
+    out = guarded("pageable", operation.dtype, 1)
+    expected = out.array.copy() if operation.kind == "elementwise" else np.zeros(1, operation.dtype)
+    function = getattr(lib, operation.name)
+    for address in (0, 1, out.address):
+        assert function(address, address, 0, 0) == 0, last_error()
+        assert function(address, address, out.address, 0) == 0, last_error()
+    assert_same_bits(out.array, expected)
+    assert out.guards_are_intact()

@@ -1,0 +1,116 @@
+"""Single values where arithmetic is special, and how near the dot product is to the exact sum."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from arrays import assert_same_bits, compute
+from operations import OPERATIONS, SPECIAL_BITS, any_bits
+
+ADD_F32, ADD_I32, DOT_F32 = OPERATIONS
+INF, NAN, TINY = np.inf, np.nan, np.finfo(np.float32).smallest_subnormal
+NORMAL, HUGE = np.finfo(np.float32).tiny, np.finfo(np.float32).max
+
+
+def f32(*values) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def test_every_pair_of_special_floats(placement):
+    bits = np.array(SPECIAL_BITS, np.uint32).view(np.float32)
+    a, b = np.repeat(bits, bits.size), np.tile(bits, bits.size)
+    assert_same_bits(compute(ADD_F32, a, b), ADD_F32.oracle(a, b))
+
+
+def test_every_pair_of_special_integers(placement):
+    bits = np.array(SPECIAL_BITS, np.uint32).view(np.int32)
+    a, b = np.repeat(bits, bits.size), np.tile(bits, bits.size)
+    wrapped = (a.astype(np.int64) + b).astype(np.int32)
+    assert_same_bits(compute(ADD_I32, a, b), wrapped)
+
+
+@pytest.mark.parametrize("n", [1, 33, 4097, 65_537, 1_048_577])
+@pytest.mark.parametrize("bits", [0x7F800001, 0x7FFFFFFF, 0xFF800001, 0xFFC00000, 0xFFFFFFFF])
+def test_a_nan_is_stored_as_the_quiet_one(placement, bits, n):
+    a, b = np.ones(n, np.float32), np.ones(n, np.float32)
+    a[n // 2] = np.uint32(bits).view(np.float32)
+    quiet = np.uint32(0x7FC00000).view(np.float32)
+    for x, y in ((a, b), (b, a), (a, a)):
+        assert_same_bits(compute(ADD_F32, x, y)[n // 2 : n // 2 + 1], f32(quiet))
+        assert_same_bits(compute(DOT_F32, x, y), f32(quiet))
+
+
+@pytest.mark.parametrize(
+    "a, b, expected",
+    [
+        pytest.param([-0.0], [1.0], 0.0, id="minus zero becomes plus zero"),
+        pytest.param([-0.0, -0.0], [1.0, 1.0], 0.0, id="minus zeros become plus zero"),
+        pytest.param([1.0, -1.0], [1.0, 1.0], 0.0, id="what cancels is plus zero"),
+        pytest.param([TINY], [1.0], TINY, id="subnormal kept"),
+        pytest.param([NORMAL], [0.5], NORMAL / 2, id="subnormal made of normals"),
+        pytest.param([TINY, TINY], [0.5, 0.5], TINY, id="halves of the least subnormal"),
+        pytest.param([TINY], [TINY], 0.0, id="underflow"),
+        pytest.param([HUGE, HUGE], [1.0, 1.0], INF, id="overflow"),
+        pytest.param([HUGE, HUGE, -HUGE], [HUGE, 1.0, HUGE], HUGE, id="no overflow on the way"),
+        pytest.param([HUGE, HUGE], [-HUGE, 1.0], -INF, id="overflow to minus infinity"),
+        pytest.param([INF], [2.0], INF, id="infinity"),
+        pytest.param([INF, 1.0], [-1.0, 1.0], -INF, id="minus infinity"),
+        pytest.param([INF], [0.0], NAN, id="infinity times zero"),
+        pytest.param([INF, -INF], [1.0, 1.0], NAN, id="infinity less infinity"),
+        pytest.param([1.0, 2.0**-24], [1.0, 1.0], 1.0, id="tie to even"),
+        pytest.param([1.0, 2.0**-24, 2.0**-50], [1.0] * 3, 1 + 2.0**-23, id="above the tie"),
+        pytest.param([1 + 2.0**-12], [1 + 2.0**-12], 1 + 2.0**-11, id="rounded once"),
+    ],
+)
+def test_special_dot_products(placement, a, b, expected):
+    assert_same_bits(compute(DOT_F32, f32(*a), f32(*b)), f32(expected))
+
+
+@pytest.mark.parametrize("n", [4096, 65_536, 1_048_576])
+def test_special_dot_products_far_apart(placement, n):
+    """What cancels or overflows in parts of an array that different workers add."""
+    a, b = np.zeros(n, np.float32), np.ones(n, np.float32)
+    for first, last, expected in ((INF, -INF, NAN), (HUGE, HUGE, INF), (-0.0, -0.0, 0.0)):
+        a[0], a[-1] = first, last
+        assert_same_bits(compute(DOT_F32, a, b), f32(expected))
+
+
+def error_bound(terms: np.ndarray, exact: Fraction) -> Fraction:
+    """Half an ulp of the result, and the rounding of the partial sums in double.
+
+    A term goes through 31 additions in its lane, 7 when lanes are halved, and one for each level
+    of the tree over tiles of 4096.
+    """
+    additions = 31 + 7 + max(0, math.ceil(math.log2(terms.size / 4096)))
+    in_double = Fraction(additions, 2**53) * Fraction(math.fsum(np.abs(terms)))
+    in_float = Fraction(float(np.spacing(np.float32(abs(float(exact) + float(in_double)))))) / 2
+    return in_double + in_float
+
+
+@pytest.mark.parametrize("n", [1, 2, 100, 4096, 10_000])
+@pytest.mark.parametrize("data", ["uniform", "cancelling", "any"])
+def test_dot_product_is_near_the_exact_sum(placement, data, n):
+    rng = np.random.default_rng(n)
+    if data == "uniform":
+        a, b = rng.random(n, np.float32), rng.random(n, np.float32)
+    elif data == "cancelling":
+        a, b = DOT_F32.data(rng, n)
+    else:
+        a = np.nan_to_num(any_bits(rng, n).view(np.float32), posinf=1, neginf=1) * f32(2.0**-70)
+        b = rng.standard_normal(n, np.float32)
+    terms = a.astype(np.float64) * b
+    exact = sum(map(Fraction, terms.tolist()), Fraction())
+    result = Fraction(float(compute(DOT_F32, a, b)[0]))
+    assert abs(result - exact) <= error_bound(terms, exact)
+
+
+@pytest.mark.parametrize("n", [1_000_003])
+def test_long_dot_product_is_near_the_exact_sum(placement, n):
+    a, b = DOT_F32.data(np.random.default_rng(n), n)
+    terms = a.astype(np.float64) * b
+    exact = Fraction(math.fsum(terms))
+    result = Fraction(float(compute(DOT_F32, a, b)[0]))
+    # Twice the bound's last bit: fsum is rounded too.
+    assert abs(result - exact) <= error_bound(terms, exact) * (1 + Fraction(1, 2**50))

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Gathers what a machine with a GPU but without Rust needs to run every test: the library and the
+# Rust test programs, in target/gpu. tools/on_gpu.sh runs them there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bundle=target/gpu
+rm -rf "$bundle"
+mkdir -p "$bundle/tests"
+cp target/release/libgpuvec.so "$bundle/"
+cargo test --release --no-run --message-format=json 2>/dev/null |
+    python3 -c '
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("profile", {}).get("test") and message.get("executable"):
+        print(message["executable"], message["target"]["name"])
+' | while read -r program name; do
+    cp "$program" "$bundle/tests/$name"
+done
+strip "$bundle"/tests/*
+du -sh "$bundle"

@@ -1,0 +1,104 @@
+"""Arrays past 2^32 elements, on the GPU: host arrays in chunks, device arrays in one launch.
+
+Needs about 40 GB of host memory and 60 GB of device memory, CuPy for the device arrays, and a few
+minutes. Prints a line for each check; exits 1 if one fails.
+"""
+
+import ctypes
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+import bindings  # noqa: E402
+from bindings import Place  # noqa: E402
+
+N = (1 << 32) + 5
+PIECE = 1 << 26
+
+
+def call(name: str, a: int, b: int, out: int) -> bindings.Run:
+    """One call on N elements at three addresses; exits if it fails."""
+    function = getattr(bindings.lib, name)
+    start = time.perf_counter()
+    status = function(*(ctypes.c_void_p(address) for address in (a, b, out)), N)
+    seconds = time.perf_counter() - start
+    if status != 0:
+        sys.exit(f"{name}: {bindings.last_error()}")
+    run = bindings.last_run()
+    print(f"{name}: n = {N}, backend {run.backend}, path {run.path}, {run.chunks} chunks, "
+          f"{run.bytes_staged} bytes staged, {seconds:.2f} s", flush=True)
+    return run
+
+
+def require(what: str, holds: bool) -> None:
+    """Exits 1 with `what` if it does not hold."""
+    print(f"  {what}: {'yes' if holds else 'NO'}", flush=True)
+    if not holds:
+        sys.exit(1)
+
+
+def fill(array: np.ndarray) -> None:
+    """Values that depend on the index, in pieces, so that little else is in memory."""
+    for start in range(0, array.size, PIECE):
+        piece = array[start : start + PIECE]
+        piece[:] = np.arange(start, start + piece.size, dtype=np.int64) % 8191
+        piece -= 4095
+
+
+def is_doubled(array: np.ndarray) -> bool:
+    """Whether each element is twice what `fill` put there."""
+    for start in range(0, array.size, PIECE):
+        piece = array[start : start + PIECE]
+        index = np.arange(start, start + piece.size, dtype=np.int64)
+        if not (piece == 2 * (index % 8191 - 4095)).all():
+            return False
+    return True
+
+
+def host_arrays(name: str, make) -> None:
+    """Adds an array to itself in place and takes its dot product with itself, both backends."""
+    print(f"{name} host memory")
+    array = make(N, np.float32)
+    fill(array)
+    address = array.ctypes.data
+    bits = []
+    for place in (Place.GPU, Place.CPU):
+        bindings.lib.gpuvec_set_placement(place)
+        result = np.zeros(1, np.float32)
+        call("dot_product", address, address, result.ctypes.data)
+        bits.append(result.tobytes())
+    require("dot_product has the CPU's bits", bits[0] == bits[1])
+    bindings.lib.gpuvec_set_placement(Place.GPU)
+    call("vector_add", address, address, address)
+    require("vector_add is right in every element", is_doubled(array))
+
+
+def device_arrays() -> None:
+    """The same on device memory of another library's, where one launch covers all."""
+    import cupy
+
+    print("device memory")
+    bindings.lib.gpuvec_set_placement(Place.GPU)
+    a = cupy.arange(N, dtype=cupy.int32)
+    b = cupy.full(N, 7, dtype=cupy.int32)
+    out = cupy.zeros(N, dtype=cupy.int32)
+    cupy.cuda.Device().synchronize()
+    run = call("add_arrays", a.data.ptr, b.data.ptr, out.data.ptr)
+    require("one chunk, used where it is", run.chunks == 1 and run.path == 32)
+    a += 7
+    require("add_arrays is right in every element", bool((a == out).all()))
+
+
+def main() -> None:
+    """Runs every check."""
+    host_arrays("pageable", np.empty)
+    host_arrays("pinned", bindings.pinned_empty)
+    device_arrays()
+    print("all right")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Everything that is to be seen on a machine with a GPU, in one call: examples, tests in every
+# placement, compute-sanitizer, timings. Run it in the repository's root.
+#
+#     make gpu-bundle        where Rust is: gathers the library and the test programs
+#     tools/on_gpu.sh        where the GPU is (the checkout with target/gpu, no Rust needed)
+#
+# Arguments choose parts: examples tests sanitizer large timings (default: all but large, which
+# needs 60 GB of memory on the host and on the device). Logs go to $OUT, or target/gpu/logs.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+bundle=$PWD/target/gpu
+logs=${OUT:-$bundle/logs}
+mkdir -p "$logs"
+export GPUVEC_LIB=$bundle/libgpuvec.so LD_LIBRARY_PATH=$bundle${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+[ -e target/release/libgpuvec.so ] || { mkdir -p target/release && cp "$GPUVEC_LIB" target/release/; }
+chmod +x "$bundle"/tests/*
+parts=${*:-examples tests sanitizer timings}
+failed=()
+
+step() { # NAME COMMAND...: runs it into a log, shows its end, and goes on
+    local name=$1 start=$SECONDS
+    shift
+    if "$@" >"$logs/$name.log" 2>&1; then
+        echo "== $name: passed in $((SECONDS - start)) s"
+    else
+        echo "== $name: FAILED after $((SECONDS - start)) s"
+        failed+=("$name")
+    fi
+    tail -n "${lines:-3}" "$logs/$name.log"
+}
+
+wants() { [[ " $parts " == *" $1 "* ]]; }
+
+nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+
+if wants examples; then
+    for placement in auto gpu cpu; do
+        export GPUVEC_PLACEMENT=$placement
+        lines=12 step "examples-$placement" make -C c_examples LIB="$bundle" run
+        lines=12 step "demo-$placement" python3 python_examples/demo.py
+    done
+    unset GPUVEC_PLACEMENT
+fi
+
+if wants tests; then
+    for program in "$bundle"/tests/*; do
+        step "rust-$(basename "$program")" "$program"
+    done
+    for placement in auto gpu cpu; do
+        GPUVEC_TEST_PLACEMENTS=$placement \
+            step "python-$placement" python3 -m pytest -q -p no:cacheprovider python_tests
+    done
+fi
+
+if wants sanitizer; then
+    for tool in memcheck racecheck initcheck synccheck; do
+        GPUVEC_PLACEMENT=gpu step "sanitizer-$tool" compute-sanitizer --tool "$tool" \
+            --error-exitcode 9 --target-processes all python3 tools/sanitized.py
+    done
+fi
+
+if wants large; then
+    lines=20 step "large" python3 tools/large.py
+fi
+
+if wants timings; then
+    lines=20 step "timings" python3 benches/calls.py
+fi
+
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "failed: ${failed[*]}"
+    exit 1
+fi
+echo "everything passed"
