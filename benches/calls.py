@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
-import bindings  # noqa: E402
+import bindings
 
 SECONDS = 1.0
 

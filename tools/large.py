@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
-import bindings  # noqa: E402
-from bindings import Place  # noqa: E402
+import bindings
+from bindings import Place
 
 N = (1 << 32) + 5
 PIECE = 1 << 26

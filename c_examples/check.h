@@ -1,0 +1,29 @@
+/* What the examples share that check the library's promises. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include "gpuvec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Ends the program unless the condition holds. */
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not so: %s\nlast error: '%s'\n", __FILE__, __LINE__,           \
+                    #condition, gpuvec_last_error());                                              \
+            exit(EXIT_FAILURE);                                                                    \
+        }                                                                                          \
+    } while (0)
+
+/* Ends the program unless the call succeeds. */
+#define CHECK_OK(call) CHECK((call) == GPUVEC_OK)
+
+/* The number that the first argument of the program gives, or another. */
+static inline size_t size_argument(int argc, char **argv, size_t otherwise)
+{
+    return argc > 1 ? (size_t)strtoull(argv[1], NULL, 10) : otherwise;
+}
+
+#endif
