@@ -9,7 +9,7 @@ enum { N = 100 };
 /* Prints what a program would tell its user, and checks that it names what is wrong. */
 static void expect(int32_t status, int32_t expected, const char *named)
 {
-    printf("%-32s %s\n", gpuvec_status_string(status), gpuvec_last_error());
+    printf("%s\n    %s\n", gpuvec_status_string(status), gpuvec_last_error());
     CHECK(status == expected);
     CHECK(strstr(gpuvec_last_error(), named) != NULL);
 }

@@ -36,15 +36,13 @@ static void print_run(void)
 {
     gpuvec_run run;
     CHECK_OK(gpuvec_last_run(&run, sizeof run));
-    if (run.backend == GPUVEC_BACKEND_GPU) {
-        printf("on the GPU, %s, ", run.path & GPUVEC_PATH_DMA ? "by DMA" : "across the bus");
-        CHECK(run.bytes_staged == 0);
-    } else {
-        printf("on the CPU (%s), on %llu threads, ", gpuvec_why_cpu(),
-               (unsigned long long)run.threads);
-    }
-    printf("path %u, %llu chunks, %llu bytes staged\n", (unsigned)run.path,
+    printf("on the %s, path %u, %llu chunks, %llu bytes staged\n",
+           run.backend == GPUVEC_BACKEND_GPU ? "GPU" : "CPU", (unsigned)run.path,
            (unsigned long long)run.chunks, (unsigned long long)run.bytes_staged);
+    if (gpuvec_why_cpu()[0] != '\0') {
+        printf("%s\n", gpuvec_why_cpu());
+    }
+    CHECK(run.bytes_staged == 0);
 }
 
 int main(int argc, char **argv)

@@ -19,20 +19,27 @@ pub(crate) enum Place {
     Gpu,
 }
 
-/// Where the placement puts a call if a GPU can be had. Device memory always means a GPU.
-pub(crate) fn place(placement: Placement, call: &Call) -> Place {
+/// Where the placement puts a call. Device memory always means a GPU. Whether one can be had is
+/// asked only where it matters: finding out may take a while, the first time.
+pub(crate) fn place(placement: Placement, call: &Call, has_gpu: impl FnOnce() -> bool) -> Place {
     match placement {
         Placement::Cpu => cores(call),
         Placement::Gpu => Place::Gpu,
         Placement::Auto if needs_gpu(call) => Place::Gpu,
-        Placement::Auto if largest(call) <= core_bytes(call) => cores(call),
+        Placement::Auto if is_small(call) || !has_gpu() => cores(call),
+        Placement::Auto if largest(call) <= core_bytes(call) => Place::CallingCore,
         Placement::Auto => Place::Gpu,
     }
 }
 
 /// Where a call runs that no GPU takes.
 pub(crate) fn cores(call: &Call) -> Place {
-    if largest(call) <= tuning::CALLING_CORE_BYTES { Place::CallingCore } else { Place::Cores }
+    if is_small(call) { Place::CallingCore } else { Place::Cores }
+}
+
+/// Whether waking a core, or a GPU, would cost more than it saves.
+fn is_small(call: &Call) -> bool {
+    largest(call) <= tuning::CALLING_CORE_BYTES
 }
 
 /// Whether an operand is out of the host's reach.
@@ -110,27 +117,35 @@ mod tests {
     }
 
     #[test]
-    fn small_arrays_stay_on_the_calling_core() {
+    fn small_arrays_stay_on_the_calling_core_and_wake_no_driver() {
+        let not_asked = || panic!("the GPU was asked for");
         for residence in [Residence::Pageable, PINNED] {
             let call = call(Op::AddF32, 1000, [residence; 3]);
-            assert_eq!(place(Placement::Auto, &call), Place::CallingCore);
-            assert_eq!(place(Placement::Cpu, &call), Place::CallingCore);
-            assert_eq!(place(Placement::Gpu, &call), Place::Gpu);
+            assert_eq!(place(Placement::Auto, &call, not_asked), Place::CallingCore);
+            assert_eq!(place(Placement::Cpu, &call, not_asked), Place::CallingCore);
+            assert_eq!(place(Placement::Gpu, &call, not_asked), Place::Gpu);
         }
+    }
+
+    #[test]
+    fn middling_arrays_stay_on_the_calling_core_or_take_all_where_there_is_no_gpu() {
+        let call = call(Op::AddF32, 100_000, [PINNED; 3]);
+        assert_eq!(place(Placement::Auto, &call, || true), Place::CallingCore);
+        assert_eq!(place(Placement::Auto, &call, || false), Place::Cores);
     }
 
     #[test]
     fn large_arrays_go_to_the_gpu_unless_told_otherwise() {
         let call = call(Op::DotF32, 100_000_000, [Residence::Pageable; 3]);
-        assert_eq!(place(Placement::Auto, &call), Place::Gpu);
-        assert_eq!(place(Placement::Cpu, &call), Place::Cores);
-        assert_eq!(cores(&call), Place::Cores);
+        assert_eq!(place(Placement::Auto, &call, || true), Place::Gpu);
+        assert_eq!(place(Placement::Auto, &call, || false), Place::Cores);
+        assert_eq!(place(Placement::Cpu, &call, || true), Place::Cores);
     }
 
     #[test]
     fn device_memory_goes_to_the_gpu_however_small() {
         let call = call(Op::AddF32, 1, [Residence::Pageable, DEVICE, PINNED]);
-        assert_eq!(place(Placement::Auto, &call), Place::Gpu);
+        assert_eq!(place(Placement::Auto, &call, || false), Place::Gpu);
         assert!(needs_gpu(&call));
     }
 

@@ -91,7 +91,7 @@ type OnCore<'a> = &'a (dyn Fn(Chunk) -> f64 + Sync);
 /// # Safety
 /// As [`elementwise`].
 unsafe fn dispatch(placement: Placement, call: &Call, on_core: OnCore<'_>) -> Result<f64, Error> {
-    let place = plan::place(placement, call);
+    let place = plan::place(placement, call, || device::usable().is_ok());
     if place != Place::Gpu {
         return on_cores(call, place, on_core);
     }

@@ -8,8 +8,8 @@ pub(crate) const CALLING_CORE_BYTES: usize = 256 << 10;
 /// Elements in a core's chunk. Whole tiles, a power of two of them.
 pub(crate) const CORE_CHUNK: usize = 1 << 16;
 
-/// Automatic placement keeps arrays up to this many bytes on the calling core, if all of them are
-/// page-locked.
+/// Where there is a GPU, automatic placement keeps arrays up to this many bytes on the calling core
+/// all the same, if all of them are page-locked: it would be done sooner.
 pub(crate) const AUTO_CORE_BYTES_PINNED: usize = 512 << 10;
 
 /// The same, if one of them is pageable and would have to be staged.
