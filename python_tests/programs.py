@@ -22,15 +22,20 @@ def run(command: list, **options) -> str:
     return done.stdout
 
 
-def run_python(script: str, **environment: str) -> str:
-    """Runs a script that can import the tests' modules, in a process of its own.
+def library_environment(**environment: str) -> dict:
+    """This process's environment for another that can import the tests' modules.
 
     Nothing that the caller set for gpuvec reaches it but the library's path and `environment`.
     """
     variables = {key: text for key, text in os.environ.items() if key not in OWN_VARIABLES}
     variables["GPUVEC_LIB"] = str(LIBRARY)
     variables["PYTHONPATH"] = before("PYTHONPATH", HERE)
-    variables.update(environment)
+    return {**variables, **environment}
+
+
+def run_python(script: str, **environment: str) -> str:
+    """Runs a script in a process of its own; what it wrote to stdout."""
+    variables = library_environment(**environment)
     return run([sys.executable, "-c", textwrap.dedent(script)], env=variables, cwd=ROOT)
 
 

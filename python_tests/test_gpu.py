@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from arrays import assert_same_bits, call, compute, filled, guarded
-from bindings import Backend, Path_, Place, Status, last_error, last_run, lib, why_cpu
-from cuda import DeviceArray, Driver
+from bindings import Backend, PathBit, Place, Status, last_error, last_run, lib, why_cpu
+from cuda_driver import DeviceArray, Driver
 from operations import OPERATIONS
 
 pytestmark = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
@@ -58,14 +58,14 @@ def on_gpu():
 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_device_arrays_are_used_where_they_are(on_device, operation, n, rng):
+def test_device_arrays_are_used_where_they_are(on_device, on_gpu, operation, n, rng):
     values = operation.data(rng, n)
     a, b = (on_device(value) for value in values)
     out = on_device(np.zeros(operation.outputs(n), operation.dtype))
     function = getattr(lib, operation.name)
     assert function(a.address, b.address, out.address, n) == 0, last_error()
     run = last_run()
-    assert (run.backend, run.path, run.bytes_staged) == (Backend.GPU, Path_.RESIDENT, 0)
+    assert (run.backend, run.path, run.bytes_staged) == (Backend.GPU, PathBit.RESIDENT, 0)
     assert_same_bits(out.values(), operation.oracle(*values))
 
 
@@ -113,6 +113,19 @@ def test_placement_cpu_does_not_reach_device_memory(current, on_cpu):
     assert status == Status.ERROR_PLACEMENT
     assert last_error().startswith("b is device memory")
     array.free()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+def test_device_memory_means_the_gpu_also_for_a_short_array(current, operation, rng):
+    values = operation.data(rng, 3)
+    a, b = (DeviceArray(current, value) for value in values)
+    out = guarded("pageable", operation.dtype, operation.outputs(3))
+    lib.gpuvec_set_placement(Place.AUTO)
+    assert getattr(lib, operation.name)(a.address, b.address, out.address, 3) == 0, last_error()
+    assert last_run().backend == Backend.GPU
+    assert_same_bits(out.array, operation.oracle(*values))
+    for array in (a, b):
+        array.free()
 
 
 def test_a_call_sees_what_was_queued_on_the_default_stream(current, on_gpu):

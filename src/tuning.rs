@@ -13,7 +13,7 @@ pub(crate) const CORE_CHUNK: usize = 1 << 16;
 pub(crate) const AUTO_CORE_BYTES_PINNED: usize = 512 << 10;
 
 /// The same, if one of them is pageable and would have to be staged.
-pub(crate) const AUTO_CORE_BYTES_PAGEABLE: usize = 4 << 20;
+pub(crate) const AUTO_CORE_BYTES_PAGEABLE: usize = 16 << 20;
 
 /// Up to this many bytes in each array, kernels reach host memory across the bus without a copy:
 /// a copy by DMA would cost more to start than it saves.

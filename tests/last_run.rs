@@ -73,7 +73,7 @@ fn placement_auto_keeps_small_arrays_on_the_calling_core() {
 fn placement_auto_takes_large_arrays_to_a_gpu_if_there_is_one() {
     const N: usize = 1 << 22;
     for (operation, _) in OPERATIONS {
-        let run = run(Placement::Auto, operation, N, [false; 3]);
+        let run = run(Placement::Auto, operation, N, [true; 3]);
         if has_gpu() {
             assert_eq!(run.backend, Backend::Gpu as i32);
         } else {

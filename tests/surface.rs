@@ -150,6 +150,20 @@ fn the_header_has_every_exported_function_in_order() {
     assert_eq!(header_prototypes(), rust);
 }
 
+#[test]
+fn the_c_examples_use_every_exported_function() {
+    for function in abi_modules().iter().flat_map(exported) {
+        let name = function.sig.ident;
+        for (file, usage) in [
+            ("header_check.c", format!("(function){name},")),
+            ("all_functions.c", format!("{name}(")),
+        ] {
+            let text = read(Path::new("c_examples").join(file));
+            assert!(text.contains(&usage), "no {usage} in c_examples/{file}");
+        }
+    }
+}
+
 /// The names of the kernels in kernels/*.ptx.
 fn ptx_entries() -> BTreeSet<String> {
     let images = files("kernels", "ptx").into_iter().map(read).collect::<String>();

@@ -11,10 +11,8 @@ use cust::stream::Stream;
 use std::ffi::CStr;
 
 /// The images, as `kernels/build.py` made them from the `.cu` files beside them.
-const IMAGES: [&CStr; 2] = [
-    image(concat!(include_str!("../../kernels/elementwise.ptx"), "\0")),
-    image(concat!(include_str!("../../kernels/reduce.ptx"), "\0")),
-];
+const ELEMENTWISE: &CStr = image(concat!(include_str!("../../kernels/elementwise.ptx"), "\0"));
+const REDUCE: &CStr = image(concat!(include_str!("../../kernels/reduce.ptx"), "\0"));
 
 const fn image(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
@@ -47,14 +45,16 @@ impl Kernels {
         ordinal: usize,
         multiprocessors: u32,
     ) -> Result<Self, Error> {
-        let modules = IMAGES
-            .iter()
-            .map(|image| load_module(driver, ordinal, image))
-            .collect::<Result<Vec<_>, _>>()?;
+        let elementwise = load_module(driver, ordinal, ELEMENTWISE)?;
+        let reduce = load_module(driver, ordinal, REDUCE)?;
         let functions = Op::ALL
             .iter()
-            .map(|op| find(&modules, op.kernel(), ordinal))
-            .collect::<Result<_, _>>()?;
+            .map(|op| match op.shape() {
+                Shape::Elementwise => elementwise.get_function(op.kernel()),
+                Shape::Reduction => reduce.get_function(op.kernel()),
+            })
+            .collect::<Result<_, _>>()
+            .of("cuModuleGetFunction", ordinal)?;
         let most_blocks = multiprocessors * BLOCKS_PER_MULTIPROCESSOR;
         Ok(Kernels { functions, ordinal, most_blocks })
     }
@@ -111,17 +111,4 @@ fn refusal(driver: Driver, ordinal: usize, image: &CStr) -> Error {
     let code = unsafe { cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
     let Code(code_number) = code;
     Error::Driver { call: "cuModuleLoadData", name: code.name(), code: code_number, ordinal }
-}
-
-fn find(
-    modules: &[&'static Module],
-    name: &'static str,
-    ordinal: usize,
-) -> Result<Function<'static>, Error> {
-    modules.iter().find_map(|module| module.get_function(name).ok()).ok_or(Error::Driver {
-        call: "cuModuleGetFunction",
-        name,
-        code: 500,
-        ordinal,
-    })
 }

@@ -1,0 +1,169 @@
+"""After a fork: the child computes right, on threads of its own; the parent notices nothing."""
+
+import ctypes
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+from arrays import assert_same_bits, compute
+from bindings import Backend, Place, Status, last_error, last_run, lib, pinned_empty, why_cpu
+from fork import in_child, in_process
+from operations import OPERATIONS
+
+SIZES = [10, 1_100_001]
+
+HISTORIES = {
+    "nothing": lambda: None,
+    "small calls": lambda: check_operations(10),
+    "large calls": lambda: check_operations(1_100_001),
+    "init": lib.gpuvec_init,
+    "an error": lambda: lib.vector_add(None, None, None, 1),
+    "freed memory": lambda: lib.pinned_free(lib.pinned_alloc(1 << 20)),
+}
+
+each_way = pytest.mark.parametrize("fork", [in_child, in_process], ids=["os", "multiprocessing"])
+
+
+def check_operations(n: int) -> None:
+    """Every operation gives the oracle's bits."""
+    for operation in OPERATIONS:
+        a, b = operation.data(np.random.default_rng(n), n)
+        assert_same_bits(compute(operation, a, b), operation.oracle(a, b))
+
+
+def check_memory() -> None:
+    """Memory can be had, used and freed, once."""
+    array = pinned_empty(100_000, np.float32)
+    array[:] = 3
+    assert (compute(OPERATIONS[0], array, array) == 6).all()
+    address = lib.pinned_alloc(4096)
+    ctypes.memset(address, 1, 4096)
+    assert lib.pinned_free(address) == Status.OK
+    assert lib.pinned_free(address) == Status.ERROR_POINTER
+
+
+def check_all() -> None:
+    """Operations, small and large, and memory."""
+    for n in SIZES:
+        check_operations(n)
+    check_memory()
+
+
+@each_way
+@pytest.mark.parametrize("history", HISTORIES)
+def test_child_and_parent_compute(placement, fork, history):
+    """A child works like any process, whatever its parent did before; so does the parent."""
+
+    def child():
+        lib.gpuvec_set_placement(Place.AUTO)
+        check_all()
+        assert last_run().backend == Backend.CPU or not why_cpu()
+
+    HISTORIES[history]()
+    fork(child)
+    check_all()
+
+
+@each_way
+def test_child_uses_threads_of_its_own(on_cpu, fork):
+    """Threads do not survive a fork: the child has as many of its own."""
+    check_operations(1_100_001)
+    threads = last_run().threads
+
+    def child():
+        check_operations(1_100_001)
+        assert last_run().threads == threads
+
+    fork(child)
+    check_operations(1_100_001)
+
+
+@each_way
+def test_pinned_memory_that_is_alive(placement, fork):
+    """The parent's memory stays as it is, whatever the child does with its own and with it."""
+    array = pinned_empty(1_100_001, np.float32)
+    array[:] = 5
+    address = lib.pinned_alloc(1 << 20)
+
+    def child():
+        lib.gpuvec_set_placement(Place.AUTO)
+        check_all()
+        assert lib.pinned_free(address) == Status.OK
+        assert lib.pinned_free(address) == Status.ERROR_POINTER
+        check_all()
+
+    fork(child)
+    assert (array == 5).all()
+    assert (compute(OPERATIONS[0], array, array) == 10).all()
+    ctypes.memset(address, 1, 1 << 20)
+    assert lib.pinned_free(address) == Status.OK
+
+
+@each_way
+def test_child_of_a_process_that_used_the_gpu(placement, fork):
+    """It is told so; where there is no GPU nothing is special about a child."""
+    check_operations(1_100_001)
+    had_gpu = lib.gpuvec_device_count() > 0
+
+    def child():
+        lib.gpuvec_set_placement(Place.GPU)
+        a = np.ones(10, np.float32)
+        out = np.full(10, 7, np.float32)
+        status = lib.vector_add(a.ctypes.data, a.ctypes.data, out.ctypes.data, 10)
+        assert status == (Status.ERROR_FORKED if had_gpu else Status.ERROR_NO_GPU)
+        assert ("forked" if had_gpu else "no usable GPU") in last_error()
+        assert (out == 7).all()
+        assert lib.pinned_alloc(4096) is None
+        assert lib.gpuvec_device_count() == 0
+        assert why_cpu() != ""
+
+    fork(child)
+    check_operations(10)
+
+
+def test_grandchild(placement):
+    """A child's child is as good as a child."""
+
+    def child():
+        lib.gpuvec_set_placement(Place.AUTO)
+        check_all()
+        in_child(check_all)
+        check_all()
+
+    check_all()
+    in_child(child)
+
+
+def test_fork_while_other_threads_work(placement):
+    """No lock of the library's stays locked in a child, whatever threads did at the fork."""
+    stop = threading.Event()
+    failures = []
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        a, b = OPERATIONS[1].data(rng, 300_000)
+        expected = OPERATIONS[1].oracle(a, b).tobytes()
+        while not stop.is_set():
+            if compute(OPERATIONS[1], a, b).tobytes() != expected:
+                failures.append(seed)
+            lib.pinned_free(lib.pinned_alloc(8192))
+
+    def child():
+        lib.gpuvec_set_placement(Place.AUTO)
+        check_operations(300_000)
+        check_memory()
+
+    gc.collect()
+    threads = [threading.Thread(target=work, args=(seed,), daemon=True) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            in_child(child)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not failures
