@@ -19,7 +19,7 @@ test: test-rust test-c test-python ## set up and run every test
 build: ## build target/release/libgpuvec.so and include/gpuvec.h
 	cargo build --release
 
-lint: $(VENV)/ready ## check formats and lints
+lint: $(VENV)/ruff ## check formats and lints
 	cargo fmt --check
 	cargo clippy --release --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --document-private-items
@@ -63,4 +63,8 @@ $(VENV)/ready: python_tests/requirements.txt
 
 $(VENV)/kernels: kernels/requirements.txt $(VENV)/ready
 	$(BIN)/pip install --quiet -r kernels/requirements.txt
+	touch $@
+
+$(VENV)/ruff: tools/requirements.txt $(VENV)/ready
+	$(BIN)/pip install --quiet -r tools/requirements.txt
 	touch $@

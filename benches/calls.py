@@ -9,6 +9,7 @@ NumPy alike.
 """
 
 import ctypes
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -33,6 +34,16 @@ def median_microseconds(call) -> float:
     return float(np.median(durations)) / 1000
 
 
+def load_milliseconds() -> float:
+    """How long loading the library takes: the median of new processes."""
+    script = (
+        "import ctypes, sys, time; start = time.perf_counter(); ctypes.CDLL(sys.argv[1]); "
+        "print(1000 * (time.perf_counter() - start))"
+    )
+    command = [sys.executable, "-c", script, str(bindings.LIBRARY)]
+    return float(np.median([float(subprocess.check_output(command)) for _ in range(9)]))
+
+
 def arrays(kind: str, n: int) -> list[np.ndarray]:
     """Two inputs and an output of `n` floats, all touched."""
     make = bindings.pinned_empty if kind == "pinned" else np.empty
@@ -44,33 +55,36 @@ def arrays(kind: str, n: int) -> list[np.ndarray]:
     return made
 
 
+def measure(n: int, kind: str, places: list) -> None:
+    """Prints a row for each placement, of arrays of one length in one kind of memory."""
+    a, b, out = arrays(kind, n)
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (a, b, out)]
+    numpy_us = median_microseconds(lambda: np.add(a, b, out=out))
+    for place in places:
+        bindings.lib.gpuvec_set_placement(place)
+        us = median_microseconds(lambda: bindings.lib.vector_add(*pointers, n))
+        run = bindings.last_run()
+        backend = bindings.Backend(run.backend).name.lower()
+        print(
+            f"{n:11} {kind:8} {numpy_us:10.1f} {place.name.lower():9} {us:10.1f} "
+            f"{numpy_us / us:8.2f}  {backend}, path {run.path}, {run.chunks} chunks",
+            flush=True,
+        )
+    bindings.lib.gpuvec_set_placement(bindings.Place.AUTO)
+
+
 def main() -> None:
     """Prints a row for each length, kind of memory and placement."""
-    library = bindings.lib
     lengths = [int(argument) for argument in sys.argv[1:]] or [1000, 1_000_000, 100_000_000]
-    has_gpu = library.gpuvec_device_count() > 0
-    name = library.gpuvec_device_name(0).decode() if has_gpu else "no GPU"
-    print(f"gpuvec {library.gpuvec_version().decode()}, {name}, NumPy {np.__version__}")
+    has_gpu = bindings.lib.gpuvec_device_count() > 0
+    name = bindings.lib.gpuvec_device_name(0).decode() if has_gpu else "no GPU"
+    print(f"gpuvec {bindings.lib.gpuvec_version().decode()}, {name}, NumPy {np.__version__}")
+    print(f"loading takes {load_milliseconds():.2f} ms")
     print(f"{'n':>11} {'memory':8} {'NumPy us':>10} {'placement':9} {'us':>10} {'x NumPy':>8}  ran")
+    places = [place for place in bindings.Place if has_gpu or place != bindings.Place.GPU]
     for n in lengths:
         for kind in ("pageable", "pinned"):
-            a, b, out = arrays(kind, n)
-            pointers = [ctypes.c_void_p(array.ctypes.data) for array in (a, b, out)]
-            numpy_us = median_microseconds(lambda: np.add(a, b, out=out))
-            for place in bindings.Place:
-                if place == bindings.Place.GPU and not has_gpu:
-                    continue
-                library.gpuvec_set_placement(place)
-                us = median_microseconds(lambda: library.vector_add(*pointers, n))
-                run = bindings.last_run()
-                backend = bindings.Backend(run.backend).name.lower()
-                ran = f"{backend}, path {run.path}, {run.chunks} chunks"
-                print(
-                    f"{n:11} {kind:8} {numpy_us:10.1f} {place.name.lower():9} {us:10.1f} "
-                    f"{numpy_us / us:8.2f}  {ran}",
-                    flush=True,
-                )
-            del a, b, out, pointers
+            measure(n, kind, places)
 
 
 if __name__ == "__main__":

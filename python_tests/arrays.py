@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-
 from bindings import lib, pinned_empty
 from operations import Operation
 
@@ -39,6 +38,7 @@ class Guarded:
 
     @property
     def address(self) -> int:
+        """Where the array begins."""
         return self.array.ctypes.data
 
     def snapshot(self) -> bytes:
@@ -93,6 +93,5 @@ def assert_same_bits(result: np.ndarray, expected: np.ndarray) -> None:
     different = np.flatnonzero(got != want)
     if different.size:
         at = different[0]
-        raise AssertionError(
-            f"{different.size} of {got.size} differ, first [{at}]: {got[at]:#010x} for {want[at]:#010x}"
-        )
+        bits = f"[{at}] is {got[at]:#010x}, not {want[at]:#010x}"
+        raise AssertionError(f"{different.size} of {got.size} differ, first {bits}")

@@ -4,7 +4,6 @@ import os
 
 import hypothesis
 import pytest
-
 from bindings import Place, lib, why_cpu
 from programs import compile_c
 

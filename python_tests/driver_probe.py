@@ -4,7 +4,6 @@ import ctypes
 import json
 
 import numpy as np
-
 from arrays import call, compute
 from bindings import Backend, Place, last_error, last_run, lib, why_cpu
 from operations import OPERATIONS

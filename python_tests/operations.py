@@ -4,7 +4,7 @@ The oracles are NumPy's, and know nothing of the library but what its documentat
 """
 
 from dataclasses import dataclass
-from typing import Callable, Tuple
+from typing import Callable
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def tree(sums: np.ndarray) -> float:
     return sums[0] if sums.size else 0.0
 
 
-Pair = Tuple[np.ndarray, np.ndarray]
+Pair = tuple[np.ndarray, np.ndarray]
 
 
 def any_bits(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -114,6 +114,7 @@ class Operation:
         return n if self.kind == "elementwise" else 1
 
     def __str__(self) -> str:
+        """The name, for tests' ids."""
         return self.name
 
 

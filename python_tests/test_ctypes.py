@@ -6,10 +6,9 @@ from ctypes import POINTER, c_float, c_int32, c_size_t, c_void_p
 
 import numpy as np
 import pytest
-from numpy.ctypeslib import ndpointer
-
 from arrays import assert_same_bits
 from bindings import LIBRARY, last_error, pinned_empty
+from numpy.ctypeslib import ndpointer
 from operations import OPERATIONS
 
 N = 1000

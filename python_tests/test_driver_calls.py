@@ -1,7 +1,6 @@
 """Which calls of the driver are made, and when: none at load, none with placement cpu."""
 
 import pytest
-
 from programs import before, run_python
 
 # All that a program does with arrays and memory, small and large.

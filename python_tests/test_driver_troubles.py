@@ -4,7 +4,6 @@ import json
 import sys
 
 import pytest
-
 from bindings import Status
 from operations import OPERATIONS
 from programs import HERE, before, library_environment, run

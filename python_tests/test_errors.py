@@ -4,7 +4,6 @@ import ctypes
 
 import numpy as np
 import pytest
-
 from arrays import filled, guarded
 from bindings import Backend, Status, last_error, last_run, lib, pinned_empty
 from operations import OPERATIONS

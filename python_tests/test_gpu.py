@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from arrays import assert_same_bits, call, compute, filled, guarded
 from bindings import Backend, PathBit, Place, Status, last_error, last_run, lib, why_cpu
 from cuda_driver import DeviceArray, Driver

@@ -6,7 +6,6 @@ import threading
 
 import numpy as np
 import pytest
-
 from arrays import compute
 from bindings import Run, Status, last_error, lib
 from operations import OPERATIONS
@@ -23,6 +22,7 @@ def fail() -> str:
 
 
 def ask_last_run() -> int:
+    """Asks where the last operation ran."""
     run = Run()
     return lib.gpuvec_last_run(ctypes.byref(run), ctypes.sizeof(run))
 

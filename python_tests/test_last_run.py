@@ -5,7 +5,6 @@ import threading
 
 import numpy as np
 import pytest
-
 from arrays import call, compute, filled, guarded
 from bindings import Backend, PathBit, Place, Run, last_error, last_run, lib
 from operations import OPERATIONS
@@ -26,6 +25,7 @@ def run_with(operation, kinds, n) -> Run:
 
 
 def fields(run: Run) -> dict:
+    """The record's fields by name."""
     return {name: getattr(run, name) for name, _ in Run._fields_}
 
 

@@ -1,12 +1,11 @@
 """Anything goes: bit patterns, sizes, offsets, memory, aliasing, chosen by hypothesis."""
 
 import numpy as np
+from arrays import KINDS, assert_same_bits, call, filled, guarded
+from bindings import Status, last_error, lib
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-
-from arrays import KINDS, assert_same_bits, call, filled, guarded
-from bindings import Status, last_error, lib
 from operations import OPERATIONS, SPECIAL_BITS
 
 operations = st.sampled_from(OPERATIONS)
@@ -15,17 +14,20 @@ words = st.one_of(st.sampled_from(SPECIAL_BITS), st.integers(0, 2**32 - 1))
 
 
 def bits(n: int):
+    """Arrays of any bits, special ones more often than by chance."""
     return hnp.arrays(np.uint32, n, elements=words)
 
 
 @st.composite
 def pairs_of_bits(draw):
+    """Two of them, of one length."""
     n = draw(st.integers(0, 300))
     return draw(bits(n)), draw(bits(n))
 
 
 @given(operation=operations, data=pairs_of_bits(), memory=st.tuples(kinds, kinds, kinds))
 def test_any_bits(placement, operation, data, memory):
+    """Any bits, in any memory, at any offset, give the oracle's."""
     a, b = (filled(kind, words.view(operation.dtype)) for kind, words in zip(memory, data))
     out = guarded(memory[2], operation.dtype, operation.outputs(a.array.size))
     assert call(operation, a.array, b.array, out.array) == 0, last_error()
@@ -35,6 +37,7 @@ def test_any_bits(placement, operation, data, memory):
 
 @given(operation=operations, n=st.integers(0, 300_000), seed=st.integers(0, 2**32))
 def test_any_size(placement, operation, n, seed):
+    """Any length gives the oracle's bits."""
     a, b = operation.data(np.random.default_rng(seed), n)
     out = np.zeros(operation.outputs(n), operation.dtype)
     assert call(operation, a, b, out) == 0, last_error()
@@ -42,6 +45,7 @@ def test_any_size(placement, operation, n, seed):
 
 
 def cells(start: int, n: int) -> set:
+    """The places that an array takes in a block."""
     return set(range(start, start + n))
 
 

@@ -4,7 +4,6 @@ import mmap
 
 import numpy as np
 import pytest
-
 from arrays import MIXED, UNIFORM, assert_same_bits, call, compute, filled, guarded
 from bindings import Place, last_error, lib
 from operations import OPERATIONS
@@ -35,6 +34,7 @@ def check(operation, kinds, n):
 @pytest.mark.parametrize("kinds", UNIFORM + MIXED, ids=",".join)
 @pytest.mark.parametrize("n", SMALL)
 def test_small_arrays_of_every_kind(placement, operation, kinds, n):
+    """Sizes around those of registers, cache lines, lanes and tiles."""
     check(operation, kinds, n)
 
 
@@ -42,6 +42,7 @@ def test_small_arrays_of_every_kind(placement, operation, kinds, n):
 @pytest.mark.parametrize("kinds", UNIFORM + MIXED, ids=",".join)
 @pytest.mark.parametrize("n", MEDIUM)
 def test_medium_arrays_of_every_kind(placement, operation, kinds, n):
+    """Sizes around those that more cores begin to share."""
     check(operation, kinds, n)
 
 
@@ -49,18 +50,21 @@ def test_medium_arrays_of_every_kind(placement, operation, kinds, n):
 @pytest.mark.parametrize("kinds", [("pageable+1",) * 3, ("pinned",) * 3, MIXED[0]], ids=",".join)
 @pytest.mark.parametrize("n", LARGE)
 def test_large_arrays(placement, operation, kinds, n):
+    """Sizes around those where work is cut into chunks, and copies begin to pay."""
     check(operation, kinds, n)
 
 
 @each_operation
 @pytest.mark.parametrize("kinds", [("pageable",) * 3, ("pinned+3",) * 3, *MIXED], ids=",".join)
 def test_several_chunks(placement, operation, kinds):
+    """The last of many chunks is a short one."""
     check(operation, kinds, SEVERAL_CHUNKS)
 
 
 @each_operation
 @pytest.mark.parametrize("n", [1, 4097, 65_537, 1_048_577, SEVERAL_CHUNKS])
 def test_same_bits_as_on_the_cpu(placement, operation, n):
+    """Every placement agrees with the CPU."""
     a, b = operation.data(np.random.default_rng(n), n)
     here = compute(operation, a, b)
     lib.gpuvec_set_placement(Place.CPU)
@@ -72,25 +76,26 @@ def test_same_bits_as_on_the_cpu(placement, operation, n):
 @pytest.mark.parametrize("n", [1, 33, 4097, 65_537, 1_048_577])
 @pytest.mark.parametrize("alias", ["out is a", "out is b", "a is b", "all are one"])
 def test_in_place(placement, operation, kind, n, alias):
+    """The output may be an input, the inputs one array, and all three the same."""
     a_values, b_values = operation.data(np.random.default_rng(n), n)
+    a, b = filled(kind, a_values), filled(kind, b_values)
     if alias in ("a is b", "all are one"):
-        b_values = a_values
-    a = filled(kind, a_values)
-    b = a if b_values is a_values else filled(kind, b_values)
-    out = {"out is b": b, "a is b": guarded(kind, operation.dtype, operation.outputs(n))}.get(alias, a)
+        b, b_values = a, a_values
+    apart = guarded(kind, operation.dtype, operation.outputs(n))
+    out = {"out is a": a, "out is b": b, "a is b": apart, "all are one": a}[alias]
     assert call(operation, a.array, b.array, out.array) == 0, last_error()
     outputs = operation.outputs(n)
     assert_same_bits(out.array[:outputs], operation.oracle(a_values, b_values))
-    for guarded_array, values in ((a, a_values), (b, b_values)):
-        written = outputs if guarded_array is out else 0
-        assert_same_bits(guarded_array.array[written:], values[written:])
-        assert guarded_array.guards_are_intact()
-    assert out.guards_are_intact()
+    for block, values in ((a, a_values), (b, b_values)):
+        written = outputs if block is out else 0
+        assert_same_bits(block.array[written:], values[written:])
+    assert all(block.guards_are_intact() for block in (a, b, out))
 
 
 @each_operation
 @pytest.mark.parametrize("n", [100, 65_537, 1_048_577])
 def test_inputs_may_overlap_each_other(placement, operation, n):
+    """Only the output must keep apart."""
     values, _ = operation.data(np.random.default_rng(n), n + 3)
     a, b = values[:n], values[3:]
     assert_same_bits(compute(operation, a, b), operation.oracle(a, b))
@@ -99,6 +104,7 @@ def test_inputs_may_overlap_each_other(placement, operation, n):
 @each_operation
 @pytest.mark.parametrize("n", [1000, 1_048_577])
 def test_inputs_may_be_in_memory_that_cannot_be_written(placement, operation, n, tmp_path):
+    """Inputs are only read: a file that is mapped to be read will do."""
     values, _ = operation.data(np.random.default_rng(n), n)
     (tmp_path / "values").write_bytes(values.tobytes())
     with open(tmp_path / "values", "rb") as file:

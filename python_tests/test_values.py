@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
 from arrays import assert_same_bits, compute
 from operations import OPERATIONS, SPECIAL_BITS, any_bits
 
@@ -15,16 +14,19 @@ NORMAL, HUGE = np.finfo(np.float32).tiny, np.finfo(np.float32).max
 
 
 def f32(*values) -> np.ndarray:
+    """An array of floats."""
     return np.array(values, np.float32)
 
 
 def test_every_pair_of_special_floats(placement):
+    """Zeros, subnormals, infinities, NaNs, and the ends of the range, with each other."""
     bits = np.array(SPECIAL_BITS, np.uint32).view(np.float32)
     a, b = np.repeat(bits, bits.size), np.tile(bits, bits.size)
     assert_same_bits(compute(ADD_F32, a, b), ADD_F32.oracle(a, b))
 
 
 def test_every_pair_of_special_integers(placement):
+    """Sums wrap around, as their low 32 bits in wider arithmetic say."""
     bits = np.array(SPECIAL_BITS, np.uint32).view(np.int32)
     a, b = np.repeat(bits, bits.size), np.tile(bits, bits.size)
     wrapped = (a.astype(np.int64) + b).astype(np.int32)
@@ -34,6 +36,7 @@ def test_every_pair_of_special_integers(placement):
 @pytest.mark.parametrize("n", [1, 33, 4097, 65_537, 1_048_577])
 @pytest.mark.parametrize("bits", [0x7F800001, 0x7FFFFFFF, 0xFF800001, 0xFFC00000, 0xFFFFFFFF])
 def test_a_nan_is_stored_as_the_quiet_one(placement, bits, n):
+    """Whatever the sign and payload of the NaN that went in."""
     a, b = np.ones(n, np.float32), np.ones(n, np.float32)
     a[n // 2] = np.uint32(bits).view(np.float32)
     quiet = np.uint32(0x7FC00000).view(np.float32)
@@ -65,6 +68,7 @@ def test_a_nan_is_stored_as_the_quiet_one(placement, bits, n):
     ],
 )
 def test_special_dot_products(placement, a, b, expected):
+    """Exact zeros, subnormals, overflow, infinities and rounding."""
     assert_same_bits(compute(DOT_F32, f32(*a), f32(*b)), f32(expected))
 
 
@@ -92,6 +96,7 @@ def error_bound(terms: np.ndarray, exact: Fraction) -> Fraction:
 @pytest.mark.parametrize("n", [1, 2, 100, 4096, 10_000])
 @pytest.mark.parametrize("data", ["uniform", "cancelling", "any"])
 def test_dot_product_is_near_the_exact_sum(placement, data, n):
+    """The exact sum is one of fractions."""
     rng = np.random.default_rng(n)
     if data == "uniform":
         a, b = rng.random(n, np.float32), rng.random(n, np.float32)
@@ -108,6 +113,7 @@ def test_dot_product_is_near_the_exact_sum(placement, data, n):
 
 @pytest.mark.parametrize("n", [1_000_003])
 def test_long_dot_product_is_near_the_exact_sum(placement, n):
+    """The exact sum, rounded to double, is math.fsum's."""
     a, b = DOT_F32.data(np.random.default_rng(n), n)
     terms = a.astype(np.float64) * b
     exact = Fraction(math.fsum(terms))

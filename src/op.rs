@@ -28,7 +28,7 @@ pub trait Elementwise: Operation {
     fn apply(self, a: Self::Element, b: Self::Element) -> Self::Element;
 }
 
-/// An operation that adds up a term for each pair of elements ([`crate::sum`] says in which order).
+/// An operation that adds up a term for each pair of elements (`crate::sum` says in which order).
 pub trait Reduction: Operation {
     /// One term, exact in f64.
     fn term(self, a: Self::Element, b: Self::Element) -> f64;

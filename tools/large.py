@@ -28,8 +28,11 @@ def call(name: str, a: int, b: int, out: int) -> bindings.Run:
     if status != 0:
         sys.exit(f"{name}: {bindings.last_error()}")
     run = bindings.last_run()
-    print(f"{name}: n = {N}, backend {run.backend}, path {run.path}, {run.chunks} chunks, "
-          f"{run.bytes_staged} bytes staged, {seconds:.2f} s", flush=True)
+    print(
+        f"{name}: n = {N}, backend {run.backend}, path {run.path}, {run.chunks} chunks, "
+        f"{run.bytes_staged} bytes staged, {seconds:.2f} s",
+        flush=True,
+    )
     return run
 
 
@@ -40,22 +43,23 @@ def require(what: str, holds: bool) -> None:
         sys.exit(1)
 
 
-def fill(array: np.ndarray) -> None:
-    """Values that depend on the index, in pieces, so that little else is in memory."""
-    for start in range(0, array.size, PIECE):
+def pieces(array: np.ndarray):
+    """The array in pieces, each with its values: they depend on the index, and are exact."""
+    pattern = (np.arange(PIECE, dtype=np.int64) % 8191 - 4095).astype(array.dtype)
+    for number, start in enumerate(range(0, array.size, PIECE)):
         piece = array[start : start + PIECE]
-        piece[:] = np.arange(start, start + piece.size, dtype=np.int64) % 8191
-        piece -= 4095
+        yield piece, pattern[: piece.size] + array.dtype.type(number)
+
+
+def fill(array: np.ndarray) -> None:
+    """Puts each element's value there."""
+    for piece, values in pieces(array):
+        piece[:] = values
 
 
 def is_doubled(array: np.ndarray) -> bool:
     """Whether each element is twice what `fill` put there."""
-    for start in range(0, array.size, PIECE):
-        piece = array[start : start + PIECE]
-        index = np.arange(start, start + piece.size, dtype=np.int64)
-        if not (piece == 2 * (index % 8191 - 4095)).all():
-            return False
-    return True
+    return all((piece == 2 * values).all() for piece, values in pieces(array))
 
 
 def host_arrays(name: str, make) -> None:

@@ -1,5 +1,5 @@
 //! The exported functions. Each is written out by hand, since the header is made from it: a
-//! signature, its contract, and one call through the [`guard`]. No logic is here.
+//! signature, its contract, and one call through the `guard`. No logic is here.
 //!
 //! # Safety
 //! Every function trusts its caller for what no library can check: that a pointer leads to `n`

@@ -1,0 +1,56 @@
+"""What include/gpuvec.h declares, read as text."""
+
+import re
+from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+
+from bindings import ROOT, Run
+
+TYPES = {
+    "int32_t": c_int32,
+    "uint32_t": c_uint32,
+    "uint64_t": c_uint64,
+    "size_t": c_size_t,
+    "const char *": c_char_p,
+    "struct gpuvec_run *": POINTER(Run),
+}
+
+
+def text() -> str:
+    """The header without its comments."""
+    source = (ROOT / "include/gpuvec.h").read_text()
+    return re.sub(r"/\*.*?\*/|//[^\n]*", "", source, flags=re.DOTALL)
+
+
+def ctype(declared: str):
+    """A type of ctypes for one of C; every pointer to data is an untyped one."""
+    declared = re.sub(r"\s*\*\s*", " *", declared.strip())
+    return TYPES.get(declared, c_void_p if declared.endswith("*") else None)
+
+
+def prototypes() -> dict:
+    """Each function's result and arguments, as types of ctypes."""
+    found = {}
+    pattern = r"^((?:const )?\w+ ?\**)\s*\b(\w+)\(([^)]*)\);"
+    for result, name, arguments in re.findall(pattern, text(), flags=re.MULTILINE):
+        types = [re.sub(r"\w+$", "", argument.strip()) for argument in arguments.split(",")]
+        types = [] if arguments == "void" else [ctype(declared) for declared in types]
+        found[name] = (ctype(result), types)
+    return found
+
+
+def defines() -> dict:
+    """The macros that are numbers."""
+    pairs = re.findall(r"^#define (\w+) (\d+)$", text(), flags=re.MULTILINE)
+    return {name: int(value) for name, value in pairs}
+
+
+def enumeration(name: str) -> dict:
+    """The names and values of an enumeration."""
+    [body] = re.findall(rf"enum {name}\b[^;]*?\{{(.*?)\}}", text(), flags=re.DOTALL)
+    return {key: int(value) for key, value in re.findall(r"(\w+) = (-?\d+)", body)}
+
+
+def fields(struct: str) -> list:
+    """The names and types of a structure's fields."""
+    [body] = re.findall(rf"struct {struct} \{{(.*?)\}}", text(), flags=re.DOTALL)
+    return [(name, ctype(declared)) for declared, name in re.findall(r"(\w+) (\w+);", body)]
