@@ -3,6 +3,7 @@
 //! Errors are small `Copy` values and their text is written straight into the caller's buffer, so
 //! reporting one never allocates.
 
+use std::sync::Mutex;
 use thiserror::Error;
 
 /// What every function that returns `int32_t` returns. New codes are only ever appended.
@@ -105,7 +106,7 @@ impl gpuvec_status {
 }
 
 /// One failure, with what is needed to explain it.
-#[derive(Clone, Copy, Debug, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Error {
     #[error("{argument} is NULL, but n is {n}: pass an array of n elements")]
     Null { argument: &'static str, n: usize },
@@ -181,6 +182,21 @@ pub(crate) enum Error {
     Internal { text: &'static str },
 }
 
+/// A text that an error can carry for ever. The same text is kept once, so that a program that
+/// fails again and again does not grow.
+pub(crate) fn kept(text: String) -> &'static str {
+    static TEXTS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    // Never waits: after a fork the lock could be one that nobody gives back.
+    let Ok(mut texts) = TEXTS.try_lock() else { return text.leak() };
+    match texts.iter().find(|known| **known == text) {
+        Some(known) => known,
+        None => {
+            texts.push(text.leak());
+            texts[texts.len() - 1]
+        }
+    }
+}
+
 /// Driver errors after which a context answers nothing but the same error
 /// (CUDA driver API, "Error handling": codes that leave the process in an inconsistent state).
 const STICKY: [u32; 12] = [214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999];
@@ -213,5 +229,28 @@ impl Error {
     /// Whether the device can do nothing more in this process.
     pub(crate) fn loses_device(&self) -> bool {
         matches!(self, Error::Driver { code, .. } if STICKY.contains(code))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_text_is_kept_once() {
+        let first = kept("a text".to_owned());
+        assert_eq!(kept("another text".to_owned()), "another text");
+        assert!(std::ptr::eq(kept("a text".to_owned()), first));
+    }
+
+    #[test]
+    fn statuses_are_distinct_and_their_texts_begin_with_their_names() {
+        for pair in STATUSES.windows(2) {
+            assert!((pair[0] as i32) < pair[1] as i32);
+        }
+        for status in STATUSES {
+            let text = status.text().to_str().unwrap();
+            assert!(text.starts_with(&format!("{status:?}:")), "{text}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! The environment is read once, at the first call that needs it, and not at all in a process
 //! that runs with another user's rights (`secure_getenv`).
 
-use crate::error::Error;
+use crate::error::{Error, kept};
 use once_cell::race::OnceBox;
 use std::ffi::{CStr, c_char};
 use std::num::NonZeroUsize;
@@ -80,7 +80,7 @@ fn parsed_placement(value: Option<String>) -> Result<Placement, Error> {
     let Some(value) = value else { return Ok(Placement::Auto) };
     Placement::from_name(&value).ok_or_else(|| Error::Environment {
         variable: "GPUVEC_PLACEMENT",
-        value: value.leak(),
+        value: kept(value),
         expected: "auto, gpu or cpu",
     })
 }
@@ -91,7 +91,7 @@ fn parsed_threads(value: Option<String>) -> Result<NonZeroUsize, Error> {
     };
     value.parse().map_err(|_| Error::Environment {
         variable: "GPUVEC_NUM_THREADS",
-        value: value.leak(),
+        value: kept(value),
         expected: "a whole number from 1",
     })
 }

@@ -3,7 +3,7 @@
 //! A panic stops here and becomes a status; an error becomes a status and this thread's
 //! `gpuvec_last_error`. Nothing is printed: the panic's message goes into that text as well.
 
-use crate::error::{Error, gpuvec_status};
+use crate::error::{Error, gpuvec_status, kept};
 use crate::record::{self, Run};
 use crate::threads;
 use std::cell::{Cell, RefCell};
@@ -81,7 +81,7 @@ fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     HOOK.call_once(|| {
         let others = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            if !kept(info) {
+            if !is_ours(info) {
                 others(info)
             }
         }));
@@ -99,9 +99,9 @@ fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
 }
 
 /// Keeps a panic of the library's from the host's stderr, for the last error to tell.
-fn kept(info: &PanicHookInfo<'_>) -> bool {
+fn is_ours(info: &PanicHookInfo<'_>) -> bool {
     if INSIDE.get() {
-        PANIC.set(info.to_string().leak());
+        PANIC.set(kept(info.to_string()));
     }
     INSIDE.get() || threads::is_ours()
 }

@@ -2,18 +2,24 @@
 
 use crate::error::Error;
 use once_cell::sync::OnceCell;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// Made at the first call that needs it. A failure is kept, so that later calls answer at once,
 /// until [`Attempt::forget_failure`].
 pub(crate) struct Attempt<T> {
     value: OnceCell<T>,
+    /// The last failure, leaked: readers need no lock, which a fork could leave locked for ever.
     failure: AtomicPtr<Error>,
+    forgotten: AtomicBool,
 }
 
 impl<T> Attempt<T> {
     pub(crate) const fn new() -> Self {
-        Attempt { value: OnceCell::new(), failure: AtomicPtr::new(std::ptr::null_mut()) }
+        Attempt {
+            value: OnceCell::new(),
+            failure: AtomicPtr::new(std::ptr::null_mut()),
+            forgotten: AtomicBool::new(false),
+        }
     }
 
     /// The value, if it was made.
@@ -24,25 +30,27 @@ impl<T> Attempt<T> {
     /// The value, made now if nobody tried before. Threads that come meanwhile wait.
     pub(crate) fn get_or_try(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
         self.value.get_or_try_init(|| match self.failure() {
-            Some(error) => Err(error),
-            None => make().inspect_err(|error| self.remember(*error)),
+            Some(error) if !self.forgotten.load(Ordering::Acquire) => Err(*error),
+            _ => make().inspect_err(|error| self.remember(*error)),
         })
     }
 
     /// Lets the next call try again.
     pub(crate) fn forget_failure(&self) {
-        self.failure.store(std::ptr::null_mut(), Ordering::Release);
+        self.forgotten.store(true, Ordering::Release);
     }
 
-    fn failure(&self) -> Option<Error> {
+    fn failure(&self) -> Option<&'static Error> {
         // SAFETY: the pointer is null or was leaked by `remember`, and is never freed or changed.
-        unsafe { self.failure.load(Ordering::Acquire).as_ref() }.copied()
+        unsafe { self.failure.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Leaks a few bytes for each attempt that fails, of which only `gpuvec_init` makes more than
-    /// one: so that readers need no lock, which a fork could leave locked for ever.
+    /// Keeps an error of its kind once, however often it comes back.
     fn remember(&self, error: Error) {
-        self.failure.store(Box::leak(Box::new(error)), Ordering::Release);
+        if self.failure().is_none_or(|known| *known != error) {
+            self.failure.store(Box::leak(Box::new(error)), Ordering::Release);
+        }
+        self.forgotten.store(false, Ordering::Release);
     }
 }
 

@@ -9,7 +9,7 @@ use super::driver::{self, Driver, OfCall, cuCtxGetCurrent, cuCtxSetCurrent, cuMe
 use super::kernels::Kernels;
 use super::memory;
 use super::staging::Lanes;
-use crate::error::Error;
+use crate::error::{Error, kept};
 use cust::context::Context;
 use cust::device::{Device, DeviceAttribute};
 use cust::sys::CUcontext;
@@ -151,7 +151,7 @@ impl Gpu {
             return error;
         }
         let name = self.name.to_string_lossy();
-        Error::NoGpu { why: format!("device {} ({name}): {error}", self.ordinal).leak() }
+        Error::NoGpu { why: kept(format!("device {} ({name}): {error}", self.ordinal)) }
     }
 
     /// Takes note if the error means that the device will do nothing more.

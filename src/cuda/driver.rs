@@ -6,7 +6,7 @@
 //! Linking with `-z defs` proves that no symbol was forgotten.
 
 use super::attempt::Attempt;
-use crate::error::Error;
+use crate::error::{Error, kept};
 use crate::settings::Placement;
 use cust::error::{CudaError, CudaResult};
 use cust::sys::{CUcontext, CUdeviceptr, CUmodule, CUpointer_attribute, CUstream};
@@ -122,7 +122,7 @@ fn open() -> Result<Driver, Error> {
     }
     PROCESS.store(0, Ordering::Release);
     let why = format!("cuInit failed with {} ({})", code.name(), code.0);
-    Err(Error::NoGpu { why: why.leak() })
+    Err(Error::NoGpu { why: kept(why) })
 }
 
 /// By its soname, so that the system's search path decides, and nothing else.
@@ -133,7 +133,7 @@ fn open_library() -> Result<*mut c_void, Error> {
         // SAFETY: after a failed dlopen, dlerror gives a C string that is valid until the next
         // dl call of this thread.
         let why = unsafe { CStr::from_ptr(libc::dlerror()) }.to_string_lossy();
-        return Err(Error::NoGpu { why: format!("no CUDA driver: {why}").leak() });
+        return Err(Error::NoGpu { why: kept(format!("no CUDA driver: {why}")) });
     }
     Ok(library)
 }

@@ -1,7 +1,7 @@
 //! The kernels: PTX inside the library, which each device's driver compiles for itself.
 
 use super::driver::{self, Code, Driver, OfCall, cuModuleLoadData};
-use crate::error::Error;
+use crate::error::{Error, kept};
 use crate::op::{Op, Shape};
 use crate::sum::TILE;
 use cust::function::Function;
@@ -104,7 +104,7 @@ fn refusal(driver: Driver, ordinal: usize, image: &CStr) -> Error {
     if version < OLDEST_CUDA {
         let (major, minor) = (version / 1000, version % 1000 / 10);
         let why = format!("the driver supports CUDA {major}.{minor}; 12.0 (driver 525) is needed");
-        return Error::NoGpu { why: why.leak() };
+        return Error::NoGpu { why: kept(why) };
     }
     let mut module = std::ptr::null_mut();
     // SAFETY: the image ends in NUL; the driver writes one handle into a local.
