@@ -13,10 +13,8 @@
 
 enum { THREADS = 16, ROUNDS = 3 };
 
-/* One element, one core's work, several cores' or the GPU's. */
-static const size_t LENGTHS[] = {1, 1000, 70000, 300000};
-
-enum { MOST = 300000 };
+/* First work for all cores or the GPU, so that all threads meet where the library starts its own. */
+static const size_t LENGTHS[] = {300000, 70000, 1000, 1};
 
 static void *checked(void *memory)
 {
@@ -55,7 +53,7 @@ static void add_integers(int32_t *a, int32_t *b, size_t n, int number)
 /* Everything that an operation, memory and errors are, for the thread of this number. */
 static void compute(int number)
 {
-    const size_t bytes = MOST * sizeof(float);
+    const size_t bytes = LENGTHS[0] * sizeof(float);
     void *pageable = checked(malloc(bytes));
     void *pinned = checked(pinned_alloc(bytes));
     void *out = checked(pinned_alloc(bytes));

@@ -6,10 +6,9 @@ import json
 import numpy as np
 from arrays import call, compute
 from bindings import Backend, Place, last_error, last_run, lib, why_cpu
-from operations import OPERATIONS
+from operations import FOR_A_GPU, OPERATIONS, repeated
 
-# The last is more than automatic placement keeps from a GPU.
-SIZES = [1, 1000, 1_100_001]
+SIZES = [1, 1000, FOR_A_GPU]
 UNTOUCHED = 7
 
 
@@ -18,7 +17,7 @@ def cases() -> list:
     made = []
     for operation in OPERATIONS:
         for n in SIZES:
-            inputs = operation.data(np.random.default_rng(n), n)
+            inputs = repeated(operation, n)
             made.append((operation, inputs, operation.oracle(*inputs).tobytes()))
     return made
 

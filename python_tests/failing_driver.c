@@ -167,6 +167,13 @@ int cuPointerGetAttributes(unsigned count, const int *attributes, void **values,
     return answer("cuPointerGetAttributes", SUCCESS);
 }
 
+int cuPointerGetAttribute(void *value, int attribute, uint64_t address) {
+    (void)value;
+    (void)attribute;
+    (void)address;
+    return answer("cuPointerGetAttribute", INVALID_VALUE);
+}
+
 int cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
     (void)flags;
     int code = answer("cuMemHostAlloc", SUCCESS);
@@ -183,6 +190,11 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
     void *memory = code == SUCCESS ? malloc(bytes) : NULL;
     *address = (uintptr_t)memory;
     return code == SUCCESS && !memory ? OUT_OF_MEMORY : code;
+}
+
+int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return answer("cuMemcpyHtoD_v2", SUCCESS);
 }
 
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {

@@ -11,6 +11,9 @@ import numpy as np
 TILE = 4096
 LANES = 128
 
+# Elements of arrays that automatic placement gives to a GPU, if there is one.
+FOR_A_GPU = 6_000_001
+
 # Bit patterns where arithmetic is special: zeros, subnormals, the ends of the normal numbers,
 # one, infinities, NaNs with payloads; and the extremes of an integer.
 SPECIAL_BITS = [
@@ -97,6 +100,12 @@ def cancelling_f32(rng: np.random.Generator, n: int) -> Pair:
     these, those = shuffled[:half], shuffled[half : 2 * half]
     a[those], b[those] = a[these], -b[these]
     return a, b
+
+
+def repeated(operation: "Operation", n: int) -> Pair:
+    """Inputs of any length that are made quickly."""
+    a, b = operation.data(np.random.default_rng(1), 1000)
+    return np.resize(a, n), np.resize(b, n)
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ WORK = """
 import numpy as np
 from arrays import compute
 from bindings import lib, pinned_empty
-from operations import OPERATIONS
+from operations import FOR_A_GPU, OPERATIONS, repeated
 
 def work():
     for operation in OPERATIONS:
-        for n in (10, 1_100_001):
-            a, b = operation.data(np.random.default_rng(n), n)
+        for n in (10, FOR_A_GPU):
+            a, b = repeated(operation, n)
             assert compute(operation, a, b).tobytes() == operation.oracle(a, b).tobytes()
     pinned_empty(10_000, np.float32)[:] = 1
     lib.gpuvec_why_cpu(), lib.gpuvec_get_placement(), lib.gpuvec_last_error()

@@ -11,6 +11,7 @@ from arrays import assert_same_bits, compute
 from bindings import Place, Status, last_error, last_run, lib, pinned_empty, why_cpu
 from fork import in_child, in_process
 from operations import OPERATIONS
+from programs import compile_c
 
 SIZES = [10, 1_100_001]
 
@@ -141,14 +142,38 @@ def test_grandchild(placement):
     in_child(child)
 
 
-def test_fork_while_other_threads_work(placement):
-    """No lock of the library's stays locked in a child, whatever threads did at the fork."""
+def test_fork_while_threads_share_work(placement):
+    """The library's own threads may be at work for another thread at the fork."""
     stop = threading.Event()
 
     def work():
         while not stop.is_set():
             check_operations(300_000)
-            lib.pinned_free(lib.pinned_alloc(8192))
+
+    fork_repeatedly(20, work, stop.set)
+    check_operations(300_000)
+
+
+def test_fork_while_threads_call(placement, tmp_path):
+    """No lock of the library's stays locked in a child, whatever calls the fork cut through."""
+    library = tmp_path / "busy.so"
+    compile_c("busy.c", library, "-shared", "-fPIC")
+    stay_busy = ctypes.CDLL(str(library)).stay_busy
+    stop = ctypes.c_int32(0)
+    functions = [lib.vector_add, lib.pinned_alloc, lib.pinned_free]
+    addresses = [ctypes.cast(function, ctypes.c_void_p) for function in functions]
+
+    def work():
+        assert stay_busy(ctypes.byref(stop), *addresses) == 0
+
+    def end():
+        stop.value = 1
+
+    fork_repeatedly(50, work, end)
+
+
+def fork_repeatedly(times: int, work, end) -> None:
+    """Forks while threads do `work`, until `end` is called; the children compute."""
 
     def child():
         lib.gpuvec_set_placement(Place.AUTO)
@@ -159,9 +184,9 @@ def test_fork_while_other_threads_work(placement):
     with ThreadPoolExecutor(4) as pool:
         workers = [pool.submit(work) for _ in range(4)]
         try:
-            for _ in range(20):
+            for _ in range(times):
                 in_child(child)
         finally:
-            stop.set()
+            end()
         for worker in workers:
             worker.result()

@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 from arrays import call, compute, filled, guarded
 from bindings import Backend, PathBit, Place, Run, last_error, last_run, lib
-from operations import OPERATIONS
+from operations import FOR_A_GPU, OPERATIONS, repeated
 
-MIB = 1 << 20
-SMALL, LARGE = 1000, 3_000_001
+SMALL, LARGE = 1000, FOR_A_GPU
 
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=str)
 
 
 def run_with(operation, kinds, n) -> Run:
     """Where a call on arrays of these kinds ran."""
-    a, b = operation.data(np.random.default_rng(n), n)
+    a, b = repeated(operation, n)
     out = guarded(kinds[2], operation.dtype, operation.outputs(n))
     a, b = filled(kinds[0], a), filled(kinds[1], b)
     assert call(operation, a.array, b.array, out.array) == 0, last_error()

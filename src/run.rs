@@ -4,6 +4,7 @@
 use crate::chunk::{Chunk, Queue};
 use crate::cuda::device::{self, Gpu, Opened};
 use crate::cuda::{driver, pipeline};
+use crate::element::Element;
 use crate::error::Error;
 use crate::float_env::with_ieee;
 use crate::op::{Elementwise, Operation, Reduction, Shape};
@@ -53,7 +54,7 @@ pub(crate) unsafe fn reduction<O: Reduction>(
     // SAFETY: this function's promise.
     let sum = unsafe { dispatch(placement, call, &on_core) }?;
     // SAFETY: this function's promise.
-    unsafe { store(&call.output, with_ieee(|| op.round(sum))) }
+    unsafe { store(&call.output, with_ieee(|| op.round(sum).canonical())) }
 }
 
 /// Stores what a reduction of nothing gives.

@@ -61,6 +61,13 @@ impl Case {
         std::array::from_fn(|_| (0..self.n).map(|_| self.values.word(random.next())).collect())
     }
 
+    /// Page-locks what is to be pinned, so it is not placement `cpu` that allocates.
+    fn arrays(&self, contents: &[Vec<u32>; 3]) -> [Array; 3] {
+        with_placement(Placement::Auto, || {
+            std::array::from_fn(|i| Array::new(&contents[i], self.offsets[i], self.pinned[i]))
+        })
+    }
+
     /// Calls `operation` under every placement: what `model` gives must be in `out` from its first
     /// element on, and no other element may have changed.
     fn check(&self, operation: Operation, model: impl Fn(&[u32], &[u32]) -> Vec<u32>) {
@@ -70,8 +77,7 @@ impl Case {
         let mut after = before.clone();
         after[out][..result.len()].copy_from_slice(&result);
         for placement in placements() {
-            let mut arrays: [Array; 3] =
-                std::array::from_fn(|i| Array::new(&before[i], self.offsets[i], self.pinned[i]));
+            let mut arrays = self.arrays(&before);
             let [a, b, out] = self.roles.map(|role| arrays[role].pointer());
             with_placement(*placement, || {
                 // SAFETY: all three lead to `n` elements.

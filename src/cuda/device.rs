@@ -46,7 +46,8 @@ static GPUS: Attempt<Vec<Gpu>> = Attempt::new();
 /// The devices that the driver shows.
 pub(crate) fn all() -> Result<&'static [Gpu], Error> {
     let driver = driver::get()?;
-    GPUS.get_or_try(|| list(driver)).map(Vec::as_slice)
+    GPUS.get_or_try(|| list(driver).map_err(|error| unusable("the CUDA driver", error)))
+        .map(Vec::as_slice)
 }
 
 fn list(_: Driver) -> Result<Vec<Gpu>, Error> {
@@ -64,6 +65,14 @@ fn list(_: Driver) -> Result<Vec<Gpu>, Error> {
             Ok(Gpu { ordinal, name, device, opened, lost: AtomicBool::new(false) })
         })
         .collect()
+}
+
+/// The error of a GPU that there is no using, as `gpuvec_why_cpu` says it.
+fn unusable(what: &str, error: Error) -> Error {
+    match error {
+        Error::NoGpu { .. } => error,
+        _ => Error::NoGpu { why: kept(format!("{what}: {error}")) },
+    }
 }
 
 /// The first device that can compute, open; or why the first one cannot.
@@ -128,7 +137,11 @@ impl Gpu {
             return Err(Error::DeviceLost { ordinal: self.ordinal });
         }
         let driver = driver::get()?;
-        self.opened.get_or_try(|| self.opened_now(driver).map_err(|error| self.refusal(error)))
+        self.opened.get_or_try(|| {
+            let name = self.name.to_string_lossy();
+            let what = || format!("device {} ({name})", self.ordinal);
+            self.opened_now(driver).map_err(|error| unusable(&what(), error))
+        })
     }
 
     fn opened_now(&self, driver: Driver) -> Result<Opened, Error> {
@@ -143,15 +156,6 @@ impl Gpu {
             kernels: Kernels::load(driver, self.ordinal, multiprocessors.unsigned_abs())?,
             lanes: Lanes::new(self.ordinal),
         })
-    }
-
-    /// Why the device is of no use, for `gpuvec_why_cpu`.
-    fn refusal(&self, error: Error) -> Error {
-        if matches!(error, Error::NoGpu { .. }) {
-            return error;
-        }
-        let name = self.name.to_string_lossy();
-        Error::NoGpu { why: kept(format!("device {} ({name}): {error}", self.ordinal)) }
     }
 
     /// Takes note if the error means that the device will do nothing more.

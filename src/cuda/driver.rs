@@ -106,14 +106,7 @@ pub(crate) fn forget_failure() {
 }
 
 fn open() -> Result<Driver, Error> {
-    let library = open_library()?;
-    for (name, slot) in SLOTS {
-        // SAFETY: `library` is an open library and `name` a C string.
-        let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
-        if !symbol.is_null() {
-            slot.store(symbol, Ordering::Release);
-        }
-    }
+    fill_slots(open_library()?)?;
     PROCESS.store(std::process::id(), Ordering::Release);
     // SAFETY: cuInit takes no pointers; 0 is its only flag value.
     let code = unsafe { cuInit(0) };
@@ -138,6 +131,20 @@ fn open_library() -> Result<*mut c_void, Error> {
     Ok(library)
 }
 
+/// Every function is one that drivers have had for many years: one that lacks any is none.
+fn fill_slots(library: *mut c_void) -> Result<(), Error> {
+    for (name, slot) in SLOTS {
+        // SAFETY: `library` is an open library and `name` a C string.
+        let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
+        if symbol.is_null() {
+            let name = name.to_string_lossy();
+            return Err(Error::NoGpu { why: kept(format!("the CUDA driver lacks {name}")) });
+        }
+        slot.store(symbol, Ordering::Release);
+    }
+    Ok(())
+}
+
 /// The newest CUDA version that the driver supports, as 1000 major + 10 minor.
 pub(crate) fn version(_: Driver) -> i32 {
     let mut version = 0;
@@ -146,7 +153,7 @@ pub(crate) fn version(_: Driver) -> i32 {
     version
 }
 
-/// Where a slot leads whose symbol the driver lacks.
+/// Where a slot leads that was not filled.
 extern "C" fn missing() -> Code {
     Code::NOT_FOUND
 }
