@@ -13,7 +13,7 @@
 
 enum { THREADS = 16, ROUNDS = 3 };
 
-/* First work for all cores or the GPU, so that all threads meet where the library starts its own. */
+/* The longest first, so that all threads meet where the library starts threads of its own. */
 static const size_t LENGTHS[] = {300000, 70000, 1000, 1};
 
 static void *checked(void *memory)

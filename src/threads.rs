@@ -44,15 +44,19 @@ fn pool() -> Option<&'static ThreadPool> {
     {
         return Some(&pool.threads);
     }
-    let made = Box::leak(Box::new(Pool { process: std::process::id(), threads: start()? }));
-    // Of two threads that get here at once one wins; the other's pool idles on, unused.
-    let winner = POOL.compare_exchange(current, made, Ordering::AcqRel, Ordering::Acquire);
-    match winner {
-        Ok(_) => Some(&made.threads),
-        // SAFETY: as above; the winner's pool belongs to this process, since a fork gives the
-        // child one thread, which cannot race with itself.
-        Err(winner) => unsafe { winner.as_ref() }.map(|pool| &pool.threads),
-    }
+    let made = Box::into_raw(Box::new(Pool { process: std::process::id(), threads: start()? }));
+    let seen = match POOL.compare_exchange(current, made, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => made,
+        Err(winner) => {
+            // SAFETY: of two threads that get here at once the other won; nobody else has seen
+            // this one's pool.
+            drop(unsafe { Box::from_raw(made) });
+            winner
+        }
+    };
+    // SAFETY: as above. It belongs to this process: a fork gives the child one thread, which
+    // cannot race with itself.
+    unsafe { seen.as_ref() }.map(|pool| &pool.threads)
 }
 
 /// `None` where the system has no thread left.

@@ -142,13 +142,14 @@ pub extern "C" fn gpuvec_device_name(device: i32) -> *const c_char {
 /// The library's version, as "major.minor.patch": a constant string.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_version() -> *const c_char {
-    const VERSION: &CStr =
-        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-            Ok(version) => version,
-            Err(_) => unreachable!(),
-        };
     guard::query(|| VERSION.as_ptr())
 }
+
+const VERSION: &CStr =
+    match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+        Ok(version) => version,
+        Err(_) => unreachable!(),
+    };
 
 /// The version of the binary interface. A program that was built with a header whose
 /// `GPUVEC_ABI_VERSION` is the same runs with this library.
