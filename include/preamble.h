@@ -28,8 +28,9 @@
  * Placement. GPUVEC_PLACE_AUTO, the default: the GPU does the work, unless the calling core alone
  * would be done sooner; where there is no usable GPU, all cores do it. GPUVEC_PLACE_GPU: the GPU, or
  * an error. GPUVEC_PLACE_CPU: all cores. Choose by gpuvec_set_placement, or by the environment
- * variable GPUVEC_PLACEMENT (auto, gpu or cpu). GPUVEC_NUM_THREADS bounds the CPU's threads. Both
- * are read once. gpuvec_why_cpu says why there is no GPU to use, and gpuvec_last_run where a call ran.
+ * variable GPUVEC_PLACEMENT (auto, gpu or cpu). GPUVEC_NUM_THREADS bounds the CPU's threads (a whole
+ * number; at most 256 are ever used). Both are read once, and any other value is an error of every
+ * call. gpuvec_why_cpu says why there is no GPU to use, and gpuvec_last_run where a call ran.
  *
  * Results do not depend on the placement, the number of threads or GPUs, or the kind of memory:
  * the same input gives the same bits. Arithmetic is IEEE-754's, rounded to nearest, with subnormals,

@@ -6,6 +6,7 @@
  * DEVICES=<count>          devices there are (default 1)
  * DRIVER_VERSION=<version> the CUDA version, as 1000 major + 10 minor (default 12080)
  * CALL_LOG=<path>          the file that every call's name is appended to
+ * LOAD_GATE=<path>         a FIFO: loading waits until somebody has opened and closed its other end
  *
  * With ONLY_CUINIT defined all functions but cuInit are missing.
  */
@@ -32,6 +33,15 @@ static int answer(const char *function, int otherwise) {
     snprintf(variable, sizeof variable, "FAIL_%s", function);
     const char *code = getenv(variable);
     return code ? atoi(code) : otherwise;
+}
+
+__attribute__((constructor)) static void wait_at_gate(void) {
+    const char *path = getenv("LOAD_GATE");
+    FILE *gate = path ? fopen(path, "r") : NULL;
+    if (gate) {
+        (void)fgetc(gate);
+        fclose(gate);
+    }
 }
 
 int cuInit(unsigned flags) {

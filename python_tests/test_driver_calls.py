@@ -1,5 +1,8 @@
 """Which calls of the driver are made, and when: none at load, none with placement cpu."""
 
+import os
+import textwrap
+
 import pytest
 from programs import before, run_python
 
@@ -93,6 +96,28 @@ def test_a_lost_device_is_left_alone(calls):
     assert made.count("cuLaunchKernel") == 1
 
 
+def test_fork_while_the_driver_is_being_opened(calls, tmp_path):
+    """A child that was made while another thread waited for the driver does not wait for it."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    script = """
+    import os, threading
+    from fork import in_child
+    cases = [(row, repeated(row, n)) for row in OPERATIONS for n in (10, FOR_A_GPU)]
+    expected = [row.oracle(*inputs).tobytes() for row, inputs in cases]
+    def child():
+        assert [compute(row, *inputs).tobytes() for row, inputs in cases] == expected
+        pinned_empty(10_000, np.float32)[:] = 1
+    opener = threading.Thread(target=lib.gpuvec_why_cpu)
+    opener.start()
+    with open(os.environ["LOAD_GATE"], "w"):
+        in_child(child)
+    opener.join()
+    assert lib.gpuvec_device_count() == 1
+    """
+    calls(WORK + textwrap.dedent(script), LOAD_GATE=str(gate))
+
+
 def test_a_forked_child_makes_none(calls):
     """A child never touches the driver that its parent opened."""
     script = """
@@ -110,4 +135,4 @@ def test_a_forked_child_makes_none(calls):
     in_child(child)
     assert before and open(log).read() == before
     """
-    calls(WORK + "\n".join(line[4:] for line in script.splitlines()))
+    calls(WORK + textwrap.dedent(script))

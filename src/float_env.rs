@@ -1,14 +1,15 @@
 //! The caller's floating-point modes, put aside while the library computes.
 //!
-//! A process may run with subnormals flushed to zero or another rounding: other libraries built
-//! with fast-math set that for everybody. Results must not depend on it.
+//! A process may run with subnormals flushed to zero (other libraries built with fast-math set that
+//! for everybody), with another rounding, or with exceptions that trap. Neither results nor the
+//! driver's own arithmetic may depend on it.
 
 use std::arch::asm;
 
 /// Round to nearest, no flush to zero, no traps (Intel SDM vol. 1, 10.2.3: the power-up value).
 const IEEE: u32 = 0x1F80;
 
-/// Restores the caller's modes and flags, also when `compute` panics.
+/// Restores the caller's modes and flags, also when `body` panics.
 struct Restore(u32);
 
 impl Drop for Restore {
@@ -17,17 +18,22 @@ impl Drop for Restore {
     }
 }
 
-/// Runs `compute` with IEEE-754's default modes.
-pub(crate) fn with_ieee<T>(compute: impl FnOnce() -> T) -> T {
+/// Runs `body` with IEEE-754's default modes.
+pub(crate) fn with_ieee<T>(body: impl FnOnce() -> T) -> T {
     let _restore = Restore(store());
-    load(IEEE);
-    call(compute)
+    set_ieee();
+    call(body)
 }
 
 /// Keeps the arithmetic between the two loads: the compiler does not know that it depends on them.
 #[inline(never)]
-fn call<T>(compute: impl FnOnce() -> T) -> T {
-    compute()
+fn call<T>(body: impl FnOnce() -> T) -> T {
+    body()
+}
+
+/// Sets IEEE-754's default modes for the rest of a thread of the library's own.
+pub(crate) fn set_ieee() {
+    load(IEEE);
 }
 
 fn store() -> u32 {

@@ -26,6 +26,7 @@ mod cuda;
 mod element;
 mod error;
 mod float_env;
+mod fork;
 mod memory;
 pub mod op;
 mod operand;

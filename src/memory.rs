@@ -1,15 +1,13 @@
 //! Page-locked memory for callers, with and without a GPU.
 
 use crate::cuda::device;
-use crate::cuda::driver;
 use crate::error::Error;
+use crate::fork;
 use crate::settings::{self, Placement};
-use once_cell::sync::OnceCell;
-use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Who gave an allocation, and so who takes it back.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +25,7 @@ pub(crate) fn pinned_alloc(bytes: usize) -> Result<NonNull<c_void>, Error> {
         Some(address) => (address, Source::Driver),
         None => (system_memory(bytes)?, Source::System { bytes }),
     };
-    registry().insert(address.addr().get(), source);
+    with_registry(|registry| registry.insert(address.addr().get(), source));
     Ok(address)
 }
 
@@ -39,15 +37,24 @@ pub(crate) fn pinned_alloc(bytes: usize) -> Result<NonNull<c_void>, Error> {
 pub(crate) unsafe fn pinned_free(pointer: *mut c_void) -> Result<(), Error> {
     let Some(address) = NonNull::new(pointer) else { return Ok(()) };
     let key = address.addr().get();
-    let source =
-        registry().remove(&key).ok_or(Error::NotPinnedHere { argument: "ptr", address: key })?;
+    let source = with_registry(|registry| registry.remove(&key))
+        .ok_or(Error::NotPinnedHere { argument: "ptr", address: key })?;
+    // SAFETY: the registry held the address, so it is ours and was not freed; the rest is this
+    // function's promise.
+    unsafe { give_back(address, source) }.inspect_err(|_| {
+        with_registry(|registry| registry.insert(key, source));
+    })
+}
+
+/// # Safety
+/// The memory must be of this source, and used by nobody.
+unsafe fn give_back(address: NonNull<c_void>, source: Source) -> Result<(), Error> {
     match source {
-        // SAFETY: the registry held the address, so it is ours and was not freed; the rest is
-        // this function's promise.
+        // SAFETY: this function's promise.
         Source::Driver => unsafe { device::pinned_free(address) },
         Source::System { bytes } => {
-            // SAFETY: as above; the length is the one that was mapped.
-            unsafe { libc::munmap(pointer, bytes) };
+            // SAFETY: this function's promise; the length is the one that was mapped.
+            unsafe { libc::munmap(address.as_ptr(), bytes) };
             Ok(())
         }
     }
@@ -58,7 +65,7 @@ fn gpu_memory(bytes: usize) -> Result<Option<NonNull<c_void>>, Error> {
     match settings::placement()? {
         Placement::Cpu => Ok(None),
         Placement::Gpu => device::pinned_alloc(bytes).map(Some),
-        Placement::Auto if driver::is_forked() || device::usable().is_err() => Ok(None),
+        Placement::Auto if device::usable().is_err() => Ok(None),
         Placement::Auto => device::pinned_alloc(bytes).map(Some),
     }
 }
@@ -84,47 +91,10 @@ fn whole_pages(bytes: usize) -> Result<usize, Error> {
         .ok_or(Error::TooManyBytes { bytes })
 }
 
-type Registry = BTreeMap<usize, Source>;
-
-static REGISTRY: Mutex<Registry> = Mutex::new(BTreeMap::new());
-
 /// Every allocation that was not freed yet, by address.
-fn registry() -> MutexGuard<'static, Registry> {
-    static HANDLERS: OnceCell<()> = OnceCell::new();
-    HANDLERS.get_or_init(|| {
-        // SAFETY: the handlers are functions of this library, which is never unloaded.
-        unsafe {
-            libc::pthread_atfork(
-                Some(lock_for_fork),
-                Some(unlock_after_fork),
-                Some(unlock_after_fork),
-            )
-        };
-    });
-    lock()
-}
-
-fn lock() -> MutexGuard<'static, Registry> {
-    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The registry's lock while a thread forks: the child must find the registry whole and free.
-struct HeldForFork(UnsafeCell<Option<MutexGuard<'static, Registry>>>);
-
-// SAFETY: only the thread that holds the registry's lock touches the cell.
-unsafe impl Sync for HeldForFork {}
-
-static HELD: HeldForFork = HeldForFork(UnsafeCell::new(None));
-
-extern "C" fn lock_for_fork() {
-    let guard = lock();
-    // SAFETY: this thread holds the lock.
-    unsafe { *HELD.0.get() = Some(guard) };
-}
-
-extern "C" fn unlock_after_fork() {
-    // SAFETY: this thread, or the one that it is a copy of, took the lock in `lock_for_fork`.
-    drop(unsafe { (*HELD.0.get()).take() });
+fn with_registry<T>(work: impl FnOnce(&mut BTreeMap<usize, Source>) -> T) -> T {
+    static REGISTRY: Mutex<BTreeMap<usize, Source>> = Mutex::new(BTreeMap::new());
+    fork::unbroken(|| work(&mut REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 #[cfg(test)]

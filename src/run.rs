@@ -3,10 +3,9 @@
 
 use crate::chunk::{Chunk, Queue};
 use crate::cuda::device::{self, Gpu, Opened};
-use crate::cuda::{driver, pipeline};
+use crate::cuda::pipeline;
 use crate::element::Element;
 use crate::error::Error;
-use crate::float_env::with_ieee;
 use crate::op::{Elementwise, Operation, Reduction, Shape};
 use crate::operand::{Call, Operand, Residence};
 use crate::plan::{self, Place};
@@ -34,7 +33,9 @@ pub(crate) unsafe fn elementwise<O: Elementwise>(
         0.0
     };
     // SAFETY: this function's promise.
-    unsafe { dispatch(placement, call, &on_core) }.map(|_| ())
+    let (_, run) = unsafe { dispatch(placement, call, &on_core) }?;
+    record::set(run);
+    Ok(())
 }
 
 /// Runs a reduction.
@@ -52,9 +53,11 @@ pub(crate) unsafe fn reduction<O: Reduction>(
         unsafe { cpu::reduce(op, a, b, chunk.len) }
     };
     // SAFETY: this function's promise.
-    let sum = unsafe { dispatch(placement, call, &on_core) }?;
+    let (sum, run) = unsafe { dispatch(placement, call, &on_core) }?;
     // SAFETY: this function's promise.
-    unsafe { store(&call.output, with_ieee(|| op.round(sum).canonical())) }
+    unsafe { store(&call.output, op.round(sum).canonical())? };
+    record::set(run);
+    Ok(())
 }
 
 /// Stores what a reduction of nothing gives.
@@ -86,12 +89,16 @@ unsafe fn store<T: Copy>(output: &Operand, value: T) -> Result<(), Error> {
 /// The work of one chunk on a core; what it returns is the chunk's sum, if this is a reduction.
 type OnCore<'a> = &'a (dyn Fn(Chunk) -> f64 + Sync);
 
-/// Runs the call where the placement puts it, and returns the sum of all chunks. Where placement
+/// Runs the call where the placement puts it, and returns the sum of all chunks and how. Where placement
 /// `auto` meets a GPU that fails, the cores do the work, unless the inputs may be gone.
 ///
 /// # Safety
 /// As [`elementwise`].
-unsafe fn dispatch(placement: Placement, call: &Call, on_core: OnCore<'_>) -> Result<f64, Error> {
+unsafe fn dispatch(
+    placement: Placement,
+    call: &Call,
+    on_core: OnCore<'_>,
+) -> Result<(f64, Run), Error> {
     let place = plan::place(placement, call, || device::usable().is_ok());
     if place != Place::Gpu {
         return on_cores(call, place, on_core);
@@ -107,7 +114,7 @@ unsafe fn dispatch(placement: Placement, call: &Call, on_core: OnCore<'_>) -> Re
     })
 }
 
-fn on_cores(call: &Call, place: Place, on_core: OnCore<'_>) -> Result<f64, Error> {
+fn on_cores(call: &Call, place: Place, on_core: OnCore<'_>) -> Result<(f64, Run), Error> {
     let queue = Queue::new(call.n, tuning::CORE_CHUNK);
     let sums = Sums::new(call, &queue)?;
     let threads = match place {
@@ -119,7 +126,7 @@ fn on_cores(call: &Call, place: Place, on_core: OnCore<'_>) -> Result<f64, Error
             sums.put(chunk, on_core(chunk));
         }
     });
-    record::set(Run {
+    let run = Run {
         backend: Backend::Cpu as i32,
         path: if threads == 1 {
             record::GPUVEC_PATH_CALLING_CORE
@@ -129,8 +136,8 @@ fn on_cores(call: &Call, place: Place, on_core: OnCore<'_>) -> Result<f64, Error
         threads: threads as u64,
         chunks: queue.chunks() as u64,
         ..Run::default()
-    });
-    Ok(sums.total())
+    };
+    Ok((sums.total(), run))
 }
 
 /// Why a GPU did not do the work, and whether the output may have been written.
@@ -147,7 +154,7 @@ impl From<Error> for Failure {
 
 /// # Safety
 /// As [`elementwise`].
-unsafe fn on_gpu(call: &Call) -> Result<f64, Failure> {
+unsafe fn on_gpu(call: &Call) -> Result<(f64, Run), Failure> {
     let threads = settings::threads()?.get();
     let (gpu, opened) = gpu_for(call)?;
     let route = plan::route(call, gpu.ordinal)?;
@@ -158,22 +165,19 @@ unsafe fn on_gpu(call: &Call) -> Result<f64, Failure> {
     let (done, result) =
         unsafe { pipeline::run((gpu, opened), call, &route, &queue, threads, &on_sum) };
     result.map_err(|error| Failure { error, wrote: done.wrote })?;
-    record::set(Run {
+    let run = Run {
         backend: Backend::Gpu as i32,
         path: path(&route),
         devices: 1u64.checked_shl(gpu.ordinal as u32).unwrap_or(0),
         threads: if done.bytes_staged > 0 { threads as u64 } else { 1 },
         chunks: queue.chunks() as u64,
         bytes_staged: done.bytes_staged,
-    });
-    Ok(sums.total())
+    };
+    Ok((sums.total(), run))
 }
 
 /// The device that holds the operands, else the first that can compute.
 fn gpu_for(call: &Call) -> Result<(&'static Gpu, &'static Opened), Error> {
-    if driver::is_forked() {
-        return Err(Error::Forked);
-    }
     match call.operands().iter().find_map(Operand::device) {
         Some(ordinal) => device::one(ordinal),
         None => device::usable(),
@@ -218,6 +222,6 @@ impl Sums {
     fn total(self) -> f64 {
         let mut sums: Vec<f64> =
             self.0.into_iter().map(|sum| f64::from_bits(sum.into_inner())).collect();
-        with_ieee(|| sum::tree(&mut sums))
+        sum::tree(&mut sums)
     }
 }

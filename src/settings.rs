@@ -53,6 +53,14 @@ pub(crate) fn set_placement(placement: Placement) {
     CHOSEN.store(placement as i32, Ordering::Relaxed);
 }
 
+/// The placement of an operation, unless something in the environment is wrong.
+pub(crate) fn checked_placement() -> Result<Placement, Error> {
+    threads().and_then(|_| placement())
+}
+
+/// More threads than this are never started: beyond it a larger number is a mistake.
+const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+
 /// How many threads may work on one call: `GPUVEC_NUM_THREADS`, else as many as the process may
 /// run on.
 pub(crate) fn threads() -> Result<NonZeroUsize, Error> {
@@ -89,11 +97,12 @@ fn parsed_threads(value: Option<String>) -> Result<NonZeroUsize, Error> {
     let Some(value) = value else {
         return Ok(std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
     };
-    value.parse().map_err(|_| Error::Environment {
+    let threads = value.parse::<NonZeroUsize>().map_err(|_| Error::Environment {
         variable: "GPUVEC_NUM_THREADS",
         value: kept(value),
         expected: "a whole number from 1",
-    })
+    })?;
+    Ok(threads.min(MOST_THREADS))
 }
 
 #[expect(unused_doc_comments, reason = "cbindgen reads it: none of this is for the header")]
@@ -134,6 +143,7 @@ mod tests {
     fn threads_are_parsed_strictly() {
         assert!(parsed_threads(None).is_ok());
         assert_eq!(parsed_threads(owned("3")).unwrap().get(), 3);
+        assert_eq!(parsed_threads(owned("1000000")).unwrap(), MOST_THREADS);
         for wrong in ["", "0", "-1", "two", " 2", "99999999999999999999999"] {
             assert!(parsed_threads(owned(wrong)).is_err(), "'{wrong}' was taken");
         }

@@ -3,6 +3,7 @@
 //! A forked child has none of its parent's threads, so the pool belongs to a process: a child
 //! makes its own.
 
+use crate::{float_env, fork, settings};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -61,13 +62,15 @@ fn pool() -> Option<&'static ThreadPool> {
 
 /// `None` where the system has no thread left.
 fn start() -> Option<ThreadPool> {
-    let threads = crate::settings::threads().ok()?.get();
-    ThreadPoolBuilder::new()
+    let threads = settings::threads().ok()?.get();
+    let builder = ThreadPoolBuilder::new()
         .num_threads(threads.saturating_sub(1).max(1))
         .thread_name(|index| format!("{NAME}{index}"))
-        .start_handler(|_| block_signals())
-        .build()
-        .ok()
+        .start_handler(|_| {
+            block_signals();
+            float_env::set_ieee();
+        });
+    fork::unbroken(|| builder.build()).ok()
 }
 
 /// The host's signals are for the host's threads.

@@ -1,16 +1,18 @@
 //! The one way from an exported function into the library and back.
 //!
-//! A panic stops here and becomes a status; an error becomes a status and this thread's
-//! `gpuvec_last_error`. Nothing is printed: the panic's message goes into that text as well.
+//! The caller's floating-point modes are put aside while the call lasts. A panic stops here and
+//! becomes a status; an error becomes a status and this thread's `gpuvec_last_error`. Nothing is
+//! printed: the panic's message goes into that text as well.
 
 use crate::error::{Error, gpuvec_status, kept};
+use crate::float_env::with_ieee;
 use crate::record::{self, Run};
 use crate::threads;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt::Write;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What an exported function returns after an error.
 pub(super) trait Returned {
@@ -77,19 +79,20 @@ pub(super) fn keep(text: impl std::fmt::Display) -> *const c_char {
 }
 
 fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
+    // Not a `Once`: a child forked while another thread is inside would wait for it for ever.
+    static HOOKED: AtomicBool = AtomicBool::new(false);
+    if !HOOKED.swap(true, Ordering::AcqRel) {
         let others = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             if !is_ours(info) {
-                others(info)
+                others(info);
             }
         }));
-    });
+    }
     let outer = INSIDE.replace(true);
     // What a panic may leave half done stays behind this call: the backends' locks take it as it
     // is, and arrays of the caller's are unspecified after an error, as the header says.
-    let result = panic::catch_unwind(AssertUnwindSafe(body));
+    let result = panic::catch_unwind(AssertUnwindSafe(|| with_ieee(body)));
     INSIDE.set(outer);
     result.unwrap_or_else(|payload| {
         // A payload's destructor could panic again.

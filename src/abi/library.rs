@@ -50,10 +50,13 @@ pub extern "C" fn gpuvec_set_placement(placement: i32) -> i32 {
 }
 
 /// The placement in force: a `gpuvec_place`, or the status `GPUVEC_ERROR_ENVIRONMENT` if
-/// `GPUVEC_PLACEMENT` is set to something else.
+/// `GPUVEC_PLACEMENT` is set to something else; `gpuvec_why_cpu()` then says to what.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_get_placement() -> i32 {
-    guard::call(|| settings::placement().map(|placement| placement as i32))
+    guard::query(|| match settings::placement() {
+        Ok(placement) => placement as i32,
+        Err(error) => error.status() as i32,
+    })
 }
 
 /// Says why there is no GPU to compute on: no driver, one too old, no device, a device that

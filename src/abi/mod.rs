@@ -30,7 +30,7 @@ unsafe fn elementwise<O: Elementwise>(
     out: *mut O::Element,
     n: usize,
 ) -> Result<(), Error> {
-    let placement = settings::placement()?;
+    let placement = settings::checked_placement()?;
     match check::elementwise::<O>(placement, a, b, out, n)? {
         // SAFETY: this function's promise.
         Some(call) => unsafe { run::elementwise(op, placement, &call) },
@@ -47,7 +47,7 @@ unsafe fn reduction<O: Reduction>(
     out: *mut O::Element,
     n: usize,
 ) -> Result<(), Error> {
-    let placement = settings::placement()?;
+    let placement = settings::checked_placement()?;
     if n > 0 {
         let call = check::reduction::<O>(placement, a, b, out, n)?;
         // SAFETY: this function's promise.

@@ -1,7 +1,6 @@
 //! Elementwise operations on one core.
 
 use crate::element::Element;
-use crate::float_env::with_ieee;
 use crate::op::Elementwise;
 use std::is_x86_feature_detected;
 
@@ -21,15 +20,13 @@ pub(crate) unsafe fn elementwise<O: Elementwise>(
     out: *mut O::Element,
     n: usize,
 ) {
-    with_ieee(|| {
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has AVX2; the rest is this function's promise.
-            unsafe { avx2(op, a, b, out, n) }
-        } else {
-            // SAFETY: this function's promise.
-            unsafe { baseline(op, a, b, out, n) }
-        }
-    });
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2; the rest is this function's promise.
+        unsafe { avx2(op, a, b, out, n) }
+    } else {
+        // SAFETY: this function's promise.
+        unsafe { baseline(op, a, b, out, n) }
+    }
 }
 
 /// # Safety
@@ -48,7 +45,6 @@ unsafe fn avx2<O: Elementwise>(
 
 /// # Safety
 /// As [`elementwise`].
-#[inline(never)]
 unsafe fn baseline<O: Elementwise>(
     op: O,
     a: *const O::Element,

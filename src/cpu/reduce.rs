@@ -1,6 +1,5 @@
 //! Reductions on one core, in the order of [`crate::sum`].
 
-use crate::float_env::with_ieee;
 use crate::op::Reduction;
 use crate::sum::{LANES, TILE, tree};
 use std::is_x86_feature_detected;
@@ -22,17 +21,15 @@ pub(crate) unsafe fn reduce<O: Reduction>(
     b: *const O::Element,
     n: usize,
 ) -> f64 {
-    with_ieee(|| {
-        let mut sums = [0.0; TILES];
-        let tiles = n.div_ceil(TILE);
-        for (tile, sum) in sums[..tiles].iter_mut().enumerate() {
-            let start = tile * TILE;
-            let len = TILE.min(n - start);
-            // SAFETY: `start + len <= n`, and the caller promises `n` elements.
-            *sum = unsafe { tile_sum(op, a.add(start), b.add(start), len) };
-        }
-        tree(&mut sums[..tiles])
-    })
+    let mut sums = [0.0; TILES];
+    let tiles = n.div_ceil(TILE);
+    for (tile, sum) in sums[..tiles].iter_mut().enumerate() {
+        let start = tile * TILE;
+        let len = TILE.min(n - start);
+        // SAFETY: `start + len <= n`, and the caller promises `n` elements.
+        *sum = unsafe { tile_sum(op, a.add(start), b.add(start), len) };
+    }
+    tree(&mut sums[..tiles])
 }
 
 /// # Safety
@@ -62,7 +59,6 @@ unsafe fn avx2<O: Reduction>(op: O, a: *const O::Element, b: *const O::Element, 
 
 /// # Safety
 /// As [`tile_sum`].
-#[inline(never)]
 unsafe fn baseline<O: Reduction>(
     op: O,
     a: *const O::Element,

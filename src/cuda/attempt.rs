@@ -27,11 +27,19 @@ impl<T> Attempt<T> {
         self.value.get()
     }
 
+    /// Why it could not be made, if that was tried and is not forgotten.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.last_failure().copied().filter(|_| !self.forgotten.load(Ordering::Acquire))
+    }
+
     /// The value, made now if nobody tried before. Threads that come meanwhile wait.
     pub(crate) fn get_or_try(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
+        if let (None, Some(error)) = (self.value.get(), self.failure()) {
+            return Err(error);
+        }
         self.value.get_or_try_init(|| match self.failure() {
-            Some(error) if !self.forgotten.load(Ordering::Acquire) => Err(*error),
-            _ => make().inspect_err(|error| self.remember(*error)),
+            Some(error) => Err(error),
+            None => make().inspect_err(|error| self.remember(*error)),
         })
     }
 
@@ -40,14 +48,14 @@ impl<T> Attempt<T> {
         self.forgotten.store(true, Ordering::Release);
     }
 
-    fn failure(&self) -> Option<&'static Error> {
+    fn last_failure(&self) -> Option<&'static Error> {
         // SAFETY: the pointer is null or was leaked by `remember`, and is never freed or changed.
         unsafe { self.failure.load(Ordering::Acquire).as_ref() }
     }
 
     /// Keeps an error of its kind once, however often it comes back.
     fn remember(&self, error: Error) {
-        if self.failure().is_none_or(|known| *known != error) {
+        if self.last_failure().is_none_or(|known| *known != error) {
             self.failure.store(Box::leak(Box::new(error)), Ordering::Release);
         }
         self.forgotten.store(false, Ordering::Release);

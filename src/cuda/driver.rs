@@ -68,22 +68,28 @@ impl<T> OfCall<T> for CudaResult<T> {
     }
 }
 
-/// The process that opened the driver, or 0. A fork's child shares the memory but not the
-/// driver's state, and must not touch either of them.
+/// The process that opened the driver or is about to, or 0. A fork's child shares the memory but
+/// not the driver's state, and must not touch either of them.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static DRIVER: Attempt<Driver> = Attempt::new();
 
 /// The driver, opened and initialised at the first call.
 pub(crate) fn get() -> Result<Driver, Error> {
-    if is_forked() {
-        return Err(Error::Forked);
+    if let Some(error) = DRIVER.failure() {
+        return Err(error);
     }
-    DRIVER.get_or_try(open).copied()
+    let this = std::process::id();
+    match PROCESS.compare_exchange(0, this, Ordering::AcqRel, Ordering::Acquire) {
+        Err(other) if other != this => Err(Error::Forked),
+        // Given back last: as long as the cell is held, a child must know that it is one.
+        _ => DRIVER.get_or_try(open).copied().inspect_err(|_| PROCESS.store(0, Ordering::Release)),
+    }
 }
 
 /// The driver, if this process has it open.
 pub(crate) fn if_open() -> Option<Driver> {
-    if is_forked() { None } else { DRIVER.get().copied() }
+    let is_ours = PROCESS.load(Ordering::Acquire) == std::process::id();
+    DRIVER.get().copied().filter(|_| is_ours)
 }
 
 /// The driver as the placement allows: placement `cpu` never wakes it.
@@ -94,12 +100,6 @@ pub(crate) fn for_placement(placement: Placement) -> Option<Driver> {
     }
 }
 
-/// Whether this process was forked from one that had opened the driver.
-pub(crate) fn is_forked() -> bool {
-    let process = PROCESS.load(Ordering::Acquire);
-    process != 0 && process != std::process::id()
-}
-
 /// Lets the next call try again to open a driver that failed.
 pub(crate) fn forget_failure() {
     DRIVER.forget_failure();
@@ -107,13 +107,11 @@ pub(crate) fn forget_failure() {
 
 fn open() -> Result<Driver, Error> {
     fill_slots(open_library()?)?;
-    PROCESS.store(std::process::id(), Ordering::Release);
     // SAFETY: cuInit takes no pointers; 0 is its only flag value.
     let code = unsafe { cuInit(0) };
     if code == Code::SUCCESS {
         return Ok(Driver(()));
     }
-    PROCESS.store(0, Ordering::Release);
     let why = format!("cuInit failed with {} ({})", code.name(), code.0);
     Err(Error::NoGpu { why: kept(why) })
 }

@@ -11,7 +11,6 @@ use super::pointer;
 use super::staging::Lane;
 use crate::chunk::{Chunk, Queue};
 use crate::error::Error;
-use crate::float_env::with_ieee;
 use crate::operand::{Call, Residence};
 use crate::route::{Access, Route};
 use crate::sum::{TILE, tree};
@@ -208,5 +207,5 @@ fn tile_sums(lane: &mut Lane, slot: usize, chunk: Chunk) -> Result<f64, Error> {
     // SAFETY: the buffer belongs to the lane, is aligned to a page, and the kernel, which is done,
     // wrote one f64 for each tile; the plan sees to it that they fit.
     let sums = unsafe { std::slice::from_raw_parts_mut(sums.as_ptr(), tiles) };
-    Ok(with_ieee(|| tree(sums)))
+    Ok(tree(sums))
 }
