@@ -1,6 +1,7 @@
 """Fixtures: the placement of a test's calls, and C code for tests that need it."""
 
 import os
+from contextlib import contextmanager
 
 import hypothesis
 import pytest
@@ -19,24 +20,36 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("gpuvec")
 
 
+@contextmanager
+def placed(place: Place):
+    """Puts a placement in force for a while."""
+    before = lib.gpuvec_get_placement()
+    assert lib.gpuvec_set_placement(place) == 0
+    yield place
+    assert lib.gpuvec_set_placement(before) == 0
+
+
 @pytest.fixture(params=[Place[name.upper()] for name in PLACEMENTS], ids=lambda place: place.name)
 def placement(request):
     """Each placement in turn, in force during the test. GPUVEC_TEST_PLACEMENTS chooses some."""
-    before = lib.gpuvec_get_placement()
     if request.param == Place.GPU and lib.gpuvec_device_count() == 0:
         pytest.skip(why_cpu())
-    assert lib.gpuvec_set_placement(request.param) == 0
-    yield request.param
-    assert lib.gpuvec_set_placement(before) == 0
+    with placed(request.param) as place:
+        yield place
 
 
 @pytest.fixture
 def on_cpu():
     """Placement `cpu` during the test."""
-    before = lib.gpuvec_get_placement()
-    assert lib.gpuvec_set_placement(Place.CPU) == 0
-    yield
-    assert lib.gpuvec_set_placement(before) == 0
+    with placed(Place.CPU):
+        yield
+
+
+@pytest.fixture
+def on_gpu():
+    """Placement `gpu` during the test."""
+    with placed(Place.GPU):
+        yield
 
 
 @pytest.fixture(scope="session")

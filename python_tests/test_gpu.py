@@ -46,15 +46,6 @@ def on_device(request, current):
         array.free()
 
 
-@pytest.fixture
-def on_gpu():
-    """Placement `gpu` during the test."""
-    before = lib.gpuvec_get_placement()
-    assert lib.gpuvec_set_placement(Place.GPU) == 0
-    yield
-    assert lib.gpuvec_set_placement(before) == 0
-
-
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
 def test_device_arrays_are_used_where_they_are(on_device, on_gpu, operation, n, rng):
