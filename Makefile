@@ -3,9 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-LIBRARY := target/release/libgpuvec.so
+STAND_IN := $(CURDIR)/target/stand_in
 
-.PHONY: help demo test build lint fresh kernels usage test-rust test-c test-python bench gpu-bundle clean
+.PHONY: help demo test build lint fresh kernels usage stand-in test-rust test-c test-python bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,8 +20,8 @@ build: ## build target/release/libgpuvec.so and include/gpuvec.h
 	cargo build --release
 
 lint: $(VENV)/ruff ## check formats and lints
-	cargo fmt --check
-	cargo clippy --release --all-targets -- -D warnings
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --document-private-items
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -35,6 +35,11 @@ kernels: $(VENV)/ready $(VENV)/kernels ## compile kernels/*.cu to the PTX that t
 
 usage: $(VENV)/ready $(VENV)/kernels ## registers and spills of each kernel on each architecture
 	$(BIN)/python kernels/build.py --usage
+
+stand-in: ## build the stand-in driver for tests, target/stand_in/libcuda.so.1
+	cargo build --release -p stand_in
+	mkdir -p $(STAND_IN)
+	cp target/release/libstand_in.so $(STAND_IN)/libcuda.so.1
 
 test-rust: build ## the Rust tests
 	cargo test --release

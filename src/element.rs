@@ -2,17 +2,12 @@
 
 /// A type of array element.
 pub trait Element: Copy + Send + Sync + PartialEq + 'static {
-    /// The type's suffix in the names of functions and kernels.
-    const NAME: &'static str;
-
     /// The value as it is stored: every NaN becomes the one quiet NaN, so that results have the
     /// same bits on every processor.
     fn canonical(self) -> Self;
 }
 
 impl Element for f32 {
-    const NAME: &'static str = "f32";
-
     #[inline(always)]
     fn canonical(self) -> Self {
         if self.is_nan() { f32::from_bits(0x7FC0_0000) } else { self }
@@ -20,8 +15,6 @@ impl Element for f32 {
 }
 
 impl Element for i32 {
-    const NAME: &'static str = "i32";
-
     #[inline(always)]
     fn canonical(self) -> Self {
         self

@@ -1,5 +1,8 @@
 //! What is easy to forget when a function or an operation is added: the places that must agree.
 
+#[path = "common/header.rs"]
+mod header;
+
 use gpuvec::abi::library::{gpuvec_abi_version, gpuvec_version};
 use gpuvec::op::Op;
 use std::collections::BTreeSet;
@@ -131,23 +134,12 @@ fn c_prototype(function: &ItemFn) -> String {
     format!("{}({arguments})", c_declaration(returned, &function.sig.ident))
 }
 
-/// The header's prototypes, in its order, each on one line.
-fn header_prototypes() -> Vec<String> {
-    let header = read("include/gpuvec.h");
-    let (_, functions) = header.split_once("extern \"C\" {").expect("the functions' part");
-    let is_code = |line: &&str| !line.starts_with("//") && !line.starts_with('#');
-    let code: Vec<&str> = functions.lines().filter(is_code).collect();
-    let statements = code.join(" ");
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    statements.split(';').map(words).filter(|text| text.ends_with(')')).collect()
-}
-
 #[test]
 fn the_header_has_every_exported_function_in_order() {
     let rust: Vec<String> =
         abi_modules().iter().flat_map(exported).map(|function| c_prototype(&function)).collect();
     assert!(!rust.is_empty());
-    assert_eq!(header_prototypes(), rust);
+    assert_eq!(header::prototypes(&header::text()), rust);
 }
 
 #[test]
@@ -222,10 +214,9 @@ fn the_reduction_kernels_add_in_the_order_of_src_sum() {
 
 /// What the header defines a macro as.
 fn header_macro(name: &str) -> String {
-    let header = read("include/gpuvec.h");
-    let definition = format!("#define {name} ");
-    let value = header.lines().find_map(|line| line.strip_prefix(&definition));
-    value.unwrap_or_else(|| panic!("no {name} in the header")).to_owned()
+    let header = header::text();
+    let found = header::constants(&header).into_iter().find(|(macro_, _)| *macro_ == name);
+    found.unwrap_or_else(|| panic!("no {name} in the header")).1.to_owned()
 }
 
 #[test]

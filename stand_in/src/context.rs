@@ -1,0 +1,121 @@
+//! Devices and contexts: one primary context a device, others on demand, and which is current.
+
+use crate::{Code, INVALID_CONTEXT, INVALID_DEVICE, lock, setting};
+use std::cell::RefCell;
+use std::sync::{Mutex, OnceLock};
+
+/// A context, by its handle: the place in the list of all, counted from 1.
+pub(crate) type Handle = usize;
+
+struct Context {
+    ordinal: usize,
+    lost: Option<Code>,
+    retained: usize,
+}
+
+static CONTEXTS: Mutex<Vec<Context>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static STACK: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How many devices there are.
+pub(crate) fn devices() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| setting("STAND_IN_DEVICES", 1) as usize)
+}
+
+/// The device of that number.
+pub(crate) fn device(number: i32) -> Result<usize, Code> {
+    usize::try_from(number).ok().filter(|ordinal| *ordinal < devices()).ok_or(INVALID_DEVICE)
+}
+
+/// A device's primary context, retained once more.
+pub(crate) fn retain_primary(ordinal: usize) -> Handle {
+    let mut contexts = lock(&CONTEXTS);
+    make_primaries(&mut contexts);
+    contexts[ordinal].retained += 1;
+    ordinal + 1
+}
+
+/// Gives a retained primary context back.
+pub(crate) fn release_primary(ordinal: usize) -> Result<(), Code> {
+    let mut contexts = lock(&CONTEXTS);
+    make_primaries(&mut contexts);
+    let retained = &mut contexts[ordinal].retained;
+    *retained = retained.checked_sub(1).ok_or(INVALID_CONTEXT)?;
+    Ok(())
+}
+
+/// A context that is not primary, current on this thread.
+pub(crate) fn create(ordinal: usize) -> Handle {
+    let mut contexts = lock(&CONTEXTS);
+    make_primaries(&mut contexts);
+    contexts.push(Context { ordinal, lost: None, retained: 0 });
+    let handle = contexts.len();
+    STACK.with_borrow_mut(|stack| stack.push(handle));
+    handle
+}
+
+fn make_primaries(contexts: &mut Vec<Context>) {
+    while contexts.len() < devices() {
+        contexts.push(Context { ordinal: contexts.len(), lost: None, retained: 0 });
+    }
+}
+
+/// Takes a context off this thread's stack for good.
+pub(crate) fn destroy(handle: Handle) {
+    STACK.with_borrow_mut(|stack| stack.retain(|other| *other != handle));
+}
+
+/// This thread's context; 0 for none.
+pub(crate) fn current() -> Handle {
+    STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
+}
+
+/// Replaces this thread's context; 0 takes it off.
+pub(crate) fn set_current(handle: Handle) -> Result<(), Code> {
+    if handle > lock(&CONTEXTS).len() {
+        return Err(INVALID_CONTEXT);
+    }
+    STACK.with_borrow_mut(|stack| {
+        stack.pop();
+        if handle != 0 {
+            stack.push(handle);
+        }
+    });
+    Ok(())
+}
+
+/// The device of this thread's context.
+pub(crate) fn current_device() -> Result<usize, Code> {
+    let handle = current().checked_sub(1).ok_or(INVALID_CONTEXT)?;
+    Ok(lock(&CONTEXTS)[handle].ordinal)
+}
+
+/// What this thread's context, or without one the first device's, was lost to.
+pub(crate) fn lost() -> Option<Code> {
+    lost_of(current())
+}
+
+/// What a context was lost to.
+pub(crate) fn lost_of(handle: Handle) -> Option<Code> {
+    lock(&CONTEXTS).get(handle.saturating_sub(1)).and_then(|context| context.lost)
+}
+
+/// Loses this thread's context, or without one the first device's.
+pub(crate) fn lose(code: Code) {
+    lose_of(current(), code);
+}
+
+/// Loses a context.
+pub(crate) fn lose_of(handle: Handle, code: Code) {
+    let mut contexts = lock(&CONTEXTS);
+    make_primaries(&mut contexts);
+    contexts[handle.saturating_sub(1)].lost.get_or_insert(code);
+}
+
+/// How often primary contexts were retained and not given back.
+pub(crate) fn retained() -> usize {
+    lock(&CONTEXTS).iter().map(|context| context.retained).sum()
+}

@@ -1,0 +1,58 @@
+//! What a test asks of the stand-in and tells it.
+
+use crate::{context, faults, memory, stream};
+use std::ffi::{CStr, CString, c_char};
+
+/// Replaces the plan of faults and counts calls from 1 again.
+///
+/// # Safety
+/// `plan` must be a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stand_in_faults(plan: *const c_char) {
+    // SAFETY: the caller's promise.
+    faults::set_plan(&unsafe { CStr::from_ptr(plan) }.to_string_lossy());
+}
+
+/// How many calls that could fail there were since the plan was set.
+#[unsafe(no_mangle)]
+pub extern "C" fn stand_in_calls() -> u64 {
+    faults::calls() as u64
+}
+
+/// The name of a call, counted from 1; "" if there was none. The string is leaked.
+#[unsafe(no_mangle)]
+pub extern "C" fn stand_in_call_name(number: u64) -> *const c_char {
+    leaked(faults::call_name(number as usize).unwrap_or_default())
+}
+
+/// How many there are of what was handed out; -1 for a word that is not known.
+///
+/// # Safety
+/// `what` must be a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stand_in_count(what: *const c_char) -> i64 {
+    // SAFETY: the caller's promise.
+    let count = match unsafe { CStr::from_ptr(what) }.to_bytes() {
+        b"device_allocations" => memory::count(false).0,
+        b"device_bytes" => memory::count(false).1,
+        b"host_allocations" => memory::count(true).0,
+        b"host_bytes" => memory::count(true).1,
+        b"streams" => stream::count().0,
+        b"pending" => stream::count().1,
+        b"modules" => crate::api::modules(),
+        b"contexts" => context::retained(),
+        b"violations" => faults::violations().0,
+        _ => return -1,
+    };
+    count as i64
+}
+
+/// The first violation; "" if there was none. The string is leaked.
+#[unsafe(no_mangle)]
+pub extern "C" fn stand_in_violation() -> *const c_char {
+    leaked(&faults::violations().1.unwrap_or_default())
+}
+
+fn leaked(text: &str) -> *const c_char {
+    CString::new(text).unwrap_or_default().into_raw()
+}

@@ -1,0 +1,139 @@
+//! Programs that were built against an older header still run: include/gpuvec.h has everything that
+//! tests/abi_baseline.txt lists.
+//!
+//! `UPDATE_ABI=1 cargo test --test abi` takes additions into the baseline; changes and removals too,
+//! but only together with a new `GPUVEC_ABI_VERSION`.
+
+#[path = "common/header.rs"]
+mod header;
+
+use std::{env, fs};
+
+const BASELINE: &str = "tests/abi_baseline.txt";
+
+/// Everything in the header that a built program relies on, one fact a line.
+fn interface(header: &str) -> Vec<String> {
+    // A release changes its own version, and no program breaks.
+    let lasting = |(name, _): &(&str, &str)| !name.starts_with("GPUVEC_VERSION_");
+    let constants = header::constants(header).into_iter().filter(lasting);
+    let constants = constants.map(|(name, value)| format!("constant {name} {value}"));
+    let functions = header::prototypes(header).into_iter().map(|text| format!("function {text}"));
+    constants.chain(types(header)).chain(functions).collect()
+}
+
+/// The values of enumerations, the fields of structures with their places, and the other types.
+fn types(header: &str) -> Vec<String> {
+    let mut facts = Vec::new();
+    let mut holder = String::new();
+    let mut fields = 0;
+    for line in header.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+        let fact = line.trim_end_matches([',', ';']);
+        if line.starts_with('}') {
+            holder.clear();
+        } else if !holder.is_empty() && line.contains(" = ") {
+            facts.push(format!("{holder} {fact}"));
+        } else if !holder.is_empty() && line.ends_with(';') {
+            facts.push(format!("{holder} field {fields} {fact}"));
+            fields += 1;
+        } else if line.starts_with("typedef ") && line.ends_with(';') {
+            facts.push(fact.to_owned());
+        } else if line.starts_with("enum ") {
+            holder = line.to_owned();
+        } else if let Some(kind) = line.strip_prefix("typedef ") {
+            (holder, fields) = (kind.trim_end_matches(" {").to_owned(), 0);
+        }
+    }
+    facts
+}
+
+/// The facts of `of` that `other` lacks.
+fn missing<'a>(of: &'a [String], other: &[String]) -> Vec<&'a str> {
+    of.iter().filter(|fact| !other.contains(fact)).map(String::as_str).collect()
+}
+
+fn version(facts: &[String]) -> Option<&String> {
+    facts.iter().find(|fact| fact.starts_with("constant GPUVEC_ABI_VERSION "))
+}
+
+/// What a program built with the baseline would miss.
+fn broken<'a>(baseline: &'a [String], now: &[String]) -> Vec<&'a str> {
+    if version(baseline) == version(now) { missing(baseline, now) } else { Vec::new() }
+}
+
+#[test]
+fn the_interface_is_the_baselines() {
+    let now = interface(&header::text());
+    let text = fs::read_to_string(BASELINE).unwrap_or_default();
+    let baseline: Vec<String> = text.lines().map(str::to_owned).collect();
+    let broken = broken(&baseline, &now);
+    assert!(
+        broken.is_empty(),
+        "programs that are built rely on this; if it has to go, raise GPUVEC_ABI_VERSION:\n{}",
+        broken.join("\n")
+    );
+    if env::var_os("UPDATE_ABI").is_some() {
+        return fs::write(BASELINE, now.join("\n") + "\n").expect("the baseline is writable");
+    }
+    let changed = [missing(&baseline, &now), missing(&now, &baseline)].concat();
+    assert!(
+        changed.is_empty(),
+        "not as in {BASELINE}; take it in by UPDATE_ABI=1 cargo test --test abi:\n{}",
+        changed.join("\n")
+    );
+}
+
+const SMALL: &str = "\
+#define GPUVEC_H
+#define GPUVEC_VERSION_MAJOR 0
+#define GPUVEC_ABI_VERSION 1
+enum place
+#if defined(__cplusplus)
+  : int32_t
+#endif
+ {
+    // The first.
+    FIRST = 0,
+};
+typedef int32_t place;
+typedef struct run {
+    // A comment;
+    int32_t backend;
+    const char *path;
+} run;
+extern \"C\" {
+int32_t add(const float *a,
+            size_t n);
+}
+";
+
+#[test]
+fn every_kind_of_fact_is_seen() {
+    let facts = [
+        "constant GPUVEC_ABI_VERSION 1",
+        "enum place FIRST = 0",
+        "typedef int32_t place",
+        "struct run field 0 int32_t backend",
+        "struct run field 1 const char *path",
+        "function int32_t add(const float *a, size_t n)",
+    ];
+    assert_eq!(interface(SMALL), facts);
+}
+
+#[test]
+fn a_change_breaks_and_an_addition_does_not() {
+    let now = interface(SMALL);
+    let after = |from: &str, to: &str| {
+        let changed = SMALL.replace(from, to);
+        assert_ne!(changed, SMALL);
+        let changed = interface(&changed);
+        broken(&now, &changed).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(after("FIRST = 0", "FIRST = 1"), ["enum place FIRST = 0"]);
+    assert_eq!(after("    FIRST = 0,\n", ""), ["enum place FIRST = 0"]);
+    assert_eq!(after("size_t n", "int n"), ["function int32_t add(const float *a, size_t n)"]);
+    let inserted = after("    int32_t backend", "    int32_t new;\n    int32_t backend");
+    assert_eq!(inserted, [now[3].clone(), now[4].clone()]);
+    assert!(after("};", "    SECOND = 1,\n};").is_empty());
+    assert!(after("} run", "    int32_t new;\n} run").is_empty());
+    assert!(after("ABI_VERSION 1", "ABI_VERSION 2").is_empty());
+}
