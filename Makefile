@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAND_IN := $(CURDIR)/target/stand_in
+ON_STAND_IN := LD_LIBRARY_PATH=$(STAND_IN)
 
-.PHONY: help demo test build lint fresh kernels usage stand-in test-rust test-c test-python bench gpu-bundle clean
+.PHONY: help demo test build lint fresh kernels usage stand-in test-rust test-c test-python test-stand-in torture bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,7 +15,7 @@ demo: build $(VENV)/ready ## set up, build, and run the C and Python examples on
 	$(MAKE) -C c_examples run
 	$(BIN)/python python_examples/demo.py
 
-test: test-rust test-c test-python ## set up and run every test
+test: test-rust test-c test-python test-stand-in ## set up and run every test
 
 build: ## build target/release/libgpuvec.so and include/gpuvec.h
 	cargo build --release
@@ -51,6 +52,14 @@ test-c: build ## the C examples: plain, header as C and C++, sanitizers, valgrin
 
 test-python: build $(VENV)/ready ## the Python tests
 	$(BIN)/python -m pytest -q python_tests
+
+test-stand-in: stand-in build $(VENV)/ready ## all of them again on the stand-in driver, where the GPU's path runs
+	$(ON_STAND_IN) cargo test --release
+	$(ON_STAND_IN) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
+	$(ON_STAND_IN) GPUVEC_TEST_PLACEMENTS=gpu,auto $(BIN)/python -m pytest -q python_tests
+
+torture: stand-in build $(VENV)/ready ## make every driver call fail in turn, in every way
+	$(ON_STAND_IN) $(BIN)/python python_tests/torture.py
 
 bench: build $(VENV)/ready ## time a call on host arrays beside NumPy
 	$(BIN)/python benches/calls.py

@@ -67,9 +67,26 @@ fn attributes(address: usize) -> Result<Attributes, Error> {
         cuPointerGetAttributes(5, names.as_mut_ptr(), values.as_mut_ptr(), address as u64)
     };
     match code {
+        Code::SUCCESS => Ok(found),
         Code::INVALID_VALUE => Ok(Attributes::default()),
-        code => code.of("cuPointerGetAttributes", 0).map(|()| found),
+        // A driver that cannot say, its device lost perhaps, is not needed for memory that the
+        // host reads: only a device's must not be taken for the host's.
+        _ if host_reads(address) => Ok(Attributes::default()),
+        code => code.of("cuPointerGetAttributes", 0).map(|()| Attributes::default()),
     }
+}
+
+/// Whether the host can read the word at the address, found out without a fault: the kernel reads
+/// a signal mask there before it refuses what to do with it (EINVAL), or cannot (EFAULT).
+fn host_reads(address: usize) -> bool {
+    const NO_SUCH_CHANGE: i64 = -1;
+    const WORD: usize = size_of::<u64>();
+    let word = address - address % WORD;
+    let nowhere = std::ptr::null_mut::<c_void>();
+    // SAFETY: nothing is changed, since there is no such change; the kernel checks the address.
+    let result =
+        unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NO_SUCH_CHANGE, word, nowhere, WORD) };
+    result == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
 }
 
 /// Bytes from the address to the end of its allocation.
@@ -91,4 +108,25 @@ pub(crate) fn device_address(_: Driver, ordinal: usize, host_address: usize) -> 
     }
     .of("cuPointerGetAttribute", ordinal)?;
     Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_host_reads_is_found_out_without_a_fault() {
+        let byte = 1u8;
+        assert!(host_reads((&raw const byte).addr()));
+        let code: fn(usize) -> bool = host_reads;
+        assert!(host_reads(code as usize));
+        assert!(!host_reads(8));
+        // SAFETY: a new mapping, which nobody touches.
+        let reserved = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_NONE, flags, -1, 0)
+        };
+        assert_ne!(reserved, libc::MAP_FAILED);
+        assert!(!host_reads(reserved.addr()));
+    }
 }

@@ -22,7 +22,16 @@ thread_local! {
 /// How many devices there are.
 pub(crate) fn devices() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
-    *COUNT.get_or_init(|| setting("STAND_IN_DEVICES", 1) as usize)
+    *COUNT.get_or_init(|| {
+        let all = setting("STAND_IN_DEVICES", 1) as usize;
+        std::env::var("CUDA_VISIBLE_DEVICES").map_or(all, |list| visible(&list, all))
+    })
+}
+
+/// How many devices a list of numbers shows: up to the first that is none, as with the driver.
+fn visible(list: &str, all: usize) -> usize {
+    let is_device = |number: &&str| number.parse::<usize>().is_ok_and(|ordinal| ordinal < all);
+    list.split(',').take_while(is_device).count()
 }
 
 /// The device of that number.
