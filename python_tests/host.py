@@ -1,0 +1,60 @@
+"""What tests of the host process do in processes of their own: they call, and they count."""
+
+import ctypes
+import functools
+import os
+from collections.abc import Iterator
+
+import numpy as np
+from arrays import assert_same_bits, compute
+from bindings import Status, lib, pinned_empty
+from operations import FOR_A_GPU, OPERATIONS, repeated
+
+SMALL = 1000
+MIDDLING = 300_000
+LARGE = FOR_A_GPU
+
+
+@functools.lru_cache
+def cases(n: int) -> list:
+    """Each operation with inputs and what should come out."""
+    inputs = [repeated(operation, n) for operation in OPERATIONS]
+    return [(row, pair, row.oracle(*pair)) for row, pair in zip(OPERATIONS, inputs)]
+
+
+def check(*sizes: int) -> None:
+    """Every operation gives the oracle's bits, at each size."""
+    for n in sizes:
+        for operation, inputs, expected in cases(n):
+            assert_same_bits(compute(operation, *inputs), expected)
+
+
+def check_memory() -> None:
+    """Memory can be had, used and freed, once."""
+    array = pinned_empty(SMALL, np.float32)
+    array[:] = 3
+    assert (compute(OPERATIONS[0], array, array) == 6).all()
+    address = lib.pinned_alloc(4096)
+    ctypes.memset(address, 1, 4096)
+    assert lib.pinned_free(address) == Status.OK
+    assert lib.pinned_free(address) == Status.ERROR_POINTER
+
+
+def check_all() -> None:
+    """Operations of all sizes, and memory."""
+    check(SMALL, MIDDLING, LARGE)
+    check_memory()
+
+
+def threads() -> int:
+    """How many threads the process has."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def blocked_signals_of_the_librarys_threads() -> Iterator[int]:
+    """The mask of blocked signals of each: bit 0 is signal 1."""
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/status") as file:
+            fields = dict(line.split(":", 1) for line in file)
+        if fields["Name"].strip().startswith("gpuvec-"):
+            yield int(fields["SigBlk"], 16)

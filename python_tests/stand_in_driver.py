@@ -1,0 +1,107 @@
+"""The stand-in driver of `make stand-in`: its controls, and plans of its faults."""
+
+import ctypes
+import os
+from dataclasses import dataclass
+from typing import Optional
+
+from bindings import ROOT, Status
+
+STAND_IN = ROOT / "target/stand_in"
+
+# What a caller may get when the driver answers with a code, beside "no usable GPU".
+CODES = {
+    2: Status.ERROR_OUT_OF_MEMORY,
+    801: Status.ERROR_DRIVER,
+    3: Status.ERROR_DRIVER,
+    201: Status.ERROR_DRIVER,
+    999: Status.ERROR_DEVICE_LOST,
+    700: Status.ERROR_DEVICE_LOST,
+    719: Status.ERROR_DEVICE_LOST,
+}
+
+
+class StandIn:
+    """The stand-in driver's controls."""
+
+    HOLDINGS = ("device_bytes", "device_allocations", "host_bytes", "host_allocations")
+    HANDLES = ("streams", "modules", "contexts")
+
+    def __init__(self):
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        self.driver.stand_in_calls.restype = ctypes.c_uint64
+        self.driver.stand_in_call_name.restype = ctypes.c_char_p
+        self.driver.stand_in_call_name.argtypes = [ctypes.c_uint64]
+        self.driver.stand_in_count.restype = ctypes.c_int64
+        self.driver.stand_in_violation.restype = ctypes.c_char_p
+
+    def plan(self, text: str) -> None:
+        """Puts a plan of faults in force, and counts calls anew."""
+        self.driver.stand_in_faults(text.encode())
+
+    def calls(self) -> list[str]:
+        """The calls since the plan was put in force."""
+        numbers = range(1, self.driver.stand_in_calls() + 1)
+        return [self.driver.stand_in_call_name(number).decode() for number in numbers]
+
+    def count(self, what: str) -> int:
+        """How many there are of something that the driver hands out."""
+        return self.driver.stand_in_count(what.encode())
+
+    def ledger(self) -> dict[str, int]:
+        """How many there are of everything."""
+        return {what: self.count(what) for what in self.HOLDINGS + self.HANDLES}
+
+    def violation(self) -> str:
+        """The first thing that a driver would not forgive; empty if there was none."""
+        return self.driver.stand_in_violation().decode()
+
+    def context(self) -> Optional[int]:
+        """The thread's current context."""
+        context = ctypes.c_void_p()
+        self.driver.cuCtxGetCurrent(ctypes.byref(context))
+        return context.value
+
+    def hold_context(self) -> None:
+        """Makes the first device's primary context current, as a program that uses CUDA does."""
+        context = ctypes.c_void_p()
+        assert self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+        assert self.driver.cuCtxSetCurrent(context) == 0
+
+    def drain(self) -> None:
+        """Returns when no queued work is left. The child's time limit bounds it."""
+        while self.count("pending"):
+            os.sched_yield()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One entry of a plan: which call fails, with what, and "" once, "+" on, or "~" later."""
+
+    number: int
+    code: int
+    manner: str
+
+    def __str__(self) -> str:
+        """The plan."""
+        return f"{self.number}={self.code}{self.manner}"
+
+    @classmethod
+    def parse(cls, plan: str) -> "Fault":
+        """The fault that a plan of one entry says."""
+        number, rest = plan.split("=")
+        return cls(int(number), int(rest.rstrip("+~")), rest.lstrip("0123456789"))
+
+    def failed(self, calls: list[str]) -> list[str]:
+        """Those of the calls that the plan made fail."""
+        return [] if self.manner == "~" else calls[self.number - 1 :][: None if self.on else 1]
+
+    @property
+    def on(self) -> bool:
+        """Whether all later calls fail as well."""
+        return self.manner == "+"
+
+    @property
+    def loses_device(self) -> bool:
+        """Whether gpuvec may give the device up."""
+        return CODES[self.code] == Status.ERROR_DEVICE_LOST

@@ -1,0 +1,363 @@
+"""What others in the process do to the GPU: it is lost, full, forked, hidden, or shared.
+
+Each case runs in a process of its own, on a GPU or the stand-in driver.
+"""
+
+import importlib.util
+import os
+import textwrap
+
+import pytest
+from bindings import lib, why_cpu
+from programs import run_python
+
+pytestmark = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
+
+MIB = 1 << 20
+
+# What scripts begin with. `statuses` are those of all operations with the placement in force.
+PRELUDE = """
+import os
+os.dup2(1, 2)
+import numpy as np
+from arrays import assert_same_bits, call
+from bindings import Backend, Place, Status, last_error, last_run, lib, pinned_empty, why_cpu
+from faults import *
+from host import LARGE, MIDDLING, SMALL, cases, check, check_all, check_memory
+from operations import OPERATIONS
+
+SIZES = [SMALL, MIDDLING, LARGE]
+
+def place(placement):
+    assert lib.gpuvec_set_placement(placement) == Status.OK
+
+def answers(placement, *fine):
+    # Calls with every operation and size: each is right, or fails with one of these statuses.
+    place(placement)
+    found = set()
+    for n in SIZES:
+        for operation, (a, b), expected in cases(n):
+            out = np.empty_like(expected)
+            status = call(operation, a, b, out)
+            assert status in (Status.OK, *fine), (placement, n, status, last_error())
+            if status == Status.OK:
+                assert_same_bits(out, expected)
+            else:
+                assert last_error() != ""
+            found.add(status)
+    return found
+
+def check_in_place(n):
+    operation, (a, b), expected = cases(n)[0]
+    kept = a.copy()
+    assert call(operation, kept, b, kept) == Status.OK, last_error()
+    assert_same_bits(kept, expected)
+"""
+
+
+def run_silently(script: str, **environment: str) -> None:
+    """Runs a script that is to exit with 0 and write nothing, to stderr neither.
+
+    GPUVEC_NUM_THREADS is passed on, if it is set.
+    """
+    threads = {name: text for name, text in os.environ.items() if name == "GPUVEC_NUM_THREADS"}
+    script = PRELUDE + textwrap.dedent(script)
+    assert run_python(script, **threads, **environment) == ""
+
+
+@pytest.mark.parametrize("placement", ["AUTO", "GPU", "CPU"])
+@pytest.mark.parametrize("before", ["small", "large", "pinned"])
+def test_a_context_that_others_lose_is_lost_at_once(before, placement):
+    """With placement gpu that is said; elsewhere the cores do the work."""
+    script = f"""
+    place(Place.GPU)
+    pinned = [pinned_empty(LARGE, np.float32) for _ in range(3)]
+    for array in pinned:
+        array[:] = 4
+    {{"small": lambda: check(SMALL), "large": lambda: check(*SIZES), "pinned": check_memory}}[
+        "{before}"]()
+    lose_the_context(other_library())
+
+    def lost():
+        assert answers(Place.GPU, Status.ERROR_DEVICE_LOST) == {{Status.ERROR_DEVICE_LOST}}
+        assert "CUDA_ERROR" in last_error() or "is lost" in last_error(), last_error()
+
+    def in_pinned_memory():
+        assert call(OPERATIONS[0], *pinned) == Status.OK, last_error()
+        assert (pinned[2] == 8).all()
+
+    place(Place.{placement})
+    first = Place.{placement} == Place.GPU and lost
+    for _ in range(2):
+        lost() if first else answers(Place.{placement})
+    for other in (Place.CPU, Place.AUTO):
+        answers(other)
+        check_in_place(LARGE)
+        in_pinned_memory()
+    lost()
+    assert why_cpu() != ""
+    for other in (Place.AUTO, Place.CPU):
+        place(other)
+        check_memory()
+    assert lib.gpuvec_init() == Status.OK
+    answers(Place.AUTO)
+    """
+    run_silently(script)
+
+
+def test_a_context_that_was_lost_before_the_first_call():
+    script = """
+    lose_the_context(other_library())
+    answers(Place.AUTO)
+    place(Place.AUTO)
+    check_memory()
+    unusable = {Status.ERROR_DEVICE_LOST, Status.ERROR_NO_GPU}
+    assert answers(Place.GPU, *unusable) <= unusable
+    assert why_cpu() != ""
+    answers(Place.CPU)
+    """
+    run_silently(script)
+
+
+@pytest.mark.parametrize(
+    "first", ["answers(Place.AUTO)", "check_in_place(LARGE)"], ids=["apart", "in place"]
+)
+@pytest.mark.parametrize("left", [2 * MIB, 20 * MIB, 40 * MIB], ids="{:,}".format)
+def test_a_device_whose_memory_others_have(left, first):
+    """Automatic placement is right all the same, in place too; once it is free all is well."""
+    script = f"""
+    driver = other_library()
+    with memory_taken(driver, {left}):
+        driver.set_current(None)
+        {first}
+        answers(Place.AUTO)
+        check_in_place(LARGE)
+        check_memory()
+        answers(Place.GPU, Status.ERROR_OUT_OF_MEMORY, Status.ERROR_NO_GPU)
+        answers(Place.CPU)
+        driver.set_current(driver.context)
+    driver.set_current(None)
+    place(Place.GPU)
+    assert lib.gpuvec_init() == Status.OK, last_error()
+    assert why_cpu() == ""
+    check_all()
+    check_in_place(LARGE)
+    """
+    run_silently(script)
+
+
+def test_memory_that_others_take_later():
+    """After the first calls, when the library has what they needed."""
+    script = f"""
+    place(Place.GPU)
+    check(SMALL)
+    driver = other_library()
+    with memory_taken(driver, {2 * MIB}):
+        answers(Place.AUTO)
+        check_in_place(LARGE)
+        answers(Place.GPU, Status.ERROR_OUT_OF_MEMORY)
+    check_all()
+    """
+    run_silently(script)
+
+
+@pytest.mark.parametrize("placement", ["AUTO", "GPU"])
+def test_contexts_of_other_kinds(placement):
+    """Current on the calling thread: none, another, one that is gone; and on another thread."""
+    script = f"""
+    import threading
+    place(Place.{placement})
+    driver = Driver()
+
+    def unchanged():
+        before = driver.current()
+        check(*SIZES)
+        check_memory()
+        assert driver.current() == before
+
+    unchanged()
+    other = driver.new_context()
+    unchanged()
+    in_thread = threading.Thread(target=unchanged)
+    in_thread.start()
+    in_thread.join()
+    driver.call("cuCtxDestroy_v2", other)
+    unchanged()
+    driver.set_current(driver.context)
+    unchanged()
+    """
+    run_silently(script)
+
+
+def test_a_context_that_is_destroyed_while_it_is_current_elsewhere():
+    """It is its owner's to mend; the library's own is none the worse."""
+    script = """
+    import threading
+    place(Place.AUTO)
+    driver = Driver()
+    made, gone = threading.Event(), threading.Event()
+    failures = []
+
+    def work():
+        driver.set_current(context)
+        made.set()
+        assert gone.wait(60)
+        try:
+            check(*SIZES)
+        except AssertionError as error:
+            failures.append(error)
+
+    context = driver.new_context()
+    driver.set_current(None)
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert made.wait(60)
+    driver.call("cuCtxDestroy_v2", context)
+    gone.set()
+    thread.join()
+    assert not failures, failures
+    place(Place.GPU)
+    check(*SIZES)
+    """
+    run_silently(script)
+
+
+def test_threads_without_a_context():
+    """Each has none before its first call, and none afterwards."""
+    script = """
+    from concurrent.futures import ThreadPoolExecutor
+    import threading
+    place(Place.GPU)
+    driver = Driver()
+    start = threading.Barrier(32, timeout=60)
+
+    def work():
+        start.wait()
+        assert driver.current() is None
+        check(*SIZES)
+        assert driver.current() is None
+
+    for n in SIZES:
+        cases(n)
+    with ThreadPoolExecutor(32) as pool:
+        for future in [pool.submit(work) for _ in range(32)]:
+            future.result()
+    """
+    run_silently(script)
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_child_processes_after_use_of_the_gpu(method):
+    """A fork's child computes on the CPU; others have the GPU for themselves, like the parent."""
+    child = "answers_on_the_cpu" if method == "fork" else "answers_on_the_gpu"
+    script = f"""
+    import multiprocessing
+    import test_gpu_faults
+    place(Place.GPU)
+    check(*SIZES)
+    context = multiprocessing.get_context("{method}")
+    children = [context.Process(target=test_gpu_faults.{child}) for _ in range(3)]
+    for process in children:
+        process.start()
+    check(*SIZES)
+    for process in children:
+        process.join(60)
+    assert [process.exitcode for process in children] == [0, 0, 0]
+    check_all()
+    """
+    run_silently(script)
+
+
+def answers_on_the_gpu() -> None:
+    """In a new process: all calls are done by a GPU."""
+    from bindings import Backend, Place, last_run
+    from host import LARGE, SMALL, check
+
+    assert lib.gpuvec_set_placement(Place.GPU) == 0
+    check(SMALL, LARGE)
+    assert last_run().backend == Backend.GPU
+
+
+def answers_on_the_cpu() -> None:
+    """In a child of a process that used the GPU: it is told so, and computes all the same."""
+    from bindings import Backend, Place, Status, last_run
+    from host import LARGE, SMALL, check, check_memory
+
+    assert lib.gpuvec_set_placement(Place.GPU) == 0
+    assert lib.vector_add(8, 8, 8, 1) == Status.ERROR_FORKED
+    assert lib.gpuvec_set_placement(Place.AUTO) == 0
+    check(SMALL, LARGE)
+    check_memory()
+    assert last_run().backend == Backend.CPU
+
+
+@pytest.mark.parametrize("devices", ["", "99", "nonsense", "-1", "GPU-00000000"])
+def test_devices_that_are_hidden(devices):
+    """CUDA_VISIBLE_DEVICES that names none."""
+    script = """
+    assert lib.gpuvec_device_count() == 0
+    assert why_cpu() != ""
+    answers(Place.AUTO)
+    assert answers(Place.GPU, Status.ERROR_NO_GPU) == {Status.ERROR_NO_GPU}
+    place(Place.AUTO)
+    check_memory()
+    """
+    run_silently(script, CUDA_VISIBLE_DEVICES=devices)
+
+
+def needs(module: str):
+    """Skips a test where a Python module is not installed."""
+    found = importlib.util.find_spec(module)
+    return pytest.mark.skipif(found is None, reason=f"{module} is not installed")
+
+
+# Each makes `arange`, an array of the library's on the GPU; `address` of one; `state`, which calls
+# of gpuvec's must leave as it is; and `host`, the array as NumPy has it.
+LIBRARIES = {
+    "torch": """
+    import torch
+    def arange(n): return torch.arange(n, device="cuda", dtype=torch.float32)
+    def address(array): return array.data_ptr()
+    def state(): return torch.cuda.current_device(), torch.cuda.current_stream()
+    def host(array): return array.cpu().numpy()
+    """,
+    "cupy": """
+    import cupy
+    def arange(n): return cupy.arange(n, dtype=cupy.float32)
+    def address(array): return array.data.ptr
+    def state(): return cupy.cuda.Device().id, cupy.cuda.get_current_stream()
+    def host(array): return cupy.asnumpy(array)
+    """,
+}
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("library", [pytest.param(name, marks=needs(name)) for name in LIBRARIES])
+def test_arrays_of_other_libraries(library, order):
+    """Imported before gpuvec's first call and after it: both work, side by side."""
+    first = "check_all()" if order == "after" else ""
+    work = """
+    driver = Driver()
+
+    def rounds():
+        for n in SIZES:
+            a = arange(n)
+            out = a * 0
+            before = state(), driver.current()
+            # No synchronisation in between: what was queued is seen.
+            a += 1
+            for in_place in (False, True):
+                to = a if in_place else out
+                call = lib.vector_add(address(a), address(a), address(to), n)
+                assert call == Status.OK, last_error()
+                assert last_run().backend == Backend.GPU
+                check(n)
+                assert (state(), driver.current()) == before
+                assert (host(to + 0) == 2 * np.arange(1, n + 1, dtype=np.float32)).all()
+
+    for placement in (Place.AUTO, Place.GPU):
+        place(placement)
+        rounds()
+    """
+    parts = [first, textwrap.dedent(LIBRARIES[library]), textwrap.dedent(work)]
+    run_silently("\n".join(parts))

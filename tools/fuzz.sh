@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Fuzzes the exported functions (fuzz/fuzz_targets) under AddressSanitizer.
+#
+#     tools/fuzz.sh [SECONDS] [TARGET]        default: 60 calls
+#     tools/fuzz.sh 0 TARGET FILE             one input again, of those that failed
+#
+# With LD_LIBRARY_PATH=target/stand_in (`make stand-in`) it takes the GPU's path. What it learns stays
+# in fuzz/corpus for the next time; what fails is put into fuzz/artifacts. Needs a C++ compiler, and
+# the network the first time.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-60} target=${2:-calls}
+installed=$PWD/target/tools
+export PATH=$installed/bin:$PATH
+command -v cargo-fuzz >/dev/null ||
+    cargo install --quiet --locked --root "$installed" cargo-fuzz@0.13.2
+
+# Sanitizers are unstable options, which this variable lets the stable compiler take.
+export RUSTC_BOOTSTRAP=1
+export LSAN_OPTIONS=suppressions=$PWD/tools/leaks.supp:print_suppressions=0
+# The fuzzer is an executable and has the sanitizer's functions; the shared library beside it, which
+# nobody loads, is linked without.
+export RUSTFLAGS="-Clink-arg=-Wl,--warn-unresolved-symbols -Alinker_messages"
+fuzz() { cargo fuzz run --target-dir target/fuzz "$target" "$@"; }
+
+if [ $# -gt 2 ]; then
+    fuzz "$3"
+else
+    fuzz -- -max_total_time="$seconds" -max_len=2048 -print_final_stats=1
+fi

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Runs the Rust tests under AddressSanitizer (with LeakSanitizer) and ThreadSanitizer: on the CPU's
+# path, and on the GPU's with the stand-in driver.
+#
+#     tools/sanitizers.sh [address] [thread]        default: both
+#
+# Sanitizers are unstable options, which RUSTC_BOOTSTRAP lets the stable compiler take; their
+# runtimes come with it. The standard library is built with them as well, which takes its sources
+# (rustup downloads them once): ThreadSanitizer would not see how the compiled one synchronises, and
+# take nearly every lock for a race.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+triple=x86_64-unknown-linux-gnu
+[ -d "$(rustc --print sysroot)/lib/rustlib/src/rust/library" ] || rustup component add rust-src
+
+export RUSTC_BOOTSTRAP=1
+# Optimised, or it takes too long; with the checks of a debug build.
+export CARGO_PROFILE_DEV_OPT_LEVEL=1
+export LSAN_OPTIONS=suppressions=$PWD/tools/leaks.supp:print_suppressions=0
+
+for sanitizer in ${*:-address thread}; do
+    # The sanitizer's functions are in the test programs, for the driver as well; the libraries are
+    # linked without.
+    export RUSTFLAGS="-Zsanitizer=$sanitizer -Alinker_messages
+        -Clink-arg=-Wl,--export-dynamic-symbol=__?san_* -Clink-arg=-Wl,--warn-unresolved-symbols"
+    built=target/sanitizers/$sanitizer
+    options=(-Zbuild-std --target "$triple" --target-dir "$built")
+    driver=$PWD/$built/driver
+    cargo build "${options[@]}" --package stand_in
+    mkdir -p "$driver"
+    cp "$built/$triple/debug/libstand_in.so" "$driver/libcuda.so.1"
+    for path in "" "$driver"; do
+        echo "== $sanitizer, the driver in: ${path:-the system}"
+        LD_LIBRARY_PATH=$path cargo test "${options[@]}" --package gpuvec --tests
+    done
+done
