@@ -1,12 +1,13 @@
 # gpuvec's commands. `make` lists them.
 
 PYTHON ?= python3
+FUZZ_SECONDS ?= 60
 VENV := .venv
 BIN := $(VENV)/bin
 STAND_IN := $(CURDIR)/target/stand_in
 ON_STAND_IN := LD_LIBRARY_PATH=$(STAND_IN)
 
-.PHONY: help demo test build lint fresh kernels usage stand-in test-rust test-c test-python test-stand-in torture bench gpu-bundle clean
+.PHONY: help demo test build lint fresh kernels usage stand-in test-rust test-c test-python test-stand-in torture load security sanitizers fuzz licences check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +61,23 @@ test-stand-in: stand-in build $(VENV)/ready ## all of them again on the stand-in
 
 torture: stand-in build $(VENV)/ready ## make every driver call fail in turn, in every way
 	$(ON_STAND_IN) $(BIN)/python python_tests/torture.py
+
+load: stand-in build $(VENV)/ready ## 64 threads of mixed calls for two minutes, on the stand-in driver
+	$(ON_STAND_IN) STAND_IN_DELAY=200 $(BIN)/python tools/load.py
+
+security: build ## setuid processes, files, sockets, the driver's name (as root, with strace)
+	tools/security.sh
+
+sanitizers: ## the Rust tests under AddressSanitizer and ThreadSanitizer, with and without the stand-in
+	tools/sanitizers.sh
+
+fuzz: ## any arguments in any order, against a model (FUZZ_SECONDS=60)
+	tools/fuzz.sh $(FUZZ_SECONDS)
+
+licences: ## licences and sources of every package, offline
+	$(PYTHON) tools/licences.py
+
+check-all: lint fresh test torture load security sanitizers fuzz licences ## everything: takes an hour
 
 bench: build $(VENV)/ready ## time a call on host arrays beside NumPy
 	$(BIN)/python benches/calls.py

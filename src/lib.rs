@@ -27,6 +27,7 @@ mod element;
 mod error;
 mod float_env;
 mod fork;
+mod host_memory;
 mod memory;
 pub mod op;
 mod operand;

@@ -4,6 +4,7 @@
 //! that runs with another user's rights (`secure_getenv`).
 
 use crate::error::{Error, kept};
+use crate::host_memory;
 use once_cell::race::OnceBox;
 use std::ffi::{CStr, c_char};
 use std::num::NonZeroUsize;
@@ -45,7 +46,7 @@ static CHOSEN: AtomicI32 = AtomicI32::new(NOT_CHOSEN);
 pub(crate) fn placement() -> Result<Placement, Error> {
     match Placement::from_value(CHOSEN.load(Ordering::Relaxed)) {
         Some(placement) => Ok(placement),
-        None => environment().placement,
+        None => environment()?.placement,
     }
 }
 
@@ -64,7 +65,7 @@ const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 /// How many threads may work on one call: `GPUVEC_NUM_THREADS`, else as many as the process may
 /// run on.
 pub(crate) fn threads() -> Result<NonZeroUsize, Error> {
-    environment().threads
+    environment()?.threads
 }
 
 struct Environment {
@@ -72,15 +73,19 @@ struct Environment {
     threads: Result<NonZeroUsize, Error>,
 }
 
-fn environment() -> &'static Environment {
+fn environment() -> Result<&'static Environment, Error> {
     // A lock-free cell: a thread that is reading the environment while another forks must not
     // leave the child waiting.
     static ENVIRONMENT: OnceBox<Environment> = OnceBox::new();
-    ENVIRONMENT.get_or_init(|| {
-        Box::new(Environment {
+    ENVIRONMENT.get_or_try_init(|| {
+        if !host_memory::is_left() {
+            let bytes = host_memory::NEEDED_BYTES;
+            return Err(Error::OutOfHostMemory { bytes, purpose: "the first call" });
+        }
+        Ok(Box::new(Environment {
             placement: parsed_placement(variable(c"GPUVEC_PLACEMENT")),
             threads: parsed_threads(variable(c"GPUVEC_NUM_THREADS")),
-        })
+        }))
     })
 }
 

@@ -3,7 +3,7 @@
 //! A forked child has none of its parent's threads, so the pool belongs to a process: a child
 //! makes its own.
 
-use crate::{float_env, fork, settings};
+use crate::{float_env, fork, host_memory, settings};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -17,7 +17,7 @@ struct Pool {
 /// does all of it.
 pub(crate) fn on_each(threads: usize, work: &(impl Fn() + Sync)) {
     let helpers = threads.saturating_sub(1);
-    let pool = if helpers > 0 { pool() } else { None };
+    let pool = if helpers > 0 && host_memory::is_left() { pool() } else { None };
     match pool {
         Some(pool) => pool.in_place_scope(|scope| {
             for _ in 0..helpers {
@@ -66,22 +66,33 @@ fn start() -> Option<ThreadPool> {
     let builder = ThreadPoolBuilder::new()
         .num_threads(threads.saturating_sub(1).max(1))
         .thread_name(|index| format!("{NAME}{index}"))
-        .start_handler(|_| {
-            block_signals();
-            float_env::set_ieee();
-        });
-    fork::unbroken(|| builder.build()).ok()
+        .stack_size(STACK_BYTES)
+        .start_handler(|_| float_env::set_ieee());
+    // All of them run before anybody counts on them: one that starts later, in a process whose
+    // memory has run out by then, would end it.
+    let started = || builder.build().inspect(|pool| drop(pool.broadcast(|_| ())));
+    without_signals(|| fork::unbroken(started)).ok()
 }
 
-/// The host's signals are for the host's threads.
-fn block_signals() {
-    // SAFETY: the set is initialised by sigfillset before it is used, and only the calling
-    // thread's mask changes.
-    unsafe {
+/// Of each thread: far more than the kernels need, whatever the environment says.
+const STACK_BYTES: usize = 1 << 20;
+
+/// Runs `work` with all signals blocked, which the threads that it starts inherit: the host's
+/// signals are for the host's threads.
+fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: the sets are initialised before they are used, and only the calling thread's mask
+    // changes.
+    let before = unsafe {
         let mut all = std::mem::zeroed::<libc::sigset_t>();
+        let mut before = std::mem::zeroed::<libc::sigset_t>();
         libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
-    }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    };
+    let result = work();
+    // SAFETY: the mask is the one that this thread had.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    result
 }
 
 #[cfg(test)]

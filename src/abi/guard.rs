@@ -7,7 +7,7 @@
 use crate::error::{Error, gpuvec_status, kept};
 use crate::float_env::with_ieee;
 use crate::record::{self, Run};
-use crate::threads;
+use crate::{host_memory, threads};
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt::Write;
@@ -81,7 +81,8 @@ pub(super) fn keep(text: impl std::fmt::Display) -> *const c_char {
 fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     // Not a `Once`: a child forked while another thread is inside would wait for it for ever.
     static HOOKED: AtomicBool = AtomicBool::new(false);
-    if !HOOKED.swap(true, Ordering::AcqRel) {
+    let wants_hook = !HOOKED.load(Ordering::Acquire) && host_memory::is_left();
+    if wants_hook && !HOOKED.swap(true, Ordering::AcqRel) {
         let others = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             if !is_ours(info) {

@@ -147,15 +147,16 @@ impl Gpu {
     fn opened_now(&self, driver: Driver) -> Result<Opened, Error> {
         let _restore = Restore::new(driver, self.ordinal)?;
         let context = Context::new(self.device).of("cuDevicePrimaryCtxRetain", self.ordinal)?;
+        // cust does so as well, but does not look whether it worked.
+        // SAFETY: the context was retained just now.
+        unsafe { cuCtxSetCurrent(context.as_raw()) }.of("cuCtxSetCurrent", self.ordinal)?;
         let multiprocessors = self
             .device
             .get_attribute(DeviceAttribute::MultiprocessorCount)
             .of("cuDeviceGetAttribute", self.ordinal)?;
-        Ok(Opened {
-            context: ManuallyDrop::new(context),
-            kernels: Kernels::load(driver, self.ordinal, multiprocessors.unsigned_abs())?,
-            lanes: Lanes::new(self.ordinal),
-        })
+        let kernels = Kernels::load(driver, self.ordinal, multiprocessors.unsigned_abs())?;
+        let lanes = Lanes::new(self.ordinal);
+        Ok(Opened { context: ManuallyDrop::new(context), kernels, lanes })
     }
 
     /// Takes note if the error means that the device will do nothing more.

@@ -4,6 +4,7 @@ use super::driver::{self, Code, Driver, OfCall, cuModuleLoadData};
 use crate::error::{Error, kept};
 use crate::op::{Op, Shape};
 use crate::sum::TILE;
+use cust::error::CudaError;
 use cust::function::Function;
 use cust::launch;
 use cust::module::Module;
@@ -94,12 +95,12 @@ fn load_module(
 ) -> Result<&'static Module, Error> {
     Module::from_ptx_cstr(image, &[])
         .map(|module| &*Box::leak(Box::new(module)))
-        .map_err(|_| refusal(driver, ordinal, image))
+        .map_err(|error| refusal(driver, ordinal, image, error))
 }
 
 /// Why the driver refuses an image. cust folds the codes that it does not know into one, the
 /// likeliest here among them: so the driver is asked once more, for its own.
-fn refusal(driver: Driver, ordinal: usize, image: &CStr) -> Error {
+fn refusal(driver: Driver, ordinal: usize, image: &CStr, first: CudaError) -> Error {
     let version = driver::version(driver);
     if version < OLDEST_CUDA {
         let (major, minor) = (version / 1000, version % 1000 / 10);
@@ -109,6 +110,6 @@ fn refusal(driver: Driver, ordinal: usize, image: &CStr) -> Error {
     let mut module = std::ptr::null_mut();
     // SAFETY: the image ends in NUL; the driver writes one handle into a local.
     let code = unsafe { cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
-    let Code(code_number) = code;
-    Error::Driver { call: "cuModuleLoadData", name: code.name(), code: code_number, ordinal }
+    let Code(number) = if code == Code::SUCCESS { Code(first as u32) } else { code };
+    Error::Driver { call: "cuModuleLoadData", name: Code(number).name(), code: number, ordinal }
 }

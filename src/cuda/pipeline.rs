@@ -107,18 +107,28 @@ impl Pipeline<'_> {
         Ok(())
     }
 
-    /// A lane that nobody uses: if there is none, the oldest of ours, or the next that another
-    /// caller gives back.
+    /// A lane that nobody uses, with the buffers that it needs: if there is none, or no memory for
+    /// them, the oldest of ours, or the next that another caller gives back.
     ///
     /// # Safety
     /// As [`run`].
     unsafe fn free_lane(&mut self, driver: Driver) -> Result<Lane, Error> {
         loop {
-            if let Some(lane) = self.opened.lanes.try_take(driver)? {
-                return Ok(lane);
-            }
-            if self.under_way.is_empty() {
-                return self.opened.lanes.take(driver);
+            let is_last = self.under_way.is_empty();
+            let lane = match self.opened.lanes.try_take(driver)? {
+                None if is_last => Some(self.opened.lanes.take(driver)?),
+                lane => lane,
+            };
+            if let Some(mut lane) = lane {
+                match lane.make_whole(self.route) {
+                    Ok(()) => return Ok(lane),
+                    Err(error) => {
+                        self.opened.lanes.put_behind(lane);
+                        if is_last {
+                            return Err(error);
+                        }
+                    }
+                }
             }
             // SAFETY: this function's promise.
             unsafe { self.finish_oldest()? };
@@ -189,13 +199,11 @@ impl Pipeline<'_> {
     }
 
     /// After a failure: waits until nothing of ours is under way in the caller's memory. A lane
-    /// whose stream does not answer is not used again.
+    /// that cannot be waited for is asked again before it is used again.
     fn abandon(&mut self) {
-        for (lane, _) in self.under_way.drain(..) {
-            match lane.stream.synchronize() {
-                Ok(()) => self.opened.lanes.put(lane),
-                Err(_) => self.opened.lanes.give_up(),
-            }
+        for (mut lane, _) in self.under_way.drain(..) {
+            lane.is_settled = lane.stream.synchronize().is_ok();
+            self.opened.lanes.put(lane);
         }
     }
 }

@@ -9,6 +9,7 @@ use super::driver::{Driver, OfCall};
 use super::memory;
 use crate::chunk::Queue;
 use crate::error::Error;
+use crate::route::{Access, Route};
 use crate::{threads, tuning};
 use cust::stream::{Stream, StreamFlags};
 use std::ffi::c_void;
@@ -24,6 +25,8 @@ pub(crate) struct Lane {
     pub(crate) stream: ManuallyDrop<Stream>,
     /// The device that the lane belongs to.
     pub(crate) ordinal: usize,
+    /// Whether its stream was waited for since its last work.
+    pub(crate) is_settled: bool,
     driver: Driver,
     pinned: [Option<NonNull<c_void>>; 3],
     device: [Option<u64>; 3],
@@ -37,7 +40,29 @@ impl Lane {
     fn new(driver: Driver, ordinal: usize) -> Result<Self, Error> {
         let stream = Stream::new(StreamFlags::DEFAULT, None).of("cuStreamCreate", ordinal)?;
         let stream = ManuallyDrop::new(stream);
-        Ok(Lane { stream, ordinal, driver, pinned: [None; 3], device: [None; 3] })
+        Ok(Lane { stream, ordinal, is_settled: true, driver, pinned: [None; 3], device: [None; 3] })
+    }
+
+    /// Waits for what an earlier call could not wait for.
+    fn settle(&mut self) -> Result<(), Error> {
+        if !self.is_settled {
+            self.stream.synchronize().of("cuStreamSynchronize", self.ordinal)?;
+            self.is_settled = true;
+        }
+        Ok(())
+    }
+
+    /// Makes sure of all buffers that a chunk on this route needs: later ones cannot be missing.
+    pub(crate) fn make_whole(&mut self, route: &Route) -> Result<(), Error> {
+        for (slot, access) in route.access.iter().enumerate() {
+            if access.is_staged() || *access == Access::TileSums {
+                self.pinned(slot)?;
+            }
+            if access.is_dma() {
+                self.device(slot)?;
+            }
+        }
+        Ok(())
     }
 
     /// The pinned buffer of array `slot`; every device sees it at the same address.
@@ -80,8 +105,15 @@ impl Lanes {
     /// A lane that is free now, if there is one. The device's context is current.
     pub(crate) fn try_take(&self, driver: Driver) -> Result<Option<Lane>, Error> {
         let mut state = self.lock();
-        if let Some(lane) = state.idle.pop() {
-            return Ok(Some(lane));
+        if let Some(mut lane) = state.idle.pop() {
+            drop(state);
+            return match lane.settle() {
+                Ok(()) => Ok(Some(lane)),
+                Err(error) => {
+                    self.put_behind(lane);
+                    Err(error)
+                }
+            };
         }
         if state.made == tuning::LANES {
             return Ok(None);
@@ -106,14 +138,20 @@ impl Lanes {
         }
     }
 
-    /// Gives a lane back, with nothing under way on it.
+    /// Gives a lane back.
     pub(crate) fn put(&self, lane: Lane) {
         self.lock().idle.push(lane);
         self.returned.notify_one();
     }
 
-    /// Counts a lane out that will not come back.
-    pub(crate) fn give_up(&self) {
+    /// Gives back a lane that is of no use now: the others are taken first.
+    pub(crate) fn put_behind(&self, lane: Lane) {
+        self.lock().idle.insert(0, lane);
+        self.returned.notify_one();
+    }
+
+    /// Counts a lane out that could not be made.
+    fn give_up(&self) {
         self.lock().made -= 1;
         self.returned.notify_one();
     }
