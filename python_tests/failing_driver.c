@@ -138,6 +138,16 @@ int cuCtxGetCurrent(void **context) {
     return answer("cuCtxGetCurrent", SUCCESS);
 }
 
+int cuCtxPushCurrent_v2(void *context) {
+    (void)context;
+    return answer("cuCtxPushCurrent_v2", SUCCESS);
+}
+
+int cuCtxPopCurrent_v2(void **context) {
+    *context = NULL;
+    return answer("cuCtxPopCurrent_v2", SUCCESS);
+}
+
 int cuCtxSetCurrent(void *context) {
     (void)context;
     return answer("cuCtxSetCurrent", SUCCESS);

@@ -91,14 +91,15 @@ def test_device_that_cannot_be_asked(failing_driver, function):
         ("cuDevicePrimaryCtxRetain", 2, "CUDA_ERROR_OUT_OF_MEMORY"),
         ("cuDevicePrimaryCtxRetain", 999, "CUDA_ERROR_UNKNOWN"),
         ("cuDeviceGetAttribute", 101, "CUDA_ERROR_INVALID_DEVICE"),
-        ("cuCtxGetCurrent", 3, "CUDA_ERROR_NOT_INITIALIZED"),
+        ("cuCtxPushCurrent_v2", 3, "CUDA_ERROR_NOT_INITIALIZED"),
         ("cuModuleGetFunction", 500, ""),
     ],
 )
 def test_device_that_does_not_open(failing_driver, function, code, name):
     """A device is there, but cannot be used."""
     report = probe(failing_driver, **{f"FAIL_{function}": str(code)})
-    check(report, "Failing device 0", f"{function} failed with {name}", f"({code})", devices=1)
+    call = function.replace("_v2", "")
+    check(report, "Failing device 0", f"{call} failed with {name}", f"({code})", devices=1)
 
 
 @pytest.mark.parametrize("code", REFUSED)
@@ -119,7 +120,7 @@ def test_driver_too_old_for_the_kernels(failing_driver):
 
 def test_driver_without_functions(driver_without_functions):
     """A driver that has cuInit and nothing else, as none is: still no crash."""
-    check(probe(driver_without_functions), "the CUDA driver lacks cuCtxGetCurrent")
+    check(probe(driver_without_functions), "the CUDA driver lacks cuCtxPopCurrent_v2")
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,8 @@ def faulty_run(scenario: Scenario, fault: Fault) -> str:
     driver.plan("")
     check_outcome(scenario, fault, outcome, text, calls)
     failed = fault.failed(calls)
-    assert "cuCtxSetCurrent" in failed or driver.context() == context, "another context is current"
+    is_put_back = "cuCtxPopCurrent_v2" in failed or driver.context() == context
+    assert is_put_back, "another context is current"
     given_up = fault.on and "cuStreamSynchronize" in failed
     assert given_up or not pending, f"{pending} queued commands are left"
     work.check(outcome, calls)

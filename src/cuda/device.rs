@@ -5,14 +5,16 @@
 //! device.
 
 use super::attempt::Attempt;
-use super::driver::{self, Driver, OfCall, cuCtxGetCurrent, cuCtxSetCurrent, cuMemcpyHtoD_v2};
+use super::driver::{
+    self, Driver, OfCall, cuCtxPopCurrent_v2, cuCtxPushCurrent_v2, cuDevicePrimaryCtxRelease_v2,
+    cuDevicePrimaryCtxRetain, cuMemcpyHtoD_v2,
+};
 use super::kernels::Kernels;
 use super::memory;
 use super::staging::Lanes;
 use crate::error::{Error, kept};
-use cust::context::Context;
 use cust::device::{Device, DeviceAttribute};
-use cust::sys::CUcontext;
+use cust::sys::{CUcontext, CUdevice};
 use std::ffi::{CString, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -32,7 +34,7 @@ pub(crate) struct Gpu {
 /// What a device needs before it can compute. Nothing of it is given back: at exit the driver may
 /// be gone before us.
 pub(crate) struct Opened {
-    context: ManuallyDrop<Context>,
+    context: ManuallyDrop<Primary>,
     /// The kernels, loaded for this device.
     pub(crate) kernels: Kernels,
     /// The buffers and streams.
@@ -93,9 +95,8 @@ pub(crate) fn one(ordinal: usize) -> Result<(&'static Gpu, &'static Opened), Err
 
 /// Writes one value into a device's memory, and returns when it is there.
 pub(crate) fn write<T: Copy>(ordinal: usize, address: usize, value: T) -> Result<(), Error> {
-    let driver = driver::get()?;
     let (_, opened) = one(ordinal)?;
-    let _restore = opened.enter(driver, ordinal)?;
+    let _restore = opened.enter(ordinal)?;
     // SAFETY: the library's caller promises the address; `pointer::locate` found it to be device
     // memory that holds the value, which is read from a local.
     unsafe { cuMemcpyHtoD_v2(address as u64, (&raw const value).cast(), size_of::<T>()) }
@@ -106,7 +107,7 @@ pub(crate) fn write<T: Copy>(ordinal: usize, address: usize, value: T) -> Result
 pub(crate) fn pinned_alloc(bytes: usize) -> Result<NonNull<c_void>, Error> {
     let driver = driver::get()?;
     let (gpu, opened) = usable()?;
-    let _restore = opened.enter(driver, gpu.ordinal)?;
+    let _restore = opened.enter(gpu.ordinal)?;
     memory::pinned_alloc(driver, gpu.ordinal, bytes)
 }
 
@@ -117,7 +118,7 @@ pub(crate) fn pinned_alloc(bytes: usize) -> Result<NonNull<c_void>, Error> {
 pub(crate) unsafe fn pinned_free(address: NonNull<c_void>) -> Result<(), Error> {
     let Some(driver) = driver::if_open() else { return Ok(()) };
     let (gpu, opened) = usable()?;
-    let _restore = opened.enter(driver, gpu.ordinal)?;
+    let _restore = opened.enter(gpu.ordinal)?;
     // SAFETY: this function's promise.
     unsafe { memory::pinned_free(driver, address) }
 }
@@ -145,11 +146,8 @@ impl Gpu {
     }
 
     fn opened_now(&self, driver: Driver) -> Result<Opened, Error> {
-        let _restore = Restore::new(driver, self.ordinal)?;
-        let context = Context::new(self.device).of("cuDevicePrimaryCtxRetain", self.ordinal)?;
-        // cust does so as well, but does not look whether it worked.
-        // SAFETY: the context was retained just now.
-        unsafe { cuCtxSetCurrent(context.as_raw()) }.of("cuCtxSetCurrent", self.ordinal)?;
+        let context = Primary::retain(driver, self.device.as_raw(), self.ordinal)?;
+        let _current = context.push(self.ordinal)?;
         let multiprocessors = self
             .device
             .get_attribute(DeviceAttribute::MultiprocessorCount)
@@ -169,32 +167,55 @@ impl Gpu {
 
 impl Opened {
     /// Makes the device's context the calling thread's, until the result is dropped.
-    pub(crate) fn enter(&self, driver: Driver, ordinal: usize) -> Result<Restore, Error> {
-        let restore = Restore::new(driver, ordinal)?;
-        // SAFETY: the context is a primary context that was retained and is never released.
-        unsafe { cuCtxSetCurrent(self.context.as_raw()) }.of("cuCtxSetCurrent", ordinal)?;
-        Ok(restore)
+    pub(crate) fn enter(&self, ordinal: usize) -> Result<Current, Error> {
+        self.context.push(ordinal)
     }
 }
 
-/// Puts the calling thread's current context back.
-pub(crate) struct Restore {
-    previous: CUcontext,
+/// A device's primary context, retained.
+struct Primary {
+    context: CUcontext,
+    device: CUdevice,
 }
 
-impl Restore {
-    fn new(_: Driver, ordinal: usize) -> Result<Self, Error> {
-        let mut previous = std::ptr::null_mut();
+// SAFETY: contexts may be used from any thread.
+unsafe impl Send for Primary {}
+// SAFETY: as above.
+unsafe impl Sync for Primary {}
+
+impl Primary {
+    /// cust's own `Context` also makes it current in place of the caller's, unasked.
+    fn retain(_: Driver, device: CUdevice, ordinal: usize) -> Result<Self, Error> {
+        let mut context = std::ptr::null_mut();
         // SAFETY: the driver writes one handle into a local.
-        unsafe { cuCtxGetCurrent(&raw mut previous) }.of("cuCtxGetCurrent", ordinal)?;
-        Ok(Restore { previous })
+        unsafe { cuDevicePrimaryCtxRetain(&raw mut context, device) }
+            .of("cuDevicePrimaryCtxRetain", ordinal)?;
+        Ok(Primary { context, device })
+    }
+
+    fn push(&self, ordinal: usize) -> Result<Current, Error> {
+        // SAFETY: the context is retained.
+        unsafe { cuCtxPushCurrent_v2(self.context) }.of("cuCtxPushCurrent", ordinal)?;
+        Ok(Current(()))
     }
 }
 
-impl Drop for Restore {
+impl Drop for Primary {
     fn drop(&mut self) {
-        // SAFETY: the context was current on this thread when the call began, or is NULL. That it
-        // may have died meanwhile is for its owner to find out.
-        let _ = unsafe { cuCtxSetCurrent(self.previous) };
+        // SAFETY: the context was retained once, by this.
+        let _ = unsafe { cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
+/// A device's context is the calling thread's, above the caller's, which is never looked at: it
+/// may be one that was destroyed.
+pub(crate) struct Current(());
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        let mut popped = std::ptr::null_mut();
+        // SAFETY: the driver writes one handle into a local; the topmost context is the one that
+        // was pushed.
+        let _ = unsafe { cuCtxPopCurrent_v2(&raw mut popped) };
     }
 }

@@ -9,7 +9,7 @@ use super::attempt::Attempt;
 use crate::error::{Error, kept};
 use crate::settings::Placement;
 use cust::error::{CudaError, CudaResult};
-use cust::sys::{CUcontext, CUdeviceptr, CUmodule, CUpointer_attribute, CUstream};
+use cust::sys::{CUcontext, CUdevice, CUdeviceptr, CUmodule, CUpointer_attribute, CUstream};
 use std::arch::global_asm;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -190,8 +190,8 @@ macro_rules! trampolines {
 }
 
 trampolines! {
-    cuCtxGetCurrent
-    cuCtxSetCurrent
+    cuCtxPopCurrent_v2
+    cuCtxPushCurrent_v2
     cuDeviceGet
     cuDeviceGetAttribute
     cuDeviceGetCount
@@ -226,8 +226,10 @@ unsafe extern "C" {
     fn cuInit(flags: c_uint) -> Code;
     fn cuDriverGetVersion(version: *mut c_int) -> Code;
     fn cuGetErrorName(error: Code, name: *mut *const c_char) -> Code;
-    pub(crate) fn cuCtxGetCurrent(context: *mut CUcontext) -> Code;
-    pub(crate) fn cuCtxSetCurrent(context: CUcontext) -> Code;
+    pub(crate) fn cuCtxPopCurrent_v2(context: *mut CUcontext) -> Code;
+    pub(crate) fn cuCtxPushCurrent_v2(context: CUcontext) -> Code;
+    pub(crate) fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Code;
+    pub(crate) fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) -> Code;
     pub(crate) fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> Code;
     pub(crate) fn cuPointerGetAttribute(
         value: *mut c_void,

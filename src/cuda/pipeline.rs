@@ -41,7 +41,7 @@ pub(crate) unsafe fn run(
 ) -> (Done, Result<(), Error>) {
     let mut done = Done::default();
     let result = driver::get().and_then(|driver| {
-        let _restore = opened.enter(driver, gpu.ordinal)?;
+        let _restore = opened.enter(gpu.ordinal)?;
         let mut pipeline = Pipeline {
             opened,
             call,

@@ -171,6 +171,20 @@ pub extern "C" fn cuCtxSetCurrent(handle: Handle) -> Code {
     call("cuCtxSetCurrent", |_| context::set_current(handle))
 }
 
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxPushCurrent_v2(handle: Handle) -> Code {
+    call("cuCtxPushCurrent_v2", |_| context::push(handle))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxPopCurrent_v2(to: *mut Handle) -> Code {
+    call("cuCtxPopCurrent_v2", |_| {
+        // SAFETY: the caller's promise.
+        unsafe { put(to, context::pop()?) };
+        Ok(())
+    })
+}
+
 /// The kernels of each module that is loaded.
 static MODULES: Mutex<Vec<Vec<Op>>> = Mutex::new(Vec::new());
 

@@ -96,6 +96,20 @@ pub(crate) fn set_current(handle: Handle) -> Result<(), Code> {
     Ok(())
 }
 
+/// Puts a context above this thread's.
+pub(crate) fn push(handle: Handle) -> Result<(), Code> {
+    if handle == 0 || handle > lock(&CONTEXTS).len() {
+        return Err(INVALID_CONTEXT);
+    }
+    STACK.with_borrow_mut(|stack| stack.push(handle));
+    Ok(())
+}
+
+/// Takes this thread's context off.
+pub(crate) fn pop() -> Result<Handle, Code> {
+    STACK.with_borrow_mut(Vec::pop).ok_or(INVALID_CONTEXT)
+}
+
 /// The device of this thread's context.
 pub(crate) fn current_device() -> Result<usize, Code> {
     let handle = current().checked_sub(1).ok_or(INVALID_CONTEXT)?;

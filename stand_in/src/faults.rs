@@ -57,7 +57,8 @@ pub(crate) fn begin(name: &'static str) -> Result<Option<Code>, Code> {
 }
 
 fn survives_a_lost_context(name: &str) -> bool {
-    let kept = ["cuInit", "cuDevice", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxCreate"];
+    let kept =
+        ["cuInit", "cuDevice", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxP", "cuCtxCreate"];
     kept.iter().any(|prefix| name.starts_with(prefix))
 }
 
