@@ -89,8 +89,9 @@ unsafe fn store<T: Copy>(output: &Operand, value: T) -> Result<(), Error> {
 /// The work of one chunk on a core; what it returns is the chunk's sum, if this is a reduction.
 type OnCore<'a> = &'a (dyn Fn(Chunk) -> f64 + Sync);
 
-/// Runs the call where the placement puts it, and returns the sum of all chunks and how. Where placement
-/// `auto` meets a GPU that fails, the cores do the work, unless the inputs may be gone.
+/// Runs the call where the placement puts it, and returns the sum of all chunks, and how it ran.
+/// Where placement `auto` meets a GPU that fails, the cores do the work, unless the inputs may be
+/// gone.
 ///
 /// # Safety
 /// As [`elementwise`].

@@ -27,7 +27,8 @@ pub(crate) struct Done {
 }
 
 /// Runs chunks from the queue until it is empty. `on_sum` gets each chunk's sum, for a reduction.
-/// When it returns, nothing is under way in the operands' memory.
+/// When it returns, nothing is under way in the operands' memory, unless a stream could not be waited
+/// for: then the driver's error says so.
 ///
 /// # Safety
 /// The library's caller promises the operands, for as long as the call lasts.
