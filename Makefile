@@ -2,9 +2,12 @@
 
 PYTHON ?= python3
 FUZZ_SECONDS ?= 60
+# Options of benches/bench.py.
+BENCH ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAND_IN := $(CURDIR)/target/stand_in
+PYTHON_EXAMPLES := demo device_loop streams structured mixed
 ON_STAND_IN := LD_LIBRARY_PATH=$(STAND_IN)
 
 .PHONY: help demo test build lint fresh kernels usage stand-in test-rust test-c test-python test-stand-in torture load security sanitizers fuzz licences check-all bench gpu-bundle clean
@@ -14,7 +17,9 @@ help: ## list the targets
 
 demo: build $(VENV)/ready ## set up, build, and run the C and Python examples on real arrays
 	$(MAKE) -C c_examples run
-	$(BIN)/python python_examples/demo.py
+	@set -e; for example in $(PYTHON_EXAMPLES); do \
+	    echo "--- $$example.py"; $(BIN)/python python_examples/$$example.py; \
+	done
 
 test: test-rust test-c test-python test-stand-in ## set up and run every test
 
@@ -58,6 +63,7 @@ test-stand-in: stand-in build $(VENV)/ready ## all of them again on the stand-in
 	$(ON_STAND_IN) cargo test --release
 	$(ON_STAND_IN) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
 	$(ON_STAND_IN) GPUVEC_TEST_PLACEMENTS=gpu,auto $(BIN)/python -m pytest -q python_tests
+	$(ON_STAND_IN) $(BIN)/python tools/sanitized.py
 
 torture: stand-in build $(VENV)/ready ## make every driver call fail in turn, in every way
 	$(ON_STAND_IN) $(BIN)/python python_tests/torture.py
@@ -79,8 +85,9 @@ licences: ## licences and sources of every package, offline
 
 check-all: lint fresh test torture load security sanitizers fuzz licences ## everything: takes an hour
 
-bench: build $(VENV)/ready ## time a call on host arrays beside NumPy
-	$(BIN)/python benches/calls.py
+bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
+	$(BIN)/python benches/bench.py $(BENCH)
+	$(BIN)/python benches/plots.py target/bench/bench.json target/bench
 
 gpu-bundle: build ## gather what a GPU machine without Rust needs, in target/gpu
 	tools/gpu_bundle.sh
@@ -95,6 +102,10 @@ $(VENV)/ready: python_tests/requirements.txt
 
 $(VENV)/kernels: kernels/requirements.txt $(VENV)/ready
 	$(BIN)/pip install --quiet -r kernels/requirements.txt
+	touch $@
+
+$(VENV)/benches: benches/requirements.txt $(VENV)/ready
+	$(BIN)/pip install --quiet -r benches/requirements.txt
 	touch $@
 
 $(VENV)/ruff: tools/requirements.txt $(VENV)/ready

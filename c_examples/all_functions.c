@@ -1,6 +1,7 @@
 /* Calls every function of the header and checks what it promises. */
 #include "check.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ static void versions(void)
 static void status_strings(void)
 {
     CHECK(strncmp(gpuvec_status_string(GPUVEC_OK), "GPUVEC_OK", 9) == 0);
+    CHECK(strncmp(gpuvec_status_string(GPUVEC_NOT_READY), "GPUVEC_NOT_READY", 16) == 0);
     CHECK(strstr(gpuvec_status_string(GPUVEC_ERROR_INTERNAL), "GPUVEC_ERROR_INTERNAL") != NULL);
     CHECK(strstr(gpuvec_status_string(-1), "not a status") != NULL);
 }
@@ -114,22 +116,127 @@ static void integers(int32_t *a, int32_t *b, int32_t *out, size_t n)
     }
 }
 
-/* One set of arrays serves both types: they are as wide, and every value is written before it is
- * read. */
+/* Three arrays for one call after another: each fills what it reads, in its own type. */
+struct arrays {
+    void *a, *b, *out;
+    size_t n;
+};
+
+static uint64_t all_bits(size_t i)
+{
+    return (i + 1) * 0x9E3779B97F4A7C15u;
+}
+
+static uint64_t small(size_t i)
+{
+    return i % 100;
+}
+
+/* Lets a call on a, b and out be done, and compares each element with a formula. */
+#define EACH(CALL, FORMULA)                                                                        \
+    do {                                                                                           \
+        CHECK_OK(CALL);                                                                            \
+        CHECK_OK(gpuvec_stream_synchronize(stream));                                               \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            CHECK(out[i] == (FORMULA));                                                            \
+        }                                                                                          \
+    } while (0)
+
+#define FILL(TYPE, BITS, VALUE)                                                                    \
+    const size_t n = arrays.n;                                                                     \
+    TYPE *a = arrays.a, *b = arrays.b;                                                             \
+    for (size_t i = 0; i < n; i++) {                                                               \
+        a[i] = (TYPE)(BITS)VALUE(i);                                                               \
+        b[i] = (TYPE)(BITS)VALUE(i + 7);                                                           \
+    }
+
+/* add, sub and mul of a type. Integers wrap around as their unsigned type, BITS, does. */
+#define ARITHMETIC(SUFFIX, TYPE, BITS)                                                             \
+    static void arithmetic_##SUFFIX(struct arrays arrays, gpuvec_stream *stream)                   \
+    {                                                                                              \
+        FILL(TYPE, BITS, all_bits)                                                                 \
+        TYPE *out = arrays.out;                                                                    \
+        EACH(gpuvec_add_##SUFFIX(a, b, out, n, stream), (TYPE)((BITS)a[i] + (BITS)b[i]));          \
+        EACH(gpuvec_sub_##SUFFIX(a, b, out, n, stream), (TYPE)((BITS)a[i] - (BITS)b[i]));          \
+        EACH(gpuvec_mul_##SUFFIX(a, b, out, n, stream), (TYPE)((BITS)a[i] * (BITS)b[i]));          \
+    }
+ARITHMETIC(f32, float, float)
+ARITHMETIC(f64, double, double)
+ARITHMETIC(i32, int32_t, uint32_t)
+ARITHMETIC(i64, int64_t, uint64_t)
+
+/* div, scale and axpy of a type. */
+#define FLOATING(SUFFIX, TYPE, FMA)                                                                \
+    static void floating_##SUFFIX(struct arrays arrays, gpuvec_stream *stream)                     \
+    {                                                                                              \
+        FILL(TYPE, TYPE, all_bits)                                                                 \
+        TYPE *out = arrays.out;                                                                    \
+        const TYPE alpha = (TYPE)0.1;                                                              \
+        EACH(gpuvec_div_##SUFFIX(a, b, out, n, stream), a[i] / b[i]);                              \
+        EACH(gpuvec_scale_##SUFFIX(alpha, a, out, n, stream), alpha * a[i]);                       \
+        EACH(gpuvec_axpy_##SUFFIX(alpha, a, b, out, n, stream), FMA(alpha, a[i], b[i]));           \
+    }
+FLOATING(f32, float, fmaf)
+FLOATING(f64, double, fma)
+
+/* dot and sum of a type, whose terms WIDE holds exactly or wraps around. */
+#define REDUCTIONS(SUFFIX, TYPE, WIDE, RESULT, VALUE)                                              \
+    static void reductions_##SUFFIX(struct arrays arrays, gpuvec_stream *stream)                   \
+    {                                                                                              \
+        FILL(TYPE, WIDE, VALUE)                                                                    \
+        RESULT *out = arrays.out;                                                                  \
+        WIDE dot = 0, sum = 0;                                                                     \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            dot += (WIDE)a[i] * (WIDE)b[i];                                                        \
+            sum += (WIDE)a[i];                                                                     \
+        }                                                                                          \
+        CHECK_OK(gpuvec_dot_##SUFFIX(a, b, out, n, stream));                                       \
+        CHECK_OK(gpuvec_stream_synchronize(stream));                                               \
+        CHECK(*out == (RESULT)dot);                                                                \
+        CHECK_OK(gpuvec_sum_##SUFFIX(a, out, n, stream));                                          \
+        CHECK_OK(gpuvec_stream_synchronize(stream));                                               \
+        CHECK(*out == (RESULT)sum);                                                                \
+    }
+REDUCTIONS(f32, float, double, float, small)
+REDUCTIONS(f64, double, double, double, small)
+REDUCTIONS(i32, int32_t, uint64_t, int64_t, all_bits)
+REDUCTIONS(i64, int64_t, uint64_t, int64_t, all_bits)
+
+static void family(struct arrays arrays, gpuvec_stream *stream)
+{
+    arithmetic_f32(arrays, stream);
+    arithmetic_f64(arrays, stream);
+    arithmetic_i32(arrays, stream);
+    arithmetic_i64(arrays, stream);
+    floating_f32(arrays, stream);
+    floating_f64(arrays, stream);
+    reductions_f32(arrays, stream);
+    reductions_f64(arrays, stream);
+    reductions_i32(arrays, stream);
+    reductions_i64(arrays, stream);
+}
+
+/* One set of arrays serves all types: every value is written before it is read. */
 static void operations(int32_t place, void *a, void *b, void *out, size_t n)
 {
-    CHECK_OK(gpuvec_set_placement(place));
     CHECK(a != NULL && b != NULL && out != NULL);
     floats(a, b, out, n);
     integers(a, b, out, n);
     last_run(place);
     nothing_to_do();
+
+    const struct arrays arrays = {a, b, out, n};
+    gpuvec_stream *stream = gpuvec_stream_create(0);
+    CHECK(stream != NULL);
+    family(arrays, NULL);
+    family(arrays, stream);
+    last_run(place);
+    CHECK_OK(gpuvec_stream_destroy(stream));
 }
 
 static void pageable_and_pinned(int32_t place, size_t n)
 {
-    const size_t bytes = n * sizeof(float);
-    CHECK_OK(gpuvec_set_placement(place));
+    const size_t bytes = n * sizeof(double);
     void *pageable[] = {malloc(bytes), malloc(bytes), malloc(bytes)};
     void *pinned[] = {pinned_alloc(bytes), pinned_alloc(bytes), pinned_alloc(bytes)};
     operations(place, pageable[0], pageable[1], pageable[2], n);
@@ -146,17 +253,139 @@ static void pageable_and_pinned(int32_t place, size_t n)
     CHECK(gpuvec_last_error()[0] == '\0');
 }
 
+static void registered(int32_t place, size_t n)
+{
+    const size_t bytes = n * sizeof(double);
+    char *memory = malloc(3 * bytes);
+    CHECK(memory != NULL);
+    CHECK_OK(gpuvec_host_register(memory, 3 * bytes));
+    CHECK_OK(gpuvec_host_register(memory, 3 * bytes));
+    operations(place, memory, memory + bytes, memory + 2 * bytes, n);
+    CHECK_OK(gpuvec_host_unregister(memory));
+    operations(place, memory, memory + bytes, memory + 2 * bytes, n);
+    CHECK_OK(gpuvec_host_unregister(memory));
+    CHECK(gpuvec_host_unregister(memory) == GPUVEC_ERROR_POINTER);
+    CHECK(gpuvec_host_register(NULL, bytes) == GPUVEC_ERROR_NULL);
+    CHECK_OK(gpuvec_host_register(NULL, 0));
+    free(memory);
+}
+
+/* In, an operation there, to another place there, and out. */
+static void device_memory(size_t n)
+{
+    const size_t bytes = n * sizeof(int64_t);
+    int64_t *host = malloc(bytes);
+    int64_t *device = gpuvec_device_alloc(2 * bytes, 0);
+    CHECK(host != NULL && device != NULL);
+    for (size_t i = 0; i < n; i++) {
+        host[i] = (int64_t)i;
+    }
+    CHECK_OK(gpuvec_copy(device, host, bytes, NULL));
+    CHECK_OK(gpuvec_add_i64(device, device, device, n, NULL));
+    CHECK_OK(gpuvec_copy(device + n, device, bytes, NULL));
+    CHECK_OK(gpuvec_copy(host, device + n, bytes, NULL));
+    for (size_t i = 0; i < n; i++) {
+        CHECK(host[i] == 2 * (int64_t)i);
+    }
+    CHECK_OK(gpuvec_copy(host, host, bytes, NULL));
+    CHECK(gpuvec_copy((char *)host + 1, host, bytes - 1, NULL) == GPUVEC_ERROR_OVERLAP);
+    CHECK_OK(gpuvec_device_free(device));
+    CHECK(gpuvec_device_free(device) == GPUVEC_ERROR_POINTER);
+    CHECK_OK(gpuvec_device_free(NULL));
+    CHECK(gpuvec_device_alloc(bytes, -1) == NULL);
+    CHECK(gpuvec_last_error()[0] != '\0');
+    free(host);
+}
+
+/* Work of one stream that waits for an event of another. */
+static void order(gpuvec_stream *first, gpuvec_stream *second, float *values, size_t n)
+{
+    gpuvec_event *start = gpuvec_event_create();
+    gpuvec_event *between = gpuvec_event_create();
+    float milliseconds = -1;
+    CHECK(start != NULL && between != NULL);
+    CHECK_OK(gpuvec_event_query(start));
+    CHECK(gpuvec_event_elapsed(start, between, &milliseconds) == GPUVEC_ERROR_VALUE);
+
+    CHECK_OK(gpuvec_event_record(start, first));
+    CHECK_OK(gpuvec_scale_f32(2, values, values, n, first));
+    CHECK_OK(gpuvec_event_record(between, first));
+    CHECK_OK(gpuvec_stream_wait(second, between));
+    CHECK_OK(gpuvec_add_f32(values, values, values, n, second));
+    const int32_t status = gpuvec_stream_query(second);
+    CHECK(status == GPUVEC_OK || status == GPUVEC_NOT_READY);
+    CHECK(gpuvec_last_error()[0] == '\0');
+    CHECK_OK(gpuvec_stream_synchronize(second));
+    CHECK_OK(gpuvec_stream_query(second));
+
+    CHECK_OK(gpuvec_event_synchronize(between));
+    CHECK_OK(gpuvec_event_query(between));
+    CHECK_OK(gpuvec_event_elapsed(start, between, &milliseconds));
+    CHECK(milliseconds >= 0);
+    CHECK_OK(gpuvec_event_destroy(start));
+    CHECK_OK(gpuvec_event_destroy(between));
+    CHECK(gpuvec_event_query(between) == GPUVEC_ERROR_HANDLE);
+    CHECK_OK(gpuvec_event_destroy(NULL));
+}
+
+static void streams(size_t n)
+{
+    float *values = pinned_alloc(n * sizeof *values);
+    gpuvec_stream *first = gpuvec_stream_create(0);
+    gpuvec_stream *second = gpuvec_stream_create(0);
+    CHECK(values != NULL && first != NULL && second != NULL);
+    for (size_t i = 0; i < n; i++) {
+        values[i] = (float)i;
+    }
+    order(first, second, values, n);
+    for (size_t i = 0; i < n; i++) {
+        CHECK(values[i] == 4 * (float)i);
+    }
+    CHECK_OK(gpuvec_stream_destroy(first));
+    CHECK_OK(gpuvec_stream_destroy(second));
+    CHECK(gpuvec_stream_query(first) == GPUVEC_ERROR_HANDLE);
+    CHECK_OK(gpuvec_stream_destroy(NULL));
+    CHECK(gpuvec_stream_create(-1) == NULL);
+    CHECK_OK(gpuvec_stream_synchronize(NULL));
+    CHECK_OK(pinned_free(values));
+}
+
+/* CUDA's own streams, here its default one, can be used where there is a GPU. */
+static void native_stream(void)
+{
+    float values[] = {1, 2, 3};
+    gpuvec_stream *stream = gpuvec_stream_from_native(NULL);
+    if (gpuvec_device_count() == 0) {
+        CHECK(stream == NULL && gpuvec_last_error()[0] != '\0');
+        return;
+    }
+    CHECK(stream != NULL);
+    CHECK_OK(gpuvec_scale_f32(2, values, values, 3, stream));
+    CHECK(values[0] == 2 && values[1] == 4 && values[2] == 6);
+    CHECK_OK(gpuvec_stream_destroy(stream));
+}
+
+static void everything(int32_t place, size_t n)
+{
+    CHECK_OK(gpuvec_set_placement(place));
+    pageable_and_pinned(place, n);
+    registered(place, n);
+    device_memory(n);
+    streams(n);
+    native_stream();
+}
+
 int main(int argc, char **argv)
 {
-    const size_t n = size_argument(argc, argv, 1000000);
+    const size_t n = size_argument(argc, argv, 200000);
     versions();
     status_strings();
     placements();
     devices();
-    pageable_and_pinned(GPUVEC_PLACE_AUTO, n);
-    pageable_and_pinned(GPUVEC_PLACE_CPU, n);
+    everything(GPUVEC_PLACE_AUTO, n);
+    everything(GPUVEC_PLACE_CPU, n);
     if (gpuvec_device_count() > 0) {
-        pageable_and_pinned(GPUVEC_PLACE_GPU, n);
+        everything(GPUVEC_PLACE_GPU, n);
     }
     printf("every function keeps its promises\n");
     return EXIT_SUCCESS;

@@ -26,4 +26,21 @@ static inline size_t size_argument(int argc, char **argv, size_t otherwise)
     return argc > 1 ? (size_t)strtoull(argv[1], NULL, 10) : otherwise;
 }
 
+/* Prints where this thread's last operation ran, and how. */
+static inline void print_run(const char *what)
+{
+    static const char *const PATHS[] = {"calling core", "cores",  "staged",
+                                        "DMA",          "mapped", "resident"};
+    gpuvec_run run;
+    CHECK_OK(gpuvec_last_run(&run, sizeof run));
+    printf("%s: on the %s", what, run.backend == GPUVEC_BACKEND_GPU ? "GPU" : "CPU");
+    for (unsigned bit = 0; bit < sizeof PATHS / sizeof *PATHS; bit++) {
+        if (run.path >> bit & 1) {
+            printf(", %s", PATHS[bit]);
+        }
+    }
+    printf("; %llu chunks, %llu bytes staged\n", (unsigned long long)run.chunks,
+           (unsigned long long)run.bytes_staged);
+}
+
 #endif

@@ -42,6 +42,28 @@ static void wrong_memory(void)
     CHECK_OK(pinned_free(NULL));
     CHECK(pinned_alloc(SIZE_MAX) == NULL);
     CHECK(strstr(gpuvec_last_error(), "bytes is ") != NULL);
+
+    expect(gpuvec_device_free(&other), GPUVEC_ERROR_POINTER, "gpuvec_device_alloc did not give");
+    expect(gpuvec_host_unregister(&other), GPUVEC_ERROR_POINTER, "ptr is 0x");
+    char bytes[N];
+    expect(gpuvec_copy(bytes + 1, bytes, N - 1, NULL), GPUVEC_ERROR_OVERLAP, "dst partly overlaps");
+}
+
+/* A handle that was given back is no handle any more; so is any other pointer. */
+static void wrong_handles(float *out)
+{
+    gpuvec_stream *stream = gpuvec_stream_create(0);
+    gpuvec_event *event = gpuvec_event_create();
+    CHECK(stream != NULL && event != NULL);
+    float ms = -1;
+    expect(gpuvec_event_elapsed(event, event, &ms), GPUVEC_ERROR_VALUE, "start was never recorded");
+    CHECK_OK(gpuvec_stream_destroy(stream));
+    CHECK_OK(gpuvec_event_destroy(event));
+    expect(gpuvec_scale_f32(2, out, out, N, stream), GPUVEC_ERROR_HANDLE, "stream is 0x");
+    expect(gpuvec_stream_destroy(stream), GPUVEC_ERROR_HANDLE, "stream is 0x");
+    expect(gpuvec_event_synchronize(event), GPUVEC_ERROR_HANDLE, "event is 0x");
+    expect(gpuvec_event_query((gpuvec_event *)(void *)out), GPUVEC_ERROR_HANDLE, "event is 0x");
+    CHECK(ms == -1);
 }
 
 static void wrong_numbers(void)
@@ -51,6 +73,10 @@ static void wrong_numbers(void)
     CHECK(gpuvec_get_placement() == before);
     CHECK(gpuvec_device_name(-1) == NULL);
     CHECK(gpuvec_last_error()[0] != '\0');
+    CHECK(gpuvec_device_alloc(N, -1) == NULL);
+    CHECK(strstr(gpuvec_last_error(), "device is -1") != NULL);
+    CHECK(gpuvec_stream_create(-1) == NULL);
+    CHECK(strstr(gpuvec_last_error(), "device is -1") != NULL);
 }
 
 static void no_gpu(const float *a, const float *b, float *out)
@@ -76,6 +102,7 @@ int main(void)
     wrong_arrays(a, b, out);
     wrong_memory();
     wrong_numbers();
+    wrong_handles(out);
     for (size_t i = 0; i < N; i++) {
         CHECK(a[i] == 1 && b[i] == 2 && out[i] == -1);
     }

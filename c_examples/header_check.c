@@ -8,8 +8,51 @@ static const function FUNCTIONS[] = {
     (function)vector_add,
     (function)add_arrays,
     (function)dot_product,
+    (function)gpuvec_add_f32,
+    (function)gpuvec_add_f64,
+    (function)gpuvec_add_i32,
+    (function)gpuvec_add_i64,
+    (function)gpuvec_sub_f32,
+    (function)gpuvec_sub_f64,
+    (function)gpuvec_sub_i32,
+    (function)gpuvec_sub_i64,
+    (function)gpuvec_mul_f32,
+    (function)gpuvec_mul_f64,
+    (function)gpuvec_mul_i32,
+    (function)gpuvec_mul_i64,
+    (function)gpuvec_div_f32,
+    (function)gpuvec_div_f64,
+    (function)gpuvec_scale_f32,
+    (function)gpuvec_scale_f64,
+    (function)gpuvec_axpy_f32,
+    (function)gpuvec_axpy_f64,
+    (function)gpuvec_dot_f32,
+    (function)gpuvec_dot_f64,
+    (function)gpuvec_dot_i32,
+    (function)gpuvec_dot_i64,
+    (function)gpuvec_sum_f32,
+    (function)gpuvec_sum_f64,
+    (function)gpuvec_sum_i32,
+    (function)gpuvec_sum_i64,
     (function)pinned_alloc,
     (function)pinned_free,
+    (function)gpuvec_device_alloc,
+    (function)gpuvec_device_free,
+    (function)gpuvec_host_register,
+    (function)gpuvec_host_unregister,
+    (function)gpuvec_copy,
+    (function)gpuvec_stream_create,
+    (function)gpuvec_stream_from_native,
+    (function)gpuvec_stream_destroy,
+    (function)gpuvec_stream_synchronize,
+    (function)gpuvec_stream_query,
+    (function)gpuvec_stream_wait,
+    (function)gpuvec_event_create,
+    (function)gpuvec_event_record,
+    (function)gpuvec_event_query,
+    (function)gpuvec_event_synchronize,
+    (function)gpuvec_event_elapsed,
+    (function)gpuvec_event_destroy,
     (function)gpuvec_last_error,
     (function)gpuvec_status_string,
     (function)gpuvec_set_placement,
@@ -28,10 +71,12 @@ int main(void)
     const gpuvec_status ok = GPUVEC_OK;
     const gpuvec_place place = GPUVEC_PLACE_AUTO;
     const gpuvec_backend backend = GPUVEC_BACKEND_NONE;
+    gpuvec_stream *const stream = NULL;
+    gpuvec_event *const event = NULL;
     for (size_t i = 0; i < sizeof FUNCTIONS / sizeof *FUNCTIONS; i++) {
         if (FUNCTIONS[i] == 0) {
             return 1;
         }
     }
-    return ok + place + backend;
+    return ok + place + backend + (stream != NULL) + (event != NULL);
 }

@@ -32,17 +32,15 @@ static double fill(float *a, float *b, size_t n)
     return sum;
 }
 
-static void print_run(void)
+static void check_run(void)
 {
     gpuvec_run run;
     CHECK_OK(gpuvec_last_run(&run, sizeof run));
-    printf("on the %s, path %u, %llu chunks, %llu bytes staged\n",
-           run.backend == GPUVEC_BACKEND_GPU ? "GPU" : "CPU", (unsigned)run.path,
-           (unsigned long long)run.chunks, (unsigned long long)run.bytes_staged);
+    CHECK(run.bytes_staged == 0);
+    print_run("dot_product");
     if (gpuvec_why_cpu()[0] != '\0') {
         printf("%s\n", gpuvec_why_cpu());
     }
-    CHECK(run.bytes_staged == 0);
 }
 
 int main(int argc, char **argv)
@@ -58,7 +56,7 @@ int main(int argc, char **argv)
     CHECK_OK(dot_product(a, b, &out, n));
     const double milliseconds = 1e3 * (seconds() - start);
 
-    print_run();
+    check_run();
     printf("%zu elements in %.3f ms: %.9g, in double %.17g\n", n, milliseconds, (double)out, sum);
     CHECK((double)out >= sum * (1 - FLT_EPSILON) && (double)out <= sum * (1 + FLT_EPSILON));
     CHECK_OK(pinned_free(a));

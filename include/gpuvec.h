@@ -22,8 +22,26 @@
  * GPU's memory. It begins at any multiple of its element's size. Inputs are never written. The
  * output may be exactly one of the inputs (in place); any other overlap of the output with an input
  * is an error. With n == 0 a function succeeds and touches no array. Memory of a GPU needs
- * placement auto or gpu, and all of it in one call must be of one GPU. Wrong lengths, and memory
- * that somebody changes or frees during the call, are the caller's to avoid.
+ * placement auto or gpu; it is used where it is, by the GPU that holds the output, else the first
+ * input, and what another GPU holds is copied there in pieces. Wrong lengths, and memory that
+ * somebody changes or frees during the call, are the caller's to avoid.
+ *
+ * The family. gpuvec_<operation>_<type>(…, out, n, stream) for add, sub, mul (f32 f64 i32 i64), div,
+ * scale, axpy (f32 f64), dot and sum (f32 f64 i32 i64). vector_add, add_arrays and dot_product are
+ * gpuvec_add_f32, gpuvec_add_i32 and gpuvec_dot_f32 with a NULL stream.
+ *
+ * Streams. With a NULL stream a function returns when the work is done. Otherwise it queues the work
+ * behind what the stream has, and returns at once, if a GPU reaches every array: memory of the
+ * stream's GPU, page-locked memory, managed memory. These arrays must then stay alive, and be
+ * changed by nobody, until the stream is done with them; what goes wrong meanwhile is an error of the
+ * next call with that stream. If an array is pageable or of another GPU, the function waits for
+ * the stream's earlier work and returns when its own is done: then nothing has to stay alive. A call
+ * without a stream waits for no stream. Where there is no GPU all work is done at once, and a
+ * program with streams runs unchanged. With placement cpu a call waits for its stream, and the cores
+ * do the work.
+ *
+ * Handles. Streams and events are handles, which are never followed: one that was destroyed, or never
+ * was one, is GPUVEC_ERROR_HANDLE.
  *
  * Placement. GPUVEC_PLACE_AUTO, the default: the GPU does the work, unless the calling core alone
  * would be done sooner; where there is no usable GPU, all cores do it. GPUVEC_PLACE_GPU: the GPU, or
@@ -39,16 +57,19 @@
  *
  * Errors. Functions return GPUVEC_OK (0) or another gpuvec_status. gpuvec_last_error gives this
  * thread's detail. Arguments are checked before anything is touched: after such an error nothing
- * was written. After GPUVEC_ERROR_DRIVER or GPUVEC_ERROR_DEVICE_LOST in the middle of the work the
- * output is unspecified. With placement auto a GPU that fails is not an error, as long as the inputs
- * are still there: the cores do the work. Nothing is printed, and nothing ends the process.
+ * was written. After GPUVEC_ERROR_OUT_OF_MEMORY, GPUVEC_ERROR_DRIVER or GPUVEC_ERROR_DEVICE_LOST in
+ * the middle of the work the output is unspecified. With placement auto a GPU that fails is not an
+ * error, as long as the inputs are still there: the cores do the work. With a stream it is one: what
+ * the stream did before may be missing. A lost device takes its memory and its streams with it; giving
+ * them back is right all the same. Nothing is printed, and nothing ends the process.
  *
- * Threads. Any thread may call anything at any time. Work that others queued on CUDA's legacy
+ * Threads. Any thread may call anything at any time; calls of several threads with one stream are
+ * queued in some order. Work that others queued on CUDA's legacy
  * default stream before a call is seen by the call. The calling thread's current CUDA context is
  * the same afterwards; the library uses each device's primary context and never resets a device.
  *
  * Fork. A child never touches the driver that its parent used: with placement auto it computes on
- * the CPU, with placement gpu it gets GPUVEC_ERROR_FORKED.
+ * the CPU, with placement gpu it gets GPUVEC_ERROR_FORKED; so it does for its parent's streams.
  *
  * Ownership. Arrays are the caller's; a call is done with them when it returns. Strings that
  * functions return are the library's. At exit nothing is torn down, and the library is never
@@ -105,6 +126,8 @@ enum gpuvec_status
  {
     // The work is done.
     GPUVEC_OK = 0,
+    // Not an error: the work that was asked about is not done yet.
+    GPUVEC_NOT_READY = 1,
     // A pointer is NULL although `n` is not 0.
     GPUVEC_ERROR_NULL = 101,
     // A pointer is not a multiple of its element's size.
@@ -119,6 +142,8 @@ enum gpuvec_status
     GPUVEC_ERROR_POINTER = 106,
     // A number is not one of the values that the function takes.
     GPUVEC_ERROR_VALUE = 107,
+    // A stream or event that does not exist: destroyed before, or never created.
+    GPUVEC_ERROR_HANDLE = 108,
     // Placement `gpu` was asked for and there is no usable GPU; `gpuvec_why_cpu()` says why.
     GPUVEC_ERROR_NO_GPU = 201,
     // Placement `gpu` was asked for in a process forked after the driver was in use.
@@ -187,6 +212,12 @@ typedef int32_t gpuvec_backend;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// An event: a point in a stream's work, which can be waited for and whose time is known.
+typedef struct gpuvec_event gpuvec_event;
+
+// A stream: a queue of work that is done in its order.
+typedef struct gpuvec_stream gpuvec_stream;
+
 // Where the calling thread's last operation ran, and how.
 //
 // A later version may append fields, never change or remove one.
@@ -234,6 +265,203 @@ int32_t add_arrays(const int32_t *a, const int32_t *b, int32_t *out, size_t n);
 // Returns `GPUVEC_OK` when `out` holds the result, or an error.
 int32_t dot_product(const float *a, const float *b, float *out, size_t n);
 
+// Adds two arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`, of `float`.
+//
+// Rounded to nearest as IEEE-754 says, subnormals kept; every NaN is stored as the quiet one.
+//
+// `out` may be `a` or `b` (in place), and otherwise overlaps neither. `stream` is where the work
+// is queued; with NULL it is done when the function returns. (So for the whole family.)
+//
+// Returns `GPUVEC_OK`, or an error. `n == 0` does nothing.
+int32_t gpuvec_add_f32(const float *a,
+                       const float *b,
+                       float *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
+int32_t gpuvec_add_f64(const double *a,
+                       const double *b,
+                       double *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`, of `int32_t`, wrapping around: otherwise as
+// `gpuvec_add_f32`.
+int32_t gpuvec_add_i32(const int32_t *a,
+                       const int32_t *b,
+                       int32_t *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`, of `int64_t`, wrapping around: otherwise as
+// `gpuvec_add_f32`.
+int32_t gpuvec_add_i64(const int64_t *a,
+                       const int64_t *b,
+                       int64_t *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`, of `float`: as `gpuvec_add_f32`.
+int32_t gpuvec_sub_f32(const float *a,
+                       const float *b,
+                       float *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
+int32_t gpuvec_sub_f64(const double *a,
+                       const double *b,
+                       double *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`, of `int32_t`, wrapping around: otherwise as
+// `gpuvec_add_f32`.
+int32_t gpuvec_sub_i32(const int32_t *a,
+                       const int32_t *b,
+                       int32_t *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`, of `int64_t`, wrapping around: otherwise as
+// `gpuvec_add_f32`.
+int32_t gpuvec_sub_i64(const int64_t *a,
+                       const int64_t *b,
+                       int64_t *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`, of `float`: as `gpuvec_add_f32`.
+int32_t gpuvec_mul_f32(const float *a,
+                       const float *b,
+                       float *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
+int32_t gpuvec_mul_f64(const double *a,
+                       const double *b,
+                       double *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`, of `int32_t`, wrapping around: otherwise as
+// `gpuvec_add_f32`.
+int32_t gpuvec_mul_i32(const int32_t *a,
+                       const int32_t *b,
+                       int32_t *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`, of `int64_t`, wrapping around: otherwise as
+// `gpuvec_add_f32`.
+int32_t gpuvec_mul_i64(const int64_t *a,
+                       const int64_t *b,
+                       int64_t *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`, of `float`: as `gpuvec_add_f32`.
+int32_t gpuvec_div_f32(const float *a,
+                       const float *b,
+                       float *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
+int32_t gpuvec_div_f64(const double *a,
+                       const double *b,
+                       double *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`, of `float`: as `gpuvec_add_f32`.
+int32_t gpuvec_scale_f32(float alpha,
+                         const float *a,
+                         float *out,
+                         size_t n,
+                         struct gpuvec_stream *stream);
+
+// `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
+int32_t gpuvec_scale_f64(double alpha,
+                         const double *a,
+                         double *out,
+                         size_t n,
+                         struct gpuvec_stream *stream);
+
+// `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`, of `float`, rounded once (`fma`):
+// otherwise as `gpuvec_add_f32`.
+int32_t gpuvec_axpy_f32(float alpha,
+                        const float *a,
+                        const float *b,
+                        float *out,
+                        size_t n,
+                        struct gpuvec_stream *stream);
+
+// `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`, of `double`, rounded once (`fma`):
+// otherwise as `gpuvec_add_f32`.
+int32_t gpuvec_axpy_f64(double alpha,
+                        const double *a,
+                        const double *b,
+                        double *out,
+                        size_t n,
+                        struct gpuvec_stream *stream);
+
+// The dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
+//
+// Products are exact and summed in `double`, in an order that depends on nothing but `n`; the sum
+// is rounded once. So the result has the same bits on any number of threads, on the CPU and on any
+// GPU. A NaN is stored as the quiet one; a sum of nothing (`n == 0`) and an exact zero are +0.
+//
+// `out` is one value; it may be `a[0]` or `b[0]`, and otherwise lies outside of both arrays.
+//
+// Returns `GPUVEC_OK`, or an error.
+int32_t gpuvec_dot_f32(const float *a,
+                       const float *b,
+                       float *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// The dot product of two `double` arrays: each product is rounded, and they are summed in `double`
+// in an order that depends on nothing but `n`. Otherwise as `gpuvec_dot_f32`.
+int32_t gpuvec_dot_f64(const double *a,
+                       const double *b,
+                       double *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// The dot product of two `int32_t` arrays: products are exact, their sum wraps around in
+// `int64_t`. `out` lies outside of both arrays. Otherwise as `gpuvec_dot_f32`.
+int32_t gpuvec_dot_i32(const int32_t *a,
+                       const int32_t *b,
+                       int64_t *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// The dot product of two `int64_t` arrays; products and their sum wrap around. Otherwise as
+// `gpuvec_dot_f32`.
+int32_t gpuvec_dot_i64(const int64_t *a,
+                       const int64_t *b,
+                       int64_t *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// The sum of a `float` array: `out[0] = a[0] + … + a[n-1]`, summed in `double` and rounded once.
+// Otherwise as `gpuvec_dot_f32`.
+int32_t gpuvec_sum_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
+
+// The sum of a `double` array, in an order that depends on nothing but `n`. Otherwise as
+// `gpuvec_dot_f32`.
+int32_t gpuvec_sum_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
+
+// The sum of an `int32_t` array, which wraps around in `int64_t`. `out` lies outside of the array.
+// Otherwise as `gpuvec_dot_f32`.
+int32_t gpuvec_sum_i32(const int32_t *a, int64_t *out, size_t n, struct gpuvec_stream *stream);
+
+// The sum of an `int64_t` array, which wraps around. Otherwise as `gpuvec_dot_f32`.
+int32_t gpuvec_sum_i64(const int64_t *a, int64_t *out, size_t n, struct gpuvec_stream *stream);
+
 // Allocates page-locked host memory, which a GPU reads and writes directly: arrays in it are not
 // copied on the host first, and calls on them are faster.
 //
@@ -248,9 +476,136 @@ void *pinned_alloc(size_t bytes);
 
 // Gives back what `pinned_alloc` returned; NULL is fine and does nothing.
 //
+// Work that is queued on a stream must be done with it.
+//
 // Returns `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for a pointer that `pinned_alloc` did not give or
-// that was freed before.
+// that was freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is gone, with the device; after
+// any other error it is still there, and can be freed again.
 int32_t pinned_free(void *ptr);
+
+// Allocates memory of a GPU: arrays in it are used where they are, and nothing crosses the bus.
+//
+// `device` counts from 0. The memory is aligned for every element type, and its content is not
+// defined; fill it by `gpuvec_copy`. Where there is no usable GPU, or with placement `cpu`, it is
+// ordinary host memory (device 0), and everything works the same.
+//
+// Returns NULL on failure; `gpuvec_last_error()` says why. Give the memory back with
+// `gpuvec_device_free`.
+void *gpuvec_device_alloc(size_t bytes, int32_t device);
+
+// Gives back what `gpuvec_device_alloc` returned; NULL is fine and does nothing. Waits until the
+// device is done with it.
+//
+// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for a pointer that `gpuvec_device_alloc` did not
+// give or that was freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is gone, with the
+// device; after any other error it is still there, and can be freed again.
+int32_t gpuvec_device_free(void *ptr);
+
+// Page-locks `bytes` of host memory that exist, so that a GPU reaches them directly, as it does
+// memory of `pinned_alloc`. Takes time, some tenths of a millisecond for each MiB: for arrays that
+// are used more than once.
+//
+// Any address will do. Arrays may share pages, and an array may be registered more than once: it
+// is unlocked when it was unregistered as often. What else lies in an array's pages stays ordinary
+// memory. Where there is no usable GPU, or with placement `cpu`, the memory stays as it is, and
+// everything works the same.
+//
+// Returns `GPUVEC_OK` (also for memory that somebody else page-locked), or an error.
+int32_t gpuvec_host_register(void *ptr, size_t bytes);
+
+// Undoes one `gpuvec_host_register` of that address. To be called before the memory is freed, and
+// when queued work is done with it. Pages that other registrations share stay locked until those
+// end.
+//
+// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for an address that is not registered. After
+// `GPUVEC_ERROR_DEVICE_LOST` it is registered no longer; after any other error it still is, and can
+// be unregistered again.
+int32_t gpuvec_host_unregister(void *ptr);
+
+// Copies `bytes` bytes from `src` to `dst`. Each is memory of any kind: the direction follows from
+// the pointers, with every placement.
+//
+// `dst` may be exactly `src`, and otherwise does not overlap it. With a stream the copy is queued
+// if neither is pageable memory; otherwise, and with NULL, it is done when the function returns.
+//
+// Returns `GPUVEC_OK`, or an error. `bytes == 0` does nothing.
+int32_t gpuvec_copy(void *dst, const void *src, size_t bytes, struct gpuvec_stream *stream);
+
+// Makes a stream: a queue of work for a GPU, which is done in its order while the caller goes on.
+//
+// `device` counts from 0. Where there is no usable GPU, or with placement `cpu`, whatever is
+// queued is done at once (device 0), and everything works the same.
+//
+// Returns NULL on failure; `gpuvec_last_error()` says why. Give it back with
+// `gpuvec_stream_destroy`.
+struct gpuvec_stream *gpuvec_stream_create(int32_t device);
+
+// Makes a handle of somebody else's `CUstream` (`cudaStream_t`), so that gpuvec's work is queued
+// there, among theirs.
+//
+// `native` is the stream; 0 and 1 are the legacy default stream of the calling thread's device,
+// and 2 its per-thread default stream. The stream must be of a device's primary context, as those
+// of the CUDA runtime, CuPy and PyTorch are. It stays its owner's, who keeps it until the handle
+// is destroyed.
+//
+// Returns NULL on failure; `gpuvec_last_error()` says why.
+struct gpuvec_stream *gpuvec_stream_from_native(void *native);
+
+// Gives a stream back; NULL is fine and does nothing. Work that is queued on it is still done.
+//
+// Returns `GPUVEC_OK`, also where its device is lost, or `GPUVEC_ERROR_HANDLE`.
+int32_t gpuvec_stream_destroy(struct gpuvec_stream *stream);
+
+// Waits until all work that is queued on a stream is done. For NULL there is nothing to wait for.
+//
+// Returns `GPUVEC_OK`, or the error of work that was queued.
+int32_t gpuvec_stream_synchronize(struct gpuvec_stream *stream);
+
+// Whether all work that is queued on a stream is done.
+//
+// Returns `GPUVEC_OK` if it is, `GPUVEC_NOT_READY`, or the error of work that was queued.
+int32_t gpuvec_stream_query(struct gpuvec_stream *stream);
+
+// Lets work that is queued on a stream from now on wait for an event, of whatever stream or
+// device. With a NULL stream the caller waits. An event that was never recorded is not waited for.
+// If the work before the event fails, the next call with that work's own stream says so.
+//
+// Returns `GPUVEC_OK`, or an error.
+int32_t gpuvec_stream_wait(struct gpuvec_stream *stream, struct gpuvec_event *event);
+
+// Makes an event, which is nowhere yet.
+//
+// Returns NULL on failure; `gpuvec_last_error()` says why. Give it back with
+// `gpuvec_event_destroy`.
+struct gpuvec_event *gpuvec_event_create(void);
+
+// Puts an event behind the work that is queued on a stream now; where it was before it is no more.
+// With a NULL stream it is done at once.
+//
+// Returns `GPUVEC_OK`, or an error.
+int32_t gpuvec_event_record(struct gpuvec_event *event, struct gpuvec_stream *stream);
+
+// Whether the work before an event is done.
+//
+// Returns `GPUVEC_OK` if it is, or the event was never recorded; `GPUVEC_NOT_READY`; or an error.
+int32_t gpuvec_event_query(struct gpuvec_event *event);
+
+// Waits until the work before an event is done.
+//
+// Returns `GPUVEC_OK`, or an error.
+int32_t gpuvec_event_synchronize(struct gpuvec_event *event);
+
+// Stores the time from one event to another, in milliseconds, by the clock of the device that
+// their streams are of; by the host's where there is no GPU.
+//
+// Returns `GPUVEC_OK`; `GPUVEC_NOT_READY` if the work before one of them is not done;
+// `GPUVEC_ERROR_VALUE` if one was never recorded or they are of two devices; or another error.
+int32_t gpuvec_event_elapsed(struct gpuvec_event *start, struct gpuvec_event *end, float *ms);
+
+// Gives an event back; NULL is fine and does nothing. What waits for it goes on waiting.
+//
+// Returns `GPUVEC_OK`, also where its device is lost, or `GPUVEC_ERROR_HANDLE`.
+int32_t gpuvec_event_destroy(struct gpuvec_event *event);
 
 // Says what went wrong in this thread's last call: which argument, its value and what to do, or
 // which call of the driver and the driver's own name for the error.
@@ -295,12 +650,15 @@ const char *gpuvec_why_cpu(void);
 // Returns `GPUVEC_OK`, or `GPUVEC_ERROR_NULL`.
 int32_t gpuvec_last_run(struct gpuvec_run *run, size_t size);
 
-// Pays what the first call would: opens the driver and the first GPU, loads the kernels, starts
-// the CPU's threads. A driver or GPU that failed before is tried again.
+// Pays what the first call would: opens the driver and the first GPU, starts the CPU's threads. A
+// driver or GPU that failed before is tried again.
 //
-// Never needed; for programs that want to choose when those tenths of a second pass.
+// Never needed; for programs that want to choose when those tenths of a second pass. The kernel of
+// an operation is loaded when a device first runs it, in some milliseconds, for which the driver
+// may wait for work that is under way.
 //
-// Returns `GPUVEC_OK`, also without a GPU; with placement `gpu` the error that a call would return.
+// Returns `GPUVEC_OK`, also without a GPU; with placement `gpu` the error that a call would
+// return.
 int32_t gpuvec_init(void);
 
 // How many GPUs the driver shows to this process; 0 without a driver and in a forked child.

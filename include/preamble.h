@@ -22,8 +22,26 @@
  * GPU's memory. It begins at any multiple of its element's size. Inputs are never written. The
  * output may be exactly one of the inputs (in place); any other overlap of the output with an input
  * is an error. With n == 0 a function succeeds and touches no array. Memory of a GPU needs
- * placement auto or gpu, and all of it in one call must be of one GPU. Wrong lengths, and memory
- * that somebody changes or frees during the call, are the caller's to avoid.
+ * placement auto or gpu; it is used where it is, by the GPU that holds the output, else the first
+ * input, and what another GPU holds is copied there in pieces. Wrong lengths, and memory that
+ * somebody changes or frees during the call, are the caller's to avoid.
+ *
+ * The family. gpuvec_<operation>_<type>(…, out, n, stream) for add, sub, mul (f32 f64 i32 i64), div,
+ * scale, axpy (f32 f64), dot and sum (f32 f64 i32 i64). vector_add, add_arrays and dot_product are
+ * gpuvec_add_f32, gpuvec_add_i32 and gpuvec_dot_f32 with a NULL stream.
+ *
+ * Streams. With a NULL stream a function returns when the work is done. Otherwise it queues the work
+ * behind what the stream has, and returns at once, if a GPU reaches every array: memory of the
+ * stream's GPU, page-locked memory, managed memory. These arrays must then stay alive, and be
+ * changed by nobody, until the stream is done with them; what goes wrong meanwhile is an error of the
+ * next call with that stream. If an array is pageable or of another GPU, the function waits for
+ * the stream's earlier work and returns when its own is done: then nothing has to stay alive. A call
+ * without a stream waits for no stream. Where there is no GPU all work is done at once, and a
+ * program with streams runs unchanged. With placement cpu a call waits for its stream, and the cores
+ * do the work.
+ *
+ * Handles. Streams and events are handles, which are never followed: one that was destroyed, or never
+ * was one, is GPUVEC_ERROR_HANDLE.
  *
  * Placement. GPUVEC_PLACE_AUTO, the default: the GPU does the work, unless the calling core alone
  * would be done sooner; where there is no usable GPU, all cores do it. GPUVEC_PLACE_GPU: the GPU, or
@@ -39,16 +57,19 @@
  *
  * Errors. Functions return GPUVEC_OK (0) or another gpuvec_status. gpuvec_last_error gives this
  * thread's detail. Arguments are checked before anything is touched: after such an error nothing
- * was written. After GPUVEC_ERROR_DRIVER or GPUVEC_ERROR_DEVICE_LOST in the middle of the work the
- * output is unspecified. With placement auto a GPU that fails is not an error, as long as the inputs
- * are still there: the cores do the work. Nothing is printed, and nothing ends the process.
+ * was written. After GPUVEC_ERROR_OUT_OF_MEMORY, GPUVEC_ERROR_DRIVER or GPUVEC_ERROR_DEVICE_LOST in
+ * the middle of the work the output is unspecified. With placement auto a GPU that fails is not an
+ * error, as long as the inputs are still there: the cores do the work. With a stream it is one: what
+ * the stream did before may be missing. A lost device takes its memory and its streams with it; giving
+ * them back is right all the same. Nothing is printed, and nothing ends the process.
  *
- * Threads. Any thread may call anything at any time. Work that others queued on CUDA's legacy
+ * Threads. Any thread may call anything at any time; calls of several threads with one stream are
+ * queued in some order. Work that others queued on CUDA's legacy
  * default stream before a call is seen by the call. The calling thread's current CUDA context is
  * the same afterwards; the library uses each device's primary context and never resets a device.
  *
  * Fork. A child never touches the driver that its parent used: with placement auto it computes on
- * the CPU, with placement gpu it gets GPUVEC_ERROR_FORKED.
+ * the CPU, with placement gpu it gets GPUVEC_ERROR_FORKED; so it does for its parent's streams.
  *
  * Ownership. Arrays are the caller's; a call is done with them when it returns. Strings that
  * functions return are the library's. At exit nothing is torn down, and the library is never

@@ -1,4 +1,4 @@
-"""Compiles kernels/*.cu to the PTX that the library carries.
+"""Compiles kernels/*.cu to the PTX that the library carries, and benches/*.cu to the benchmark's.
 
     python kernels/build.py           write the .ptx files
     python kernels/build.py --check   fail if a .ptx file is not what its .cu file gives
@@ -13,11 +13,12 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
 KERNELS = Path(__file__).resolve().parent
-SOURCES = sorted(KERNELS.glob("*.cu"))
+SOURCES = sorted([*KERNELS.glob("*.cu"), *KERNELS.parent.glob("benches/*.cu")])
 HEADERS = sorted(KERNELS.glob("*.cuh"))
 # No contraction of a multiplication and an addition into one rounding: the CPU has two.
 OPTIONS = ["--gpu-architecture=compute_60", "--std=c++17", "--fmad=false"]
@@ -54,7 +55,7 @@ class Compiler:
         options = (ctypes.c_char_p * len(OPTIONS))(*(option.encode() for option in OPTIONS))
         if self.nvrtc.nvrtcCompileProgram(program, len(OPTIONS), options) != 0:
             sys.exit(f"{source.name} does not compile:\n{self.text(program, 'ProgramLog')}")
-        return self.text(program, "PTX")
+        return compact(without_unused(self.text(program, "PTX")))
 
     def text(self, program: ctypes.c_void_p, what: str) -> str:
         """What NVRTC has made of a program: its PTX or its log."""
@@ -63,6 +64,23 @@ class Compiler:
         buffer = ctypes.create_string_buffer(size.value)
         getattr(self.nvrtc, f"nvrtcGet{what}")(program, buffer)
         return buffer.value.decode()
+
+
+def without_unused(ptx: str) -> str:
+    """PTX without the global variables that nothing refers to: NVRTC keeps all constants."""
+    uses = Counter(re.findall(r"[\w$]+", ptx))
+
+    def is_used(line: str) -> bool:
+        variable = re.match(r"\.global .* ([\w$]+)(\[\d*\])?( =|;)", line)
+        return variable is None or uses[variable[1]] > 1
+
+    return "".join(line for line in ptx.splitlines(keepends=True) if is_used(line))
+
+
+def compact(ptx: str) -> str:
+    """PTX without comments, blank lines and indentation: a sixth of what the library carries."""
+    lines = (" ".join(line.split("//")[0].split()) for line in ptx.splitlines())
+    return "".join(f"{line}\n" for line in lines if line)
 
 
 def print_usage(image: Path) -> bool:

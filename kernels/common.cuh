@@ -23,4 +23,12 @@ __device__ inline u64 past_pack(const void *address) { return (u64)address % PAC
 // The value as it is stored: every NaN becomes the one quiet NaN, as on the CPU.
 __device__ inline float canonical(float x) { return x != x ? __int_as_float(0x7FC00000) : x; }
 
+__device__ inline double canonical(double x) {
+    return x != x ? __longlong_as_double(0x7FF8000000000000) : x;
+}
+
 __device__ inline int canonical(int x) { return x; }
+
+__device__ inline unsigned char canonical(unsigned char x) { return x; }
+
+__device__ inline long long canonical(long long x) { return x; }

@@ -44,10 +44,40 @@ __device__ inline void elementwise(const T *a, const T *b, T *out, u64 n, Formul
     singly(a, b, out, head + packs * Pack<T>::LEN, n, formula);
 }
 
+// The unsigned type of the same size, which wraps around.
+__device__ inline unsigned wrapping(int x) { return static_cast<unsigned>(x); }
+
+__device__ inline u64 wrapping(long long x) { return static_cast<u64>(x); }
+
 #define ELEMENTWISE(name, T, formula)                                                           \
     extern "C" __global__ void name(const T *a, const T *b, T *out, u64 n) {                     \
         elementwise(a, b, out, n, [](T x, T y) -> T { return formula; });                        \
     }
 
+// With a number; `b` is `a` where the formula has one input.
+#define ELEMENTWISE_ALPHA(name, T, formula)                                                     \
+    extern "C" __global__ void name(const T *a, const T *b, T *out, u64 n, T alpha) {            \
+        elementwise(a, b, out, n, [alpha](T x, T y) -> T { return formula; });                   \
+    }
+
+// A copy between memory that the host reaches too: the driver's own makes the caller wait.
+ELEMENTWISE(copy_bytes, unsigned char, x)
+
 ELEMENTWISE(add_f32, float, __fadd_rn(x, y))
-ELEMENTWISE(add_i32, int, static_cast<int>(static_cast<unsigned>(x) + static_cast<unsigned>(y)))
+ELEMENTWISE(add_f64, double, __dadd_rn(x, y))
+ELEMENTWISE(add_i32, int, static_cast<int>(wrapping(x) + wrapping(y)))
+ELEMENTWISE(add_i64, long long, static_cast<long long>(wrapping(x) + wrapping(y)))
+ELEMENTWISE(sub_f32, float, __fsub_rn(x, y))
+ELEMENTWISE(sub_f64, double, __dsub_rn(x, y))
+ELEMENTWISE(sub_i32, int, static_cast<int>(wrapping(x) - wrapping(y)))
+ELEMENTWISE(sub_i64, long long, static_cast<long long>(wrapping(x) - wrapping(y)))
+ELEMENTWISE(mul_f32, float, __fmul_rn(x, y))
+ELEMENTWISE(mul_f64, double, __dmul_rn(x, y))
+ELEMENTWISE(mul_i32, int, static_cast<int>(wrapping(x) * wrapping(y)))
+ELEMENTWISE(mul_i64, long long, static_cast<long long>(wrapping(x) * wrapping(y)))
+ELEMENTWISE(div_f32, float, __fdiv_rn(x, y))
+ELEMENTWISE(div_f64, double, __ddiv_rn(x, y))
+ELEMENTWISE_ALPHA(scale_f32, float, __fmul_rn(alpha, x))
+ELEMENTWISE_ALPHA(scale_f64, double, __dmul_rn(alpha, x))
+ELEMENTWISE_ALPHA(axpy_f32, float, __fmaf_rn(alpha, x, y))
+ELEMENTWISE_ALPHA(axpy_f64, double, __fma_rn(alpha, x, y))

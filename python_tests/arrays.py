@@ -1,10 +1,12 @@
 """Arrays as callers may have them: pageable or pinned, at any element offset, between guards."""
 
 from dataclasses import dataclass
+from typing import Optional
 
 import numpy as np
-from bindings import lib, pinned_empty
+from bindings import last_error, lib, pinned_empty
 from operations import Operation
+from oracles import unsigned
 
 # Where an array lies: its memory, and how many elements past a multiple of 64 bytes it begins.
 KINDS = {
@@ -47,7 +49,7 @@ class Guarded:
 
     def guards_are_intact(self) -> bool:
         """Whether nothing around the array was written."""
-        start = (self.address - self.block.ctypes.data) // self.block.itemsize
+        start = (self.array.ctypes.data - self.block.ctypes.data) // self.block.itemsize
         around = [self.block[:start], self.block[start + self.array.size :]]
         return all((part.view(np.uint8) == GUARD_BYTE).all() for part in around)
 
@@ -55,14 +57,22 @@ class Guarded:
 def guarded(kind: str, dtype, n: int) -> Guarded:
     """An array of `n` elements of a kind, filled, with its guards, with the guard's byte."""
     memory, offset = KINDS[kind]
-    itemsize = np.dtype(dtype).itemsize
-    line = LINE // itemsize
-    size = n + 2 * GUARD + 2 * line
+    size = block_size(dtype, n)
     block = pinned_empty(size, dtype) if memory == "pinned" else np.empty(size, dtype)
+    return Guarded(within(block, n, offset), block)
+
+
+def block_size(dtype, n: int) -> int:
+    """Elements of a block that an array of `n`, its guards and any offset fit into."""
+    return n + 2 * GUARD + 2 * (LINE // np.dtype(dtype).itemsize)
+
+
+def within(block: np.ndarray, n: int, offset: int) -> np.ndarray:
+    """`n` elements of a block, that many past a multiple of 64 bytes; all of it is filled."""
     block.view(np.uint8)[:] = GUARD_BYTE
-    to_line = -block.ctypes.data % LINE // itemsize
+    to_line = -block.ctypes.data % LINE // block.itemsize
     start = GUARD + to_line + offset
-    return Guarded(block[start : start + n], block)
+    return block[start : start + n]
 
 
 def filled(kind: str, values: np.ndarray) -> Guarded:
@@ -72,26 +82,57 @@ def filled(kind: str, values: np.ndarray) -> Guarded:
     return result
 
 
-def call(operation: Operation, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> int:
-    """Calls the operation on NumPy arrays; the status."""
-    function = getattr(lib, operation.name)
-    return function(a.ctypes.data, b.ctypes.data, out.ctypes.data, a.size)
+def call_at(
+    operation: Operation,
+    a: Optional[int],
+    b: Optional[int],
+    out: Optional[int],
+    n: int,
+    alpha: Optional[float] = None,
+    stream: Optional[int] = None,
+) -> int:
+    """Calls the operation on addresses; the status.
+
+    Whatever it takes, tests give two inputs: it gets those that it takes. So it is with alpha,
+    which is the table's unless a test chooses, and with the stream.
+    """
+    last = (stream,) if operation.takes_stream else ()
+    return getattr(lib, operation.name)(*operation.inputs(a, b, alpha), out, n, *last)
 
 
-def compute(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def call(
+    operation: Operation,
+    a: np.ndarray,
+    b: np.ndarray,
+    out: np.ndarray,
+    alpha: Optional[float] = None,
+    stream: Optional[int] = None,
+) -> int:
+    """The same on NumPy arrays."""
+    addresses = (array.ctypes.data for array in (a, b, out))
+    return call_at(operation, *addresses, a.size, alpha, stream)
+
+
+def compute(
+    operation: Operation, a: np.ndarray, b: np.ndarray, alpha: Optional[float] = None
+) -> np.ndarray:
     """The operation's result in a new array; fails unless the call succeeds."""
-    out = np.full(operation.outputs(a.size), -1, operation.dtype)
-    status = call(operation, a, b, out)
-    assert status == 0, lib.gpuvec_last_error().decode()
+    out = np.full(operation.outputs(a.size), -1, operation.out_dtype)
+    assert call(operation, a, b, out, alpha) == 0, last_error()
     return out
 
 
+def output(operation: Operation, kind: str, n: int) -> Guarded:
+    """A guarded output for inputs of `n` elements."""
+    return guarded(kind, operation.out_dtype, operation.outputs(n))
+
+
 def assert_same_bits(result: np.ndarray, expected: np.ndarray) -> None:
-    """Fails unless two arrays have the same bits; says where they first differ."""
-    got, want = result.view(np.uint32), expected.view(np.uint32)
-    assert got.shape == want.shape
+    """Fails unless two arrays have the same type and bits; says where they first differ."""
+    assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+    got, want = (array.view(unsigned(array.dtype)) for array in (result, expected))
     different = np.flatnonzero(got != want)
     if different.size:
         at = different[0]
-        bits = f"[{at}] is {got[at]:#010x}, not {want[at]:#010x}"
+        bits = f"[{at}] is {got[at]:#x}, not {want[at]:#x}"
         raise AssertionError(f"{different.size} of {got.size} differ, first {bits}")

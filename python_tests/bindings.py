@@ -7,10 +7,23 @@ import ctypes
 import enum
 import os
 import weakref
-from ctypes import POINTER, Structure, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    Structure,
+    c_char_p,
+    c_double,
+    c_float,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from pathlib import Path
 
 import numpy as np
+from operations import OPERATIONS, Operation
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = Path(os.environ.get("GPUVEC_LIB") or ROOT / "target/release/libgpuvec.so").resolve()
@@ -20,6 +33,7 @@ class Status(enum.IntEnum):
     """What functions that return `int32_t` return: `GPUVEC_` and these names."""
 
     OK = 0
+    NOT_READY = 1
     ERROR_NULL = 101
     ERROR_MISALIGNED = 102
     ERROR_SIZE = 103
@@ -27,6 +41,7 @@ class Status(enum.IntEnum):
     ERROR_OUT_OF_BOUNDS = 105
     ERROR_POINTER = 106
     ERROR_VALUE = 107
+    ERROR_HANDLE = 108
     ERROR_NO_GPU = 201
     ERROR_FORKED = 202
     ERROR_ENVIRONMENT = 203
@@ -77,13 +92,38 @@ class Run(Structure):
     ]
 
 
-# Pointers to arrays are plain addresses, so that tests can pass any of them, right or wrong.
+C_TYPES = {np.float32: c_float, np.float64: c_double, np.int32: c_int32, np.int64: c_int64}
+
+
+def signature(operation: Operation) -> tuple:
+    """The result and the arguments of an operation's function."""
+    alpha = [C_TYPES[operation.dtype]] if operation.shape.takes_alpha else []
+    stream = [c_void_p] if operation.takes_stream else []
+    return c_int32, [*alpha, *[c_void_p] * len(operation.arrays), c_size_t, *stream]
+
+
+# Pointers to arrays, and handles, are plain addresses, so that tests can pass any, right or wrong.
 FUNCTIONS = {
-    "vector_add": (c_int32, [c_void_p, c_void_p, c_void_p, c_size_t]),
-    "add_arrays": (c_int32, [c_void_p, c_void_p, c_void_p, c_size_t]),
-    "dot_product": (c_int32, [c_void_p, c_void_p, c_void_p, c_size_t]),
+    **{operation.name: signature(operation) for operation in OPERATIONS},
     "pinned_alloc": (c_void_p, [c_size_t]),
     "pinned_free": (c_int32, [c_void_p]),
+    "gpuvec_device_alloc": (c_void_p, [c_size_t, c_int32]),
+    "gpuvec_device_free": (c_int32, [c_void_p]),
+    "gpuvec_host_register": (c_int32, [c_void_p, c_size_t]),
+    "gpuvec_host_unregister": (c_int32, [c_void_p]),
+    "gpuvec_copy": (c_int32, [c_void_p, c_void_p, c_size_t, c_void_p]),
+    "gpuvec_stream_create": (c_void_p, [c_int32]),
+    "gpuvec_stream_from_native": (c_void_p, [c_void_p]),
+    "gpuvec_stream_destroy": (c_int32, [c_void_p]),
+    "gpuvec_stream_synchronize": (c_int32, [c_void_p]),
+    "gpuvec_stream_query": (c_int32, [c_void_p]),
+    "gpuvec_stream_wait": (c_int32, [c_void_p, c_void_p]),
+    "gpuvec_event_create": (c_void_p, []),
+    "gpuvec_event_record": (c_int32, [c_void_p, c_void_p]),
+    "gpuvec_event_query": (c_int32, [c_void_p]),
+    "gpuvec_event_synchronize": (c_int32, [c_void_p]),
+    "gpuvec_event_elapsed": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpuvec_event_destroy": (c_int32, [c_void_p]),
     "gpuvec_last_error": (c_char_p, []),
     "gpuvec_status_string": (c_char_p, [c_int32]),
     "gpuvec_set_placement": (c_int32, [c_int32]),

@@ -7,6 +7,7 @@ import hypothesis
 import pytest
 from bindings import Place, lib, why_cpu
 from programs import compile_c
+from streams import Resources
 
 PLACEMENTS = os.environ.get("GPUVEC_TEST_PLACEMENTS", "auto,gpu,cpu").split(",")
 
@@ -25,8 +26,10 @@ def placed(place: Place):
     """Puts a placement in force for a while."""
     before = lib.gpuvec_get_placement()
     assert lib.gpuvec_set_placement(place) == 0
-    yield place
-    assert lib.gpuvec_set_placement(before) == 0
+    try:
+        yield place
+    finally:
+        assert lib.gpuvec_set_placement(before) == 0
 
 
 @pytest.fixture(params=[Place[name.upper()] for name in PLACEMENTS], ids=lambda place: place.name)
@@ -74,3 +77,18 @@ def broken_driver(tmp_path_factory):
     folder = tmp_path_factory.mktemp("broken_driver")
     (folder / "libcuda.so.1").write_text("not a library\n")
     return folder
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Says how many combinations of kinds of memory were right."""
+    passed = terminalreporter.getreports("passed")
+    counts = [dict(report.user_properties).get("combinations", 0) for report in passed]
+    if any(counts):
+        terminalreporter.write_line(f"{sum(counts):,} combinations of kinds of memory")
+
+
+@pytest.fixture
+def resources():
+    """Makes streams, events and memory, given back after the test."""
+    with Resources() as made:
+        yield made

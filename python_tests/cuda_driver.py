@@ -1,21 +1,27 @@
 """The CUDA driver as another library in the process would use it, through ctypes."""
 
 import ctypes
-from ctypes import byref, c_size_t, c_uint, c_uint64, c_void_p
+import threading
+from contextlib import contextmanager
+from ctypes import CFUNCTYPE, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 import numpy as np
 
 ATTACH_GLOBAL = 1
+NON_BLOCKING = 1
+
+# The longest that a stream is held up, so that a test that fails does not wait for ever.
+HELD_SECONDS = 60
 
 
 class Driver:
-    """Calls of the driver that must succeed, in the first device's primary context."""
+    """Calls of the driver that must succeed, in a device's primary context."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: int = 0) -> None:
         self.driver = ctypes.CDLL("libcuda.so.1")
         self.call("cuInit", 0)
         self.context = c_void_p()
-        self.call("cuDevicePrimaryCtxRetain", byref(self.context), 0)
+        self.call("cuDevicePrimaryCtxRetain", byref(self.context), device)
 
     def call(self, name: str, *arguments) -> None:
         """Calls a function of the driver; fails unless it returns CUDA_SUCCESS."""
@@ -32,21 +38,69 @@ class Driver:
         self.call("cuCtxGetCurrent", byref(context))
         return context.value
 
+    @contextmanager
+    def entered(self):
+        """The primary context is the calling thread's in this block, above what is."""
+        self.call("cuCtxPushCurrent_v2", self.context)
+        try:
+            yield self
+        finally:
+            self.call("cuCtxPopCurrent_v2", byref(c_void_p()))
+
     def new_context(self) -> c_void_p:
         """A context that is not the primary one, current on the calling thread."""
         context = c_void_p()
         self.call("cuCtxCreate_v2", byref(context), 0, 0)
         return context
 
+    def new_stream(self) -> c_void_p:
+        """A stream of the current context, which the legacy default stream does not wait for."""
+        stream = c_void_p()
+        call = "cuStreamCreateWithPriority"
+        self.call(call, byref(stream), c_uint(NON_BLOCKING), c_int(0))
+        return stream
+
     def free_bytes(self) -> int:
         """The device's memory that nobody has."""
+        return self.memory_bytes()[0]
+
+    def memory_bytes(self) -> tuple[int, int]:
+        """The device's memory that nobody has, and all of it."""
         free, total = c_size_t(), c_size_t()
         self.call("cuMemGetInfo_v2", byref(free), byref(total))
-        return free.value
+        return free.value, total.value
+
+    def fill_later(self, address: int, bits: int, count: int) -> None:
+        """Queues a fill of 32-bit words on the legacy default stream, and does not wait for it."""
+        there, words = c_uint64(address), c_size_t(count)
+        self.call("cuMemsetD32Async", there, c_uint(bits), words, c_void_p())
+
+
+class HeldUp:
+    """A stream of the driver's on which nothing goes on until it is let go."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.may_go = threading.Event()
+        self.function = CFUNCTYPE(None, c_void_p)(lambda _: self.may_go.wait(HELD_SECONDS))
+        with driver.entered():
+            self.stream = driver.new_stream()
+            driver.call("cuLaunchHostFunc", self.stream, self.function, c_void_p())
+
+    def let_go(self) -> None:
+        """Lets the stream's work be done."""
+        self.may_go.set()
+
+    def destroy(self) -> None:
+        """Lets it go, and destroys it when its work is done."""
+        self.let_go()
+        with self.driver.entered():
+            self.driver.call("cuStreamSynchronize", self.stream)
+            self.driver.call("cuStreamDestroy_v2", self.stream)
 
 
 class DeviceArray:
-    """An array of 32-bit elements in device or managed memory, in the current context."""
+    """An array in device or managed memory, in the current context."""
 
     def __init__(self, driver: Driver, values: np.ndarray, managed: bool = False) -> None:
         self.driver, self.like = driver, values
@@ -57,15 +111,17 @@ class DeviceArray:
         else:
             driver.call("cuMemAlloc_v2", byref(address), c_size_t(values.nbytes))
         self.address = address.value
+        self.fill(values)
+
+    def fill(self, values: np.ndarray) -> None:
+        """Copies as many values there."""
         source = np.ascontiguousarray(values)
-        where = c_uint64(self.address)
-        driver.call("cuMemcpyHtoD_v2", where, c_void_p(source.ctypes.data), c_size_t(source.nbytes))
+        to, size = c_uint64(self.address), c_size_t(source.nbytes)
+        self.driver.call("cuMemcpyHtoD_v2", to, c_void_p(source.ctypes.data), size)
 
     def fill_later(self, bits: int) -> None:
-        """Queues a fill on the legacy default stream, and does not wait for it."""
-        count = c_size_t(self.like.size)
-        where = c_uint64(self.address)
-        self.driver.call("cuMemsetD32Async", where, c_uint(bits), count, c_void_p())
+        """Queues a fill with 32 bits on the legacy default stream, and does not wait for it."""
+        self.driver.fill_later(self.address, bits, self.like.nbytes // 4)
 
     def values(self) -> np.ndarray:
         """What is in it now."""

@@ -148,6 +148,11 @@ int cuCtxPopCurrent_v2(void **context) {
     return answer("cuCtxPopCurrent_v2", SUCCESS);
 }
 
+int cuCtxGetDevice(int *device) {
+    *device = 0;
+    return answer("cuCtxGetDevice", SUCCESS);
+}
+
 int cuCtxSetCurrent(void *context) {
     (void)context;
     return answer("cuCtxSetCurrent", SUCCESS);
@@ -205,6 +210,18 @@ int cuMemFreeHost(void *address) {
     return answer("cuMemFreeHost", SUCCESS);
 }
 
+int cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags) {
+    (void)address;
+    (void)bytes;
+    (void)flags;
+    return answer("cuMemHostRegister_v2", SUCCESS);
+}
+
+int cuMemHostUnregister(void *address) {
+    (void)address;
+    return answer("cuMemHostUnregister", SUCCESS);
+}
+
 int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
     int code = answer("cuMemAlloc_v2", SUCCESS);
     void *memory = code == SUCCESS ? malloc(bytes) : NULL;
@@ -212,21 +229,20 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
     return code == SUCCESS && !memory ? OUT_OF_MEMORY : code;
 }
 
+int cuMemFree_v2(uint64_t address) {
+    free((void *)(uintptr_t)address);
+    return answer("cuMemFree_v2", SUCCESS);
+}
+
 int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
     memcpy((void *)(uintptr_t)to, from, bytes);
     return answer("cuMemcpyHtoD_v2", SUCCESS);
 }
 
-int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
+int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream) {
     (void)stream;
-    memcpy((void *)(uintptr_t)to, from, bytes);
-    return answer("cuMemcpyHtoDAsync_v2", SUCCESS);
-}
-
-int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
-    (void)stream;
-    memcpy(to, (void *)(uintptr_t)from, bytes);
-    return answer("cuMemcpyDtoHAsync_v2", SUCCESS);
+    memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+    return answer("cuMemcpyAsync", SUCCESS);
 }
 
 int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) {
@@ -243,6 +259,56 @@ int cuStreamDestroy_v2(void *stream) {
 int cuStreamSynchronize(void *stream) {
     (void)stream;
     return answer("cuStreamSynchronize", SUCCESS);
+}
+
+int cuStreamQuery(void *stream) {
+    (void)stream;
+    return answer("cuStreamQuery", SUCCESS);
+}
+
+int cuStreamGetCtx(void *stream, void **context) {
+    (void)stream;
+    return handle("cuStreamGetCtx", context);
+}
+
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    (void)stream;
+    (void)event;
+    (void)flags;
+    return answer("cuStreamWaitEvent", SUCCESS);
+}
+
+int cuEventCreate(void **event, unsigned flags) {
+    (void)flags;
+    return handle("cuEventCreate", event);
+}
+
+int cuEventDestroy_v2(void *event) {
+    (void)event;
+    return answer("cuEventDestroy_v2", SUCCESS);
+}
+
+int cuEventElapsedTime(float *ms, void *start, void *end) {
+    (void)start;
+    (void)end;
+    *ms = 0;
+    return answer("cuEventElapsedTime", SUCCESS);
+}
+
+int cuEventQuery(void *event) {
+    (void)event;
+    return answer("cuEventQuery", SUCCESS);
+}
+
+int cuEventRecord(void *event, void *stream) {
+    (void)event;
+    (void)stream;
+    return answer("cuEventRecord", SUCCESS);
+}
+
+int cuEventSynchronize(void *event) {
+    (void)event;
+    return answer("cuEventSynchronize", SUCCESS);
 }
 
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,

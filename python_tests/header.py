@@ -1,7 +1,17 @@
 """What include/gpuvec.h declares, read as text."""
 
 import re
-from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_double,
+    c_float,
+    c_int32,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 
 from bindings import ROOT, Run
 
@@ -10,6 +20,8 @@ TYPES = {
     "uint32_t": c_uint32,
     "uint64_t": c_uint64,
     "size_t": c_size_t,
+    "float": c_float,
+    "double": c_double,
     "const char *": c_char_p,
     "struct gpuvec_run *": POINTER(Run),
 }
@@ -27,11 +39,21 @@ def ctype(declared: str):
     return TYPES.get(declared, c_void_p if declared.endswith("*") else None)
 
 
+def declarations() -> list:
+    """Each function's result, name and arguments, as text."""
+    pattern = r"^((?:const |struct )?\w+ ?\**)\s*\b(\w+)\(([^)]*)\);"
+    return re.findall(pattern, text(), flags=re.MULTILINE)
+
+
+def operations() -> set:
+    """The functions whose arguments name an output."""
+    return {name for _, name, arguments in declarations() if re.search(r"\bout\b", arguments)}
+
+
 def prototypes() -> dict:
     """Each function's result and arguments, as types of ctypes."""
     found = {}
-    pattern = r"^((?:const )?\w+ ?\**)\s*\b(\w+)\(([^)]*)\);"
-    for result, name, arguments in re.findall(pattern, text(), flags=re.MULTILINE):
+    for result, name, arguments in declarations():
         types = [re.sub(r"\w+$", "", argument.strip()) for argument in arguments.split(",")]
         types = [] if arguments == "void" else [ctype(declared) for declared in types]
         found[name] = (ctype(result), types)

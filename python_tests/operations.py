@@ -1,111 +1,115 @@
-"""The table of operations: each exported one with its element type, oracle and test data.
-
-The oracles are NumPy's, and know nothing of the library but what its documentation promises.
-"""
+"""The table of operations: each exported one with its oracle, element type and test data."""
 
 from dataclasses import dataclass
-from typing import Callable
+from typing import Callable, NamedTuple, Optional
 
 import numpy as np
-
-TILE = 4096
-LANES = 128
+from oracles import (
+    Oracle,
+    dot,
+    fused,
+    plain_sum,
+    rounded,
+    unsigned,
+    wrapping,
+    wrapping_dot,
+    wrapping_sum,
+)
 
 # Elements of arrays that automatic placement gives to a GPU, if there is one.
 FOR_A_GPU = 6_000_001
 
-# Bit patterns where arithmetic is special: zeros, subnormals, the ends of the normal numbers,
-# one, infinities, NaNs with payloads; and the extremes of an integer.
-SPECIAL_BITS = [
-    *[0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x807FFFFF],
-    *[0x00800000, 0x80800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x3F800000, 0xBF800000],
-    *[0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF, 0x7FFFFFFF],
-]
+# What an operation is multiplied with where a test does not choose: rounded in every type.
+ALPHA = -1.7
 
-
-def canonical(values: np.ndarray) -> np.ndarray:
-    """Floats with the one quiet NaN in place of every NaN."""
-    return np.where(np.isnan(values), np.uint32(0x7FC00000).view(np.float32), values)
-
-
-def add_f32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """`a + b`, with canonical NaN."""
-    with np.errstate(all="ignore"):
-        return canonical(a + b)
-
-
-def add_i32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """`a + b`, wrapping."""
-    return (a.view(np.uint32) + b.view(np.uint32)).view(np.int32)
-
-
-def dot_f32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The dot product, summed in float64 in the documented order, rounded once.
-
-    Tiles of 4096 terms; in each, 128 lanes that add every 128th term from +0, then halve; over the
-    tiles a binary tree. Missing terms are +0, which changes no lane.
-    """
-    with np.errstate(all="ignore"):
-        terms = np.zeros(-(-a.size // TILE) * TILE)
-        terms[: a.size] = a.astype(np.float64) * b.astype(np.float64)
-        rows = terms.reshape(-1, TILE // LANES, LANES)
-        lanes = np.zeros((rows.shape[0], LANES))
-        for row in range(TILE // LANES):
-            lanes += rows[:, row]
-        while lanes.shape[1] > 1:
-            half = lanes.shape[1] // 2
-            lanes = lanes[:, :half] + lanes[:, half:]
-        return canonical(np.array([tree(lanes[:, 0])]).astype(np.float32))
-
-
-def tree(sums: np.ndarray) -> float:
-    """Neighbours added level by level; one without a partner goes up unchanged."""
-    while sums.size > 1:
-        paired = sums[: sums.size // 2 * 2]
-        sums = np.concatenate([paired[0::2] + paired[1::2], sums[paired.size :]])
-    return sums[0] if sums.size else 0.0
-
+# Bit patterns where arithmetic is special, by the size of an element: zeros, subnormals, the ends
+# of the normal numbers, one, infinities, NaNs with payloads; and the extremes of an integer.
+SPECIAL_BITS = {
+    4: [
+        *[0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x807FFFFF],
+        *[0x00800000, 0x80800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x3F800000, 0xBF800000],
+        *[0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF, 0x7FFFFFFF],
+    ],
+    8: [
+        *[0x0000000000000000, 0x8000000000000000, 0x0000000000000001, 0x8000000000000001],
+        *[0x000FFFFFFFFFFFFF, 0x800FFFFFFFFFFFFF, 0x0010000000000000, 0x8010000000000000],
+        *[0x7FEFFFFFFFFFFFFF, 0xFFEFFFFFFFFFFFFF, 0x3FF0000000000000, 0xBFF0000000000000],
+        *[0x7FF0000000000000, 0xFFF0000000000000, 0x7FF8000000000000, 0xFFF8000000000000],
+        *[0x7FF0000000000001, 0xFFFFFFFFFFFFFFFF, 0x7FFFFFFFFFFFFFFF, 0x00000000FFFFFFFF],
+        *[0x0000000080000000, 0xFFFFFFFF80000000, 0x0000000100000000],
+    ],
+}
 
 Pair = tuple[np.ndarray, np.ndarray]
 
 
-def any_bits(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Random 32-bit patterns, one in eight a special one."""
-    bits = rng.integers(0, 1 << 32, n, dtype=np.uint32)
+def specials(dtype) -> np.ndarray:
+    """The special bit patterns as elements."""
+    bits = unsigned(dtype)
+    return np.array(SPECIAL_BITS[bits.itemsize], bits).view(dtype)
+
+
+def any_bits(rng: np.random.Generator, n: int, dtype) -> np.ndarray:
+    """Random bit patterns, one in eight a special one."""
+    bits = unsigned(dtype)
+    values = rng.integers(0, np.iinfo(bits).max, n, dtype=bits, endpoint=True).view(dtype)
     special = rng.random(n, dtype=np.float32) < 0.125
-    bits[special] = rng.choice(np.array(SPECIAL_BITS, np.uint32), special.sum())
-    return bits
+    values[special] = rng.choice(specials(dtype), special.sum())
+    return values
 
 
-def any_f32(rng: np.random.Generator, n: int) -> Pair:
-    """Any floats whatever."""
-    return any_bits(rng, n).view(np.float32), any_bits(rng, n).view(np.float32)
+def anything(rng: np.random.Generator, n: int, dtype) -> Pair:
+    """Any elements whatever."""
+    return any_bits(rng, n, dtype), any_bits(rng, n, dtype)
 
 
-def any_i32(rng: np.random.Generator, n: int) -> Pair:
-    """Any integers whatever."""
-    return any_bits(rng, n).view(np.int32), any_bits(rng, n).view(np.int32)
+def close(rng: np.random.Generator, n: int, dtype) -> Pair:
+    """Floats whose sum after one is multiplied shows how often it is rounded.
+
+    A third are any floats; in a third all that is left is the product's rounding; in a third the
+    addends' bits overlap.
+    """
+    a, b = anything(rng, n, dtype)
+    with np.errstate(all="ignore"):
+        opposite = -dtype(ALPHA) * a
+        exponents = np.frexp(opposite)[1] + rng.integers(-60, 60, n)
+        overlapping = np.ldexp(np.frexp(b)[0], exponents.astype(np.int32))
+    return a, np.choose(rng.integers(0, 3, n), [b, opposite, overlapping])
 
 
-def cancelling_f32(rng: np.random.Generator, n: int) -> Pair:
-    """Floats of many magnitudes whose products nearly cancel.
+def cancelling(span: int) -> Callable[[np.random.Generator, int, type], Pair]:
+    """Floats of many magnitudes whose products, and sum, cancel but for a small one if `n` is odd.
 
     What is left of their sum is mostly the rounding of its partial sums, so that another order
     of adding gives other bits.
     """
-    half = n // 2
-    a = np.ldexp(rng.standard_normal(n), rng.integers(-12, 12, n)).astype(np.float32)
-    b = np.ldexp(rng.standard_normal(n), rng.integers(-12, 12, n)).astype(np.float32)
-    shuffled = rng.permutation(n)
-    these, those = shuffled[:half], shuffled[half : 2 * half]
-    a[those], b[those] = a[these], -b[these]
-    return a, b
+
+    def data(rng: np.random.Generator, n: int, dtype) -> Pair:
+        half = n // 2
+        a = np.ldexp(rng.standard_normal(n), rng.integers(-span, span, n)).astype(dtype)
+        b = np.ldexp(rng.standard_normal(n), rng.integers(-span, span, n)).astype(dtype)
+        shuffled = rng.permutation(n)
+        these, those = shuffled[:half], shuffled[half : 2 * half]
+        a[those], b[those] = -a[these], b[these]
+        a[shuffled[2 * half :]] *= dtype(2.0**-40)
+        return a, b
+
+    return data
 
 
-def repeated(operation: "Operation", n: int) -> Pair:
-    """Inputs of any length that are made quickly."""
-    a, b = operation.data(np.random.default_rng(1), 1000)
-    return np.resize(a, n), np.resize(b, n)
+class Shape(NamedTuple):
+    """What an operation makes of what: `kind` is elementwise or reduction."""
+
+    kind: str
+    arity: int
+    takes_alpha: bool = False
+
+
+BINARY = Shape("elementwise", 2)
+SCALED = Shape("elementwise", 1, takes_alpha=True)
+SCALED_BINARY = Shape("elementwise", 2, takes_alpha=True)
+OF_PAIRS = Shape("reduction", 2)
+OF_ONE = Shape("reduction", 1)
 
 
 @dataclass(frozen=True)
@@ -113,22 +117,151 @@ class Operation:
     """A row of the table."""
 
     name: str
+    formula: Oracle
     dtype: type
-    oracle: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    kind: str
-    data: Callable[[np.random.Generator, int], Pair]
+    shape: Shape
+    values: Callable[[np.random.Generator, int, type], Pair]
+
+    @property
+    def kind(self) -> str:
+        """Elementwise or reduction."""
+        return self.shape.kind
+
+    @property
+    def out_dtype(self) -> type:
+        """What the output has: a reduction of integers gives an int64."""
+        is_wide = self.kind == "reduction" and np.issubdtype(self.dtype, np.integer)
+        return np.int64 if is_wide else self.dtype
+
+    @property
+    def alpha(self) -> Optional[float]:
+        """What is multiplied with where a test does not choose; None if nothing is."""
+        return float(self.dtype(ALPHA)) if self.shape.takes_alpha else None
+
+    @property
+    def may_be_in_place(self) -> bool:
+        """Whether the output may be an input: it has what inputs have."""
+        return self.out_dtype == self.dtype
+
+    @property
+    def takes_stream(self) -> bool:
+        """Whether the last argument is a stream."""
+        return self.name.startswith("gpuvec_")
+
+    @property
+    def arrays(self) -> list[str]:
+        """The names of the arguments that are arrays."""
+        return [*"ab"[: self.shape.arity], "out"]
 
     def outputs(self, n: int) -> int:
         """How many elements the output has for inputs of `n`."""
         return n if self.kind == "elementwise" else 1
+
+    def staged_bytes(self, n: int) -> dict[str, int]:
+        """Bytes that go through gpuvec's buffers for each array, if it is pageable.
+
+        A reduction's output is stored by the host, and does not.
+        """
+        size = n * np.dtype(self.dtype).itemsize
+        of_output = size if self.kind == "elementwise" else 0
+        return {name: of_output if name == "out" else size for name in self.arrays}
+
+    def data(self, rng: np.random.Generator, n: int) -> Pair:
+        """Inputs `a` and `b` of `n` elements; an operation on one array leaves `b` alone."""
+        return self.values(rng, n, self.dtype)
+
+    def inputs(self, a, b, alpha: Optional[float] = None) -> tuple:
+        """The arguments before the output: of alpha, `a` and `b` those that there are."""
+        of_arrays = (a, b)[: self.shape.arity]
+        if not self.shape.takes_alpha:
+            return of_arrays
+        return (self.alpha if alpha is None else alpha, *of_arrays)
+
+    def oracle(self, a: np.ndarray, b: np.ndarray, alpha: Optional[float] = None) -> np.ndarray:
+        """What should come out."""
+        return self.formula(*self.inputs(a, b, alpha))
+
+    def __reduce__(self) -> tuple:
+        """For other processes: the row of that name."""
+        return named, (self.name,)
 
     def __str__(self) -> str:
         """The name, for tests' ids."""
         return self.name
 
 
-OPERATIONS = [
-    Operation("vector_add", np.float32, add_f32, "elementwise", any_f32),
-    Operation("add_arrays", np.int32, add_i32, "elementwise", any_i32),
-    Operation("dot_product", np.float32, dot_f32, "reduction", cancelling_f32),
+def sized(classic: list, family: list) -> list:
+    """Operations with sizes: those of the classic ones, and those of the others."""
+    return [
+        (operation, n)
+        for operations, sizes in ((CLASSIC, classic), (FAMILY, family))
+        for operation in operations
+        for n in sizes
+    ]
+
+
+def named(name: str) -> Operation:
+    """The row of that name."""
+    return next(operation for operation in OPERATIONS if operation.name == name)
+
+
+def repeated(operation: Operation, n: int) -> Pair:
+    """Inputs of any length that are made quickly."""
+    a, b = operation.data(np.random.default_rng(1), 1000)
+    return np.resize(a, n), np.resize(b, n)
+
+
+add_f32 = add_f64 = rounded(np.add)
+sub_f32 = sub_f64 = rounded(np.subtract)
+mul_f32 = mul_f64 = scale_f32 = scale_f64 = rounded(np.multiply)
+div_f32 = div_f64 = rounded(np.divide)
+axpy_f32 = axpy_f64 = fused
+add_i32 = add_i64 = wrapping(np.add)
+sub_i32 = sub_i64 = wrapping(np.subtract)
+mul_i32 = mul_i64 = wrapping(np.multiply)
+dot_f32 = dot_f64 = dot
+dot_i32 = dot_i64 = wrapping_dot
+sum_f32 = sum_f64 = plain_sum
+sum_i32 = sum_i64 = wrapping_sum
+
+CLASSIC = [
+    Operation("vector_add", add_f32, np.float32, BINARY, anything),
+    Operation("add_arrays", add_i32, np.int32, BINARY, anything),
+    Operation("dot_product", dot_f32, np.float32, OF_PAIRS, cancelling(12)),
+]
+
+FAMILY = [
+    Operation("gpuvec_add_f32", add_f32, np.float32, BINARY, anything),
+    Operation("gpuvec_add_f64", add_f64, np.float64, BINARY, anything),
+    Operation("gpuvec_add_i32", add_i32, np.int32, BINARY, anything),
+    Operation("gpuvec_add_i64", add_i64, np.int64, BINARY, anything),
+    Operation("gpuvec_sub_f32", sub_f32, np.float32, BINARY, anything),
+    Operation("gpuvec_sub_f64", sub_f64, np.float64, BINARY, anything),
+    Operation("gpuvec_sub_i32", sub_i32, np.int32, BINARY, anything),
+    Operation("gpuvec_sub_i64", sub_i64, np.int64, BINARY, anything),
+    Operation("gpuvec_mul_f32", mul_f32, np.float32, BINARY, anything),
+    Operation("gpuvec_mul_f64", mul_f64, np.float64, BINARY, anything),
+    Operation("gpuvec_mul_i32", mul_i32, np.int32, BINARY, anything),
+    Operation("gpuvec_mul_i64", mul_i64, np.int64, BINARY, anything),
+    Operation("gpuvec_div_f32", div_f32, np.float32, BINARY, anything),
+    Operation("gpuvec_div_f64", div_f64, np.float64, BINARY, anything),
+    Operation("gpuvec_scale_f32", scale_f32, np.float32, SCALED, anything),
+    Operation("gpuvec_scale_f64", scale_f64, np.float64, SCALED, anything),
+    Operation("gpuvec_axpy_f32", axpy_f32, np.float32, SCALED_BINARY, close),
+    Operation("gpuvec_axpy_f64", axpy_f64, np.float64, SCALED_BINARY, close),
+    Operation("gpuvec_dot_f32", dot_f32, np.float32, OF_PAIRS, cancelling(12)),
+    Operation("gpuvec_dot_f64", dot_f64, np.float64, OF_PAIRS, cancelling(12)),
+    Operation("gpuvec_dot_i32", dot_i32, np.int32, OF_PAIRS, anything),
+    Operation("gpuvec_dot_i64", dot_i64, np.int64, OF_PAIRS, anything),
+    Operation("gpuvec_sum_f32", sum_f32, np.float32, OF_ONE, cancelling(30)),
+    Operation("gpuvec_sum_f64", sum_f64, np.float64, OF_ONE, cancelling(30)),
+    Operation("gpuvec_sum_i32", sum_i32, np.int32, OF_ONE, anything),
+    Operation("gpuvec_sum_i64", sum_i64, np.int64, OF_ONE, anything),
+]
+
+OPERATIONS = CLASSIC + FAMILY
+
+# A few that stand for all, where a test costs much: every shape, and every size of element.
+SAMPLE = CLASSIC + [
+    named(f"gpuvec_{kernel}") for kernel in ("scale_f64", "axpy_f32", "dot_f64", "sum_i64")
 ]

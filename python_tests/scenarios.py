@@ -1,57 +1,15 @@
-"""The table of scenarios: every operation on every kind of array, and calls about memory."""
+"""The table of scenarios: every kind of operation on every kind of array, and all other calls."""
 
-import ctypes
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
-from arrays import GUARD_BYTE, MIXED, UNIFORM, Guarded, assert_same_bits, filled
-from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
-from operations import OPERATIONS, Operation
-from stand_in_driver import CODES
-
-# Outcomes beside the names of statuses.
-RIGHT = "right"
-NULL = "NULL"
-
-
-class Work:
-    """What a scenario does. The parent makes it; each child uses its own copy."""
-
-    # Whether placement auto must succeed whatever the driver does.
-    always_answers = True
-    # The codes that are tried.
-    codes = tuple(CODES)
-
-    def in_parent(self) -> None:
-        """Makes what all children share."""
-
-    def in_child(self) -> None:
-        """Makes what needs the driver."""
-
-    def attempt(self) -> str:
-        """Does it; the outcome."""
-        raise NotImplementedError
-
-    def text(self) -> str:
-        """What the library says of an attempt that failed."""
-        return last_error()
-
-    def check(self, outcome: str, calls: list[str]) -> None:
-        """Fails unless the outcome is true, for an attempt that made these calls."""
-
-    def is_half_done(self, calls: list[str]) -> bool:
-        """Whether an attempt that failed after these calls may have destroyed its input."""
-        return False
-
-    def reset(self) -> None:
-        """Makes everything as it was before the attempt."""
-
-
-def outcome_of(status: int) -> str:
-    """The outcome of a function that returns a status."""
-    return RIGHT if status == Status.OK else Status(status).name
+import scenarios_streams
+from arrays import GUARD_BYTE, MIXED, UNIFORM, call_at
+from bindings import Backend, Place, Status, last_run, lib, why_cpu
+from operations import CLASSIC, Operation, named
+from work import DEVICE_KINDS, ONE_OF_EACH, RIGHT, OnArrays, Work, outcome_of
 
 
 @cache
@@ -61,80 +19,66 @@ def problem(operation: Operation, n: int) -> tuple[np.ndarray, np.ndarray, np.nd
     return a, b, operation.oracle(a, b)
 
 
-def assert_holds(array: np.ndarray, values: np.ndarray, what: str) -> None:
-    """Fails unless the array has the values' bits."""
-    if not np.array_equal(array.view(np.uint32), values.view(np.uint32)):
-        # Slower, but it says where.
-        try:
-            assert_same_bits(array, values)
-        except AssertionError as error:
-            raise AssertionError(f"{what}: {error}") from None
+# The kinds of a, b and out where a device has some of them.
+ON_DEVICE = [
+    ("device", "device", "device"),
+    ("device+5", "pageable+7", "device"),
+    ("pageable", "device", "pinned+3"),
+    ("pinned", "device+5", "pageable"),
+    ("managed", "pageable", "device+5"),
+]
 
 
 @dataclass
-class Call(Work):
+class Call(OnArrays):
     """An operation on arrays; `in_place` names the input that is the output, or nothing."""
 
     operation: Operation
-    kinds: tuple[str, str, str]
+    kinds: tuple[str, ...]
     n: int
     in_place: str = ""
-    arrays: dict[str, Guarded] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Operation, length and kinds, for a scenario's name."""
-        kinds = " ".join(self.kinds[:2] if self.in_place else self.kinds)
+        kinds = " ".join(self.kinds_of_all().values())
         return f"{self.operation} of {self.n} {kinds}" + (self.in_place and f" in {self.in_place}")
+
+    def kinds_of_all(self) -> dict[str, str]:
+        """The kind of each array that there is."""
+        kinds = dict(zip(("a", "b", "out"), self.kinds))
+        return {
+            name: kinds[name] for name in self.operation.arrays[: -1 if self.in_place else None]
+        }
 
     @property
     def written(self) -> str:
         """The array that holds the output."""
         return self.in_place or "out"
 
-    @property
-    def out(self) -> np.ndarray:
-        """The output."""
-        return self.arrays[self.written].array[: self.operation.outputs(self.n)]
-
     def in_parent(self) -> None:
         """Inputs, result, and the arrays in pageable memory."""
         a, b, result = problem(self.operation, self.n)
-        untouched = np.full(result.size * result.itemsize, GUARD_BYTE, np.uint8)
-        self.before = {"a": a, "b": b, "out": untouched.view(result.dtype)}
-        if self.in_place:
-            del self.before["out"]
-        self.after = dict(self.before)
-        self.after[self.written] = self.before[self.written].copy()
-        self.after[self.written][: result.size] = result
-        self.make("pageable")
+        untouched = np.full(result.nbytes, GUARD_BYTE, np.uint8).view(result.dtype)
+        values = {"a": a, "b": b, "out": untouched}
+        kinds = self.kinds_of_all()
+        self.lay_out(kinds, {name: values[name] for name in kinds}, {self.written: result})
 
-    def in_child(self) -> None:
-        """The arrays in pinned memory."""
-        self.make("pinned")
-
-    def make(self, memory: str) -> None:
-        """The arrays whose kind begins so."""
-        for (name, values), kind in zip(self.before.items(), self.kinds):
-            if kind.startswith(memory):
-                self.arrays[name] = filled(kind, values)
+    @property
+    def always_answers(self) -> bool:
+        """The cores do it where the GPU does not, if they reach the arrays."""
+        return not self.is_on_device
 
     def attempt(self) -> str:
         """Calls it."""
-        function = getattr(lib, self.operation.name)
-        a, b = (self.arrays[name].address for name in "ab")
-        return outcome_of(function(a, b, self.out.ctypes.data, self.n))
+        a, out = self.address("a"), self.address(self.written)
+        b = self.address("b") if "b" in self.arrays else None
+        return outcome_of(call_at(self.operation, a, b, out, self.n))
 
     def check(self, outcome: str, calls: list[str]) -> None:
         """Right bits or an untouched output, and nothing else written."""
         backend = last_run().backend
         assert (backend == Backend.NONE) == (outcome != RIGHT), f"{outcome} with {backend}"
-        known = dict(self.after if outcome == RIGHT else self.before)
-        if outcome != RIGHT and self.may_have_written(calls):
-            del known[self.written]
-        for name, values in known.items():
-            assert_holds(self.arrays[name].array, values, f"{name} after {outcome}")
-        for name, array in self.arrays.items():
-            assert array.guards_are_intact(), f"something around {name} was written"
+        self.check_arrays(outcome, self.may_have_written(calls))
 
     def may_have_written(self, calls: list[str]) -> bool:
         """Whether a kernel that writes the output may have begun."""
@@ -144,48 +88,18 @@ class Call(Work):
         """Whether an input may be overwritten in part."""
         return bool(self.in_place) and self.may_have_written(calls)
 
-    def reset(self) -> None:
-        """Undoes what the call wrote."""
-        self.out[:] = self.before[self.written][: self.out.size]
-
 
 class StagedCall(Call):
-    """An operation on arrays so large that only a few codes are tried: one of each kind."""
+    """An operation on arrays so large that only a few codes are tried."""
 
     codes = (2, 700)
 
 
-class PinnedMemory(Work):
-    """Page-locked memory: had, written and given back."""
+class FamilyCall(Call):
+    """An operation of the family: it goes the classic ones' ways, so less of it is tried."""
 
-    always_answers = False
-    BYTES = 10_000
-
-    def __init__(self):
-        self.held: list[int] = []
-
-    def __str__(self) -> str:
-        """For a scenario's name."""
-        return "pinned_alloc and pinned_free"
-
-    def attempt(self) -> str:
-        """As the class says; what could not be given back last time is given back first."""
-        address = lib.pinned_alloc(self.BYTES)
-        if not address:
-            return NULL
-        self.held.append(address)
-        ctypes.memset(address, GUARD_BYTE, self.BYTES)
-        while self.held:
-            status = lib.pinned_free(self.held[0])
-            if status != Status.OK:
-                return outcome_of(status)
-            self.held.pop(0)
-        return RIGHT
-
-    def check(self, outcome: str, calls: list[str]) -> None:
-        """Memory that could not be given back is still there."""
-        for address in self.held:
-            ctypes.memset(address, GUARD_BYTE, self.BYTES)
+    codes = ONE_OF_EACH
+    turns = (1,)
 
 
 class Init(Work):
@@ -234,26 +148,63 @@ class Scenario:
 # Elements of arrays that a GPU maps, in two chunks if they are staged; that it copies, in three;
 # and that placement auto stages for it, in more chunks than it has lanes.
 MAPPED, COPIED, STAGED = 200_003, 270_003, 4_200_011
+GPU_PLACES = (Place.GPU, Place.AUTO)
 IN_PLACE = [(UNIFORM[0], "a"), (UNIFORM[2], "b"), (MIXED[0], "b")]
+
+# One operation of the family for each shape: of one array and of two, with alpha and without, into
+# the inputs' type and into another; and each size of element.
+SHAPES = [
+    named(f"gpuvec_{kernel}")
+    for kernel in ("scale_f32", "axpy_f64", "mul_i64", "sum_f64", "sum_i32", "dot_i32")
+]
+FAMILY_KINDS = [
+    ("pageable",) * 3,
+    ("pinned+3",) * 3,
+    ("device",) * 3,
+    ("device+5", "pageable+7", "pinned"),
+]
 
 
 def works() -> Iterator[tuple[Work, Place]]:
     """Everything that is done, with the placements in which it has something to do."""
-    for operation in OPERATIONS:
+    for operation in CLASSIC:
         for kinds, in_place in [*[(kinds, "") for kinds in UNIFORM + MIXED], *IN_PLACE]:
             call = partial(Call, operation, kinds, in_place=in_place)
-            yield from ((call(n), Place.GPU) for n in (MAPPED, COPIED))
-            # With placement auto, pageable arrays of these lengths stay on the CPU.
-            goes_to_gpu = all(kind.startswith("pinned") for kind in kinds)
-            sizes = (MAPPED, COPIED) if goes_to_gpu else (MAPPED,)
-            yield from ((call(n), Place.AUTO) for n in sizes)
+            yield from ((call(n), place) for n, place in host_calls(kinds))
+        for kinds, in_place in [*[(kinds, "") for kinds in ON_DEVICE], (ON_DEVICE[0], "a")]:
+            call = partial(Call, operation, kinds, in_place=in_place)
+            yield from ((call(n), place) for n in (MAPPED, COPIED) for place in GPU_PLACES)
         for in_place in ("", "a"):
             yield StagedCall(operation, UNIFORM[0], STAGED, in_place), Place.AUTO
-    for work in (PinnedMemory(), Init(), WhyCpu()):
-        yield from ((work, place) for place in (Place.AUTO, Place.GPU))
+    yield from family_works()
+    for work in (Init(), WhyCpu()):
+        yield from ((work, place) for place in GPU_PLACES)
+    yield from scenarios_streams.works()
+
+
+def host_calls(kinds: tuple[str, ...]) -> Iterator[tuple[int, Place]]:
+    """Lengths and placements of calls on arrays of these kinds, none of them a device's."""
+    yield from ((n, Place.GPU) for n in (MAPPED, COPIED))
+    # With placement auto, pageable arrays of these lengths stay on the CPU.
+    goes_to_gpu = all(kind.startswith("pinned") for kind in kinds)
+    yield from ((n, Place.AUTO) for n in ((MAPPED, COPIED) if goes_to_gpu else (MAPPED,)))
+
+
+def family_works() -> Iterator[tuple[Work, Place]]:
+    """One operation of each shape on a few kinds of arrays."""
+    for operation in SHAPES:
+        # The lengths are of elements of four bytes.
+        size = np.dtype(operation.dtype).itemsize // 4
+        for kinds in FAMILY_KINDS:
+            is_on_device = any(kind in DEVICE_KINDS for kind in kinds)
+            both = ((n, place) for n in (MAPPED, COPIED) for place in GPU_PLACES)
+            for n, place in both if is_on_device else host_calls(kinds):
+                yield FamilyCall(operation, kinds, n // size), place
+        if operation.may_be_in_place:
+            yield FamilyCall(operation, UNIFORM[0], COPIED // size, "a"), Place.GPU
 
 
 def scenarios() -> list[Scenario]:
     """The table, with what takes longest first."""
-    table = [Scenario(work, place, earlier) for work, place in works() for earlier in (0, 1)]
+    table = [Scenario(work, place, earlier) for work, place in works() for earlier in work.turns]
     return sorted(table, key=lambda scenario: -getattr(scenario.work, "n", 0))

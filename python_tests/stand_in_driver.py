@@ -2,9 +2,12 @@
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Optional
 
+import numpy as np
 from bindings import ROOT, Status
 
 STAND_IN = ROOT / "target/stand_in"
@@ -24,8 +27,15 @@ CODES = {
 class StandIn:
     """The stand-in driver's controls."""
 
-    HOLDINGS = ("device_bytes", "device_allocations", "host_bytes", "host_allocations")
-    HANDLES = ("streams", "modules", "contexts")
+    HOLDINGS = (
+        "device_bytes",
+        "device_allocations",
+        "host_bytes",
+        "host_allocations",
+        "registered_bytes",
+        "registered",
+    )
+    HANDLES = ("streams", "events", "modules", "contexts")
 
     def __init__(self):
         self.driver = ctypes.CDLL("libcuda.so.1")
@@ -34,6 +44,8 @@ class StandIn:
         self.driver.stand_in_call_name.argtypes = [ctypes.c_uint64]
         self.driver.stand_in_count.restype = ctypes.c_int64
         self.driver.stand_in_violation.restype = ctypes.c_char_p
+        self.driver.stand_in_bytes.restype = ctypes.c_void_p
+        self.driver.stand_in_bytes.argtypes = [ctypes.c_uint64]
 
     def plan(self, text: str) -> None:
         """Puts a plan of faults in force, and counts calls anew."""
@@ -62,11 +74,31 @@ class StandIn:
         self.driver.cuCtxGetCurrent(ctypes.byref(context))
         return context.value
 
-    def hold_context(self) -> None:
-        """Makes the first device's primary context current, as a program that uses CUDA does."""
+    def hold_context(self, device: int = 0) -> None:
+        """Makes a device's primary context current, as a program that uses CUDA does."""
         context = ctypes.c_void_p()
-        assert self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+        assert self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
         assert self.driver.cuCtxSetCurrent(context) == 0
+
+    def memory(self, kind: str, size: int) -> tuple[int, np.ndarray]:
+        """New device or managed memory in the current context: its address, and its bytes."""
+        address = ctypes.c_uint64()
+        if kind == "managed":
+            code = self.driver.cuMemAllocManaged(ctypes.byref(address), ctypes.c_size_t(size), 1)
+        else:
+            code = self.driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size))
+        assert code == 0, f"the stand-in has no {size} bytes: {code}"
+        at = self.driver.stand_in_bytes(address.value)
+        return address.value, np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(at))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps all streams from their work: to wait for one in here is to wait for ever."""
+        self.driver.stand_in_hold(True)
+        try:
+            yield
+        finally:
+            self.driver.stand_in_hold(False)
 
     def drain(self) -> None:
         """Returns when no queued work is left. The child's time limit bounds it."""

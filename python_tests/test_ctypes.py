@@ -2,58 +2,59 @@
 
 import array
 import ctypes
-from ctypes import POINTER, c_float, c_int32, c_size_t, c_void_p
+from ctypes import POINTER, c_float, c_size_t, c_void_p
 
 import numpy as np
 import pytest
 from arrays import assert_same_bits
-from bindings import LIBRARY, last_error, pinned_empty
-from numpy.ctypeslib import ndpointer
-from operations import OPERATIONS
+from bindings import C_TYPES, LIBRARY, last_error, pinned_empty
+from numpy.ctypeslib import as_ctypes_type, ndpointer
+from operations import CLASSIC, SAMPLE
 
 N = 1000
-C_TYPES = {np.float32: c_float, np.int32: c_int32}
+TYPE_CODES = {np.float32: "f", np.float64: "d", np.int32: "i", np.int64: "q"}
 
 
 def data_of(operation) -> tuple:
     """Inputs, an output to fill, and what it should hold."""
     a, b = operation.data(np.random.default_rng(N), N)
-    return a, b, np.zeros(operation.outputs(N), operation.dtype), operation.oracle(a, b)
+    expected = operation.oracle(a, b)
+    return a, b, np.zeros_like(expected), expected
 
 
-def as_ndpointer(operation):
+# Each gives the type that is declared for an array, and what is passed for it.
+
+
+def as_ndpointer(array):
     """Declared as NumPy arrays, whose type and layout ctypes then checks."""
-    readable = ndpointer(operation.dtype, ndim=1, flags="C_CONTIGUOUS, ALIGNED")
-    writable = ndpointer(operation.dtype, ndim=1, flags="C_CONTIGUOUS, ALIGNED, WRITEABLE")
-    return [readable, readable, writable, c_size_t], lambda array: array
+    writable = ", WRITEABLE" if array.flags.writeable else ""
+    return ndpointer(array.dtype, ndim=1, flags=f"C_CONTIGUOUS, ALIGNED{writable}"), array
 
 
-def as_typed_pointer(operation):
+def as_typed_pointer(array):
     """Declared as C has them."""
-    pointer = POINTER(C_TYPES[operation.dtype])
-    return [pointer] * 3 + [c_size_t], lambda array: array.ctypes.data_as(pointer)
+    pointer = POINTER(as_ctypes_type(array.dtype))
+    return pointer, array.ctypes.data_as(pointer)
 
 
-def as_address(_):
+def as_address(array):
     """Declared as untyped pointers, passed as integers."""
-    return [c_void_p] * 3 + [c_size_t], lambda array: array.ctypes.data
+    return c_void_p, array.ctypes.data
 
 
-def as_untyped_pointer(_):
+def as_untyped_pointer(array):
     """Declared as untyped pointers, passed as such."""
-    return [c_void_p] * 3 + [c_size_t], lambda array: array.ctypes.data_as(c_void_p)
+    return c_void_p, array.ctypes.data_as(c_void_p)
 
 
-def undeclared(operation):
+def undeclared(array):
     """Not declared at all."""
-    pointer = POINTER(C_TYPES[operation.dtype])
-    return None, lambda array: array.ctypes.data_as(pointer)
+    return None, array.ctypes.data_as(POINTER(as_ctypes_type(array.dtype)))
 
 
-def undeclared_by_reference(operation):
+def undeclared_by_reference(array):
     """Not declared at all, passed as the address of the first element."""
-    c_type = C_TYPES[operation.dtype]
-    return None, lambda array: ctypes.byref(c_type.from_address(array.ctypes.data))
+    return None, ctypes.byref(as_ctypes_type(array.dtype).from_address(array.ctypes.data))
 
 
 STYLES = [
@@ -66,37 +67,54 @@ STYLES = [
 ]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-@pytest.mark.parametrize("memory", ["pageable", "pinned", "not writable"])
+def call(operation, style, arrays: list) -> int:
+    """Calls the operation on N elements of arrays in a style."""
+    function = getattr(ctypes.CDLL(str(LIBRARY)), operation.name)
+    types, arguments = zip(*map(style, arrays))
+    c_type = C_TYPES[operation.dtype]
+    alpha = [c_type(operation.alpha)] if operation.shape.takes_alpha else []
+    stream = [None] if operation.takes_stream else []
+    if all(types):
+        last = [c_size_t, *[c_void_p] * len(stream)]
+        function.argtypes = [*[c_type] * len(alpha), *types, *last]
+    return function(*alpha, *arguments, c_size_t(N), *stream)
+
+
+@pytest.mark.parametrize(
+    "operation, memory",
+    [
+        (operation, memory)
+        for operation in SAMPLE
+        for memory in ("pageable", "pinned", "not writable")
+        if operation in CLASSIC or memory == "pageable"
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
 def test_numpy_arrays(placement, style, memory, operation):
     """Each style computes, with the return value that ctypes assumes, an int."""
     a, b, out, expected = data_of(operation)
     if memory == "pinned":
-        pinned = [pinned_empty(array.size, operation.dtype) for array in (a, b, out)]
+        pinned = [pinned_empty(array.size, array.dtype) for array in (a, b, out)]
         pinned[0][:], pinned[1][:] = a, b
         a, b, out = pinned
     a.flags.writeable = b.flags.writeable = memory != "not writable"
-    function = getattr(ctypes.CDLL(str(LIBRARY)), operation.name)
-    argtypes, convert = style(operation)
-    function.argtypes = argtypes
-    assert function(convert(a), convert(b), convert(out), c_size_t(N)) == 0, last_error()
+    arrays = [*[a, b][: operation.shape.arity], out]
+    assert call(operation, style, arrays) == 0, last_error()
     assert_same_bits(out, expected)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+@pytest.mark.parametrize("operation", SAMPLE, ids=str)
 def test_arrays_of_ctypes(placement, operation):
     """Without NumPy: arrays of ctypes' own, and the standard library's array."""
     a, b, _, expected = data_of(operation)
-    function = getattr(ctypes.CDLL(str(LIBRARY)), operation.name)
     c_type = C_TYPES[operation.dtype]
-    n, outputs = N, operation.outputs(N)
-    of_array = array.array("f" if c_type is c_float else "i", a.tobytes())
-    of_ctypes = (c_type * n).from_buffer_copy(b)
-    out = (c_type * outputs)()
-    status = function((c_type * n).from_buffer(of_array), of_ctypes, out, c_size_t(n))
-    assert status == 0, last_error()
-    assert_same_bits(np.frombuffer(out, operation.dtype), expected)
+    of_array = array.array(TYPE_CODES[operation.dtype], a.tobytes())
+    inputs = [(c_type * N).from_buffer(of_array), (c_type * N).from_buffer_copy(b)]
+    out = (C_TYPES[operation.out_dtype] * expected.size)()
+    passed = [*inputs[: operation.shape.arity], out]
+    assert call(operation, lambda array: (None, array), passed) == 0, last_error()
+    assert_same_bits(np.frombuffer(out, operation.out_dtype), expected)
 
 
 def test_scalar_result_by_reference(placement):

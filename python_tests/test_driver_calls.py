@@ -11,11 +11,11 @@ WORK = """
 import numpy as np
 from arrays import compute
 from bindings import lib, pinned_empty
-from operations import FOR_A_GPU, OPERATIONS, repeated
+from operations import CLASSIC, FOR_A_GPU, OPERATIONS, repeated
 
 def work():
-    for operation in OPERATIONS:
-        for n in (10, FOR_A_GPU):
+    for n, operations in ((10, OPERATIONS), (FOR_A_GPU, CLASSIC)):
+        for operation in operations:
             a, b = repeated(operation, n)
             assert compute(operation, a, b).tobytes() == operation.oracle(a, b).tobytes()
     pinned_empty(10_000, np.float32)[:] = 1
@@ -92,7 +92,8 @@ def test_init_tries_again(calls, function, variable, value):
 
 def test_a_lost_device_is_left_alone(calls):
     """After a fault that only a new process mends no more work is given to the device."""
-    made = calls(WORK + "work()\nwork()\nlib.gpuvec_init()\nwork()\n", FAIL_cuLaunchKernel="719")
+    script = WORK + "work()\nwork()\nlib.gpuvec_init()\nwork()\n"
+    made = calls(script, FAIL_cuLaunchKernel="719", GPUVEC_NUM_THREADS="1")
     assert made.count("cuLaunchKernel") == 1
 
 
@@ -103,7 +104,7 @@ def test_fork_while_the_driver_is_being_opened(calls, tmp_path):
     script = """
     import os, threading
     from fork import in_child
-    cases = [(row, repeated(row, n)) for row in OPERATIONS for n in (10, FOR_A_GPU)]
+    cases = [(row, repeated(row, n)) for row in CLASSIC for n in (10, FOR_A_GPU)]
     expected = [row.oracle(*inputs).tobytes() for row, inputs in cases]
     def child():
         assert [compute(row, *inputs).tobytes() for row, inputs in cases] == expected

@@ -1,13 +1,13 @@
 """Whatever floating-point modes the caller has set: the same bits, and its modes as they were."""
 
 import ctypes
-from ctypes import POINTER, c_int32, c_size_t, c_uint32, c_void_p
+from ctypes import POINTER, c_double, c_int32, c_size_t, c_uint32, c_void_p
 
 import numpy as np
 import pytest
 from arrays import assert_same_bits
 from bindings import last_error, lib
-from operations import OPERATIONS
+from operations import CLASSIC, named, sized
 from programs import compile_c, run_python
 
 # Bits of MXCSR (Intel SDM, volume 1, 10.2.3).
@@ -29,6 +29,13 @@ MODES = {
     "flags set before": ALL_MASKED | FLAGS,
 }
 
+# The classic operations, and the family's on floats.
+CASES = [
+    (operation, n)
+    for operation, n in sized([1, 33, 5000, 1_100_001], [33, 70_001])
+    if operation in CLASSIC or np.issubdtype(operation.dtype, np.floating)
+]
+
 
 @pytest.fixture(scope="module")
 def helper(tmp_path_factory):
@@ -48,7 +55,7 @@ def load_helper(library):
     """Declares the function of float_modes.c."""
     function = ctypes.CDLL(str(library)).call_with_mxcsr
     function.restype = c_int32
-    function.argtypes = [c_uint32, POINTER(c_uint32), *[c_void_p] * 4, c_size_t]
+    function.argtypes = [c_uint32, POINTER(c_uint32), c_void_p, c_double, POINTER(c_size_t)]
     return function
 
 
@@ -56,23 +63,26 @@ def inputs_of(operation, n: int) -> tuple:
     """Data whose results depend on the modes: subnormals, and sums that are not exact."""
     a, b = operation.data(np.random.default_rng(n), n)
     if operation.kind == "reduction":
-        a[: n // 2], b[: n // 2] = a[: n // 2] * np.float32(2.0**-130), np.float32(2.0**-10)
+        a[: n // 2] *= np.finfo(a.dtype).tiny / 16
+        b[: n // 2] = 2.0**-10
     return a, b
 
 
 def run(call_with_mxcsr, operation, mxcsr: int, a, b) -> tuple:
     """The result in that mode, and MXCSR after the call."""
-    out = np.zeros(operation.outputs(a.size), operation.dtype)
+    out = np.zeros(operation.outputs(a.size), operation.out_dtype)
     after = c_uint32()
     function = ctypes.cast(getattr(lib, operation.name), c_void_p)
-    addresses = [array.ctypes.data for array in (a, b, out)]
-    status = call_with_mxcsr(mxcsr, after, function, *addresses, a.size)
-    assert status == 0, last_error()
+    arrays = [*[a, b][: operation.shape.arity], out]
+    words = (c_size_t * 5)(*[array.ctypes.data for array in arrays], a.size)
+    alpha = np.zeros(2, operation.dtype)
+    alpha[0] = operation.alpha or 0
+    register = alpha.view(np.float64)[0]
+    assert call_with_mxcsr(mxcsr, after, function, register, words) == 0, last_error()
     return out, after.value
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-@pytest.mark.parametrize("n", [1, 33, 5000, 1_100_001])
+@pytest.mark.parametrize("operation, n", CASES, ids=str)
 @pytest.mark.parametrize("mode", MODES)
 def test_results_and_modes(placement, call_with_mxcsr, operation, n, mode):
     """Every mode gives the oracle's bits, and is in force again after the call."""
@@ -82,8 +92,7 @@ def test_results_and_modes(placement, call_with_mxcsr, operation, n, mode):
     assert after & ~FLAGS == MODES[mode] & ~FLAGS
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-@pytest.mark.parametrize("n", [1, 33, 5000, 1_100_001])
+@pytest.mark.parametrize("operation, n", CASES, ids=str)
 @pytest.mark.parametrize("flags", [0, FLAGS])
 def test_exception_flags(on_cpu, call_with_mxcsr, operation, n, flags):
     """On the CPU the caller's exception flags stay as they were, too."""
@@ -101,8 +110,18 @@ def test_single_products(placement, call_with_mxcsr, a, b, product, mode):
     """A subnormal result, a subnormal input, and one that is rounded to nearest."""
     a, b = np.array([a], np.float32), np.array([b], np.float32)
     expected = a * b if product is None else np.array([product], np.float32)
-    out, _ = run(call_with_mxcsr, OPERATIONS[2], MODES[mode], a, b)
+    out, _ = run(call_with_mxcsr, named("dot_product"), MODES[mode], a, b)
     assert_same_bits(out, expected)
+
+
+@pytest.mark.parametrize("kernel", ["sum_f32", "sum_f64", "dot_f64"])
+@pytest.mark.parametrize("mode", MODES)
+def test_single_subnormals(placement, call_with_mxcsr, kernel, mode):
+    """The sum of one is that one, and so is its product with one."""
+    operation = named(f"gpuvec_{kernel}")
+    a = np.array([np.finfo(operation.dtype).smallest_subnormal * 5])
+    out, _ = run(call_with_mxcsr, operation, MODES[mode], a, np.ones_like(a))
+    assert_same_bits(out, a)
 
 
 def test_exceptions_that_trap(placement, helper):
@@ -110,11 +129,10 @@ def test_exceptions_that_trap(placement, helper):
     script = f"""
     import test_float_modes as modes
     call = modes.load_helper({str(helper)!r})
-    for operation in modes.OPERATIONS:
-        for n in (33, 1_100_001):
-            a, b = modes.inputs_of(operation, n)
-            out, after = modes.run(call, operation, 0, a, b)
-            modes.assert_same_bits(out, operation.oracle(a, b))
-            assert after & ~modes.FLAGS == 0
+    for operation, n in modes.CASES:
+        a, b = modes.inputs_of(operation, n)
+        out, after = modes.run(call, operation, 0, a, b)
+        modes.assert_same_bits(out, operation.oracle(a, b))
+        assert after & ~modes.FLAGS == 0
     """
     run_python(script, GPUVEC_PLACEMENT=placement.name.lower())

@@ -3,7 +3,6 @@
 Each case runs in a process of its own, on a GPU or the stand-in driver.
 """
 
-import importlib.util
 import os
 import textwrap
 
@@ -101,6 +100,50 @@ def test_a_context_that_others_lose_is_lost_at_once(before, placement):
         check_memory()
     assert lib.gpuvec_init() == Status.OK
     answers(Place.AUTO)
+    """
+    run_silently(script)
+
+
+@pytest.mark.skipif(lib.gpuvec_device_count() < 2, reason="needs two GPUs")
+@pytest.mark.parametrize("placement", ["AUTO", "GPU"])
+def test_one_of_several_devices_dies(placement):
+    """The call that meets it fails, if it must not run elsewhere. Later ones take another device.
+
+    Unless the driver has given up all work in this process, on all devices.
+    """
+    script = f"""
+    from ctypes import byref, c_size_t, c_uint64
+
+    def works(number):
+        address = c_uint64()
+        try:
+            other = Driver(number)
+            with other.entered():
+                other.call("cuMemAlloc_v2", byref(address), c_size_t(4096))
+                other.fill_later(address.value, 0, 1024)
+                other.call("cuStreamSynchronize", None)
+        except AssertionError:
+            return False
+        return True
+
+    place(Place.{placement})
+    check(SMALL, MIDDLING)
+    assert last_run().devices == 1 or Place.{placement} == Place.AUTO
+    check(LARGE)
+    lose_the_context(other_library())
+    fine = [Status.ERROR_DEVICE_LOST] if Place.{placement} == Place.GPU else []
+    answers(Place.{placement}, *fine)
+    if works(1):
+        for _ in range(2):
+            check(*SIZES)
+            check_in_place(LARGE)
+            assert last_run().backend == Backend.GPU and last_run().devices == 2
+        check_memory()
+        assert why_cpu() == ""
+    else:
+        lost = {{Status.OK if Place.{placement} == Place.AUTO else Status.ERROR_DEVICE_LOST}}
+        assert answers(Place.{placement}, *fine) == lost
+        answers(Place.AUTO)
     """
     run_silently(script)
 
@@ -303,61 +346,3 @@ def test_devices_that_are_hidden(devices):
     check_memory()
     """
     run_silently(script, CUDA_VISIBLE_DEVICES=devices)
-
-
-def needs(module: str):
-    """Skips a test where a Python module is not installed."""
-    found = importlib.util.find_spec(module)
-    return pytest.mark.skipif(found is None, reason=f"{module} is not installed")
-
-
-# Each makes `arange`, an array of the library's on the GPU; `address` of one; `state`, which calls
-# of gpuvec's must leave as it is; and `host`, the array as NumPy has it.
-LIBRARIES = {
-    "torch": """
-    import torch
-    def arange(n): return torch.arange(n, device="cuda", dtype=torch.float32)
-    def address(array): return array.data_ptr()
-    def state(): return torch.cuda.current_device(), torch.cuda.current_stream()
-    def host(array): return array.cpu().numpy()
-    """,
-    "cupy": """
-    import cupy
-    def arange(n): return cupy.arange(n, dtype=cupy.float32)
-    def address(array): return array.data.ptr
-    def state(): return cupy.cuda.Device().id, cupy.cuda.get_current_stream()
-    def host(array): return cupy.asnumpy(array)
-    """,
-}
-
-
-@pytest.mark.parametrize("order", ["before", "after"])
-@pytest.mark.parametrize("library", [pytest.param(name, marks=needs(name)) for name in LIBRARIES])
-def test_arrays_of_other_libraries(library, order):
-    """Imported before gpuvec's first call and after it: both work, side by side."""
-    first = "check_all()" if order == "after" else ""
-    work = """
-    driver = Driver()
-
-    def rounds():
-        for n in SIZES:
-            a = arange(n)
-            out = a * 0
-            before = state(), driver.current()
-            # No synchronisation in between: what was queued is seen.
-            a += 1
-            for in_place in (False, True):
-                to = a if in_place else out
-                call = lib.vector_add(address(a), address(a), address(to), n)
-                assert call == Status.OK, last_error()
-                assert last_run().backend == Backend.GPU
-                check(n)
-                assert (state(), driver.current()) == before
-                assert (host(to + 0) == 2 * np.arange(1, n + 1, dtype=np.float32)).all()
-
-    for placement in (Place.AUTO, Place.GPU):
-        place(placement)
-        rounds()
-    """
-    parts = [first, textwrap.dedent(LIBRARIES[library]), textwrap.dedent(work)]
-    run_silently("\n".join(parts))

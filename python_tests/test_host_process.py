@@ -175,6 +175,36 @@ def test_end_of_python_with_daemon_threads_inside_calls(where):
     run_silently(script, **where)
 
 
+@pytest.mark.parametrize(
+    "way", ["sys.exit(0)", "os._exit(0)", "threading.Thread(target=work).start()"]
+)
+def test_exit_with_handles_alive(where, way):
+    """Streams, events, device memory and registered arrays, with work under way."""
+    script = f"""
+    import ctypes, os, sys, threading
+    import numpy as np
+    from bindings import lib
+
+    array = np.ones(300_000, np.float32)
+    # It must outlive the work: Python is not to free it when it ends.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(array))
+    assert lib.gpuvec_host_register(array.ctypes.data, array.nbytes) == 0
+    memory = lib.gpuvec_device_alloc(array.nbytes, 0)
+    stream, event = lib.gpuvec_stream_create(0), lib.gpuvec_event_create()
+    assert memory and stream and event
+
+    def work():
+        for _ in range(50):
+            assert lib.gpuvec_copy(memory, array.ctypes.data, array.nbytes, stream) == 0
+            assert lib.gpuvec_add_f32(memory, memory, memory, array.size, stream) == 0
+        assert lib.gpuvec_event_record(event, stream) == 0
+
+    work()
+    {way}
+    """
+    run_silently(script, **where)
+
+
 def test_ten_thousand_short_threads_leave_nothing(where, program):
     """No memory but a megabyte's margin, no thread, no open file."""
     program("short_threads", **where)

@@ -1,37 +1,49 @@
 """Anything goes: bit patterns, sizes, offsets, memory, aliasing, chosen by hypothesis."""
 
 import numpy as np
-from arrays import KINDS, assert_same_bits, call, filled, guarded
-from bindings import Status, last_error, lib
+from arrays import KINDS, assert_same_bits, call, call_at, filled, output
+from bindings import Status, last_error
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from operations import OPERATIONS, SPECIAL_BITS
+from oracles import unsigned
 
 operations = st.sampled_from(OPERATIONS)
 kinds = st.sampled_from(sorted(KINDS))
-words = st.one_of(st.sampled_from(SPECIAL_BITS), st.integers(0, 2**32 - 1))
 
 
-def bits(n: int):
+def elements(dtype, n: int):
     """Arrays of any bits, special ones more often than by chance."""
-    return hnp.arrays(np.uint32, n, elements=words)
+    bits = unsigned(dtype)
+    special = st.sampled_from(SPECIAL_BITS[bits.itemsize])
+    words = st.one_of(special, st.integers(0, np.iinfo(bits).max))
+    return hnp.arrays(bits, n, elements=words).map(lambda array: array.view(dtype))
 
 
 @st.composite
-def pairs_of_bits(draw):
-    """Two of them, of one length."""
-    n = draw(st.integers(0, 300))
-    return draw(bits(n)), draw(bits(n))
+def problems(draw):
+    """An operation and two inputs of one length."""
+    operation, n = draw(operations), draw(st.integers(0, 300))
+    return operation, draw(elements(operation.dtype, n)), draw(elements(operation.dtype, n))
 
 
-@given(operation=operations, data=pairs_of_bits(), memory=st.tuples(kinds, kinds, kinds))
-def test_any_bits(placement, operation, data, memory):
+def alpha_for(operation, data):
+    """Any alpha, if it takes one."""
+    if not operation.shape.takes_alpha:
+        return None
+    return float(data.draw(elements(operation.dtype, 1))[0])
+
+
+@given(problem=problems(), memory=st.tuples(kinds, kinds, kinds), data=st.data())
+def test_any_bits(placement, problem, memory, data):
     """Any bits, in any memory, at any offset, give the oracle's."""
-    a, b = (filled(kind, words.view(operation.dtype)) for kind, words in zip(memory, data))
-    out = guarded(memory[2], operation.dtype, operation.outputs(a.array.size))
-    assert call(operation, a.array, b.array, out.array) == 0, last_error()
-    assert_same_bits(out.array, operation.oracle(a.array, b.array))
+    operation, *values = problem
+    alpha = alpha_for(operation, data)
+    a, b = (filled(kind, array) for kind, array in zip(memory, values))
+    out = output(operation, memory[2], a.array.size)
+    assert call(operation, a.array, b.array, out.array, alpha) == 0, last_error()
+    assert_same_bits(out.array, operation.oracle(a.array, b.array, alpha))
     assert a.guards_are_intact() and b.guards_are_intact() and out.guards_are_intact()
 
 
@@ -39,7 +51,7 @@ def test_any_bits(placement, operation, data, memory):
 def test_any_size(placement, operation, n, seed):
     """Any length gives the oracle's bits."""
     a, b = operation.data(np.random.default_rng(seed), n)
-    out = np.zeros(operation.outputs(n), operation.dtype)
+    out = np.zeros(operation.outputs(n), operation.out_dtype)
     assert call(operation, a, b, out) == 0, last_error()
     assert_same_bits(out, operation.oracle(a, b))
 
@@ -50,22 +62,23 @@ def cells(start: int, n: int) -> set:
 
 
 @given(
-    operation=operations,
-    arena=bits(100),
+    operation=st.sampled_from([row for row in OPERATIONS if row.may_be_in_place]),
     kind=kinds,
     starts=st.tuples(*[st.integers(0, 60)] * 3),
     n=st.integers(1, 40),
+    data=st.data(),
 )
-def test_any_aliasing(placement, operation, arena, kind, starts, n):
+def test_any_aliasing(placement, operation, kind, starts, n, data):
     """Arrays anywhere in one block: partial overlap is refused, everything else is right."""
-    block = filled(kind, arena.view(operation.dtype))
+    block = filled(kind, data.draw(elements(operation.dtype, 100)))
     before = block.array.copy()
     a, b, out = starts
     outputs = operation.outputs(n)
-    overlaps = any(start != out and cells(start, n) & cells(out, outputs) for start in (a, b))
+    inputs = starts[: operation.shape.arity]
+    overlaps = any(start != out and cells(start, n) & cells(out, outputs) for start in inputs)
 
     addresses = [block.address + start * block.array.itemsize for start in starts]
-    status = getattr(lib, operation.name)(*addresses, n)
+    status = call_at(operation, *addresses, n)
 
     expected = before.copy()
     if overlaps:

@@ -1,4 +1,4 @@
-"""What README.md shows works as it stands, and so does the demo."""
+"""What README.md shows works as it stands, and so do the demo and the Python examples."""
 
 import re
 import sys
@@ -46,6 +46,13 @@ def test_demo(placement):
     for operation in ("vector_add", "add_arrays", "dot_product"):
         for memory in ("pageable", "pinned"):
             assert re.search(rf"^{operation} +{memory} .* ms", output, flags=re.MULTILINE), output
+
+
+@pytest.mark.parametrize("name", ["device_loop", "streams", "structured", "mixed"])
+def test_example(placement, name):
+    """Each checks its results itself, and says what it did."""
+    environment = library_environment(GPUVEC_PLACEMENT=placement.name.lower())
+    assert run([sys.executable, ROOT / f"python_examples/{name}.py"], env=environment)
 
 
 def test_demo_says_what_is_wrong():

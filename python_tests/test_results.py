@@ -4,9 +4,19 @@ import mmap
 
 import numpy as np
 import pytest
-from arrays import MIXED, UNIFORM, assert_same_bits, call, compute, filled, guarded
-from bindings import Place, last_error, lib
-from operations import OPERATIONS
+from arrays import (
+    MIXED,
+    UNIFORM,
+    assert_same_bits,
+    call,
+    call_at,
+    compute,
+    filled,
+    guarded,
+    output,
+)
+from bindings import Place, Status, last_error, lib
+from operations import CLASSIC, FAMILY, OPERATIONS, sized
 
 SMALL = [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 127, 128, 129, 1000, 4095, 4096, 4097]
 MEDIUM = [8191, 8192, 8193, 12_289, 65_535, 65_536, 65_537]
@@ -14,6 +24,8 @@ LARGE = [n + d for n in (131_072, 262_144, 1_048_576) for d in (-1, 0, 1)]
 SEVERAL_CHUNKS = 5_000_003
 
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+each_classic = pytest.mark.parametrize("operation", CLASSIC, ids=str)
+each_of_family = pytest.mark.parametrize("operation", FAMILY, ids=str)
 
 
 def check(operation, kinds, n):
@@ -22,7 +34,7 @@ def check(operation, kinds, n):
         filled(kind, values)
         for kind, values in zip(kinds, operation.data(np.random.default_rng(n), n))
     )
-    out = guarded(kinds[2], operation.dtype, operation.outputs(n))
+    out = output(operation, kinds[2], n)
     inputs = a.snapshot(), b.snapshot()
     assert call(operation, a.array, b.array, out.array) == 0, last_error()
     assert_same_bits(out.array, operation.oracle(a.array, b.array))
@@ -30,7 +42,7 @@ def check(operation, kinds, n):
     assert out.guards_are_intact()
 
 
-@each_operation
+@each_classic
 @pytest.mark.parametrize("kinds", UNIFORM + MIXED, ids=",".join)
 @pytest.mark.parametrize("n", SMALL)
 def test_small_arrays_of_every_kind(placement, operation, kinds, n):
@@ -38,7 +50,7 @@ def test_small_arrays_of_every_kind(placement, operation, kinds, n):
     check(operation, kinds, n)
 
 
-@each_operation
+@each_classic
 @pytest.mark.parametrize("kinds", UNIFORM + MIXED, ids=",".join)
 @pytest.mark.parametrize("n", MEDIUM)
 def test_medium_arrays_of_every_kind(placement, operation, kinds, n):
@@ -46,7 +58,7 @@ def test_medium_arrays_of_every_kind(placement, operation, kinds, n):
     check(operation, kinds, n)
 
 
-@each_operation
+@each_classic
 @pytest.mark.parametrize("kinds", [("pageable+1",) * 3, ("pinned",) * 3, MIXED[0]], ids=",".join)
 @pytest.mark.parametrize("n", LARGE)
 def test_large_arrays(placement, operation, kinds, n):
@@ -54,15 +66,31 @@ def test_large_arrays(placement, operation, kinds, n):
     check(operation, kinds, n)
 
 
-@each_operation
+@each_classic
 @pytest.mark.parametrize("kinds", [("pageable",) * 3, ("pinned+3",) * 3, *MIXED], ids=",".join)
 def test_several_chunks(placement, operation, kinds):
     """The last of many chunks is a short one."""
     check(operation, kinds, SEVERAL_CHUNKS)
 
 
-@each_operation
-@pytest.mark.parametrize("n", [1, 4097, 65_537, 1_048_577, SEVERAL_CHUNKS])
+@each_of_family
+@pytest.mark.parametrize("kinds", [("pageable",) * 3, ("pageable+1",) * 3, MIXED[1]], ids=",".join)
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 9, 33, 129, 4095, 4096, 4097, 65_537])
+def test_the_family_at_every_edge(placement, operation, kinds, n):
+    """The same, at the first size past each."""
+    check(operation, kinds, n)
+
+
+@each_of_family
+@pytest.mark.parametrize("kinds", [("pageable+1",) * 3, ("pinned+3",) * 3, MIXED[2]], ids=",".join)
+def test_the_family_in_several_chunks(placement, operation, kinds):
+    """Of every size that a chunk may have."""
+    check(operation, kinds, 600_011)
+
+
+@pytest.mark.parametrize(
+    "operation, n", sized([1, 4097, 65_537, 1_048_577, SEVERAL_CHUNKS], [65_537]), ids=str
+)
 def test_same_bits_as_on_the_cpu(placement, operation, n):
     """Every placement agrees with the CPU."""
     a, b = operation.data(np.random.default_rng(n), n)
@@ -71,17 +99,30 @@ def test_same_bits_as_on_the_cpu(placement, operation, n):
     assert_same_bits(here, compute(operation, a, b))
 
 
-@each_operation
+def aliases(operation) -> list:
+    """The ways in which arrays of an operation may be one."""
+    of_inputs = ["a is b"] if operation.shape.arity == 2 else []
+    of_output = ["out is a", "out is b", "all are one"] if of_inputs else ["out is a"]
+    return of_inputs + (of_output if operation.may_be_in_place else [])
+
+
+@pytest.mark.parametrize(
+    "operation, n, alias",
+    [
+        (operation, n, alias)
+        for operation, n in sized([1, 33, 4097, 65_537, 1_048_577], [33, 65_537])
+        for alias in aliases(operation)
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("kind", ["pageable+1", "pinned"])
-@pytest.mark.parametrize("n", [1, 33, 4097, 65_537, 1_048_577])
-@pytest.mark.parametrize("alias", ["out is a", "out is b", "a is b", "all are one"])
 def test_in_place(placement, operation, kind, n, alias):
     """The output may be an input, the inputs one array, and all three the same."""
     a_values, b_values = operation.data(np.random.default_rng(n), n)
     a, b = filled(kind, a_values), filled(kind, b_values)
     if alias in ("a is b", "all are one"):
         b, b_values = a, a_values
-    apart = guarded(kind, operation.dtype, operation.outputs(n))
+    apart = output(operation, kind, n)
     out = {"out is a": a, "out is b": b, "a is b": apart, "all are one": a}[alias]
     assert call(operation, a.array, b.array, out.array) == 0, last_error()
     outputs = operation.outputs(n)
@@ -92,8 +133,11 @@ def test_in_place(placement, operation, kind, n, alias):
     assert all(block.guards_are_intact() for block in (a, b, out))
 
 
-@each_operation
-@pytest.mark.parametrize("n", [100, 65_537, 1_048_577])
+@pytest.mark.parametrize(
+    "operation, n",
+    [row for row in sized([100, 65_537, 1_048_577], [100]) if row[0].shape.arity == 2],
+    ids=str,
+)
 def test_inputs_may_overlap_each_other(placement, operation, n):
     """Only the output must keep apart."""
     values, _ = operation.data(np.random.default_rng(n), n + 3)
@@ -101,8 +145,7 @@ def test_inputs_may_overlap_each_other(placement, operation, n):
     assert_same_bits(compute(operation, a, b), operation.oracle(a, b))
 
 
-@each_operation
-@pytest.mark.parametrize("n", [1000, 1_048_577])
+@pytest.mark.parametrize("operation, n", sized([1000, 1_048_577], [1000]), ids=str)
 def test_inputs_may_be_in_memory_that_cannot_be_written(placement, operation, n, tmp_path):
     """Inputs are only read: a file that is mapped to be read will do."""
     values, _ = operation.data(np.random.default_rng(n), n)
@@ -113,29 +156,31 @@ def test_inputs_may_be_in_memory_that_cannot_be_written(placement, operation, n,
     assert_same_bits(compute(operation, a, a), operation.oracle(values, values))
 
 
-@each_operation
-@pytest.mark.parametrize("n", [1, 128, 65_537, 1_048_577])
+@pytest.mark.parametrize("operation, n", sized([1, 128, 65_537, 1_048_577], [1, 128]), ids=str)
 def test_output_may_touch_an_input(placement, operation, n):
     """Arrays that only meet at an end do not overlap."""
     values, b = operation.data(np.random.default_rng(n), n)
-    outputs = operation.outputs(n)
-    block = np.zeros(outputs + n + outputs, operation.dtype)
-    a = block[outputs : outputs + n]
+    expected = operation.oracle(values, b)
+    step = expected.itemsize // values.itemsize
+    room, end = expected.size * step, n + -n % step
+    block = np.zeros(room + end + room, operation.dtype)
+    a = block[room : room + n]
     a[:] = values
-    for out in (block[:outputs], block[outputs + n :]):
+    for out in (block[:room], block[room + end :]):
+        out = out.view(expected.dtype)
         assert call(operation, a, b, out) == 0, last_error()
-        assert_same_bits(out, operation.oracle(values, b))
+        assert_same_bits(out, expected)
     assert_same_bits(a, values)
 
 
 @each_operation
 def test_nothing_to_do_touches_no_input(placement, operation):
     """With `n == 0` pointers may be anything; a reduction stores +0, if it is told where."""
-    out = guarded("pageable", operation.dtype, 1)
-    expected = out.array.copy() if operation.kind == "elementwise" else np.zeros(1, operation.dtype)
-    function = getattr(lib, operation.name)
+    out = guarded("pageable", operation.out_dtype, 1)
+    is_stored = operation.kind == "reduction"
+    expected = np.zeros_like(out.array) if is_stored else out.array.copy()
     for address in (0, 1, out.address):
-        assert function(address, address, 0, 0) == 0, last_error()
-        assert function(address, address, out.address, 0) == 0, last_error()
+        for to in (0, out.address):
+            assert call_at(operation, address, address, to, 0) == Status.OK, last_error()
     assert_same_bits(out.array, expected)
     assert out.guards_are_intact()

@@ -1,4 +1,4 @@
-"""Single values where arithmetic is special, and how near the dot product is to the exact sum."""
+"""Single values where arithmetic is special, and how near sums are to the exact ones."""
 
 import math
 from fractions import Fraction
@@ -6,9 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from arrays import assert_same_bits, compute
-from operations import OPERATIONS, SPECIAL_BITS, any_bits
+from operations import CLASSIC, OPERATIONS, Operation, any_bits, named, specials
+from oracles import QUIET_NAN
 
-ADD_F32, ADD_I32, DOT_F32 = OPERATIONS
+ADD_F32, ADD_I32, DOT_F32 = CLASSIC
 INF, NAN, TINY = np.inf, np.nan, np.finfo(np.float32).smallest_subnormal
 NORMAL, HUGE = np.finfo(np.float32).tiny, np.finfo(np.float32).max
 
@@ -18,19 +19,77 @@ def f32(*values) -> np.ndarray:
     return np.array(values, np.float32)
 
 
-def test_every_pair_of_special_floats(placement):
-    """Zeros, subnormals, infinities, NaNs, and the ends of the range, with each other."""
-    bits = np.array(SPECIAL_BITS, np.uint32).view(np.float32)
-    a, b = np.repeat(bits, bits.size), np.tile(bits, bits.size)
-    assert_same_bits(compute(ADD_F32, a, b), ADD_F32.oracle(a, b))
+def special_pairs(dtype) -> tuple:
+    """Every special value with every other."""
+    values = specials(dtype)
+    return np.repeat(values, values.size), np.tile(values, values.size)
 
 
-def test_every_pair_of_special_integers(placement):
-    """Sums wrap around, as their low 32 bits in wider arithmetic say."""
-    bits = np.array(SPECIAL_BITS, np.uint32).view(np.int32)
-    a, b = np.repeat(bits, bits.size), np.tile(bits, bits.size)
-    wrapped = (a.astype(np.int64) + b).astype(np.int32)
-    assert_same_bits(compute(ADD_I32, a, b), wrapped)
+def alphas(operation: Operation) -> list:
+    """The special values, if it takes one; a NaN's payload is lost on the way through Python."""
+    return specials(operation.dtype).tolist() if operation.shape.takes_alpha else [None]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+def test_every_pair_of_special_values(placement, operation):
+    """Zeros, subnormals, infinities, NaNs, and the ends of a range, with each other."""
+    a, b = special_pairs(operation.dtype)
+    for alpha in alphas(operation):
+        if operation.kind == "elementwise":
+            assert_same_bits(compute(operation, a, b, alpha), operation.oracle(a, b, alpha))
+            continue
+        for pair in range(a.size):
+            one = slice(pair, pair + 1)
+            assert_same_bits(compute(operation, a[one], b[one]), operation.oracle(a[one], b[one]))
+
+
+@pytest.mark.parametrize("operation", [row for row in OPERATIONS if row.shape.takes_alpha], ids=str)
+@pytest.mark.parametrize("alpha", [0.0, -0.0, 1.0, -1.0, 1e-30, 3.3e30, np.inf, np.nan])
+def test_any_values_with_any_alpha(placement, operation, alpha):
+    """Alpha is of the elements' type, and is multiplied with as such."""
+    a, b = operation.data(np.random.default_rng(1), 10_000)
+    alpha = float(operation.dtype(alpha))
+    assert_same_bits(compute(operation, a, b, alpha), operation.oracle(a, b, alpha))
+
+
+WRAPPING = {"add": int.__add__, "sub": int.__sub__, "mul": int.__mul__}
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("name", WRAPPING)
+def test_integers_wrap_around(placement, name, bits):
+    """As the low bits of the exact result say, in Python's integers."""
+    operation = named(f"gpuvec_{name}_i{bits}")
+    a, b = special_pairs(operation.dtype)
+    exact = [WRAPPING[name](x, y) % 2**bits for x, y in zip(a.tolist(), b.tolist())]
+    assert_same_bits(compute(operation, a, b), np.array(exact, f"u{bits // 8}").view(a.dtype))
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_sums_of_integers_wrap_around_in_64_bits(placement, bits):
+    """Products too: exact for 32 bits, wrapped for 64."""
+    a, b = special_pairs(np.dtype(f"i{bits // 8}").type)
+    of_pairs = sum(x * y for x, y in zip(a.tolist(), b.tolist()))
+    for name, exact in (("dot", of_pairs), ("sum", sum(a.tolist()))):
+        expected = np.array([exact % 2**64], np.uint64).view(np.int64)
+        assert_same_bits(compute(named(f"gpuvec_{name}_i{bits}"), a, b), expected)
+
+
+FLOATS = [row for row in OPERATIONS if np.issubdtype(row.dtype, np.floating)]
+
+
+@pytest.mark.parametrize("operation", FLOATS, ids=str)
+@pytest.mark.parametrize("n", [1, 4097])
+def test_every_nan_is_stored_as_the_quiet_one(placement, operation, n):
+    """Whatever the sign and payload of the NaN that went in, and the place."""
+    quiet = np.array([QUIET_NAN[np.dtype(operation.dtype)]])
+    values = specials(operation.dtype)
+    at = n // 2 if operation.kind == "elementwise" else 0
+    for nan in np.flatnonzero(np.isnan(values)):
+        for where in range(operation.shape.arity):
+            inputs = [np.ones(n, operation.dtype) for _ in range(2)]
+            inputs[where][n // 2 : n // 2 + 1] = values[nan : nan + 1]
+            assert_same_bits(compute(operation, *inputs)[at : at + 1], quiet)
 
 
 @pytest.mark.parametrize("n", [1, 33, 4097, 65_537, 1_048_577])
@@ -103,7 +162,7 @@ def test_dot_product_is_near_the_exact_sum(placement, data, n):
     elif data == "cancelling":
         a, b = DOT_F32.data(rng, n)
     else:
-        a = np.nan_to_num(any_bits(rng, n).view(np.float32), posinf=1, neginf=1) * f32(2.0**-70)
+        a = np.nan_to_num(any_bits(rng, n, np.float32), posinf=1, neginf=1) * f32(2.0**-70)
         b = rng.standard_normal(n, np.float32)
     terms = a.astype(np.float64) * b
     exact = sum(map(Fraction, terms.tolist()), Fraction())

@@ -2,38 +2,86 @@
 
 use crate::cuda::{driver, pointer};
 use crate::error::Error;
-use crate::op::{Elementwise, Reduction};
-use crate::operand::{Call, Operand, Residence};
+use crate::op::{Elementwise, Operation, Reduction, Shape};
+use crate::operand::{Call, Operand, Residence, Task};
+use crate::registered;
 use crate::settings::Placement;
+use std::ffi::c_void;
 
 /// Checks `out[i] = op(a[i], b[i])` over `n` elements; `None` if there is nothing to do.
 pub(crate) fn elementwise<O: Elementwise>(
+    op: O,
     placement: Placement,
-    a: *const O::Element,
-    b: *const O::Element,
+    inputs: Inputs<O>,
     out: *mut O::Element,
     n: usize,
 ) -> Result<Option<Call>, Error> {
     if n == 0 {
         return Ok(None);
     }
-    let inputs = [array("a", a, n)?, array("b", b, n)?];
-    let output = array("out", out.cast_const(), n)?;
-    call(placement, Call { op: O::OP, n, inputs, output }).map(Some)
+    operation(task(op), placement, inputs.map(untyped), out.cast(), n).map(Some)
 }
 
-/// Checks a reduction of `n` elements of `a` and `b` into `out[0]`; `n` is not 0.
+/// Checks a reduction of `n` elements of each input into `out[0]`; `n` is not 0.
 pub(crate) fn reduction<O: Reduction>(
+    op: O,
     placement: Placement,
-    a: *const O::Element,
-    b: *const O::Element,
-    out: *mut O::Element,
+    inputs: Inputs<O>,
+    out: *mut O::Output,
     n: usize,
 ) -> Result<Call, Error> {
-    let inputs = [array("a", a, n)?, array("b", b, n)?];
-    let output = result(out)?;
-    call(placement, Call { op: O::OP, n, inputs, output })
+    operation(task(op), placement, inputs.map(untyped), out.cast(), n)
 }
+
+fn task<O: Operation>(op: O) -> Task {
+    Task::Compute(O::OP, op.alpha())
+}
+
+fn untyped<T>(input: Option<*const T>) -> Option<*const c_void> {
+    input.map(<*const T>::cast)
+}
+
+/// What the two have in common, once for all types.
+fn operation(
+    task: Task,
+    placement: Placement,
+    [a, b]: [Option<*const c_void>; 2],
+    out: *mut c_void,
+    n: usize,
+) -> Result<Call, Error> {
+    let input = |name, input: Option<_>| {
+        input.map(|input| array(name, input, n, task.element_bytes())).transpose()
+    };
+    let inputs = [input("a", a)?, input("b", b)?];
+    let output = match task.shape() {
+        Shape::Elementwise => array("out", out, n, task.element_bytes())?,
+        Shape::Reduction => result(out, task.output_bytes())?,
+    };
+    call(placement, Call { task, n, inputs, output })
+}
+
+/// Checks a copy of bytes; `None` if there is nothing to do. Where the work is done follows from
+/// the pointers: with placement `cpu` as well a device's memory is reached.
+pub(crate) fn copy(
+    placement: Placement,
+    dst: *mut c_void,
+    src: *const c_void,
+    bytes: usize,
+) -> Result<Option<Call>, Error> {
+    if bytes == 0 {
+        return Ok(None);
+    }
+    let input = array("src", src, bytes, 1)?;
+    let output = array("dst", dst, bytes, 1)?;
+    if input.address == output.address {
+        return Ok(None);
+    }
+    let call = Call { task: Task::Copy, n: bytes, inputs: [Some(input), None], output };
+    self::call(placement, call).map(Some)
+}
+
+/// The input arrays `a` and, if the operation has it, `b`.
+pub(crate) type Inputs<O> = [Option<*const <O as Operation>::Element>; 2];
 
 /// Checks where a reduction of nothing puts its zero; `None` if nowhere.
 pub(crate) fn empty_reduction<T>(
@@ -43,32 +91,44 @@ pub(crate) fn empty_reduction<T>(
     if out.is_null() {
         return Ok(None);
     }
-    located(placement, result(out)?).map(Some)
+    let output = located(placement, result(out.cast(), size_of::<T>())?)?;
+    if placement == Placement::Cpu && output.device().is_some() {
+        return Err(Error::DeviceMemoryOnCpu { argument: output.name });
+    }
+    Ok(Some(output))
 }
 
 fn call(placement: Placement, mut call: Call) -> Result<Call, Error> {
-    let output = call.output;
-    for input in &call.inputs {
-        let in_place = input.address == output.address;
+    let (output, is_copy) = (call.output, call.task == Task::Copy);
+    for input in call.inputs.iter().flatten() {
+        let in_place = input.address == output.address && call.task.may_be_in_place();
         if overlap(input, &output) && !in_place {
             return Err(Error::Overlap { output: output.name, input: input.name });
         }
     }
-    for operand in call.inputs.iter_mut().chain([&mut call.output]) {
+    for operand in call.inputs.iter_mut().flatten().chain([&mut call.output]) {
         *operand = located(placement, *operand)?;
+        if placement == Placement::Cpu && operand.device().is_some() && !is_copy {
+            return Err(Error::DeviceMemoryOnCpu { argument: operand.name });
+        }
     }
     Ok(call)
 }
 
-fn result<T>(out: *mut T) -> Result<Operand, Error> {
+fn result(out: *mut c_void, bytes: usize) -> Result<Operand, Error> {
     if out.is_null() {
         return Err(Error::NullResult { argument: "out" });
     }
-    array("out", out.cast_const(), 1)
+    array("out", out, 1, bytes)
 }
 
-fn array<T>(name: &'static str, pointer: *const T, n: usize) -> Result<Operand, Error> {
-    let element_bytes = size_of::<T>();
+/// An array of `n` elements, aligned as one of them.
+fn array(
+    name: &'static str,
+    pointer: *const c_void,
+    n: usize,
+    element_bytes: usize,
+) -> Result<Operand, Error> {
     let bytes = n
         .checked_mul(element_bytes)
         .filter(|bytes| isize::try_from(*bytes).is_ok())
@@ -90,16 +150,17 @@ fn overlap(x: &Operand, y: &Operand) -> bool {
     x.address < y.address + y.bytes && y.address < x.address + x.bytes
 }
 
-/// Asks the driver what memory the array is in. Where the driver is not in use, no pointer can be
-/// a device's.
+/// Asks the driver what memory the array is in. Where the driver cannot be used, the host must
+/// reach the array.
 fn located(placement: Placement, operand: Operand) -> Result<Operand, Error> {
     let residence = match driver::for_placement(placement) {
-        Some(driver) => pointer::locate(driver, &operand)?,
-        None => Residence::Pageable,
+        Ok(driver) => registered::residence(&operand, || pointer::locate(driver, &operand))?,
+        Err(_) if pointer::is_hosts(&operand) => Residence::Pageable,
+        Err(_) if placement == Placement::Cpu => {
+            return Err(Error::DeviceMemoryOnCpu { argument: operand.name });
+        }
+        Err(error) => return Err(error),
     };
-    if placement == Placement::Cpu && matches!(residence, Residence::Device { .. }) {
-        return Err(Error::DeviceMemoryOnCpu { argument: operand.name });
-    }
     Ok(Operand { residence, ..operand })
 }
 
@@ -116,7 +177,8 @@ mod tests {
     }
 
     fn add(a: usize, b: usize, out: usize, n: usize) -> Result<Option<Call>, Error> {
-        elementwise::<AddF32>(Placement::Cpu, at(a), at(b), at(out), n)
+        let inputs = [a, b].map(|address| Some(at(address).cast_const()));
+        elementwise(AddF32, Placement::Cpu, inputs, at(out), n)
     }
 
     proptest! {
@@ -171,7 +233,8 @@ mod tests {
 
     #[test]
     fn a_result_inside_an_input_is_refused_unless_it_is_its_first_element() {
-        let dot = |out| reduction::<DotF32>(Placement::Cpu, at(0x1000), at(0x2000), at(out), 8);
+        let inputs = [0x1000, 0x2000].map(|address| Some(at(address).cast_const()));
+        let dot = |out| reduction(DotF32, Placement::Cpu, inputs, at(out), 8);
         assert!(dot(0x1000).is_ok());
         assert!(matches!(dot(0x1004), Err(Error::Overlap { .. })));
         assert!(matches!(dot(0x201C), Err(Error::Overlap { .. })));

@@ -37,6 +37,16 @@ impl Queue {
         let start = index.checked_mul(self.chunk).filter(|start| *start < self.n)?;
         Some(Chunk { index, start, len: self.chunk.min(self.n - start) })
     }
+
+    /// Whether there is none left to take.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.next.load(Ordering::Relaxed) >= self.chunks()
+    }
+
+    /// Hands out no more.
+    pub(crate) fn close(&self) {
+        self.next.store(self.chunks(), Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]

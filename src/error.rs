@@ -3,7 +3,7 @@
 //! Errors are small `Copy` values and their text is written straight into the caller's buffer, so
 //! reporting one never allocates.
 
-use std::sync::Mutex;
+use once_cell::race::OnceBox;
 use thiserror::Error;
 
 /// What every function that returns `int32_t` returns. New codes are only ever appended.
@@ -16,6 +16,8 @@ use thiserror::Error;
 pub enum gpuvec_status {
     /// The work is done.
     GPUVEC_OK = 0,
+    /// Not an error: the work that was asked about is not done yet.
+    GPUVEC_NOT_READY = 1,
     /// A pointer is NULL although `n` is not 0.
     GPUVEC_ERROR_NULL = 101,
     /// A pointer is not a multiple of its element's size.
@@ -30,6 +32,8 @@ pub enum gpuvec_status {
     GPUVEC_ERROR_POINTER = 106,
     /// A number is not one of the values that the function takes.
     GPUVEC_ERROR_VALUE = 107,
+    /// A stream or event that does not exist: destroyed before, or never created.
+    GPUVEC_ERROR_HANDLE = 108,
     /// Placement `gpu` was asked for and there is no usable GPU; `gpuvec_why_cpu()` says why.
     GPUVEC_ERROR_NO_GPU = 201,
     /// Placement `gpu` was asked for in a process forked after the driver was in use.
@@ -53,6 +57,7 @@ use gpuvec_status::*;
 /// Every status, in ascending order.
 pub const STATUSES: &[gpuvec_status] = &[
     GPUVEC_OK,
+    GPUVEC_NOT_READY,
     GPUVEC_ERROR_NULL,
     GPUVEC_ERROR_MISALIGNED,
     GPUVEC_ERROR_SIZE,
@@ -60,6 +65,7 @@ pub const STATUSES: &[gpuvec_status] = &[
     GPUVEC_ERROR_OUT_OF_BOUNDS,
     GPUVEC_ERROR_POINTER,
     GPUVEC_ERROR_VALUE,
+    GPUVEC_ERROR_HANDLE,
     GPUVEC_ERROR_NO_GPU,
     GPUVEC_ERROR_FORKED,
     GPUVEC_ERROR_ENVIRONMENT,
@@ -76,6 +82,7 @@ impl gpuvec_status {
     pub const fn text(self) -> &'static std::ffi::CStr {
         match self {
             GPUVEC_OK => c"GPUVEC_OK: done",
+            GPUVEC_NOT_READY => c"GPUVEC_NOT_READY: the work is not done yet",
             GPUVEC_ERROR_NULL => c"GPUVEC_ERROR_NULL: a pointer is NULL",
             GPUVEC_ERROR_MISALIGNED => {
                 c"GPUVEC_ERROR_MISALIGNED: a pointer is not a multiple of its element's size"
@@ -87,6 +94,7 @@ impl gpuvec_status {
             }
             GPUVEC_ERROR_POINTER => c"GPUVEC_ERROR_POINTER: not a pointer for this function",
             GPUVEC_ERROR_VALUE => c"GPUVEC_ERROR_VALUE: not a value that the function takes",
+            GPUVEC_ERROR_HANDLE => c"GPUVEC_ERROR_HANDLE: no such stream or event",
             GPUVEC_ERROR_NO_GPU => c"GPUVEC_ERROR_NO_GPU: placement gpu, but no usable GPU",
             GPUVEC_ERROR_FORKED => {
                 c"GPUVEC_ERROR_FORKED: placement gpu in a process forked after CUDA was in use"
@@ -138,10 +146,33 @@ pub(crate) enum Error {
     )]
     OutOfBounds { argument: &'static str, available: usize, needed: usize },
 
+    #[error("{argument} is {address:#x}, which {by} did not give or which was freed before")]
+    NotGivenBy { argument: &'static str, address: usize, by: &'static str },
+
     #[error(
-        "{argument} is {address:#x}, which pinned_alloc did not give or which was freed before"
+        "{argument} is {address:#x}, which gpuvec_host_register was not given, or which was \
+         unregistered as often as registered"
     )]
-    NotPinnedHere { argument: &'static str, address: usize },
+    NotRegisteredHere { argument: &'static str, address: usize },
+
+    #[error("{argument} is NULL: pass what gpuvec_event_create returned")]
+    NullHandle { argument: &'static str },
+
+    #[error(
+        "{argument} is {value:#x}, which is no such handle: destroyed before, or never created"
+    )]
+    NoSuchHandle { argument: &'static str, value: usize },
+
+    #[error("{argument} was never recorded: gpuvec_event_record puts it into a stream")]
+    NotRecorded { argument: &'static str },
+
+    #[error("start and end have no clock in common: record both in streams of one device")]
+    TwoClocks,
+
+    #[error(
+        "{argument} is {address:#x}, where neither the host nor a device has memory: was it freed?"
+    )]
+    Nobodys { argument: &'static str, address: usize },
 
     #[error("{argument} is {value}: {expected}")]
     Value { argument: &'static str, value: i64, expected: &'static str },
@@ -162,10 +193,10 @@ pub(crate) enum Error {
     DeviceMemoryOnCpu { argument: &'static str },
 
     #[error(
-        "{argument} is memory of device {ordinal}, but the work runs on device {runs_on}: copy it \
-         there first"
+        "the stream is of a context of device {ordinal} that is not its primary one: gpuvec works \
+         in primary contexts, as the CUDA runtime does"
     )]
-    OtherDevice { argument: &'static str, ordinal: usize, runs_on: usize },
+    OtherContext { ordinal: usize },
 
     #[error("out of host memory: {bytes} bytes for {purpose} could not be had")]
     OutOfHostMemory { bytes: usize, purpose: &'static str },
@@ -185,16 +216,24 @@ pub(crate) enum Error {
 /// A text that an error can carry for ever. The same text is kept once, so that a program that
 /// fails again and again does not grow.
 pub(crate) fn kept(text: String) -> &'static str {
-    static TEXTS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
-    // Never waits: after a fork the lock could be one that nobody gives back.
-    let Ok(mut texts) = TEXTS.try_lock() else { return text.leak() };
-    match texts.iter().find(|known| **known == text) {
-        Some(known) => known,
-        None => {
-            texts.push(text.leak());
-            texts[texts.len() - 1]
+    // No lock: after a fork it could be one that nobody gives back.
+    static FIRST: OnceBox<Kept> = OnceBox::new();
+    let mut place = &FIRST;
+    loop {
+        let here = place.get_or_init(|| {
+            Box::new(Kept { text: text.clone().into_boxed_str(), next: OnceBox::new() })
+        });
+        if *here.text == *text {
+            return &here.text;
         }
+        place = &here.next;
     }
+}
+
+/// A text of the list of all that are kept.
+struct Kept {
+    text: Box<str>,
+    next: OnceBox<Kept>,
 }
 
 /// Driver errors after which a context answers nothing but the same error
@@ -206,17 +245,23 @@ impl Error {
     /// The code that the caller gets.
     pub(crate) fn status(&self) -> gpuvec_status {
         match self {
-            Error::Null { .. } | Error::NullResult { .. } => GPUVEC_ERROR_NULL,
+            Error::Null { .. } | Error::NullResult { .. } | Error::NullHandle { .. } => {
+                GPUVEC_ERROR_NULL
+            }
             Error::Misaligned { .. } => GPUVEC_ERROR_MISALIGNED,
             Error::TooLong { .. } | Error::TooManyBytes { .. } => GPUVEC_ERROR_SIZE,
             Error::Overlap { .. } => GPUVEC_ERROR_OVERLAP,
             Error::OutOfBounds { .. } => GPUVEC_ERROR_OUT_OF_BOUNDS,
-            Error::NotPinnedHere { .. } => GPUVEC_ERROR_POINTER,
+            Error::NotGivenBy { .. } | Error::NotRegisteredHere { .. } | Error::Nobodys { .. } => {
+                GPUVEC_ERROR_POINTER
+            }
+            Error::NoSuchHandle { .. } => GPUVEC_ERROR_HANDLE,
+            Error::NotRecorded { .. } | Error::TwoClocks => GPUVEC_ERROR_VALUE,
             Error::Value { .. } => GPUVEC_ERROR_VALUE,
             Error::NoGpu { .. } => GPUVEC_ERROR_NO_GPU,
             Error::Forked => GPUVEC_ERROR_FORKED,
             Error::Environment { .. } => GPUVEC_ERROR_ENVIRONMENT,
-            Error::DeviceMemoryOnCpu { .. } | Error::OtherDevice { .. } => GPUVEC_ERROR_PLACEMENT,
+            Error::DeviceMemoryOnCpu { .. } | Error::OtherContext { .. } => GPUVEC_ERROR_PLACEMENT,
             Error::OutOfHostMemory { .. } => GPUVEC_ERROR_OUT_OF_MEMORY,
             Error::Driver { code: CUDA_ERROR_OUT_OF_MEMORY, .. } => GPUVEC_ERROR_OUT_OF_MEMORY,
             Error::Driver { .. } if self.loses_device() => GPUVEC_ERROR_DEVICE_LOST,
@@ -230,17 +275,41 @@ impl Error {
     pub(crate) fn loses_device(&self) -> bool {
         matches!(self, Error::Driver { code, .. } if STICKY.contains(code))
     }
+
+    /// Whether a device is lost, now or before, and what it had with it.
+    pub(crate) fn is_of_lost_device(&self) -> bool {
+        self.status() == GPUVEC_ERROR_DEVICE_LOST
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+    use std::sync::Barrier;
+    use std::thread;
 
     #[test]
     fn the_same_text_is_kept_once() {
         let first = kept("a text".to_owned());
         assert_eq!(kept("another text".to_owned()), "another text");
         assert!(std::ptr::eq(kept("a text".to_owned()), first));
+    }
+
+    #[test]
+    fn a_text_that_threads_keep_at_once_is_kept_once() {
+        const THREADS: usize = 4;
+        const TIMES: usize = 20_000;
+        let start = Barrier::new(THREADS);
+        let keep = || -> BTreeSet<usize> {
+            start.wait();
+            (0..TIMES).map(|_| kept("one more text".to_owned()).as_ptr().addr()).collect()
+        };
+        let addresses: BTreeSet<usize> = thread::scope(|scope| {
+            let threads: [_; THREADS] = std::array::from_fn(|_| scope.spawn(keep));
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(addresses.len(), 1);
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! library. A call goes one way through these rooms, and errors come back as `Result`:
 //!
 //! ```text
-//! abi (signature, contract) → guard → check (pointers → operands) → plan (where, how, which chunks)
-//!     → run (chunks to whoever is free) → cpu | cuda → kernels
+//! abi (signature, contract) → guard → check (pointers → operands)
+//!     → plan (where, how, which chunks) → run (chunks to whoever is free) → cpu | cuda → kernels
 //! ```
 
 #[cfg(panic = "abort")]
@@ -25,17 +25,21 @@ mod cpu;
 mod cuda;
 mod element;
 mod error;
+mod event;
 mod float_env;
 mod fork;
+mod handle;
 mod host_memory;
 mod memory;
 pub mod op;
 mod operand;
 mod plan;
 pub mod record;
+mod registered;
 mod route;
 mod run;
 mod settings;
+mod stream;
 mod sum;
 mod threads;
 mod tuning;

@@ -1,9 +1,9 @@
-//! Page-locked memory for callers, with and without a GPU.
+//! Page-locked and device memory for callers, with and without a GPU.
 
 use crate::cuda::device;
 use crate::error::Error;
 use crate::fork;
-use crate::settings::{self, Placement};
+use crate::settings;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -12,21 +12,57 @@ use std::sync::{Mutex, PoisonError};
 /// Who gave an allocation, and so who takes it back.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    /// The driver, page-locked.
-    Driver,
+    /// The driver, page-locked, in a device's context.
+    Pinned { ordinal: usize },
+    /// The driver, of a device.
+    Device { ordinal: usize },
     /// The system, in whole pages.
     System { bytes: usize },
 }
 
+/// An allocation that was not freed yet.
+#[derive(Clone, Copy, Debug)]
+struct Allocation {
+    /// The function that gave it.
+    by: &'static str,
+    source: Source,
+}
+
+const PINNED: &str = "pinned_alloc";
+const DEVICE: &str = "gpuvec_device_alloc";
+
 /// Allocates at least `bytes`, page-locked where there is a GPU to see it.
 pub(crate) fn pinned_alloc(bytes: usize) -> Result<NonNull<c_void>, Error> {
     let bytes = whole_pages(bytes)?;
-    let (address, source) = match gpu_memory(bytes)? {
-        Some(address) => (address, Source::Driver),
-        None => (system_memory(bytes)?, Source::System { bytes }),
+    let (address, source) = match device::to_see_memory(settings::placement()?)? {
+        Some((gpu, opened)) => {
+            let address = device::pinned_alloc((gpu, opened), bytes)?;
+            (address, Source::Pinned { ordinal: gpu.ordinal })
+        }
+        None => (system_memory(bytes, PINNED)?, Source::System { bytes }),
     };
-    with_registry(|registry| registry.insert(address.addr().get(), source));
-    Ok(address)
+    Ok(noted(address, Allocation { by: PINNED, source }))
+}
+
+/// Allocates at least `bytes` of a device's memory; of the host's where there is no GPU.
+pub(crate) fn device_alloc(bytes: usize, device: i32) -> Result<NonNull<c_void>, Error> {
+    let pages = whole_pages(bytes)?;
+    let (address, source) = match device::asked_for(settings::placement()?, device)? {
+        Some((gpu, opened)) => {
+            let address = device::device_alloc((gpu, opened), bytes.max(1))?;
+            let pointer = std::ptr::with_exposed_provenance_mut(address as usize);
+            let pointer =
+                NonNull::new(pointer).ok_or(Error::DeviceLost { ordinal: gpu.ordinal })?;
+            (pointer, Source::Device { ordinal: gpu.ordinal })
+        }
+        None => (system_memory(pages, DEVICE)?, Source::System { bytes: pages }),
+    };
+    Ok(noted(address, Allocation { by: DEVICE, source }))
+}
+
+fn noted(address: NonNull<c_void>, allocation: Allocation) -> NonNull<c_void> {
+    with_registry(|registry| registry.insert(address.addr().get(), allocation));
+    address
 }
 
 /// Takes back what [`pinned_alloc`] gave. In a forked child, what the parent's driver gave is
@@ -35,14 +71,37 @@ pub(crate) fn pinned_alloc(bytes: usize) -> Result<NonNull<c_void>, Error> {
 /// # Safety
 /// Nobody may use the memory any more.
 pub(crate) unsafe fn pinned_free(pointer: *mut c_void) -> Result<(), Error> {
+    // SAFETY: this function's promise.
+    unsafe { free(pointer, PINNED) }
+}
+
+/// Takes back what [`device_alloc`] gave, in the same way.
+///
+/// # Safety
+/// Nobody may use the memory any more.
+pub(crate) unsafe fn device_free(pointer: *mut c_void) -> Result<(), Error> {
+    // SAFETY: this function's promise.
+    unsafe { free(pointer, DEVICE) }
+}
+
+/// What could not be given back can be freed again, unless its device is lost: then it is gone.
+///
+/// # Safety
+/// Nobody may use the memory any more.
+unsafe fn free(pointer: *mut c_void, by: &'static str) -> Result<(), Error> {
     let Some(address) = NonNull::new(pointer) else { return Ok(()) };
     let key = address.addr().get();
-    let source = with_registry(|registry| registry.remove(&key))
-        .ok_or(Error::NotPinnedHere { argument: "ptr", address: key })?;
+    let allocation = with_registry(|registry| {
+        let is_such = registry.get(&key).is_some_and(|allocation| allocation.by == by);
+        if is_such { registry.remove(&key) } else { None }
+    });
+    let allocation = allocation.ok_or(Error::NotGivenBy { argument: "ptr", address: key, by })?;
     // SAFETY: the registry held the address, so it is ours and was not freed; the rest is this
     // function's promise.
-    unsafe { give_back(address, source) }.inspect_err(|_| {
-        with_registry(|registry| registry.insert(key, source));
+    unsafe { give_back(address, allocation.source) }.inspect_err(|error| {
+        if !error.is_of_lost_device() {
+            with_registry(|registry| registry.insert(key, allocation));
+        }
     })
 }
 
@@ -51,7 +110,11 @@ pub(crate) unsafe fn pinned_free(pointer: *mut c_void) -> Result<(), Error> {
 unsafe fn give_back(address: NonNull<c_void>, source: Source) -> Result<(), Error> {
     match source {
         // SAFETY: this function's promise.
-        Source::Driver => unsafe { device::pinned_free(address) },
+        Source::Pinned { ordinal } => unsafe { device::pinned_free(ordinal, address) },
+        // SAFETY: this function's promise.
+        Source::Device { ordinal } => unsafe {
+            device::device_free(ordinal, address.addr().get() as u64)
+        },
         Source::System { bytes } => {
             // SAFETY: this function's promise; the length is the one that was mapped.
             unsafe { libc::munmap(address.as_ptr(), bytes) };
@@ -60,24 +123,14 @@ unsafe fn give_back(address: NonNull<c_void>, source: Source) -> Result<(), Erro
     }
 }
 
-/// `None` where no GPU would see the memory.
-fn gpu_memory(bytes: usize) -> Result<Option<NonNull<c_void>>, Error> {
-    match settings::placement()? {
-        Placement::Cpu => Ok(None),
-        Placement::Gpu => device::pinned_alloc(bytes).map(Some),
-        Placement::Auto if device::usable().is_err() => Ok(None),
-        Placement::Auto => device::pinned_alloc(bytes).map(Some),
-    }
-}
-
-fn system_memory(bytes: usize) -> Result<NonNull<c_void>, Error> {
+fn system_memory(bytes: usize, purpose: &'static str) -> Result<NonNull<c_void>, Error> {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new anonymous mapping touches nothing that exists.
     let address = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
     match NonNull::new(address) {
         Some(address) if address.as_ptr() != libc::MAP_FAILED => Ok(address),
-        _ => Err(Error::OutOfHostMemory { bytes, purpose: "pinned_alloc" }),
+        _ => Err(Error::OutOfHostMemory { bytes, purpose }),
     }
 }
 
@@ -92,8 +145,8 @@ fn whole_pages(bytes: usize) -> Result<usize, Error> {
 }
 
 /// Every allocation that was not freed yet, by address.
-fn with_registry<T>(work: impl FnOnce(&mut BTreeMap<usize, Source>) -> T) -> T {
-    static REGISTRY: Mutex<BTreeMap<usize, Source>> = Mutex::new(BTreeMap::new());
+fn with_registry<T>(work: impl FnOnce(&mut BTreeMap<usize, Allocation>) -> T) -> T {
+    static REGISTRY: Mutex<BTreeMap<usize, Allocation>> = Mutex::new(BTreeMap::new());
     fork::unbroken(|| work(&mut REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 

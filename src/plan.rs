@@ -1,11 +1,10 @@
 //! Decides, without doing anything: where a call runs, how each array gets there, in which chunks.
 
-use crate::error::Error;
 use crate::op::Shape;
-use crate::operand::{Call, Operand, Residence};
-use crate::route::{Access, Route};
+use crate::operand::{Call, Operand, Residence, Task};
+use crate::route::{Access, Lane, Route};
 use crate::settings::Placement;
-use crate::sum::TILE;
+use crate::sum::{GROUP, TILE};
 use crate::tuning;
 
 /// Where a call runs.
@@ -23,6 +22,7 @@ pub(crate) enum Place {
 /// asked only where it matters: finding out may take a while, the first time.
 pub(crate) fn place(placement: Placement, call: &Call, has_gpu: impl FnOnce() -> bool) -> Place {
     match placement {
+        _ if call.task == Task::Copy => copier(call),
         Placement::Cpu => cores(call),
         Placement::Gpu => Place::Gpu,
         Placement::Auto if needs_gpu(call) => Place::Gpu,
@@ -30,6 +30,11 @@ pub(crate) fn place(placement: Placement, call: &Call, has_gpu: impl FnOnce() ->
         Placement::Auto if largest(call) <= core_bytes(call) => Place::CallingCore,
         Placement::Auto => Place::Gpu,
     }
+}
+
+/// Where bytes are copied: on the host if that is where both ends are.
+fn copier(call: &Call) -> Place {
+    if needs_gpu(call) { Place::Gpu } else { cores(call) }
 }
 
 /// Where a call runs that no GPU takes.
@@ -44,61 +49,129 @@ fn is_small(call: &Call) -> bool {
 
 /// Whether an operand is out of the host's reach.
 pub(crate) fn needs_gpu(call: &Call) -> bool {
-    call.operands().iter().any(|operand| operand.device().is_some())
+    call.device().is_some()
 }
 
 fn largest(call: &Call) -> usize {
-    call.n * call.op.element_bytes()
+    call.n * call.task.element_bytes()
 }
 
 fn core_bytes(call: &Call) -> usize {
-    let staged = |operand: &Operand| operand.residence == Residence::Pageable;
-    let output_too = call.op.shape() == Shape::Elementwise;
-    if call.inputs.iter().any(staged) || (output_too && staged(&call.output)) {
-        tuning::AUTO_CORE_BYTES_PAGEABLE
-    } else {
-        tuning::AUTO_CORE_BYTES_PINNED
-    }
+    let [pinned, pageable] = match call.task.shape() {
+        Shape::Elementwise => tuning::AUTO_CORE_BYTES_ELEMENTWISE,
+        Shape::Reduction => tuning::AUTO_CORE_BYTES_REDUCTION,
+    };
+    if is_staged(call) { pageable } else { pinned }
 }
 
-/// Plans a call for the device `runs_on`.
-pub(crate) fn route(call: &Call, runs_on: usize) -> Result<Route, Error> {
-    let bytes = largest(call);
-    let dma = bytes > tuning::MAPPED_BYTES;
-    let [a, b] = call.inputs.map(|input| access_of(&input, dma, runs_on));
-    let output = match call.op.shape() {
-        Shape::Elementwise => access_of(&call.output, dma, runs_on)?,
+/// Whether all GPUs are to take chunks of a call that one could run: of host arrays that each of
+/// them reaches, and so long that it pays.
+pub(crate) fn is_for_all_gpus(call: &Call) -> bool {
+    let is_everybodys =
+        |operand: Operand| matches!(operand.residence, Residence::Pageable | Residence::Pinned);
+    largest(call) > tuning::SEVERAL_GPUS_BYTES
+        && call.operands().all(is_everybodys)
+        && call.task != Task::Copy
+}
+
+/// Plans a call for `gpus` devices, or for the one that it `runs_on`.
+pub(crate) fn route(call: &Call, runs_on: usize, gpus: usize) -> Route {
+    let dma = uses_dma(call, gpus);
+    let way = |operand: Operand| match call.task {
+        Task::Compute(..) => access_of(&operand, dma, runs_on),
+        Task::Copy => copy_access_of(&operand),
+    };
+    let [a, b] = call.inputs.map(|input| input.map(way));
+    let output = match call.task.shape() {
+        Shape::Elementwise => way(call.output),
         Shape::Reduction => Access::TileSums,
     };
-    let access = [a?, b?, output];
-    Ok(Route { access, chunk: gpu_chunk(call, &access) })
+    let uncut = Route { access: [a, b, Some(output)], chunk: call.n };
+    Route { chunk: gpu_chunk(call, &uncut, gpus), ..uncut }
 }
 
-fn access_of(operand: &Operand, dma: bool, runs_on: usize) -> Result<Access, Error> {
-    Ok(match operand.residence {
-        Residence::Device { ordinal } if ordinal != runs_on => {
-            return Err(Error::OtherDevice { argument: operand.name, ordinal, runs_on });
-        }
+/// Whether pinned arrays are copied to the device, and not read and written across the bus by the
+/// kernels themselves. Beside arrays that are staged copies do not pay; nor for an elementwise
+/// operation on several GPUs, which together get more from the host without.
+fn uses_dma(call: &Call, gpus: usize) -> bool {
+    let [elementwise, reduction] = tuning::MAPPED_BYTES;
+    let pays = match call.task.shape() {
+        Shape::Elementwise => gpus == 1 && largest(call) > elementwise,
+        Shape::Reduction => largest(call) > reduction,
+    };
+    pays && !is_staged(call)
+}
+
+/// Whether an array has to go through a pinned buffer.
+fn is_staged(call: &Call) -> bool {
+    let is_pageable = |operand: &Operand| operand.residence == Residence::Pageable;
+    let output_too = call.task.shape() == Shape::Elementwise;
+    call.inputs.iter().flatten().any(is_pageable) || (output_too && is_pageable(&call.output))
+}
+
+fn access_of(operand: &Operand, dma: bool, runs_on: usize) -> Access {
+    match operand.residence {
+        Residence::Device { ordinal } if ordinal != runs_on => Access::Dma,
         Residence::Device { .. } | Residence::Managed => Access::Resident,
         Residence::Pinned if dma => Access::Dma,
-        Residence::Pinned => Access::Mapped,
-        Residence::Pageable if dma => Access::StagedDma,
-        Residence::Pageable => Access::StagedMapped,
-    })
+        Residence::Pinned | Residence::PinnedInParts => Access::Mapped,
+        Residence::Pageable => Access::Staged,
+    }
 }
 
-/// Arrays that no buffer holds a chunk of are not cut, but for the tiles' sums of a reduction,
-/// which have to fit into one.
-fn gpu_chunk(call: &Call, access: &[Access; 3]) -> usize {
-    let (smallest, largest_chunk) = tuning::DMA_CHUNK_BYTES;
-    if !access.iter().any(|access| access.is_dma() || access.is_staged()) {
-        return match call.op.shape() {
-            Shape::Elementwise => call.n,
-            Shape::Reduction => largest_chunk / size_of::<f64>() * TILE,
-        };
+/// The driver copies between all memory that it knows; other memory goes through a pinned buffer.
+fn copy_access_of(operand: &Operand) -> Access {
+    match operand.residence {
+        Residence::Device { .. } | Residence::Managed | Residence::Pinned => Access::Resident,
+        Residence::Pageable | Residence::PinnedInParts => Access::Staged,
     }
-    let wanted = largest(call) / tuning::PIPELINE_DEPTH;
-    wanted.next_power_of_two().clamp(smallest, largest_chunk) / call.op.element_bytes()
+}
+
+/// Whether a call can be queued on a stream of that device as it is, for kernels, or the driver, to
+/// reach every array where it lies.
+pub(crate) fn is_queueable(call: &Call, runs_on: usize) -> bool {
+    let by_driver = call.is_drivers_copy();
+    let is_reached = |operand: Operand| match operand.residence {
+        Residence::Device { ordinal } => ordinal == runs_on || by_driver,
+        Residence::Managed | Residence::Pinned | Residence::PinnedInParts => true,
+        Residence::Pageable => false,
+    };
+    call.operands().all(is_reached) && call.n <= MOST_QUEUED
+}
+
+/// How a GPU gets at the arrays of a call that is queued.
+pub(crate) fn queued_route(call: &Call) -> Route {
+    let by_driver = call.is_drivers_copy();
+    let way = |operand: Operand| match operand.residence {
+        Residence::Pinned | Residence::PinnedInParts if !by_driver => Access::Mapped,
+        _ => Access::Resident,
+    };
+    Route { access: call.slots().map(|operand| operand.map(way)), chunk: call.n }
+}
+
+/// Elements of the longest reduction that can be queued: its groups' sums have to fit their buffer.
+const MOST_QUEUED: usize = tuning::QUEUED_SUMS * GROUP * TILE;
+
+/// Where one GPU works, arrays that no buffer holds a chunk of are not cut, but for the tiles' sums
+/// of a reduction, which have to fit into one.
+fn gpu_chunk(call: &Call, route: &Route, gpus: usize) -> usize {
+    let element_bytes = call.task.element_bytes();
+    let largest_chunk = match route.lane() {
+        Lane::InPlace if gpus == 1 => match call.task.shape() {
+            Shape::Elementwise => return call.n,
+            Shape::Reduction => {
+                return call.n.next_power_of_two().clamp(TILE, tuning::TILE_SUMS * TILE);
+            }
+        },
+        Lane::Staged => tuning::STAGED_CHUNK_BYTES,
+        Lane::InPlace => tuning::DIRECT_CHUNKS_BYTES,
+        Lane::Direct => {
+            let buffers = route.buffers_before(route.access.len(), Access::Dma);
+            tuning::DIRECT_CHUNKS_BYTES / buffers.next_power_of_two()
+        }
+    };
+    let wanted = largest(call) / (tuning::PIPELINE_DEPTH * gpus);
+    wanted.next_power_of_two().clamp(tuning::SMALLEST_CHUNK_BYTES, largest_chunk) / element_bytes
 }
 
 #[cfg(test)]
@@ -113,7 +186,9 @@ mod tests {
     fn call(op: Op, n: usize, residences: [Residence; 3]) -> Call {
         let operand = |name, residence| Operand { name, address: 0x1000, bytes: n * 4, residence };
         let [a, b, output] = residences;
-        Call { op, n, inputs: [operand("a", a), operand("b", b)], output: operand("out", output) }
+        let b = (op.inputs() == 2).then(|| operand("b", b));
+        let inputs = [Some(operand("a", a)), b];
+        Call { task: Task::Compute(op, 0), n, inputs, output: operand("out", output) }
     }
 
     #[test]
@@ -129,7 +204,7 @@ mod tests {
 
     #[test]
     fn middling_arrays_stay_on_the_calling_core_or_take_all_where_there_is_no_gpu() {
-        let call = call(Op::AddF32, 100_000, [PINNED; 3]);
+        let call = call(Op::AddF32, 150_000, [PINNED; 3]);
         assert_eq!(place(Placement::Auto, &call, || true), Place::CallingCore);
         assert_eq!(place(Placement::Auto, &call, || false), Place::Cores);
     }
@@ -152,16 +227,16 @@ mod tests {
     #[test]
     fn pinned_arrays_are_never_staged() {
         for n in [1, 1000, 1 << 20, 1 << 30] {
-            let route = super::route(&call(Op::AddF32, n, [PINNED; 3]), 0).unwrap();
-            assert!(route.access.iter().all(|access| !access.is_staged()), "n = {n}");
+            let route = super::route(&call(Op::AddF32, n, [PINNED; 3]), 0, 1);
+            assert!(route.ways().all(|access| access != Access::Staged), "n = {n}");
         }
     }
 
     #[test]
-    fn arrays_of_another_device_are_named() {
+    fn arrays_of_another_device_are_copied_and_its_own_are_not() {
         let call = call(Op::AddF32, 9, [DEVICE, Residence::Device { ordinal: 1 }, DEVICE]);
-        let error = super::route(&call, 0).unwrap_err();
-        assert!(matches!(error, Error::OtherDevice { argument: "b", ordinal: 1, runs_on: 0 }));
+        let here = Some(Access::Resident);
+        assert_eq!(super::route(&call, 0, 1).access, [here, Some(Access::Dma), here]);
     }
 
     fn any_residence() -> impl Strategy<Value = Residence> {
@@ -171,20 +246,22 @@ mod tests {
     proptest! {
         #[test]
         fn chunks_fit_their_buffers_and_hold_whole_tiles(
-            n in 1usize..1 << 40,
+            n in 1usize..1 << 40, gpus in 1usize..9,
             a in any_residence(), b in any_residence(), output in any_residence(),
         ) {
-            let (_, buffer) = tuning::DMA_CHUNK_BYTES;
             for op in Op::ALL {
-                let route = super::route(&call(*op, n, [a, b, output]), 0).unwrap();
-                let copied = route.access.iter().any(|access| access.is_dma() || access.is_staged());
-                if copied {
-                    prop_assert!(route.chunk.min(n) * op.element_bytes() <= buffer);
+                let route = super::route(&call(*op, n, [a, b, output]), 0, gpus);
+                let bytes = route.chunk.min(n) * op.element_bytes();
+                let direct = route.buffers_before(3, Access::Dma);
+                match route.lane() {
+                    Lane::Staged => prop_assert!(bytes <= tuning::STAGED_CHUNK_BYTES),
+                    Lane::Direct => prop_assert!(direct * bytes <= tuning::DIRECT_CHUNKS_BYTES),
+                    Lane::InPlace => prop_assert_eq!(direct, 0),
                 }
                 if op.shape() == Shape::Reduction {
                     prop_assert!(route.chunk.is_multiple_of(TILE));
                     prop_assert!((route.chunk / TILE).is_power_of_two());
-                    prop_assert!(route.chunk / TILE * size_of::<f64>() <= buffer);
+                    prop_assert!(route.chunk / TILE <= tuning::TILE_SUMS);
                 }
             }
         }

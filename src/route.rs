@@ -7,33 +7,59 @@ pub(crate) enum Access {
     Resident,
     /// Kernels use it where it is, in pinned memory.
     Mapped,
-    /// Each chunk is copied between pinned memory and a device buffer.
+    /// Each chunk is copied between pinned memory, or another device's, and a device buffer.
     Dma,
     /// Each chunk is copied through a pinned buffer, which kernels use where it is.
-    StagedMapped,
-    /// Each chunk is copied through a pinned buffer and between that and a device buffer.
-    StagedDma,
-    /// Kernels write a reduction's tile sums into a pinned buffer, for the host to add up.
+    Staged,
+    /// Kernels write a reduction's sums of tiles, or of groups of them, into a pinned buffer, for
+    /// the host to add up.
     TileSums,
 }
 
-impl Access {
-    /// Whether the chunk goes through one of our pinned buffers.
-    pub(crate) fn is_staged(self) -> bool {
-        matches!(self, Access::StagedMapped | Access::StagedDma)
-    }
+/// What a chunk needs on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// No buffer for any array.
+    InPlace,
+    /// Device buffers, to and from which pinned memory is copied.
+    Direct,
+    /// Pinned buffers, into and out of which threads copy.
+    Staged,
+}
 
-    /// Whether the chunk goes through a device buffer of ours.
-    pub(crate) fn is_dma(self) -> bool {
-        matches!(self, Access::Dma | Access::StagedDma)
-    }
+impl Lane {
+    /// All kinds, in order.
+    pub(crate) const ALL: [Lane; 3] = [Lane::InPlace, Lane::Direct, Lane::Staged];
 }
 
 /// The ways of a call's arrays, and how long a chunk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
-    /// How it gets at `a`, `b` and the output.
-    pub(crate) access: [Access; 3],
+    /// How it gets at `a`, `b` if there is one, and the output.
+    pub(crate) access: [Option<Access>; 3],
     /// Elements in each chunk but the last.
     pub(crate) chunk: usize,
+}
+
+impl Route {
+    /// Every way that an array takes.
+    pub(crate) fn ways(&self) -> impl Iterator<Item = Access> {
+        self.access.into_iter().flatten()
+    }
+
+    /// Which kind of lane its chunks need.
+    pub(crate) fn lane(&self) -> Lane {
+        if self.ways().any(|access| access == Access::Staged) {
+            Lane::Staged
+        } else if self.ways().any(|access| access == Access::Dma) {
+            Lane::Direct
+        } else {
+            Lane::InPlace
+        }
+    }
+
+    /// How many arrays before the one in this slot have a buffer of its kind in the lane.
+    pub(crate) fn buffers_before(&self, slot: usize, of: Access) -> usize {
+        self.access[..slot].iter().filter(|access| **access == Some(of)).count()
+    }
 }

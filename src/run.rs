@@ -3,17 +3,20 @@
 
 use crate::chunk::{Chunk, Queue};
 use crate::cuda::device::{self, Gpu, Opened};
-use crate::cuda::pipeline;
+use crate::cuda::pipeline::{self, Done};
 use crate::element::Element;
 use crate::error::Error;
-use crate::op::{Elementwise, Operation, Reduction, Shape};
-use crate::operand::{Call, Operand, Residence};
+use crate::op::{Elementwise, Operation, Reduction, Shape, SumOf};
+use crate::operand::{Call, Operand, Residence, Task};
 use crate::plan::{self, Place};
 use crate::record::{self, Backend, Run};
-use crate::route::{Access, Route};
+use crate::route::{Access, Lane, Route};
 use crate::settings::{self, Placement};
-use crate::{cpu, sum, threads, tuning};
+use crate::stream::Stream;
+use crate::sum::{self, Sum, SumKind};
+use crate::{cpu, threads, tuning};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Runs an elementwise operation.
 ///
@@ -23,17 +26,42 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) unsafe fn elementwise<O: Elementwise>(
     op: O,
     placement: Placement,
+    stream: Option<&Stream>,
     call: &Call,
 ) -> Result<(), Error> {
     let on_core = |chunk: Chunk| {
-        let [a, b, out] = call.operands().map(|operand| part::<O>(&operand, chunk));
+        let [a, b] = input_parts::<O>(call, chunk);
+        let out = part(&call.output, chunk);
         // SAFETY: this function's promise, for the part of the arrays that the chunk is; `check`
         // saw that the output is an input or overlaps none.
         unsafe { cpu::elementwise(op, a, b, out, chunk.len) };
-        0.0
+        0
     };
     // SAFETY: this function's promise.
-    let (_, run) = unsafe { dispatch(placement, call, &on_core) }?;
+    let (_, run) = unsafe { dispatch(placement, stream, call, &on_core) }?;
+    record::set(run);
+    Ok(())
+}
+
+/// Copies bytes.
+///
+/// # Safety
+/// As [`elementwise`].
+pub(crate) unsafe fn copy(
+    placement: Placement,
+    stream: Option<&Stream>,
+    call: &Call,
+) -> Result<(), Error> {
+    let on_core = |chunk: Chunk| {
+        let [from, to] = [call.inputs[0].unwrap_or(call.output), call.output];
+        let [from, to] = [from, to].map(|operand| part::<u8>(&operand, chunk));
+        // SAFETY: this function's promise, for the part of the arrays that the chunk is; `check`
+        // saw that they do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, chunk.len) };
+        0
+    };
+    // SAFETY: this function's promise.
+    let (_, run) = unsafe { dispatch(placement, stream, call, &on_core) }?;
     record::set(run);
     Ok(())
 }
@@ -45,17 +73,20 @@ pub(crate) unsafe fn elementwise<O: Elementwise>(
 pub(crate) unsafe fn reduction<O: Reduction>(
     op: O,
     placement: Placement,
+    stream: Option<&Stream>,
     call: &Call,
 ) -> Result<(), Error> {
     let on_core = |chunk: Chunk| {
-        let [a, b] = call.inputs.map(|input| part::<O>(&input, chunk));
+        let [a, b] = input_parts::<O>(call, chunk);
         // SAFETY: this function's promise, for the part of the arrays that the chunk is.
-        unsafe { cpu::reduce(op, a, b, chunk.len) }
+        unsafe { cpu::reduce(op, a, b, chunk.len) }.to_bits()
     };
     // SAFETY: this function's promise.
-    let (sum, run) = unsafe { dispatch(placement, call, &on_core) }?;
-    // SAFETY: this function's promise.
-    unsafe { store(&call.output, op.round(sum).canonical())? };
+    let (sum, run) = unsafe { dispatch(placement, stream, call, &on_core) }?;
+    if let Some(sum) = sum {
+        // SAFETY: this function's promise.
+        unsafe { store(&call.output, op.round(SumOf::<O>::from_bits(sum)).canonical())? };
+    }
     record::set(run);
     Ok(())
 }
@@ -64,15 +95,29 @@ pub(crate) unsafe fn reduction<O: Reduction>(
 ///
 /// # Safety
 /// The library's caller promises that the output is writable.
-pub(crate) unsafe fn empty_reduction<O: Reduction>(op: O, output: &Operand) -> Result<(), Error> {
+pub(crate) unsafe fn empty_reduction<O: Reduction>(
+    op: O,
+    stream: Option<&Stream>,
+    output: &Operand,
+) -> Result<(), Error> {
+    if let Some(stream) = stream {
+        stream.synchronize()?;
+    }
     // SAFETY: this function's promise.
-    unsafe { store(output, op.round(0.0)) }
+    unsafe { store(output, op.round(SumOf::<O>::ZERO)) }
+}
+
+/// The parts of the inputs that a chunk is, for the host; a missing second one is the first.
+fn input_parts<O: Operation>(call: &Call, chunk: Chunk) -> [*const O::Element; 2] {
+    let at = |input| part::<O::Element>(&input, chunk).cast_const();
+    let [a, b] = call.inputs.map(|input| input.map(at));
+    let a = a.unwrap_or(std::ptr::null());
+    [a, b.unwrap_or(a)]
 }
 
 /// The part of an array that a chunk is, for the host.
-fn part<O: Operation>(operand: &Operand, chunk: Chunk) -> *mut O::Element {
-    let offset = chunk.start * size_of::<O::Element>();
-    std::ptr::with_exposed_provenance_mut(operand.address + offset)
+fn part<T>(operand: &Operand, chunk: Chunk) -> *mut T {
+    std::ptr::with_exposed_provenance_mut(operand.address + chunk.start * size_of::<T>())
 }
 
 /// # Safety
@@ -86,10 +131,14 @@ unsafe fn store<T: Copy>(output: &Operand, value: T) -> Result<(), Error> {
     Ok(())
 }
 
-/// The work of one chunk on a core; what it returns is the chunk's sum, if this is a reduction.
-type OnCore<'a> = &'a (dyn Fn(Chunk) -> f64 + Sync);
+/// The work of one chunk on a core; what it returns is the bits of the chunk's sum, if this is a
+/// reduction.
+type OnCore<'a> = &'a (dyn Fn(Chunk) -> u64 + Sync);
 
-/// Runs the call where the placement puts it, and returns the sum of all chunks, and how it ran.
+/// Queues the call if its stream can take it. Otherwise runs it, after the stream's earlier work,
+/// where the placement puts it. Returns the bits of the sum of all chunks, unless the stream stores
+/// the result, and how it ran.
+///
 /// Where placement `auto` meets a GPU that fails, the cores do the work, unless the inputs may be
 /// gone.
 ///
@@ -97,9 +146,20 @@ type OnCore<'a> = &'a (dyn Fn(Chunk) -> f64 + Sync);
 /// As [`elementwise`].
 unsafe fn dispatch(
     placement: Placement,
+    stream: Option<&Stream>,
     call: &Call,
     on_core: OnCore<'_>,
-) -> Result<(f64, Run), Error> {
+) -> Result<(Option<u64>, Run), Error> {
+    let is_on_gpus = placement != Placement::Cpu || call.task == Task::Copy;
+    match stream {
+        Some(Stream::Gpu(queue)) if is_on_gpus && plan::is_queueable(call, queue.gpu.ordinal) => {
+            // SAFETY: this function's promise, which for a stream lasts until it has done the work.
+            unsafe { queue.queue(call)? };
+            return Ok((None, queued(call, queue.gpu)));
+        }
+        Some(stream) => stream.synchronize()?,
+        None => {}
+    }
     let place = plan::place(placement, call, || device::usable().is_ok());
     if place != Place::Gpu {
         return on_cores(call, place, on_core);
@@ -115,7 +175,23 @@ unsafe fn dispatch(
     })
 }
 
-fn on_cores(call: &Call, place: Place, on_core: OnCore<'_>) -> Result<(f64, Run), Error> {
+/// What there is to say of a call that a stream took.
+fn queued(call: &Call, gpu: &Gpu) -> Run {
+    Run {
+        backend: Backend::Gpu as i32,
+        path: path(call, &plan::queued_route(call)),
+        devices: device_bit(gpu),
+        threads: 1,
+        chunks: 1,
+        ..Run::default()
+    }
+}
+
+fn device_bit(gpu: &Gpu) -> u64 {
+    1u64.checked_shl(gpu.ordinal as u32).unwrap_or(0)
+}
+
+fn on_cores(call: &Call, place: Place, on_core: OnCore<'_>) -> Result<(Option<u64>, Run), Error> {
     let queue = Queue::new(call.n, tuning::CORE_CHUNK);
     let sums = Sums::new(call, &queue)?;
     let threads = match place {
@@ -138,7 +214,7 @@ fn on_cores(call: &Call, place: Place, on_core: OnCore<'_>) -> Result<(f64, Run)
         chunks: queue.chunks() as u64,
         ..Run::default()
     };
-    Ok((sums.total(), run))
+    Ok((Some(sums.total()), run))
 }
 
 /// Why a GPU did not do the work, and whether the output may have been written.
@@ -155,74 +231,118 @@ impl From<Error> for Failure {
 
 /// # Safety
 /// As [`elementwise`].
-unsafe fn on_gpu(call: &Call) -> Result<(f64, Run), Failure> {
-    let threads = settings::threads()?.get();
-    let (gpu, opened) = gpu_for(call)?;
-    let route = plan::route(call, gpu.ordinal)?;
+unsafe fn on_gpu(call: &Call) -> Result<(Option<u64>, Run), Failure> {
+    let gpus = gpus_for(call)?;
+    let route = plan::route(call, gpus[0].0.ordinal, gpus.len());
+    for other in call.operands().filter_map(|operand| operand.device()) {
+        if other != gpus[0].0.ordinal {
+            device::settle_default_stream(other)?;
+        }
+    }
     let queue = Queue::new(call.n, route.chunk);
     let sums = Sums::new(call, &queue)?;
     let on_sum = |chunk, sum| sums.put(chunk, sum);
-    // SAFETY: this function's promise.
-    let (done, result) =
-        unsafe { pipeline::run((gpu, opened), call, &route, &queue, threads, &on_sum) };
-    result.map_err(|error| Failure { error, wrote: done.wrote })?;
+    let threads = match route.lane() {
+        Lane::Staged => settings::threads()?.get().min(tuning::STAGING_THREADS),
+        Lane::InPlace | Lane::Direct => 1,
+    };
+    let threads = threads.min(queue.chunks());
+    let outcome = Mutex::new(Outcome::default());
+    let on_one = |gpu: &(&Gpu, &Opened)| {
+        // SAFETY: this function's promise; all threads are done when this function returns.
+        let (done, result) = unsafe { pipeline::run(*gpu, call, &route, &queue, threads, &on_sum) };
+        if done.lost_chunks() {
+            queue.close();
+        }
+        outcome.lock().unwrap_or_else(PoisonError::into_inner).add(gpu.0, done, result);
+    };
+    threads::side_by_side(&gpus, &|gpu| threads::on_each(threads, &|| on_one(gpu)));
+    let Outcome { done, devices, error } =
+        outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(error) = error.filter(|_| done.finished < queue.chunks()) {
+        return Err(Failure { error, wrote: done.wrote });
+    }
     let run = Run {
         backend: Backend::Gpu as i32,
-        path: path(&route),
-        devices: 1u64.checked_shl(gpu.ordinal as u32).unwrap_or(0),
-        threads: if done.bytes_staged > 0 { threads as u64 } else { 1 },
+        path: path(call, &route),
+        devices,
+        threads: (threads * gpus.len()) as u64,
         chunks: queue.chunks() as u64,
         bytes_staged: done.bytes_staged,
     };
-    Ok((sums.total(), run))
+    Ok((Some(sums.total()), run))
 }
 
-/// The device that holds the operands, else the first that can compute.
-fn gpu_for(call: &Call) -> Result<(&'static Gpu, &'static Opened), Error> {
-    match call.operands().iter().find_map(Operand::device) {
-        Some(ordinal) => device::one(ordinal),
-        None => device::usable(),
+/// What came of a call on one GPU or several.
+#[derive(Default)]
+struct Outcome {
+    done: Done,
+    /// A bit for each device that did a chunk.
+    devices: u64,
+    error: Option<Error>,
+}
+
+impl Outcome {
+    fn add(&mut self, gpu: &Gpu, done: Done, result: Result<(), Error>) {
+        self.done.add(done);
+        if done.finished > 0 {
+            self.devices |= device_bit(gpu);
+        }
+        self.error = self.error.or(result.err());
     }
 }
 
-fn path(route: &Route) -> u32 {
-    let bits = |access: &Access| match access {
+/// The device that the call is nearest to; else the first that can compute, or all of them. Never
+/// empty.
+fn gpus_for(call: &Call) -> Result<Vec<(&'static Gpu, &'static Opened)>, Error> {
+    match call.device() {
+        Some(ordinal) => device::one(ordinal).map(|gpu| vec![gpu]),
+        None if plan::is_for_all_gpus(call) => device::all_usable(),
+        None => device::usable().map(|gpu| vec![gpu]),
+    }
+}
+
+fn path(call: &Call, route: &Route) -> u32 {
+    let bits = |access: Access| match access {
+        Access::Resident if call.task == Task::Copy && plan::needs_gpu(call) => {
+            record::GPUVEC_PATH_DMA
+        }
+        Access::Staged if call.task == Task::Copy => record::GPUVEC_PATH_STAGED,
         Access::Resident => record::GPUVEC_PATH_RESIDENT,
         Access::Mapped => record::GPUVEC_PATH_MAPPED,
         Access::Dma => record::GPUVEC_PATH_DMA,
-        Access::StagedMapped => record::GPUVEC_PATH_STAGED | record::GPUVEC_PATH_MAPPED,
-        Access::StagedDma => record::GPUVEC_PATH_STAGED | record::GPUVEC_PATH_DMA,
+        Access::Staged => record::GPUVEC_PATH_STAGED | record::GPUVEC_PATH_MAPPED,
         Access::TileSums => 0,
     };
-    route.access.iter().fold(0, |path, access| path | bits(access))
+    route.ways().fold(0, |path, access| path | bits(access))
 }
 
 /// The chunks' sums, each in its place, so that who computed it does not matter. Empty for an
 /// elementwise operation.
-struct Sums(Vec<AtomicU64>);
+struct Sums(SumKind, Vec<AtomicU64>);
 
 impl Sums {
     fn new(call: &Call, queue: &Queue) -> Result<Self, Error> {
         let mut sums = Vec::new();
-        if call.op.shape() == Shape::Reduction {
+        let Task::Compute(op, _) = call.task else { return Ok(Sums(SumKind::F64, sums)) };
+        if op.shape() == Shape::Reduction {
             let chunks = queue.chunks();
-            let bytes = chunks * size_of::<f64>();
+            let bytes = chunks * size_of::<u64>();
             sums.try_reserve_exact(chunks)
                 .map_err(|_| Error::OutOfHostMemory { bytes, purpose: "the chunks' sums" })?;
             sums.resize_with(chunks, AtomicU64::default);
         }
-        Ok(Sums(sums))
+        Ok(Sums(op.sum_kind(), sums))
     }
 
-    fn put(&self, chunk: Chunk, sum: f64) {
-        if let Some(place) = self.0.get(chunk.index) {
-            place.store(sum.to_bits(), Ordering::Relaxed);
+    fn put(&self, chunk: Chunk, sum: u64) {
+        if let Some(place) = self.1.get(chunk.index) {
+            place.store(sum, Ordering::Relaxed);
         }
     }
 
-    fn total(self) -> f64 {
-        let mut sums: Vec<f64> =
-            self.0.into_iter().map(|sum| f64::from_bits(sum.into_inner())).collect();
-        sum::tree(&mut sums)
+    fn total(self) -> u64 {
+        let mut sums: Vec<u64> = self.1.into_iter().map(AtomicU64::into_inner).collect();
+        sum::tree_of_bits(self.0, &mut sums)
     }
 }

@@ -4,8 +4,9 @@
 //! makes its own.
 
 use crate::{float_env, fork, host_memory, settings};
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::thread::Builder;
 
 struct Pool {
     process: u32,
@@ -20,13 +21,45 @@ pub(crate) fn on_each(threads: usize, work: &(impl Fn() + Sync)) {
     let pool = if helpers > 0 && host_memory::is_left() { pool() } else { None };
     match pool {
         Some(pool) => pool.in_place_scope(|scope| {
-            for _ in 0..helpers {
-                scope.spawn(|_| work());
-            }
+            call(scope, helpers, work);
             work();
         }),
         None => work(),
     }
+}
+
+/// Wakes helpers, each of which wakes half of those that are left to it: waking takes longer than
+/// some work does.
+fn call<'a>(scope: &Scope<'a>, mut helpers: usize, work: &'a (impl Fn() + Sync)) {
+    while helpers > 0 {
+        let share = helpers.div_ceil(2);
+        scope.spawn(move |scope| {
+            call(scope, share - 1, work);
+            work();
+        });
+        helpers -= share;
+    }
+}
+
+/// Runs `work` for each item at the same time, the first of them on the calling thread, and returns
+/// when all are done. Each of the others has a thread of its own, not one of the pool's: a thread
+/// that waits there takes up other work, and with what this one holds that could wait for ever. An
+/// item that no thread can be had for is left out.
+pub(crate) fn side_by_side<T: Sync>(items: &[T], work: &(impl Fn(&T) + Sync)) {
+    let [first, others @ ..] = items else { return };
+    std::thread::scope(|scope| {
+        for (number, item) in others.iter().enumerate().filter(|_| host_memory::is_left()) {
+            let named = Builder::new().name(format!("{NAME}gpu-{number}"));
+            let start = || {
+                named.stack_size(STACK_BYTES).spawn_scoped(scope, move || {
+                    float_env::set_ieee();
+                    work(item);
+                })
+            };
+            let _ = without_signals(|| fork::unbroken(start));
+        }
+        work(first);
+    });
 }
 
 const NAME: &str = "gpuvec-";
@@ -41,11 +74,11 @@ fn pool() -> Option<&'static ThreadPool> {
     let current = POOL.load(Ordering::Acquire);
     // SAFETY: `POOL` holds null or a pool that was leaked below and is never freed or changed.
     if let Some(pool) = unsafe { current.as_ref() }
-        && pool.process == std::process::id()
+        && pool.process == fork::process()
     {
         return Some(&pool.threads);
     }
-    let made = Box::into_raw(Box::new(Pool { process: std::process::id(), threads: start()? }));
+    let made = Box::into_raw(Box::new(Pool { process: fork::process(), threads: start()? }));
     let seen = match POOL.compare_exchange(current, made, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => made,
         Err(winner) => {

@@ -1,8 +1,8 @@
 //! Programs that were built against an older header still run: include/gpuvec.h has everything that
 //! tests/abi_baseline.txt lists.
 //!
-//! `UPDATE_ABI=1 cargo test --test abi` takes additions into the baseline; changes and removals too,
-//! but only together with a new `GPUVEC_ABI_VERSION`.
+//! `UPDATE_ABI=1 cargo test --test abi` takes additions into the baseline; changes and removals
+//! too, but only together with a new `GPUVEC_ABI_VERSION`.
 
 #[path = "common/header.rs"]
 mod header;

@@ -107,6 +107,7 @@ fn c_type(rust: &Type) -> String {
                 "c_char" => "char".into(),
                 "c_void" => "void".into(),
                 "Run" => "struct gpuvec_run".into(),
+                "gpuvec_stream" | "gpuvec_event" => format!("struct {name}"),
                 integer => format!("{}_t", integer.replacen('i', "int", 1)),
             }
         }
@@ -146,12 +147,15 @@ fn the_header_has_every_exported_function_in_order() {
 fn the_c_examples_use_every_exported_function() {
     for function in abi_modules().iter().flat_map(exported) {
         let name = function.sig.ident;
-        for (file, usage) in [
+        let usages = [
             ("header_check.c", format!("(function){name},")),
             ("all_functions.c", format!("{name}(")),
-        ] {
+        ];
+        // All of the family are called by the Python tests.
+        let is_family = Op::ALL.iter().any(|op| name == format!("gpuvec_{}", op.kernel()));
+        for (file, usage) in &usages[..if is_family { 1 } else { 2 }] {
             let text = read(Path::new("c_examples").join(file));
-            assert!(text.contains(&usage), "no {usage} in c_examples/{file}");
+            assert!(text.contains(usage), "no {usage} in c_examples/{file}");
         }
     }
 }
@@ -177,17 +181,28 @@ fn every_operation_has_its_kernel_its_function_and_its_python_tests() {
             }
         };
         need(entries.contains(kernel), &format!("no entry {kernel} in kernels/*.ptx"));
-        need(functions.contains(&format!("({op:?},")), "no function in src/abi calls it");
+        let has_function = ["(", " "].iter().any(|before| {
+            [",", "(alpha),"]
+                .iter()
+                .any(|after| functions.contains(&format!("{before}{op:?}{after}")))
+        });
+        need(has_function, "no function in src/abi calls it");
         let row = python_tests.contains(&format!(" {kernel},"));
         need(row, &format!("no row with the oracle {kernel} in python_tests/operations.py"));
     }
     assert!(forgotten.is_empty(), "forgotten:\n{}", forgotten.join("\n"));
 }
 
+fn is_loaded_by_name(kernel: &str) -> bool {
+    read("src/cuda/kernels.rs").contains(&format!("(\"{kernel}\", "))
+}
+
 #[test]
 fn every_kernel_has_its_row() {
     let rows: BTreeSet<String> = Op::ALL.iter().map(|op| op.kernel().to_owned()).collect();
-    let without: Vec<_> = ptx_entries().difference(&rows).cloned().collect();
+    let mut without = ptx_entries();
+    // A copy is no operation; the kernels of finish.cu belong to reductions of a type, not to one.
+    without.retain(|name| !rows.contains(name) && !is_loaded_by_name(name));
     assert!(without.is_empty(), "kernels without a row in src/op.rs: {without:?}");
 }
 

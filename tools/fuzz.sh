@@ -26,5 +26,6 @@ fuzz() { cargo fuzz run --target-dir target/fuzz "$target" "$@"; }
 if [ $# -gt 2 ]; then
     fuzz "$3"
 else
-    fuzz -- -max_total_time="$seconds" -max_len=2048 -print_final_stats=1
+    # Long programs from the start: what is wrong may take many steps.
+    fuzz -- -max_total_time="$seconds" -max_len=1024 -len_control=0 -print_final_stats=1
 fi

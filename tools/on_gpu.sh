@@ -5,8 +5,10 @@
 #     make gpu-bundle        where Rust is: gathers the library and the test programs
 #     tools/on_gpu.sh        where the GPU is (the checkout with target/gpu, no Rust needed)
 #
-# Arguments choose parts: examples tests sanitizer large timings (default: all but large, which
-# needs 60 GB of memory on the host and on the device). Logs go to $OUT, or target/gpu/logs.
+# Arguments choose parts: examples tests sanitizer overlap load large timings (default: all but load,
+# which takes minutes, LOAD_SECONDS=120 of them, and large, which needs 60 GB of memory on the host
+# and on the device). The tests take PyTorch and CuPy as well, where they are installed. Logs go to
+# $OUT, or target/gpu/logs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bundle=$PWD/target/gpu
@@ -15,19 +17,20 @@ mkdir -p "$logs"
 export GPUVEC_LIB=$bundle/libgpuvec.so LD_LIBRARY_PATH=$bundle${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 [ -e target/release/libgpuvec.so ] || { mkdir -p target/release && cp "$GPUVEC_LIB" target/release/; }
 chmod +x "$bundle"/tests/*
-parts=${*:-examples tests sanitizer timings}
+parts=${*:-examples tests sanitizer overlap timings}
 failed=()
 
-step() { # NAME COMMAND...: runs it into a log, shows its end, and goes on
-    local name=$1 start=$SECONDS
+step() { # NAME COMMAND...: runs it into a log, shows its end (more if it fails), and goes on
+    local name=$1 start=$SECONDS shown=${lines:-3}
     shift
     if "$@" >"$logs/$name.log" 2>&1; then
         echo "== $name: passed in $((SECONDS - start)) s"
     else
-        echo "== $name: FAILED after $((SECONDS - start)) s"
+        echo "== $name: FAILED ($?) after $((SECONDS - start)) s"
         failed+=("$name")
+        shown=60
     fi
-    tail -n "${lines:-3}" "$logs/$name.log"
+    tail -n "$shown" "$logs/$name.log"
 }
 
 wants() { [[ " $parts " == *" $1 "* ]]; }
@@ -38,7 +41,9 @@ if wants examples; then
     for placement in auto gpu cpu; do
         export GPUVEC_PLACEMENT=$placement
         lines=12 step "examples-$placement" make -C c_examples LIB="$bundle" run
-        lines=12 step "demo-$placement" python3 python_examples/demo.py
+        for example in demo device_loop streams structured mixed; do
+            lines=12 step "$example-$placement" python3 "python_examples/$example.py"
+        done
     done
     unset GPUVEC_PLACEMENT
 fi
@@ -48,8 +53,8 @@ if wants tests; then
         step "rust-$(basename "$program")" "$program"
     done
     for placement in auto gpu cpu; do
-        GPUVEC_TEST_PLACEMENTS=$placement \
-            step "python-$placement" python3 -m pytest -q -p no:cacheprovider python_tests
+        GPUVEC_TEST_PLACEMENTS=$placement lines=12 step "python-$placement" \
+            timeout 900 python3 -m pytest -q -p no:cacheprovider --durations=5 python_tests
     done
 fi
 
@@ -60,12 +65,20 @@ if wants sanitizer; then
     done
 fi
 
+if wants overlap; then
+    lines=12 step "overlap" python3 tools/overlap.py
+fi
+
+if wants load; then
+    lines=30 step "load" python3 tools/load.py --seconds "${LOAD_SECONDS:-120}"
+fi
+
 if wants large; then
     lines=20 step "large" python3 tools/large.py
 fi
 
 if wants timings; then
-    lines=20 step "timings" python3 benches/calls.py
+    lines=80 step "timings" python3 benches/bench.py --output "$logs"
 fi
 
 if [ ${#failed[@]} -gt 0 ]; then

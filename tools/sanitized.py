@@ -1,38 +1,159 @@
-"""The calls that run under compute-sanitizer: every kernel on every path, sizes around every edge.
+"""The calls that run under compute-sanitizer: every kernel, on every path, alone and on streams.
 
-Results are compared with the tests' oracles, so that a pass means right results as well.
+Each result is compared with the tests' oracles, and what is around it with what it was, so that a
+pass means right results as well. Sizes are small, and lie around the widths of vectors, tiles and
+chunks: under a sanitizer a call takes many times as long.
 """
 
+import itertools
 import sys
 from pathlib import Path
+from typing import Optional
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
-from arrays import MIXED, UNIFORM, assert_same_bits, call, filled, guarded
-from bindings import Place, last_error, lib
-from operations import OPERATIONS
+from arrays import call_at
+from bindings import PathBit, Place, last_run, lib, why_cpu
+from operations import FAMILY, Operation, named
+from streams import KINDS, QUEUED_KINDS, Chain, Resources, ok
+from surrounded import Surrounded
 
-SIZES = [1, 3, 4, 5, 31, 127, 129, 4095, 4096, 4097, 131_073, 262_145, 1_100_003]
+# Each array's memory, and how many elements past its beginning the array lies.
+Layout = tuple[tuple[str, int], ...]
+
+# Memory that the library reaches in each of its ways, in all arrays of a call.
+ALIKE = ["pageable", "pinned", "registered", "managed", "device"]
+# Kernels go packs of elements at a time only if all arrays are equally far past one.
+TOGETHER, APART = (1, 1, 1), (0, 1, 3)
+MIXED: list[Layout] = [
+    (("pageable", 1), ("device", 0), ("pinned", 3)),
+    (("device", 5), ("managed", 0), ("pageable", 0)),
+    (("others' pinned", 0), ("pageable", 7), ("device", 1)),
+    (("managed", 3), ("registered", 1), ("others' device", 5)),
+]
+LAYOUTS = [
+    tuple((kind, past) for past in offsets) for kind in ALIKE for offsets in (TOGETHER, APART)
+]
+QUEUED: list[Layout] = [
+    (("device", 0),) * 3,
+    (("device", 1), ("pinned", 0), ("managed", 3)),
+    (("registered", 3), ("others' device", 1), ("others' pinned", 0)),
+]
+
+# Around packs of elements, rows and tiles, and blocks of threads.
+SIZES = [1, 2, 5, 31, 127, 129, 1023, 4095, 4096, 4097, 12_301]
+# Chunks that cross the bus by DMA, several of them; an operation of each shape and size of element.
+LARGE = 600_011
+LARGE_OPERATIONS = ["add_i32", "axpy_f64", "dot_f32", "sum_i64"]
+# Tiles of 4,096 elements, past the 2,048 whose sums one block adds up.
+PAST_ONE_GROUP = 2048 * 4096 + 4097
+PAST_ONE_GROUP_OPERATIONS = ["sum_f32", "sum_f64", "sum_i32"]
+# Bytes, and how many past the beginning of their memory source and target lie.
+COPIES = [(1, 0, 3), (4099, 5, 1), (70_001, 0, 0)]
+
+WAYS = {PathBit.STAGED, PathBit.MAPPED, PathBit.DMA, PathBit.RESIDENT}
+# Those that a call went.
+taken: set[PathBit] = set()
+
+
+def operate(operation: Operation, n: int, layout: Layout, stream: Optional[int] = None) -> None:
+    """One call, alone or queued; fails unless it writes what is right, and nothing else."""
+    values = operation.data(np.random.default_rng(n), n)
+    expected = operation.oracle(*values)
+    with Resources() as resources:
+        *inputs, out = (
+            Surrounded(resources, *place, values)
+            for place, values in zip(layout, (*values, np.zeros_like(expected)))
+        )
+        addresses = (array.address for array in (*inputs, out))
+        ok(call_at(operation, *addresses, n, stream=stream))
+        taken.update(bit for bit in PathBit if last_run().path & bit)
+        ok(lib.gpuvec_stream_synchronize(stream))
+        out.check(expected)
+        for array, unchanged in zip(inputs, values):
+            array.check(unchanged)
+
+
+def every_kernel() -> int:
+    """Each operation on arrays in each way, at any address; the sizes take turns."""
+    sizes = itertools.cycle(SIZES)
+    for operation, layout in itertools.product(FAMILY, LAYOUTS + MIXED):
+        operate(operation, next(sizes), layout)
+    return len(FAMILY) * len(LAYOUTS + MIXED)
+
+
+def every_kernel_on_a_stream() -> int:
+    """Each operation queued: reductions end on the device."""
+    sizes = itertools.cycle(SIZES)
+    with Resources() as resources:
+        stream = resources.stream()
+        for operation, layout in itertools.product(FAMILY, QUEUED):
+            operate(operation, next(sizes), layout, stream)
+    return len(FAMILY) * len(QUEUED)
+
+
+def large_arrays() -> int:
+    """Chunks through several lanes, and sums of more than one group."""
+    layouts = [LAYOUTS[0], tuple(("pinned", past) for past in APART), MIXED[0]]
+    for name, layout in itertools.product(LARGE_OPERATIONS, layouts):
+        operate(named(f"gpuvec_{name}"), LARGE, layout)
+    with Resources() as resources:
+        stream = resources.stream()
+        for name in PAST_ONE_GROUP_OPERATIONS:
+            operate(named(f"gpuvec_{name}"), PAST_ONE_GROUP, QUEUED[0], stream)
+    return len(LARGE_OPERATIONS) * len(layouts) + len(PAST_ONE_GROUP_OPERATIONS)
+
+
+def copies() -> int:
+    """From each kind of memory to each, at once and on a stream; the lengths take turns."""
+    lengths = itertools.cycle(COPIES)
+    kinds = [kind for kind in KINDS if kind != "other device"]
+    with Resources() as resources:
+        streams = [None, resources.stream()]
+        for source, to, stream in itertools.product(kinds, kinds, streams):
+            bytes_, start, end = next(lengths)
+            values = np.random.default_rng(bytes_).integers(0, 256, bytes_, np.uint8)
+            with Resources() as some:
+                from_array = Surrounded(some, source, start, values)
+                to_array = Surrounded(some, to, end, np.zeros_like(values))
+                ok(lib.gpuvec_copy(to_array.address, from_array.address, bytes_, stream))
+                ok(lib.gpuvec_stream_synchronize(stream))
+                to_array.check(values)
+                from_array.check(values)
+    return 2 * len(kinds) ** 2
+
+
+def chains() -> int:
+    """Work on two streams by turns, in an order that events keep."""
+    rounds, steps = 4, 3
+    for kind in QUEUED_KINDS:
+        with Resources() as resources:
+            streams = [resources.stream() for _ in range(2)]
+            chain, event = Chain(resources, kind, 4099), resources.event()
+            for number in range(rounds):
+                here, other = streams[number % 2], streams[1 - number % 2]
+                chain.queue(steps, here)
+                ok(lib.gpuvec_event_record(event, here))
+                ok(lib.gpuvec_stream_wait(other, event))
+            chain.queue_copy(streams[rounds % 2])
+            ok(lib.gpuvec_stream_synchronize(streams[rounds % 2]))
+            chain.check()
+    return len(QUEUED_KINDS) * (rounds * steps + 1)
 
 
 def main() -> None:
-    """Runs every operation on the GPU; exits 1 if a call fails, an assertion if bits differ."""
-    rng = np.random.default_rng(1)
+    """Runs everything on the GPU; exits 1 if a call fails, or a bit is wrong."""
+    lib.gpuvec_set_placement(Place.GPU)
+    if why_cpu():
+        sys.exit(why_cpu())
     calls = 0
-    for operation in OPERATIONS:
-        for n in SIZES:
-            values = operation.data(rng, n)
-            expected = operation.oracle(*values)
-            for kind_a, kind_b, kind_out in UNIFORM + MIXED:
-                lib.gpuvec_set_placement(Place.AUTO)
-                a, b = filled(kind_a, values[0]), filled(kind_b, values[1])
-                out = guarded(kind_out, operation.dtype, operation.outputs(n))
-                lib.gpuvec_set_placement(Place.GPU)
-                if call(operation, a.array, b.array, out.array) != 0:
-                    sys.exit(f"{operation}, n = {n}: {last_error()}")
-                assert_same_bits(out.array, expected)
-                calls += 1
+    for part in (every_kernel, every_kernel_on_a_stream, large_arrays, copies, chains):
+        count = part()
+        print(f"{part.__name__}: {count} calls", flush=True)
+        calls += count
+    if taken != WAYS:
+        sys.exit(f"calls went these ways alone: {taken}")
     print(f"{calls} calls on the GPU, all right")
 
 

@@ -9,7 +9,8 @@
 #     tools/security.sh        after `make build`; needs strace, a C compiler, and root
 set -euo pipefail
 cd "$(dirname "$0")/.."
-examples=(vector_add pinned_dot errors all_functions threads_and_fork)
+examples=(vector_add pinned_dot device_loop double_buffer mixed_pointers structured errors
+    all_functions threads_and_fork)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
@@ -17,7 +18,7 @@ cp target/release/libgpuvec.so "$work/"
 
 compile() { # SOURCE PROGRAM
     "${CC:-cc}" -std=c99 -Wall -Wextra -Wpedantic -Werror -Iinclude -pthread "$1" -L"$work" -lgpuvec \
-        -Wl,-rpath,"$work" -o "$work/$2"
+        -Wl,-rpath,"$work" -lm -o "$work/$2"
 }
 
 fail() {

@@ -9,7 +9,7 @@ use crate::float_env::with_ieee;
 use crate::record::{self, Run};
 use crate::{host_memory, threads};
 use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::fmt::Write;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,14 +27,14 @@ impl Returned for i32 {
 }
 
 /// NULL.
-impl Returned for *mut c_void {
+impl<T> Returned for *mut T {
     fn after(_: &Error) -> Self {
         std::ptr::null_mut()
     }
 }
 
 /// NULL.
-impl Returned for *const c_char {
+impl<T> Returned for *const T {
     fn after(_: &Error) -> Self {
         std::ptr::null()
     }
@@ -161,6 +161,7 @@ impl Write for Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::c_void;
 
     fn last() -> String {
         // SAFETY: the text is this thread's, and no call comes in between.

@@ -97,12 +97,15 @@ pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> i32 {
     })
 }
 
-/// Pays what the first call would: opens the driver and the first GPU, loads the kernels, starts
-/// the CPU's threads. A driver or GPU that failed before is tried again.
+/// Pays what the first call would: opens the driver and the first GPU, starts the CPU's threads. A
+/// driver or GPU that failed before is tried again.
 ///
-/// Never needed; for programs that want to choose when those tenths of a second pass.
+/// Never needed; for programs that want to choose when those tenths of a second pass. The kernel of
+/// an operation is loaded when a device first runs it, in some milliseconds, for which the driver
+/// may wait for work that is under way.
 ///
-/// Returns `GPUVEC_OK`, also without a GPU; with placement `gpu` the error that a call would return.
+/// Returns `GPUVEC_OK`, also without a GPU; with placement `gpu` the error that a call would
+/// return.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_init() -> i32 {
     guard::call(|| {

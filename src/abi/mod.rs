@@ -11,29 +11,56 @@
 // In the order that the header has them.
 pub mod classic;
 
+pub mod elementwise;
+
+pub mod reduce;
+
 pub mod memory;
+
+pub mod stream;
 
 pub mod library;
 
 mod guard;
 
+use crate::check::Inputs;
 use crate::error::Error;
 use crate::op::{Elementwise, Reduction};
+use crate::settings::Placement;
+use crate::stream::{Stream, given, gpuvec_stream};
 use crate::{check, run, settings};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// The input array of an operation that has one.
+fn one<T>(a: *const T) -> [Option<*const T>; 2] {
+    [Some(a), None]
+}
+
+/// The input arrays of an operation that has two.
+fn two<T>(a: *const T, b: *const T) -> [Option<*const T>; 2] {
+    [Some(a), Some(b)]
+}
+
+/// Where a call is to run: the placement in force, and the stream that the caller gave.
+#[inline(never)]
+fn chosen(stream: *mut gpuvec_stream) -> Result<(Placement, Option<Arc<Stream>>), Error> {
+    Ok((settings::checked_placement()?, given(stream)?))
+}
 
 /// # Safety
 /// As for every function of this module.
 unsafe fn elementwise<O: Elementwise>(
     op: O,
-    a: *const O::Element,
-    b: *const O::Element,
+    inputs: Inputs<O>,
     out: *mut O::Element,
     n: usize,
+    stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    let placement = settings::checked_placement()?;
-    match check::elementwise::<O>(placement, a, b, out, n)? {
+    let (placement, stream) = chosen(stream)?;
+    match check::elementwise(op, placement, inputs, out, n)? {
         // SAFETY: this function's promise.
-        Some(call) => unsafe { run::elementwise(op, placement, &call) },
+        Some(call) => unsafe { run::elementwise(op, placement, stream.as_deref(), &call) },
         None => Ok(()),
     }
 }
@@ -42,20 +69,36 @@ unsafe fn elementwise<O: Elementwise>(
 /// As for every function of this module.
 unsafe fn reduction<O: Reduction>(
     op: O,
-    a: *const O::Element,
-    b: *const O::Element,
-    out: *mut O::Element,
+    inputs: Inputs<O>,
+    out: *mut O::Output,
     n: usize,
+    stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    let placement = settings::checked_placement()?;
+    let (placement, stream) = chosen(stream)?;
     if n > 0 {
-        let call = check::reduction::<O>(placement, a, b, out, n)?;
+        let call = check::reduction(op, placement, inputs, out, n)?;
         // SAFETY: this function's promise.
-        return unsafe { run::reduction(op, placement, &call) };
+        return unsafe { run::reduction(op, placement, stream.as_deref(), &call) };
     }
     match check::empty_reduction(placement, out)? {
         // SAFETY: this function's promise.
-        Some(output) => unsafe { run::empty_reduction(op, &output) },
+        Some(output) => unsafe { run::empty_reduction(op, stream.as_deref(), &output) },
+        None => Ok(()),
+    }
+}
+
+/// # Safety
+/// As for every function of this module.
+unsafe fn copy(
+    dst: *mut c_void,
+    src: *const c_void,
+    bytes: usize,
+    stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    let (placement, stream) = chosen(stream)?;
+    match check::copy(placement, dst, src, bytes)? {
+        // SAFETY: this function's promise.
+        Some(call) => unsafe { run::copy(placement, stream.as_deref(), &call) },
         None => Ok(()),
     }
 }

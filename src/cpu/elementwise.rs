@@ -8,7 +8,7 @@ use std::is_x86_feature_detected;
 /// becomes vector code as well.
 const BLOCK: usize = 32;
 
-/// `out[i] = op(a[i], b[i])`.
+/// `out[i] = op(a[i], b[i])`. An operation with one input gets it twice.
 ///
 /// # Safety
 /// `a` and `b` must be readable and `out` writable for `n` elements, and `out` must be exactly `a`
@@ -20,8 +20,8 @@ pub(crate) unsafe fn elementwise<O: Elementwise>(
     out: *mut O::Element,
     n: usize,
 ) {
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2; the rest is this function's promise.
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        // SAFETY: the processor has both; the rest is this function's promise.
         unsafe { avx2(op, a, b, out, n) }
     } else {
         // SAFETY: this function's promise.
@@ -30,8 +30,8 @@ pub(crate) unsafe fn elementwise<O: Elementwise>(
 }
 
 /// # Safety
-/// As [`elementwise`], on a processor with AVX2.
-#[target_feature(enable = "avx2")]
+/// As [`elementwise`], on a processor with AVX2 and FMA.
+#[target_feature(enable = "avx2,fma")]
 unsafe fn avx2<O: Elementwise>(
     op: O,
     a: *const O::Element,

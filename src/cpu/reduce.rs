@@ -1,7 +1,7 @@
 //! Reductions on one core, in the order of [`crate::sum`].
 
-use crate::op::Reduction;
-use crate::sum::{LANES, TILE, tree};
+use crate::op::{Reduction, SumOf};
+use crate::sum::{LANES, Sum, TILE, tree};
 use std::is_x86_feature_detected;
 
 /// Lanes whose running sums are held in registers at once.
@@ -20,8 +20,8 @@ pub(crate) unsafe fn reduce<O: Reduction>(
     a: *const O::Element,
     b: *const O::Element,
     n: usize,
-) -> f64 {
-    let mut sums = [0.0; TILES];
+) -> SumOf<O> {
+    let mut sums = [SumOf::<O>::ZERO; TILES];
     let tiles = n.div_ceil(TILE);
     for (tile, sum) in sums[..tiles].iter_mut().enumerate() {
         let start = tile * TILE;
@@ -39,7 +39,7 @@ unsafe fn tile_sum<O: Reduction>(
     a: *const O::Element,
     b: *const O::Element,
     len: usize,
-) -> f64 {
+) -> SumOf<O> {
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has AVX2; the rest is this function's promise.
         unsafe { avx2(op, a, b, len) }
@@ -52,7 +52,12 @@ unsafe fn tile_sum<O: Reduction>(
 /// # Safety
 /// As [`tile_sum`], on a processor with AVX2.
 #[target_feature(enable = "avx2")]
-unsafe fn avx2<O: Reduction>(op: O, a: *const O::Element, b: *const O::Element, len: usize) -> f64 {
+unsafe fn avx2<O: Reduction>(
+    op: O,
+    a: *const O::Element,
+    b: *const O::Element,
+    len: usize,
+) -> SumOf<O> {
     // SAFETY: the caller's promise.
     unsafe { body(op, a, b, len) }
 }
@@ -64,7 +69,7 @@ unsafe fn baseline<O: Reduction>(
     a: *const O::Element,
     b: *const O::Element,
     len: usize,
-) -> f64 {
+) -> SumOf<O> {
     // SAFETY: the caller's promise.
     unsafe { body(op, a, b, len) }
 }
@@ -72,11 +77,16 @@ unsafe fn baseline<O: Reduction>(
 /// # Safety
 /// As [`tile_sum`].
 #[inline(always)]
-unsafe fn body<O: Reduction>(op: O, a: *const O::Element, b: *const O::Element, len: usize) -> f64 {
+unsafe fn body<O: Reduction>(
+    op: O,
+    a: *const O::Element,
+    b: *const O::Element,
+    len: usize,
+) -> SumOf<O> {
     let rows = len / LANES;
-    let mut lanes = [0.0; LANES];
+    let mut lanes = [SumOf::<O>::ZERO; LANES];
     for group in (0..LANES).step_by(GROUP) {
-        let mut sums = [0.0; GROUP];
+        let mut sums = [SumOf::<O>::ZERO; GROUP];
         for row in 0..rows {
             let start = row * LANES + group;
             // SAFETY: `start + GROUP <= rows * LANES <= len`.
@@ -85,19 +95,20 @@ unsafe fn body<O: Reduction>(op: O, a: *const O::Element, b: *const O::Element, 
                 (x, b.add(start).cast::<[O::Element; GROUP]>().read())
             };
             for lane in 0..GROUP {
-                sums[lane] += op.term(x[lane], y[lane]);
+                sums[lane] = sums[lane].plus(op.term(x[lane], y[lane]));
             }
         }
         lanes[group..group + GROUP].copy_from_slice(&sums);
     }
     for i in rows * LANES..len {
+        let lane = &mut lanes[i - rows * LANES];
         // SAFETY: `i < len`.
-        lanes[i - rows * LANES] += unsafe { op.term(a.add(i).read(), b.add(i).read()) };
+        *lane = lane.plus(unsafe { op.term(a.add(i).read(), b.add(i).read()) });
     }
     let mut half = LANES / 2;
     while half > 0 {
         for lane in 0..half {
-            lanes[lane] += lanes[lane + half];
+            lanes[lane] = lanes[lane].plus(lanes[lane + half]);
         }
         half /= 2;
     }

@@ -6,17 +6,21 @@
 
 use super::attempt::Attempt;
 use super::driver::{
-    self, Driver, OfCall, cuCtxPopCurrent_v2, cuCtxPushCurrent_v2, cuDevicePrimaryCtxRelease_v2,
-    cuDevicePrimaryCtxRetain, cuMemcpyHtoD_v2,
+    self, Driver, OfCall, cuCtxGetCurrent, cuCtxGetDevice, cuCtxPopCurrent_v2, cuCtxPushCurrent_v2,
+    cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRetain, cuMemFree_v2, cuMemcpyHtoD_v2,
+    cuStreamGetCtx, cuStreamSynchronize,
 };
 use super::kernels::Kernels;
+use super::lane::Lanes;
 use super::memory;
-use super::staging::Lanes;
 use crate::error::{Error, kept};
-use cust::device::{Device, DeviceAttribute};
-use cust::sys::{CUcontext, CUdevice};
+use crate::route::Lane;
+use crate::settings::Placement;
+use cust::device::Device;
+use cust::sys::{CUcontext, CUdevice, CUstream};
 use std::ffi::{CString, c_void};
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -35,10 +39,10 @@ pub(crate) struct Gpu {
 /// be gone before us.
 pub(crate) struct Opened {
     context: ManuallyDrop<Primary>,
-    /// The kernels, loaded for this device.
+    /// The kernels, for this device.
     pub(crate) kernels: Kernels,
-    /// The buffers and streams.
-    pub(crate) lanes: Lanes,
+    /// The streams and their memory, by kind.
+    pub(crate) lanes: [Lanes; 3],
 }
 
 const NO_DEVICE: &str = "the CUDA driver shows no device";
@@ -87,40 +91,174 @@ pub(crate) fn usable() -> Result<(&'static Gpu, &'static Opened), Error> {
     })
 }
 
+/// All devices that can compute, open; or why the first one cannot.
+pub(crate) fn all_usable() -> Result<Vec<(&'static Gpu, &'static Opened)>, Error> {
+    let opened = |gpu: &'static Gpu| Some((gpu, gpu.open().ok()?));
+    let usable: Vec<_> = all()?.iter().filter_map(opened).collect();
+    if usable.is_empty() { self::usable().map(|gpu| vec![gpu]) } else { Ok(usable) }
+}
+
 /// One device, open; or why it cannot compute.
 pub(crate) fn one(ordinal: usize) -> Result<(&'static Gpu, &'static Opened), Error> {
     let gpu = &all()?[ordinal];
     Ok((gpu, gpu.open()?))
 }
 
+/// The device of that number, open, for what a caller asked for; `None` where host memory takes its
+/// place: with placement `cpu`, or `auto` where there is no usable GPU. That counts as device 0.
+pub(crate) fn asked_for(
+    placement: Placement,
+    device: i32,
+) -> Result<Option<(&'static Gpu, &'static Opened)>, Error> {
+    let missing =
+        |expected| Error::Value { argument: "device", value: i64::from(device), expected };
+    let has_gpu = match placement {
+        Placement::Cpu => false,
+        Placement::Auto => usable().is_ok(),
+        Placement::Gpu => usable().map(|_| true)?,
+    };
+    if !has_gpu {
+        let first = device == 0;
+        return if first { Ok(None) } else { Err(missing("without a usable GPU it is 0")) };
+    }
+    let gpu = usize::try_from(device).ok().and_then(|ordinal| all().ok()?.get(ordinal));
+    let gpu = gpu.ok_or(missing("devices count from 0 to gpuvec_device_count() - 1"))?;
+    Ok(Some((gpu, gpu.open()?)))
+}
+
+/// The device that a stream of somebody else's works on, open. The default streams, which have
+/// numbers in place of handles, are those of the current context.
+pub(crate) fn of_stream(stream: CUstream) -> Result<(&'static Gpu, &'static Opened), Error> {
+    const DEFAULT_STREAMS: std::ops::RangeInclusive<usize> = 0..=2;
+    driver::get()?;
+    let mut context = std::ptr::null_mut();
+    // SAFETY: the driver writes one handle into a local; the caller promises the stream.
+    unsafe {
+        if DEFAULT_STREAMS.contains(&stream.addr()) {
+            cuCtxGetCurrent(&raw mut context).of("cuCtxGetCurrent", 0)?;
+        } else {
+            cuStreamGetCtx(stream, &raw mut context).of("cuStreamGetCtx", 0)?;
+        }
+    }
+    if context.is_null() {
+        return usable();
+    }
+    let (gpu, opened) = one(ordinal_of(context)?)?;
+    if context == opened.context.context {
+        Ok((gpu, opened))
+    } else {
+        Err(Error::OtherContext { ordinal: gpu.ordinal })
+    }
+}
+
+/// The number of a context's device.
+fn ordinal_of(context: CUcontext) -> Result<usize, Error> {
+    let mut device = 0;
+    // SAFETY: the context exists: it is current, or that of a stream; the driver writes one number
+    // into a local.
+    unsafe {
+        cuCtxPushCurrent_v2(context).of("cuCtxPushCurrent", 0)?;
+        let _current = Current(());
+        cuCtxGetDevice(&raw mut device).of("cuCtxGetDevice", 0)?;
+    }
+    let gpus = all()?;
+    let found = gpus.iter().find(|gpu| gpu.device.as_raw() == device);
+    found.map(|gpu| gpu.ordinal).ok_or(Error::NoGpu { why: NO_DEVICE })
+}
+
+/// Waits for what others queued on a device's legacy default stream, which streams of other devices
+/// are not ordered with.
+pub(crate) fn settle_default_stream(ordinal: usize) -> Result<(), Error> {
+    let (gpu, opened) = one(ordinal)?;
+    gpu.within(opened, || {
+        // SAFETY: 0 is the legacy default stream of the context, which is current.
+        unsafe { cuStreamSynchronize(std::ptr::null_mut()) }.of("cuStreamSynchronize", ordinal)
+    })
+}
+
+/// Allocates memory of a device.
+pub(crate) fn device_alloc(
+    (gpu, opened): (&'static Gpu, &'static Opened),
+    bytes: usize,
+) -> Result<u64, Error> {
+    let driver = driver::get()?;
+    gpu.within(opened, || memory::device_alloc(driver, gpu.ordinal, bytes))
+}
+
+/// Gives memory of a device back; in a forked child, which must not ask the driver, does nothing.
+///
+/// # Safety
+/// `address` must come from [`device_alloc`], not be freed yet, and be used by nobody.
+pub(crate) unsafe fn device_free(ordinal: usize, address: u64) -> Result<(), Error> {
+    if driver::if_open().is_none() {
+        return Ok(());
+    }
+    let (gpu, opened) = one(ordinal)?;
+    gpu.within(opened, || {
+        // SAFETY: this function's promise.
+        unsafe { cuMemFree_v2(address) }.of("cuMemFree", ordinal)
+    })
+}
+
+/// Page-locks whole pages that exist, with the part of an array that is in them; whether they were
+/// not locked before.
+pub(crate) fn lock_pages(
+    (gpu, opened): (&'static Gpu, &'static Opened),
+    pages: Range<usize>,
+    part: Range<usize>,
+) -> Result<bool, Error> {
+    let driver = driver::get()?;
+    gpu.within(opened, || memory::lock_pages(driver, gpu.ordinal, pages, part))
+}
+
+/// Unlocks pages that a device had locked; in a forked child, where they are not, does nothing.
+pub(crate) fn unlock_pages(ordinal: usize, start: usize) -> Result<(), Error> {
+    let Some(driver) = driver::if_open() else { return Ok(()) };
+    let (gpu, opened) = one(ordinal)?;
+    gpu.within(opened, || memory::unlock_pages(driver, ordinal, start))
+}
+
 /// Writes one value into a device's memory, and returns when it is there.
 pub(crate) fn write<T: Copy>(ordinal: usize, address: usize, value: T) -> Result<(), Error> {
-    let (_, opened) = one(ordinal)?;
-    let _restore = opened.enter(ordinal)?;
-    // SAFETY: the library's caller promises the address; `pointer::locate` found it to be device
-    // memory that holds the value, which is read from a local.
-    unsafe { cuMemcpyHtoD_v2(address as u64, (&raw const value).cast(), size_of::<T>()) }
-        .of("cuMemcpyHtoD", ordinal)
+    let (gpu, opened) = one(ordinal)?;
+    gpu.within(opened, || {
+        // SAFETY: the library's caller promises the address; `pointer::locate` found it to be
+        // device memory that holds the value, which is read from a local.
+        unsafe { cuMemcpyHtoD_v2(address as u64, (&raw const value).cast(), size_of::<T>()) }
+            .of("cuMemcpyHtoD", ordinal)
+    })
+}
+
+/// A device for which memory of the host's is to be page-locked, for all to see; `None` where no
+/// GPU would see it: with placement `cpu`, or `auto` where there is no usable GPU.
+pub(crate) fn to_see_memory(
+    placement: Placement,
+) -> Result<Option<(&'static Gpu, &'static Opened)>, Error> {
+    match placement {
+        Placement::Cpu => Ok(None),
+        Placement::Gpu => usable().map(Some),
+        Placement::Auto => Ok(usable().ok()),
+    }
 }
 
 /// Page-locks `bytes` of new host memory, seen by every device.
-pub(crate) fn pinned_alloc(bytes: usize) -> Result<NonNull<c_void>, Error> {
+pub(crate) fn pinned_alloc(
+    (gpu, opened): (&'static Gpu, &'static Opened),
+    bytes: usize,
+) -> Result<NonNull<c_void>, Error> {
     let driver = driver::get()?;
-    let (gpu, opened) = usable()?;
-    let _restore = opened.enter(gpu.ordinal)?;
-    memory::pinned_alloc(driver, gpu.ordinal, bytes)
+    gpu.within(opened, || memory::pinned_alloc(driver, gpu.ordinal, bytes))
 }
 
 /// Gives page-locked memory back; in a forked child, which must not ask the driver, does nothing.
 ///
 /// # Safety
 /// As [`memory::pinned_free`].
-pub(crate) unsafe fn pinned_free(address: NonNull<c_void>) -> Result<(), Error> {
+pub(crate) unsafe fn pinned_free(ordinal: usize, address: NonNull<c_void>) -> Result<(), Error> {
     let Some(driver) = driver::if_open() else { return Ok(()) };
-    let (gpu, opened) = usable()?;
-    let _restore = opened.enter(gpu.ordinal)?;
+    let (gpu, opened) = one(ordinal)?;
     // SAFETY: this function's promise.
-    unsafe { memory::pinned_free(driver, address) }
+    gpu.within(opened, || unsafe { memory::pinned_free(driver, ordinal, address) })
 }
 
 /// Lets the next call try again whatever failed before. A lost device stays lost.
@@ -134,9 +272,7 @@ pub(crate) fn forget_failures() {
 
 impl Gpu {
     fn open(&self) -> Result<&Opened, Error> {
-        if self.lost.load(Ordering::Acquire) {
-            return Err(Error::DeviceLost { ordinal: self.ordinal });
-        }
+        self.alive()?;
         let driver = driver::get()?;
         self.opened.get_or_try(|| {
             let name = self.name.to_string_lossy();
@@ -148,13 +284,28 @@ impl Gpu {
     fn opened_now(&self, driver: Driver) -> Result<Opened, Error> {
         let context = Primary::retain(driver, self.device.as_raw(), self.ordinal)?;
         let _current = context.push(self.ordinal)?;
-        let multiprocessors = self
-            .device
-            .get_attribute(DeviceAttribute::MultiprocessorCount)
-            .of("cuDeviceGetAttribute", self.ordinal)?;
-        let kernels = Kernels::load(driver, self.ordinal, multiprocessors.unsigned_abs())?;
-        let lanes = Lanes::new(self.ordinal);
+        let kernels = Kernels::new(driver, self.ordinal)?;
+        let lanes = Lane::ALL.map(|kind| Lanes::new(self.ordinal, kind));
         Ok(Opened { context: ManuallyDrop::new(context), kernels, lanes })
+    }
+
+    /// Runs what calls the driver, in the device's context, and takes note of what it fails with.
+    pub(super) fn within<T>(
+        &self,
+        opened: &Opened,
+        work: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.alive()?;
+        driver::get()?;
+        opened.enter(self.ordinal).and_then(|_current| work()).inspect_err(|error| self.note(error))
+    }
+
+    /// Fails if it is known that the device will do nothing more.
+    pub(super) fn alive(&self) -> Result<(), Error> {
+        if self.lost.load(Ordering::Acquire) {
+            return Err(Error::DeviceLost { ordinal: self.ordinal });
+        }
+        Ok(())
     }
 
     /// Takes note if the error means that the device will do nothing more.

@@ -7,12 +7,15 @@
 
 use super::attempt::Attempt;
 use crate::error::{Error, kept};
+use crate::fork;
 use crate::settings::Placement;
 use cust::error::{CudaError, CudaResult};
-use cust::sys::{CUcontext, CUdevice, CUdeviceptr, CUmodule, CUpointer_attribute, CUstream};
+use cust::sys::{
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmodule, CUpointer_attribute, CUstream,
+};
 use std::arch::global_asm;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 /// Proof that the driver is open and initialised and that this process may use it.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +31,9 @@ pub(crate) struct Code(pub(crate) u32);
 impl Code {
     pub(crate) const SUCCESS: Code = Code(0);
     pub(crate) const INVALID_VALUE: Code = Code(1);
+    const NOT_READY: Code = Code(600);
+    pub(crate) const ALREADY_REGISTERED: Code = Code(712);
+    const NO_DEVICE: Code = Code(100);
     const NOT_FOUND: Code = Code(500);
 
     /// The code as a result of `call` on device `ordinal`.
@@ -36,6 +42,11 @@ impl Code {
             Code::SUCCESS => Ok(()),
             Code(code) => Err(Error::Driver { call, name: self.name(), code, ordinal }),
         }
+    }
+
+    /// The code of a question whether work is done.
+    pub(crate) fn is_done(self, call: &'static str, ordinal: usize) -> Result<bool, Error> {
+        if self == Code::NOT_READY { Ok(false) } else { self.of(call, ordinal).map(|()| true) }
     }
 
     /// The driver's own name for the code.
@@ -78,7 +89,7 @@ pub(crate) fn get() -> Result<Driver, Error> {
     if let Some(error) = DRIVER.failure() {
         return Err(error);
     }
-    let this = std::process::id();
+    let this = fork::process();
     match PROCESS.compare_exchange(0, this, Ordering::AcqRel, Ordering::Acquire) {
         Err(other) if other != this => Err(Error::Forked),
         // Given back last: as long as the cell is held, a child must know that it is one.
@@ -88,17 +99,25 @@ pub(crate) fn get() -> Result<Driver, Error> {
 
 /// The driver, if this process has it open.
 pub(crate) fn if_open() -> Option<Driver> {
-    let is_ours = PROCESS.load(Ordering::Acquire) == std::process::id();
+    let is_ours = PROCESS.load(Ordering::Acquire) == fork::process();
     DRIVER.get().copied().filter(|_| is_ours)
 }
 
 /// The driver as the placement allows: placement `cpu` never wakes it.
-pub(crate) fn for_placement(placement: Placement) -> Option<Driver> {
+pub(crate) fn for_placement(placement: Placement) -> Result<Driver, Error> {
     match placement {
-        Placement::Cpu => if_open(),
-        Placement::Auto | Placement::Gpu => get().ok(),
+        Placement::Cpu => if_open().ok_or(Error::NoGpu { why: "placement cpu was chosen" }),
+        Placement::Auto | Placement::Gpu => get(),
     }
 }
+
+/// Whether somebody in this process may hold device memory although [`get`] fails: the driver was
+/// found, and did not say that there is no device.
+pub(crate) fn may_serve_others() -> bool {
+    MAY_SERVE_OTHERS.load(Ordering::Acquire)
+}
+
+static MAY_SERVE_OTHERS: AtomicBool = AtomicBool::new(false);
 
 /// Lets the next call try again to open a driver that failed.
 pub(crate) fn forget_failure() {
@@ -106,9 +125,14 @@ pub(crate) fn forget_failure() {
 }
 
 fn open() -> Result<Driver, Error> {
-    fill_slots(open_library()?)?;
+    let library = open_library()?;
+    MAY_SERVE_OTHERS.store(true, Ordering::Release);
+    fill_slots(library)?;
     // SAFETY: cuInit takes no pointers; 0 is its only flag value.
     let code = unsafe { cuInit(0) };
+    if code == Code::NO_DEVICE {
+        MAY_SERVE_OTHERS.store(false, Ordering::Release);
+    }
     if code == Code::SUCCESS {
         return Ok(Driver(()));
     }
@@ -190,6 +214,8 @@ macro_rules! trampolines {
 }
 
 trampolines! {
+    cuCtxGetCurrent
+    cuCtxGetDevice
     cuCtxPopCurrent_v2
     cuCtxPushCurrent_v2
     cuDeviceGet
@@ -199,14 +225,22 @@ trampolines! {
     cuDevicePrimaryCtxRelease_v2
     cuDevicePrimaryCtxRetain
     cuDriverGetVersion
+    cuEventCreate
+    cuEventDestroy_v2
+    cuEventElapsedTime
+    cuEventQuery
+    cuEventRecord
+    cuEventSynchronize
     cuGetErrorName
     cuInit
     cuLaunchKernel
     cuMemAlloc_v2
     cuMemFreeHost
+    cuMemFree_v2
     cuMemHostAlloc
-    cuMemcpyDtoHAsync_v2
-    cuMemcpyHtoDAsync_v2
+    cuMemHostRegister_v2
+    cuMemHostUnregister
+    cuMemcpyAsync
     cuMemcpyHtoD_v2
     cuModuleGetFunction
     cuModuleLoadData
@@ -216,7 +250,10 @@ trampolines! {
     cuPointerGetAttributes
     cuStreamCreateWithPriority
     cuStreamDestroy_v2
+    cuStreamGetCtx
+    cuStreamQuery
     cuStreamSynchronize
+    cuStreamWaitEvent
 }
 
 // What the library calls itself, with the driver's signatures (CUDA driver API reference).
@@ -226,10 +263,18 @@ unsafe extern "C" {
     fn cuInit(flags: c_uint) -> Code;
     fn cuDriverGetVersion(version: *mut c_int) -> Code;
     fn cuGetErrorName(error: Code, name: *mut *const c_char) -> Code;
+    pub(crate) fn cuCtxGetCurrent(context: *mut CUcontext) -> Code;
+    pub(crate) fn cuCtxGetDevice(device: *mut CUdevice) -> Code;
     pub(crate) fn cuCtxPopCurrent_v2(context: *mut CUcontext) -> Code;
     pub(crate) fn cuCtxPushCurrent_v2(context: CUcontext) -> Code;
     pub(crate) fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Code;
     pub(crate) fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) -> Code;
+    pub(crate) fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> Code;
+    pub(crate) fn cuEventDestroy_v2(event: CUevent) -> Code;
+    pub(crate) fn cuEventElapsedTime(ms: *mut f32, start: CUevent, end: CUevent) -> Code;
+    pub(crate) fn cuEventQuery(event: CUevent) -> Code;
+    pub(crate) fn cuEventRecord(event: CUevent, stream: CUstream) -> Code;
+    pub(crate) fn cuEventSynchronize(event: CUevent) -> Code;
     pub(crate) fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> Code;
     pub(crate) fn cuPointerGetAttribute(
         value: *mut c_void,
@@ -245,17 +290,37 @@ unsafe extern "C" {
     pub(crate) fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) -> Code;
     pub(crate) fn cuMemHostAlloc(address: *mut *mut c_void, bytes: usize, flags: c_uint) -> Code;
     pub(crate) fn cuMemFreeHost(address: *mut c_void) -> Code;
-    pub(crate) fn cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize) -> Code;
-    pub(crate) fn cuMemcpyHtoDAsync_v2(
-        to: CUdeviceptr,
-        from: *const c_void,
-        bytes: usize,
-        stream: CUstream,
+    pub(crate) fn cuMemFree_v2(address: CUdeviceptr) -> Code;
+    pub(crate) fn cuMemHostRegister_v2(start: *mut c_void, bytes: usize, flags: c_uint) -> Code;
+    pub(crate) fn cuMemHostUnregister(start: *mut c_void) -> Code;
+    pub(crate) fn cuStreamCreateWithPriority(
+        stream: *mut CUstream,
+        flags: c_uint,
+        priority: c_int,
     ) -> Code;
-    pub(crate) fn cuMemcpyDtoHAsync_v2(
-        to: *mut c_void,
+    pub(crate) fn cuStreamDestroy_v2(stream: CUstream) -> Code;
+    pub(crate) fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext) -> Code;
+    pub(crate) fn cuStreamQuery(stream: CUstream) -> Code;
+    pub(crate) fn cuStreamSynchronize(stream: CUstream) -> Code;
+    pub(crate) fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint) -> Code;
+    pub(crate) fn cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize) -> Code;
+    pub(crate) fn cuMemcpyAsync(
+        to: CUdeviceptr,
         from: CUdeviceptr,
         bytes: usize,
         stream: CUstream,
+    ) -> Code;
+    pub(crate) fn cuLaunchKernel(
+        function: CUfunction,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared_bytes: c_uint,
+        stream: CUstream,
+        parameters: *mut *mut c_void,
+        extra: *mut *mut c_void,
     ) -> Code;
 }

@@ -1,98 +1,250 @@
 //! The kernels: PTX inside the library, which each device's driver compiles for itself.
 
-use super::driver::{self, Code, Driver, OfCall, cuModuleLoadData};
+use super::driver::{self, Code, Driver, OfCall, cuLaunchKernel, cuModuleLoadData};
 use crate::error::{Error, kept};
 use crate::op::{Op, Shape};
-use crate::sum::TILE;
+use crate::sum::{GROUP, SumKind, TILE};
 use cust::error::CudaError;
-use cust::function::Function;
-use cust::launch;
 use cust::module::Module;
-use cust::stream::Stream;
-use std::ffi::CStr;
+use cust::sys::{CUfunction, CUstream};
+use once_cell::sync::OnceCell;
+use std::ffi::{CStr, CString, c_void};
 
 /// The images, as `kernels/build.py` made them from the `.cu` files beside them.
-const ELEMENTWISE: &CStr = image(concat!(include_str!("../../kernels/elementwise.ptx"), "\0"));
-const REDUCE: &CStr = image(concat!(include_str!("../../kernels/reduce.ptx"), "\0"));
-
-const fn image(text: &'static str) -> &'static CStr {
-    match CStr::from_bytes_with_nul(text.as_bytes()) {
-        Ok(text) => text,
-        Err(_) => panic!("the PTX has a NUL inside"),
-    }
-}
+const ELEMENTWISE: &str = include_str!("../../kernels/elementwise.ptx");
+const REDUCE: &str = include_str!("../../kernels/reduce.ptx");
+const FINISH: &str = include_str!("../../kernels/finish.ptx");
 
 /// The oldest driver that takes the images' PTX ISA 8.0 supports this CUDA version.
 const OLDEST_CUDA: i32 = 12_000;
 
 const BLOCK_THREADS: u32 = 256;
 const WARP_THREADS: u32 = 32;
-/// Enough blocks to fill a multiprocessor's 2,048 threads.
-const BLOCKS_PER_MULTIPROCESSOR: u32 = 8;
+/// The most blocks that CUDA launches; threads go on to further elements from there.
+const MOST_BLOCKS: u32 = i32::MAX as u32;
 /// What a thread of an elementwise kernel reads of each array at once.
 const PACK_BYTES: usize = 16;
 
-/// All kernels, loaded into one device's context.
-pub(crate) struct Kernels {
-    functions: Vec<Function<'static>>,
-    ordinal: usize,
-    most_blocks: u32,
+/// A kernel: an operation's, or one of those that belong to none.
+#[derive(Clone, Copy)]
+enum Kernel {
+    Of(Op),
+    Copy,
+    FoldF64,
+    FoldI64,
+    FinishF32,
+    FinishF64,
+    FinishI64,
 }
 
-impl Kernels {
-    /// Loads them into the current context, of device `ordinal`.
-    pub(crate) fn load(
-        driver: Driver,
-        ordinal: usize,
-        multiprocessors: u32,
-    ) -> Result<Self, Error> {
-        let elementwise = load_module(driver, ordinal, ELEMENTWISE)?;
-        let reduce = load_module(driver, ordinal, REDUCE)?;
-        let functions = Op::ALL
-            .iter()
-            .map(|op| match op.shape() {
-                Shape::Elementwise => elementwise.get_function(op.kernel()),
-                Shape::Reduction => reduce.get_function(op.kernel()),
-            })
-            .collect::<Result<_, _>>()
-            .of("cuModuleGetFunction", ordinal)?;
-        let most_blocks = multiprocessors * BLOCKS_PER_MULTIPROCESSOR;
-        Ok(Kernels { functions, ordinal, most_blocks })
+impl Kernel {
+    const OTHERS: [Kernel; 6] = [
+        Kernel::Copy,
+        Kernel::FoldF64,
+        Kernel::FoldI64,
+        Kernel::FinishF32,
+        Kernel::FinishF64,
+        Kernel::FinishI64,
+    ];
+
+    fn all() -> impl Iterator<Item = Kernel> {
+        Op::ALL.iter().map(|op| Kernel::Of(*op)).chain(Kernel::OTHERS)
     }
 
-    /// Queues the kernel of `op` over `n` elements: from `a` and `b` into `out`, which for a
-    /// reduction takes one f64 for each tile. Addresses are the device's.
+    /// Its place among all.
+    fn number(self) -> usize {
+        let operations = Op::ALL.len();
+        match self {
+            Kernel::Of(op) => op as usize,
+            Kernel::Copy => operations,
+            Kernel::FoldF64 => operations + 1,
+            Kernel::FoldI64 => operations + 2,
+            Kernel::FinishF32 => operations + 3,
+            Kernel::FinishF64 => operations + 4,
+            Kernel::FinishI64 => operations + 5,
+        }
+    }
+
+    /// Its name, and the image that it is in.
+    fn source(self) -> (&'static str, &'static str) {
+        match self {
+            Kernel::Of(op) if op.shape() == Shape::Reduction => (op.kernel(), REDUCE),
+            Kernel::Of(op) => (op.kernel(), ELEMENTWISE),
+            Kernel::Copy => ("copy_bytes", ELEMENTWISE),
+            Kernel::FoldF64 => ("fold_f64", FINISH),
+            Kernel::FoldI64 => ("fold_i64", FINISH),
+            Kernel::FinishF32 => ("finish_f32", FINISH),
+            Kernel::FinishF64 => ("finish_f64", FINISH),
+            Kernel::FinishI64 => ("finish_i64", FINISH),
+        }
+    }
+}
+
+/// The part of an image that is one kernel: a driver compiles it in some milliseconds, and all of
+/// them in some tenths of a second.
+fn image_of(kernel: Kernel) -> Option<CString> {
+    const ENTRY: &str = ".visible .entry ";
+    let (name, image) = kernel.source();
+    let head = &image[..image.find(ENTRY)?];
+    let body = &image[image.find(&format!("{ENTRY}{name}("))?..];
+    let end = body[ENTRY.len()..].find(ENTRY).map_or(body.len(), |next| ENTRY.len() + next);
+    CString::new(format!("{head}{}", &body[..end])).ok()
+}
+
+/// The kernels of one device, each loaded into its context when it is first needed.
+pub(crate) struct Kernels {
+    driver: Driver,
+    loaded: Vec<OnceCell<Function>>,
+    /// The device that they are for.
+    pub(crate) ordinal: usize,
+}
+
+struct Function(CUfunction);
+
+// SAFETY: functions may be used from any thread.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+impl Kernels {
+    /// Those of device `ordinal`, whose context is current: one is loaded, to see that the driver
+    /// takes them.
+    pub(crate) fn new(driver: Driver, ordinal: usize) -> Result<Self, Error> {
+        let loaded = Kernel::all().map(|_| OnceCell::new()).collect();
+        let kernels = Kernels { driver, loaded, ordinal };
+        kernels.function(Kernel::Copy)?;
+        Ok(kernels)
+    }
+
+    /// A kernel, loaded now if it was not; another thread that needs it waits.
+    fn function(&self, kernel: Kernel) -> Result<CUfunction, Error> {
+        let load = || {
+            let (name, _) = kernel.source();
+            let image = image_of(kernel).ok_or(Error::NoGpu { why: "a kernel has no image" })?;
+            let module = load_module(self.driver, self.ordinal, &image)?;
+            let function = module.get_function(name).of("cuModuleGetFunction", self.ordinal)?;
+            Ok(Function(function.to_raw()))
+        };
+        self.loaded[kernel.number()].get_or_try_init(load).map(|function| function.0)
+    }
+
+    /// Loads the kernel of `op`, if it was not: what cannot be loaded is known before work begins.
+    pub(crate) fn prepare(&self, op: Op) -> Result<(), Error> {
+        self.function(Kernel::Of(op)).map(|_| ())
+    }
+
+    /// Queues the kernel of `op` over `n` elements: from `a` and `b` (`a` again, for an operation
+    /// with one input) into `out`, which for a reduction takes one sum for each tile. Addresses are
+    /// the device's.
     pub(crate) fn launch(
         &self,
         op: Op,
-        stream: &Stream,
+        stream: CUstream,
         [a, b, out]: [u64; 3],
         n: usize,
+        alpha: u64,
     ) -> Result<(), Error> {
-        let function = &self.functions[op as usize];
-        let blocks = self.blocks(op, n);
-        let n = n as u64;
-        // SAFETY: the kernel's parameters are three addresses and a 64-bit count, as its row in
-        // kernels/*.cu has them. The pipeline answers for the addresses and for how long they last.
-        unsafe { launch!(function<<<blocks, BLOCK_THREADS, 0, stream>>>(a, b, out, n)) }
-            .of("cuLaunchKernel", self.ordinal)
+        let parameters = &mut [a, b, out, n as u64, alpha];
+        self.queue(Kernel::Of(op), blocks(op, n), stream, parameters)
     }
 
-    fn blocks(&self, op: Op, n: usize) -> u32 {
-        let threads = match op.shape() {
-            Shape::Elementwise => (n * op.element_bytes()).div_ceil(PACK_BYTES),
-            Shape::Reduction => n.div_ceil(TILE) * WARP_THREADS as usize,
+    /// Queues a copy of `n` bytes between addresses that the device reaches.
+    pub(crate) fn copy(
+        &self,
+        stream: CUstream,
+        [from, to]: [u64; 2],
+        n: usize,
+    ) -> Result<(), Error> {
+        let blocks = blocks_of(n.div_ceil(PACK_BYTES));
+        self.queue(Kernel::Copy, blocks, stream, &mut [from, from, to, n as u64])
+    }
+
+    /// Queues what makes one sum of each [`GROUP`] of `count` sums.
+    pub(crate) fn fold(
+        &self,
+        kind: SumKind,
+        stream: CUstream,
+        sums: u64,
+        groups: u64,
+        count: usize,
+    ) -> Result<(), Error> {
+        let kernel = match kind {
+            SumKind::F64 => Kernel::FoldF64,
+            SumKind::I64 => Kernel::FoldI64,
         };
-        let blocks = threads.div_ceil(BLOCK_THREADS as usize);
-        u32::try_from(blocks).map_or(self.most_blocks, |blocks| blocks.min(self.most_blocks))
+        let blocks = u32::try_from(count.div_ceil(GROUP)).unwrap_or(u32::MAX);
+        self.queue(kernel, blocks, stream, &mut [sums, groups, count as u64])
+    }
+
+    /// Queues what adds up `count` sums, destroying them, and stores the result at `out`, in the
+    /// type of the operation's output.
+    pub(crate) fn finish(
+        &self,
+        op: Op,
+        stream: CUstream,
+        sums: u64,
+        out: u64,
+        count: usize,
+    ) -> Result<(), Error> {
+        let kernel = match (op.sum_kind(), op.output_bytes()) {
+            (SumKind::F64, 4) => Kernel::FinishF32,
+            (SumKind::F64, _) => Kernel::FinishF64,
+            (SumKind::I64, _) => Kernel::FinishI64,
+        };
+        self.queue(kernel, 1, stream, &mut [sums, out, count as u64])
+    }
+
+    /// Queues a kernel whose parameters are the first of `values`, each of at most 64 bits.
+    fn queue(
+        &self,
+        kernel: Kernel,
+        blocks: u32,
+        stream: CUstream,
+        values: &mut [u64],
+    ) -> Result<(), Error> {
+        let function = self.function(kernel)?;
+        let mut parameters = [std::ptr::null_mut::<c_void>(); 5];
+        for (parameter, value) in parameters.iter_mut().zip(values) {
+            *parameter = std::ptr::from_mut(value).cast();
+        }
+        let (x, parameters) = (BLOCK_THREADS, parameters.as_mut_ptr());
+        // SAFETY: the driver copies the kernel's parameters before it returns, each in its size
+        // from the low end of a local word: their types are those that kernels/*.cu declare. The
+        // callers answer for the addresses and for how long they last.
+        unsafe {
+            cuLaunchKernel(
+                function,
+                blocks,
+                1,
+                1,
+                x,
+                1,
+                1,
+                0,
+                stream,
+                parameters,
+                std::ptr::null_mut(),
+            )
+        }
+        .of("cuLaunchKernel", self.ordinal)
     }
 }
 
-fn load_module(
-    driver: Driver,
-    ordinal: usize,
-    image: &'static CStr,
-) -> Result<&'static Module, Error> {
+/// One thread for each pack of an elementwise kernel, one warp for each tile of a reduction: threads
+/// that go over several are slower by some per cent.
+fn blocks(op: Op, n: usize) -> u32 {
+    blocks_of(match op.shape() {
+        Shape::Elementwise => (n * op.element_bytes()).div_ceil(PACK_BYTES),
+        Shape::Reduction => n.div_ceil(TILE) * WARP_THREADS as usize,
+    })
+}
+
+fn blocks_of(threads: usize) -> u32 {
+    let blocks = threads.div_ceil(BLOCK_THREADS as usize);
+    u32::try_from(blocks).map_or(MOST_BLOCKS, |blocks| blocks.min(MOST_BLOCKS))
+}
+
+fn load_module(driver: Driver, ordinal: usize, image: &CStr) -> Result<&'static Module, Error> {
     Module::from_ptx_cstr(image, &[])
         .map(|module| &*Box::leak(Box::new(module)))
         .map_err(|error| refusal(driver, ordinal, image, error))
@@ -112,4 +264,22 @@ fn refusal(driver: Driver, ordinal: usize, image: &CStr, first: CudaError) -> Er
     let code = unsafe { cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
     let Code(number) = if code == Code::SUCCESS { Code(first as u32) } else { code };
     Error::Driver { call: "cuModuleLoadData", name: Code(number).name(), code: number, ordinal }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_has_an_image_of_its_own_and_a_number() {
+        for (number, kernel) in Kernel::all().enumerate() {
+            assert_eq!(kernel.number(), number);
+            let image = image_of(kernel).unwrap().into_string().unwrap();
+            let entries: Vec<&str> = image.split(".visible .entry ").skip(1).collect();
+            let [entry] = entries[..] else { panic!("{} entries", entries.len()) };
+            assert_eq!(entry.split('(').next(), Some(kernel.source().0));
+            assert!(image.starts_with(".version 8.0"));
+            assert_eq!(entry.matches('{').count(), entry.matches('}').count());
+        }
+    }
 }

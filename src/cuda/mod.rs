@@ -6,9 +6,11 @@
 pub(crate) mod attempt;
 pub(crate) mod device;
 pub(crate) mod driver;
+pub(crate) mod event;
 pub(crate) mod kernels;
+pub(crate) mod lane;
 pub(crate) mod memory;
 mod piece;
 pub(crate) mod pipeline;
 pub(crate) mod pointer;
-pub(crate) mod staging;
+pub(crate) mod stream;

@@ -5,30 +5,50 @@
 //! says.
 
 use super::device::{Gpu, Opened};
-use super::driver::{self, Driver, OfCall};
+use super::driver::{self, Driver, OfCall, cuMemcpyAsync};
+use super::lane::{Lane, Lanes};
 use super::piece::Piece;
 use super::pointer;
-use super::staging::Lane;
 use crate::chunk::{Chunk, Queue};
 use crate::error::Error;
-use crate::operand::{Call, Residence};
+use crate::operand::{Call, Task};
 use crate::route::{Access, Route};
-use crate::sum::{TILE, tree};
+use crate::sum::{GROUP, TILE, tree_of_bits};
 use crate::tuning;
+use cust::sys::CUstream;
 use std::collections::VecDeque;
 
 /// What the GPU did of a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
+    /// Chunks that it took from the queue.
+    taken: usize,
+    /// Chunks whose results are where they belong.
+    pub(crate) finished: usize,
     /// Bytes that went through our pinned buffers.
     pub(crate) bytes_staged: u64,
     /// Whether the output may have been written, in whole or in part.
     pub(crate) wrote: bool,
 }
 
-/// Runs chunks from the queue until it is empty. `on_sum` gets each chunk's sum, for a reduction.
-/// When it returns, nothing is under way in the operands' memory, unless a stream could not be waited
-/// for: then the driver's error says so.
+impl Done {
+    /// Takes in what another GPU did of the same call.
+    pub(crate) fn add(&mut self, other: Done) {
+        self.taken += other.taken;
+        self.finished += other.finished;
+        self.bytes_staged += other.bytes_staged;
+        self.wrote |= other.wrote;
+    }
+
+    /// Whether a chunk was taken that nobody will finish.
+    pub(crate) fn lost_chunks(&self) -> bool {
+        self.finished < self.taken
+    }
+}
+
+/// Runs chunks from the queue until it is empty, on one of `threads` threads that do. `on_sum` gets
+/// each chunk's sum, for a reduction. When it returns, nothing is under way in the operands' memory,
+/// unless a stream could not be waited for: then the driver's error says so.
 ///
 /// # Safety
 /// The library's caller promises the operands, for as long as the call lasts.
@@ -38,23 +58,28 @@ pub(crate) unsafe fn run(
     route: &Route,
     queue: &Queue,
     threads: usize,
-    on_sum: &(dyn Fn(Chunk, f64) + Sync),
+    on_sum: &(dyn Fn(Chunk, u64) + Sync),
 ) -> (Done, Result<(), Error>) {
     let mut done = Done::default();
     let result = driver::get().and_then(|driver| {
         let _restore = opened.enter(gpu.ordinal)?;
+        if let Task::Compute(op, _) = call.task {
+            opened.kernels.prepare(op)?;
+        }
+        let share = (tuning::LANES[route.lane() as usize] / threads).max(1);
         let mut pipeline = Pipeline {
             opened,
+            lanes: &opened.lanes[route.lane() as usize],
             call,
             route,
             in_place: in_place_addresses(driver, gpu.ordinal, call, route)?,
-            threads: threads.min(tuning::STAGING_THREADS),
             on_sum,
-            under_way: VecDeque::with_capacity(tuning::LANES),
+            share,
+            under_way: VecDeque::with_capacity(share),
             done: &mut done,
         };
         // SAFETY: this function's promise.
-        unsafe { pipeline.run(driver, queue) }.inspect_err(|_| pipeline.abandon())
+        unsafe { pipeline.run(driver, queue) }
     });
     if let Err(error) = &result {
         gpu.note(error);
@@ -69,22 +94,27 @@ fn in_place_addresses(
     call: &Call,
     route: &Route,
 ) -> Result<[u64; 3], Error> {
-    let mut addresses = call.operands().map(|operand| operand.address as u64);
-    for (address, operand) in addresses.iter_mut().zip(call.operands()) {
-        if operand.residence == Residence::Pinned && route.access.contains(&Access::Mapped) {
-            *address = pointer::device_address(driver, ordinal, operand.address)?;
-        }
+    let mut addresses = [0; 3];
+    for (slot, operand) in call.slots().into_iter().enumerate() {
+        let Some(operand) = operand else { continue };
+        addresses[slot] = if route.access[slot] == Some(Access::Mapped) {
+            pointer::device_address(driver, ordinal, operand.address)?
+        } else {
+            operand.address as u64
+        };
     }
     Ok(addresses)
 }
 
 struct Pipeline<'a> {
     opened: &'a Opened,
+    lanes: &'a Lanes,
     call: &'a Call,
     route: &'a Route,
     in_place: [u64; 3],
-    threads: usize,
-    on_sum: &'a (dyn Fn(Chunk, f64) + Sync),
+    on_sum: &'a (dyn Fn(Chunk, u64) + Sync),
+    /// Lanes that it holds at most.
+    share: usize,
     under_way: VecDeque<(Lane, Chunk)>,
     done: &'a mut Done,
 }
@@ -93,13 +123,18 @@ impl Pipeline<'_> {
     /// # Safety
     /// As [`run`].
     unsafe fn run(&mut self, driver: Driver, queue: &Queue) -> Result<(), Error> {
-        while let Some(chunk) = queue.take() {
+        // A lane first: a GPU that has none leaves the chunk to others.
+        while !queue.is_empty() {
             // SAFETY: this function's promise.
-            unsafe {
-                let lane = self.free_lane(driver)?;
-                self.under_way.push_back((lane, chunk));
-                self.start_newest()?;
-            }
+            let lane = unsafe { self.free_lane(driver)? };
+            let Some(chunk) = queue.take() else {
+                self.lanes.put(lane);
+                break;
+            };
+            self.done.taken += 1;
+            self.under_way.push_back((lane, chunk));
+            // SAFETY: this function's promise.
+            unsafe { self.start_newest()? };
         }
         while !self.under_way.is_empty() {
             // SAFETY: this function's promise.
@@ -108,23 +143,28 @@ impl Pipeline<'_> {
         Ok(())
     }
 
-    /// A lane that nobody uses, with the buffers that it needs: if there is none, or no memory for
-    /// them, the oldest of ours, or the next that another caller gives back.
+    /// A lane that nobody uses, with the buffers that it needs: if there is none for us, or none can
+    /// be made, the oldest of ours, or the next that another caller gives back.
     ///
     /// # Safety
     /// As [`run`].
     unsafe fn free_lane(&mut self, driver: Driver) -> Result<Lane, Error> {
+        if self.under_way.len() == self.share {
+            // SAFETY: this function's promise.
+            unsafe { self.finish_oldest()? };
+        }
         loop {
             let is_last = self.under_way.is_empty();
-            let lane = match self.opened.lanes.try_take(driver)? {
-                None if is_last => Some(self.opened.lanes.take(driver)?),
-                lane => lane,
+            let lane = match self.lanes.try_take(driver) {
+                Err(error) if is_last => return Err(error),
+                Ok(None) if is_last => Some(self.lanes.take(driver)?),
+                lane => lane.unwrap_or(None),
             };
             if let Some(mut lane) = lane {
                 match lane.make_whole(self.route) {
                     Ok(()) => return Ok(lane),
                     Err(error) => {
-                        self.opened.lanes.put_behind(lane);
+                        self.lanes.put_behind(lane);
                         if is_last {
                             return Err(error);
                         }
@@ -151,15 +191,30 @@ impl Pipeline<'_> {
     /// # Safety
     /// As [`run`].
     unsafe fn start(&mut self, lane: &mut Lane, chunk: Chunk) -> Result<(), Error> {
-        let [a, b, output] = self.pieces(chunk);
-        for input in [a, b] {
+        let [a, b, Some(output)] = self.pieces(chunk) else { return Ok(()) };
+        for input in [a, b].into_iter().flatten() {
             // SAFETY: this function's promise; the lane is synchronised before `run` returns.
-            unsafe { input.bring_in(lane, self.threads)? };
+            unsafe { input.bring_in(lane)? };
             self.done.bytes_staged += input.staged_bytes();
         }
-        let addresses = [a.address(lane)?, b.address(lane)?, output.address(lane)?];
+        let inputs = [a, b].map(|input| input.map(|input| input.address(lane)).transpose());
+        let [Some(a), b] = [inputs[0]?, inputs[1]?] else { return Ok(()) };
+        let out = output.address(lane)?;
+        let stream = lane.stream.as_inner();
+        let (task, tiles) = (self.call.task, chunk.len.div_ceil(TILE));
+        if let Task::Compute(op, _) = task
+            && output.access == Access::TileSums
+            && tiles > GROUP
+        {
+            let sums = lane.device_sums()?;
+            let addresses = [a, b.unwrap_or(a), sums];
+            // SAFETY: as above.
+            unsafe { queue(self.opened, task, stream, addresses, chunk.len)? };
+            return self.opened.kernels.fold(op.sum_kind(), stream, sums, out, tiles);
+        }
+        // SAFETY: as above.
+        unsafe { queue(self.opened, task, stream, [a, b.unwrap_or(a), out], chunk.len)? };
         self.done.wrote |= output.access != Access::TileSums;
-        self.opened.kernels.launch(self.call.op, &lane.stream, addresses, chunk.len)?;
         // SAFETY: as above.
         unsafe { output.queue_out(lane) }
     }
@@ -173,48 +228,79 @@ impl Pipeline<'_> {
         let chunk = *chunk;
         lane.stream.synchronize().of("cuStreamSynchronize", lane.ordinal)?;
         let Some((mut lane, _)) = self.under_way.pop_front() else { return Ok(()) };
-        let [.., output] = self.pieces(chunk);
+        let [.., Some(output)] = self.pieces(chunk) else { return Ok(()) };
         self.done.bytes_staged += output.staged_bytes();
         let taken = match output.access {
             Access::TileSums => {
-                tile_sums(&mut lane, output.slot, chunk).map(|sum| (self.on_sum)(chunk, sum))
+                self.tile_sums(&mut lane, chunk).map(|sum| (self.on_sum)(chunk, sum))
             }
             // SAFETY: this function's promise; the stream was synchronised.
-            _ => unsafe { output.take_out(&mut lane, self.threads) },
+            _ => unsafe { output.take_out(&mut lane) },
         };
-        self.opened.lanes.put(lane);
+        self.lanes.put(lane);
+        self.done.finished += usize::from(taken.is_ok());
         taken
     }
 
-    fn pieces(&self, chunk: Chunk) -> [Piece; 3] {
-        let element_bytes = self.call.op.element_bytes();
+    /// The chunk's part of each array. (That of a reduction's output is its tiles' sums.)
+    fn pieces(&self, chunk: Chunk) -> [Option<Piece>; 3] {
+        let element_bytes = self.call.task.element_bytes();
         let offset = chunk.start * element_bytes;
-        let operands = self.call.operands();
-        std::array::from_fn(|slot| Piece {
-            slot,
-            access: self.route.access[slot],
-            host: std::ptr::with_exposed_provenance_mut(operands[slot].address + offset),
-            device: self.in_place[slot] + offset as u64,
-            bytes: chunk.len * element_bytes,
+        let slots = self.call.slots();
+        std::array::from_fn(|slot| {
+            let access = self.route.access[slot]?;
+            let buffers = self.route.buffers_before(slot, access);
+            Some(Piece {
+                offset: buffers * self.route.chunk * element_bytes,
+                access,
+                host: std::ptr::with_exposed_provenance_mut(slots[slot]?.address + offset),
+                device: self.in_place[slot] + offset as u64,
+                bytes: chunk.len * element_bytes,
+            })
         })
     }
 
-    /// After a failure: waits until nothing of ours is under way in the caller's memory. A lane
-    /// that cannot be waited for is asked again before it is used again.
-    fn abandon(&mut self) {
+    /// Adds up the sums that a reduction's kernels left for the chunk's tiles, or for groups of
+    /// them.
+    fn tile_sums(&self, lane: &mut Lane, chunk: Chunk) -> Result<u64, Error> {
+        let Task::Compute(op, _) = self.call.task else { return Ok(0) };
+        let tiles = chunk.len.div_ceil(TILE);
+        let count = if tiles > GROUP { tiles.div_ceil(GROUP) } else { tiles };
+        let sums = lane.host_sums()?.cast::<u64>();
+        // SAFETY: the buffer belongs to the lane, is aligned to a page, and the kernels, which are
+        // done, wrote as many sums of 64 bits there; the plan sees to it that they fit.
+        let sums = unsafe { std::slice::from_raw_parts_mut(sums.as_ptr(), count) };
+        Ok(tree_of_bits(op.sum_kind(), sums))
+    }
+}
+
+/// After a failure, or a panic: waits until nothing of ours is under way in the caller's memory. A
+/// lane that cannot be waited for is asked again before it is used again.
+impl Drop for Pipeline<'_> {
+    fn drop(&mut self) {
         for (mut lane, _) in self.under_way.drain(..) {
             lane.is_settled = lane.stream.synchronize().is_ok();
-            self.opened.lanes.put(lane);
+            self.lanes.put(lane);
         }
     }
 }
 
-/// Adds up the sums that a reduction's kernel left for the chunk's tiles.
-fn tile_sums(lane: &mut Lane, slot: usize, chunk: Chunk) -> Result<f64, Error> {
-    let tiles = chunk.len.div_ceil(TILE);
-    let sums = lane.pinned(slot)?.cast::<f64>();
-    // SAFETY: the buffer belongs to the lane, is aligned to a page, and the kernel, which is done,
-    // wrote one f64 for each tile; the plan sees to it that they fit.
-    let sums = unsafe { std::slice::from_raw_parts_mut(sums.as_ptr(), tiles) };
-    Ok(tree(sums))
+/// Queues what a task does with arrays that the device reaches at these addresses.
+///
+/// # Safety
+/// The arrays must be there, and unchanged by others, until the stream has done it.
+pub(super) unsafe fn queue(
+    opened: &Opened,
+    task: Task,
+    stream: CUstream,
+    [a, b, out]: [u64; 3],
+    n: usize,
+) -> Result<(), Error> {
+    match task {
+        Task::Compute(op, alpha) => opened.kernels.launch(op, stream, [a, b, out], n, alpha),
+        Task::Copy => {
+            // SAFETY: this function's promise.
+            unsafe { cuMemcpyAsync(out, a, n, stream) }.of("cuMemcpyAsync", opened.kernels.ordinal)
+        }
+    }
 }

@@ -1,10 +1,13 @@
 //! Asks the driver what memory a pointer leads to.
 
-use super::driver::{Code, Driver, cuPointerGetAttribute, cuPointerGetAttributes};
+use super::driver::{self, Code, Driver, cuPointerGetAttribute, cuPointerGetAttributes};
 use crate::error::Error;
 use crate::operand::{Operand, Residence};
+use crate::tuning;
 use cust::sys::CUpointer_attribute as Attribute;
 use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const MEMORY_TYPE_HOST: u32 = 1;
 const MEMORY_TYPE_DEVICE: u32 = 2;
@@ -21,10 +24,11 @@ struct Attributes {
 
 /// What memory the operand's array is in.
 ///
-/// Page-locked memory counts as such only if all of the array is in one locked range: otherwise it
-/// is host memory like any other, and staged.
-pub(crate) fn locate(_: Driver, operand: &Operand) -> Result<Residence, Error> {
+/// Page-locked memory counts as such only if all of the array is locked: otherwise it is host
+/// memory like any other, and staged.
+pub(crate) fn locate(driver: Driver, operand: &Operand) -> Result<Residence, Error> {
     let attributes = attributes(operand.address)?;
+    let end = operand.address + operand.bytes;
     let available = available(&attributes, operand.address);
     let is_whole = operand.bytes <= available;
     let ordinal = usize::try_from(attributes.ordinal).unwrap_or(0);
@@ -39,10 +43,51 @@ pub(crate) fn locate(_: Driver, operand: &Operand) -> Result<Residence, Error> {
         MEMORY_TYPE_HOST | MEMORY_TYPE_DEVICE if attributes.is_managed != 0 && is_whole => {
             Residence::Managed
         }
-        MEMORY_TYPE_DEVICE => Residence::Device { ordinal },
+        MEMORY_TYPE_DEVICE => {
+            seen_on_a_device(&attributes);
+            Residence::Device { ordinal }
+        }
         MEMORY_TYPE_HOST if is_whole => Residence::Pinned,
+        MEMORY_TYPE_HOST if is_locked(driver, operand.address + available..end)? => {
+            Residence::PinnedInParts
+        }
+        _ if could_be_a_devices(operand) && !ends_are_hosts(operand) => {
+            return Err(Error::Nobodys { argument: operand.name, address: operand.address });
+        }
         _ => Residence::Pageable,
     })
+}
+
+/// Whether all of these bytes are page-locked, at once or in parts.
+pub(crate) fn is_locked(_: Driver, mut bytes: Range<usize>) -> Result<bool, Error> {
+    while !bytes.is_empty() {
+        let next = attributes(bytes.start)?;
+        match available(&next, bytes.start) {
+            more if more > 0 && next.memory_type == MEMORY_TYPE_HOST && next.is_managed == 0 => {
+                bytes.start = bytes.start.saturating_add(more);
+            }
+            _ => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// From the lowest to the highest address that was seen to be a device's.
+static DEVICE_ADDRESSES: [AtomicU64; 2] = [AtomicU64::new(u64::MAX), AtomicU64::new(0)];
+
+fn seen_on_a_device(attributes: &Attributes) {
+    let [lowest, highest] = &DEVICE_ADDRESSES;
+    lowest.fetch_min(attributes.range_start, Ordering::Relaxed);
+    let end = attributes.range_start.saturating_add(attributes.range_bytes as u64);
+    highest.fetch_max(end, Ordering::Relaxed);
+}
+
+/// Whether memory that the driver does not know could be a device's that was freed, as far as it is
+/// worth the time to look: a small array elsewhere than where devices' were seen is the host's.
+fn could_be_a_devices(operand: &Operand) -> bool {
+    let [lowest, highest] = DEVICE_ADDRESSES.each_ref().map(|end| end.load(Ordering::Relaxed));
+    let is_among_them = (lowest..highest).contains(&(operand.address as u64));
+    is_among_them || operand.bytes > tuning::CALLING_CORE_BYTES
 }
 
 fn attributes(address: usize) -> Result<Attributes, Error> {
@@ -74,6 +119,17 @@ fn attributes(address: usize) -> Result<Attributes, Error> {
         _ if host_reads(address) => Ok(Attributes::default()),
         code => code.of("cuPointerGetAttributes", 0).map(|()| Attributes::default()),
     }
+}
+
+/// Whether the array may be the host's, without a driver to ask: whether it reads both ends, if
+/// anybody in this process may hold a device's memory.
+pub(crate) fn is_hosts(operand: &Operand) -> bool {
+    !driver::may_serve_others() || ends_are_hosts(operand)
+}
+
+fn ends_are_hosts(operand: &Operand) -> bool {
+    let ends = [operand.address, operand.address + operand.bytes - 1];
+    ends.into_iter().all(host_reads)
 }
 
 /// Whether the host can read the word at the address, found out without a fault: the kernel reads

@@ -112,8 +112,15 @@ pub(crate) fn pop() -> Result<Handle, Code> {
 
 /// The device of this thread's context.
 pub(crate) fn current_device() -> Result<usize, Code> {
-    let handle = current().checked_sub(1).ok_or(INVALID_CONTEXT)?;
-    Ok(lock(&CONTEXTS)[handle].ordinal)
+    match current() {
+        0 => Err(INVALID_CONTEXT),
+        handle => Ok(device_of(handle)),
+    }
+}
+
+/// The device of a context.
+pub(crate) fn device_of(handle: Handle) -> usize {
+    lock(&CONTEXTS)[handle - 1].ordinal
 }
 
 /// What this thread's context, or without one the first device's, was lost to.

@@ -1,6 +1,7 @@
 //! What a test asks of the stand-in and tells it.
 
-use crate::{context, faults, memory, stream};
+use crate::memory::{self, Kind};
+use crate::{context, event, faults, stream};
 use std::ffi::{CStr, CString, c_char};
 
 /// Replaces the plan of faults and counts calls from 1 again.
@@ -19,10 +20,24 @@ pub extern "C" fn stand_in_calls() -> u64 {
     faults::calls() as u64
 }
 
-/// The name of a call, counted from 1; "" if there was none. The string is leaked.
+/// The name of one of the first 10,000 calls, counted from 1; "" if there was none. The string is
+/// leaked.
 #[unsafe(no_mangle)]
 pub extern "C" fn stand_in_call_name(number: u64) -> *const c_char {
     leaked(faults::call_name(number as usize).unwrap_or_default())
+}
+
+/// Where the bytes of a device address are, for a test that looks at them whatever has happened to
+/// the device; NULL for an address that is in no allocation.
+#[unsafe(no_mangle)]
+pub extern "C" fn stand_in_bytes(address: u64) -> *mut u8 {
+    memory::reach(address as usize, 0).unwrap_or(std::ptr::null_mut())
+}
+
+/// Keeps all streams from their work, or lets them go on: for a test of what is not done yet.
+#[unsafe(no_mangle)]
+pub extern "C" fn stand_in_hold(is_held: bool) {
+    stream::hold(is_held);
 }
 
 /// How many there are of what was handed out; -1 for a word that is not known.
@@ -33,12 +48,15 @@ pub extern "C" fn stand_in_call_name(number: u64) -> *const c_char {
 pub unsafe extern "C" fn stand_in_count(what: *const c_char) -> i64 {
     // SAFETY: the caller's promise.
     let count = match unsafe { CStr::from_ptr(what) }.to_bytes() {
-        b"device_allocations" => memory::count(false).0,
-        b"device_bytes" => memory::count(false).1,
-        b"host_allocations" => memory::count(true).0,
-        b"host_bytes" => memory::count(true).1,
+        b"device_allocations" => memory::count(&[Kind::Device, Kind::Managed]).0,
+        b"device_bytes" => memory::count(&[Kind::Device, Kind::Managed]).1,
+        b"host_allocations" => memory::count(&[Kind::Host]).0,
+        b"host_bytes" => memory::count(&[Kind::Host]).1,
+        b"registered" => memory::count(&[Kind::Registered]).0,
+        b"registered_bytes" => memory::count(&[Kind::Registered]).1,
         b"streams" => stream::count().0,
         b"pending" => stream::count().1,
+        b"events" => event::count(),
         b"modules" => crate::api::modules(),
         b"contexts" => context::retained(),
         b"violations" => faults::violations().0,

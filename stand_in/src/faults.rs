@@ -25,14 +25,25 @@ struct Fault {
 
 struct State {
     plan: Option<Vec<Fault>>,
-    calls: Vec<&'static str>,
+    made: usize,
+    /// The names of the first calls, no more than [`NAMED`] of them.
+    names: Vec<&'static str>,
     violation: Option<String>,
     violations: usize,
     process: u32,
 }
 
-static STATE: Mutex<State> =
-    Mutex::new(State { plan: None, calls: Vec::new(), violation: None, violations: 0, process: 0 });
+static STATE: Mutex<State> = Mutex::new(State {
+    plan: None,
+    made: 0,
+    names: Vec::new(),
+    violation: None,
+    violations: 0,
+    process: 0,
+});
+
+/// Calls that are remembered by name, so that a program of any length does not grow.
+const NAMED: usize = 10_000;
 
 /// Driver errors after which a context answers nothing else.
 fn is_sticky(code: Code) -> bool {
@@ -73,8 +84,11 @@ fn next_fault(name: &'static str) -> Result<Option<Fault>, Code> {
         violate(&format!("{name} in a forked child"));
         return Err(NOT_INITIALIZED);
     }
-    state.calls.push(name);
-    let number = state.calls.len();
+    state.made += 1;
+    let number = state.made;
+    if number <= NAMED {
+        state.names.push(name);
+    }
     let plan = state
         .plan
         .get_or_insert_with(|| parsed(&std::env::var("STAND_IN_FAULTS").unwrap_or_default()));
@@ -89,7 +103,8 @@ fn next_fault(name: &'static str) -> Result<Option<Fault>, Code> {
 pub(crate) fn set_plan(text: &str) {
     let mut state = lock(&STATE);
     state.plan = Some(parsed(text));
-    state.calls.clear();
+    state.made = 0;
+    state.names.clear();
 }
 
 fn parsed(text: &str) -> Vec<Fault> {
@@ -109,12 +124,12 @@ fn fault(part: &str) -> Fault {
 
 /// How many calls there were since the plan was set.
 pub(crate) fn calls() -> usize {
-    lock(&STATE).calls.len()
+    lock(&STATE).made
 }
 
-/// The name of a call, counted from 1.
+/// The name of one of the first calls, counted from 1.
 pub(crate) fn call_name(number: usize) -> Option<&'static str> {
-    lock(&STATE).calls.get(number.checked_sub(1)?).copied()
+    lock(&STATE).names.get(number.checked_sub(1)?).copied()
 }
 
 /// Notes something that no driver forgives.

@@ -13,13 +13,19 @@ pub mod control;
 #[expect(unreachable_pub, reason = "the library's own file")]
 #[path = "../../src/element.rs"]
 mod element;
+mod event;
 mod faults;
 mod kernels;
 mod memory;
-#[expect(dead_code, unreachable_pub, reason = "the library uses the rest")]
+#[allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
 #[path = "../../src/op.rs"]
 mod op;
 mod stream;
+#[allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
+#[path = "../../src/sum.rs"]
+mod sum;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a driver call returns.
 type Code = u32;
@@ -35,11 +41,20 @@ const INVALID_CONTEXT: Code = 201;
 const UNSUPPORTED_PTX_VERSION: Code = 222;
 const INVALID_HANDLE: Code = 400;
 const NOT_FOUND: Code = 500;
+const NOT_READY: Code = 600;
 const ILLEGAL_ADDRESS: Code = 700;
+const HOST_MEMORY_ALREADY_REGISTERED: Code = 712;
+const HOST_MEMORY_NOT_REGISTERED: Code = 713;
 
 /// A number from the environment.
 fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+}
+
+/// A handle that nothing else has or had: a stale one is known as such.
+fn new_handle() -> usize {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    0x1000 + MADE.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Locks, also after a panic elsewhere: this is for tests, which must see what comes next.

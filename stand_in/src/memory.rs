@@ -4,9 +4,14 @@
 //! and only kernels and copies get there, through [`reach`]. Page-locked memory lies between pages
 //! that nobody can touch.
 
-use crate::{Code, INVALID_VALUE, OUT_OF_MEMORY, lock, setting};
+use crate::faults::violate;
+use crate::{
+    Code, HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY,
+    lock, setting, stream,
+};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::Mutex;
 
 const PAGE: usize = 4096;
@@ -20,6 +25,15 @@ pub(crate) enum Kind {
     Managed,
     /// Page-locked host memory.
     Host,
+    /// Host memory that was there already and is page-locked.
+    Registered,
+}
+
+impl Kind {
+    /// Whether it is the host's memory.
+    pub(crate) fn is_host(self) -> bool {
+        matches!(self, Kind::Host | Kind::Registered)
+    }
 }
 
 /// One allocation.
@@ -52,7 +66,7 @@ pub(crate) fn free_bytes(ordinal: usize) -> usize {
 fn used(ordinal: usize) -> usize {
     let blocks = lock(&BLOCKS);
     let of_device =
-        blocks.values().filter(|block| block.kind != Kind::Host && block.ordinal == ordinal);
+        blocks.values().filter(|block| !block.kind.is_host() && block.ordinal == ordinal);
     of_device.map(|block| block.bytes).sum()
 }
 
@@ -61,31 +75,69 @@ pub(crate) fn allocate(kind: Kind, ordinal: usize, bytes: usize) -> Result<usize
     if bytes == 0 {
         return Err(INVALID_VALUE);
     }
-    if kind != Kind::Host && bytes > free_bytes(ordinal) {
+    if !kind.is_host() && bytes > free_bytes(ordinal) {
         return Err(OUT_OF_MEMORY);
     }
     let bytes_at = map_between_guards(bytes, libc::PROT_READ | libc::PROT_WRITE)?;
     let start = match kind {
         Kind::Device => map_between_guards(bytes, libc::PROT_NONE)?,
-        Kind::Managed | Kind::Host => bytes_at,
+        Kind::Managed | Kind::Host | Kind::Registered => bytes_at,
     };
     lock(&BLOCKS).insert(start, Block { kind, ordinal, start, bytes, bytes_at });
     Ok(start)
 }
 
-/// Frees a block that begins at the address.
-pub(crate) fn free(start: usize, is_host: bool) -> Result<(), Code> {
-    let mut blocks = lock(&BLOCKS);
-    let block = blocks.get(&start).copied().ok_or(INVALID_VALUE)?;
-    if (block.kind == Kind::Host) != is_host {
-        return Err(INVALID_VALUE);
-    }
-    blocks.remove(&start);
+/// Frees a block of one of these kinds that begins at the address.
+pub(crate) fn free(start: usize, kinds: &[Kind]) -> Result<(), Code> {
+    let block = take(start, kinds).ok_or(INVALID_VALUE)?;
     unmap_with_guards(block.bytes_at, block.bytes);
     if block.start != block.bytes_at {
         unmap_with_guards(block.start, block.bytes);
     }
     Ok(())
+}
+
+fn take(start: usize, kinds: &[Kind]) -> Option<Block> {
+    let mut blocks = lock(&BLOCKS);
+    blocks.get(&start).filter(|block| kinds.contains(&block.kind))?;
+    blocks.remove(&start)
+}
+
+/// Page-locks host memory that is there: whole pages, of which none may be locked already.
+pub(crate) fn register(ordinal: usize, start: usize, bytes: usize) -> Result<(), Code> {
+    let pages = pages_of(start, bytes).filter(is_mapped).ok_or(INVALID_VALUE)?;
+    let mut blocks = lock(&BLOCKS);
+    let shares_a_page = |block: &&Block| {
+        pages_of(block.start, block.bytes)
+            .is_some_and(|others| others.start < pages.end && pages.start < others.end)
+    };
+    match blocks.values().find(shares_a_page) {
+        Some(block) if block.kind == Kind::Registered => {
+            return Err(HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        Some(_) => return Err(INVALID_VALUE),
+        None => {}
+    }
+    blocks.insert(start, Block { kind: Kind::Registered, ordinal, start, bytes, bytes_at: start });
+    Ok(())
+}
+
+/// Undoes a registration that began at the address.
+pub(crate) fn unregister(start: usize) -> Result<(), Code> {
+    take(start, &[Kind::Registered]).map(|_| ()).ok_or(HOST_MEMORY_NOT_REGISTERED)
+}
+
+/// The pages that hold these bytes; `None` if there can be none.
+fn pages_of(start: usize, bytes: usize) -> Option<Range<usize>> {
+    let end = start.checked_add(bytes)?.checked_next_multiple_of(PAGE)?;
+    (bytes > 0).then_some(start / PAGE * PAGE..end)
+}
+
+/// Whether the process has all of these pages.
+fn is_mapped(pages: &Range<usize>) -> bool {
+    let at = std::ptr::with_exposed_provenance_mut(pages.start);
+    // SAFETY: this asks for nothing but a look at the pages, and touches none.
+    unsafe { libc::msync(at, pages.len(), libc::MS_ASYNC) == 0 }
 }
 
 fn whole_pages(bytes: usize) -> usize {
@@ -122,17 +174,46 @@ pub(crate) fn find(address: usize) -> Option<Block> {
     (address < block.start + block.bytes).then_some(*block)
 }
 
-/// Where a device finds these bytes; `None` if they are not all in one block.
+/// Where a device finds these bytes; `None` if they are not all in one block, or in another
+/// device's memory while a stream works.
 pub(crate) fn reach(address: usize, bytes: usize) -> Option<*mut u8> {
     let block = find(address)?;
+    if block.kind == Kind::Device
+        && let Some(device) = stream::device_at_work()
+        && device != block.ordinal
+    {
+        let owner = block.ordinal;
+        violate(&format!("device {device} went to {address:#x}, which is device {owner}'s"));
+        return None;
+    }
     let offset = address - block.start;
-    (offset + bytes <= block.bytes)
+    (bytes <= block.bytes - offset)
         .then(|| std::ptr::with_exposed_provenance_mut(block.bytes_at + offset))
 }
 
-/// How many blocks there are of host memory or of devices', and their bytes.
-pub(crate) fn count(is_host: bool) -> (usize, usize) {
+/// Where a kernel finds these bytes: as [`reach`], and also in page-locked memory of the host's that
+/// lies side by side, in however many blocks.
+pub(crate) fn reach_by_kernel(address: usize, bytes: usize) -> Option<*mut u8> {
+    let beside =
+        || is_locked(address, bytes).then(|| std::ptr::with_exposed_provenance_mut(address));
+    reach(address, bytes).or_else(beside)
+}
+
+fn is_locked(address: usize, bytes: usize) -> bool {
+    let end = address.saturating_add(bytes);
+    let mut next = address;
+    while next < end {
+        match find(next).filter(|block| block.kind.is_host()) {
+            Some(block) => next = block.start + block.bytes,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// How many blocks there are of these kinds, and their bytes.
+pub(crate) fn count(kinds: &[Kind]) -> (usize, usize) {
     let blocks = lock(&BLOCKS);
-    let of_kind = || blocks.values().filter(|block| (block.kind == Kind::Host) == is_host);
-    (of_kind().count(), of_kind().map(|block| block.bytes).sum())
+    let of_kinds = || blocks.values().filter(|block| kinds.contains(&block.kind));
+    (of_kinds().count(), of_kinds().map(|block| block.bytes).sum())
 }

@@ -1,16 +1,15 @@
 //! What the tests on arrays share: the operations, arrays between guards, and the placement.
 
 mod array;
+mod status;
 
 pub(crate) use array::Array;
+pub(crate) use status::last_error;
 
 use gpuvec::Placement;
 use gpuvec::abi::classic::{add_arrays, dot_product, vector_add};
-use gpuvec::abi::library::{
-    gpuvec_device_count, gpuvec_last_error, gpuvec_last_run, gpuvec_set_placement,
-};
+use gpuvec::abi::library::{gpuvec_device_count, gpuvec_last_run, gpuvec_set_placement};
 use gpuvec::record::Run;
-use std::ffi::CStr;
 use std::sync::{Mutex, PoisonError};
 
 /// An exported operation. Elements are 32 bits wide whatever they mean, so tests hold the bits.
@@ -56,11 +55,6 @@ pub(crate) fn placements() -> &'static [Placement] {
 
 pub(crate) fn has_gpu() -> bool {
     gpuvec_device_count() > 0
-}
-
-pub(crate) fn last_error() -> String {
-    // SAFETY: never NULL, and valid until this thread's next call.
-    unsafe { CStr::from_ptr(gpuvec_last_error()) }.to_str().expect("UTF-8").to_owned()
 }
 
 pub(crate) fn last_run() -> Run {

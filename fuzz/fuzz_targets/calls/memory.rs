@@ -1,18 +1,33 @@
 //! The memory that arrays are in, and what it must hold.
 
+use crate::steps::Allocator;
+use gpuvec::abi::memory::{gpuvec_copy, gpuvec_device_free, gpuvec_host_unregister, pinned_free};
+use std::borrow::Cow;
 use std::ops::Range;
+use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
 
-/// Heap memory between AddressSanitizer's guards, then what pinned_alloc gave.
+/// Heap memory between AddressSanitizer's guards, then what the library gave.
 pub struct Memory {
     regions: Vec<Region>,
     freed: Vec<usize>,
+    /// Address and bytes of what is registered.
+    registered: Vec<(usize, usize)>,
 }
 
 struct Region {
     address: usize,
     expected: Vec<u8>,
-    /// Keeps a heap region; None for pinned_alloc's.
-    heap: Option<Vec<u64>>,
+    from: From,
+    /// Whether calls may have changed it since it was looked at.
+    is_stale: bool,
+}
+
+/// Where a region comes from.
+enum From {
+    /// The heap, which this keeps.
+    Heap(#[expect(dead_code, reason = "it is used through its address")] Vec<u64>),
+    /// The library; whether it is out of the host's reach.
+    Library(Allocator, bool),
 }
 
 /// For many calls a second.
@@ -26,19 +41,33 @@ impl Memory {
         let regions = sizes[..if with_large { 3 } else { 2 }].iter().map(|bytes| {
             let mut heap = vec![0u64; bytes / 8];
             let address = heap.as_mut_ptr().expose_provenance();
-            Region { address, expected: vec![0; *bytes], heap: Some(heap) }
+            Region { address, expected: vec![0; *bytes], from: From::Heap(heap), is_stale: true }
         });
-        Memory { regions: regions.collect(), freed: Vec::new() }
+        Memory { regions: regions.collect(), freed: Vec::new(), registered: Vec::new() }
     }
 
     /// The address of an element of a region, both taken modulo what there is.
     pub fn address(&self, region: u8, element: usize) -> usize {
         let region = &self.regions[usize::from(region) % self.regions.len()];
-        region.address + 4 * (element % (region.expected.len() / 4 + 1))
+        region.address + 8 * (element % (region.expected.len() / 8 + 1))
     }
 
     pub fn holds(&self, (address, bytes): (usize, usize)) -> bool {
         bytes == 0 || self.place(address, bytes).is_some()
+    }
+
+    /// Bytes that a device has from that address on; None if the memory there is not a device's.
+    pub fn on_device(&self, address: usize) -> Option<usize> {
+        let region = self.regions.iter().find(|region| region.holds(address, 1))?;
+        region.is_on_device().then(|| region.address + region.expected.len() - address)
+    }
+
+    /// Whether the array is in ordinary memory, at least in part: not a GPU's, nor given by the
+    /// library, nor registered.
+    pub fn is_pageable(&self, (address, bytes): (usize, usize)) -> bool {
+        let is_heaps = |region: &Region| matches!(region.from, From::Heap(_));
+        let region = self.regions.iter().find(|region| region.holds(address, bytes));
+        region.is_some_and(is_heaps) && !self.is_registered(address, bytes)
     }
 
     /// What the memory must hold there.
@@ -52,6 +81,7 @@ impl Memory {
         if !bytes.is_empty() {
             let (region, range) = self.place(address, bytes.len()).expect("memory that is there");
             self.regions[region].expected[range].copy_from_slice(bytes);
+            self.regions[region].is_stale = true;
         }
     }
 
@@ -61,26 +91,32 @@ impl Memory {
         self.regions[index].fill(seed, mask, base);
     }
 
-    pub fn add_pinned(&mut self, address: *mut u8, bytes: usize) {
-        let bytes = bytes.max(1).next_multiple_of(4096);
+    /// Adds what the library gave; `bytes` are as many as may be used.
+    pub fn add(&mut self, address: *mut u8, bytes: usize, by: Allocator, is_on_device: bool) {
         let address = address.expose_provenance();
-        assert_eq!(address % 4096, 0);
+        assert_eq!(address % if is_on_device { 256 } else { 4096 }, 0);
         assert!(self.regions.iter().all(|other| !other.touches(address, bytes)));
         self.freed.retain(|freed| *freed != address);
-        let mut region = Region { address, expected: vec![0; bytes], heap: None };
+        let from = From::Library(by, is_on_device);
+        let mut region = Region { address, expected: vec![0; bytes], from, is_stale: true };
         region.fill(1, u32::MAX, 0);
         self.regions.push(region);
     }
 
-    /// Whether the address is pinned_alloc's and not yet freed; then it is freed now.
-    pub fn forget_pinned(&mut self, address: usize) -> bool {
-        let is_it = |region: &Region| region.heap.is_none() && region.address == address;
-        let found = self.regions.iter().position(is_it);
-        if let Some(index) = found {
-            self.regions.remove(index);
-            self.freed.push(address);
-        }
-        found.is_some()
+    /// Whether the address is what that function gave, and not yet freed; then it is freed now.
+    pub fn forget(&mut self, address: usize, by: Allocator) -> bool {
+        let is_it = |region: &Region| {
+            region.address == address
+                && matches!(region.from, From::Library(given_by, _) if given_by == by)
+        };
+        let Some(index) = self.regions.iter().position(is_it) else { return false };
+        let region = self.regions.remove(index);
+        let (gone, kept) =
+            self.registered.drain(..).partition(|(address, _)| region.holds(*address, 1));
+        self.registered = kept;
+        unregister(gone);
+        self.freed.push(address);
+        true
     }
 
     /// An address that was freed, or NULL.
@@ -89,8 +125,48 @@ impl Memory {
         self.freed.get(index).copied().unwrap_or(0)
     }
 
-    pub fn check(&self) {
-        for region in &self.regions {
+    /// Whether the host has all of these bytes, so that they can be registered.
+    pub fn is_hosts(&self, address: usize, bytes: usize) -> bool {
+        self.place(address, bytes).is_some_and(|(index, _)| !self.regions[index].is_on_device())
+    }
+
+    pub fn register(&mut self, address: usize, bytes: usize) {
+        self.registered.push((address, bytes));
+    }
+
+    /// Whether the address is registered; one registration, the last one, ends now.
+    pub fn unregister(&mut self, address: usize) -> bool {
+        let found = self.registered.iter().rposition(|(registered, _)| *registered == address);
+        found.map(|index| self.registered.remove(index)).is_some()
+    }
+
+    /// An address that is registered, or NULL.
+    pub fn registered(&self, which: u8) -> usize {
+        let index = usize::from(which) % self.registered.len().max(1);
+        self.registered.get(index).map_or(0, |(address, _)| *address)
+    }
+
+    /// Whether registered arrays together cover these bytes.
+    fn is_registered(&self, address: usize, bytes: usize) -> bool {
+        let mut covered = address;
+        while covered < address + bytes {
+            let here = self.registered.iter().filter(|(start, _)| *start <= covered);
+            match here.map(|(start, bytes)| start + bytes).max() {
+                Some(end) if end > covered => covered = end,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Looks at all memory; nothing may be queued. What takes a copy to see is seen again only if
+    /// a call wrote there, and at last.
+    pub fn check(&mut self, is_last: bool) {
+        for region in &mut self.regions {
+            if region.is_on_device() && !region.is_stale && !is_last {
+                continue;
+            }
+            region.is_stale = false;
             let (actual, expected) = (region.actual(), &region.expected[..]);
             // As a whole first: that is fast.
             if actual != expected {
@@ -109,6 +185,10 @@ impl Memory {
 }
 
 impl Region {
+    fn is_on_device(&self) -> bool {
+        matches!(self.from, From::Library(_, true))
+    }
+
     fn holds(&self, address: usize, bytes: usize) -> bool {
         let start = address.checked_sub(self.address);
         start.is_some_and(|start| bytes <= self.expected.len().saturating_sub(start))
@@ -118,31 +198,57 @@ impl Region {
         address < self.address + self.expected.len() && self.address < address + bytes
     }
 
-    fn actual(&self) -> &[u8] {
-        let address = std::ptr::with_exposed_provenance(self.address);
-        // SAFETY: the region is there, filled, and no call is under way.
-        unsafe { std::slice::from_raw_parts(address, self.expected.len()) }
+    fn actual(&self) -> Cow<'_, [u8]> {
+        let (address, bytes) = (with_exposed_provenance(self.address), self.expected.len());
+        if !self.is_on_device() {
+            // SAFETY: the region is there, filled, and no call is under way.
+            return Cow::Borrowed(unsafe { std::slice::from_raw_parts(address, bytes) });
+        }
+        let mut actual = vec![0; bytes];
+        copy(actual.as_mut_ptr(), address, bytes);
+        Cow::Owned(actual)
     }
 
     fn fill(&mut self, seed: u32, mask: u32, base: u32) {
         let mut state = u64::from(seed) << 1 | 1;
-        for word in self.expected.chunks_exact_mut(4) {
+        for word in self.expected.chunks_mut(4) {
             // Knuth's linear congruential generator (MMIX).
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            word.copy_from_slice(&(base ^ ((state >> 32) as u32 & mask)).to_ne_bytes());
+            let value = base ^ ((state >> 32) as u32 & mask);
+            word.copy_from_slice(&value.to_ne_bytes()[..word.len()]);
         }
-        let address = std::ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: the region is there, and no call is under way.
-        unsafe { self.expected.as_ptr().copy_to_nonoverlapping(address, self.expected.len()) };
+        let bytes = self.expected.len();
+        copy(with_exposed_provenance_mut(self.address), self.expected.as_ptr(), bytes);
+    }
+}
+
+fn copy(to: *mut u8, from: *const u8, bytes: usize) {
+    // SAFETY: one is a region, which is there, and the other as long; no call is under way.
+    assert_eq!(unsafe { gpuvec_copy(to.cast(), from.cast(), bytes, null_mut()) }, 0);
+}
+
+fn unregister(registered: Vec<(usize, usize)>) {
+    for (address, _) in registered {
+        // SAFETY: the model registered it, and nothing is queued.
+        let status = unsafe { gpuvec_host_unregister(with_exposed_provenance_mut(address)) };
+        assert_eq!(status, 0, "{address:#x}");
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        for region in self.regions.iter().filter(|region| region.heap.is_none()) {
-            let pointer = std::ptr::with_exposed_provenance_mut(region.address);
-            // SAFETY: pinned_alloc's, and used by nobody any more.
-            assert_eq!(unsafe { gpuvec::abi::memory::pinned_free(pointer) }, 0);
+        unregister(std::mem::take(&mut self.registered));
+        for region in &self.regions {
+            let From::Library(by, _) = region.from else { continue };
+            let pointer = with_exposed_provenance_mut(region.address);
+            // SAFETY: the library's, and used by nobody any more.
+            let status = unsafe {
+                match by {
+                    Allocator::Pinned => pinned_free(pointer),
+                    Allocator::Device => gpuvec_device_free(pointer),
+                }
+            };
+            assert_eq!(status, 0);
         }
     }
 }

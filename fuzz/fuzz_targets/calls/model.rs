@@ -3,122 +3,271 @@
 use crate::memory::Memory;
 use crate::steps::Operation;
 use gpuvec::abi::classic::{add_arrays, dot_product, vector_add};
-use gpuvec::gpuvec_status::*;
+use gpuvec::abi::elementwise::*;
+use gpuvec::abi::memory::gpuvec_copy;
+use gpuvec::abi::reduce::*;
+use gpuvec::gpuvec_status::{self, *};
+use std::ffi::c_void;
 use std::ops::Add;
+use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut, without_provenance_mut};
 
-/// The arguments of one call. Elements are 32 bits wide in every operation.
+/// The arguments of one call on arrays.
 #[derive(Debug)]
 pub struct Arguments {
-    pub operation: Operation,
+    pub task: Task,
     pub a: usize,
     pub b: usize,
     pub out: usize,
     pub n: usize,
+    pub stream: usize,
 }
+
+#[derive(Clone, Copy, Debug)]
+pub enum Task {
+    /// With the bits of alpha.
+    Compute(Operation, u64),
+    /// Of bytes, from `a`.
+    Copy,
+}
+
+/// What is known of the process.
+#[derive(Clone, Copy)]
+pub struct Situation {
+    pub gpu_is_missing: bool,
+    pub is_on_cpu: bool,
+    pub stream_is_wrong: bool,
+}
+
+struct Shape {
+    element_bytes: usize,
+    output_bytes: usize,
+    inputs: usize,
+    is_reduction: bool,
+}
+
+impl Task {
+    fn shape(self) -> Shape {
+        use Operation::*;
+        let (element_bytes, output_bytes, inputs, is_reduction) = match self {
+            Task::Copy => (1, 1, 1, false),
+            Task::Compute(operation, _) => match operation {
+                VectorAdd | AddArrays | AxpyF32 => (4, 4, 2, false),
+                MulI64 | DivF64 | AxpyF64 => (8, 8, 2, false),
+                ScaleF32 => (4, 4, 1, false),
+                DotProduct => (4, 4, 2, true),
+                DotI32 => (4, 8, 2, true),
+                SumF64 | SumI64 => (8, 8, 1, true),
+            },
+        };
+        Shape { element_bytes, output_bytes, inputs, is_reduction }
+    }
+
+    /// Whether the function has an argument for a stream.
+    pub fn takes_stream(self) -> bool {
+        use Operation::*;
+        !matches!(self, Task::Compute(VectorAdd | AddArrays | DotProduct, _))
+    }
+}
+
+/// Address, elements, and bytes of one.
+type Array = (usize, usize, usize);
 
 impl Arguments {
     pub fn call(&self) -> i32 {
-        use std::ptr::{with_exposed_provenance as input, with_exposed_provenance_mut as output};
-        let Arguments { a, b, out, n, .. } = *self;
+        use Operation::*;
+        let [a, b] = [self.a, self.b].map(with_exposed_provenance::<c_void>);
+        let out = with_exposed_provenance_mut::<c_void>(self.out);
+        let (n, stream) = (self.n, without_provenance_mut::<c_void>(self.stream).cast());
+        let Task::Compute(operation, alpha) = self.task else {
+            // SAFETY: both are in memory that is there, or the library refuses the call.
+            return unsafe { gpuvec_copy(out, a, n, stream) };
+        };
+        let (single, double) = (f32::from_bits(alpha as u32), f64::from_bits(alpha));
         // SAFETY: every array is in memory that is there, or the library refuses the call.
         unsafe {
-            match self.operation {
-                Operation::VectorAdd => vector_add(input(a), input(b), output(out), n),
-                Operation::AddArrays => add_arrays(input(a), input(b), output(out), n),
-                Operation::DotProduct => dot_product(input(a), input(b), output(out), n),
+            match operation {
+                VectorAdd => vector_add(a.cast(), b.cast(), out.cast(), n),
+                AddArrays => add_arrays(a.cast(), b.cast(), out.cast(), n),
+                DotProduct => dot_product(a.cast(), b.cast(), out.cast(), n),
+                MulI64 => gpuvec_mul_i64(a.cast(), b.cast(), out.cast(), n, stream),
+                DivF64 => gpuvec_div_f64(a.cast(), b.cast(), out.cast(), n, stream),
+                ScaleF32 => gpuvec_scale_f32(single, a.cast(), out.cast(), n, stream),
+                AxpyF32 => gpuvec_axpy_f32(single, a.cast(), b.cast(), out.cast(), n, stream),
+                AxpyF64 => gpuvec_axpy_f64(double, a.cast(), b.cast(), out.cast(), n, stream),
+                DotI32 => gpuvec_dot_i32(a.cast(), b.cast(), out.cast(), n, stream),
+                SumF64 => gpuvec_sum_f64(a.cast(), out.cast(), n, stream),
+                SumI64 => gpuvec_sum_i64(a.cast(), out.cast(), n, stream),
             }
         }
     }
 
-    fn is_reduction(&self) -> bool {
-        matches!(self.operation, Operation::DotProduct)
-    }
-
-    fn outputs(&self) -> usize {
-        match (self.is_reduction(), self.n, self.out) {
-            (true, 0, 0) => 0,
-            (true, ..) => 1,
-            (false, n, _) => n,
+    fn inputs(&self) -> Vec<Array> {
+        let Shape { element_bytes, inputs, .. } = self.task.shape();
+        if self.n == 0 {
+            return Vec::new();
         }
+        [self.a, self.b][..inputs].iter().map(|input| (*input, self.n, element_bytes)).collect()
     }
 
-    /// Addresses and bytes of `a`, `b` and `out`, of a call without errors.
+    /// A reduction of nothing stores its zero, if it is told where.
+    fn output(&self) -> Option<Array> {
+        let Shape { output_bytes, is_reduction, .. } = self.task.shape();
+        let elements = if is_reduction { usize::from(self.n > 0 || self.out != 0) } else { self.n };
+        (elements > 0).then_some((self.out, elements, output_bytes))
+    }
+
+    /// Addresses and bytes of all arrays, of a call without errors.
     pub fn arrays(&self) -> impl Iterator<Item = (usize, usize)> {
-        [(self.a, 4 * self.n), (self.b, 4 * self.n), (self.out, 4 * self.outputs())].into_iter()
+        let arrays = self.inputs().into_iter().chain(self.output());
+        arrays.map(|(address, elements, bytes)| (address, elements * bytes))
+    }
+
+    /// Whether there is nothing to compute or to copy.
+    pub fn is_nothing(&self) -> bool {
+        self.n == 0 || self.is_onto_itself()
+    }
+
+    /// Whether it is a copy of something onto itself, for which no memory is looked at.
+    pub fn is_onto_itself(&self) -> bool {
+        matches!(self.task, Task::Copy) && self.a == self.out
     }
 
     /// The bytes that `out` then begins with; None where nothing is stored.
     pub fn result(&self, memory: &Memory) -> Option<Vec<u8>> {
-        if self.outputs() == 0 {
-            return None;
-        }
-        let words = |address| {
-            let bytes = if self.n == 0 { &[] } else { memory.expected(address, 4 * self.n) };
-            bytes
-                .chunks_exact(4)
-                .map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
+        use Operation::*;
+        self.output()?;
+        let mut inputs = self.inputs().into_iter().map(|array| values(memory, array));
+        let a = inputs.next().unwrap_or_default();
+        let b = inputs.next().unwrap_or_else(|| a.clone());
+        let Task::Compute(operation, alpha) = self.task else {
+            return Some(a.iter().map(|byte| *byte as u8).collect());
         };
-        let pairs = words(self.a).zip(words(self.b));
-        let float = f32::from_bits;
-        let result: Vec<u32> = match self.operation {
-            Operation::VectorAdd => pairs.map(|(x, y)| stored(float(x) + float(y))).collect(),
-            Operation::AddArrays => pairs.map(|(x, y)| x.wrapping_add(y)).collect(),
-            Operation::DotProduct => {
-                let wide = |word| f64::from(float(word));
-                let terms: Vec<f64> = pairs.map(|(x, y)| wide(x) * wide(y)).collect();
-                vec![stored(dot_in_order(&terms) as f32)]
+        let (alpha32, alpha64) = (f32::from_bits(alpha as u32), f64::from_bits(alpha));
+        let wide = |bits: &u64| f64::from(float(bits));
+        Some(match operation {
+            VectorAdd => each(&a, &b, |x, y| stored(float(x) + float(y))),
+            AddArrays => each(&a, &b, |x, y| (*x as u32).wrapping_add(*y as u32).to_ne_bytes()),
+            MulI64 => each(&a, &b, |x, y| x.wrapping_mul(*y).to_ne_bytes()),
+            DivF64 => each(&a, &b, |x, y| stored_double(double(x) / double(y))),
+            ScaleF32 => each(&a, &b, |x, _| stored(alpha32 * float(x))),
+            AxpyF32 => each(&a, &b, |x, y| stored(alpha32.mul_add(float(x), float(y)))),
+            AxpyF64 => each(&a, &b, |x, y| stored_double(alpha64.mul_add(double(x), double(y)))),
+            DotProduct => stored(sum(&a, &b, |x, y| wide(x) * wide(y)) as f32).into(),
+            SumF64 => stored_double(sum(&a, &b, |x, _| double(x))).into(),
+            SumI64 => a.iter().fold(0u64, |sum, x| sum.wrapping_add(*x)).to_ne_bytes().into(),
+            DotI32 => {
+                let term = |(x, y): (&u64, &u64)| i64::from(*x as i32) * i64::from(*y as i32);
+                a.iter().zip(&b).map(term).fold(0i64, i64::wrapping_add).to_ne_bytes().into()
             }
+        })
+    }
+
+    /// The errors that such a call has: it must return one of them, or success if there are none.
+    pub fn predicted(&self, memory: &Memory, situation: Situation) -> Vec<i32> {
+        let mut errors = Vec::new();
+        if situation.stream_is_wrong {
+            errors.push(GPUVEC_ERROR_HANDLE);
+        }
+        let arrays = || self.inputs().into_iter().chain(self.output());
+        errors.extend(arrays().flat_map(wrong_argument));
+        let in_place = match self.task {
+            Task::Copy => true,
+            Task::Compute(operation, _) => operation != Operation::DotI32,
         };
-        Some(result.into_iter().flat_map(u32::to_ne_bytes).collect())
-    }
-}
-
-/// The errors that such a call has: it must return one of them, or success if there are none.
-pub fn predicted_status(call: &Arguments, gpu_is_missing: bool) -> Vec<i32> {
-    let Arguments { a, b, out, n, .. } = *call;
-    let mut errors = Vec::new();
-    let inputs = if n > 0 { vec![a, b] } else { Vec::new() };
-    let outputs = if call.is_reduction() { usize::from(n > 0 || out != 0) } else { n };
-    let arrays = inputs.iter().map(|input| (*input, n));
-    for (address, n) in arrays.chain((outputs > 0).then_some((out, outputs))) {
-        if address == 0 {
-            errors.push(GPUVEC_ERROR_NULL);
+        let is_same = |input: Array| in_place && input.0 == self.out;
+        let shares = |input: &Array| {
+            !is_same(*input) && self.output().is_some_and(|output| overlap(*input, output))
+        };
+        if self.inputs().iter().any(shares) {
+            errors.push(GPUVEC_ERROR_OVERLAP);
         }
-        if address % 4 != 0 {
-            errors.push(GPUVEC_ERROR_MISALIGNED);
+        let is_copy = matches!(self.task, Task::Copy);
+        if self.n > 0 && situation.gpu_is_missing && !is_copy {
+            errors.push(GPUVEC_ERROR_NO_GPU);
         }
-        if is_too_long(address, n) {
-            errors.push(GPUVEC_ERROR_SIZE);
+        if !self.is_onto_itself() {
+            let here = |array| out_of_reach(memory, array, situation.is_on_cpu && !is_copy);
+            errors.extend(arrays().flat_map(here));
+            let is_there = arrays().all(|(address, n, bytes)| {
+                n.checked_mul(bytes).is_some_and(|bytes| memory.holds((address, bytes)))
+            });
+            // What is nobody's may be seen first, or turn out to be the library's own.
+            if !errors.is_empty() && !is_there {
+                errors.extend([GPUVEC_ERROR_POINTER, GPUVEC_ERROR_OUT_OF_BOUNDS]);
+            }
         }
+        errors.into_iter().map(|status| status as i32).collect()
     }
-    let shared = |input: usize| input != out && overlap((input, n), (out, outputs));
-    if inputs.into_iter().any(shared) {
-        errors.push(GPUVEC_ERROR_OVERLAP);
-    }
-    if n > 0 && gpu_is_missing {
-        errors.push(GPUVEC_ERROR_NO_GPU);
-    }
-    errors.into_iter().map(|status| status as i32).collect()
 }
 
-fn bytes(n: usize) -> u128 {
-    4 * n as u128
+fn wrong_argument((address, n, element_bytes): Array) -> Vec<gpuvec_status> {
+    let bytes = n as u128 * element_bytes as u128;
+    let is_too_long = bytes > isize::MAX as u128 || address as u128 + bytes > usize::MAX as u128;
+    let found = [
+        (address == 0).then_some(GPUVEC_ERROR_NULL),
+        (address % element_bytes != 0).then_some(GPUVEC_ERROR_MISALIGNED),
+        is_too_long.then_some(GPUVEC_ERROR_SIZE),
+    ];
+    found.into_iter().flatten().collect()
 }
 
-fn is_too_long(address: usize, n: usize) -> bool {
-    bytes(n) > isize::MAX as u128 || address as u128 + bytes(n) > usize::MAX as u128
+/// Of a device's memory.
+fn out_of_reach(
+    memory: &Memory,
+    (address, n, element_bytes): Array,
+    is_on_cpu: bool,
+) -> Vec<gpuvec_status> {
+    let Some(available) = memory.on_device(address) else { return Vec::new() };
+    let is_too_long = n as u128 * element_bytes as u128 > available as u128;
+    let too_long = is_too_long.then_some(GPUVEC_ERROR_OUT_OF_BOUNDS);
+    too_long.into_iter().chain(is_on_cpu.then_some(GPUVEC_ERROR_PLACEMENT)).collect()
 }
 
-fn overlap((x, n): (usize, usize), (y, m): (usize, usize)) -> bool {
-    (x as u128) < y as u128 + bytes(m) && (y as u128) < x as u128 + bytes(n)
+fn overlap((x, n, of_x): Array, (y, m, of_y): Array) -> bool {
+    let end = |start, n, bytes| start as u128 + n as u128 * bytes as u128;
+    (x as u128) < end(y, m, of_y) && (y as u128) < end(x, n, of_x)
 }
 
-fn stored(x: f32) -> u32 {
-    if x.is_nan() { 0x7FC0_0000 } else { x.to_bits() }
+/// The elements' bits.
+fn values(memory: &Memory, (address, n, element_bytes): Array) -> Vec<u64> {
+    let bits = |element: &[u8]| {
+        let mut bytes = [0; 8];
+        bytes[..element.len()].copy_from_slice(element);
+        u64::from_le_bytes(bytes)
+    };
+    memory.expected(address, n * element_bytes).chunks_exact(element_bytes).map(bits).collect()
+}
+
+fn each<const BYTES: usize>(
+    a: &[u64],
+    b: &[u64],
+    op: impl Fn(&u64, &u64) -> [u8; BYTES],
+) -> Vec<u8> {
+    a.iter().zip(b).flat_map(|(x, y)| op(x, y)).collect()
+}
+
+fn float(bits: &u64) -> f32 {
+    f32::from_bits(*bits as u32)
+}
+
+fn double(bits: &u64) -> f64 {
+    f64::from_bits(*bits)
+}
+
+fn stored(x: f32) -> [u8; 4] {
+    (if x.is_nan() { 0x7FC0_0000 } else { x.to_bits() }).to_ne_bytes()
+}
+
+fn stored_double(x: f64) -> [u8; 8] {
+    (if x.is_nan() { 0x7FF8_0000_0000_0000 } else { x.to_bits() }).to_ne_bytes()
+}
+
+fn sum(a: &[u64], b: &[u64], term: impl Fn(&u64, &u64) -> f64) -> f64 {
+    sum_in_order(&a.iter().zip(b).map(|(x, y)| term(x, y)).collect::<Vec<_>>())
 }
 
 /// Tiles of 4,096 terms, in each 128 lanes that are halved, then a binary tree over the tiles.
-fn dot_in_order(terms: &[f64]) -> f64 {
+fn sum_in_order(terms: &[f64]) -> f64 {
     let mut sums: Vec<f64> = terms.chunks(4096).map(tile_sum).collect();
     while sums.len() > 1 {
         sums = sums.chunks(2).map(|pair| pair.iter().copied().reduce(Add::add).unwrap()).collect();

@@ -1,22 +1,42 @@
-//! What the fuzzer chooses: steps whose arguments are often right, and wrong in every way.
+//! What the fuzzer chooses: steps whose arguments are right about half of the time, so that long
+//! programs get somewhere, and wrong in every way.
 
 use crate::memory::Memory;
-use libfuzzer_sys::arbitrary::{self, Arbitrary};
+use libfuzzer_sys::arbitrary::{self, Arbitrary, Result, Unstructured};
 
-#[derive(Arbitrary, Debug)]
+#[derive(Debug)]
 pub struct Program {
     pub with_large_memory: bool,
     pub steps: Vec<Step>,
+}
+
+impl<'a> Arbitrary<'a> for Program {
+    /// As many steps as the input gives; of itself `Vec` would end after each with even chances.
+    fn arbitrary(input: &mut Unstructured<'a>) -> Result<Self> {
+        let mut program = Program { with_large_memory: input.arbitrary()?, steps: Vec::new() };
+        while !input.is_empty() {
+            program.steps.push(input.arbitrary()?);
+        }
+        Ok(program)
+    }
 }
 
 #[derive(Arbitrary, Debug)]
 pub enum Step {
     Call {
         operation: Operation,
+        alpha: u64,
         a: Pointer,
         b: Pointer,
         out: Pointer,
         n: Length,
+        on: On,
+    },
+    Copy {
+        dst: Pointer,
+        src: Pointer,
+        bytes: Length,
+        on: On,
     },
     /// `Memory::fill`.
     Fill {
@@ -25,25 +45,106 @@ pub enum Step {
         mask: u32,
         base: u32,
     },
-    Place(i8),
-    Alloc(Bytes),
-    Free(Freed),
+    Place(Placement),
+    Alloc(Allocator, Bytes, Device),
+    Free(Allocator, Freed),
+    Register(Pointer, Length),
+    Unregister(Registered),
+    Stream(StreamCall, Handle, Handle),
+    Event(EventCall, Handle, Handle),
+}
+
+/// The stream of a call, and how it is put behind what another one still has to do.
+#[derive(Arbitrary, Debug)]
+pub struct On {
+    pub stream: Handle,
+    pub by_event: bool,
+}
+
+/// A handle of a stream, or of an event, among those that there are or were.
+#[derive(Arbitrary, Debug)]
+pub enum Handle {
+    Live(u8),
+    Wrong(WrongHandle),
+}
+
+#[derive(Arbitrary, Debug)]
+pub enum WrongHandle {
+    Null,
+    Destroyed(u8),
+    /// Of the other kind.
+    Foreign(u8),
+    Any(u64),
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum StreamCall {
+    Create(Device),
+    Destroy,
+    Synchronize,
+    Query,
+    /// For an event.
+    Wait,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum EventCall {
+    Create,
+    Destroy,
+    /// In a stream.
+    Record,
+    Query,
+    Synchronize,
+    /// To another event; NULL in place of the result, now and then.
+    Elapsed {
+        without_result: bool,
+    },
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Device {
+    First,
+    Any(i32),
+}
+
+impl Device {
+    pub fn ordinal(self) -> i32 {
+        match self {
+            Device::First => 0,
+            Device::Any(ordinal) => ordinal,
+        }
+    }
+}
+
+/// One of each shape, and each size of element.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     VectorAdd,
     AddArrays,
     DotProduct,
+    MulI64,
+    DivF64,
+    ScaleF32,
+    AxpyF32,
+    AxpyF64,
+    DotI32,
+    SumF64,
+    SumI64,
 }
 
 #[derive(Arbitrary, Debug)]
 pub enum Pointer {
+    Inside { region: u8, element: u16 },
+    Wrong(WrongPointer),
+}
+
+#[derive(Arbitrary, Debug)]
+pub enum WrongPointer {
     Null,
-    Inside {
+    Misaligned {
         region: u8,
         element: u32,
-        skew: u8,
+        past: u8,
     },
     Anywhere(u64),
     /// In the last page of the address space.
@@ -53,13 +154,13 @@ pub enum Pointer {
 impl Pointer {
     pub fn address(&self, memory: &Memory) -> usize {
         match *self {
-            Pointer::Null => 0,
-            Pointer::Inside { region, element, skew } => {
-                let misaligned = if skew < 16 { usize::from(skew % 4) } else { 0 };
-                memory.address(region, element as usize) + misaligned
+            Pointer::Inside { region, element } => memory.address(region, element.into()),
+            Pointer::Wrong(WrongPointer::Null) => 0,
+            Pointer::Wrong(WrongPointer::Misaligned { region, element, past }) => {
+                memory.address(region, element as usize) + usize::from(past % 8)
             }
-            Pointer::Anywhere(address) => address as usize,
-            Pointer::Top(below) => usize::MAX - usize::from(below % 4096),
+            Pointer::Wrong(WrongPointer::Anywhere(address)) => address as usize,
+            Pointer::Wrong(WrongPointer::Top(below)) => usize::MAX - usize::from(below % 4096),
         }
     }
 }
@@ -91,6 +192,28 @@ impl Length {
     }
 }
 
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Placement {
+    Known(u8),
+    Any(i8),
+}
+
+impl Placement {
+    pub fn number(self) -> i32 {
+        match self {
+            Placement::Known(number) => (number % 3).into(),
+            Placement::Any(number) => number.into(),
+        }
+    }
+}
+
+/// Who gives memory.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocator {
+    Pinned,
+    Device,
+}
+
 /// As many bytes as there always are; what is more is more than there ever are.
 pub const MOST_BYTES: usize = u16::MAX as usize;
 
@@ -111,7 +234,7 @@ impl Bytes {
 
 #[derive(Arbitrary, Debug)]
 pub enum Freed {
-    /// Memory that is there, if any of it is pinned_alloc's from its first byte on.
+    /// Memory that is there, from its first byte on, whoever gave it.
     Region(u8),
     Earlier(u8),
     Other(Pointer),
@@ -123,6 +246,21 @@ impl Freed {
             Freed::Region(region) => memory.address(*region, 0),
             Freed::Earlier(which) => memory.freed(*which),
             Freed::Other(pointer) => pointer.address(memory),
+        }
+    }
+}
+
+#[derive(Arbitrary, Debug)]
+pub enum Registered {
+    Earlier(u8),
+    Other(Pointer),
+}
+
+impl Registered {
+    pub fn address(&self, memory: &Memory) -> usize {
+        match self {
+            Registered::Earlier(which) => memory.registered(*which),
+            Registered::Other(pointer) => pointer.address(memory),
         }
     }
 }

@@ -1,0 +1,239 @@
+"""gpuvec's benchmark: ceilings, peers and gpuvec side by side, in one run on one machine.
+
+    python3 benches/bench.py                    everything; less than 6 minutes with a GPU
+    python3 benches/bench.py --quick            fewer lengths, f32 alone, less than 2 minutes
+    python3 benches/bench.py --only add --dtypes f32 --kinds pinned --n 1e8      one point
+    python3 benches/bench.py --gpus             all visible GPUs at once
+    python3 benches/bench.py --scratch          what memory the library keeps; takes minutes
+
+Writes bench.json and bench.md into the folder that --output names (target/bench), and prints the
+targets. Needs gcc and NumPy; measures the peers that are installed; without a GPU, what needs none.
+The library is the one that GPUVEC_LIB names, or the release build.
+"""
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+import time
+import traceback
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Callable
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+import ceilings
+import device as gpu
+import fresh
+import report
+from bindings import LIBRARY, lib
+from bounds import size_of
+from compiled import Compiled
+from device import ROOT, Device
+from gpus import gpus
+from peers import cores, installed
+from points import Points
+from scratch import scratch
+from sweep import lengths, sweep
+from targets import LARGEST, judged
+
+PARTS = ["ceilings", "calls", "sweep", "first"]
+ALONE = ["gpus", "scratch"]
+OPS, DTYPES, KINDS = ["add", "dot"], ["f32", "f64"], ["pageable", "pinned", "device"]
+DECADES = [10**power for power in range(1, 9)]
+QUICK = [1000, 100_000, 1_000_000, 10_000_000, 100_000_000]
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+
+    def several(choices: list[str]):
+        return lambda text: [check_choice(word, choices) for word in text.split(",")]
+
+    def check_choice(word: str, choices: list[str]) -> str:
+        if word not in choices:
+            raise argparse.ArgumentTypeError(f"{word} is none of {', '.join(choices)}")
+        return word
+
+    def numbers(text: str) -> list[int]:
+        return [int(float(word)) for word in text.split(",")]
+
+    add = parser.add_argument
+    add("--quick", action="store_true", help="fewer lengths, f32 alone, less time for each")
+    add("--only", type=several(OPS), default=OPS, metavar="OPS", help="add,dot")
+    add("--dtypes", type=several(DTYPES), help="f32,f64")
+    add("--kinds", type=several(KINDS), default=KINDS, help="pageable,pinned,device")
+    add("--n", type=numbers, help="lengths, as 1e3,1e8; then no sweep and no first call")
+    add("--parts", type=several(PARTS), help=f"which of {','.join(PARTS)}")
+    add("--seconds-per-point", type=float, help="time for each length, kind, type and operation")
+    add("--ceiling-bytes", type=float, default=512e6, help="each array's, while ceilings are taken")
+    add("--output", type=Path, default=ROOT / "target" / "bench", help="folder for the results")
+    add("--gpus", action="store_true", help="all visible GPUs at once, and nothing else")
+    add("--scratch", action="store_true", help="the memory that the library keeps, nothing else")
+    add("--scratch-n", type=float, default=1e9, help="the longest f32 arrays of --scratch")
+    add("--scratch-calls", type=float, default=1e5, help="calls of each length of --scratch")
+    chosen = parser.parse_args()
+    alone = [mode for mode in ALONE if getattr(chosen, mode)]
+    chosen.parts = alone or chosen.parts or (["ceilings", "calls"] if chosen.n else PARTS)
+    chosen.dtypes = chosen.dtypes or (["f32"] if chosen.quick else DTYPES)
+    chosen.rounds = 3 if chosen.quick else 5
+    chosen.seconds_per_point = chosen.seconds_per_point or (0.4 if chosen.quick else 1.3)
+    return chosen
+
+
+def machine(device) -> dict:
+    """What it ran on."""
+    models = [
+        line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
+    return {
+        "name": platform.node(),
+        "system": f"{platform.system()} {platform.release()}",
+        "cpu": models[0].split(":", 1)[1].strip() if models else platform.machine(),
+        "cores": cores(),
+        "gpu": device.name() if device else "",
+        "gpus": gpu.count(),
+        "driver": gpu.driver_version() if device else "none",
+        "date": time.strftime("%Y-%m-%d %H:%M"),
+    }
+
+
+class Bench:
+    """A run, part by part; `data` is what is known so far."""
+
+    def __init__(self, chosen: argparse.Namespace, folder: Path) -> None:
+        self.chosen, self.start = chosen, time.perf_counter()
+        self.compiled = Compiled(folder)
+        why = gpu.why_no_gpu()
+        self.device = None if why else Device()
+        self.peers, missing = installed(self.compiled, self.device is not None)
+        versions = {peer.name: peer.version for peer in self.peers}
+        own = {"gpuvec": lib.gpuvec_version().decode(), "Python": platform.python_version()}
+        self.data = {
+            "machine": machine(self.device),
+            "versions": {**own, **versions},
+            "missing": {**({"GPU": why} if why else {}), **missing},
+            "settings": {"library": str(LIBRARY), **{k: str(v) for k, v in vars(chosen).items()}},
+            "ceilings": {},
+        }
+
+    def say(self, what: str) -> None:
+        """Shows how far it is."""
+        print(f"{time.perf_counter() - self.start:6.1f} s  {what}", file=sys.stderr, flush=True)
+
+    def kinds(self) -> list[str]:
+        """The kinds of memory that there are here."""
+        return self.chosen.kinds if self.device else [k for k in self.chosen.kinds if k == KINDS[0]]
+
+    def ceilings(self) -> None:
+        """What bounds everything."""
+        chosen, size = self.chosen, int(self.chosen.ceiling_bytes)
+        self.say("ceilings")
+        self.data["ceilings"] = ceilings.of_cpu(size, chosen.rounds, cores())
+        if self.device:
+            # Three arrays, and room for what others have.
+            size = min(size, self.device.free_bytes() // 4)
+            measured, missing = ceilings.of_gpu(self.device, size, chosen.rounds)
+            launch = ceilings.of_launch(self.compiled, chosen.seconds_per_point, chosen.rounds)
+            self.data["ceilings"] |= {**measured, **launch}
+            self.data["missing"] |= missing
+
+    def that_fit(self, ns: list[int], dtype: str) -> list[int]:
+        """The lengths of which the GPU holds three arrays."""
+        if not self.device:
+            return ns
+        most = 0.9 * self.device.free_bytes() / (3 * size_of(dtype))
+        too_long = [n for n in ns if n > most]
+        if too_long:
+            self.data["missing"][f"{dtype}, n = {too_long}"] = "the GPU's memory is too small"
+        return [n for n in ns if n <= most]
+
+    def calls(self) -> None:
+        """gpuvec and its peers at each point."""
+        chosen = self.chosen
+        points = Points(
+            self.compiled, self.device, self.peers, chosen.seconds_per_point, chosen.rounds
+        )
+        self.data["points"] = points.done
+        for dtype in chosen.dtypes:
+            for kind in self.kinds():
+                self.say(f"calls: {dtype}, {kind} arrays")
+                ns = chosen.n or (QUICK if chosen.quick else DECADES)
+                if kind == "device" and not chosen.n:
+                    ns = [*ns, LARGEST]
+                ns = self.that_fit(ns, dtype)
+                self.attempt(f"{dtype} {kind}", partial(points.run, chosen.only, dtype, kind, ns))
+
+    def sweep(self) -> None:
+        """Whether auto chooses well."""
+        self.say("placement auto at many lengths")
+        most = max(self.chosen.n or DECADES)
+        ns = lengths(most, 1 if self.chosen.quick else 3)
+        kinds = [kind for kind in self.kinds() if kind != "device"]
+        budget = (self.chosen.seconds_per_point / 4, self.chosen.rounds)
+        self.data["sweep"] = sweep(self.compiled, self.device, self.chosen.only, kinds, ns, budget)
+
+    def first(self) -> None:
+        """New processes."""
+        self.say("first calls in new processes")
+        seen = fresh.first_calls(str(LIBRARY), self.device is not None, self.chosen.rounds)
+        self.data["first_call"] = {
+            what: {"median_ms": median(ms), "min_ms": min(ms), "max_ms": max(ms)}
+            for what, ms in seen.items()
+        }
+
+    def gpus(self) -> None:
+        """All GPUs at once."""
+        chosen, size = self.chosen, int(self.chosen.ceiling_bytes)
+        self.say("all GPUs at once")
+        count, seconds = gpu.count(), chosen.seconds_per_point
+        self.data["gpus"] = gpus(self.compiled, count, size, seconds, chosen.rounds)
+
+    def scratch(self) -> None:
+        """What the library keeps."""
+        self.say("memory that the library keeps")
+        most, calls = int(self.chosen.scratch_n), int(self.chosen.scratch_calls)
+        self.data["scratch"] = scratch(self.compiled, self.device, most, calls)
+
+    def attempt(self, what: str, part: Callable[[], None]) -> None:
+        """Does a part; one that fails is named, and does not keep others from being seen."""
+        try:
+            part()
+        except Exception as error:
+            traceback.print_exc()
+            self.data["failed"] = True
+            self.data["missing"][what] = f"{type(error).__name__}: {error}"
+
+    def run(self) -> None:
+        """All parts that were chosen."""
+        for part in self.chosen.parts:
+            if part in ALONE and not self.device:
+                sys.exit(f"--{part} needs a GPU: {self.data['missing']['GPU']}")
+            self.attempt(part, getattr(self, part))
+        if "ceilings" in self.chosen.parts:
+            self.data["targets"] = judged(self.data)
+        self.data["seconds"] = time.perf_counter() - self.start
+
+
+def main() -> None:
+    """Measures, writes, prints."""
+    chosen = arguments()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(chosen, Path(folder))
+        bench.run()
+    chosen.output.mkdir(parents=True, exist_ok=True)
+    text = report.markdown(bench.data)
+    (chosen.output / "bench.json").write_text(json.dumps(bench.data, indent=1))
+    (chosen.output / "bench.md").write_text(text)
+    # One point's tables are short enough to be shown as well.
+    print(text if chosen.n or chosen.parts[0] in ALONE else report.summary(bench.data))
+    print(f"All tables are in {chosen.output / 'bench.md'}.")
+    if bench.data.get("failed"):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

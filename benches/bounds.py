@@ -1,0 +1,64 @@
+"""Which ceiling bounds a case, and how long the case would take there."""
+
+from typing import NamedTuple, Optional
+
+# Arrays that hold less together may stay in the cores' caches: memcpy's figure bounds nothing.
+BEYOND_CACHES = 512 << 20
+
+
+class Bound(NamedTuple):
+    """The least microseconds that a case can take, and why."""
+
+    us: float
+    why: str
+
+
+def value(ceilings: dict, name: str) -> Optional[float]:
+    """A ceiling's figure; None if it was not measured."""
+    return ceilings[name]["value"] if name in ceilings else None
+
+
+def size_of(dtype: str) -> int:
+    """Bytes of an element."""
+    return {"f32": 4, "f64": 8}[dtype]
+
+
+def transfers(case: dict, ceilings: dict) -> Optional[Bound]:
+    """What the bus takes for host arrays."""
+    size = case["n"] * size_of(case["dtype"])
+    if case["op"] == "dot":
+        rate = value(ceilings, "to_device")
+        return rate and Bound(2 * size / rate / 1e3, "to_device")
+    rate = value(ceilings, "two_in_one_out")
+    return rate and Bound(size / 4 / rate / 1e3, "two_in_one_out")
+
+
+def device_memory(case: dict, ceilings: dict) -> Optional[Bound]:
+    """What device memory takes."""
+    size = case["n"] * size_of(case["dtype"])
+    name = f"fma_dot_{case['dtype']}" if case["op"] == "dot" else "device_copy"
+    rate = value(ceilings, name)
+    return rate and Bound((2 if case["op"] == "dot" else 3) * size / rate / 1e3, name)
+
+
+def of_gpu(case: dict, ceilings: dict) -> Optional[Bound]:
+    """What a GPU's memory or bus takes, and at least a launch."""
+    of_bytes = (device_memory if case["kind"] == "device" else transfers)(case, ceilings)
+    launch = value(ceilings, "launch_synchronize")
+    if not of_bytes or not launch:
+        return None
+    return max(of_bytes, Bound(launch, "launch_synchronize"))
+
+
+def of_cpu(case: dict, ceilings: dict) -> Optional[Bound]:
+    """What the memory takes: memcpy moves each byte twice, an add three arrays, a dot two."""
+    rate = value(ceilings, "memcpy_cores")
+    moved = (2 if case["op"] == "dot" else 3) * case["n"] * size_of(case["dtype"])
+    if moved < BEYOND_CACHES:
+        return None
+    return rate and Bound(moved / (2 * rate) / 1e3, "memcpy_cores")
+
+
+def bound(case: dict, on_gpu: bool, ceilings: dict) -> Optional[Bound]:
+    """The least time that the case can take there, if that was measured."""
+    return (of_gpu if on_gpu else of_cpu)(case, ceilings)

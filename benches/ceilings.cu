@@ -1,0 +1,62 @@
+// What the benchmark measures a machine's ceilings with, and what its naive function launches:
+// loops as plain as they can be. Not part of the library.
+//
+// All have the same parameters as the library's elementwise kernels. Arrays begin at a multiple of
+// PACK_BYTES.
+#include "common.cuh"
+
+// Fused, so that nothing but memory is in the way.
+__device__ inline float fused(float x, float y, float sum) { return __fmaf_rn(x, y, sum); }
+
+__device__ inline double fused(double x, double y, double sum) { return __fma_rn(x, y, sum); }
+
+// Adds the dot product of two arrays to out[0], in any order.
+template <class T>
+__device__ inline void fma_dot(const T *a, const T *b, T *out, u64 n) {
+    const u64 packs = n / Pack<T>::LEN;
+    const Pack<T> *a_packs = reinterpret_cast<const Pack<T> *>(a);
+    const Pack<T> *b_packs = reinterpret_cast<const Pack<T> *>(b);
+    T sums[Pack<T>::LEN] = {};
+#pragma unroll 4
+    for (u64 i = grid_thread(); i < packs; i += grid_threads()) {
+        const Pack<T> x = a_packs[i];
+        const Pack<T> y = b_packs[i];
+#pragma unroll
+        for (int k = 0; k < Pack<T>::LEN; k++) {
+            sums[k] = fused(x.at[k], y.at[k], sums[k]);
+        }
+    }
+    T sum = 0;
+#pragma unroll
+    for (int k = 0; k < Pack<T>::LEN; k++) {
+        sum += sums[k];
+    }
+    for (u64 i = packs * Pack<T>::LEN + grid_thread(); i < n; i += grid_threads()) {
+        sum = fused(a[i], b[i], sum);
+    }
+#pragma unroll
+    for (int half = 16; half > 0; half /= 2) {
+        sum += __shfl_down_sync(0xFFFFFFFF, sum, half);
+    }
+    if (threadIdx.x % 32 == 0) {
+        atomicAdd(out, sum);
+    }
+}
+
+extern "C" __global__ void fma_dot_f32(const float *a, const float *b, float *out, u64 n) {
+    fma_dot(a, b, out, n);
+}
+
+extern "C" __global__ void fma_dot_f64(const double *a, const double *b, double *out, u64 n) {
+    fma_dot(a, b, out, n);
+}
+
+// Copies whole packs of `a` to `out`.
+extern "C" __global__ void plain_copy(const float *a, const float *, float *out, u64 n) {
+    const uint4 *__restrict__ from = reinterpret_cast<const uint4 *>(a);
+    uint4 *__restrict__ to = reinterpret_cast<uint4 *>(out);
+#pragma unroll 4
+    for (u64 i = grid_thread(); i < n / 4; i += grid_threads()) {
+        to[i] = from[i];
+    }
+}

@@ -1,0 +1,197 @@
+"""What the machine can do at most, measured by the driver and plain loops, without gpuvec."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import memmove
+from pathlib import Path
+from statistics import median
+from typing import Callable
+
+import numpy as np
+from compiled import Compiled
+from device import DRIVER_ERRORS, ROOT, Device
+from timing import Contender, measure
+
+IMAGE = ROOT / "benches" / "ceilings.ptx"
+ADD_IMAGE = ROOT / "kernels" / "elementwise.ptx"
+THREADS = 512
+
+# Kernels queued at once, so that what a launch costs does not show.
+LAUNCHES = 10
+
+
+Work = Callable[[], None]
+
+
+def rates(amount: float, work: Work, rounds: int) -> list[float]:
+    """`amount` per second of each round, after one that is not counted."""
+    work()
+    figures = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        figures.append(amount / (time.perf_counter() - start))
+    return figures
+
+
+def figure(figures: list[float], unit: str, what: str) -> dict:
+    """A ceiling with its spread."""
+    spread = {"value": median(figures), "min": min(figures), "max": max(figures)}
+    return {**spread, "unit": unit, "what": what}
+
+
+def of_cpu(size: int, rounds: int, cores: int) -> dict[str, dict]:
+    """memcpy on one core and on all of them, in GB/s copied."""
+    source, to = np.ones(size, np.uint8), np.ones(size, np.uint8)
+
+    def copy(first: int, last: int) -> None:
+        memmove(to.ctypes.data + first, source.ctypes.data + first, last - first)
+
+    ends = [size * part // cores for part in range(cores + 1)]
+    with ThreadPoolExecutor(cores) as pool:
+        one = rates(size / 1e9, lambda: copy(0, size), rounds)
+        every = rates(size / 1e9, lambda: list(pool.map(copy, ends[:-1], ends[1:])), rounds)
+    return {
+        "memcpy_core": figure(one, "GB/s", "memcpy on one core, bytes copied"),
+        "memcpy_cores": figure(every, "GB/s", f"memcpy on all {cores} cores, bytes copied"),
+    }
+
+
+class OfGpu:
+    """One GPU's ceilings, on arrays of `size` bytes."""
+
+    def __init__(self, device: Device, size: int, rounds: int) -> None:
+        self.device, self.rounds = device, rounds
+        self.n = size // 4
+        self.size = self.n * 4
+        self.streams = [device.new_stream() for _ in range(2)]
+        self.host = [device.pinned(self.n, np.float32) for _ in range(3)]
+        self.device_arrays = [device.memory(self.n, np.float32) for _ in range(3)]
+        for array in self.host:
+            array.fill(1)
+        for array in self.device_arrays:
+            device.copy(array.address, self.host[0].ctypes.data, self.size)
+        device.synchronize(None)
+        self.on_host = tuple(array.ctypes.data for array in self.host)
+        self.on_device = tuple(array.address for array in self.device_arrays)
+
+    def close(self) -> None:
+        """Gives the memory back."""
+        for array in self.host:
+            self.device.free_pinned(array)
+        for array in self.device_arrays:
+            self.device.free(array)
+
+    def transfers(self, inwards: int, outwards: int) -> Work:
+        """So many arrays in, and so many out at the same time."""
+        first, second = self.streams
+
+        def work() -> None:
+            for _ in range(inwards):
+                self.device.copy(self.on_device[0], self.on_host[0], self.size, first)
+            for _ in range(outwards):
+                self.device.copy(self.on_host[1], self.on_device[1], self.size, second)
+            self.device.synchronize(first, second)
+
+        return work
+
+    def launches(self, kernel, blocks: int, addresses: tuple, n: int, count: int) -> Work:
+        """So many launches of a kernel on the first elements of the arrays."""
+
+        def work() -> None:
+            for _ in range(count):
+                self.device.launch(kernel, (blocks, THREADS), addresses, n, self.streams[0])
+            self.device.synchronize(self.streams[0])
+
+        return work
+
+    def seconds(self, work: Work, count: int = 1) -> list[float]:
+        """Seconds for one of the `count` parts that the work has, in each round."""
+        return [1 / rate for rate in rates(count, work, self.rounds)]
+
+    def transfer(self, inwards: int, outwards: int) -> list[float]:
+        """Seconds for such transfers."""
+        return self.seconds(self.transfers(inwards, outwards))
+
+    def kernel(self, image: Path, name: str, addresses: tuple, count: int) -> list[float]:
+        """Seconds for a launch over the arrays, on the grid that is the fastest."""
+        kernel = self.device.kernel(image, name)
+        n = self.n // 2 if name.endswith("64") else self.n
+        grids = sorted({16, 64, *(self.device.multiprocessors * wave for wave in (1, 4, 16))})
+        works = [self.launches(kernel, blocks, addresses, n, count) for blocks in grids]
+        return min((self.seconds(work, count) for work in works), key=median)
+
+    def device_copy(self) -> list[float]:
+        """Seconds for a copy within device memory: the driver's or a plain kernel's."""
+
+        def work() -> None:
+            for _ in range(LAUNCHES):
+                self.device.copy(*reversed(self.on_device[:2]), self.size, self.streams[0])
+            self.device.synchronize(self.streams[0])
+
+        of_driver = self.seconds(work, LAUNCHES)
+        try:
+            of_kernel = self.kernel(IMAGE, "plain_copy", self.on_device, LAUNCHES)
+        except DRIVER_ERRORS:
+            return of_driver
+        return min(of_driver, of_kernel, key=median)
+
+
+def of_gpu(device: Device, size: int, rounds: int) -> tuple[dict[str, dict], dict[str, str]]:
+    """The GPU's ceilings, and which could not be measured, and why."""
+    gpu = OfGpu(device, size, rounds)
+    gigabytes, giga_elements = gpu.size / 1e9, gpu.n / 1e9
+    host, on_device = gpu.on_host, gpu.on_device
+    # The sum is kept on the device: only reading is to cross the bus.
+    read = (*host[:2], on_device[2])
+    table = {
+        "to_device": ("GB/s", gigabytes, lambda: gpu.transfer(1, 0), "host to device, pinned"),
+        "from_device": ("GB/s", gigabytes, lambda: gpu.transfer(0, 1), "device to host, pinned"),
+        "both_ways": ("GB/s", gigabytes, lambda: gpu.transfer(1, 1), "both at once, each way"),
+        "two_in_one_out": (
+            *("Gelements/s", giga_elements, lambda: gpu.transfer(2, 1)),
+            "the transfers of an f32 add: two arrays in, one out at the same time",
+        ),
+        "zero_copy_read": (
+            *("GB/s", 2 * gigabytes, lambda: gpu.kernel(IMAGE, "fma_dot_f32", read, 1)),
+            "kernel reading pinned memory",
+        ),
+        "zero_copy_add": (
+            *("Gelements/s", giga_elements, lambda: gpu.kernel(ADD_IMAGE, "add_f32", host, 1)),
+            "kernel adding f32 in pinned memory",
+        ),
+        "device_copy": (
+            *("GB/s", 2 * gigabytes, gpu.device_copy),
+            "copy in device memory, read and written",
+        ),
+        "fma_dot_f32": (
+            *("GB/s", 2 * gigabytes),
+            lambda: gpu.kernel(IMAGE, "fma_dot_f32", on_device, LAUNCHES),
+            "plain f32 fma loop in device memory, read",
+        ),
+        "fma_dot_f64": (
+            *("GB/s", 2 * gigabytes),
+            lambda: gpu.kernel(IMAGE, "fma_dot_f64", on_device, LAUNCHES),
+            "plain f64 fma loop in device memory, read",
+        ),
+    }
+    measured, missing = {}, {}
+    for name, (unit, amount, seconds, what) in table.items():
+        try:
+            measured[name] = figure([amount / second for second in seconds()], unit, what)
+        except DRIVER_ERRORS as error:
+            missing[name] = f"{what}: {error}"
+    gpu.close()
+    return measured, missing
+
+
+def of_launch(compiled: Compiled, seconds: float, rounds: int) -> dict[str, dict]:
+    """A launch and the wait for it, in microseconds."""
+    batch = compiled.launch_batch(ADD_IMAGE, "add_f32")
+    seen = measure([Contender("launch", batch)], seconds, rounds)["launch"]
+    return {
+        "launch_synchronize": {
+            **{"value": seen["median_us"], "min": seen["min_us"], "max": seen["max_us"]},
+            **{"unit": "µs", "what": "launch of nothing and synchronise, from C"},
+        }
+    }

@@ -1,0 +1,68 @@
+"""The benchmark's C, compiled when it runs: loops of calls, plain loops, the naive function."""
+
+import ctypes
+from ctypes import c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
+from pathlib import Path
+from typing import Callable
+
+from device import ROOT
+from programs import compile_c
+
+BENCHES = ROOT / "benches"
+FLAGS = ["-O3", "-march=native", "-shared", "-fPIC"]
+
+Batch = Callable[[int], float]
+
+
+class Compiled:
+    """The C functions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.calls = self.load("calls", folder)
+        self.naive = self.load("naive", folder, "-ldl")
+        arrays = [c_void_p, c_void_p, c_void_p, c_size_t]
+        self.calls.time_classic.argtypes = [c_void_p, *arrays, c_int64]
+        self.calls.time_family.argtypes = [c_void_p, *arrays, c_void_p, c_int64]
+        self.calls.time_classic.restype = self.calls.time_family.restype = c_double
+        self.naive.naive_open.argtypes = [c_char_p, c_char_p, c_size_t, c_int]
+        self.naive.naive_open.restype = c_void_p
+
+    @staticmethod
+    def load(name: str, folder: Path, *flags: str) -> ctypes.CDLL:
+        """Compiles and loads one file."""
+        library = folder / f"lib{name}.so"
+        compile_c(BENCHES / f"{name}.c", library, *FLAGS, *flags)
+        return ctypes.CDLL(str(library))
+
+    def batch(self, function, addresses: tuple, n: int, *last) -> Batch:
+        """A loop, in C, of calls of a function on three addresses and what it takes last."""
+        name = "time_family" if last else "time_classic"
+        time, call = getattr(self.calls, name), ctypes.cast(function, c_void_p)
+
+        def batch(calls: int) -> float:
+            seconds = time(call, *addresses, n, *last, calls)
+            if seconds < 0:
+                raise RuntimeError(f"a call of {name[5:]} failed")
+            return seconds
+
+        return batch
+
+    def plain_batch(self, op: str, dtype: str, addresses: tuple, n: int) -> Batch:
+        """A loop of calls of the plain C loop."""
+        return self.batch(getattr(self.calls, f"plain_{op}_{dtype}"), addresses, n)
+
+    def open(self, image: Path, kernel: str, element: int, reduces: bool) -> int:
+        """What the naive function needs to know."""
+        opened = self.naive.naive_open(image.read_bytes(), kernel.encode(), element, reduces)
+        if not opened:
+            raise RuntimeError(f"the driver does not give the kernel {kernel}")
+        return opened
+
+    def naive_batch(self, opened: int, addresses: tuple, n: int) -> Batch:
+        """A loop of calls of the naive function."""
+        return self.batch(self.naive.naive_call, addresses, n, opened)
+
+    def launch_batch(self, image: Path, kernel: str) -> Batch:
+        """A loop of launches on nothing, each waited for."""
+        opened = self.open(image, kernel, 4, False)
+        return self.batch(self.naive.launch_call, (None, None, None), 0, opened)

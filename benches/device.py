@@ -1,0 +1,153 @@
+"""A GPU by the driver alone, without gpuvec: memory, streams, kernels of PTX files."""
+
+import ctypes
+import subprocess
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from pathlib import Path
+
+import numpy as np
+from cuda_driver import Driver
+
+ROOT = Path(__file__).resolve().parents[1]
+
+PORTABLE_AND_MAPPED = 1 | 2
+MULTIPROCESSORS = 16
+
+# What calls of a driver raise that lacks the function, the kernel, or the memory.
+DRIVER_ERRORS = (AssertionError, AttributeError)
+
+
+def why_no_gpu() -> str:
+    """Why the driver gives no GPU; empty if it gives one."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        return str(error)
+    count = c_int()
+    code = driver.cuInit(0) or driver.cuDeviceGetCount(byref(count))
+    if code != 0:
+        return f"the driver returned {code}"
+    return "" if count.value > 0 else "the driver finds no GPU"
+
+
+def count() -> int:
+    """How many GPUs the driver gives."""
+    if why_no_gpu():
+        return 0
+    number = c_int()
+    Driver().call("cuDeviceGetCount", byref(number))
+    return number.value
+
+
+class DeviceMemory:
+    """An array of the driver's in device memory, which CuPy, PyTorch and Numba take as theirs."""
+
+    def __init__(self, address: int, n: int, dtype) -> None:
+        self.address, self.n, self.dtype = address, n, np.dtype(dtype)
+
+    def first(self, n: int) -> "DeviceMemory":
+        """Its first elements."""
+        return DeviceMemory(self.address, n, self.dtype)
+
+    @property
+    def __cuda_array_interface__(self) -> dict:
+        """How libraries tell each other of device memory."""
+        where = (self.address, False)
+        shape = (self.n,)
+        return {"shape": shape, "typestr": self.dtype.str, "data": where, "version": 3}
+
+
+class Device(Driver):
+    """A GPU, in its primary context, which becomes the calling thread's."""
+
+    def __init__(self, index: int = 0) -> None:
+        super().__init__(index)
+        self.index = index
+        self.set_current(self.context)
+        self.multiprocessors = self.attribute(MULTIPROCESSORS)
+
+    def attribute(self, number: int) -> int:
+        """One of the driver's attributes of the device."""
+        value = c_int()
+        self.call("cuDeviceGetAttribute", byref(value), number, self.index)
+        return value.value
+
+    def name(self) -> str:
+        """The GPU's name."""
+        name = ctypes.create_string_buffer(256)
+        self.call("cuDeviceGetName", name, len(name), self.index)
+        return name.value.decode()
+
+    def pinned(self, n: int, dtype) -> np.ndarray:
+        """An array in page-locked memory; `free_pinned` gives it back."""
+        address = c_void_p()
+        size = c_size_t(n * np.dtype(dtype).itemsize)
+        self.call("cuMemHostAlloc", byref(address), size, c_uint(PORTABLE_AND_MAPPED))
+        memory = (ctypes.c_char * size.value).from_address(address.value)
+        return np.ndarray(n, dtype, buffer=memory)
+
+    def free_pinned(self, array: np.ndarray) -> None:
+        """Gives page-locked memory back."""
+        self.call("cuMemFreeHost", c_void_p(array.ctypes.data))
+
+    def memory(self, n: int, dtype) -> DeviceMemory:
+        """An array in device memory; `free` gives it back."""
+        address = c_uint64()
+        self.call("cuMemAlloc_v2", byref(address), c_size_t(n * np.dtype(dtype).itemsize))
+        return DeviceMemory(address.value, n, dtype)
+
+    def free(self, memory: DeviceMemory) -> None:
+        """Gives device memory back."""
+        self.call("cuMemFree_v2", c_uint64(memory.address))
+
+    def put(self, address: int, values: np.ndarray) -> None:
+        """Copies values to device memory."""
+        source, size = c_void_p(values.ctypes.data), c_size_t(values.nbytes)
+        self.call("cuMemcpyHtoD_v2", c_uint64(address), source, size)
+
+    def get(self, address: int, values: np.ndarray) -> None:
+        """Copies values from device memory."""
+        to, size = c_void_p(values.ctypes.data), c_size_t(values.nbytes)
+        self.call("cuMemcpyDtoH_v2", to, c_uint64(address), size)
+
+    def copy(self, to: int, source: int, size: int, stream=None) -> None:
+        """Queues a copy between page-locked and device memory."""
+        where, what = c_uint64(to), c_uint64(source)
+        self.call("cuMemcpyAsync", where, what, c_size_t(size), stream)
+
+    def synchronize(self, *streams) -> None:
+        """Waits for streams."""
+        for stream in streams:
+            self.call("cuStreamSynchronize", stream)
+
+    def kernel(self, image: Path, name: str) -> c_void_p:
+        """A kernel of a PTX file."""
+        module, function = c_void_p(), c_void_p()
+        self.call("cuModuleLoadData", byref(module), c_char_p(image.read_bytes()))
+        self.call("cuModuleGetFunction", byref(function), module, c_char_p(name.encode()))
+        return function
+
+    def launch(self, kernel, grid: tuple, addresses: tuple, n: int, stream=None) -> None:
+        """Queues a kernel of (a, b, out, n) on a grid of (blocks, threads)."""
+        values = [c_uint64(value) for value in (*addresses, n)]
+        places = (c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        blocks, threads = (c_uint(size) for size in grid)
+        one, none = c_uint(1), c_uint(0)
+        self.call(
+            *("cuLaunchKernel", kernel, blocks, one, one, threads, one, one),
+            *(none, stream, places, None),
+        )
+
+
+def driver_version() -> str:
+    """The driver's version and the bus, as nvidia-smi says."""
+    fields = "driver_version,pcie.link.gen.max,pcie.link.width.max"
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    if done.returncode != 0:
+        return "unknown"
+    driver, generation, width = (word.strip() for word in done.stdout.splitlines()[0].split(","))
+    return f"{driver}, PCIe {generation} x{width}"

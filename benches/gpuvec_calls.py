@@ -1,0 +1,87 @@
+"""gpuvec's side: calls from C, and from Python's ctypes, with each placement."""
+
+import ctypes
+from dataclasses import dataclass
+from functools import partial
+from typing import Callable
+
+from bindings import Backend, PathBit, Place, last_error, last_run, lib
+from cases import Case
+from compiled import Compiled
+from timing import Contender, of_python
+
+# Up to this length Python's ctypes is worth a row of its own.
+MOST_BY_CTYPES = 10_000
+
+FUNCTIONS = {
+    ("add", "f32"): lib.vector_add,
+    ("dot", "f32"): lib.dot_product,
+    ("add", "f64"): lib.gpuvec_add_f64,
+    ("dot", "f64"): lib.gpuvec_dot_f64,
+}
+
+
+def placements(kind: str, has_gpu: bool) -> list[Place]:
+    """Those that reach such arrays here."""
+    if kind == "device":
+        return [Place.AUTO, Place.GPU]
+    return [Place.AUTO, Place.GPU, Place.CPU] if has_gpu else [Place.AUTO, Place.CPU]
+
+
+@dataclass
+class Gpuvec:
+    """gpuvec's function for a case, with a placement."""
+
+    case: Case
+    place: Place
+
+    @property
+    def name(self) -> str:
+        """`gpuvec` and the placement."""
+        return f"gpuvec {self.place.name.lower()}"
+
+    def call(self) -> Callable[[], None]:
+        """A call from Python."""
+        function = FUNCTIONS[self.case.op, self.case.dtype]
+        last = [] if self.case.dtype == "f32" else [None]
+        pointers = map(ctypes.c_void_p, self.case.addresses())
+        return partial(function, *pointers, self.case.n, *last)
+
+    def once(self) -> None:
+        """One call, which must succeed."""
+        lib.gpuvec_set_placement(self.place)
+        if self.call()() != 0:
+            raise RuntimeError(last_error())
+
+    def placed(self, batch: Callable[[int], float]) -> Callable[[int], float]:
+        """The batch with the placement set before the clock starts."""
+
+        def placed(calls: int) -> float:
+            lib.gpuvec_set_placement(self.place)
+            return batch(calls)
+
+        return placed
+
+    def from_c(self, compiled: Compiled) -> Contender:
+        """Calls from C."""
+        function = FUNCTIONS[self.case.op, self.case.dtype]
+        last = () if self.case.dtype == "f32" else (None,)
+        batch = compiled.batch(function, self.case.addresses(), self.case.n, *last)
+        return Contender(self.name, self.placed(batch))
+
+    def from_python(self) -> Contender:
+        """Calls through ctypes."""
+        return Contender(f"{self.name}, ctypes", self.placed(of_python(self.call())))
+
+
+def ran() -> dict:
+    """Where the last call ran, and how."""
+    run = last_run()
+    return {
+        "backend": Backend(run.backend).name.lower(),
+        "path": [bit.name.lower() for bit in PathBit if run.path & bit],
+        "devices": run.devices,
+        "threads": run.threads,
+        "chunks": run.chunks,
+        "bytes_staged": run.bytes_staged,
+    }

@@ -1,0 +1,99 @@
+/* What a C function does that knows nothing of the caller's next call: it allocates, copies,
+ * launches, copies back and frees each time. And a GPU's shortest work: a launch that is waited
+ * for. */
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef unsigned long long device_pointer;
+
+enum { THREADS = 256, MOST_BLOCKS = 4096 };
+
+/* The driver's functions, and what the calls need. */
+struct naive {
+    int (*init)(unsigned);
+    int (*retain)(void **, int);
+    int (*set_current)(void *);
+    int (*load)(void **, const void *);
+    int (*function)(void **, void *, const char *);
+    int (*allocate)(device_pointer *, size_t);
+    int (*release)(device_pointer);
+    int (*copy_in)(device_pointer, const void *, size_t);
+    int (*copy_out)(void *, device_pointer, size_t);
+    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                  void *, void **, void **);
+    int (*synchronize)(void *);
+    void *kernel;
+    size_t element;
+    int reduces;
+};
+
+#define FIND(field, name) find(driver, name, &naive->field, sizeof naive->field)
+
+/* Puts a function of the driver's where `to` is; 0 if there is none. */
+static int find(void *driver, const char *name, void *to, size_t size) {
+    void *symbol = dlsym(driver, name);
+    memcpy(to, &symbol, size);
+    return symbol != NULL;
+}
+
+/* A kernel of a PTX image with what it takes to call it on device 0; NULL if that is missing. */
+struct naive *naive_open(const char *ptx, const char *kernel, size_t element, int reduces) {
+    struct naive *naive = calloc(1, sizeof *naive);
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    void *context, *module;
+    if (naive == NULL || driver == NULL) {
+        return NULL;
+    }
+    naive->element = element;
+    naive->reduces = reduces;
+    if (!FIND(init, "cuInit") || !FIND(retain, "cuDevicePrimaryCtxRetain") ||
+        !FIND(set_current, "cuCtxSetCurrent") || !FIND(load, "cuModuleLoadData") ||
+        !FIND(function, "cuModuleGetFunction") || !FIND(allocate, "cuMemAlloc_v2") ||
+        !FIND(release, "cuMemFree_v2") || !FIND(copy_in, "cuMemcpyHtoD_v2") ||
+        !FIND(copy_out, "cuMemcpyDtoH_v2") || !FIND(launch, "cuLaunchKernel") ||
+        !FIND(synchronize, "cuStreamSynchronize")) {
+        return NULL;
+    }
+    if (naive->init(0) || naive->retain(&context, 0) || naive->set_current(context) ||
+        naive->load(&module, ptx) || naive->function(&naive->kernel, module, kernel)) {
+        return NULL;
+    }
+    return naive;
+}
+
+static int launch(struct naive *naive, device_pointer a, device_pointer b, device_pointer out,
+                  size_t n) {
+    void *arguments[] = {&a, &b, &out, &n};
+    size_t blocks = (n + THREADS - 1) / THREADS;
+    blocks = blocks < 1 ? 1 : blocks > MOST_BLOCKS ? MOST_BLOCKS : blocks;
+    return naive->launch(naive->kernel, (unsigned)blocks, 1, 1, THREADS, 1, 1, 0, NULL, arguments,
+                         NULL);
+}
+
+/* One call on host arrays. */
+int32_t naive_call(const void *a, const void *b, void *out, size_t n, void *handle) {
+    struct naive *naive = handle;
+    const size_t bytes = n * naive->element;
+    const size_t out_bytes = naive->reduces ? naive->element : bytes;
+    const double zero = 0;
+    device_pointer to_a = 0, to_b = 0, to_out = 0;
+    int failed = naive->allocate(&to_a, bytes) || naive->allocate(&to_b, bytes) ||
+                 naive->allocate(&to_out, out_bytes) || naive->copy_in(to_a, a, bytes) ||
+                 naive->copy_in(to_b, b, bytes) ||
+                 (naive->reduces && naive->copy_in(to_out, &zero, out_bytes)) ||
+                 launch(naive, to_a, to_b, to_out, n) || naive->copy_out(out, to_out, out_bytes);
+    failed |= to_a && naive->release(to_a);
+    failed |= to_b && naive->release(to_b);
+    failed |= to_out && naive->release(to_out);
+    return failed;
+}
+
+/* One launch on nothing, waited for. */
+int32_t launch_call(const void *a, const void *b, void *out, size_t n, void *handle) {
+    struct naive *naive = handle;
+    (void)a, (void)b, (void)out, (void)n;
+    return launch(naive, 0, 0, 0, 0) || naive->synchronize(NULL);
+}

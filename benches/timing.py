@@ -1,0 +1,91 @@
+"""Times contenders side by side: in batches, in an order drawn anew each round.
+
+A batch is as many calls as take BATCH_SECONDS, and its figure is the mean of a call, so that
+reading the clock does not show. Before each batch of short calls comes one that is not timed: every
+contender finds the caches, and the clocks, as its own calls leave them.
+"""
+
+import random
+import time
+from math import ceil
+from statistics import median, quantiles
+from typing import Callable, NamedTuple
+
+BATCH_SECONDS = 200e-6
+MOST_CALLS = 2000
+MOST_ROUNDS = 200
+
+# Calls longer than this are not repeated untimed: their arrays are beyond every cache.
+LONG_SECONDS = 5e-3
+
+# Between batches, so that threads that wait busily for more work of their own give up.
+PAUSE_SECONDS = 1e-3
+
+
+class Contender(NamedTuple):
+    """Something that is timed: `batch` makes so many calls, and says how many seconds they took."""
+
+    name: str
+    batch: Callable[[int], float]
+
+
+def of_python(call: Callable[[], object]) -> Callable[[int], float]:
+    """A batch of calls from Python."""
+
+    def batch(calls: int) -> float:
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        return time.perf_counter() - start
+
+    return batch
+
+
+def summary(seconds: list[float]) -> dict:
+    """Median, quartiles and extremes, in microseconds."""
+    us = sorted(1e6 * second for second in seconds)
+    low, high = (quantiles(us, n=4)[::2]) if len(us) > 1 else (us[0], us[0])
+    return {
+        "median_us": median(us),
+        "min_us": us[0],
+        "low_us": max(low, us[0]),
+        "high_us": min(high, us[-1]),
+        "max_us": us[-1],
+        "batches": len(us),
+    }
+
+
+class Timing:
+    """What has been seen of one contender."""
+
+    def __init__(self, contender: Contender) -> None:
+        self.contender = contender
+        self.one = contender.batch(1)
+        if self.one < LONG_SECONDS:
+            self.one = min(contender.batch(1) for _ in range(3))
+        self.calls = max(1, min(MOST_CALLS, ceil(BATCH_SECONDS / max(self.one, 1e-9))))
+        self.seconds: list[float] = []
+
+    def once_more(self) -> None:
+        """Times a batch."""
+        time.sleep(PAUSE_SECONDS)
+        if self.one < LONG_SECONDS:
+            self.contender.batch(1)
+        self.seconds.append(self.contender.batch(self.calls) / self.calls)
+
+    def summary(self) -> dict:
+        """Its figures."""
+        return {**summary(self.seconds), "calls": self.calls}
+
+
+def measure(contenders: list[Contender], seconds: float, rounds: int) -> dict[str, dict]:
+    """Each contender's figures, in about that many seconds, and at least so many rounds."""
+    order = random.Random(0)
+    end = time.perf_counter() + seconds
+    timings = [Timing(contender) for contender in contenders]
+    for done in range(MOST_ROUNDS):
+        if done >= rounds and time.perf_counter() > end:
+            break
+        for timing in order.sample(timings, len(timings)):
+            timing.once_more()
+    return {timing.contender.name: timing.summary() for timing in timings}

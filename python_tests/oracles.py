@@ -1,0 +1,159 @@
+"""What operations should give, from NumPy alone: nothing here knows of the library.
+
+Each oracle takes what the function takes before its output, and gives the output as an array.
+"""
+
+from typing import Callable
+
+import numpy as np
+
+TILE = 4096
+LANES = 128
+
+# The one NaN that results have.
+QUIET_NAN = {
+    np.dtype(np.float32): np.uint32(0x7FC00000).view(np.float32),
+    np.dtype(np.float64): np.uint64(0x7FF8000000000000).view(np.float64),
+}
+
+# A type in which a product is exact but for a rest that it can hold, and rounding to odd leaves
+# enough bits to round once more. The wider one is the x87's: 64 bits, and 15 of exponent.
+WIDER = {np.dtype(np.float32): np.float64, np.dtype(np.float64): np.longdouble}
+
+Oracle = Callable[..., np.ndarray]
+
+
+def unsigned(dtype) -> np.dtype:
+    """The unsigned integers of a type's size."""
+    return np.dtype(f"u{np.dtype(dtype).itemsize}")
+
+
+def canonical(values: np.ndarray) -> np.ndarray:
+    """Floats with the one quiet NaN in place of every NaN."""
+    return np.where(np.isnan(values), QUIET_NAN[values.dtype], values)
+
+
+def rounded(ufunc: np.ufunc) -> Oracle:
+    """A function of NumPy's on floats, with canonical NaN."""
+
+    def oracle(*arguments) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return canonical(ufunc(*arguments))
+
+    return oracle
+
+
+def wrapping(ufunc: np.ufunc) -> Oracle:
+    """A function of NumPy's on integers, wrapping around."""
+
+    def oracle(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return ufunc(a.view(unsigned(a.dtype)), b.view(unsigned(b.dtype))).view(a.dtype)
+
+    return oracle
+
+
+def fused(alpha: float, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`alpha * a + b`, rounded once, with canonical NaN.
+
+    Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using
+    rounding to odd", IEEE Transactions on Computers 57(4), 2008.
+    """
+    with np.errstate(all="ignore"):
+        product, rest = exact_product(np.full(1, alpha, a.dtype), a)
+        addend = b.astype(product.dtype)
+        high, low = exact_sum(addend, rest)
+        high, middle = exact_sum(product, high)
+        fine = to_odd(high, to_odd(middle, low))
+        # Right for infinities, NaNs and the sign of zero.
+        coarse = product + addend
+        exact = np.where(np.isfinite(coarse) & (fine != 0), fine, coarse)
+        return canonical(exact.astype(a.dtype))
+
+
+def exact_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A product in the wider type and what it lacks, from the factors' halves."""
+    wide = WIDER[a.dtype]
+    (a_high, a_low), (b_high, b_low) = halves(a), halves(b)
+    product = a.astype(wide) * b.astype(wide)
+    rest = a_high * b_high - product + a_high * b_low + a_low * b_high + a_low * b_low
+    return product, rest
+
+
+def halves(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The leading half of each float's bits and the others, in the wider type."""
+    bits = unsigned(values.dtype)
+    others = bits.type((1 << (np.finfo(values.dtype).nmant + 1) // 2) - 1)
+    high = (values.view(bits) & ~others).view(values.dtype)
+    return high.astype(WIDER[values.dtype]), (values - high).astype(WIDER[values.dtype])
+
+
+def exact_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A sum and what it lacks."""
+    total = a + b
+    of_b = total - a
+    return total, (a - (total - of_b)) + (b - of_b)
+
+
+def to_odd(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`a + b`, and if that is not exact, the neighbour whose last bit is 1.
+
+    Rounded once more, to at least two bits less, it is what the exact sum would be rounded to.
+    """
+    total, rest = exact_sum(a, b)
+    is_even = total.view(np.uint64)[:: total.itemsize // 8] % 2 == 0
+    other = np.nextafter(total, np.copysign(np.inf, rest).astype(total.dtype))
+    return np.where(is_even & (rest != 0), other, total)
+
+
+def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The dot product of floats: products in float64, then as `total`."""
+    with np.errstate(all="ignore"):
+        return total(a.astype(np.float64) * b.astype(np.float64), a.dtype)
+
+
+def plain_sum(a: np.ndarray) -> np.ndarray:
+    """The sum of floats, as `total`."""
+    with np.errstate(all="ignore"):
+        return total(a.astype(np.float64), a.dtype)
+
+
+def total(terms: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The sum of terms in float64 in the documented order, rounded once, with canonical NaN.
+
+    Tiles of 4096 terms; in each, 128 lanes that add every 128th term from +0, then halve; over the
+    tiles a binary tree. Missing terms are +0, which changes no lane.
+    """
+    with np.errstate(all="ignore"):
+        padded = np.zeros(-(-terms.size // TILE) * TILE)
+        padded[: terms.size] = terms
+        rows = padded.reshape(-1, TILE // LANES, LANES)
+        lanes = np.zeros((rows.shape[0], LANES))
+        for row in range(TILE // LANES):
+            lanes += rows[:, row]
+        while lanes.shape[1] > 1:
+            half = lanes.shape[1] // 2
+            lanes = lanes[:, :half] + lanes[:, half:]
+        return canonical(np.array([tree(lanes[:, 0])]).astype(dtype))
+
+
+def tree(sums: np.ndarray) -> float:
+    """Neighbours added level by level; one without a partner goes up unchanged."""
+    while sums.size > 1:
+        paired = sums[: sums.size // 2 * 2]
+        sums = np.concatenate([paired[0::2] + paired[1::2], sums[paired.size :]])
+    return sums[0] if sums.size else 0.0
+
+
+def wrapping_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The dot product of integers, as an int64, wrapping around."""
+    return wrapping_sum(wide_bits(a) * wide_bits(b))
+
+
+def wrapping_sum(a: np.ndarray) -> np.ndarray:
+    """The sum of integers, as an int64, wrapping around."""
+    return np.add.reduce(wide_bits(a), keepdims=True).view(np.int64)
+
+
+def wide_bits(values: np.ndarray) -> np.ndarray:
+    """Integers as 64 bits that wrap around."""
+    return values.astype(np.int64).view(np.uint64)

@@ -1,0 +1,34 @@
+"""Arrays in memory of any kind, between elements that nobody may write."""
+
+import numpy as np
+from arrays import GUARD_BYTE, assert_same_bits
+from streams import Resources
+
+# Elements behind an array that a call must leave alone.
+GUARD = 8
+
+
+class Surrounded:
+    """An array that begins some elements past its memory's beginning, and ends before its end."""
+
+    def __init__(self, resources: Resources, kind: str, offset: int, values: np.ndarray):
+        self.offset = offset
+        size = (offset + values.size + GUARD) * values.itemsize
+        self.around = np.full(size, GUARD_BYTE, np.uint8)
+        self.memory = resources.memory(kind, size)
+        self.address = self.memory.address + offset * values.itemsize
+        self.put(values)
+
+    def block(self, values: np.ndarray) -> np.ndarray:
+        """All elements of the memory, if these are the array's."""
+        block = self.around.view(values.dtype).copy()
+        block[self.offset : self.offset + values.size] = values
+        return block
+
+    def put(self, values: np.ndarray) -> None:
+        """Puts values into the array."""
+        self.memory.put(self.block(values))
+
+    def check(self, values: np.ndarray) -> None:
+        """Fails unless the array has these bits, and what is around it is as it was."""
+        assert_same_bits(self.memory.get(values.dtype), self.block(values))

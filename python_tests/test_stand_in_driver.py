@@ -1,0 +1,430 @@
+"""The stand-in driver answers as the CUDA driver API's reference says.
+
+What gpuvec does with streams, events and page-locked memory is tested on it; this tests it.
+"""
+
+import textwrap
+
+import pytest
+from programs import before, run_python
+from stand_in_driver import STAND_IN
+
+pytestmark = pytest.mark.skipif(
+    not (STAND_IN / "libcuda.so.1").exists(), reason="the stand-in is not built: make stand-in"
+)
+
+# What all scripts begin with: `code` calls a function of the driver, `made` gives what it made;
+# `on_device` makes a device's context current; `memory` gives an address and its bytes.
+PRELUDE = """
+import ctypes
+import mmap
+import re
+from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+import numpy as np
+from bindings import ROOT
+from cuda_driver import Driver
+from stand_in_driver import StandIn
+
+OK, INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY = 0, 1, 201, 400, 600
+ILLEGAL_ADDRESS, ALREADY_REGISTERED, NOT_REGISTERED = 700, 712, 713
+DISABLE_TIMING = 2
+PAGE = mmap.PAGESIZE
+
+driver, stand_in = Driver(), StandIn()
+
+def code(name, *arguments):
+    arguments = (c_uint64(word) if isinstance(word, int) else word for word in arguments)
+    return getattr(driver.driver, name)(*arguments)
+
+def made(name, *arguments):
+    to = c_uint64()
+    assert code(name, byref(to), *arguments) == OK
+    return to.value
+
+def on_device(number):
+    assert code("cuCtxSetCurrent", made("cuDevicePrimaryCtxRetain", number)) == OK
+
+def stream():
+    return made("cuStreamCreateWithPriority", 1, 0)
+
+def bytes_at(address, size):
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+
+mapped = []
+
+def pages(count):
+    mapped.append(mmap.mmap(-1, count * PAGE))
+    return np.frombuffer(mapped[-1], np.uint8).ctypes.data
+
+def memory(kind, size):
+    if kind == "pinned":
+        address = made("cuMemHostAlloc", size, 0)
+    elif kind == "registered":
+        address = pages(-(-size // PAGE))
+        assert code("cuMemHostRegister_v2", address, size, 0) == OK
+    else:
+        return stand_in.memory(kind, size)
+    return address, bytes_at(address, size)
+
+def elapsed(start, end):
+    ms = c_float(-1)
+    return code("cuEventElapsedTime", byref(ms), start, end), ms.value
+"""
+
+CLEAN = """
+assert stand_in.violation() == ""
+assert stand_in.count("pending") == 0
+"""
+
+
+def run(script: str, epilogue: str = CLEAN, **settings: object) -> None:
+    """Runs a script on the stand-in with its settings (STAND_IN_...)."""
+    variables = {f"STAND_IN_{name}": str(value) for name, value in settings.items()}
+    path = before("LD_LIBRARY_PATH", STAND_IN)
+    run_python(PRELUDE + textwrap.dedent(script) + epilogue, LD_LIBRARY_PATH=path, **variables)
+
+
+def test_copies_between_all_kinds_of_memory():
+    """Two devices', managed, pinned and registered memory, at any byte."""
+    run(
+        """
+        places = []
+        for device in range(2):
+            on_device(device)
+            places += [memory(kind, 5000) for kind in ("device", "managed", "pinned", "registered")]
+        queue, chance = stream(), np.random.default_rng(1)
+        for to, there in places:
+            for source, here in places:
+                if to != source:
+                    here[:] = chance.integers(256, size=5000, dtype=np.uint8)
+                    there[:] = 0
+                    assert code("cuMemcpyAsync", to + 3, source + 1001, 3001, queue) == OK
+                    assert code("cuStreamSynchronize", queue) == OK
+                    assert (there[3:3004] == here[1001:4002]).all()
+                    assert not there[:3].any() and not there[3004:].any()
+        """,
+        DEVICES=2,
+    )
+
+
+@pytest.mark.parametrize("end", ["to", "from"])
+def test_copies_of_pageable_memory_are_violations(end):
+    run(
+        f"""
+        on_device(0)
+        ends = [memory("device", 100)[0], pages(1)]
+        to, source = ends if {end == "from"} else reversed(ends)
+        assert code("cuMemcpyAsync", to, source, 100, stream()) == INVALID_VALUE
+        """,
+        'assert "pageable" in stand_in.violation()',
+    )
+
+
+def test_streams_and_events_say_what_is_not_done():
+    run(
+        """
+        on_device(0)
+        (to, there), (source, here) = memory("device", 8), memory("pinned", 8)
+        here[:], there[:] = 7, 0
+        queue, event = stream(), made("cuEventCreate", 0)
+        assert code("cuStreamQuery", queue) == OK
+        with stand_in.held():
+            assert code("cuMemcpyAsync", to, source, 8, queue) == OK
+            assert code("cuEventRecord", event, queue) == OK
+            assert code("cuStreamQuery", queue) == code("cuEventQuery", event) == NOT_READY
+            assert elapsed(event, event)[0] == NOT_READY
+            assert stand_in.count("pending") == 2 and not there.any()
+        assert code("cuEventSynchronize", event) == OK and (there == 7).all()
+        assert code("cuEventQuery", event) == OK
+        assert code("cuStreamSynchronize", queue) == code("cuStreamQuery", queue) == OK
+        """
+    )
+
+
+def test_events():
+    """Not recorded they are done; times are of those recorded; handles end with them."""
+    run(
+        """
+        assert code("cuEventCreate", byref(c_uint64()), 0) == INVALID_CONTEXT
+        on_device(0)
+        first, last = made("cuEventCreate", 0), made("cuEventCreate", 1)
+        queue, plain = stream(), made("cuEventCreate", DISABLE_TIMING)
+        assert stand_in.ledger()["events"] == 3
+        assert code("cuEventQuery", first) == code("cuEventSynchronize", first) == OK
+        assert code("cuStreamWaitEvent", queue, first, 0) == OK
+        assert elapsed(first, last)[0] == INVALID_HANDLE
+        for event in (first, plain, last):
+            assert code("cuEventRecord", event, queue) == OK
+        assert code("cuEventSynchronize", last) == OK
+        (_, there), (_, back) = elapsed(first, last), elapsed(last, first)
+        assert there > 0 and back == -there
+        assert elapsed(first, first) == (OK, 0)
+        assert elapsed(first, plain)[0] == elapsed(plain, last)[0] == INVALID_HANDLE
+        with stand_in.held():
+            assert code("cuEventRecord", last, queue) == OK
+            assert code("cuStreamWaitEvent", queue, last, 0) == OK
+            assert code("cuEventDestroy_v2", last) == OK
+            assert code("cuEventDestroy_v2", last) == INVALID_HANDLE
+            assert code("cuEventQuery", last) == INVALID_HANDLE
+        assert code("cuStreamSynchronize", queue) == OK
+        assert stand_in.ledger()["events"] == 2
+        """
+    )
+
+
+def test_events_belong_to_a_context():
+    """They are recorded in its streams, and timed against its events."""
+    run(
+        """
+        on_device(0)
+        here, event = stream(), made("cuEventCreate", 0)
+        on_device(1)
+        there, other = stream(), made("cuEventCreate", 0)
+        assert code("cuEventRecord", event, there) == INVALID_HANDLE
+        assert code("cuEventRecord", event, 0) == INVALID_HANDLE
+        assert code("cuEventRecord", event, here) == code("cuEventRecord", other, there) == OK
+        assert code("cuEventSynchronize", event) == code("cuEventSynchronize", other) == OK
+        assert elapsed(event, other)[0] == INVALID_HANDLE
+        """,
+        DEVICES=2,
+    )
+
+
+def test_a_stream_waits_for_an_event_of_another_device():
+    """However late that comes; and not for what is recorded afterwards."""
+    run(
+        """
+        size = 64
+        on_device(0)
+        (first, _), before, event = memory("device", size), stream(), made("cuEventCreate", 0)
+        on_device(1)
+        (last, at_last), after = memory("device", size), stream()
+        source, values = memory("pinned", size)
+        for number in range(1, 31):
+            values[:] = number
+            with stand_in.held():
+                assert code("cuMemcpyAsync", first, source, size, before) == OK
+                assert code("cuEventRecord", event, before) == OK
+                assert code("cuStreamWaitEvent", after, event, 0) == OK
+                assert code("cuMemcpyAsync", last, first, size, after) == OK
+                # This would be a circle if the stream waited for the event's last record.
+                done = made("cuEventCreate", 0)
+                assert code("cuEventRecord", done, after) == OK
+                assert code("cuStreamWaitEvent", before, done, 0) == OK
+                assert code("cuEventRecord", event, before) == OK
+            assert code("cuStreamSynchronize", before) == OK
+            assert (at_last == number).all()
+            assert code("cuEventDestroy_v2", done) == OK
+        """,
+        DEVICES=2,
+        DELAY=2000,
+    )
+
+
+def test_nothing_hangs_on_a_lost_context():
+    """Its work is dropped, its events are done, and it answers what it was lost to."""
+    run(
+        """
+        on_device(0)
+        (to, there), (source, here) = memory("device", 8), memory("pinned", 8)
+        here[:], there[:] = 7, 0
+        queue, event, late = stream(), made("cuEventCreate", 0), made("cuEventCreate", 0)
+        on_device(1)
+        other, (target, at_target) = stream(), memory("device", 8)
+        on_device(0)
+        stand_in.plan("1=700~")
+        with stand_in.held():
+            assert code("cuMemcpyAsync", to, source, 8, queue) == OK
+            assert code("cuMemcpyAsync", to, source, 8, queue) == OK
+            assert code("cuEventRecord", event, queue) == OK
+            assert code("cuStreamWaitEvent", other, event, 0) == OK
+            assert code("cuMemcpyAsync", target, source, 8, other) == OK
+        for wait in ("Synchronize", "Query"):
+            assert code(f"cuEvent{wait}", event) == ILLEGAL_ADDRESS
+            assert code(f"cuStream{wait}", queue) == ILLEGAL_ADDRESS
+        assert code("cuEventRecord", late, queue) == ILLEGAL_ADDRESS
+        assert not there.any()
+        on_device(1)
+        assert code("cuEventSynchronize", event) == ILLEGAL_ADDRESS
+        assert code("cuStreamSynchronize", other) == OK and (at_target == 7).all()
+        stand_in.drain()
+        """,
+        DEVICES=2,
+    )
+
+
+def test_a_wait_that_fails_has_waited():
+    """What a plan makes of an event's wait, the memory is at rest."""
+    run(
+        """
+        on_device(0)
+        (to, there), (source, here) = memory("device", 8), memory("pinned", 8)
+        here[:] = 7
+        queue, event = stream(), made("cuEventCreate", 0)
+        stand_in.plan("3=999")
+        assert code("cuMemcpyAsync", to, source, 8, queue) == OK
+        assert code("cuEventRecord", event, queue) == OK
+        assert code("cuEventSynchronize", event) == 999 and (there == 7).all()
+        assert code("cuStreamSynchronize", queue) == OK
+        """,
+        DELAY=2000,
+    )
+
+
+def test_registered_memory():
+    """Whole pages, once each; found as it was registered; given back by its first address."""
+    run(
+        """
+        def found(address):
+            kind, start, size = c_uint(9), c_uint64(), c_size_t()
+            pointers = [ctypes.addressof(value) for value in (kind, start, size)]
+            attributes = (c_uint * 3)(2, 11, 12), (c_void_p * 3)(*pointers)
+            assert code("cuPointerGetAttributes", 3, *attributes, address) == OK
+            return kind.value, start.value, size.value
+
+        register, unregister = "cuMemHostRegister_v2", "cuMemHostUnregister"
+        base = pages(8)
+        array = base + 100
+        assert code(register, array, 5000, 0) == INVALID_CONTEXT
+        on_device(0)
+        assert code(register, array, 5000, 0) == OK
+        held = stand_in.ledger()
+        assert (held["registered"], held["registered_bytes"]) == (1, 5000)
+        assert held["host_allocations"] == 0
+        assert found(array) == found(array + 4999) == (1, array, 5000)
+        assert found(base + 3 * PAGE) == (0, 0, 0)
+        for start in (array, base, base + 2 * PAGE - 1):
+            assert code(register, start, 1, 0) == ALREADY_REGISTERED
+        assert code(register, base + 2 * PAGE, 1, 0) == OK
+        for start in (base, array + 1, base + 3 * PAGE):
+            assert code(unregister, start) == NOT_REGISTERED
+        assert code("cuMemFreeHost", c_void_p(array)) == INVALID_VALUE
+        assert code("cuMemFree_v2", array) == INVALID_VALUE
+        assert code(unregister, array) == code(unregister, base + 2 * PAGE) == OK
+        assert code(unregister, array) == NOT_REGISTERED and found(array) == (0, 0, 0)
+        assert code(register, base, 8 * PAGE, 0) == code(unregister, base) == OK
+
+        pinned, device = made("cuMemHostAlloc", 100, 0), memory("device", 100)[0]
+        assert code(register, pinned + 99, 1, 0) == INVALID_VALUE
+        assert code(unregister, pinned) == NOT_REGISTERED
+        for start, size in [(device, 100), (base, 0), (8, 100), (base, 2**64 - 1)]:
+            assert code(register, start, size, 0) == INVALID_VALUE
+        assert stand_in.count("registered") == 0
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "kind, last", [("registered", "cuMemHostUnregister"), ("device", "cuMemFree_v2")]
+)
+def test_memory_is_at_rest_when_it_is_given_back(kind, last):
+    """Also where a stream was destroyed with work queued: that is still done."""
+    run(
+        f"""
+        on_device(0)
+        given_back, _ = memory("{kind}", 50)
+        (source, here), (to, copied) = memory("device", 50), memory("device", 50)
+        here[:] = np.arange(50)
+        queue, event = stream(), made("cuEventCreate", 0)
+        with stand_in.held():
+            for i in range(50):
+                assert code("cuMemcpyAsync", given_back + i, source + i, 1, queue) == OK
+            assert code("cuMemcpyAsync", to, given_back, 50, queue) == OK
+            assert code("cuEventRecord", event, queue) == OK
+            assert code("cuStreamDestroy_v2", queue) == OK
+            assert code("cuStreamDestroy_v2", queue) == INVALID_HANDLE
+            assert code("cuMemcpyAsync", given_back, source, 1, queue) == INVALID_HANDLE
+            assert stand_in.count("streams") == 0 and stand_in.count("pending") == 52
+        assert code("{last}", given_back) == OK
+        assert (copied == here).all() and code("cuEventQuery", event) == OK
+        """
+    )
+
+
+def test_a_copy_from_host_to_host_is_done_when_the_call_returns():
+    """As the driver's is, with all that was queued before it."""
+    run(
+        """
+        on_device(0)
+        n, queue = 1000, stream()
+        (source, here), (between, _), (to, copied) = (
+            memory(kind, n) for kind in ("pinned", "device", "registered")
+        )
+        here[:] = np.arange(n) % 251
+        assert code("cuMemcpyAsync", between, source, n, queue) == OK
+        assert code("cuMemcpyAsync", source, between, n, queue) == OK
+        assert code("cuMemcpyAsync", to, source, n, queue) == OK
+        assert stand_in.count("pending") == 0 and (copied == here).all()
+        """
+    )
+
+
+@pytest.mark.parametrize("default", [0, 1, 2])
+def test_default_streams(default):
+    """They work in the current context, after all other streams, at once."""
+    run(
+        f"""
+        assert code("cuStreamSynchronize", {default}) == INVALID_CONTEXT
+        assert code("cuStreamGetCtx", {default}, byref(c_uint64())) == INVALID_CONTEXT
+        assert code("cuCtxGetDevice", byref(c_int())) == INVALID_CONTEXT
+        on_device(1)
+        device, context, of_default = c_int(), c_uint64(), c_uint64()
+        assert code("cuCtxGetDevice", byref(device)) == OK and device.value == 1
+        assert code("cuCtxGetCurrent", byref(context)) == OK
+        assert code("cuStreamGetCtx", {default}, byref(of_default)) == OK
+        assert of_default.value == context.value != 0
+
+        (to, there), (source, here) = memory("device", 50), memory("pinned", 50)
+        here[:] = np.arange(50)
+        queue, event, end = stream(), made("cuEventCreate", 0), made("cuEventCreate", 0)
+        assert code("cuEventRecord", event, queue) == OK
+        for i in range(25):
+            assert code("cuMemcpyAsync", to + i, source + i, 1, queue) == OK
+        assert code("cuStreamWaitEvent", {default}, event, 0) == OK
+        assert code("cuMemcpyAsync", to + 25, to, 25, {default}) == OK
+        assert (there == np.tile(np.arange(25), 2)).all()
+        assert code("cuEventRecord", end, {default}) == code("cuEventQuery", end) == OK
+        assert elapsed(event, end)[1] > 0
+        assert code("cuStreamQuery", {default}) == code("cuStreamSynchronize", {default}) == OK
+        assert code("cuStreamDestroy_v2", {default}) == INVALID_HANDLE
+
+        on_device(0)
+        of_stream = c_uint64()
+        assert code("cuStreamGetCtx", queue, byref(of_stream)) == OK
+        assert of_stream.value == context.value
+        _, elsewhere = memory("device", 8)
+        elsewhere[:] = 1
+        """,
+        DEVICES=2,
+        DELAY=1000,
+    )
+
+
+@pytest.mark.parametrize("kind", ["device", "managed", "pinned"])
+def test_kernels_of_another_device(kind):
+    """They reach managed and host memory; a device's own memory is a violation."""
+    run(
+        f"""
+        ptx = (ROOT / "kernels/elementwise.ptx").read_text()
+        name = re.search(r"\\.entry (\\w*add\\w*)\\(", ptx)[1]
+        on_device(0)
+        address, values = memory("{kind}", 400)
+        values.view(np.uint32)[:] = 0
+        on_device(1)
+        module = made("cuModuleLoadData", ctypes.c_char_p(ptx.encode()))
+        function = made("cuModuleGetFunction", module, ctypes.c_char_p(name.encode()))
+        words = [c_uint64(word) for word in (address, address, address, 100)]
+        parameters = (c_void_p * 4)(*[ctypes.addressof(word) for word in words])
+        queue = stream()
+        grid = (c_uint(1), c_uint(1), c_uint(1), c_uint(128), c_uint(1), c_uint(1), c_uint(0))
+        assert code("cuLaunchKernel", c_uint64(function), *grid, queue, parameters, None) == OK
+        status = code("cuStreamSynchronize", queue)
+        """,
+        """
+is_foreign = "device 1 went to" in stand_in.violation() and "device 0's" in stand_in.violation()
+assert status == ILLEGAL_ADDRESS and is_foreign, (status, stand_in.violation())
+"""
+        if kind == "device"
+        else "assert status == OK and stand_in.violation() == ''",
+        DEVICES=2,
+    )

@@ -1,0 +1,133 @@
+//! Copies and fills.
+
+use super::{call, failing};
+use crate::faults::violate;
+use crate::{Code, INVALID_VALUE, context, memory, stream};
+use std::ffi::{c_uint, c_void};
+
+/// The device's end of a copy.
+fn device_end(address: u64, bytes: usize) -> Result<usize, Code> {
+    memory::reach(address as usize, bytes).map(<*mut u8>::expose_provenance).ok_or_else(|| {
+        violate(&format!("a copy of {bytes} bytes at {address:#x}, where no device has so many"));
+        INVALID_VALUE
+    })
+}
+
+/// # Safety
+/// Both must lead to `bytes` bytes.
+unsafe fn copy(to: usize, from: usize, bytes: usize) {
+    let to = std::ptr::with_exposed_provenance_mut::<u8>(to);
+    let from = std::ptr::with_exposed_provenance::<u8>(from);
+    // SAFETY: this function's promise; the two may overlap, as `copy` allows.
+    unsafe { std::ptr::copy(from, to, bytes) };
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) -> Code {
+    call("cuMemcpyHtoD_v2", |_| {
+        context::current_device()?;
+        stream::synchronize_all();
+        // SAFETY: the caller's promise for the host's end; the other was found.
+        unsafe { copy(device_end(to, bytes)?, from.expose_provenance(), bytes) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> Code {
+    call("cuMemcpyDtoH_v2", |_| {
+        context::current_device()?;
+        stream::synchronize_all();
+        // SAFETY: as in cuMemcpyHtoD_v2.
+        unsafe { copy(to.expose_provenance(), device_end(from, bytes)?, bytes) };
+        Ok(())
+    })
+}
+
+/// Host memory may be copied later only if it is page-locked.
+fn require_pinned(address: usize, bytes: usize) {
+    if memory::reach(address, bytes).is_none() {
+        violate(&format!("an asynchronous copy of pageable memory at {address:#x}"));
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
+    to: u64,
+    from: *const c_void,
+    bytes: usize,
+    on: usize,
+) -> Code {
+    call("cuMemcpyHtoDAsync_v2", |fails| {
+        let (to, from) = (device_end(to, bytes)?, from.expose_provenance());
+        require_pinned(from, bytes);
+        let work = move || {
+            // SAFETY: the caller promises the host's end until it synchronises; the other was
+            // found, and freeing it waits for all streams.
+            unsafe { copy(to, from, bytes) };
+            Ok(())
+        };
+        stream::enqueue(on, failing(fails, work))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
+    to: *mut c_void,
+    from: u64,
+    bytes: usize,
+    on: usize,
+) -> Code {
+    call("cuMemcpyDtoHAsync_v2", |fails| {
+        let (to, from) = (to.expose_provenance(), device_end(from, bytes)?);
+        require_pinned(to, bytes);
+        let work = move || {
+            // SAFETY: as in cuMemcpyHtoDAsync_v2.
+            unsafe { copy(to, from, bytes) };
+            Ok(())
+        };
+        stream::enqueue(on, failing(fails, work))
+    })
+}
+
+/// One end of a copy between any two places: a device's memory, managed or page-locked.
+fn any_end(address: u64, bytes: usize) -> Result<usize, Code> {
+    if memory::find(address as usize).is_some() {
+        return device_end(address, bytes);
+    }
+    violate(&format!("an asynchronous copy of pageable memory at {address:#x}"));
+    Err(INVALID_VALUE)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpyAsync(to: u64, from: u64, bytes: usize, on: usize) -> Code {
+    call("cuMemcpyAsync", |fails| {
+        context::current_device()?;
+        let is_hosts = |end| memory::find(end as usize).is_some_and(|block| block.kind.is_host());
+        let from_host_to_host = is_hosts(to) && is_hosts(from);
+        let (to, from) = (any_end(to, bytes)?, any_end(from, bytes)?);
+        let work = move || {
+            // SAFETY: both ends were found, and freeing or unregistering them waits for all
+            // streams.
+            unsafe { copy(to, from, bytes) };
+            Ok(())
+        };
+        stream::enqueue(on, failing(fails, work))?;
+        // As the driver's documentation says of such copies.
+        if from_host_to_host { stream::synchronize(on) } else { Ok(()) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemsetD32Async(to: u64, value: c_uint, count: usize, on: usize) -> Code {
+    call("cuMemsetD32Async", |fails| {
+        let to = device_end(to, count * 4)?;
+        let work = move || {
+            let to = std::ptr::with_exposed_provenance_mut::<c_uint>(to);
+            // SAFETY: the elements were found, and freeing them waits for all streams.
+            unsafe { std::slice::from_raw_parts_mut(to, count) }.fill(value);
+            Ok(())
+        };
+        stream::enqueue(on, failing(fails, work))
+    })
+}

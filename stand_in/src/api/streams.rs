@@ -1,0 +1,73 @@
+//! Streams.
+
+use super::{call, failing, put};
+use crate::context::{self, Handle};
+use crate::faults::begin;
+use crate::{Code, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, event, stream};
+use std::ffi::{c_int, c_uint, c_void};
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamCreateWithPriority(
+    to: *mut usize,
+    _flags: c_uint,
+    _priority: c_int,
+) -> Code {
+    call("cuStreamCreateWithPriority", |_| {
+        context::current_device()?;
+        let handle = stream::create().ok_or(OUT_OF_MEMORY)?;
+        // SAFETY: the caller's promise.
+        unsafe { put(to, handle) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuStreamDestroy_v2(handle: usize) -> Code {
+    call("cuStreamDestroy_v2", |_| stream::destroy(handle))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuStreamSynchronize(handle: usize) -> Code {
+    // A stream is waited for even where the call fails: what it was given must be at rest then.
+    let begun = begin("cuStreamSynchronize");
+    let waited = stream::synchronize(handle);
+    begun.map(|_| ()).and(waited).err().unwrap_or(SUCCESS)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuStreamQuery(handle: usize) -> Code {
+    call("cuStreamQuery", |_| stream::query(handle))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuStreamWaitEvent(handle: usize, awaited: usize, flags: c_uint) -> Code {
+    call("cuStreamWaitEvent", |_| match flags {
+        0 => event::wait_on(handle, awaited),
+        _ => Err(INVALID_VALUE),
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuLaunchHostFunc(
+    handle: usize,
+    function: extern "C" fn(*mut c_void),
+    data: usize,
+) -> Code {
+    call("cuLaunchHostFunc", |fails| {
+        let work = move || {
+            function(std::ptr::with_exposed_provenance_mut(data));
+            Ok(())
+        };
+        stream::enqueue(handle, failing(fails, work))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetCtx(handle: usize, to: *mut Handle) -> Code {
+    call("cuStreamGetCtx", |_| {
+        let context = stream::context_of(handle)?;
+        // SAFETY: the caller's promise.
+        unsafe { put(to, context) };
+        Ok(())
+    })
+}

@@ -1,0 +1,150 @@
+"""Shows that copies in both directions and kernels on different streams overlap on a GPU.
+
+    python3 tools/overlap.py
+
+Times copies of 256 MiB between pinned and device memory, to the device and from it, and a chain of
+kernels on other arrays: each alone, then together on streams of their own, by gpuvec's events. The
+last column is what the parts take alone, one after the other, over what they take together. Says
+nothing of whether that is fast enough; exits 1 if a result is wrong.
+"""
+
+import sys
+from ctypes import byref, c_float
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+from bindings import Place, lib, why_cpu
+from streams import Resources, ok
+
+BYTES = 256 << 20
+N = BYTES // 4
+# Kernels in the chain: about as long as a copy.
+KERNELS = 24
+ROUNDS = 7
+
+
+class Part:
+    """Work on a stream of its own."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.stream, self.end = resources.stream(), resources.event()
+
+    def queue(self) -> None:
+        """Queues the work."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Removes what was written before."""
+        raise NotImplementedError
+
+    def is_right(self) -> bool:
+        """Whether the work was done."""
+        raise NotImplementedError
+
+
+class Copy(Part):
+    """A copy of numbers from one kind of memory to another."""
+
+    def __init__(self, resources: Resources, source: str, to: str) -> None:
+        super().__init__(resources)
+        self.values = np.arange(N, dtype=np.int32)
+        self.source = resources.array(source, self.values)
+        self.to = resources.memory(to, BYTES)
+
+    def queue(self) -> None:
+        """One copy."""
+        ok(lib.gpuvec_copy(self.to.address, self.source.address, BYTES, self.stream))
+
+    def clear(self) -> None:
+        """Other numbers are there."""
+        self.to.put(np.zeros(N, np.int32))
+
+    def is_right(self) -> bool:
+        """All numbers arrived."""
+        return np.array_equal(self.to.get(np.int32), self.values)
+
+
+class Kernels(Part):
+    """A chain of kernels, each of which adds one array to another."""
+
+    def __init__(self, resources: Resources) -> None:
+        super().__init__(resources)
+        self.one = resources.array("device", np.ones(N, np.int32))
+        self.total = resources.memory("device", BYTES)
+
+    def queue(self) -> None:
+        """The chain."""
+        one, total = self.one.address, self.total.address
+        for _ in range(KERNELS):
+            ok(lib.gpuvec_add_i32(total, one, total, N, self.stream))
+
+    def clear(self) -> None:
+        """Begins anew."""
+        self.total.put(np.zeros(N, np.int32))
+
+    def is_right(self) -> bool:
+        """All were added."""
+        return bool((self.total.get(np.int32) == KERNELS).all())
+
+
+class Clock:
+    """Times parts that begin together, until the last of them has ended."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.stream = resources.stream()
+        self.start, self.end = resources.event(), resources.event()
+
+    def once(self, parts: list[Part]) -> float:
+        """Milliseconds for all parts; exits 1 if one did not do its work."""
+        for part in parts:
+            part.clear()
+        ok(lib.gpuvec_event_record(self.start, self.stream))
+        for part in parts:
+            ok(lib.gpuvec_stream_wait(part.stream, self.start))
+            part.queue()
+            ok(lib.gpuvec_event_record(part.end, part.stream))
+            ok(lib.gpuvec_stream_wait(self.stream, part.end))
+        ok(lib.gpuvec_event_record(self.end, self.stream))
+        ok(lib.gpuvec_event_synchronize(self.end))
+        for part in parts:
+            if not part.is_right():
+                sys.exit(f"{type(part).__name__}: a result is wrong")
+        ms = c_float()
+        ok(lib.gpuvec_event_elapsed(self.start, self.end, byref(ms)))
+        return ms.value
+
+    def time(self, *parts: Part) -> float:
+        """The median of some rounds, after one that is not counted."""
+        self.once(parts)
+        return median(self.once(parts) for _ in range(ROUNDS))
+
+
+def main() -> None:
+    """Times everything and prints the table."""
+    lib.gpuvec_set_placement(Place.GPU)
+    if why_cpu():
+        sys.exit(why_cpu())
+    print(lib.gpuvec_device_name(0).decode())
+    with Resources() as resources:
+        clock = Clock(resources)
+        parts = {
+            "to the device": Copy(resources, "pinned", "device"),
+            "from the device": Copy(resources, "device", "pinned"),
+            "kernels": Kernels(resources),
+        }
+        alone = {name: clock.time(part) for name, part in parts.items()}
+        for name, ms in alone.items():
+            rate = "" if name == "kernels" else f"  {BYTES / ms / 1e6:5.1f} GB/s"
+            print(f"{name:48} {ms:8.2f} ms{rate}")
+        first, second, third = parts
+        for names in [(first, second), (first, third), (second, third), (first, second, third)]:
+            ms = clock.time(*(parts[name] for name in names))
+            ratio = sum(alone[name] for name in names) / ms
+            print(f"{' + '.join(names):48} {ms:8.2f} ms  {ratio:5.2f}")
+
+
+if __name__ == "__main__":
+    main()
