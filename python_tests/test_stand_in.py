@@ -50,9 +50,14 @@ assert stand_in.count("pending") == 0
 """
 
 
-def run(script: str, **settings: object) -> str:
-    """Runs a script on the stand-in with its settings (STAND_IN_...); what it printed."""
+def run(script: str, threads: int | None = None, **settings: object) -> str:
+    """Runs a script on the stand-in with its settings (STAND_IN_...); what it printed.
+
+    With one of the library's threads, equal calls ask the driver for the same, one after the other.
+    """
     variables = {f"STAND_IN_{name}": str(value) for name, value in settings.items()}
+    if threads:
+        variables["GPUVEC_NUM_THREADS"] = str(threads)
     path = before("LD_LIBRARY_PATH", STAND_IN)
     return run_python(
         PRELUDE + textwrap.dedent(script) + EPILOGUE, LD_LIBRARY_PATH=path, **variables
@@ -109,6 +114,7 @@ def test_a_lost_device_is_passed_over():
         assert set(backends(1000, 300_001, kind="pageable")) == {Backend.GPU}
         assert last_run().devices == 2
         """,
+        threads=1,
         DEVICES=3,
     )
 
@@ -428,7 +434,8 @@ def test_a_thousand_calls_hold_no_more_than_a_few():
         held = stand_in.ledger()
         calls(1000)
         assert stand_in.ledger() == held and held["contexts"] == 1
-        """
+        """,
+        threads=1,
     )
 
 
