@@ -48,8 +48,9 @@ stand-in: ## build the stand-in driver for tests, target/stand_in/libcuda.so.1
 	mkdir -p $(STAND_IN)
 	cp target/release/libstand_in.so $(STAND_IN)/libcuda.so.1
 
-test-rust: build ## the Rust tests
+test-rust: build ## the Rust tests, and what threads share in every interleaving
 	cargo test --release
+	RUSTFLAGS="--cfg loom" cargo test --lib --target-dir target/loom joint
 
 test-c: build ## the C examples: plain, header as C and C++, sanitizers, valgrind if installed
 	$(MAKE) -C c_examples run header sanitize

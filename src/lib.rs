@@ -30,6 +30,7 @@ mod float_env;
 mod fork;
 mod handle;
 mod host_memory;
+mod joint;
 mod memory;
 pub mod op;
 mod operand;

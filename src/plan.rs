@@ -42,6 +42,12 @@ pub(crate) fn cores(call: &Call) -> Place {
     if is_small(call) { Place::CallingCore } else { Place::Cores }
 }
 
+/// Elements in the chunks that so many cores take.
+pub(crate) fn core_chunk(call: &Call, threads: usize) -> usize {
+    let pieces = if threads == 1 { 1 } else { threads * tuning::CHUNKS_PER_CORE };
+    call.n.div_ceil(pieces).next_power_of_two().clamp(TILE, tuning::CORE_CHUNK)
+}
+
 /// Whether waking a core, or a GPU, would cost more than it saves.
 fn is_small(call: &Call) -> bool {
     largest(call) <= tuning::CALLING_CORE_BYTES
@@ -241,6 +247,16 @@ mod tests {
 
     fn any_residence() -> impl Strategy<Value = Residence> {
         prop_oneof![Just(Residence::Pageable), Just(PINNED), Just(DEVICE), Just(Residence::Managed)]
+    }
+
+    #[test]
+    fn cores_take_whole_tiles_and_each_has_several_to_take() {
+        for (n, threads, chunk) in
+            [(5000, 1, 8192), (100_000, 2, 16_384), (100_000, 16, TILE), (1 << 30, 64, 65_536)]
+        {
+            let call = call(Op::DotF32, n, [Residence::Pageable; 3]);
+            assert_eq!(core_chunk(&call, threads), chunk, "n = {n}, {threads} threads");
+        }
     }
 
     proptest! {

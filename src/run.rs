@@ -192,12 +192,13 @@ fn device_bit(gpu: &Gpu) -> u64 {
 }
 
 fn on_cores(call: &Call, place: Place, on_core: OnCore<'_>) -> Result<(Option<u64>, Run), Error> {
-    let queue = Queue::new(call.n, tuning::CORE_CHUNK);
-    let sums = Sums::new(call, &queue)?;
     let threads = match place {
         Place::CallingCore => 1,
-        _ => settings::threads()?.get().min(queue.chunks()),
+        _ => settings::threads()?.get(),
     };
+    let queue = Queue::new(call.n, plan::core_chunk(call, threads));
+    let threads = threads.min(queue.chunks());
+    let sums = Sums::new(call, &queue)?;
     threads::on_each(threads, &|| {
         while let Some(chunk) = queue.take() {
             sums.put(chunk, on_core(chunk));

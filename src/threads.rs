@@ -3,41 +3,65 @@
 //! A forked child has none of its parent's threads, so the pool belongs to a process: a child
 //! makes its own.
 
-use crate::{float_env, fork, host_memory, settings};
-use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use crate::joint::{self, Joint};
+use crate::{float_env, fork, host_memory, settings, tuning};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::thread::Builder;
+use std::time::Instant;
 
 struct Pool {
     process: u32,
     threads: ThreadPool,
+    /// Helpers that were called and have not come yet.
+    invited: AtomicUsize,
 }
 
-/// Runs `work` on the calling thread and on up to `threads - 1` others, and returns when all are
-/// done. `work` is to take what it does from a queue: where threads cannot be had, the calling one
-/// does all of it.
+/// Runs `work` on the calling thread and on up to `threads - 1` others, and returns when all that
+/// began it are done. `work` is to take what it does from a queue: where threads cannot be had, or
+/// come late, the calling one does all of it.
 pub(crate) fn on_each(threads: usize, work: &(impl Fn() + Sync)) {
     let helpers = threads.saturating_sub(1);
     let pool = if helpers > 0 && host_memory::is_left() { pool() } else { None };
     match pool {
-        Some(pool) => pool.in_place_scope(|scope| {
-            call(scope, helpers, work);
-            work();
+        Some(pool) => joint::together(work, |joint| {
+            POSTED.fetch_add(1, Ordering::Relaxed);
+            invite(pool, helpers, joint);
         }),
         None => work(),
     }
 }
 
-/// Wakes helpers, each of which wakes half of those that are left to it: waking takes longer than
-/// some work does.
-fn call<'a>(scope: &Scope<'a>, mut helpers: usize, work: &'a (impl Fn() + Sync)) {
-    while helpers > 0 {
-        let share = helpers.div_ceil(2);
-        scope.spawn(move |scope| {
-            call(scope, share - 1, work);
-            work();
+/// Calls that asked for helpers.
+static POSTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Calls helpers: two, each of which calls half of those that are left to it. Waking takes longer
+/// than some work does.
+fn invite(pool: &'static Pool, helpers: usize, joint: &Joint) {
+    for share in [helpers.div_ceil(2), helpers / 2] {
+        let waiting = pool.invited.load(Ordering::Relaxed);
+        if share == 0 || waiting >= pool.threads.current_num_threads() {
+            return;
+        }
+        pool.invited.fetch_add(1, Ordering::Relaxed);
+        let joint = joint.clone();
+        pool.threads.spawn(move || {
+            pool.invited.fetch_sub(1, Ordering::Relaxed);
+            let posted = POSTED.load(Ordering::Relaxed);
+            invite(pool, share - 1, &joint);
+            joint.join();
+            drop(joint);
+            linger(posted);
         });
-        helpers -= share;
+    }
+}
+
+/// Stays awake for the next call that asks for helpers: one call often follows another, and to be
+/// woken takes longer than some work does. Any thread that wants the core gets it.
+fn linger(posted: usize) {
+    let begin = Instant::now();
+    while POSTED.load(Ordering::Relaxed) == posted && begin.elapsed() < tuning::LINGER {
+        std::thread::yield_now();
     }
 }
 
@@ -69,16 +93,17 @@ pub(crate) fn is_ours() -> bool {
     std::thread::current().name().is_some_and(|name| name.starts_with(NAME))
 }
 
-fn pool() -> Option<&'static ThreadPool> {
+fn pool() -> Option<&'static Pool> {
     static POOL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
     let current = POOL.load(Ordering::Acquire);
     // SAFETY: `POOL` holds null or a pool that was leaked below and is never freed or changed.
     if let Some(pool) = unsafe { current.as_ref() }
         && pool.process == fork::process()
     {
-        return Some(&pool.threads);
+        return Some(pool);
     }
-    let made = Box::into_raw(Box::new(Pool { process: fork::process(), threads: start()? }));
+    let (process, threads, invited) = (fork::process(), start()?, AtomicUsize::new(0));
+    let made = Box::into_raw(Box::new(Pool { process, threads, invited }));
     let seen = match POOL.compare_exchange(current, made, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => made,
         Err(winner) => {
@@ -90,7 +115,7 @@ fn pool() -> Option<&'static ThreadPool> {
     };
     // SAFETY: as above. It belongs to this process: a fork gives the child one thread, which
     // cannot race with itself.
-    unsafe { seen.as_ref() }.map(|pool| &pool.threads)
+    unsafe { seen.as_ref() }
 }
 
 /// `None` where the system has no thread left.

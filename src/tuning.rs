@@ -3,11 +3,19 @@
 //! The measurements are of one H200 with 16 cores on PCIe 5 x16; docs/benchmark.md shows what comes
 //! of them.
 
-/// Up to this many bytes in each array, cores are not woken: the calling core does the work.
-pub(crate) const CALLING_CORE_BYTES: usize = 512 << 10;
+use std::time::Duration;
 
-/// Elements in a core's chunk. Whole tiles, a power of two of them.
+/// Up to this many bytes in each array, cores are not woken: the calling core does the work.
+pub(crate) const CALLING_CORE_BYTES: usize = 256 << 10;
+
+/// Elements in a core's chunk at most. Whole tiles, a power of two of them.
 pub(crate) const CORE_CHUNK: usize = 1 << 16;
+
+/// Chunks for each core that a call is cut into at least, so that one that comes late takes fewer.
+pub(crate) const CHUNKS_PER_CORE: usize = 4;
+
+/// How long the library's threads stay awake after a call.
+pub(crate) const LINGER: Duration = Duration::from_micros(100);
 
 /// Where there is a GPU, automatic placement keeps arrays up to this many bytes on the calling core
 /// all the same, since it would be done sooner: if all of them are page-locked, and if one has to

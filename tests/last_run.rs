@@ -37,10 +37,12 @@ fn threads(chunks: usize) -> usize {
     most.min(chunks)
 }
 
-/// A run on the CPU: alone up to 512 KiB, with chunks of 65,536 elements.
+/// A run on the CPU: alone up to 256 KiB, else in chunks of whole tiles, four for each core or more.
 fn on_cpu(n: usize) -> Run {
-    let chunks = n.div_ceil(65_536);
-    let threads = if n <= 131_072 { 1 } else { threads(chunks) };
+    let cores = if n <= 65_536 { 1 } else { threads(usize::MAX) };
+    let pieces = if cores == 1 { 1 } else { 4 * cores };
+    let chunks = n.div_ceil(n.div_ceil(pieces).next_power_of_two().clamp(4096, 65_536));
+    let threads = cores.min(chunks);
     Run {
         backend: Backend::Cpu as i32,
         path: if threads == 1 { GPUVEC_PATH_CALLING_CORE } else { GPUVEC_PATH_CORES },
@@ -53,7 +55,7 @@ fn on_cpu(n: usize) -> Run {
 #[test]
 fn placement_cpu_runs_on_the_cores() {
     for (operation, _) in OPERATIONS {
-        for n in [1, 131_072, 131_073, 1_000_000] {
+        for n in [1, 65_536, 65_537, 1_000_000] {
             assert_eq!(run(Placement::Cpu, operation, n, [false; 3]), on_cpu(n), "n = {n}");
             assert_eq!(run(Placement::Cpu, operation, n, [true; 3]), on_cpu(n), "n = {n}");
         }
@@ -63,7 +65,7 @@ fn placement_cpu_runs_on_the_cores() {
 #[test]
 fn placement_auto_keeps_small_arrays_on_the_calling_core() {
     for (operation, _) in OPERATIONS {
-        for n in [1, 1000, 131_072] {
+        for n in [1, 1000, 65_536] {
             assert_eq!(run(Placement::Auto, operation, n, [false; 3]), on_cpu(n), "n = {n}");
         }
     }
