@@ -4,6 +4,8 @@
     python3 benches/bench.py --quick            fewer lengths, f32 alone, less than 2 minutes
     python3 benches/bench.py --only add --dtypes f32 --kinds pinned --n 1e8      one point
     python3 benches/bench.py --gpus             all visible GPUs at once
+    python3 benches/bench.py --beside           the cores at work beside the GPUs
+    python3 benches/bench.py --pinning          page-locking for the call against staging
     python3 benches/bench.py --scratch          what memory the library keeps; takes minutes
 
 Writes bench.json and bench.md into the folder that --output names (target/bench), and prints the
@@ -28,19 +30,22 @@ import ceilings
 import device as gpu
 import fresh
 import report
+from beside import beside
 from bindings import LIBRARY, lib
 from bounds import size_of
 from compiled import Compiled
 from device import ROOT, Device
 from gpus import gpus
+from kernel_rates import kernel_rates
 from peers import cores, installed
+from pinning import pinning
 from points import Points
 from scratch import scratch
 from sweep import lengths, sweep
 from targets import LARGEST, judged
 
-PARTS = ["ceilings", "calls", "sweep", "first"]
-ALONE = ["gpus", "scratch"]
+PARTS = ["ceilings", "kernels", "calls", "sweep", "first"]
+ALONE = ["gpus", "beside", "pinning", "scratch"]
 OPS, DTYPES, KINDS = ["add", "dot"], ["f32", "f64"], ["pageable", "pinned", "device"]
 DECADES = [10**power for power in range(1, 9)]
 QUICK = [1000, 100_000, 1_000_000, 10_000_000, 100_000_000]
@@ -72,6 +77,8 @@ def arguments() -> argparse.Namespace:
     add("--ceiling-bytes", type=float, default=512e6, help="each array's, while ceilings are taken")
     add("--output", type=Path, default=ROOT / "target" / "bench", help="folder for the results")
     add("--gpus", action="store_true", help="all visible GPUs at once, and nothing else")
+    add("--beside", action="store_true", help="the cores beside the GPUs, nothing else")
+    add("--pinning", action="store_true", help="page-locking pageable arrays, nothing else")
     add("--scratch", action="store_true", help="the memory that the library keeps, nothing else")
     add("--scratch-n", type=float, default=1e9, help="the longest f32 arrays of --scratch")
     add("--scratch-calls", type=float, default=1e5, help="calls of each length of --scratch")
@@ -106,7 +113,7 @@ class Bench:
 
     def __init__(self, chosen: argparse.Namespace, folder: Path) -> None:
         self.chosen, self.start = chosen, time.perf_counter()
-        self.compiled = Compiled(folder)
+        self.folder, self.compiled = folder, Compiled(folder)
         why = gpu.why_no_gpu()
         self.device = None if why else Device()
         self.peers, missing = installed(self.compiled, self.device is not None)
@@ -137,9 +144,20 @@ class Bench:
             # Three arrays, and room for what others have.
             size = min(size, self.device.free_bytes() // 4)
             measured, missing = ceilings.of_gpu(self.device, size, chosen.rounds)
-            launch = ceilings.of_launch(self.compiled, chosen.seconds_per_point, chosen.rounds)
-            self.data["ceilings"] |= {**measured, **launch}
+            calls = ceilings.of_calls(
+                self.compiled, self.device, chosen.seconds_per_point, chosen.rounds
+            )
+            self.data["ceilings"] |= {**measured, **calls}
             self.data["missing"] |= missing
+
+    def kernels(self) -> None:
+        """The library's kernels on arrays in device memory."""
+        if self.device:
+            self.say("kernels")
+            # Three arrays, and room for what others have.
+            size = min(int(self.chosen.ceiling_bytes), self.device.free_bytes() // 4)
+            ceilings, rounds = self.data["ceilings"], self.chosen.rounds
+            self.data["kernels"] = kernel_rates(self.device, size, rounds, ceilings)
 
     def that_fit(self, ns: list[int], dtype: str) -> list[int]:
         """The lengths of which the GPU holds three arrays."""
@@ -167,10 +185,14 @@ class Bench:
                 ns = self.that_fit(ns, dtype)
                 self.attempt(f"{dtype} {kind}", partial(points.run, chosen.only, dtype, kind, ns))
 
+    def longest(self) -> int:
+        """The longest arrays that were asked for."""
+        return max(self.chosen.n or DECADES)
+
     def sweep(self) -> None:
         """Whether auto chooses well."""
         self.say("placement auto at many lengths")
-        most = max(self.chosen.n or DECADES)
+        most = self.longest()
         ns = lengths(most, 1 if self.chosen.quick else 3)
         kinds = [kind for kind in self.kinds() if kind != "device"]
         budget = (self.chosen.seconds_per_point / 4, self.chosen.rounds)
@@ -191,6 +213,18 @@ class Bench:
         self.say("all GPUs at once")
         count, seconds = gpu.count(), chosen.seconds_per_point
         self.data["gpus"] = gpus(self.compiled, count, size, seconds, chosen.rounds)
+
+    def beside(self) -> None:
+        """The cores at work beside the GPUs."""
+        self.say("cores beside the GPUs")
+        self.data["beside"] = beside(self.folder, self.device, self.longest(), self.chosen.rounds)
+
+    def pinning(self) -> None:
+        """Page-locking for the call, against staging."""
+        chosen = self.chosen
+        self.say("pageable arrays, page-locked for the call")
+        seconds, rounds = chosen.seconds_per_point, chosen.rounds
+        self.data["pinning"] = pinning(self.compiled, self.device, self.longest(), seconds, rounds)
 
     def scratch(self) -> None:
         """What the library keeps."""

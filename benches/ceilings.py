@@ -185,13 +185,38 @@ def of_gpu(device: Device, size: int, rounds: int) -> tuple[dict[str, dict], dic
     return measured, missing
 
 
-def of_launch(compiled: Compiled, seconds: float, rounds: int) -> dict[str, dict]:
-    """A launch and the wait for it, in microseconds."""
-    batch = compiled.launch_batch(ADD_IMAGE, "add_f32")
-    seen = measure([Contender("launch", batch)], seconds, rounds)["launch"]
-    return {
-        "launch_synchronize": {
-            **{"value": seen["median_us"], "min": seen["min_us"], "max": seen["max_us"]},
-            **{"unit": "µs", "what": "launch of nothing and synchronise, from C"},
-        }
+def of_calls(compiled: Compiled, device: Device, seconds: float, rounds: int) -> dict[str, dict]:
+    """The driver's shortest calls from C, in microseconds."""
+    opened = compiled.open(ADD_IMAGE, "add_f32", 4, False)
+    pageable, pinned = np.ones(1000, np.float32), device.pinned(1000, np.float32)
+    there = device.memory(1000, np.float32)
+    table = {
+        "launch_synchronize": (
+            compiled.launch_batch(opened),
+            "launch of nothing and synchronise, from C",
+        )
     }
+    addresses = {"pageable": pageable.ctypes.data, "pinned": pinned.ctypes.data}
+    for kind, address in {**addresses, "device": there.address}.items():
+        for count, what in {
+            5: "five attributes",
+            1: "one attribute",
+            0: "one, asked alone",
+        }.items():
+            name = f"query_{kind}_{count or 'alone'}"
+            batch = compiled.query_batch(opened, address, count)
+            table[name] = (batch, f"what memory a {kind} pointer leads to: {what}")
+    contenders = [Contender(name, batch) for name, (batch, _) in table.items()]
+    results = measure(contenders, seconds, rounds)
+    device.free_pinned(pinned)
+    device.free(there)
+    return {
+        name: {
+            **{key: seen[f"{of}_us"] for key, of in EXTREMES.items()},
+            **{"unit": "µs", "what": table[name][1]},
+        }
+        for name, seen in results.items()
+    }
+
+
+EXTREMES = {"value": "median", "min": "min", "max": "max"}

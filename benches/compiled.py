@@ -62,7 +62,11 @@ class Compiled:
         """A loop of calls of the naive function."""
         return self.batch(self.naive.naive_call, addresses, n, opened)
 
-    def launch_batch(self, image: Path, kernel: str) -> Batch:
+    def launch_batch(self, opened: int) -> Batch:
         """A loop of launches on nothing, each waited for."""
-        opened = self.open(image, kernel, 4, False)
         return self.batch(self.naive.launch_call, (None, None, None), 0, opened)
+
+    def query_batch(self, opened: int, address: int, attributes: int) -> Batch:
+        """A loop of questions for so many of a pointer's attributes at once; 0: for one, alone."""
+        call = self.naive.query_call if attributes else self.naive.one_query_call
+        return self.batch(call, (address, None, None), attributes, opened)

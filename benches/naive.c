@@ -1,6 +1,6 @@
 /* What a C function does that knows nothing of the caller's next call: it allocates, copies,
- * launches, copies back and frees each time. And a GPU's shortest work: a launch that is waited
- * for. */
+ * launches, copies back and frees each time. And what no library can do without: a launch that is
+ * waited for, and the question what memory a pointer leads to. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +25,8 @@ struct naive {
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                   void *, void **, void **);
     int (*synchronize)(void *);
+    int (*attribute)(void *, int, device_pointer);
+    int (*attributes)(unsigned, int *, void **, device_pointer);
     void *kernel;
     size_t element;
     int reduces;
@@ -54,7 +56,9 @@ struct naive *naive_open(const char *ptx, const char *kernel, size_t element, in
         !FIND(function, "cuModuleGetFunction") || !FIND(allocate, "cuMemAlloc_v2") ||
         !FIND(release, "cuMemFree_v2") || !FIND(copy_in, "cuMemcpyHtoD_v2") ||
         !FIND(copy_out, "cuMemcpyDtoH_v2") || !FIND(launch, "cuLaunchKernel") ||
-        !FIND(synchronize, "cuStreamSynchronize")) {
+        !FIND(synchronize, "cuStreamSynchronize") ||
+        !FIND(attribute, "cuPointerGetAttribute") ||
+        !FIND(attributes, "cuPointerGetAttributes")) {
         return NULL;
     }
     if (naive->init(0) || naive->retain(&context, 0) || naive->set_current(context) ||
@@ -96,4 +100,30 @@ int32_t launch_call(const void *a, const void *b, void *out, size_t n, void *han
     struct naive *naive = handle;
     (void)a, (void)b, (void)out, (void)n;
     return launch(naive, 0, 0, 0, 0) || naive->synchronize(NULL);
+}
+
+enum { MEMORY_TYPE = 2, IS_MANAGED = 8, ORDINAL = 9, RANGE_START = 11, RANGE_SIZE = 12 };
+
+/* Asks for the kind of memory that `a` leads to, alone; the driver knows nothing of pageable
+ * memory, which is an answer. */
+int32_t one_query_call(const void *a, const void *b, void *out, size_t n, void *handle) {
+    struct naive *naive = handle;
+    const int invalid_value = 1;
+    unsigned type = 0;
+    (void)b, (void)out, (void)n;
+    int code = naive->attribute(&type, MEMORY_TYPE, (device_pointer)(uintptr_t)a);
+    return code != 0 && code != invalid_value;
+}
+
+/* Asks for the first `n` of the five attributes by which a pointer is placed. */
+int32_t query_call(const void *a, const void *b, void *out, size_t n, void *handle) {
+    struct naive *naive = handle;
+    int names[] = {MEMORY_TYPE, IS_MANAGED, ORDINAL, RANGE_START, RANGE_SIZE};
+    unsigned type = 0, managed = 0;
+    int ordinal = 0;
+    device_pointer start = 0;
+    size_t size = 0;
+    void *values[] = {&type, &managed, &ordinal, &start, &size};
+    (void)b, (void)out;
+    return naive->attributes((unsigned)n, names, values, (device_pointer)(uintptr_t)a);
 }

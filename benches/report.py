@@ -4,6 +4,14 @@ import bounds
 from targets import CPU_PEERS, GPU_PEERS, best, us
 
 OURS = ["gpuvec auto", "gpuvec gpu", "gpuvec cpu", "gpuvec auto, ctypes", "gpuvec cpu, ctypes"]
+# Parts that bring their own rows.
+TABLES = {
+    "kernels": "Kernels, on arrays in device memory",
+    "gpus": "Several GPUs",
+    "beside": "The cores beside the GPUs",
+    "pinning": "Pageable arrays, page-locked for the call",
+    "scratch": "What the library keeps",
+}
 MARKS = {True: "reached", False: "**MISSED**", None: "not measured"}
 
 
@@ -229,8 +237,7 @@ def markdown(data: dict) -> str:
     ):
         if data.get(part):
             lines += lines_of(data)
-    if data.get("gpus"):
-        lines += other(data, "gpus", "Several GPUs")
-    if data.get("scratch"):
-        lines += other(data, "scratch", "What the library keeps")
+    for part, title in TABLES.items():
+        if data.get(part):
+            lines += other(data, part, title)
     return "\n".join(lines)

@@ -4,6 +4,7 @@ Times are not judged: only that every contender, ceiling and target is there, or
 """
 
 import json
+import re
 import sys
 
 import pytest
@@ -99,6 +100,25 @@ def test_filters_choose_one_point(tmp_path):
     data, _ = bench(tmp_path, "--n", "1e2", "--only", "dot", "--kinds", "pageable")
     assert [(point["op"], point["n"]) for point in data["points"]] == [("dot", 100)]
     assert "sweep" not in data and "first_call" not in data
+
+
+@pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
+def test_every_kernel_has_a_line(tmp_path):
+    data, text = bench(tmp_path, "--parts", "ceilings,kernels", "--quick")
+    images = [(ROOT / "kernels" / f"{name}.ptx").read_text() for name in ("elementwise", "reduce")]
+    kernels = {line["kernel"]: line for line in data["kernels"]}
+    assert set(re.findall(r"\.entry (\w+)", "".join(images))) <= set(kernels)
+    assert kernels["axpy_f64"]["bytes for an element"] == 24
+    assert kernels["sum_i32"]["bytes for an element"] == 4
+    assert all(f"| {name} |" in text for name in kernels)
+
+
+@pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
+@pytest.mark.parametrize("part", ["beside", "pinning"])
+def test_other_ways_are_measured(tmp_path, part):
+    data, text = bench(tmp_path, f"--{part}", "--n", "1e6", "--quick")
+    assert len(data[part]) > 10
+    assert all(f"| {row['what']} |" in text for row in data[part])
 
 
 @pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")

@@ -1,0 +1,109 @@
+"""Each of the library's kernels: its registers and spills, what it moves, and how fast.
+
+The calls are queued on a stream of gpuvec's, on arrays in device memory, and timed by its events:
+for a reduction that is the kernel over the arrays and the short ones that add up its tiles' sums.
+"""
+
+import re
+from ctypes import byref, c_float, c_int
+from pathlib import Path
+from statistics import median
+from typing import Optional
+
+import bounds
+import numpy as np
+from bindings import Place, lib
+from device import DRIVER_ERRORS, ROOT, Device
+from operations import FAMILY, Operation
+from streams import Resources, ok
+
+LOCAL_BYTES, REGISTERS = 3, 4
+
+# Calls between two events.
+CALLS = 10
+
+IMAGES = [ROOT / "kernels" / f"{name}.ptx" for name in ("elementwise", "reduce", "finish")]
+
+
+def resources_of(device: Device, image: Path, kernel: str) -> Optional[tuple[int, int]]:
+    """A kernel's registers for a thread, and its bytes in local memory: those that are spilled."""
+    try:
+        function = device.kernel(image, kernel)
+        values = [c_int(), c_int()]
+        for value, attribute in zip(values, (REGISTERS, LOCAL_BYTES)):
+            device.call("cuFuncGetAttribute", byref(value), attribute, function)
+    except DRIVER_ERRORS:
+        return None
+    return values[0].value, values[1].value
+
+
+class Timed:
+    """Operations on the same three arrays in device memory, of so many bytes."""
+
+    def __init__(self, resources: Resources, size: int, rounds: int) -> None:
+        self.size, self.rounds = size, rounds
+        self.arrays = [resources.device_memory(size) for _ in range(3)]
+        # As a float or an integer of any size: a number, and no NaN.
+        for array in self.arrays:
+            array.put(np.full(size // 4, 0x3F803F80, np.uint32))
+        self.stream = resources.stream()
+        self.events = [resources.event() for _ in range(2)]
+
+    def seconds(self, operation: Operation) -> list[float]:
+        """Seconds for a call, in each round after one."""
+        n = self.size // np.dtype(operation.dtype).itemsize
+        a, b, out = (array.address for array in self.arrays)
+        function = getattr(lib, operation.name)
+        start, end = self.events
+
+        def one_round() -> float:
+            ok(lib.gpuvec_event_record(start, self.stream))
+            for _ in range(CALLS):
+                ok(function(*operation.inputs(a, b), out, n, self.stream))
+            ok(lib.gpuvec_event_record(end, self.stream))
+            ok(lib.gpuvec_event_synchronize(end))
+            ms = c_float()
+            ok(lib.gpuvec_event_elapsed(start, end, byref(ms)))
+            return 1e-3 * ms.value / CALLS
+
+        return [one_round() for _ in range(self.rounds + 1)][1:]
+
+
+def ceiling_of(operation: Operation) -> str:
+    """The ceiling of what it does: to read, or to read and write."""
+    if operation.kind == "elementwise":
+        return "device_copy"
+    return f"fma_dot_f{8 * np.dtype(operation.dtype).itemsize}"
+
+
+def row(device: Device, image: Path, kernel: str, timed: Timed, ceilings: dict) -> dict:
+    """A kernel's line."""
+    used = resources_of(device, image, kernel) or ("unknown", "unknown")
+    line = {"kernel": kernel, "registers": used[0], "spilled bytes": used[1]}
+    operation = next((one for one in FAMILY if one.name == f"gpuvec_{kernel}"), None)
+    if operation is None:
+        return {**line, "bytes for an element": "", "GB/s": "", "of ceiling": "", "ceiling": ""}
+    moved = len(operation.arrays) - (operation.kind == "reduction")
+    rate = moved * timed.size / median(timed.seconds(operation)) / 1e9
+    name = ceiling_of(operation)
+    ceiling = bounds.value(ceilings, name)
+    return {
+        **line,
+        "bytes for an element": moved * np.dtype(operation.dtype).itemsize,
+        "GB/s": rate,
+        "of ceiling": f"{rate / ceiling:.3f}" if ceiling else "",
+        "ceiling": name if ceiling else "",
+    }
+
+
+def kernel_rates(device: Device, size: int, rounds: int, ceilings: dict) -> list[dict]:
+    """A line for each kernel, on arrays of `size` bytes."""
+    names = [
+        (image, name)
+        for image in IMAGES
+        for name in re.findall(r"\.entry (\w+)", image.read_text())
+    ]
+    lib.gpuvec_set_placement(Place.GPU)
+    with Resources() as resources:
+        timed = Timed(resources, size - size % 8, rounds)
+        return [row(device, image, name, timed, ceilings) for image, name in names]

@@ -1,0 +1,55 @@
+"""Builds the library with other values of src/tuning.rs, for benches/variants.py to compare.
+
+    tools/variants.py STAGING_THREADS=2 STAGING_THREADS=8 'LANES=[8, 4, 8]'
+
+Each argument is one library, in target/variants, named after it; `base.so` is the library as it is.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VARIANTS = ROOT / "target" / "variants"
+TREE, BUILD = VARIANTS / "tree", VARIANTS / "build"
+# What the build leaves, and what it does not need.
+LEFT_OUT = shutil.ignore_patterns("target", ".git", ".venv", "__pycache__", ".*")
+
+
+def with_value(text: str, name: str, value: str) -> str:
+    """The constants' source with another value of one."""
+    constant = rf"(pub\(crate\) const {name}: [^=]+ =) [^;]+;"
+    changed, count = re.subn(constant, lambda found: f"{found[1]} {value};", text)
+    if count != 1:
+        sys.exit(f"src/tuning.rs has no constant {name}")
+    return changed
+
+
+def build(name: str) -> None:
+    """Builds what is in the tree."""
+    command = ["cargo", "build", "--release", "--quiet", "--lib", "--target-dir", BUILD]
+    subprocess.run(command, cwd=TREE, check=True)
+    library = VARIANTS / f"{name}.so"
+    shutil.copy(BUILD / "release" / "libgpuvec.so", library)
+    print(library)
+
+
+def main() -> None:
+    """Builds all."""
+    variants = [argument.partition("=")[::2] for argument in sys.argv[1:]]
+    tuning = (ROOT / "src" / "tuning.rs").read_text()
+    sources = [(name, value, with_value(tuning, name, value)) for name, value in variants]
+    shutil.rmtree(TREE, ignore_errors=True)
+    for stale in VARIANTS.glob("*.so"):
+        stale.unlink()
+    shutil.copytree(ROOT, TREE, ignore=LEFT_OUT)
+    build("base")
+    for name, value, text in sources:
+        (TREE / "src" / "tuning.rs").write_text(text)
+        build(re.sub(r"[^\w.=,-]+", "", f"{name}={value}"))
+
+
+if __name__ == "__main__":
+    main()
