@@ -1,6 +1,6 @@
 """Compares builds of the library, call by call, in one process.
 
-    tools/variants.py STAGING_THREADS=2 STAGING_THREADS=8            where Rust is
+    python3 tools/variants.py STAGING_THREADS=2 STAGING_THREADS=8            where Rust is
     python3 benches/variants.py target/variants/*.so --n 1e6,1e8     where they are to be compared
 
 Prints the time of each call, and how many times as fast each library is as the first.

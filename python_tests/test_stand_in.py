@@ -97,6 +97,24 @@ def test_a_device_that_does_not_open_is_passed_over():
     )
 
 
+@pytest.mark.parametrize("host_pointers", [1, 0])
+def test_where_a_device_finds_page_locked_memory(host_pointers):
+    """The device is asked for each array, unless it says that addresses are the host's."""
+    run(
+        f"""
+        lib.gpuvec_set_placement(Place.GPU)
+        for operation in SAMPLE:
+            assert attempt(operation, 1000) == (Status.OK, "")
+            stand_in.plan("")
+            assert attempt(operation, 1000) == (Status.OK, "")
+            asked = stand_in.calls().count("cuPointerGetAttribute")
+            arrays = operation.shape.arity + (operation.kind == "elementwise")
+            assert asked == (0 if {host_pointers} else arrays), asked
+        """,
+        HOST_POINTERS=host_pointers,
+    )
+
+
 def test_a_lost_device_is_passed_over():
     """The call in which it is lost fails if it must not run elsewhere; later ones do."""
     run(
@@ -450,7 +468,7 @@ def torture(only: str, *plan: str) -> subprocess.CompletedProcess:
     ("scenario", "plan"),
     [
         ("vector_add of 270003 pageable pageable pageable, gpu, later", "9=700~"),
-        ("two streams, pinned, by synchronize, gpu, later", "14=700~"),
+        ("two streams, pinned, by synchronize, gpu, later", "11=700~"),
     ],
 )
 def test_torture_tells_what_holds_from_what_does_not(scenario, plan):

@@ -1,6 +1,6 @@
 """Builds the library with other values of src/tuning.rs, for benches/variants.py to compare.
 
-    tools/variants.py STAGING_THREADS=2 STAGING_THREADS=8 'LANES=[8, 4, 8]'
+    python3 tools/variants.py STAGING_THREADS=2 STAGING_THREADS=8 'LANES=[8, 4, 8]'
 
 Each argument is one library, in target/variants, named after it; `base.so` is the library as it is.
 """

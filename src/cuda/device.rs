@@ -6,18 +6,18 @@
 
 use super::attempt::Attempt;
 use super::driver::{
-    self, Driver, OfCall, cuCtxGetCurrent, cuCtxGetDevice, cuCtxPopCurrent_v2, cuCtxPushCurrent_v2,
-    cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRetain, cuMemFree_v2, cuMemcpyHtoD_v2,
-    cuStreamGetCtx, cuStreamSynchronize,
+    self, Code, Driver, OfCall, cuCtxGetCurrent, cuCtxGetDevice, cuCtxPopCurrent_v2,
+    cuCtxPushCurrent_v2, cuDeviceGetAttribute, cuDevicePrimaryCtxRelease_v2,
+    cuDevicePrimaryCtxRetain, cuMemFree_v2, cuMemcpyHtoD_v2, cuStreamGetCtx, cuStreamSynchronize,
 };
 use super::kernels::Kernels;
 use super::lane::Lanes;
-use super::memory;
+use super::{memory, pointer};
 use crate::error::{Error, kept};
 use crate::route::Lane;
 use crate::settings::Placement;
 use cust::device::Device;
-use cust::sys::{CUcontext, CUdevice, CUstream};
+use cust::sys::{CUcontext, CUdevice, CUdevice_attribute, CUstream};
 use std::ffi::{CString, c_void};
 use std::mem::ManuallyDrop;
 use std::ops::Range;
@@ -43,6 +43,8 @@ pub(crate) struct Opened {
     pub(crate) kernels: Kernels,
     /// The streams and their memory, by kind.
     pub(crate) lanes: [Lanes; 3],
+    /// Whether kernels reach all page-locked memory at the host's own addresses.
+    has_host_addresses: bool,
 }
 
 const NO_DEVICE: &str = "the CUDA driver shows no device";
@@ -286,7 +288,8 @@ impl Gpu {
         let _current = context.push(self.ordinal)?;
         let kernels = Kernels::new(driver, self.ordinal)?;
         let lanes = Lane::ALL.map(|kind| Lanes::new(self.ordinal, kind));
-        Ok(Opened { context: ManuallyDrop::new(context), kernels, lanes })
+        let has_host_addresses = context.has_host_addresses();
+        Ok(Opened { context: ManuallyDrop::new(context), kernels, lanes, has_host_addresses })
     }
 
     /// Runs what calls the driver, in the device's context, and takes note of what it fails with.
@@ -317,6 +320,14 @@ impl Gpu {
 }
 
 impl Opened {
+    /// Where the device, whose context is current, reaches page-locked memory.
+    pub(crate) fn address(&self, driver: Driver, host_address: usize) -> Result<u64, Error> {
+        if self.has_host_addresses {
+            return Ok(host_address as u64);
+        }
+        pointer::device_address(driver, self.kernels.ordinal, host_address)
+    }
+
     /// Makes the device's context the calling thread's, until the result is dropped.
     pub(crate) fn enter(&self, ordinal: usize) -> Result<Current, Error> {
         self.context.push(ordinal)
@@ -342,6 +353,22 @@ impl Primary {
         unsafe { cuDevicePrimaryCtxRetain(&raw mut context, device) }
             .of("cuDevicePrimaryCtxRetain", ordinal)?;
         Ok(Primary { context, device })
+    }
+
+    /// Whether the device says that memory has one address, allocated or registered. A driver that
+    /// cannot tell is asked for each address.
+    fn has_host_addresses(&self) -> bool {
+        [
+            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING,
+            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+        ]
+        .into_iter()
+        .all(|attribute| {
+            let mut value = 0;
+            // SAFETY: the driver writes one number into a local.
+            let code = unsafe { cuDeviceGetAttribute(&raw mut value, attribute, self.device) };
+            code == Code::SUCCESS && value != 0
+        })
     }
 
     fn push(&self, ordinal: usize) -> Result<Current, Error> {

@@ -11,7 +11,8 @@ use crate::fork;
 use crate::settings::Placement;
 use cust::error::{CudaError, CudaResult};
 use cust::sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmodule, CUpointer_attribute, CUstream,
+    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUmodule,
+    CUpointer_attribute, CUstream,
 };
 use std::arch::global_asm;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -267,6 +268,11 @@ unsafe extern "C" {
     pub(crate) fn cuCtxGetDevice(device: *mut CUdevice) -> Code;
     pub(crate) fn cuCtxPopCurrent_v2(context: *mut CUcontext) -> Code;
     pub(crate) fn cuCtxPushCurrent_v2(context: CUcontext) -> Code;
+    pub(crate) fn cuDeviceGetAttribute(
+        value: *mut c_int,
+        attribute: CUdevice_attribute,
+        device: CUdevice,
+    ) -> Code;
     pub(crate) fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Code;
     pub(crate) fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) -> Code;
     pub(crate) fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> Code;

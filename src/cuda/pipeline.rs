@@ -8,7 +8,6 @@ use super::device::{Gpu, Opened};
 use super::driver::{self, Driver, OfCall, cuMemcpyAsync};
 use super::lane::{Lane, Lanes};
 use super::piece::Piece;
-use super::pointer;
 use crate::chunk::{Chunk, Queue};
 use crate::error::Error;
 use crate::operand::{Call, Task};
@@ -72,7 +71,7 @@ pub(crate) unsafe fn run(
             lanes: &opened.lanes[route.lane() as usize],
             call,
             route,
-            in_place: in_place_addresses(driver, gpu.ordinal, call, route)?,
+            in_place: in_place_addresses(driver, opened, call, route)?,
             on_sum,
             share,
             under_way: VecDeque::with_capacity(share),
@@ -90,7 +89,7 @@ pub(crate) unsafe fn run(
 /// Where the device finds the arrays that kernels use where they are.
 fn in_place_addresses(
     driver: Driver,
-    ordinal: usize,
+    opened: &Opened,
     call: &Call,
     route: &Route,
 ) -> Result<[u64; 3], Error> {
@@ -98,7 +97,7 @@ fn in_place_addresses(
     for (slot, operand) in call.slots().into_iter().enumerate() {
         let Some(operand) = operand else { continue };
         addresses[slot] = if route.access[slot] == Some(Access::Mapped) {
-            pointer::device_address(driver, ordinal, operand.address)?
+            opened.address(driver, operand.address)?
         } else {
             operand.address as u64
         };

@@ -7,7 +7,6 @@ use super::driver::{
 };
 use super::memory;
 use super::pipeline;
-use super::pointer;
 use crate::error::Error;
 use crate::op::{Op, Shape};
 use crate::operand::{Call, Operand, Residence, Task};
@@ -110,7 +109,7 @@ impl Stream {
     fn address(&self, array: &Operand) -> Result<u64, Error> {
         match array.residence {
             Residence::Pinned | Residence::PinnedInParts => {
-                pointer::device_address(driver::get()?, self.gpu.ordinal, array.address)
+                self.opened.address(driver::get()?, array.address)
             }
             _ => Ok(array.address as u64),
         }

@@ -115,13 +115,18 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, size: c_int, device:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetAttribute(
     value: *mut c_int,
-    _attribute: c_uint,
+    attribute: c_uint,
     device: c_int,
 ) -> Code {
+    const CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM: c_uint = 91;
     call("cuDeviceGetAttribute", |_| {
         context::device(device)?;
+        let number = match attribute {
+            CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM => setting("STAND_IN_HOST_POINTERS", 1),
+            _ => 4,
+        };
         // SAFETY: the caller's promise.
-        unsafe { put(value, 4) };
+        unsafe { put(value, number as c_int) };
         Ok(())
     })
 }
