@@ -80,12 +80,25 @@ impl Kernel {
     }
 }
 
+/// What every kernel in an image begins with.
+const ENTRY: &str = ".visible .entry ";
+
+/// What an image begins with: the version and the architecture that it is for.
+fn head_of(image: &str) -> Option<&str> {
+    Some(&image[..image.find(ENTRY)?])
+}
+
+/// An image with a kernel that does nothing, which a driver compiles at once: if it takes this one,
+/// it takes the others.
+fn probe() -> Option<CString> {
+    CString::new(format!("{}{ENTRY}probe()\n{{\nret;\n}}\n", head_of(ELEMENTWISE)?)).ok()
+}
+
 /// The part of an image that is one kernel: a driver compiles it in some milliseconds, and all of
 /// them in some tenths of a second.
 fn image_of(kernel: Kernel) -> Option<CString> {
-    const ENTRY: &str = ".visible .entry ";
     let (name, image) = kernel.source();
-    let head = &image[..image.find(ENTRY)?];
+    let head = head_of(image)?;
     let body = &image[image.find(&format!("{ENTRY}{name}("))?..];
     let end = body[ENTRY.len()..].find(ENTRY).map_or(body.len(), |next| ENTRY.len() + next);
     CString::new(format!("{head}{}", &body[..end])).ok()
@@ -107,24 +120,17 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Kernels {
-    /// Those of device `ordinal`, whose context is current: one is loaded, to see that the driver
-    /// takes them.
+    /// Those of device `ordinal`, whose context is current, if its driver takes them. None is loaded
+    /// yet.
     pub(crate) fn new(driver: Driver, ordinal: usize) -> Result<Self, Error> {
         let loaded = Kernel::all().map(|_| OnceCell::new()).collect();
-        let kernels = Kernels { driver, loaded, ordinal };
-        kernels.function(Kernel::Copy)?;
-        Ok(kernels)
+        load(driver, ordinal, probe(), "probe")?;
+        Ok(Kernels { driver, loaded, ordinal })
     }
 
     /// A kernel, loaded now if it was not; another thread that needs it waits.
     fn function(&self, kernel: Kernel) -> Result<CUfunction, Error> {
-        let load = || {
-            let (name, _) = kernel.source();
-            let image = image_of(kernel).ok_or(Error::NoGpu { why: "a kernel has no image" })?;
-            let module = load_module(self.driver, self.ordinal, &image)?;
-            let function = module.get_function(name).of("cuModuleGetFunction", self.ordinal)?;
-            Ok(Function(function.to_raw()))
-        };
+        let load = || load(self.driver, self.ordinal, image_of(kernel), kernel.source().0);
         self.loaded[kernel.number()].get_or_try_init(load).map(|function| function.0)
     }
 
@@ -244,10 +250,19 @@ fn blocks_of(threads: usize) -> u32 {
     u32::try_from(blocks).map_or(MOST_BLOCKS, |blocks| blocks.min(MOST_BLOCKS))
 }
 
-fn load_module(driver: Driver, ordinal: usize, image: &CStr) -> Result<&'static Module, Error> {
-    Module::from_ptx_cstr(image, &[])
+/// Loads an image into the current context, for ever, and finds the kernel of that name in it.
+fn load(
+    driver: Driver,
+    ordinal: usize,
+    image: Option<CString>,
+    name: &str,
+) -> Result<Function, Error> {
+    let image = image.ok_or(Error::NoGpu { why: "a kernel has no image" })?;
+    let module = Module::from_ptx_cstr(&image, &[])
         .map(|module| &*Box::leak(Box::new(module)))
-        .map_err(|error| refusal(driver, ordinal, image, error))
+        .map_err(|error| refusal(driver, ordinal, &image, error))?;
+    let function = module.get_function(name).of("cuModuleGetFunction", ordinal)?;
+    Ok(Function(function.to_raw()))
 }
 
 /// Why the driver refuses an image. cust folds the codes that it does not know into one, the
@@ -269,6 +284,16 @@ fn refusal(driver: Driver, ordinal: usize, image: &CStr, first: CudaError) -> Er
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_probe_is_for_what_the_kernels_are_for() {
+        let probe = probe().unwrap().into_string().unwrap();
+        let target = |image: &str| image.lines().take(3).map(str::to_owned).collect::<Vec<_>>();
+        for image in [ELEMENTWISE, REDUCE, FINISH] {
+            assert_eq!(target(&probe), target(image));
+        }
+        assert!(probe.contains(".visible .entry probe()"));
+    }
 
     #[test]
     fn every_kernel_has_an_image_of_its_own_and_a_number() {

@@ -11,6 +11,8 @@ use crate::{Code, ILLEGAL_ADDRESS};
 /// A kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kernel {
+    /// Nothing is done.
+    Probe,
     /// That of an operation.
     Of(Op),
     /// Bytes are copied.
@@ -27,7 +29,8 @@ pub(crate) enum Kernel {
     FinishI64,
 }
 
-const OTHERS: [(&str, Kernel); 6] = [
+const OTHERS: [(&str, Kernel); 7] = [
+    ("probe", Kernel::Probe),
     ("copy_bytes", Kernel::Copy),
     ("fold_f64", Kernel::FoldF64),
     ("fold_i64", Kernel::FoldI64),
@@ -63,6 +66,7 @@ impl Kernel {
     /// How many parameters it has, each of at most 64 bits.
     pub(crate) fn parameters(self) -> usize {
         match self {
+            Kernel::Probe => 0,
             Kernel::Of(op) if op.has_alpha() => 5,
             Kernel::Of(_) | Kernel::Copy => 4,
             _ => 3,
@@ -74,6 +78,7 @@ impl Kernel {
         let [a, b, out, n, alpha] = parameters;
         let [first, second, third] = [a, b, out].map(|parameter| parameter as usize);
         match self {
+            Kernel::Probe => Ok(()),
             Kernel::Of(op) => {
                 op.visit(alpha, Run { arrays: [first, second, third], n: n as usize })
             }
