@@ -71,6 +71,9 @@ fn linger(posted: usize) {
 /// item that no thread can be had for is left out.
 pub(crate) fn side_by_side<T: Sync>(items: &[T], work: &(impl Fn(&T) + Sync)) {
     let [first, others @ ..] = items else { return };
+    if others.is_empty() {
+        return work(first);
+    }
     std::thread::scope(|scope| {
         for (number, item) in others.iter().enumerate().filter(|_| host_memory::is_left()) {
             let named = Builder::new().name(format!("{NAME}gpu-{number}"));

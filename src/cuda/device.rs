@@ -160,7 +160,7 @@ fn ordinal_of(context: CUcontext) -> Result<usize, Error> {
     // into a local.
     unsafe {
         cuCtxPushCurrent_v2(context).of("cuCtxPushCurrent", 0)?;
-        let _current = Current(());
+        let _current = Current { is_pushed: true };
         cuCtxGetDevice(&raw mut device).of("cuCtxGetDevice", 0)?;
     }
     let gpus = all()?;
@@ -371,10 +371,17 @@ impl Primary {
         })
     }
 
+    /// Makes it the calling thread's context, if it is not.
     fn push(&self, ordinal: usize) -> Result<Current, Error> {
+        let mut current = std::ptr::null_mut();
+        // SAFETY: the driver writes one handle into a local, which is compared and not used.
+        let known = unsafe { cuCtxGetCurrent(&raw mut current) };
+        if known == Code::SUCCESS && current == self.context {
+            return Ok(Current { is_pushed: false });
+        }
         // SAFETY: the context is retained.
         unsafe { cuCtxPushCurrent_v2(self.context) }.of("cuCtxPushCurrent", ordinal)?;
-        Ok(Current(()))
+        Ok(Current { is_pushed: true })
     }
 }
 
@@ -385,12 +392,17 @@ impl Drop for Primary {
     }
 }
 
-/// A device's context is the calling thread's, above the caller's, which is never looked at: it
+/// A device's context is the calling thread's, above the caller's, which is never used: it
 /// may be one that was destroyed.
-pub(crate) struct Current(());
+pub(crate) struct Current {
+    is_pushed: bool,
+}
 
 impl Drop for Current {
     fn drop(&mut self) {
+        if !self.is_pushed {
+            return;
+        }
         let mut popped = std::ptr::null_mut();
         // SAFETY: the driver writes one handle into a local; the topmost context is the one that
         // was pushed.
