@@ -1,6 +1,6 @@
 """Builds the library with other values of src/tuning.rs, for benches/variants.py to compare.
 
-    python3 tools/variants.py STAGING_THREADS=2 STAGING_THREADS=8 'LANES=[8, 4, 8]'
+    python3 tools/variants.py STAGING_THREADS=2 'LANES=[8, 4, 8]; DIRECT_CHUNKS_BYTES=8 << 20'
 
 Each argument is one library, in target/variants, named after it; `base.so` is the library as it is.
 """
@@ -18,13 +18,15 @@ TREE, BUILD = VARIANTS / "tree", VARIANTS / "build"
 LEFT_OUT = shutil.ignore_patterns("target", ".git", ".venv", "__pycache__", ".*")
 
 
-def with_value(text: str, name: str, value: str) -> str:
-    """The constants' source with another value of one."""
-    constant = rf"(pub\(crate\) const {name}: [^=]+ =) [^;]+;"
-    changed, count = re.subn(constant, lambda found: f"{found[1]} {value};", text)
-    if count != 1:
-        sys.exit(f"src/tuning.rs has no constant {name}")
-    return changed
+def with_values(text: str, variant: str) -> str:
+    """The constants' source with other values of some."""
+    for setting in variant.split(";"):
+        name, _, value = (part.strip() for part in setting.partition("="))
+        constant = rf"(pub\(crate\) const {name}: [^=]+ =) [^;]+;"
+        text, count = re.subn(constant, lambda found: f"{found[1]} {value};", text)  # noqa: B023
+        if count != 1:
+            sys.exit(f"src/tuning.rs has no constant {name}")
+    return text
 
 
 def build(name: str) -> None:
@@ -38,17 +40,16 @@ def build(name: str) -> None:
 
 def main() -> None:
     """Builds all."""
-    variants = [argument.partition("=")[::2] for argument in sys.argv[1:]]
     tuning = (ROOT / "src" / "tuning.rs").read_text()
-    sources = [(name, value, with_value(tuning, name, value)) for name, value in variants]
+    sources = {variant: with_values(tuning, variant) for variant in sys.argv[1:]}
     shutil.rmtree(TREE, ignore_errors=True)
     for stale in VARIANTS.glob("*.so"):
         stale.unlink()
     shutil.copytree(ROOT, TREE, ignore=LEFT_OUT)
     build("base")
-    for name, value, text in sources:
+    for variant, text in sources.items():
         (TREE / "src" / "tuning.rs").write_text(text)
-        build(re.sub(r"[^\w.=,-]+", "", f"{name}={value}"))
+        build(re.sub(r"[^\w.=,+-]+", "", variant.replace("<<", "x").replace(";", "+")))
 
 
 if __name__ == "__main__":
