@@ -64,11 +64,12 @@
  * them back is right all the same. Nothing is printed, and nothing ends the process.
  *
  * Threads. Any thread may call anything at any time; calls of several threads with one stream are
- * queued in some order. Work that others queued on CUDA's legacy default stream before a call is
- * seen by the call. The calling thread's current CUDA context is the same afterwards; the library
- * uses each device's primary context and never resets a device. Threads of the library's own help
- * with longer arrays; after such a call they look out for the next for a tenth of a millisecond,
- * giving way to any other, and sleep.
+ * queued in some order. Work that was queued before a call on CUDA's legacy default stream, of the
+ * calling thread's device or of one that the call uses, is seen by the call, wherever it runs. The
+ * calling thread's current CUDA context is the same afterwards; the library uses each device's
+ * primary context and never resets a device. Threads of the library's own help with longer arrays;
+ * after such a call they look out for the next for a tenth of a millisecond, giving way to any
+ * other, and sleep.
  *
  * Fork. A child never touches the driver that its parent used: with placement auto it computes on
  * the CPU, with placement gpu it gets GPUVEC_ERROR_FORKED; so it does for its parent's streams.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from arrays import assert_same_bits, call, call_at, compute, filled, output
 from bindings import Backend, PathBit, Place, Status, last_error, last_run, lib, why_cpu
+from conftest import placed
 from cuda_driver import DeviceArray, Driver
 from operations import OPERATIONS, SAMPLE, repeated, sized
 
@@ -154,18 +155,23 @@ def test_device_memory_means_the_gpu_also_for_a_short_array(current, operation, 
         array.free()
 
 
-def test_a_call_sees_what_was_queued_on_the_default_stream(current, on_gpu):
-    n = 1 << 26
-    array = DeviceArray(current, np.zeros(n, np.int32))
-    one = filled("pinned", np.ones(1, np.int32))
-    out = filled("pinned", np.zeros(1, np.int32))
-    for value in range(1, 21):
-        array.fill_later(value - 1)
-        array.fill_later(value)
-        last = array.address + (n - 1) * 4
-        assert lib.add_arrays(last, one.address, out.address, 1) == 0, last_error()
-        assert out.array[0] == value + 1
-    array.free()
+@pytest.mark.parametrize("n", [1, 2_000_003])
+@pytest.mark.parametrize("kind", ["device", "managed", "pinned"])
+def test_a_call_sees_what_was_queued_on_the_default_stream(current, resources, placement, kind, n):
+    """Wherever it runs: cores are ordered with no stream by themselves."""
+    if (kind, placement) == ("device", Place.CPU):
+        pytest.skip("cores do not reach it")
+    longer = 1 << 26
+    with placed(Place.GPU):
+        memory = resources.memory(kind, 4 * longer)
+        ones = resources.array("pinned", np.ones(n, np.int32))
+        out = resources.memory("pinned", 4 * n)
+    for value in range(1, 6):
+        current.fill_later(memory.address, value - 1, longer)
+        current.fill_later(memory.address, value, longer)
+        last = memory.address + (longer - n) * 4
+        assert lib.add_arrays(last, ones.address, out.address, n) == 0, last_error()
+        assert (out.view(np.int32) == value + 1).all()
 
 
 @pytest.mark.parametrize("operation", SAMPLE, ids=str)

@@ -186,6 +186,31 @@ assert devices("{kind}", 300_001) == [1, 1]
     )
 
 
+@pytest.mark.parametrize("place", ["GPU", "AUTO", "CPU"])
+@pytest.mark.parametrize("n", [1000, 5_000_003])
+def test_what_another_device_is_about_to_write_is_waited_for(place, n):
+    """What the caller queued on its own device's default stream, whichever devices compute."""
+    run(
+        FOR_ALL
+        + f"""
+from cuda_driver import Driver
+
+lib.gpuvec_set_placement(Place.GPU)
+assert devices()[0]
+ones, array, out = (filled("pinned", np.ones({n}, np.int32)) for _ in range(3))
+lib.gpuvec_set_placement(Place.{place})
+for number in (2, 0, 1):
+    caller = Driver(number)
+    with caller.entered():
+        caller.fill_later(array.address, 7 + number, {n})
+        assert lib.add_arrays(array.address, ones.address, out.address, {n}) == 0, last_error()
+    assert (out.array == 8 + number).all(), number
+""",
+        DEVICES=3,
+        DELAY=20_000,
+    )
+
+
 @pytest.mark.parametrize("place", ["GPU", "AUTO"])
 def test_a_device_is_lost_in_a_call_of_all(place):
     """The call fails, or runs on the cores; later ones take the others. No sum is a part of one."""

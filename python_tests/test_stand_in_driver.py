@@ -361,7 +361,7 @@ def test_a_copy_from_host_to_host_is_done_when_the_call_returns():
 
 @pytest.mark.parametrize("default", [0, 1, 2])
 def test_default_streams(default):
-    """They work in the current context, after all other streams, at once."""
+    """They work in the current context, after its streams' earlier work and before their later."""
     run(
         f"""
         assert code("cuStreamSynchronize", {default}) == INVALID_CONTEXT
@@ -374,16 +374,24 @@ def test_default_streams(default):
         assert code("cuStreamGetCtx", {default}, byref(of_default)) == OK
         assert of_default.value == context.value != 0
 
-        (to, there), (source, here) = memory("device", 50), memory("pinned", 50)
+        (to, there), (source, here) = memory("device", 75), memory("pinned", 50)
         here[:] = np.arange(50)
-        queue, event, end = stream(), made("cuEventCreate", 0), made("cuEventCreate", 0)
+        queue, free = made("cuStreamCreateWithPriority", 0, 0), stream()
+        event, end = made("cuEventCreate", 0), made("cuEventCreate", 0)
         assert code("cuEventRecord", event, queue) == OK
         for i in range(25):
             assert code("cuMemcpyAsync", to + i, source + i, 1, queue) == OK
         assert code("cuStreamWaitEvent", {default}, event, 0) == OK
         assert code("cuMemcpyAsync", to + 25, to, 25, {default}) == OK
-        assert (there == np.tile(np.arange(25), 2)).all()
-        assert code("cuEventRecord", end, {default}) == code("cuEventQuery", end) == OK
+        assert code("cuMemcpyAsync", to + 50, to + 25, 25, queue) == OK
+        assert code("cuStreamSynchronize", queue) == OK
+        assert (there == np.tile(np.arange(25), 3)).all()
+        with stand_in.held():
+            assert code("cuMemcpyAsync", to, source, 25, free) == OK
+            assert code("cuMemcpyAsync", to, source, 25, {default}) == OK
+            assert code("cuStreamQuery", free) == code("cuStreamQuery", {default}) == NOT_READY
+        stand_in.drain()
+        assert code("cuEventRecord", end, {default}) == code("cuEventSynchronize", end) == OK
         assert elapsed(event, end)[1] > 0
         assert code("cuStreamQuery", {default}) == code("cuStreamSynchronize", {default}) == OK
         assert code("cuStreamDestroy_v2", {default}) == INVALID_HANDLE

@@ -103,6 +103,9 @@ pub(crate) unsafe fn empty_reduction<O: Reduction>(
     if let Some(stream) = stream {
         stream.synchronize()?;
     }
+    if output.residence != Residence::Pageable {
+        device::settle_for_cores();
+    }
     // SAFETY: this function's promise.
     unsafe { store(output, op.round(SumOf::<O>::ZERO)) }
 }
@@ -191,7 +194,15 @@ fn device_bit(gpu: &Gpu) -> u64 {
     1u64.checked_shl(gpu.ordinal as u32).unwrap_or(0)
 }
 
+/// Whether a device may be at work in an operand's memory.
+fn is_known_to_a_driver(call: &Call) -> bool {
+    call.operands().any(|operand| operand.residence != Residence::Pageable)
+}
+
 fn on_cores(call: &Call, place: Place, on_core: OnCore<'_>) -> Result<(Option<u64>, Run), Error> {
+    if is_known_to_a_driver(call) {
+        device::settle_for_cores();
+    }
     let threads = match place {
         Place::CallingCore => 1,
         _ => settings::threads()?.get(),
@@ -235,6 +246,9 @@ impl From<Error> for Failure {
 unsafe fn on_gpu(call: &Call) -> Result<(Option<u64>, Run), Failure> {
     let gpus = gpus_for(call)?;
     let route = plan::route(call, gpus[0].0.ordinal, gpus.len());
+    if is_known_to_a_driver(call) {
+        device::settle_for(&gpus);
+    }
     for other in call.operands().filter_map(|operand| operand.device()) {
         if other != gpus[0].0.ordinal {
             device::settle_default_stream(other)?;

@@ -172,10 +172,55 @@ fn ordinal_of(context: CUcontext) -> Result<usize, Error> {
 /// are not ordered with.
 pub(crate) fn settle_default_stream(ordinal: usize) -> Result<(), Error> {
     let (gpu, opened) = one(ordinal)?;
-    gpu.within(opened, || {
-        // SAFETY: 0 is the legacy default stream of the context, which is current.
-        unsafe { cuStreamSynchronize(std::ptr::null_mut()) }.of("cuStreamSynchronize", ordinal)
-    })
+    gpu.within(opened, || settle_current(ordinal))
+}
+
+/// The same for cores, which no stream is ordered with, before they touch memory that a device may
+/// be about to write: for the calling thread's context, else for the first device, if it is open.
+/// Work that fails there is for others to hear of.
+pub(crate) fn settle_for_cores() {
+    if driver::if_open().is_none() {
+        return;
+    }
+    if !current().is_null() {
+        let _ = settle_current(0);
+    } else if let Some(gpu) = GPUS.get().and_then(|gpus| gpus.first())
+        && let Some(opened) = gpu.opened.get()
+    {
+        let _ = gpu.within(opened, || settle_current(gpu.ordinal));
+    }
+}
+
+/// The same for these devices, whose own streams are ordered with their own default streams alone:
+/// for the calling thread's context, if it is another one, and for each of several.
+pub(crate) fn settle_for(gpus: &[(&'static Gpu, &'static Opened)]) {
+    let current = current();
+    let is_theirs = gpus.iter().any(|(_, opened)| opened.context.context == current);
+    if !current.is_null() && !is_theirs {
+        let _ = settle_current(0);
+    }
+    if gpus.len() > 1 {
+        for (gpu, opened) in gpus {
+            let _ = gpu.within(opened, || settle_current(gpu.ordinal));
+        }
+    }
+}
+
+/// Waits for the legacy default stream of the current context.
+fn settle_current(ordinal: usize) -> Result<(), Error> {
+    // SAFETY: 0 is the legacy default stream of the current context.
+    unsafe { cuStreamSynchronize(std::ptr::null_mut()) }.of("cuStreamSynchronize", ordinal)
+}
+
+/// The calling thread's context, to compare with others: it may be one that was destroyed. NULL if
+/// there is none, or the driver cannot tell.
+fn current() -> CUcontext {
+    let mut current = std::ptr::null_mut();
+    // SAFETY: the driver writes one handle into a local.
+    match unsafe { cuCtxGetCurrent(&raw mut current) } {
+        Code::SUCCESS => current,
+        _ => std::ptr::null_mut(),
+    }
 }
 
 /// Allocates memory of a device.
@@ -373,10 +418,7 @@ impl Primary {
 
     /// Makes it the calling thread's context, if it is not.
     fn push(&self, ordinal: usize) -> Result<Current, Error> {
-        let mut current = std::ptr::null_mut();
-        // SAFETY: the driver writes one handle into a local, which is compared and not used.
-        let known = unsafe { cuCtxGetCurrent(&raw mut current) };
-        if known == Code::SUCCESS && current == self.context {
+        if current() == self.context {
             return Ok(Current { is_pushed: false });
         }
         // SAFETY: the context is retained.

@@ -1,10 +1,13 @@
 //! Streams: a queue of work and a thread that does it, in order, when it likes.
 //!
-//! The default streams have no thread: what they are given waits for all streams and is done at
-//! once.
+//! A context's default stream, for which there is one thread under all its handles, is ordered with
+//! the context's other streams, but for those that do not want it: what it is given waits for what
+//! they were given before, and they wait for it.
 
 use crate::context::{self, Handle};
-use crate::{Code, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, lock, new_handle, setting};
+use crate::{
+    Code, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, OUT_OF_MEMORY, lock, new_handle, setting,
+};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex};
@@ -17,16 +20,32 @@ struct Task {
     work: Work,
     /// Whether it is done even after the context was lost.
     is_kept: bool,
+    /// What comes first: as many tasks of other streams.
+    after: Vec<(Arc<Stream>, usize)>,
 }
 
 struct Stream {
     context: Handle,
+    kind: Kind,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A context's default stream.
+    Default,
+    /// Ordered with the default stream.
+    Blocking,
+    /// Not ordered with any other.
+    NonBlocking,
+}
+
+#[derive(Default)]
 struct Queue {
     tasks: VecDeque<Task>,
+    given: usize,
+    done: usize,
     is_working: bool,
     is_destroyed: bool,
 }
@@ -34,8 +53,8 @@ struct Queue {
 /// All streams; those that were destroyed as long as they have work.
 static STREAMS: Mutex<BTreeMap<usize, Arc<Stream>>> = Mutex::new(BTreeMap::new());
 
-/// Held by the thread that does a default stream's work.
-static DEFAULT: Mutex<()> = Mutex::new(());
+/// The default streams that were used, by their contexts.
+static DEFAULTS: Mutex<BTreeMap<Handle, Arc<Stream>>> = Mutex::new(BTreeMap::new());
 
 static HELD: Mutex<bool> = Mutex::new(false);
 static LET_GO: Condvar = Condvar::new();
@@ -50,25 +69,27 @@ pub(crate) fn device_at_work() -> Option<usize> {
 }
 
 /// A stream of this thread's context, with a thread of its own; `None` where there is none left.
-pub(crate) fn create() -> Option<usize> {
-    let queue = Queue { tasks: VecDeque::new(), is_working: false, is_destroyed: false };
-    let stream = Arc::new(Stream {
-        context: context::current(),
-        queue: Mutex::new(queue),
-        changed: Condvar::new(),
-    });
+pub(crate) fn create(is_non_blocking: bool) -> Option<usize> {
+    let kind = if is_non_blocking { Kind::NonBlocking } else { Kind::Blocking };
+    let stream = Stream::new(context::current(), kind);
     let handle = new_handle();
-    let worker = Arc::clone(&stream);
-    lock(&STREAMS).insert(handle, stream);
-    let work = move || {
-        worker.work_until_destroyed();
-        lock(&STREAMS).remove(&handle);
-    };
-    let thread = std::thread::Builder::new().name("stand-in".to_owned()).spawn(work);
-    if thread.is_err() {
+    lock(&STREAMS).insert(handle, Arc::clone(&stream));
+    let is_started = stream.start(move || drop(lock(&STREAMS).remove(&handle)));
+    if !is_started {
         lock(&STREAMS).remove(&handle);
     }
-    thread.ok().map(|_| handle)
+    is_started.then_some(handle)
+}
+
+/// A context's default stream, made when it is first used; `None` where there is no thread left.
+fn default_of(context: Handle) -> Option<Arc<Stream>> {
+    let mut defaults = lock(&DEFAULTS);
+    if let Some(stream) = defaults.get(&context) {
+        return Some(Arc::clone(stream));
+    }
+    let stream = Stream::new(context, Kind::Default);
+    let is_started = stream.start(|| {});
+    is_started.then(|| Arc::clone(defaults.entry(context).or_insert(stream)))
 }
 
 /// Lets a stream's thread end once it has done what is queued.
@@ -81,43 +102,60 @@ pub(crate) fn destroy(handle: usize) -> Result<(), Code> {
 
 /// Queues work, which is dropped if the context is lost by then.
 pub(crate) fn enqueue(handle: usize, work: Work) -> Result<(), Code> {
-    give(handle, Task { work, is_kept: false })
+    give(handle, work, false)
 }
 
 /// Queues work that is done whatever becomes of the context.
 pub(crate) fn enqueue_kept(handle: usize, work: Work) -> Result<(), Code> {
-    give(handle, Task { work, is_kept: true })
+    give(handle, work, true)
 }
 
-fn give(handle: usize, task: Task) -> Result<(), Code> {
+fn give(handle: usize, work: Work, is_kept: bool) -> Result<(), Code> {
     let context = context_of(handle)?;
-    if is_default(handle) {
-        let _one_after_the_other = lock(&DEFAULT);
-        synchronize_all();
-        task.run(context);
-        return Ok(());
-    }
-    let stream = find(handle)?;
-    lock(&stream.queue).tasks.push_back(task);
+    let stream = stream_of(handle, context)?;
+    let others = match stream.kind {
+        Kind::Default => blocking_of(context),
+        Kind::Blocking => lock(&DEFAULTS).get(&context).cloned().into_iter().collect(),
+        Kind::NonBlocking => Vec::new(),
+    };
+    let given = |other: Arc<Stream>| {
+        let given = lock(&other.queue).given;
+        (other, given)
+    };
+    let after = others.into_iter().map(given).collect();
+    let mut queue = lock(&stream.queue);
+    queue.given += 1;
+    queue.tasks.push_back(Task { work, is_kept, after });
+    drop(queue);
     stream.changed.notify_all();
     Ok(())
 }
 
-/// Waits until all work of a stream is done; fails if its context is lost.
+/// The streams of a context that are ordered with its default stream.
+fn blocking_of(context: Handle) -> Vec<Arc<Stream>> {
+    let is_one = |stream: &&Arc<Stream>| stream.context == context && stream.kind == Kind::Blocking;
+    lock(&STREAMS).values().filter(is_one).cloned().collect()
+}
+
+fn stream_of(handle: usize, context: Handle) -> Result<Arc<Stream>, Code> {
+    if is_default(handle) { default_of(context).ok_or(OUT_OF_MEMORY) } else { find(handle) }
+}
+
+/// Waits until all work of a stream is done, for a default stream also that of the streams that are
+/// ordered with it; fails if its context is lost.
 pub(crate) fn synchronize(handle: usize) -> Result<(), Code> {
     let context = context_of(handle)?;
     if is_default(handle) {
-        synchronize_all();
-    } else {
-        find(handle)?.wait();
+        blocking_of(context).iter().for_each(|stream| stream.wait());
     }
+    stream_of(handle, context)?.wait();
     context::lost_of(context).map_or(Ok(()), Err)
 }
 
 /// Fails if the context is lost, or if there is work that is not done.
 pub(crate) fn query(handle: usize) -> Result<(), Code> {
     let context = context_of(handle)?;
-    let is_busy = !is_default(handle) && find(handle)?.pending() > 0;
+    let is_busy = stream_of(handle, context)?.pending() > 0;
     match context::lost_of(context) {
         Some(code) => Err(code),
         None if is_busy => Err(NOT_READY),
@@ -136,9 +174,10 @@ pub(crate) fn context_of(handle: usize) -> Result<Handle, Code> {
     }
 }
 
-/// Waits for all streams, as work on the legacy default stream does.
+/// Waits for all streams of all contexts.
 pub(crate) fn synchronize_all() {
-    let all: Vec<_> = lock(&STREAMS).values().cloned().collect();
+    let mut all: Vec<_> = lock(&STREAMS).values().cloned().collect();
+    all.extend(lock(&DEFAULTS).values().cloned());
     for stream in all {
         stream.wait();
     }
@@ -161,11 +200,12 @@ fn find(handle: usize) -> Result<Arc<Stream>, Code> {
     stream.cloned().ok_or(INVALID_HANDLE)
 }
 
-/// How many streams there are, and how much work is not done.
+/// How many streams there are, without default ones, and how much work is not done.
 pub(crate) fn count() -> (usize, usize) {
     let streams = lock(&STREAMS);
     let alive = streams.values().filter(|stream| !stream.is_destroyed()).count();
-    (alive, streams.values().map(|stream| stream.pending()).sum())
+    let defaults = lock(&DEFAULTS);
+    (alive, streams.values().chain(defaults.values()).map(|stream| stream.pending()).sum())
 }
 
 impl Task {
@@ -183,6 +223,21 @@ impl Task {
 }
 
 impl Stream {
+    fn new(context: Handle, kind: Kind) -> Arc<Self> {
+        let (queue, changed) = (Mutex::default(), Condvar::new());
+        Arc::new(Stream { context, kind, queue, changed })
+    }
+
+    /// Starts the stream's thread; whether there was one left.
+    fn start(self: &Arc<Self>, end: impl FnOnce() + Send + 'static) -> bool {
+        let worker = Arc::clone(self);
+        let work = move || {
+            worker.work_until_destroyed();
+            end();
+        };
+        std::thread::Builder::new().name("stand-in".to_owned()).spawn(work).is_ok()
+    }
+
     fn is_destroyed(&self) -> bool {
         lock(&self.queue).is_destroyed
     }
@@ -198,6 +253,12 @@ impl Stream {
         drop(self.changed.wait_while(queue, is_busy));
     }
 
+    /// Waits until so many of all its tasks are done.
+    fn wait_for(&self, tasks: usize) {
+        let queue = lock(&self.queue);
+        drop(self.changed.wait_while(queue, |queue| queue.done < tasks));
+    }
+
     fn work_until_destroyed(&self) {
         let most_delay = setting("STAND_IN_DELAY", 0);
         let mut random = std::ptr::from_ref(self).addr() as u64 | 1;
@@ -208,9 +269,15 @@ impl Stream {
                 random ^= random << 17;
                 std::thread::sleep(Duration::from_micros(random % (most_delay + 1)));
             }
+            for (other, tasks) in &task.after {
+                other.wait_for(*tasks);
+            }
             drop(LET_GO.wait_while(lock(&HELD), |is_held| *is_held));
             task.run(self.context);
-            lock(&self.queue).is_working = false;
+            let mut queue = lock(&self.queue);
+            queue.is_working = false;
+            queue.done += 1;
+            drop(queue);
             self.changed.notify_all();
         }
     }

@@ -9,12 +9,13 @@ use std::ffi::{c_int, c_uint, c_void};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamCreateWithPriority(
     to: *mut usize,
-    _flags: c_uint,
+    flags: c_uint,
     _priority: c_int,
 ) -> Code {
+    const NON_BLOCKING: c_uint = 1;
     call("cuStreamCreateWithPriority", |_| {
         context::current_device()?;
-        let handle = stream::create().ok_or(OUT_OF_MEMORY)?;
+        let handle = stream::create(flags & NON_BLOCKING != 0).ok_or(OUT_OF_MEMORY)?;
         // SAFETY: the caller's promise.
         unsafe { put(to, handle) };
         Ok(())
