@@ -8,18 +8,15 @@ use crate::registered;
 use crate::settings::Placement;
 use std::ffi::c_void;
 
-/// Checks `out[i] = op(a[i], b[i])` over `n` elements; `None` if there is nothing to do.
+/// Checks `out[i] = op(a[i], b[i])` over `n` elements; `n` is not 0.
 pub(crate) fn elementwise<O: Elementwise>(
     op: O,
     placement: Placement,
     inputs: Inputs<O>,
     out: *mut O::Element,
     n: usize,
-) -> Result<Option<Call>, Error> {
-    if n == 0 {
-        return Ok(None);
-    }
-    operation(task(op), placement, inputs.map(untyped), out.cast(), n).map(Some)
+) -> Result<Call, Error> {
+    operation(task(op), placement, inputs.map(untyped), out.cast(), n)
 }
 
 /// Checks a reduction of `n` elements of each input into `out[0]`; `n` is not 0.
@@ -57,7 +54,9 @@ fn operation(
         Shape::Elementwise => array("out", out, n, task.element_bytes())?,
         Shape::Reduction => result(out, task.output_bytes())?,
     };
-    call(placement, Call { task, n, inputs, output })
+    let mut call = Call { task, n, inputs, output };
+    locate(placement, &mut call)?;
+    Ok(call)
 }
 
 /// Checks a copy of bytes; `None` if there is nothing to do. Where the work is done follows from
@@ -76,8 +75,9 @@ pub(crate) fn copy(
     if input.address == output.address {
         return Ok(None);
     }
-    let call = Call { task: Task::Copy, n: bytes, inputs: [Some(input), None], output };
-    self::call(placement, call).map(Some)
+    let mut call = Call { task: Task::Copy, n: bytes, inputs: [Some(input), None], output };
+    locate(placement, &mut call)?;
+    Ok(Some(call))
 }
 
 /// The input arrays `a` and, if the operation has it, `b`.
@@ -91,28 +91,30 @@ pub(crate) fn empty_reduction<T>(
     if out.is_null() {
         return Ok(None);
     }
-    let output = located(placement, result(out.cast(), size_of::<T>())?)?;
+    let mut output = result(out.cast(), size_of::<T>())?;
+    output.residence = residence(placement, &output)?;
     if placement == Placement::Cpu && output.device().is_some() {
         return Err(Error::DeviceMemoryOnCpu { argument: output.name });
     }
     Ok(Some(output))
 }
 
-fn call(placement: Placement, mut call: Call) -> Result<Call, Error> {
-    let (output, is_copy) = (call.output, call.task == Task::Copy);
+/// Checks a call's arrays against one another, and finds out what memory they are in.
+fn locate(placement: Placement, call: &mut Call) -> Result<(), Error> {
+    let (task, output) = (call.task, &mut call.output);
     for input in call.inputs.iter().flatten() {
-        let in_place = input.address == output.address && call.task.may_be_in_place();
-        if overlap(input, &output) && !in_place {
+        let in_place = input.address == output.address && task.may_be_in_place();
+        if overlap(input, output) && !in_place {
             return Err(Error::Overlap { output: output.name, input: input.name });
         }
     }
-    for operand in call.inputs.iter_mut().flatten().chain([&mut call.output]) {
-        *operand = located(placement, *operand)?;
-        if placement == Placement::Cpu && operand.device().is_some() && !is_copy {
+    for operand in call.inputs.iter_mut().flatten().chain([output]) {
+        operand.residence = residence(placement, operand)?;
+        if placement == Placement::Cpu && operand.device().is_some() && task != Task::Copy {
             return Err(Error::DeviceMemoryOnCpu { argument: operand.name });
         }
     }
-    Ok(call)
+    Ok(())
 }
 
 fn result(out: *mut c_void, bytes: usize) -> Result<Operand, Error> {
@@ -152,16 +154,15 @@ fn overlap(x: &Operand, y: &Operand) -> bool {
 
 /// Asks the driver what memory the array is in. Where the driver cannot be used, the host must
 /// reach the array.
-fn located(placement: Placement, operand: Operand) -> Result<Operand, Error> {
-    let residence = match driver::for_placement(placement) {
-        Ok(driver) => registered::residence(&operand, || pointer::locate(driver, &operand))?,
-        Err(_) if pointer::is_hosts(&operand) => Residence::Pageable,
+fn residence(placement: Placement, operand: &Operand) -> Result<Residence, Error> {
+    match driver::for_placement(placement) {
+        Ok(driver) => registered::residence(operand, || pointer::locate(driver, operand)),
+        Err(_) if pointer::is_hosts(operand) => Ok(Residence::Pageable),
         Err(_) if placement == Placement::Cpu => {
-            return Err(Error::DeviceMemoryOnCpu { argument: operand.name });
+            Err(Error::DeviceMemoryOnCpu { argument: operand.name })
         }
-        Err(error) => return Err(error),
-    };
-    Ok(Operand { residence, ..operand })
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]
@@ -176,7 +177,7 @@ mod tests {
         std::ptr::without_provenance_mut(address)
     }
 
-    fn add(a: usize, b: usize, out: usize, n: usize) -> Result<Option<Call>, Error> {
+    fn add(a: usize, b: usize, out: usize, n: usize) -> Result<Call, Error> {
         let inputs = [a, b].map(|address| Some(at(address).cast_const()));
         elementwise(AddF32, Placement::Cpu, inputs, at(out), n)
     }
@@ -224,7 +225,6 @@ mod tests {
 
     #[test]
     fn nothing_to_do_needs_no_arrays() {
-        assert!(matches!(add(0, 0, 0, 0), Ok(None)));
         let empty = |out| empty_reduction(Placement::Cpu, at(out));
         assert!(matches!(empty(0), Ok(None)));
         assert!(matches!(empty(0x1000), Ok(Some(_))));

@@ -33,7 +33,15 @@ impl Queue {
 
     /// The next chunk that nobody has taken.
     pub(crate) fn take(&self) -> Option<Chunk> {
-        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        self.chunk(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// All chunks, for one thread alone.
+    pub(crate) fn in_turn(&self) -> impl Iterator<Item = Chunk> {
+        (0..self.chunks()).filter_map(|index| self.chunk(index))
+    }
+
+    fn chunk(&self, index: usize) -> Option<Chunk> {
         let start = index.checked_mul(self.chunk).filter(|start| *start < self.n)?;
         Some(Chunk { index, start, len: self.chunk.min(self.n - start) })
     }
@@ -58,14 +66,16 @@ mod tests {
         #[test]
         fn a_queue_hands_out_every_element_once(n in 1usize..10_000, chunk in 1usize..500) {
             let queue = Queue::new(n, chunk);
+            let in_turn: Vec<Chunk> = queue.in_turn().collect();
             let mut next = 0;
             let mut count = 0;
             while let Some(piece) = queue.take() {
                 prop_assert_eq!((piece.index, piece.start), (count, next));
+                prop_assert_eq!(in_turn.get(count), Some(&piece));
                 next += piece.len;
                 count += 1;
             }
-            prop_assert_eq!((next, count), (n, queue.chunks()));
+            prop_assert_eq!((next, count, in_turn.len()), (n, queue.chunks(), queue.chunks()));
             prop_assert!(queue.take().is_none());
         }
     }

@@ -210,11 +210,12 @@ fn on_cores(call: &Call, place: Place, on_core: OnCore<'_>) -> Result<(Option<u6
     let queue = Queue::new(call.n, plan::core_chunk(call, threads));
     let threads = threads.min(queue.chunks());
     let sums = Sums::new(call, &queue)?;
-    threads::on_each(threads, &|| {
-        while let Some(chunk) = queue.take() {
-            sums.put(chunk, on_core(chunk));
-        }
-    });
+    let work = |chunk| sums.put(chunk, on_core(chunk));
+    if threads == 1 {
+        queue.in_turn().for_each(work);
+    } else {
+        threads::on_each(threads, &|| std::iter::from_fn(|| queue.take()).for_each(work));
+    }
     let run = Run {
         backend: Backend::Cpu as i32,
         path: if threads == 1 {

@@ -58,11 +58,12 @@ unsafe fn elementwise<O: Elementwise>(
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     let (placement, stream) = chosen(stream)?;
-    match check::elementwise(op, placement, inputs, out, n)? {
-        // SAFETY: this function's promise.
-        Some(call) => unsafe { run::elementwise(op, placement, stream.as_deref(), &call) },
-        None => Ok(()),
+    if n == 0 {
+        return Ok(());
     }
+    let call = check::elementwise(op, placement, inputs, out, n)?;
+    // SAFETY: this function's promise.
+    unsafe { run::elementwise(op, placement, stream.as_deref(), &call) }
 }
 
 /// # Safety
