@@ -9,6 +9,7 @@ use cust::module::Module;
 use cust::sys::{CUfunction, CUstream};
 use once_cell::sync::OnceCell;
 use std::ffi::{CStr, CString, c_void};
+use std::mem::ManuallyDrop;
 
 /// The images, as `kernels/build.py` made them from the `.cu` files beside them.
 const ELEMENTWISE: &str = include_str!("../../kernels/elementwise.ptx");
@@ -258,8 +259,9 @@ fn load(
     name: &str,
 ) -> Result<Function, Error> {
     let image = image.ok_or(Error::NoGpu { why: "a kernel has no image" })?;
+    // At exit the driver may be gone before us.
     let module = Module::from_ptx_cstr(&image, &[])
-        .map(|module| &*Box::leak(Box::new(module)))
+        .map(ManuallyDrop::new)
         .map_err(|error| refusal(driver, ordinal, &image, error))?;
     let function = module.get_function(name).of("cuModuleGetFunction", ordinal)?;
     Ok(Function(function.to_raw()))
