@@ -24,44 +24,39 @@ pub(crate) fn on_each(threads: usize, work: &(impl Fn() + Sync)) {
     let helpers = threads.saturating_sub(1);
     let pool = if helpers > 0 && host_memory::is_left() { pool() } else { None };
     match pool {
-        Some(pool) => joint::together(work, |joint| {
-            POSTED.fetch_add(1, Ordering::Relaxed);
-            invite(pool, helpers, joint);
-        }),
+        Some(pool) => joint::together(work, |joint| pool.invite(helpers, joint)),
         None => work(),
     }
 }
 
-/// Calls that asked for helpers.
-static POSTED: AtomicUsize = AtomicUsize::new(0);
-
-/// Calls helpers: two, each of which calls half of those that are left to it. Waking takes longer
-/// than some work does.
-fn invite(pool: &'static Pool, helpers: usize, joint: &Joint) {
-    for share in [helpers.div_ceil(2), helpers / 2] {
-        let waiting = pool.invited.load(Ordering::Relaxed);
-        if share == 0 || waiting >= pool.threads.current_num_threads() {
-            return;
+impl Pool {
+    /// Calls helpers: two, each of which calls half of those that are left to it. Waking takes
+    /// longer than some work does.
+    fn invite(&'static self, helpers: usize, joint: &Joint) {
+        for share in [helpers.div_ceil(2), helpers / 2] {
+            let most = self.threads.current_num_threads();
+            if share == 0 || self.invited.load(Ordering::Relaxed) >= most {
+                return;
+            }
+            self.invited.fetch_add(1, Ordering::Relaxed);
+            let joint = joint.clone();
+            self.threads.spawn(move || {
+                self.invited.fetch_sub(1, Ordering::Relaxed);
+                self.invite(share - 1, &joint);
+                joint.join();
+                drop(joint);
+                self.linger();
+            });
         }
-        pool.invited.fetch_add(1, Ordering::Relaxed);
-        let joint = joint.clone();
-        pool.threads.spawn(move || {
-            pool.invited.fetch_sub(1, Ordering::Relaxed);
-            let posted = POSTED.load(Ordering::Relaxed);
-            invite(pool, share - 1, &joint);
-            joint.join();
-            drop(joint);
-            linger(posted);
-        });
     }
-}
 
-/// Stays awake for the next call that asks for helpers: one call often follows another, and to be
-/// woken takes longer than some work does. Any thread that wants the core gets it.
-fn linger(posted: usize) {
-    let begin = Instant::now();
-    while POSTED.load(Ordering::Relaxed) == posted && begin.elapsed() < tuning::LINGER {
-        std::thread::yield_now();
+    /// Stays awake until somebody is called: one call often follows another, and to be woken takes
+    /// longer than some work does. Any thread that wants the core gets it.
+    fn linger(&self) {
+        let begin = Instant::now();
+        while self.invited.load(Ordering::Relaxed) == 0 && begin.elapsed() < tuning::LINGER {
+            std::thread::yield_now();
+        }
     }
 }
 
