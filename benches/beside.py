@@ -14,11 +14,11 @@ from pathlib import Path
 from bindings import LIBRARY, Place, lib
 from cases import Arrays, Case
 from device import Device
+from gpuvec_calls import NAMES
 from timing import summary
 
 # Of every hundred elements, how many the cores take.
 SHARES = [0, 20, 30, 40, 50, 60, 70, 80, 100]
-FUNCTIONS = {"add": "vector_add", "dot": "dot_product"}
 
 
 class Beside:
@@ -41,7 +41,7 @@ class Beside:
             ends = [address + size * start for address in case.addresses()]
             if case.op == "dot":
                 ends[2] = ctypes.addressof(results) + 8 * result
-            function = getattr(library, FUNCTIONS[case.op])
+            function = getattr(library, NAMES[case.op, case.dtype])
             pointers = map(ctypes.c_void_p, ends)
             if n > 0 and function(*pointers, ctypes.c_size_t(n)) != 0:
                 raise RuntimeError(f"{case.op} of {n} elements failed")

@@ -19,6 +19,8 @@ THREADS = 512
 # Kernels queued at once, so that what a launch costs does not show.
 LAUNCHES = 10
 
+# What a ceiling shows of a timing.
+EXTREMES = {"value": "median", "min": "min", "max": "max"}
 
 Work = Callable[[], None]
 
@@ -217,6 +219,3 @@ def of_calls(compiled: Compiled, device: Device, seconds: float, rounds: int) ->
         }
         for name, seen in results.items()
     }
-
-
-EXTREMES = {"value": "median", "min": "min", "max": "max"}

@@ -13,12 +13,13 @@ from timing import Contender, of_python
 # Up to this length Python's ctypes is worth a row of its own.
 MOST_BY_CTYPES = 10_000
 
-FUNCTIONS = {
-    ("add", "f32"): lib.vector_add,
-    ("dot", "f32"): lib.dot_product,
-    ("add", "f64"): lib.gpuvec_add_f64,
-    ("dot", "f64"): lib.gpuvec_dot_f64,
+NAMES = {
+    ("add", "f32"): "vector_add",
+    ("dot", "f32"): "dot_product",
+    ("add", "f64"): "gpuvec_add_f64",
+    ("dot", "f64"): "gpuvec_dot_f64",
 }
+FUNCTIONS = {case: getattr(lib, name) for case, name in NAMES.items()}
 
 
 def placements(kind: str, has_gpu: bool) -> list[Place]:

@@ -19,11 +19,10 @@ from bindings import Place
 from cases import Arrays, Case
 from compiled import Compiled
 from device import Device
+from gpuvec_calls import NAMES
 from points import check
 from report import number, spread, table
 from timing import Contender, measure
-
-FUNCTIONS = {"add": "vector_add", "dot": "dot_product"}
 
 
 class Variant:
@@ -34,7 +33,7 @@ class Variant:
 
     def contender(self, compiled: Compiled, case: Case, place: Place) -> Contender:
         """Its calls from C, with a placement."""
-        function = getattr(self.library, FUNCTIONS[case.op])
+        function = getattr(self.library, NAMES[case.op, case.dtype])
         batch = compiled.batch(function, case.addresses(), case.n)
 
         def placed(calls: int) -> float:

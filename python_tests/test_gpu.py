@@ -166,7 +166,7 @@ def test_a_call_sees_what_was_queued_on_the_default_stream(current, resources, p
         memory = resources.memory(kind, 4 * longer)
         ones = resources.array("pinned", np.ones(n, np.int32))
         out = resources.memory("pinned", 4 * n)
-    for value in range(1, 6):
+    for value in range(1, 21):
         current.fill_later(memory.address, value - 1, longer)
         current.fill_later(memory.address, value, longer)
         last = memory.address + (longer - n) * 4

@@ -1,7 +1,8 @@
 //! Every size that was chosen by measurement, in one place.
 //!
 //! The measurements are of one H200 with 16 cores on PCIe 5 x16; docs/benchmark.md shows what comes
-//! of them.
+//! of them. Those for cores alone (`CALLING_CORE_BYTES`, `CHUNKS_PER_CORE`, `LINGER`) are of two
+//! cores of a Xeon, and not yet of more.
 
 use std::time::Duration;
 
