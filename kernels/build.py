@@ -71,16 +71,28 @@ def without_unused(ptx: str) -> str:
     uses = Counter(re.findall(r"[\w$]+", ptx))
 
     def is_used(line: str) -> bool:
-        variable = re.match(r"\.global .* ([\w$]+)(\[\d*\])?( =|;)", line)
+        variable = re.match(r"\.global .* ([a-zA-Z_$][\w$]*)(\[\d*\])?( =|;)", line)
         return variable is None or uses[variable[1]] > 1
 
     return "".join(line for line in ptx.splitlines(keepends=True) if is_used(line))
 
 
+# Names that NVRTC gives inside a kernel, and shorter ones.
+SHORTER = {
+    r"\$L__BB\d+_(\d+)": r"$\1",
+    r"\w+_param_(\d+)": r"p\1",
+    r"%rd(\d|<)": r"%q\1",
+    r"%fd(\d|<)": r"%d\1",
+}
+
+
 def compact(ptx: str) -> str:
-    """PTX without comments, blank lines and indentation: a sixth of what the library carries."""
+    """PTX without comments, indentation and long names: it is a fifth of the library."""
     lines = (" ".join(line.split("//")[0].split()) for line in ptx.splitlines())
-    return "".join(f"{line}\n" for line in lines if line)
+    short = "".join(f"{line}\n" for line in lines if line)
+    for name, shorter in SHORTER.items():
+        short = re.sub(name, shorter, short)
+    return short
 
 
 def print_usage(image: Path) -> bool:

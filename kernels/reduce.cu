@@ -9,7 +9,6 @@ constexpr int TILE = 4096;
 constexpr int LANES = 128;
 constexpr int WARP = 32;
 constexpr int LANES_PER_THREAD = LANES / WARP;
-constexpr int ROWS = TILE / LANES;
 constexpr unsigned ALL_THREADS = 0xFFFFFFFF;
 
 // Terms are added in double, or as integers, wrapping.
@@ -22,58 +21,102 @@ __device__ inline u64 plus(u64 x, u64 y) { return x + y; }
 template <class T>
 constexpr int BATCH = 32 / sizeof(T);
 
-// Adds the terms of a tile that has only `len` elements, or that wide loads cannot read, to the
-// thread's lanes. An element that is not there counts as 0, which changes no sum: none is ever -0.
-template <class T, class S, class Term>
-__device__ inline void add_singly(const T *a, const T *b, u64 len, S *lanes, Term term) {
-    const u64 first = threadIdx.x % WARP * LANES_PER_THREAD;
-    for (u64 row = first; row < len + first; row += BATCH<T> * LANES) {
-        T x[BATCH<T>][LANES_PER_THREAD], y[BATCH<T>][LANES_PER_THREAD];
-#pragma unroll
-        for (int r = 0; r < BATCH<T>; r++) {
-#pragma unroll
-            for (int k = 0; k < LANES_PER_THREAD; k++) {
-                const u64 i = row + r * LANES + k;
-                x[r][k] = i < len ? a[i] : 0;
-                y[r][k] = i < len ? b[i] : 0;
-            }
-        }
-        __syncwarp();
-#pragma unroll
-        for (int r = 0; r < BATCH<T>; r++) {
-#pragma unroll
-            for (int k = 0; k < LANES_PER_THREAD; k++) {
-                lanes[k] = plus(lanes[k], term(x[r][k], y[r][k]));
-            }
-        }
-    }
-}
-
-// Adds the terms of a whole tile, in as few wide loads as it takes.
-template <class T, class S, class Term>
-__device__ inline void add_tile(const T *a, const T *b, S *lanes, Term term) {
-    constexpr int PACKS = LANES_PER_THREAD / Pack<T>::LEN;
+// Adds the terms of the first `len` elements of a tile, whole packs of them, to the thread's lanes.
+// Packs that a batch has too many are read as the first one, and not added.
+template <bool IS_WHOLE, class T, class S, class Term>
+__device__ inline void add_packs(const T *a, const T *b, int len, S *lanes, Term term) {
+    constexpr int LEN = Pack<T>::LEN;
+    constexpr int PACKS = LANES_PER_THREAD / LEN;
     const int first = threadIdx.x % WARP * LANES_PER_THREAD;
 #pragma unroll 1
-    for (int row = 0; row < ROWS; row += BATCH<T>) {
+    for (int row = 0; row < len; row += BATCH<T> * LANES) {
         Pack<T> x[BATCH<T>][PACKS], y[BATCH<T>][PACKS];
 #pragma unroll
         for (int r = 0; r < BATCH<T>; r++) {
 #pragma unroll
             for (int p = 0; p < PACKS; p++) {
-                const int i = first + (row + r) * LANES + p * Pack<T>::LEN;
-                x[r][p] = *reinterpret_cast<const Pack<T> *>(a + i);
-                y[r][p] = *reinterpret_cast<const Pack<T> *>(b + i);
+                const int i = first + row + r * LANES + p * LEN;
+                const int at = IS_WHOLE || i < len ? i : 0;
+                x[r][p] = *reinterpret_cast<const Pack<T> *>(a + at);
+                y[r][p] = *reinterpret_cast<const Pack<T> *>(b + at);
             }
         }
         __syncwarp();
 #pragma unroll
         for (int r = 0; r < BATCH<T>; r++) {
 #pragma unroll
-            for (int k = 0; k < LANES_PER_THREAD; k++) {
-                const int p = k / Pack<T>::LEN, at = k % Pack<T>::LEN;
-                lanes[k] = plus(lanes[k], term(x[r][p].at[at], y[r][p].at[at]));
+            for (int p = 0; p < PACKS; p++) {
+                if (!IS_WHOLE && first + row + r * LANES + p * LEN >= len) {
+                    continue;
+                }
+#pragma unroll
+                for (int k = 0; k < LEN; k++) {
+                    S &lane = lanes[p * LEN + k];
+                    lane = plus(lane, term(x[r][p].at[k], y[r][p].at[k]));
+                }
             }
+        }
+    }
+}
+
+// Adds the terms of whole rows of arrays of which packs cannot be read. A row that a batch has too
+// many is read as the first one, and not added.
+template <class T, class S, class Term>
+__device__ inline void add_rows(const T *a, const T *b, int rows, S *lanes, Term term) {
+    constexpr int ROWS = BATCH<T> / 2;
+    const int first = threadIdx.x % WARP * LANES_PER_THREAD;
+#pragma unroll 1
+    for (int row = 0; row < rows; row += ROWS) {
+        T x[ROWS][LANES_PER_THREAD], y[ROWS][LANES_PER_THREAD];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const int at = first + (row + r < rows ? row + r : 0) * LANES;
+#pragma unroll
+            for (int k = 0; k < LANES_PER_THREAD; k++) {
+                x[r][k] = a[at + k];
+                y[r][k] = b[at + k];
+            }
+        }
+        __syncwarp();
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (row + r < rows) {
+#pragma unroll
+                for (int k = 0; k < LANES_PER_THREAD; k++) {
+                    lanes[k] = plus(lanes[k], term(x[r][k], y[r][k]));
+                }
+            }
+        }
+    }
+}
+
+// Adds the terms of a tile, or of the `len` elements that there are of it, to the thread's lanes.
+// What is left over, of a pack or a row, is read before the others and added after them.
+template <class T, class S, class Term>
+__device__ inline void add_tile(const T *a, const T *b, int len, bool wide, S *lanes, Term term) {
+    const int left_over = len % (wide ? Pack<T>::LEN : LANES);
+    const int whole = len - left_over;
+    const int last_row = whole - whole % LANES + threadIdx.x % WARP * LANES_PER_THREAD;
+    T x[LANES_PER_THREAD], y[LANES_PER_THREAD];
+    if (left_over > 0) {
+#pragma unroll
+        for (int k = 0; k < LANES_PER_THREAD; k++) {
+            const int at = last_row + k < len ? last_row + k : 0;
+            x[k] = a[at];
+            y[k] = b[at];
+        }
+    }
+    if (!wide) {
+        add_rows(a, b, whole / LANES, lanes, term);
+    } else if (whole < TILE) {
+        add_packs<false>(a, b, whole, lanes, term);
+    } else {
+        add_packs<true>(a, b, TILE, lanes, term);
+    }
+#pragma unroll
+    for (int k = 0; k < LANES_PER_THREAD; k++) {
+        if (whole <= last_row + k && last_row + k < len) {
+            lanes[k] = plus(lanes[k], term(x[k], y[k]));
         }
     }
 }
@@ -105,12 +148,8 @@ __device__ inline void reduce(const T *a, const T *b, S *sums, u64 n, Term term)
     for (u64 tile = grid_thread() / WARP; tile < tiles; tile += grid_threads() / WARP) {
         S lanes[LANES_PER_THREAD] = {};
         const u64 start = tile * TILE;
-        const u64 len = n - start < TILE ? n - start : TILE;
-        if (wide && len == TILE) {
-            add_tile(a + start, b + start, lanes, term);
-        } else {
-            add_singly(a + start, b + start, len, lanes, term);
-        }
+        const int len = n - start < TILE ? n - start : TILE;
+        add_tile(a + start, b + start, len, wide, lanes, term);
         const S sum = halved(lanes);
         if (threadIdx.x % WARP == 0) {
             sums[tile] = sum;

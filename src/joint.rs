@@ -14,14 +14,14 @@ use loom::{hint::spin_loop, sync};
 #[cfg(not(all(test, loom)))]
 use std::{hint::spin_loop, sync};
 
-/// Does `work` on the calling thread, and on every other that [`Joint::join`]s what `invite` is
-/// given before the calling thread is done. Returns when all of them are done. A panic of any of
-/// them goes on in the calling thread.
-pub(crate) fn together(work: &(dyn Fn() + Sync), invite: impl FnOnce(&Joint)) {
+/// Does `work` on the calling thread, as number 0, and on every other that [`Joint::join`]s what
+/// `invite` is given before the calling thread is done. Returns when all of them are done. A panic
+/// of any of them goes on in the calling thread.
+pub(crate) fn together(work: &(dyn Fn(usize) + Sync), invite: impl FnOnce(&Joint)) {
     let joint = Joint(Arc::new(Shared::of(work)));
     let closing = Closing(&joint.0);
     invite(&joint);
-    work();
+    work(0);
     drop(closing);
     let panicked = joint.0.lock().take();
     if let Some(payload) = panicked {
@@ -34,21 +34,21 @@ pub(crate) fn together(work: &(dyn Fn() + Sync), invite: impl FnOnce(&Joint)) {
 pub(crate) struct Joint(Arc<Shared>);
 
 impl Joint {
-    /// Helps, unless the work is closed.
-    pub(crate) fn join(&self) {
+    /// Helps, as that number, unless the work is closed.
+    pub(crate) fn join(&self, number: usize) {
         if !self.0.enter() {
             return;
         }
         // SAFETY: whoever is inside is waited for before the work's lifetime ends.
         let work = unsafe { &*self.0.work };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(number))) {
             self.0.lock().get_or_insert(payload);
         }
         self.0.leave();
     }
 }
 
-type Work = *const (dyn Fn() + Sync);
+type Work = *const (dyn Fn(usize) + Sync);
 
 struct Shared {
     work: Work,
@@ -74,10 +74,10 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 const LOOKS: usize = if cfg!(loom) { 1 } else { 1000 };
 
 impl Shared {
-    fn of(work: &(dyn Fn() + Sync)) -> Self {
+    fn of(work: &(dyn Fn(usize) + Sync)) -> Self {
         Shared {
             // SAFETY: only the lifetime changes; `join` says how it is kept to.
-            work: unsafe { std::mem::transmute::<&(dyn Fn() + Sync), Work>(work) },
+            work: unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), Work>(work) },
             inside: AtomicUsize::new(0),
             panicked: Mutex::new(None),
             last_left: Condvar::new(),
@@ -139,12 +139,12 @@ mod tests {
     fn who_comes_late_finds_the_work_closed() {
         let done = AtomicUsize::new(0);
         let mut late = None;
-        let work = || {
+        let work = |_| {
             done.fetch_add(1, Ordering::Relaxed);
         };
         together(&work, |joint| late = Some(joint.clone()));
         if let Some(joint) = late {
-            joint.join();
+            joint.join(1);
         }
         assert_eq!(done.into_inner(), 1);
     }
@@ -152,13 +152,13 @@ mod tests {
     #[test]
     fn a_panic_of_a_helper_goes_on_in_the_calling_thread() {
         let caller = std::thread::current().id();
-        let work = || {
+        let work = |_| {
             assert_eq!(std::thread::current().id(), caller, "on purpose");
         };
         let result = panic::catch_unwind(|| {
             together(&work, |joint| {
                 let joint = joint.clone();
-                let helper = std::thread::spawn(move || joint.join());
+                let helper = std::thread::spawn(move || joint.join(1));
                 assert!(helper.join().is_ok());
             });
         });
@@ -170,7 +170,7 @@ mod tests {
     fn a_panic_of_the_calling_thread_closes_the_work() {
         let mut late = None;
         let result = panic::catch_unwind(AssertUnwindSafe(|| {
-            together(&|| panic!("on purpose"), |joint| late = Some(joint.clone()));
+            together(&|_| panic!("on purpose"), |joint| late = Some(joint.clone()));
         }));
         assert!(result.is_err());
         assert!(late.is_some_and(|joint| !joint.0.enter()));
@@ -217,10 +217,10 @@ mod interleavings {
             let cells = std::array::from_fn(|_| UnsafeCell::new(0));
             let turns = Turns { taken: AtomicUsize::new(0), cells };
             let mut threads = Vec::new();
-            together(&|| turns.take(), |joint| {
+            together(&|_| turns.take(), |joint| {
                 for _ in 0..helpers {
                     let joint = joint.clone();
-                    threads.push(thread::spawn(move || joint.join()));
+                    threads.push(thread::spawn(move || joint.join(1)));
                 }
             });
             let taken = turns.taken.load(Ordering::Relaxed);

@@ -42,6 +42,11 @@ pub(crate) fn cores(call: &Call) -> Place {
     if is_small(call) { Place::CallingCore } else { Place::Cores }
 }
 
+/// How many of `most` threads a call on all cores is worth.
+pub(crate) fn core_threads(call: &Call, most: usize) -> usize {
+    most.min(largest(call).div_ceil(tuning::CORE_SHARE_BYTES))
+}
+
 /// Elements in the chunks that so many cores take.
 pub(crate) fn core_chunk(call: &Call, threads: usize) -> usize {
     let pieces = if threads == 1 { 1 } else { threads * tuning::CHUNKS_PER_CORE };

@@ -47,6 +47,11 @@ impl Route {
         self.access.into_iter().flatten()
     }
 
+    /// Whether kernels read or write host memory element by element, across the bus.
+    pub(crate) fn crosses_bus(&self) -> bool {
+        self.ways().any(|access| matches!(access, Access::Mapped | Access::Staged))
+    }
+
     /// Which kind of lane its chunks need.
     pub(crate) fn lane(&self) -> Lane {
         if self.ways().any(|access| access == Access::Staged) {

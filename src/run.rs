@@ -1,7 +1,7 @@
 //! Runs a checked call: asks the plan where, lets cores or a GPU take its chunks, and stores what
 //! comes of it.
 
-use crate::chunk::{Chunk, Queue};
+use crate::chunk::{Chunk, Cut, Queue, Shares};
 use crate::cuda::device::{self, Gpu, Opened};
 use crate::cuda::pipeline::{self, Done};
 use crate::element::Element;
@@ -156,9 +156,10 @@ unsafe fn dispatch(
     let is_on_gpus = placement != Placement::Cpu || call.task == Task::Copy;
     match stream {
         Some(Stream::Gpu(queue)) if is_on_gpus && plan::is_queueable(call, queue.gpu.ordinal) => {
+            let route = plan::queued_route(call);
             // SAFETY: this function's promise, which for a stream lasts until it has done the work.
-            unsafe { queue.queue(call)? };
-            return Ok((None, queued(call, queue.gpu)));
+            unsafe { queue.queue(call, &route)? };
+            return Ok((None, queued(call, &route, queue.gpu)));
         }
         Some(stream) => stream.synchronize()?,
         None => {}
@@ -179,10 +180,10 @@ unsafe fn dispatch(
 }
 
 /// What there is to say of a call that a stream took.
-fn queued(call: &Call, gpu: &Gpu) -> Run {
+fn queued(call: &Call, route: &Route, gpu: &Gpu) -> Run {
     Run {
         backend: Backend::Gpu as i32,
-        path: path(call, &plan::queued_route(call)),
+        path: path(call, route),
         devices: device_bit(gpu),
         threads: 1,
         chunks: 1,
@@ -205,16 +206,17 @@ fn on_cores(call: &Call, place: Place, on_core: OnCore<'_>) -> Result<(Option<u6
     }
     let threads = match place {
         Place::CallingCore => 1,
-        _ => settings::threads()?.get(),
+        _ => plan::core_threads(call, settings::threads()?.get()),
     };
-    let queue = Queue::new(call.n, plan::core_chunk(call, threads));
-    let threads = threads.min(queue.chunks());
-    let sums = Sums::new(call, &queue)?;
+    let cut = Cut::new(call.n, plan::core_chunk(call, threads));
+    let threads = threads.min(cut.chunks());
+    let sums = Sums::new(call, cut)?;
     let work = |chunk| sums.put(chunk, on_core(chunk));
     if threads == 1 {
-        queue.in_turn().for_each(work);
+        cut.in_turn().for_each(work);
     } else {
-        threads::on_each(threads, &|| std::iter::from_fn(|| queue.take()).for_each(work));
+        let shares = Shares::new(cut, threads);
+        threads::on_each(threads, &|core| shares.of(core).for_each(work));
     }
     let run = Run {
         backend: Backend::Cpu as i32,
@@ -224,7 +226,7 @@ fn on_cores(call: &Call, place: Place, on_core: OnCore<'_>) -> Result<(Option<u6
             record::GPUVEC_PATH_CORES
         },
         threads: threads as u64,
-        chunks: queue.chunks() as u64,
+        chunks: cut.chunks() as u64,
         ..Run::default()
     };
     Ok((Some(sums.total()), run))
@@ -255,14 +257,15 @@ unsafe fn on_gpu(call: &Call) -> Result<(Option<u64>, Run), Failure> {
             device::settle_default_stream(other)?;
         }
     }
-    let queue = Queue::new(call.n, route.chunk);
-    let sums = Sums::new(call, &queue)?;
+    let cut = Cut::new(call.n, route.chunk);
+    let queue = Queue::new(cut);
+    let sums = Sums::new(call, cut)?;
     let on_sum = |chunk, sum| sums.put(chunk, sum);
     let threads = match route.lane() {
         Lane::Staged => settings::threads()?.get().min(tuning::STAGING_THREADS),
         Lane::InPlace | Lane::Direct => 1,
     };
-    let threads = threads.min(queue.chunks());
+    let threads = threads.min(cut.chunks());
     let outcome = Mutex::new(Outcome::default());
     let on_one = |gpu: &(&Gpu, &Opened)| {
         // SAFETY: this function's promise; all threads are done when this function returns.
@@ -272,10 +275,10 @@ unsafe fn on_gpu(call: &Call) -> Result<(Option<u64>, Run), Failure> {
         }
         outcome.lock().unwrap_or_else(PoisonError::into_inner).add(gpu.0, done, result);
     };
-    threads::side_by_side(&gpus, &|gpu| threads::on_each(threads, &|| on_one(gpu)));
+    threads::side_by_side(&gpus, &|gpu| threads::on_each(threads, &|_| on_one(gpu)));
     let Outcome { done, devices, error } =
         outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if let Some(error) = error.filter(|_| done.finished < queue.chunks()) {
+    if let Some(error) = error.filter(|_| done.finished < cut.chunks()) {
         return Err(Failure { error, wrote: done.wrote });
     }
     let run = Run {
@@ -283,7 +286,7 @@ unsafe fn on_gpu(call: &Call) -> Result<(Option<u64>, Run), Failure> {
         path: path(call, &route),
         devices,
         threads: (threads * gpus.len()) as u64,
-        chunks: queue.chunks() as u64,
+        chunks: cut.chunks() as u64,
         bytes_staged: done.bytes_staged,
     };
     Ok((Some(sums.total()), run))
@@ -338,11 +341,11 @@ fn path(call: &Call, route: &Route) -> u32 {
 struct Sums(SumKind, Vec<AtomicU64>);
 
 impl Sums {
-    fn new(call: &Call, queue: &Queue) -> Result<Self, Error> {
+    fn new(call: &Call, cut: Cut) -> Result<Self, Error> {
         let mut sums = Vec::new();
         let Task::Compute(op, _) = call.task else { return Ok(Sums(SumKind::F64, sums)) };
         if op.shape() == Shape::Reduction {
-            let chunks = queue.chunks();
+            let chunks = cut.chunks();
             let bytes = chunks * size_of::<u64>();
             sums.try_reserve_exact(chunks)
                 .map_err(|_| Error::OutOfHostMemory { bytes, purpose: "the chunks' sums" })?;

@@ -6,56 +6,114 @@
 use crate::joint::{self, Joint};
 use crate::{float_env, fork, host_memory, settings, tuning};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock};
 use std::thread::Builder;
 use std::time::Instant;
 
 struct Pool {
     process: u32,
     threads: ThreadPool,
-    /// Helpers that were called and have not come yet.
-    invited: AtomicUsize,
+    /// Helpers that were woken and have not come yet.
+    woken: AtomicUsize,
+    /// A bit for each helper that is awake, looking out for the next call.
+    awake: AtomicU64,
+    /// How many calls there were, and what the newest wants help with.
+    calls: AtomicUsize,
+    newest: RwLock<Option<Invitation>>,
+}
+
+struct Invitation {
+    joint: Joint,
+    /// For the helpers whose numbers are lower.
+    helpers: usize,
 }
 
 /// Runs `work` on the calling thread and on up to `threads - 1` others, and returns when all that
-/// began it are done. `work` is to take what it does from a queue: where threads cannot be had, or
-/// come late, the calling one does all of it.
-pub(crate) fn on_each(threads: usize, work: &(impl Fn() + Sync)) {
+/// began it are done. `work` gets a number that is the thread's own, 0 for the calling one, and is
+/// to take what it does from a queue: where threads cannot be had, or come late, the calling one
+/// does all of it.
+pub(crate) fn on_each(threads: usize, work: &(impl Fn(usize) + Sync)) {
     let helpers = threads.saturating_sub(1);
     let pool = if helpers > 0 && host_memory::is_left() { pool() } else { None };
     match pool {
         Some(pool) => joint::together(work, |joint| pool.invite(helpers, joint)),
-        None => work(),
+        None => work(0),
     }
 }
 
 impl Pool {
-    /// Calls helpers: two, each of which calls half of those that are left to it. Waking takes
-    /// longer than some work does.
+    fn new(process: u32, threads: ThreadPool) -> Self {
+        let (woken, awake, calls) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicUsize::new(0));
+        Pool { process, threads, woken, awake, calls, newest: RwLock::new(None) }
+    }
+
+    /// Asks helpers to join: those that are awake see it, and as many as are missing are woken. One
+    /// that is going to sleep just now either is counted as missing or sees the call.
     fn invite(&'static self, helpers: usize, joint: &Joint) {
+        let invitation = Invitation { joint: joint.clone(), helpers };
+        *self.newest.write().unwrap_or_else(PoisonError::into_inner) = Some(invitation);
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let wanted = u32::try_from(helpers).ok().and_then(|helpers| 1u64.checked_shl(helpers));
+        let awake = self.awake.load(Ordering::SeqCst) & wanted.map_or(u64::MAX, |bit| bit - 1);
+        self.wake(helpers.saturating_sub(awake.count_ones() as usize), joint);
+    }
+
+    /// Wakes helpers: two, each of which wakes half of those that are left to it. Waking takes
+    /// longer than some work does.
+    fn wake(&'static self, helpers: usize, joint: &Joint) {
         for share in [helpers.div_ceil(2), helpers / 2] {
             let most = self.threads.current_num_threads();
-            if share == 0 || self.invited.load(Ordering::Relaxed) >= most {
+            if share == 0 || self.woken.load(Ordering::Relaxed) >= most {
                 return;
             }
-            self.invited.fetch_add(1, Ordering::Relaxed);
+            self.woken.fetch_add(1, Ordering::Relaxed);
             let joint = joint.clone();
             self.threads.spawn(move || {
-                self.invited.fetch_sub(1, Ordering::Relaxed);
-                self.invite(share - 1, &joint);
-                joint.join();
+                self.woken.fetch_sub(1, Ordering::Relaxed);
+                self.wake(share - 1, &joint);
+                let number = rayon::current_thread_index().unwrap_or(0);
+                joint.join(1 + number);
                 drop(joint);
-                self.linger();
+                self.look_out(number);
             });
         }
     }
 
-    /// Stays awake until somebody is called: one call often follows another, and to be woken takes
-    /// longer than some work does. Any thread that wants the core gets it.
-    fn linger(&self) {
-        let begin = Instant::now();
-        while self.invited.load(Ordering::Relaxed) == 0 && begin.elapsed() < tuning::LINGER {
-            std::thread::yield_now();
+    /// Joins call after call until there has been none for a while: one often follows another, and
+    /// to be woken takes longer than some work does. Any thread that wants the core gets it.
+    fn look_out(&self, number: usize) {
+        let Some(bit) = u32::try_from(number).ok().and_then(|number| 1u64.checked_shl(number))
+        else {
+            return;
+        };
+        let (mut seen, mut begin) = (0, Instant::now());
+        self.awake.fetch_or(bit, Ordering::SeqCst);
+        loop {
+            let calls = self.calls.load(Ordering::SeqCst);
+            if calls != seen {
+                seen = calls;
+                self.join_newest(number);
+                begin = Instant::now();
+            } else if begin.elapsed() < tuning::LINGER {
+                std::thread::yield_now();
+            } else {
+                self.awake.fetch_and(!bit, Ordering::SeqCst);
+                if self.calls.load(Ordering::SeqCst) == seen {
+                    return;
+                }
+                self.awake.fetch_or(bit, Ordering::SeqCst);
+            }
+        }
+    }
+
+    fn join_newest(&self, number: usize) {
+        let is_for_it = |invitation: &&Invitation| number < invitation.helpers;
+        let newest = self.newest.read().unwrap_or_else(PoisonError::into_inner);
+        let joint = newest.as_ref().filter(is_for_it).map(|found| found.joint.clone());
+        drop(newest);
+        if let Some(joint) = joint {
+            joint.join(1 + number);
         }
     }
 }
@@ -100,8 +158,7 @@ fn pool() -> Option<&'static Pool> {
     {
         return Some(pool);
     }
-    let (process, threads, invited) = (fork::process(), start()?, AtomicUsize::new(0));
-    let made = Box::into_raw(Box::new(Pool { process, threads, invited }));
+    let made = Box::into_raw(Box::new(Pool::new(fork::process(), start()?)));
     let seen = match POOL.compare_exchange(current, made, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => made,
         Err(winner) => {
@@ -154,15 +211,15 @@ fn without_signals<T>(work: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunk::Queue;
+    use crate::chunk::{Cut, Queue};
     use std::sync::atomic::AtomicUsize;
 
     #[test]
     fn every_piece_is_done_however_many_threads() {
         for threads in [1, 2, 7] {
-            let queue = Queue::new(1000, 3);
+            let queue = Queue::new(Cut::new(1000, 3));
             let done = AtomicUsize::new(0);
-            on_each(threads, &|| {
+            on_each(threads, &|_| {
                 while let Some(chunk) = queue.take() {
                     done.fetch_add(chunk.len, Ordering::Relaxed);
                 }

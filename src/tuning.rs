@@ -1,21 +1,28 @@
 //! Every size that was chosen by measurement, in one place.
 //!
-//! The measurements are of one H200 with 16 cores on PCIe 5 x16; docs/benchmark.md shows what comes
-//! of them. Those for cores alone (`CALLING_CORE_BYTES`, `CHUNKS_PER_CORE`, `LINGER`) are of two
-//! cores of a Xeon, and not yet of more.
+//! The measurements are of one H200 with 16 cores on PCIe 5 x16, by tools/variants.py and
+//! benches/variants.py, which compare other values with these; docs/benchmark.md shows what comes of
+//! them.
 
 use std::time::Duration;
 
-/// Up to this many bytes in each array, cores are not woken: the calling core does the work.
+/// Up to this many bytes in each array, cores are not woken: the calling core does the work. (An add
+/// of 400 kB arrays: 13.6 µs, 15.5 where the calling core does it all.)
 pub(crate) const CALLING_CORE_BYTES: usize = 256 << 10;
+
+/// Bytes of each array that a core is woken for at least. (400 kB arrays: 11.6 µs; 15.1 with half as
+/// many, 14.7 with twice.)
+pub(crate) const CORE_SHARE_BYTES: usize = 128 << 10;
 
 /// Elements in a core's chunk at most. Whole tiles, a power of two of them.
 pub(crate) const CORE_CHUNK: usize = 1 << 16;
 
 /// Chunks for each core that a call is cut into at least, so that one that comes late takes fewer.
+/// (4 MB arrays: 34.5 µs; 41 with 2, 47.5 with 1.)
 pub(crate) const CHUNKS_PER_CORE: usize = 4;
 
-/// How long the library's threads stay awake after a call.
+/// How long the library's threads stay awake after a call. (400 kB arrays, call after call: 12.3 µs,
+/// 25.1 if they go to sleep at once.)
 pub(crate) const LINGER: Duration = Duration::from_micros(100);
 
 /// Where there is a GPU, automatic placement keeps arrays up to this many bytes on the calling core
@@ -28,8 +35,13 @@ pub(crate) const AUTO_CORE_BYTES_REDUCTION: [usize; 2] = [1152 << 10, 7 << 19];
 
 /// Up to this many bytes in each array, kernels reach pinned memory across the bus without a copy:
 /// for an elementwise operation, which uses both directions of the bus, and for a reduction. A copy
-/// by DMA would cost more to start than it saves.
-pub(crate) const MAPPED_BYTES: [usize; 2] = [4 << 20, 8 << 20];
+/// by DMA would cost more to start than it saves. (An add of 8 MB arrays: 341 µs, 385 by DMA; of 16
+/// MB, 672 and 697; of 40 MB, the same.)
+pub(crate) const MAPPED_BYTES: [usize; 2] = [16 << 20, 8 << 20];
+
+/// Blocks of an elementwise kernel that reads or writes across the bus, at most. More get in one
+/// another's way: 182 µs with 16 to 64 of them for 10^6 f32, 239 with a thread for each 16 bytes.
+pub(crate) const BLOCKS_ACROSS_BUS: u32 = 64;
 
 /// The smallest chunk, in bytes of each array. A call is cut into at least [`PIPELINE_DEPTH`] chunks
 /// where this allows it.

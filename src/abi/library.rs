@@ -110,7 +110,7 @@ pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> i32 {
 pub extern "C" fn gpuvec_init() -> i32 {
     guard::call(|| {
         let placement = settings::placement()?;
-        threads::on_each(settings::threads()?.get(), &|| {});
+        threads::on_each(settings::threads()?.get(), &|_| {});
         if placement == Placement::Cpu {
             return Ok(0);
         }

@@ -4,6 +4,7 @@ use super::driver::{self, Code, Driver, OfCall, cuLaunchKernel, cuModuleLoadData
 use crate::error::{Error, kept};
 use crate::op::{Op, Shape};
 use crate::sum::{GROUP, SumKind, TILE};
+use crate::tuning;
 use cust::error::CudaError;
 use cust::module::Module;
 use cust::sys::{CUfunction, CUstream};
@@ -142,27 +143,31 @@ impl Kernels {
 
     /// Queues the kernel of `op` over `n` elements: from `a` and `b` (`a` again, for an operation
     /// with one input) into `out`, which for a reduction takes one sum for each tile. Addresses are
-    /// the device's.
+    /// the device's; `crosses_bus` says whether some are of host memory.
     pub(crate) fn launch(
         &self,
-        op: Op,
+        (op, alpha): (Op, u64),
         stream: CUstream,
         [a, b, out]: [u64; 3],
         n: usize,
-        alpha: u64,
+        crosses_bus: bool,
     ) -> Result<(), Error> {
+        let blocks = match op.shape() {
+            Shape::Elementwise => blocks_of_packs(n * op.element_bytes(), crosses_bus),
+            Shape::Reduction => blocks_of(n.div_ceil(TILE) * WARP_THREADS as usize),
+        };
         let parameters = &mut [a, b, out, n as u64, alpha];
-        self.queue(Kernel::Of(op), blocks(op, n), stream, parameters)
+        self.queue(Kernel::Of(op), blocks, stream, parameters)
     }
 
-    /// Queues a copy of `n` bytes between addresses that the device reaches.
+    /// Queues a copy of `n` bytes between addresses of host memory that the device reaches.
     pub(crate) fn copy(
         &self,
         stream: CUstream,
         [from, to]: [u64; 2],
         n: usize,
     ) -> Result<(), Error> {
-        let blocks = blocks_of(n.div_ceil(PACK_BYTES));
+        let blocks = blocks_of_packs(n, true);
         self.queue(Kernel::Copy, blocks, stream, &mut [from, from, to, n as u64])
     }
 
@@ -237,13 +242,12 @@ impl Kernels {
     }
 }
 
-/// One thread for each pack of an elementwise kernel, one warp for each tile of a reduction: threads
-/// that go over several are slower by some per cent.
-fn blocks(op: Op, n: usize) -> u32 {
-    blocks_of(match op.shape() {
-        Shape::Elementwise => (n * op.element_bytes()).div_ceil(PACK_BYTES),
-        Shape::Reduction => n.div_ceil(TILE) * WARP_THREADS as usize,
-    })
+/// One thread for each pack of an elementwise kernel, unless it goes across the bus. (And one warp for
+/// each tile of a reduction.) On a device's own memory threads that go over several are slower by
+/// some per cent.
+fn blocks_of_packs(bytes: usize, crosses_bus: bool) -> u32 {
+    let blocks = blocks_of(bytes.div_ceil(PACK_BYTES));
+    if crosses_bus { blocks.min(tuning::BLOCKS_ACROSS_BUS) } else { blocks }
 }
 
 fn blocks_of(threads: usize) -> u32 {

@@ -201,6 +201,7 @@ impl Pipeline<'_> {
         let out = output.address(lane)?;
         let stream = lane.stream.as_inner();
         let (task, tiles) = (self.call.task, chunk.len.div_ceil(TILE));
+        let crosses_bus = self.route.crosses_bus();
         if let Task::Compute(op, _) = task
             && output.access == Access::TileSums
             && tiles > GROUP
@@ -208,11 +209,13 @@ impl Pipeline<'_> {
             let sums = lane.device_sums()?;
             let addresses = [a, b.unwrap_or(a), sums];
             // SAFETY: as above.
-            unsafe { queue(self.opened, task, stream, addresses, chunk.len)? };
+            unsafe { queue(self.opened, task, stream, addresses, chunk.len, crosses_bus)? };
             return self.opened.kernels.fold(op.sum_kind(), stream, sums, out, tiles);
         }
         // SAFETY: as above.
-        unsafe { queue(self.opened, task, stream, [a, b.unwrap_or(a), out], chunk.len)? };
+        let addresses = [a, b.unwrap_or(a), out];
+        // SAFETY: as above.
+        unsafe { queue(self.opened, task, stream, addresses, chunk.len, crosses_bus)? };
         self.done.wrote |= output.access != Access::TileSums;
         // SAFETY: as above.
         unsafe { output.queue_out(lane) }
@@ -294,9 +297,12 @@ pub(super) unsafe fn queue(
     stream: CUstream,
     [a, b, out]: [u64; 3],
     n: usize,
+    crosses_bus: bool,
 ) -> Result<(), Error> {
     match task {
-        Task::Compute(op, alpha) => opened.kernels.launch(op, stream, [a, b, out], n, alpha),
+        Task::Compute(op, alpha) => {
+            opened.kernels.launch((op, alpha), stream, [a, b, out], n, crosses_bus)
+        }
         Task::Copy => {
             // SAFETY: this function's promise.
             unsafe { cuMemcpyAsync(out, a, n, stream) }.of("cuMemcpyAsync", opened.kernels.ordinal)

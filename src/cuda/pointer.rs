@@ -7,7 +7,7 @@ use crate::tuning;
 use cust::sys::CUpointer_attribute as Attribute;
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const MEMORY_TYPE_HOST: u32 = 1;
 const MEMORY_TYPE_DEVICE: u32 = 2;
@@ -90,6 +90,10 @@ fn could_be_a_devices(operand: &Operand) -> bool {
     is_among_them || operand.bytes > tuning::CALLING_CORE_BYTES
 }
 
+/// Whether the driver knew the memory that it was last asked about: the next is likely to be alike.
+/// That it knows nothing, it says sooner if it is asked for one attribute than for all.
+static LAST_WAS_KNOWN: AtomicBool = AtomicBool::new(false);
+
 fn attributes(address: usize) -> Result<Attributes, Error> {
     let mut found = Attributes::default();
     let mut names = [
@@ -106,11 +110,25 @@ fn attributes(address: usize) -> Result<Attributes, Error> {
         (&raw mut found.range_start).cast(),
         (&raw mut found.range_bytes).cast(),
     ];
-    // SAFETY: each value points to a local of the type that its attribute has; the address itself
-    // is only looked up, not followed.
-    let code = unsafe {
-        cuPointerGetAttributes(5, names.as_mut_ptr(), values.as_mut_ptr(), address as u64)
+    let mut ask = |which: Range<usize>| {
+        let (count, address) = (which.len() as u32, address as u64);
+        let (names, values) = (names[which.clone()].as_mut_ptr(), values[which].as_mut_ptr());
+        // SAFETY: each value points to a local of the type that its attribute has; the address
+        // itself is only looked up, not followed.
+        unsafe { cuPointerGetAttributes(count, names, values, address) }
     };
+    let code = if LAST_WAS_KNOWN.load(Ordering::Relaxed) {
+        ask(0..5)
+    } else {
+        match ask(0..1) {
+            Code::SUCCESS if found.memory_type != 0 => ask(1..5),
+            code => code,
+        }
+    };
+    let is_known = found.memory_type != 0;
+    if is_known != LAST_WAS_KNOWN.load(Ordering::Relaxed) {
+        LAST_WAS_KNOWN.store(is_known, Ordering::Relaxed);
+    }
     match code {
         Code::SUCCESS => Ok(found),
         Code::INVALID_VALUE => Ok(Attributes::default()),

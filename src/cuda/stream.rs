@@ -10,6 +10,7 @@ use super::pipeline;
 use crate::error::Error;
 use crate::op::{Op, Shape};
 use crate::operand::{Call, Operand, Residence, Task};
+use crate::route::Route;
 use crate::sum::{GROUP, TILE};
 use crate::tuning::QUEUED_SUMS;
 use cust::sys::CUstream;
@@ -81,26 +82,30 @@ impl Stream {
         self.gpu.within(self.opened, work)
     }
 
-    /// Queues a call whose arrays the device reaches where they are, and returns at once.
+    /// Queues a call whose arrays the device reaches where they are, as the route says, and returns
+    /// at once.
     ///
     /// # Safety
     /// The library's caller promises the arrays until the stream has done the work.
-    pub(crate) unsafe fn queue(&self, call: &Call) -> Result<(), Error> {
+    pub(crate) unsafe fn queue(&self, call: &Call, route: &Route) -> Result<(), Error> {
         self.within(|| {
             let [a, b, output] = call.slots().map(|slot| slot.map(|array| self.address(&array)));
             let (Some(a), Some(output)) = (a.transpose()?, output.transpose()?) else {
                 return Ok(());
             };
             let addresses = [a, b.transpose()?.unwrap_or(a), output];
+            let crosses_bus = route.crosses_bus();
             match call.task {
                 Task::Compute(op, alpha) if op.shape() == Shape::Reduction => {
-                    self.queue_reduction(op, alpha, addresses, call.n)
+                    self.queue_reduction((op, alpha), addresses, call.n, crosses_bus)
                 }
                 Task::Copy if !call.is_drivers_copy() => {
                     self.opened.kernels.copy(self.raw, [a, output], call.n)
                 }
                 // SAFETY: this function's promise.
-                task => unsafe { pipeline::queue(self.opened, task, self.raw, addresses, call.n) },
+                task => unsafe {
+                    pipeline::queue(self.opened, task, self.raw, addresses, call.n, crosses_bus)
+                },
             }
         })
     }
@@ -119,10 +124,10 @@ impl Stream {
     /// and those the result.
     fn queue_reduction(
         &self,
-        op: Op,
-        alpha: u64,
+        (op, alpha): (Op, u64),
         [a, b, out]: [u64; 3],
         n: usize,
+        crosses_bus: bool,
     ) -> Result<(), Error> {
         const PART: usize = QUEUED_SUMS * TILE;
         let (kernels, kind) = (&self.opened.kernels, op.sum_kind());
@@ -131,7 +136,7 @@ impl Stream {
         let launch = |start: usize| {
             let offset = (start * op.element_bytes()) as u64;
             let addresses = [a + offset, b + offset, sums.tiles];
-            kernels.launch(op, self.raw, addresses, PART.min(n - start), alpha)
+            kernels.launch((op, alpha), self.raw, addresses, PART.min(n - start), crosses_bus)
         };
         if n <= GROUP * TILE {
             launch(0)?;
