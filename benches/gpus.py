@@ -82,7 +82,8 @@ def of_gpuvec(compiled: Compiled, count: int, seconds: float, rounds: int) -> li
     for kind in ("pinned", "pageable"):
         arrays = Arrays("f32", kind, N, device)
         for op in ("add", "dot"):
-            ours = [Gpuvec(arrays.case(op, N), place) for place in placements(kind, True)]
+            case = arrays.case(op, N)
+            ours = [Gpuvec(case, place) for place in placements(case, True)]
             devices = []
             for gpuvec in ours:
                 check(gpuvec.case, gpuvec.once)

@@ -22,11 +22,17 @@ NAMES = {
 FUNCTIONS = {case: getattr(lib, name) for case, name in NAMES.items()}
 
 
-def placements(kind: str, has_gpu: bool) -> list[Place]:
-    """Those that reach such arrays here."""
-    if kind == "device":
+# Up to so many bytes in an array, or if it is pageable, placement all is placement cpu.
+SHARED_BYTES = 16 << 20
+
+
+def placements(case: Case, has_gpu: bool) -> list[Place]:
+    """Those that reach such arrays here, and differ."""
+    if case.kind == "device":
         return [Place.AUTO, Place.GPU]
-    return [Place.AUTO, Place.GPU, Place.CPU] if has_gpu else [Place.AUTO, Place.CPU]
+    is_shared = has_gpu and case.kind == "pinned" and case.a.nbytes > SHARED_BYTES
+    of_gpu, of_all = [Place.GPU] * has_gpu, [Place.ALL] * is_shared
+    return [Place.AUTO, *of_gpu, Place.CPU, *of_all]
 
 
 @dataclass

@@ -26,6 +26,7 @@ COLOURS = {
     "gpuvec auto": "#111111",
     "gpuvec gpu": "#76b900",
     "gpuvec cpu": "#1f77b4",
+    "gpuvec all": "#2ca02c",
     "NumPy": "#ff7f0e",
     "numexpr": "#bcbd22",
     "PyTorch CPU": "#8c564b",

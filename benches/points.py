@@ -52,7 +52,7 @@ class Points:
     def point(self, case: Case) -> dict:
         """One case."""
         contenders, where, missing = [], {}, {}
-        for place in placements(case.kind, self.device is not None):
+        for place in placements(case, self.device is not None):
             gpuvec = Gpuvec(case, place)
             check(case, gpuvec.once)
             where[gpuvec.name] = ran()

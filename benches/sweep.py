@@ -77,8 +77,10 @@ def sweep(
         for n in ns:
             for op in ops:
                 case = arrays.case(op, n)
-                ours = [Gpuvec(case, place) for place in placements(kind, device is not None)]
-                contenders = [one.from_c(compiled) for one in ours if one.place != Place.CPU]
+                ours = [Gpuvec(case, place) for place in placements(case, device is not None)]
+                contenders = [
+                    one.from_c(compiled) for one in ours if one.place in (Place.AUTO, Place.GPU)
+                ]
                 results = measure([*contenders, core.contender(op, n)], *budget)
                 points.append({"op": op, "kind": kind, "n": n, "results": results})
         arrays.close()

@@ -232,9 +232,12 @@ def small_targets() -> list[Target]:
                 f"pinned {op} f32 1e3, placement gpu: more than launch and synchronise",
                 within((op, "f32", "pinned", 1000), "gpuvec gpu", 3.0, launch),
             ),
-            Target(
-                f"pageable {op} f32 1e3, placement auto: more than a plain C loop",
-                within((op, "f32", "pageable", 1000), "gpuvec auto", 0.5, plain_loop),
+            *(
+                Target(
+                    f"{kind} {op} f32 1e3, placement auto: more than a plain C loop",
+                    within((op, "f32", kind, 1000), "gpuvec auto", 0.5, plain_loop),
+                )
+                for kind in ("pageable", "pinned")
             ),
         ]
     return [

@@ -25,10 +25,11 @@ static void status_strings(void)
 
 static void placements(void)
 {
-    for (int32_t place = GPUVEC_PLACE_AUTO; place <= GPUVEC_PLACE_CPU; place++) {
+    for (int32_t place = GPUVEC_PLACE_AUTO; place <= GPUVEC_PLACE_ALL; place++) {
         CHECK_OK(gpuvec_set_placement(place));
         CHECK(gpuvec_get_placement() == place);
     }
+    CHECK_OK(gpuvec_set_placement(GPUVEC_PLACE_CPU));
     CHECK(gpuvec_why_cpu()[0] != '\0');
     CHECK(gpuvec_set_placement(-1) == GPUVEC_ERROR_VALUE);
     CHECK(gpuvec_get_placement() == GPUVEC_PLACE_CPU);
@@ -384,6 +385,7 @@ int main(int argc, char **argv)
     devices();
     everything(GPUVEC_PLACE_AUTO, n);
     everything(GPUVEC_PLACE_CPU, n);
+    everything(GPUVEC_PLACE_ALL, n);
     if (gpuvec_device_count() > 0) {
         everything(GPUVEC_PLACE_GPU, n);
     }

@@ -45,10 +45,12 @@
  *
  * Placement. GPUVEC_PLACE_AUTO, the default: the GPU does the work, unless the calling core alone
  * would be done sooner; where there is no usable GPU, all cores do it. GPUVEC_PLACE_GPU: the GPU, or
- * an error. GPUVEC_PLACE_CPU: all cores. Choose by gpuvec_set_placement, or by the environment
- * variable GPUVEC_PLACEMENT (auto, gpu or cpu). GPUVEC_NUM_THREADS bounds the CPU's threads (a whole
- * number; at most 256 are ever used). Both are read once, and any other value is an error of every
- * call. gpuvec_why_cpu says why there is no GPU to use, and gpuvec_last_run where a call ran.
+ * an error. GPUVEC_PLACE_CPU: all cores. GPUVEC_PLACE_ALL: all cores, and beside them all GPUs on
+ * long page-locked arrays, each taking the next piece when it is done with one; memory of a GPU as
+ * with auto. Choose by gpuvec_set_placement, or by the environment variable GPUVEC_PLACEMENT (auto,
+ * gpu, cpu or all). GPUVEC_NUM_THREADS bounds the CPU's threads (a whole number; at most 256 are
+ * ever used). Both are read once, and any other value is an error of every call. gpuvec_why_cpu says
+ * why there is no GPU to use, and gpuvec_last_run where a call ran.
  *
  * Results do not depend on the placement, the number of threads or GPUs, or the kind of memory:
  * the same input gives the same bits. Arithmetic is IEEE-754's, rounded to nearest, with subnormals,
@@ -58,8 +60,8 @@
  * Errors. Functions return GPUVEC_OK (0) or another gpuvec_status. gpuvec_last_error gives this
  * thread's detail. Arguments are checked before anything is touched: after such an error nothing
  * was written. After GPUVEC_ERROR_OUT_OF_MEMORY, GPUVEC_ERROR_DRIVER or GPUVEC_ERROR_DEVICE_LOST in
- * the middle of the work the output is unspecified. With placement auto a GPU that fails is not an
- * error, as long as the inputs are still there: the cores do the work. With a stream it is one: what
+ * the middle of the work the output is unspecified. With placement auto or all a GPU that fails is
+ * not an error, as long as the inputs are still there: the cores do the work. With a stream it is one: what
  * the stream did before may be missing. A lost device takes its memory and its streams with it; giving
  * them back is right all the same. Nothing is printed, and nothing ends the process.
  *

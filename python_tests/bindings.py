@@ -58,6 +58,7 @@ class Place(enum.IntEnum):
     AUTO = 0
     GPU = 1
     CPU = 2
+    ALL = 3
 
 
 class Backend(enum.IntEnum):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
 
 import numpy as np
 import scenarios_streams
@@ -89,7 +90,7 @@ class Call(OnArrays):
         return bool(self.in_place) and self.may_have_written(calls)
 
 
-class StagedCall(Call):
+class LongCall(Call):
     """An operation on arrays so large that only a few codes are tried."""
 
     codes = (2, 700)
@@ -145,9 +146,9 @@ class Scenario:
         return f"{self.work}, {self.place.name.lower()}, {'later' if self.earlier else 'first'}"
 
 
-# Elements of arrays that a GPU maps, in two chunks if they are staged; that it copies, in three;
-# and that placement auto stages for it, in more chunks than it has lanes.
-MAPPED, COPIED, STAGED = 200_003, 270_003, 4_200_011
+# Elements of arrays that a GPU maps, or that are staged for it in four chunks, and in five; and that
+# it copies, or that placement auto stages for it in more chunks than it has lanes.
+FOUR, FIVE, LONG = 200_003, 270_003, 4_200_011
 GPU_PLACES = (Place.GPU, Place.AUTO)
 IN_PLACE = [(UNIFORM[0], "a"), (UNIFORM[2], "b"), (MIXED[0], "b")]
 
@@ -173,9 +174,9 @@ def works() -> Iterator[tuple[Work, Place]]:
             yield from ((call(n), place) for n, place in host_calls(kinds))
         for kinds, in_place in [*[(kinds, "") for kinds in ON_DEVICE], (ON_DEVICE[0], "a")]:
             call = partial(Call, operation, kinds, in_place=in_place)
-            yield from ((call(n), place) for n in (MAPPED, COPIED) for place in GPU_PLACES)
-        for in_place in ("", "a"):
-            yield StagedCall(operation, UNIFORM[0], STAGED, in_place), Place.AUTO
+            yield from ((call(n), place) for n in (FOUR, FIVE) for place in GPU_PLACES)
+        for kinds, in_place in product((UNIFORM[0], UNIFORM[2]), ("", "a")):
+            yield LongCall(operation, kinds, LONG, in_place), Place.AUTO
     yield from family_works()
     for work in (Init(), WhyCpu()):
         yield from ((work, place) for place in GPU_PLACES)
@@ -184,10 +185,10 @@ def works() -> Iterator[tuple[Work, Place]]:
 
 def host_calls(kinds: tuple[str, ...]) -> Iterator[tuple[int, Place]]:
     """Lengths and placements of calls on arrays of these kinds, none of them a device's."""
-    yield from ((n, Place.GPU) for n in (MAPPED, COPIED))
+    yield from ((n, Place.GPU) for n in (FOUR, FIVE))
     # With placement auto, pageable arrays of these lengths stay on the CPU.
     goes_to_gpu = all(kind.startswith("pinned") for kind in kinds)
-    yield from ((n, Place.AUTO) for n in ((MAPPED, COPIED) if goes_to_gpu else (MAPPED,)))
+    yield from ((n, Place.AUTO) for n in ((FOUR, FIVE) if goes_to_gpu else (FOUR,)))
 
 
 def family_works() -> Iterator[tuple[Work, Place]]:
@@ -197,11 +198,11 @@ def family_works() -> Iterator[tuple[Work, Place]]:
         size = np.dtype(operation.dtype).itemsize // 4
         for kinds in FAMILY_KINDS:
             is_on_device = any(kind in DEVICE_KINDS for kind in kinds)
-            both = ((n, place) for n in (MAPPED, COPIED) for place in GPU_PLACES)
+            both = ((n, place) for n in (FOUR, FIVE) for place in GPU_PLACES)
             for n, place in both if is_on_device else host_calls(kinds):
                 yield FamilyCall(operation, kinds, n // size), place
         if operation.may_be_in_place:
-            yield FamilyCall(operation, UNIFORM[0], COPIED // size, "a"), Place.GPU
+            yield FamilyCall(operation, UNIFORM[0], FIVE // size, "a"), Place.GPU
 
 
 def scenarios() -> list[Scenario]:

@@ -9,7 +9,7 @@ from cuda_driver import DeviceArray, Driver
 from operations import OPERATIONS, SAMPLE, repeated, sized
 
 pytestmark = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
-SIZES = [1, 5, 4097, 100_003, 3_000_001]
+SIZES = [1, 5, 4097, 100_003, 4_300_001]
 
 
 @pytest.fixture

@@ -182,7 +182,7 @@ pub(crate) enum Error {
 
     #[error(
         "this process was forked after its parent began to use CUDA, which a child cannot use: \
-         start it by exec (multiprocessing's 'spawn') or use placement auto or cpu"
+         start it by exec (multiprocessing's 'spawn') or use placement auto, cpu or all"
     )]
     Forked,
 

@@ -14,13 +14,15 @@ pub(crate) enum Place {
     CallingCore,
     /// On all cores.
     Cores,
-    /// On a GPU.
+    /// On a GPU, or all of them.
     Gpu,
+    /// On all GPUs and all cores.
+    Everywhere,
 }
 
 /// Where the placement puts a call. Device memory always means a GPU. Whether one can be had is
 /// asked only where it matters: finding out may take a while, the first time.
-pub(crate) fn place(placement: Placement, call: &Call, has_gpu: impl FnOnce() -> bool) -> Place {
+pub(crate) fn place(placement: Placement, call: &Call, has_gpu: impl Fn() -> bool) -> Place {
     match placement {
         _ if call.task == Task::Copy => copier(call),
         Placement::Cpu => cores(call),
@@ -29,6 +31,9 @@ pub(crate) fn place(placement: Placement, call: &Call, has_gpu: impl FnOnce() ->
         Placement::Auto if is_small(call) || !has_gpu() => cores(call),
         Placement::Auto if largest(call) <= core_bytes(call) => Place::CallingCore,
         Placement::Auto => Place::Gpu,
+        Placement::All if needs_gpu(call) => Place::Gpu,
+        Placement::All if is_for_everybody(call) && has_gpu() => Place::Everywhere,
+        Placement::All => cores(call),
     }
 }
 
@@ -83,6 +88,20 @@ pub(crate) fn is_for_all_gpus(call: &Call) -> bool {
     largest(call) > tuning::SEVERAL_GPUS_BYTES
         && call.operands().all(is_everybodys)
         && call.task != Task::Copy
+}
+
+/// Whether cores and GPUs together are done sooner than the cores alone. Cores that stage arrays for
+/// a GPU would better compute.
+fn is_for_everybody(call: &Call) -> bool {
+    is_for_all_gpus(call) && !is_staged(call)
+}
+
+/// The route of a call whose chunks cores take as well: what one of them began should not keep the
+/// others waiting.
+pub(crate) fn route_beside_cores(call: &Call, runs_on: usize, gpus: usize) -> Route {
+    let route = route(call, runs_on, gpus);
+    let chunk = route.chunk.min(tuning::SHARED_CHUNK_BYTES / call.task.element_bytes());
+    Route { chunk, ..route }
 }
 
 /// Plans a call for `gpus` devices, or for the one that it `runs_on`.
@@ -226,6 +245,20 @@ mod tests {
         assert_eq!(place(Placement::Auto, &call, || true), Place::Gpu);
         assert_eq!(place(Placement::Auto, &call, || false), Place::Cores);
         assert_eq!(place(Placement::Cpu, &call, || true), Place::Cores);
+    }
+
+    #[test]
+    fn all_take_part_in_long_page_locked_arrays() {
+        let place = |n, residence, has_gpu| {
+            place(Placement::All, &call(Op::AddF32, n, [residence; 3]), || has_gpu)
+        };
+        let (long, short) = (100_000_000, 1_000_000);
+        assert_eq!(place(long, PINNED, true), Place::Everywhere);
+        assert_eq!(place(long, PINNED, false), Place::Cores);
+        assert_eq!(place(long, Residence::Pageable, true), Place::Cores);
+        assert_eq!(place(short, PINNED, true), Place::Cores);
+        assert_eq!(place(1000, PINNED, true), Place::CallingCore);
+        assert_eq!(place(1, DEVICE, true), Place::Gpu);
     }
 
     #[test]

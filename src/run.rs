@@ -142,8 +142,7 @@ type OnCore<'a> = &'a (dyn Fn(Chunk) -> u64 + Sync);
 /// where the placement puts it. Returns the bits of the sum of all chunks, unless the stream stores
 /// the result, and how it ran.
 ///
-/// Where placement `auto` meets a GPU that fails, the cores do the work, unless the inputs may be
-/// gone.
+/// Where a GPU fails that was not demanded, the cores do the work, unless the inputs may be gone.
 ///
 /// # Safety
 /// As [`elementwise`].
@@ -165,13 +164,15 @@ unsafe fn dispatch(
         None => {}
     }
     let place = plan::place(placement, call, || device::usable().is_ok());
-    if place != Place::Gpu {
-        return on_cores(call, place, on_core);
-    }
+    let beside = match place {
+        Place::CallingCore | Place::Cores => return on_cores(call, place, on_core),
+        Place::Gpu => None,
+        Place::Everywhere => Some(on_core),
+    };
     // SAFETY: this function's promise.
-    unsafe { on_gpu(call) }.or_else(|Failure { error, wrote }| {
+    unsafe { on_gpus(call, beside) }.or_else(|Failure { error, wrote }| {
         let inputs_intact = !(wrote && call.in_place());
-        if placement == Placement::Auto && inputs_intact && !plan::needs_gpu(call) {
+        if placement != Placement::Gpu && inputs_intact && !plan::needs_gpu(call) {
             on_cores(call, plan::cores(call), on_core)
         } else {
             Err(error)
@@ -244,13 +245,27 @@ impl From<Error> for Failure {
     }
 }
 
+/// Who takes chunks of a call.
+enum Worker {
+    Gpu(&'static Gpu, &'static Opened),
+    Cores,
+}
+
+/// Runs a call on GPUs, and on cores `beside` them, if they are given what to do.
+///
 /// # Safety
 /// As [`elementwise`].
-unsafe fn on_gpu(call: &Call) -> Result<(Option<u64>, Run), Failure> {
+unsafe fn on_gpus(call: &Call, beside: Option<OnCore<'_>>) -> Result<(Option<u64>, Run), Failure> {
     let gpus = gpus_for(call)?;
-    let route = plan::route(call, gpus[0].0.ordinal, gpus.len());
+    let route = match beside {
+        None => plan::route(call, gpus[0].0.ordinal, gpus.len()),
+        Some(_) => plan::route_beside_cores(call, gpus[0].0.ordinal, gpus.len()),
+    };
     if is_known_to_a_driver(call) {
         device::settle_for(&gpus);
+    }
+    if beside.is_some() {
+        device::settle_for_cores();
     }
     for other in call.operands().filter_map(|operand| operand.device()) {
         if other != gpus[0].0.ordinal {
@@ -267,45 +282,79 @@ unsafe fn on_gpu(call: &Call) -> Result<(Option<u64>, Run), Failure> {
     };
     let threads = threads.min(cut.chunks());
     let outcome = Mutex::new(Outcome::default());
-    let on_one = |gpu: &(&Gpu, &Opened)| {
+    let on_gpu = |gpu: &Gpu, opened: &Opened| {
+        let gpu_and_opened = (gpu, opened);
         // SAFETY: this function's promise; all threads are done when this function returns.
-        let (done, result) = unsafe { pipeline::run(*gpu, call, &route, &queue, threads, &on_sum) };
+        let (done, result) =
+            unsafe { pipeline::run(gpu_and_opened, call, &route, &queue, threads, &on_sum) };
         if done.lost_chunks() {
             queue.close();
         }
-        outcome.lock().unwrap_or_else(PoisonError::into_inner).add(gpu.0, done, result);
+        outcome.lock().unwrap_or_else(PoisonError::into_inner).add(Some(gpu), done, result);
     };
-    threads::side_by_side(&gpus, &|gpu| threads::on_each(threads, &|_| on_one(gpu)));
-    let Outcome { done, devices, error } =
+    let on_cores = |on_core: OnCore<'_>| {
+        let chunks = std::iter::from_fn(|| queue.take());
+        let count = chunks.map(|chunk| sums.put(chunk, in_parts(sums.0, chunk, on_core))).count();
+        let done = Done::by_cores(count);
+        outcome.lock().unwrap_or_else(PoisonError::into_inner).add(None, done, Ok(()));
+    };
+    let cores = match beside {
+        Some(_) => settings::threads()?.get().saturating_sub(gpus.len()).max(1),
+        None => 0,
+    };
+    let mut workers: Vec<_> = gpus.iter().map(|(gpu, opened)| Worker::Gpu(gpu, opened)).collect();
+    workers.extend(beside.map(|_| Worker::Cores));
+    threads::side_by_side(&workers, &|worker| match (worker, beside) {
+        (Worker::Gpu(gpu, opened), _) => threads::on_each(threads, &|_| on_gpu(gpu, opened)),
+        (Worker::Cores, Some(on_core)) => threads::on_each(cores, &|_| on_cores(on_core)),
+        (Worker::Cores, None) => {}
+    });
+    let Outcome { done, devices, by_cores, error } =
         outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(error) = error.filter(|_| done.finished < cut.chunks()) {
         return Err(Failure { error, wrote: done.wrote });
     }
     let run = Run {
-        backend: Backend::Gpu as i32,
-        path: path(call, &route),
+        backend: if devices == 0 { Backend::Cpu } else { Backend::Gpu } as i32,
+        path: path(call, &route) | if by_cores { record::GPUVEC_PATH_CORES } else { 0 },
         devices,
-        threads: (threads * gpus.len()) as u64,
+        threads: (threads * gpus.len() + cores) as u64,
         chunks: cut.chunks() as u64,
         bytes_staged: done.bytes_staged,
     };
     Ok((Some(sums.total()), run))
 }
 
-/// What came of a call on one GPU or several.
+/// Does a chunk that is longer than a core's, on one core. Its parts are whole tiles, a power of two
+/// of them, so that their sums make its sum.
+fn in_parts(kind: SumKind, chunk: Chunk, on_core: OnCore<'_>) -> u64 {
+    const MOST: usize = tuning::SHARED_CHUNK_BYTES / tuning::CORE_CHUNK;
+    let parts = Cut::new(chunk.len, tuning::CORE_CHUNK);
+    let mut sums = [0; MOST];
+    for (part, sum) in parts.in_turn().zip(&mut sums) {
+        *sum = on_core(Chunk { start: chunk.start + part.start, ..part });
+    }
+    sum::tree_of_bits(kind, &mut sums[..parts.chunks()])
+}
+
+/// What came of a call on GPUs, and cores beside them.
 #[derive(Default)]
 struct Outcome {
     done: Done,
     /// A bit for each device that did a chunk.
     devices: u64,
+    /// Whether cores did one.
+    by_cores: bool,
     error: Option<Error>,
 }
 
 impl Outcome {
-    fn add(&mut self, gpu: &Gpu, done: Done, result: Result<(), Error>) {
+    /// Takes in what a GPU did, or, without one, a core.
+    fn add(&mut self, gpu: Option<&Gpu>, done: Done, result: Result<(), Error>) {
         self.done.add(done);
         if done.finished > 0 {
-            self.devices |= device_bit(gpu);
+            self.devices |= gpu.map_or(0, device_bit);
+            self.by_cores |= gpu.is_none();
         }
         self.error = self.error.or(result.err());
     }

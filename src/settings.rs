@@ -22,11 +22,16 @@ pub enum Placement {
     Gpu = 1,
     /// On all cores; the driver is not used.
     Cpu = 2,
+    /// On all cores, and beside them on all GPUs where these reach every array in host memory without
+    /// a copy; as `Auto` does for memory of a GPU.
+    All = 3,
 }
 
 impl Placement {
     pub(crate) fn from_value(value: i32) -> Option<Self> {
-        [Placement::Auto, Placement::Gpu, Placement::Cpu].into_iter().find(|p| *p as i32 == value)
+        [Placement::Auto, Placement::Gpu, Placement::Cpu, Placement::All]
+            .into_iter()
+            .find(|placement| *placement as i32 == value)
     }
 
     fn from_name(name: &str) -> Option<Self> {
@@ -34,6 +39,7 @@ impl Placement {
             "auto" => Some(Placement::Auto),
             "gpu" => Some(Placement::Gpu),
             "cpu" => Some(Placement::Cpu),
+            "all" => Some(Placement::All),
             _ => None,
         }
     }
@@ -94,7 +100,7 @@ fn parsed_placement(value: Option<String>) -> Result<Placement, Error> {
     Placement::from_name(&value).ok_or_else(|| Error::Environment {
         variable: "GPUVEC_PLACEMENT",
         value: kept(value),
-        expected: "auto, gpu or cpu",
+        expected: "auto, gpu, cpu or all",
     })
 }
 

@@ -60,6 +60,9 @@ pub(crate) const PIPELINE_DEPTH: usize = 8;
 /// Past this many bytes in each array, a call on host arrays takes all GPUs that there are.
 pub(crate) const SEVERAL_GPUS_BYTES: usize = 16 << 20;
 
+/// The largest chunk of a call that cores and GPUs share, in bytes of each array.
+pub(crate) const SHARED_CHUNK_BYTES: usize = 1 << 20;
+
 /// Lanes of a device, of each kind: chunks that may be under way at once. Without arrays of other
 /// devices they hold 36 MiB of device memory and 25 MiB of pinned memory in all, with them 60 and 25.
 pub(crate) const LANES: [usize; 3] = [8, 2, 8];

@@ -100,7 +100,7 @@ impl Case {
 fn check_backend(placement: Placement) {
     let backend = last_run().backend;
     match placement {
-        Placement::Auto => assert_ne!(backend, Backend::None as i32),
+        Placement::Auto | Placement::All => assert_ne!(backend, Backend::None as i32),
         Placement::Cpu => assert_eq!(backend, Backend::Cpu as i32),
         Placement::Gpu => assert_eq!(backend, Backend::Gpu as i32),
     }

@@ -92,7 +92,7 @@ fn placement_gpu_stages_pageable_arrays_and_no_others() {
         return check_that_placement_gpu_is_refused();
     }
     let lengths =
-        [(1, GPUVEC_PATH_MAPPED), (1 << 12, GPUVEC_PATH_MAPPED), (1 << 22, GPUVEC_PATH_DMA)];
+        [(1, GPUVEC_PATH_MAPPED), (1 << 12, GPUVEC_PATH_MAPPED), ((4 << 20) + 1, GPUVEC_PATH_DMA)];
     for (operation, arrays) in OPERATIONS {
         for (n, way) in lengths {
             for pinned in [[true; 3], [false; 3], [true, false, true], [false, true, false]] {

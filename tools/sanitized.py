@@ -44,7 +44,7 @@ QUEUED: list[Layout] = [
 # Around packs of elements, rows and tiles, and blocks of threads.
 SIZES = [1, 2, 5, 31, 127, 129, 1023, 4095, 4096, 4097, 12_301]
 # Chunks that cross the bus by DMA, several of them; an operation of each shape and size of element.
-LARGE = 600_011
+LARGE = 4_200_011
 LARGE_OPERATIONS = ["add_i32", "axpy_f64", "dot_f32", "sum_i64"]
 # Tiles of 4,096 elements, past the 2,048 whose sums one block adds up.
 PAST_ONE_GROUP = 2048 * 4096 + 4097

@@ -42,7 +42,7 @@ pub extern "C" fn gpuvec_set_placement(placement: i32) -> i32 {
         let chosen = Placement::from_value(placement).ok_or(Error::Value {
             argument: "placement",
             value: i64::from(placement),
-            expected: "it takes GPUVEC_PLACE_AUTO (0), _GPU (1) or _CPU (2)",
+            expected: "it takes GPUVEC_PLACE_AUTO (0), _GPU (1), _CPU (2) or _ALL (3)",
         })?;
         settings::set_placement(chosen);
         Ok(0)

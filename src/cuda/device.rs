@@ -107,7 +107,7 @@ pub(crate) fn one(ordinal: usize) -> Result<(&'static Gpu, &'static Opened), Err
 }
 
 /// The device of that number, open, for what a caller asked for; `None` where host memory takes its
-/// place: with placement `cpu`, or `auto` where there is no usable GPU. That counts as device 0.
+/// place: with placement `cpu`, or `auto` or `all` where there is no usable GPU. That counts as device 0.
 pub(crate) fn asked_for(
     placement: Placement,
     device: i32,
@@ -116,7 +116,7 @@ pub(crate) fn asked_for(
         |expected| Error::Value { argument: "device", value: i64::from(device), expected };
     let has_gpu = match placement {
         Placement::Cpu => false,
-        Placement::Auto => usable().is_ok(),
+        Placement::Auto | Placement::All => usable().is_ok(),
         Placement::Gpu => usable().map(|_| true)?,
     };
     if !has_gpu {
@@ -277,14 +277,14 @@ pub(crate) fn write<T: Copy>(ordinal: usize, address: usize, value: T) -> Result
 }
 
 /// A device for which memory of the host's is to be page-locked, for all to see; `None` where no
-/// GPU would see it: with placement `cpu`, or `auto` where there is no usable GPU.
+/// GPU would see it: with placement `cpu`, or `auto` or `all` where there is no usable GPU.
 pub(crate) fn to_see_memory(
     placement: Placement,
 ) -> Result<Option<(&'static Gpu, &'static Opened)>, Error> {
     match placement {
         Placement::Cpu => Ok(None),
         Placement::Gpu => usable().map(Some),
-        Placement::Auto => Ok(usable().ok()),
+        Placement::Auto | Placement::All => Ok(usable().ok()),
     }
 }
 

@@ -108,7 +108,7 @@ pub(crate) fn if_open() -> Option<Driver> {
 pub(crate) fn for_placement(placement: Placement) -> Result<Driver, Error> {
     match placement {
         Placement::Cpu => if_open().ok_or(Error::NoGpu { why: "placement cpu was chosen" }),
-        Placement::Auto | Placement::Gpu => get(),
+        Placement::Auto | Placement::Gpu | Placement::All => get(),
     }
 }
 

@@ -31,6 +31,11 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// What cores did of a call, beside GPUs.
+    pub(crate) fn by_cores(chunks: usize) -> Self {
+        Done { taken: chunks, finished: chunks, wrote: chunks > 0, ..Done::default() }
+    }
+
     /// Takes in what another GPU did of the same call.
     pub(crate) fn add(&mut self, other: Done) {
         self.taken += other.taken;
