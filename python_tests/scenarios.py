@@ -146,8 +146,8 @@ class Scenario:
         return f"{self.work}, {self.place.name.lower()}, {'later' if self.earlier else 'first'}"
 
 
-# Elements of arrays that a GPU maps, or that are staged for it in four chunks, and in five; and that
-# it copies, or that placement auto stages for it in more chunks than it has lanes.
+# Elements of arrays that a GPU maps, or that are staged for it in four chunks, or in five; and that
+# it copies, or that placement auto stages for it in more chunks than there are lanes.
 FOUR, FIVE, LONG = 200_003, 270_003, 4_200_011
 GPU_PLACES = (Place.GPU, Place.AUTO)
 IN_PLACE = [(UNIFORM[0], "a"), (UNIFORM[2], "b"), (MIXED[0], "b")]

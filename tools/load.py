@@ -181,7 +181,7 @@ def growth(values: list) -> int:
 def watch(workers: list, gpu: Optional[Gpu], seconds: float, stop: threading.Event) -> list:
     """Samples while the workers work, and changes the placement with every sample."""
     samples = []
-    places = [Place.AUTO, Place.GPU, Place.CPU] if gpu else [Place.AUTO, Place.CPU]
+    places = list(Place) if gpu else [Place.AUTO, Place.CPU]
     end = time.monotonic() + seconds
     while time.monotonic() < end and not any(worker.wrong for worker in workers):
         lib.gpuvec_set_placement(places[len(samples) % len(places)])

@@ -120,7 +120,7 @@ fn call(memory: &mut Memory, queues: &mut Queues, mut arguments: Arguments, on: 
 
 fn place(placement: i32) {
     let before = gpuvec_get_placement();
-    let known = (0..3).contains(&placement);
+    let known = (0..4).contains(&placement);
     let status = gpuvec_set_placement(placement);
     assert_eq!(status, if known { 0 } else { GPUVEC_ERROR_VALUE as i32 });
     assert_eq!(gpuvec_get_placement(), if known { placement } else { before });

@@ -201,7 +201,7 @@ pub enum Placement {
 impl Placement {
     pub fn number(self) -> i32 {
         match self {
-            Placement::Known(number) => (number % 3).into(),
+            Placement::Known(number) => (number % 4).into(),
             Placement::Any(number) => number.into(),
         }
     }
