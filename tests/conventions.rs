@@ -277,9 +277,9 @@ fn every_status_has_its_name_and_meaning() {
 }
 
 #[test]
-fn the_placement_is_one_of_three() {
+fn the_placement_is_one_of_four() {
     with_placement(Placement::Cpu, || {
-        for wrong in [-1, 3, i32::MAX] {
+        for wrong in [-1, 4, i32::MAX] {
             assert_eq!(gpuvec_set_placement(wrong), GPUVEC_ERROR_VALUE as i32);
             assert!(last_error().contains(&format!("placement is {wrong}")), "{}", last_error());
             assert_eq!(gpuvec_get_placement(), Placement::Cpu as i32);
