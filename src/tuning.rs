@@ -1,8 +1,8 @@
 //! Every size that was chosen by measurement, in one place.
 //!
 //! The measurements are of one H200 with 16 cores on PCIe 5 x16, by tools/variants.py and
-//! benches/variants.py, which compare other values with these; docs/benchmark.md shows what comes of
-//! them.
+//! benches/variants.py, which compare other values with these (docs/tuning.md); docs/benchmark.md
+//! shows what comes of them.
 
 use std::time::Duration;
 
