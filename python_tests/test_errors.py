@@ -118,7 +118,7 @@ def test_overlap(placement, operation, argument, kind):
         assert last_error().startswith(f"out partly overlaps {argument}")
 
 
-@pytest.mark.parametrize("value", [-1, 3, 100, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("value", [-1, 4, 100, 2**31 - 1, -(2**31)])
 def test_placement_that_does_not_exist(placement, value):
     """Another number is an error and changes nothing."""
     assert lib.gpuvec_set_placement(value) == Status.ERROR_VALUE
