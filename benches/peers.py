@@ -174,6 +174,9 @@ class Numba(Peer):
 
     def __init__(self) -> None:
         os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
+        # Numba 0.68 asks NumPy 2.5 for the old name of this function.
+        if not hasattr(np, "row_stack"):
+            np.row_stack = np.vstack
         super().__init__()
         self.cuda = cuda = importlib.import_module("numba.cuda")
         if not cuda.is_available():
