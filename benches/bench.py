@@ -15,6 +15,7 @@ The library is the one that GPUVEC_LIB names, or the release build.
 
 import argparse
 import json
+import os
 import platform
 import sys
 import tempfile
@@ -26,6 +27,9 @@ from statistics import median
 from typing import Callable
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+# NumPy's OpenBLAS threads wait busily for 2^26 cycles after a call, through the next contenders'
+# turns; with 2^20 they are awake from one of NumPy's own calls to the next, and asleep after them.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 import ceilings
 import device as gpu
 import fresh

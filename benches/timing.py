@@ -19,7 +19,7 @@ MOST_ROUNDS = 200
 LONG_SECONDS = 5e-3
 
 # Between batches, so that threads that wait busily for more work of their own give up.
-PAUSE_SECONDS = 1e-3
+PAUSE_SECONDS = 2e-3
 
 
 class Contender(NamedTuple):

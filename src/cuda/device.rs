@@ -12,7 +12,7 @@ use super::driver::{
 };
 use super::kernels::Kernels;
 use super::lane::Lanes;
-use super::{memory, pointer};
+use super::{memory, pointer, seen};
 use crate::error::{Error, kept};
 use crate::route::Lane;
 use crate::settings::Placement;
@@ -176,18 +176,11 @@ pub(crate) fn settle_default_stream(ordinal: usize) -> Result<(), Error> {
 }
 
 /// The same for cores, which no stream is ordered with, before they touch memory that a device may
-/// be about to write: for the calling thread's context, else for the first device, if it is open.
-/// Work that fails there is for others to hear of.
+/// be about to write: for the calling thread's context, if it has one. Work that fails there is for
+/// others to hear of.
 pub(crate) fn settle_for_cores() {
-    if driver::if_open().is_none() {
-        return;
-    }
-    if !current().is_null() {
+    if driver::if_open().is_some() && !current().is_null() {
         let _ = settle_current(0);
-    } else if let Some(gpu) = GPUS.get().and_then(|gpus| gpus.first())
-        && let Some(opened) = gpu.opened.get()
-    {
-        let _ = gpu.within(opened, || settle_current(gpu.ordinal));
     }
 }
 
@@ -229,7 +222,10 @@ pub(crate) fn device_alloc(
     bytes: usize,
 ) -> Result<u64, Error> {
     let driver = driver::get()?;
-    gpu.within(opened, || memory::device_alloc(driver, gpu.ordinal, bytes))
+    let address = gpu.within(opened, || memory::device_alloc(driver, gpu.ordinal, bytes))?;
+    let start = address as usize;
+    seen::note(start..start + bytes);
+    Ok(address)
 }
 
 /// Gives memory of a device back; in a forked child, which must not ask the driver, does nothing.

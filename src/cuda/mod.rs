@@ -13,4 +13,5 @@ pub(crate) mod memory;
 mod piece;
 pub(crate) mod pipeline;
 pub(crate) mod pointer;
+mod seen;
 pub(crate) mod stream;

@@ -1,13 +1,14 @@
 //! Asks the driver what memory a pointer leads to.
 
 use super::driver::{self, Code, Driver, cuPointerGetAttribute, cuPointerGetAttributes};
+use super::seen;
 use crate::error::Error;
 use crate::operand::{Operand, Residence};
 use crate::tuning;
 use cust::sys::CUpointer_attribute as Attribute;
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const MEMORY_TYPE_HOST: u32 = 1;
 const MEMORY_TYPE_DEVICE: u32 = 2;
@@ -44,7 +45,7 @@ pub(crate) fn locate(driver: Driver, operand: &Operand) -> Result<Residence, Err
             Residence::Managed
         }
         MEMORY_TYPE_DEVICE => {
-            seen_on_a_device(&attributes);
+            seen::note(operand.address..end);
             Residence::Device { ordinal }
         }
         MEMORY_TYPE_HOST if is_whole => Residence::Pinned,
@@ -72,22 +73,10 @@ pub(crate) fn is_locked(_: Driver, mut bytes: Range<usize>) -> Result<bool, Erro
     Ok(true)
 }
 
-/// From the lowest to the highest address that was seen to be a device's.
-static DEVICE_ADDRESSES: [AtomicU64; 2] = [AtomicU64::new(u64::MAX), AtomicU64::new(0)];
-
-fn seen_on_a_device(attributes: &Attributes) {
-    let [lowest, highest] = &DEVICE_ADDRESSES;
-    lowest.fetch_min(attributes.range_start, Ordering::Relaxed);
-    let end = attributes.range_start.saturating_add(attributes.range_bytes as u64);
-    highest.fetch_max(end, Ordering::Relaxed);
-}
-
 /// Whether memory that the driver does not know could be a device's that was freed, as far as it is
 /// worth the time to look: a small array elsewhere than where devices' were seen is the host's.
 fn could_be_a_devices(operand: &Operand) -> bool {
-    let [lowest, highest] = DEVICE_ADDRESSES.each_ref().map(|end| end.load(Ordering::Relaxed));
-    let is_among_them = (lowest..highest).contains(&(operand.address as u64));
-    is_among_them || operand.bytes > tuning::CALLING_CORE_BYTES
+    operand.bytes > tuning::CALLING_CORE_BYTES || ends(operand).into_iter().any(seen::is_near)
 }
 
 /// Whether the driver knew the memory that it was last asked about: the next is likely to be alike.
@@ -146,8 +135,12 @@ pub(crate) fn is_hosts(operand: &Operand) -> bool {
 }
 
 fn ends_are_hosts(operand: &Operand) -> bool {
-    let ends = [operand.address, operand.address + operand.bytes - 1];
-    ends.into_iter().all(host_reads)
+    ends(operand).into_iter().all(host_reads)
+}
+
+/// The first byte of an array and the last.
+fn ends(operand: &Operand) -> [usize; 2] {
+    [operand.address, operand.address + operand.bytes - 1]
 }
 
 /// Whether the host can read the word at the address, found out without a fault: the kernel reads
