@@ -143,17 +143,18 @@ impl Kernels {
 
     /// Queues the kernel of `op` over `n` elements: from `a` and `b` (`a` again, for an operation
     /// with one input) into `out`, which for a reduction takes one sum for each tile. Addresses are
-    /// the device's; `crosses_bus` says whether some are of host memory.
+    /// the device's. `owns_bus` says that some are of host memory, and that no other kernel of the
+    /// call is under way.
     pub(crate) fn launch(
         &self,
         (op, alpha): (Op, u64),
         stream: CUstream,
         [a, b, out]: [u64; 3],
         n: usize,
-        crosses_bus: bool,
+        owns_bus: bool,
     ) -> Result<(), Error> {
         let blocks = match op.shape() {
-            Shape::Elementwise => blocks_of_packs(n * op.element_bytes(), crosses_bus),
+            Shape::Elementwise => blocks_of_packs(n * op.element_bytes(), owns_bus),
             Shape::Reduction => blocks_of(n.div_ceil(TILE) * WARP_THREADS as usize),
         };
         let parameters = &mut [a, b, out, n as u64, alpha];
@@ -242,12 +243,13 @@ impl Kernels {
     }
 }
 
-/// One thread for each pack of an elementwise kernel, unless it goes across the bus. (And one warp for
-/// each tile of a reduction.) On a device's own memory threads that go over several are slower by
-/// some per cent.
-fn blocks_of_packs(bytes: usize, crosses_bus: bool) -> u32 {
+/// One thread for each pack of an elementwise kernel: on a device's own memory threads that go over
+/// several are slower by some per cent. (And one warp for each tile of a reduction.) Few threads for
+/// one that goes across the bus alone; of several such kernels, those that fill the device keep the
+/// others waiting, and few threads of each would be many.
+fn blocks_of_packs(bytes: usize, owns_bus: bool) -> u32 {
     let blocks = blocks_of(bytes.div_ceil(PACK_BYTES));
-    if crosses_bus { blocks.min(tuning::BLOCKS_ACROSS_BUS) } else { blocks }
+    if owns_bus { blocks.min(tuning::BLOCKS_ACROSS_BUS) } else { blocks }
 }
 
 fn blocks_of(threads: usize) -> u32 {

@@ -206,7 +206,7 @@ impl Pipeline<'_> {
         let out = output.address(lane)?;
         let stream = lane.stream.as_inner();
         let (task, tiles) = (self.call.task, chunk.len.div_ceil(TILE));
-        let crosses_bus = self.route.crosses_bus();
+        let owns_bus = self.route.crosses_bus() && chunk.len == self.call.n;
         if let Task::Compute(op, _) = task
             && output.access == Access::TileSums
             && tiles > GROUP
@@ -214,13 +214,13 @@ impl Pipeline<'_> {
             let sums = lane.device_sums()?;
             let addresses = [a, b.unwrap_or(a), sums];
             // SAFETY: as above.
-            unsafe { queue(self.opened, task, stream, addresses, chunk.len, crosses_bus)? };
+            unsafe { queue(self.opened, task, stream, addresses, chunk.len, owns_bus)? };
             return self.opened.kernels.fold(op.sum_kind(), stream, sums, out, tiles);
         }
         // SAFETY: as above.
         let addresses = [a, b.unwrap_or(a), out];
         // SAFETY: as above.
-        unsafe { queue(self.opened, task, stream, addresses, chunk.len, crosses_bus)? };
+        unsafe { queue(self.opened, task, stream, addresses, chunk.len, owns_bus)? };
         self.done.wrote |= output.access != Access::TileSums;
         // SAFETY: as above.
         unsafe { output.queue_out(lane) }
@@ -292,7 +292,8 @@ impl Drop for Pipeline<'_> {
     }
 }
 
-/// Queues what a task does with arrays that the device reaches at these addresses.
+/// Queues what a task does with arrays that the device reaches at these addresses. `owns_bus` as for
+/// [`Kernels::launch`](super::kernels::Kernels::launch).
 ///
 /// # Safety
 /// The arrays must be there, and unchanged by others, until the stream has done it.
@@ -302,11 +303,11 @@ pub(super) unsafe fn queue(
     stream: CUstream,
     [a, b, out]: [u64; 3],
     n: usize,
-    crosses_bus: bool,
+    owns_bus: bool,
 ) -> Result<(), Error> {
     match task {
         Task::Compute(op, alpha) => {
-            opened.kernels.launch((op, alpha), stream, [a, b, out], n, crosses_bus)
+            opened.kernels.launch((op, alpha), stream, [a, b, out], n, owns_bus)
         }
         Task::Copy => {
             // SAFETY: this function's promise.
