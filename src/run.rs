@@ -16,7 +16,7 @@ use crate::stream::Stream;
 use crate::sum::{self, Sum, SumKind};
 use crate::{cpu, threads, tuning};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Runs an elementwise operation.
 ///
@@ -245,26 +245,39 @@ impl From<Error> for Failure {
     }
 }
 
-/// Who takes chunks of a call.
-enum Worker {
-    Gpu(&'static Gpu, &'static Opened),
-    Cores,
-}
-
 /// Runs a call on GPUs, and on cores `beside` them, if they are given what to do.
 ///
 /// # Safety
 /// As [`elementwise`].
 unsafe fn on_gpus(call: &Call, beside: Option<OnCore<'_>>) -> Result<(Option<u64>, Run), Failure> {
     let gpus = gpus_for(call)?;
-    let route = match beside {
-        None => plan::route(call, gpus[0].0.ordinal, gpus.len()),
-        Some(_) => plan::route_beside_cores(call, gpus[0].0.ordinal, gpus.len()),
-    };
+    settle(call, &gpus, beside.is_some())?;
+    let shared = Shared::new(call, &gpus, beside.is_some())?;
+    let mut workers: Vec<_> = gpus.iter().map(|(gpu, opened)| Worker::Gpu(gpu, opened)).collect();
+    workers.extend(beside.map(Worker::Cores));
+    threads::side_by_side(&workers, &|worker| match worker {
+        Worker::Gpu(gpu, opened) => threads::on_each(shared.threads, &|_| {
+            // SAFETY: this function's promise; all threads are done when this function returns.
+            unsafe { shared.on_gpu(gpu, opened) };
+        }),
+        Worker::Cores(on_core) => threads::on_each(shared.cores, &|_| shared.on_core(*on_core)),
+    });
+    shared.finish(gpus.len())
+}
+
+/// Who takes chunks of a call.
+enum Worker<'a> {
+    Gpu(&'static Gpu, &'static Opened),
+    Cores(OnCore<'a>),
+}
+
+/// Waits for what others may be about to write into the operands, as far as the GPUs' own streams are
+/// not ordered with it.
+fn settle(call: &Call, gpus: &[(&'static Gpu, &'static Opened)], cores: bool) -> Result<(), Error> {
     if is_known_to_a_driver(call) {
-        device::settle_for(&gpus);
+        device::settle_for(gpus);
     }
-    if beside.is_some() {
+    if cores {
         device::settle_for_cores();
     }
     for other in call.operands().filter_map(|operand| operand.device()) {
@@ -272,57 +285,93 @@ unsafe fn on_gpus(call: &Call, beside: Option<OnCore<'_>>) -> Result<(Option<u64
             device::settle_default_stream(other)?;
         }
     }
-    let cut = Cut::new(call.n, route.chunk);
-    let queue = Queue::new(cut);
-    let sums = Sums::new(call, cut)?;
-    let on_sum = |chunk, sum| sums.put(chunk, sum);
-    let threads = match route.lane() {
-        Lane::Staged => settings::threads()?.get().min(tuning::STAGING_THREADS),
-        Lane::InPlace | Lane::Direct => 1,
-    };
-    let threads = threads.min(cut.chunks());
-    let outcome = Mutex::new(Outcome::default());
-    let on_gpu = |gpu: &Gpu, opened: &Opened| {
-        let gpu_and_opened = (gpu, opened);
-        // SAFETY: this function's promise; all threads are done when this function returns.
+    Ok(())
+}
+
+/// A call of which GPUs, and cores beside them, take chunks.
+struct Shared<'a> {
+    call: &'a Call,
+    route: Route,
+    cut: Cut,
+    queue: Queue,
+    sums: Sums,
+    /// Threads that see to each GPU, and those that compute.
+    threads: usize,
+    cores: usize,
+    outcome: Mutex<Outcome>,
+}
+
+impl<'a> Shared<'a> {
+    fn new(
+        call: &'a Call,
+        gpus: &[(&'static Gpu, &'static Opened)],
+        beside_cores: bool,
+    ) -> Result<Self, Error> {
+        let (runs_on, all) = (gpus[0].0.ordinal, settings::threads()?.get());
+        let (route, cores) = if beside_cores {
+            let others = all.saturating_sub(gpus.len()).max(1);
+            (plan::route_beside_cores(call, runs_on, gpus.len()), others)
+        } else {
+            (plan::route(call, runs_on, gpus.len()), 0)
+        };
+        let cut = Cut::new(call.n, route.chunk);
+        let threads = match route.lane() {
+            Lane::Staged => all.min(tuning::STAGING_THREADS).min(cut.chunks()),
+            Lane::InPlace | Lane::Direct => 1,
+        };
+        let (queue, sums) = (Queue::new(cut), Sums::new(call, cut)?);
+        let outcome = Mutex::new(Outcome::default());
+        Ok(Shared { call, route, cut, queue, sums, threads, cores, outcome })
+    }
+
+    /// Takes chunks for a GPU, on one of its threads.
+    ///
+    /// # Safety
+    /// As [`elementwise`].
+    unsafe fn on_gpu(&self, gpu: &Gpu, opened: &Opened) {
+        let on_sum = |chunk, sum| self.sums.put(chunk, sum);
+        let (call, route, queue) = (self.call, &self.route, &self.queue);
+        // SAFETY: this function's promise.
         let (done, result) =
-            unsafe { pipeline::run(gpu_and_opened, call, &route, &queue, threads, &on_sum) };
+            unsafe { pipeline::run((gpu, opened), call, route, queue, self.threads, &on_sum) };
         if done.lost_chunks() {
             queue.close();
         }
-        outcome.lock().unwrap_or_else(PoisonError::into_inner).add(Some(gpu), done, result);
-    };
-    let on_cores = |on_core: OnCore<'_>| {
-        let chunks = std::iter::from_fn(|| queue.take());
-        let count = chunks.map(|chunk| sums.put(chunk, in_parts(sums.0, chunk, on_core))).count();
-        let done = Done::by_cores(count);
-        outcome.lock().unwrap_or_else(PoisonError::into_inner).add(None, done, Ok(()));
-    };
-    let cores = match beside {
-        Some(_) => settings::threads()?.get().saturating_sub(gpus.len()).max(1),
-        None => 0,
-    };
-    let mut workers: Vec<_> = gpus.iter().map(|(gpu, opened)| Worker::Gpu(gpu, opened)).collect();
-    workers.extend(beside.map(|_| Worker::Cores));
-    threads::side_by_side(&workers, &|worker| match (worker, beside) {
-        (Worker::Gpu(gpu, opened), _) => threads::on_each(threads, &|_| on_gpu(gpu, opened)),
-        (Worker::Cores, Some(on_core)) => threads::on_each(cores, &|_| on_cores(on_core)),
-        (Worker::Cores, None) => {}
-    });
-    let Outcome { done, devices, by_cores, error } =
-        outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if let Some(error) = error.filter(|_| done.finished < cut.chunks()) {
-        return Err(Failure { error, wrote: done.wrote });
+        self.outcome().add(Some(gpu), done, result);
     }
-    let run = Run {
-        backend: if devices == 0 { Backend::Cpu } else { Backend::Gpu } as i32,
-        path: path(call, &route) | if by_cores { record::GPUVEC_PATH_CORES } else { 0 },
-        devices,
-        threads: (threads * gpus.len() + cores) as u64,
-        chunks: cut.chunks() as u64,
-        bytes_staged: done.bytes_staged,
-    };
-    Ok((Some(sums.total()), run))
+
+    /// Takes chunks for a core.
+    fn on_core(&self, on_core: OnCore<'_>) {
+        let mut count = 0;
+        while let Some(chunk) = self.queue.take() {
+            self.sums.put(chunk, in_parts(self.sums.0, chunk, on_core));
+            count += 1;
+        }
+        self.outcome().add(None, Done::by_cores(count), Ok(()));
+    }
+
+    fn outcome(&self) -> MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What came of it on so many GPUs.
+    fn finish(self, gpus: usize) -> Result<(Option<u64>, Run), Failure> {
+        let Outcome { done, devices, by_cores, error } =
+            self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = error.filter(|_| done.finished < self.cut.chunks()) {
+            return Err(Failure { error, wrote: done.wrote });
+        }
+        let run = Run {
+            backend: if devices == 0 { Backend::Cpu } else { Backend::Gpu } as i32,
+            path: path(self.call, &self.route)
+                | if by_cores { record::GPUVEC_PATH_CORES } else { 0 },
+            devices,
+            threads: (self.threads * gpus + self.cores) as u64,
+            chunks: self.cut.chunks() as u64,
+            bytes_staged: done.bytes_staged,
+        };
+        Ok((Some(self.sums.total()), run))
+    }
 }
 
 /// Does a chunk that is longer than a core's, on one core. Its parts are whole tiles, a power of two
