@@ -61,9 +61,9 @@
  * thread's detail. Arguments are checked before anything is touched: after such an error nothing
  * was written. After GPUVEC_ERROR_OUT_OF_MEMORY, GPUVEC_ERROR_DRIVER or GPUVEC_ERROR_DEVICE_LOST in
  * the middle of the work the output is unspecified. With placement auto or all a GPU that fails is
- * not an error, as long as the inputs are still there: the cores do the work. With a stream it is one: what
- * the stream did before may be missing. A lost device takes its memory and its streams with it; giving
- * them back is right all the same. Nothing is printed, and nothing ends the process.
+ * not an error, as long as the inputs are still there: the cores do the work. With a stream it is
+ * one: what the stream did before may be missing. A lost device takes its memory and its streams with
+ * it; giving them back is right all the same. Nothing is printed, and nothing ends the process.
  *
  * Threads. Any thread may call anything at any time; calls of several threads with one stream are
  * queued in some order. Work that was queued before a call on CUDA's legacy default stream, of the

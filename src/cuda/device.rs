@@ -107,7 +107,8 @@ pub(crate) fn one(ordinal: usize) -> Result<(&'static Gpu, &'static Opened), Err
 }
 
 /// The device of that number, open, for what a caller asked for; `None` where host memory takes its
-/// place: with placement `cpu`, or `auto` or `all` where there is no usable GPU. That counts as device 0.
+/// place: with placement `cpu`, or `auto` or `all` where there is no usable GPU. That counts as device
+/// 0.
 pub(crate) fn asked_for(
     placement: Placement,
     device: i32,
