@@ -1,132 +1,252 @@
-//! Work that other threads may join while it lasts.
+//! Work that helpers may join while it lasts.
 //!
-//! Who brings the work begins it at once. When nothing is left to take, it waits for those that are
-//! inside, and for nobody else: a helper that is still on its way finds the work closed.
+//! Each helper has a seat, where it waits for work. Who brings work offers it in as many seats as it
+//! wants helpers, and begins at once. When nothing is left to take, it takes back the offers that
+//! nobody took up, and waits for those that were, and for nobody else. Nothing is shared by all
+//! helpers but what is to be done: a seat has cache lines of its own, since those that many cores
+//! write to cost more than some work does.
 
+use crate::tuning;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::PoisonError;
 use sync::atomic::{AtomicUsize, Ordering};
-use sync::{Arc, Condvar, Mutex, MutexGuard};
+use sync::{Condvar, Mutex, MutexGuard};
 
 #[cfg(all(test, loom))]
 use loom::{hint::spin_loop, sync};
 #[cfg(not(all(test, loom)))]
 use std::{hint::spin_loop, sync};
 
-/// Does `work` on the calling thread, as number 0, and on every other that [`Joint::join`]s what
-/// `invite` is given before the calling thread is done. Returns when all of them are done. A panic
-/// of any of them goes on in the calling thread.
-pub(crate) fn together(work: &(dyn Fn(usize) + Sync), invite: impl FnOnce(&Joint)) {
-    let joint = Joint(Arc::new(Shared::of(work)));
-    let closing = Closing(&joint.0);
-    invite(&joint);
+/// Does `work` on the calling thread, as number 0, and on up to so many helpers, as number 1 and on
+/// by their seats. Returns when all that began are done. A panic of any of them goes on in the
+/// calling thread.
+pub(crate) fn together(seats: &[Seat], helpers: usize, work: &(dyn Fn(usize) + Sync)) {
+    let offer = Offer::of(seats, work);
+    let offered = offer.to(helpers);
+    offer.rouse(tuning::ROUSED_BY_CALLER);
     work(0);
-    drop(closing);
-    let panicked = joint.0.lock().take();
+    drop(offered);
+    let panicked = offer.panicked.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(payload) = panicked {
         resume_unwind(payload);
     }
 }
 
-/// What a helper joins the work with.
-#[derive(Clone)]
-pub(crate) struct Joint(Arc<Shared>);
+/// How often a calling thread looks before it sleeps: some tens of microseconds. Those that are at
+/// work are about to be done, and to be woken takes as long.
+const LOOKS: usize = if cfg!(loom) { 1 } else { 1000 };
 
-impl Joint {
-    /// Helps, as that number, unless the work is closed.
-    pub(crate) fn join(&self, number: usize) {
-        if !self.0.enter() {
-            return;
-        }
-        // SAFETY: whoever is inside is waited for before the work's lifetime ends.
-        let work = unsafe { &*self.0.work };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(number))) {
-            self.0.lock().get_or_insert(payload);
-        }
-        self.0.leave();
-    }
-}
-
-type Work = *const (dyn Fn(usize) + Sync);
-
-struct Shared {
-    work: Work,
-    /// How many helpers are inside, and [`CLOSED`] once none may enter any more.
-    inside: AtomicUsize,
+/// What is offered: it lasts until no seat leads to it any more.
+#[repr(align(64))]
+struct Offer {
+    work: *const (dyn Fn(usize) + Sync),
+    seats: *const [Seat],
+    /// The next seat whose helper may have to be roused, and the end of them.
+    next: AtomicUsize,
+    end: AtomicUsize,
     /// What the first panic of a helper carried.
     panicked: Mutex<Option<Payload>>,
-    last_left: Condvar,
 }
 
 type Payload = Box<dyn Any + Send>;
 
-// SAFETY: the work may be done by several threads at once (`Sync`), and nobody looks at it after
-// its lifetime.
-unsafe impl Send for Shared {}
-// SAFETY: as above.
-unsafe impl Sync for Shared {}
-
-const CLOSED: usize = 1 << (usize::BITS - 1);
-
-/// How often a closing thread looks before it sleeps: some tens of microseconds. Those that are
-/// inside are about to be done, and to be woken takes as long.
-const LOOKS: usize = if cfg!(loom) { 1 } else { 1000 };
-
-impl Shared {
-    fn of(work: &(dyn Fn(usize) + Sync)) -> Self {
-        Shared {
-            // SAFETY: only the lifetime changes; `join` says how it is kept to.
+impl Offer {
+    fn of(seats: &[Seat], work: &(dyn Fn(usize) + Sync)) -> Self {
+        type Work = *const (dyn Fn(usize) + Sync);
+        Offer {
+            // SAFETY: only the lifetime changes; `together` keeps to it.
             work: unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), Work>(work) },
-            inside: AtomicUsize::new(0),
+            seats,
+            next: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
             panicked: Mutex::new(None),
-            last_left: Condvar::new(),
         }
     }
 
-    fn enter(&self) -> bool {
-        let more = |inside: usize| (inside & CLOSED == 0).then_some(inside + 1);
-        self.inside.fetch_update(Ordering::Acquire, Ordering::Relaxed, more).is_ok()
-    }
-
-    fn leave(&self) {
-        if self.inside.fetch_sub(1, Ordering::AcqRel) == CLOSED + 1 {
-            // Under the lock: not between the closing thread's look and its sleep.
-            let _looked = self.lock();
-            self.last_left.notify_one();
-        }
-    }
-
-    /// Lets nobody in any more, and waits until nobody is inside.
-    fn close(&self) {
-        self.inside.fetch_or(CLOSED, Ordering::AcqRel);
-        for _ in 0..LOOKS {
-            if self.is_left() {
-                return;
+    /// Puts the offer into the first seats that are free.
+    fn to(&self, helpers: usize) -> Offered<'_> {
+        let (mut count, mut end, mut any_asleep) = (0, 0, false);
+        for (number, seat) in self.seats().iter().enumerate() {
+            if count == helpers {
+                break;
             }
-            spin_loop();
+            if let Some(asleep) = seat.offer(self.address()) {
+                (count, end) = (count + 1, number + 1);
+                any_asleep |= asleep;
+            }
         }
-        let mut looking = self.lock();
-        while !self.is_left() {
-            looking = self.last_left.wait(looking).unwrap_or_else(PoisonError::into_inner);
+        if any_asleep {
+            self.end.store(end, Ordering::Release);
+        }
+        Offered { offer: self, seats: &self.seats()[..end] }
+    }
+
+    /// Rouses up to so many of the helpers that sleep.
+    fn rouse(&self, most: usize) {
+        let mut roused = 0;
+        while roused < most && self.next.load(Ordering::Relaxed) < self.end.load(Ordering::Acquire) {
+            let next = self.next.fetch_add(1, Ordering::Relaxed);
+            let seat = self.seats().get(next);
+            roused += usize::from(seat.is_some_and(|seat| seat.rouse(self.address())));
         }
     }
 
-    fn is_left(&self) -> bool {
-        self.inside.load(Ordering::Acquire) == CLOSED
+    /// What a helper does.
+    fn take_up(&self, number: usize) {
+        self.rouse(usize::MAX);
+        // SAFETY: whoever has taken up the offer is waited for before the work's lifetime ends.
+        let work = unsafe { &*self.work };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(number))) {
+            self.panicked.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Payload>> {
-        self.panicked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn seats(&self) -> &[Seat] {
+        // SAFETY: `together` borrows them for longer than the offer lasts.
+        unsafe { &*self.seats }
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).expose_provenance()
     }
 }
 
-/// Closes the work, also when the calling thread panics.
-struct Closing<'a>(&'a Shared);
+/// Takes the offer back from the seats, also when the calling thread panics.
+struct Offered<'a> {
+    offer: &'a Offer,
+    seats: &'a [Seat],
+}
 
-impl Drop for Closing<'_> {
+impl Drop for Offered<'_> {
     fn drop(&mut self) {
-        self.0.close();
+        for seat in self.seats {
+            seat.take_back(self.offer.address());
+        }
+    }
+}
+
+/// Where a helper waits for work.
+#[repr(align(128))]
+pub(crate) struct Seat {
+    /// The address of an offer, or 0, and bits that say what is with it.
+    state: AtomicUsize,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+/// A helper looks out for an offer.
+const AWAKE: usize = 0;
+/// With an offer: the helper has taken it up. Without one: there is no helper.
+const TAKEN: usize = 1;
+/// The calling thread sleeps until the helper is done.
+const AWAITED: usize = 2;
+/// The helper sleeps, and nobody is about to rouse it.
+const ASLEEP: usize = 4;
+
+const BITS: usize = TAKEN | AWAITED | ASLEEP;
+
+impl Seat {
+    /// A seat without a helper.
+    pub(crate) fn empty() -> Self {
+        Seat { state: AtomicUsize::new(TAKEN), lock: Mutex::new(()), changed: Condvar::new() }
+    }
+
+    /// Its helper is there.
+    pub(crate) fn open(&self) {
+        self.state.store(AWAKE, Ordering::Release);
+    }
+
+    /// Its helper may go. Nothing is offered there, now or later.
+    pub(crate) fn dismiss(&self) {
+        self.state.swap(TAKEN, Ordering::AcqRel);
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Does what is offered, if anything is, as that number, and says whether.
+    pub(crate) fn join(&self, number: usize) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        let address = state & !BITS;
+        if address == 0 || !self.change(state, address | TAKEN) {
+            return false;
+        }
+        // SAFETY: an offer that was taken up is there until the seat says that it is done.
+        let offer = unsafe { &*std::ptr::with_exposed_provenance::<Offer>(address) };
+        offer.take_up(number);
+        if !self.change(address | TAKEN, AWAKE) {
+            let _looked = self.lock();
+            self.state.store(AWAKE, Ordering::Release);
+            self.changed.notify_all();
+        }
+        true
+    }
+
+    /// Sleeps until there is an offer, or the helper may go: then it says no.
+    pub(crate) fn sleep(&self) -> bool {
+        if self.change(AWAKE, ASLEEP) {
+            let mut looking = self.lock();
+            while self.state.load(Ordering::Relaxed) & ASLEEP != 0 {
+                looking = self.changed.wait(looking).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        self.state.load(Ordering::Relaxed) != TAKEN
+    }
+
+    /// Whether the offer could be made, and then whether the helper sleeps.
+    fn offer(&self, address: usize) -> Option<bool> {
+        if self.change(AWAKE, address) {
+            return Some(false);
+        }
+        self.change(ASLEEP, address | ASLEEP).then_some(true)
+    }
+
+    /// Wakes the helper to the offer, if it sleeps.
+    fn rouse(&self, address: usize) -> bool {
+        let sleeps = self.change(address | ASLEEP, address);
+        if sleeps {
+            drop(self.lock());
+            self.changed.notify_all();
+        }
+        sleeps
+    }
+
+    /// Takes the offer back, or waits until the helper is done with it.
+    fn take_back(&self, address: usize) {
+        let mut looks = 0;
+        loop {
+            let state = self.state.load(Ordering::Acquire);
+            if state & !BITS != address {
+                return;
+            } else if state & TAKEN == 0 {
+                if self.change(state, state & ASLEEP) {
+                    return;
+                }
+            } else if looks < LOOKS {
+                looks += 1;
+                spin_loop();
+            } else {
+                return self.await_helper(address);
+            }
+        }
+    }
+
+    /// Sleeps until the helper is done, which may be by now.
+    fn await_helper(&self, address: usize) {
+        self.change(address | TAKEN, address | TAKEN | AWAITED);
+        let mut looking = self.lock();
+        while self.state.load(Ordering::Acquire) & !BITS == address {
+            looking = self.changed.wait(looking).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// From one state to another, if it is in that one.
+    fn change(&self, from: usize, to: usize) -> bool {
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -134,46 +254,95 @@ impl Drop for Closing<'_> {
 mod tests {
     use super::*;
     use std::panic;
+    use std::sync::atomic::AtomicBool;
+
+    /// Runs `body` with seats that helpers sit in.
+    fn with_helpers<T>(count: usize, body: impl FnOnce(&[Seat]) -> T) -> T {
+        let seats: Vec<Seat> = (0..count).map(|_| Seat::empty()).collect();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for (number, seat) in seats.iter().enumerate() {
+                let over = &over;
+                seat.open();
+                scope.spawn(move || {
+                    while !over.load(Ordering::Relaxed) {
+                        seat.join(1 + number);
+                    }
+                });
+            }
+            let result = panic::catch_unwind(AssertUnwindSafe(|| body(&seats)));
+            over.store(true, Ordering::Relaxed);
+            result.unwrap_or_else(|payload| resume_unwind(payload))
+        })
+    }
 
     #[test]
-    fn who_comes_late_finds_the_work_closed() {
+    fn nobody_is_waited_for_who_has_not_come() {
+        let seats = [Seat::empty(), Seat::empty(), Seat::empty()];
+        seats[1].open();
         let done = AtomicUsize::new(0);
-        let mut late = None;
-        let work = |_| {
+        together(&seats, 2, &|_| {
             done.fetch_add(1, Ordering::Relaxed);
-        };
-        together(&work, |joint| late = Some(joint.clone()));
-        if let Some(joint) = late {
-            joint.join(1);
-        }
+        });
         assert_eq!(done.into_inner(), 1);
+        assert!(!seats[1].join(2));
+    }
+
+    #[test]
+    fn all_that_came_are_waited_for() {
+        with_helpers(3, |seats| {
+            for wanted in [0, 1, 2, 3, 4] {
+                let (begun, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+                together(seats, wanted, &|_| {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    while begun.load(Ordering::Relaxed) <= wanted.min(3) {
+                        std::thread::yield_now();
+                    }
+                    done.fetch_add(1, Ordering::Relaxed);
+                });
+                assert_eq!(done.into_inner(), 1 + wanted.min(3));
+            }
+        });
     }
 
     #[test]
     fn a_panic_of_a_helper_goes_on_in_the_calling_thread() {
-        let caller = std::thread::current().id();
-        let work = |_| {
-            assert_eq!(std::thread::current().id(), caller, "on purpose");
-        };
         let result = panic::catch_unwind(|| {
-            together(&work, |joint| {
-                let joint = joint.clone();
-                let helper = std::thread::spawn(move || joint.join(1));
-                assert!(helper.join().is_ok());
+            with_helpers(1, |seats| {
+                let came = AtomicBool::new(false);
+                together(seats, 1, &|number| {
+                    if number > 0 {
+                        came.store(true, Ordering::Relaxed);
+                        panic!("on purpose");
+                    }
+                    while !came.load(Ordering::Relaxed) {
+                        std::thread::yield_now();
+                    }
+                });
             });
         });
         let payload = result.expect_err("the helper panicked");
-        assert!(payload.downcast_ref::<String>().is_some_and(|text| text.contains("on purpose")));
+        assert!(payload.downcast_ref::<&str>().is_some_and(|text| text.contains("on purpose")));
     }
 
     #[test]
-    fn a_panic_of_the_calling_thread_closes_the_work() {
-        let mut late = None;
-        let result = panic::catch_unwind(AssertUnwindSafe(|| {
-            together(&|_| panic!("on purpose"), |joint| late = Some(joint.clone()));
-        }));
-        assert!(result.is_err());
-        assert!(late.is_some_and(|joint| !joint.0.enter()));
+    fn a_helper_that_may_go_wakes() {
+        let seat = Seat::empty();
+        seat.open();
+        std::thread::scope(|scope| {
+            let helper = scope.spawn(|| seat.sleep());
+            seat.dismiss();
+            assert!(helper.join().is_ok_and(|wanted| !wanted));
+        });
+    }
+
+    #[test]
+    fn a_panic_of_the_calling_thread_takes_the_offer_back() {
+        let seats = [Seat::empty()];
+        seats[0].open();
+        let work = |_| panic!("on purpose");
+        assert!(panic::catch_unwind(AssertUnwindSafe(|| together(&seats, 1, &work))).is_err());
+        assert!(!seats[0].join(1));
     }
 }
 
@@ -182,6 +351,7 @@ mod tests {
 mod interleavings {
     use super::*;
     use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
     use loom::thread;
 
     /// A cell for each turn at the work. Loom names every access that is not ordered.
@@ -209,34 +379,66 @@ mod interleavings {
     /// Loom documents that 2 or 3 are enough for most defects (`Builder::preemption_bound`).
     const PREEMPTIONS: usize = 3;
 
-    /// What helpers did is there after the work, and they do nothing later.
-    fn model(helpers: usize) {
+    /// What helpers did is there after the work, and they do nothing later, whether they look out
+    /// or sleep, for one caller or several.
+    fn model(callers: usize, helpers: usize, sleep: bool) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(PREEMPTIONS);
         model.check(move || {
-            let cells = std::array::from_fn(|_| UnsafeCell::new(0));
-            let turns = Turns { taken: AtomicUsize::new(0), cells };
-            let mut threads = Vec::new();
-            together(&|_| turns.take(), |joint| {
-                for _ in 0..helpers {
-                    let joint = joint.clone();
-                    threads.push(thread::spawn(move || joint.join(1)));
-                }
-            });
-            let taken = turns.taken.load(Ordering::Relaxed);
-            assert_eq!(turns.written(), taken);
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-            assert_eq!(turns.taken.load(Ordering::Relaxed), taken);
+            let seats: Arc<Vec<Seat>> = Arc::new((0..helpers).map(|_| Seat::empty()).collect());
+            seats.iter().for_each(Seat::open);
+            let sits = |number: usize| {
+                let seats = Arc::clone(&seats);
+                thread::spawn(move || {
+                    let seat = &seats[number];
+                    if !sleep || seat.sleep() {
+                        seat.join(1 + number);
+                    }
+                })
+            };
+            let sitting: Vec<_> = (0..helpers).map(sits).collect();
+            let calls = || {
+                let seats = Arc::clone(&seats);
+                thread::spawn(move || call(&seats, helpers))
+            };
+            let calling: Vec<_> = (1..callers).map(|_| calls()).collect();
+            call(&seats, helpers);
+            calling.into_iter().for_each(|thread| thread.join().unwrap());
+            seats.iter().for_each(Seat::dismiss);
+            sitting.into_iter().for_each(|thread| thread.join().unwrap());
         });
     }
 
-    #[test]
-    fn with_one_helper() {
-        model(1);
+    fn call(seats: &[Seat], helpers: usize) {
+        let cells = std::array::from_fn(|_| UnsafeCell::new(0));
+        let turns = Turns { taken: AtomicUsize::new(0), cells };
+        together(seats, helpers, &|_| turns.take());
+        assert_eq!(turns.written(), turns.taken.load(Ordering::Relaxed));
     }
 
     #[test]
-    fn with_two_helpers() {
-        model(2);
+    fn with_a_helper_that_looks_out() {
+        model(1, 1, false);
+    }
+
+    #[test]
+    fn with_two_helpers_that_look_out() {
+        model(1, 2, false);
+    }
+
+    #[test]
+    fn with_a_helper_that_sleeps() {
+        model(1, 1, true);
+    }
+
+    #[test]
+    fn with_two_helpers_that_sleep() {
+        model(1, 2, true);
+    }
+
+    #[test]
+    fn with_two_callers() {
+        model(2, 1, false);
+        model(2, 1, true);
     }
 }

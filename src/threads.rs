@@ -3,30 +3,22 @@
 //! A forked child has none of its parent's threads, so the pool belongs to a process: a child
 //! makes its own.
 
-use crate::joint::{self, Joint};
+use crate::joint::{self, Seat};
 use crate::{float_env, fork, host_memory, settings, tuning};
-use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::Builder;
 use std::time::Instant;
 
 struct Pool {
     process: u32,
-    threads: ThreadPool,
-    /// Helpers that were woken and have not come yet.
-    woken: AtomicUsize,
-    /// A bit for each helper that is awake, looking out for the next call.
-    awake: AtomicU64,
-    /// How many calls there were, and what the newest wants help with.
-    calls: AtomicUsize,
-    newest: RwLock<Option<Invitation>>,
+    seats: Arc<[Seat]>,
 }
 
-struct Invitation {
-    joint: Joint,
-    /// For the helpers whose numbers are lower.
-    helpers: usize,
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.seats.iter().for_each(Seat::dismiss);
+    }
 }
 
 /// Runs `work` on the calling thread and on up to `threads - 1` others, and returns when all that
@@ -37,83 +29,26 @@ pub(crate) fn on_each(threads: usize, work: &(impl Fn(usize) + Sync)) {
     let helpers = threads.saturating_sub(1);
     let pool = if helpers > 0 && host_memory::is_left() { pool() } else { None };
     match pool {
-        Some(pool) => joint::together(work, |joint| pool.invite(helpers, joint)),
+        Some(pool) => joint::together(&pool.seats, helpers, work),
         None => work(0),
     }
 }
 
-impl Pool {
-    fn new(process: u32, threads: ThreadPool) -> Self {
-        let (woken, awake, calls) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicUsize::new(0));
-        Pool { process, threads, woken, awake, calls, newest: RwLock::new(None) }
-    }
-
-    /// Asks helpers to join: those that are awake see it, and as many as are missing are woken. One
-    /// that is going to sleep just now either is counted as missing or sees the call.
-    fn invite(&'static self, helpers: usize, joint: &Joint) {
-        let invitation = Invitation { joint: joint.clone(), helpers };
-        *self.newest.write().unwrap_or_else(PoisonError::into_inner) = Some(invitation);
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        let wanted = u32::try_from(helpers).ok().and_then(|helpers| 1u64.checked_shl(helpers));
-        let awake = self.awake.load(Ordering::SeqCst) & wanted.map_or(u64::MAX, |bit| bit - 1);
-        self.wake(helpers.saturating_sub(awake.count_ones() as usize), joint);
-    }
-
-    /// Wakes helpers: two, each of which wakes half of those that are left to it. Waking takes
-    /// longer than some work does.
-    fn wake(&'static self, helpers: usize, joint: &Joint) {
-        for share in [helpers.div_ceil(2), helpers / 2] {
-            let most = self.threads.current_num_threads();
-            if share == 0 || self.woken.load(Ordering::Relaxed) >= most {
-                return;
-            }
-            self.woken.fetch_add(1, Ordering::Relaxed);
-            let joint = joint.clone();
-            self.threads.spawn(move || {
-                self.woken.fetch_sub(1, Ordering::Relaxed);
-                self.wake(share - 1, &joint);
-                let number = rayon::current_thread_index().unwrap_or(0);
-                joint.join(1 + number);
-                drop(joint);
-                self.look_out(number);
-            });
-        }
-    }
-
-    /// Joins call after call until there has been none for a while: one often follows another, and
-    /// to be woken takes longer than some work does. Any thread that wants the core gets it.
-    fn look_out(&self, number: usize) {
-        let Some(bit) = u32::try_from(number).ok().and_then(|number| 1u64.checked_shl(number))
-        else {
-            return;
-        };
-        let (mut seen, mut begin) = (0, Instant::now());
-        self.awake.fetch_or(bit, Ordering::SeqCst);
-        loop {
-            let calls = self.calls.load(Ordering::SeqCst);
-            if calls != seen {
-                seen = calls;
-                self.join_newest(number);
+/// A helper's life: it joins call after call until there has been none for a while, and then sleeps.
+/// One call often follows another, and to be woken takes longer than some work does. Any thread that
+/// wants the core gets it.
+fn help(seat: &Seat, number: usize) {
+    loop {
+        let mut begin = Instant::now();
+        while begin.elapsed() < tuning::LINGER {
+            if seat.join(number) {
                 begin = Instant::now();
-            } else if begin.elapsed() < tuning::LINGER {
-                std::thread::yield_now();
             } else {
-                self.awake.fetch_and(!bit, Ordering::SeqCst);
-                if self.calls.load(Ordering::SeqCst) == seen {
-                    return;
-                }
-                self.awake.fetch_or(bit, Ordering::SeqCst);
+                std::thread::yield_now();
             }
         }
-    }
-
-    fn join_newest(&self, number: usize) {
-        let is_for_it = |invitation: &&Invitation| number < invitation.helpers;
-        let newest = self.newest.read().unwrap_or_else(PoisonError::into_inner);
-        let joint = newest.as_ref().filter(is_for_it).map(|found| found.joint.clone());
-        drop(newest);
-        if let Some(joint) = joint {
-            joint.join(1 + number);
+        if !seat.sleep() {
+            return;
         }
     }
 }
@@ -158,7 +93,7 @@ fn pool() -> Option<&'static Pool> {
     {
         return Some(pool);
     }
-    let made = Box::into_raw(Box::new(Pool::new(fork::process(), start()?)));
+    let made = Box::into_raw(Box::new(Pool { process: fork::process(), seats: start()? }));
     let seen = match POOL.compare_exchange(current, made, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => made,
         Err(winner) => {
@@ -173,18 +108,30 @@ fn pool() -> Option<&'static Pool> {
     unsafe { seen.as_ref() }
 }
 
-/// `None` where the system has no thread left.
-fn start() -> Option<ThreadPool> {
-    let threads = settings::threads().ok()?.get();
-    let builder = ThreadPoolBuilder::new()
-        .num_threads(threads.saturating_sub(1).max(1))
-        .thread_name(|index| format!("{NAME}{index}"))
-        .stack_size(STACK_BYTES)
-        .start_handler(|_| float_env::set_ieee());
+/// As many helpers as are wanted, or as the system has threads; `None` if that is none.
+fn start() -> Option<Arc<[Seat]>> {
+    let wanted = settings::threads().ok()?.get().saturating_sub(1).max(1);
+    let seats: Arc<[Seat]> = (0..wanted).map(|_| Seat::empty()).collect();
+    let (begun, all_begun) = mpsc::channel();
+    let start = |number: usize| {
+        let (seats, begun) = (Arc::clone(&seats), begun.clone());
+        let named = Builder::new().name(format!("{NAME}{number}")).stack_size(STACK_BYTES);
+        named.spawn(move || {
+            float_env::set_ieee();
+            seats[number].open();
+            let _ = begun.send(());
+            drop(begun);
+            help(&seats[number], 1 + number);
+        })
+    };
     // All of them run before anybody counts on them: one that starts later, in a process whose
     // memory has run out by then, would end it.
-    let started = || builder.build().inspect(|pool| drop(pool.broadcast(|_| ())));
-    without_signals(|| fork::unbroken(started)).ok()
+    let started = || {
+        let count = (0..wanted).take_while(|number| start(*number).is_ok()).count();
+        all_begun.iter().take(count).count()
+    };
+    let count = without_signals(|| fork::unbroken(started));
+    (count > 0).then_some(seats)
 }
 
 /// Of each thread: far more than the kernels need, whatever the environment says.

@@ -25,6 +25,9 @@ pub(crate) const CHUNKS_PER_CORE: usize = 4;
 /// 25.1 if they go to sleep at once.)
 pub(crate) const LINGER: Duration = Duration::from_micros(100);
 
+/// Helpers that a calling thread rouses from sleep before it works: these rouse the others.
+pub(crate) const ROUSED_BY_CALLER: usize = 2;
+
 /// Where there is a GPU, automatic placement keeps arrays up to this many bytes on the calling core
 /// all the same, since it would be done sooner: if all of them are page-locked, and if one has to
 /// be staged.

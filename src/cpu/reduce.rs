@@ -4,9 +4,6 @@ use crate::op::{Reduction, SumOf};
 use crate::sum::{LANES, Sum, TILE, tree};
 use std::is_x86_feature_detected;
 
-/// Lanes whose running sums are held in registers at once.
-const GROUP: usize = 32;
-
 /// Tiles whose sums are collected before they are added up; a power of two.
 const TILES: usize = crate::tuning::CORE_CHUNK / TILE;
 
@@ -40,13 +37,29 @@ unsafe fn tile_sum<O: Reduction>(
     b: *const O::Element,
     len: usize,
 ) -> SumOf<O> {
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2; the rest is this function's promise.
+    if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
+        // SAFETY: the processor has both; the rest is this function's promise.
+        unsafe { avx512(op, a, b, len) }
+    } else if is_x86_feature_detected!("avx2") {
+        // SAFETY: as above.
         unsafe { avx2(op, a, b, len) }
     } else {
         // SAFETY: this function's promise.
         unsafe { baseline(op, a, b, len) }
     }
+}
+
+/// # Safety
+/// As [`tile_sum`], on a processor with these parts of AVX-512.
+#[target_feature(enable = "avx512f,avx512dq")]
+unsafe fn avx512<O: Reduction>(
+    op: O,
+    a: *const O::Element,
+    b: *const O::Element,
+    len: usize,
+) -> SumOf<O> {
+    // SAFETY: the caller's promise.
+    unsafe { body::<O, LANES>(op, a, b, len) }
 }
 
 /// # Safety
@@ -59,7 +72,7 @@ unsafe fn avx2<O: Reduction>(
     len: usize,
 ) -> SumOf<O> {
     // SAFETY: the caller's promise.
-    unsafe { body(op, a, b, len) }
+    unsafe { body::<O, 32>(op, a, b, len) }
 }
 
 /// # Safety
@@ -71,13 +84,15 @@ unsafe fn baseline<O: Reduction>(
     len: usize,
 ) -> SumOf<O> {
     // SAFETY: the caller's promise.
-    unsafe { body(op, a, b, len) }
+    unsafe { body::<O, 32>(op, a, b, len) }
 }
 
+/// With `GROUP` lanes' running sums held in registers at once.
+///
 /// # Safety
 /// As [`tile_sum`].
 #[inline(always)]
-unsafe fn body<O: Reduction>(
+unsafe fn body<O: Reduction, const GROUP: usize>(
     op: O,
     a: *const O::Element,
     b: *const O::Element,
@@ -89,21 +104,19 @@ unsafe fn body<O: Reduction>(
         let mut sums = [SumOf::<O>::ZERO; GROUP];
         for row in 0..rows {
             let start = row * LANES + group;
-            // SAFETY: `start + GROUP <= rows * LANES <= len`.
-            let (x, y) = unsafe {
-                let x = a.add(start).cast::<[O::Element; GROUP]>().read();
-                (x, b.add(start).cast::<[O::Element; GROUP]>().read())
-            };
-            for lane in 0..GROUP {
-                sums[lane] = sums[lane].plus(op.term(x[lane], y[lane]));
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: `start + lane < rows * LANES <= len`.
+                let (x, y) = unsafe { (a.add(start + lane).read(), b.add(start + lane).read()) };
+                *sum = sum.plus(op.term(x, y));
             }
         }
         lanes[group..group + GROUP].copy_from_slice(&sums);
     }
     for i in rows * LANES..len {
-        let lane = &mut lanes[i - rows * LANES];
+        let sum = &mut lanes[i - rows * LANES];
         // SAFETY: `i < len`.
-        *lane = lane.plus(unsafe { op.term(a.add(i).read(), b.add(i).read()) });
+        let (x, y) = unsafe { (a.add(i).read(), b.add(i).read()) };
+        *sum = sum.plus(op.term(x, y));
     }
     let mut half = LANES / 2;
     while half > 0 {
@@ -113,4 +126,47 @@ unsafe fn body<O: Reduction>(
         half /= 2;
     }
     lanes[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{DotF32, DotF64, DotI32, DotI64, SumF32, SumI32};
+    use proptest::prelude::*;
+
+    /// Every version that this processor can run gives the same bits.
+    fn versions_agree<O: Reduction>(op: O, a: &[O::Element], b: &[O::Element]) {
+        let (a, b, len) = (a.as_ptr(), b.as_ptr(), a.len().min(b.len()));
+        // SAFETY: both have as many elements.
+        let expected = unsafe { baseline(op, a, b, len) }.to_bits();
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: as above; the processor has AVX2.
+            assert_eq!(unsafe { avx2(op, a, b, len) }.to_bits(), expected);
+        }
+        // SAFETY: as above.
+        assert_eq!(unsafe { tile_sum(op, a, b, len) }.to_bits(), expected);
+    }
+
+    fn arrays<T: Arbitrary>() -> impl Strategy<Value = [Vec<T>; 2]> {
+        (0..=TILE).prop_flat_map(|len| {
+            let array = || prop::collection::vec(any::<T>(), len);
+            [array(), array()]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn of_floats([a, b] in arrays::<f32>(), [x, y] in arrays::<f64>()) {
+            versions_agree(DotF32, &a, &b);
+            versions_agree(SumF32, &a, &a);
+            versions_agree(DotF64, &x, &y);
+        }
+
+        #[test]
+        fn of_integers([a, b] in arrays::<i32>(), [x, y] in arrays::<i64>()) {
+            versions_agree(DotI32, &a, &b);
+            versions_agree(SumI32, &a, &a);
+            versions_agree(DotI64, &x, &y);
+        }
+    }
 }
