@@ -39,9 +39,9 @@ const LOOKS: usize = if cfg!(loom) { 1 } else { 1000 };
 
 /// What is offered: it lasts until no seat leads to it any more.
 #[repr(align(64))]
-struct Offer {
-    work: *const (dyn Fn(usize) + Sync),
-    seats: *const [Seat],
+struct Offer<'a> {
+    work: &'a (dyn Fn(usize) + Sync),
+    seats: &'a [Seat],
     /// The next seat whose helper may have to be roused, and the end of them.
     next: AtomicUsize,
     end: AtomicUsize,
@@ -51,23 +51,16 @@ struct Offer {
 
 type Payload = Box<dyn Any + Send>;
 
-impl Offer {
-    fn of(seats: &[Seat], work: &(dyn Fn(usize) + Sync)) -> Self {
-        type Work = *const (dyn Fn(usize) + Sync);
-        Offer {
-            // SAFETY: only the lifetime changes; `together` keeps to it.
-            work: unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), Work>(work) },
-            seats,
-            next: AtomicUsize::new(0),
-            end: AtomicUsize::new(0),
-            panicked: Mutex::new(None),
-        }
+impl<'a> Offer<'a> {
+    fn of(seats: &'a [Seat], work: &'a (dyn Fn(usize) + Sync)) -> Self {
+        let (next, end) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Offer { work, seats, next, end, panicked: Mutex::new(None) }
     }
 
     /// Puts the offer into the first seats that are free.
     fn to(&self, helpers: usize) -> Offered<'_> {
         let (mut count, mut end, mut any_asleep) = (0, 0, false);
-        for (number, seat) in self.seats().iter().enumerate() {
+        for (number, seat) in self.seats.iter().enumerate() {
             if count == helpers {
                 break;
             }
@@ -79,15 +72,16 @@ impl Offer {
         if any_asleep {
             self.end.store(end, Ordering::Release);
         }
-        Offered { offer: self, seats: &self.seats()[..end] }
+        Offered { offer: self, end }
     }
 
     /// Rouses up to so many of the helpers that sleep.
     fn rouse(&self, most: usize) {
         let mut roused = 0;
-        while roused < most && self.next.load(Ordering::Relaxed) < self.end.load(Ordering::Acquire) {
+        while roused < most && self.next.load(Ordering::Relaxed) < self.end.load(Ordering::Acquire)
+        {
             let next = self.next.fetch_add(1, Ordering::Relaxed);
-            let seat = self.seats().get(next);
+            let seat = self.seats.get(next);
             roused += usize::from(seat.is_some_and(|seat| seat.rouse(self.address())));
         }
     }
@@ -95,16 +89,9 @@ impl Offer {
     /// What a helper does.
     fn take_up(&self, number: usize) {
         self.rouse(usize::MAX);
-        // SAFETY: whoever has taken up the offer is waited for before the work's lifetime ends.
-        let work = unsafe { &*self.work };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(number))) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.work)(number))) {
             self.panicked.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
         }
-    }
-
-    fn seats(&self) -> &[Seat] {
-        // SAFETY: `together` borrows them for longer than the offer lasts.
-        unsafe { &*self.seats }
     }
 
     fn address(&self) -> usize {
@@ -112,15 +99,15 @@ impl Offer {
     }
 }
 
-/// Takes the offer back from the seats, also when the calling thread panics.
+/// Takes the offer back from the seats up to an end, also when the calling thread panics.
 struct Offered<'a> {
-    offer: &'a Offer,
-    seats: &'a [Seat],
+    offer: &'a Offer<'a>,
+    end: usize,
 }
 
 impl Drop for Offered<'_> {
     fn drop(&mut self) {
-        for seat in self.seats {
+        for seat in &self.offer.seats[..self.end] {
             seat.take_back(self.offer.address());
         }
     }
@@ -171,8 +158,9 @@ impl Seat {
         if address == 0 || !self.change(state, address | TAKEN) {
             return false;
         }
-        // SAFETY: an offer that was taken up is there until the seat says that it is done.
-        let offer = unsafe { &*std::ptr::with_exposed_provenance::<Offer>(address) };
+        // SAFETY: an offer that was taken up is there until the seat says that it is done, and what
+        // it holds is for many threads.
+        let offer = unsafe { &*std::ptr::with_exposed_provenance::<Offer<'_>>(address) };
         offer.take_up(number);
         if !self.change(address | TAKEN, AWAKE) {
             let _looked = self.lock();

@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn cores_take_whole_tiles_and_each_has_several_to_take() {
         for (n, threads, chunk) in
-            [(5000, 1, 8192), (100_000, 2, 16_384), (100_000, 16, TILE), (1 << 30, 64, 65_536)]
+            [(5000, 1, 8192), (100_000, 2, 8192), (100_000, 16, TILE), (1 << 30, 64, 65_536)]
         {
             let call = call(Op::DotF32, n, [Residence::Pageable; 3]);
             assert_eq!(core_chunk(&call, threads), chunk, "n = {n}, {threads} threads");
