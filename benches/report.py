@@ -103,6 +103,21 @@ def peer_rows(cases: list[dict], names: list[str], ceilings: dict) -> list[list[
     return rows
 
 
+def after_a_pause(cases: list[dict]) -> list[str]:
+    """What the first call after a pause takes, of gpuvec from C and of every peer."""
+    names = dict.fromkeys(name for case in cases for name in case["results"])
+    names = [name for name in names if "ctypes" not in name and name != "gpuvec all"]
+    rows = []
+    for case in cases:
+        seen = [case["results"].get(name, {}).get("after_pause_us") for name in names]
+        if any(seen):
+            cells = [f"{number(us)} µs" if us else "–" for us in seen]
+            rows.append([length_text(case["n"]), *cells])
+    if not rows:
+        return []
+    return ["The first call after a pause:", "", *table(["n", *names], rows)]
+
+
 def calls(data: dict) -> list[str]:
     """The tables of calls."""
     groups: dict[tuple, list[dict]] = {}
@@ -126,6 +141,7 @@ def calls(data: dict) -> list[str]:
         names = [name for name in dict.fromkeys(names) if "gpuvec" not in name]
         if names:
             lines += table(["n", *names], peer_rows(cases, names, data["ceilings"]))
+        lines += after_a_pause(cases)
         failures = {
             f"{name}, n = {length_text(case['n'])}: {why}"
             for case in cases
@@ -181,7 +197,8 @@ def head(data: dict) -> list[str]:
         f"{machine['date']}, {machine['gpu'] or 'no GPU'} ({machine['gpus']} visible), driver "
         f"{machine['driver']}, {machine['cpu']}, {machine['cores']} cores. {versions}.",
         "",
-        "Times are medians with quartiles; gpuvec's are of calls from C unless ctypes is named. "
+        "Times are medians with quartiles, of calls that follow each other for 2 ms; gpuvec's are "
+        "of calls from C unless ctypes is named. "
         "Behind a peer's time is its share of the ceiling. A ratio above 1 says that gpuvec is "
         "faster; where it is behind, the ratio is bold.",
         "",

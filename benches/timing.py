@@ -1,8 +1,8 @@
 """Times contenders side by side: in batches, in an order drawn anew each round.
 
-A batch is as many calls as take BATCH_SECONDS, and its figure is the mean of a call, so that
-reading the clock does not show. Before each batch of short calls comes one that is not timed: every
-contender finds the caches, and the clocks, as its own calls leave them.
+A batch is as many calls as take BATCH_SECONDS, and its figure is the mean of a call: what it takes
+call after call. Before each batch there is a pause, and then one call that is timed alone: what it
+takes from time to time, with threads asleep and caches that others have used since.
 """
 
 import random
@@ -11,11 +11,11 @@ from math import ceil
 from statistics import median, quantiles
 from typing import Callable, NamedTuple
 
-BATCH_SECONDS = 200e-6
-MOST_CALLS = 2000
+BATCH_SECONDS = 2e-3
+MOST_CALLS = 20_000
 MOST_ROUNDS = 200
 
-# Calls longer than this are not repeated untimed: their arrays are beyond every cache.
+# Calls longer than this are not made once more: their arrays are beyond every cache.
 LONG_SECONDS = 5e-3
 
 # Between batches, so that threads that wait busily for more work of their own give up.
@@ -65,17 +65,21 @@ class Timing:
             self.one = min(contender.batch(1) for _ in range(3))
         self.calls = max(1, min(MOST_CALLS, ceil(BATCH_SECONDS / max(self.one, 1e-9))))
         self.seconds: list[float] = []
+        self.after_pause: list[float] = []
 
     def once_more(self) -> None:
         """Times a batch."""
         time.sleep(PAUSE_SECONDS)
         if self.one < LONG_SECONDS:
-            self.contender.batch(1)
+            self.after_pause.append(self.contender.batch(1))
         self.seconds.append(self.contender.batch(self.calls) / self.calls)
 
     def summary(self) -> dict:
         """Its figures."""
-        return {**summary(self.seconds), "calls": self.calls}
+        figures = {**summary(self.seconds), "calls": self.calls}
+        if self.after_pause:
+            figures["after_pause_us"] = 1e6 * median(self.after_pause)
+        return figures
 
 
 def measure(contenders: list[Contender], seconds: float, rounds: int) -> dict[str, dict]:

@@ -225,7 +225,7 @@ pub(crate) fn device_alloc(
     let driver = driver::get()?;
     let address = gpu.within(opened, || memory::device_alloc(driver, gpu.ordinal, bytes))?;
     let start = address as usize;
-    seen::note(start..start + bytes);
+    seen::note(start..=start + bytes - 1);
     Ok(address)
 }
 

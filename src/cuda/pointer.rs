@@ -45,17 +45,19 @@ pub(crate) fn locate(driver: Driver, operand: &Operand) -> Result<Residence, Err
             Residence::Managed
         }
         MEMORY_TYPE_DEVICE => {
-            seen::note(operand.address..end);
+            seen::note(operand.address..=end - 1);
             Residence::Device { ordinal }
         }
         MEMORY_TYPE_HOST if is_whole => Residence::Pinned,
         MEMORY_TYPE_HOST if is_locked(driver, operand.address + available..end)? => {
             Residence::PinnedInParts
         }
-        _ if could_be_a_devices(operand) && !ends_are_hosts(operand) => {
-            return Err(Error::Nobodys { argument: operand.name, address: operand.address });
+        _ if !could_be_a_devices(operand) => Residence::Pageable,
+        _ if ends_are_hosts(operand) => {
+            ends(operand).into_iter().for_each(seen::note_host);
+            Residence::Pageable
         }
-        _ => Residence::Pageable,
+        _ => return Err(Error::Nobodys { argument: operand.name, address: operand.address }),
     })
 }
 
