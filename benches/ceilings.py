@@ -194,9 +194,17 @@ def of_calls(compiled: Compiled, device: Device, seconds: float, rounds: int) ->
     there = device.memory(1000, np.float32)
     table = {
         "launch_synchronize": (
-            compiled.launch_batch(opened),
+            compiled.launch_batch(opened, None, 0),
             "launch of nothing and synchronise, from C",
-        )
+        ),
+        "launch_pinned_1000": (
+            compiled.launch_batch(opened, pinned.ctypes.data, pinned.size),
+            "launch of an add of 1,000 floats in pinned memory and synchronise, from C",
+        ),
+        "synchronize_default": (
+            compiled.synchronize_batch(opened),
+            "wait for the default stream, on which nothing is queued",
+        ),
     }
     addresses = {"pageable": pageable.ctypes.data, "pinned": pinned.ctypes.data}
     for kind, address in {**addresses, "device": there.address}.items():

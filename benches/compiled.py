@@ -3,7 +3,7 @@
 import ctypes
 from ctypes import c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Optional
 
 from device import ROOT
 from programs import compile_c
@@ -62,9 +62,13 @@ class Compiled:
         """A loop of calls of the naive function."""
         return self.batch(self.naive.naive_call, addresses, n, opened)
 
-    def launch_batch(self, opened: int) -> Batch:
-        """A loop of launches on nothing, each waited for."""
-        return self.batch(self.naive.launch_call, (None, None, None), 0, opened)
+    def launch_batch(self, opened: int, address: Optional[int], n: int) -> Batch:
+        """A loop of launches on the first of an array's elements, or on none, each waited for."""
+        return self.batch(self.naive.launch_call, (address, address, address), n, opened)
+
+    def synchronize_batch(self, opened: int) -> Batch:
+        """A loop of waits for the default stream."""
+        return self.batch(self.naive.synchronize_call, (None, None, None), 0, opened)
 
     def query_batch(self, opened: int, address: int, attributes: int) -> Batch:
         """A loop of questions for so many of a pointer's attributes at once; 0: for one, alone."""

@@ -1,6 +1,7 @@
 """gpuvec's side: calls from C, and from Python's ctypes, with each placement."""
 
 import ctypes
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Callable
@@ -10,8 +11,12 @@ from cases import Case
 from compiled import Compiled
 from timing import Contender, of_python
 
-# Up to this length Python's ctypes is worth a row of its own.
+# Up to this length Python's ctypes is worth a row of its own, and so is a thread without a context.
 MOST_BY_CTYPES = 10_000
+
+# Other GPU libraries leave a context current in the thread that calls them; a program that uses
+# gpuvec alone has none.
+WITHOUT_CONTEXT = ThreadPoolExecutor(1)
 
 NAMES = {
     ("add", "f32"): "vector_add",
@@ -75,6 +80,12 @@ class Gpuvec:
         last = () if self.case.dtype == "f32" else (None,)
         batch = compiled.batch(function, self.case.addresses(), self.case.n, *last)
         return Contender(self.name, self.placed(batch))
+
+    def without_context(self, compiled: Compiled) -> Contender:
+        """Calls from C in a thread that has no context of CUDA's."""
+        name, batch = self.from_c(compiled)
+        there = lambda calls: WITHOUT_CONTEXT.submit(batch, calls).result()  # noqa: E731
+        return Contender(f"{name}, no context", there)
 
     def from_python(self) -> Contender:
         """Calls through ctypes."""

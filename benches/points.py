@@ -59,6 +59,7 @@ class Points:
             contenders.append(gpuvec.from_c(self.compiled))
             if case.n <= MOST_BY_CTYPES:
                 contenders.append(gpuvec.from_python())
+                contenders.append(gpuvec.without_context(self.compiled))
         for peer in self.peers:
             if case.kind == "device" and not peer.on_gpu:
                 continue

@@ -234,10 +234,11 @@ def small_targets() -> list[Target]:
             ),
             *(
                 Target(
-                    f"{kind} {op} f32 1e3, placement auto: more than a plain C loop",
-                    within((op, "f32", kind, 1000), "gpuvec auto", 0.5, plain_loop),
+                    f"{kind} {op} f32 1e3, placement auto{where}: more than a plain C loop",
+                    within((op, "f32", kind, 1000), f"gpuvec auto{where}", 0.5, plain_loop),
                 )
                 for kind in ("pageable", "pinned")
+                for where in (", no context", "")
             ),
         ]
     return [
