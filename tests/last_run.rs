@@ -37,10 +37,10 @@ fn threads(chunks: usize) -> usize {
     most.min(chunks)
 }
 
-/// A run on the CPU: alone up to 256 KiB, else on a core for each 128 KiB of an array, in chunks of
+/// A run on the CPU: alone up to 256 KiB, else on a core for each 64 KiB of an array, in chunks of
 /// whole tiles, eight for each core or more.
 fn on_cpu(n: usize) -> Run {
-    let cores = if n <= 65_536 { 1 } else { threads(n.div_ceil(32_768)) };
+    let cores = if n <= 65_536 { 1 } else { threads(n.div_ceil(16_384)) };
     let pieces = if cores == 1 { 1 } else { 8 * cores };
     let chunks = n.div_ceil(n.div_ceil(pieces).next_power_of_two().clamp(4096, 65_536));
     let threads = cores.min(chunks);
