@@ -144,7 +144,7 @@ impl Seat {
         self.state.store(AWAKE, Ordering::Release);
     }
 
-    /// Its helper may go. Nothing is offered there, now or later.
+    /// Its helper, which has no work, may go. Nothing is offered there, now or later.
     pub(crate) fn dismiss(&self) {
         self.state.swap(TAKEN, Ordering::AcqRel);
         drop(self.lock());
