@@ -129,6 +129,7 @@ impl Queues {
         let handle = pointer(stream);
         match call {
             StreamCall::Create(device) => self.create(device.ordinal()),
+            StreamCall::Adopt(number) => self.adopt(usize::from(number % 3)),
             StreamCall::Destroy => {
                 if self.busy == Some(stream) {
                     assert_eq!(gpuvec_event_record(self.mark.cast(), handle.cast()), 0);
@@ -175,6 +176,15 @@ impl Queues {
         assert_eq!(handle.is_null(), is_refused, "device {device}: {}", crate::last_error());
         if !is_refused {
             self.streams.give(handle, if is_gpus { Owner::Gpu } else { Owner::Host });
+        }
+    }
+
+    fn adopt(&mut self, default_stream: usize) {
+        // SAFETY: a default stream is always there.
+        let handle = unsafe { gpuvec_stream_from_native(pointer(default_stream)) };
+        assert_eq!(handle.is_null(), !crate::has_gpu(), "{}", crate::last_error());
+        if !handle.is_null() {
+            self.streams.give(handle.cast(), Owner::Gpu);
         }
     }
 

@@ -80,6 +80,8 @@ pub enum WrongHandle {
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum StreamCall {
     Create(Device),
+    /// Of a default stream, of which there are three numbers.
+    Adopt(u8),
     Destroy,
     Synchronize,
     Query,
