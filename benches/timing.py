@@ -15,7 +15,7 @@ BATCH_SECONDS = 2e-3
 MOST_CALLS = 20_000
 MOST_ROUNDS = 200
 
-# Calls longer than this are not made once more: their arrays are beyond every cache.
+# Before a batch of calls longer than this comes none alone: their arrays are beyond every cache.
 LONG_SECONDS = 5e-3
 
 # Between batches, so that threads that wait busily for more work of their own give up.
