@@ -3,7 +3,7 @@
 use crate::sum::Sum;
 
 /// A type of array element.
-pub trait Element: Copy + Send + Sync + PartialEq + 'static {
+pub trait Element: Copy + Send + Sync + PartialOrd + 'static {
     /// What a reduction with an output of this type adds up in.
     type Sum: Sum;
 

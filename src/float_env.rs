@@ -9,19 +9,28 @@ use std::arch::asm;
 /// Round to nearest, no flush to zero, no traps (Intel SDM vol. 1, 10.2.3: the power-up value).
 const IEEE: u32 = 0x1F80;
 
+/// What was raised, beside the modes.
+const FLAGS: u32 = 0x3F;
+
 /// Restores the caller's modes and flags, also when `body` panics.
 struct Restore(u32);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        load(self.0);
+        if store() != self.0 {
+            load(self.0);
+        }
     }
 }
 
-/// Runs `body` with IEEE-754's default modes.
+/// Runs `body` with IEEE-754's default modes. What is as it should be is left alone: to load costs
+/// more than the rest of a short call.
 pub(crate) fn with_ieee<T>(body: impl FnOnce() -> T) -> T {
-    let _restore = Restore(store());
-    set_ieee();
+    let before = store();
+    let _restore = Restore(before);
+    if before & !FLAGS != IEEE {
+        set_ieee();
+    }
     call(body)
 }
 
@@ -67,10 +76,24 @@ mod tests {
         load(IEEE | FLUSH_TO_ZERO | ROUND_UP);
         let flushed = half(f32::MIN_POSITIVE);
         let kept = with_ieee(|| half(f32::MIN_POSITIVE));
-        let restored = store() & !0x3F;
+        let restored = store() & !FLAGS;
         load(before);
         assert_eq!(flushed, 0.0);
         assert_eq!(kept, f32::MIN_POSITIVE / 2.0);
         assert_eq!(restored, IEEE | FLUSH_TO_ZERO | ROUND_UP);
+    }
+
+    #[test]
+    fn flags_that_the_body_raises_do_not_stay() {
+        let before = store();
+        load(IEEE);
+        let raised = with_ieee(|| {
+            half(f32::from_bits(1));
+            store() & FLAGS
+        });
+        let stayed = store();
+        load(before);
+        assert_ne!(raised, 0);
+        assert_eq!(stayed, IEEE);
     }
 }

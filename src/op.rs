@@ -44,6 +44,17 @@ pub type SumOf<O> = <<O as Operation>::Output as Element>::Sum;
 pub trait Reduction: Operation {
     /// One term. With one input `b` is `a`.
     fn term(self, a: Self::Element, b: Self::Element) -> SumOf<Self>;
+    /// The sum and one more term. With `FUSED`, on a processor that has a fused multiply-add, in one
+    /// instruction, where that changes no bits.
+    #[inline(always)]
+    fn added<const FUSED: bool>(
+        self,
+        sum: SumOf<Self>,
+        a: Self::Element,
+        b: Self::Element,
+    ) -> SumOf<Self> {
+        sum.plus(self.term(a, b))
+    }
     /// The sum of all terms, rounded once.
     fn round(self, sum: SumOf<Self>) -> Self::Output;
 }
@@ -260,6 +271,10 @@ operations! {
     /// The sum of `a[i] * b[i]` in f32. A product of two f32 has at most 48 bits: exact in f64.
     DotF32: "dot_f32", 2 of f32 => f32, Reduction {
         fn term(self, a: f32, b: f32) -> f64 { f64::from(a) * f64::from(b) }
+        fn added<const FUSED: bool>(self, sum: f64, a: f32, b: f32) -> f64 {
+            // The product is exact, so that only the sum is rounded either way.
+            if FUSED { f64::from(a).mul_add(f64::from(b), sum) } else { sum + self.term(a, b) }
+        }
         fn round(self, sum: f64) -> f32 { sum as f32 }
     }
 

@@ -59,7 +59,7 @@ unsafe fn avx512<O: Reduction>(
     len: usize,
 ) -> SumOf<O> {
     // SAFETY: the caller's promise.
-    unsafe { body::<O, LANES>(op, a, b, len) }
+    unsafe { body::<O, LANES, true>(op, a, b, len) }
 }
 
 /// # Safety
@@ -72,7 +72,7 @@ unsafe fn avx2<O: Reduction>(
     len: usize,
 ) -> SumOf<O> {
     // SAFETY: the caller's promise.
-    unsafe { body::<O, 32>(op, a, b, len) }
+    unsafe { body::<O, 32, false>(op, a, b, len) }
 }
 
 /// # Safety
@@ -84,22 +84,27 @@ unsafe fn baseline<O: Reduction>(
     len: usize,
 ) -> SumOf<O> {
     // SAFETY: the caller's promise.
-    unsafe { body::<O, 32>(op, a, b, len) }
+    unsafe { body::<O, 32, false>(op, a, b, len) }
 }
 
-/// With `GROUP` lanes' running sums held in registers at once.
+/// Aligned so that no wide register of theirs is split between two cache lines.
+#[repr(align(64))]
+struct Lanes<S>([S; LANES]);
+
+/// With `GROUP` lanes' running sums held in registers at once. `FUSED` says that the processor has
+/// a fused multiply-add.
 ///
 /// # Safety
 /// As [`tile_sum`].
 #[inline(always)]
-unsafe fn body<O: Reduction, const GROUP: usize>(
+unsafe fn body<O: Reduction, const GROUP: usize, const FUSED: bool>(
     op: O,
     a: *const O::Element,
     b: *const O::Element,
     len: usize,
 ) -> SumOf<O> {
     let rows = len / LANES;
-    let mut lanes = [SumOf::<O>::ZERO; LANES];
+    let Lanes(lanes) = &mut Lanes([SumOf::<O>::ZERO; LANES]);
     for group in (0..LANES).step_by(GROUP) {
         let mut sums = [SumOf::<O>::ZERO; GROUP];
         for row in 0..rows {
@@ -107,7 +112,7 @@ unsafe fn body<O: Reduction, const GROUP: usize>(
             for (lane, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: `start + lane < rows * LANES <= len`.
                 let (x, y) = unsafe { (a.add(start + lane).read(), b.add(start + lane).read()) };
-                *sum = sum.plus(op.term(x, y));
+                *sum = op.added::<FUSED>(*sum, x, y);
             }
         }
         lanes[group..group + GROUP].copy_from_slice(&sums);
@@ -116,7 +121,7 @@ unsafe fn body<O: Reduction, const GROUP: usize>(
         let sum = &mut lanes[i - rows * LANES];
         // SAFETY: `i < len`.
         let (x, y) = unsafe { (a.add(i).read(), b.add(i).read()) };
-        *sum = sum.plus(op.term(x, y));
+        *sum = op.added::<FUSED>(*sum, x, y);
     }
     let mut half = LANES / 2;
     while half > 0 {
