@@ -1,10 +1,12 @@
-// What every kernel shares: where a thread stands in the grid, and canonical NaNs.
+// What every kernel shares: where a thread stands in the grid, canonical NaNs, and completion flags.
 #pragma once
 
 typedef unsigned long long u64;
 
 // Bytes that a thread moves at once, in one instruction.
 constexpr int PACK_BYTES = 16;
+
+constexpr int WARP = 32;
 
 // Elements that PACK_BYTES hold, aligned as the wide load needs.
 template <class T>
@@ -32,3 +34,16 @@ __device__ inline int canonical(int x) { return x; }
 __device__ inline unsigned char canonical(unsigned char x) { return x; }
 
 __device__ inline long long canonical(long long x) { return x; }
+
+// Tells the host that all is there that the warp has written: sets the warp's flag, a word of pinned
+// memory, if there are flags. All threads of the warp come here.
+__device__ inline void announce(unsigned *flags) {
+    if (flags == nullptr) {
+        return;
+    }
+    __syncwarp();
+    if (threadIdx.x % WARP == 0) {
+        __threadfence_system();
+        *static_cast<volatile unsigned *>(flags + grid_thread() / WARP) = 1;
+    }
+}

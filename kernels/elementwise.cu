@@ -50,14 +50,17 @@ __device__ inline unsigned wrapping(int x) { return static_cast<unsigned>(x); }
 __device__ inline u64 wrapping(long long x) { return static_cast<u64>(x); }
 
 #define ELEMENTWISE(name, T, formula)                                                           \
-    extern "C" __global__ void name(const T *a, const T *b, T *out, u64 n) {                     \
+    extern "C" __global__ void name(const T *a, const T *b, T *out, u64 n, unsigned *flags) {    \
         elementwise(a, b, out, n, [](T x, T y) -> T { return formula; });                        \
+        announce(flags);                                                                         \
     }
 
 // With a number; `b` is `a` where the formula has one input.
 #define ELEMENTWISE_ALPHA(name, T, formula)                                                     \
-    extern "C" __global__ void name(const T *a, const T *b, T *out, u64 n, T alpha) {            \
+    extern "C" __global__ void name(const T *a, const T *b, T *out, u64 n, unsigned *flags,      \
+                                    T alpha) {                                                   \
         elementwise(a, b, out, n, [alpha](T x, T y) -> T { return formula; });                   \
+        announce(flags);                                                                         \
     }
 
 // A copy between memory that the host reaches too: the driver's own makes the caller wait.

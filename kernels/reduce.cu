@@ -7,7 +7,6 @@
 
 constexpr int TILE = 4096;
 constexpr int LANES = 128;
-constexpr int WARP = 32;
 constexpr int LANES_PER_THREAD = LANES / WARP;
 constexpr unsigned ALL_THREADS = 0xFFFFFFFF;
 
@@ -158,8 +157,9 @@ __device__ inline void reduce(const T *a, const T *b, S *sums, u64 n, Term term)
 }
 
 #define REDUCTION(name, T, S, formula)                                                          \
-    extern "C" __global__ void name(const T *a, const T *b, S *sums, u64 n) {                    \
+    extern "C" __global__ void name(const T *a, const T *b, S *sums, u64 n, unsigned *flags) {   \
         reduce(a, b, sums, n, [](T x, T y) -> S { return formula; });                            \
+        announce(flags);                                                                         \
     }
 
 // The bits of an i32 as those of an i64.

@@ -1,5 +1,8 @@
 """What only a machine with a GPU can show: device memory, contexts, what a call leaves behind."""
 
+import ctypes
+from ctypes import byref, c_size_t, c_uint, c_void_p
+
 import numpy as np
 import pytest
 from arrays import assert_same_bits, call, call_at, compute, filled, output
@@ -45,6 +48,20 @@ def on_device(request, current):
     yield make
     for array in made:
         array.free()
+
+
+def test_pinned_memory_begins_with_a_page(current):
+    """Whatever others ask the driver for, which lays small allocations one beside the other."""
+    others = [c_void_p() for _ in range(8)]
+    for address in others:
+        current.call("cuMemHostAlloc", byref(address), c_size_t(16_640), c_uint(3))
+    ours = [lib.pinned_alloc(4096) for _ in range(8)]
+    for address in ours:
+        assert address % 4096 == 0, last_error()
+        ctypes.memset(address, 7, 4096)
+        assert lib.pinned_free(address) == 0, last_error()
+    for address in others:
+        current.call("cuMemFreeHost", address)
 
 
 @pytest.mark.parametrize("operation, n", sized(SIZES, [4097]), ids=str)

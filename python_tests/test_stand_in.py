@@ -115,6 +115,25 @@ def test_where_a_device_finds_page_locked_memory(host_pointers):
     )
 
 
+def test_page_locked_memory_begins_with_a_page():
+    """Where the driver's own does not: it lies beside other small allocations."""
+    run(
+        """
+        for operation in SAMPLE:
+            assert attempt(operation, 1000) == (Status.OK, "")
+        held = stand_in.ledger()
+        for size in (0, 1, 4096, 70_001):
+            address = lib.pinned_alloc(size)
+            assert address % 4096 == 0, last_error()
+            assert stand_in.count("host_allocations") == held["host_allocations"] + 1
+            ctypes.memset(address, 7, max(4096, -(-size // 4096) * 4096))
+            assert lib.pinned_free(address) == 0, last_error()
+            assert stand_in.ledger() == held
+        """,
+        HOST_OFFSET=512,
+    )
+
+
 def test_a_lost_device_is_passed_over():
     """The call in which it is lost fails if it must not run elsewhere; later ones do."""
     run(

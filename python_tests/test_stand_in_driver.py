@@ -421,8 +421,8 @@ def test_kernels_of_another_device(kind):
         on_device(1)
         module = made("cuModuleLoadData", ctypes.c_char_p(ptx.encode()))
         function = made("cuModuleGetFunction", module, ctypes.c_char_p(name.encode()))
-        words = [c_uint64(word) for word in (address, address, address, 100)]
-        parameters = (c_void_p * 4)(*[ctypes.addressof(word) for word in words])
+        words = [c_uint64(word) for word in (address, address, address, 100, 0)]
+        parameters = (c_void_p * 5)(*[ctypes.addressof(word) for word in words])
         queue = stream()
         grid = (c_uint(1), c_uint(1), c_uint(1), c_uint(128), c_uint(1), c_uint(1), c_uint(0))
         assert code("cuLaunchKernel", c_uint64(function), *grid, queue, parameters, None) == OK

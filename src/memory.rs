@@ -1,6 +1,7 @@
 //! Page-locked and device memory for callers, with and without a GPU.
 
-use crate::cuda::device;
+use crate::cuda::device::{self, Gpu, Opened};
+use crate::cuda::memory::PAGE;
 use crate::error::Error;
 use crate::fork;
 use crate::settings;
@@ -12,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 /// Who gave an allocation, and so who takes it back.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    /// The driver, page-locked, in a device's context.
-    Pinned { ordinal: usize },
+    /// The driver, page-locked, in a device's context, with so many bytes before the first page.
+    Pinned { ordinal: usize, before: usize },
     /// The driver, of a device.
     Device { ordinal: usize },
     /// The system, in whole pages.
@@ -35,13 +36,29 @@ const DEVICE: &str = "gpuvec_device_alloc";
 pub(crate) fn pinned_alloc(bytes: usize) -> Result<NonNull<c_void>, Error> {
     let bytes = whole_pages(bytes)?;
     let (address, source) = match device::to_see_memory(settings::placement()?)? {
-        Some((gpu, opened)) => {
-            let address = device::pinned_alloc((gpu, opened), bytes)?;
-            (address, Source::Pinned { ordinal: gpu.ordinal })
-        }
+        Some(gpu) => pinned_pages(gpu, bytes)?,
         None => (system_memory(bytes, PINNED)?, Source::System { bytes }),
     };
     Ok(noted(address, Allocation { by: PINNED, source }))
+}
+
+/// Page-locked memory that begins with a page. The driver's does, until somebody in the process asks
+/// it for a part of one: from then on it lays small allocations one beside the other.
+fn pinned_pages(
+    (gpu, opened): (&'static Gpu, &'static Opened),
+    bytes: usize,
+) -> Result<(NonNull<c_void>, Source), Error> {
+    let ordinal = gpu.ordinal;
+    let address = device::pinned_alloc((gpu, opened), bytes)?;
+    if address.addr().get().is_multiple_of(PAGE) {
+        return Ok((address, Source::Pinned { ordinal, before: 0 }));
+    }
+    // SAFETY: allocated above, and used by nobody.
+    unsafe { device::pinned_free(ordinal, address)? };
+    let address = device::pinned_alloc((gpu, opened), bytes.saturating_add(PAGE))?;
+    let before = address.cast::<u8>().align_offset(PAGE);
+    // SAFETY: the allocation is a page longer than asked for.
+    Ok((unsafe { address.byte_add(before) }, Source::Pinned { ordinal, before }))
 }
 
 /// Allocates at least `bytes` of a device's memory; of the host's where there is no GPU.
@@ -109,8 +126,10 @@ unsafe fn free(pointer: *mut c_void, by: &'static str) -> Result<(), Error> {
 /// The memory must be of this source, and used by nobody.
 unsafe fn give_back(address: NonNull<c_void>, source: Source) -> Result<(), Error> {
     match source {
-        // SAFETY: this function's promise.
-        Source::Pinned { ordinal } => unsafe { device::pinned_free(ordinal, address) },
+        // SAFETY: this function's promise; the driver's allocation begins so many bytes before.
+        Source::Pinned { ordinal, before } => unsafe {
+            device::pinned_free(ordinal, address.byte_sub(before))
+        },
         // SAFETY: this function's promise.
         Source::Device { ordinal } => unsafe {
             device::device_free(ordinal, address.addr().get() as u64)
@@ -136,7 +155,6 @@ fn system_memory(bytes: usize, purpose: &'static str) -> Result<NonNull<c_void>,
 
 /// `bytes` rounded up to whole pages, at least one.
 fn whole_pages(bytes: usize) -> Result<usize, Error> {
-    const PAGE: usize = 4096;
     bytes
         .max(1)
         .checked_next_multiple_of(PAGE)

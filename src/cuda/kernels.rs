@@ -1,5 +1,6 @@
 //! The kernels: PTX inside the library, which each device's driver compiles for itself.
 
+use super::completion::Flags;
 use super::driver::{self, Code, Driver, OfCall, cuLaunchKernel, cuModuleLoadData};
 use crate::error::{Error, kept};
 use crate::op::{Op, Shape};
@@ -24,6 +25,8 @@ const BLOCK_THREADS: u32 = 256;
 const WARP_THREADS: u32 = 32;
 /// The most blocks that CUDA launches; threads go on to further elements from there.
 const MOST_BLOCKS: u32 = i32::MAX as u32;
+/// In the place of completion flags, for a kernel that is to set none.
+const NO_FLAGS: u64 = 0;
 /// What a thread of an elementwise kernel reads of each array at once.
 const PACK_BYTES: usize = 16;
 
@@ -144,7 +147,7 @@ impl Kernels {
     /// Queues the kernel of `op` over `n` elements: from `a` and `b` (`a` again, for an operation
     /// with one input) into `out`, which for a reduction takes one sum for each tile. Addresses are
     /// the device's. `owns_bus` says that some are of host memory, and that no other kernel of the
-    /// call is under way.
+    /// call is under way. Returns how many warps will set their flags; 0 if there are too many for them.
     pub(crate) fn launch(
         &self,
         (op, alpha): (Op, u64),
@@ -152,13 +155,21 @@ impl Kernels {
         [a, b, out]: [u64; 3],
         n: usize,
         owns_bus: bool,
-    ) -> Result<(), Error> {
+        flags: Option<Flags>,
+    ) -> Result<u32, Error> {
         let blocks = match op.shape() {
             Shape::Elementwise => blocks_of_packs(n * op.element_bytes(), owns_bus),
             Shape::Reduction => blocks_of(n.div_ceil(TILE) * WARP_THREADS as usize),
         };
-        let parameters = &mut [a, b, out, n as u64, alpha];
-        self.queue(Kernel::Of(op), blocks, stream, parameters)
+        let warps = blocks.saturating_mul(BLOCK_THREADS / WARP_THREADS);
+        let flags = flags.filter(|_| warps <= tuning::FLAGGED_WARPS);
+        let address = flags.map_or(NO_FLAGS, |flags| {
+            flags.clear(warps);
+            flags.address()
+        });
+        let parameters = &mut [a, b, out, n as u64, address, alpha];
+        self.queue(Kernel::Of(op), blocks, stream, parameters)?;
+        Ok(if flags.is_some() { warps } else { 0 })
     }
 
     /// Queues a copy of `n` bytes between addresses of host memory that the device reaches.
@@ -169,7 +180,7 @@ impl Kernels {
         n: usize,
     ) -> Result<(), Error> {
         let blocks = blocks_of_packs(n, true);
-        self.queue(Kernel::Copy, blocks, stream, &mut [from, from, to, n as u64])
+        self.queue(Kernel::Copy, blocks, stream, &mut [from, from, to, n as u64, NO_FLAGS])
     }
 
     /// Queues what makes one sum of each [`GROUP`] of `count` sums.
@@ -216,7 +227,7 @@ impl Kernels {
         values: &mut [u64],
     ) -> Result<(), Error> {
         let function = self.function(kernel)?;
-        let mut parameters = [std::ptr::null_mut::<c_void>(); 5];
+        let mut parameters = [std::ptr::null_mut::<c_void>(); 6];
         for (parameter, value) in parameters.iter_mut().zip(values) {
             *parameter = std::ptr::from_mut(value).cast();
         }

@@ -5,6 +5,7 @@
 //! side by side, so that copies in both directions and kernels overlap. The number of lanes bounds
 //! what the library holds of pinned and device memory.
 
+use super::completion::Flags;
 use super::driver::{Driver, OfCall};
 use super::memory;
 use crate::error::Error;
@@ -29,7 +30,10 @@ pub(crate) struct Lane {
     pub(crate) stream: ManuallyDrop<Stream>,
     /// The device that the lane belongs to.
     pub(crate) ordinal: usize,
-    /// Whether its stream was waited for since its last work.
+    /// Warps of its newest kernel that set their flags when they are done; 0 where its stream is to be
+    /// waited for.
+    pub(crate) flagged_warps: u32,
+    /// Whether its last work was waited for.
     pub(crate) is_settled: bool,
     driver: Driver,
     kind: route::Lane,
@@ -49,6 +53,7 @@ impl Lane {
         Ok(Lane {
             stream: ManuallyDrop::new(stream),
             ordinal,
+            flagged_warps: 0,
             is_settled: true,
             driver,
             kind,
@@ -62,7 +67,7 @@ impl Lane {
     /// Waits for what an earlier call could not wait for.
     fn settle(&mut self) -> Result<(), Error> {
         if !self.is_settled {
-            self.stream.synchronize().of("cuStreamSynchronize", self.ordinal)?;
+            self.wait()?;
             self.is_settled = true;
         }
         Ok(())
@@ -104,9 +109,24 @@ impl Lane {
 
     /// Pinned memory for [`GROUP`] sums.
     pub(crate) fn host_sums(&mut self) -> Result<NonNull<c_void>, Error> {
-        made(&mut self.host_sums, || {
-            memory::pinned_alloc(self.driver, self.ordinal, HOST_SUMS_BYTES)
-        })
+        let bytes = (HOST_SUMS_BYTES + Flags::BYTES).next_multiple_of(memory::PAGE);
+        made(&mut self.host_sums, || memory::pinned_alloc(self.driver, self.ordinal, bytes))
+    }
+
+    /// Flags for its kernels' warps, behind those sums, if there is memory for them.
+    pub(crate) fn flags(&mut self) -> Option<Flags> {
+        let sums = self.host_sums().ok()?;
+        // SAFETY: the lane's memory has room for them there, which is never freed.
+        Some(unsafe { Flags::at(sums.cast::<u8>().add(HOST_SUMS_BYTES)) })
+    }
+
+    /// Waits until its newest work is done, and what it wrote is there.
+    pub(crate) fn wait(&mut self) -> Result<(), Error> {
+        let warps = std::mem::take(&mut self.flagged_warps);
+        if warps > 0 && self.flags().is_some_and(|flags| flags.are_set(warps)) {
+            return Ok(());
+        }
+        self.stream.synchronize().of("cuStreamSynchronize", self.ordinal)
     }
 
     /// Device memory for the sums of all tiles of a chunk.
@@ -139,11 +159,14 @@ pub(crate) struct Lanes {
 struct State {
     idle: Vec<Lane>,
     made: usize,
+    /// Callers that wait for one: to notify nobody is a system call as well.
+    waiting: usize,
 }
 
 impl Lanes {
     pub(crate) fn new(ordinal: usize, kind: route::Lane) -> Self {
-        let state = State { idle: Vec::with_capacity(tuning::LANES[kind as usize]), made: 0 };
+        let state =
+            State { idle: Vec::with_capacity(tuning::LANES[kind as usize]), made: 0, waiting: 0 };
         Lanes { ordinal, kind, state: Mutex::new(state), returned: Condvar::new() }
     }
 
@@ -179,31 +202,38 @@ impl Lanes {
             if let Some(lane) = self.try_take(driver)? {
                 return Ok(lane);
             }
-            let state = self.lock();
-            drop(
-                self.returned
-                    .wait_while(state, |state| state.idle.is_empty() && state.made == self.most())
-                    .unwrap_or_else(PoisonError::into_inner),
-            );
+            let mut state = self.lock();
+            state.waiting += 1;
+            let is_none = |state: &mut State| state.idle.is_empty() && state.made == self.most();
+            let waited = self.returned.wait_while(state, is_none);
+            waited.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
         }
     }
 
     /// Gives a lane back.
     pub(crate) fn put(&self, lane: Lane) {
-        self.lock().idle.push(lane);
-        self.returned.notify_one();
+        self.change(|state| state.idle.push(lane));
     }
 
     /// Gives back a lane that is of no use now: the others are taken first.
     pub(crate) fn put_behind(&self, lane: Lane) {
-        self.lock().idle.insert(0, lane);
-        self.returned.notify_one();
+        self.change(|state| state.idle.insert(0, lane));
     }
 
     /// Counts a lane out that could not be made.
     fn give_up(&self) {
-        self.lock().made -= 1;
-        self.returned.notify_one();
+        self.change(|state| state.made -= 1);
+    }
+
+    /// Changes what one who waits may be waiting for.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        change(&mut state);
+        let is_awaited = state.waiting > 0;
+        drop(state);
+        if is_awaited {
+            self.returned.notify_one();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

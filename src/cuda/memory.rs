@@ -10,6 +10,9 @@ use std::ffi::{c_uint, c_void};
 use std::ops::Range;
 use std::ptr::NonNull;
 
+/// What the library asks for is whole pages: other memory of the driver's then begins with one too.
+pub(crate) const PAGE: usize = 4096;
+
 /// CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP, and CU_MEMHOSTREGISTER_'s: every device sees it, at the
 /// host's address.
 const PORTABLE_MAPPED: c_uint = 1 | 2;

@@ -4,6 +4,7 @@
 //! a [`device::Gpu`] that is open has its context, kernels and lanes.
 
 pub(crate) mod attempt;
+mod completion;
 pub(crate) mod device;
 pub(crate) mod driver;
 pub(crate) mod event;

@@ -4,13 +4,14 @@
 //! serves every mix of operands: each is used where it is, copied by DMA, or staged, as the plan
 //! says.
 
+use super::completion::Flags;
 use super::device::{Gpu, Opened};
-use super::driver::{self, Driver, OfCall, cuMemcpyAsync};
+use super::driver::{self, Driver, cuMemcpyAsync};
 use super::lane::{Lane, Lanes};
 use super::piece::Piece;
 use crate::chunk::{Chunk, Queue};
 use crate::error::Error;
-use crate::operand::{Call, Task};
+use crate::operand::{Call, Residence, Task};
 use crate::route::{Access, Route};
 use crate::sum::{GROUP, TILE, tree_of_bits};
 use crate::tuning;
@@ -70,7 +71,8 @@ pub(crate) unsafe fn run(
         if let Task::Compute(op, _) = call.task {
             opened.kernels.prepare(op)?;
         }
-        let share = (tuning::LANES[route.lane() as usize] / threads).max(1);
+        let chunks = call.n.div_ceil(route.chunk);
+        let share = (tuning::LANES[route.lane() as usize] / threads).clamp(1, chunks.max(1));
         let mut pipeline = Pipeline {
             opened,
             lanes: &opened.lanes[route.lane() as usize],
@@ -206,7 +208,9 @@ impl Pipeline<'_> {
         let out = output.address(lane)?;
         let stream = lane.stream.as_inner();
         let (task, tiles) = (self.call.task, chunk.len.div_ceil(TILE));
-        let owns_bus = self.route.crosses_bus() && chunk.len == self.call.n;
+        let is_whole_call = chunk.len == self.call.n;
+        let owns_bus = self.route.crosses_bus() && is_whole_call;
+        lane.flagged_warps = 0;
         if let Task::Compute(op, _) = task
             && output.access == Access::TileSums
             && tiles > GROUP
@@ -214,16 +218,25 @@ impl Pipeline<'_> {
             let sums = lane.device_sums()?;
             let addresses = [a, b.unwrap_or(a), sums];
             // SAFETY: as above.
-            unsafe { queue(self.opened, task, stream, addresses, chunk.len, owns_bus)? };
+            unsafe { queue(self.opened, task, stream, addresses, chunk.len, owns_bus, None)? };
             return self.opened.kernels.fold(op.sum_kind(), stream, sums, out, tiles);
         }
         // SAFETY: as above.
         let addresses = [a, b.unwrap_or(a), out];
-        // SAFETY: as above.
-        unsafe { queue(self.opened, task, stream, addresses, chunk.len, owns_bus)? };
+        let flags = if is_whole_call && self.may_use_flags(&output) { lane.flags() } else { None };
+        lane.flagged_warps =
+            // SAFETY: as above.
+            unsafe { queue(self.opened, task, stream, addresses, chunk.len, owns_bus, flags)? };
         self.done.wrote |= output.access != Access::TileSums;
         // SAFETY: as above.
         unsafe { output.queue_out(lane) }
+    }
+
+    /// Whether a kernel's warps can say that all is done. A copy behind the kernel cannot, and managed
+    /// memory may not be the host's before the driver says so.
+    fn may_use_flags(&self, output: &Piece) -> bool {
+        output.access != Access::Dma
+            && self.call.operands().all(|operand| operand.residence != Residence::Managed)
     }
 
     /// Waits for the oldest chunk and puts its result where it belongs.
@@ -233,7 +246,7 @@ impl Pipeline<'_> {
     unsafe fn finish_oldest(&mut self) -> Result<(), Error> {
         let Some((lane, chunk)) = self.under_way.front_mut() else { return Ok(()) };
         let chunk = *chunk;
-        lane.stream.synchronize().of("cuStreamSynchronize", lane.ordinal)?;
+        lane.wait()?;
         let Some((mut lane, _)) = self.under_way.pop_front() else { return Ok(()) };
         let [.., Some(output)] = self.pieces(chunk) else { return Ok(()) };
         self.done.bytes_staged += output.staged_bytes();
@@ -286,13 +299,13 @@ impl Pipeline<'_> {
 impl Drop for Pipeline<'_> {
     fn drop(&mut self) {
         for (mut lane, _) in self.under_way.drain(..) {
-            lane.is_settled = lane.stream.synchronize().is_ok();
+            lane.is_settled = lane.wait().is_ok();
             self.lanes.put(lane);
         }
     }
 }
 
-/// Queues what a task does with arrays that the device reaches at these addresses. `owns_bus` as for
+/// Queues what a task does with arrays that the device reaches at these addresses. The rest as for
 /// [`Kernels::launch`](super::kernels::Kernels::launch).
 ///
 /// # Safety
@@ -304,14 +317,17 @@ pub(super) unsafe fn queue(
     [a, b, out]: [u64; 3],
     n: usize,
     owns_bus: bool,
-) -> Result<(), Error> {
+    flags: Option<Flags>,
+) -> Result<u32, Error> {
     match task {
         Task::Compute(op, alpha) => {
-            opened.kernels.launch((op, alpha), stream, [a, b, out], n, owns_bus)
+            opened.kernels.launch((op, alpha), stream, [a, b, out], n, owns_bus, flags)
         }
         Task::Copy => {
             // SAFETY: this function's promise.
-            unsafe { cuMemcpyAsync(out, a, n, stream) }.of("cuMemcpyAsync", opened.kernels.ordinal)
+            unsafe { cuMemcpyAsync(out, a, n, stream) }
+                .of("cuMemcpyAsync", opened.kernels.ordinal)
+                .map(|()| 0)
         }
     }
 }

@@ -104,8 +104,17 @@ impl Stream {
                 }
                 // SAFETY: this function's promise.
                 task => unsafe {
-                    pipeline::queue(self.opened, task, self.raw, addresses, call.n, crosses_bus)
-                },
+                    pipeline::queue(
+                        self.opened,
+                        task,
+                        self.raw,
+                        addresses,
+                        call.n,
+                        crosses_bus,
+                        None,
+                    )
+                }
+                .map(|_| ()),
             }
         })
     }
@@ -136,7 +145,7 @@ impl Stream {
         let launch = |start: usize| {
             let offset = (start * op.element_bytes()) as u64;
             let addresses = [a + offset, b + offset, sums.tiles];
-            kernels.launch((op, alpha), self.raw, addresses, PART.min(n - start), crosses_bus)
+            kernels.launch((op, alpha), self.raw, addresses, PART.min(n - start), crosses_bus, None)
         };
         if n <= GROUP * TILE {
             launch(0)?;

@@ -7,6 +7,8 @@ use crate::memory::reach_by_kernel;
 use crate::op::{Elementwise, Op, Reduction, SumOf, Visitor};
 use crate::sum::{GROUP, LANES, Sum, TILE};
 use crate::{Code, ILLEGAL_ADDRESS};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,29 +62,33 @@ pub(crate) fn at(number: usize) -> Option<Kernel> {
 }
 
 /// The most parameters that a kernel has.
-pub(crate) const PARAMETERS: usize = 5;
+pub(crate) const PARAMETERS: usize = 6;
 
 impl Kernel {
     /// How many parameters it has, each of at most 64 bits.
     pub(crate) fn parameters(self) -> usize {
         match self {
             Kernel::Probe => 0,
-            Kernel::Of(op) if op.has_alpha() => 5,
-            Kernel::Of(_) | Kernel::Copy => 4,
+            Kernel::Of(op) if op.has_alpha() => 6,
+            Kernel::Of(_) | Kernel::Copy => 5,
             _ => 3,
         }
     }
 
-    /// Runs it, with these parameters and zeros.
-    pub(crate) fn run(self, parameters: [u64; PARAMETERS]) -> Result<(), Code> {
-        let [a, b, out, n, alpha] = parameters;
+    /// Runs it, with these parameters and zeros, as so many warps.
+    pub(crate) fn run(self, parameters: [u64; PARAMETERS], warps: usize) -> Result<(), Code> {
+        let [a, b, out, n, flags, alpha] = parameters;
         let [first, second, third] = [a, b, out].map(|parameter| parameter as usize);
         match self {
             Kernel::Probe => Ok(()),
             Kernel::Of(op) => {
-                op.visit(alpha, Run { arrays: [first, second, third], n: n as usize })
+                op.visit(alpha, Run { arrays: [first, second, third], n: n as usize })?;
+                announce(flags as usize, warps)
             }
-            Kernel::Copy => copy(first, third, n as usize),
+            Kernel::Copy => {
+                copy(first, third, n as usize)?;
+                announce(flags as usize, warps)
+            }
             Kernel::FoldF64 => fold::<f64>(first, second, third),
             Kernel::FoldI64 => fold::<i64>(first, second, third),
             Kernel::FinishF32 => finish::<f64, f32>(first, second, third, |sum| sum as f32),
@@ -137,6 +143,29 @@ impl Visitor for Run {
             unsafe { sums.add(tile).write(lanes[0]) };
         }
         Ok(())
+    }
+}
+
+thread_local! {
+    static TO_SET: Cell<Option<(*mut AtomicU32, usize)>> = const { Cell::new(None) };
+}
+
+/// Notes the warps' completion flags, if there are any.
+fn announce(flags: usize, warps: usize) -> Result<(), Code> {
+    if flags != 0 {
+        TO_SET.set(Some((array::<AtomicU32>(flags, warps, "flags")?, warps)));
+    }
+    Ok(())
+}
+
+/// Sets the flags of the kernel that this thread has done, once it counts as done: the host looks at
+/// them, and goes on.
+pub(crate) fn set_flags() {
+    if let Some((flags, warps)) = TO_SET.take() {
+        for warp in 0..warps {
+            // SAFETY: `array` saw that so many are there.
+            unsafe { (*flags.add(warp)).store(1, Ordering::Release) };
+        }
     }
 }
 

@@ -78,7 +78,12 @@ pub(crate) fn allocate(kind: Kind, ordinal: usize, bytes: usize) -> Result<usize
     if !kind.is_host() && bytes > free_bytes(ordinal) {
         return Err(OUT_OF_MEMORY);
     }
-    let bytes_at = map_between_guards(bytes, libc::PROT_READ | libc::PROT_WRITE)?;
+    let before = match kind {
+        Kind::Host => setting("STAND_IN_HOST_OFFSET", 0) as usize,
+        _ => 0,
+    };
+    let page = map_between_guards(before + bytes, libc::PROT_READ | libc::PROT_WRITE)?;
+    let bytes_at = page + before;
     let start = match kind {
         Kind::Device => map_between_guards(bytes, libc::PROT_NONE)?,
         Kind::Managed | Kind::Host | Kind::Registered => bytes_at,
@@ -161,10 +166,11 @@ fn map_between_guards(bytes: usize, protection: i32) -> Result<usize, Code> {
     }
 }
 
-fn unmap_with_guards(middle: usize, bytes: usize) {
-    let all = std::ptr::with_exposed_provenance_mut::<c_void>(middle - PAGE);
+fn unmap_with_guards(start: usize, bytes: usize) {
+    let before = start % PAGE;
+    let all = std::ptr::with_exposed_provenance_mut::<c_void>(start - before - PAGE);
     // SAFETY: the range is one that `map_between_guards` made and that no block has any more.
-    unsafe { libc::munmap(all, whole_pages(bytes) + 2 * PAGE) };
+    unsafe { libc::munmap(all, whole_pages(before + bytes) + 2 * PAGE) };
 }
 
 /// The block that the address is in.

@@ -5,6 +5,7 @@
 //! they were given before, and they wait for it.
 
 use crate::context::{self, Handle};
+use crate::kernels;
 use crate::{
     Code, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, OUT_OF_MEMORY, lock, new_handle, setting,
 };
@@ -278,6 +279,7 @@ impl Stream {
             queue.is_working = false;
             queue.done += 1;
             drop(queue);
+            kernels::set_flags();
             self.changed.notify_all();
         }
     }

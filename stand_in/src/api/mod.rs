@@ -281,10 +281,10 @@ pub unsafe extern "C" fn cuModuleGetFunction(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLaunchKernel(
     function: usize,
-    _grid_x: c_uint,
+    grid_x: c_uint,
     _grid_y: c_uint,
     _grid_z: c_uint,
-    _block_x: c_uint,
+    block_x: c_uint,
     _block_y: c_uint,
     _block_z: c_uint,
     _shared_bytes: c_uint,
@@ -300,7 +300,8 @@ pub unsafe extern "C" fn cuLaunchKernel(
             // bits; they are read before this returns.
             *value = unsafe { parameters.add(i).read().read() };
         }
-        stream::enqueue(on, failing(fails, move || kernel.run(values)))
+        let warps = grid_x as usize * block_x.div_ceil(32) as usize;
+        stream::enqueue(on, failing(fails, move || kernel.run(values, warps)))
     })
 }
 
