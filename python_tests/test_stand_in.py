@@ -53,11 +53,12 @@ assert stand_in.count("pending") == 0
 def run(script: str, threads: int | None = None, **settings: object) -> str:
     """Runs a script on the stand-in with its settings (STAND_IN_...); what it printed.
 
-    With one of the library's threads, equal calls ask the driver for the same, one after the other.
+    With one of the library's threads, equal calls ask the driver for the same, one after the other:
+    no kernel is seen to end before its stream is waited for.
     """
     variables = {f"STAND_IN_{name}": str(value) for name, value in settings.items()}
     if threads:
-        variables["GPUVEC_NUM_THREADS"] = str(threads)
+        variables |= {"GPUVEC_NUM_THREADS": str(threads), "STAND_IN_FLAGS": "0"}
     path = before("LD_LIBRARY_PATH", STAND_IN)
     return run_python(
         PRELUDE + textwrap.dedent(script) + EPILOGUE, LD_LIBRARY_PATH=path, **variables

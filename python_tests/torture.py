@@ -6,8 +6,8 @@ Runs on the stand-in driver. A clean run of a scenario lists the calls of the dr
 Then each of them fails, with each of CODES, once and from then on, and queued work fails later: all
 in children of their own. Whatever fails, the result has the right bits or there is an error that
 says why; nothing else is changed, nothing is leaked, and the next call works. Work of several calls
-ends with the first that fails: it is right if all of them succeeded. The library has one thread, so
-that a scenario makes the same calls each time.
+ends with the first that fails: it is right if all of them succeeded. The library has one thread, and
+waits for every stream, so that a scenario makes the same calls each time.
 """
 
 import argparse
@@ -60,6 +60,7 @@ def faults_of(calls: list[str], codes: tuple[int, ...]) -> Iterator[Fault]:
 def begin(driver: StandIn, scenario: Scenario) -> None:
     """All that comes before the call in question, without faults."""
     os.environ["STAND_IN_DEVICES"] = str(scenario.work.devices)
+    os.environ["STAND_IN_FLAGS"] = "0"
     os.environ["GPUVEC_NUM_THREADS"] = "1"
     lib.gpuvec_set_placement(scenario.place)
     scenario.work.in_child()

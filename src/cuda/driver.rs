@@ -87,6 +87,10 @@ static DRIVER: Attempt<Driver> = Attempt::new();
 
 /// The driver, opened and initialised at the first call.
 pub(crate) fn get() -> Result<Driver, Error> {
+    // A look first: most calls come when it is open, and are not to take the cache line from others.
+    if let Some(driver) = if_open() {
+        return Ok(driver);
+    }
     if let Some(error) = DRIVER.failure() {
         return Err(error);
     }

@@ -6,7 +6,7 @@ use crate::faults::violate;
 use crate::memory::reach_by_kernel;
 use crate::op::{Elementwise, Op, Reduction, SumOf, Visitor};
 use crate::sum::{GROUP, LANES, Sum, TILE};
-use crate::{Code, ILLEGAL_ADDRESS};
+use crate::{Code, ILLEGAL_ADDRESS, setting};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -150,9 +150,10 @@ thread_local! {
     static TO_SET: Cell<Option<(*mut AtomicU32, usize)>> = const { Cell::new(None) };
 }
 
-/// Notes the warps' completion flags, if there are any.
+/// Notes the warps' completion flags, if there are any. With `STAND_IN_FLAGS=0` they are never set, as
+/// by a kernel that takes too long: whether a host sees them in time is a matter of luck.
 fn announce(flags: usize, warps: usize) -> Result<(), Code> {
-    if flags != 0 {
+    if flags != 0 && setting("STAND_IN_FLAGS", 1) != 0 {
         TO_SET.set(Some((array::<AtomicU32>(flags, warps, "flags")?, warps)));
     }
     Ok(())
