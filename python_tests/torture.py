@@ -6,8 +6,9 @@ Runs on the stand-in driver. A clean run of a scenario lists the calls of the dr
 Then each of them fails, with each of CODES, once and from then on, and queued work fails later: all
 in children of their own. Whatever fails, the result has the right bits or there is an error that
 says why; nothing else is changed, nothing is leaked, and the next call works. Work of several calls
-ends with the first that fails: it is right if all of them succeeded. A scenario makes the same calls
-each time: the library has one thread, and no kernel is seen to end before its stream is waited for.
+ends with the first that fails: it is right if all of them succeeded. A scenario makes the same
+calls each time: the library has one thread, and no kernel is seen to end before its stream is
+waited for.
 """
 
 import argparse
