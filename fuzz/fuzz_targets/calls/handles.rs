@@ -69,6 +69,9 @@ pub struct Queues {
     events: Handles<Option<Owner>>,
     /// The one stream that may have something to do.
     busy: Option<usize>,
+    /// Whether an event was recorded, or waited for, in a GPU's stream: that is queued as well, and
+    /// nobody takes note of when it is done.
+    has_marks: bool,
     /// For the order of what streams do.
     mark: *mut c_void,
 }
@@ -76,8 +79,13 @@ pub struct Queues {
 impl Queues {
     pub fn new() -> Self {
         let mark = gpuvec_event_create().cast();
-        let mut queues =
-            Queues { streams: Handles::new(), events: Handles::new(), busy: None, mark };
+        let mut queues = Queues {
+            streams: Handles::new(),
+            events: Handles::new(),
+            busy: None,
+            has_marks: false,
+            mark,
+        };
         for _ in 0..2 {
             queues.create(0);
         }
@@ -114,6 +122,7 @@ impl Queues {
         }
         assert_eq!(gpuvec_event_record(self.mark.cast(), pointer(busy).cast()), 0);
         assert_eq!(gpuvec_stream_wait(pointer(stream).cast(), self.mark.cast()), 0);
+        self.has_marks = true;
         self.busy = Some(stream);
     }
 
@@ -153,7 +162,8 @@ impl Queues {
                 if status == 0 && is_stream {
                     self.busy = self.busy.filter(|busy| *busy != stream);
                 }
-                let may_wait = self.busy == Some(stream);
+                let is_gpus = self.streams.find(stream) == Some(&mut Owner::Gpu);
+                let may_wait = self.busy == Some(stream) || (is_gpus && self.has_marks);
                 assert!(is_stream || status != 0);
                 if status != NOT_READY || !may_wait {
                     check(status, &wrong_handle(is_stream));
@@ -163,6 +173,7 @@ impl Queues {
                 let mut errors = wrong_handle(is_stream);
                 errors.extend(wrong_event(event, self.events.find(event).is_some()));
                 check(gpuvec_stream_wait(handle.cast(), pointer(event).cast()), &errors);
+                self.has_marks |= errors.is_empty();
             }
         }
     }
@@ -212,6 +223,7 @@ impl Queues {
                 let status = gpuvec_event_record(handle.cast(), pointer(stream).cast());
                 check(status, &errors);
                 if errors.is_empty() {
+                    self.has_marks = true;
                     let owner = self.streams.find(stream).copied().unwrap_or(Owner::Host);
                     *self.events.find(event).expect("an event") = Some(owner);
                 }
