@@ -39,7 +39,7 @@ impl Piece {
     /// Makes an input visible to kernels: stages it, queues its copy to the device, or neither.
     ///
     /// # Safety
-    /// The host memory must be readable until the lane's stream is synchronised.
+    /// The host memory must be readable until the lane was waited for.
     pub(crate) unsafe fn bring_in(&self, lane: &mut Lane) -> Result<(), Error> {
         if self.access == Access::Staged {
             let buffer = self.pinned_buffer(lane)?;
@@ -58,7 +58,7 @@ impl Piece {
     /// Queues the output's copy from the device, behind the kernel, if it needs one.
     ///
     /// # Safety
-    /// The host memory must be writable until the lane's stream is synchronised.
+    /// The host memory must be writable until the lane was waited for.
     pub(crate) unsafe fn queue_out(&self, lane: &mut Lane) -> Result<(), Error> {
         if self.access != Access::Dma {
             return Ok(());
@@ -72,7 +72,7 @@ impl Piece {
     /// Copies a staged output to where the caller wants it.
     ///
     /// # Safety
-    /// The host memory must be writable, and the lane's stream synchronised.
+    /// The host memory must be writable, and the lane waited for.
     pub(crate) unsafe fn take_out(&self, lane: &mut Lane) -> Result<(), Error> {
         if self.access == Access::Staged {
             let buffer = self.pinned_buffer(lane)?;

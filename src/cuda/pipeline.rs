@@ -199,7 +199,7 @@ impl Pipeline<'_> {
     unsafe fn start(&mut self, lane: &mut Lane, chunk: Chunk) -> Result<(), Error> {
         let [a, b, Some(output)] = self.pieces(chunk) else { return Ok(()) };
         for input in [a, b].into_iter().flatten() {
-            // SAFETY: this function's promise; the lane is synchronised before `run` returns.
+            // SAFETY: this function's promise; the lane is waited for before `run` returns.
             unsafe { input.bring_in(lane)? };
             self.done.bytes_staged += input.staged_bytes();
         }
@@ -254,7 +254,7 @@ impl Pipeline<'_> {
             Access::TileSums => {
                 self.tile_sums(&mut lane, chunk).map(|sum| (self.on_sum)(chunk, sum))
             }
-            // SAFETY: this function's promise; the stream was synchronised.
+            // SAFETY: this function's promise; the lane was waited for.
             _ => unsafe { output.take_out(&mut lane) },
         };
         self.lanes.put(lane);
