@@ -151,12 +151,15 @@ enum gpuvec_status
     GPUVEC_ERROR_HANDLE = 108,
     // Placement `gpu` was asked for and there is no usable GPU; `gpuvec_why_cpu()` says why.
     GPUVEC_ERROR_NO_GPU = 201,
-    // Placement `gpu` was asked for in a process forked after the driver was in use.
+    // Placement `gpu` was asked for in a process forked after the driver was in use; or the process
+    // was forked by a signal handler that interrupted gpuvec.
     GPUVEC_ERROR_FORKED = 202,
     // An environment variable of gpuvec's has a value that it does not take.
     GPUVEC_ERROR_ENVIRONMENT = 203,
     // The operands cannot be reached from where the work was to run.
     GPUVEC_ERROR_PLACEMENT = 204,
+    // A signal handler made the call while another call of gpuvec was in progress in its thread.
+    GPUVEC_ERROR_REENTRANT = 205,
     // Host, pinned or device memory ran out.
     GPUVEC_ERROR_OUT_OF_MEMORY = 301,
     // A call of the CUDA driver failed; `gpuvec_last_error()` names it and its error.

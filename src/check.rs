@@ -1,6 +1,7 @@
 //! Raw pointers become operands here: nothing past this file sees an unchecked argument.
 
-use crate::cuda::{driver, pointer};
+use crate::cuda::driver::{self, Driver};
+use crate::cuda::pointer;
 use crate::error::Error;
 use crate::op::{Elementwise, Operation, Reduction, Shape};
 use crate::operand::{Call, Operand, Residence, Task};
@@ -92,7 +93,7 @@ pub(crate) fn empty_reduction<T>(
         return Ok(None);
     }
     let mut output = result(out.cast(), size_of::<T>())?;
-    output.residence = residence(placement, &output)?;
+    output.residence = Asked::new(placement).residence(&output)?;
     if placement == Placement::Cpu && output.device().is_some() {
         return Err(Error::DeviceMemoryOnCpu { argument: output.name });
     }
@@ -108,8 +109,9 @@ fn locate(placement: Placement, call: &mut Call) -> Result<(), Error> {
             return Err(Error::Overlap { output: output.name, input: input.name });
         }
     }
+    let asked = Asked::new(placement);
     for operand in call.inputs.iter_mut().flatten().chain([output]) {
-        operand.residence = residence(placement, operand)?;
+        operand.residence = asked.residence(operand)?;
         if placement == Placement::Cpu && operand.device().is_some() && task != Task::Copy {
             return Err(Error::DeviceMemoryOnCpu { argument: operand.name });
         }
@@ -152,16 +154,33 @@ fn overlap(x: &Operand, y: &Operand) -> bool {
     x.address < y.address + y.bytes && y.address < x.address + x.bytes
 }
 
-/// Asks the driver what memory the array is in. Where the driver cannot be used, the host must
-/// reach the array.
-fn residence(placement: Placement, operand: &Operand) -> Result<Residence, Error> {
-    match driver::for_placement(placement) {
-        Ok(driver) => registered::residence(operand, || pointer::locate(driver, operand)),
-        Err(_) if pointer::is_hosts(operand) => Ok(Residence::Pageable),
-        Err(_) if placement == Placement::Cpu => {
-            Err(Error::DeviceMemoryOnCpu { argument: operand.name })
+/// The driver that is asked what memory the arrays of one call are in.
+struct Asked {
+    placement: Placement,
+    driver: Result<Driver, Error>,
+    /// Whether an array may be a device's although there is no driver to ask.
+    may_be_device: bool,
+}
+
+impl Asked {
+    fn new(placement: Placement) -> Self {
+        let driver = driver::for_placement(placement);
+        let may_be_device = driver.is_err() && driver::may_serve_others();
+        Asked { placement, driver, may_be_device }
+    }
+
+    /// The memory that an array is in. Without a driver to ask, the host must reach the array.
+    fn residence(&self, operand: &Operand) -> Result<Residence, Error> {
+        match self.driver {
+            Ok(driver) => registered::residence(operand, || pointer::locate(driver, operand)),
+            Err(_) if !self.may_be_device || pointer::ends_are_hosts(operand) => {
+                Ok(Residence::Pageable)
+            }
+            Err(_) if self.placement == Placement::Cpu => {
+                Err(Error::DeviceMemoryOnCpu { argument: operand.name })
+            }
+            Err(error) => Err(error),
         }
-        Err(error) => Err(error),
     }
 }
 

@@ -36,12 +36,15 @@ pub enum gpuvec_status {
     GPUVEC_ERROR_HANDLE = 108,
     /// Placement `gpu` was asked for and there is no usable GPU; `gpuvec_why_cpu()` says why.
     GPUVEC_ERROR_NO_GPU = 201,
-    /// Placement `gpu` was asked for in a process forked after the driver was in use.
+    /// Placement `gpu` was asked for in a process forked after the driver was in use; or the process
+    /// was forked by a signal handler that interrupted gpuvec.
     GPUVEC_ERROR_FORKED = 202,
     /// An environment variable of gpuvec's has a value that it does not take.
     GPUVEC_ERROR_ENVIRONMENT = 203,
     /// The operands cannot be reached from where the work was to run.
     GPUVEC_ERROR_PLACEMENT = 204,
+    /// A signal handler made the call while another call of gpuvec was in progress in its thread.
+    GPUVEC_ERROR_REENTRANT = 205,
     /// Host, pinned or device memory ran out.
     GPUVEC_ERROR_OUT_OF_MEMORY = 301,
     /// A call of the CUDA driver failed; `gpuvec_last_error()` names it and its error.
@@ -70,6 +73,7 @@ pub const STATUSES: &[gpuvec_status] = &[
     GPUVEC_ERROR_FORKED,
     GPUVEC_ERROR_ENVIRONMENT,
     GPUVEC_ERROR_PLACEMENT,
+    GPUVEC_ERROR_REENTRANT,
     GPUVEC_ERROR_OUT_OF_MEMORY,
     GPUVEC_ERROR_DRIVER,
     GPUVEC_ERROR_DEVICE_LOST,
@@ -104,6 +108,9 @@ impl gpuvec_status {
             }
             GPUVEC_ERROR_PLACEMENT => {
                 c"GPUVEC_ERROR_PLACEMENT: operands out of reach from where the work was to run"
+            }
+            GPUVEC_ERROR_REENTRANT => {
+                c"GPUVEC_ERROR_REENTRANT: called by a signal handler during another call"
             }
             GPUVEC_ERROR_OUT_OF_MEMORY => c"GPUVEC_ERROR_OUT_OF_MEMORY: memory ran out",
             GPUVEC_ERROR_DRIVER => c"GPUVEC_ERROR_DRIVER: a call of the CUDA driver failed",
@@ -186,6 +193,23 @@ pub(crate) enum Error {
     )]
     Forked,
 
+    #[error(
+        "this process was forked by a signal handler that interrupted gpuvec, whose locks may be held \
+         by threads that are not there: call exec"
+    )]
+    ForkedInHandler,
+
+    #[error(
+        "a call of gpuvec is in progress in this thread: a signal handler cannot make another one"
+    )]
+    Reentrant,
+
+    #[error(
+        "stream is being captured into a CUDA graph, which a reduction cannot be part of: queue it \
+         before or after the capture"
+    )]
+    Captured,
+
     #[error("the environment variable {variable} is '{value}': it takes {expected}")]
     Environment { variable: &'static str, value: &'static str, expected: &'static str },
 
@@ -205,7 +229,7 @@ pub(crate) enum Error {
     Driver { call: &'static str, name: &'static str, code: u32, ordinal: usize },
 
     #[error(
-        "device {ordinal} is lost: an earlier call failed in a way that only a new process mends"
+        "device {ordinal} is lost after an earlier failure: restart the process to use it again"
     )]
     DeviceLost { ordinal: usize },
 
@@ -237,8 +261,10 @@ struct Kept {
 }
 
 /// Driver errors after which a context answers nothing but the same error
-/// (CUDA driver API, "Error handling": codes that leave the process in an inconsistent state).
-const STICKY: [u32; 12] = [214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999];
+/// (CUresult in the driver API's reference: codes after which the process must be relaunched; and 999,
+/// an unknown error).
+const STICKY: [u32; 16] =
+    [214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999];
 const CUDA_ERROR_OUT_OF_MEMORY: u32 = 2;
 
 impl Error {
@@ -256,10 +282,11 @@ impl Error {
                 GPUVEC_ERROR_POINTER
             }
             Error::NoSuchHandle { .. } => GPUVEC_ERROR_HANDLE,
-            Error::NotRecorded { .. } | Error::TwoClocks => GPUVEC_ERROR_VALUE,
+            Error::NotRecorded { .. } | Error::TwoClocks | Error::Captured => GPUVEC_ERROR_VALUE,
             Error::Value { .. } => GPUVEC_ERROR_VALUE,
             Error::NoGpu { .. } => GPUVEC_ERROR_NO_GPU,
-            Error::Forked => GPUVEC_ERROR_FORKED,
+            Error::Forked | Error::ForkedInHandler => GPUVEC_ERROR_FORKED,
+            Error::Reentrant => GPUVEC_ERROR_REENTRANT,
             Error::Environment { .. } => GPUVEC_ERROR_ENVIRONMENT,
             Error::DeviceMemoryOnCpu { .. } | Error::OtherContext { .. } => GPUVEC_ERROR_PLACEMENT,
             Error::OutOfHostMemory { .. } => GPUVEC_ERROR_OUT_OF_MEMORY,

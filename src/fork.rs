@@ -1,59 +1,127 @@
-//! Short pieces of work that no fork of the process comes in between.
+//! Forks of the process: which process this is, and short sections of code that no fork interrupts.
 //!
 //! A fork's child has one thread, and every lock as it was: one that another thread held stays
-//! locked for ever. What a child may need is therefore done under one lock, which many threads
-//! share and which the forking thread takes for itself before a fork and gives back after it, on
-//! both sides. Nothing that could fork itself, as opening the driver does, may run under it.
+//! locked for ever. State that a child may need is therefore changed under one lock, which many
+//! threads share and which the forking thread takes exclusively before a fork and releases after it,
+//! on both sides. Nothing that could fork itself, as opening the driver does, may run under it.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
 static LOCK: RwLock<()> = RwLock::new(());
 
 /// Runs `work` while no thread of the process forks. Not to be nested.
 pub(crate) fn unbroken<T>(work: impl FnOnce() -> T) -> T {
+    // Declared first, so dropped last: the flag covers the lock's own code as well.
+    let _inside = Flag::raise(|thread| &thread.is_unbroken);
     let _shared = LOCK.read().unwrap_or_else(PoisonError::into_inner);
     work()
 }
 
-/// All that happens when the library is loaded: later, a fork that has already begun would pass
-/// the handlers by.
+/// This thread's part in forks. A signal handler may look at it at any time.
+struct Thread {
+    /// It holds the lock, or is about to take or release it.
+    is_unbroken: AtomicBool,
+    /// It runs between the fork handlers.
+    is_forking: AtomicBool,
+    /// Forks, one inside the other, for which it could not take the lock.
+    unlocked_forks: AtomicU32,
+}
+
+thread_local! {
+    static THREAD: Thread = const {
+        Thread {
+            is_unbroken: AtomicBool::new(false),
+            is_forking: AtomicBool::new(false),
+            unlocked_forks: AtomicU32::new(0),
+        }
+    };
+}
+
+/// Raises a flag of this thread's, for its signal handlers to see, until it is dropped.
+struct Flag(fn(&Thread) -> &AtomicBool);
+
+impl Flag {
+    fn raise(flag: fn(&Thread) -> &AtomicBool) -> Self {
+        THREAD.with(|thread| flag(thread).store(true, Ordering::Relaxed));
+        compiler_fence(Ordering::SeqCst);
+        Flag(flag)
+    }
+}
+
+impl Drop for Flag {
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        THREAD.with(|thread| (self.0)(thread).store(false, Ordering::Relaxed));
+    }
+}
+
+/// Whether this thread is forking: a signal handler that interrupted it must not take a lock.
+pub(crate) fn is_forking() -> bool {
+    THREAD.with(|thread| thread.is_forking.load(Ordering::Relaxed))
+}
+
+/// Set in a child that was forked without the lock, and in its children: their locks may be held by
+/// threads that they do not have.
+static FORKED_WITHOUT_LOCK: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process was forked by a signal handler that interrupted this library, or is a child
+/// of one that was.
+pub(crate) fn was_without_lock() -> bool {
+    FORKED_WITHOUT_LOCK.load(Ordering::Relaxed)
+}
+
+/// The only function that runs when the library is loaded: handlers that were registered later would
+/// miss a fork that has already begun.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = register_handlers;
 
 extern "C" fn register_handlers() {
-    KEPT.store(page_that_children_find_empty(), Ordering::Release);
+    WIPED.store(page_wiped_on_fork(), Ordering::Release);
     // SAFETY: the handlers are functions of this library, which is never unloaded.
-    unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) };
+    unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
 }
 
-/// Where the number of the process is kept, 0 before it is asked for; NULL if it is not kept.
-static KEPT: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+/// This process's number, in memory that the kernel zeroes in a forked child; NULL if the kernel
+/// cannot do that.
+static WIPED: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The number of the process, without a system call but for the first time.
-pub(crate) fn process() -> u32 {
+/// The largest number that this process or an ancestor has.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+/// A number that this process has and no ancestor of it had. It is not the process id, which a child
+/// in another namespace may share with its parent.
+pub(crate) fn process() -> u64 {
     // SAFETY: NULL, or a page that is mapped for ever, aligned, and zero at first.
-    let Some(kept) = (unsafe { KEPT.load(Ordering::Acquire).as_ref() }) else {
-        return std::process::id();
+    let Some(wiped) = (unsafe { WIPED.load(Ordering::Acquire).as_ref() }) else {
+        return FORKS.load(Ordering::Relaxed) << 32 | u64::from(std::process::id());
     };
-    match kept.load(Ordering::Relaxed) {
+    match wiped.load(Ordering::Relaxed) {
         0 => {
-            let process = std::process::id();
-            kept.store(process, Ordering::Relaxed);
-            process
+            let number = 1 + NUMBERS.fetch_add(1, Ordering::Relaxed);
+            // Of threads that ask first at once, one decides.
+            match wiped.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => number,
+                Err(decided) => decided,
+            }
         }
-        process => process,
+        number => number,
     }
 }
 
+/// Forks from the first ancestor to this process, where the kernel wipes no page: with the process id
+/// they tell processes apart unless a child is made by a bare system call.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
 /// NULL where the kernel cannot do it (before Linux 4.14).
-fn page_that_children_find_empty() -> *mut AtomicU32 {
+fn page_wiped_on_fork() -> *mut AtomicU64 {
     const ANYWHERE: *mut libc::c_void = std::ptr::null_mut();
     let (access, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping, of which nobody else knows; it is advised, and unmapped if that fails.
+    // SAFETY: a new mapping, which nothing else uses; it is advised, and unmapped if that fails.
     unsafe {
         let page = libc::mmap(ANYWHERE, PAGE, access, flags, -1, 0);
         if page == libc::MAP_FAILED {
@@ -67,7 +135,7 @@ fn page_that_children_find_empty() -> *mut AtomicU32 {
     }
 }
 
-/// What the kernel rounds up to a page of its own.
+/// The kernel rounds this up to a page of its own.
 const PAGE: usize = 4096;
 
 /// The lock, while a thread forks.
@@ -78,17 +146,153 @@ unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
 
+/// Takes the lock, unless this is a signal handler's fork whose thread already holds it: to wait for
+/// it would be for ever.
 extern "C" fn before() {
-    let guard = LOCK.write().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: this thread holds the lock.
-    unsafe { *HELD.0.get() = Some(guard) };
+    let cannot_lock = THREAD.with(|thread| {
+        let is_busy = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let cannot_lock = is_busy(&thread.is_unbroken) || is_busy(&thread.is_forking);
+        if cannot_lock {
+            thread.unlocked_forks.fetch_add(1, Ordering::Relaxed);
+        } else {
+            thread.is_forking.store(true, Ordering::Relaxed);
+        }
+        cannot_lock
+    });
+    compiler_fence(Ordering::SeqCst);
+    if !cannot_lock {
+        let guard = LOCK.write().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: this thread holds the lock.
+        unsafe { *HELD.0.get() = Some(guard) };
+    }
 }
 
-extern "C" fn after() {
-    // SAFETY: as in `process`.
-    if let Some(kept) = unsafe { KEPT.load(Ordering::Acquire).as_ref() } {
-        kept.store(0, Ordering::Relaxed);
+extern "C" fn after_in_parent() {
+    after();
+}
+
+extern "C" fn after_in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+    if !after() {
+        FORKED_WITHOUT_LOCK.store(true, Ordering::Relaxed);
     }
-    // SAFETY: this thread, or the one that it is a copy of, took the lock in `before`.
-    drop(unsafe { (*HELD.0.get()).take() });
+}
+
+/// Releases the lock, if [`before`] took it, and says whether it did.
+fn after() -> bool {
+    THREAD.with(|thread| {
+        if thread.unlocked_forks.load(Ordering::Relaxed) > 0 {
+            thread.unlocked_forks.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        // SAFETY: this thread, or the one that it is a copy of, took the lock in `before`.
+        drop(unsafe { (*HELD.0.get()).take() });
+        compiler_fence(Ordering::SeqCst);
+        thread.is_forking.store(false, Ordering::Relaxed);
+        true
+    })
+}
+
+/// A value that every process makes for itself when it first needs it. A forked child finds its
+/// parent's and makes its own. Values are never freed or replaced, so that no lock is needed, which a
+/// fork could leave locked for ever.
+pub(crate) struct PerProcess<T: 'static>(AtomicPtr<Owned<T>>);
+
+struct Owned<T> {
+    process: u64,
+    value: T,
+}
+
+impl<T: Send + Sync> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        PerProcess(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// This process's value, if it was made.
+    pub(crate) fn get(&self) -> Option<&'static T> {
+        self.newest().filter(|owned| owned.process == process()).map(|owned| &owned.value)
+    }
+
+    /// The value of the nearest ancestor that made one, if this process has none.
+    pub(crate) fn inherited(&self) -> Option<&'static T> {
+        self.newest().filter(|owned| owned.process != process()).map(|owned| &owned.value)
+    }
+
+    /// This process's value, made now if it was not. Of threads that make it at once one wins, and
+    /// the values of the others are dropped.
+    pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &'static T {
+        if let Some(value) = self.get() {
+            return value;
+        }
+        let before = self.0.load(Ordering::Acquire);
+        let made = NonNull::from(Box::leak(Box::new(Owned { process: process(), value: make() })));
+        match self.0.compare_exchange(before, made.as_ptr(), Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: leaked above, and never freed from here on.
+            Ok(_) => unsafe { &made.as_ref().value },
+            Err(winner) => {
+                // SAFETY: leaked above, and never seen by another thread; the winner was leaked by
+                // another thread of this process, since a child has one thread when it begins.
+                unsafe {
+                    drop(Box::from_raw(made.as_ptr()));
+                    &(*winner).value
+                }
+            }
+        }
+    }
+
+    fn newest(&self) -> Option<&'static Owned<T>> {
+        // SAFETY: the pointer is null or was leaked by `get_or_init`, and is never freed.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_one_number_and_its_child_another() {
+        let parent = process();
+        assert_eq!(parent, process());
+        // SAFETY: the child only compares numbers and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let is_new = process() != parent && process() == process();
+            // SAFETY: ends this process.
+            unsafe { libc::_exit(i32::from(!is_new)) };
+        }
+        let mut status = -1;
+        // SAFETY: the child is this process's own.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(status, 0);
+        assert_eq!(parent, process());
+    }
+
+    #[test]
+    fn a_fork_inside_an_unbroken_section_does_not_wait_and_leaves_the_child_marked() {
+        let status = unbroken(|| {
+            // SAFETY: as in a signal handler, the child only looks at a flag and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: ends this process.
+                unsafe { libc::_exit(i32::from(!was_without_lock())) };
+            }
+            let mut status = -1;
+            // SAFETY: the child is this process's own.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            status
+        });
+        assert_eq!(status, 0);
+        assert!(!was_without_lock() && !is_forking());
+        assert_eq!(unbroken(|| 1), 1);
+    }
+
+    #[test]
+    fn a_value_is_made_once_by_a_process() {
+        static VALUE: PerProcess<u32> = PerProcess::new();
+        assert_eq!(VALUE.get(), None);
+        assert_eq!(*VALUE.get_or_init(|| 1), 1);
+        assert_eq!(*VALUE.get_or_init(|| 2), 1);
+        assert_eq!((VALUE.get(), VALUE.inherited()), (Some(&1), None));
+    }
 }

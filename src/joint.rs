@@ -144,7 +144,9 @@ impl Seat {
         self.state.store(AWAKE, Ordering::Release);
     }
 
-    /// Its helper, which has no work, may go. Nothing is offered there, now or later.
+    /// Lets its helper, which has no work, end: nothing is offered there, now or later. The library's
+    /// own helpers never do.
+    #[cfg(test)]
     pub(crate) fn dismiss(&self) {
         self.state.swap(TAKEN, Ordering::AcqRel);
         drop(self.lock());
@@ -170,15 +172,14 @@ impl Seat {
         true
     }
 
-    /// Sleeps until there is an offer, or the helper may go: then it says no.
-    pub(crate) fn sleep(&self) -> bool {
+    /// Sleeps until there is an offer.
+    pub(crate) fn sleep(&self) {
         if self.change(AWAKE, ASLEEP) {
             let mut looking = self.lock();
             while self.state.load(Ordering::Relaxed) & ASLEEP != 0 {
                 looking = self.changed.wait(looking).unwrap_or_else(PoisonError::into_inner);
             }
         }
-        self.state.load(Ordering::Relaxed) != TAKEN
     }
 
     /// Whether the offer could be made, and then whether the helper sleeps.
@@ -314,13 +315,16 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_that_may_go_wakes() {
+    fn a_helper_that_is_dismissed_wakes() {
         let seat = Seat::empty();
         seat.open();
         std::thread::scope(|scope| {
-            let helper = scope.spawn(|| seat.sleep());
+            let helper = scope.spawn(|| {
+                seat.sleep();
+                seat.join(1)
+            });
             seat.dismiss();
-            assert!(helper.join().is_ok_and(|wanted| !wanted));
+            assert!(helper.join().is_ok_and(|joined| !joined));
         });
     }
 
@@ -379,9 +383,10 @@ mod interleavings {
                 let seats = Arc::clone(&seats);
                 thread::spawn(move || {
                     let seat = &seats[number];
-                    if !sleep || seat.sleep() {
-                        seat.join(1 + number);
+                    if sleep {
+                        seat.sleep();
                     }
+                    seat.join(1 + number);
                 })
             };
             let sitting: Vec<_> = (0..helpers).map(sits).collect();

@@ -39,6 +39,7 @@ pub mod record;
 mod registered;
 mod route;
 mod run;
+mod scheduling;
 mod settings;
 mod stream;
 mod sum;

@@ -1,44 +1,93 @@
 //! Arrays of callers that were page-locked where they are.
 //!
 //! The system locks whole pages, each once, while arrays begin anywhere, share pages, and are
-//! registered any number of times. So pages are locked in segments: those of an array that no
-//! segment has yet become new ones. A segment counts the registrations that reach into it, and is
-//! unlocked, as a whole, when the last of them ends.
+//! registered any number of times. So pages are locked in segments: the pages of an array that no
+//! segment has become new ones, and a segment is unlocked, as a whole, when no registered byte is left
+//! in it.
 //!
-//! Locked pages hold more than the arrays that they were locked for. What else is in them is still
-//! pageable memory: nobody said that it stays as it is, and it is unlocked when others say so.
+//! Locked pages hold more than the arrays that they were locked for. Other arrays in them count as
+//! pageable memory: their owners did not promise to keep them in place, and the pages are unlocked
+//! when the registered arrays end.
+//!
+//! The driver takes its time to lock pages, so it is never called under a lock of this file. A segment
+//! whose pages are just being locked or unlocked is *busy*: another registration of these pages waits
+//! for it, and nothing else does.
 //!
 //! Where pages cannot be unlocked, their array stays registered, for the caller to try again: the
-//! driver would take what comes to lie there later for page-locked. A lost device has no locks.
+//! driver would take later memory at that address for page-locked. A lost device has no locks.
 
-use crate::cuda::device;
+use crate::cuda::device::{self, Gpu, Opened};
 use crate::error::Error;
 use crate::fork;
 use crate::operand::{Operand, Residence};
 use crate::settings;
+use rangemap::{RangeMap, RangeSet};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
 
 const PAGE: usize = 4096;
 
 /// Everything that is registered.
 struct Registry {
-    /// Where the arrays end that begin at an address: one for each registration.
-    arrays: BTreeMap<usize, Vec<usize>>,
-    /// By their first page; none overlaps another.
+    /// The process that locked the segments: a forked child inherits registrations, but no locks.
+    process: u64,
+    /// The ends of the arrays that begin at an address: one for each registration.
+    ends: BTreeMap<usize, Vec<usize>>,
+    /// How many registrations cover a byte, where any does.
+    depth: RangeMap<usize, usize>,
+    /// The bytes that any registration covers.
+    covered: RangeSet<usize>,
+    /// The pages that this library locked, by the first; none overlaps another.
     segments: BTreeMap<usize, Segment>,
 }
 
 struct Segment {
     end: usize,
-    registrations: usize,
-    /// The device in whose context this library locked the pages, if it did.
-    locked_by: Option<usize>,
+    /// The device in whose context the pages are locked.
+    ordinal: usize,
+    /// A thread is locking or unlocking the pages.
+    is_busy: bool,
 }
+
+/// Another thread is locking or unlocking some of the pages.
+struct Busy;
+
+/// The driver's part in a registration.
+trait PageLocks {
+    /// The device in whose context pages are locked; `None` where no GPU would see them.
+    fn ordinal(&self) -> Option<usize>;
+
+    /// Locks pages, with the part of the array that is in them; says whether they were not locked
+    /// before, by another library.
+    fn lock(&self, pages: Range<usize>, part: Range<usize>) -> Result<bool, Error>;
+
+    /// Unlocks the pages that were locked together and begin there.
+    fn unlock(&self, ordinal: usize, start: usize) -> Result<(), Error>;
+}
+
+/// The page locks of a device that is open.
+struct ByDevice(Option<(&'static Gpu, &'static Opened)>);
+
+impl PageLocks for ByDevice {
+    fn ordinal(&self) -> Option<usize> {
+        self.0.map(|(gpu, _)| gpu.ordinal)
+    }
+
+    fn lock(&self, pages: Range<usize>, part: Range<usize>) -> Result<bool, Error> {
+        self.0.map_or(Ok(false), |gpu| device::lock_pages(gpu, pages, part))
+    }
+
+    fn unlock(&self, ordinal: usize, start: usize) -> Result<(), Error> {
+        device::unlock_pages(ordinal, start)
+    }
+}
+
+static REGISTRATIONS: Registrations = Registrations::new();
 
 /// Page-locks an array, where there is a GPU to see it.
 pub(crate) fn register(pointer: *mut c_void, bytes: usize) -> Result<(), Error> {
@@ -48,45 +97,23 @@ pub(crate) fn register(pointer: *mut c_void, bytes: usize) -> Result<(), Error> 
     if pointer.is_null() {
         return Err(Error::Null { argument: "ptr", n: bytes });
     }
-    let address = pointer.expose_provenance();
-    let array = array(address, bytes)?;
+    let array = array(pointer.expose_provenance(), bytes)?;
     let gpu = device::to_see_memory(settings::placement()?)?;
-    let lock = |pages: Range<usize>| {
-        let part = pages.start.max(array.start)..pages.end.min(array.end);
-        let Some((gpu, opened)) = gpu else { return Ok(None) };
-        let is_ours = device::lock_pages((gpu, opened), pages, part)?;
-        Ok(is_ours.then_some(gpu.ordinal))
-    };
-    ANY.store(true, Ordering::SeqCst);
-    with_registry(|registry| registry.add(array.clone(), lock, device::unlock_pages))
+    REGISTRATIONS.register(array, &ByDevice(gpu))
 }
 
 /// Ends the registration of an array; its pages are unlocked if no other reaches into them.
 pub(crate) fn unregister(pointer: *mut c_void) -> Result<(), Error> {
-    with_registry(|registry| registry.remove(pointer.addr(), device::unlock_pages))
+    REGISTRATIONS.unregister(pointer.addr(), &ByDevice(None))
 }
 
-/// Whether anything was ever registered.
-static ANY: AtomicBool = AtomicBool::new(false);
-
-/// What memory an array is in. `ask` asks the driver, for which all of a locked page is
+/// The memory that an array is in. `ask` asks the driver, for which all of a locked page is
 /// page-locked; an array that only shares pages with registered ones is in pageable memory.
 pub(crate) fn residence(
     operand: &Operand,
     ask: impl Fn() -> Result<Residence, Error>,
 ) -> Result<Residence, Error> {
-    let said = ask()?;
-    let is_locked = |residence| matches!(residence, Residence::Pinned | Residence::PinnedInParts);
-    if !is_locked(said) || !ANY.load(Ordering::SeqCst) {
-        return Ok(said);
-    }
-    // Once more, while nobody unlocks anything.
-    with_registry(|registry| {
-        let said = ask()?;
-        let array = operand.address..operand.address + operand.bytes;
-        let is_beside = is_locked(said) && registry.is_beside(array);
-        Ok(if is_beside { Residence::Pageable } else { said })
-    })
+    REGISTRATIONS.residence(operand, ask)
 }
 
 /// The bytes of an array, whose last page ends in the address space.
@@ -105,144 +132,238 @@ fn pages(array: &Range<usize>) -> Range<usize> {
     array.start - array.start % PAGE..array.end.next_multiple_of(PAGE)
 }
 
-/// The driver is called under the lock, and no fork comes in between: a child must find the
-/// registry whole.
-fn with_registry<T>(work: impl FnOnce(&mut Registry) -> T) -> T {
-    static REGISTRY: Mutex<Registry> =
-        Mutex::new(Registry { arrays: BTreeMap::new(), segments: BTreeMap::new() });
-    fork::unbroken(|| work(&mut REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)))
+/// Whether pages are unlocked after an attempt: those of a lost device are, too.
+fn is_unlocked(attempt: &Result<(), Error>) -> bool {
+    attempt.as_ref().err().is_none_or(Error::is_of_lost_device)
 }
 
-impl Registry {
-    fn add(
-        &mut self,
-        array: Range<usize>,
-        lock: impl Fn(Range<usize>) -> Result<Option<usize>, Error>,
-        unlock: impl Fn(usize, usize) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let pages = pages(&array);
-        let mut added = Vec::new();
-        for gap in self.gaps(&pages) {
-            match lock(gap.clone()) {
-                Ok(locked_by) => {
-                    let segment = Segment { end: gap.end, registrations: 0, locked_by };
-                    self.segments.insert(gap.start, segment);
-                    added.push(gap.start);
-                }
-                Err(error) => {
-                    // One that stays locked waits for the next registration of its pages.
-                    for start in added {
-                        if is_unlocked(&self.unlock(start, &unlock)) {
-                            self.segments.remove(&start);
-                        }
-                    }
-                    return Err(error);
-                }
-            }
-        }
-        for start in self.segments_in(&pages) {
-            self.segments.entry(start).and_modify(|segment| segment.registrations += 1);
-        }
-        self.arrays.entry(array.start).or_default().push(array.end);
-        Ok(())
+/// The registrations, as threads share them.
+struct Registrations {
+    registry: RwLock<Registry>,
+    /// Changes so far. A change is counted before pages are locked or unlocked, and again after.
+    changes: AtomicU64,
+}
+
+impl Registrations {
+    const fn new() -> Self {
+        let registry = Registry {
+            process: 0,
+            ends: BTreeMap::new(),
+            depth: RangeMap::new(),
+            covered: RangeSet::new(),
+            segments: BTreeMap::new(),
+        };
+        Registrations { registry: RwLock::new(registry), changes: AtomicU64::new(0) }
     }
 
-    fn remove(
-        &mut self,
-        address: usize,
-        unlock: impl Fn(usize, usize) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let registrations = self.arrays.get(&address);
-        let end = registrations
-            .and_then(|registrations| registrations.last().copied())
-            .ok_or(Error::NotRegisteredHere { argument: "ptr", address })?;
-        let starts = self.segments_in(&pages(&(address..end)));
+    fn register(&self, array: Range<usize>, locks: &impl PageLocks) -> Result<(), Error> {
         let mut result = Ok(());
-        for start in &starts {
-            if self.segments.get(start).is_some_and(|segment| segment.registrations == 1) {
-                result = result.and(self.unlock(*start, &unlock));
-            }
+        for gap in self.add(&array, locks.ordinal()) {
+            let part = gap.start.max(array.start)..gap.end.min(array.end);
+            let locked = if result.is_ok() { locks.lock(gap.clone(), part) } else { Ok(false) };
+            self.change(|registry| registry.end_lock(gap.start, matches!(locked, Ok(true))));
+            result = result.and(locked.map(|_| ()));
         }
-        if is_unlocked(&result) {
-            self.forget(address, &starts);
+        if result.is_err() {
+            self.change(|registry| registry.remove(array.start));
+        }
+        // After a failure, or if another thread has ended the registration by now. Pages that stay
+        // locked wait for the next registration of them.
+        let _ = self.release(&pages(&array), locks);
+        result
+    }
+
+    fn unregister(&self, address: usize, locks: &impl PageLocks) -> Result<(), Error> {
+        let array = self
+            .change(|registry| registry.remove(address))
+            .ok_or(Error::NotRegisteredHere { argument: "ptr", address })?;
+        let result = self.release(&pages(&array), locks);
+        if !is_unlocked(&result) {
+            self.change(|registry| registry.insert(&array));
         }
         result
     }
 
-    /// Unlocks a segment's pages, once.
-    fn unlock(
+    /// Adds a registration and gives the pages that remain to be locked, for whose segments the caller
+    /// is busy now. Waits while another thread locks or unlocks some of them.
+    fn add(&self, array: &Range<usize>, ordinal: Option<usize>) -> Vec<Range<usize>> {
+        const PAUSE: Duration = Duration::from_micros(100);
+        loop {
+            match self.change(|registry| registry.begin_add(array, ordinal)) {
+                Ok(gaps) => return gaps,
+                // No condition variable: its lock could be held by another thread at a fork.
+                Err(Busy) => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    /// Unlocks those segments in the pages that no registration reaches into.
+    fn release(&self, pages: &Range<usize>, locks: &impl PageLocks) -> Result<(), Error> {
+        let mut result = Ok(());
+        for (start, ordinal) in self.change(|registry| registry.begin_release(pages)) {
+            let unlocked = locks.unlock(ordinal, start);
+            self.change(|registry| registry.end_unlock(start, is_unlocked(&unlocked)));
+            result = result.and(unlocked);
+        }
+        result
+    }
+
+    fn residence(
+        &self,
+        operand: &Operand,
+        ask: impl Fn() -> Result<Residence, Error>,
+    ) -> Result<Residence, Error> {
+        const ATTEMPTS: usize = 100;
+        for _ in 0..ATTEMPTS {
+            let changes = self.changes.load(Ordering::SeqCst);
+            let said = ask()?;
+            if !matches!(said, Residence::Pinned | Residence::PinnedInParts) {
+                return Ok(said);
+            }
+            let array = operand.address..operand.address + operand.bytes;
+            let is_beside = changes > 0 && self.read(|registry| registry.is_beside(&array));
+            // If pages were locked or unlocked meanwhile, the driver and the registry may speak of
+            // different moments.
+            if self.changes.load(Ordering::SeqCst) == changes {
+                return Ok(if is_beside { Residence::Pageable } else { said });
+            }
+        }
+        // Other threads register without a pause. Any host memory may be staged.
+        Ok(Residence::Pageable)
+    }
+
+    /// Changes the registry, while no thread forks: a child must find it whole.
+    fn change<T>(&self, work: impl FnOnce(&mut Registry) -> T) -> T {
+        fork::unbroken(|| {
+            let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
+            self.changes.fetch_add(1, Ordering::SeqCst);
+            registry.forget_locks_of_parent();
+            work(&mut registry)
+        })
+    }
+
+    fn read<T>(&self, work: impl FnOnce(&Registry) -> T) -> T {
+        fork::unbroken(|| work(&self.registry.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+impl Registry {
+    /// In a forked child no page is locked, and no thread is busy.
+    fn forget_locks_of_parent(&mut self) {
+        if self.process != fork::process() {
+            self.process = fork::process();
+            self.segments.clear();
+        }
+    }
+
+    fn begin_add(
         &mut self,
-        start: usize,
-        unlock: impl Fn(usize, usize) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let Some(segment) = self.segments.get_mut(&start) else { return Ok(()) };
-        if let Some(ordinal) = segment.locked_by {
-            unlock(ordinal, start)?;
-            segment.locked_by = None;
+        array: &Range<usize>,
+        ordinal: Option<usize>,
+    ) -> Result<Vec<Range<usize>>, Busy> {
+        let pages = pages(array);
+        if self.segments_in(&pages).any(|(_, segment)| segment.is_busy) {
+            return Err(Busy);
         }
-        Ok(())
+        self.insert(array);
+        let Some(ordinal) = ordinal else { return Ok(Vec::new()) };
+        let gaps = self.gaps(&pages);
+        for gap in &gaps {
+            self.segments.insert(gap.start, Segment { end: gap.end, ordinal, is_busy: true });
+        }
+        Ok(gaps)
     }
 
-    /// Ends the last registration of an address, which reaches into these segments.
-    fn forget(&mut self, address: usize, starts: &[usize]) {
-        if let Entry::Occupied(mut registrations) = self.arrays.entry(address) {
-            registrations.get_mut().pop();
-            if registrations.get().is_empty() {
-                registrations.remove();
-            }
-        }
-        for start in starts {
-            if let Entry::Occupied(mut segment) = self.segments.entry(*start) {
-                segment.get_mut().registrations -= 1;
-                if segment.get().registrations == 0 {
-                    segment.remove();
-                }
-            }
+    /// The caller is no longer busy with a segment, which is this library's if its pages are locked
+    /// by it.
+    fn end_lock(&mut self, start: usize, is_ours: bool) {
+        if is_ours {
+            self.segments.entry(start).and_modify(|segment| segment.is_busy = false);
+        } else {
+            self.segments.remove(&start);
         }
     }
 
-    /// Whether some of the array lies in pages that are locked for others alone.
-    fn is_beside(&self, array: Range<usize>) -> bool {
-        let mut from = array.start;
-        while from < array.end {
-            let mut before = self.arrays.range(..=from).rev();
-            let beyond = |ends: &Vec<usize>| ends.iter().copied().find(|end| *end > from);
-            if let Some(end) = before.find_map(|(_, ends)| beyond(ends)) {
-                from = end;
-                continue;
-            }
-            let next = self.arrays.range(from..).next().map_or(array.end, |(start, _)| *start);
-            let gap = from..next.min(array.end);
-            let is_ours =
-                |start| self.segments.get(start).is_some_and(|segment| segment.locked_by.is_some());
-            if self.segments_in(&gap).iter().any(is_ours) {
-                return true;
-            }
-            from = gap.end;
+    /// The segments in the pages that no registration reaches into, with their devices; the caller is
+    /// busy with them now.
+    fn begin_release(&mut self, pages: &Range<usize>) -> Vec<(usize, usize)> {
+        let is_unneeded = |start: usize, segment: &Segment| {
+            !segment.is_busy && !self.covered.overlaps(&(start..segment.end))
+        };
+        let unneeded: Vec<(usize, usize)> = self
+            .segments_in(pages)
+            .filter(|(start, segment)| is_unneeded(**start, segment))
+            .map(|(start, segment)| (*start, segment.ordinal))
+            .collect();
+        for (start, _) in &unneeded {
+            self.segments.entry(*start).and_modify(|segment| segment.is_busy = true);
         }
-        false
+        unneeded
     }
 
-    /// Where the segments that reach into the pages begin.
-    fn segments_in(&self, pages: &Range<usize>) -> Vec<usize> {
-        let before = self.segments.range(..pages.start).next_back();
-        let before = before.filter(|(_, segment)| segment.end > pages.start);
-        before
-            .into_iter()
-            .chain(self.segments.range(pages.clone()))
-            .map(|(start, _)| *start)
-            .collect()
+    fn end_unlock(&mut self, start: usize, is_unlocked: bool) {
+        self.end_lock(start, !is_unlocked);
+    }
+
+    /// Adds a registration.
+    fn insert(&mut self, array: &Range<usize>) {
+        for (part, depth) in self.depths(array) {
+            self.depth.insert(part, depth + 1);
+        }
+        self.covered.insert(array.clone());
+        self.ends.entry(array.start).or_default().push(array.end);
+    }
+
+    /// Takes the last registration of an address out.
+    fn remove(&mut self, address: usize) -> Option<Range<usize>> {
+        let Entry::Occupied(mut ends) = self.ends.entry(address) else { return None };
+        let end = ends.get_mut().pop();
+        if ends.get().is_empty() {
+            ends.remove();
+        }
+        let array = address..end?;
+        for (part, depth) in self.depths(&array) {
+            if depth > 1 {
+                self.depth.insert(part, depth - 1);
+            } else {
+                self.depth.remove(part.clone());
+                self.covered.remove(part);
+            }
+        }
+        Some(array)
+    }
+
+    /// The parts of an array, each with the number of registrations that cover it.
+    fn depths(&self, array: &Range<usize>) -> Vec<(Range<usize>, usize)> {
+        let clipped = |part: &Range<usize>| part.start.max(array.start)..part.end.min(array.end);
+        let covered = self.depth.overlapping(array).map(|(part, depth)| (clipped(part), *depth));
+        covered.chain(self.depth.gaps(array).map(|gap| (gap, 0))).collect()
+    }
+
+    /// Whether the array only shares pages with registered ones: pages that this library locked, for
+    /// others.
+    fn is_beside(&self, array: &Range<usize>) -> bool {
+        let is_registered = self.covered.get(&array.start).is_some_and(|run| run.end >= array.end);
+        let is_of_this_process = self.process == fork::process();
+        !is_registered && is_of_this_process && self.segments_in(array).next().is_some()
+    }
+
+    /// The segments that reach into a range.
+    fn segments_in(&self, range: &Range<usize>) -> impl Iterator<Item = (&usize, &Segment)> {
+        let before = self.segments.range(..range.start).next_back();
+        let before = before.filter(|(_, segment)| segment.end > range.start);
+        before.into_iter().chain(self.segments.range(range.clone()))
     }
 
     /// The parts of the pages that no segment has.
     fn gaps(&self, pages: &Range<usize>) -> Vec<Range<usize>> {
         let mut gaps = Vec::new();
         let mut from = pages.start;
-        for start in self.segments_in(pages) {
-            if from < start {
-                gaps.push(from..start);
+        for (start, segment) in self.segments_in(pages) {
+            if from < *start {
+                gaps.push(from..*start);
             }
-            from = self.segments.get(&start).map_or(from, |segment| segment.end);
+            from = segment.end;
         }
         if from < pages.end {
             gaps.push(from..pages.end);
@@ -251,17 +372,13 @@ impl Registry {
     }
 }
 
-/// Whether pages are unlocked after an attempt: what a lost device had locked is, too.
-fn is_unlocked(attempt: &Result<(), Error>) -> bool {
-    attempt.as_ref().err().is_none_or(Error::is_of_lost_device)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::cell::RefCell;
     use std::collections::BTreeSet;
+    use std::sync::Mutex;
+    use std::thread;
 
     #[test]
     fn an_array_is_in_whole_pages() {
@@ -276,114 +393,167 @@ mod tests {
     const REFUSED: Error =
         Error::Driver { call: "cuMemHostUnregister", name: "", code: 2, ordinal: 0 };
 
-    fn empty() -> Registry {
-        Registry { arrays: BTreeMap::new(), segments: BTreeMap::new() }
+    /// A driver that refuses some pages, and that never locks a page twice.
+    #[derive(Default)]
+    struct Driver {
+        locked: Mutex<BTreeMap<usize, usize>>,
+        others: Vec<Range<usize>>,
+        refuses_to_lock: Option<usize>,
+        refuses_to_unlock: Option<Error>,
+    }
+
+    impl Driver {
+        fn locked_pages(&self) -> BTreeSet<usize> {
+            let locked = self.locked.lock().unwrap();
+            locked.iter().flat_map(|(start, end)| (*start..*end).step_by(PAGE)).collect()
+        }
+    }
+
+    impl PageLocks for Driver {
+        fn ordinal(&self) -> Option<usize> {
+            Some(0)
+        }
+
+        fn lock(&self, pages: Range<usize>, _: Range<usize>) -> Result<bool, Error> {
+            if self.others.iter().any(|other| other.start < pages.end && pages.start < other.end) {
+                return Ok(false);
+            }
+            if self.refuses_to_lock == Some(pages.start) {
+                return Err(REFUSED);
+            }
+            let mut locked = self.locked.lock().unwrap();
+            for (start, end) in locked.iter() {
+                assert!(pages.end <= *start || *end <= pages.start, "locked twice");
+            }
+            locked.insert(pages.start, pages.end);
+            Ok(true)
+        }
+
+        fn unlock(&self, _: usize, start: usize) -> Result<(), Error> {
+            if let Some(error) = self.refuses_to_unlock {
+                return Err(error);
+            }
+            assert!(self.locked.lock().unwrap().remove(&start).is_some(), "never locked");
+            Ok(())
+        }
     }
 
     #[test]
     fn what_cannot_be_unlocked_stays_registered_unless_its_device_is_lost() {
-        let mut registry = empty();
-        registry.add(PAGE..2 * PAGE, |_| Ok(Some(0)), |_, _| Ok(())).unwrap();
-        assert_eq!(registry.remove(PAGE, |_, _| Err(REFUSED)), Err(REFUSED));
+        let registrations = Registrations::new();
+        let refusing = |error| Driver { refuses_to_unlock: Some(error), ..Driver::default() };
+        registrations.register(PAGE..2 * PAGE, &Driver::default()).unwrap();
+        assert_eq!(registrations.unregister(PAGE, &refusing(REFUSED)), Err(REFUSED));
         let lost = Error::DeviceLost { ordinal: 0 };
-        assert_eq!(registry.remove(PAGE, |_, _| Err(lost)), Err(lost));
+        assert_eq!(registrations.unregister(PAGE, &refusing(lost)), Err(lost));
         assert!(matches!(
-            registry.remove(PAGE, |_, _| Ok(())),
+            registrations.unregister(PAGE, &Driver::default()),
             Err(Error::NotRegisteredHere { .. })
         ));
-        assert!(registry.segments.is_empty());
+        assert!(registrations.read(|registry| registry.segments.is_empty()));
     }
 
     #[test]
     fn a_registration_that_fails_locks_nothing_for_good() {
-        let mut registry = empty();
-        let lock = |pages: Range<usize>| match pages.start {
-            PAGE => Ok(Some(0)),
-            _ => Err(REFUSED),
-        };
-        registry.add(2 * PAGE..3 * PAGE, |_| Ok(Some(0)), |_, _| Ok(())).unwrap();
-        let around = PAGE..4 * PAGE;
-        let failed = registry.add(around.clone(), lock, |_, _| Err(REFUSED));
-        assert_eq!(failed, Err(REFUSED));
-        registry.add(around, |_| Ok(Some(1)), |_, _| Ok(())).unwrap();
-        let unlocked = RefCell::new(Vec::new());
-        let unlock = |ordinal, start| {
-            unlocked.borrow_mut().push((ordinal, start));
-            Ok(())
-        };
-        registry.remove(PAGE, unlock).unwrap();
-        assert_eq!(unlocked.take(), [(0, PAGE), (1, 3 * PAGE)]);
+        let registrations = Registrations::new();
+        let mut driver = Driver { refuses_to_lock: Some(3 * PAGE), ..Driver::default() };
+        registrations.register(2 * PAGE..3 * PAGE, &driver).unwrap();
+        assert_eq!(registrations.register(PAGE..4 * PAGE, &driver), Err(REFUSED));
+        assert_eq!(driver.locked_pages(), BTreeSet::from([2 * PAGE]));
+        driver.refuses_to_lock = None;
+        registrations.register(PAGE..4 * PAGE, &driver).unwrap();
+        registrations.unregister(2 * PAGE, &driver).unwrap();
+        assert_eq!(driver.locked_pages(), BTreeSet::from([PAGE, 2 * PAGE, 3 * PAGE]));
+        registrations.unregister(PAGE, &driver).unwrap();
+        assert!(driver.locked_pages().is_empty());
     }
 
     proptest! {
         #[test]
         fn pages_are_locked_once_and_as_long_as_an_array_is_in_them(
-            steps in prop::collection::vec((0usize..40, 1usize..12, any::<bool>()), 1..60),
+            steps in prop::collection::vec((0usize..80, 1usize..24, any::<bool>()), 1..60),
         ) {
-            let mut registry = empty();
-            let locked = RefCell::new(BTreeMap::<usize, usize>::new());
-            let lock = |pages: Range<usize>| {
-                let mut locked = locked.borrow_mut();
-                for (start, end) in locked.iter() {
-                    assert!(pages.end <= *start || *end <= pages.start, "locked twice");
-                }
-                locked.insert(pages.start, pages.end);
-                Ok(Some(0))
-            };
-            let unlock = |_, start: usize| {
-                assert!(locked.borrow_mut().remove(&start).is_some(), "never locked");
-                Ok(())
-            };
-            let mut model: Vec<(usize, Range<usize>)> = Vec::new();
-            for (page, count, adds) in steps {
-                let address = page * PAGE;
+            const PART: usize = PAGE / 2;
+            let (registrations, driver) = (Registrations::new(), Driver::default());
+            let mut model: Vec<Range<usize>> = Vec::new();
+            for (part, count, adds) in steps {
+                let address = part * PART;
                 if adds {
-                    let pages = address..address + count * PAGE;
-                    registry.add(pages.clone(), lock, unlock).unwrap();
-                    model.push((address, pages));
+                    let array = address..address + count * PART;
+                    registrations.register(array.clone(), &driver).unwrap();
+                    model.push(array);
                 } else {
-                    let known = model.iter().rposition(|(known, _)| *known == address);
-                    let removed = registry.remove(address, unlock);
+                    let known = model.iter().rposition(|array| array.start == address);
+                    let removed = registrations.unregister(address, &driver);
                     prop_assert_eq!(removed.is_ok(), known.is_some());
                     known.map(|place| model.remove(place));
                 }
-                let locked = locked.borrow();
-                let held: BTreeSet<usize> = locked
-                    .iter()
-                    .flat_map(|(start, end)| (*start..*end).step_by(PAGE))
-                    .collect();
-                for (_, pages) in &model {
-                    prop_assert!(pages.clone().step_by(PAGE).all(|page| held.contains(&page)));
+                let locked = driver.locked_pages();
+                for array in &model {
+                    prop_assert!(pages(array).step_by(PAGE).all(|page| locked.contains(&page)));
                 }
                 if model.is_empty() {
-                    prop_assert!(held.is_empty());
+                    prop_assert!(locked.is_empty());
                 }
             }
         }
 
         #[test]
-        fn what_is_beside_an_array_in_its_pages_is_seen(
-            arrays in prop::collection::vec((0usize..200, 1usize..40, any::<bool>()), 0..8),
+        fn an_array_that_shares_pages_with_registered_ones_is_seen(
+            arrays in prop::collection::vec((0usize..200, 1usize..40), 0..8),
+            ended in prop::collection::vec(any::<bool>(), 8),
+            others in 0usize..30,
             asked in (0usize..200, 1usize..60),
         ) {
             const PART: usize = PAGE / 8;
             let parts = |first: usize, count: usize| first * PART..(first + count) * PART;
-            let mut registry = Registry { arrays: BTreeMap::new(), segments: BTreeMap::new() };
-            // Whose pages were locked by others is theirs.
-            for (first, count, is_ours) in &arrays {
-                registry.add(parts(*first, *count), |_| Ok(is_ours.then_some(0)), |_, _| Ok(())).unwrap();
+            // Pages that another library locked are not this one's.
+            let theirs = others * PAGE..(others + 2) * PAGE;
+            let driver = Driver { others: vec![theirs], ..Driver::default() };
+            let registrations = Registrations::new();
+            for (first, count) in &arrays {
+                registrations.register(parts(*first, *count), &driver).unwrap();
             }
-            let is_registered = |part: usize| {
-                arrays.iter().any(|(first, count, _)| (*first..first + count).contains(&part))
-            };
-            let is_locked_here = |part: usize| {
-                let of_page = registry.segments_in(&parts(part, 1));
-                of_page.iter().any(|start| registry.segments[start].locked_by.is_some())
-            };
-            let (first, count) = asked;
-            let expected =
-                (first..first + count).any(|part| !is_registered(part) && is_locked_here(part));
-            prop_assert_eq!(registry.is_beside(parts(first, count)), expected);
+            let mut alive = Vec::new();
+            for ((first, count), has_ended) in arrays.iter().zip(&ended) {
+                // The newest registration of an address ends first, whatever its length.
+                if *has_ended && arrays.iter().filter(|(start, _)| start == first).count() == 1 {
+                    registrations.unregister(first * PART, &driver).unwrap();
+                } else {
+                    alive.push(parts(*first, *count));
+                }
+            }
+            let asked = parts(asked.0, asked.1);
+            let locked = driver.locked_pages();
+            let is_ours = |byte: usize| locked.contains(&(byte - byte % PAGE));
+            let is_registered = |byte: usize| alive.iter().any(|array| array.contains(&byte));
+            let bytes = || asked.clone().step_by(PART);
+            let expected = bytes().any(is_ours) && !bytes().all(is_registered);
+            prop_assert_eq!(registrations.read(|registry| registry.is_beside(&asked)), expected);
         }
+    }
+
+    #[test]
+    fn threads_that_register_the_same_pages_lock_them_once() {
+        const THREADS: usize = 4;
+        const ROUNDS: usize = 500;
+        let (registrations, driver) = (Registrations::new(), Driver::default());
+        thread::scope(|scope| {
+            for number in 0..THREADS {
+                let (registrations, driver) = (&registrations, &driver);
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        // An address of each thread's own, in pages that all of them share.
+                        let start = PAGE * (round % 7) + 8 * number;
+                        registrations.register(start..start + 3 * PAGE, driver).unwrap();
+                        let held = driver.locked_pages();
+                        assert!(held.contains(&(start - start % PAGE)));
+                        registrations.unregister(start, driver).unwrap();
+                    }
+                });
+            }
+        });
+        assert!(driver.locked_pages().is_empty());
+        assert!(registrations.read(|registry| registry.segments.is_empty()));
     }
 }

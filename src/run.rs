@@ -207,7 +207,7 @@ fn on_cores(call: &Call, place: Place, on_core: OnCore<'_>) -> Result<(Option<u6
     }
     let threads = match place {
         Place::CallingCore => 1,
-        _ => plan::core_threads(call, settings::threads()?.get()),
+        _ => threads::available(plan::core_threads(call, settings::threads()?.get())),
     };
     let cut = Cut::new(call.n, plan::core_chunk(call, threads));
     let threads = threads.min(cut.chunks());
@@ -255,14 +255,15 @@ unsafe fn on_gpus(call: &Call, beside: Option<OnCore<'_>>) -> Result<(Option<u64
     let shared = Shared::new(call, &gpus, beside.is_some())?;
     let mut workers: Vec<_> = gpus.iter().map(|(gpu, opened)| Worker::Gpu(gpu, opened)).collect();
     workers.extend(beside.map(Worker::Cores));
-    threads::side_by_side(&workers, &|worker| match worker {
+    let started = threads::side_by_side(&workers, &|worker| match worker {
         Worker::Gpu(gpu, opened) => threads::on_each(shared.threads, &|_| {
             // SAFETY: this function's promise; all threads are done when this function returns.
             unsafe { shared.on_gpu(gpu, opened) };
         }),
         Worker::Cores(on_core) => threads::on_each(shared.cores, &|_| shared.on_core(*on_core)),
     });
-    shared.finish(gpus.len())
+    let threads = workers[..started].iter().map(|worker| shared.threads_of(worker)).sum();
+    shared.finish(threads)
 }
 
 /// Who takes chunks of a call.
@@ -309,14 +310,16 @@ impl<'a> Shared<'a> {
     ) -> Result<Self, Error> {
         let (runs_on, all) = (gpus[0].0.ordinal, settings::threads()?.get());
         let (route, cores) = if beside_cores {
-            let others = all.saturating_sub(gpus.len()).max(1);
+            let others = threads::available(all.saturating_sub(gpus.len()));
             (plan::route_beside_cores(call, runs_on, gpus.len()), others)
         } else {
             (plan::route(call, runs_on, gpus.len()), 0)
         };
         let cut = Cut::new(call.n, route.chunk);
         let threads = match route.lane() {
-            Lane::Staged => all.min(tuning::STAGING_THREADS).min(cut.chunks()),
+            Lane::Staged => {
+                threads::available(all.min(tuning::STAGING_THREADS).min(cut.chunks()))
+            }
             Lane::InPlace | Lane::Direct => 1,
         };
         let (queue, sums) = (Queue::new(cut), Sums::new(call, cut)?);
@@ -350,15 +353,24 @@ impl<'a> Shared<'a> {
         self.outcome().add(None, Done::by_cores(count), Ok(()));
     }
 
+    /// Threads that may take part in one worker's share of the call.
+    fn threads_of(&self, worker: &Worker<'_>) -> usize {
+        match worker {
+            Worker::Gpu(..) => self.threads,
+            Worker::Cores(_) => self.cores,
+        }
+    }
+
     fn outcome(&self) -> MutexGuard<'_, Outcome> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What came of it on so many GPUs.
-    fn finish(self, gpus: usize) -> Result<(Option<u64>, Run), Failure> {
+    /// The result, once all of the `threads` that could take part are done.
+    fn finish(self, threads: usize) -> Result<(Option<u64>, Run), Failure> {
         let Outcome { done, devices, by_cores, error } =
             self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if let Some(error) = error.filter(|_| done.finished < self.cut.chunks()) {
+        if done.finished < self.cut.chunks() {
+            let error = error.unwrap_or(Error::Internal { text: "a chunk was left undone" });
             return Err(Failure { error, wrote: done.wrote });
         }
         let run = Run {
@@ -366,7 +378,7 @@ impl<'a> Shared<'a> {
             path: path(self.call, &self.route)
                 | if by_cores { record::GPUVEC_PATH_CORES } else { 0 },
             devices,
-            threads: (self.threads * gpus + self.cores) as u64,
+            threads: threads as u64,
             chunks: self.cut.chunks() as u64,
             bytes_staged: done.bytes_staged,
         };

@@ -4,7 +4,7 @@
 //! that runs with another user's rights (`secure_getenv`).
 
 use crate::error::{Error, kept};
-use crate::host_memory;
+use crate::{host_memory, scheduling};
 use once_cell::race::OnceBox;
 use std::ffi::{CStr, c_char};
 use std::num::NonZeroUsize;
@@ -60,16 +60,17 @@ pub(crate) fn set_placement(placement: Placement) {
     CHOSEN.store(placement as i32, Ordering::Relaxed);
 }
 
-/// The placement of an operation, unless something in the environment is wrong.
-pub(crate) fn checked_placement() -> Result<Placement, Error> {
-    threads().and_then(|_| placement())
+/// Fails if an environment variable that is in force is wrong.
+pub(crate) fn check() -> Result<(), Error> {
+    threads()?;
+    placement().map(|_| ())
 }
 
 /// More threads than this are never started: beyond it a larger number is a mistake.
 const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
-/// How many threads may work on one call: `GPUVEC_NUM_THREADS`, else as many as the process may
-/// run on.
+/// How many threads may work on one call: `GPUVEC_NUM_THREADS`, else one for each CPU that the process
+/// may use.
 pub(crate) fn threads() -> Result<NonZeroUsize, Error> {
     environment()?.threads
 }
@@ -105,9 +106,7 @@ fn parsed_placement(value: Option<String>) -> Result<Placement, Error> {
 }
 
 fn parsed_threads(value: Option<String>) -> Result<NonZeroUsize, Error> {
-    let Some(value) = value else {
-        return Ok(std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
-    };
+    let Some(value) = value else { return Ok(scheduling::cpus()) };
     let threads = value.parse::<NonZeroUsize>().map_err(|_| Error::Environment {
         variable: "GPUVEC_NUM_THREADS",
         value: kept(value),

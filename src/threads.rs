@@ -1,24 +1,47 @@
-//! The library's threads: made at the first call that can use them, never torn down.
+//! The library's threads: started at the first call that can use them, never ended.
 //!
 //! A forked child has none of its parent's threads, so the pool belongs to a process: a child
-//! makes its own.
+//! starts its own.
+//!
+//! No call waits for a thread that has not begun its work: a thread that was started may be unable to
+//! begin before the caller goes on, for example while the caller runs inside `dlopen`. Nor are they
+//! std's threads: those register the destructor of a thread-local as they begin, for which they wait
+//! for the dynamic loader, and without which they end the process where memory has run out. The
+//! library's threads touch no thread-local at all.
 
+use crate::fork::PerProcess;
 use crate::joint::{self, Seat};
-use crate::{float_env, fork, host_memory, settings, tuning};
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread::Builder;
-use std::time::Instant;
+use crate::{float_env, host_memory, scheduling, settings, tuning};
+use std::ffi::c_void;
+use std::io::Write;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
+/// The threads that join calls, each by its seat.
 struct Pool {
-    process: u32,
-    seats: Arc<[Seat]>,
+    seats: Box<[Seat]>,
+    /// Seats whose thread was started: the first ones.
+    started: AtomicUsize,
+    /// One thread starts the others' helpers at a time; the others go on with those that there are.
+    is_starting: AtomicBool,
+    made: Instant,
+    /// Milliseconds after that before which none is started again, once the system had none left.
+    not_before: AtomicU64,
 }
 
-impl Drop for Pool {
-    fn drop(&mut self) {
-        self.seats.iter().for_each(Seat::dismiss);
-    }
+static POOL: PerProcess<Pool> = PerProcess::new();
+
+/// Time between attempts to start threads that the system did not have.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// How many of `wanted` threads may take part in a call, the calling one included; those that can be
+/// started are.
+pub(crate) fn available(wanted: usize) -> usize {
+    let helpers = wanted.saturating_sub(1);
+    let pool = if helpers > 0 && host_memory::is_left() { pool() } else { None };
+    1 + pool.map_or(0, |pool| helpers.min(pool.started.load(Ordering::Acquire)))
 }
 
 /// Runs `work` on the calling thread and on up to `threads - 1` others, and returns when all that
@@ -26,11 +49,46 @@ impl Drop for Pool {
 /// to take what it does from a queue: where threads cannot be had, or come late, the calling one
 /// does all of it.
 pub(crate) fn on_each(threads: usize, work: &(impl Fn(usize) + Sync)) {
-    let helpers = threads.saturating_sub(1);
-    let pool = if helpers > 0 && host_memory::is_left() { pool() } else { None };
-    match pool {
-        Some(pool) => joint::together(&pool.seats, helpers, work),
-        None => work(0),
+    match POOL.get() {
+        Some(pool) if threads > 1 => joint::together(&pool.seats, threads - 1, work),
+        _ => work(0),
+    }
+}
+
+/// This process's pool, with as many threads as could be started.
+fn pool() -> Option<&'static Pool> {
+    let wanted = settings::threads().ok()?.get().saturating_sub(1).max(1);
+    let pool = POOL.get_or_init(|| Pool {
+        seats: (0..wanted).map(|_| Seat::empty()).collect(),
+        started: AtomicUsize::new(0),
+        is_starting: AtomicBool::new(false),
+        made: Instant::now(),
+        not_before: AtomicU64::new(0),
+    });
+    if pool.started.load(Ordering::Acquire) < pool.seats.len() {
+        pool.start_missing();
+    }
+    Some(pool)
+}
+
+impl Pool {
+    fn start_missing(&'static self) {
+        let now = self.made.elapsed().as_millis() as u64;
+        if now < self.not_before.load(Ordering::Relaxed)
+            || self.is_starting.swap(true, Ordering::Acquire)
+        {
+            return;
+        }
+        let first = self.started.load(Ordering::Relaxed);
+        for (number, seat) in self.seats.iter().enumerate().skip(first) {
+            if !start(Name::Helper(number), move || help(seat, 1 + number)) {
+                let retry = now + RETRY.as_millis() as u64;
+                self.not_before.store(retry, Ordering::Relaxed);
+                break;
+            }
+            self.started.store(1 + number, Ordering::Release);
+        }
+        self.is_starting.store(false, Ordering::Release);
     }
 }
 
@@ -38,6 +96,7 @@ pub(crate) fn on_each(threads: usize, work: &(impl Fn(usize) + Sync)) {
 /// One call often follows another, and to be woken takes longer than some work does. Any thread that
 /// wants the core gets it.
 fn help(seat: &Seat, number: usize) {
+    seat.open();
     loop {
         let mut begin = Instant::now();
         while begin.elapsed() < tuning::LINGER {
@@ -47,106 +106,128 @@ fn help(seat: &Seat, number: usize) {
                 std::thread::yield_now();
             }
         }
-        if !seat.sleep() {
-            return;
-        }
+        seat.sleep();
     }
 }
 
-/// Runs `work` for each item at the same time, the first of them on the calling thread, and returns
-/// when all are done. Each of the others has a thread of its own, not one of the pool's: a thread
-/// that waits there takes up other work, and with what this one holds that could wait for ever. An
-/// item that no thread can be had for is left out.
-pub(crate) fn side_by_side<T: Sync>(items: &[T], work: &(impl Fn(&T) + Sync)) {
-    let [first, others @ ..] = items else { return };
-    if others.is_empty() {
-        return work(first);
+/// Runs `work` for each item concurrently, the first of them on the calling thread, and returns
+/// when all that began are done. Each of the others has a thread of its own, not one of the pool's,
+/// which may be busy with other calls. An item whose thread could not be started, or did not begin
+/// before the first item was done, is left out. Returns how many have a thread: the first ones.
+pub(crate) fn side_by_side<T: Sync>(items: &[T], work: &(impl Fn(&T) + Sync)) -> usize {
+    let others = items.len().saturating_sub(1);
+    if others == 0 || !host_memory::is_left() {
+        items.first().map(work);
+        return items.len().min(1);
     }
-    std::thread::scope(|scope| {
-        for (number, item) in others.iter().enumerate().filter(|_| host_memory::is_left()) {
-            let named = Builder::new().name(format!("{NAME}gpu-{number}"));
-            let start = || {
-                named.stack_size(STACK_BYTES).spawn_scoped(scope, move || {
-                    float_env::set_ieee();
-                    work(item);
+    let seats: Arc<[Seat]> = (0..others).map(|_| Seat::empty()).collect();
+    seats.iter().for_each(Seat::open);
+    let started = AtomicUsize::new(0);
+    joint::together(&seats, others, &|number| {
+        if number == 0 {
+            // The offers are made by now. A thread that finds its own taken back just ends.
+            let has_started = |seat: &usize| {
+                let (seats, seat) = (Arc::clone(&seats), *seat);
+                start(Name::Gpu(seat), move || {
+                    seats[seat].join(1 + seat);
                 })
             };
-            let _ = without_signals(|| fork::unbroken(start));
+            started.store((0..others).take_while(has_started).count(), Ordering::Relaxed);
         }
-        work(first);
+        work(&items[number]);
     });
+    1 + started.into_inner()
 }
 
-const NAME: &str = "gpuvec-";
+const PREFIX: &[u8] = b"gpuvec-";
 
-/// Whether the calling thread is one of the library's.
-pub(crate) fn is_ours() -> bool {
-    std::thread::current().name().is_some_and(|name| name.starts_with(NAME))
+/// The name of a thread of the library's, for people who look at the process.
+#[derive(Clone, Copy)]
+enum Name {
+    Helper(usize),
+    Gpu(usize),
 }
 
-fn pool() -> Option<&'static Pool> {
-    static POOL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
-    let current = POOL.load(Ordering::Acquire);
-    // SAFETY: `POOL` holds null or a pool that was leaked below and is never freed or changed.
-    if let Some(pool) = unsafe { current.as_ref() }
-        && pool.process == fork::process()
-    {
-        return Some(pool);
+impl Name {
+    /// Names the calling thread. (A name has at most 15 bytes.)
+    fn give(self) {
+        let mut text = [0u8; 16];
+        let mut room = &mut text[..15];
+        // A name that is cut short is a name all the same.
+        let _ = match self {
+            Name::Helper(number) => write!(room, "gpuvec-{number}"),
+            Name::Gpu(number) => write!(room, "gpuvec-gpu-{number}"),
+        };
+        // SAFETY: the kernel copies a C string of at most 16 bytes.
+        unsafe { libc::prctl(libc::PR_SET_NAME, text.as_ptr()) };
     }
-    let made = Box::into_raw(Box::new(Pool { process: fork::process(), seats: start()? }));
-    let seen = match POOL.compare_exchange(current, made, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => made,
-        Err(winner) => {
-            // SAFETY: of two threads that get here at once the other won; nobody else has seen
-            // this one's pool.
-            drop(unsafe { Box::from_raw(made) });
-            winner
-        }
-    };
-    // SAFETY: as above. It belongs to this process: a fork gives the child one thread, which
-    // cannot race with itself.
-    unsafe { seen.as_ref() }
 }
 
-/// As many helpers as are wanted, or as the system has threads; `None` if that is none.
-fn start() -> Option<Arc<[Seat]>> {
-    let wanted = settings::threads().ok()?.get().saturating_sub(1).max(1);
-    let seats: Arc<[Seat]> = (0..wanted).map(|_| Seat::empty()).collect();
-    let (begun, all_begun) = mpsc::channel();
-    let start = |number: usize| {
-        let (seats, begun) = (Arc::clone(&seats), begun.clone());
-        let named = Builder::new().name(format!("{NAME}{number}")).stack_size(STACK_BYTES);
-        named.spawn(move || {
-            float_env::set_ieee();
-            seats[number].open();
-            let _ = begun.send(());
-            drop(begun);
-            help(&seats[number], 1 + number);
-        })
-    };
-    // All of them run before anybody counts on them: one that starts later, in a process whose
-    // memory has run out by then, would end it.
-    let started = || {
-        let count = (0..wanted).take_while(|number| start(*number).is_ok()).count();
-        all_begun.iter().take(count).count()
-    };
-    let count = without_signals(|| fork::unbroken(started));
-    (count > 0).then_some(seats)
+/// Whether the calling thread is one of the library's, by its name: a thread-local could say it too,
+/// but see above.
+pub(crate) fn is_ours() -> bool {
+    let mut text = [0u8; 16];
+    // SAFETY: the kernel writes at most 16 bytes.
+    unsafe { libc::prctl(libc::PR_GET_NAME, text.as_mut_ptr()) };
+    text.starts_with(PREFIX)
 }
 
 /// Of each thread: far more than the kernels need, whatever the environment says.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Runs `work` with all signals blocked, which the threads that it starts inherit: the host's
-/// signals are for the host's threads.
-fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+/// Starts a detached thread that runs `body`, which must not panic, and says whether the system had
+/// one left.
+fn start<F: FnOnce() + Send + 'static>(name: Name, body: F) -> bool {
+    extern "C" fn main<F: FnOnce()>(start: *mut c_void) -> *mut c_void {
+        // SAFETY: `start` leaked the box for this thread alone.
+        let (name, body) = *unsafe { Box::from_raw(start.cast::<(Name, F)>()) };
+        name.give();
+        scheduling::follow_main_thread();
+        float_env::set_ieee();
+        body();
+        std::ptr::null_mut()
+    }
+    let argument = Box::into_raw(Box::new((name, body)));
+    let (mut attributes, mut thread) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: the attributes are initialised before they are used and destroyed once; glibc writes
+    // the thread's handle into a local; `main` is a function of this library, which is never unloaded.
+    let code = unsafe {
+        libc::pthread_attr_init(attributes.as_mut_ptr());
+        libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
+        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES);
+        let create = || {
+            libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), main::<F>, argument.cast())
+        };
+        let code = with_helper_signals(create);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        code
+    };
+    if code != 0 {
+        // SAFETY: no thread was made, so that the box is still this function's.
+        drop(unsafe { Box::from_raw(argument) });
+    }
+    code == 0
+}
+
+/// Signals that a thread raises by its own instructions. A host's handlers for them, which map pages
+/// on demand or report a crash, run on the library's threads too; a thread that blocks one and raises
+/// it ends the process.
+const SYNCHRONOUS: [i32; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
+/// Runs `work` with all signals blocked but for the synchronous ones, which the threads that it
+/// starts inherit: the host's signals are for the host's threads.
+fn with_helper_signals<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: the sets are initialised before they are used, and only the calling thread's mask
     // changes.
     let before = unsafe {
-        let mut all = std::mem::zeroed::<libc::sigset_t>();
+        let mut blocked = std::mem::zeroed::<libc::sigset_t>();
         let mut before = std::mem::zeroed::<libc::sigset_t>();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        libc::sigfillset(&raw mut blocked);
+        for signal in SYNCHRONOUS {
+            libc::sigdelset(&raw mut blocked, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, &raw mut before);
         before
     };
     let result = work();
@@ -159,19 +240,30 @@ fn without_signals<T>(work: impl FnOnce() -> T) -> T {
 mod tests {
     use super::*;
     use crate::chunk::{Cut, Queue};
-    use std::sync::atomic::AtomicUsize;
 
     #[test]
-    fn every_piece_is_done_however_many_threads() {
+    fn every_chunk_is_done_however_many_threads() {
         for threads in [1, 2, 7] {
             let queue = Queue::new(Cut::new(1000, 3));
             let done = AtomicUsize::new(0);
-            on_each(threads, &|_| {
+            on_each(available(threads), &|_| {
                 while let Some(chunk) = queue.take() {
                     done.fetch_add(chunk.len, Ordering::Relaxed);
                 }
             });
             assert_eq!(done.into_inner(), 1000);
         }
+    }
+
+    #[test]
+    fn items_that_have_threads_are_done_once_and_the_first_always() {
+        let items: [AtomicUsize; 5] = std::array::from_fn(|_| AtomicUsize::new(0));
+        let started = side_by_side(&items, &|item| {
+            item.fetch_add(1, Ordering::Relaxed);
+        });
+        assert!((1..=items.len()).contains(&started));
+        let done = items.map(AtomicUsize::into_inner);
+        assert_eq!(done[0], 1);
+        assert!(done.iter().all(|times| *times <= 1), "{done:?}");
     }
 }

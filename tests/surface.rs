@@ -56,7 +56,7 @@ fn is_unsafe_no_mangle(attribute: &Attribute) -> bool {
         && attribute.parse_args::<Ident>().is_ok_and(|inner| inner == "no_mangle")
 }
 
-/// Whether the body is `guard::operation(…)`, `guard::call(…)` or `guard::query(…)`, and no more.
+/// Whether the body is one call of a function of `guard`, and no more.
 fn is_one_guard_call(function: &ItemFn) -> bool {
     let [Stmt::Expr(Expr::Call(call), None)] = &function.block.stmts[..] else { return false };
     let Expr::Path(callee) = &*call.func else { return false };
@@ -64,7 +64,7 @@ fn is_one_guard_call(function: &ItemFn) -> bool {
         callee.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
     names.len() == 2
         && names[0] == "guard"
-        && ["operation", "call", "query"].contains(&names[1].as_str())
+        && ["operation", "call", "choice", "query", "constant"].contains(&names[1].as_str())
 }
 
 #[test]

@@ -7,12 +7,12 @@
 use crate::error::{Error, gpuvec_status, kept};
 use crate::float_env::with_ieee;
 use crate::record::{self, Run};
-use crate::{host_memory, threads};
+use crate::{fork, host_memory, settings, threads};
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char};
 use std::fmt::Write;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 /// What an exported function returns after an error.
 pub(super) trait Returned {
@@ -42,12 +42,25 @@ impl<T> Returned for *const T {
 
 /// Runs an operation on arrays: a [`call`] that `gpuvec_last_run` speaks of.
 pub(super) fn operation(body: impl FnOnce() -> Result<(), Error>) -> i32 {
-    record::set(Run::default());
-    call(|| body().map(|()| gpuvec_status::GPUVEC_OK as i32))
+    choice(|| {
+        record::set(Run::default());
+        settings::check()?;
+        body().map(|()| gpuvec_status::GPUVEC_OK as i32)
+    })
 }
 
-/// Runs what can fail. Afterwards this thread's last error is what went wrong, or empty.
+/// Runs what can fail; it does if an environment variable is wrong. Afterwards this thread's last
+/// error is what went wrong, or empty.
 pub(super) fn call<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
+    choice(|| settings::check().and_then(|()| body()))
+}
+
+/// Runs a [`call`] that works whatever the environment variables are.
+pub(super) fn choice<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
+    let _inside = match Inside::enter() {
+        Ok(inside) => inside,
+        Err(error) => return R::after(&error),
+    };
     match caught(body) {
         Ok(returned) => {
             LAST_ERROR.with_borrow_mut(Text::clear);
@@ -60,14 +73,51 @@ pub(super) fn call<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     }
 }
 
-/// Answers a question about the library, and leaves the last error as it is.
-pub(super) fn query<R: Returned>(body: impl FnOnce() -> R) -> R {
-    caught(|| Ok(body())).unwrap_or_else(|error| R::after(&error))
+/// Answers a question about the library, and leaves the last error as it is. `otherwise` is the
+/// answer where there is none: after a panic, and for a signal handler that interrupted a call.
+pub(super) fn query<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
+    let Ok(_inside) = Inside::enter() else { return otherwise };
+    caught(|| Ok(body())).unwrap_or(otherwise)
 }
 
-/// This thread's last error. The text stays in its place until the thread's next call.
+/// Answers from constants and from this thread's own data: signal handlers may ask at any time.
+pub(super) fn constant<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
+    panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+        std::mem::forget(payload);
+        otherwise
+    })
+}
+
+/// This thread's last error. The text stays in its place until the thread's next call. Empty for a
+/// signal handler that interrupts the writing of one.
 pub(super) fn last_error() -> *const c_char {
-    LAST_ERROR.with_borrow(|text| text.as_c_str().as_ptr())
+    LAST_ERROR.with(|text| text.try_borrow().map_or(c"".as_ptr(), |text| text.as_c_str().as_ptr()))
+}
+
+/// This thread is inside a call, as its signal handlers see it.
+struct Inside;
+
+impl Inside {
+    /// Refuses a signal handler that interrupted a call or a fork of this thread, and a process whose
+    /// locks may be held for ever: to go on could be to wait for ever.
+    fn enter() -> Result<Self, Error> {
+        if INSIDE.with(|inside| inside.load(Ordering::Relaxed)) || fork::is_forking() {
+            return Err(Error::Reentrant);
+        }
+        if fork::was_without_lock() {
+            return Err(Error::ForkedInHandler);
+        }
+        INSIDE.with(|inside| inside.store(true, Ordering::Relaxed));
+        compiler_fence(Ordering::SeqCst);
+        Ok(Inside)
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        INSIDE.with(|inside| inside.store(false, Ordering::Relaxed));
+    }
 }
 
 /// Keeps a text for this thread until its next call with another one.
@@ -90,11 +140,9 @@ fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
             }
         }));
     }
-    let outer = INSIDE.replace(true);
     // What a panic may leave half done stays behind this call: the backends' locks take it as it
     // is, and arrays of the caller's are unspecified after an error, as the header says.
     let result = panic::catch_unwind(AssertUnwindSafe(|| with_ieee(body)));
-    INSIDE.set(outer);
     result.unwrap_or_else(|payload| {
         // A payload's destructor could panic again.
         std::mem::forget(payload);
@@ -104,14 +152,15 @@ fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
 
 /// Keeps a panic of the library's from the host's stderr, for the last error to tell.
 fn is_ours(info: &PanicHookInfo<'_>) -> bool {
-    if INSIDE.get() {
+    let is_inside = INSIDE.with(|inside| inside.load(Ordering::Relaxed));
+    if is_inside {
         PANIC.set(kept(info.to_string()));
     }
-    INSIDE.get() || threads::is_ours()
+    is_inside || threads::is_ours()
 }
 
 thread_local! {
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static INSIDE: AtomicBool = const { AtomicBool::new(false) };
     static PANIC: Cell<&'static str> = const { Cell::new("a thread of gpuvec's panicked") };
     static LAST_ERROR: RefCell<Text> = const { RefCell::new(Text::new()) };
     static ANSWER: RefCell<Text> = const { RefCell::new(Text::new()) };
@@ -182,8 +231,8 @@ mod tests {
     fn a_panic_in_a_pointers_function_becomes_null() {
         let pointer: *mut c_void = call(|| panic!("on purpose"));
         assert!(pointer.is_null());
-        let text: *const c_char = query(|| panic!("on purpose"));
-        assert!(text.is_null());
+        assert_eq!(query(7, || panic!("on purpose")), 7);
+        assert_eq!(constant(8, || panic!("on purpose")), 8);
     }
 
     #[test]
@@ -197,8 +246,21 @@ mod tests {
     #[test]
     fn a_question_leaves_the_last_error() {
         operation(|| Err(Error::Forked));
-        assert_eq!(query(|| 5), 5);
+        assert_eq!(query(0, || 5), 5);
         assert_eq!(last(), Error::Forked.to_string());
+    }
+
+    #[test]
+    fn a_call_inside_another_is_refused_and_leaves_its_error() {
+        let status = operation(|| {
+            let refused = operation(|| panic!("it does not run"));
+            assert_eq!(refused, gpuvec_status::GPUVEC_ERROR_REENTRANT as i32);
+            assert_eq!((query(7, || 8), constant(7, || 8)), (7, 8));
+            Err(Error::Forked)
+        });
+        assert_eq!(status, gpuvec_status::GPUVEC_ERROR_FORKED as i32);
+        assert_eq!(last(), Error::Forked.to_string());
+        assert_eq!(operation(|| Ok(())), 0);
     }
 
     #[test]

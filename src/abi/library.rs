@@ -17,7 +17,7 @@ use std::ffi::{CStr, c_char};
 /// Returns a borrowed string of this thread's, valid until its next call; never NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_last_error() -> *const c_char {
-    guard::query(guard::last_error)
+    guard::constant(c"".as_ptr(), guard::last_error)
 }
 
 /// The name of a status and its meaning in a few words.
@@ -25,7 +25,7 @@ pub extern "C" fn gpuvec_last_error() -> *const c_char {
 /// Returns a constant string; for a number that is no status, one that says so.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_status_string(status: i32) -> *const c_char {
-    guard::query(|| {
+    guard::constant(c"".as_ptr(), || {
         let known = STATUSES.iter().find(|known| **known as i32 == status);
         known.map_or(c"not a status of gpuvec's", |known| known.text()).as_ptr()
     })
@@ -38,7 +38,7 @@ pub extern "C" fn gpuvec_status_string(status: i32) -> *const c_char {
 /// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for another number.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_set_placement(placement: i32) -> i32 {
-    guard::call(|| {
+    guard::choice(|| {
         let chosen = Placement::from_value(placement).ok_or(Error::Value {
             argument: "placement",
             value: i64::from(placement),
@@ -53,7 +53,7 @@ pub extern "C" fn gpuvec_set_placement(placement: i32) -> i32 {
 /// `GPUVEC_PLACEMENT` is set to something else; `gpuvec_why_cpu()` then says to what.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_get_placement() -> i32 {
-    guard::query(|| match settings::placement() {
+    guard::query(gpuvec_status::GPUVEC_ERROR_REENTRANT as i32, || match settings::placement() {
         Ok(placement) => placement as i32,
         Err(error) => error.status() as i32,
     })
@@ -68,12 +68,15 @@ pub extern "C" fn gpuvec_get_placement() -> i32 {
 /// and usable.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_why_cpu() -> *const c_char {
-    guard::query(|| match settings::placement() {
+    guard::query(IN_PROGRESS.as_ptr(), || match settings::placement() {
         Ok(Placement::Cpu) => c"placement cpu was chosen".as_ptr(),
         Ok(_) => device::usable().err().map_or(c"".as_ptr(), guard::keep),
         Err(error) => guard::keep(error),
     })
 }
+
+/// The answer for a signal handler that interrupted a call.
+const IN_PROGRESS: &CStr = c"a call of gpuvec is in progress in this thread";
 
 /// Says where this thread's last operation on arrays ran, and how.
 ///
@@ -84,7 +87,7 @@ pub extern "C" fn gpuvec_why_cpu() -> *const c_char {
 /// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_NULL`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> i32 {
-    guard::query(|| {
+    guard::constant(gpuvec_status::GPUVEC_ERROR_INTERNAL as i32, || {
         if run.is_null() {
             return gpuvec_status::GPUVEC_ERROR_NULL as i32;
         }
@@ -125,7 +128,7 @@ pub extern "C" fn gpuvec_init() -> i32 {
 /// How many GPUs the driver shows to this process; 0 without a driver and in a forked child.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_count() -> i32 {
-    guard::query(|| device::all().map_or(0, |gpus| i32::try_from(gpus.len()).unwrap_or(i32::MAX)))
+    guard::query(0, || device::all().map_or(0, |gpus| i32::try_from(gpus.len()).unwrap_or(i32::MAX)))
 }
 
 /// The name of a GPU, for people.
@@ -148,7 +151,7 @@ pub extern "C" fn gpuvec_device_name(device: i32) -> *const c_char {
 /// The library's version, as "major.minor.patch": a constant string.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_version() -> *const c_char {
-    guard::query(|| VERSION.as_ptr())
+    guard::constant(VERSION.as_ptr(), || VERSION.as_ptr())
 }
 
 const VERSION: &CStr =
@@ -161,7 +164,7 @@ const VERSION: &CStr =
 /// `GPUVEC_ABI_VERSION` is the same runs with this library.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_abi_version() -> i32 {
-    guard::query(|| GPUVEC_ABI_VERSION)
+    guard::constant(GPUVEC_ABI_VERSION, || GPUVEC_ABI_VERSION)
 }
 
 /// This header's binary interface; the library's own is `gpuvec_abi_version()`. Raised when a

@@ -45,7 +45,7 @@ fn two<T>(a: *const T, b: *const T) -> [Option<*const T>; 2] {
 /// Where a call is to run: the placement in force, and the stream that the caller gave.
 #[inline(never)]
 fn chosen(stream: *mut gpuvec_stream) -> Result<(Placement, Option<Arc<Stream>>), Error> {
-    Ok((settings::checked_placement()?, given(stream)?))
+    Ok((settings::placement()?, given(stream)?))
 }
 
 /// # Safety

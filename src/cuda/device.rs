@@ -5,10 +5,12 @@
 //! device.
 
 use super::attempt::Attempt;
+use super::destroy::{Object, Refused};
 use super::driver::{
-    self, Code, Driver, OfCall, cuCtxGetCurrent, cuCtxGetDevice, cuCtxPopCurrent_v2,
-    cuCtxPushCurrent_v2, cuDeviceGetAttribute, cuDevicePrimaryCtxRelease_v2,
-    cuDevicePrimaryCtxRetain, cuMemFree_v2, cuMemcpyHtoD_v2, cuStreamGetCtx, cuStreamSynchronize,
+    self, CUcontext, CUdevice, CUdevice_attribute, CUstream, Code, Driver, cuCtxGetCurrent,
+    cuCtxGetDevice, cuCtxPopCurrent_v2, cuCtxPushCurrent_v2, cuDeviceGet, cuDeviceGetAttribute,
+    cuDeviceGetCount, cuDeviceGetName, cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRetain,
+    cuMemFree_v2, cuMemcpyHtoD_v2, cuStreamGetCtx, cuStreamSynchronize,
 };
 use super::kernels::Kernels;
 use super::lane::Lanes;
@@ -16,9 +18,7 @@ use super::{memory, pointer, seen};
 use crate::error::{Error, kept};
 use crate::route::Lane;
 use crate::settings::Placement;
-use cust::device::Device;
-use cust::sys::{CUcontext, CUdevice, CUdevice_attribute, CUstream};
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -30,7 +30,7 @@ pub(crate) struct Gpu {
     pub(crate) ordinal: usize,
     /// Its name, for people.
     pub(crate) name: CString,
-    device: Device,
+    device: CUdevice,
     opened: Attempt<Opened>,
     lost: AtomicBool,
 }
@@ -45,6 +45,8 @@ pub(crate) struct Opened {
     pub(crate) lanes: [Lanes; 3],
     /// Whether kernels reach all page-locked memory at the host's own addresses.
     has_host_addresses: bool,
+    /// Objects that the driver did not take back yet.
+    pub(super) refused: Refused,
 }
 
 const NO_DEVICE: &str = "the CUDA driver shows no device";
@@ -59,20 +61,13 @@ pub(crate) fn all() -> Result<&'static [Gpu], Error> {
 }
 
 fn list(_: Driver) -> Result<Vec<Gpu>, Error> {
-    let count = Device::num_devices().of("cuDeviceGetCount", 0)?;
+    let mut count = 0;
+    // SAFETY: the driver writes one number into a local.
+    unsafe { cuDeviceGetCount(&raw mut count) }.of("cuDeviceGetCount", 0)?;
     if count == 0 {
         return Err(Error::NoGpu { why: NO_DEVICE });
     }
-    (0..count)
-        .map(|number| {
-            let ordinal = number as usize;
-            let device = Device::get_device(number).of("cuDeviceGet", ordinal)?;
-            let name = device.name().of("cuDeviceGetName", ordinal)?;
-            let name = CString::new(name).unwrap_or_default();
-            let opened = Attempt::new();
-            Ok(Gpu { ordinal, name, device, opened, lost: AtomicBool::new(false) })
-        })
-        .collect()
+    (0..count).map(Gpu::shown).collect()
 }
 
 /// The error of a GPU that there is no using, as `gpuvec_why_cpu` says it.
@@ -165,7 +160,7 @@ fn ordinal_of(context: CUcontext) -> Result<usize, Error> {
         cuCtxGetDevice(&raw mut device).of("cuCtxGetDevice", 0)?;
     }
     let gpus = all()?;
-    let found = gpus.iter().find(|gpu| gpu.device.as_raw() == device);
+    let found = gpus.iter().find(|gpu| gpu.device == device);
     found.map(|gpu| gpu.ordinal).ok_or(Error::NoGpu { why: NO_DEVICE })
 }
 
@@ -315,6 +310,21 @@ pub(crate) fn forget_failures() {
 }
 
 impl Gpu {
+    /// The device of a number, which the driver shows.
+    fn shown(number: c_int) -> Result<Self, Error> {
+        const NAME_BYTES: usize = 256;
+        let (ordinal, mut device, mut name) = (number as usize, 0, [0; NAME_BYTES]);
+        // SAFETY: the driver writes one number, and a C string of at most so many bytes, into locals.
+        unsafe {
+            cuDeviceGet(&raw mut device, number).of("cuDeviceGet", ordinal)?;
+            cuDeviceGetName(name.as_mut_ptr(), NAME_BYTES as c_int, device)
+                .of("cuDeviceGetName", ordinal)?;
+        }
+        let name = CStr::from_bytes_until_nul(name.map(i8::cast_unsigned).as_slice())
+            .map_or_else(|_| CString::default(), CStr::to_owned);
+        Ok(Gpu { ordinal, name, device, opened: Attempt::new(), lost: AtomicBool::new(false) })
+    }
+
     fn open(&self) -> Result<&Opened, Error> {
         self.alive()?;
         let driver = driver::get()?;
@@ -326,12 +336,13 @@ impl Gpu {
     }
 
     fn opened_now(&self, driver: Driver) -> Result<Opened, Error> {
-        let context = Primary::retain(driver, self.device.as_raw(), self.ordinal)?;
+        let context = Primary::retain(driver, self.device, self.ordinal)?;
         let _current = context.push(self.ordinal)?;
         let kernels = Kernels::new(driver, self.ordinal)?;
         let lanes = Lane::ALL.map(|kind| Lanes::new(self.ordinal, kind));
         let has_host_addresses = context.has_host_addresses();
-        Ok(Opened { context: ManuallyDrop::new(context), kernels, lanes, has_host_addresses })
+        let context = ManuallyDrop::new(context);
+        Ok(Opened { context, kernels, lanes, has_host_addresses, refused: Refused::new() })
     }
 
     /// Runs what calls the driver, in the device's context, and takes note of what it fails with.
@@ -351,6 +362,24 @@ impl Gpu {
             return Err(Error::DeviceLost { ordinal: self.ordinal });
         }
         Ok(())
+    }
+
+    /// Gives objects back to the driver, or remembers those that it refuses. A lost device has none,
+    /// and a forked child none of its parent's.
+    ///
+    /// # Safety
+    /// The objects must exist, be this device's, and be used by nothing else.
+    pub(super) unsafe fn give_back(
+        &self,
+        opened: &Opened,
+        objects: impl IntoIterator<Item = Object>,
+    ) {
+        if driver::if_open().is_none() || self.alive().is_err() {
+            return;
+        }
+        let Ok(_current) = opened.enter(self.ordinal) else { return };
+        // SAFETY: this function's promise; the context is current.
+        unsafe { opened.refused.give_back(objects) };
     }
 
     /// Takes note if the error means that the device will do nothing more.

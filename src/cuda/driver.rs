@@ -1,30 +1,30 @@
 //! The CUDA driver, opened at run time.
 //!
 //! The library does not link libcuda, or it would not load where there is none. Every `cu*` symbol
-//! that cust or this crate refers to is defined here instead, hidden, as a jump through a slot;
+//! that this crate refers to is defined here instead, hidden, as a jump through a slot;
 //! [`get`] opens the driver and fills the slots. A slot that is not filled leads to [`missing`].
 //! Linking with `-z defs` proves that no symbol was forgotten.
 
 use super::attempt::Attempt;
+use super::loader;
 use crate::error::{Error, kept};
-use crate::fork;
+use crate::fork::PerProcess;
 use crate::settings::Placement;
-use cust::error::{CudaError, CudaResult};
-use cust::sys::{
+pub(crate) use cust::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUmodule,
     CUpointer_attribute, CUstream,
 };
 use std::arch::global_asm;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// Proof that the driver is open and initialised and that this process may use it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Driver(());
 
 /// cbindgen:ignore
-/// What a driver call returned. Not cust's enum: newer drivers return codes that it lacks, and
-/// those must not become enum values.
+/// What a driver call returned: a number, not cust's enum, of which a code that only newer drivers have
+/// would be an invalid value. So every call is declared below, with this result; cust has the types.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code(pub(crate) u32);
@@ -32,9 +32,10 @@ pub(crate) struct Code(pub(crate) u32);
 impl Code {
     pub(crate) const SUCCESS: Code = Code(0);
     pub(crate) const INVALID_VALUE: Code = Code(1);
+    const NOT_INITIALIZED: Code = Code(3);
+    const NO_DEVICE: Code = Code(100);
     const NOT_READY: Code = Code(600);
     pub(crate) const ALREADY_REGISTERED: Code = Code(712);
-    const NO_DEVICE: Code = Code(100);
     const NOT_FOUND: Code = Code(500);
 
     /// The code as a result of `call` on device `ordinal`.
@@ -65,79 +66,100 @@ impl Code {
     }
 }
 
-/// Gives the results of cust's calls the same form as those of our own.
-pub(crate) trait OfCall<T> {
-    /// The result of `call` on device `ordinal`.
-    fn of(self, call: &'static str, ordinal: usize) -> Result<T, Error>;
+/// A process's use of the driver.
+struct Opening {
+    driver: Attempt<Driver>,
+    /// The driver is open or being opened: a forked child, which shares the memory but not the driver's
+    /// state, must not touch it.
+    is_in_use: AtomicBool,
 }
 
-impl<T> OfCall<T> for CudaResult<T> {
-    fn of(self, call: &'static str, ordinal: usize) -> Result<T, Error> {
-        self.map_err(|error: CudaError| {
-            let code = error as u32;
-            Error::Driver { call, name: Code(code).name(), code, ordinal }
-        })
+static OPENING: PerProcess<Opening> = PerProcess::new();
+
+impl Opening {
+    /// This process's, unless an ancestor's driver is in use.
+    fn of_this_process() -> Result<&'static Self, Error> {
+        if let Some(opening) = OPENING.get() {
+            return Ok(opening);
+        }
+        if OPENING.inherited().is_some_and(|parents| parents.is_in_use.load(Ordering::Acquire)) {
+            return Err(Error::Forked);
+        }
+        let new = || Opening { driver: Attempt::new(), is_in_use: AtomicBool::new(false) };
+        Ok(OPENING.get_or_init(new))
+    }
+
+    /// The driver, opened now if it was not. One thread of the process opens it at a time.
+    fn get_or_try(&self, open: fn() -> Result<Driver, Error>) -> Result<Driver, Error> {
+        let open = || {
+            self.is_in_use.store(true, Ordering::Release);
+            open().inspect_err(|_| self.is_in_use.store(false, Ordering::Release))
+        };
+        self.driver.get_or_try(open).copied()
     }
 }
-
-/// The process that opened the driver or is about to, or 0. A fork's child shares the memory but
-/// not the driver's state, and must not touch either of them.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
-static DRIVER: Attempt<Driver> = Attempt::new();
 
 /// The driver, opened and initialised at the first call.
 pub(crate) fn get() -> Result<Driver, Error> {
-    // A look first: most calls come when it is open, and are not to take the cache line from others.
-    if let Some(driver) = if_open() {
-        return Ok(driver);
-    }
-    if let Some(error) = DRIVER.failure() {
-        return Err(error);
-    }
-    let this = fork::process();
-    match PROCESS.compare_exchange(0, this, Ordering::AcqRel, Ordering::Acquire) {
-        Err(other) if other != this => Err(Error::Forked),
-        // Given back last: as long as the cell is held, a child must know that it is one.
-        _ => DRIVER.get_or_try(open).copied().inspect_err(|_| PROCESS.store(0, Ordering::Release)),
-    }
+    Opening::of_this_process()?.get_or_try(open)
 }
 
 /// The driver, if this process has it open.
 pub(crate) fn if_open() -> Option<Driver> {
-    let is_ours = PROCESS.load(Ordering::Acquire) == fork::process();
-    DRIVER.get().copied().filter(|_| is_ours)
+    OPENING.get()?.driver.get().copied()
 }
 
-/// The driver as the placement allows: placement `cpu` never wakes it.
+/// The driver as the placement allows: placement `cpu` never wakes it, but asks one that is awake.
 pub(crate) fn for_placement(placement: Placement) -> Result<Driver, Error> {
     match placement {
-        Placement::Cpu => if_open().ok_or(Error::NoGpu { why: "placement cpu was chosen" }),
+        Placement::Cpu => if_open()
+            .or_else(of_another_library)
+            .ok_or(Error::NoGpu { why: "placement cpu was chosen" }),
         Placement::Auto | Placement::Gpu | Placement::All => get(),
     }
 }
 
-/// Whether somebody in this process may hold device memory although [`get`] fails: the driver was
-/// found, and did not say that there is no device.
-pub(crate) fn may_serve_others() -> bool {
-    MAY_SERVE_OTHERS.load(Ordering::Acquire)
+/// The driver, if another library in this process has initialised it.
+fn of_another_library() -> Option<Driver> {
+    let library = loader::loaded()?;
+    let opening = Opening::of_this_process().ok()?;
+    fill_slots(library).ok()?;
+    if !is_initialized() {
+        return None;
+    }
+    // It works by now, whatever an earlier attempt to open it met.
+    opening.driver.forget_failure();
+    opening.get_or_try(|| Ok(Driver(()))).ok()
 }
 
-static MAY_SERVE_OTHERS: AtomicBool = AtomicBool::new(false);
+/// Whether the driver that this process has loaded was initialised.
+fn is_initialized() -> bool {
+    let mut context = std::ptr::null_mut();
+    // SAFETY: the driver writes one handle into a local, or the slot is not filled.
+    let code = unsafe { cuCtxGetCurrent(&raw mut context) };
+    !matches!(code, Code::NOT_INITIALIZED | Code::NO_DEVICE)
+}
+
+/// Whether device memory may exist in this process although [`for_placement`] failed: another
+/// library's, if that could initialise the driver, or in a forked child its parent's.
+pub(crate) fn may_serve_others() -> bool {
+    match Opening::of_this_process() {
+        Err(_) => true,
+        Ok(_) => loader::known().is_some() && is_initialized(),
+    }
+}
 
 /// Lets the next call try again to open a driver that failed.
 pub(crate) fn forget_failure() {
-    DRIVER.forget_failure();
+    if let Some(opening) = OPENING.get() {
+        opening.driver.forget_failure();
+    }
 }
 
 fn open() -> Result<Driver, Error> {
-    let library = open_library()?;
-    MAY_SERVE_OTHERS.store(true, Ordering::Release);
-    fill_slots(library)?;
+    fill_slots(open_library()?)?;
     // SAFETY: cuInit takes no pointers; 0 is its only flag value.
     let code = unsafe { cuInit(0) };
-    if code == Code::NO_DEVICE {
-        MAY_SERVE_OTHERS.store(false, Ordering::Release);
-    }
     if code == Code::SUCCESS {
         return Ok(Driver(()));
     }
@@ -148,13 +170,14 @@ fn open() -> Result<Driver, Error> {
 /// By its soname, so that the system's search path decides, and nothing else.
 fn open_library() -> Result<*mut c_void, Error> {
     // SAFETY: the name is a C string; the driver's initialisers are NVIDIA's to answer for.
-    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
+    let library = unsafe { libc::dlopen(loader::DRIVER.as_ptr(), libc::RTLD_NOW) };
     if library.is_null() {
         // SAFETY: after a failed dlopen, dlerror gives a C string that is valid until the next
         // dl call of this thread.
         let why = unsafe { CStr::from_ptr(libc::dlerror()) }.to_string_lossy();
         return Err(Error::NoGpu { why: kept(format!("no CUDA driver: {why}")) });
     }
+    loader::keep(library);
     Ok(library)
 }
 
@@ -249,13 +272,12 @@ trampolines! {
     cuMemcpyHtoD_v2
     cuModuleGetFunction
     cuModuleLoadData
-    cuModuleLoadDataEx
-    cuModuleUnload
     cuPointerGetAttribute
     cuPointerGetAttributes
     cuStreamCreateWithPriority
     cuStreamDestroy_v2
     cuStreamGetCtx
+    cuStreamIsCapturing
     cuStreamQuery
     cuStreamSynchronize
     cuStreamWaitEvent
@@ -272,6 +294,9 @@ unsafe extern "C" {
     pub(crate) fn cuCtxGetDevice(device: *mut CUdevice) -> Code;
     pub(crate) fn cuCtxPopCurrent_v2(context: *mut CUcontext) -> Code;
     pub(crate) fn cuCtxPushCurrent_v2(context: CUcontext) -> Code;
+    pub(crate) fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> Code;
+    pub(crate) fn cuDeviceGetCount(count: *mut c_int) -> Code;
+    pub(crate) fn cuDeviceGetName(name: *mut c_char, bytes: c_int, device: CUdevice) -> Code;
     pub(crate) fn cuDeviceGetAttribute(
         value: *mut c_int,
         attribute: CUdevice_attribute,
@@ -286,6 +311,11 @@ unsafe extern "C" {
     pub(crate) fn cuEventRecord(event: CUevent, stream: CUstream) -> Code;
     pub(crate) fn cuEventSynchronize(event: CUevent) -> Code;
     pub(crate) fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> Code;
+    pub(crate) fn cuModuleGetFunction(
+        function: *mut CUfunction,
+        module: CUmodule,
+        name: *const c_char,
+    ) -> Code;
     pub(crate) fn cuPointerGetAttribute(
         value: *mut c_void,
         attribute: CUpointer_attribute,
@@ -310,6 +340,7 @@ unsafe extern "C" {
     ) -> Code;
     pub(crate) fn cuStreamDestroy_v2(stream: CUstream) -> Code;
     pub(crate) fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext) -> Code;
+    pub(crate) fn cuStreamIsCapturing(stream: CUstream, status: *mut c_int) -> Code;
     pub(crate) fn cuStreamQuery(stream: CUstream) -> Code;
     pub(crate) fn cuStreamSynchronize(stream: CUstream) -> Code;
     pub(crate) fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint) -> Code;

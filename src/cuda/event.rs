@@ -1,13 +1,13 @@
 //! A mark in a stream of a device.
 
 use super::device::{Gpu, Opened};
+use super::destroy::Object;
 use super::driver::{
-    self, Code, cuEventCreate, cuEventDestroy_v2, cuEventElapsedTime, cuEventQuery, cuEventRecord,
-    cuEventSynchronize, cuStreamWaitEvent,
+    CUevent, cuEventCreate, cuEventElapsedTime, cuEventQuery, cuEventRecord, cuEventSynchronize,
+    cuStreamWaitEvent,
 };
 use super::stream::Stream;
 use crate::error::Error;
-use cust::sys::CUevent;
 
 /// An event of the driver's, of one device.
 pub(crate) struct Mark {
@@ -25,6 +25,8 @@ impl Mark {
     /// One for the stream's device, which is nowhere yet.
     pub(crate) fn new(stream: &Stream) -> Result<Self, Error> {
         stream.within(|| {
+            // SAFETY: these are none: what was refused before is given back again.
+            unsafe { stream.gpu.give_back(stream.opened, []) };
             let mut raw = std::ptr::null_mut();
             // SAFETY: the driver writes one handle into a local.
             unsafe { cuEventCreate(&raw mut raw, 0) }.of("cuEventCreate", stream.gpu.ordinal)?;
@@ -39,7 +41,7 @@ impl Mark {
 
     /// Sets it behind what is in the stream now.
     pub(crate) fn record(&self, stream: &Stream) -> Result<(), Error> {
-        stream.within(|| {
+        stream.enqueue(|| {
             // SAFETY: both exist, and are of one device.
             unsafe { cuEventRecord(self.raw, stream.raw) }.of("cuEventRecord", self.gpu.ordinal)
         })
@@ -65,7 +67,7 @@ impl Mark {
     /// lost device's event is not to be taken for a loss of the stream's.
     pub(crate) fn hold_back(&self, stream: &Stream) -> Result<(), Error> {
         self.gpu.alive()?;
-        stream.within(|| {
+        stream.enqueue(|| {
             // SAFETY: both exist.
             unsafe { cuStreamWaitEvent(stream.raw, self.raw, 0) }
                 .of("cuStreamWaitEvent", stream.gpu.ordinal)
@@ -96,11 +98,7 @@ impl Mark {
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        if driver::if_open().is_none() {
-            return;
-        }
-        let Ok(_current) = self.opened.enter(self.gpu.ordinal) else { return };
-        // SAFETY: nobody has the event any more; the driver keeps it until streams have passed it.
-        let _: Code = unsafe { cuEventDestroy_v2(self.raw) };
+        // SAFETY: the event is this one's alone; the driver keeps it until streams have passed it.
+        unsafe { self.gpu.give_back(self.opened, [Object::Event(self.raw)]) };
     }
 }

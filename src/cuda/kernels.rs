@@ -1,17 +1,15 @@
 //! The kernels: PTX inside the library, which each device's driver compiles for itself.
 
 use super::completion::Flags;
-use super::driver::{self, Code, Driver, OfCall, cuLaunchKernel, cuModuleLoadData};
+use super::driver::{
+    self, CUfunction, CUstream, Code, Driver, cuLaunchKernel, cuModuleGetFunction, cuModuleLoadData,
+};
 use crate::error::{Error, kept};
 use crate::op::{Op, Shape};
 use crate::sum::{GROUP, SumKind, TILE};
 use crate::tuning;
-use cust::error::CudaError;
-use cust::module::Module;
-use cust::sys::{CUfunction, CUstream};
 use once_cell::sync::OnceCell;
-use std::ffi::{CStr, CString, c_void};
-use std::mem::ManuallyDrop;
+use std::ffi::{CString, c_void};
 
 /// The images, as `kernels/build.py` made them from the `.cu` files beside them.
 const ELEMENTWISE: &str = include_str!("../../kernels/elementwise.ptx");
@@ -275,29 +273,33 @@ fn load(
     image: Option<CString>,
     name: &str,
 ) -> Result<Function, Error> {
-    let image = image.ok_or(Error::NoGpu { why: "a kernel has no image" })?;
-    // At exit the driver may be gone before us.
-    let module = Module::from_ptx_cstr(&image, &[])
-        .map(ManuallyDrop::new)
-        .map_err(|error| refusal(driver, ordinal, &image, error))?;
-    let function = module.get_function(name).of("cuModuleGetFunction", ordinal)?;
-    Ok(Function(function.to_raw()))
+    const NO_IMAGE: Error = Error::NoGpu { why: "a kernel has no image" };
+    let image = image.ok_or(NO_IMAGE)?;
+    let name = CString::new(name).map_err(|_| NO_IMAGE)?;
+    let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: the image and the name end in NUL; the driver writes one handle into each local. The
+    // module is never unloaded: at exit the driver may be gone before this library.
+    unsafe {
+        match cuModuleLoadData(&raw mut module, image.as_ptr().cast()) {
+            Code::SUCCESS => {}
+            code => return Err(refusal(driver, ordinal, code)),
+        }
+        cuModuleGetFunction(&raw mut function, module, name.as_ptr())
+            .of("cuModuleGetFunction", ordinal)?;
+    }
+    Ok(Function(function))
 }
 
-/// Why the driver refuses an image. cust folds the codes that it does not know into one, the
-/// likeliest here among them: so the driver is asked once more, for its own.
-fn refusal(driver: Driver, ordinal: usize, image: &CStr, first: CudaError) -> Error {
+/// The reason for which the driver refused an image with a code.
+fn refusal(driver: Driver, ordinal: usize, code: Code) -> Error {
     let version = driver::version(driver);
     if version < OLDEST_CUDA {
         let (major, minor) = (version / 1000, version % 1000 / 10);
         let why = format!("the driver supports CUDA {major}.{minor}; 12.0 (driver 525) is needed");
         return Error::NoGpu { why: kept(why) };
     }
-    let mut module = std::ptr::null_mut();
-    // SAFETY: the image ends in NUL; the driver writes one handle into a local.
-    let code = unsafe { cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
-    let Code(number) = if code == Code::SUCCESS { Code(first as u32) } else { code };
-    Error::Driver { call: "cuModuleLoadData", name: Code(number).name(), code: number, ordinal }
+    let Code(number) = code;
+    Error::Driver { call: "cuModuleLoadData", name: code.name(), code: number, ordinal }
 }
 
 #[cfg(test)]

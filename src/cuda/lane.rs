@@ -6,15 +6,14 @@
 //! what the library holds of pinned and device memory.
 
 use super::completion::Flags;
-use super::driver::{Driver, OfCall};
-use super::memory;
+use super::driver::{CUstream, Driver};
+use super::{memory, stream};
 use crate::error::Error;
 use crate::route::{self, Access, Route};
 use crate::sum::{GROUP, TILE};
 use crate::tuning;
-use cust::stream::{Stream, StreamFlags};
 use std::ffi::c_void;
-use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -27,14 +26,14 @@ const DEVICE_SUMS_BYTES: usize = tuning::TILE_SUMS * size_of::<u64>();
 /// A stream and the memory that its chunk uses.
 pub(crate) struct Lane {
     /// Ordered with work on the legacy default stream, as a caller expects of a CUDA library.
-    pub(crate) stream: ManuallyDrop<Stream>,
+    pub(crate) stream: CUstream,
     /// The device that the lane belongs to.
     pub(crate) ordinal: usize,
     /// Warps of its newest kernel that set their flags when they are done; 0 where its stream is to be
     /// waited for.
     pub(crate) flagged_warps: u32,
-    /// Whether its last work was waited for.
-    pub(crate) is_settled: bool,
+    /// Whether it may have work that was not waited for.
+    is_in_flight: bool,
     driver: Driver,
     kind: route::Lane,
     pinned: Option<NonNull<c_void>>,
@@ -43,18 +42,17 @@ pub(crate) struct Lane {
     device_sums: Option<u64>,
 }
 
-// SAFETY: the pointers are to memory of the lane's own, which whoever holds the lane may use from
-// any thread.
+// SAFETY: the pointers are to memory of the lane's own, which the thread that holds the lane may use,
+// and streams may be used from any thread.
 unsafe impl Send for Lane {}
 
 impl Lane {
     fn new(driver: Driver, ordinal: usize, kind: route::Lane) -> Result<Self, Error> {
-        let stream = Stream::new(StreamFlags::DEFAULT, None).of("cuStreamCreate", ordinal)?;
         Ok(Lane {
-            stream: ManuallyDrop::new(stream),
+            stream: stream::create(ordinal)?,
             ordinal,
             flagged_warps: 0,
-            is_settled: true,
+            is_in_flight: false,
             driver,
             kind,
             pinned: None,
@@ -64,13 +62,10 @@ impl Lane {
         })
     }
 
-    /// Waits for what an earlier call could not wait for.
-    fn settle(&mut self) -> Result<(), Error> {
-        if !self.is_settled {
-            self.wait()?;
-            self.is_settled = true;
-        }
-        Ok(())
+    /// Says that work is about to be queued on its stream.
+    pub(crate) fn begin(&mut self) {
+        self.is_in_flight = true;
+        self.flagged_warps = 0;
     }
 
     /// Makes sure of all memory that a chunk on this route needs: later it cannot be missing.
@@ -120,13 +115,20 @@ impl Lane {
         Some(unsafe { Flags::at(sums.cast::<u8>().add(HOST_SUMS_BYTES)) })
     }
 
-    /// Waits until its newest work is done, and what it wrote is there.
+    /// Waits until its newest work is done, and its results are there. After an error the work may
+    /// still be in flight.
     pub(crate) fn wait(&mut self) -> Result<(), Error> {
-        let warps = std::mem::take(&mut self.flagged_warps);
-        if warps > 0 && self.flags().is_some_and(|flags| flags.are_set(warps)) {
+        if !self.is_in_flight {
             return Ok(());
         }
-        self.stream.synchronize().of("cuStreamSynchronize", self.ordinal)
+        let warps = std::mem::take(&mut self.flagged_warps);
+        if warps == 0 || !self.flags().is_some_and(|flags| flags.are_set(warps)) {
+            // SAFETY: the stream is the lane's, and never destroyed; callers have the device's context
+            // current.
+            unsafe { stream::wait(self.stream, self.ordinal)? };
+        }
+        self.is_in_flight = false;
+        Ok(())
     }
 
     /// Device memory for the sums of all tiles of a chunk.
@@ -175,15 +177,18 @@ impl Lanes {
         tuning::LANES[self.kind as usize]
     }
 
-    /// A lane that is free now, if there is one. The device's context is current.
-    pub(crate) fn try_take(&self, driver: Driver) -> Result<Option<Lane>, Error> {
+    /// A lane that is free now, if there is one. The device's context is current, and stays so until
+    /// the lane is given back.
+    pub(crate) fn try_take(&self, driver: Driver) -> Result<Option<Taken<'_>>, Error> {
         let mut state = self.lock();
-        if let Some(mut lane) = state.idle.pop() {
+        if let Some(lane) = state.idle.pop() {
             drop(state);
-            return match lane.settle() {
-                Ok(()) => Ok(Some(lane)),
+            let mut taken = Taken { lanes: self, lane: Some(lane) };
+            // An earlier call may have been unable to wait for it.
+            return match taken.wait() {
+                Ok(()) => Ok(Some(taken)),
                 Err(error) => {
-                    self.put_behind(lane);
+                    taken.put_behind();
                     Err(error)
                 }
             };
@@ -193,11 +198,12 @@ impl Lanes {
         }
         state.made += 1;
         drop(state);
-        Lane::new(driver, self.ordinal, self.kind).map(Some).inspect_err(|_| self.give_up())
+        let lane = Lane::new(driver, self.ordinal, self.kind).inspect_err(|_| self.give_up())?;
+        Ok(Some(Taken { lanes: self, lane: Some(lane) }))
     }
 
-    /// A lane, once one is free. Only for callers that hold none: so somebody gives one back.
-    pub(crate) fn take(&self, driver: Driver) -> Result<Lane, Error> {
+    /// A lane, once one is free. Only for callers that hold none: so another one gives one back.
+    pub(crate) fn take(&self, driver: Driver) -> Result<Taken<'_>, Error> {
         loop {
             if let Some(lane) = self.try_take(driver)? {
                 return Ok(lane);
@@ -208,16 +214,6 @@ impl Lanes {
             let waited = self.returned.wait_while(state, is_none);
             waited.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
         }
-    }
-
-    /// Gives a lane back.
-    pub(crate) fn put(&self, lane: Lane) {
-        self.change(|state| state.idle.push(lane));
-    }
-
-    /// Gives back a lane that is of no use now: the others are taken first.
-    pub(crate) fn put_behind(&self, lane: Lane) {
-        self.change(|state| state.idle.insert(0, lane));
     }
 
     /// Counts a lane out that could not be made.
@@ -238,5 +234,47 @@ impl Lanes {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A lane that a call holds. However the call ends, by a panic too, its work is waited for and the
+/// lane given back; one that cannot be waited for is asked again before it is used again.
+pub(crate) struct Taken<'a> {
+    lanes: &'a Lanes,
+    /// There until it is given back.
+    lane: Option<Lane>,
+}
+
+const TAKEN: &str = "a lane that was given back is used by nothing";
+
+impl Deref for Taken<'_> {
+    type Target = Lane;
+
+    fn deref(&self) -> &Lane {
+        self.lane.as_ref().expect(TAKEN)
+    }
+}
+
+impl DerefMut for Taken<'_> {
+    fn deref_mut(&mut self) -> &mut Lane {
+        self.lane.as_mut().expect(TAKEN)
+    }
+}
+
+impl Taken<'_> {
+    /// Gives back a lane that is of no use now: the others are taken first.
+    pub(crate) fn put_behind(mut self) {
+        if let Some(lane) = self.lane.take() {
+            self.lanes.change(|state| state.idle.insert(0, lane));
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if let Some(mut lane) = self.lane.take() {
+            let _ = lane.wait();
+            self.lanes.change(|state| state.idle.push(lane));
+        }
     }
 }

@@ -5,11 +5,13 @@
 
 pub(crate) mod attempt;
 mod completion;
+mod destroy;
 pub(crate) mod device;
 pub(crate) mod driver;
 pub(crate) mod event;
 pub(crate) mod kernels;
 pub(crate) mod lane;
+mod loader;
 pub(crate) mod memory;
 mod piece;
 pub(crate) mod pipeline;

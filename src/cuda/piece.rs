@@ -51,7 +51,7 @@ impl Piece {
         }
         let (from, to) = (self.host.addr() as u64, self.device_buffer(lane)?);
         // SAFETY: this function's promise; the device buffer holds a chunk.
-        unsafe { cuMemcpyAsync(to, from, self.bytes, lane.stream.as_inner()) }
+        unsafe { cuMemcpyAsync(to, from, self.bytes, lane.stream) }
             .of("cuMemcpyAsync", lane.ordinal)
     }
 
@@ -65,7 +65,7 @@ impl Piece {
         }
         let (to, from) = (self.host.addr() as u64, self.device_buffer(lane)?);
         // SAFETY: as in `bring_in`, the other way round.
-        unsafe { cuMemcpyAsync(to, from, self.bytes, lane.stream.as_inner()) }
+        unsafe { cuMemcpyAsync(to, from, self.bytes, lane.stream) }
             .of("cuMemcpyAsync", lane.ordinal)
     }
 

@@ -1,13 +1,13 @@
 //! Takes chunks from the queue and sends each through a lane: in, kernel, out.
 //!
-//! Chunks are under way on as many lanes as are free; the oldest is finished first. One pipeline
+//! Chunks are in flight on as many lanes as are free; the oldest is finished first. One pipeline
 //! serves every mix of operands: each is used where it is, copied by DMA, or staged, as the plan
 //! says.
 
 use super::completion::Flags;
 use super::device::{Gpu, Opened};
-use super::driver::{self, Driver, cuMemcpyAsync};
-use super::lane::{Lane, Lanes};
+use super::driver::{self, CUstream, Driver, cuMemcpyAsync};
+use super::lane::{Lane, Lanes, Taken};
 use super::piece::Piece;
 use crate::chunk::{Chunk, Queue};
 use crate::error::Error;
@@ -15,7 +15,6 @@ use crate::operand::{Call, Residence, Task};
 use crate::route::{Access, Route};
 use crate::sum::{GROUP, TILE, tree_of_bits};
 use crate::tuning;
-use cust::sys::CUstream;
 use std::collections::VecDeque;
 
 /// What the GPU did of a call.
@@ -52,7 +51,7 @@ impl Done {
 }
 
 /// Runs chunks from the queue until it is empty, on one of `threads` threads that do. `on_sum` gets
-/// each chunk's sum, for a reduction. When it returns, nothing is under way in the operands' memory,
+/// each chunk's sum, for a reduction. When it returns, nothing is in flight in the operands' memory,
 /// unless a stream could not be waited for: then the driver's error says so.
 ///
 /// # Safety
@@ -81,7 +80,7 @@ pub(crate) unsafe fn run(
             in_place: in_place_addresses(driver, opened, call, route)?,
             on_sum,
             share,
-            under_way: VecDeque::with_capacity(share),
+            in_flight: VecDeque::with_capacity(share),
             done: &mut done,
         };
         // SAFETY: this function's promise.
@@ -121,11 +120,11 @@ struct Pipeline<'a> {
     on_sum: &'a (dyn Fn(Chunk, u64) + Sync),
     /// Lanes that it holds at most.
     share: usize,
-    under_way: VecDeque<(Lane, Chunk)>,
+    in_flight: VecDeque<(Taken<'a>, Chunk)>,
     done: &'a mut Done,
 }
 
-impl Pipeline<'_> {
+impl<'a> Pipeline<'a> {
     /// # Safety
     /// As [`run`].
     unsafe fn run(&mut self, driver: Driver, queue: &Queue) -> Result<(), Error> {
@@ -133,16 +132,12 @@ impl Pipeline<'_> {
         while !queue.is_empty() {
             // SAFETY: this function's promise.
             let lane = unsafe { self.free_lane(driver)? };
-            let Some(chunk) = queue.take() else {
-                self.lanes.put(lane);
-                break;
-            };
+            let Some(chunk) = queue.take() else { break };
             self.done.taken += 1;
-            self.under_way.push_back((lane, chunk));
             // SAFETY: this function's promise.
-            unsafe { self.start_newest()? };
+            unsafe { self.start(lane, chunk)? };
         }
-        while !self.under_way.is_empty() {
+        while !self.in_flight.is_empty() {
             // SAFETY: this function's promise.
             unsafe { self.finish_oldest()? };
         }
@@ -154,13 +149,13 @@ impl Pipeline<'_> {
     ///
     /// # Safety
     /// As [`run`].
-    unsafe fn free_lane(&mut self, driver: Driver) -> Result<Lane, Error> {
-        if self.under_way.len() == self.share {
+    unsafe fn free_lane(&mut self, driver: Driver) -> Result<Taken<'a>, Error> {
+        if self.in_flight.len() == self.share {
             // SAFETY: this function's promise.
             unsafe { self.finish_oldest()? };
         }
         loop {
-            let is_last = self.under_way.is_empty();
+            let is_last = self.in_flight.is_empty();
             let lane = match self.lanes.try_take(driver) {
                 Err(error) if is_last => return Err(error),
                 Ok(None) if is_last => Some(self.lanes.take(driver)?),
@@ -170,7 +165,7 @@ impl Pipeline<'_> {
                 match lane.make_whole(self.route) {
                     Ok(()) => return Ok(lane),
                     Err(error) => {
-                        self.lanes.put_behind(lane);
+                        lane.put_behind();
                         if is_last {
                             return Err(error);
                         }
@@ -182,21 +177,23 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Brings the newest chunk's inputs in and queues its kernel and the way out.
+    /// Sends a chunk through a lane. After an error, or a panic, the lane is waited for.
     ///
     /// # Safety
     /// As [`run`].
-    unsafe fn start_newest(&mut self) -> Result<(), Error> {
-        let Some((mut lane, chunk)) = self.under_way.pop_back() else { return Ok(()) };
+    unsafe fn start(&mut self, mut lane: Taken<'a>, chunk: Chunk) -> Result<(), Error> {
+        lane.begin();
         // SAFETY: this function's promise.
-        let started = unsafe { self.start(&mut lane, chunk) };
-        self.under_way.push_back((lane, chunk));
-        started
+        unsafe { self.enqueue(&mut lane, chunk)? };
+        self.in_flight.push_back((lane, chunk));
+        Ok(())
     }
 
+    /// Brings the chunk's inputs in and queues its kernel and the way out.
+    ///
     /// # Safety
     /// As [`run`].
-    unsafe fn start(&mut self, lane: &mut Lane, chunk: Chunk) -> Result<(), Error> {
+    unsafe fn enqueue(&mut self, lane: &mut Lane, chunk: Chunk) -> Result<(), Error> {
         let [a, b, Some(output)] = self.pieces(chunk) else { return Ok(()) };
         for input in [a, b].into_iter().flatten() {
             // SAFETY: this function's promise; the lane is waited for before `run` returns.
@@ -206,11 +203,10 @@ impl Pipeline<'_> {
         let inputs = [a, b].map(|input| input.map(|input| input.address(lane)).transpose());
         let [Some(a), b] = [inputs[0]?, inputs[1]?] else { return Ok(()) };
         let out = output.address(lane)?;
-        let stream = lane.stream.as_inner();
+        let stream = lane.stream;
         let (task, tiles) = (self.call.task, chunk.len.div_ceil(TILE));
         let is_whole_call = chunk.len == self.call.n;
         let owns_bus = self.route.crosses_bus() && is_whole_call;
-        lane.flagged_warps = 0;
         if let Task::Compute(op, _) = task
             && output.access == Access::TileSums
             && tiles > GROUP
@@ -244,10 +240,8 @@ impl Pipeline<'_> {
     /// # Safety
     /// As [`run`].
     unsafe fn finish_oldest(&mut self) -> Result<(), Error> {
-        let Some((lane, chunk)) = self.under_way.front_mut() else { return Ok(()) };
-        let chunk = *chunk;
+        let Some((mut lane, chunk)) = self.in_flight.pop_front() else { return Ok(()) };
         lane.wait()?;
-        let Some((mut lane, _)) = self.under_way.pop_front() else { return Ok(()) };
         let [.., Some(output)] = self.pieces(chunk) else { return Ok(()) };
         self.done.bytes_staged += output.staged_bytes();
         let taken = match output.access {
@@ -257,7 +251,6 @@ impl Pipeline<'_> {
             // SAFETY: this function's promise; the lane was waited for.
             _ => unsafe { output.take_out(&mut lane) },
         };
-        self.lanes.put(lane);
         self.done.finished += usize::from(taken.is_ok());
         taken
     }
@@ -291,17 +284,6 @@ impl Pipeline<'_> {
         // done, wrote as many sums of 64 bits there; the plan sees to it that they fit.
         let sums = unsafe { std::slice::from_raw_parts_mut(sums.as_ptr(), count) };
         Ok(tree_of_bits(op.sum_kind(), sums))
-    }
-}
-
-/// After a failure, or a panic: waits until nothing of ours is under way in the caller's memory. A
-/// lane that cannot be waited for is asked again before it is used again.
-impl Drop for Pipeline<'_> {
-    fn drop(&mut self) {
-        for (mut lane, _) in self.under_way.drain(..) {
-            lane.is_settled = lane.wait().is_ok();
-            self.lanes.put(lane);
-        }
     }
 }
 

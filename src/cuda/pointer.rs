@@ -1,11 +1,12 @@
 //! Asks the driver what memory a pointer leads to.
 
-use super::driver::{self, Code, Driver, cuPointerGetAttribute, cuPointerGetAttributes};
+use super::driver::{
+    CUpointer_attribute as Attribute, Code, Driver, cuPointerGetAttribute, cuPointerGetAttributes,
+};
 use super::seen;
 use crate::error::Error;
 use crate::operand::{Operand, Residence};
 use crate::tuning;
-use cust::sys::CUpointer_attribute as Attribute;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -130,13 +131,8 @@ fn attributes(address: usize) -> Result<Attributes, Error> {
     }
 }
 
-/// Whether the array may be the host's, without a driver to ask: whether it reads both ends, if
-/// anybody in this process may hold a device's memory.
-pub(crate) fn is_hosts(operand: &Operand) -> bool {
-    !driver::may_serve_others() || ends_are_hosts(operand)
-}
-
-fn ends_are_hosts(operand: &Operand) -> bool {
+/// Whether the host reads both ends of an array.
+pub(crate) fn ends_are_hosts(operand: &Operand) -> bool {
     ends(operand).into_iter().all(host_reads)
 }
 

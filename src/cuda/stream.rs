@@ -1,9 +1,11 @@
 //! A stream of a device, for work that callers queue.
 
+use super::destroy::Object;
 use super::device::{self, Gpu, Opened};
 use super::driver::{
-    self, Code, cuMemFree_v2, cuStreamCreateWithPriority, cuStreamDestroy_v2, cuStreamQuery,
-    cuStreamSynchronize,
+    self, CUevent, CUstream, cuEventCreate, cuEventQuery, cuEventRecord, cuEventSynchronize,
+    cuStreamCreateWithPriority, cuStreamIsCapturing, cuStreamQuery, cuStreamSynchronize,
+    cuStreamWaitEvent,
 };
 use super::memory;
 use super::pipeline;
@@ -13,7 +15,6 @@ use crate::operand::{Call, Operand, Residence, Task};
 use crate::route::Route;
 use crate::sum::{GROUP, TILE};
 use crate::tuning::QUEUED_SUMS;
-use cust::sys::CUstream;
 use std::sync::{Mutex, PoisonError};
 
 /// A stream of the driver's, ours or adopted.
@@ -23,6 +24,8 @@ pub(crate) struct Stream {
     pub(super) opened: &'static Opened,
     pub(super) raw: CUstream,
     is_ours: bool,
+    /// Of a per-thread default stream.
+    order: Option<Order>,
     /// Where a queued reduction keeps its sums: made when one is first needed. Held while one is
     /// queued, so that the kernels of two do not mix.
     sums: Mutex<Option<Sums>>,
@@ -42,38 +45,125 @@ struct Sums {
 
 const SUM_BYTES: usize = size_of::<u64>();
 
+/// The order of work that is queued through one handle of the per-thread default stream. The driver
+/// resolves that handle to another stream in each thread (CUDA driver API, "Stream synchronization
+/// behavior"), while a handle of the library's is one queue: what one thread queues waits for what
+/// any thread queued through the handle before.
+struct Order {
+    /// Behind the newest work.
+    newest: CUevent,
+    /// Held while a thread queues work.
+    turn: Mutex<()>,
+}
+
+/// The driver's name for the per-thread default stream (CU_STREAM_PER_THREAD).
+const PER_THREAD: usize = 2;
+
+impl Order {
+    /// For a handle through which nothing was queued yet. The device's context is current.
+    fn new(ordinal: usize) -> Result<Self, Error> {
+        const WITHOUT_TIMING: u32 = 2;
+        let mut newest = std::ptr::null_mut();
+        // SAFETY: the driver writes one handle into a local.
+        unsafe { cuEventCreate(&raw mut newest, WITHOUT_TIMING) }.of("cuEventCreate", ordinal)?;
+        Ok(Order { newest, turn: Mutex::new(()) })
+    }
+
+    /// Queues work on the calling thread's stream, behind all that was queued before.
+    fn enqueue<T>(
+        &self,
+        stream: &Stream,
+        work: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let ordinal = stream.gpu.ordinal;
+        // SAFETY: the event is this handle's; the stream is the calling thread's.
+        unsafe { cuStreamWaitEvent(stream.raw, self.newest, 0) }.of("cuStreamWaitEvent", ordinal)?;
+        let result = work();
+        // Also where the work failed: part of it may be queued.
+        // SAFETY: as above.
+        let recorded = unsafe { cuEventRecord(self.newest, stream.raw) };
+        recorded.of("cuEventRecord", ordinal).or_else(|_| stream.wait()).and(result)
+    }
+}
+
+/// A new stream of the driver's, of the device whose context is current.
+pub(super) fn create(ordinal: usize) -> Result<CUstream, Error> {
+    const FLAGS: u32 = 0;
+    const PRIORITY: i32 = 0;
+    let mut raw = std::ptr::null_mut();
+    // SAFETY: the driver writes one handle into a local.
+    unsafe { cuStreamCreateWithPriority(&raw mut raw, FLAGS, PRIORITY) }
+        .of("cuStreamCreateWithPriority", ordinal)?;
+    Ok(raw)
+}
+
+/// Waits until a stream's work is done.
+///
+/// # Safety
+/// The stream must exist, and the context of its device be current.
+pub(super) unsafe fn wait(raw: CUstream, ordinal: usize) -> Result<(), Error> {
+    // SAFETY: this function's promise.
+    unsafe { cuStreamSynchronize(raw) }.of("cuStreamSynchronize", ordinal)
+}
+
 impl Stream {
     /// A new stream. It is ordered with work on the legacy default stream, as the CUDA runtime's.
     pub(crate) fn create((gpu, opened): (&'static Gpu, &'static Opened)) -> Result<Self, Error> {
-        const ORDINARY: i32 = 0;
-        let mut raw = std::ptr::null_mut();
-        gpu.within(opened, || {
-            // SAFETY: the driver writes one handle into a local.
-            unsafe { cuStreamCreateWithPriority(&raw mut raw, 0, ORDINARY) }
-                .of("cuStreamCreateWithPriority", gpu.ordinal)
-        })?;
-        Ok(Stream { gpu, opened, raw, is_ours: true, sums: Mutex::new(None) })
+        let raw = gpu.within(opened, || create(gpu.ordinal))?;
+        // SAFETY: these are none: what was refused before is given back again.
+        unsafe { gpu.give_back(opened, []) };
+        Ok(Stream { gpu, opened, raw, is_ours: true, order: None, sums: Mutex::new(None) })
     }
 
     /// Somebody else's stream, which stays theirs.
     pub(crate) fn adopt(raw: CUstream) -> Result<Self, Error> {
         let (gpu, opened) = device::of_stream(raw)?;
-        Ok(Stream { gpu, opened, raw, is_ours: false, sums: Mutex::new(None) })
+        let is_per_thread = raw.addr() == PER_THREAD;
+        let order = is_per_thread.then(|| gpu.within(opened, || Order::new(gpu.ordinal)));
+        let order = order.transpose()?;
+        Ok(Stream { gpu, opened, raw, is_ours: false, order, sums: Mutex::new(None) })
     }
 
     /// Waits until all that was queued is done.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         self.within(|| {
-            // SAFETY: the stream exists as long as this does, or its owner promises it.
-            unsafe { cuStreamSynchronize(self.raw) }.of("cuStreamSynchronize", self.gpu.ordinal)
+            if let Some(order) = &self.order {
+                // SAFETY: the event exists as long as this does.
+                unsafe { cuEventSynchronize(order.newest) }
+                    .of("cuEventSynchronize", self.gpu.ordinal)?;
+            }
+            self.wait()
         })
+    }
+
+    /// Waits for the driver's stream, which for a per-thread one is the calling thread's.
+    fn wait(&self) -> Result<(), Error> {
+        // SAFETY: the stream exists as long as this does, or its owner promises it.
+        unsafe { wait(self.raw, self.gpu.ordinal) }
     }
 
     /// Whether all that was queued is done.
     pub(crate) fn is_done(&self) -> Result<bool, Error> {
+        let ordinal = self.gpu.ordinal;
         self.within(|| {
-            // SAFETY: as in `synchronize`.
-            unsafe { cuStreamQuery(self.raw) }.is_done("cuStreamQuery", self.gpu.ordinal)
+            if let Some(order) = &self.order {
+                // SAFETY: as in `synchronize`.
+                let newest = unsafe { cuEventQuery(order.newest) };
+                if !newest.is_done("cuEventQuery", ordinal)? {
+                    return Ok(false);
+                }
+            }
+            // SAFETY: as in `wait`.
+            unsafe { cuStreamQuery(self.raw) }.is_done("cuStreamQuery", ordinal)
+        })
+    }
+
+    /// Runs what queues work, behind the handle's earlier work, in the device's context.
+    pub(super) fn enqueue<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        self.within(|| match &self.order {
+            Some(order) => order.enqueue(self, work),
+            None => work(),
         })
     }
 
@@ -88,7 +178,7 @@ impl Stream {
     /// # Safety
     /// The library's caller promises the arrays until the stream has done the work.
     pub(crate) unsafe fn queue(&self, call: &Call, route: &Route) -> Result<(), Error> {
-        self.within(|| {
+        self.enqueue(|| {
             let [a, b, output] = call.slots().map(|slot| slot.map(|array| self.address(&array)));
             let (Some(a), Some(output)) = (a.transpose()?, output.transpose()?) else {
                 return Ok(());
@@ -139,6 +229,7 @@ impl Stream {
         crosses_bus: bool,
     ) -> Result<(), Error> {
         const PART: usize = QUEUED_SUMS * TILE;
+        self.refuse_capture()?;
         let (kernels, kind) = (&self.opened.kernels, op.sum_kind());
         let mut held = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         let sums = *self.made(&mut held)?;
@@ -160,6 +251,17 @@ impl Stream {
         kernels.finish(op, self.raw, sums.groups, out, n.div_ceil(GROUP * TILE))
     }
 
+    /// Fails while the stream's work is being recorded into a graph: the graph may run on any stream,
+    /// beside this handle's reductions, and would use the same buffers.
+    fn refuse_capture(&self) -> Result<(), Error> {
+        const NOT_CAPTURING: i32 = 0;
+        let mut status = NOT_CAPTURING;
+        // SAFETY: the driver writes one number into a local; the stream exists, as in `wait`.
+        unsafe { cuStreamIsCapturing(self.raw, &raw mut status) }
+            .of("cuStreamIsCapturing", self.gpu.ordinal)?;
+        if status == NOT_CAPTURING { Ok(()) } else { Err(Error::Captured) }
+    }
+
     fn made<'a>(&self, sums: &'a mut Option<Sums>) -> Result<&'a Sums, Error> {
         if sums.is_none() {
             let bytes = QUEUED_SUMS * SUM_BYTES;
@@ -170,24 +272,17 @@ impl Stream {
     }
 }
 
-/// What was queued is still done: the driver keeps a stream until then, and waits before it takes
-/// memory back.
+/// Queued work is still done: the driver keeps a stream until then, and waits before it takes memory
+/// back.
 impl Drop for Stream {
     fn drop(&mut self) {
         let sums = self.sums.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if driver::if_open().is_none() {
-            return;
-        }
-        let Ok(_current) = self.opened.enter(self.gpu.ordinal) else { return };
-        // SAFETY: nobody has the stream or the buffers any more. A failure changes nothing: the
-        // device is lost, and its memory with it.
-        unsafe {
-            if let Some(sums) = sums {
-                let _: Code = cuMemFree_v2(sums.tiles);
-            }
-            if self.is_ours {
-                let _: Code = cuStreamDestroy_v2(self.raw);
-            }
-        }
+        let objects = [
+            sums.map(|sums| Object::Memory(sums.tiles)),
+            self.order.as_ref().map(|order| Object::Event(order.newest)),
+            self.is_ours.then_some(Object::Stream(self.raw)),
+        ];
+        // SAFETY: the stream, unless it is another owner's, and the rest are this one's alone.
+        unsafe { self.gpu.give_back(self.opened, objects.into_iter().flatten()) };
     }
 }

@@ -1,0 +1,114 @@
+//! Finds the driver's library, if another library has loaded it into this process.
+//!
+//! With placement `cpu` the driver is not opened, but the caller may pass what another CUDA library
+//! gave it: only the driver can tell what that is. To look must be cheap, since any call may be the
+//! first one after another library was loaded, and must not wait for the dynamic loader's own lock,
+//! which a thread holds while it runs constructors.
+
+use crate::fork;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// The driver's soname: the dynamic linker's search path decides, and nothing else.
+pub(super) const DRIVER: &CStr = c"libcuda.so.1";
+
+/// The driver's library, once it was found or opened. It is never closed.
+static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Libraries that the process had ever loaded when it was last searched in vain.
+static SEARCHED: AtomicU64 = AtomicU64::new(0);
+
+/// Keeps the driver's library for [`known`].
+pub(super) fn keep(library: *mut c_void) {
+    LIBRARY.store(library, Ordering::Release);
+}
+
+/// The driver's library, if it was found or opened.
+pub(super) fn known() -> Option<*mut c_void> {
+    Some(LIBRARY.load(Ordering::Acquire)).filter(|library| !library.is_null())
+}
+
+/// The driver's library, if the process has it, whichever library loaded it.
+pub(super) fn loaded() -> Option<*mut c_void> {
+    known().or_else(search)
+}
+
+fn search() -> Option<*mut c_void> {
+    let searched = SEARCHED.load(Ordering::Relaxed);
+    let mut search = Search { searched, loaded: searched, is_found: false };
+    // A child forked while another thread searches would find the loader's lock taken.
+    // SAFETY: `visit` is called with `search`, which outlives the call, for each library in turn.
+    fork::unbroken(|| unsafe {
+        libc::dl_iterate_phdr(Some(Search::visit), (&raw mut search).cast());
+    });
+    if !search.is_found {
+        if search.loaded != searched {
+            SEARCHED.store(search.loaded, Ordering::Relaxed);
+        }
+        return None;
+    }
+    // SAFETY: a C string; the library is there, so that none of its code runs.
+    let library = unsafe { libc::dlopen(DRIVER.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    if library.is_null() {
+        return None;
+    }
+    keep(library);
+    Some(library)
+}
+
+/// A search through the libraries of the process.
+struct Search {
+    /// Libraries that the process had ever loaded at the last search, and now.
+    searched: u64,
+    loaded: u64,
+    is_found: bool,
+}
+
+impl Search {
+    /// Takes in one library; ends the search where it is the driver, or no library is new.
+    unsafe extern "C" fn visit(
+        library: *mut libc::dl_phdr_info,
+        _size: usize,
+        search: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader passes a library that lasts as long as this call, and the search that
+        // `loaded` gave it, which nothing else uses meanwhile.
+        let (library, search) = unsafe { (&*library, &mut *search.cast::<Search>()) };
+        search.loaded = library.dlpi_adds;
+        if search.loaded == search.searched {
+            return 1;
+        }
+        // SAFETY: NULL, or a C string of the loader's that lasts as long as this call.
+        search.is_found = unsafe { is_driver(library.dlpi_name) };
+        c_int::from(search.is_found)
+    }
+}
+
+/// Whether a library's path ends in the driver's name, or one with a version behind it.
+///
+/// # Safety
+/// `path` must be NULL or a C string.
+unsafe fn is_driver(path: *const c_char) -> bool {
+    const NAME: &[u8] = b"libcuda.so";
+    if path.is_null() {
+        return false;
+    }
+    // SAFETY: this function's promise.
+    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+    path.rsplit(|byte| *byte == b'/').next().is_some_and(|name| name.starts_with(NAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_driver_is_known_by_its_name() {
+        // SAFETY: C strings.
+        let is_driver = |path: &CStr| unsafe { super::is_driver(path.as_ptr()) };
+        assert!(is_driver(c"libcuda.so.1"));
+        assert!(is_driver(c"/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05"));
+        assert!(!is_driver(c"/usr/local/libcuda.so/libcudart.so.12"));
+        assert!(!is_driver(c""));
+    }
+}

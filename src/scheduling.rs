@@ -1,0 +1,69 @@
+//! Where, and how urgently, the library's threads run: as the process's main thread does.
+//!
+//! A new thread inherits the CPU affinity, the nice value and the scheduling policy of the thread
+//! that starts it. The first caller may be bound to one core or run at real-time priority, and the
+//! library's threads outlive it: so they take the main thread's values, once, as they start.
+
+use libc::{c_int, cpu_set_t, pid_t};
+use std::num::NonZeroUsize;
+
+/// In the place of a thread's id: the calling thread.
+const CALLING: pid_t = 0;
+
+/// The main thread's id, which is the process's.
+fn main_thread() -> pid_t {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::getpid() }
+}
+
+/// The number of CPUs that the process may use: those of its main thread, or the quota of its control
+/// group if that is smaller.
+pub(crate) fn cpus() -> NonZeroUsize {
+    // That of the calling thread, which may be bound to fewer CPUs than the process.
+    let calling = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let is_bound_by_quota = affinity(CALLING).is_some_and(|cpus| calling.get() < count(&cpus));
+    let of_process = affinity(main_thread()).and_then(|cpus| NonZeroUsize::new(count(&cpus)));
+    of_process.filter(|_| !is_bound_by_quota).unwrap_or(calling)
+}
+
+/// The CPUs that a thread may run on; `None` where the kernel has more of them than the set holds.
+fn affinity(thread: pid_t) -> Option<cpu_set_t> {
+    // SAFETY: a set is an array of bits, for which zero is a value.
+    let mut cpus = unsafe { std::mem::zeroed::<cpu_set_t>() };
+    // SAFETY: the kernel writes no more than the set's size into a local.
+    let result = unsafe { libc::sched_getaffinity(thread, size_of::<cpu_set_t>(), &raw mut cpus) };
+    (result == 0).then_some(cpus)
+}
+
+fn count(cpus: &cpu_set_t) -> usize {
+    // SAFETY: reads the set.
+    let count = unsafe { libc::CPU_COUNT(cpus) };
+    usize::try_from(count).unwrap_or(0)
+}
+
+/// Gives the calling thread the main thread's affinity, nice value and policy, as far as the process
+/// may: it needs a privilege to lower a nice value. In the place of a real-time policy it takes the
+/// ordinary one, since the library's threads spin for a while before they sleep.
+pub(crate) fn follow_main_thread() {
+    let main = main_thread();
+    if let Some(cpus) = affinity(main) {
+        // SAFETY: the kernel reads the set.
+        unsafe { libc::sched_setaffinity(CALLING, size_of::<cpu_set_t>(), &raw const cpus) };
+    }
+    let ordinary = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel reads the parameters; priorities are those of threads, by their ids.
+    unsafe {
+        libc::sched_setscheduler(CALLING, ordinary_policy(main), &raw const ordinary);
+        let nice = libc::getpriority(libc::PRIO_PROCESS, main.cast_unsigned());
+        libc::setpriority(libc::PRIO_PROCESS, CALLING.cast_unsigned(), nice);
+    }
+}
+
+/// A thread's policy, if it has no priorities; else the ordinary one.
+fn ordinary_policy(thread: pid_t) -> c_int {
+    // SAFETY: takes a number.
+    match unsafe { libc::sched_getscheduler(thread) } & !libc::SCHED_RESET_ON_FORK {
+        policy @ (libc::SCHED_BATCH | libc::SCHED_IDLE) => policy,
+        _ => libc::SCHED_OTHER,
+    }
+}
