@@ -120,6 +120,10 @@ class StandIn:
         while self.count("held_calls") < count:
             os.sched_yield()
 
+    def hold_no_more_calls(self) -> None:
+        """Lets later calls pass in a block of `call_held`; those that wait go on waiting."""
+        self.driver.stand_in_hold_call(b"")
+
     @contextmanager
     def captured(self, stream: int) -> Iterator[None]:
         """Lets the driver say in this block that a stream is being captured."""

@@ -41,7 +41,8 @@ pub extern "C" fn stand_in_hold(is_held: bool) {
 }
 
 /// Holds all calls of a name inside the driver from now on, until [`stand_in_release_call`]. Calls of
-/// other names go on.
+/// other names go on. Calls that wait already go on waiting when the name changes: so one call can be
+/// held while later ones of its name pass.
 ///
 /// # Safety
 /// `name` must be a C string.

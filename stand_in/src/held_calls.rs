@@ -14,7 +14,8 @@ struct Held {
 static HELD: Mutex<Held> = Mutex::new(Held { name: None, releases: 0, waiting: 0 });
 static RELEASED: Condvar = Condvar::new();
 
-/// Holds all calls of a name from now on, until [`release`].
+/// Holds all calls of a name from now on, until [`release`], and no others. Calls that wait already
+/// go on waiting.
 pub(crate) fn hold(name: String) {
     lock(&HELD).name = Some(name);
 }
