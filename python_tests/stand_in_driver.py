@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Optional
@@ -46,10 +46,15 @@ class StandIn:
         self.driver.stand_in_violation.restype = ctypes.c_char_p
         self.driver.stand_in_bytes.restype = ctypes.c_void_p
         self.driver.stand_in_bytes.argtypes = [ctypes.c_uint64]
+        self.driver.stand_in_capture.argtypes = [ctypes.c_uint64, ctypes.c_bool]
 
     def plan(self, text: str) -> None:
         """Puts a plan of faults in force, and counts calls anew."""
         self.driver.stand_in_faults(text.encode())
+
+    def plan_random(self, seed: int, per_10000: int, codes: Iterable[int]) -> None:
+        """Lets each call fail with a probability from now on, with one of the codes."""
+        self.plan(f"random:{seed}:{per_10000}:{'/'.join(map(str, codes))}")
 
     def calls(self) -> list[str]:
         """The calls since the plan was put in force."""
@@ -77,6 +82,7 @@ class StandIn:
     def hold_context(self, device: int = 0) -> None:
         """Makes a device's primary context current, as a program that uses CUDA does."""
         context = ctypes.c_void_p()
+        assert self.driver.cuInit(0) == 0
         assert self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
         assert self.driver.cuCtxSetCurrent(context) == 0
 
@@ -99,6 +105,33 @@ class StandIn:
             yield
         finally:
             self.driver.stand_in_hold(False)
+
+    @contextmanager
+    def call_held(self, name: str) -> Iterator[None]:
+        """Holds all calls of a name inside the driver during the block; other calls go on."""
+        self.driver.stand_in_hold_call(name.encode())
+        try:
+            yield
+        finally:
+            self.driver.stand_in_release_call()
+
+    def wait_for_held_calls(self, count: int = 1) -> None:
+        """Returns when so many calls are held. The child's time limit bounds it."""
+        while self.count("held_calls") < count:
+            os.sched_yield()
+
+    def hold_no_more_calls(self) -> None:
+        """Lets later calls pass in a block of `call_held`; those that wait go on waiting."""
+        self.driver.stand_in_hold_call(b"")
+
+    @contextmanager
+    def captured(self, stream: int) -> Iterator[None]:
+        """Lets the driver say in this block that a stream is being captured."""
+        self.driver.stand_in_capture(stream, True)
+        try:
+            yield
+        finally:
+            self.driver.stand_in_capture(stream, False)
 
     def drain(self) -> None:
         """Returns when no queued work is left. The child's time limit bounds it."""

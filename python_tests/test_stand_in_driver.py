@@ -18,6 +18,7 @@ pytestmark = pytest.mark.skipif(
 PRELUDE = """
 import ctypes
 import mmap
+import os
 import re
 from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 import numpy as np
@@ -26,6 +27,7 @@ from cuda_driver import Driver
 from stand_in_driver import StandIn
 
 OK, INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY = 0, 1, 201, 400, 600
+OUT_OF_MEMORY = 2
 ILLEGAL_ADDRESS, ALREADY_REGISTERED, NOT_REGISTERED = 700, 712, 713
 DISABLE_TIMING = 2
 PAGE = mmap.PAGESIZE
@@ -82,6 +84,14 @@ def run(script: str, epilogue: str = CLEAN, **settings: object) -> None:
     variables = {f"STAND_IN_{name}": str(value) for name, value in settings.items()}
     path = before("LD_LIBRARY_PATH", STAND_IN)
     run_python(PRELUDE + textwrap.dedent(script) + epilogue, LD_LIBRARY_PATH=path, **variables)
+
+
+def run_alone(script: str, **settings: object) -> None:
+    """Runs a script that has the driver, and has not made a call of it."""
+    variables = {f"STAND_IN_{name}": str(value) for name, value in settings.items()}
+    path = before("LD_LIBRARY_PATH", STAND_IN)
+    prelude = 'import ctypes\ndriver = ctypes.CDLL("libcuda.so.1")\n'
+    run_python(prelude + textwrap.dedent(script), LD_LIBRARY_PATH=path, **variables)
 
 
 def test_copies_between_all_kinds_of_memory():
@@ -359,7 +369,7 @@ def test_a_copy_from_host_to_host_is_done_when_the_call_returns():
     )
 
 
-@pytest.mark.parametrize("default", [0, 1, 2])
+@pytest.mark.parametrize("default", [0, 1])
 def test_default_streams(default):
     """They work in the current context, after its streams' earlier work and before their later."""
     run(
@@ -405,6 +415,322 @@ def test_default_streams(default):
         """,
         DEVICES=2,
         DELAY=1000,
+    )
+
+
+def test_a_threads_own_default_stream():
+    """It is ordered with the context's default stream, and not with another thread's own."""
+    run(
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        OWN = 2
+        assert code("cuStreamSynchronize", OWN) == INVALID_CONTEXT
+        assert code("cuStreamGetCtx", OWN, byref(c_uint64())) == INVALID_CONTEXT
+        on_device(0)
+        (to, there), (source, here) = memory("device", 60), memory("pinned", 20)
+        here[:] = np.arange(20)
+        event, context, of_own = made("cuEventCreate", 0), c_uint64(), c_uint64()
+        assert code("cuCtxGetCurrent", byref(context)) == OK
+
+        def in_thread(function, *arguments):
+            def work():
+                assert code("cuCtxSetCurrent", context) == OK
+                return function(*arguments)
+            return pool.submit(work).result()
+
+        with ThreadPoolExecutor(1) as pool:
+            with stand_in.held():
+                assert code("cuMemcpyAsync", to, source, 20, OWN) == OK
+                assert code("cuStreamQuery", OWN) == NOT_READY
+                assert in_thread(code, "cuStreamQuery", OWN) == OK
+                assert in_thread(code, "cuStreamSynchronize", OWN) == OK
+                assert in_thread(code, "cuMemcpyAsync", to + 20, source, 20, OWN) == OK
+                assert in_thread(code, "cuStreamQuery", OWN) == NOT_READY
+                # The context's default stream, after both.
+                assert code("cuMemcpyAsync", to + 40, to + 20, 20, 0) == OK
+                # Each thread's own, after that.
+                assert in_thread(code, "cuMemcpyAsync", to, to + 40, 20, OWN) == OK
+                assert in_thread(code, "cuEventRecord", event, OWN) == OK
+                assert code("cuEventQuery", event) == NOT_READY
+                assert code("cuStreamWaitEvent", OWN, event, 0) == OK
+                assert code("cuMemcpyAsync", to + 20, to, 20, OWN) == OK
+            assert code("cuStreamSynchronize", OWN) == code("cuEventQuery", event) == OK
+            assert (there == np.tile(here, 3)).all()
+            assert code("cuStreamGetCtx", OWN, byref(of_own)) == OK
+            assert of_own.value == context.value
+            assert code("cuStreamDestroy_v2", OWN) == INVALID_HANDLE
+            assert in_thread(code, "cuStreamSynchronize", 0) == OK
+        """,
+        DELAY=1000,
+    )
+
+
+def test_destructors_of_threads_and_handlers_at_exit_may_call_it():
+    """They run when a thread's other memory is gone, as those of C++ libraries do."""
+    run(
+        """
+        import threading
+
+        libc = ctypes.CDLL(None)
+        on_device(0)
+        context = c_uint64()
+        assert code("cuCtxGetCurrent", byref(context)) == OK
+
+        # The driver's own functions as destructors: they get the address to write to, or a handle.
+        def at_thread_end(name):
+            key = c_uint()
+            assert libc.pthread_key_create(byref(key), getattr(driver.driver, name)) == 0
+            return key.value
+
+        found = (c_uint64 * 3)(7, 7, 7)
+        functions = ("cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2",
+                     "cuStreamSynchronize", "cuStreamQuery")
+        destructors = [at_thread_end(name) for name in functions]
+        values = (ctypes.addressof(found), context, ctypes.addressof(found) + 8, 1, 2)
+
+        def work():
+            assert code("cuCtxSetCurrent", context) == OK
+            for key, value in zip(destructors, values):
+                value = value if isinstance(value, int) else value.value
+                assert libc.pthread_setspecific(key, c_void_p(value)) == 0
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        # The thread is gone from Python's view before its destructors have run.
+        while found[1] == 7:
+            os.sched_yield()
+        assert found[0] == found[1] == context.value
+        libc.malloc.restype = c_void_p
+        for name in functions:
+            is_answered = name in ("cuCtxGetCurrent", "cuCtxPopCurrent_v2")
+            value = c_void_p(libc.malloc(8) if is_answered else context.value)
+            assert getattr(libc, "__cxa_atexit")(getattr(driver.driver, name), value, None) == 0
+        """
+    )
+
+
+def test_a_threads_stack_of_contexts_is_bounded():
+    run(
+        """
+        on_device(0)
+        context, pushed = c_uint64(), 0
+        assert code("cuCtxGetCurrent", byref(context)) == OK
+        while code("cuCtxPushCurrent_v2", context) == OK:
+            pushed += 1
+        assert pushed > 30 and code("cuCtxPushCurrent_v2", context) == OUT_OF_MEMORY
+        assert code("cuCtxCreate_v2", byref(c_uint64()), 0, 0) == OUT_OF_MEMORY
+        for _ in range(pushed + 1):
+            assert made("cuCtxPopCurrent_v2") == context.value
+        assert code("cuCtxPopCurrent_v2", byref(c_uint64())) == INVALID_CONTEXT
+        """
+    )
+
+
+def test_the_bounded_stack_forgets_a_context_that_is_destroyed():
+    run(
+        """
+        on_device(0)
+        first, second = made("cuCtxCreate_v2", 0, 0), made("cuCtxCreate_v2", 0, 0)
+        assert code("cuCtxPushCurrent_v2", first) == OK
+        assert code("cuCtxDestroy_v2", first) == OK
+        assert made("cuCtxPopCurrent_v2") == second
+        assert made("cuCtxGetCurrent") not in (0, first, second)
+        """
+    )
+
+
+def test_a_forked_child_is_known():
+    """By any call, the process id not asked; a child of a process without a call is none."""
+    run(
+        """
+        import os
+
+        def status_of(child):
+            process = os.fork()
+            if process == 0:
+                os._exit(child())
+            return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+        def child():
+            ok = code("cuCtxGetCurrent", byref(c_uint64())) == 3
+            return 0 if ok and "in a forked child" in stand_in.violation() else 1
+
+        assert status_of(child) == 0
+        assert code("cuCtxGetCurrent", byref(c_uint64())) == OK
+        """
+    )
+    run_alone(
+        """
+        import os
+        process = os.fork()
+        if process == 0:
+            os._exit(driver.cuInit(0))
+        assert os.waitpid(process, 0)[1] == 0
+        assert driver.cuInit(0) == 0
+        """
+    )
+
+
+def test_nothing_but_cuinit_works_before_it():
+    run_alone(
+        """
+        to = ctypes.c_uint64()
+        codes = [
+            driver.cuCtxGetCurrent(ctypes.byref(to)),
+            driver.cuCtxSetCurrent(None),
+            driver.cuDeviceGetCount(ctypes.byref(to)),
+            driver.cuStreamSynchronize(None),
+            driver.cuStreamIsCapturing(None, ctypes.byref(to)),
+            driver.cuMemHostUnregister(None),
+        ]
+        assert codes == [3] * 6, codes
+        assert driver.cuDriverGetVersion(ctypes.byref(to)) == 0 and to.value > 12000
+        assert driver.cuGetErrorName(3, ctypes.byref(to)) == 0
+        assert ctypes.string_at(to.value) == b"CUDA_ERROR_NOT_INITIALIZED"
+        assert driver.cuInit(0) == 0 and driver.cuCtxGetCurrent(ctypes.byref(to)) == 0
+        """
+    )
+    run_alone(
+        """
+        assert driver.cuInit(0) == 100
+        assert driver.cuCtxSetCurrent(None) == 3
+        """,
+        DEVICES=0,
+    )
+
+
+def test_names_of_errors():
+    """As in CUDA 13's cuda.h, where 35 is no driver's code; NULL for a number that is none."""
+    run(
+        """
+        def name(number):
+            text = ctypes.c_char_p()
+            status = code("cuGetErrorName", c_uint(number), byref(text))
+            return text.value.decode() if status == OK else status
+
+        known = {
+            0: "CUDA_SUCCESS", 4: "CUDA_ERROR_DEINITIALIZED", 34: "CUDA_ERROR_STUB_LIBRARY",
+            36: "CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER", 46: "CUDA_ERROR_DEVICE_UNAVAILABLE",
+            226: "CUDA_ERROR_CONTAINED", 401: "CUDA_ERROR_ILLEGAL_STATE",
+            709: "CUDA_ERROR_CONTEXT_IS_DESTROYED", 721: "CUDA_ERROR_TENSOR_MEMORY_LEAK",
+            805: "CUDA_ERROR_MPS_CONNECTION_FAILED", 810: "CUDA_ERROR_MPS_CLIENT_TERMINATED",
+            900: "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", 906: "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+            999: "CUDA_ERROR_UNKNOWN", 35: INVALID_VALUE, 12345: INVALID_VALUE,
+        }
+        assert {number: name(number) for number in known} == known
+        """
+    )
+
+
+def test_held_calls():
+    """They wait inside the driver, and no lock of it is held meanwhile."""
+    run(
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        on_device(0)
+        context = made("cuCtxGetCurrent")
+        register, first, last = "cuMemHostRegister_v2", pages(1), pages(1)
+
+        def registered(address):
+            assert code("cuCtxSetCurrent", context) == OK
+            return code(register, address, PAGE, 0)
+
+        with ThreadPoolExecutor(2) as pool:
+            with stand_in.call_held(register):
+                results = [pool.submit(registered, address) for address in (first, last)]
+                stand_in.wait_for_held_calls(2)
+                memory("device", 100), memory("pinned", 100)
+                assert code("cuStreamSynchronize", stream()) == OK
+                assert stand_in.count("registered") == 0
+                assert code("cuMemHostUnregister", first) == NOT_REGISTERED
+                assert not any(result.done() for result in results)
+            assert [result.result() for result in results] == [OK, OK]
+        assert stand_in.count("held_calls") == 0 and stand_in.count("registered") == 2
+        assert registered(pages(1)) == OK
+        """
+    )
+
+
+def test_random_faults():
+    """The same calls fail with the same seed, about as often as asked, with the plan's codes."""
+    run(
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        on_device(0)
+
+        def codes(seed, per_10000=1000):
+            stand_in.plan_random(seed, per_10000, [2, 801, 12345])
+            found = [code("cuCtxGetCurrent", byref(c_uint64())) for _ in range(5000)]
+            assert stand_in.count("faults") == 5000 - found.count(OK)
+            return found
+
+        first = codes(1)
+        assert set(first) == {OK, 2, 801, 12345} and 400 < 5000 - first.count(OK) < 600
+        assert codes(1) == first != codes(2)
+        assert set(codes(3, 0)) == {OK} and OK not in codes(3, 10_000)
+
+        def in_threads(_):
+            return code("cuCtxGetCurrent", byref(c_uint64()))
+
+        stand_in.plan_random(1, 1000, [2, 801, 12345])
+        with ThreadPoolExecutor(8) as pool:
+            assert sorted(pool.map(in_threads, range(5000))) == sorted(first)
+        stand_in.plan("")
+        """
+    )
+
+
+def test_captured_streams():
+    """They are said to be captured, and can be neither asked nor waited for meanwhile."""
+    run(
+        """
+        CAPTURE_UNSUPPORTED = 900
+        on_device(0)
+        queue, status = stream(), c_int(7)
+
+        def status_of(handle):
+            status = c_int(7)
+            assert code("cuStreamIsCapturing", handle, byref(status)) == OK
+            return status.value
+
+        with stand_in.captured(queue):
+            statuses = [status_of(handle) for handle in (queue, stream(), 0, 2)]
+            assert statuses == [1, 0, 0, 0]
+            for call in ("Synchronize", "Query"):
+                assert code(f"cuStream{call}", queue) == CAPTURE_UNSUPPORTED
+        with stand_in.captured(2):
+            assert (status_of(queue), status_of(2)) == (0, 1)
+        assert status_of(2) == 0
+        assert code("cuStreamSynchronize", queue) == OK
+        assert code("cuStreamIsCapturing", 12345, byref(status)) == INVALID_HANDLE
+        """
+    )
+
+
+def test_a_hundred_thousand_registrations():
+    """Each page of a range by itself, in any order; what shares a page with one is refused."""
+    run(
+        """
+        on_device(0)
+        count = 100_000
+        base = pages(count)
+        order = np.random.default_rng(1).permutation(count)
+        register, unregister = driver.driver.cuMemHostRegister_v2, driver.driver.cuMemHostUnregister
+        for i in order.tolist():
+            assert register(c_void_p(base + i * PAGE + 8), c_size_t(PAGE - 8), 0) == OK
+        assert stand_in.count("registered") == count
+        for i in order[:1000].tolist():
+            # The page's beginning, before the array; its end, inside it.
+            for start in (base + i * PAGE, base + (i + 1) * PAGE - 1):
+                assert register(c_void_p(start), c_size_t(1), 0) == ALREADY_REGISTERED
+        for i in order.tolist():
+            assert unregister(c_void_p(base + i * PAGE + 8)) == OK
+        assert stand_in.count("registered") == 0
+        """
     )
 
 

@@ -1,6 +1,6 @@
 //! Devices and contexts: one primary context a device, others on demand, and which is current.
 
-use crate::{Code, INVALID_CONTEXT, INVALID_DEVICE, lock, setting};
+use crate::{Code, INVALID_CONTEXT, INVALID_DEVICE, OUT_OF_MEMORY, lock, setting};
 use std::cell::RefCell;
 use std::sync::{Mutex, OnceLock};
 
@@ -15,8 +15,49 @@ struct Context {
 
 static CONTEXTS: Mutex<Vec<Context>> = Mutex::new(Vec::new());
 
+/// The contexts of a thread, the current one last.
+///
+/// The memory is a part of the thread itself and needs no destructor: destructors of other
+/// thread-locals and handlers at exit may call the driver, as they may call the real one.
+struct Stack {
+    contexts: [Handle; MOST],
+    depth: usize,
+}
+
+/// The most contexts that a thread's stack holds.
+const MOST: usize = 64;
+
 thread_local! {
-    static STACK: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+    static STACK: RefCell<Stack> = const { RefCell::new(Stack { contexts: [0; MOST], depth: 0 }) };
+}
+
+impl Stack {
+    fn push(&mut self, handle: Handle) -> Result<(), Code> {
+        *self.contexts.get_mut(self.depth).ok_or(OUT_OF_MEMORY)? = handle;
+        self.depth += 1;
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<Handle> {
+        let last = self.last()?;
+        self.depth -= 1;
+        Some(last)
+    }
+
+    fn last(&self) -> Option<Handle> {
+        self.contexts[..self.depth].last().copied()
+    }
+
+    fn remove(&mut self, handle: Handle) {
+        let (all, mut kept) = (self.depth, 0);
+        for i in 0..all {
+            if self.contexts[i] != handle {
+                self.contexts[kept] = self.contexts[i];
+                kept += 1;
+            }
+        }
+        self.depth = kept;
+    }
 }
 
 /// How many devices there are.
@@ -57,13 +98,12 @@ pub(crate) fn release_primary(ordinal: usize) -> Result<(), Code> {
 }
 
 /// A context that is not primary, current on this thread.
-pub(crate) fn create(ordinal: usize) -> Handle {
+pub(crate) fn create(ordinal: usize) -> Result<Handle, Code> {
     let mut contexts = lock(&CONTEXTS);
     make_primaries(&mut contexts);
+    STACK.with_borrow_mut(|stack| stack.push(contexts.len() + 1))?;
     contexts.push(Context { ordinal, lost: None, retained: 0 });
-    let handle = contexts.len();
-    STACK.with_borrow_mut(|stack| stack.push(handle));
-    handle
+    Ok(contexts.len())
 }
 
 fn make_primaries(contexts: &mut Vec<Context>) {
@@ -74,12 +114,12 @@ fn make_primaries(contexts: &mut Vec<Context>) {
 
 /// Takes a context off this thread's stack for good.
 pub(crate) fn destroy(handle: Handle) {
-    STACK.with_borrow_mut(|stack| stack.retain(|other| *other != handle));
+    STACK.with_borrow_mut(|stack| stack.remove(handle));
 }
 
 /// This thread's context; 0 for none.
 pub(crate) fn current() -> Handle {
-    STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
+    STACK.with_borrow(|stack| stack.last().unwrap_or(0))
 }
 
 /// Replaces this thread's context; 0 takes it off.
@@ -89,11 +129,8 @@ pub(crate) fn set_current(handle: Handle) -> Result<(), Code> {
     }
     STACK.with_borrow_mut(|stack| {
         stack.pop();
-        if handle != 0 {
-            stack.push(handle);
-        }
-    });
-    Ok(())
+        if handle == 0 { Ok(()) } else { stack.push(handle) }
+    })
 }
 
 /// Puts a context above this thread's.
@@ -101,13 +138,12 @@ pub(crate) fn push(handle: Handle) -> Result<(), Code> {
     if handle == 0 || handle > lock(&CONTEXTS).len() {
         return Err(INVALID_CONTEXT);
     }
-    STACK.with_borrow_mut(|stack| stack.push(handle));
-    Ok(())
+    STACK.with_borrow_mut(|stack| stack.push(handle))
 }
 
 /// Takes this thread's context off.
 pub(crate) fn pop() -> Result<Handle, Code> {
-    STACK.with_borrow_mut(Vec::pop).ok_or(INVALID_CONTEXT)
+    STACK.with_borrow_mut(Stack::pop).ok_or(INVALID_CONTEXT)
 }
 
 /// The device of this thread's context.
@@ -142,7 +178,9 @@ pub(crate) fn lose(code: Code) {
 pub(crate) fn lose_of(handle: Handle, code: Code) {
     let mut contexts = lock(&CONTEXTS);
     make_primaries(&mut contexts);
-    contexts[handle.saturating_sub(1)].lost.get_or_insert(code);
+    if let Some(context) = contexts.get_mut(handle.saturating_sub(1)) {
+        context.lost.get_or_insert(code);
+    }
 }
 
 /// How often primary contexts were retained and not given back.

@@ -1,7 +1,7 @@
 //! What a test asks of the stand-in and tells it.
 
 use crate::memory::{self, Kind};
-use crate::{context, event, faults, stream};
+use crate::{context, event, faults, held_calls, stream};
 use std::ffi::{CStr, CString, c_char};
 
 /// Replaces the plan of faults and counts calls from 1 again.
@@ -40,6 +40,30 @@ pub extern "C" fn stand_in_hold(is_held: bool) {
     stream::hold(is_held);
 }
 
+/// Holds all calls of a name inside the driver from now on, until [`stand_in_release_call`]. Calls of
+/// other names go on. Calls that wait already go on waiting when the name changes: so one call can be
+/// held while later ones of its name pass.
+///
+/// # Safety
+/// `name` must be a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stand_in_hold_call(name: *const c_char) {
+    // SAFETY: the caller's promise.
+    held_calls::hold(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned());
+}
+
+/// Lets the calls that are held go on, and holds no more.
+#[unsafe(no_mangle)]
+pub extern "C" fn stand_in_release_call() {
+    held_calls::release();
+}
+
+/// Marks a stream as one that is being captured into a graph, or as one that is not.
+#[unsafe(no_mangle)]
+pub extern "C" fn stand_in_capture(handle: usize, is_captured: bool) {
+    stream::capture(handle, is_captured);
+}
+
 /// How many there are of what was handed out; -1 for a word that is not known.
 ///
 /// # Safety
@@ -59,6 +83,8 @@ pub unsafe extern "C" fn stand_in_count(what: *const c_char) -> i64 {
         b"events" => event::count(),
         b"modules" => crate::api::modules(),
         b"contexts" => context::retained(),
+        b"held_calls" => held_calls::waiting(),
+        b"faults" => faults::failed(),
         b"violations" => faults::violations().0,
         _ => return -1,
     };

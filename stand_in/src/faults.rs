@@ -4,8 +4,11 @@
 //! since the plan was set, returns the code. `NUMBER=CODE+` makes all later calls fail as well.
 //! `NUMBER=CODE~` lets the call succeed and its work fail: the code comes back from the next
 //! synchronisation, and the context is lost.
+//!
+//! A plan `random:SEED:PER_10000:CODE/CODE/...` makes each call fail with that probability, with one
+//! of the codes. The seed and a call's number alone decide on the call, whichever thread makes it.
 
-use crate::{Code, NOT_INITIALIZED, context, lock};
+use crate::{Code, NOT_INITIALIZED, context, held_calls, lock, process};
 use std::sync::Mutex;
 
 /// What happens to a call.
@@ -23,37 +26,45 @@ struct Fault {
     manner: Manner,
 }
 
-struct State {
-    plan: Option<Vec<Fault>>,
-    made: usize,
-    /// The names of the first calls, no more than [`NAMED`] of them.
-    names: Vec<&'static str>,
-    violation: Option<String>,
-    violations: usize,
-    process: u32,
+/// Which calls fail.
+enum Plan {
+    Listed(Vec<Fault>),
+    Random { seed: u64, per_10000: u64, codes: Vec<Code> },
 }
 
-static STATE: Mutex<State> = Mutex::new(State {
-    plan: None,
-    made: 0,
-    names: Vec::new(),
-    violation: None,
-    violations: 0,
-    process: 0,
-});
+struct State {
+    plan: Option<Plan>,
+    made: usize,
+    failed: usize,
+    /// The names of the first calls, no more than [`NAMED`] of them.
+    names: Vec<&'static str>,
+}
+
+static STATE: Mutex<State> =
+    Mutex::new(State { plan: None, made: 0, failed: 0, names: Vec::new() });
+
+/// How many violations there were, and the first one. A forked child notes its own, whatever its
+/// parent's threads were doing: no other lock is taken with this one.
+static VIOLATIONS: Mutex<(usize, Option<String>)> = Mutex::new((0, None));
 
 /// Calls that are remembered by name, so that a program of any length does not grow.
 const NAMED: usize = 10_000;
 
 /// Driver errors after which a context answers nothing else.
 fn is_sticky(code: Code) -> bool {
-    matches!(code, 700 | 702 | 710 | 714..=719)
+    matches!(code, 226 | 700 | 702 | 710 | 714..=719 | 721 | 810 | 911)
 }
 
 /// Every call that can fail begins here. Returns the code that its queued work is to fail with, if
-/// any; fails with what the plan says, or with what the current context was lost to.
+/// any; fails with what the plan says, without a successful cuInit, or with what the current context
+/// was lost to.
 pub(crate) fn begin(name: &'static str) -> Result<Option<Code>, Code> {
-    let fault = next_fault(name)?;
+    if process::is_forked_child() {
+        violate(&format!("{name} in a forked child"));
+        return Err(NOT_INITIALIZED);
+    }
+    let fault = next_fault(name);
+    held_calls::wait(name);
     match fault {
         Some(Fault { code, manner: Manner::Later, .. }) => return Ok(Some(code)),
         Some(Fault { code, .. }) => {
@@ -64,6 +75,9 @@ pub(crate) fn begin(name: &'static str) -> Result<Option<Code>, Code> {
         }
         None => {}
     }
+    if !process::is_initialized() && name != "cuInit" {
+        return Err(NOT_INITIALIZED);
+    }
     if survives_a_lost_context(name) { Ok(None) } else { context::lost().map_or(Ok(None), Err) }
 }
 
@@ -73,17 +87,8 @@ fn survives_a_lost_context(name: &str) -> bool {
     kept.iter().any(|prefix| name.starts_with(prefix))
 }
 
-fn next_fault(name: &'static str) -> Result<Option<Fault>, Code> {
+fn next_fault(name: &'static str) -> Option<Fault> {
     let mut state = lock(&STATE);
-    let this = std::process::id();
-    if state.process == 0 {
-        state.process = this;
-    }
-    if state.process != this {
-        drop(state);
-        violate(&format!("{name} in a forked child"));
-        return Err(NOT_INITIALIZED);
-    }
     state.made += 1;
     let number = state.made;
     if number <= NAMED {
@@ -92,23 +97,69 @@ fn next_fault(name: &'static str) -> Result<Option<Fault>, Code> {
     let plan = state
         .plan
         .get_or_insert_with(|| parsed(&std::env::var("STAND_IN_FAULTS").unwrap_or_default()));
-    let hit = plan.iter().find(|fault| match fault.manner {
-        Manner::FromThenOn => number >= fault.number,
-        Manner::Once | Manner::Later => number == fault.number,
-    });
-    Ok(hit.copied())
+    let fault = plan.fault(number);
+    state.failed += usize::from(fault.is_some());
+    fault
+}
+
+impl Plan {
+    /// The fault of the call of that number.
+    fn fault(&self, number: usize) -> Option<Fault> {
+        match self {
+            Plan::Listed(faults) => faults.iter().find(|fault| fault.is_of(number)).copied(),
+            Plan::Random { seed, per_10000, codes } => {
+                let random = mixed(seed.wrapping_add(mixed(number as u64)));
+                if random % 10_000 >= *per_10000 || codes.is_empty() {
+                    return None;
+                }
+                let code = codes[(random / 10_000) as usize % codes.len()];
+                Some(Fault { number, code, manner: Manner::Once })
+            }
+        }
+    }
+}
+
+impl Fault {
+    fn is_of(&self, number: usize) -> bool {
+        match self.manner {
+            Manner::FromThenOn => number >= self.number,
+            Manner::Once | Manner::Later => number == self.number,
+        }
+    }
+}
+
+/// A number that looks random, of another one (splitmix64).
+fn mixed(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 /// Replaces the plan and counts from 1 again.
 pub(crate) fn set_plan(text: &str) {
+    let plan = parsed(text);
     let mut state = lock(&STATE);
-    state.plan = Some(parsed(text));
+    state.plan = Some(plan);
     state.made = 0;
+    state.failed = 0;
     state.names.clear();
 }
 
-fn parsed(text: &str) -> Vec<Fault> {
-    text.split(',').filter(|part| !part.is_empty()).map(fault).collect()
+fn parsed(text: &str) -> Plan {
+    match text.strip_prefix("random:") {
+        Some(rest) => random(rest),
+        None => Plan::Listed(text.split(',').filter(|part| !part.is_empty()).map(fault).collect()),
+    }
+}
+
+fn random(text: &str) -> Plan {
+    let mut parts = text.split(':');
+    let mut next = || parts.next().expect("a random plan is random:SEED:PER_10000:CODE/CODE/...");
+    let seed = next().parse().expect("a random plan's seed");
+    let per_10000 = next().parse().expect("a random plan's probability");
+    let codes = next().split('/').map(|code| code.parse().expect("a random plan's code")).collect();
+    Plan::Random { seed, per_10000, codes }
 }
 
 fn fault(part: &str) -> Fault {
@@ -127,6 +178,11 @@ pub(crate) fn calls() -> usize {
     lock(&STATE).made
 }
 
+/// How many calls the plan has made fail.
+pub(crate) fn failed() -> usize {
+    lock(&STATE).failed
+}
+
 /// The name of one of the first calls, counted from 1.
 pub(crate) fn call_name(number: usize) -> Option<&'static str> {
     lock(&STATE).names.get(number.checked_sub(1)?).copied()
@@ -134,13 +190,12 @@ pub(crate) fn call_name(number: usize) -> Option<&'static str> {
 
 /// Notes something that no driver forgives.
 pub(crate) fn violate(what: &str) {
-    let mut state = lock(&STATE);
-    state.violations += 1;
-    state.violation.get_or_insert_with(|| what.to_owned());
+    let mut violations = lock(&VIOLATIONS);
+    violations.0 += 1;
+    violations.1.get_or_insert_with(|| what.to_owned());
 }
 
 /// How many violations there were, and the first one.
 pub(crate) fn violations() -> (usize, Option<String>) {
-    let state = lock(&STATE);
-    (state.violations, state.violation.clone())
+    lock(&VIOLATIONS).clone()
 }

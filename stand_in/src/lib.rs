@@ -15,11 +15,14 @@ pub mod control;
 mod element;
 mod event;
 mod faults;
+mod held_calls;
 mod kernels;
 mod memory;
+mod names;
 #[allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
 #[path = "../../src/op.rs"]
 mod op;
+mod process;
 mod stream;
 #[allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
 #[path = "../../src/sum.rs"]
@@ -45,6 +48,7 @@ const NOT_READY: Code = 600;
 const ILLEGAL_ADDRESS: Code = 700;
 const HOST_MEMORY_ALREADY_REGISTERED: Code = 712;
 const HOST_MEMORY_NOT_REGISTERED: Code = 713;
+const STREAM_CAPTURE_UNSUPPORTED: Code = 900;
 
 /// A number from the environment.
 fn setting(name: &str, otherwise: u64) -> u64 {

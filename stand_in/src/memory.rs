@@ -112,11 +112,13 @@ fn take(start: usize, kinds: &[Kind]) -> Option<Block> {
 pub(crate) fn register(ordinal: usize, start: usize, bytes: usize) -> Result<(), Code> {
     let pages = pages_of(start, bytes).filter(is_mapped).ok_or(INVALID_VALUE)?;
     let mut blocks = lock(&BLOCKS);
+    // No two blocks share a page: if any shares one with these, the last that begins before their
+    // end does.
+    let last = blocks.range(..pages.end).next_back().map(|(_, block)| block);
     let shares_a_page = |block: &&Block| {
-        pages_of(block.start, block.bytes)
-            .is_some_and(|others| others.start < pages.end && pages.start < others.end)
+        pages_of(block.start, block.bytes).is_some_and(|others| pages.start < others.end)
     };
-    match blocks.values().find(shares_a_page) {
+    match last.filter(shares_a_page) {
         Some(block) if block.kind == Kind::Registered => {
             return Err(HOST_MEMORY_ALREADY_REGISTERED);
         }

@@ -2,15 +2,18 @@
 //!
 //! A context's default stream, for which there is one thread under all its handles, is ordered with
 //! the context's other streams, but for those that do not want it: what it is given waits for what
-//! they were given before, and they wait for it.
+//! they were given before, and they wait for it. A thread's own default stream of a context is
+//! ordered with the context's default stream, and not with other threads' own ones.
 
 use crate::context::{self, Handle};
 use crate::kernels;
 use crate::{
-    Code, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, OUT_OF_MEMORY, lock, new_handle, setting,
+    Code, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED,
+    lock, new_handle, setting,
 };
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -54,14 +57,33 @@ struct Queue {
 /// All streams; those that were destroyed as long as they have work.
 static STREAMS: Mutex<BTreeMap<usize, Arc<Stream>>> = Mutex::new(BTreeMap::new());
 
-/// The default streams that were used, by their contexts.
-static DEFAULTS: Mutex<BTreeMap<Handle, Arc<Stream>>> = Mutex::new(BTreeMap::new());
+/// The default streams that were used, by their contexts and by the threads whose own they are: 0
+/// for a context's. They stay for good, like their contexts: no thread says that it ends.
+static DEFAULTS: Mutex<BTreeMap<(Handle, usize), Arc<Stream>>> = Mutex::new(BTreeMap::new());
+
+const OF_ALL_THREADS: usize = 0;
+
+/// The handle of a thread's own default stream (CU_STREAM_PER_THREAD).
+const PER_THREAD: usize = 2;
+
+/// The handles of streams that are being captured.
+static CAPTURED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 static HELD: Mutex<bool> = Mutex::new(false);
 static LET_GO: Condvar = Condvar::new();
 
 thread_local! {
     static AT_WORK: Cell<Option<usize>> = const { Cell::new(None) };
+    static THREAD: Cell<usize> = const { Cell::new(0) };
+}
+
+/// This thread's number, from 1. It needs no destructor, so that destructors may ask for it.
+fn this_thread() -> usize {
+    static NUMBERED: AtomicUsize = AtomicUsize::new(0);
+    if THREAD.get() == 0 {
+        THREAD.set(1 + NUMBERED.fetch_add(1, Ordering::Relaxed));
+    }
+    THREAD.get()
 }
 
 /// The device whose queued work this thread is doing.
@@ -82,15 +104,20 @@ pub(crate) fn create(is_non_blocking: bool) -> Option<usize> {
     is_started.then_some(handle)
 }
 
-/// A context's default stream, made when it is first used; `None` where there is no thread left.
-fn default_of(context: Handle) -> Option<Arc<Stream>> {
+/// The default stream of that handle in a context, made when it is first used; `None` where there is
+/// no thread left.
+fn default_of(handle: usize, context: Handle) -> Option<Arc<Stream>> {
+    let (owner, kind) = match handle {
+        PER_THREAD => (this_thread(), Kind::Blocking),
+        _ => (OF_ALL_THREADS, Kind::Default),
+    };
     let mut defaults = lock(&DEFAULTS);
-    if let Some(stream) = defaults.get(&context) {
+    if let Some(stream) = defaults.get(&(context, owner)) {
         return Some(Arc::clone(stream));
     }
-    let stream = Stream::new(context, Kind::Default);
+    let stream = Stream::new(context, kind);
     let is_started = stream.start(|| {});
-    is_started.then(|| Arc::clone(defaults.entry(context).or_insert(stream)))
+    is_started.then(|| Arc::clone(defaults.entry((context, owner)).or_insert(stream)))
 }
 
 /// Lets a stream's thread end once it has done what is queued.
@@ -116,7 +143,7 @@ fn give(handle: usize, work: Work, is_kept: bool) -> Result<(), Code> {
     let stream = stream_of(handle, context)?;
     let others = match stream.kind {
         Kind::Default => blocking_of(context),
-        Kind::Blocking => lock(&DEFAULTS).get(&context).cloned().into_iter().collect(),
+        Kind::Blocking => legacy_default_of(context).into_iter().collect(),
         Kind::NonBlocking => Vec::new(),
     };
     let given = |other: Arc<Stream>| {
@@ -132,30 +159,46 @@ fn give(handle: usize, work: Work, is_kept: bool) -> Result<(), Code> {
     Ok(())
 }
 
+/// A context's default stream, if it was used.
+fn legacy_default_of(context: Handle) -> Option<Arc<Stream>> {
+    lock(&DEFAULTS).get(&(context, OF_ALL_THREADS)).cloned()
+}
+
 /// The streams of a context that are ordered with its default stream.
 fn blocking_of(context: Handle) -> Vec<Arc<Stream>> {
-    let is_one = |stream: &&Arc<Stream>| stream.context == context && stream.kind == Kind::Blocking;
-    lock(&STREAMS).values().filter(is_one).cloned().collect()
+    let is_one = |stream: &Arc<Stream>| stream.context == context && stream.kind == Kind::Blocking;
+    all().into_iter().filter(is_one).collect()
+}
+
+/// All streams of all contexts, default ones too.
+fn all() -> Vec<Arc<Stream>> {
+    let mut all: Vec<_> = lock(&STREAMS).values().cloned().collect();
+    all.extend(lock(&DEFAULTS).values().cloned());
+    all
 }
 
 fn stream_of(handle: usize, context: Handle) -> Result<Arc<Stream>, Code> {
-    if is_default(handle) { default_of(context).ok_or(OUT_OF_MEMORY) } else { find(handle) }
+    if is_default(handle) { default_of(handle, context).ok_or(OUT_OF_MEMORY) } else { find(handle) }
 }
 
-/// Waits until all work of a stream is done, for a default stream also that of the streams that are
-/// ordered with it; fails if its context is lost.
+/// Waits until all work of a stream is done, for a context's default stream also that of the streams
+/// that are ordered with it; fails if its context is lost, or if the stream is being captured.
 pub(crate) fn synchronize(handle: usize) -> Result<(), Code> {
     let context = context_of(handle)?;
-    if is_default(handle) {
+    refuse_captured(handle)?;
+    let stream = stream_of(handle, context)?;
+    if stream.kind == Kind::Default {
         blocking_of(context).iter().for_each(|stream| stream.wait());
     }
-    stream_of(handle, context)?.wait();
+    stream.wait();
     context::lost_of(context).map_or(Ok(()), Err)
 }
 
-/// Fails if the context is lost, or if there is work that is not done.
+/// Fails if the context is lost, if the stream is being captured, or if there is work that is not
+/// done.
 pub(crate) fn query(handle: usize) -> Result<(), Code> {
     let context = context_of(handle)?;
+    refuse_captured(handle)?;
     let is_busy = stream_of(handle, context)?.pending() > 0;
     match context::lost_of(context) {
         Some(code) => Err(code),
@@ -177,11 +220,30 @@ pub(crate) fn context_of(handle: usize) -> Result<Handle, Code> {
 
 /// Waits for all streams of all contexts.
 pub(crate) fn synchronize_all() {
-    let mut all: Vec<_> = lock(&STREAMS).values().cloned().collect();
-    all.extend(lock(&DEFAULTS).values().cloned());
-    for stream in all {
+    for stream in all() {
         stream.wait();
     }
+}
+
+/// Marks a stream as one that is being captured, or as one that is not. Its work is done all the
+/// same: only questions about it, and waits for it, are refused.
+pub(crate) fn capture(handle: usize, is_captured: bool) {
+    let mut captured = lock(&CAPTURED);
+    if is_captured {
+        captured.insert(handle);
+    } else {
+        captured.remove(&handle);
+    }
+}
+
+/// Returns whether a stream is being captured.
+pub(crate) fn is_captured(handle: usize) -> Result<bool, Code> {
+    context_of(handle)?;
+    Ok(lock(&CAPTURED).contains(&handle))
+}
+
+fn refuse_captured(handle: usize) -> Result<(), Code> {
+    if lock(&CAPTURED).contains(&handle) { Err(STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
 }
 
 /// Keeps all streams' threads from beginning anything, or lets them go on.
@@ -192,7 +254,7 @@ pub(crate) fn hold(is_held: bool) {
 
 /// The legacy default stream, by both its handles, and a thread's own.
 fn is_default(handle: usize) -> bool {
-    handle <= 2
+    handle <= PER_THREAD
 }
 
 fn find(handle: usize) -> Result<Arc<Stream>, Code> {
@@ -203,10 +265,8 @@ fn find(handle: usize) -> Result<Arc<Stream>, Code> {
 
 /// How many streams there are, without default ones, and how much work is not done.
 pub(crate) fn count() -> (usize, usize) {
-    let streams = lock(&STREAMS);
-    let alive = streams.values().filter(|stream| !stream.is_destroyed()).count();
-    let defaults = lock(&DEFAULTS);
-    (alive, streams.values().chain(defaults.values()).map(|stream| stream.pending()).sum())
+    let alive = lock(&STREAMS).values().filter(|stream| !stream.is_destroyed()).count();
+    (alive, all().iter().map(|stream| stream.pending()).sum())
 }
 
 impl Task {

@@ -18,7 +18,7 @@ use crate::faults::{begin, violate};
 use crate::kernels::Kernel;
 use crate::{
     Code, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, NO_DEVICE, NOT_FOUND, SUCCESS,
-    UNSUPPORTED_PTX_VERSION, kernels, lock, setting, stream,
+    UNSUPPORTED_PTX_VERSION, kernels, lock, names, process, setting, stream,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Mutex;
@@ -36,33 +36,11 @@ unsafe fn put<T>(to: *mut T, value: T) {
     unsafe { to.write(value) };
 }
 
-/// The names of the codes that tests use; the driver has many more.
-const NAMES: [(Code, &CStr); 18] = [
-    (0, c"CUDA_SUCCESS"),
-    (1, c"CUDA_ERROR_INVALID_VALUE"),
-    (2, c"CUDA_ERROR_OUT_OF_MEMORY"),
-    (3, c"CUDA_ERROR_NOT_INITIALIZED"),
-    (100, c"CUDA_ERROR_NO_DEVICE"),
-    (101, c"CUDA_ERROR_INVALID_DEVICE"),
-    (200, c"CUDA_ERROR_INVALID_IMAGE"),
-    (201, c"CUDA_ERROR_INVALID_CONTEXT"),
-    (222, c"CUDA_ERROR_UNSUPPORTED_PTX_VERSION"),
-    (400, c"CUDA_ERROR_INVALID_HANDLE"),
-    (500, c"CUDA_ERROR_NOT_FOUND"),
-    (600, c"CUDA_ERROR_NOT_READY"),
-    (700, c"CUDA_ERROR_ILLEGAL_ADDRESS"),
-    (712, c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"),
-    (713, c"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"),
-    (719, c"CUDA_ERROR_LAUNCH_FAILED"),
-    (801, c"CUDA_ERROR_NOT_SUPPORTED"),
-    (999, c"CUDA_ERROR_UNKNOWN"),
-];
-
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorName(code: Code, name: *mut *const c_char) -> Code {
-    let known = NAMES.iter().find(|(known, _)| *known == code);
+    let known = names::name(code);
     // SAFETY: the caller's promise.
-    unsafe { put(name, known.map_or(std::ptr::null(), |(_, name)| name.as_ptr())) };
+    unsafe { put(name, known.map_or(std::ptr::null(), CStr::as_ptr)) };
     if known.is_some() { SUCCESS } else { INVALID_VALUE }
 }
 
@@ -79,7 +57,13 @@ pub unsafe extern "C" fn cuDriverGetVersion(to: *mut c_int) -> Code {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuInit(_flags: c_uint) -> Code {
-    call("cuInit", |_| if context::devices() == 0 { Err(NO_DEVICE) } else { Ok(()) })
+    call("cuInit", |_| {
+        if context::devices() == 0 {
+            return Err(NO_DEVICE);
+        }
+        process::set_initialized();
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -155,7 +139,7 @@ pub extern "C" fn cuDevicePrimaryCtxReset_v2(device: c_int) -> Code {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxCreate_v2(to: *mut Handle, _flags: c_uint, device: c_int) -> Code {
     call("cuCtxCreate_v2", |_| {
-        let handle = context::create(context::device(device)?);
+        let handle = context::create(context::device(device)?)?;
         // SAFETY: the caller's promise.
         unsafe { put(to, handle) };
         Ok(())

@@ -41,6 +41,18 @@ pub extern "C" fn cuStreamQuery(handle: usize) -> Code {
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamIsCapturing(handle: usize, to: *mut c_uint) -> Code {
+    const NONE: c_uint = 0;
+    const ACTIVE: c_uint = 1;
+    call("cuStreamIsCapturing", |_| {
+        let status = if stream::is_captured(handle)? { ACTIVE } else { NONE };
+        // SAFETY: the caller's promise.
+        unsafe { put(to, status) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
 pub extern "C" fn cuStreamWaitEvent(handle: usize, awaited: usize, flags: c_uint) -> Code {
     call("cuStreamWaitEvent", |_| match flags {
         0 => event::wait_on(handle, awaited),

@@ -1,0 +1,67 @@
+//! The process that uses the driver: initialised or not, or a forked child of one that did.
+//!
+//! A child is not recognised by its process id, which equals its parent's where both are the first
+//! process of their namespaces, but by a page of memory that the kernel empties in every child.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+const PAGE: usize = 4096;
+
+/// Whether a call was made in this process or in the one that it was forked from.
+static WAS_USED: AtomicBool = AtomicBool::new(false);
+static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether this process was forked from one that had called the driver. Any other process
+/// counts as one that has called it from now on.
+pub(crate) fn is_forked_child() -> bool {
+    let used_here = used_here();
+    let was_used = WAS_USED.load(Ordering::Acquire);
+    if was_used && used_here.load(Ordering::Relaxed) == 0 {
+        return true;
+    }
+    used_here.store(1, Ordering::Relaxed);
+    WAS_USED.store(true, Ordering::Release);
+    false
+}
+
+/// Notes that cuInit succeeded.
+pub(crate) fn set_initialized() {
+    IS_INITIALIZED.store(true, Ordering::Release);
+}
+
+/// Returns whether cuInit succeeded.
+pub(crate) fn is_initialized() -> bool {
+    IS_INITIALIZED.load(Ordering::Acquire)
+}
+
+/// Maps the page when the driver is loaded: a fork may come in the middle of the first call.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = map_mark;
+
+extern "C" fn map_mark() {
+    MARK.store(page_that_children_find_empty().cast(), Ordering::Release);
+}
+
+static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The mark of a process that made a call: 0 in every new child.
+fn used_here() -> &'static AtomicU32 {
+    // SAFETY: `map_mark` ran at load; its page is mapped for ever, aligned, and zero at first.
+    unsafe { &*MARK.load(Ordering::Acquire) }
+}
+
+fn page_that_children_find_empty() -> *mut c_void {
+    const ANYWHERE: *mut c_void = std::ptr::null_mut();
+    let (access, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: the mapping is new, so that neither it nor the advice touches memory of others.
+    unsafe {
+        let page = libc::mmap(ANYWHERE, PAGE, access, flags, -1, 0);
+        assert_ne!(page, libc::MAP_FAILED, "no page for the mark of this process");
+        let advised = libc::madvise(page, PAGE, libc::MADV_WIPEONFORK);
+        assert_eq!(advised, 0, "the fake driver needs MADV_WIPEONFORK (Linux 4.14)");
+        page
+    }
+}
