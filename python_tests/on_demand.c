@@ -74,11 +74,11 @@ static void withdraw(void) {
 }
 
 static void check_add(void) {
+    withdraw();
     const float *input = (const float *)(arrays + INPUT);
     float *output = (float *)(arrays + OUTPUT);
-    withdraw();
     if (vector_add(input, input, output, N) != GPUVEC_OK) {
-        stop("an error\n");
+        stop(gpuvec_last_error());
     }
     for (size_t i = 0; i < N; i++) {
         if (output[i] != 2 * (float)(i % 1000)) {
@@ -88,9 +88,9 @@ static void check_add(void) {
 }
 
 static void check_dot(float expected) {
+    withdraw();
     const float *input = (const float *)(arrays + INPUT);
     float dot = 0;
-    withdraw();
     if (dot_product(input, input, &dot, N) != GPUVEC_OK || dot != expected) {
         stop("a wrong dot product\n");
     }

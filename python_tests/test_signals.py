@@ -37,7 +37,7 @@ def test_a_storm_of_signals_changes_no_result(where, timer):
 
 
 def test_the_librarys_threads_block_every_signal_but_faults():
-    """A handler of the host's runs on a thread of the library's only for that thread's own fault."""
+    """On a thread of the library's a handler of the host's runs for the thread's own fault only."""
     script = """
     import signal
     from host import LARGE, blocked_signals_of_the_librarys_threads, check
@@ -55,7 +55,7 @@ def test_the_librarys_threads_block_every_signal_but_faults():
 
 @pytest.mark.parametrize("attempt", range(5))
 def test_signals_interrupt_none_of_the_librarys_threads(program, attempt):
-    """A storm of signals does not reach the library's threads, not even while many of them start."""
+    """A storm of signals does not reach the library's threads, not even while they start."""
     program("signalled", GPUVEC_PLACEMENT="cpu", GPUVEC_NUM_THREADS="64")
 
 
