@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import hypothesis
 import pytest
 from bindings import Place, lib, why_cpu
-from programs import compile_c
+from programs import compile_c, compile_program, run_program
 from streams import Resources
 
 PLACEMENTS = os.environ.get("GPUVEC_TEST_PLACEMENTS", "auto,gpu,cpu").split(",")
@@ -53,6 +53,35 @@ def on_gpu():
     """Placement `gpu` during the test."""
     with placed(Place.GPU):
         yield
+
+
+@pytest.fixture
+def where(placement) -> dict:
+    """The environment that puts each placement in force in another process.
+
+    GPUVEC_NUM_THREADS is passed on, if it is set.
+    """
+    threads = {name: text for name, text in os.environ.items() if name == "GPUVEC_NUM_THREADS"}
+    return {"GPUVEC_PLACEMENT": placement.name.lower(), **threads}
+
+
+@pytest.fixture(scope="session")
+def programs_folder(tmp_path_factory):
+    """The folder of the C programs that tests compile, each of them once."""
+    return tmp_path_factory.mktemp("programs")
+
+
+@pytest.fixture
+def program(programs_folder):
+    """Compiles a C program that uses the library, and runs it: it exits with 0, in silence."""
+
+    def run_silent_program(name: str, *arguments, **options) -> None:
+        built = programs_folder / name
+        if not built.exists():
+            compile_program(f"{name}.c", built)
+        assert run_program(built, *arguments, **options) == ""
+
+    return run_silent_program
 
 
 @pytest.fixture(scope="session")

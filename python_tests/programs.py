@@ -9,15 +9,15 @@ from pathlib import Path
 from bindings import LIBRARY, ROOT
 
 HERE = Path(__file__).resolve().parent
+# Seconds after which a program counts as hanging.
 TIMEOUT = 120
 OWN_VARIABLES = ("GPUVEC_PLACEMENT", "GPUVEC_NUM_THREADS")
 
 
-def run(command: list, **options) -> str:
-    """Runs a command that is to succeed; what it wrote to stdout."""
-    done = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, timeout=TIMEOUT, **options
-    )
+def run(command: list, timeout: float = TIMEOUT, **options) -> str:
+    """Runs a command that must succeed; returns what it wrote to stdout."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, **options)
     assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -33,10 +33,16 @@ def library_environment(**environment: str) -> dict:
     return {**variables, **environment}
 
 
-def run_python(script: str, **environment: str) -> str:
+def run_python(script: str, timeout: float = TIMEOUT, **environment: str) -> str:
     """Runs a script in a process of its own; what it wrote to stdout."""
-    variables = library_environment(**environment)
-    return run([sys.executable, "-c", textwrap.dedent(script)], env=variables, cwd=ROOT)
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    return run(command, timeout, env=library_environment(**environment), cwd=ROOT)
+
+
+def run_silently(script: str, **options) -> None:
+    """Runs a script as `run_python` does; it exits with 0, and writes nothing to stderr either."""
+    silence = "import os\nos.dup2(1, 2)\n"
+    assert run_python(silence + textwrap.dedent(script), **options) == ""
 
 
 def before(variable: str, folder: Path) -> str:
@@ -49,3 +55,15 @@ def compile_c(source, output: Path, *flags: str) -> None:
     """Compiles C of the tests' folder (or a path) as strictly as users may."""
     strict = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     run([os.environ.get("CC", "cc"), *strict, HERE / source, "-o", output, *flags])
+
+
+def compile_program(source, output: Path, *flags) -> None:
+    """Compiles C that calls the library, and links it with the library."""
+    link = [LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-pthread"]
+    compile_c(source, output, "-I", ROOT / "include", *flags, *link)
+
+
+def run_program(built: Path, *arguments, timeout: float = TIMEOUT, **environment: str) -> str:
+    """Runs a compiled program that must succeed; returns what it wrote, to stderr as well."""
+    command = ["sh", "-c", 'exec "$@" 2>&1', "sh", built, *arguments]
+    return run(command, timeout, env=library_environment(**environment))

@@ -1,4 +1,4 @@
-"""What the host process may do around calls: load twice, exit anyhow, run short, send signals.
+"""What the host process may do around calls: load twice, exit anyhow, run short.
 
 Each case runs in a process of its own, with whatever driver there is.
 """
@@ -9,45 +9,13 @@ import sys
 import textwrap
 
 import pytest
-from bindings import LIBRARY, ROOT
-from programs import HERE, compile_c, library_environment, run, run_python
+from bindings import LIBRARY
+from programs import HERE, library_environment, run, run_silently
 
 # What allocators and the driver may map for themselves, however many rounds there are.
 MAPPINGS_MARGIN = 16
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-
-
-@pytest.fixture
-def where(placement) -> dict:
-    """The environment that puts each placement in force in another process.
-
-    GPUVEC_NUM_THREADS is passed on, if it is set.
-    """
-    threads = {name: text for name, text in os.environ.items() if name == "GPUVEC_NUM_THREADS"}
-    return {"GPUVEC_PLACEMENT": placement.name.lower(), **threads}
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    """Compiles a C program that uses the library, and runs it: it is to exit with 0, in silence."""
-    folder = tmp_path_factory.mktemp("programs")
-    link = ["-I", ROOT / "include", LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-pthread"]
-
-    def run_program(name: str, *arguments, **environment: str) -> None:
-        built = folder / name
-        if not built.exists():
-            compile_c(f"{name}.c", built, *link)
-        command = ["sh", "-c", '"$@" 2>&1', "sh", built, *arguments]
-        assert run(command, env=library_environment(**environment)) == ""
-
-    return run_program
-
-
-def run_silently(script: str, **environment: str) -> None:
-    """Runs a script that is to exit with 0 and write nothing, to stderr neither."""
-    silence = "import os\nos.dup2(1, 2)\n"
-    assert run_python(silence + textwrap.dedent(script), **environment) == ""
 
 
 # Loads the library by hand; `bindings` would keep it open.
@@ -267,52 +235,6 @@ def test_the_process_may_become_another_users(where):
     check(MIDDLING, LARGE)
     """
     run_silently(script, **where)
-
-
-@pytest.mark.parametrize("timer", ["ITIMER_REAL", "ITIMER_PROF"])
-def test_a_storm_of_signals_changes_no_result(where, timer):
-    """Every 100 µs one, whose handler asks for no restart of what it interrupts."""
-    script = f"""
-    import signal
-    from host import LARGE, MIDDLING, SMALL, cases, check, check_memory
-    for n in (SMALL, MIDDLING, LARGE):
-        cases(n)
-    count = 0
-
-    def on_signal(*_):
-        global count
-        count += 1
-
-    for name in (signal.SIGALRM, signal.SIGPROF):
-        signal.signal(name, on_signal)
-    signal.setitimer(signal.{timer}, 1e-4, 1e-4)
-    for _ in range(5):
-        check(SMALL, MIDDLING, LARGE)
-        check_memory()
-    signal.setitimer(signal.{timer}, 0)
-    assert count > 0
-    """
-    run_silently(script, **where)
-
-
-def test_the_librarys_threads_block_every_signal():
-    script = """
-    import signal
-    from host import LARGE, blocked_signals_of_the_librarys_threads, check
-    check(LARGE)
-    masks = list(blocked_signals_of_the_librarys_threads())
-    assert masks
-    blockable = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-    for mask in masks:
-        assert all(mask >> (number - 1) & 1 for number in blockable), hex(mask)
-    """
-    run_silently(script, GPUVEC_PLACEMENT="cpu", GPUVEC_NUM_THREADS="4")
-
-
-@pytest.mark.parametrize("attempt", range(5))
-def test_signals_interrupt_none_of_the_librarys_threads(program, attempt):
-    """Not even while they start: with many threads, a storm finds some of them at it."""
-    program("signalled", GPUVEC_PLACEMENT="cpu", GPUVEC_NUM_THREADS="64")
 
 
 def test_standard_files_are_closed(where):

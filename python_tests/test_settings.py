@@ -1,9 +1,12 @@
 """Placement and number of threads, by call and by environment."""
 
+from textwrap import dedent
+
 import pytest
 from bindings import Place, Status, lib
+from header import prototypes
 from operations import FAMILY
-from programs import run_python
+from programs import run_python, run_silently
 
 DIGESTS = """
 import hashlib
@@ -85,6 +88,118 @@ def test_placement_by_environment(name):
     """
     output = run_python(script, GPUVEC_PLACEMENT=name).split()
     assert list(map(int, output)) == [Place[name.upper()], 0, 0, 0, 1, 0, 2]
+
+
+# Functions that answer a question and have no error of their own to tell.
+QUESTIONS = {
+    "gpuvec_last_error",
+    "gpuvec_status_string",
+    "gpuvec_get_placement",
+    "gpuvec_why_cpu",
+    "gpuvec_last_run",
+    "gpuvec_device_count",
+    "gpuvec_version",
+    "gpuvec_abi_version",
+}
+CALLS = sorted(set(prototypes()) - QUESTIONS - {"gpuvec_set_placement"})
+
+# Each function is called with nothing to do, and with memory and numbers that it may take.
+CALL_EACH = """
+import ctypes
+from bindings import FUNCTIONS, Status, last_error, lib
+
+memory = ctypes.create_string_buffer(1 << 16)
+
+def plausible(types):
+    pages = iter(range(-(-ctypes.addressof(memory) // 4096), 1 << 52))
+    return [4096 * next(pages) if ctype is ctypes.c_void_p else 1 for ctype in types]
+
+def nothing(types):
+    return [None if ctype is ctypes.c_void_p else 0 for ctype in types]
+
+def answer(name, arguments):
+    result, types = FUNCTIONS[name]
+    return getattr(lib, name)(*arguments(types)), last_error()
+
+def is_refused(name, text, arguments):
+    lib.gpuvec_set_placement(-1)
+    found, error = answer(name, arguments)
+    is_status = FUNCTIONS[name][0] is ctypes.c_int32
+    return found == (Status.ERROR_ENVIRONMENT if is_status else None) and text in error
+
+def accepted(names, text):
+    return [
+        f"{name} with {arguments.__name__}"
+        for name in names
+        for arguments in (nothing, plausible)
+        if not is_refused(name, text, arguments)
+    ]
+"""
+
+WRONG = {"GPUVEC_NUM_THREADS": "two", "GPUVEC_PLACEMENT": "x"}
+
+
+def test_every_function_is_called_or_asks_a_question():
+    """The header declares no function that the tests of wrong variables do not know."""
+    assert set(CALLS) | QUESTIONS | {"gpuvec_set_placement"} == set(prototypes())
+    assert len(CALLS) > len(FAMILY)
+
+
+@pytest.mark.parametrize("variable", WRONG)
+def test_a_wrong_variable_is_an_error_of_every_function(variable):
+    """Every call fails with the variable's name and value, also a call with nothing to do."""
+    text = f"{variable} is '{WRONG[variable]}'"
+    script = f"print(*accepted({CALLS}, {text!r}), sep='\\n', end='')"
+    assert run_python(CALL_EACH + script, **{variable: WRONG[variable]}) == ""
+
+
+def test_a_chosen_placement_overrides_a_wrong_one():
+    """After gpuvec_set_placement the variable does not matter, and every kind of call works."""
+    script = """
+    import numpy as np
+    from host import check_all
+    from bindings import Status, last_error, lib
+    array = np.zeros(10, np.float32)
+    add = lambda: lib.vector_add(*[array.ctypes.data] * 3, array.size)
+    assert add() == lib.gpuvec_init() == Status.ERROR_ENVIRONMENT
+    assert lib.gpuvec_set_placement(2) == Status.OK and last_error() == ""
+    assert add() == lib.gpuvec_init() == Status.OK
+    check_all()
+    for create, destroy in (
+        (lib.gpuvec_event_create, lib.gpuvec_event_destroy),
+        (lambda: lib.gpuvec_stream_create(0), lib.gpuvec_stream_destroy),
+        (lambda: lib.gpuvec_device_alloc(10, 0), lib.gpuvec_device_free),
+    ):
+        made = create()
+        assert made and destroy(made) == Status.OK, last_error()
+    """
+    run_silently(script, GPUVEC_PLACEMENT="x")
+
+
+def test_a_chosen_placement_leaves_a_wrong_number_of_threads():
+    """gpuvec_set_placement itself works; every other call still names the wrong variable."""
+    script = """
+    assert lib.gpuvec_set_placement(2) == Status.OK and last_error() == ""
+    for name in ("vector_add", "pinned_alloc"):
+        found, error = answer(name, plausible)
+        assert found in (None, Status.ERROR_ENVIRONMENT), name
+        assert "GPUVEC_NUM_THREADS is 'two'" in error, name
+    """
+    run_silently(CALL_EACH + dedent(script), GPUVEC_NUM_THREADS="two")
+
+
+def test_questions_are_answered_with_a_wrong_variable():
+    """They say what is wrong, or what they always say, and leave the last error as it is."""
+    script = """
+    assert answer("pinned_alloc", plausible)[0] is None
+    before = last_error()
+    assert lib.gpuvec_get_placement() == Status.ERROR_ENVIRONMENT
+    assert b"GPUVEC_PLACEMENT is 'x'" in lib.gpuvec_why_cpu()
+    assert lib.gpuvec_version() and lib.gpuvec_abi_version() > 0
+    assert lib.gpuvec_status_string(Status.ERROR_ENVIRONMENT)
+    assert last_error() == before != ""
+    """
+    run_silently(CALL_EACH + dedent(script), GPUVEC_PLACEMENT="x")
 
 
 def test_placement_is_auto_unless_chosen():
