@@ -271,6 +271,12 @@ int cuStreamGetCtx(void *stream, void **context) {
     return handle("cuStreamGetCtx", context);
 }
 
+int cuStreamIsCapturing(void *stream, int *status) {
+    (void)stream;
+    *status = 0;
+    return answer("cuStreamIsCapturing", SUCCESS);
+}
+
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
     (void)stream;
     (void)event;

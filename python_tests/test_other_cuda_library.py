@@ -199,7 +199,8 @@ def test_a_driver_that_is_loaded_and_not_initialised():
         stand_in.plan("")
         check_all(driver)
         assert "cuInit" not in stand_in.calls()
-        assert stand_in.count("contexts") == 1
+        # The other library has retained the primary context, and gpuvec for its copies too.
+        assert stand_in.count("contexts") == 2
         """
     )
 

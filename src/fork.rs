@@ -5,62 +5,22 @@
 //! threads share and which the forking thread takes exclusively before a fork and releases after it,
 //! on both sides. Nothing that could fork itself, as opening the driver does, may run under it.
 
+use crate::thread;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
 static LOCK: RwLock<()> = RwLock::new(());
 
 /// Runs `work` while no thread of the process forks. Not to be nested.
 pub(crate) fn unbroken<T>(work: impl FnOnce() -> T) -> T {
-    // Declared first, so dropped last: the flag covers the lock's own code as well.
-    let _inside = Flag::raise(|thread| &thread.is_unbroken);
-    let _shared = LOCK.read().unwrap_or_else(PoisonError::into_inner);
-    work()
-}
-
-/// This thread's part in forks. A signal handler may look at it at any time.
-struct Thread {
-    /// It holds the lock, or is about to take or release it.
-    is_unbroken: AtomicBool,
-    /// It runs between the fork handlers.
-    is_forking: AtomicBool,
-    /// Forks, one inside the other, for which it could not take the lock.
-    unlocked_forks: AtomicU32,
-}
-
-thread_local! {
-    static THREAD: Thread = const {
-        Thread {
-            is_unbroken: AtomicBool::new(false),
-            is_forking: AtomicBool::new(false),
-            unlocked_forks: AtomicU32::new(0),
-        }
-    };
-}
-
-/// Raises a flag of this thread's, for its signal handlers to see, until it is dropped.
-struct Flag(fn(&Thread) -> &AtomicBool);
-
-impl Flag {
-    fn raise(flag: fn(&Thread) -> &AtomicBool) -> Self {
-        THREAD.with(|thread| flag(thread).store(true, Ordering::Relaxed));
-        compiler_fence(Ordering::SeqCst);
-        Flag(flag)
-    }
-}
-
-impl Drop for Flag {
-    fn drop(&mut self) {
-        compiler_fence(Ordering::SeqCst);
-        THREAD.with(|thread| (self.0)(thread).store(false, Ordering::Relaxed));
-    }
-}
-
-/// Whether this thread is forking: a signal handler that interrupted it must not take a lock.
-pub(crate) fn is_forking() -> bool {
-    THREAD.with(|thread| thread.is_forking.load(Ordering::Relaxed))
+    thread::with(|thread| {
+        // Around the lock's own code as well.
+        let _unbroken = thread.is_unbroken.raise();
+        let _shared = LOCK.read().unwrap_or_else(PoisonError::into_inner);
+        work()
+    })
 }
 
 /// Set in a child that was forked without the lock, and in its children: their locks may be held by
@@ -149,18 +109,16 @@ static HELD: Held = Held(UnsafeCell::new(None));
 /// Takes the lock, unless this is a signal handler's fork whose thread already holds it: to wait for
 /// it would be for ever.
 extern "C" fn before() {
-    let cannot_lock = THREAD.with(|thread| {
-        let is_busy = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        let cannot_lock = is_busy(&thread.is_unbroken) || is_busy(&thread.is_forking);
-        if cannot_lock {
-            thread.unlocked_forks.fetch_add(1, Ordering::Relaxed);
+    let can_lock = thread::with(|thread| {
+        let can_lock = !thread.is_unbroken.is_raised() && !thread.is_forking.is_raised();
+        if can_lock {
+            thread.is_forking.set(true);
         } else {
-            thread.is_forking.store(true, Ordering::Relaxed);
+            thread.unlocked_forks.fetch_add(1, Ordering::Relaxed);
         }
-        cannot_lock
+        can_lock
     });
-    compiler_fence(Ordering::SeqCst);
-    if !cannot_lock {
+    if can_lock {
         let guard = LOCK.write().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: this thread holds the lock.
         unsafe { *HELD.0.get() = Some(guard) };
@@ -180,15 +138,14 @@ extern "C" fn after_in_child() {
 
 /// Releases the lock, if [`before`] took it, and says whether it did.
 fn after() -> bool {
-    THREAD.with(|thread| {
+    thread::with(|thread| {
         if thread.unlocked_forks.load(Ordering::Relaxed) > 0 {
             thread.unlocked_forks.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
         // SAFETY: this thread, or the one that it is a copy of, took the lock in `before`.
         drop(unsafe { (*HELD.0.get()).take() });
-        compiler_fence(Ordering::SeqCst);
-        thread.is_forking.store(false, Ordering::Relaxed);
+        thread.is_forking.set(false);
         true
     })
 }
@@ -283,7 +240,7 @@ mod tests {
             status
         });
         assert_eq!(status, 0);
-        assert!(!was_without_lock() && !is_forking());
+        assert!(!was_without_lock() && !thread::with(|thread| thread.is_forking.is_raised()));
         assert_eq!(unbroken(|| 1), 1);
     }
 

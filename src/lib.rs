@@ -43,6 +43,7 @@ mod scheduling;
 mod settings;
 mod stream;
 mod sum;
+mod thread;
 mod threads;
 mod tuning;
 

@@ -7,12 +7,12 @@
 use crate::error::{Error, gpuvec_status, kept};
 use crate::float_env::with_ieee;
 use crate::record::{self, Run};
-use crate::{fork, host_memory, settings, threads};
+use crate::{fork, host_memory, settings, thread, threads};
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char};
 use std::fmt::Write;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
-use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What an exported function returns after an error.
 pub(super) trait Returned {
@@ -57,11 +57,7 @@ pub(super) fn call<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
 
 /// Runs a [`call`] that works whatever the environment variables are.
 pub(super) fn choice<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
-    let _inside = match Inside::enter() {
-        Ok(inside) => inside,
-        Err(error) => return R::after(&error),
-    };
-    match caught(body) {
+    entered(|| match caught(body) {
         Ok(returned) => {
             LAST_ERROR.with_borrow_mut(Text::clear);
             returned
@@ -70,14 +66,29 @@ pub(super) fn choice<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R 
             LAST_ERROR.with_borrow_mut(|text| text.set(&error));
             R::after(&error)
         }
-    }
+    })
+    .unwrap_or_else(|refused| R::after(&refused))
 }
 
 /// Answers a question about the library, and leaves the last error as it is. `otherwise` is the
 /// answer where there is none: after a panic, and for a signal handler that interrupted a call.
 pub(super) fn query<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
-    let Ok(_inside) = Inside::enter() else { return otherwise };
-    caught(|| Ok(body())).unwrap_or(otherwise)
+    entered(|| caught(|| Ok(body()))).flatten().unwrap_or(otherwise)
+}
+
+/// Runs `body` as a call of this thread's. Refuses a signal handler that interrupted a call or a fork
+/// of its thread, and a process whose locks may be held for ever: to go on could be to wait for ever.
+fn entered<R>(body: impl FnOnce() -> R) -> Result<R, Error> {
+    thread::with(|thread| {
+        if thread.is_calling.is_raised() || thread.is_forking.is_raised() {
+            return Err(Error::Reentrant);
+        }
+        if fork::was_without_lock() {
+            return Err(Error::ForkedInHandler);
+        }
+        let _calling = thread.is_calling.raise();
+        Ok(body())
+    })
 }
 
 /// Answers from constants and from this thread's own data: signal handlers may ask at any time.
@@ -92,32 +103,6 @@ pub(super) fn constant<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
 /// signal handler that interrupts the writing of one.
 pub(super) fn last_error() -> *const c_char {
     LAST_ERROR.with(|text| text.try_borrow().map_or(c"".as_ptr(), |text| text.as_c_str().as_ptr()))
-}
-
-/// This thread is inside a call, as its signal handlers see it.
-struct Inside;
-
-impl Inside {
-    /// Refuses a signal handler that interrupted a call or a fork of this thread, and a process whose
-    /// locks may be held for ever: to go on could be to wait for ever.
-    fn enter() -> Result<Self, Error> {
-        if INSIDE.with(|inside| inside.load(Ordering::Relaxed)) || fork::is_forking() {
-            return Err(Error::Reentrant);
-        }
-        if fork::was_without_lock() {
-            return Err(Error::ForkedInHandler);
-        }
-        INSIDE.with(|inside| inside.store(true, Ordering::Relaxed));
-        compiler_fence(Ordering::SeqCst);
-        Ok(Inside)
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        compiler_fence(Ordering::SeqCst);
-        INSIDE.with(|inside| inside.store(false, Ordering::Relaxed));
-    }
 }
 
 /// Keeps a text for this thread until its next call with another one.
@@ -152,15 +137,14 @@ fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
 
 /// Keeps a panic of the library's from the host's stderr, for the last error to tell.
 fn is_ours(info: &PanicHookInfo<'_>) -> bool {
-    let is_inside = INSIDE.with(|inside| inside.load(Ordering::Relaxed));
-    if is_inside {
+    let is_calling = thread::with(|thread| thread.is_calling.is_raised());
+    if is_calling {
         PANIC.set(kept(info.to_string()));
     }
-    is_inside || threads::is_ours()
+    is_calling || threads::is_ours()
 }
 
 thread_local! {
-    static INSIDE: AtomicBool = const { AtomicBool::new(false) };
     static PANIC: Cell<&'static str> = const { Cell::new("a thread of gpuvec's panicked") };
     static LAST_ERROR: RefCell<Text> = const { RefCell::new(Text::new()) };
     static ANSWER: RefCell<Text> = const { RefCell::new(Text::new()) };
