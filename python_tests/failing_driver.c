@@ -18,7 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, LAUNCH_OUT_OF_RESOURCES = 701 };
+enum {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
+    LAUNCH_OUT_OF_RESOURCES = 701
+};
 enum { PAGE = 4096 };
 
 /* Notes the call; the code that it is to fail with, or `otherwise`. */
@@ -44,9 +50,14 @@ __attribute__((constructor)) static void wait_at_gate(void) {
     }
 }
 
+/* cuInit has succeeded: until then the real driver answers most calls with NOT_INITIALIZED. */
+static volatile int is_initialized;
+
 int cuInit(unsigned flags) {
     (void)flags;
-    return answer("cuInit", SUCCESS);
+    int code = answer("cuInit", SUCCESS);
+    is_initialized |= code == SUCCESS;
+    return code;
 }
 
 #ifndef ONLY_CUINIT
@@ -135,7 +146,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
 
 int cuCtxGetCurrent(void **context) {
     *context = NULL;
-    return answer("cuCtxGetCurrent", SUCCESS);
+    return answer("cuCtxGetCurrent", is_initialized ? SUCCESS : NOT_INITIALIZED);
 }
 
 int cuCtxPushCurrent_v2(void *context) {

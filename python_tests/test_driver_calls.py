@@ -1,10 +1,12 @@
 """Which calls of the driver are made, and when: none at load, none with placement cpu."""
 
 import os
+import shutil
+import subprocess
 import textwrap
 
 import pytest
-from programs import before, run_python
+from programs import before, compile_program, library_environment, run, run_python
 
 # All that a program does with arrays and memory, small and large.
 WORK = """
@@ -137,3 +139,43 @@ def test_a_forked_child_makes_none(calls):
     assert before and open(log).read() == before
     """
     calls(WORK + textwrap.dedent(script))
+
+
+def can_trace() -> bool:
+    """Whether strace is there and may trace programs."""
+    if not shutil.which("strace"):
+        return False
+    return subprocess.run(["strace", "-qq", "-o", os.devnull, "true"]).returncode == 0
+
+
+@pytest.fixture
+def system_calls(failing_driver, tmp_path):
+    """Counts the system calls of a process that makes a number of small calls of the library."""
+    if not can_trace():
+        pytest.skip("strace is missing, or may not trace programs")
+    built, trace = tmp_path / "tiny_calls", tmp_path / "trace"
+    compile_program("tiny_calls.c", built)
+    path = before("LD_LIBRARY_PATH", failing_driver)
+
+    def count(calls: int, **environment: str) -> int:
+        variables = library_environment(LD_LIBRARY_PATH=path, **environment)
+        run(["strace", "-f", "-qq", "-o", trace, built, calls], env=variables)
+        return len(trace.read_text().splitlines())
+
+    return count
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [{"FAIL_cuInit": "999"}, {"FAIL_cuInit": "100"}, {"DEVICES": "0"}],
+    ids=["cuInit 999", "cuInit 100", "no devices"],
+)
+def test_small_calls_without_a_usable_gpu_make_no_system_calls(system_calls, trouble):
+    """Where a driver gives no GPU, small calls are as cheap as where there is no driver."""
+    assert system_calls(1_100, **trouble) == system_calls(100, **trouble)
+
+
+def test_small_calls_with_placement_cpu_make_no_system_calls(system_calls):
+    """Small calls of the cores ask the system for nothing, after the first one."""
+    placement = {"GPUVEC_PLACEMENT": "cpu"}
+    assert system_calls(1_100, **placement) == system_calls(100, **placement)
