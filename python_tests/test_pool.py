@@ -28,7 +28,8 @@ def test_first_calls_at_once_start_each_thread_once(program, threads, attempt):
     program("first_calls", threads - 1, timeout=SECONDS, **environment)
 
 
-# `call` checks a long addition; `helpers` are the library's threads, as Linux describes them.
+# `call` checks a long addition; `helpers` are the library's threads, as Linux describes them. No call
+# waits for them to begin: until then they have the name of the thread that started them.
 CALLS = """
 import os, resource, threading
 import numpy as np
@@ -53,9 +54,16 @@ def name(task):
     except OSError:
         return "a thread that has ended meanwhile"
 
+def tasks():
+    return {int(task) for task in os.listdir("/proc/self/task")}
+
+BEFORE = tasks()
+
 def helpers():
-    tasks = [int(task) for task in os.listdir("/proc/self/task")]
-    return [task for task in tasks if name(task).startswith("gpuvec-")]
+    others = sorted(tasks() - BEFORE)
+    while not all(name(task).startswith("gpuvec-") for task in others):
+        pass
+    return others
 """
 
 

@@ -181,8 +181,8 @@ fn start<F: FnOnce() + Send + 'static>(name: Name, body: F) -> bool {
     extern "C" fn main<F: FnOnce()>(start: *mut c_void) -> *mut c_void {
         // SAFETY: `start` leaked the box for this thread alone.
         let (name, body) = *unsafe { Box::from_raw(start.cast::<(Name, F)>()) };
-        name.give();
         scheduling::follow_main_thread();
+        name.give();
         float_env::set_ieee();
         body();
         std::ptr::null_mut()

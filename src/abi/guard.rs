@@ -8,8 +8,8 @@ use crate::error::{Error, gpuvec_status, kept};
 use crate::float_env::with_ieee;
 use crate::record::{self, Run};
 use crate::{fork, host_memory, settings, thread, threads};
-use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_char};
+use std::cell::Cell;
+use std::ffi::c_char;
 use std::fmt::Write;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,11 +59,11 @@ pub(super) fn call<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
 pub(super) fn choice<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     entered(|| match caught(body) {
         Ok(returned) => {
-            LAST_ERROR.with_borrow_mut(Text::clear);
+            LAST_ERROR.with(Text::clear);
             returned
         }
         Err(error) => {
-            LAST_ERROR.with_borrow_mut(|text| text.set(&error));
+            LAST_ERROR.with(|text| text.set(&error));
             R::after(&error)
         }
     })
@@ -99,17 +99,16 @@ pub(super) fn constant<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     })
 }
 
-/// This thread's last error. The text stays in its place until the thread's next call. Empty for a
-/// signal handler that interrupts the writing of one.
+/// This thread's last error. The text stays in its place until the thread's next call.
 pub(super) fn last_error() -> *const c_char {
-    LAST_ERROR.with(|text| text.try_borrow().map_or(c"".as_ptr(), |text| text.as_c_str().as_ptr()))
+    LAST_ERROR.with(Text::as_ptr)
 }
 
 /// Keeps a text for this thread until its next call with another one.
 pub(super) fn keep(text: impl std::fmt::Display) -> *const c_char {
-    ANSWER.with_borrow_mut(|answer| {
+    ANSWER.with(|answer| {
         answer.set(&text);
-        answer.as_c_str().as_ptr()
+        answer.as_ptr()
     })
 }
 
@@ -146,47 +145,60 @@ fn is_ours(info: &PanicHookInfo<'_>) -> bool {
 
 thread_local! {
     static PANIC: Cell<&'static str> = const { Cell::new("a thread of gpuvec's panicked") };
-    static LAST_ERROR: RefCell<Text> = const { RefCell::new(Text::new()) };
-    static ANSWER: RefCell<Text> = const { RefCell::new(Text::new()) };
+    static LAST_ERROR: Text = const { Text::new() };
+    static ANSWER: Text = const { Text::new() };
 }
 
-/// A C string of bounded length, in place: a thread that ends has nothing to free.
+/// A C string of bounded length, in place: a thread that ends has nothing to free. A signal handler
+/// may write it while the thread reads it, and the other way round: it is a C string all the time,
+/// since the last byte is never written.
 struct Text {
-    bytes: [u8; Text::CAPACITY],
-    len: usize,
+    bytes: [Cell<u8>; Text::CAPACITY],
+    len: Cell<usize>,
 }
 
 impl Text {
     const CAPACITY: usize = 512;
 
     const fn new() -> Self {
-        Text { bytes: [0; Text::CAPACITY], len: 0 }
+        Text { bytes: [const { Cell::new(0) }; Text::CAPACITY], len: Cell::new(0) }
     }
 
-    fn clear(&mut self) {
-        self.len = 0;
-        self.bytes[0] = 0;
+    fn clear(&self) {
+        self.end(0);
     }
 
     /// Takes the text, as far as it fits.
-    fn set(&mut self, text: &impl std::fmt::Display) {
+    fn set(&self, text: &impl std::fmt::Display) {
         self.clear();
         // Writing into a `Text` never fails.
-        let _ = write!(self, "{text}");
-        self.bytes[self.len] = 0;
+        let _ = write!(Writer(self), "{text}");
     }
 
-    fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    fn append(&self, text: &str) {
+        let len = self.len.get();
+        let fits = text.floor_char_boundary(Text::CAPACITY - 1 - len);
+        for (byte, written) in self.bytes[len..].iter().zip(&text.as_bytes()[..fits]) {
+            byte.set(*written);
+        }
+        self.end(len + fits);
+    }
+
+    fn end(&self, len: usize) {
+        self.len.set(len);
+        self.bytes[len].set(0);
+    }
+
+    fn as_ptr(&self) -> *const c_char {
+        self.bytes.as_ptr().cast()
     }
 }
 
-impl Write for Text {
+struct Writer<'a>(&'a Text);
+
+impl Write for Writer<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let room = Text::CAPACITY - 1 - self.len;
-        let fits = text.floor_char_boundary(room);
-        self.bytes[self.len..self.len + fits].copy_from_slice(&text.as_bytes()[..fits]);
-        self.len += fits;
+        self.0.append(text);
         Ok(())
     }
 }
@@ -194,7 +206,7 @@ impl Write for Text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::c_void;
+    use std::ffi::{CStr, c_void};
 
     fn last() -> String {
         // SAFETY: the text is this thread's, and no call comes in between.
@@ -249,8 +261,10 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        let mut text = Text::new();
+        let text = Text::new();
         text.set(&"é".repeat(Text::CAPACITY));
-        assert_eq!(text.as_c_str().to_str().unwrap(), "é".repeat((Text::CAPACITY - 1) / 2));
+        // SAFETY: a C string, which lasts as long as `text`.
+        let kept = unsafe { CStr::from_ptr(text.as_ptr()) };
+        assert_eq!(kept.to_str().unwrap(), "é".repeat((Text::CAPACITY - 1) / 2));
     }
 }

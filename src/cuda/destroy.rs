@@ -41,24 +41,26 @@ impl Refused {
         Refused(Mutex::new(VecDeque::new()))
     }
 
-    /// Gives these objects back, and those that were refused before, until one is refused. The next
-    /// time the others come first.
+    /// Takes objects, for [`Refused::give_back`].
     ///
     /// # Safety
-    /// The objects must exist and be used by nothing else; their device's context must be current.
-    pub(super) unsafe fn give_back(&self, objects: impl IntoIterator<Item = Object>) {
+    /// They must exist, be of one device, and be used by nothing else.
+    pub(super) unsafe fn take(&self, objects: impl IntoIterator<Item = Object>) {
         let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for object in objects {
+            // Without memory for one more the object stays with the driver.
             if refused.try_reserve(1).is_ok() {
                 refused.push_back(object);
-            } else {
-                // SAFETY: this function's promise. There is no memory to remember a refusal in.
-                let _: Code = unsafe { object.destroy() };
             }
         }
+    }
+
+    /// Gives all objects back until one is refused: the next time the others come first. The context
+    /// of their device is current.
+    pub(super) fn give_back(&self) {
+        let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(object) = refused.pop_back() {
-            // SAFETY: this function's promise, now or when the object was given: nothing else has had
-            // it since.
+            // SAFETY: the promise of `take`: nothing else uses the object.
             if unsafe { object.destroy() } != Code::SUCCESS {
                 refused.push_front(object);
                 return;

@@ -377,9 +377,11 @@ impl Gpu {
         if driver::if_open().is_none() || self.alive().is_err() {
             return;
         }
-        let Ok(_current) = opened.enter(self.ordinal) else { return };
-        // SAFETY: this function's promise; the context is current.
-        unsafe { opened.refused.give_back(objects) };
+        // SAFETY: this function's promise.
+        unsafe { opened.refused.take(objects) };
+        if let Ok(_current) = opened.enter(self.ordinal) {
+            opened.refused.give_back();
+        }
     }
 
     /// Takes note if the error means that the device will do nothing more.
