@@ -39,7 +39,7 @@ from stand_in_driver import STAND_IN, StandIn
 
 THREADS = 8
 ROUND_SECONDS = 10
-# A round that takes so much longer hangs.
+# A round that takes this much longer hangs.
 PATIENCE_SECONDS = 60
 # The placement changes that often, between calls of the threads.
 PHASES = 10
@@ -85,7 +85,7 @@ def expect_bits(address: int, expected: np.ndarray, what: str) -> None:
 
 
 class Case:
-    """An operation with its inputs and what should come out."""
+    """An operation with its inputs and its result."""
 
     def __init__(self, operation: Operation, n: int) -> None:
         self.operation, self.n = operation, n
@@ -98,7 +98,7 @@ class Case:
 
 
 class Shared:
-    """What all threads use at once."""
+    """The cases, memory, streams and events that all threads use."""
 
     def __init__(self, may_lose: bool) -> None:
         self.may_lose, self.place = may_lose, Place.AUTO
@@ -167,7 +167,7 @@ class Caller:
         return handle
 
     def give_back(self, call: Callable[[int], int], address: int) -> bool:
-        """Gives memory back, again and again if the driver refuses; whether it is gone."""
+        """Gives memory back, again if the driver refuses; returns whether it is gone."""
         name = call.__name__
         for _ in range(TRIES):
             status = call(address)
@@ -188,7 +188,7 @@ class Caller:
             raise Wrong(f"{call.__name__}: {Status(status).name}, {last_error()}")
 
     def is_at_rest(self, stream: int) -> bool:
-        """Whether all work of a stream is done, as the stream itself says."""
+        """Waits for a stream's work; returns whether the library says that all of it is done."""
         for _ in range(TRIES):
             status = lib.gpuvec_stream_synchronize(stream)
             self.outcomes[Status(status).name] += 1
@@ -223,7 +223,7 @@ class Caller:
             self.keep(kept)
 
     def input(self, kind: str, values: np.ndarray, kept: list) -> int:
-        """Where an array with these values is, in memory of a kind."""
+        """Makes an array with these values in memory of a kind; returns its address."""
         if kind == "pageable":
             return values.ctypes.data
         if kind == "pinned":
@@ -238,7 +238,7 @@ class Caller:
     def output(
         self, kind: str, like: np.ndarray, kept: list, values: Optional[np.ndarray] = None
     ) -> int:
-        """Where an array of that size is, in memory of a kind that the host reaches."""
+        """Makes an array like another in host memory of a kind; returns its address."""
         if kind == "pageable":
             array = np.empty_like(like)
             kept.append((None, array))
@@ -361,7 +361,7 @@ class Caller:
                 raise Wrong(f"registered memory cannot be given back: {last_error()}")
 
     def ask(self) -> None:
-        """Questions, a wrong argument, and what lets a failed device be tried again."""
+        """Asks about devices, passes a wrong argument, and lets a failed device be tried again."""
         self.ok(lib.gpuvec_init(), "gpuvec_init")
         why_cpu()
         if lib.gpuvec_device_count() > 0 and lib.gpuvec_device_name(0) is None:
@@ -370,7 +370,7 @@ class Caller:
             raise Wrong(f"NULL is {last_error()}")
 
     def give_all_back(self) -> None:
-        """What could not be given back, or was in use, while there were faults."""
+        """Gives back the memory that the faults kept in use, or that the driver refused."""
         calls = [(lib.pinned_free, self.pinned), (lib.gpuvec_device_free, self.device)]
         for call, addresses in calls:
             for address in addresses:
@@ -419,7 +419,7 @@ class Round:
         return {**made, "outcomes": outcomes, "wrong": wrong}
 
     def wrongs(self) -> list[str]:
-        """What went wrong so far."""
+        """Returns all broken promises so far."""
         found = [caller.wrong for caller in self.callers if caller.wrong]
         if self.stand_in.violation():
             found.append(f"the driver does not forgive: {self.stand_in.violation()}")
@@ -470,7 +470,7 @@ class Round:
 
 
 def saturated(stand_in: StandIn) -> dict[str, int]:
-    """What the driver has handed out once the library keeps as much as it ever does.
+    """Returns the driver's ledger once the library keeps as much as it ever does.
 
     Streams are held while as many calls as there are threads need their own, until no more is kept.
     """
@@ -513,7 +513,7 @@ def saturated(stand_in: StandIn) -> dict[str, int]:
 
 
 def wait_for_rest(stand_in: StandIn) -> None:
-    """Returns when the threads have queued what they can: no call has been made for a while."""
+    """Returns when the threads wait for their work, and make no more calls of the driver."""
     before = -1
     while (calls := stand_in.driver.stand_in_calls()) != before:
         before = calls
@@ -521,7 +521,7 @@ def wait_for_rest(stand_in: StandIn) -> None:
 
 
 def child(seed: int) -> None:
-    """One round, or without a seed what a process without faults holds; prints JSON."""
+    """Runs one round, or with seed 0 a process without faults; prints its report as JSON."""
     faulthandler.dump_traceback_later(ROUND_SECONDS + PATIENCE_SECONDS - 5, exit=True)
     if seed == 0:
         print(json.dumps(saturated(StandIn())))
@@ -547,7 +547,7 @@ def plan_of(seed: int, only: list[int]) -> str:
 
 
 def in_process(seed: int, only: list[int]) -> tuple[dict, str]:
-    """A round in a process of its own: its report, and what is wrong with the process."""
+    """Runs a round in a process of its own; returns its report, and how the process failed."""
     environment = library_environment(
         LD_LIBRARY_PATH=before("LD_LIBRARY_PATH", STAND_IN),
         STAND_IN_FAULTS=plan_of(seed, only),
@@ -567,7 +567,7 @@ def in_process(seed: int, only: list[int]) -> tuple[dict, str]:
 
 
 def round_is_right(seed: int, only: list[int], baseline: dict[str, int]) -> bool:
-    """Runs a round and prints what it did; whether all was right."""
+    """Runs a round and prints its outcomes; returns whether all of them are right."""
     report, wrong = in_process(seed, only)
     wrongs = [wrong] if wrong else report["wrong"]
     if "held" in report:
@@ -585,11 +585,11 @@ def round_is_right(seed: int, only: list[int], baseline: dict[str, int]) -> bool
 
 
 def main() -> int:
-    """Runs rounds; 1 if anything was wrong."""
+    """Runs rounds; returns 1 if anything was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
-    parser.add_argument("--rounds", type=int, help="so many of them, however long they take")
+    parser.add_argument("--rounds", type=int, help="number of rounds, in place of seconds")
     parser.add_argument("--codes", type=int, nargs="+", default=[], help="these codes only")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
