@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 FUZZ_SECONDS ?= 60
+FAULT_SECONDS ?= 600
 # Options of benches/bench.py.
 BENCH ?=
 VENV := .venv
@@ -10,7 +11,7 @@ STAND_IN := $(CURDIR)/target/stand_in
 PYTHON_EXAMPLES := demo device_loop streams structured mixed
 ON_STAND_IN := LD_LIBRARY_PATH=$(STAND_IN)
 
-.PHONY: help demo test build lint fresh kernels usage stand-in test-rust test-c test-python test-stand-in torture load security sanitizers fuzz licences check-all bench gpu-bundle clean
+.PHONY: help demo test build lint fresh kernels usage stand-in test-rust test-c test-python test-stand-in torture load faults security sanitizers fuzz licences check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +73,9 @@ torture: stand-in build $(VENV)/ready ## make every driver call fail in turn, in
 load: stand-in build $(VENV)/ready ## 64 threads of mixed calls for two minutes, on the stand-in driver
 	$(ON_STAND_IN) STAND_IN_DELAY=200 $(BIN)/python tools/load.py
 
+faults: stand-in build $(VENV)/ready ## random faults of the fake driver under eight threads (FAULT_SECONDS=600)
+	$(ON_STAND_IN) $(BIN)/python tools/random_faults.py --seconds $(FAULT_SECONDS)
+
 security: build ## setuid processes, files, sockets, the driver's name (as root, with strace)
 	tools/security.sh
 
@@ -84,7 +88,7 @@ fuzz: ## any arguments in any order, against a model (FUZZ_SECONDS=60)
 licences: ## licences and sources of every package, offline
 	$(PYTHON) tools/licences.py
 
-check-all: lint fresh test torture load security sanitizers fuzz licences ## everything: takes an hour
+check-all: lint fresh test torture load faults security sanitizers fuzz licences ## everything: takes an hour
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)

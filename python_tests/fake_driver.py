@@ -11,12 +11,12 @@ from bindings import ROOT
 from programs import before, library_environment
 from stand_in_driver import STAND_IN
 
-# What marks the tests of a file that need it.
+# The mark of tests that need the fake driver.
 IS_BUILT = pytest.mark.skipif(
     not (STAND_IN / "libcuda.so.1").exists(), reason="the fake driver is not built: make stand-in"
 )
 
-# Prints where every thread is before a script is given up.
+# The beginning of all scripts. One that hangs prints where its threads are, and ends.
 PRELUDE = """
 import faulthandler
 faulthandler.enable()
@@ -69,7 +69,7 @@ def run(
     command: tuple = (sys.executable,),
     **settings: object,
 ) -> str:
-    """Runs a script on the fake driver with its settings (STAND_IN_...); what it printed.
+    """Runs a script on the fake driver with its settings (STAND_IN_...) and returns its output.
 
     A script that does not end within `limit` seconds fails the test, with all of its processes.
     """
@@ -102,7 +102,7 @@ def run(
 
 
 def end_group(group: int) -> None:
-    """Kills what is left of a group of processes."""
+    """Kills the processes of a group that still run."""
     try:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:

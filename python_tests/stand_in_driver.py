@@ -116,7 +116,7 @@ class StandIn:
             self.driver.stand_in_release_call()
 
     def wait_for_held_calls(self, count: int = 1) -> None:
-        """Returns when so many calls are held. The child's time limit bounds it."""
+        """Returns when `count` calls are held. The child's time limit bounds it."""
         while self.count("held_calls") < count:
             os.sched_yield()
 

@@ -1,7 +1,7 @@
 """Streams and events that the driver does not take back at once.
 
-Destroying is OK in any case. An object that the driver refused to destroy is given back later: when
-another one of the device's is created or destroyed.
+Destroying is OK in any case. An object that the driver refused to destroy is given back later, when
+another object of the device is created or destroyed.
 """
 
 import textwrap
@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = fake_driver.IS_BUILT
 
-# What all scripts begin with. `cycle` makes a stream and an event, uses both, and destroys them.
+# The beginning of all scripts. `cycle` makes a stream and an event, uses both, and destroys them.
 PRELUDE = """
 lib.gpuvec_set_placement(Place.GPU)
 stand_in = StandIn()
@@ -62,7 +62,7 @@ stand_in.drain()
 
 CALLS = ("cuStreamDestroy_v2", "cuEventDestroy_v2", "cuMemFree_v2")
 
-# What comes afterwards, and may be what gives the object back.
+# The calls afterwards, any of which may give the object back.
 LATER = {
     "create": "handles.append(made())",
     "destroy": "destroy(*handles.pop())",

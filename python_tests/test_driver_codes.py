@@ -30,7 +30,7 @@ LOSING = (214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999)
 # The same, of drivers that are newer than CUDA 11.
 LOSING_NEWER = (226, 721, 810, 911)
 
-# What all scripts begin with. `work` is a list of functions that call the library, and end with
+# The beginning of all scripts. `work` is a list of functions that call the library, and end with
 # the first that fails; each fault is tried in a child of its own, which opens the driver itself.
 PRELUDE = """
 import json

@@ -14,7 +14,7 @@ AS_USER = (*AS_ROOT, "--user", "--map-root-user")
 
 @cache
 def first_process() -> tuple:
-    """The command that starts another one as a namespace's first process; empty where none may."""
+    """Returns the words that make a command a namespace's first process; none if not permitted."""
     for command in (AS_USER, AS_ROOT):
         try:
             test = [*command, sys.executable, "-c", "import os; print(os.getpid())"]
@@ -34,7 +34,7 @@ pytestmark = [
     ),
 ]
 
-# What all scripts begin with: `in_namespace` forks a child that is the first process of another
+# The beginning of all scripts: `in_namespace` forks a child that is the first process of another
 # namespace.
 PRELUDE = """
 from fork import in_child
@@ -143,8 +143,25 @@ ok(lib.gpuvec_stream_destroy(stream))
     )
 
 
+def test_the_fake_driver_knows_the_child():
+    """It refuses the child's calls, and remembers them, as these tests need it."""
+    run(
+        """
+ok(add(1000))
+
+def child():
+    assert stand_in.driver.cuCtxGetCurrent(byref(c_uint64())) == 3
+    assert "in a forked child" in stand_in.violation()
+
+assert libc.unshare(CLONE_NEWPID) == 0, os.strerror(ctypes.get_errno())
+in_child(child)
+assert stand_in.violation() == ""
+"""
+    )
+
+
 def test_a_process_without_calls_of_the_driver():
-    """Its child may use the GPU: nobody had it open."""
+    """Its child may use the GPU, which the parent had not opened."""
     run(
         """
 def child():

@@ -14,7 +14,7 @@ pytestmark = fake_driver.IS_BUILT
 
 N = 50_000
 
-# What all scripts begin with. `calls_of_gpuvec` uses it before there is any other library; then
+# The beginning of all scripts. `calls_of_gpuvec` uses it before there is any other library; then
 # `other_library` loads and initialises the driver, and has a context.
 PRELUDE = f"""
 N = {N}

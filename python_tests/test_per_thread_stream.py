@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = fake_driver.IS_BUILT
 
-# What all scripts begin with: `own` is the handle; `slow_queue` puts a long row of additions into
+# The beginning of all scripts: `own` is the handle; `slow_queue` puts a long row of additions into
 # a stream, after which `counter` holds STEPS.
 PRELUDE = """
 from streams import Resources

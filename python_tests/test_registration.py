@@ -13,7 +13,7 @@ pytestmark = fake_driver.IS_BUILT
 # Scripts take less than 2 s; with a lock held too long they would not end.
 LIMIT = 20
 
-# What all scripts begin with: `pages` gives the address of pages of their own, `register` and
+# The beginning of all scripts: `pages` gives the address of pages of their own, `register` and
 # `unregister` take an address and a length, `in_flight` holds a registration inside the driver.
 PRELUDE = """
 import mmap

@@ -1,4 +1,4 @@
-//! What a test asks of the stand-in and tells it.
+//! The controls that tests use.
 
 use crate::memory::{self, Kind};
 use crate::{context, event, faults, held_calls, stream};

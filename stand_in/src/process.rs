@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 const PAGE: usize = 4096;
 
-/// Whether a call was made in this process or in the one that it was forked from.
+/// Set by the first call in this process or in the one that it was forked from.
 static WAS_USED: AtomicBool = AtomicBool::new(false);
 static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
 
