@@ -8,25 +8,18 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 const PAGE: usize = 4096;
 
-/// Set by the first call in this process or in the one that it was forked from.
-static WAS_USED: AtomicBool = AtomicBool::new(false);
+/// Set once cuInit has succeeded in this process, or in one that it was forked from.
 static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether this process was forked from one that had called the driver. Any other process
-/// counts as one that has called it from now on.
+/// Returns whether this process was forked from one that had initialised the driver: that one's state
+/// is of no use here. Before, a child may use the driver like any other process.
 pub(crate) fn is_forked_child() -> bool {
-    let used_here = used_here();
-    let was_used = WAS_USED.load(Ordering::Acquire);
-    if was_used && used_here.load(Ordering::Relaxed) == 0 {
-        return true;
-    }
-    used_here.store(1, Ordering::Relaxed);
-    WAS_USED.store(true, Ordering::Release);
-    false
+    is_initialized() && initialized_here().load(Ordering::Relaxed) == 0
 }
 
 /// Notes that cuInit succeeded.
 pub(crate) fn set_initialized() {
+    initialized_here().store(1, Ordering::Relaxed);
     IS_INITIALIZED.store(true, Ordering::Release);
 }
 
@@ -46,8 +39,8 @@ extern "C" fn map_mark() {
 
 static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The mark of a process that made a call: 0 in every new child.
-fn used_here() -> &'static AtomicU32 {
+/// The mark of a process that initialised the driver: 0 in every new child.
+fn initialized_here() -> &'static AtomicU32 {
     // SAFETY: `map_mark` ran at load; its page is mapped for ever, aligned, and zero at first.
     unsafe { &*MARK.load(Ordering::Acquire) }
 }

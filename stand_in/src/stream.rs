@@ -6,7 +6,7 @@
 //! ordered with the context's default stream, and not with other threads' own ones.
 
 use crate::context::{self, Handle};
-use crate::kernels;
+use crate::{kernels, thread};
 use crate::{
     Code, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED,
     lock, new_handle, setting,
@@ -289,14 +289,14 @@ impl Stream {
         Arc::new(Stream { context, kind, queue, changed })
     }
 
-    /// Starts the stream's thread; whether there was one left.
+    /// Starts the stream's thread, and says whether there was one left.
     fn start(self: &Arc<Self>, end: impl FnOnce() + Send + 'static) -> bool {
         let worker = Arc::clone(self);
         let work = move || {
             worker.work_until_destroyed();
             end();
         };
-        std::thread::Builder::new().name("stand-in".to_owned()).spawn(work).is_ok()
+        thread::start(work)
     }
 
     fn is_destroyed(&self) -> bool {
