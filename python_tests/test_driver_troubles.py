@@ -125,7 +125,12 @@ def test_driver_without_functions(driver_without_functions):
 @pytest.mark.parametrize(
     "function, code, status, text",
     [
-        ("cuStreamCreateWithPriority", 2, Status.ERROR_OUT_OF_MEMORY, "cuStreamCreateWithPriority failed"),
+        (
+            "cuStreamCreateWithPriority",
+            2,
+            Status.ERROR_OUT_OF_MEMORY,
+            "cuStreamCreateWithPriority failed",
+        ),
         ("cuMemHostAlloc", 2, Status.ERROR_OUT_OF_MEMORY, "cuMemHostAlloc failed"),
         ("cuLaunchKernel", 701, Status.ERROR_DRIVER, "cuLaunchKernel failed"),
         ("cuLaunchKernel", 719, Status.ERROR_DEVICE_LOST, "device 0 is lost"),

@@ -317,9 +317,7 @@ impl<'a> Shared<'a> {
         };
         let cut = Cut::new(call.n, route.chunk);
         let threads = match route.lane() {
-            Lane::Staged => {
-                threads::available(all.min(tuning::STAGING_THREADS).min(cut.chunks()))
-            }
+            Lane::Staged => threads::available(all.min(tuning::STAGING_THREADS).min(cut.chunks())),
             Lane::InPlace | Lane::Direct => 1,
         };
         let (queue, sums) = (Queue::new(cut), Sums::new(call, cut)?);

@@ -196,7 +196,12 @@ fn start<F: FnOnce() + Send + 'static>(name: Name, body: F) -> bool {
         libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
         libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES);
         let create = || {
-            libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), main::<F>, argument.cast())
+            libc::pthread_create(
+                thread.as_mut_ptr(),
+                attributes.as_ptr(),
+                main::<F>,
+                argument.cast(),
+            )
         };
         let code = with_helper_signals(create);
         libc::pthread_attr_destroy(attributes.as_mut_ptr());

@@ -128,7 +128,9 @@ pub extern "C" fn gpuvec_init() -> i32 {
 /// How many GPUs the driver shows to this process; 0 without a driver and in a forked child.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_count() -> i32 {
-    guard::query(0, || device::all().map_or(0, |gpus| i32::try_from(gpus.len()).unwrap_or(i32::MAX)))
+    guard::query(0, || {
+        device::all().map_or(0, |gpus| i32::try_from(gpus.len()).unwrap_or(i32::MAX))
+    })
 }
 
 /// The name of a GPU, for people.

@@ -1,7 +1,7 @@
 //! A mark in a stream of a device.
 
-use super::device::{Gpu, Opened};
 use super::destroy::Object;
+use super::device::{Gpu, Opened};
 use super::driver::{
     CUevent, cuEventCreate, cuEventElapsedTime, cuEventQuery, cuEventRecord, cuEventSynchronize,
     cuStreamWaitEvent,

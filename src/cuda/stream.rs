@@ -78,7 +78,8 @@ impl Order {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let ordinal = stream.gpu.ordinal;
         // SAFETY: the event is this handle's; the stream is the calling thread's.
-        unsafe { cuStreamWaitEvent(stream.raw, self.newest, 0) }.of("cuStreamWaitEvent", ordinal)?;
+        unsafe { cuStreamWaitEvent(stream.raw, self.newest, 0) }
+            .of("cuStreamWaitEvent", ordinal)?;
         let result = work();
         // Also where the work failed: part of it may be queued.
         // SAFETY: as above.

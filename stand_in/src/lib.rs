@@ -24,10 +24,10 @@ mod names;
 mod op;
 mod process;
 mod stream;
-mod thread;
 #[allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
 #[path = "../../src/sum.rs"]
 mod sum;
+mod thread;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -6,11 +6,11 @@
 //! ordered with the context's default stream, and not with other threads' own ones.
 
 use crate::context::{self, Handle};
-use crate::{kernels, thread};
 use crate::{
     Code, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED,
     lock, new_handle, setting,
 };
+use crate::{kernels, thread};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
