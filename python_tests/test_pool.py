@@ -28,8 +28,8 @@ def test_first_calls_at_once_start_each_thread_once(program, threads, attempt):
     program("first_calls", threads - 1, timeout=SECONDS, **environment)
 
 
-# `call` checks a long addition; `helpers` are the library's threads, as Linux describes them. No call
-# waits for them to begin: until then they have the name of the thread that started them.
+# `call` checks a long addition; `helpers` are the library's threads, as Linux describes them. No
+# call waits for them to begin: until then they have the name of the thread that started them.
 CALLS = """
 import os, resource, threading
 import numpy as np
