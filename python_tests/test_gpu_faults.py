@@ -6,7 +6,9 @@ Each case runs in a process of its own, on a GPU or the stand-in driver.
 import os
 import textwrap
 
+import fake_driver
 import pytest
+import test_other_cuda_library
 from bindings import lib, why_cpu
 from programs import run_python
 
@@ -20,6 +22,8 @@ import os
 os.dup2(1, 2)
 import numpy as np
 from arrays import assert_same_bits, call
+import fake_driver
+import test_other_cuda_library
 from bindings import Backend, Place, Status, last_error, last_run, lib, pinned_empty, why_cpu
 from faults import *
 from host import LARGE, MIDDLING, SMALL, cases, check, check_all, check_memory
@@ -346,3 +350,13 @@ def test_devices_that_are_hidden(devices):
     check_memory()
     """
     run_silently(script, CUDA_VISIBLE_DEVICES=devices)
+
+
+def test_placement_cpu_beside_another_cuda_library():
+    """Memory that another library has from the driver is known, with placement cpu as well."""
+    run_python(
+        fake_driver.PRELUDE.format(limit=60)
+        + test_other_cuda_library.PRELUDE
+        + "calls_of_gpuvec()\ncheck_all(other_library())\n",
+        GPUVEC_PLACEMENT="cpu",
+    )

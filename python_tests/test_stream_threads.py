@@ -2,8 +2,9 @@
 
 import random
 
+import numpy as np
 import pytest
-from bindings import Status, last_error, lib
+from bindings import Status, last_error, lib, pinned_empty, why_cpu
 from stream_programs import Program
 from streams import KINDS, Chain, ok
 from test_threads import THREADS, in_threads
@@ -65,3 +66,38 @@ def destroy_between_calls(chains: list[Chain]) -> None:
 def test_any_program(placement, resources, seed):
     """Any work on any streams, ordered by events or waiting, gives what it gives in its order."""
     Program(resources, seed).run(60)
+
+
+# CUDA's per-thread default stream (CU_STREAM_PER_THREAD): another stream in each thread.
+PER_THREAD = 2
+# More than one kernel each: tiles, groups of tiles, and several launches.
+LENGTHS = (1000, 50_021, 300_007)
+CALLERS, REDUCTIONS = 8, 300
+
+
+def test_reductions_of_many_threads_on_one_per_thread_stream(on_gpu, resources):
+    """One handle is one queue, in whichever threads its work is queued: every sum is right."""
+    if lib.gpuvec_device_count() == 0:
+        pytest.skip(why_cpu())
+    stream = lib.gpuvec_stream_from_native(PER_THREAD)
+    assert stream, last_error()
+    rows = [pinned_empty(max(LENGTHS), np.int32) for _ in range(CALLERS)]
+    results = [pinned_empty(REDUCTIONS, np.int64) for _ in range(CALLERS)]
+    for number, row in enumerate(rows):
+        row[:] = np.arange(row.size) % (number + 2)
+
+    def work(number):
+        row, result = rows[number], results[number]
+        for i in range(REDUCTIONS):
+            n = LENGTHS[i % len(LENGTHS)]
+            out = result.ctypes.data + i * result.itemsize
+            ok(lib.gpuvec_sum_i32(row.ctypes.data, out, n, stream))
+        ok(lib.gpuvec_stream_synchronize(stream))
+
+    in_threads(work, CALLERS)
+    wrong = 0
+    for row, result in zip(rows, results):
+        expected = [row[: LENGTHS[i % len(LENGTHS)]].sum() for i in range(len(LENGTHS))]
+        wrong += np.count_nonzero(result != np.resize(expected, REDUCTIONS))
+    ok(lib.gpuvec_stream_destroy(stream))
+    assert wrong == 0, f"{wrong} of {CALLERS * REDUCTIONS} sums are wrong"

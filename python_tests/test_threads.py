@@ -16,16 +16,16 @@ ROUNDS = 12
 SIZES = [0, 1, 1000, 65_537, 300_001, 1_100_001]
 
 
-def in_threads(function) -> None:
+def in_threads(function, threads: int = THREADS) -> None:
     """Runs function(0), function(1), … at once; fails if one fails."""
-    start = threading.Barrier(THREADS, timeout=60)
+    start = threading.Barrier(threads, timeout=60)
 
     def run(number):
         start.wait()
         function(number)
 
-    with ThreadPoolExecutor(THREADS) as pool:
-        for future in [pool.submit(run, number) for number in range(THREADS)]:
+    with ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(run, number) for number in range(threads)]:
             future.result()
 
 
