@@ -49,8 +49,12 @@
  * long page-locked arrays, each taking the next piece when it is done with one; memory of a GPU as
  * with auto. Choose by gpuvec_set_placement, or by the environment variable GPUVEC_PLACEMENT (auto,
  * gpu, cpu or all). GPUVEC_NUM_THREADS bounds the CPU's threads (a whole number; at most 256 are
- * ever used). Both are read once, and any other value is an error of every call. gpuvec_why_cpu says
- * why there is no GPU to use, and gpuvec_last_run where a call ran.
+ * ever used; without it there is one for each CPU of the process's main thread). Both are read once.
+ * Any other value is an error, GPUVEC_ERROR_ENVIRONMENT, of every function that returns a status, a
+ * handle or memory, but for gpuvec_set_placement, which overrides GPUVEC_PLACEMENT. gpuvec_why_cpu
+ * says why there is no GPU to use, and gpuvec_last_run where a call ran. With placement cpu
+ * operations do not open the driver; if another library in the process has initialised it, they ask
+ * it what memory a pointer leads to.
  *
  * Results do not depend on the placement, the number of threads or GPUs, or the kind of memory:
  * the same input gives the same bits. Arithmetic is IEEE-754's, rounded to nearest, with subnormals,
@@ -63,7 +67,10 @@
  * the middle of the work the output is unspecified. With placement auto or all a GPU that fails is
  * not an error, as long as the inputs are still there: the cores do the work. With a stream it is
  * one: what the stream did before may be missing. A lost device takes its memory and its streams with
- * it; giving them back is right all the same. Nothing is printed, and nothing ends the process.
+ * it; giving them back is right all the same. Nothing is printed, and no error ends the process. Two
+ * failures lie beyond that: the C library ends a process in which a thread's first call finds no
+ * memory for 2 KiB of thread-local storage, and Rust's runtime one in which a small allocation of
+ * the library's own fails.
  *
  * Threads. Any thread may call anything at any time; calls of several threads with one stream are
  * queued in some order. Work that was queued before a call on CUDA's legacy default stream, of the
@@ -71,7 +78,20 @@
  * calling thread's current CUDA context is the same afterwards; the library uses each device's
  * primary context and never resets a device. Threads of the library's own help with longer arrays;
  * after such a call they look out for the next for a tenth of a millisecond, giving way to any
- * other, and sleep.
+ * other, and sleep. They are started with the CPU affinity, the nice value and the policy of the
+ * process's main thread, or the ordinary policy in the place of a real-time one. No call waits for a
+ * thread that has not begun, so that constructors that run inside dlopen may call. A program whose
+ * main thread ends by pthread_exit calls exit in another one: the library's threads never end.
+ *
+ * Signals. In a signal handler only gpuvec_last_error, gpuvec_status_string, gpuvec_version and
+ * gpuvec_abi_version may be called. Any other function that interrupts a call of its thread does
+ * nothing and fails with GPUVEC_ERROR_REENTRANT (NULL or 0 where it returns no status); one that
+ * interrupts something else may wait for ever, as malloc may. A handler that interrupts a call may
+ * fork only to call exec or _exit in the child. The library's threads block every signal but SIGSEGV,
+ * SIGBUS, SIGFPE, SIGILL, SIGTRAP and SIGSYS, whose handlers run on them as on the caller: pages that
+ * a handler provides on demand work on the CPU. Once the process has the driver open, though, an
+ * array longer than 256 KiB whose first or last byte cannot be read as the call begins is
+ * GPUVEC_ERROR_POINTER: no handler runs while the library looks.
  *
  * Fork. A child never touches the driver that its parent used: with placement auto it computes on
  * the CPU, with placement gpu it gets GPUVEC_ERROR_FORKED; so it does for its parent's streams.
@@ -555,9 +575,11 @@ struct gpuvec_stream *gpuvec_stream_create(int32_t device);
 // there, among theirs.
 //
 // `native` is the stream; 0 and 1 are the legacy default stream of the calling thread's device,
-// and 2 its per-thread default stream. The stream must be of a device's primary context, as those
-// of the CUDA runtime, CuPy and PyTorch are. It stays its owner's, who keeps it until the handle
-// is destroyed.
+// and 2 the per-thread default stream: in each thread that uses the handle its own, and still one
+// queue, in which work waits for all that was queued through the handle before. The stream must be
+// of a device's primary context, as those of the CUDA runtime, CuPy and PyTorch are. It stays its
+// owner's, who keeps it until the handle is destroyed. A reduction cannot be captured into a CUDA
+// graph: on a stream that is being captured it fails with `GPUVEC_ERROR_VALUE`.
 //
 // Returns NULL on failure; `gpuvec_last_error()` says why.
 struct gpuvec_stream *gpuvec_stream_from_native(void *native);
@@ -640,7 +662,8 @@ const char *gpuvec_status_string(int32_t status);
 int32_t gpuvec_set_placement(int32_t placement);
 
 // The placement in force: a `gpuvec_place`, or the status `GPUVEC_ERROR_ENVIRONMENT` if
-// `GPUVEC_PLACEMENT` is set to something else; `gpuvec_why_cpu()` then says to what.
+// `GPUVEC_PLACEMENT` is set to something else; `gpuvec_why_cpu()` then says to what. In a signal
+// handler that interrupts a call it is `GPUVEC_ERROR_REENTRANT`.
 int32_t gpuvec_get_placement(void);
 
 // Says why there is no GPU to compute on: no driver, one too old, no device, a device that
@@ -672,13 +695,14 @@ int32_t gpuvec_last_run(struct gpuvec_run *run, size_t size);
 // return.
 int32_t gpuvec_init(void);
 
-// How many GPUs the driver shows to this process; 0 without a driver and in a forked child.
+// How many GPUs the driver shows to this process; 0 without a driver and in a forked child. Opens the
+// driver to find out, with every placement.
 int32_t gpuvec_device_count(void);
 
 // The name of a GPU, for people.
 //
-// `device` counts from 0. Returns a constant string, or NULL if there is no such device;
-// `gpuvec_last_error()` says why.
+// `device` counts from 0. Opens the driver, with every placement. Returns a constant string, or NULL
+// if there is no such device; `gpuvec_last_error()` says why.
 const char *gpuvec_device_name(int32_t device);
 
 // The library's version, as "major.minor.patch": a constant string.

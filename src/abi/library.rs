@@ -50,7 +50,8 @@ pub extern "C" fn gpuvec_set_placement(placement: i32) -> i32 {
 }
 
 /// The placement in force: a `gpuvec_place`, or the status `GPUVEC_ERROR_ENVIRONMENT` if
-/// `GPUVEC_PLACEMENT` is set to something else; `gpuvec_why_cpu()` then says to what.
+/// `GPUVEC_PLACEMENT` is set to something else; `gpuvec_why_cpu()` then says to what. In a signal
+/// handler that interrupts a call it is `GPUVEC_ERROR_REENTRANT`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_get_placement() -> i32 {
     guard::query(gpuvec_status::GPUVEC_ERROR_REENTRANT as i32, || match settings::placement() {
@@ -125,7 +126,8 @@ pub extern "C" fn gpuvec_init() -> i32 {
     })
 }
 
-/// How many GPUs the driver shows to this process; 0 without a driver and in a forked child.
+/// How many GPUs the driver shows to this process; 0 without a driver and in a forked child. Opens the
+/// driver to find out, with every placement.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_count() -> i32 {
     guard::query(0, || {
@@ -135,8 +137,8 @@ pub extern "C" fn gpuvec_device_count() -> i32 {
 
 /// The name of a GPU, for people.
 ///
-/// `device` counts from 0. Returns a constant string, or NULL if there is no such device;
-/// `gpuvec_last_error()` says why.
+/// `device` counts from 0. Opens the driver, with every placement. Returns a constant string, or NULL
+/// if there is no such device; `gpuvec_last_error()` says why.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_name(device: i32) -> *const c_char {
     guard::call(|| {

@@ -22,9 +22,11 @@ pub extern "C" fn gpuvec_stream_create(device: i32) -> *mut gpuvec_stream {
 /// there, among theirs.
 ///
 /// `native` is the stream; 0 and 1 are the legacy default stream of the calling thread's device,
-/// and 2 its per-thread default stream. The stream must be of a device's primary context, as those
-/// of the CUDA runtime, CuPy and PyTorch are. It stays its owner's, who keeps it until the handle
-/// is destroyed.
+/// and 2 the per-thread default stream: in each thread that uses the handle its own, and still one
+/// queue, in which work waits for all that was queued through the handle before. The stream must be
+/// of a device's primary context, as those of the CUDA runtime, CuPy and PyTorch are. It stays its
+/// owner's, who keeps it until the handle is destroyed. A reduction cannot be captured into a CUDA
+/// graph: on a stream that is being captured it fails with `GPUVEC_ERROR_VALUE`.
 ///
 /// Returns NULL on failure; `gpuvec_last_error()` says why.
 #[unsafe(no_mangle)]
