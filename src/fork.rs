@@ -155,9 +155,11 @@ fn after() -> bool {
 /// fork could leave locked for ever.
 pub(crate) struct PerProcess<T: 'static>(AtomicPtr<Owned<T>>);
 
-struct Owned<T> {
+struct Owned<T: 'static> {
     process: u64,
     value: T,
+    /// Never read: a value that nothing points at would be a leak to the tools that look for them.
+    _inherited: Option<&'static Owned<T>>,
 }
 
 impl<T: Send + Sync> PerProcess<T> {
@@ -181,8 +183,11 @@ impl<T: Send + Sync> PerProcess<T> {
         if let Some(value) = self.get() {
             return value;
         }
-        let before = self.0.load(Ordering::Acquire);
-        let made = NonNull::from(Box::leak(Box::new(Owned { process: process(), value: make() })));
+        let inherited = self.newest();
+        let owned = Owned { process: process(), value: make(), _inherited: inherited };
+        let made = NonNull::from(Box::leak(Box::new(owned)));
+        let before =
+            inherited.map_or(std::ptr::null_mut(), |owned| std::ptr::from_ref(owned).cast_mut());
         match self.0.compare_exchange(before, made.as_ptr(), Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: leaked above, and never freed from here on.
             Ok(_) => unsafe { &made.as_ref().value },
