@@ -1,4 +1,4 @@
-//! Links the library so that it always loads, and writes its header.
+//! Links the library so that it always loads, writes its header, and lists the kernels' images.
 
 use std::path::Path;
 use std::{env, fs};
@@ -6,6 +6,7 @@ use std::{env, fs};
 fn main() {
     link();
     write_header();
+    list_images();
 }
 
 /// No symbol is left to be found at load time (`defs`); the library stays once loaded, as its
@@ -47,4 +48,23 @@ fn version_macros() -> String {
         part("MINOR"),
         part("PATCH")
     )
+}
+
+/// Writes the table of kernels/ptx that src/cuda/kernels.rs includes: `IMAGES`, by name.
+fn list_images() {
+    println!("cargo::rerun-if-changed=kernels/ptx");
+    let root = env::var("CARGO_MANIFEST_DIR").expect("cargo names the package's folder");
+    let out = env::var("OUT_DIR").expect("cargo names the folder for what is built");
+    let folder = Path::new(&root).join("kernels/ptx");
+    let entries = fs::read_dir(&folder).expect("kernels/ptx is readable");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable entry").path()).collect();
+    paths.sort_by_key(|path| path.file_stem().map(std::ffi::OsStr::to_owned));
+    let image = |path: &std::path::PathBuf| {
+        let name = path.file_stem().expect("an image has a name").display().to_string();
+        let ptx = fs::read_to_string(path).expect("an image is text");
+        format!("    Image {{ name: {name:?}, ptx: c{ptx:?} }},\n")
+    };
+    let images: String = paths.iter().map(image).collect();
+    let table = format!("static IMAGES: [Image; {}] = [\n{images}];\n", paths.len());
+    fs::write(Path::new(&out).join("images.rs"), table).expect("the folder is writable");
 }

@@ -169,6 +169,8 @@ enum gpuvec_status
     GPUVEC_ERROR_VALUE = 107,
     // A stream or event that does not exist: destroyed before, or never created.
     GPUVEC_ERROR_HANDLE = 108,
+    // `n` is 0, and the operation has no result for no elements: `min` and `max`.
+    GPUVEC_ERROR_EMPTY = 109,
     // Placement `gpu` was asked for and there is no usable GPU; `gpuvec_why_cpu()` says why.
     GPUVEC_ERROR_NO_GPU = 201,
     // Placement `gpu` was asked for in a process forked after the driver was in use; or the process
@@ -492,6 +494,126 @@ int32_t gpuvec_sum_i32(const int32_t *a, int64_t *out, size_t n, struct gpuvec_s
 
 // The sum of an `int64_t` array, which wraps around. Otherwise as `gpuvec_dot_f32`.
 int32_t gpuvec_sum_i64(const int64_t *a, int64_t *out, size_t n, struct gpuvec_stream *stream);
+
+// Stores the smallest element of a `float` array in `out[0]`.
+//
+// As IEEE 754-2019's minimum (section 9.6): a NaN among the elements makes the result the quiet NaN,
+// and -0 is below +0.
+// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
+// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+//
+// `out` is one `float`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
+// work is queued; with NULL the function returns when the work is done.
+//
+// Returns `GPUVEC_OK`, or an error.
+int32_t gpuvec_min_f32(const float *a,
+                       float *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// Stores the smallest element of a `double` array in `out[0]`.
+//
+// As IEEE 754-2019's minimum (section 9.6): a NaN among the elements makes the result the quiet NaN,
+// and -0 is below +0.
+// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
+// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+//
+// `out` is one `double`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
+// work is queued; with NULL the function returns when the work is done.
+//
+// Returns `GPUVEC_OK`, or an error.
+int32_t gpuvec_min_f64(const double *a,
+                       double *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// Stores the smallest element of a `int32_t` array in `out[0]`.
+//
+// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
+// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+//
+// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
+// work is queued; with NULL the function returns when the work is done.
+//
+// Returns `GPUVEC_OK`, or an error.
+int32_t gpuvec_min_i32(const int32_t *a,
+                       int32_t *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// Stores the smallest element of a `int64_t` array in `out[0]`.
+//
+// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
+// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+//
+// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
+// work is queued; with NULL the function returns when the work is done.
+//
+// Returns `GPUVEC_OK`, or an error.
+int32_t gpuvec_min_i64(const int64_t *a,
+                       int64_t *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// Stores the largest element of a `float` array in `out[0]`.
+//
+// As IEEE 754-2019's maximum (section 9.6): a NaN among the elements makes the result the quiet NaN,
+// and -0 is below +0.
+// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
+// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+//
+// `out` is one `float`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
+// work is queued; with NULL the function returns when the work is done.
+//
+// Returns `GPUVEC_OK`, or an error.
+int32_t gpuvec_max_f32(const float *a,
+                       float *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// Stores the largest element of a `double` array in `out[0]`.
+//
+// As IEEE 754-2019's maximum (section 9.6): a NaN among the elements makes the result the quiet NaN,
+// and -0 is below +0.
+// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
+// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+//
+// `out` is one `double`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
+// work is queued; with NULL the function returns when the work is done.
+//
+// Returns `GPUVEC_OK`, or an error.
+int32_t gpuvec_max_f64(const double *a,
+                       double *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// Stores the largest element of a `int32_t` array in `out[0]`.
+//
+// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
+// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+//
+// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
+// work is queued; with NULL the function returns when the work is done.
+//
+// Returns `GPUVEC_OK`, or an error.
+int32_t gpuvec_max_i32(const int32_t *a,
+                       int32_t *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
+
+// Stores the largest element of a `int64_t` array in `out[0]`.
+//
+// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
+// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+//
+// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
+// work is queued; with NULL the function returns when the work is done.
+//
+// Returns `GPUVEC_OK`, or an error.
+int32_t gpuvec_max_i64(const int64_t *a,
+                       int64_t *out,
+                       size_t n,
+                       struct gpuvec_stream *stream);
 
 // Allocates page-locked host memory, which a GPU reads and writes directly: arrays in it are not
 // copied on the host first, and calls on them are faster.

@@ -1,7 +1,10 @@
 """Compiles kernels/*.cu to the PTX that the library carries, and benches/*.cu to the benchmark's.
 
+Each kernel of kernels/*.cu gets a file of its own in kernels/ptx, so that a driver compiles no more
+than a call needs.
+
     python kernels/build.py           write the .ptx files
-    python kernels/build.py --check   fail if a .ptx file is not what its .cu file gives
+    python kernels/build.py --check   fail if the .ptx files are not what the .cu files give
     python kernels/build.py --usage   let ptxas compile the PTX for every architecture, and print
                                       each kernel's registers and spills
 
@@ -18,7 +21,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 KERNELS = Path(__file__).resolve().parent
-SOURCES = sorted([*KERNELS.glob("*.cu"), *KERNELS.parent.glob("benches/*.cu")])
+SOURCES = sorted(KERNELS.glob("*.cu"))
+IMAGES = KERNELS / "ptx"
+BENCHMARKS = sorted(KERNELS.parent.glob("benches/*.cu"))
 HEADERS = sorted(KERNELS.glob("*.cuh"))
 # No contraction of a multiplication and an addition into one rounding: the CPU has two.
 OPTIONS = ["--gpu-architecture=compute_60", "--std=c++17", "--fmad=false"]
@@ -95,6 +100,19 @@ def compact(ptx: str) -> str:
     return short
 
 
+ENTRY = ".visible .entry "
+
+
+def images(compiler: Compiler) -> dict[Path, str]:
+    """The PTX of every image, by its file."""
+    found = {source.with_suffix(".ptx"): compiler.ptx(source) for source in BENCHMARKS}
+    for source in SOURCES:
+        head, *kernels = compiler.ptx(source).split(ENTRY)
+        for kernel in kernels:
+            found[IMAGES / f"{kernel.split('(')[0]}.ptx"] = f"{head}{ENTRY}{kernel}"
+    return found
+
+
 def print_usage(image: Path) -> bool:
     """Prints registers and spills of an image's kernels; whether none spills."""
     clean = True
@@ -115,17 +133,22 @@ def print_usage(image: Path) -> bool:
 def main() -> None:
     """Does what the command line asks for."""
     mode = sys.argv[1] if len(sys.argv) > 1 else ""
-    images = [source.with_suffix(".ptx") for source in SOURCES]
     if mode == "--usage":
-        sys.exit(0 if all([print_usage(image) for image in images]) else "a kernel spills")
-    compiler = Compiler()
-    for source, image in zip(SOURCES, images, strict=True):
-        ptx = compiler.ptx(source)
-        if mode == "--check" and (not image.exists() or image.read_text() != ptx):
-            sys.exit(f"{image.name} is not what {source.name} gives: run 'make kernels'")
-        if mode != "--check":
+        files = sorted([*IMAGES.glob("*.ptx"), *KERNELS.parent.glob("benches/*.ptx")])
+        sys.exit(0 if all([print_usage(image) for image in files]) else "a kernel spills")
+    made = images(Compiler())
+    if mode == "--check":
+        kept = {image: image.read_text() for image in [*IMAGES.glob("*"), *made] if image.exists()}
+        wrong = sorted(path.name for path in {*kept, *made} if kept.get(path) != made.get(path))
+        if wrong:
+            sys.exit(f"not what the .cu files give: {', '.join(wrong)}: run 'make kernels'")
+    else:
+        IMAGES.mkdir(exist_ok=True)
+        for image in set(IMAGES.glob("*")) - set(made):
+            image.unlink()
+        for image, ptx in made.items():
             image.write_text(ptx)
-    print(f"{'checked' if mode == '--check' else 'wrote'} {len(images)} images")
+    print(f"{'checked' if mode == '--check' else 'wrote'} {len(made)} images")
 
 
 if __name__ == "__main__":

@@ -35,9 +35,9 @@ __device__ inline unsigned char canonical(unsigned char x) { return x; }
 
 __device__ inline long long canonical(long long x) { return x; }
 
-// Tells the host that all is there that the warp has written: sets the warp's flag, a word of pinned
-// memory, if there are flags. All threads of the warp come here.
-__device__ inline void announce(unsigned *flags) {
+// Signals completion to the host: sets the warp's flag, a word of pinned memory, if there are flags. All
+// that the warp has written is visible then. All threads of the warp come here.
+__device__ inline void signal_completion(unsigned *flags) {
     if (flags == nullptr) {
         return;
     }

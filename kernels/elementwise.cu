@@ -52,7 +52,7 @@ __device__ inline u64 wrapping(long long x) { return static_cast<u64>(x); }
 #define ELEMENTWISE(name, T, formula)                                                           \
     extern "C" __global__ void name(const T *a, const T *b, T *out, u64 n, unsigned *flags) {    \
         elementwise(a, b, out, n, [](T x, T y) -> T { return formula; });                        \
-        announce(flags);                                                                         \
+        signal_completion(flags);                                                                \
     }
 
 // With a number; `b` is `a` where the formula has one input.
@@ -60,7 +60,7 @@ __device__ inline u64 wrapping(long long x) { return static_cast<u64>(x); }
     extern "C" __global__ void name(const T *a, const T *b, T *out, u64 n, unsigned *flags,      \
                                     T alpha) {                                                   \
         elementwise(a, b, out, n, [alpha](T x, T y) -> T { return formula; });                   \
-        announce(flags);                                                                         \
+        signal_completion(flags);                                                                \
     }
 
 // A copy between memory that the host reaches too: the driver's own makes the caller wait.
@@ -84,3 +84,6 @@ ELEMENTWISE_ALPHA(scale_f32, float, __fmul_rn(alpha, x))
 ELEMENTWISE_ALPHA(scale_f64, double, __dmul_rn(alpha, x))
 ELEMENTWISE_ALPHA(axpy_f32, float, __fmaf_rn(alpha, x, y))
 ELEMENTWISE_ALPHA(axpy_f64, double, __fma_rn(alpha, x, y))
+
+// Does nothing: a driver that takes it takes the other kernels.
+extern "C" __global__ void probe() {}

@@ -1,29 +1,24 @@
-// Reduction kernels: one sum of 64 bits for each tile of the input, in the order that src/sum.rs
+// Reduction kernels: one state for each tile of the input, in the order that src/ops/accumulator.rs
 // describes.
 //
-// A warp adds up a tile. Its thread t holds lanes 4t to 4t + 3, the elements that it reads of each
+// A warp accumulates a tile. Its thread t holds lanes 4t to 4t + 3, the elements that it reads of each
 // row of the tile at once; the lanes are then halved through shuffles, and last inside thread 0.
-#include "common.cuh"
+#include "accumulators.cuh"
 
 constexpr int TILE = 4096;
 constexpr int LANES = 128;
 constexpr int LANES_PER_THREAD = LANES / WARP;
 constexpr unsigned ALL_THREADS = 0xFFFFFFFF;
 
-// Terms are added in double, or as integers, wrapping.
-__device__ inline double plus(double x, double y) { return __dadd_rn(x, y); }
-
-__device__ inline u64 plus(u64 x, u64 y) { return x + y; }
-
-// Rows that are read before the first of them is added up: across the bus each read takes a
-// microsecond. A barrier keeps the compiler from putting reads off, to save registers.
+// Rows that are read before the first of them is accumulated: across the bus each read takes a
+// microsecond. A barrier keeps the compiler from delaying reads, to save registers.
 template <class T>
 constexpr int BATCH = 32 / sizeof(T);
 
-// Adds the terms of the first `len` elements of a tile, whole packs of them, to the thread's lanes.
-// Packs that a batch has too many are read as the first one, and not added.
-template <bool IS_WHOLE, class T, class S, class Term>
-__device__ inline void add_packs(const T *a, const T *b, int len, S *lanes, Term term) {
+// Accumulates the first `len` elements of a tile, whole packs of them, in the thread's lanes. A batch
+// that reaches past them reads the first pack again, and leaves it out.
+template <bool IS_WHOLE, class T, class S, class Accumulate>
+__device__ inline void add_packs(const T *a, const T *b, int len, S *lanes, Accumulate accumulate) {
     constexpr int LEN = Pack<T>::LEN;
     constexpr int PACKS = LANES_PER_THREAD / LEN;
     const int first = threadIdx.x % WARP * LANES_PER_THREAD;
@@ -51,17 +46,17 @@ __device__ inline void add_packs(const T *a, const T *b, int len, S *lanes, Term
 #pragma unroll
                 for (int k = 0; k < LEN; k++) {
                     S &lane = lanes[p * LEN + k];
-                    lane = plus(lane, term(x[r][p].at[k], y[r][p].at[k]));
+                    lane = accumulate(lane, x[r][p].at[k], y[r][p].at[k]);
                 }
             }
         }
     }
 }
 
-// Adds the terms of whole rows of arrays of which packs cannot be read. A row that a batch has too
-// many is read as the first one, and not added.
-template <class T, class S, class Term>
-__device__ inline void add_rows(const T *a, const T *b, int rows, S *lanes, Term term) {
+// Accumulates whole rows of arrays that cannot be read by packs. A batch that reaches past them reads the
+// first row again, and leaves it out.
+template <class T, class S, class Accumulate>
+__device__ inline void add_rows(const T *a, const T *b, int rows, S *lanes, Accumulate accumulate) {
     constexpr int ROWS = BATCH<T> / 2;
     const int first = threadIdx.x % WARP * LANES_PER_THREAD;
 #pragma unroll 1
@@ -82,17 +77,18 @@ __device__ inline void add_rows(const T *a, const T *b, int rows, S *lanes, Term
             if (row + r < rows) {
 #pragma unroll
                 for (int k = 0; k < LANES_PER_THREAD; k++) {
-                    lanes[k] = plus(lanes[k], term(x[r][k], y[r][k]));
+                    lanes[k] = accumulate(lanes[k], x[r][k], y[r][k]);
                 }
             }
         }
     }
 }
 
-// Adds the terms of a tile, or of the `len` elements that there are of it, to the thread's lanes.
-// What is left over, of a pack or a row, is read before the others and added after them.
-template <class T, class S, class Term>
-__device__ inline void add_tile(const T *a, const T *b, int len, bool wide, S *lanes, Term term) {
+// Accumulates a tile, or the `len` elements that there are of it, in the thread's lanes. Elements left
+// over, of a pack or a row, are read before the others and accumulated after them.
+template <class T, class S, class Accumulate>
+__device__ inline void add_tile(const T *a, const T *b, int len, bool wide, S *lanes,
+                                Accumulate accumulate) {
     const int left_over = len % (wide ? Pack<T>::LEN : LANES);
     const int whole = len - left_over;
     const int last_row = whole - whole % LANES + threadIdx.x % WARP * LANES_PER_THREAD;
@@ -106,70 +102,86 @@ __device__ inline void add_tile(const T *a, const T *b, int len, bool wide, S *l
         }
     }
     if (!wide) {
-        add_rows(a, b, whole / LANES, lanes, term);
+        add_rows(a, b, whole / LANES, lanes, accumulate);
     } else if (whole < TILE) {
-        add_packs<false>(a, b, whole, lanes, term);
+        add_packs<false>(a, b, whole, lanes, accumulate);
     } else {
-        add_packs<true>(a, b, TILE, lanes, term);
+        add_packs<true>(a, b, TILE, lanes, accumulate);
     }
 #pragma unroll
     for (int k = 0; k < LANES_PER_THREAD; k++) {
         if (whole <= last_row + k && last_row + k < len) {
-            lanes[k] = plus(lanes[k], term(x[k], y[k]));
+            lanes[k] = accumulate(lanes[k], x[k], y[k]);
         }
     }
 }
 
-// Halves the warp's lanes until thread 0 has the tile's sum.
-template <class S>
-__device__ inline S halved(S *lanes) {
+// Halves the warp's lanes until thread 0 has the tile's state.
+template <class A>
+__device__ inline typename A::State halved(typename A::State *lanes) {
 #pragma unroll
     for (int half = WARP / 2; half > 0; half /= 2) {
 #pragma unroll
         for (int k = 0; k < LANES_PER_THREAD; k++) {
-            lanes[k] = plus(lanes[k], __shfl_down_sync(ALL_THREADS, lanes[k], half));
+            lanes[k] = A::merge(lanes[k], __shfl_down_sync(ALL_THREADS, lanes[k], half));
         }
     }
 #pragma unroll
     for (int half = LANES_PER_THREAD / 2; half > 0; half /= 2) {
 #pragma unroll
         for (int k = 0; k < half; k++) {
-            lanes[k] = plus(lanes[k], lanes[k + half]);
+            lanes[k] = A::merge(lanes[k], lanes[k + half]);
         }
     }
     return lanes[0];
 }
 
-template <class T, class S, class Term>
-__device__ inline void reduce(const T *a, const T *b, S *sums, u64 n, Term term) {
+template <class A, class T, class Accumulate>
+__device__ inline void reduce(const T *a, const T *b, typename A::State *states, u64 n,
+                              Accumulate accumulate) {
     const bool wide = past_pack(a) == 0 && past_pack(b) == 0;
     const u64 tiles = (n + TILE - 1) / TILE;
     for (u64 tile = grid_thread() / WARP; tile < tiles; tile += grid_threads() / WARP) {
-        S lanes[LANES_PER_THREAD] = {};
+        typename A::State lanes[LANES_PER_THREAD];
+#pragma unroll
+        for (int k = 0; k < LANES_PER_THREAD; k++) {
+            lanes[k] = A::identity();
+        }
         const u64 start = tile * TILE;
         const int len = n - start < TILE ? n - start : TILE;
-        add_tile(a + start, b + start, len, wide, lanes, term);
-        const S sum = halved(lanes);
+        add_tile(a + start, b + start, len, wide, lanes, accumulate);
+        const typename A::State state = halved<A>(lanes);
         if (threadIdx.x % WARP == 0) {
-            sums[tile] = sum;
+            states[tile] = state;
         }
     }
 }
 
-#define REDUCTION(name, T, S, formula)                                                          \
-    extern "C" __global__ void name(const T *a, const T *b, S *sums, u64 n, unsigned *flags) {   \
-        reduce(a, b, sums, n, [](T x, T y) -> S { return formula; });                            \
-        announce(flags);                                                                         \
+#define REDUCTION(name, T, A, formula)                                                          \
+    extern "C" __global__ void name(const T *a, const T *b, A::State *states, u64 n,             \
+                                    unsigned *flags) {                                           \
+        reduce<A>(a, b, states, n, [](A::State s, T x, T y) -> A::State { return formula; });    \
+        signal_completion(flags);                                                                \
     }
 
 // The bits of an i32 as those of an i64.
 __device__ inline u64 wide(int x) { return static_cast<u64>(static_cast<long long>(x)); }
 
-REDUCTION(dot_f32, float, double, __dmul_rn(static_cast<double>(x), static_cast<double>(y)))
-REDUCTION(dot_f64, double, double, __dmul_rn(x, y))
-REDUCTION(dot_i32, int, u64, wide(x) * wide(y))
-REDUCTION(dot_i64, u64, u64, x * y)
-REDUCTION(sum_f32, float, double, static_cast<double>(x))
-REDUCTION(sum_f64, double, double, x)
-REDUCTION(sum_i32, int, u64, wide(x))
-REDUCTION(sum_i64, u64, u64, x)
+__device__ inline double wide(float x) { return static_cast<double>(x); }
+
+REDUCTION(dot_f32, float, Sum<double>, __dadd_rn(s, __dmul_rn(wide(x), wide(y))))
+REDUCTION(dot_f64, double, Sum<double>, __dadd_rn(s, __dmul_rn(x, y)))
+REDUCTION(dot_i32, int, Sum<long long>, s + wide(x) * wide(y))
+REDUCTION(dot_i64, u64, Sum<long long>, s + x * y)
+REDUCTION(sum_f32, float, Sum<double>, __dadd_rn(s, wide(x)))
+REDUCTION(sum_f64, double, Sum<double>, __dadd_rn(s, x))
+REDUCTION(sum_i32, int, Sum<long long>, s + wide(x))
+REDUCTION(sum_i64, u64, Sum<long long>, s + x)
+REDUCTION(min_f32, float, Min<float>, Min<float>::merge(s, x))
+REDUCTION(min_f64, double, Min<double>, Min<double>::merge(s, x))
+REDUCTION(min_i32, int, Min<int>, Min<int>::merge(s, x))
+REDUCTION(min_i64, long long, Min<long long>, Min<long long>::merge(s, x))
+REDUCTION(max_f32, float, Max<float>, Max<float>::merge(s, x))
+REDUCTION(max_f64, double, Max<double>, Max<double>::merge(s, x))
+REDUCTION(max_i32, int, Max<int>, Max<int>::merge(s, x))
+REDUCTION(max_i64, long long, Max<long long>, Max<long long>::merge(s, x))

@@ -34,6 +34,8 @@ pub enum gpuvec_status {
     GPUVEC_ERROR_VALUE = 107,
     /// A stream or event that does not exist: destroyed before, or never created.
     GPUVEC_ERROR_HANDLE = 108,
+    /// `n` is 0, and the operation has no result for no elements: `min` and `max`.
+    GPUVEC_ERROR_EMPTY = 109,
     /// Placement `gpu` was asked for and there is no usable GPU; `gpuvec_why_cpu()` says why.
     GPUVEC_ERROR_NO_GPU = 201,
     /// Placement `gpu` was asked for in a process forked after the driver was in use; or the process
@@ -69,6 +71,7 @@ pub const STATUSES: &[gpuvec_status] = &[
     GPUVEC_ERROR_POINTER,
     GPUVEC_ERROR_VALUE,
     GPUVEC_ERROR_HANDLE,
+    GPUVEC_ERROR_EMPTY,
     GPUVEC_ERROR_NO_GPU,
     GPUVEC_ERROR_FORKED,
     GPUVEC_ERROR_ENVIRONMENT,
@@ -99,6 +102,7 @@ impl gpuvec_status {
             GPUVEC_ERROR_POINTER => c"GPUVEC_ERROR_POINTER: not a pointer for this function",
             GPUVEC_ERROR_VALUE => c"GPUVEC_ERROR_VALUE: not a value that the function takes",
             GPUVEC_ERROR_HANDLE => c"GPUVEC_ERROR_HANDLE: no such stream or event",
+            GPUVEC_ERROR_EMPTY => c"GPUVEC_ERROR_EMPTY: no elements have no minimum or maximum",
             GPUVEC_ERROR_NO_GPU => c"GPUVEC_ERROR_NO_GPU: placement gpu, but no usable GPU",
             GPUVEC_ERROR_FORKED => {
                 c"GPUVEC_ERROR_FORKED: placement gpu in a process forked after CUDA was in use"
@@ -179,10 +183,13 @@ pub(crate) enum Error {
     #[error(
         "{argument} is {address:#x}, where neither the host nor a device has memory: was it freed?"
     )]
-    Nobodys { argument: &'static str, address: usize },
+    NoMemory { argument: &'static str, address: usize },
 
     #[error("{argument} is {value}: {expected}")]
     Value { argument: &'static str, value: i64, expected: &'static str },
+
+    #[error("n is 0, and no elements have no minimum or maximum: pass at least one element")]
+    Empty,
 
     #[error("no usable GPU: {why}")]
     NoGpu { why: &'static str },
@@ -237,15 +244,15 @@ pub(crate) enum Error {
     Internal { text: &'static str },
 }
 
-/// A text that an error can carry for ever. The same text is kept once, so that a program that
-/// fails again and again does not grow.
-pub(crate) fn kept(text: String) -> &'static str {
-    // No lock: after a fork it could be one that nobody gives back.
-    static FIRST: OnceBox<Kept> = OnceBox::new();
+/// Interns a text, for an error to carry for ever. A program that fails again and again with the same
+/// text does not grow.
+pub(crate) fn interned(text: String) -> &'static str {
+    // No lock: another thread could hold it at a fork.
+    static FIRST: OnceBox<Interned> = OnceBox::new();
     let mut place = &FIRST;
     loop {
         let here = place.get_or_init(|| {
-            Box::new(Kept { text: text.clone().into_boxed_str(), next: OnceBox::new() })
+            Box::new(Interned { text: text.clone().into_boxed_str(), next: OnceBox::new() })
         });
         if *here.text == *text {
             return &here.text;
@@ -254,10 +261,10 @@ pub(crate) fn kept(text: String) -> &'static str {
     }
 }
 
-/// A text of the list of all that are kept.
-struct Kept {
+/// A text in the list of all that were interned.
+struct Interned {
     text: Box<str>,
-    next: OnceBox<Kept>,
+    next: OnceBox<Interned>,
 }
 
 /// Driver errors after which a context answers nothing but the same error
@@ -278,12 +285,13 @@ impl Error {
             Error::TooLong { .. } | Error::TooManyBytes { .. } => GPUVEC_ERROR_SIZE,
             Error::Overlap { .. } => GPUVEC_ERROR_OVERLAP,
             Error::OutOfBounds { .. } => GPUVEC_ERROR_OUT_OF_BOUNDS,
-            Error::NotGivenBy { .. } | Error::NotRegisteredHere { .. } | Error::Nobodys { .. } => {
+            Error::NotGivenBy { .. } | Error::NotRegisteredHere { .. } | Error::NoMemory { .. } => {
                 GPUVEC_ERROR_POINTER
             }
             Error::NoSuchHandle { .. } => GPUVEC_ERROR_HANDLE,
             Error::NotRecorded { .. } | Error::TwoClocks | Error::Captured => GPUVEC_ERROR_VALUE,
             Error::Value { .. } => GPUVEC_ERROR_VALUE,
+            Error::Empty => GPUVEC_ERROR_EMPTY,
             Error::NoGpu { .. } => GPUVEC_ERROR_NO_GPU,
             Error::Forked | Error::ForkedInHandler => GPUVEC_ERROR_FORKED,
             Error::Reentrant => GPUVEC_ERROR_REENTRANT,
@@ -317,20 +325,20 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn the_same_text_is_kept_once() {
-        let first = kept("a text".to_owned());
-        assert_eq!(kept("another text".to_owned()), "another text");
-        assert!(std::ptr::eq(kept("a text".to_owned()), first));
+    fn the_same_text_is_interned_once() {
+        let first = interned("a text".to_owned());
+        assert_eq!(interned("another text".to_owned()), "another text");
+        assert!(std::ptr::eq(interned("a text".to_owned()), first));
     }
 
     #[test]
-    fn a_text_that_threads_keep_at_once_is_kept_once() {
+    fn a_text_that_threads_intern_at_once_is_interned_once() {
         const THREADS: usize = 4;
         const TIMES: usize = 20_000;
         let start = Barrier::new(THREADS);
         let keep = || -> BTreeSet<usize> {
             start.wait();
-            (0..TIMES).map(|_| kept("one more text".to_owned()).as_ptr().addr()).collect()
+            (0..TIMES).map(|_| interned("one more text".to_owned()).as_ptr().addr()).collect()
         };
         let addresses: BTreeSet<usize> = thread::scope(|scope| {
             let threads: [_; THREADS] = std::array::from_fn(|_| scope.spawn(keep));

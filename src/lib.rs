@@ -5,9 +5,12 @@
 //! library. A call goes one way through these rooms, and errors come back as `Result`:
 //!
 //! ```text
-//! abi (signature, contract) → guard → check (pointers → operands)
-//!     → plan (where, how, which chunks) → run (chunks to whoever is free) → cpu | cuda → kernels
+//! abi (signature, contract) → guard → run (a Call from raw pointers, its Plan, the work)
+//!     → objects (what callers hold) → cuda | cpu → call (Call, Plan: data) → ops (the table)
 //! ```
+//!
+//! A room imports only what stands further on in that line, and `pool`, `process`, `tuning` and
+//! `error`, which stand below all of it.
 
 #[cfg(panic = "abort")]
 compile_error!(
@@ -19,34 +22,18 @@ compile_error!(
 compile_error!("gpuvec runs on Linux x86-64 only: its driver trampolines are written for it");
 
 pub mod abi;
-mod check;
-mod chunk;
+mod call;
 mod cpu;
 mod cuda;
-mod element;
 mod error;
-mod event;
-mod float_env;
-mod fork;
-mod handle;
-mod host_memory;
-mod joint;
-mod memory;
-pub mod op;
-mod operand;
-mod plan;
-pub mod record;
-mod registered;
-mod route;
+mod objects;
+mod pool;
+mod process;
 mod run;
-mod scheduling;
-mod settings;
-mod stream;
-mod sum;
-mod thread;
-mod threads;
 mod tuning;
 
-pub use error::{STATUSES, gpuvec_status};
+pub use gpuvec_ops as ops;
 
-pub use settings::Placement;
+pub use error::{STATUSES, gpuvec_status};
+pub use process::settings::Placement;
+pub use run::last_run;

@@ -7,7 +7,7 @@ use common::{
     Array, Operation, add_f32, add_i32, dot_f32, last_error, last_run, placements, with_placement,
 };
 use gpuvec::Placement;
-use gpuvec::record::Backend;
+use gpuvec::last_run::Backend;
 use proptest::prelude::*;
 use proptest::sample::select;
 

@@ -7,7 +7,7 @@ use common::{Array, Operation, add_f32, add_i32, dot_f32, last_error, last_run, 
 use gpuvec::abi::library::*;
 use gpuvec::abi::memory::{pinned_alloc, pinned_free};
 use gpuvec::gpuvec_status::{self, *};
-use gpuvec::record::Run;
+use gpuvec::last_run::Run;
 use gpuvec::{Placement, STATUSES};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;

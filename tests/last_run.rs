@@ -9,7 +9,7 @@ use common::{
 };
 use gpuvec::abi::library::{gpuvec_device_count, gpuvec_last_run, gpuvec_why_cpu};
 use gpuvec::gpuvec_status::{GPUVEC_ERROR_NO_GPU, GPUVEC_ERROR_NULL};
-use gpuvec::record::*;
+use gpuvec::last_run::*;
 use gpuvec::{Placement, gpuvec_status};
 use std::ffi::CStr;
 use std::ptr;

@@ -4,7 +4,7 @@
 mod header;
 
 use gpuvec::abi::library::{gpuvec_abi_version, gpuvec_version};
-use gpuvec::op::Op;
+use gpuvec::ops::Op;
 use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::fs;

@@ -1,8 +1,8 @@
 //! The classic functions: one operation each, on ordinary arrays, done when they return.
 
-use super::{elementwise, guard, reduction, two};
-use crate::op::{AddF32, AddI32, DotF32};
-use crate::stream::gpuvec_stream;
+use super::{guard, operation};
+use crate::objects::stream::gpuvec_stream;
+use crate::ops::{AddF32, AddI32, DotF32};
 
 const NO_STREAM: *mut gpuvec_stream = std::ptr::null_mut();
 
@@ -15,7 +15,7 @@ const NO_STREAM: *mut gpuvec_stream = std::ptr::null_mut();
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vector_add(a: *const f32, b: *const f32, out: *mut f32, n: usize) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(AddF32, two(a, b), out, n, NO_STREAM) })
+    guard::operation(|| unsafe { operation(AddF32, [a, b], out, n, NO_STREAM) })
 }
 
 /// Adds two `int32_t` arrays: `out[i] = a[i] + b[i]`, wrapping around as two's complement does.
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn vector_add(a: *const f32, b: *const f32, out: *mut f32,
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn add_arrays(a: *const i32, b: *const i32, out: *mut i32, n: usize) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(AddI32, two(a, b), out, n, NO_STREAM) })
+    guard::operation(|| unsafe { operation(AddI32, [a, b], out, n, NO_STREAM) })
 }
 
 /// The dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
@@ -40,5 +40,5 @@ pub unsafe extern "C" fn add_arrays(a: *const i32, b: *const i32, out: *mut i32,
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dot_product(a: *const f32, b: *const f32, out: *mut f32, n: usize) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { reduction(DotF32, two(a, b), out, n, NO_STREAM) })
+    guard::operation(|| unsafe { operation(DotF32, [a, b], out, n, NO_STREAM) })
 }

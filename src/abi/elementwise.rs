@@ -1,12 +1,12 @@
 //! The family's elementwise operations: `out[i]` from the inputs' elements `i`, one function for
 //! each operation and type of element.
 
-use super::{elementwise, guard, one, two};
-use crate::op::{
+use super::{guard, operation};
+use crate::objects::stream::gpuvec_stream;
+use crate::ops::{
     AddF32, AddF64, AddI32, AddI64, AxpyF32, AxpyF64, DivF32, DivF64, MulF32, MulF64, MulI32,
     MulI64, ScaleF32, ScaleF64, SubF32, SubF64, SubI32, SubI64,
 };
-use crate::stream::gpuvec_stream;
 
 /// Adds two arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`, of `float`.
 ///
@@ -25,7 +25,7 @@ pub unsafe extern "C" fn gpuvec_add_f32(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(AddF32, two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(AddF32, [a, b], out, n, stream) })
 }
 
 /// `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn gpuvec_add_f64(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(AddF64, two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(AddF64, [a, b], out, n, stream) })
 }
 
 /// `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`, of `int32_t`, wrapping around: otherwise as
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn gpuvec_add_i32(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(AddI32, two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(AddI32, [a, b], out, n, stream) })
 }
 
 /// `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`, of `int64_t`, wrapping around: otherwise as
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn gpuvec_add_i64(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(AddI64, two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(AddI64, [a, b], out, n, stream) })
 }
 
 /// `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`, of `float`: as `gpuvec_add_f32`.
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn gpuvec_sub_f32(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(SubF32, two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(SubF32, [a, b], out, n, stream) })
 }
 
 /// `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn gpuvec_sub_f64(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(SubF64, two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(SubF64, [a, b], out, n, stream) })
 }
 
 /// `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`, of `int32_t`, wrapping around: otherwise as
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn gpuvec_sub_i32(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(SubI32, two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(SubI32, [a, b], out, n, stream) })
 }
 
 /// `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`, of `int64_t`, wrapping around: otherwise as
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn gpuvec_sub_i64(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(SubI64, two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(SubI64, [a, b], out, n, stream) })
 }
 
 /// `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`, of `float`: as `gpuvec_add_f32`.
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn gpuvec_mul_f32(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(MulF32, two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(MulF32, [a, b], out, n, stream) })
 }
 
 /// `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn gpuvec_mul_f64(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(MulF64, two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(MulF64, [a, b], out, n, stream) })
 }
 
 /// `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`, of `int32_t`, wrapping around: otherwise as
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn gpuvec_mul_i32(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(MulI32, two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(MulI32, [a, b], out, n, stream) })
 }
 
 /// `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`, of `int64_t`, wrapping around: otherwise as
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn gpuvec_mul_i64(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(MulI64, two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(MulI64, [a, b], out, n, stream) })
 }
 
 /// `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`, of `float`: as `gpuvec_add_f32`.
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn gpuvec_div_f32(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(DivF32, two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(DivF32, [a, b], out, n, stream) })
 }
 
 /// `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn gpuvec_div_f64(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(DivF64, two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(DivF64, [a, b], out, n, stream) })
 }
 
 /// `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`, of `float`: as `gpuvec_add_f32`.
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn gpuvec_scale_f32(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(ScaleF32(alpha), one(a), out, n, stream) })
+    guard::operation(|| unsafe { operation(ScaleF32(alpha), [a], out, n, stream) })
 }
 
 /// `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn gpuvec_scale_f64(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(ScaleF64(alpha), one(a), out, n, stream) })
+    guard::operation(|| unsafe { operation(ScaleF64(alpha), [a], out, n, stream) })
 }
 
 /// `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`, of `float`, rounded once (`fma`):
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn gpuvec_axpy_f32(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(AxpyF32(alpha), two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(AxpyF32(alpha), [a, b], out, n, stream) })
 }
 
 /// `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`, of `double`, rounded once (`fma`):
@@ -256,5 +256,5 @@ pub unsafe extern "C" fn gpuvec_axpy_f64(
     stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { elementwise(AxpyF64(alpha), two(a, b), out, n, stream) })
+    guard::operation(|| unsafe { operation(AxpyF64(alpha), [a, b], out, n, stream) })
 }

@@ -4,10 +4,11 @@
 //! becomes a status; an error becomes a status and this thread's `gpuvec_last_error`. Nothing is
 //! printed: the panic's message goes into that text as well.
 
-use crate::error::{Error, gpuvec_status, kept};
-use crate::float_env::with_ieee;
-use crate::record::{self, Run};
-use crate::{fork, host_memory, settings, thread, threads};
+use crate::error::{Error, gpuvec_status, interned};
+use crate::pool;
+use crate::process::float_modes::with_ieee;
+use crate::process::{fork, memory, settings, thread};
+use crate::run::last_run::{self, Run};
 use std::cell::Cell;
 use std::ffi::c_char;
 use std::fmt::Write;
@@ -43,7 +44,7 @@ impl<T> Returned for *const T {
 /// Runs an operation on arrays: a [`call`] that `gpuvec_last_run` speaks of.
 pub(super) fn operation(body: impl FnOnce() -> Result<(), Error>) -> i32 {
     choice(|| {
-        record::set(Run::default());
+        last_run::set(Run::default());
         settings::check()?;
         body().map(|()| gpuvec_status::GPUVEC_OK as i32)
     })
@@ -115,7 +116,7 @@ pub(super) fn keep(text: impl std::fmt::Display) -> *const c_char {
 fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     // Not a `Once`: a child forked while another thread is inside would wait for it for ever.
     static HOOKED: AtomicBool = AtomicBool::new(false);
-    let wants_hook = !HOOKED.load(Ordering::Acquire) && host_memory::is_left();
+    let wants_hook = !HOOKED.load(Ordering::Acquire) && memory::is_left();
     if wants_hook && !HOOKED.swap(true, Ordering::AcqRel) {
         let others = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
@@ -138,9 +139,9 @@ fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
 fn is_ours(info: &PanicHookInfo<'_>) -> bool {
     let is_calling = thread::with(|thread| thread.is_calling.is_raised());
     if is_calling {
-        PANIC.set(kept(info.to_string()));
+        PANIC.set(interned(info.to_string()));
     }
-    is_calling || threads::is_ours()
+    is_calling || pool::is_ours()
 }
 
 thread_local! {

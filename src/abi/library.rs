@@ -3,9 +3,9 @@
 use super::guard;
 use crate::cuda::device;
 use crate::error::{Error, STATUSES, gpuvec_status};
-use crate::record::{self, Run};
-use crate::settings::{self, Placement};
-use crate::threads;
+use crate::pool;
+use crate::process::settings::{self, Placement};
+use crate::run::last_run::{self, Run};
 use std::ffi::{CStr, c_char};
 
 /// Says what went wrong in this thread's last call: which argument, its value and what to do, or
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> i32 {
         if run.is_null() {
             return gpuvec_status::GPUVEC_ERROR_NULL as i32;
         }
-        let last = record::last();
+        let last = last_run::last();
         let bytes = size.min(size_of::<Run>());
         // SAFETY: the caller promises `size` writable bytes; no more are written, and they are
         // read from a local of at least as many.
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> i32 {
 pub extern "C" fn gpuvec_init() -> i32 {
     guard::call(|| {
         let placement = settings::placement()?;
-        threads::on_each(settings::threads()?.get(), &|_| {});
+        pool::available(settings::threads()?.get());
         if placement == Placement::Cpu {
             return Ok(0);
         }

@@ -1,8 +1,11 @@
 //! Memory that GPUs reach directly, and copies between all kinds of memory.
 
 use super::guard;
-use crate::stream::gpuvec_stream;
-use crate::{memory, registered};
+use crate::call::{Input, Task};
+use crate::objects::allocation::{self, DEVICE, PINNED};
+use crate::objects::registration;
+use crate::objects::stream::gpuvec_stream;
+use crate::run::run;
 use std::ffi::c_void;
 
 /// Allocates page-locked host memory, which a GPU reads and writes directly: arrays in it are not
@@ -17,7 +20,7 @@ use std::ffi::c_void;
 /// `pinned_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinned_alloc(bytes: usize) -> *mut c_void {
-    guard::call(|| memory::pinned_alloc(bytes).map(|address| address.as_ptr()))
+    guard::call(|| allocation::pinned_alloc(bytes).map(|address| address.as_ptr()))
 }
 
 /// Gives back what `pinned_alloc` returned; NULL is fine and does nothing.
@@ -30,7 +33,7 @@ pub extern "C" fn pinned_alloc(bytes: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinned_free(ptr: *mut c_void) -> i32 {
     // SAFETY: the caller promises that nobody uses the memory any more.
-    guard::call(|| unsafe { memory::pinned_free(ptr) }.map(|()| 0))
+    guard::call(|| unsafe { allocation::free(ptr, PINNED) }.map(|()| 0))
 }
 
 /// Allocates memory of a GPU: arrays in it are used where they are, and nothing crosses the bus.
@@ -43,7 +46,7 @@ pub unsafe extern "C" fn pinned_free(ptr: *mut c_void) -> i32 {
 /// `gpuvec_device_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_alloc(bytes: usize, device: i32) -> *mut c_void {
-    guard::call(|| memory::device_alloc(bytes, device).map(|address| address.as_ptr()))
+    guard::call(|| allocation::device_alloc(bytes, device).map(|address| address.as_ptr()))
 }
 
 /// Gives back what `gpuvec_device_alloc` returned; NULL is fine and does nothing. Waits until the
@@ -55,7 +58,7 @@ pub extern "C" fn gpuvec_device_alloc(bytes: usize, device: i32) -> *mut c_void 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_device_free(ptr: *mut c_void) -> i32 {
     // SAFETY: the caller promises that nobody uses the memory any more.
-    guard::call(|| unsafe { memory::device_free(ptr) }.map(|()| 0))
+    guard::call(|| unsafe { allocation::free(ptr, DEVICE) }.map(|()| 0))
 }
 
 /// Page-locks `bytes` of host memory that exist, so that a GPU reaches them directly, as it does
@@ -70,7 +73,7 @@ pub unsafe extern "C" fn gpuvec_device_free(ptr: *mut c_void) -> i32 {
 /// Returns `GPUVEC_OK` (also for memory that somebody else page-locked), or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_host_register(ptr: *mut c_void, bytes: usize) -> i32 {
-    guard::call(|| registered::register(ptr, bytes).map(|()| 0))
+    guard::call(|| registration::register(ptr, bytes).map(|()| 0))
 }
 
 /// Undoes one `gpuvec_host_register` of that address. To be called before the memory is freed, and
@@ -82,7 +85,7 @@ pub unsafe extern "C" fn gpuvec_host_register(ptr: *mut c_void, bytes: usize) ->
 /// be unregistered again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_host_unregister(ptr: *mut c_void) -> i32 {
-    guard::call(|| registered::unregister(ptr).map(|()| 0))
+    guard::call(|| registration::unregister(ptr).map(|()| 0))
 }
 
 /// Copies `bytes` bytes from `src` to `dst`. Each is memory of any kind: the direction follows from
@@ -99,6 +102,7 @@ pub unsafe extern "C" fn gpuvec_copy(
     bytes: usize,
     stream: *mut gpuvec_stream,
 ) -> i32 {
+    let src = Input { name: "src", pointer: src, element_bytes: 1 };
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { super::copy(dst, src, bytes, stream) })
+    guard::operation(|| unsafe { run(Task::Copy, &[src], ("dst", dst), bytes, stream) })
 }

@@ -23,83 +23,30 @@ pub mod library;
 
 mod guard;
 
-use crate::check::Inputs;
+use crate::call::{Input, Task};
 use crate::error::Error;
-use crate::op::{Elementwise, Reduction};
-use crate::settings::Placement;
-use crate::stream::{Stream, given, gpuvec_stream};
-use crate::{check, run, settings};
-use std::ffi::c_void;
-use std::sync::Arc;
+use crate::objects::stream::gpuvec_stream;
+use crate::ops::Operation;
+use crate::run::run;
 
-/// The input array of an operation that has one.
-fn one<T>(a: *const T) -> [Option<*const T>; 2] {
-    [Some(a), None]
-}
-
-/// The input arrays of an operation that has two.
-fn two<T>(a: *const T, b: *const T) -> [Option<*const T>; 2] {
-    [Some(a), Some(b)]
-}
-
-/// Where a call is to run: the placement in force, and the stream that the caller gave.
-#[inline(never)]
-fn chosen(stream: *mut gpuvec_stream) -> Result<(Placement, Option<Arc<Stream>>), Error> {
-    Ok((settings::placement()?, given(stream)?))
-}
-
+/// Runs an operation on its input arrays.
+///
 /// # Safety
 /// As for every function of this module.
-unsafe fn elementwise<O: Elementwise>(
+unsafe fn operation<O: Operation, const COUNT: usize>(
     op: O,
-    inputs: Inputs<O>,
-    out: *mut O::Element,
-    n: usize,
-    stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
-    let (placement, stream) = chosen(stream)?;
-    if n == 0 {
-        return Ok(());
-    }
-    let call = check::elementwise(op, placement, inputs, out, n)?;
-    // SAFETY: this function's promise.
-    unsafe { run::elementwise(op, placement, stream.as_deref(), &call) }
-}
-
-/// # Safety
-/// As for every function of this module.
-unsafe fn reduction<O: Reduction>(
-    op: O,
-    inputs: Inputs<O>,
+    inputs: [*const O::Element; COUNT],
     out: *mut O::Output,
     n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    let (placement, stream) = chosen(stream)?;
-    if n > 0 {
-        let call = check::reduction(op, placement, inputs, out, n)?;
-        // SAFETY: this function's promise.
-        return unsafe { run::reduction(op, placement, stream.as_deref(), &call) };
-    }
-    match check::empty_reduction(placement, out)? {
-        // SAFETY: this function's promise.
-        Some(output) => unsafe { run::empty_reduction(op, stream.as_deref(), &output) },
-        None => Ok(()),
-    }
-}
-
-/// # Safety
-/// As for every function of this module.
-unsafe fn copy(
-    dst: *mut c_void,
-    src: *const c_void,
-    bytes: usize,
-    stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
-    let (placement, stream) = chosen(stream)?;
-    match check::copy(placement, dst, src, bytes)? {
-        // SAFETY: this function's promise.
-        Some(call) => unsafe { run::copy(placement, stream.as_deref(), &call) },
-        None => Ok(()),
-    }
+    const NAMES: [&str; 2] = ["a", "b"];
+    let task = Task::Compute { op: O::OP, alpha: op.alpha() };
+    let inputs: [Input; COUNT] = std::array::from_fn(|i| Input {
+        name: NAMES[i],
+        pointer: inputs[i].cast(),
+        element_bytes: size_of::<O::Element>(),
+    });
+    // SAFETY: this function's promise.
+    unsafe { run(task, &inputs, ("out", out.cast()), n, stream) }
 }

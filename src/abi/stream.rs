@@ -2,8 +2,8 @@
 
 use super::guard;
 use crate::error::{Error, gpuvec_status};
-use crate::event::{self, gpuvec_event};
-use crate::stream::{self, gpuvec_stream};
+use crate::objects::event::{self, gpuvec_event};
+use crate::objects::stream::{self, gpuvec_stream};
 use std::ffi::c_void;
 
 /// Makes a stream: a queue of work for a GPU, which is done in its order while the caller goes on.
@@ -31,7 +31,8 @@ pub extern "C" fn gpuvec_stream_create(device: i32) -> *mut gpuvec_stream {
 /// Returns NULL on failure; `gpuvec_last_error()` says why.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_stream_from_native(native: *mut c_void) -> *mut gpuvec_stream {
-    guard::call(|| stream::adopt(native))
+    // SAFETY: the caller's promise, as the header says.
+    guard::call(|| unsafe { stream::adopt(native) })
 }
 
 /// Gives a stream back; NULL is fine and does nothing. Work that is queued on it is still done.
@@ -113,8 +114,17 @@ pub unsafe extern "C" fn gpuvec_event_elapsed(
     end: *mut gpuvec_event,
     ms: *mut f32,
 ) -> i32 {
-    // SAFETY: the caller's promise, as the header says.
-    guard::call(|| unsafe { elapsed(start, end, ms) })
+    guard::call(|| {
+        if ms.is_null() {
+            return Err(Error::NullResult { argument: "ms" });
+        }
+        let between = event::elapsed(start, end)?;
+        if let Some(milliseconds) = between {
+            // SAFETY: the caller's promise, as the header says.
+            unsafe { ms.write(milliseconds) };
+        }
+        Ok(ready(between.is_some()))
+    })
 }
 
 /// Gives an event back; NULL is fine and does nothing. What waits for it goes on waiting.
@@ -128,22 +138,4 @@ pub extern "C" fn gpuvec_event_destroy(event: *mut gpuvec_event) -> i32 {
 fn ready(is_done: bool) -> i32 {
     let status = if is_done { gpuvec_status::GPUVEC_OK } else { gpuvec_status::GPUVEC_NOT_READY };
     status as i32
-}
-
-/// # Safety
-/// `ms` must be NULL or writable.
-unsafe fn elapsed(
-    start: *mut gpuvec_event,
-    end: *mut gpuvec_event,
-    ms: *mut f32,
-) -> Result<i32, Error> {
-    if ms.is_null() {
-        return Err(Error::NullResult { argument: "ms" });
-    }
-    let between = event::elapsed(start, end)?;
-    if let Some(milliseconds) = between {
-        // SAFETY: this function's promise.
-        unsafe { ms.write(milliseconds) };
-    }
-    Ok(ready(between.is_some()))
 }

@@ -1,7 +1,9 @@
 //! Elementwise operations on one core.
 
-use crate::element::Element;
-use crate::op::Elementwise;
+use super::Inputs;
+use crate::call::Call;
+use crate::call::chunk::Chunk;
+use crate::ops::{Element, Elementwise};
 use std::arch::asm;
 use std::is_x86_feature_detected;
 
@@ -9,56 +11,28 @@ use std::is_x86_feature_detected;
 /// becomes vector code as well.
 const BLOCK: usize = 32;
 
-/// `out[i] = op(a[i], b[i])`. An operation with one input gets it twice.
-///
-/// # Safety
-/// `a` and `b` must be readable and `out` writable for `n` elements, and `out` must be exactly `a`
-/// or `b` or overlap neither.
-pub(crate) unsafe fn elementwise<O: Elementwise>(
-    op: O,
-    a: *const O::Element,
-    b: *const O::Element,
-    out: *mut O::Element,
-    n: usize,
-) {
+/// Computes `out[i] = op(a[i], b[i])` for the elements of a chunk.
+pub(crate) fn elementwise<O: Elementwise>(op: O, call: &Call, chunk: &Chunk) {
+    let inputs = Inputs::new::<O>(call, chunk);
+    let out = Out(call.output().host_pointer(chunk.start));
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-        // SAFETY: the processor has both; the rest is this function's promise.
-        unsafe { avx2(op, a, b, out, n) }
+        // SAFETY: the processor has both.
+        unsafe { avx2(op, inputs, out) }
     } else {
-        // SAFETY: this function's promise.
-        unsafe { baseline(op, a, b, out, n) }
+        body(op, inputs, out);
     }
 }
 
-/// # Safety
-/// As [`elementwise`], on a processor with AVX2 and FMA.
-#[target_feature(enable = "avx2,fma")]
-unsafe fn avx2<O: Elementwise>(
-    op: O,
-    a: *const O::Element,
-    b: *const O::Element,
-    out: *mut O::Element,
-    n: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { body(op, a, b, out, n) }
-}
+/// The output's elements of a chunk, which a [`Call`] promises to be writable.
+struct Out<T>(*mut T);
 
-/// # Safety
-/// As [`elementwise`].
-unsafe fn baseline<O: Elementwise>(
-    op: O,
-    a: *const O::Element,
-    b: *const O::Element,
-    out: *mut O::Element,
-    n: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { body(op, a, b, out, n) }
+#[target_feature(enable = "avx2,fma")]
+fn avx2<O: Elementwise>(op: O, inputs: Inputs<O::Element>, out: Out<O::Element>) {
+    body(op, inputs, out);
 }
 
 /// The block as it is stored. Few have a NaN, and to find out is cheaper than to choose for each
-/// element: of two at once, since what has no order to another has a NaN on one side.
+/// element: of two at once, since a pair without an order has a NaN on one side.
 #[inline(always)]
 fn canonical<T: Element>(block: [T; BLOCK]) -> [T; BLOCK] {
     let (low, high) = block.split_at(BLOCK / 2);
@@ -75,20 +49,13 @@ fn stay_a_loop() {
     unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
 }
 
-/// # Safety
-/// As [`elementwise`].
 #[inline(always)]
-unsafe fn body<O: Elementwise>(
-    op: O,
-    a: *const O::Element,
-    b: *const O::Element,
-    out: *mut O::Element,
-    n: usize,
-) {
-    let whole = n - n % BLOCK;
+fn body<O: Elementwise>(op: O, inputs: Inputs<O::Element>, Out(out): Out<O::Element>) {
+    let Inputs { a, b, len } = inputs;
+    let whole = len - len % BLOCK;
     for start in (0..whole).step_by(BLOCK) {
-        // SAFETY: the caller promises `n` elements, of which `start..start + BLOCK` are some; an
-        // array of elements is aligned as an element is.
+        // SAFETY: the call promises `len` elements from each pointer, of which `start..start + BLOCK`
+        // are some; an array of elements is aligned as an element is.
         unsafe {
             let x = a.add(start).cast::<[O::Element; BLOCK]>().read();
             let y = b.add(start).cast::<[O::Element; BLOCK]>().read();
@@ -97,8 +64,8 @@ unsafe fn body<O: Elementwise>(
         }
         stay_a_loop();
     }
-    for i in whole..n {
-        // SAFETY: `i < n`.
+    for i in whole..len {
+        // SAFETY: the call promises `len` elements from each pointer, and `i < len`.
         unsafe { out.add(i).write(op.apply(a.add(i).read(), b.add(i).read()).canonical()) };
         stay_a_loop();
     }

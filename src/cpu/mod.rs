@@ -1,7 +1,38 @@
-//! The CPU's backend: the same operations, with the same bits, on the cores.
+//! The CPU's backend: the same operations, with the same bits, on one core.
 
 mod elementwise;
 mod reduce;
 
 pub(crate) use elementwise::elementwise;
 pub(crate) use reduce::reduce;
+
+use crate::call::Call;
+use crate::call::chunk::Chunk;
+use crate::ops::Operation;
+
+/// The inputs' elements of a chunk, which a [`Call`] promises to be readable. An operation with one
+/// input has it twice.
+struct Inputs<T> {
+    a: *const T,
+    b: *const T,
+    len: usize,
+}
+
+impl<T> Inputs<T> {
+    fn new<O: Operation<Element = T>>(call: &Call, chunk: &Chunk) -> Self {
+        let pointer =
+            |input: usize| call.inputs()[input].host_pointer::<T>(chunk.start).cast_const();
+        let a = pointer(0);
+        let b = if O::OP.inputs() == 2 { pointer(1) } else { a };
+        Inputs { a, b, len: chunk.len }
+    }
+}
+
+/// Copies the bytes of a chunk.
+pub(crate) fn copy(call: &Call, chunk: &Chunk) {
+    let from: *const u8 = call.inputs()[0].host_pointer(chunk.start);
+    let to: *mut u8 = call.output().host_pointer(chunk.start);
+    // SAFETY: the call promises both arrays, which do not overlap, for all elements; no other thread
+    // has this chunk.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, chunk.len) };
+}

@@ -1,132 +1,92 @@
-//! Reductions on one core, in the order of [`crate::sum`].
+//! Reductions on one core, in the order of [`crate::ops`].
 
-use crate::op::{Reduction, SumOf};
-use crate::sum::{LANES, Sum, TILE, tree};
+use super::Inputs;
+use crate::call::Call;
+use crate::call::chunk::Chunk;
+use crate::ops::{Accumulator, LANES, Reduction, StateOf, TILE, merge_in_order};
 use std::is_x86_feature_detected;
 
-/// Tiles whose sums are collected before they are added up; a power of two.
-const TILES: usize = crate::tuning::CORE_CHUNK / TILE;
-
-/// The sum of `op.term(a[i], b[i])` over a chunk of at most [`crate::tuning::CORE_CHUNK`]
-/// elements that begins with a tile.
-///
-/// # Safety
-/// `a` and `b` must be readable for `n` elements.
-pub(crate) unsafe fn reduce<O: Reduction>(
-    op: O,
-    a: *const O::Element,
-    b: *const O::Element,
-    n: usize,
-) -> SumOf<O> {
-    let mut sums = [SumOf::<O>::ZERO; TILES];
-    let tiles = n.div_ceil(TILE);
-    for (tile, sum) in sums[..tiles].iter_mut().enumerate() {
-        let start = tile * TILE;
-        let len = TILE.min(n - start);
-        // SAFETY: `start + len <= n`, and the caller promises `n` elements.
-        *sum = unsafe { tile_sum(op, a.add(start), b.add(start), len) };
-    }
-    tree(&mut sums[..tiles])
+/// Accumulates the elements of a chunk, which begins with a tile.
+pub(crate) fn reduce<O: Reduction>(op: O, call: &Call, chunk: &Chunk) -> StateOf<O> {
+    let inputs = Inputs::new::<O>(call, chunk);
+    merge_in_order::<O::Accumulator>(chunk.len.div_ceil(TILE), &mut |number| {
+        accumulate_tile(op, &inputs.tile(number))
+    })
 }
 
-/// # Safety
-/// `a` and `b` must be readable for `len` elements.
-unsafe fn tile_sum<O: Reduction>(
-    op: O,
-    a: *const O::Element,
-    b: *const O::Element,
-    len: usize,
-) -> SumOf<O> {
+impl<T> Inputs<T> {
+    fn tile(&self, number: usize) -> Self {
+        let start = number * TILE;
+        // In bounds: a chunk has an element of each of its tiles.
+        let [a, b] = [self.a, self.b].map(|pointer| pointer.wrapping_add(start));
+        Inputs { a, b, len: TILE.min(self.len - start) }
+    }
+}
+
+#[inline(always)]
+fn accumulate_tile<O: Reduction>(op: O, tile: &Inputs<O::Element>) -> StateOf<O> {
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
-        // SAFETY: the processor has both; the rest is this function's promise.
-        unsafe { avx512(op, a, b, len) }
+        // SAFETY: the processor has both.
+        unsafe { avx512(op, tile) }
     } else if is_x86_feature_detected!("avx2") {
-        // SAFETY: as above.
-        unsafe { avx2(op, a, b, len) }
+        // SAFETY: the processor has it.
+        unsafe { avx2(op, tile) }
     } else {
-        // SAFETY: this function's promise.
-        unsafe { baseline(op, a, b, len) }
+        baseline(op, tile)
     }
 }
 
-/// # Safety
-/// As [`tile_sum`], on a processor with these parts of AVX-512.
 #[target_feature(enable = "avx512f,avx512dq")]
-unsafe fn avx512<O: Reduction>(
-    op: O,
-    a: *const O::Element,
-    b: *const O::Element,
-    len: usize,
-) -> SumOf<O> {
-    // SAFETY: the caller's promise.
-    unsafe { body::<O, LANES, true>(op, a, b, len) }
+fn avx512<O: Reduction>(op: O, tile: &Inputs<O::Element>) -> StateOf<O> {
+    body::<O, LANES, true>(op, tile)
 }
 
-/// # Safety
-/// As [`tile_sum`], on a processor with AVX2.
 #[target_feature(enable = "avx2")]
-unsafe fn avx2<O: Reduction>(
-    op: O,
-    a: *const O::Element,
-    b: *const O::Element,
-    len: usize,
-) -> SumOf<O> {
-    // SAFETY: the caller's promise.
-    unsafe { body::<O, 32, false>(op, a, b, len) }
+fn avx2<O: Reduction>(op: O, tile: &Inputs<O::Element>) -> StateOf<O> {
+    body::<O, 32, false>(op, tile)
 }
 
-/// # Safety
-/// As [`tile_sum`].
-unsafe fn baseline<O: Reduction>(
-    op: O,
-    a: *const O::Element,
-    b: *const O::Element,
-    len: usize,
-) -> SumOf<O> {
-    // SAFETY: the caller's promise.
-    unsafe { body::<O, 32, false>(op, a, b, len) }
+fn baseline<O: Reduction>(op: O, tile: &Inputs<O::Element>) -> StateOf<O> {
+    body::<O, 32, false>(op, tile)
 }
 
-/// Aligned so that no wide register of theirs is split between two cache lines.
+/// Aligned so that no wide register of states is split between two cache lines.
 #[repr(align(64))]
 struct Lanes<S>([S; LANES]);
 
-/// With `GROUP` lanes' running sums held in registers at once. `FUSED` says that the processor has
-/// a fused multiply-add.
-///
-/// # Safety
-/// As [`tile_sum`].
+/// Accumulates a tile, with the states of `GROUP` lanes in registers at once. `FUSED` says that the
+/// processor has a fused multiply-add.
 #[inline(always)]
-unsafe fn body<O: Reduction, const GROUP: usize, const FUSED: bool>(
+fn body<O: Reduction, const GROUP: usize, const FUSED: bool>(
     op: O,
-    a: *const O::Element,
-    b: *const O::Element,
-    len: usize,
-) -> SumOf<O> {
+    tile: &Inputs<O::Element>,
+) -> StateOf<O> {
+    let Inputs { a, b, len } = *tile;
     let rows = len / LANES;
-    let Lanes(lanes) = &mut Lanes([SumOf::<O>::ZERO; LANES]);
+    let Lanes(lanes) = &mut Lanes([O::Accumulator::IDENTITY; LANES]);
     for group in (0..LANES).step_by(GROUP) {
-        let mut sums = [SumOf::<O>::ZERO; GROUP];
+        let mut states = [O::Accumulator::IDENTITY; GROUP];
         for row in 0..rows {
             let start = row * LANES + group;
-            for (lane, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: `start + lane < rows * LANES <= len`.
+            for (lane, state) in states.iter_mut().enumerate() {
+                // SAFETY: the call promises `len` elements from each pointer, and
+                // `start + lane < rows * LANES <= len`.
                 let (x, y) = unsafe { (a.add(start + lane).read(), b.add(start + lane).read()) };
-                *sum = op.added::<FUSED>(*sum, x, y);
+                *state = op.accumulate::<FUSED>(*state, x, y);
             }
         }
-        lanes[group..group + GROUP].copy_from_slice(&sums);
+        lanes[group..group + GROUP].copy_from_slice(&states);
     }
     for i in rows * LANES..len {
-        let sum = &mut lanes[i - rows * LANES];
-        // SAFETY: `i < len`.
+        let state = &mut lanes[i - rows * LANES];
+        // SAFETY: the call promises `len` elements from each pointer, and `i < len`.
         let (x, y) = unsafe { (a.add(i).read(), b.add(i).read()) };
-        *sum = op.added::<FUSED>(*sum, x, y);
+        *state = op.accumulate::<FUSED>(*state, x, y);
     }
     let mut half = LANES / 2;
     while half > 0 {
         for lane in 0..half {
-            lanes[lane] = lanes[lane].plus(lanes[lane + half]);
+            lanes[lane] = O::Accumulator::merge(lanes[lane], lanes[lane + half]);
         }
         half /= 2;
     }
@@ -136,20 +96,19 @@ unsafe fn body<O: Reduction, const GROUP: usize, const FUSED: bool>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{DotF32, DotF64, DotI32, DotI64, SumF32, SumI32};
+    use crate::ops::{DotF32, DotF64, DotI32, DotI64, Element, MaxF64, MinF32, SumF32, SumI32};
     use proptest::prelude::*;
 
     /// Every version that this processor can run gives the same bits.
     fn versions_agree<O: Reduction>(op: O, a: &[O::Element], b: &[O::Element]) {
-        let (a, b, len) = (a.as_ptr(), b.as_ptr(), a.len().min(b.len()));
-        // SAFETY: both have as many elements.
-        let expected = unsafe { baseline(op, a, b, len) }.to_bits();
+        let tile = &Inputs { a: a.as_ptr(), b: b.as_ptr(), len: a.len().min(b.len()) };
+        let bits = |state| op.finish(state).canonical().bits();
+        let expected = bits(baseline(op, tile));
         if is_x86_feature_detected!("avx2") {
-            // SAFETY: as above; the processor has AVX2.
-            assert_eq!(unsafe { avx2(op, a, b, len) }.to_bits(), expected);
+            // SAFETY: the processor has AVX2.
+            assert_eq!(bits(unsafe { avx2(op, tile) }), expected);
         }
-        // SAFETY: as above.
-        assert_eq!(unsafe { tile_sum(op, a, b, len) }.to_bits(), expected);
+        assert_eq!(bits(accumulate_tile(op, tile)), expected);
     }
 
     fn arrays<T: Arbitrary>() -> impl Strategy<Value = [Vec<T>; 2]> {
@@ -164,7 +123,9 @@ mod tests {
         fn of_floats([a, b] in arrays::<f32>(), [x, y] in arrays::<f64>()) {
             versions_agree(DotF32, &a, &b);
             versions_agree(SumF32, &a, &a);
+            versions_agree(MinF32, &a, &a);
             versions_agree(DotF64, &x, &y);
+            versions_agree(MaxF64, &x, &x);
         }
 
         #[test]

@@ -1,7 +1,7 @@
-//! Completion flags: words of pinned memory, in which the warps of a kernel say that all is there
-//! that they have written.
+//! Completion flags: words of pinned memory in which the warps of a kernel signal that all they have
+//! written is visible.
 //!
-//! A short call looks at them instead of waiting for its stream: what the device does to end a kernel,
+//! A short call polls them instead of synchronizing with its stream: the device's work to end a kernel,
 //! after its last warp, takes longer than the kernel of a thousand elements (2 µs of 12).
 
 use crate::tuning;
@@ -9,37 +9,38 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-/// A flag for each of [`tuning::FLAGGED_WARPS`] warps.
+/// Flags for [`tuning::FLAGGED_WARPS`] warps.
 #[derive(Clone, Copy)]
-pub(crate) struct Flags(NonNull<AtomicU32>);
+pub(super) struct Flags(NonNull<AtomicU32>);
 
 impl Flags {
-    /// What they take.
-    pub(crate) const BYTES: usize = tuning::FLAGGED_WARPS as usize * size_of::<AtomicU32>();
+    /// The size of all flags.
+    pub(super) const BYTES: usize = tuning::FLAGGED_WARPS as usize * size_of::<AtomicU32>();
 
     /// # Safety
-    /// So many bytes of pinned memory must be there, aligned as a word, for as long as the flags are
+    /// [`Flags::BYTES`] of pinned memory must be there, aligned as a word, for as long as the flags are
     /// used, and for them alone.
-    pub(crate) unsafe fn at(address: NonNull<u8>) -> Self {
+    pub(super) unsafe fn at(address: NonNull<u8>) -> Self {
         Flags(address.cast())
     }
 
-    /// Where every device finds them.
-    pub(crate) fn address(self) -> u64 {
+    /// The address at which every device reaches the flags.
+    pub(super) fn address(self) -> u64 {
         self.0.addr().get() as u64
     }
 
-    /// Clears those of so many warps, whose kernel is not queued yet.
-    pub(crate) fn clear(self, warps: u32) {
+    /// Clears the flags of `warps` warps, whose kernel is not queued yet.
+    pub(super) fn clear(self, warps: u32) {
         self.of(warps).iter().for_each(|flag| flag.store(0, Ordering::Relaxed));
     }
 
-    /// Whether so many warps are done, soon enough: what they have written is there then.
-    pub(crate) fn are_set(self, warps: u32) -> bool {
+    /// Polls the flags of `warps` warps until all are set or a timeout, and says whether they are: the
+    /// warps' results are visible then.
+    pub(super) fn are_set(self, warps: u32) -> bool {
         let begin = Instant::now();
         self.of(warps).iter().all(|flag| {
             while flag.load(Ordering::Acquire) == 0 {
-                if begin.elapsed() > tuning::FLAGS_LOOKED_AT {
+                if begin.elapsed() > tuning::FLAG_POLLING {
                     return false;
                 }
             }
@@ -58,15 +59,15 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// Flags in memory like any other.
+    /// Runs `body` with flags in pageable memory.
     fn with_flags(body: impl FnOnce(Flags)) {
         let words: Vec<AtomicU32> = (0..tuning::FLAGGED_WARPS).map(|_| AtomicU32::new(7)).collect();
-        // SAFETY: so many words, for as long as `body` runs.
+        // SAFETY: the words are there for as long as `body` runs.
         body(unsafe { Flags::at(NonNull::from(&words[0]).cast()) });
     }
 
     #[test]
-    fn what_warps_wrote_is_there_when_their_flags_are_set() {
+    fn the_writes_of_warps_are_visible_when_their_flags_are_set() {
         with_flags(|flags| {
             for warps in [1, 2, tuning::FLAGGED_WARPS] {
                 let (words, written) = (flags.of(warps), AtomicU32::new(0));
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warp_that_is_not_done_is_given_up_after_a_while() {
+    fn polling_ends_at_a_timeout() {
         with_flags(|flags| {
             flags.clear(3);
             flags.of(3)[0].store(1, Ordering::Release);

@@ -5,11 +5,11 @@
 //! [`get`] opens the driver and fills the slots. A slot that is not filled leads to [`missing`].
 //! Linking with `-z defs` proves that no symbol was forgotten.
 
-use super::attempt::Attempt;
+use super::fallible_once::FallibleOnceCell;
 use super::loader;
-use crate::error::{Error, kept};
-use crate::fork::PerProcess;
-use crate::settings::Placement;
+use crate::error::{Error, interned};
+use crate::process::fork::PerProcess;
+use crate::process::settings::Placement;
 pub(crate) use cust::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUmodule,
     CUpointer_attribute, CUstream,
@@ -68,7 +68,7 @@ impl Code {
 
 /// A process's use of the driver.
 struct Opening {
-    driver: Attempt<Driver>,
+    driver: FallibleOnceCell<Driver>,
     /// The driver is open or being opened: a forked child, which shares the memory but not the driver's
     /// state, must not touch it.
     is_in_use: AtomicBool,
@@ -85,7 +85,7 @@ impl Opening {
         if OPENING.inherited().is_some_and(|parents| parents.is_in_use.load(Ordering::Acquire)) {
             return Err(Error::Forked);
         }
-        let new = || Opening { driver: Attempt::new(), is_in_use: AtomicBool::new(false) };
+        let new = || Opening { driver: FallibleOnceCell::new(), is_in_use: AtomicBool::new(false) };
         Ok(OPENING.get_or_init(new))
     }
 
@@ -164,7 +164,7 @@ fn open() -> Result<Driver, Error> {
         return Ok(Driver(()));
     }
     let why = format!("cuInit failed with {} ({})", code.name(), code.0);
-    Err(Error::NoGpu { why: kept(why) })
+    Err(Error::NoGpu { why: interned(why) })
 }
 
 /// By its soname, so that the system's search path decides, and nothing else.
@@ -175,7 +175,7 @@ fn open_library() -> Result<*mut c_void, Error> {
         // SAFETY: after a failed dlopen, dlerror gives a C string that is valid until the next
         // dl call of this thread.
         let why = unsafe { CStr::from_ptr(libc::dlerror()) }.to_string_lossy();
-        return Err(Error::NoGpu { why: kept(format!("no CUDA driver: {why}")) });
+        return Err(Error::NoGpu { why: interned(format!("no CUDA driver: {why}")) });
     }
     loader::keep(library);
     Ok(library)
@@ -188,7 +188,7 @@ fn fill_slots(library: *mut c_void) -> Result<(), Error> {
         let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
         if symbol.is_null() {
             let name = name.to_string_lossy();
-            return Err(Error::NoGpu { why: kept(format!("the CUDA driver lacks {name}")) });
+            return Err(Error::NoGpu { why: interned(format!("the CUDA driver lacks {name}")) });
         }
         slot.store(symbol, Ordering::Release);
     }
@@ -196,7 +196,7 @@ fn fill_slots(library: *mut c_void) -> Result<(), Error> {
 }
 
 /// The newest CUDA version that the driver supports, as 1000 major + 10 minor.
-pub(crate) fn version(_: Driver) -> i32 {
+pub(crate) fn version() -> i32 {
     let mut version = 0;
     // SAFETY: the driver writes one int. On failure it stays 0, which reads as "very old".
     unsafe { cuDriverGetVersion(&raw mut version) };

@@ -1,104 +1,98 @@
-//! A mark in a stream of a device.
+//! Events of a device, recorded in its streams.
 
-use super::destroy::Object;
-use super::device::{Gpu, Opened};
+use super::device::Device;
 use super::driver::{
-    CUevent, cuEventCreate, cuEventElapsedTime, cuEventQuery, cuEventRecord, cuEventSynchronize,
-    cuStreamWaitEvent,
+    cuEventElapsedTime, cuEventQuery, cuEventRecord, cuEventSynchronize, cuStreamWaitEvent,
 };
+use super::owned::{Owned, OwnedEvent};
 use super::stream::Stream;
 use crate::error::Error;
 
-/// An event of the driver's, of one device.
-pub(crate) struct Mark {
-    gpu: &'static Gpu,
-    opened: &'static Opened,
-    raw: CUevent,
+/// An event of one device.
+pub(crate) struct Event {
+    device: &'static Device,
+    /// There until the event is dropped.
+    owned: Option<OwnedEvent>,
+    raw: super::driver::CUevent,
 }
 
-// SAFETY: events may be used from any thread.
-unsafe impl Send for Mark {}
+// SAFETY: the CUDA driver API lets any thread use an event.
+unsafe impl Send for Event {}
 // SAFETY: as above.
-unsafe impl Sync for Mark {}
+unsafe impl Sync for Event {}
 
-impl Mark {
-    /// One for the stream's device, which is nowhere yet.
+impl Event {
+    /// Makes an event of the stream's device, not recorded yet.
     pub(crate) fn new(stream: &Stream) -> Result<Self, Error> {
-        stream.within(|| {
-            // SAFETY: these are none: what was refused before is given back again.
-            unsafe { stream.gpu.give_back(stream.opened, []) };
-            let mut raw = std::ptr::null_mut();
-            // SAFETY: the driver writes one handle into a local.
-            unsafe { cuEventCreate(&raw mut raw, 0) }.of("cuEventCreate", stream.gpu.ordinal)?;
-            Ok(Mark { gpu: stream.gpu, opened: stream.opened, raw })
-        })
+        const FLAGS: u32 = 0;
+        let device = stream.device;
+        // Tries again to destroy what the driver refused before.
+        device.destroy([]);
+        let owned = device.within(|| OwnedEvent::new(FLAGS, device.ordinal()))?;
+        Ok(Event { device, raw: owned.raw(), owned: Some(owned) })
     }
 
-    /// Whether streams of this one's device can take it.
+    /// Says whether streams of the event's device can record it.
     pub(crate) fn fits(&self, stream: &Stream) -> bool {
-        self.gpu.ordinal == stream.gpu.ordinal
+        self.device.ordinal() == stream.device.ordinal()
     }
 
-    /// Sets it behind what is in the stream now.
+    /// Records the event behind the stream's present work.
     pub(crate) fn record(&self, stream: &Stream) -> Result<(), Error> {
         stream.enqueue(|| {
             // SAFETY: both exist, and are of one device.
-            unsafe { cuEventRecord(self.raw, stream.raw) }.of("cuEventRecord", self.gpu.ordinal)
+            unsafe { cuEventRecord(self.raw, stream.raw) }
+                .of("cuEventRecord", self.device.ordinal())
         })
     }
 
-    /// Whether the stream has come to it.
+    /// Says whether the work before the event is done.
     pub(crate) fn is_done(&self) -> Result<bool, Error> {
-        self.within(|| {
+        self.device.within(|| {
             // SAFETY: the event exists.
-            unsafe { cuEventQuery(self.raw) }.is_done("cuEventQuery", self.gpu.ordinal)
+            unsafe { cuEventQuery(self.raw) }.is_done("cuEventQuery", self.device.ordinal())
         })
     }
 
-    /// Waits until the stream has come to it.
+    /// Waits until the work before the event is done.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
-        self.within(|| {
+        self.device.within(|| {
             // SAFETY: the event exists.
-            unsafe { cuEventSynchronize(self.raw) }.of("cuEventSynchronize", self.gpu.ordinal)
+            unsafe { cuEventSynchronize(self.raw) }.of("cuEventSynchronize", self.device.ordinal())
         })
     }
 
-    /// Lets the stream's later work wait for it, on whatever device. What the driver would say of a
-    /// lost device's event is not to be taken for a loss of the stream's.
+    /// Lets the later work of a stream, of any device, wait for the event. The driver's error for an
+    /// event of a lost device would look like a loss of the stream's.
     pub(crate) fn hold_back(&self, stream: &Stream) -> Result<(), Error> {
-        self.gpu.alive()?;
+        self.device.refuse_lost()?;
         stream.enqueue(|| {
             // SAFETY: both exist.
             unsafe { cuStreamWaitEvent(stream.raw, self.raw, 0) }
-                .of("cuStreamWaitEvent", stream.gpu.ordinal)
+                .of("cuStreamWaitEvent", stream.device.ordinal())
         })
     }
 
-    /// Milliseconds from this one to a later one of the same device; `None` if a stream has not
-    /// come to one of them, or they are of two devices.
-    pub(crate) fn until(&self, end: &Mark) -> Result<Option<f32>, Error> {
+    /// Milliseconds from this event to a later one of the same device; `None` if the work before one
+    /// of them is not done.
+    pub(crate) fn until(&self, end: &Event) -> Result<Option<f32>, Error> {
         let mut milliseconds = 0.0;
-        let is_done = self.within(|| {
+        let is_done = self.device.within(|| {
             // SAFETY: both events exist; the driver writes one float into a local.
             unsafe { cuEventElapsedTime(&raw mut milliseconds, self.raw, end.raw) }
-                .is_done("cuEventElapsedTime", self.gpu.ordinal)
+                .is_done("cuEventElapsedTime", self.device.ordinal())
         })?;
         Ok(is_done.then_some(milliseconds))
     }
 
-    /// Whether both are of one device.
-    pub(crate) fn is_beside(&self, other: &Mark) -> bool {
-        self.gpu.ordinal == other.gpu.ordinal
-    }
-
-    fn within<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-        self.gpu.within(self.opened, work)
+    /// Says whether both are of one device.
+    pub(crate) fn shares_clock(&self, other: &Event) -> bool {
+        self.device.ordinal() == other.device.ordinal()
     }
 }
 
-impl Drop for Mark {
+impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: the event is this one's alone; the driver keeps it until streams have passed it.
-        unsafe { self.gpu.give_back(self.opened, [Object::Event(self.raw)]) };
+        self.device.destroy(self.owned.take().map(Owned::Event));
     }
 }

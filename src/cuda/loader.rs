@@ -5,7 +5,7 @@
 //! first one after another library was loaded, and must not wait for the dynamic loader's own lock,
 //! which a thread holds while it runs constructors.
 
-use crate::fork;
+use crate::process::fork;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -38,7 +38,7 @@ fn search() -> Option<*mut c_void> {
     let mut search = Search { searched, loaded: searched, is_found: false };
     // A child forked while another thread searches would find the loader's lock taken.
     // SAFETY: `visit` is called with `search`, which outlives the call, for each library in turn.
-    fork::unbroken(|| unsafe {
+    fork::with_lock(|| unsafe {
         libc::dl_iterate_phdr(Some(Search::visit), (&raw mut search).cast());
     });
     if !search.is_found {

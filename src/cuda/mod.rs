@@ -1,20 +1,25 @@
 //! The GPU's backend: everything that talks to the CUDA driver.
 //!
 //! A [`driver::Driver`] proves that the driver is there, initialised, and usable in this process;
-//! a [`device::Gpu`] that is open has its context, kernels and lanes.
+//! a [`Device`] is one that is open, with its context, kernels and slots.
 
-pub(crate) mod attempt;
+pub(crate) mod alloc;
 mod completion;
-mod destroy;
+mod context;
+pub(crate) mod default_stream;
 pub(crate) mod device;
+mod device_range;
 pub(crate) mod driver;
+mod enqueue;
 pub(crate) mod event;
-pub(crate) mod kernels;
-pub(crate) mod lane;
+mod fallible_once;
+mod kernels;
 mod loader;
-pub(crate) mod memory;
-mod piece;
+pub(crate) mod memory_kind;
+mod owned;
 pub(crate) mod pipeline;
-pub(crate) mod pointer;
-mod seen;
+mod slot;
 pub(crate) mod stream;
+mod transfer;
+
+pub(crate) use device::Device;

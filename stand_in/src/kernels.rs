@@ -1,49 +1,46 @@
 //! The kernels, by name: gpuvec's table of operations, done one element after the other, copies, and
 //! the end of reductions.
 
-use crate::element::Element;
 use crate::faults::violate;
 use crate::memory::reach_by_kernel;
-use crate::op::{Elementwise, Op, Reduction, SumOf, Visitor};
-use crate::sum::{GROUP, LANES, Sum, TILE};
 use crate::{Code, ILLEGAL_ADDRESS, setting};
+use gpuvec_ops::{
+    Accumulator, Element, Elementwise, GROUP, LANES, Op, Reduction, StateOf, TILE, Visitor,
+    merge_in_order,
+};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kernel {
-    /// Nothing is done.
+    /// Does nothing.
     Probe,
-    /// That of an operation.
-    Of(Op),
-    /// Bytes are copied.
+    /// Computes an operation: elements, or the states of tiles.
+    Compute(Op),
+    /// Copies bytes.
     Copy,
-    /// Each group of f64 sums becomes one.
-    FoldF64,
-    /// Each group of i64 sums becomes one.
-    FoldI64,
-    /// f64 sums become an f32.
-    FinishF32,
-    /// f64 sums become an f64.
-    FinishF64,
-    /// i64 sums become an i64.
-    FinishI64,
+    /// Merges each group of an operation's states into one.
+    Fold(Op),
+    /// Merges an operation's states into its result.
+    Finish(Op),
 }
 
-const OTHERS: [(&str, Kernel); 7] = [
-    ("probe", Kernel::Probe),
-    ("copy_bytes", Kernel::Copy),
-    ("fold_f64", Kernel::FoldF64),
-    ("fold_i64", Kernel::FoldI64),
-    ("finish_f32", Kernel::FinishF32),
-    ("finish_f64", Kernel::FinishF64),
-    ("finish_i64", Kernel::FinishI64),
-];
-
-/// All of them, by the number of their handle.
-fn all() -> impl Iterator<Item = (&'static str, Kernel)> {
-    Op::ALL.iter().map(|op| (op.kernel(), Kernel::Of(*op))).chain(OTHERS)
+/// All kernels with their names, by the number of their handle. Operations with the same accumulator
+/// share a kernel.
+fn all() -> impl Iterator<Item = (String, Kernel)> {
+    let merging = |op: Op| {
+        let accumulator = op.accumulator()?;
+        let finish = format!("finish_{}_{}", accumulator.name, op.output_name());
+        Some([
+            (format!("fold_{}", accumulator.name), Kernel::Fold(op)),
+            (finish, Kernel::Finish(op)),
+        ])
+    };
+    let computing = |op: &Op| (op.kernel().to_owned(), Kernel::Compute(*op));
+    let others = [("probe".to_owned(), Kernel::Probe), ("copy_bytes".to_owned(), Kernel::Copy)];
+    let merging = Op::ALL.iter().filter_map(move |op| merging(*op)).flatten();
+    Op::ALL.iter().map(computing).chain(others).chain(merging)
 }
 
 /// The kernel of that name.
@@ -69,8 +66,8 @@ impl Kernel {
     pub(crate) fn parameters(self) -> usize {
         match self {
             Kernel::Probe => 0,
-            Kernel::Of(op) if op.has_alpha() => 6,
-            Kernel::Of(_) | Kernel::Copy => 5,
+            Kernel::Compute(op) if op.has_alpha() => 6,
+            Kernel::Compute(_) | Kernel::Copy => 5,
             _ => 3,
         }
     }
@@ -81,7 +78,7 @@ impl Kernel {
         let [first, second, third] = [a, b, out].map(|parameter| parameter as usize);
         match self {
             Kernel::Probe => Ok(()),
-            Kernel::Of(op) => {
+            Kernel::Compute(op) => {
                 op.visit(alpha, Run { arrays: [first, second, third], n: n as usize })?;
                 announce(flags as usize, warps)
             }
@@ -89,11 +86,12 @@ impl Kernel {
                 copy(first, third, n as usize)?;
                 announce(flags as usize, warps)
             }
-            Kernel::FoldF64 => fold::<f64>(first, second, third),
-            Kernel::FoldI64 => fold::<i64>(first, second, third),
-            Kernel::FinishF32 => finish::<f64, f32>(first, second, third, |sum| sum as f32),
-            Kernel::FinishF64 => finish::<f64, f64>(first, second, third, |sum| sum),
-            Kernel::FinishI64 => finish::<i64, i64>(first, second, third, |sum| sum),
+            Kernel::Fold(op) => {
+                op.visit(0, Merge { is_last: false, from: first, to: second, count: third })
+            }
+            Kernel::Finish(op) => {
+                op.visit(0, Merge { is_last: true, from: first, to: second, count: third })
+            }
         }
     }
 }
@@ -121,26 +119,68 @@ impl Visitor for Run {
     }
 
     fn reduction<O: Reduction>(self, op: O) -> Result<(), Code> {
-        let ([a, b, sums], n) = (self.arrays, self.n);
+        let ([a, b, states], n) = (self.arrays, self.n);
         let a = array::<O::Element>(a, n, "a")?;
         let b = array::<O::Element>(b, n, "b")?;
-        let sums = array::<SumOf<O>>(sums, n.div_ceil(TILE), "sums")?;
+        let states = array::<StateOf<O>>(states, n.div_ceil(TILE), "states")?;
         for tile in 0..n.div_ceil(TILE) {
-            let mut lanes = [SumOf::<O>::ZERO; LANES];
+            let mut lanes = [O::Accumulator::IDENTITY; LANES];
             for i in tile * TILE..n.min((tile + 1) * TILE) {
                 // SAFETY: as in `elementwise`.
-                let term = unsafe { op.term(a.add(i).read(), b.add(i).read()) };
-                lanes[i % LANES] = lanes[i % LANES].plus(term);
+                let (x, y) = unsafe { (a.add(i).read(), b.add(i).read()) };
+                lanes[i % LANES] = op.accumulate::<false>(lanes[i % LANES], x, y);
             }
             let mut half = LANES / 2;
             while half > 0 {
                 for lane in 0..half {
-                    lanes[lane] = lanes[lane].plus(lanes[lane + half]);
+                    lanes[lane] = O::Accumulator::merge(lanes[lane], lanes[lane + half]);
                 }
                 half /= 2;
             }
-            // SAFETY: as in `elementwise`; there is a sum for each tile.
-            unsafe { sums.add(tile).write(lanes[0]) };
+            // SAFETY: as in `elementwise`; there is a state for each tile.
+            unsafe { states.add(tile).write(lanes[0]) };
+        }
+        Ok(())
+    }
+}
+
+/// Merges `count` states: each group of them into one, or at last all of them into a result.
+struct Merge {
+    is_last: bool,
+    from: usize,
+    to: usize,
+    count: usize,
+}
+
+impl Visitor for Merge {
+    type Result = Result<(), Code>;
+
+    fn elementwise<O: Elementwise>(self, _: O) -> Result<(), Code> {
+        violate("an elementwise operation has no states");
+        Err(ILLEGAL_ADDRESS)
+    }
+
+    fn reduction<O: Reduction>(self, op: O) -> Result<(), Code> {
+        let Merge { is_last, from, to, count } = self;
+        let from = array::<StateOf<O>>(from, count, "states")?;
+        let merged = |first: usize, len: usize| {
+            // SAFETY: as in `Run::elementwise`.
+            let state = &mut |i| unsafe { from.add(first + i).read() };
+            merge_in_order::<O::Accumulator>(len, state)
+        };
+        if is_last {
+            let out = array::<O::Output>(to, 1, "out")?;
+            let result = op.finish(merged(0, count)).canonical();
+            // SAFETY: as in `Run::elementwise`.
+            unsafe { out.write(result) };
+            return Ok(());
+        }
+        let groups = array::<StateOf<O>>(to, count.div_ceil(GROUP), "groups")?;
+        for group in 0..count.div_ceil(GROUP) {
+            let first = group * GROUP;
+            let state = merged(first, GROUP.min(count - first));
+            // SAFETY: as in `Run::elementwise`.
+            unsafe { groups.add(group).write(state) };
         }
         Ok(())
     }
@@ -174,45 +214,6 @@ fn copy(from: usize, to: usize, n: usize) -> Result<(), Code> {
     let (from, to) = (array::<u8>(from, n, "from")?, array::<u8>(to, n, "to")?);
     // SAFETY: as in `elementwise`.
     unsafe { std::ptr::copy(from, to, n) };
-    Ok(())
-}
-
-/// Neighbours added, level by level.
-fn tree<S: Sum>(mut sums: Vec<S>) -> S {
-    while sums.len() > 1 {
-        sums = sums
-            .chunks(2)
-            .map(|pair| pair.iter().copied().reduce(S::plus).unwrap_or(S::ZERO))
-            .collect();
-    }
-    sums.first().copied().unwrap_or(S::ZERO)
-}
-
-fn fold<S: Sum>(sums: usize, groups: usize, count: usize) -> Result<(), Code> {
-    let from = array::<S>(sums, count, "sums")?;
-    let to = array::<S>(groups, count.div_ceil(GROUP), "groups")?;
-    for group in 0..count.div_ceil(GROUP) {
-        let end = count.min((group + 1) * GROUP);
-        // SAFETY: as in `elementwise`.
-        let part = (group * GROUP..end).map(|i| unsafe { from.add(i).read() }).collect();
-        // SAFETY: as above.
-        unsafe { to.add(group).write(tree(part)) };
-    }
-    Ok(())
-}
-
-fn finish<S: Sum, T: Element>(
-    sums: usize,
-    out: usize,
-    count: usize,
-    round: impl Fn(S) -> T,
-) -> Result<(), Code> {
-    let from = array::<S>(sums, count, "sums")?;
-    let out = array::<T>(out, 1, "out")?;
-    // SAFETY: as in `elementwise`.
-    let all = (0..count).map(|i| unsafe { from.add(i).read() }).collect();
-    // SAFETY: as above.
-    unsafe { out.write(round(tree(all)).canonical()) };
     Ok(())
 }
 

@@ -10,23 +10,14 @@
 pub mod api;
 mod context;
 pub mod control;
-#[expect(unreachable_pub, reason = "the library's own file")]
-#[path = "../../src/element.rs"]
-mod element;
 mod event;
 mod faults;
 mod held_calls;
 mod kernels;
 mod memory;
 mod names;
-#[allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
-#[path = "../../src/op.rs"]
-mod op;
 mod process;
 mod stream;
-#[allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
-#[path = "../../src/sum.rs"]
-mod sum;
 mod thread;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

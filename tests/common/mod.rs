@@ -9,7 +9,7 @@ pub(crate) use status::last_error;
 use gpuvec::Placement;
 use gpuvec::abi::classic::{add_arrays, dot_product, vector_add};
 use gpuvec::abi::library::{gpuvec_device_count, gpuvec_last_run, gpuvec_set_placement};
-use gpuvec::record::Run;
+use gpuvec::last_run::Run;
 use std::sync::{Mutex, PoisonError};
 
 /// An exported operation. Elements are 32 bits wide whatever they mean, so tests hold the bits.

@@ -1,0 +1,164 @@
+//! The unit of work, and the ways to hand it out.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A run of elements, the unit of work: elements `start` to `start + len`. Each chunk of a run is
+/// handed out once, so that one thread or stream works on its elements.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    /// The chunk's number, in the order of the array.
+    pub(crate) index: usize,
+    /// Its first element.
+    pub(crate) start: usize,
+    /// Its number of elements; not 0.
+    pub(crate) len: usize,
+}
+
+/// The division of an array into chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Partition {
+    n: usize,
+    chunk: usize,
+}
+
+impl Partition {
+    /// Divides `n` elements into chunks of `chunk`, but for the last one.
+    pub(crate) fn new(n: usize, chunk: usize) -> Self {
+        Partition { n, chunk }
+    }
+
+    /// The elements of a chunk but the last.
+    pub(crate) fn chunk(self) -> usize {
+        self.chunk
+    }
+
+    /// The number of chunks.
+    pub(crate) fn chunks(self) -> usize {
+        self.n.div_ceil(self.chunk)
+    }
+
+    /// All chunks, in order.
+    pub(crate) fn in_order(self) -> impl Iterator<Item = Chunk> {
+        (0..self.chunks()).filter_map(move |index| self.at(index))
+    }
+
+    fn at(self, index: usize) -> Option<Chunk> {
+        let start = index.checked_mul(self.chunk).filter(|start| *start < self.n)?;
+        Some(Chunk { index, start, len: self.chunk.min(self.n - start) })
+    }
+}
+
+/// Hands out chunks in order, to any worker that asks.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    partition: Partition,
+    next: AtomicUsize,
+}
+
+impl Queue {
+    pub(crate) fn new(partition: Partition) -> Self {
+        Queue { partition, next: AtomicUsize::new(0) }
+    }
+
+    /// Takes the next chunk.
+    pub(crate) fn take(&self) -> Option<Chunk> {
+        self.partition.at(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Says whether all chunks were taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.next.load(Ordering::Relaxed) >= self.partition.chunks()
+    }
+
+    /// Hands out no more chunks.
+    pub(crate) fn close(&self) {
+        self.next.store(self.partition.chunks(), Ordering::Relaxed);
+    }
+}
+
+/// Hands out chunks to workers of which each has a range of its own, and then takes from the ranges
+/// of the others. In call after call a core finds the same part of the same arrays in its caches.
+#[derive(Debug)]
+pub(crate) struct Ranges {
+    partition: Partition,
+    count: usize,
+    taken: [Taken; MAX_RANGES],
+}
+
+/// More workers than this share ranges.
+const MAX_RANGES: usize = 64;
+
+/// The number of chunks of a range that were taken, in a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Taken(AtomicUsize);
+
+impl Ranges {
+    /// Makes a range for each of `workers`, of one chunk at least.
+    pub(crate) fn new(partition: Partition, workers: usize) -> Self {
+        let count = workers.min(partition.chunks()).clamp(1, MAX_RANGES);
+        Ranges { partition, count, taken: std::array::from_fn(|_| Taken::default()) }
+    }
+
+    /// The chunks that a worker takes: those of its own range first.
+    pub(crate) fn of(&self, worker: usize) -> impl Iterator<Item = Chunk> {
+        let ranges = (worker..worker + self.count).map(|range| range % self.count);
+        ranges.flat_map(move |range| std::iter::from_fn(move || self.take(range)))
+    }
+
+    fn take(&self, range: usize) -> Option<Chunk> {
+        let [begin, end] = [range, range + 1].map(|r| r * self.partition.chunks() / self.count);
+        let Taken(taken) = &self.taken[range];
+        // Looks before it takes: an empty range's cache line stays with the other workers.
+        let is_left = |taken: usize| (begin + taken < end).then_some(begin + taken);
+        is_left(taken.load(Ordering::Relaxed))?;
+        self.partition.at(is_left(taken.fetch_add(1, Ordering::Relaxed))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_queue_hands_out_every_element_once(n in 1usize..10_000, chunk in 1usize..500) {
+            let partition = Partition::new(n, chunk);
+            let queue = Queue::new(partition);
+            let in_order: Vec<Chunk> = partition.in_order().collect();
+            let mut next = 0;
+            let mut count = 0;
+            while let Some(chunk) = queue.take() {
+                prop_assert_eq!((chunk.index, chunk.start), (count, next));
+                prop_assert_eq!(in_order.get(count), Some(&chunk));
+                next += chunk.len;
+                count += 1;
+            }
+            prop_assert_eq!((next, count, in_order.len()), (n, partition.chunks(), count));
+            prop_assert!(queue.take().is_none());
+        }
+
+        #[test]
+        fn ranges_hand_out_every_chunk_once_to_any_workers(
+            n in 1usize..10_000, chunk in 1usize..500, workers in 1usize..100,
+            order in prop::collection::vec((0usize..100, 1usize..9), 1..50),
+        ) {
+            let partition = Partition::new(n, chunk);
+            let ranges = Ranges::new(partition, workers);
+            let early = order.iter().flat_map(|(worker, most)| ranges.of(*worker).take(*most));
+            let mut taken: Vec<Chunk> = early.collect();
+            taken.extend(ranges.of(0));
+            taken.sort_by_key(|chunk| chunk.index);
+            prop_assert_eq!(taken, partition.in_order().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_worker_begins_with_its_own_range() {
+        let ranges = Ranges::new(Partition::new(100, 1), 4);
+        for (worker, first) in [(2, 50), (0, 0), (3, 75), (1, 25)] {
+            assert_eq!(ranges.of(worker).next().map(|chunk| chunk.start), Some(first));
+        }
+    }
+}

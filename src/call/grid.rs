@@ -1,0 +1,28 @@
+//! How many threads a kernel has.
+
+use super::Task;
+use crate::ops::{Shape, TILE};
+
+pub(crate) const BLOCK_THREADS: u32 = 256;
+const WARP_THREADS: u32 = 32;
+/// Bytes that a thread of an elementwise kernel reads of each array at once.
+const PACK_BYTES: usize = 16;
+/// The most blocks that CUDA launches; threads go on to further elements from there.
+pub(crate) const MAX_BLOCKS: u32 = i32::MAX as u32;
+
+/// The blocks of a task's kernel over `n` elements, at most `limit`: a thread for each pack of an
+/// elementwise kernel (threads that go over several packs are slower by some per cent on a device's
+/// own memory), a warp for each tile of a reduction.
+pub(crate) fn blocks(task: Task, n: usize, limit: u32) -> u32 {
+    let threads = match task.shape() {
+        Shape::Elementwise => (n * task.element_bytes()).div_ceil(PACK_BYTES),
+        Shape::Reduction => n.div_ceil(TILE) * WARP_THREADS as usize,
+    };
+    let blocks = threads.div_ceil(BLOCK_THREADS as usize);
+    u32::try_from(blocks).map_or(limit, |blocks| blocks.min(limit))
+}
+
+/// The warps of so many blocks.
+pub(crate) fn warps(blocks: u32) -> u32 {
+    blocks.saturating_mul(BLOCK_THREADS / WARP_THREADS)
+}

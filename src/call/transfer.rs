@@ -1,0 +1,74 @@
+//! How a GPU gets at the arrays of a call. Data only: the plan makes it, the pipeline follows it.
+
+use smallvec::SmallVec;
+
+/// How a GPU gets at one array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transfer {
+    /// Kernels, or the driver's copies, use the array where it is, without a mapping.
+    InPlace,
+    /// Kernels use the array where it is, in pinned memory, across the bus.
+    Mapped,
+    /// Each chunk is copied between pinned memory, or another device's, and a device buffer.
+    Dma,
+    /// Each chunk is copied through a pinned buffer, which kernels use where it is.
+    Staged,
+    /// Kernels write the states of a reduction's tiles, or of groups of them, into a pinned buffer,
+    /// for the host to merge.
+    States,
+}
+
+/// The kinds of slots, by the buffers that a chunk needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotKind {
+    /// No buffer for any array.
+    InPlace,
+    /// Device buffers, to and from which pinned memory is copied.
+    Dma,
+    /// Pinned buffers, into and out of which threads copy.
+    Staged,
+}
+
+impl SlotKind {
+    /// All kinds, in order.
+    pub(crate) const ALL: [SlotKind; 3] = [SlotKind::InPlace, SlotKind::Dma, SlotKind::Staged];
+}
+
+/// The transfers of a call's arrays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Transfers {
+    /// Those of the inputs, in their order.
+    pub(crate) inputs: SmallVec<[Transfer; 2]>,
+    pub(crate) output: Transfer,
+}
+
+impl Transfers {
+    pub(crate) fn all(&self) -> impl Iterator<Item = Transfer> {
+        self.inputs.iter().copied().chain([self.output])
+    }
+
+    pub(crate) fn any(&self, transfer: Transfer) -> bool {
+        self.all().any(|other| other == transfer)
+    }
+
+    /// The number of arrays with this transfer.
+    pub(crate) fn count(&self, transfer: Transfer) -> usize {
+        self.all().filter(|other| *other == transfer).count()
+    }
+
+    /// Says whether kernels read or write host memory element by element, across the bus.
+    pub(crate) fn cross_bus(&self) -> bool {
+        self.any(Transfer::Mapped) || self.any(Transfer::Staged)
+    }
+
+    /// The kind of slot that the chunks need.
+    pub(crate) fn slot_kind(&self) -> SlotKind {
+        if self.any(Transfer::Staged) {
+            SlotKind::Staged
+        } else if self.any(Transfer::Dma) {
+            SlotKind::Dma
+        } else {
+            SlotKind::InPlace
+        }
+    }
+}

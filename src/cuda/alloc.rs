@@ -1,0 +1,110 @@
+//! Page-locked host memory and device memory.
+
+use super::device::{self, Device};
+use super::driver::{
+    self, Code, cuMemFree_v2, cuMemFreeHost, cuMemHostAlloc, cuMemHostRegister_v2,
+    cuMemHostUnregister, cuMemcpyHtoD_v2,
+};
+use super::owned::OwnedMemory;
+use super::{device_range, memory_kind};
+use crate::error::Error;
+use std::ffi::{c_uint, c_void};
+use std::ops::Range;
+use std::ptr::NonNull;
+
+/// The library asks for whole pages: other allocations of the driver then begin with a page too.
+pub(crate) const PAGE: usize = 4096;
+
+/// CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP, and CU_MEMHOSTREGISTER_'s: every device reaches the
+/// memory, at the host's address.
+const PORTABLE_MAPPED: c_uint = 1 | 2;
+
+impl Device {
+    /// Page-locks `bytes` of new host memory, for every device to see.
+    pub(crate) fn pinned_alloc(&self, bytes: usize) -> Result<NonNull<c_void>, Error> {
+        self.within(|| {
+            let mut address = std::ptr::null_mut();
+            // SAFETY: the driver writes one pointer into a local.
+            unsafe { cuMemHostAlloc(&raw mut address, bytes, PORTABLE_MAPPED) }
+                .of("cuMemHostAlloc", self.ordinal())?;
+            NonNull::new(address).ok_or(Error::OutOfHostMemory { bytes, purpose: "pinned memory" })
+        })
+    }
+
+    /// Allocates memory of the device, for a caller.
+    pub(crate) fn device_alloc(&self, bytes: usize) -> Result<u64, Error> {
+        let address = self.within(|| OwnedMemory::new(bytes, self.ordinal()))?.into_address();
+        let start = address as usize;
+        device_range::note(start..=start + bytes - 1);
+        Ok(address)
+    }
+
+    /// Page-locks whole pages that exist, with the part of an array that is in them; says whether
+    /// they were not locked before, by whichever library.
+    pub(crate) fn lock_pages(
+        &self,
+        pages: Range<usize>,
+        part: Range<usize>,
+    ) -> Result<bool, Error> {
+        let start = std::ptr::with_exposed_provenance_mut(pages.start);
+        self.within(|| {
+            // SAFETY: the driver looks at the pages' mapping, and fails where there is none.
+            match unsafe { cuMemHostRegister_v2(start, pages.len(), PORTABLE_MAPPED) } {
+                Code::ALREADY_REGISTERED => Ok(false),
+                // The driver's answer for memory that it has allocated itself.
+                Code::INVALID_VALUE if memory_kind::is_locked(part)? => Ok(false),
+                code => code.of("cuMemHostRegister", self.ordinal()).map(|()| true),
+            }
+        })
+    }
+}
+
+/// Unlocks pages that were locked together and begin there; in a forked child, where they are not
+/// locked, does nothing.
+pub(crate) fn unlock_pages(ordinal: usize, start: usize) -> Result<(), Error> {
+    if driver::if_open().is_none() {
+        return Ok(());
+    }
+    let start = std::ptr::with_exposed_provenance_mut(start);
+    device::one(ordinal)?.within(|| {
+        // SAFETY: the driver fails for an address that was not registered.
+        unsafe { cuMemHostUnregister(start) }.of("cuMemHostUnregister", ordinal)
+    })
+}
+
+/// Frees page-locked memory; in a forked child, which must not call the driver, does nothing.
+///
+/// # Safety
+/// `address` must come from [`Device::pinned_alloc`], not be freed yet, and be used by nothing.
+pub(crate) unsafe fn pinned_free(ordinal: usize, address: NonNull<c_void>) -> Result<(), Error> {
+    if driver::if_open().is_none() {
+        return Ok(());
+    }
+    // SAFETY: this function's promise.
+    let free = || unsafe { cuMemFreeHost(address.as_ptr()) }.of("cuMemFreeHost", ordinal);
+    device::one(ordinal)?.within(free)
+}
+
+/// Frees memory of a device; in a forked child, which must not call the driver, does nothing.
+///
+/// # Safety
+/// `address` must come from [`Device::device_alloc`], not be freed yet, and be used by nothing.
+pub(crate) unsafe fn device_free(ordinal: usize, address: u64) -> Result<(), Error> {
+    if driver::if_open().is_none() {
+        return Ok(());
+    }
+    // SAFETY: this function's promise.
+    device::one(ordinal)?.within(|| unsafe { cuMemFree_v2(address) }.of("cuMemFree", ordinal))
+}
+
+/// Writes one value into a device's memory, and returns when it is there.
+///
+/// # Safety
+/// The address must lead to writable memory of the device for the value.
+pub(crate) unsafe fn write<T: Copy>(ordinal: usize, address: usize, value: T) -> Result<(), Error> {
+    device::one(ordinal)?.within(|| {
+        // SAFETY: this function's promise; the value is read from a local.
+        unsafe { cuMemcpyHtoD_v2(address as u64, (&raw const value).cast(), size_of::<T>()) }
+            .of("cuMemcpyHtoD", ordinal)
+    })
+}

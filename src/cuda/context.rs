@@ -1,0 +1,111 @@
+//! Contexts: each device's primary one, and the calling thread's own, which is the same afterwards.
+
+use super::driver::{
+    CUcontext, CUdevice, CUdevice_attribute, Code, cuCtxGetCurrent, cuCtxGetDevice,
+    cuCtxPopCurrent_v2, cuCtxPushCurrent_v2, cuDeviceGetAttribute, cuDevicePrimaryCtxRelease_v2,
+    cuDevicePrimaryCtxRetain,
+};
+use crate::error::Error;
+
+/// A device's primary context, retained.
+pub(super) struct Primary {
+    raw: CUcontext,
+    device: CUdevice,
+}
+
+// SAFETY: the CUDA driver API lets any thread use a context.
+unsafe impl Send for Primary {}
+// SAFETY: as above.
+unsafe impl Sync for Primary {}
+
+impl Primary {
+    /// Retains the context. (cust's own `Context` also makes it current in place of the caller's.)
+    pub(super) fn retain(device: CUdevice, ordinal: usize) -> Result<Self, Error> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the driver writes one handle into a local.
+        unsafe { cuDevicePrimaryCtxRetain(&raw mut raw, device) }
+            .of("cuDevicePrimaryCtxRetain", ordinal)?;
+        Ok(Primary { raw, device })
+    }
+
+    pub(super) fn is(&self, context: CUcontext) -> bool {
+        self.raw == context
+    }
+
+    /// Says whether page-locked memory, allocated or registered, has the host's address on the device.
+    /// A driver that cannot tell is asked for each address.
+    pub(super) fn has_host_addresses(&self) -> bool {
+        [
+            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING,
+            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+        ]
+        .into_iter()
+        .all(|attribute| {
+            let mut value = 0;
+            // SAFETY: the driver writes one number into a local.
+            let code = unsafe { cuDeviceGetAttribute(&raw mut value, attribute, self.device) };
+            code == Code::SUCCESS && value != 0
+        })
+    }
+
+    /// Makes it the calling thread's context, if it is not, until the result is dropped.
+    pub(super) fn enter(&self, ordinal: usize) -> Result<Entered, Error> {
+        if current() == self.raw {
+            return Ok(Entered { is_pushed: false });
+        }
+        // SAFETY: the context is retained.
+        unsafe { cuCtxPushCurrent_v2(self.raw) }.of("cuCtxPushCurrent", ordinal)?;
+        Ok(Entered { is_pushed: true })
+    }
+}
+
+impl Drop for Primary {
+    fn drop(&mut self) {
+        // SAFETY: `retain` retained the context once.
+        let _ = unsafe { cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
+/// A context is the calling thread's, above the caller's own, which is never used: it may be one that
+/// was destroyed.
+pub(super) struct Entered {
+    is_pushed: bool,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if !self.is_pushed {
+            return;
+        }
+        let mut popped = std::ptr::null_mut();
+        // SAFETY: the driver writes one handle into a local; the topmost context is the one that
+        // was pushed.
+        let _ = unsafe { cuCtxPopCurrent_v2(&raw mut popped) };
+    }
+}
+
+/// The calling thread's context, to compare with others: it may be one that was destroyed. NULL if
+/// there is none, or the driver cannot tell.
+pub(super) fn current() -> CUcontext {
+    let mut current = std::ptr::null_mut();
+    // SAFETY: the driver writes one handle into a local.
+    match unsafe { cuCtxGetCurrent(&raw mut current) } {
+        Code::SUCCESS => current,
+        _ => std::ptr::null_mut(),
+    }
+}
+
+/// The device of a context.
+///
+/// # Safety
+/// The context must exist.
+pub(super) unsafe fn device_of(context: CUcontext) -> Result<CUdevice, Error> {
+    let mut device = 0;
+    // SAFETY: this function's promise; the driver writes one number into a local.
+    unsafe {
+        cuCtxPushCurrent_v2(context).of("cuCtxPushCurrent", 0)?;
+        let _entered = Entered { is_pushed: true };
+        cuCtxGetDevice(&raw mut device).of("cuCtxGetDevice", 0)?;
+    }
+    Ok(device)
+}

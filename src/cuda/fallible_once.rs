@@ -1,0 +1,79 @@
+//! A once-cell whose value can fail to be made, and which remembers the failure.
+
+use crate::error::Error;
+use once_cell::sync::OnceCell;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// A value that is made at the first call that needs it. Keeps a failure, so that later calls answer
+/// at once, until [`FallibleOnceCell::forget_failure`].
+pub(crate) struct FallibleOnceCell<T> {
+    value: OnceCell<T>,
+    /// The last failure, leaked: readers need no lock, which a fork could leave locked for ever.
+    failure: AtomicPtr<Error>,
+    forgotten: AtomicBool,
+}
+
+impl<T> FallibleOnceCell<T> {
+    pub(crate) const fn new() -> Self {
+        FallibleOnceCell {
+            value: OnceCell::new(),
+            failure: AtomicPtr::new(std::ptr::null_mut()),
+            forgotten: AtomicBool::new(false),
+        }
+    }
+
+    /// The value, if it was made.
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.value.get()
+    }
+
+    /// The failure to make the value, unless it is forgotten.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.last_failure().copied().filter(|_| !self.forgotten.load(Ordering::Acquire))
+    }
+
+    /// The value, made now if no thread has tried before. Threads that come meanwhile wait.
+    pub(crate) fn get_or_try(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
+        if let (None, Some(error)) = (self.value.get(), self.failure()) {
+            return Err(error);
+        }
+        self.value.get_or_try_init(|| match self.failure() {
+            Some(error) => Err(error),
+            None => make().inspect_err(|error| self.remember(*error)),
+        })
+    }
+
+    /// Lets the next call try again.
+    pub(crate) fn forget_failure(&self) {
+        self.forgotten.store(true, Ordering::Release);
+    }
+
+    fn last_failure(&self) -> Option<&'static Error> {
+        // SAFETY: the pointer is null or was leaked by `remember`, and is never freed or changed.
+        unsafe { self.failure.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Keeps an error of its kind once, however often it comes back.
+    fn remember(&self, error: Error) {
+        if self.last_failure().is_none_or(|known| *known != error) {
+            self.failure.store(Box::leak(Box::new(error)), Ordering::Release);
+        }
+        self.forgotten.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_remembered_until_it_is_forgotten() {
+        let cell = FallibleOnceCell::new();
+        assert!(cell.get_or_try(|| Err(Error::Forked)).is_err());
+        assert!(cell.get_or_try(|| Ok(1)).is_err());
+        cell.forget_failure();
+        assert_eq!(*cell.get_or_try(|| Ok(2)).unwrap(), 2);
+        assert_eq!(*cell.get_or_try(|| Err(Error::Forked)).unwrap(), 2);
+        assert_eq!(cell.get(), Some(&2));
+    }
+}

@@ -1,0 +1,138 @@
+//! Objects of the driver's that this library made and owns: streams, events, device memory.
+//!
+//! An object that the driver refuses to destroy, for a passing reason, is destroyed later: its owner
+//! is gone, and could not be told.
+
+use super::driver::{
+    CUdeviceptr, CUevent, CUstream, Code, cuEventCreate, cuEventDestroy_v2, cuMemAlloc_v2,
+    cuMemFree_v2, cuStreamCreateWithPriority, cuStreamDestroy_v2,
+};
+use crate::error::Error;
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+/// A stream of the device whose context was current. It is ordered with work on the legacy default
+/// stream, as a caller expects of a CUDA library.
+#[derive(Debug)]
+pub(super) struct OwnedStream(CUstream);
+
+/// An event of the device whose context was current.
+#[derive(Debug)]
+pub(super) struct OwnedEvent(CUevent);
+
+/// Memory of the device whose context was current.
+#[derive(Debug)]
+pub(super) struct OwnedMemory(CUdeviceptr);
+
+// SAFETY: the CUDA driver API lets any thread use streams and events.
+unsafe impl Send for OwnedStream {}
+// SAFETY: as above.
+unsafe impl Sync for OwnedStream {}
+// SAFETY: as above.
+unsafe impl Send for OwnedEvent {}
+// SAFETY: as above.
+unsafe impl Sync for OwnedEvent {}
+
+impl OwnedStream {
+    pub(super) fn new(ordinal: usize) -> Result<Self, Error> {
+        const FLAGS: u32 = 0;
+        const PRIORITY: i32 = 0;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the driver writes one handle into a local.
+        unsafe { cuStreamCreateWithPriority(&raw mut raw, FLAGS, PRIORITY) }
+            .of("cuStreamCreateWithPriority", ordinal)?;
+        Ok(OwnedStream(raw))
+    }
+
+    pub(super) fn raw(&self) -> CUstream {
+        self.0
+    }
+}
+
+impl OwnedEvent {
+    /// Makes an event with the driver's flags.
+    pub(super) fn new(flags: u32, ordinal: usize) -> Result<Self, Error> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the driver writes one handle into a local.
+        unsafe { cuEventCreate(&raw mut raw, flags) }.of("cuEventCreate", ordinal)?;
+        Ok(OwnedEvent(raw))
+    }
+
+    pub(super) fn raw(&self) -> CUevent {
+        self.0
+    }
+}
+
+impl OwnedMemory {
+    pub(super) fn new(bytes: usize, ordinal: usize) -> Result<Self, Error> {
+        let mut address = 0;
+        // SAFETY: the driver writes one address into a local.
+        unsafe { cuMemAlloc_v2(&raw mut address, bytes) }.of("cuMemAlloc", ordinal)?;
+        Ok(OwnedMemory(address))
+    }
+
+    pub(super) fn address(&self) -> CUdeviceptr {
+        self.0
+    }
+
+    /// Gives the memory's address to an owner outside of the library.
+    pub(super) fn into_address(self) -> CUdeviceptr {
+        self.0
+    }
+}
+
+/// Any of these objects.
+#[derive(Debug)]
+pub(super) enum Owned {
+    Stream(OwnedStream),
+    Event(OwnedEvent),
+    Memory(OwnedMemory),
+}
+
+impl Owned {
+    /// Destroys the object, whose device's context is current; gives it back if the driver refuses.
+    fn destroy(self) -> Result<(), Owned> {
+        // SAFETY: the object exists, since its creator made it and this is its only owner. The driver
+        // keeps streams and events until their work is done, and waits before it frees memory.
+        let code = unsafe {
+            match &self {
+                Owned::Stream(OwnedStream(stream)) => cuStreamDestroy_v2(*stream),
+                Owned::Event(OwnedEvent(event)) => cuEventDestroy_v2(*event),
+                Owned::Memory(OwnedMemory(address)) => cuMemFree_v2(*address),
+            }
+        };
+        if code == Code::SUCCESS { Ok(()) } else { Err(self) }
+    }
+}
+
+/// The objects of one device that the driver has refused to destroy so far.
+pub(super) struct Refused(Mutex<VecDeque<Owned>>);
+
+impl Refused {
+    pub(super) const fn new() -> Self {
+        Refused(Mutex::new(VecDeque::new()))
+    }
+
+    /// Adds objects, for [`Refused::destroy_all`].
+    pub(super) fn add(&self, objects: impl IntoIterator<Item = Owned>) {
+        let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for object in objects {
+            // Without memory for one more the object stays with the driver.
+            if refused.try_reserve(1).is_ok() {
+                refused.push_back(object);
+            }
+        }
+    }
+
+    /// Destroys objects until one is refused: the next time the others come first. The context of
+    /// their device is current.
+    pub(super) fn destroy_all(&self) {
+        let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(object) = refused.pop_back() {
+            if let Err(object) = object.destroy() {
+                refused.push_front(object);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Slots: a stream with the buffers that one chunk needs on its way through a device, kept from call
+//! to call.
+//!
+//! A slot's pinned and device memory is made when a chunk first needs it. Its stream runs a chunk's
+//! copies and kernel in order; several slots work concurrently, so that copies in both directions and
+//! kernels overlap. The number of slots bounds the pinned and device memory that the library holds.
+
+use super::alloc::PAGE;
+use super::completion::Flags;
+use super::device::Device;
+use super::driver::{CUstream, cuStreamSynchronize};
+use super::owned::{OwnedMemory, OwnedStream};
+use crate::call::{SlotKind, Transfer, Transfers};
+use crate::error::Error;
+use crate::ops::{GROUP, TILE};
+use crate::tuning;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The states that a chunk leaves to the host, and those that the device merges first.
+const HOST_STATES_BYTES: usize = GROUP * tuning::STATE_BYTES;
+const DEVICE_STATES_BYTES: usize = tuning::CHUNK_STATES * tuning::STATE_BYTES;
+
+/// A stream and the memory that its chunk uses.
+pub(super) struct Slot {
+    stream: ManuallyDrop<OwnedStream>,
+    ordinal: usize,
+    kind: SlotKind,
+    /// Warps of the newest kernel that set their flags when they are done; 0 where the stream is to
+    /// be synchronized with.
+    pub(super) flagged_warps: u32,
+    /// Whether there may be work that was not waited for.
+    is_in_flight: bool,
+    pinned: Option<NonNull<u8>>,
+    device: Option<OwnedMemory>,
+    /// Pinned memory for [`GROUP`] states, and for flags behind them.
+    host_states: Option<NonNull<u8>>,
+    device_states: Option<OwnedMemory>,
+}
+
+// SAFETY: the pointers are to memory of the slot's own, which the thread that holds the slot may use.
+unsafe impl Send for Slot {}
+
+const NO_BUFFER: Error = Error::Internal { text: "a slot lacks a buffer" };
+
+impl Slot {
+    fn new(device: &Device, kind: SlotKind) -> Result<Self, Error> {
+        Ok(Slot {
+            stream: ManuallyDrop::new(OwnedStream::new(device.ordinal())?),
+            ordinal: device.ordinal(),
+            kind,
+            flagged_warps: 0,
+            is_in_flight: false,
+            pinned: None,
+            device: None,
+            host_states: None,
+            device_states: None,
+        })
+    }
+
+    /// Gives the stream, for work that is about to be queued.
+    pub(super) fn begin(&mut self) -> CUstream {
+        self.is_in_flight = true;
+        self.flagged_warps = 0;
+        self.stream.raw()
+    }
+
+    /// Makes all buffers that a chunk of so many elements needs.
+    fn make_buffers(
+        &mut self,
+        device: &Device,
+        transfers: &Transfers,
+        chunk: usize,
+    ) -> Result<(), Error> {
+        let pinned = |bytes| device.pinned_alloc(bytes).map(NonNull::cast);
+        let memory = |bytes| OwnedMemory::new(bytes, device.ordinal());
+        let has_states = transfers.output == Transfer::States;
+        if transfers.any(Transfer::Staged) {
+            made(&mut self.pinned, || pinned(tuning::STAGED_SLOT_BYTES))?;
+        }
+        if transfers.any(Transfer::Dma) {
+            made(&mut self.device, || {
+                memory(match self.kind {
+                    SlotKind::Staged => tuning::STAGED_SLOT_BYTES,
+                    _ => tuning::DMA_SLOT_BYTES,
+                })
+            })?;
+        }
+        if has_states {
+            self.make_host_states(device)?;
+        }
+        if has_states && chunk > GROUP * TILE {
+            made(&mut self.device_states, || memory(DEVICE_STATES_BYTES))?;
+        }
+        Ok(())
+    }
+
+    fn make_host_states(&mut self, device: &Device) -> Result<(), Error> {
+        let bytes = (HOST_STATES_BYTES + Flags::BYTES).next_multiple_of(PAGE);
+        made(&mut self.host_states, || device.pinned_alloc(bytes).map(NonNull::cast))
+    }
+
+    /// Pinned memory for a chunk of every array that is staged; every device reaches it at the same
+    /// address.
+    pub(super) fn pinned(&self) -> Result<NonNull<u8>, Error> {
+        self.pinned.ok_or(NO_BUFFER)
+    }
+
+    /// Device memory for a chunk of every array that is copied there.
+    pub(super) fn device(&self) -> Result<u64, Error> {
+        self.device.as_ref().map(OwnedMemory::address).ok_or(NO_BUFFER)
+    }
+
+    /// Pinned memory for [`GROUP`] states.
+    pub(super) fn host_states(&self) -> Result<u64, Error> {
+        self.host_states.map(|states| states.addr().get() as u64).ok_or(NO_BUFFER)
+    }
+
+    /// Device memory for the states of all tiles of a chunk.
+    pub(super) fn device_states(&self) -> Result<u64, Error> {
+        self.device_states.as_ref().map(OwnedMemory::address).ok_or(NO_BUFFER)
+    }
+
+    /// The states that a chunk has left to the host, as `bytes` bytes, which begin with a page.
+    pub(super) fn states(&mut self, bytes: usize) -> Result<&[u8], Error> {
+        let states = self.host_states.ok_or(NO_BUFFER)?;
+        if self.is_in_flight || bytes > HOST_STATES_BYTES {
+            return Err(Error::Internal { text: "states that are not there" });
+        }
+        // SAFETY: the buffer is the slot's own, of at least so many bytes, which the kernels, which are
+        // done, have written; no device writes there until work begins again.
+        Ok(unsafe { std::slice::from_raw_parts(states.as_ptr(), bytes) })
+    }
+
+    /// The flags for the warps of a kernel, if there is memory for them.
+    pub(super) fn flags(&mut self, device: &Device) -> Option<Flags> {
+        self.make_host_states(device).ok()?;
+        self.made_flags()
+    }
+
+    fn made_flags(&self) -> Option<Flags> {
+        // SAFETY: the buffer has room for flags behind the states, and is never freed.
+        self.host_states.map(|states| unsafe { Flags::at(states.add(HOST_STATES_BYTES)) })
+    }
+
+    /// Waits until the newest work is done, and its results are visible. After an error the work may
+    /// still be in flight. The context of the slot's device is current.
+    pub(super) fn wait(&mut self) -> Result<(), Error> {
+        if !self.is_in_flight {
+            return Ok(());
+        }
+        let warps = std::mem::take(&mut self.flagged_warps);
+        if warps == 0 || !self.made_flags().is_some_and(|flags| flags.are_set(warps)) {
+            // SAFETY: the stream is the slot's, and never destroyed.
+            unsafe { cuStreamSynchronize(self.stream.raw()) }
+                .of("cuStreamSynchronize", self.ordinal)?;
+        }
+        self.is_in_flight = false;
+        Ok(())
+    }
+}
+
+/// Makes a value, if it was not.
+fn made<T>(place: &mut Option<T>, make: impl FnOnce() -> Result<T, Error>) -> Result<(), Error> {
+    if place.is_none() {
+        *place = Some(make()?);
+    }
+    Ok(())
+}
+
+/// A device's slots of one kind, shared by all callers chunk by chunk.
+pub(super) struct SlotPool {
+    kind: SlotKind,
+    state: Mutex<State>,
+    returned: Condvar,
+}
+
+struct State {
+    idle: Vec<Slot>,
+    made: usize,
+    /// Callers that wait for a slot: avoids a needless futex wake.
+    waiting: usize,
+}
+
+impl SlotPool {
+    pub(super) fn new(kind: SlotKind) -> Self {
+        let idle = Vec::with_capacity(tuning::SLOTS[kind as usize]);
+        let state = Mutex::new(State { idle, made: 0, waiting: 0 });
+        SlotPool { kind, state, returned: Condvar::new() }
+    }
+
+    fn max(&self) -> usize {
+        tuning::SLOTS[self.kind as usize]
+    }
+
+    /// Takes a slot that is free now, if there is one. The device's context is current, and stays so
+    /// until the slot is returned.
+    fn try_take(&self, device: &Device) -> Result<Option<TakenSlot<'_>>, Error> {
+        let mut state = self.lock();
+        if let Some(slot) = state.idle.pop() {
+            drop(state);
+            let mut taken = TakenSlot { pool: self, slot: Some(slot) };
+            // An earlier call may have been unable to wait for it.
+            return match taken.wait() {
+                Ok(()) => Ok(Some(taken)),
+                Err(error) => {
+                    taken.return_last();
+                    Err(error)
+                }
+            };
+        }
+        if state.made == self.max() {
+            return Ok(None);
+        }
+        state.made += 1;
+        drop(state);
+        let slot =
+            Slot::new(device, self.kind).inspect_err(|_| self.change(|state| state.made -= 1))?;
+        Ok(Some(TakenSlot { pool: self, slot: Some(slot) }))
+    }
+
+    /// Takes a slot, once one is free. Only for callers that hold none: so another one returns one.
+    fn take(&self, device: &Device) -> Result<TakenSlot<'_>, Error> {
+        loop {
+            if let Some(slot) = self.try_take(device)? {
+                return Ok(slot);
+            }
+            let mut state = self.lock();
+            state.waiting += 1;
+            let is_none = |state: &mut State| state.idle.is_empty() && state.made == self.max();
+            let waited = self.returned.wait_while(state, is_none);
+            waited.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
+        }
+    }
+
+    /// Changes the state, which callers may be waiting for.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        change(&mut state);
+        let is_awaited = state.waiting > 0;
+        drop(state);
+        if is_awaited {
+            self.returned.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Device {
+    /// Takes a slot for chunks with these transfers, with the buffers that they need: one that is
+    /// free now, if the caller holds others (`None` if there is none), else once one is free. The
+    /// device's context is current, and stays so until the slot is returned.
+    pub(super) fn take_slot(
+        &self,
+        transfers: &Transfers,
+        chunk: usize,
+        holds_others: bool,
+    ) -> Result<Option<TakenSlot<'_>>, Error> {
+        let pool = &self.slots[transfers.slot_kind() as usize];
+        let taken = match pool.try_take(self)? {
+            None if !holds_others => Some(pool.take(self)?),
+            taken => taken,
+        };
+        let Some(mut slot) = taken else { return Ok(None) };
+        match slot.make_buffers(self, transfers, chunk) {
+            Ok(()) => Ok(Some(slot)),
+            Err(error) => {
+                slot.return_last();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A slot that a call holds. However the call ends, by a panic too, its work is waited for and the
+/// slot returned; one that cannot be waited for is asked again before it is used again.
+pub(super) struct TakenSlot<'a> {
+    pool: &'a SlotPool,
+    /// There until it is returned.
+    slot: Option<Slot>,
+}
+
+const TAKEN: &str = "a slot that was returned is used by nothing";
+
+impl Deref for TakenSlot<'_> {
+    type Target = Slot;
+
+    fn deref(&self) -> &Slot {
+        self.slot.as_ref().expect(TAKEN)
+    }
+}
+
+impl DerefMut for TakenSlot<'_> {
+    fn deref_mut(&mut self) -> &mut Slot {
+        self.slot.as_mut().expect(TAKEN)
+    }
+}
+
+impl TakenSlot<'_> {
+    /// Returns a slot that is of no use now: the others are taken first.
+    fn return_last(mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.pool.change(|state| state.idle.insert(0, slot));
+        }
+    }
+}
+
+impl Drop for TakenSlot<'_> {
+    fn drop(&mut self) {
+        if let Some(mut slot) = self.slot.take() {
+            let _ = slot.wait();
+            self.pool.change(|state| state.idle.push(slot));
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Page-locked and device memory for callers, with and without a GPU.
+
+use crate::cuda::alloc::{self, PAGE};
+use crate::cuda::{Device, device};
+use crate::error::Error;
+use crate::process::{fork, settings};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+/// Where an allocation comes from.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    /// The driver, page-locked, in a device's context, with `before` bytes before the first page.
+    Pinned { ordinal: usize, before: usize },
+    /// The driver, of a device.
+    Device { ordinal: usize },
+    /// The system, in whole pages.
+    System { bytes: usize },
+}
+
+/// An allocation that was not freed yet.
+#[derive(Clone, Copy, Debug)]
+struct Allocation {
+    /// The function that returned it.
+    by: &'static str,
+    source: Source,
+}
+
+/// The functions that allocate memory, by which [`free`] knows it.
+pub(crate) const PINNED: &str = "pinned_alloc";
+pub(crate) const DEVICE: &str = "gpuvec_device_alloc";
+
+/// Allocates at least `bytes`, page-locked where there is a GPU to see it.
+pub(crate) fn pinned_alloc(bytes: usize) -> Result<NonNull<c_void>, Error> {
+    let bytes = whole_pages(bytes)?;
+    let (address, source) = match device::to_see_memory(settings::placement()?)? {
+        Some(device) => pinned_pages(device, bytes)?,
+        None => (system_memory(bytes, PINNED)?, Source::System { bytes }),
+    };
+    Ok(noted(address, Allocation { by: PINNED, source }))
+}
+
+/// Allocates page-locked memory that begins with a page. The driver's does, until another library in
+/// the process asks for less than a page: from then on the driver packs small allocations.
+fn pinned_pages(device: &Device, bytes: usize) -> Result<(NonNull<c_void>, Source), Error> {
+    let ordinal = device.ordinal();
+    let address = device.pinned_alloc(bytes)?;
+    if address.addr().get().is_multiple_of(PAGE) {
+        return Ok((address, Source::Pinned { ordinal, before: 0 }));
+    }
+    // SAFETY: allocated above, and used by nothing.
+    unsafe { alloc::pinned_free(ordinal, address)? };
+    let address = device.pinned_alloc(bytes.saturating_add(PAGE))?;
+    let before = address.cast::<u8>().align_offset(PAGE);
+    // SAFETY: the allocation is a page longer than asked for.
+    Ok((unsafe { address.byte_add(before) }, Source::Pinned { ordinal, before }))
+}
+
+/// Allocates at least `bytes` of a device's memory; of the host's where there is no GPU.
+pub(crate) fn device_alloc(bytes: usize, device: i32) -> Result<NonNull<c_void>, Error> {
+    let pages = whole_pages(bytes)?;
+    let (address, source) = match device::asked_for(settings::placement()?, device)? {
+        Some(device) => {
+            let ordinal = device.ordinal();
+            let address = device.device_alloc(bytes.max(1))?;
+            let pointer = std::ptr::with_exposed_provenance_mut(address as usize);
+            (
+                NonNull::new(pointer).ok_or(Error::DeviceLost { ordinal })?,
+                Source::Device { ordinal },
+            )
+        }
+        None => (system_memory(pages, DEVICE)?, Source::System { bytes: pages }),
+    };
+    Ok(noted(address, Allocation { by: DEVICE, source }))
+}
+
+fn noted(address: NonNull<c_void>, allocation: Allocation) -> NonNull<c_void> {
+    with_registry(|registry| registry.insert(address.addr().get(), allocation));
+    address
+}
+
+/// Frees what the function `by` returned. Memory that could not be freed can be freed again, unless
+/// its device is lost: then it is gone. In a forked child, the memory of the parent's driver is
+/// forgotten: the child never had it.
+///
+/// # Safety
+/// Nothing may use the memory any more.
+pub(crate) unsafe fn free(pointer: *mut c_void, by: &'static str) -> Result<(), Error> {
+    let Some(address) = NonNull::new(pointer) else { return Ok(()) };
+    let key = address.addr().get();
+    let allocation = with_registry(|registry| {
+        let is_such = registry.get(&key).is_some_and(|allocation| allocation.by == by);
+        if is_such { registry.remove(&key) } else { None }
+    });
+    let allocation = allocation.ok_or(Error::NotGivenBy { argument: "ptr", address: key, by })?;
+    // SAFETY: the registry held the address, so that it comes from this source and was not freed; the
+    // rest is this function's promise.
+    let result = unsafe {
+        match allocation.source {
+            Source::Pinned { ordinal, before } => {
+                alloc::pinned_free(ordinal, address.byte_sub(before))
+            }
+            Source::Device { ordinal } => alloc::device_free(ordinal, key as u64),
+            Source::System { bytes } => {
+                libc::munmap(address.as_ptr(), bytes);
+                Ok(())
+            }
+        }
+    };
+    result.inspect_err(|error| {
+        if !error.is_of_lost_device() {
+            with_registry(|registry| registry.insert(key, allocation));
+        }
+    })
+}
+
+fn system_memory(bytes: usize, purpose: &'static str) -> Result<NonNull<c_void>, Error> {
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new anonymous mapping touches nothing that exists.
+    let address = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    match NonNull::new(address) {
+        Some(address) if address.as_ptr() != libc::MAP_FAILED => Ok(address),
+        _ => Err(Error::OutOfHostMemory { bytes, purpose }),
+    }
+}
+
+/// `bytes` rounded up to whole pages, at least one.
+fn whole_pages(bytes: usize) -> Result<usize, Error> {
+    bytes
+        .max(1)
+        .checked_next_multiple_of(PAGE)
+        .filter(|bytes| isize::try_from(*bytes).is_ok())
+        .ok_or(Error::TooManyBytes { bytes })
+}
+
+/// Runs `work` with every allocation that was not freed yet, by address.
+fn with_registry<T>(work: impl FnOnce(&mut BTreeMap<usize, Allocation>) -> T) -> T {
+    static REGISTRY: Mutex<BTreeMap<usize, Allocation>> = Mutex::new(BTreeMap::new());
+    fork::with_lock(|| work(&mut REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_rounded_to_whole_pages() {
+        assert_eq!(whole_pages(0).unwrap(), 4096);
+        assert_eq!(whole_pages(4096).unwrap(), 4096);
+        assert_eq!(whole_pages(4097).unwrap(), 8192);
+        for too_many in [usize::MAX, isize::MAX as usize] {
+            assert!(matches!(whole_pages(too_many), Err(Error::TooManyBytes { .. })));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Callers' events, with and without a GPU.
+
+use super::handle::Handles;
+use super::stream::{self, Stream, gpuvec_stream};
+use crate::cuda::{event as cuda_event, stream as cuda_stream};
+use crate::error::Error;
+use crate::process::fork;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// An event: a point in a stream's work, which can be waited for and whose time is known.
+#[expect(non_camel_case_types, reason = "the name that C callers see")]
+pub struct gpuvec_event {
+    _private: [u8; 0],
+}
+
+/// The object behind an event's handle: where it was last recorded.
+pub(crate) struct Event(Mutex<Point>);
+
+#[derive(Clone)]
+enum Point {
+    /// Not recorded yet.
+    Nowhere,
+    /// Recorded where all work before it was done already.
+    Host(Instant),
+    /// Recorded in a stream of a device.
+    Gpu(Arc<cuda_event::Event>),
+}
+
+static EVENTS: Handles<Event> = Handles::new(2);
+
+/// Makes an event, not recorded yet.
+pub(crate) fn create() -> Result<*mut gpuvec_event, Error> {
+    EVENTS.give(Event(Mutex::new(Point::Nowhere)))
+}
+
+/// Destroys a handle.
+pub(crate) fn destroy(event: *mut gpuvec_event) -> Result<(), Error> {
+    if event.is_null() { Ok(()) } else { EVENTS.take("event", event).map(drop) }
+}
+
+/// Records an event behind the stream's present work.
+pub(crate) fn record(event: *mut gpuvec_event, stream: *mut gpuvec_stream) -> Result<(), Error> {
+    let (event, stream) = (Event::given("event", event)?, stream::given(stream)?);
+    match stream.as_deref() {
+        Some(Stream::Gpu(stream)) => event.record(stream),
+        Some(Stream::Host) | None => {
+            event.put(Point::Host(Instant::now()));
+            Ok(())
+        }
+    }
+}
+
+/// Says whether the work before an event is done.
+pub(crate) fn is_done(event: *mut gpuvec_event) -> Result<bool, Error> {
+    match Event::given("event", event)?.point() {
+        Point::Gpu(event) => event.is_done(),
+        Point::Host(_) | Point::Nowhere => Ok(true),
+    }
+}
+
+/// Waits until the work before an event is done.
+pub(crate) fn synchronize(event: *mut gpuvec_event) -> Result<(), Error> {
+    Event::given("event", event)?.synchronize()
+}
+
+/// Milliseconds between two events; `None` if one of them is not done.
+pub(crate) fn elapsed(
+    start: *mut gpuvec_event,
+    end: *mut gpuvec_event,
+) -> Result<Option<f32>, Error> {
+    match (Event::given("start", start)?.point(), Event::given("end", end)?.point()) {
+        (Point::Nowhere, _) => Err(Error::NotRecorded { argument: "start" }),
+        (_, Point::Nowhere) => Err(Error::NotRecorded { argument: "end" }),
+        (Point::Gpu(start), Point::Gpu(end)) if start.shares_clock(&end) => start.until(&end),
+        (Point::Host(start), Point::Host(end)) => {
+            let later = end.saturating_duration_since(start).as_secs_f32();
+            let earlier = start.saturating_duration_since(end).as_secs_f32();
+            Ok(Some((later - earlier) * 1e3))
+        }
+        _ => Err(Error::TwoClocks),
+    }
+}
+
+impl Event {
+    /// The event of a handle.
+    pub(crate) fn given(
+        argument: &'static str,
+        event: *mut gpuvec_event,
+    ) -> Result<Arc<Self>, Error> {
+        EVENTS.get(argument, event)
+    }
+
+    /// Waits until the work before it is done.
+    pub(crate) fn synchronize(&self) -> Result<(), Error> {
+        match self.point() {
+            Point::Gpu(event) => event.synchronize(),
+            Point::Host(_) | Point::Nowhere => Ok(()),
+        }
+    }
+
+    /// Lets a stream's later work wait for it.
+    pub(crate) fn hold_back(&self, stream: &cuda_stream::Stream) -> Result<(), Error> {
+        match self.point() {
+            Point::Gpu(event) => event.hold_back(stream),
+            Point::Host(_) | Point::Nowhere => Ok(()),
+        }
+    }
+
+    fn record(&self, stream: &cuda_stream::Stream) -> Result<(), Error> {
+        let event = match self.point() {
+            Point::Gpu(event) if event.fits(stream) => event,
+            _ => Arc::new(cuda_event::Event::new(stream)?),
+        };
+        event.record(stream)?;
+        self.put(Point::Gpu(event));
+        Ok(())
+    }
+
+    fn point(&self) -> Point {
+        fork::with_lock(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    fn put(&self, point: Point) {
+        let set = |held: &mut Point| std::mem::replace(held, point);
+        let before =
+            fork::with_lock(|| set(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)));
+        drop(before);
+    }
+}

@@ -1,0 +1,155 @@
+//! Handles: what callers hold in place of an object of the library's.
+//!
+//! A handle is a number in the form of a pointer, which nobody follows: the object's place in a
+//! table, how often that place was given away before, and the kind of object. So one that was
+//! destroyed, one of another kind, and any other number are seen to be wrong.
+
+use crate::error::Error;
+use crate::process::fork;
+use std::sync::{Arc, Mutex, PoisonError};
+
+const KIND_BITS: u32 = 4;
+const PLACE_BITS: u32 = 24;
+const MOST: usize = 1 << PLACE_BITS;
+/// Counting begins here, so that small numbers and addresses are no handles.
+const FIRST: usize = 0x6776 << 20;
+
+/// The objects of one kind that callers hold handles of.
+pub(crate) struct Handles<T> {
+    kind: usize,
+    table: Mutex<Table<T>>,
+}
+
+struct Table<T> {
+    places: Vec<Place<T>>,
+    free: Vec<usize>,
+}
+
+struct Place<T> {
+    given_before: usize,
+    object: Option<Arc<T>>,
+}
+
+impl<T> Handles<T> {
+    /// None so far. The kind is below 16 and no other table's.
+    pub(crate) const fn new(kind: usize) -> Self {
+        let table = Table { places: Vec::new(), free: Vec::new() };
+        Handles { kind, table: Mutex::new(table) }
+    }
+
+    /// A handle of a new object.
+    pub(crate) fn give<H>(&self, object: T) -> Result<*mut H, Error> {
+        let object = Arc::new(object);
+        self.with_table(|table| {
+            let place = table.free_place()?;
+            table.places[place].object = Some(object);
+            let number = table.places[place].given_before << PLACE_BITS | place;
+            Ok(std::ptr::without_provenance_mut(number << KIND_BITS | self.kind))
+        })
+    }
+
+    /// The object of a handle that is an argument of that name. It lives on while somebody has it,
+    /// whatever becomes of the handle.
+    pub(crate) fn get<H>(&self, argument: &'static str, handle: *mut H) -> Result<Arc<T>, Error> {
+        self.at(argument, handle, |object, _| object.clone())
+    }
+
+    /// The object of a handle, which is none from now on.
+    pub(crate) fn take<H>(&self, argument: &'static str, handle: *mut H) -> Result<Arc<T>, Error> {
+        self.at(argument, handle, |object, gone| {
+            *gone = true;
+            object.take()
+        })
+    }
+
+    fn at<H>(
+        &self,
+        argument: &'static str,
+        handle: *mut H,
+        look: impl FnOnce(&mut Option<Arc<T>>, &mut bool) -> Option<Arc<T>>,
+    ) -> Result<Arc<T>, Error> {
+        if handle.is_null() {
+            return Err(Error::NullHandle { argument });
+        }
+        let number = handle.addr() >> KIND_BITS;
+        let (place, given_before) = (number % MOST, number >> PLACE_BITS);
+        let is_kind = handle.addr() % (1 << KIND_BITS) == self.kind;
+        let found = self.with_table(|table| {
+            let found = table.places.get_mut(place).filter(|_| is_kind)?;
+            let mut gone = false;
+            let object = (found.given_before == given_before)
+                .then(|| look(&mut found.object, &mut gone))
+                .flatten()?;
+            if gone {
+                found.given_before += 1;
+                table.free.push(place);
+            }
+            Some(object)
+        });
+        found.ok_or(Error::NoSuchHandle { argument, value: handle.addr() })
+    }
+
+    fn with_table<R>(&self, work: impl FnOnce(&mut Table<T>) -> R) -> R {
+        fork::with_lock(|| work(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+impl<T> Table<T> {
+    /// A place without an object. There is room in `free` for every place, so that giving one back
+    /// never fails.
+    fn free_place(&mut self) -> Result<usize, Error> {
+        if let Some(place) = self.free.pop() {
+            return Ok(place);
+        }
+        let place = self.places.len();
+        let has_room = place < MOST
+            && self.places.try_reserve(1).is_ok()
+            && self.free.try_reserve(place + 1).is_ok();
+        if !has_room {
+            let bytes = size_of::<Place<T>>();
+            return Err(Error::OutOfHostMemory { bytes, purpose: "one more handle" });
+        }
+        self.places.push(Place { given_before: FIRST, object: None });
+        Ok(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_handle_is_good_until_it_is_taken_and_never_again() {
+        let handles = Handles::new(3);
+        let first: *mut u8 = handles.give(1).unwrap();
+        assert!(!first.is_null());
+        assert_eq!(*handles.get("thing", first).unwrap(), 1);
+        assert_eq!(*handles.take("thing", first).unwrap(), 1);
+        let second: *mut u8 = handles.give(2).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(*handles.get("thing", second).unwrap(), 2);
+        for use_again in [handles.get("thing", first), handles.take("thing", first)] {
+            assert!(matches!(use_again, Err(Error::NoSuchHandle { argument: "thing", .. })));
+        }
+    }
+
+    #[test]
+    fn handles_of_another_kind_are_none() {
+        let (these, those) = (Handles::new(1), Handles::new(2));
+        let handle: *mut u8 = these.give(()).unwrap();
+        let _other: *mut u8 = those.give(()).unwrap();
+        assert!(those.get("that", handle).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_other_number_is_none(number: usize) {
+            let handles = Handles::new(1);
+            let handle: *mut u8 = handles.give(()).unwrap();
+            prop_assume!(handle.addr() != number);
+            let handle = std::ptr::without_provenance_mut::<u8>(number);
+            prop_assert!(handles.get("thing", handle).is_err());
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Callers' streams, with and without a GPU.
+
+use super::event::{Event, gpuvec_event};
+use super::handle::Handles;
+use crate::cuda::{device, stream as cuda};
+use crate::error::Error;
+use crate::process::settings;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// A stream: a queue of work that is done in its order.
+#[expect(non_camel_case_types, reason = "the name that C callers see")]
+pub struct gpuvec_stream {
+    _private: [u8; 0],
+}
+
+/// The object behind a stream's handle.
+pub(crate) enum Stream {
+    /// Where there is no GPU: all work is done at once.
+    Host,
+    /// A stream of a device.
+    Gpu(cuda::Stream),
+}
+
+static STREAMS: Handles<Stream> = Handles::new(1);
+
+/// The stream of a handle; `None` for NULL.
+pub(crate) fn given(stream: *mut gpuvec_stream) -> Result<Option<Arc<Stream>>, Error> {
+    if stream.is_null() { Ok(None) } else { STREAMS.get("stream", stream).map(Some) }
+}
+
+/// A new stream of a device.
+pub(crate) fn create(device: i32) -> Result<*mut gpuvec_stream, Error> {
+    STREAMS.give(match device::asked_for(settings::placement()?, device)? {
+        Some(device) => Stream::Gpu(cuda::Stream::new(device)?),
+        None => Stream::Host,
+    })
+}
+
+/// Makes a handle of a CUstream that stays its owner's.
+///
+/// # Safety
+/// The stream must exist until the handle is destroyed.
+pub(crate) unsafe fn adopt(native: *mut c_void) -> Result<*mut gpuvec_stream, Error> {
+    // SAFETY: this function's promise.
+    STREAMS.give(Stream::Gpu(unsafe { cuda::Stream::adopt(native.cast())? }))
+}
+
+/// Destroys a handle.
+pub(crate) fn destroy(stream: *mut gpuvec_stream) -> Result<(), Error> {
+    if stream.is_null() { Ok(()) } else { STREAMS.take("stream", stream).map(drop) }
+}
+
+/// Waits until all queued work is done.
+pub(crate) fn synchronize(stream: *mut gpuvec_stream) -> Result<(), Error> {
+    match given(stream)?.as_deref() {
+        Some(stream) => stream.synchronize(),
+        None => Ok(()),
+    }
+}
+
+/// Says whether all queued work is done.
+pub(crate) fn is_done(stream: *mut gpuvec_stream) -> Result<bool, Error> {
+    match given(stream)?.as_deref() {
+        Some(Stream::Gpu(stream)) => stream.is_done(),
+        Some(Stream::Host) | None => Ok(true),
+    }
+}
+
+/// Lets the stream's later work, or without a stream the caller, wait for an event.
+pub(crate) fn wait(stream: *mut gpuvec_stream, event: *mut gpuvec_event) -> Result<(), Error> {
+    let (stream, event) = (given(stream)?, Event::given("event", event)?);
+    match stream.as_deref() {
+        Some(Stream::Gpu(stream)) => event.hold_back(stream),
+        Some(Stream::Host) | None => event.synchronize(),
+    }
+}
+
+impl Stream {
+    /// The device of the stream, if it has one.
+    pub(crate) fn device(&self) -> Option<usize> {
+        match self {
+            Stream::Host => None,
+            Stream::Gpu(stream) => Some(stream.ordinal()),
+        }
+    }
+
+    /// Waits until all queued work is done.
+    pub(crate) fn synchronize(&self) -> Result<(), Error> {
+        match self {
+            Stream::Host => Ok(()),
+            Stream::Gpu(stream) => stream.synchronize(),
+        }
+    }
+}

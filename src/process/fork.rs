@@ -1,0 +1,260 @@
+//! Forks of the process: which process this is, and short sections of code that no fork interrupts.
+//!
+//! A fork's child has one thread, and every lock as it was: one that another thread held stays
+//! locked for ever. State that a child may need is therefore changed under one lock, which many
+//! threads share and which the forking thread takes exclusively before a fork and releases after it,
+//! on both sides. Nothing that could fork itself, as opening the driver does, may run under it.
+
+use super::thread;
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
+
+static LOCK: RwLock<()> = RwLock::new(());
+
+/// Runs `work` with the fork lock held: no thread of the process forks meanwhile. Not to be nested.
+pub(crate) fn with_lock<T>(work: impl FnOnce() -> T) -> T {
+    thread::with(|thread| {
+        // Around the lock's own code as well.
+        let _held = thread.holds_fork_lock.raise();
+        let _shared = LOCK.read().unwrap_or_else(PoisonError::into_inner);
+        work()
+    })
+}
+
+/// Set in a child that was forked without the lock, and in its children: their locks may be held by
+/// threads that they do not have.
+static FORKED_WITHOUT_LOCK: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process was forked by a signal handler that interrupted this library, or is a child
+/// of one that was.
+pub(crate) fn was_without_lock() -> bool {
+    FORKED_WITHOUT_LOCK.load(Ordering::Relaxed)
+}
+
+/// The only function that runs when the library is loaded: handlers that were registered later would
+/// miss a fork that has already begun.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = register_handlers;
+
+extern "C" fn register_handlers() {
+    WIPED.store(page_wiped_on_fork(), Ordering::Release);
+    // SAFETY: the handlers are functions of this library, which is never unloaded.
+    unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+}
+
+/// This process's number, in memory that the kernel zeroes in a forked child; NULL if the kernel
+/// cannot do that.
+static WIPED: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The largest number that this process or an ancestor has.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+/// A number that this process has and no ancestor of it had. It is not the process id, which a child
+/// in another namespace may share with its parent.
+pub(crate) fn process() -> u64 {
+    // SAFETY: NULL, or a page that is mapped for ever, aligned, and zero at first.
+    let Some(wiped) = (unsafe { WIPED.load(Ordering::Acquire).as_ref() }) else {
+        return FORKS.load(Ordering::Relaxed) << 32 | u64::from(std::process::id());
+    };
+    match wiped.load(Ordering::Relaxed) {
+        0 => {
+            let number = 1 + NUMBERS.fetch_add(1, Ordering::Relaxed);
+            // Of threads that ask first at once, one decides.
+            match wiped.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => number,
+                Err(decided) => decided,
+            }
+        }
+        number => number,
+    }
+}
+
+/// Forks from the first ancestor to this process, where the kernel wipes no page: with the process id
+/// they tell processes apart unless a child is made by a bare system call.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+/// NULL where the kernel cannot do it (before Linux 4.14).
+fn page_wiped_on_fork() -> *mut AtomicU64 {
+    const ANYWHERE: *mut libc::c_void = std::ptr::null_mut();
+    let (access, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, which nothing else uses; it is advised, and unmapped if that fails.
+    unsafe {
+        let page = libc::mmap(ANYWHERE, PAGE, access, flags, -1, 0);
+        if page == libc::MAP_FAILED {
+            return std::ptr::null_mut();
+        }
+        if libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) != 0 {
+            libc::munmap(page, PAGE);
+            return std::ptr::null_mut();
+        }
+        page.cast()
+    }
+}
+
+/// The kernel rounds this up to a page of its own.
+const PAGE: usize = 4096;
+
+/// The lock, while a thread forks.
+struct Held(UnsafeCell<Option<RwLockWriteGuard<'static, ()>>>);
+
+// SAFETY: only the thread that holds the lock touches the cell.
+unsafe impl Sync for Held {}
+
+static HELD: Held = Held(UnsafeCell::new(None));
+
+/// Takes the lock, unless this is a signal handler's fork whose thread already holds it: to wait for
+/// it would be for ever.
+extern "C" fn before() {
+    let can_lock = thread::with(|thread| {
+        let can_lock = !thread.holds_fork_lock.is_raised() && !thread.is_forking.is_raised();
+        if can_lock {
+            thread.is_forking.set(true);
+        } else {
+            thread.unlocked_forks.fetch_add(1, Ordering::Relaxed);
+        }
+        can_lock
+    });
+    if can_lock {
+        let guard = LOCK.write().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: this thread holds the lock.
+        unsafe { *HELD.0.get() = Some(guard) };
+    }
+}
+
+extern "C" fn after_in_parent() {
+    after();
+}
+
+extern "C" fn after_in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+    if !after() {
+        FORKED_WITHOUT_LOCK.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Releases the lock, if [`before`] took it, and says whether it did.
+fn after() -> bool {
+    thread::with(|thread| {
+        if thread.unlocked_forks.load(Ordering::Relaxed) > 0 {
+            thread.unlocked_forks.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        // SAFETY: this thread, or the one that it is a copy of, took the lock in `before`.
+        drop(unsafe { (*HELD.0.get()).take() });
+        thread.is_forking.set(false);
+        true
+    })
+}
+
+/// A value that every process makes for itself when it first needs it. A forked child finds its
+/// parent's and makes its own. Values are never freed or replaced, so that no lock is needed, which a
+/// fork could leave locked for ever.
+pub(crate) struct PerProcess<T: 'static>(AtomicPtr<Owned<T>>);
+
+struct Owned<T: 'static> {
+    process: u64,
+    value: T,
+    /// Never read: a value that nothing points at would be a leak to the tools that look for them.
+    _inherited: Option<&'static Owned<T>>,
+}
+
+impl<T: Send + Sync> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        PerProcess(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// This process's value, if it was made.
+    pub(crate) fn get(&self) -> Option<&'static T> {
+        self.newest().filter(|owned| owned.process == process()).map(|owned| &owned.value)
+    }
+
+    /// The value of the nearest ancestor that made one, if this process has none.
+    pub(crate) fn inherited(&self) -> Option<&'static T> {
+        self.newest().filter(|owned| owned.process != process()).map(|owned| &owned.value)
+    }
+
+    /// This process's value, made now if it was not. Of threads that make it at once one wins, and
+    /// the values of the others are dropped.
+    pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &'static T {
+        if let Some(value) = self.get() {
+            return value;
+        }
+        let inherited = self.newest();
+        let owned = Owned { process: process(), value: make(), _inherited: inherited };
+        let made = NonNull::from(Box::leak(Box::new(owned)));
+        let before =
+            inherited.map_or(std::ptr::null_mut(), |owned| std::ptr::from_ref(owned).cast_mut());
+        match self.0.compare_exchange(before, made.as_ptr(), Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: leaked above, and never freed from here on.
+            Ok(_) => unsafe { &made.as_ref().value },
+            Err(winner) => {
+                // SAFETY: leaked above, and never seen by another thread; the winner was leaked by
+                // another thread of this process, since a child has one thread when it begins.
+                unsafe {
+                    drop(Box::from_raw(made.as_ptr()));
+                    &(*winner).value
+                }
+            }
+        }
+    }
+
+    fn newest(&self) -> Option<&'static Owned<T>> {
+        // SAFETY: the pointer is null or was leaked by `get_or_init`, and is never freed.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_one_number_and_its_child_another() {
+        let parent = process();
+        assert_eq!(parent, process());
+        // SAFETY: the child only compares numbers and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let is_new = process() != parent && process() == process();
+            // SAFETY: ends this process.
+            unsafe { libc::_exit(i32::from(!is_new)) };
+        }
+        let mut status = -1;
+        // SAFETY: the child is this process's own.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(status, 0);
+        assert_eq!(parent, process());
+    }
+
+    #[test]
+    fn a_fork_with_the_lock_held_does_not_wait_and_leaves_the_child_marked() {
+        let status = with_lock(|| {
+            // SAFETY: as in a signal handler, the child only looks at a flag and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: ends this process.
+                unsafe { libc::_exit(i32::from(!was_without_lock())) };
+            }
+            let mut status = -1;
+            // SAFETY: the child is this process's own.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            status
+        });
+        assert_eq!(status, 0);
+        assert!(!was_without_lock() && !thread::with(|thread| thread.is_forking.is_raised()));
+        assert_eq!(with_lock(|| 1), 1);
+    }
+
+    #[test]
+    fn a_value_is_made_once_by_a_process() {
+        static VALUE: PerProcess<u32> = PerProcess::new();
+        assert_eq!(VALUE.get(), None);
+        assert_eq!(*VALUE.get_or_init(|| 1), 1);
+        assert_eq!(*VALUE.get_or_init(|| 2), 1);
+        assert_eq!((VALUE.get(), VALUE.inherited()), (Some(&1), None));
+    }
+}

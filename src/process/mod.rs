@@ -1,0 +1,9 @@
+//! What a host process does to the library: forks, signal handlers, floating-point modes, environment,
+//! scheduling, little memory.
+
+pub(crate) mod float_modes;
+pub(crate) mod fork;
+pub(crate) mod memory;
+pub(crate) mod scheduling;
+pub(crate) mod settings;
+pub(crate) mod thread;

@@ -1,0 +1,161 @@
+//! What the user chose: the placement and the number of threads.
+//!
+//! The environment is read once, at the first call that needs it, and not at all in a process
+//! that runs with another user's rights (`secure_getenv`).
+
+use super::{memory, scheduling};
+use crate::error::{Error, interned};
+use once_cell::race::OnceBox;
+use std::ffi::{CStr, c_char};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// cbindgen:rename-all=QualifiedScreamingSnakeCase
+/// Where the work of a call is done.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// On the GPU, unless the calling core alone would be done sooner; where there is no usable
+    /// GPU, on all cores.
+    Auto = 0,
+    /// On the GPU, or an error.
+    Gpu = 1,
+    /// On all cores; the driver is not used.
+    Cpu = 2,
+    /// On all cores, and beside them on all GPUs where these reach every array in host memory without
+    /// a copy; as `Auto` does for memory of a GPU.
+    All = 3,
+}
+
+impl Placement {
+    pub(crate) fn from_value(value: i32) -> Option<Self> {
+        [Placement::Auto, Placement::Gpu, Placement::Cpu, Placement::All]
+            .into_iter()
+            .find(|placement| *placement as i32 == value)
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(Placement::Auto),
+            "gpu" => Some(Placement::Gpu),
+            "cpu" => Some(Placement::Cpu),
+            "all" => Some(Placement::All),
+            _ => None,
+        }
+    }
+}
+
+const NOT_CHOSEN: i32 = -1;
+static CHOSEN: AtomicI32 = AtomicI32::new(NOT_CHOSEN);
+
+/// What `set_placement` chose, else the environment, else `Auto`.
+pub(crate) fn placement() -> Result<Placement, Error> {
+    match Placement::from_value(CHOSEN.load(Ordering::Relaxed)) {
+        Some(placement) => Ok(placement),
+        None => environment()?.placement,
+    }
+}
+
+pub(crate) fn set_placement(placement: Placement) {
+    CHOSEN.store(placement as i32, Ordering::Relaxed);
+}
+
+/// Fails if an environment variable that is in force is wrong.
+pub(crate) fn check() -> Result<(), Error> {
+    threads()?;
+    placement().map(|_| ())
+}
+
+/// More threads than this are never started: beyond it a larger number is a mistake.
+const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+
+/// How many threads may work on one call: `GPUVEC_NUM_THREADS`, else one for each CPU that the process
+/// may use.
+pub(crate) fn threads() -> Result<NonZeroUsize, Error> {
+    environment()?.threads
+}
+
+struct Environment {
+    placement: Result<Placement, Error>,
+    threads: Result<NonZeroUsize, Error>,
+}
+
+fn environment() -> Result<&'static Environment, Error> {
+    // A lock-free cell: a thread that is reading the environment while another forks must not
+    // leave the child waiting.
+    static ENVIRONMENT: OnceBox<Environment> = OnceBox::new();
+    ENVIRONMENT.get_or_try_init(|| {
+        if !memory::is_left() {
+            let bytes = memory::NEEDED_BYTES;
+            return Err(Error::OutOfHostMemory { bytes, purpose: "the first call" });
+        }
+        Ok(Box::new(Environment {
+            placement: parsed_placement(variable(c"GPUVEC_PLACEMENT")),
+            threads: parsed_threads(variable(c"GPUVEC_NUM_THREADS")),
+        }))
+    })
+}
+
+fn parsed_placement(value: Option<String>) -> Result<Placement, Error> {
+    let Some(value) = value else { return Ok(Placement::Auto) };
+    Placement::from_name(&value).ok_or_else(|| Error::Environment {
+        variable: "GPUVEC_PLACEMENT",
+        value: interned(value),
+        expected: "auto, gpu, cpu or all",
+    })
+}
+
+fn parsed_threads(value: Option<String>) -> Result<NonZeroUsize, Error> {
+    let Some(value) = value else { return Ok(scheduling::cpus()) };
+    let threads = value.parse::<NonZeroUsize>().map_err(|_| Error::Environment {
+        variable: "GPUVEC_NUM_THREADS",
+        value: interned(value),
+        expected: "a whole number from 1",
+    })?;
+    Ok(threads.min(MOST_THREADS))
+}
+
+#[expect(unused_doc_comments, reason = "cbindgen reads it: none of this is for the header")]
+/// cbindgen:ignore
+unsafe extern "C" {
+    /// glibc's, which the libc crate does not declare for Linux.
+    fn secure_getenv(name: *const c_char) -> *const c_char;
+}
+
+fn variable(name: &CStr) -> Option<String> {
+    // SAFETY: `name` is a C string. The result is read at once; that the host does not change its
+    // environment meanwhile is the rule of every getenv.
+    let value = unsafe {
+        let value = secure_getenv(name.as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value))?
+    };
+    Some(value.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned(value: &str) -> Option<String> {
+        Some(value.to_owned())
+    }
+
+    #[test]
+    fn placement_is_parsed_strictly() {
+        assert_eq!(parsed_placement(None).unwrap(), Placement::Auto);
+        assert_eq!(parsed_placement(owned("gpu")).unwrap(), Placement::Gpu);
+        for wrong in ["", "GPU", " gpu", "gpu ", "1"] {
+            assert!(parsed_placement(owned(wrong)).is_err(), "'{wrong}' was taken");
+        }
+    }
+
+    #[test]
+    fn threads_are_parsed_strictly() {
+        assert!(parsed_threads(None).is_ok());
+        assert_eq!(parsed_threads(owned("3")).unwrap().get(), 3);
+        assert_eq!(parsed_threads(owned("1000000")).unwrap(), MOST_THREADS);
+        for wrong in ["", "0", "-1", "two", " 2", "99999999999999999999999"] {
+            assert!(parsed_threads(owned(wrong)).is_err(), "'{wrong}' was taken");
+        }
+    }
+}

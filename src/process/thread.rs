@@ -1,0 +1,65 @@
+//! What the calling thread is doing, as the signal handlers that interrupt it see it.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
+
+/// The state of one thread. Only that thread and its signal handlers use it.
+pub(crate) struct Thread {
+    /// It is inside a call of the library's.
+    pub(crate) is_calling: Flag,
+    /// It holds the lock that keeps forks off, or is about to take or release it.
+    pub(crate) holds_fork_lock: Flag,
+    /// It is forking, and holds that lock exclusively.
+    pub(crate) is_forking: Flag,
+    /// Forks, one inside the other, for which it could not take that lock.
+    pub(crate) unlocked_forks: AtomicU32,
+}
+
+thread_local! {
+    static THREAD: Thread = const {
+        Thread {
+            is_calling: Flag::lowered(),
+            holds_fork_lock: Flag::lowered(),
+            is_forking: Flag::lowered(),
+            unlocked_forks: AtomicU32::new(0),
+        }
+    };
+}
+
+/// Runs `work` with the calling thread's state.
+pub(crate) fn with<T>(work: impl FnOnce(&Thread) -> T) -> T {
+    THREAD.with(work)
+}
+
+/// A flag whose changes stay in the program's order for the thread's signal handlers.
+pub(crate) struct Flag(AtomicBool);
+
+impl Flag {
+    const fn lowered() -> Self {
+        Flag(AtomicBool::new(false))
+    }
+
+    pub(crate) fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, is_raised: bool) {
+        compiler_fence(Ordering::SeqCst);
+        self.0.store(is_raised, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Raises the flag until the result is dropped.
+    pub(crate) fn raise(&self) -> Raised<'_> {
+        self.set(true);
+        Raised(self)
+    }
+}
+
+/// A flag is raised.
+pub(crate) struct Raised<'a>(&'a Flag);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}

@@ -1,0 +1,159 @@
+//! Runs a call on GPUs, and on cores concurrently where the plan says so.
+
+use super::cores::may_be_written_by_devices;
+use super::last_run::{self, Backend, Run};
+use crate::call::chunk::Queue;
+use crate::call::plan::OnGpus;
+use crate::call::{Array, Call, Task, Transfer, Transfers, Work};
+use crate::cuda::pipeline::{self, Progress};
+use crate::cuda::{Device, default_stream, device};
+use crate::error::Error;
+use crate::pool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The reason for which GPUs did not compute a call, and whether the output may have been written.
+pub(super) struct Failure {
+    pub(super) error: Error,
+    pub(super) wrote: bool,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure { error, wrote: false }
+    }
+}
+
+/// Computes all chunks of a call.
+pub(super) fn run(call: &Call, plan: &OnGpus, work: &dyn Work) -> Result<Run, Failure> {
+    let devices: Vec<&'static Device> =
+        plan.devices.iter().map(|ordinal| device::one(*ordinal)).collect::<Result<_, _>>()?;
+    synchronize(call, plan, &devices)?;
+    let outcome = Mutex::new(Outcome::default());
+    let parallel = Parallel { call, plan, work, queue: Queue::new(plan.partition), outcome };
+    let mut workers: Vec<_> = devices.into_iter().map(Worker::Device).collect();
+    workers.extend((plan.cores > 0).then_some(Worker::Cores));
+    let threads_of = |worker: &Worker| match worker {
+        Worker::Device(_) => plan.threads,
+        Worker::Cores => plan.cores,
+    };
+    let started = pool::run_concurrently(&workers, &|worker| {
+        pool::run(threads_of(worker), &|_| parallel.join(worker));
+    });
+    let threads: usize = workers[..started].iter().map(threads_of).sum();
+    parallel.finish(threads)
+}
+
+/// Waits for work of other libraries that may be about to write into the arrays, as far as the slots'
+/// streams are not ordered with it.
+fn synchronize(call: &Call, plan: &OnGpus, devices: &[&'static Device]) -> Result<(), Error> {
+    if may_be_written_by_devices(call) {
+        default_stream::synchronize_for(devices);
+    }
+    if plan.cores > 0 {
+        default_stream::synchronize_for_cores();
+    }
+    for other in call.arrays().filter_map(Array::device) {
+        if other != plan.devices[0] {
+            default_stream::synchronize(other)?;
+        }
+    }
+    Ok(())
+}
+
+enum Worker {
+    Device(&'static Device),
+    Cores,
+}
+
+/// A call whose chunks several workers take.
+struct Parallel<'a> {
+    call: &'a Call,
+    plan: &'a OnGpus,
+    work: &'a dyn Work,
+    queue: Queue,
+    outcome: Mutex<Outcome>,
+}
+
+/// What the workers did.
+#[derive(Default)]
+struct Outcome {
+    progress: Progress,
+    /// A bit for each device that finished a chunk.
+    devices: u64,
+    /// Whether cores finished one.
+    used_cores: bool,
+    error: Option<Error>,
+}
+
+impl Parallel<'_> {
+    /// Takes chunks for a worker, on one of its threads.
+    fn join(&self, worker: &Worker) {
+        let (progress, result) = match worker {
+            Worker::Device(device) => {
+                pipeline::run(device, self.call, self.plan, &self.queue, self.work)
+            }
+            Worker::Cores => (self.compute(), Ok(())),
+        };
+        if progress.finished < progress.taken {
+            self.queue.close();
+        }
+        let mut outcome = self.outcome();
+        outcome.progress.add(progress);
+        outcome.error = outcome.error.or(result.err());
+        if progress.finished > 0 {
+            match worker {
+                Worker::Device(device) => outcome.devices |= last_run::device_bit(device.ordinal()),
+                Worker::Cores => outcome.used_cores = true,
+            }
+        }
+    }
+
+    /// Takes chunks for a core.
+    fn compute(&self) -> Progress {
+        let mut chunks = 0;
+        while let Some(chunk) = self.queue.take() {
+            self.work.compute(&chunk);
+            chunks += 1;
+        }
+        Progress { taken: chunks, finished: chunks, wrote: chunks > 0, ..Progress::default() }
+    }
+
+    fn outcome(&self) -> MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The result, once all threads that could take part are done.
+    fn finish(self, threads: usize) -> Result<Run, Failure> {
+        let Outcome { progress, devices, used_cores, error } =
+            self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let chunks = self.plan.partition.chunks();
+        if progress.finished < chunks {
+            let error = error.unwrap_or(Error::Internal { text: "a chunk was not computed" });
+            return Err(Failure { error, wrote: progress.wrote });
+        }
+        let cores = if used_cores { last_run::GPUVEC_PATH_CORES } else { 0 };
+        Ok(Run {
+            backend: if devices == 0 { Backend::Cpu } else { Backend::Gpu } as i32,
+            path: path(self.call, &self.plan.transfers) | cores,
+            devices,
+            threads: threads as u64,
+            chunks: chunks as u64,
+            bytes_staged: progress.bytes_staged,
+        })
+    }
+}
+
+/// The path bits of a call's transfers.
+pub(super) fn path(call: &Call, transfers: &Transfers) -> u32 {
+    let is_copy = call.task() == Task::Copy;
+    let bits = |transfer: Transfer| match transfer {
+        Transfer::InPlace if is_copy && call.device().is_some() => last_run::GPUVEC_PATH_DMA,
+        Transfer::Staged if is_copy => last_run::GPUVEC_PATH_STAGED,
+        Transfer::InPlace => last_run::GPUVEC_PATH_RESIDENT,
+        Transfer::Mapped => last_run::GPUVEC_PATH_MAPPED,
+        Transfer::Dma => last_run::GPUVEC_PATH_DMA,
+        Transfer::Staged => last_run::GPUVEC_PATH_STAGED | last_run::GPUVEC_PATH_MAPPED,
+        Transfer::States => 0,
+    };
+    transfers.all().fold(0, |path, transfer| path | bits(transfer))
+}
