@@ -102,7 +102,9 @@ pub unsafe extern "C" fn gpuvec_copy(
     bytes: usize,
     stream: *mut gpuvec_stream,
 ) -> i32 {
-    let src = Input { name: "src", pointer: src, element_bytes: 1 };
-    // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { run(Task::Copy, &[src], ("dst", dst), bytes, stream) })
+    guard::operation(|| {
+        let input = Input { name: "src", pointer: src, element_bytes: 1 };
+        // SAFETY: the caller's promise, as the header says.
+        unsafe { run(Task::Copy, &[input], ("dst", dst), bytes, stream) }
+    })
 }

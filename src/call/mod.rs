@@ -11,9 +11,12 @@ pub(crate) use transfer::{SlotKind, Transfer, Transfers};
 
 use crate::error::Error;
 use crate::ops::{Op, Shape};
+use arrayvec::ArrayVec;
 use chunk::Chunk;
-use smallvec::SmallVec;
 use std::ffi::c_void;
+
+/// The most inputs that a call has.
+pub(crate) const MAX_INPUTS: usize = 32;
 
 /// What a call does with its arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,24 +79,26 @@ pub(crate) struct Input {
 pub(crate) struct Call {
     task: Task,
     n: usize,
-    inputs: SmallVec<[Array; 2]>,
+    inputs: ArrayVec<Array, MAX_INPUTS>,
     output: Array,
 }
 
 impl Call {
-    /// Checks the arguments of a task over `n` elements of each input, and asks `kind_of` for the kind
-    /// of memory that each array is in. Gives `None` if there is nothing to do.
+    /// Checks the arguments of a task over `n` elements of each input, asks `kind_of` for the kind of
+    /// memory that each array is in, and hands the call to `then`. Gives `None` if there is nothing to
+    /// do. (To return the call would be to move it, which takes as long as a short call's work.)
     ///
     /// # Safety
     /// The promise of the header, which a call stands for from here on: each pointer leads to memory
     /// for `n` elements (one, for the output of a reduction), unless the checks refuse it.
-    pub(crate) unsafe fn new(
+    pub(crate) unsafe fn with<R>(
         task: Task,
         inputs: &[Input],
         (output_name, out): (&'static str, *mut c_void),
         n: usize,
-        kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>,
-    ) -> Result<Option<Call>, Error> {
+        mut kind_of: impl FnMut(&Array) -> Result<MemoryKind, Error>,
+        then: impl FnOnce(&Call) -> Result<R, Error>,
+    ) -> Result<Option<R>, Error> {
         let is_reduction = task.shape() == Shape::Reduction;
         if n == 0 && !task.has_empty_result() {
             return Err(Error::Empty);
@@ -101,7 +106,7 @@ impl Call {
         if n == 0 && (!is_reduction || out.is_null()) {
             return Ok(None);
         }
-        let mut arrays = SmallVec::new();
+        let mut arrays = ArrayVec::new();
         for input in inputs.iter().filter(|_| n > 0) {
             arrays.push(array(input.name, input.pointer, n, input.element_bytes)?);
         }
@@ -118,7 +123,7 @@ impl Call {
         for array in call.inputs.iter_mut().chain([&mut call.output]) {
             array.kind = kind_of(array)?;
         }
-        Ok(Some(call))
+        then(&call).map(Some)
     }
 
     /// Fails if the output overlaps an input without being exactly that input. (The output of a
@@ -180,11 +185,16 @@ impl Call {
 
 /// Computes the chunks of a call; the types of elements and states are erased.
 pub(crate) trait Work: Sync {
+    /// Prepares for a run of so many chunks; forgets an earlier one.
+    fn begin(&mut self, _chunks: usize) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Computes a chunk on the calling core.
     fn compute(&self, chunk: &Chunk);
 
     /// Takes the states in that kernels left for the chunk's tiles, or for groups of them.
-    fn take_states(&self, chunk: &Chunk, states: &[u8]);
+    fn take_states(&self, _chunk: &Chunk, _states: &[u8]) {}
 }
 
 /// An array of `n` elements, aligned as one of them, in memory of a kind not yet known.
@@ -219,17 +229,18 @@ pub(crate) mod tests {
     const ELEMENT: usize = size_of::<f32>();
 
     /// A call on arrays at these addresses, which no test follows.
-    fn call(op: Op, inputs: &[usize], out: usize, n: usize) -> Result<Option<Call>, Error> {
-        of_kinds(op, inputs, out, n, |_| Ok(MemoryKind::Pageable))
+    fn call(op: Op, inputs: &[usize], out: usize, n: usize) -> Result<Option<()>, Error> {
+        with_kinds(op, inputs, out, n, |_| Ok(MemoryKind::Pageable), |_| ())
     }
 
-    fn of_kinds(
+    fn with_kinds<R>(
         op: Op,
         inputs: &[usize],
         out: usize,
         n: usize,
         kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>,
-    ) -> Result<Option<Call>, Error> {
+        then: impl FnOnce(&Call) -> R,
+    ) -> Result<Option<R>, Error> {
         let pointer = std::ptr::without_provenance_mut::<c_void>;
         let inputs: Vec<Input> = ["a", "b"]
             .into_iter()
@@ -242,18 +253,25 @@ pub(crate) mod tests {
             .collect();
         let task = Task::Compute { op, alpha: 0 };
         // SAFETY: the arrays are never accessed.
-        unsafe { Call::new(task, &inputs, ("out", pointer(out)), n, kind_of) }
+        unsafe {
+            Call::with(task, &inputs, ("out", pointer(out)), n, kind_of, |call| Ok(then(call)))
+        }
     }
 
     /// A call on arrays of these kinds, which no test follows.
-    pub(crate) fn planned_call(op: Op, n: usize, kinds: [MemoryKind; 3]) -> Call {
+    pub(crate) fn with_call<R>(
+        op: Op,
+        n: usize,
+        kinds: [MemoryKind; 3],
+        then: impl FnOnce(&Call) -> R,
+    ) -> R {
         const SPACE: usize = 1 << 44;
         let [a, b, out] = [1, 2, 3].map(|place| place * SPACE);
         let kind_of = |array: &Array| Ok(kinds[array.address / SPACE - 1]);
-        of_kinds(op, &[a, b][..op.inputs()], out, n, kind_of).unwrap().unwrap()
+        with_kinds(op, &[a, b][..op.inputs()], out, n, kind_of, then).unwrap().unwrap()
     }
 
-    fn add(a: usize, b: usize, out: usize, n: usize) -> Result<Option<Call>, Error> {
+    fn add(a: usize, b: usize, out: usize, n: usize) -> Result<Option<()>, Error> {
         call(Op::AddF32, &[a, b], out, n)
     }
 

@@ -332,7 +332,7 @@ fn on_stream(call: &Call) -> OnStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::tests::planned_call;
+    use crate::call::tests::with_call;
     use crate::ops::Op;
     use MemoryKind::{Managed, Pageable, Pinned};
     use Placement::{All, Auto, Cpu, Gpu};
@@ -384,8 +384,14 @@ mod tests {
         }
     }
 
-    fn planned(call: &Call, placement: Placement, gpus: usize) -> Plan {
-        plan(call, placement, None, &With(gpus)).unwrap()
+    fn planned(
+        op: Op,
+        n: usize,
+        kinds: [MemoryKind; 3],
+        placement: Placement,
+        gpus: usize,
+    ) -> Plan {
+        with_call(op, n, kinds, |call| plan(call, placement, None, &With(gpus)).unwrap())
     }
 
     /// A plan in one line.
@@ -483,7 +489,7 @@ mod tests {
              "GPUs [0]: InPlace InPlace InPlace; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks, flags; None"),
         ];
         for (placement, gpus, op, n, kinds, expected) in table {
-            let plan = planned(&planned_call(op, n, kinds), placement, gpus);
+            let plan = planned(op, n, kinds, placement, gpus);
             assert_eq!(
                 line(&plan),
                 expected,
@@ -495,7 +501,9 @@ mod tests {
     #[test]
     fn a_stream_takes_calls_whose_arrays_its_device_reaches() {
         let on = |stream, placement, op, n, kinds| {
-            line(&plan(&planned_call(op, n, kinds), placement, Some(stream), &With(2)).unwrap())
+            with_call(op, n, kinds, |call| {
+                line(&plan(call, placement, Some(stream), &With(2)).unwrap())
+            })
         };
         let whole = "stream: InPlace InPlace InPlace; any blocks";
         assert_eq!(on(0, Auto, Op::AddF32, 9, [DEVICE; 3]), whole);
@@ -517,16 +525,17 @@ mod tests {
     fn small_arrays_wake_neither_a_core_nor_the_driver() {
         for (placement, kind) in [(Auto, Pageable), (Auto, Pinned), (Cpu, Pageable), (All, Pinned)]
         {
-            let call = planned_call(Op::AddF32, 1000, [kind; 3]);
-            let plan = plan(&call, placement, None, &NotAsked).unwrap();
+            let plan = with_call(Op::AddF32, 1000, [kind; 3], |call| {
+                plan(call, placement, None, &NotAsked).unwrap()
+            });
             assert_eq!(line(&plan), "cores: 1 threads; 1 chunks");
         }
     }
 
     #[test]
     fn a_gpu_that_is_demanded_and_missing_is_an_error() {
-        let call = planned_call(Op::AddF32, 1000, [Pageable; 3]);
-        let result = plan(&call, Gpu, None, &With(0));
+        let result =
+            with_call(Op::AddF32, 1000, [Pageable; 3], |call| plan(call, Gpu, None, &With(0)));
         assert!(matches!(result, Err(Error::NoGpu { .. })));
     }
 
@@ -541,8 +550,7 @@ mod tests {
             a in any_kind(), b in any_kind(), output in any_kind(),
         ) {
             for op in Op::ALL {
-                let call = planned_call(*op, n, [a, b, output]);
-                let Plan::Gpus(plan) = planned(&call, Gpu, gpus) else {
+                let Plan::Gpus(plan) = planned(*op, n, [a, b, output], Gpu, gpus) else {
                     panic!("not a plan for GPUs")
                 };
                 let chunk = plan.partition.chunk();
@@ -566,8 +574,8 @@ mod tests {
 
         #[test]
         fn cores_take_whole_tiles_and_each_has_several_to_take(n in 1usize..1 << 40) {
-            let call = planned_call(Op::DotF32, n, [Pageable; 3]);
-            let OnCores { threads, partition } = on_cores(&call, &With(0));
+            let OnCores { threads, partition } =
+                with_call(Op::DotF32, n, [Pageable; 3], |call| on_cores(call, &With(0)));
             let chunk = partition.chunk();
             prop_assert!(chunk.is_multiple_of(TILE) && (chunk / TILE).is_power_of_two());
             prop_assert!(chunk <= tuning::CORE_CHUNK || partition.chunks() == 1);

@@ -1,6 +1,7 @@
 //! How a GPU gets at the arrays of a call. Data only: the plan makes it, the pipeline follows it.
 
-use smallvec::SmallVec;
+use super::MAX_INPUTS;
+use arrayvec::ArrayVec;
 
 /// How a GPU gets at one array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl SlotKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Transfers {
     /// Those of the inputs, in their order.
-    pub(crate) inputs: SmallVec<[Transfer; 2]>,
+    pub(crate) inputs: ArrayVec<Transfer, MAX_INPUTS>,
     pub(crate) output: Transfer,
 }
 

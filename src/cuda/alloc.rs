@@ -5,8 +5,8 @@ use super::driver::{
     self, Code, cuMemFree_v2, cuMemFreeHost, cuMemHostAlloc, cuMemHostRegister_v2,
     cuMemHostUnregister, cuMemcpyHtoD_v2,
 };
+use super::memory_kind;
 use super::owned::OwnedMemory;
-use super::{device_range, memory_kind};
 use crate::error::Error;
 use std::ffi::{c_uint, c_void};
 use std::ops::Range;
@@ -35,7 +35,7 @@ impl Device {
     pub(crate) fn device_alloc(&self, bytes: usize) -> Result<u64, Error> {
         let address = self.within(|| OwnedMemory::new(bytes, self.ordinal()))?.into_address();
         let start = address as usize;
-        device_range::note(start..=start + bytes - 1);
+        memory_kind::note_device_memory(start..=start + bytes - 1);
         Ok(address)
     }
 

@@ -1,6 +1,5 @@
 //! Asks the driver for the kind of memory that an array is in.
 
-use super::device_range;
 use super::driver::{
     CUpointer_attribute as Attribute, Code, Driver, cuPointerGetAttribute, cuPointerGetAttributes,
 };
@@ -8,8 +7,8 @@ use crate::call::{Array, MemoryKind};
 use crate::error::Error;
 use crate::tuning;
 use std::ffi::c_void;
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::{Range, RangeInclusive};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const MEMORY_TYPE_HOST: u32 = 1;
 const MEMORY_TYPE_DEVICE: u32 = 2;
@@ -46,16 +45,13 @@ pub(crate) fn kind_of(_: Driver, array: &Array) -> Result<MemoryKind, Error> {
             MemoryKind::Managed
         }
         MEMORY_TYPE_DEVICE => {
-            device_range::note(array.address..=end - 1);
+            note_device_memory(array.address..=end - 1);
             MemoryKind::Device { ordinal }
         }
         MEMORY_TYPE_HOST if is_whole => MemoryKind::Pinned,
         MEMORY_TYPE_HOST if is_locked(array.address + available..end)? => MemoryKind::PinnedInParts,
         _ if !could_be_freed_device_memory(array) => MemoryKind::Pageable,
-        _ if host_reads_ends(array) => {
-            ends(array).into_iter().for_each(device_range::note_host);
-            MemoryKind::Pageable
-        }
+        _ if host_reads_ends(array) => MemoryKind::Pageable,
         _ => return Err(Error::NoMemory { argument: array.name, address: array.address }),
     })
 }
@@ -75,9 +71,28 @@ pub(super) fn is_locked(mut bytes: Range<usize>) -> Result<bool, Error> {
 }
 
 /// Says whether memory that the driver does not know could be a device's that was freed, as far as it
-/// is worth the time to look: a small array far from any device's array is the host's.
+/// is worth the time to look: a small array outside of all device memory seen so far is the host's.
 fn could_be_freed_device_memory(array: &Array) -> bool {
-    array.bytes > tuning::CALLING_CORE_BYTES || ends(array).into_iter().any(device_range::is_near)
+    array.bytes > tuning::CALLING_CORE_BYTES || ends(array).into_iter().any(is_among_device_memory)
+}
+
+/// The lowest and the highest address of device memory seen so far.
+static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
+static HIGHEST: AtomicUsize = AtomicUsize::new(0);
+
+/// Notes where device memory is.
+pub(super) fn note_device_memory(bytes: RangeInclusive<usize>) {
+    // Looks first: the cache lines stay with other threads.
+    if *bytes.start() < LOWEST.load(Ordering::Relaxed) {
+        LOWEST.fetch_min(*bytes.start(), Ordering::Relaxed);
+    }
+    if *bytes.end() > HIGHEST.load(Ordering::Relaxed) {
+        HIGHEST.fetch_max(*bytes.end(), Ordering::Relaxed);
+    }
+}
+
+fn is_among_device_memory(address: usize) -> bool {
+    (LOWEST.load(Ordering::Relaxed)..=HIGHEST.load(Ordering::Relaxed)).contains(&address)
 }
 
 /// Whether the driver knew the memory that it was last asked about, as it is likely to know the next.

@@ -8,7 +8,6 @@ mod completion;
 mod context;
 pub(crate) mod default_stream;
 pub(crate) mod device;
-mod device_range;
 pub(crate) mod driver;
 mod enqueue;
 pub(crate) mod event;

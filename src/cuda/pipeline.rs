@@ -12,10 +12,10 @@ use super::slot::TakenSlot;
 use super::transfer::ChunkView;
 use crate::call::chunk::{Chunk, Queue};
 use crate::call::plan::OnGpus;
-use crate::call::{Array, Call, Task, Transfer, Work, grid};
+use crate::call::{Array, Call, MAX_INPUTS, Task, Transfer, Work, grid};
 use crate::error::Error;
 use crate::ops::{GROUP, Op, TILE};
-use smallvec::SmallVec;
+use arrayvec::ArrayVec;
 use std::collections::VecDeque;
 
 /// What one worker, a device's or a core, did of a call.
@@ -56,13 +56,18 @@ pub(crate) fn run(
         if let Task::Compute { op, .. } = call.task() {
             device.kernels.prepare(Kernel::Compute(op))?;
         }
+        let mut in_flight = VecDeque::new();
+        let bytes = plan.slots * size_of::<(TakenSlot<'_>, Chunk)>();
+        in_flight
+            .try_reserve_exact(plan.slots)
+            .map_err(|_| Error::OutOfHostMemory { bytes, purpose: "the chunks in flight" })?;
         let mut pipeline = Pipeline {
             device,
             call,
             plan,
             in_place: in_place_addresses(device, call, plan)?,
             work,
-            in_flight: VecDeque::with_capacity(plan.slots),
+            in_flight,
             progress: &mut progress,
         };
         pipeline.run(queue)
@@ -75,7 +80,7 @@ fn in_place_addresses(
     device: &Device,
     call: &Call,
     plan: &OnGpus,
-) -> Result<SmallVec<[u64; 3]>, Error> {
+) -> Result<ArrayVec<u64, { 1 + MAX_INPUTS }>, Error> {
     let address = |(array, transfer): (&Array, Transfer)| match transfer {
         Transfer::Mapped => device.address_of(array.address),
         _ => Ok(array.address as u64),
@@ -87,7 +92,7 @@ struct Pipeline<'a> {
     device: &'a Device,
     call: &'a Call,
     plan: &'a OnGpus,
-    in_place: SmallVec<[u64; 3]>,
+    in_place: ArrayVec<u64, { 1 + MAX_INPUTS }>,
     work: &'a dyn Work,
     in_flight: VecDeque<(TakenSlot<'a>, Chunk)>,
     progress: &'a mut Progress,
@@ -140,7 +145,7 @@ impl<'a> Pipeline<'a> {
         stream: CUstream,
         chunk: &Chunk,
     ) -> Result<(), Error> {
-        let mut addresses = SmallVec::<[u64; 2]>::new();
+        let mut addresses = ArrayVec::<u64, MAX_INPUTS>::new();
         for (number, array) in self.call.inputs().iter().enumerate() {
             let input = self.view(number, array, self.plan.transfers.inputs[number], chunk);
             input.bring_in(self.device, slot, stream)?;

@@ -8,11 +8,11 @@ use super::driver::{
 use super::enqueue::{Output, Part, enqueue, finish};
 use super::owned::{Owned, OwnedEvent, OwnedMemory, OwnedStream};
 use crate::call::plan::OnStream;
-use crate::call::{Array, Call, Task, Transfer};
+use crate::call::{Array, Call, MAX_INPUTS, Task, Transfer};
 use crate::error::Error;
 use crate::ops::{GROUP, Op, Shape, TILE};
 use crate::tuning::{QUEUED_STATES, STATE_BYTES};
-use smallvec::SmallVec;
+use arrayvec::ArrayVec;
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
 
@@ -181,7 +181,8 @@ impl Stream {
                 _ => Ok(array.address as u64),
             };
             let arrays = call.arrays().zip(plan.transfers.all());
-            let addresses: SmallVec<[u64; 3]> = arrays.map(address).collect::<Result<_, _>>()?;
+            let addresses: ArrayVec<u64, { 1 + MAX_INPUTS }> =
+                arrays.map(address).collect::<Result<_, _>>()?;
             let (out, inputs) =
                 addresses.split_last().ok_or(Error::Internal { text: "a call has no array" })?;
             match call.task() {
@@ -240,7 +241,8 @@ impl Stream {
         }
         for start in (0..n).step_by(PART) {
             let offset = (start * op.element_bytes()) as u64;
-            let inputs: SmallVec<[u64; 2]> = inputs.iter().map(|input| input + offset).collect();
+            let inputs: ArrayVec<u64, MAX_INPUTS> =
+                inputs.iter().map(|input| input + offset).collect();
             let groups = groups + (start / (GROUP * TILE) * state_bytes) as u64;
             let output = Output::Groups { tiles, groups };
             self.queue_part(call, plan, &inputs, PART.min(n - start), output)?;

@@ -42,7 +42,7 @@ const RETRY: Duration = Duration::from_millis(100);
 /// starts those that can be had.
 pub(crate) fn available(wanted: usize) -> usize {
     let helpers = wanted.saturating_sub(1);
-    let pool = if helpers > 0 && memory::is_left() { pool() } else { None };
+    let pool = if helpers > 0 { pool() } else { None };
     1 + pool.map_or(0, |pool| helpers.min(pool.started.load(Ordering::Acquire)))
 }
 
@@ -59,6 +59,13 @@ pub(crate) fn run(threads: usize, work: &(impl Fn(usize) + Sync)) {
 
 /// This process's pool, with as many threads as could be started.
 fn pool() -> Option<&'static Pool> {
+    let is_whole = |pool: &&Pool| pool.started.load(Ordering::Acquire) == pool.slots.len();
+    if let Some(pool) = POOL.get().filter(is_whole) {
+        return Some(pool);
+    }
+    if !memory::is_left() {
+        return POOL.get();
+    }
     let wanted = settings::threads().ok()?.get().saturating_sub(1).max(1);
     let pool = POOL.get_or_init(|| Pool {
         slots: (0..wanted).map(|_| WorkerSlot::empty()).collect(),
@@ -67,9 +74,7 @@ fn pool() -> Option<&'static Pool> {
         made: Instant::now(),
         not_before: AtomicU64::new(0),
     });
-    if pool.started.load(Ordering::Acquire) < pool.slots.len() {
-        pool.start_missing();
-    }
+    pool.start_missing();
     Some(pool)
 }
 

@@ -8,32 +8,33 @@ use crate::objects::registration;
 use crate::process::settings::Placement;
 
 /// The driver to ask about the arrays of one call.
+#[derive(Clone, Copy)]
 pub(super) struct MemoryKinds {
     placement: Placement,
-    driver: Result<Driver, Error>,
+    driver: Option<Driver>,
     /// Whether an array may be in device memory although there is no driver to ask.
     may_be_device: bool,
 }
 
 impl MemoryKinds {
     pub(super) fn new(placement: Placement) -> Self {
-        let driver = driver::for_placement(placement);
-        let may_be_device = driver.is_err() && driver::may_serve_others();
+        let driver = driver::for_placement(placement).ok();
+        let may_be_device = driver.is_none() && driver::may_serve_others();
         MemoryKinds { placement, driver, may_be_device }
     }
 
     /// The kind of memory that an array is in, for a copy.
     pub(super) fn of_copied(&self, array: &Array) -> Result<MemoryKind, Error> {
-        match self.driver {
-            Ok(driver) => registration::kind_of(array, || memory_kind::kind_of(driver, array)),
-            // Without a driver to ask, the host must reach the array.
-            Err(_) if !self.may_be_device || memory_kind::host_reads_ends(array) => {
-                Ok(MemoryKind::Pageable)
-            }
-            Err(_) if self.placement == Placement::Cpu => {
-                Err(Error::DeviceMemoryOnCpu { argument: array.name })
-            }
-            Err(error) => Err(error),
+        if let Some(driver) = self.driver {
+            return registration::kind_of(array, || memory_kind::kind_of(driver, array));
+        }
+        // Without a driver to ask, the host must reach the array.
+        if !self.may_be_device || memory_kind::host_reads_ends(array) {
+            return Ok(MemoryKind::Pageable);
+        }
+        match driver::for_placement(self.placement) {
+            Err(error) if self.placement != Placement::Cpu => Err(error),
+            _ => Err(Error::DeviceMemoryOnCpu { argument: array.name }),
         }
     }
 

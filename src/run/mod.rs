@@ -13,19 +13,19 @@ use crate::error::Error;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::ops::{Elementwise, Reduction, Visitor};
 use crate::pool;
-use crate::process::settings;
+use crate::process::settings::{self, Placement};
 use gpus::Failure;
 use last_run::{Backend, Run};
 use memory_kinds::MemoryKinds;
-use std::cell::LazyCell;
 use std::ffi::c_void;
+use std::num::NonZeroUsize;
 use work::{Copying, Mapping, Reducing};
 
 /// Runs a task over `n` elements of each input, or queues it on a stream. Says in the thread's last run
 /// how.
 ///
 /// # Safety
-/// As [`Call::new`].
+/// As [`Call::with`].
 pub(crate) unsafe fn run(
     task: Task,
     inputs: &[Input],
@@ -34,53 +34,50 @@ pub(crate) unsafe fn run(
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     let (placement, stream) = (settings::placement()?, given(stream)?);
-    let kinds = LazyCell::new(|| MemoryKinds::new(placement));
-    let kind_of = |array: &_| match task {
-        Task::Copy => kinds.of_copied(array),
-        Task::Compute { .. } => kinds.of(array),
+    let mut kinds = None;
+    let kind_of = |array: &_| {
+        let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
+        if task == Task::Copy { kinds.of_copied(array) } else { kinds.of(array) }
     };
+    let then = |call: &_| execute(call, placement, stream.as_deref());
     // SAFETY: this function's promise.
-    let Some(call) = (unsafe { Call::new(task, inputs, output, n, kind_of)? }) else {
-        return Ok(());
-    };
-    let machine = Host { thread_limit: settings::threads()?.get() };
-    let device = stream.as_deref().and_then(Stream::device);
-    let plan = plan(&call, placement, device, &machine)?;
-    let run = match (plan, stream.as_deref()) {
-        (Plan::Queue(plan), Some(Stream::Gpu(stream))) => {
-            stream.queue(&call, &plan)?;
-            Run {
-                backend: Backend::Gpu as i32,
-                path: gpus::path(&call, &plan.transfers),
-                devices: last_run::device_bit(stream.ordinal()),
-                threads: 1,
-                chunks: 1,
-                ..Run::default()
-            }
-        }
-        (plan, stream) => {
-            stream.map_or(Ok(()), Stream::synchronize)?;
-            let runner = Runner { call: &call, plan, machine };
-            match task {
-                Task::Compute { op, alpha } => op.visit(alpha, runner)?,
-                Task::Copy => runner.copy()?,
-            }
-        }
-    };
-    if n > 0 {
+    if let Some(run) = unsafe { Call::with(task, inputs, output, n, kind_of, then)? }
+        && n > 0
+    {
         last_run::set(run);
     }
     Ok(())
 }
 
-/// This process, for plans.
-struct Host {
-    thread_limit: usize,
+/// Plans a call, and does as the plan says.
+fn execute(call: &Call, placement: Placement, stream: Option<&Stream>) -> Result<Run, Error> {
+    let plan = plan(call, placement, stream.and_then(Stream::device), &Host)?;
+    if let (Plan::Queue(plan), Some(Stream::Gpu(stream))) = (&plan, stream) {
+        stream.queue(call, plan)?;
+        return Ok(Run {
+            backend: Backend::Gpu as i32,
+            path: gpus::path(call, &plan.transfers),
+            devices: last_run::device_bit(stream.ordinal()),
+            threads: 1,
+            chunks: 1,
+            ..Run::default()
+        });
+    }
+    stream.map_or(Ok(()), Stream::synchronize)?;
+    let runner = Runner { call, plan: &plan };
+    match call.task() {
+        Task::Compute { op, alpha } => op.visit(alpha, runner),
+        Task::Copy => runner.run(&mut Copying(call)),
+    }
 }
+
+/// This process, for plans.
+struct Host;
 
 impl Machine for Host {
     fn thread_limit(&self) -> usize {
-        self.thread_limit
+        // The guard has refused a call whose environment is wrong.
+        settings::threads().map_or(1, NonZeroUsize::get)
     }
 
     fn threads(&self, wanted: usize) -> usize {
@@ -99,37 +96,32 @@ impl Machine for Host {
 /// Runs a call that is done when it returns.
 struct Runner<'a> {
     call: &'a Call,
-    plan: Plan,
-    machine: Host,
+    plan: &'a Plan,
 }
 
 impl Runner<'_> {
-    fn copy(self) -> Result<Run, Error> {
-        self.run(|_| Ok(Copying(self.call))).map(|(run, _)| run)
-    }
-
-    /// Runs the work that `new` makes for a number of chunks. Where GPUs fail, cores do it if the plan
-    /// says so.
-    fn run<W: Work>(&self, new: impl Fn(usize) -> Result<W, Error>) -> Result<(Run, W), Error> {
-        let run_on_cores = |plan: &OnCores| {
-            let work = new(plan.partition.chunks())?;
-            Ok((cores::run(self.call, plan, &work), work))
+    /// Runs the work on the call's chunks. Where GPUs fail, cores do it if the plan says so.
+    fn run(&self, work: &mut dyn Work) -> Result<Run, Error> {
+        let on_gpus = match self.plan {
+            Plan::Queue(_) => return Err(Error::Internal { text: "a queued call was run" }),
+            Plan::Cores(plan) => return self.run_on_cores(plan, work),
+            Plan::Gpus(plan) => plan,
         };
-        match &self.plan {
-            Plan::Queue(_) => Err(Error::Internal { text: "a queued call was run" }),
-            Plan::Cores(plan) => run_on_cores(plan),
-            Plan::Gpus(plan) => {
-                let work = new(plan.partition.chunks())?;
-                match (gpus::run(self.call, plan, &work), plan.fallback) {
-                    (Ok(run), _) => Ok((run, work)),
-                    (Err(Failure { wrote: false, .. }), Fallback::CoresIfUnwritten)
-                    | (Err(_), Fallback::Cores) => {
-                        run_on_cores(&on_cores(self.call, &self.machine))
-                    }
-                    (Err(Failure { error, .. }), _) => Err(error),
+        work.begin(on_gpus.partition.chunks())?;
+        gpus::run(self.call, on_gpus, work).or_else(|Failure { error, wrote }| {
+            match on_gpus.fallback {
+                Fallback::CoresIfUnwritten if wrote => Err(error),
+                Fallback::None => Err(error),
+                Fallback::CoresIfUnwritten | Fallback::Cores => {
+                    self.run_on_cores(&on_cores(self.call, &Host), work)
                 }
             }
-        }
+        })
+    }
+
+    fn run_on_cores(&self, plan: &OnCores, work: &mut dyn Work) -> Result<Run, Error> {
+        work.begin(plan.partition.chunks())?;
+        Ok(cores::run(self.call, plan, work))
     }
 
     /// Stores the result of a reduction.
@@ -149,11 +141,12 @@ impl Visitor for Runner<'_> {
     type Result = Result<Run, Error>;
 
     fn elementwise<O: Elementwise>(self, op: O) -> Self::Result {
-        self.run(|_| Ok(Mapping(op, self.call))).map(|(run, _)| run)
+        self.run(&mut Mapping(op, self.call))
     }
 
     fn reduction<O: Reduction>(self, op: O) -> Self::Result {
-        let (run, work) = self.run(|chunks| Reducing::new(op, self.call, chunks))?;
+        let mut work = Reducing::new(op, self.call);
+        let run = self.run(&mut work)?;
         self.store(work.result()?)?;
         Ok(run)
     }
