@@ -9,6 +9,7 @@ use super::fallible_once::FallibleOnceCell;
 use super::loader;
 use crate::error::{Error, interned};
 use crate::process::fork::PerProcess;
+use crate::process::memory;
 use crate::process::settings::Placement;
 pub(crate) use cust::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUmodule,
@@ -91,6 +92,11 @@ impl Opening {
 
     /// The driver, opened now if it was not. One thread of the process opens it at a time.
     fn get_or_try(&self, open: fn() -> Result<Driver, Error>) -> Result<Driver, Error> {
+        let is_decided = self.driver.get().is_some() || self.driver.failure().is_some();
+        if !is_decided && !memory::is_left() {
+            let bytes = memory::NEEDED_BYTES;
+            return Err(Error::OutOfHostMemory { bytes, purpose: "the driver" });
+        }
         let open = || {
             self.is_in_use.store(true, Ordering::Release);
             open().inspect_err(|_| self.is_in_use.store(false, Ordering::Release))
