@@ -43,7 +43,7 @@ static void wrong_memory(void)
     CHECK(pinned_alloc(SIZE_MAX) == NULL);
     CHECK(strstr(gpuvec_last_error(), "bytes is ") != NULL);
 
-    expect(gpuvec_device_free(&other), GPUVEC_ERROR_POINTER, "gpuvec_device_alloc did not give");
+    expect(gpuvec_device_free(&other), GPUVEC_ERROR_POINTER, "gpuvec_device_alloc did not return");
     expect(gpuvec_host_unregister(&other), GPUVEC_ERROR_POINTER, "ptr is 0x");
     char bytes[N];
     expect(gpuvec_copy(bytes + 1, bytes, N - 1, NULL), GPUVEC_ERROR_OVERLAP, "dst partly overlaps");
@@ -108,7 +108,7 @@ int main(void)
     }
     no_gpu(a, b, out);
 
-    expect(vector_add(NULL, b, out, N), GPUVEC_ERROR_NULL, "n is 100");
+    expect(vector_add(NULL, b, out, N), GPUVEC_ERROR_NULL, "its length is 100");
     CHECK_OK(vector_add(a, b, out, N));
     CHECK(out[0] == 3 && out[N - 1] == 3);
     CHECK(gpuvec_last_error()[0] == '\0');

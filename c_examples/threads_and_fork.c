@@ -62,7 +62,7 @@ static void compute(int number)
         add_integers(out, pageable, LENGTHS[i], number);
         CHECK(vector_add(NULL, pinned, out, (size_t)number + 1) == GPUVEC_ERROR_NULL);
         char expected[64];
-        snprintf(expected, sizeof expected, "a is NULL, but n is %d:", number + 1);
+        snprintf(expected, sizeof expected, "a is NULL, but its length is %d:", number + 1);
         CHECK(strncmp(gpuvec_last_error(), expected, strlen(expected)) == 0);
     }
     free(pageable);

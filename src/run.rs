@@ -368,7 +368,7 @@ impl<'a> Shared<'a> {
         let Outcome { done, devices, by_cores, error } =
             self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
         if done.finished < self.cut.chunks() {
-            let error = error.unwrap_or(Error::Internal { text: "a chunk was left undone" });
+            let error = error.unwrap_or(Error::Internal { text: "a chunk was not processed" });
             return Err(Failure { error, wrote: done.wrote });
         }
         let run = Run {

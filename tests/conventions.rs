@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Array, Operation, add_f32, add_i32, dot_f32, last_error, last_run, with_placement};
+use gpuvec::abi::errors::*;
 use gpuvec::abi::library::*;
 use gpuvec::abi::memory::{pinned_alloc, pinned_free};
 use gpuvec::gpuvec_status::{self, *};
@@ -83,7 +84,7 @@ fn null_is_refused_and_named() {
             });
         }
     }
-    refused(add_f32, GPUVEC_ERROR_NULL, &["n is 100"], |[a, _, out]| {
+    refused(add_f32, GPUVEC_ERROR_NULL, &["its length is 100"], |[a, _, out]| {
         ([a, ptr::null_mut(), out], N)
     });
 }

@@ -117,10 +117,10 @@ pub(crate) fn asked_for(
     };
     if !has_gpu {
         let first = device == 0;
-        return if first { Ok(None) } else { Err(missing("without a usable GPU it is 0")) };
+        return if first { Ok(None) } else { Err(missing("without a usable GPU, pass 0")) };
     }
     let gpu = usize::try_from(device).ok().and_then(|ordinal| all().ok()?.get(ordinal));
-    let gpu = gpu.ok_or(missing("devices count from 0 to gpuvec_device_count() - 1"))?;
+    let gpu = gpu.ok_or(missing("pass a number from 0 to gpuvec_device_count() - 1"))?;
     Ok(Some((gpu, gpu.open()?)))
 }
 
