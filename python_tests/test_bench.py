@@ -108,14 +108,14 @@ def test_every_kernel_has_a_line(tmp_path):
     images = [(ROOT / "kernels" / f"{name}.ptx").read_text() for name in ("elementwise", "reduce")]
     kernels = {line["kernel"]: line for line in data["kernels"]}
     assert set(re.findall(r"\.entry (\w+)", "".join(images))) <= set(kernels)
-    assert kernels["axpy_f64"]["bytes for an element"] == 24
-    assert kernels["sum_i32"]["bytes for an element"] == 4
+    assert kernels["axpy_f64"]["bytes per element"] == 24
+    assert kernels["sum_i32"]["bytes per element"] == 4
     assert all(f"| {name} |" in text for name in kernels)
 
 
 @pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
-@pytest.mark.parametrize("part", ["beside", "pinning"])
-def test_other_ways_are_measured(tmp_path, part):
+@pytest.mark.parametrize("part", ["hybrid", "pinning"])
+def test_alternatives_are_measured(tmp_path, part):
     data, text = bench(tmp_path, f"--{part}", "--n", "1e6", "--quick")
     assert len(data[part]) > 10
     assert all(f"| {row['what']} |" in text for row in data[part])

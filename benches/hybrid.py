@@ -1,8 +1,8 @@
-"""What the cores would add to the GPUs: both at work on parts of the same host arrays.
+"""Splits work between cores and GPUs, which compute concurrently on parts of the same host arrays.
 
-A second copy of the library, with placement cpu, takes the last part of the arrays on a thread of
-its own, while the first, with placement gpu, takes the rest. A reduction's two results are not
-added up: this is about time alone.
+A second copy of the library, with placement cpu, works on the last part of the arrays in its own
+thread, while the first copy, with placement gpu, works on the rest. The two results of a reduction
+are not added: only the time matters.
 """
 
 import ctypes
@@ -17,12 +17,12 @@ from device import Device
 from gpuvec_calls import NAMES
 from timing import summary
 
-# Of every hundred elements, how many the cores take.
+# Percentages of the elements that the cores process.
 SHARES = [0, 20, 30, 40, 50, 60, 70, 80, 100]
 
 
-class Beside:
-    """The two libraries."""
+class Libraries:
+    """The two copies of the library."""
 
     def __init__(self, folder: Path) -> None:
         copy = folder / "cores.so"
@@ -32,7 +32,7 @@ class Beside:
         lib.gpuvec_set_placement(Place.GPU)
 
     def seconds(self, pool: ThreadPoolExecutor, case: Case, share: int) -> float:
-        """Seconds until both are done."""
+        """Times a call until both copies are done."""
         size = case.a.itemsize
         first = case.n * (100 - share) // 100 // 4096 * 4096
         results = (ctypes.c_double * 2)()
@@ -53,9 +53,9 @@ class Beside:
         return time.perf_counter() - start
 
 
-def beside(folder: Path, device: Device, n: int, rounds: int) -> list[dict]:
-    """A line for each operation, kind of memory and share of the cores."""
-    libraries, rows = Beside(folder), []
+def hybrid(folder: Path, device: Device, n: int, rounds: int) -> list[dict]:
+    """Returns a row for each operation, memory kind and share of the cores."""
+    libraries, rows = Libraries(folder), []
     with ThreadPoolExecutor(1) as pool:
         for kind in ("pinned", "pageable"):
             arrays = Arrays("f32", kind, n, device)
