@@ -1,4 +1,4 @@
-/* What the library says of wrong arguments, and that it touches nothing then. */
+/* Shows the error texts for wrong arguments, and checks that no array is changed. */
 #include "check.h"
 
 #include <stdint.h>
@@ -6,7 +6,7 @@
 
 enum { N = 100 };
 
-/* Prints what a program would tell its user, and checks that it names what is wrong. */
+/* Prints the status and the error text, and checks that the text names the problem. */
 static void expect(int32_t status, int32_t expected, const char *named)
 {
     printf("%s\n    %s\n", gpuvec_status_string(status), gpuvec_last_error());
@@ -49,7 +49,7 @@ static void wrong_memory(void)
     expect(gpuvec_copy(bytes + 1, bytes, N - 1, NULL), GPUVEC_ERROR_OVERLAP, "dst partly overlaps");
 }
 
-/* A handle that was given back is no handle any more; so is any other pointer. */
+/* Destroyed handles, and pointers that are not handles, are errors. */
 static void wrong_handles(float *out)
 {
     gpuvec_stream *stream = gpuvec_stream_create(0);
