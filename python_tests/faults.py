@@ -28,9 +28,9 @@ def other_library() -> Driver:
 
 
 def lose_the_context(driver: Driver) -> None:
-    """A kernel of another library traps. The stand-in driver has no such kernel: it is told."""
-    if hasattr(driver.driver, "stand_in_faults"):
-        driver.driver.stand_in_faults(f"1={LAUNCH_FAILED}".encode())
+    """A kernel of another library traps. The fake driver has no such kernel: it is told."""
+    if hasattr(driver.driver, "fake_driver_faults"):
+        driver.driver.fake_driver_faults(f"1={LAUNCH_FAILED}".encode())
         assert driver.driver.cuMemGetInfo_v2(byref(c_size_t()), byref(c_size_t())) == LAUNCH_FAILED
         return
     module, function = c_void_p(), c_void_p()

@@ -11,7 +11,6 @@ import numpy as np
 from arrays import GUARD_BYTE
 from bindings import Place, Status, last_error, lib
 from oracles import wrapping, wrapping_sum
-from stand_in_driver import StandIn
 from streams import PAGE
 from work import (
     NULL,
@@ -22,6 +21,8 @@ from work import (
     assert_holds,
     outcome_of,
 )
+
+from fake_driver import FakeDriver
 
 
 class CallFailed(Exception):
@@ -178,7 +179,7 @@ class Chain(OnStreams):
             ok(lib.gpuvec_stream_synchronize(stream))
         elif self.wait == "query":
             # When there is nothing left to do: one question is enough then.
-            StandIn().drain()
+            FakeDriver().drain()
             ok(lib.gpuvec_stream_query(stream))
         else:
             ok(lib.gpuvec_event_record(event, stream))
@@ -262,7 +263,7 @@ class Leaving(OnStreams):
         """The last event is waited for: the work is done then, as if nothing were destroyed."""
         first, second = handles.stream(), handles.stream()
         between, last = handles.event(), handles.event()
-        with StandIn().held():
+        with FakeDriver().held():
             self.queue_product(first)
             ok(lib.gpuvec_event_record(between, first))
             ok(lib.gpuvec_stream_wait(second, between))
@@ -274,8 +275,8 @@ class Leaving(OnStreams):
             handles.destroy(second)
         ok(lib.gpuvec_event_synchronize(last))
         self.check_arrays(RIGHT, may_have_written=True)
-        # The stand-in's streams end a little after their last work.
-        StandIn().drain()
+        # The fake driver's streams end a little after their last work.
+        FakeDriver().drain()
 
 
 class Events(OnStreams):
@@ -329,7 +330,7 @@ class Adopted(OnStreams):
         super().in_child()
         self.native = c_void_p()
         if self.whose == "another library's":
-            create = StandIn().driver.cuStreamCreateWithPriority
+            create = FakeDriver().driver.cuStreamCreateWithPriority
             assert create(byref(self.native), c_uint(0), c_int(0)) == 0
 
     def steps(self, handles: Handles) -> None:

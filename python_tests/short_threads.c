@@ -28,10 +28,10 @@ static void *call(void *length) {
     return NULL;
 }
 
-/* The stand-in driver keeps a list of all calls: empties it, where that is the driver. */
+/* The fake driver keeps a list of all calls: empties it, where that is the driver. */
 static void forget_driver_calls(void) {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    void *symbol = driver ? dlsym(driver, "stand_in_faults") : NULL;
+    void *symbol = driver ? dlsym(driver, "fake_driver_faults") : NULL;
     void (*set_plan)(const char *plan);
     memcpy(&set_plan, &symbol, sizeof set_plan);
     if (symbol != NULL) {

@@ -6,15 +6,15 @@ another object of the device is created or destroyed.
 
 import textwrap
 
-import fake_driver
+import on_fake_driver
 import pytest
 
-pytestmark = fake_driver.IS_BUILT
+pytestmark = on_fake_driver.needs_fake_driver
 
 # The beginning of all scripts. `cycle` makes a stream and an event, uses both, and destroys them.
 PRELUDE = """
 lib.gpuvec_set_placement(Place.GPU)
-stand_in = StandIn()
+fake_driver = FakeDriver()
 array, total = pinned_empty(1000, np.int64), pinned_empty(1, np.int64)
 array[:] = np.arange(1000)
 
@@ -40,24 +40,24 @@ def cycle():
 def destroyed_with(call, code):
     "Destroys a stream and an event while a call of the driver fails once."
     handles = made()
-    stand_in.plan(f"{numbers[call]}={code}")
+    fake_driver.plan(f"{numbers[call]}={code}")
     destroy(*handles)
-    assert stand_in.count("faults") == 1 and stand_in.calls()[numbers[call] - 1] == call
-    stand_in.plan("")
+    assert fake_driver.count("faults") == 1 and fake_driver.calls()[numbers[call] - 1] == call
+    fake_driver.plan("")
 
 for _ in range(3):
     cycle()
-base = stand_in.ledger()
+base = fake_driver.ledger()
 handles = made()
-stand_in.plan("")
+fake_driver.plan("")
 destroy(*handles)
-calls = stand_in.calls()
+calls = fake_driver.calls()
 numbers = {name: calls.index(name) + 1 for name in calls}
-assert stand_in.ledger() == base
+assert fake_driver.ledger() == base
 """
 
 EPILOGUE = """
-stand_in.drain()
+fake_driver.drain()
 """
 
 CALLS = ("cuStreamDestroy_v2", "cuEventDestroy_v2", "cuMemFree_v2")
@@ -74,7 +74,7 @@ def run(script: str) -> None:
     """Runs a script on the fake driver."""
     settings = {"GPUVEC_NUM_THREADS": "1"}
     text = PRELUDE + textwrap.dedent(script) + EPILOGUE
-    fake_driver.run(text, limit=30, variables=settings, FLAGS=0)
+    on_fake_driver.run(text, limit=30, variables=settings, FLAGS=0)
 
 
 @pytest.mark.parametrize("later", LATER)
@@ -84,16 +84,16 @@ def test_an_object_that_could_not_be_destroyed_is_given_back_later(call, code, l
     run(
         f"""
         handles = [made()]
-        with_one = stand_in.ledger()
+        with_one = fake_driver.ledger()
         destroyed_with("{call}", {code})
         {LATER[later]}
         expected = with_one if handles else base
         if len(handles) == 2:
             destroy(*handles.pop())
-        assert stand_in.ledger() == expected, (stand_in.ledger(), expected)
+        assert fake_driver.ledger() == expected, (fake_driver.ledger(), expected)
         for pair in handles:
             destroy(*pair)
-        assert stand_in.ledger() == base, (stand_in.ledger(), base)
+        assert fake_driver.ledger() == base, (fake_driver.ledger(), base)
         """
     )
 
@@ -108,7 +108,7 @@ def test_many_objects_that_could_not_be_destroyed(call, code):
             destroyed_with("{call}", {code})
         for _ in range(3):
             cycle()
-        assert stand_in.ledger() == base, (stand_in.ledger(), base)
+        assert fake_driver.ledger() == base, (fake_driver.ledger(), base)
         """
     )
 
@@ -119,13 +119,13 @@ def test_nothing_can_be_destroyed_for_a_while(code):
     run(
         f"""
         handles = [made() for _ in range(10)]
-        stand_in.plan("1={code}+")
+        fake_driver.plan("1={code}+")
         for pair in handles:
             destroy(*pair)
-        stand_in.plan("")
+        fake_driver.plan("")
         for _ in range(3):
             cycle()
-        assert stand_in.ledger() == base, (stand_in.ledger(), base)
+        assert fake_driver.ledger() == base, (fake_driver.ledger(), base)
         """
     )
 

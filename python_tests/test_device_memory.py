@@ -12,9 +12,10 @@ import pytest
 from bindings import Backend, PathBit, Place, Status, last_error, last_run, lib, why_cpu
 from conftest import placed
 from fork import in_child
-from stand_in_driver import StandIn
 from streams import KINDS, Memory, device_count, driver_of, has_gpu, ok
 from test_memory import MARGIN, MIB, resident_bytes
+
+from fake_driver import FakeDriver
 
 needs_gpu = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
 
@@ -192,8 +193,8 @@ def held() -> dict:
         return {}
     with driver_of(0).entered() as driver:
         found = {"free": driver.free_bytes()}
-        if hasattr(driver.driver, "stand_in_count"):
-            found.update(StandIn().ledger())
+        if hasattr(driver.driver, "fake_driver_count"):
+            found.update(FakeDriver().ledger())
     return found
 
 

@@ -123,5 +123,10 @@ def test_wrong_names_are_found(name, problem):
 
 def test_right_names_pass():
     """Files, functions of Python and functions of Rust are found."""
-    names = ["torture.py", "tools/load.py", "test_docs.py::test_right_names_pass", "tests/abi.rs"]
+    names = [
+        "fault_injection.py",
+        "tools/load.py",
+        "test_docs.py::test_right_names_pass",
+        "tests/abi.rs",
+    ]
     assert wrong_names(table(", ".join(f"`{name}`" for name in names))) == []

@@ -4,10 +4,10 @@ Each call of the driver that some work makes fails once, with each code. A code 
 does not know is no reason to give a device up: it says what the driver said, and goes on.
 """
 
-import fake_driver
+import on_fake_driver
 import pytest
 
-pytestmark = fake_driver.IS_BUILT
+pytestmark = on_fake_driver.needs_fake_driver
 
 # Codes after which the driver goes on, as far as CUDA's reference says; 35 and 12345 are none of
 # the driver's, but one that is newer than this library may have them.
@@ -34,9 +34,9 @@ LOSING_NEWER = (226, 721, 810, 911)
 # the first that fails; each fault is tried in a child of its own, which opens the driver itself.
 PRELUDE = """
 import json
-from torture import BROKEN, in_child
+from fault_injection import BROKEN, in_child
 
-stand_in = StandIn()
+fake_driver = FakeDriver()
 
 class Failed(Exception):
     pass
@@ -92,7 +92,7 @@ def streams():
         good(lib.gpuvec_stream_synchronize(other))
         assert array[n] == n * (n - 1) and ms.value >= 0
     finally:
-        stand_in.drain()
+        fake_driver.drain()
         for give_back, handle in to_destroy + to_free:
             give_back(handle)
 
@@ -116,12 +116,12 @@ def begun(is_open):
     lib.gpuvec_set_placement(Place.GPU)
     if is_open:
         globals()[WORK]()
-    stand_in.plan("")
+    fake_driver.plan("")
 
 def clean(is_open):
     begun(is_open)
     globals()[WORK]()
-    return json.dumps(stand_in.calls())
+    return json.dumps(fake_driver.calls())
 
 def each(codes, check):
     "Makes each call fail: the first of its name, with the device closed and open."
@@ -135,10 +135,10 @@ def each(codes, check):
             for code in codes:
                 def faulty():
                     begun(is_open)
-                    stand_in.plan(f"{number}={code}")
+                    fake_driver.plan(f"{number}={code}")
                     said, text = outcome_of(globals()[WORK])
-                    assert stand_in.count("faults") == 1
-                    stand_in.plan("")
+                    assert fake_driver.count("faults") == 1
+                    fake_driver.plan("")
                     check(name, code, is_open, said, text)
                     return "right"
 
@@ -175,7 +175,7 @@ def run(script: str, work: str) -> None:
     """Runs a script for one kind of work on the fake driver."""
     tables = f"NAMES, MUST_FAIL, WORK = {TRANSIENT!r}, {MUST_FAIL!r}, {work!r}\n"
     settings = {"GPUVEC_NUM_THREADS": "1"}
-    fake_driver.run(PRELUDE + tables + script, limit=110, variables=settings, FLAGS=0)
+    on_fake_driver.run(PRELUDE + tables + script, limit=110, variables=settings, FLAGS=0)
 
 
 @pytest.mark.parametrize("work", WORKS)
@@ -219,11 +219,11 @@ def check(name, code, is_open, said, text):
     assert f"({{code}})" in text or "lost" in text, text
     if said == "ERROR_DEVICE_LOST":
         for _ in range(2):
-            stand_in.plan("")
+            fake_driver.plan("")
             said, text = outcome_of(globals()[WORK])
             assert said in ("ERROR_DEVICE_LOST", "NULL"), f"the next call: {{said}}: {{text}}"
             assert "lost" in text, text
-            assert "cuLaunchKernel" not in stand_in.calls()
+            assert "cuLaunchKernel" not in fake_driver.calls()
     lib.gpuvec_set_placement(Place.AUTO)
     a = np.arange(300_001, dtype=np.int32)
     ok(lib.gpuvec_add_i32(a.ctypes.data, a.ctypes.data, a.ctypes.data, a.size, None))

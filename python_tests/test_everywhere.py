@@ -5,10 +5,10 @@ import pytest
 from arrays import assert_same_bits, call, filled, output
 from bindings import Backend, PathBit, Place, last_error, last_run, lib, why_cpu
 from conftest import placed
+from on_fake_driver import needs_fake_driver
 from operations import OPERATIONS, named, repeated
 from programs import run_python
-from test_stand_in import FOR_ALL, run
-from test_stand_in import pytestmark as needs_stand_in
+from test_on_fake_driver import FOR_ALL, run
 
 # More than 16 MiB in each array: less stays on the cores.
 LONG = {4: 5_000_003, 8: 2_500_001}
@@ -99,7 +99,7 @@ def test_the_environment_names_it():
     assert int(run_python(script, GPUVEC_PLACEMENT="all")) == Place.ALL
 
 
-@needs_stand_in
+@needs_fake_driver
 @pytest.mark.parametrize("kind", ["pinned", "pinned+3"])
 def test_cores_and_every_gpu_take_part(kind):
     """In some call of several: whoever is free takes the next piece."""
@@ -129,9 +129,9 @@ FAILING = """
 def failing(plan, operation, in_place=False):
     a, b = (filled("pinned", values) for values in repeated(operation, LONG))
     out = a if in_place else output(operation, "pinned", LONG)
-    stand_in.plan(plan)
+    fake_driver.plan(plan)
     status = Status(call(operation, a.array, b.array, out.array))
-    stand_in.plan("")
+    fake_driver.plan("")
     if status == Status.OK:
         assert_same_bits(out.array, operation.oracle(*repeated(operation, LONG)))
     assert a.guards_are_intact() and b.guards_are_intact() and out.guards_are_intact()
@@ -142,7 +142,7 @@ assert why_cpu() == ""
 """
 
 
-@needs_stand_in
+@needs_fake_driver
 def test_cores_finish_what_a_gpu_fails_at():
     """Whatever fails, from some call of the driver on; and once the device is lost."""
     run(
@@ -159,7 +159,7 @@ assert attempt(PAIR[1], LONG)[0] == Status.OK
     )
 
 
-@needs_stand_in
+@needs_fake_driver
 def test_work_in_place_that_a_gpu_fails_at():
     """It is an error, or right: inputs that may be gone are not computed with again."""
     run(

@@ -5,15 +5,14 @@ import shutil
 
 import pytest
 from bindings import LIBRARY, ROOT
-from programs import HERE, before, run, run_program
-from stand_in_driver import STAND_IN
+from on_fake_driver import IS_BUILT, NOT_BUILT
+from on_fake_driver import environment as on_fake_driver
+from programs import HERE, run, run_program
 
 # Bounds a hang; the programs themselves run for less than a second.
 SECONDS = 10
 SMALL, FOR_THREADS, FOR_SEVERAL_GPUS = 10, 300_000, 6_000_001
 CXX = os.environ.get("CXX", "c++")
-
-ON_FAKE_DRIVER = {"LD_LIBRARY_PATH": before("LD_LIBRARY_PATH", STAND_IN)}
 
 each_length = pytest.mark.parametrize("n", [SMALL, FOR_THREADS, FOR_SEVERAL_GPUS])
 
@@ -23,9 +22,9 @@ def place(request) -> dict:
     """The environment that puts calls on the cores, or on two GPUs of the fake driver."""
     if request.param == "cpu":
         return {"GPUVEC_PLACEMENT": "cpu", "GPUVEC_NUM_THREADS": "4"}
-    if not (STAND_IN / "libcuda.so.1").exists():
-        pytest.skip("the fake driver is not built: make stand-in")
-    return {"GPUVEC_PLACEMENT": "gpu", "STAND_IN_DEVICES": "2", **ON_FAKE_DRIVER}
+    if not IS_BUILT:
+        pytest.skip(NOT_BUILT)
+    return {"GPUVEC_PLACEMENT": "gpu", **on_fake_driver(DEVICES=2)}
 
 
 @pytest.fixture(scope="module")

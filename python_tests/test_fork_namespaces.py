@@ -4,7 +4,7 @@ import subprocess
 import sys
 from functools import cache
 
-import fake_driver
+import on_fake_driver
 import pytest
 
 # The script is the first process of a new namespace of process ids.
@@ -27,7 +27,7 @@ def first_process() -> tuple:
 
 
 pytestmark = [
-    fake_driver.IS_BUILT,
+    on_fake_driver.needs_fake_driver,
     pytest.mark.skipif(
         sys.platform != "linux" or not first_process(),
         reason="namespaces of process ids are not permitted here",
@@ -40,7 +40,7 @@ PRELUDE = """
 from fork import in_child
 
 CLONE_NEWPID = 0x20000000
-stand_in = StandIn()
+fake_driver = FakeDriver()
 libc = ctypes.CDLL(None, use_errno=True)
 assert os.getpid() == 1
 
@@ -57,7 +57,7 @@ def in_namespace(function):
 def first(function):
     assert os.getpid() == 1
     function()
-    assert stand_in.violation() == "", stand_in.violation()
+    assert fake_driver.violation() == "", fake_driver.violation()
 
 lib.gpuvec_set_placement(Place.GPU)
 """
@@ -66,7 +66,7 @@ lib.gpuvec_set_placement(Place.GPU)
 def run(script: str) -> None:
     """Runs a script as the first process of a namespace, on the fake driver."""
     command = (*first_process(), sys.executable)
-    fake_driver.run(PRELUDE + script, limit=20, command=command)
+    on_fake_driver.run(PRELUDE + script, limit=20, command=command)
 
 
 def test_the_child_of_a_process_that_used_the_gpu():
@@ -75,7 +75,7 @@ def test_the_child_of_a_process_that_used_the_gpu():
         """
 for n in (1000, 300_001):
     ok(add(n))
-calls = stand_in.calls()
+calls = fake_driver.calls()
 
 def child():
     for n in (1000, 300_001):
@@ -86,7 +86,7 @@ def child():
         assert last_run().backend == Backend.CPU
     address = lib.pinned_alloc(4096)
     assert not address or lib.pinned_free(address) == Status.OK
-    assert stand_in.calls() == calls
+    assert fake_driver.calls() == calls
 
 in_namespace(child)
 ok(add(300_001))
@@ -150,12 +150,12 @@ def test_the_fake_driver_knows_the_child():
 ok(add(1000))
 
 def child():
-    assert stand_in.driver.cuCtxGetCurrent(byref(c_uint64())) == 3
-    assert "in a forked child" in stand_in.violation()
+    assert fake_driver.driver.cuCtxGetCurrent(byref(c_uint64())) == 3
+    assert "in a forked child" in fake_driver.violation()
 
 assert libc.unshare(CLONE_NEWPID) == 0, os.strerror(ctypes.get_errno())
 in_child(child)
-assert stand_in.violation() == ""
+assert fake_driver.violation() == ""
 """
     )
 

@@ -1,12 +1,12 @@
 """What others in the process do to the GPU: it is lost, full, forked, hidden, or shared.
 
-Each case runs in a process of its own, on a GPU or the stand-in driver.
+Each case runs in a process of its own, on a GPU or the fake driver.
 """
 
 import os
 import textwrap
 
-import fake_driver
+import on_fake_driver
 import pytest
 import test_other_cuda_library
 from bindings import lib, why_cpu
@@ -22,7 +22,7 @@ import os
 os.dup2(1, 2)
 import numpy as np
 from arrays import assert_same_bits, call
-import fake_driver
+import on_fake_driver
 import test_other_cuda_library
 from bindings import Backend, Place, Status, last_error, last_run, lib, pinned_empty, why_cpu
 from faults import *
@@ -355,7 +355,7 @@ def test_devices_that_are_hidden(devices):
 def test_placement_cpu_beside_another_cuda_library():
     """Memory that another library has from the driver is known, with placement cpu as well."""
     run_python(
-        fake_driver.PRELUDE.format(limit=60)
+        on_fake_driver.PRELUDE.format(limit=60)
         + test_other_cuda_library.PRELUDE
         + "calls_of_gpuvec()\ncheck_all(other_library())\n",
         GPUVEC_PLACEMENT="cpu",

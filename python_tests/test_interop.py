@@ -12,8 +12,8 @@ from test_gpu_faults import run_silently
 
 
 def has_real_gpu() -> bool:
-    """Whether there is a GPU, and not the stand-in driver's."""
-    return lib.gpuvec_device_count() > 0 and b"stand-in" not in lib.gpuvec_device_name(0)
+    """Whether there is a GPU, and not the fake driver's."""
+    return lib.gpuvec_device_count() > 0 and b"Fake device" not in lib.gpuvec_device_name(0)
 
 
 pytestmark = pytest.mark.skipif(not has_real_gpu(), reason=why_cpu() or "no GPU that is real")

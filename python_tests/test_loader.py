@@ -5,8 +5,9 @@ threads must not need it for the work of a call.
 """
 
 import pytest
-from programs import before, compile_program, run_program, run_python
-from stand_in_driver import STAND_IN
+from on_fake_driver import environment as on_fake_driver
+from on_fake_driver import needs_fake_driver
+from programs import compile_program, run_program, run_python
 
 # Bounds a hang; the programs themselves run for less than a second.
 SECONDS = 10
@@ -19,9 +20,6 @@ MEMORY = ["pageable", "pinned"]
 
 each_function = pytest.mark.parametrize("function", FUNCTIONS)
 each_memory = pytest.mark.parametrize("memory", MEMORY)
-on_fake_driver = pytest.mark.skipif(
-    not (STAND_IN / "libcuda.so.1").exists(), reason="the fake driver is not built: make stand-in"
-)
 
 # `_ctypes.dlclose` runs the plug-in's destructor, since it has no other user.
 OPEN_AND_CLOSE = """
@@ -85,7 +83,7 @@ def test_a_program_calls_before_and_after_main(plugin_program, function, memory)
     assert run_program(plugin_program, timeout=SECONDS, **environment) == right(function)
 
 
-@on_fake_driver
+@needs_fake_driver
 @each_function
 @each_memory
 @pytest.mark.parametrize("placement", ["gpu", "all", "auto"])
@@ -95,6 +93,5 @@ def test_a_plugin_uses_gpus_while_it_is_loaded_and_unloaded(
 ):
     """A plug-in's constructor or destructor may use one GPU, or several for one call."""
     environment = settings(function, FOR_SEVERAL_GPUS, memory, placement)
-    environment["STAND_IN_DEVICES"] = str(devices)
-    environment["LD_LIBRARY_PATH"] = before("LD_LIBRARY_PATH", STAND_IN)
+    environment |= on_fake_driver(DEVICES=devices)
     assert open_and_close(plugin, **environment) == right(function)

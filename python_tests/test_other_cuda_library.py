@@ -7,10 +7,10 @@ is done before a core reads it.
 
 import textwrap
 
-import fake_driver
+import on_fake_driver
 import pytest
 
-pytestmark = fake_driver.IS_BUILT
+pytestmark = on_fake_driver.needs_fake_driver
 
 N = 50_000
 
@@ -133,7 +133,7 @@ def check_all(driver):
 def run(script: str, **settings: object) -> None:
     """Runs a script on the fake driver, with placement cpu from the environment."""
     text = PRELUDE + textwrap.dedent(script)
-    fake_driver.run(text, variables={"GPUVEC_PLACEMENT": "cpu"}, **settings)
+    on_fake_driver.run(text, variables={"GPUVEC_PLACEMENT": "cpu"}, **settings)
 
 
 BEFORE = {"the other library is first": "", "gpuvec is first": "calls_of_gpuvec()"}
@@ -188,19 +188,19 @@ def test_a_driver_that_is_loaded_and_not_initialised():
     run(
         """
         calls_of_gpuvec()
-        stand_in = StandIn()
+        fake_driver = FakeDriver()
         calls_of_gpuvec()
         threads = [Started(calls_of_gpuvec) for _ in range(4)]
         for thread in threads:
             thread.get()
-        assert "cuInit" not in stand_in.calls(), stand_in.calls()
-        assert stand_in.driver.cuCtxGetCurrent(byref(c_uint64())) == 3
+        assert "cuInit" not in fake_driver.calls(), fake_driver.calls()
+        assert fake_driver.driver.cuCtxGetCurrent(byref(c_uint64())) == 3
         driver = other_library()
-        stand_in.plan("")
+        fake_driver.plan("")
         check_all(driver)
-        assert "cuInit" not in stand_in.calls()
+        assert "cuInit" not in fake_driver.calls()
         # The other library has retained the primary context, and gpuvec for its copies too.
-        assert stand_in.count("contexts") == 2
+        assert fake_driver.count("contexts") == 2
         """
     )
 
@@ -251,7 +251,7 @@ def test_a_forked_child_makes_no_call():
         driver = other_library()
         arrays = device_arrays(driver)
         calls_of_gpuvec()
-        stand_in = StandIn()
+        fake_driver = FakeDriver()
 
         def child():
             calls_of_gpuvec()
@@ -261,7 +261,7 @@ def test_a_forked_child_makes_no_call():
             assert status in (Status.ERROR_FORKED, Status.ERROR_PLACEMENT), last_error()
             status = lib.gpuvec_copy(at, arrays[0].address, host.nbytes, None)
             assert status in (Status.ERROR_FORKED, Status.ERROR_PLACEMENT), last_error()
-            assert stand_in.violation() == "", stand_in.violation()
+            assert fake_driver.violation() == "", fake_driver.violation()
 
         in_child(child)
         check_all(driver)

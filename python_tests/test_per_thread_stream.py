@@ -6,10 +6,10 @@ in the order in which it was queued, and a wait with the handle is for all of it
 
 import textwrap
 
-import fake_driver
+import on_fake_driver
 import pytest
 
-pytestmark = fake_driver.IS_BUILT
+pytestmark = on_fake_driver.needs_fake_driver
 
 # The beginning of all scripts: `own` is the handle; `slow_queue` puts a long row of additions into
 # a stream, after which `counter` holds STEPS.
@@ -18,10 +18,10 @@ from streams import Resources
 
 STEPS, N, PER_THREAD = 50, 1000, 2
 lib.gpuvec_set_placement(Place.GPU)
-stand_in, resources = StandIn(), Resources()
+fake_driver, resources = FakeDriver(), Resources()
 assert why_cpu() == ""
-stand_in.hold_context()
-context = stand_in.context()
+fake_driver.hold_context()
+context = fake_driver.context()
 
 def adopted(native):
     handle = lib.gpuvec_stream_from_native(native)
@@ -56,13 +56,13 @@ ok(lib.gpuvec_stream_synchronize(own))
 EPILOGUE = """
 ok(lib.gpuvec_stream_synchronize(own))
 resources.close()
-stand_in.drain()
+fake_driver.drain()
 """
 
 
 def run(script: str, **settings: object) -> None:
     """Runs a script on the fake driver."""
-    fake_driver.run(PRELUDE + textwrap.dedent(script) + EPILOGUE, **settings)
+    on_fake_driver.run(PRELUDE + textwrap.dedent(script) + EPILOGUE, **settings)
 
 
 def test_reductions_of_many_threads_with_one_handle():
@@ -101,7 +101,7 @@ def test_what_another_thread_queued_comes_first():
     """A thread reads what another one queued before, although neither waited for the stream."""
     run(
         """
-        with stand_in.held():
+        with fake_driver.held():
             Started(slow_queue, own).get()
             Started(copy_counter, own).get()
         ok(lib.gpuvec_stream_synchronize(own))
@@ -115,7 +115,7 @@ def test_what_another_thread_queued_last_is_waited_for():
     """A write after another thread's reads does not come before them."""
     run(
         """
-        with stand_in.held():
+        with fake_driver.held():
             Started(lambda: [add(counter, ones, seen, own) for _ in range(STEPS)]).get()
             Started(add, ones, ones, counter, own).get()
         ok(lib.gpuvec_stream_synchronize(own))
@@ -165,7 +165,7 @@ def wait():
 {body}
     assert (counter == STEPS).all(), counter
 
-with stand_in.held():
+with fake_driver.held():
     Started(slow_queue, own).get()
 Started(wait).get()
 """,
@@ -176,7 +176,7 @@ Started(wait).get()
 def test_a_query_sees_the_work_of_another_thread():
     run(
         """
-        with stand_in.held():
+        with fake_driver.held():
             Started(slow_queue, own).get()
             assert lib.gpuvec_stream_query(own) == Status.NOT_READY
             assert Started(lib.gpuvec_stream_query, own).get() == Status.NOT_READY
@@ -191,7 +191,7 @@ def test_a_wait_for_an_event_holds_back_all_threads():
     run(
         """
         slow = resources.stream()
-        with stand_in.held():
+        with fake_driver.held():
             slow_queue(slow)
             ok(lib.gpuvec_event_record(event, slow))
             Started(lambda: ok(lib.gpuvec_stream_wait(own, event))).get()
@@ -208,7 +208,7 @@ def test_two_handles_of_one_thread():
     run(
         """
         second = adopted(PER_THREAD)
-        with stand_in.held():
+        with fake_driver.held():
             slow_queue(own)
             copy_counter(second)
         ok(lib.gpuvec_stream_synchronize(second))
@@ -222,11 +222,11 @@ def test_it_goes_on_when_the_thread_that_adopted_it_has_ended():
     run(
         """
         def adopt():
-            assert stand_in.driver.cuCtxSetCurrent(c_void_p(context)) == 0
+            assert fake_driver.driver.cuCtxSetCurrent(c_void_p(context)) == 0
             return adopted(PER_THREAD)
 
         handle = Started(adopt).get()
-        with stand_in.held():
+        with fake_driver.held():
             slow_queue(handle)
             Started(copy_counter, handle).get()
         ok(lib.gpuvec_stream_synchronize(handle))
@@ -254,15 +254,15 @@ def test_a_reduction_on_a_stream_that_is_captured_is_an_error(length):
             yield lib.gpuvec_dot_i64(*at, {length}, stream)
 
         for _ in range(2):
-            held = stand_in.ledger()
-            with stand_in.captured(native):
-                stand_in.plan("")
+            held = fake_driver.ledger()
+            with fake_driver.captured(native):
+                fake_driver.plan("")
                 for status in reductions():
                     assert status == Status.ERROR_VALUE, Status(status).name
                     assert "captured" in last_error(), last_error()
                 queued = {{"cuLaunchKernel", "cuMemcpyAsync", "cuMemAlloc_v2"}}
-                assert not queued & set(stand_in.calls()), stand_in.calls()
-                assert stand_in.ledger() == held
+                assert not queued & set(fake_driver.calls()), fake_driver.calls()
+                assert fake_driver.ledger() == held
                 add(counter, ones, counter, stream)
             ok(lib.gpuvec_stream_synchronize(stream))
             assert (counter == 1).all() and total[0] == 7

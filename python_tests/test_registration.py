@@ -5,10 +5,10 @@ Locking the pages of a large array takes seconds. Only calls that need those pag
 
 import textwrap
 
-import fake_driver
+import on_fake_driver
 import pytest
 
-pytestmark = fake_driver.IS_BUILT
+pytestmark = on_fake_driver.needs_fake_driver
 
 # Scripts take less than 2 s; with a lock held too long they would not end.
 LIMIT = 20
@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from fork import in_child
 
 PAGE, REGISTER = mmap.PAGESIZE, "cuMemHostRegister_v2"
-stand_in, mapped = StandIn(), []
+fake_driver, mapped = FakeDriver(), []
 lib.gpuvec_set_placement(Place.GPU)
 assert why_cpu() == ""
 
@@ -48,10 +48,10 @@ def bytes_staged(address, count):
 
 @contextmanager
 def in_flight(address, size):
-    with stand_in.call_held(REGISTER):
+    with fake_driver.call_held(REGISTER):
         started = Started(register, address, size)
-        stand_in.wait_for_held_calls()
-        stand_in.hold_no_more_calls()
+        fake_driver.wait_for_held_calls()
+        fake_driver.hold_no_more_calls()
         yield started
 
 def without_a_gpu(function):
@@ -72,14 +72,14 @@ ok(register(third, PAGE))
 
 EPILOGUE = """
 ok(unregister(third))
-assert stand_in.count("registered") == 0
+assert fake_driver.count("registered") == 0
 assert bytes_staged(first, 1000) > 0 and bytes_staged(at_pinned, 1000) == 0
 """
 
 
 def run(script: str, **settings: object) -> None:
     """Runs a script on the fake driver."""
-    fake_driver.run(PRELUDE + textwrap.dedent(script) + EPILOGUE, limit=LIMIT, **settings)
+    on_fake_driver.run(PRELUDE + textwrap.dedent(script) + EPILOGUE, limit=LIMIT, **settings)
 
 
 MEANWHILE = {
@@ -158,10 +158,10 @@ def test_it_goes_on_while_pages_are_being_unlocked(meanwhile):
     run(
         f"""
 ok(register(first, 3 * PAGE))
-with stand_in.call_held("cuMemHostUnregister"):
+with fake_driver.call_held("cuMemHostUnregister"):
     end = Started(unregister, first)
-    stand_in.wait_for_held_calls()
-    stand_in.hold_no_more_calls()
+    fake_driver.wait_for_held_calls()
+    fake_driver.hold_no_more_calls()
 {body}
     assert end.is_alive()
 ok(end.get())
@@ -195,7 +195,7 @@ def test_two_registrations_that_share_pages(other):
             assert bytes_staged(left, 25) == 0
             ok(unregister(left))
             assert unregister(left) == Status.ERROR_POINTER
-            assert stand_in.count("registered") == 1
+            assert fake_driver.count("registered") == 1
         first -= 2 * PAGE
         """
     )
@@ -207,14 +207,14 @@ def test_a_registration_that_fails_takes_no_other_with_it(comes, code):
     """The driver refuses one while another thread's overlaps it: that one stays registered."""
     run(
         f"""
-        stand_in.plan("")
+        fake_driver.plan("")
         ok(register(first, 3 * PAGE))
-        number = stand_in.calls().index(REGISTER) + 1
+        number = fake_driver.calls().index(REGISTER) + 1
         ok(unregister(first))
         refused, held = (first, 3 * PAGE), (first + 2 * PAGE + 8, 3 * PAGE)
         if "{comes}" == "before":
             ok(register(*held))
-        stand_in.plan(f"{{number}}={code}")
+        fake_driver.plan(f"{{number}}={code}")
         with in_flight(*refused) as registration:
             if "{comes}" == "meanwhile":
                 other = Started(register, *held)
@@ -222,8 +222,8 @@ def test_a_registration_that_fails_takes_no_other_with_it(comes, code):
         assert status == (Status.ERROR_OUT_OF_MEMORY if {code} == 2 else Status.ERROR_DRIVER)
         if "{comes}" == "meanwhile":
             ok(other.get())
-        assert stand_in.count("faults") == 1
-        stand_in.plan("")
+        assert fake_driver.count("faults") == 1
+        fake_driver.plan("")
         assert unregister(first) == Status.ERROR_POINTER
         assert bytes_staged(held[0], 3000) == 0
         assert bytes_staged(first, 1000) > 0
@@ -267,7 +267,7 @@ def test_random_overlapping_ranges_of_many_threads(delay):
         threads = [Started(work, number) for number in range(8)]
         for thread in threads:
             thread.get()
-        assert stand_in.count("registered") == 1
+        assert fake_driver.count("registered") == 1
         assert bytes_staged(base, COUNT * PAGE // 4) > 0
         """,
         DELAY=delay,
@@ -281,7 +281,7 @@ def test_an_array_beside_registered_ones_is_pageable():
         array = first + PAGE - 400
         for start, size in ((first, 3000), (first + PAGE + 3000, 1000)):
             ok(register(start, size))
-        assert stand_in.count("registered") == 3
+        assert fake_driver.count("registered") == 3
         assert bytes_staged(array, 200) > 0
         ok(register(array, 800))
         assert bytes_staged(array, 200) == 0
@@ -296,9 +296,9 @@ def test_a_call_asks_the_driver_no_more_however_much_is_registered():
         """
         def calls_of(address):
             for _ in range(2):
-                stand_in.plan("")
+                fake_driver.plan("")
                 assert bytes_staged(address, 1000) == 0
-            return stand_in.calls()
+            return fake_driver.calls()
 
         COUNT = 2000
         base = pages(2 * COUNT)
@@ -306,7 +306,7 @@ def test_a_call_asks_the_driver_no_more_however_much_is_registered():
         before = calls_of(at_pinned), calls_of(base)
         for number in range(1, COUNT):
             ok(register(base + 2 * number * PAGE, PAGE))
-        assert stand_in.count("registered") == COUNT + 1
+        assert fake_driver.count("registered") == COUNT + 1
         assert calls_of(at_pinned) == before[0]
         for number in (0, COUNT // 2, COUNT - 1):
             assert calls_of(base + 2 * number * PAGE) == before[1]
@@ -321,15 +321,15 @@ def test_a_call_asks_the_driver_no_more_once_something_is_registered():
     """A process that has registered nothing and one that has make the same calls."""
     script = """
         lib.gpuvec_set_placement(Place.GPU)
-        stand_in, registered = StandIn(), np.zeros(100_000, np.int32)
+        fake_driver, registered = FakeDriver(), np.zeros(100_000, np.int32)
         pinned = pinned_empty(1000, np.int32)
 
         def calls():
             for _ in range(2):
-                stand_in.plan("")
+                fake_driver.plan("")
                 at = pinned.ctypes.data
                 ok(lib.gpuvec_add_i32(at, at, at, 1000, None))
-            return stand_in.calls()
+            return fake_driver.calls()
 
         none = calls()
         at = registered.ctypes.data
@@ -338,4 +338,4 @@ def test_a_call_asks_the_driver_no_more_once_something_is_registered():
         ok(lib.gpuvec_host_unregister(at))
         assert calls() == none, (calls(), none)
     """
-    fake_driver.run(script, limit=LIMIT, FLAGS=0)
+    on_fake_driver.run(script, limit=LIMIT, FLAGS=0)

@@ -1,4 +1,4 @@
-"""What the scenarios of the fault torture are made of: work, and arrays that it is done on."""
+"""The parts of the scenarios of fault injection: work, and the arrays that it uses."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from typing import Callable
 import numpy as np
 from arrays import Guarded, assert_same_bits, block_size, filled, within
 from bindings import Status, last_error
-from stand_in_driver import CODES, StandIn
+
+from fake_driver import CODES, FakeDriver
 
 # Outcomes beside the names of statuses.
 RIGHT = "right"
@@ -100,7 +101,7 @@ DEVICE_KINDS = {
 
 @dataclass
 class OnDevice(Guarded):
-    """An array of a device's, seen where the stand-in keeps its bytes, whatever has happened."""
+    """An array of a device's, seen where the fake driver keeps its bytes, whatever has happened."""
 
     device_address: int
 
@@ -114,7 +115,7 @@ def filled_on_device(kind: str, values: np.ndarray) -> OnDevice:
     """A guarded array in device or managed memory of the current context that holds the values."""
     memory, offset = DEVICE_KINDS[kind]
     size = block_size(values.dtype, values.size) * values.itemsize
-    address, bytes_ = StandIn().memory(memory, size)
+    address, bytes_ = FakeDriver().memory(memory, size)
     block = bytes_.view(values.dtype)
     array = within(block, values.size, offset)
     array[:] = values
@@ -145,13 +146,13 @@ class OnArrays(Work):
         """The arrays in pinned memory and those of a device."""
         self.make("pinned")
         if self.is_on_device:
-            StandIn().hold_context()
+            FakeDriver().hold_context()
             self.make("device", filled_on_device)
             self.make("managed", filled_on_device)
         if self.devices > 1:
-            StandIn().hold_context(1)
+            FakeDriver().hold_context(1)
             self.make("other device", filled_on_device)
-            StandIn().hold_context()
+            FakeDriver().hold_context()
 
     def make(self, memory: str, maker: Callable[[str, np.ndarray], Guarded] = filled) -> None:
         """The arrays whose kind begins so."""

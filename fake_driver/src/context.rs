@@ -64,7 +64,7 @@ impl Stack {
 pub(crate) fn devices() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
-        let all = setting("STAND_IN_DEVICES", 1) as usize;
+        let all = setting("FAKE_DRIVER_DEVICES", 1) as usize;
         std::env::var("CUDA_VISIBLE_DEVICES").map_or(all, |list| visible(&list, all))
     })
 }

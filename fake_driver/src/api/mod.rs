@@ -45,7 +45,7 @@ pub unsafe extern "C" fn cuGetErrorName(code: Code, name: *mut *const c_char) ->
 }
 
 fn version() -> c_int {
-    setting("STAND_IN_DRIVER_VERSION", 12_080) as c_int
+    setting("FAKE_DRIVER_DRIVER_VERSION", 12_080) as c_int
 }
 
 #[unsafe(no_mangle)]
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> Code
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, size: c_int, device: c_int) -> Code {
     call("cuDeviceGetName", |_| {
-        let text = format!("stand-in {}\0", context::device(device)?);
+        let text = format!("Fake device {}\0", context::device(device)?);
         let len = text.len().min(usize::try_from(size).unwrap_or(0));
         // SAFETY: the caller promises `size` writable bytes.
         unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), name.cast(), len) };
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     call("cuDeviceGetAttribute", |_| {
         context::device(device)?;
         let number = match attribute {
-            CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM => setting("STAND_IN_HOST_POINTERS", 1),
+            CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM => setting("FAKE_DRIVER_HOST_POINTERS", 1),
             _ => 4,
         };
         // SAFETY: the caller's promise.

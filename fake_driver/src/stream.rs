@@ -321,7 +321,7 @@ impl Stream {
     }
 
     fn work_until_destroyed(&self) {
-        let most_delay = setting("STAND_IN_DELAY", 0);
+        let most_delay = setting("FAKE_DRIVER_DELAY", 0);
         let mut random = std::ptr::from_ref(self).addr() as u64 | 1;
         while let Some(task) = self.next() {
             if most_delay > 0 {

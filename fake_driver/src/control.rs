@@ -9,58 +9,58 @@ use std::ffi::{CStr, CString, c_char};
 /// # Safety
 /// `plan` must be a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stand_in_faults(plan: *const c_char) {
+pub unsafe extern "C" fn fake_driver_faults(plan: *const c_char) {
     // SAFETY: the caller's promise.
     faults::set_plan(&unsafe { CStr::from_ptr(plan) }.to_string_lossy());
 }
 
 /// How many calls that could fail there were since the plan was set.
 #[unsafe(no_mangle)]
-pub extern "C" fn stand_in_calls() -> u64 {
+pub extern "C" fn fake_driver_calls() -> u64 {
     faults::calls() as u64
 }
 
 /// The name of one of the first 10,000 calls, counted from 1; "" if there was none. The string is
 /// leaked.
 #[unsafe(no_mangle)]
-pub extern "C" fn stand_in_call_name(number: u64) -> *const c_char {
+pub extern "C" fn fake_driver_call_name(number: u64) -> *const c_char {
     leaked(faults::call_name(number as usize).unwrap_or_default())
 }
 
 /// Where the bytes of a device address are, for a test that looks at them whatever has happened to
 /// the device; NULL for an address that is in no allocation.
 #[unsafe(no_mangle)]
-pub extern "C" fn stand_in_bytes(address: u64) -> *mut u8 {
+pub extern "C" fn fake_driver_bytes(address: u64) -> *mut u8 {
     memory::reach(address as usize, 0).unwrap_or(std::ptr::null_mut())
 }
 
 /// Keeps all streams from their work, or lets them go on: for a test of what is not done yet.
 #[unsafe(no_mangle)]
-pub extern "C" fn stand_in_hold(is_held: bool) {
+pub extern "C" fn fake_driver_hold(is_held: bool) {
     stream::hold(is_held);
 }
 
-/// Holds all calls of a name inside the driver from now on, until [`stand_in_release_call`]. Calls of
-/// other names go on. Calls that wait already go on waiting when the name changes: so one call can be
-/// held while later ones of its name pass.
+/// Holds all calls of a name inside the driver from now on, until [`fake_driver_release_call`].
+/// Calls of other names go on. Calls that wait already go on waiting when the name changes: so one
+/// call can be held while later ones of its name pass.
 ///
 /// # Safety
 /// `name` must be a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stand_in_hold_call(name: *const c_char) {
+pub unsafe extern "C" fn fake_driver_hold_call(name: *const c_char) {
     // SAFETY: the caller's promise.
     held_calls::hold(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned());
 }
 
 /// Lets the calls that are held go on, and holds no more.
 #[unsafe(no_mangle)]
-pub extern "C" fn stand_in_release_call() {
+pub extern "C" fn fake_driver_release_call() {
     held_calls::release();
 }
 
 /// Marks a stream as one that is being captured into a graph, or as one that is not.
 #[unsafe(no_mangle)]
-pub extern "C" fn stand_in_capture(handle: usize, is_captured: bool) {
+pub extern "C" fn fake_driver_capture(handle: usize, is_captured: bool) {
     stream::capture(handle, is_captured);
 }
 
@@ -69,7 +69,7 @@ pub extern "C" fn stand_in_capture(handle: usize, is_captured: bool) {
 /// # Safety
 /// `what` must be a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stand_in_count(what: *const c_char) -> i64 {
+pub unsafe extern "C" fn fake_driver_count(what: *const c_char) -> i64 {
     // SAFETY: the caller's promise.
     let count = match unsafe { CStr::from_ptr(what) }.to_bytes() {
         b"device_allocations" => memory::count(&[Kind::Device, Kind::Managed]).0,
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn stand_in_count(what: *const c_char) -> i64 {
 
 /// The first violation; "" if there was none. The string is leaked.
 #[unsafe(no_mangle)]
-pub extern "C" fn stand_in_violation() -> *const c_char {
+pub extern "C" fn fake_driver_violation() -> *const c_char {
     leaked(&faults::violations().1.unwrap_or_default())
 }
 

@@ -1,4 +1,4 @@
-"""The stand-in driver answers as the CUDA driver API's reference says.
+"""The fake driver answers as the CUDA driver API's reference says.
 
 What gpuvec does with streams, events and page-locked memory is tested on it; this tests it.
 """
@@ -6,12 +6,10 @@ What gpuvec does with streams, events and page-locked memory is tested on it; th
 import textwrap
 
 import pytest
-from programs import before, run_python
-from stand_in_driver import STAND_IN
+from on_fake_driver import environment, needs_fake_driver
+from programs import run_python
 
-pytestmark = pytest.mark.skipif(
-    not (STAND_IN / "libcuda.so.1").exists(), reason="the stand-in is not built: make stand-in"
-)
+pytestmark = needs_fake_driver
 
 # What all scripts begin with: `code` calls a function of the driver, `made` gives what it made;
 # `on_device` makes a device's context current; `memory` gives an address and its bytes.
@@ -24,7 +22,7 @@ from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 import numpy as np
 from bindings import ROOT
 from cuda_driver import Driver
-from stand_in_driver import StandIn
+from fake_driver import FakeDriver
 
 OK, INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY = 0, 1, 201, 400, 600
 OUT_OF_MEMORY = 2
@@ -32,7 +30,7 @@ ILLEGAL_ADDRESS, ALREADY_REGISTERED, NOT_REGISTERED = 700, 712, 713
 DISABLE_TIMING = 2
 PAGE = mmap.PAGESIZE
 
-driver, stand_in = Driver(), StandIn()
+driver, fake_driver = Driver(), FakeDriver()
 
 def code(name, *arguments):
     arguments = (c_uint64(word) if isinstance(word, int) else word for word in arguments)
@@ -65,7 +63,7 @@ def memory(kind, size):
         address = pages(-(-size // PAGE))
         assert code("cuMemHostRegister_v2", address, size, 0) == OK
     else:
-        return stand_in.memory(kind, size)
+        return fake_driver.memory(kind, size)
     return address, bytes_at(address, size)
 
 def elapsed(start, end):
@@ -74,24 +72,20 @@ def elapsed(start, end):
 """
 
 CLEAN = """
-assert stand_in.violation() == ""
-assert stand_in.count("pending") == 0
+assert fake_driver.violation() == ""
+assert fake_driver.count("pending") == 0
 """
 
 
 def run(script: str, epilogue: str = CLEAN, **settings: object) -> None:
-    """Runs a script on the stand-in with its settings (STAND_IN_...)."""
-    variables = {f"STAND_IN_{name}": str(value) for name, value in settings.items()}
-    path = before("LD_LIBRARY_PATH", STAND_IN)
-    run_python(PRELUDE + textwrap.dedent(script) + epilogue, LD_LIBRARY_PATH=path, **variables)
+    """Runs a script on the fake driver with its settings (FAKE_DRIVER_...)."""
+    run_python(PRELUDE + textwrap.dedent(script) + epilogue, **environment(**settings))
 
 
 def run_alone(script: str, **settings: object) -> None:
     """Runs a script that has the driver, and has not made a call of it."""
-    variables = {f"STAND_IN_{name}": str(value) for name, value in settings.items()}
-    path = before("LD_LIBRARY_PATH", STAND_IN)
     prelude = 'import ctypes\ndriver = ctypes.CDLL("libcuda.so.1")\n'
-    run_python(prelude + textwrap.dedent(script), LD_LIBRARY_PATH=path, **variables)
+    run_python(prelude + textwrap.dedent(script), **environment(**settings))
 
 
 def test_copies_between_all_kinds_of_memory():
@@ -126,7 +120,7 @@ def test_copies_of_pageable_memory_are_violations(end):
         to, source = ends if {end == "from"} else reversed(ends)
         assert code("cuMemcpyAsync", to, source, 100, stream()) == INVALID_VALUE
         """,
-        'assert "pageable" in stand_in.violation()',
+        'assert "pageable" in fake_driver.violation()',
     )
 
 
@@ -138,12 +132,12 @@ def test_streams_and_events_say_what_is_not_done():
         here[:], there[:] = 7, 0
         queue, event = stream(), made("cuEventCreate", 0)
         assert code("cuStreamQuery", queue) == OK
-        with stand_in.held():
+        with fake_driver.held():
             assert code("cuMemcpyAsync", to, source, 8, queue) == OK
             assert code("cuEventRecord", event, queue) == OK
             assert code("cuStreamQuery", queue) == code("cuEventQuery", event) == NOT_READY
             assert elapsed(event, event)[0] == NOT_READY
-            assert stand_in.count("pending") == 2 and not there.any()
+            assert fake_driver.count("pending") == 2 and not there.any()
         assert code("cuEventSynchronize", event) == OK and (there == 7).all()
         assert code("cuEventQuery", event) == OK
         assert code("cuStreamSynchronize", queue) == code("cuStreamQuery", queue) == OK
@@ -159,7 +153,7 @@ def test_events():
         on_device(0)
         first, last = made("cuEventCreate", 0), made("cuEventCreate", 1)
         queue, plain = stream(), made("cuEventCreate", DISABLE_TIMING)
-        assert stand_in.ledger()["events"] == 3
+        assert fake_driver.ledger()["events"] == 3
         assert code("cuEventQuery", first) == code("cuEventSynchronize", first) == OK
         assert code("cuStreamWaitEvent", queue, first, 0) == OK
         assert elapsed(first, last)[0] == INVALID_HANDLE
@@ -170,14 +164,14 @@ def test_events():
         assert there > 0 and back == -there
         assert elapsed(first, first) == (OK, 0)
         assert elapsed(first, plain)[0] == elapsed(plain, last)[0] == INVALID_HANDLE
-        with stand_in.held():
+        with fake_driver.held():
             assert code("cuEventRecord", last, queue) == OK
             assert code("cuStreamWaitEvent", queue, last, 0) == OK
             assert code("cuEventDestroy_v2", last) == OK
             assert code("cuEventDestroy_v2", last) == INVALID_HANDLE
             assert code("cuEventQuery", last) == INVALID_HANDLE
         assert code("cuStreamSynchronize", queue) == OK
-        assert stand_in.ledger()["events"] == 2
+        assert fake_driver.ledger()["events"] == 2
         """
     )
 
@@ -212,7 +206,7 @@ def test_a_stream_waits_for_an_event_of_another_device():
         source, values = memory("pinned", size)
         for number in range(1, 31):
             values[:] = number
-            with stand_in.held():
+            with fake_driver.held():
                 assert code("cuMemcpyAsync", first, source, size, before) == OK
                 assert code("cuEventRecord", event, before) == OK
                 assert code("cuStreamWaitEvent", after, event, 0) == OK
@@ -242,8 +236,8 @@ def test_nothing_hangs_on_a_lost_context():
         on_device(1)
         other, (target, at_target) = stream(), memory("device", 8)
         on_device(0)
-        stand_in.plan("1=700~")
-        with stand_in.held():
+        fake_driver.plan("1=700~")
+        with fake_driver.held():
             assert code("cuMemcpyAsync", to, source, 8, queue) == OK
             assert code("cuMemcpyAsync", to, source, 8, queue) == OK
             assert code("cuEventRecord", event, queue) == OK
@@ -257,7 +251,7 @@ def test_nothing_hangs_on_a_lost_context():
         on_device(1)
         assert code("cuEventSynchronize", event) == ILLEGAL_ADDRESS
         assert code("cuStreamSynchronize", other) == OK and (at_target == 7).all()
-        stand_in.drain()
+        fake_driver.drain()
         """,
         DEVICES=2,
     )
@@ -271,7 +265,7 @@ def test_a_wait_that_fails_has_waited():
         (to, there), (source, here) = memory("device", 8), memory("pinned", 8)
         here[:] = 7
         queue, event = stream(), made("cuEventCreate", 0)
-        stand_in.plan("3=999")
+        fake_driver.plan("3=999")
         assert code("cuMemcpyAsync", to, source, 8, queue) == OK
         assert code("cuEventRecord", event, queue) == OK
         assert code("cuEventSynchronize", event) == 999 and (there == 7).all()
@@ -298,7 +292,7 @@ def test_registered_memory():
         assert code(register, array, 5000, 0) == INVALID_CONTEXT
         on_device(0)
         assert code(register, array, 5000, 0) == OK
-        held = stand_in.ledger()
+        held = fake_driver.ledger()
         assert (held["registered"], held["registered_bytes"]) == (1, 5000)
         assert held["host_allocations"] == 0
         assert found(array) == found(array + 4999) == (1, array, 5000)
@@ -319,7 +313,7 @@ def test_registered_memory():
         assert code(unregister, pinned) == NOT_REGISTERED
         for start, size in [(device, 100), (base, 0), (8, 100), (base, 2**64 - 1)]:
             assert code(register, start, size, 0) == INVALID_VALUE
-        assert stand_in.count("registered") == 0
+        assert fake_driver.count("registered") == 0
         """
     )
 
@@ -336,7 +330,7 @@ def test_memory_is_at_rest_when_it_is_given_back(kind, last):
         (source, here), (to, copied) = memory("device", 50), memory("device", 50)
         here[:] = np.arange(50)
         queue, event = stream(), made("cuEventCreate", 0)
-        with stand_in.held():
+        with fake_driver.held():
             for i in range(50):
                 assert code("cuMemcpyAsync", given_back + i, source + i, 1, queue) == OK
             assert code("cuMemcpyAsync", to, given_back, 50, queue) == OK
@@ -344,7 +338,7 @@ def test_memory_is_at_rest_when_it_is_given_back(kind, last):
             assert code("cuStreamDestroy_v2", queue) == OK
             assert code("cuStreamDestroy_v2", queue) == INVALID_HANDLE
             assert code("cuMemcpyAsync", given_back, source, 1, queue) == INVALID_HANDLE
-            assert stand_in.count("streams") == 0 and stand_in.count("pending") == 52
+            assert fake_driver.count("streams") == 0 and fake_driver.count("pending") == 52
         assert code("{last}", given_back) == OK
         assert (copied == here).all() and code("cuEventQuery", event) == OK
         """
@@ -364,7 +358,7 @@ def test_a_copy_from_host_to_host_is_done_when_the_call_returns():
         assert code("cuMemcpyAsync", between, source, n, queue) == OK
         assert code("cuMemcpyAsync", source, between, n, queue) == OK
         assert code("cuMemcpyAsync", to, source, n, queue) == OK
-        assert stand_in.count("pending") == 0 and (copied == here).all()
+        assert fake_driver.count("pending") == 0 and (copied == here).all()
         """
     )
 
@@ -396,11 +390,11 @@ def test_default_streams(default):
         assert code("cuMemcpyAsync", to + 50, to + 25, 25, queue) == OK
         assert code("cuStreamSynchronize", queue) == OK
         assert (there == np.tile(np.arange(25), 3)).all()
-        with stand_in.held():
+        with fake_driver.held():
             assert code("cuMemcpyAsync", to, source, 25, free) == OK
             assert code("cuMemcpyAsync", to, source, 25, {default}) == OK
             assert code("cuStreamQuery", free) == code("cuStreamQuery", {default}) == NOT_READY
-        stand_in.drain()
+        fake_driver.drain()
         assert code("cuEventRecord", end, {default}) == code("cuEventSynchronize", end) == OK
         assert elapsed(event, end)[1] > 0
         assert code("cuStreamQuery", {default}) == code("cuStreamSynchronize", {default}) == OK
@@ -440,7 +434,7 @@ def test_a_threads_own_default_stream():
             return pool.submit(work).result()
 
         with ThreadPoolExecutor(1) as pool:
-            with stand_in.held():
+            with fake_driver.held():
                 assert code("cuMemcpyAsync", to, source, 20, OWN) == OK
                 assert code("cuStreamQuery", OWN) == NOT_READY
                 assert in_thread(code, "cuStreamQuery", OWN) == OK
@@ -555,7 +549,7 @@ def test_a_forked_child_is_known():
 
         def child():
             ok = code("cuCtxGetCurrent", byref(c_uint64())) == 3
-            return 0 if ok and "in a forked child" in stand_in.violation() else 1
+            return 0 if ok and "in a forked child" in fake_driver.violation() else 1
 
         assert status_of(child) == 0
         assert code("cuCtxGetCurrent", byref(c_uint64())) == OK
@@ -639,16 +633,16 @@ def test_held_calls():
             return code(register, address, PAGE, 0)
 
         with ThreadPoolExecutor(2) as pool:
-            with stand_in.call_held(register):
+            with fake_driver.call_held(register):
                 results = [pool.submit(registered, address) for address in (first, last)]
-                stand_in.wait_for_held_calls(2)
+                fake_driver.wait_for_held_calls(2)
                 memory("device", 100), memory("pinned", 100)
                 assert code("cuStreamSynchronize", stream()) == OK
-                assert stand_in.count("registered") == 0
+                assert fake_driver.count("registered") == 0
                 assert code("cuMemHostUnregister", first) == NOT_REGISTERED
                 assert not any(result.done() for result in results)
             assert [result.result() for result in results] == [OK, OK]
-        assert stand_in.count("held_calls") == 0 and stand_in.count("registered") == 2
+        assert fake_driver.count("held_calls") == 0 and fake_driver.count("registered") == 2
         assert registered(pages(1)) == OK
         """
     )
@@ -663,9 +657,9 @@ def test_random_faults():
         on_device(0)
 
         def codes(seed, per_10000=1000):
-            stand_in.plan_random(seed, per_10000, [2, 801, 12345])
+            fake_driver.plan_random(seed, per_10000, [2, 801, 12345])
             found = [code("cuCtxGetCurrent", byref(c_uint64())) for _ in range(5000)]
-            assert stand_in.count("faults") == 5000 - found.count(OK)
+            assert fake_driver.count("faults") == 5000 - found.count(OK)
             return found
 
         first = codes(1)
@@ -676,10 +670,10 @@ def test_random_faults():
         def in_threads(_):
             return code("cuCtxGetCurrent", byref(c_uint64()))
 
-        stand_in.plan_random(1, 1000, [2, 801, 12345])
+        fake_driver.plan_random(1, 1000, [2, 801, 12345])
         with ThreadPoolExecutor(8) as pool:
             assert sorted(pool.map(in_threads, range(5000))) == sorted(first)
-        stand_in.plan("")
+        fake_driver.plan("")
         """
     )
 
@@ -697,12 +691,12 @@ def test_captured_streams():
             assert code("cuStreamIsCapturing", handle, byref(status)) == OK
             return status.value
 
-        with stand_in.captured(queue):
+        with fake_driver.captured(queue):
             statuses = [status_of(handle) for handle in (queue, stream(), 0, 2)]
             assert statuses == [1, 0, 0, 0]
             for call in ("Synchronize", "Query"):
                 assert code(f"cuStream{call}", queue) == CAPTURE_UNSUPPORTED
-        with stand_in.captured(2):
+        with fake_driver.captured(2):
             assert (status_of(queue), status_of(2)) == (0, 1)
         assert status_of(2) == 0
         assert code("cuStreamSynchronize", queue) == OK
@@ -722,14 +716,14 @@ def test_a_hundred_thousand_registrations():
         register, unregister = driver.driver.cuMemHostRegister_v2, driver.driver.cuMemHostUnregister
         for i in order.tolist():
             assert register(c_void_p(base + i * PAGE + 8), c_size_t(PAGE - 8), 0) == OK
-        assert stand_in.count("registered") == count
+        assert fake_driver.count("registered") == count
         for i in order[:1000].tolist():
             # The page's beginning, before the array; its end, inside it.
             for start in (base + i * PAGE, base + (i + 1) * PAGE - 1):
                 assert register(c_void_p(start), c_size_t(1), 0) == ALREADY_REGISTERED
         for i in order.tolist():
             assert unregister(c_void_p(base + i * PAGE + 8)) == OK
-        assert stand_in.count("registered") == 0
+        assert fake_driver.count("registered") == 0
         """
     )
 
@@ -755,10 +749,11 @@ def test_kernels_of_another_device(kind):
         status = code("cuStreamSynchronize", queue)
         """,
         """
-is_foreign = "device 1 went to" in stand_in.violation() and "device 0's" in stand_in.violation()
-assert status == ILLEGAL_ADDRESS and is_foreign, (status, stand_in.violation())
+violation = fake_driver.violation()
+is_foreign = "device 1 went to" in violation and "device 0's" in violation
+assert status == ILLEGAL_ADDRESS and is_foreign, (status, violation)
 """
         if kind == "device"
-        else "assert status == OK and stand_in.violation() == ''",
+        else "assert status == OK and fake_driver.violation() == ''",
         DEVICES=2,
     )

@@ -1,17 +1,15 @@
 """Streams on machines that are hard to come by: two GPUs, slow ones, and ones whose work fails.
 
-The stand-in driver plays them, each in a process of its own.
+The fake driver plays them, each in a process of its own.
 """
 
 import textwrap
 
 import pytest
-import test_stand_in
-from stand_in_driver import STAND_IN
+import test_on_fake_driver
+from on_fake_driver import needs_fake_driver
 
-pytestmark = pytest.mark.skipif(
-    not (STAND_IN / "libcuda.so.1").exists(), reason="the stand-in is not built: make stand-in"
-)
+pytestmark = needs_fake_driver
 
 PRELUDE = """
 from bindings import PathBit
@@ -27,15 +25,15 @@ def lose(stream):
     chain = Chain(resources, "pinned", 1000)
     # The first one loads the kernel.
     chain.queue(1, stream)
-    stand_in.plan("")
+    fake_driver.plan("")
     chain.queue(1, stream)
-    launch = stand_in.calls().index("cuLaunchKernel") + 1
+    launch = fake_driver.calls().index("cuLaunchKernel") + 1
     ok(lib.gpuvec_stream_synchronize(stream))
-    stand_in.plan(f"{launch}=700~")
-    with stand_in.held():
+    fake_driver.plan(f"{launch}=700~")
+    with fake_driver.held():
         chain.queue(1, stream)
-    stand_in.drain()
-    stand_in.plan("")
+    fake_driver.drain()
+    fake_driver.plan("")
 """
 
 EPILOGUE = """
@@ -44,8 +42,8 @@ resources.close()
 
 
 def run(script: str, **settings: object) -> str:
-    """Runs a script on the stand-in with its settings (STAND_IN_...); what it printed."""
-    return test_stand_in.run(PRELUDE + textwrap.dedent(script) + EPILOGUE, **settings)
+    """Runs a script on the fake driver with its settings (FAKE_DRIVER_...); what it printed."""
+    return test_on_fake_driver.run(PRELUDE + textwrap.dedent(script) + EPILOGUE, **settings)
 
 
 @pytest.mark.parametrize("devices", [1, 2])
@@ -256,12 +254,12 @@ def test_what_a_lost_device_had_is_given_back_to_no_other(give_back):
         address = {GIVING_BACK[give_back]}
         lose(lost)
         assert lib.gpuvec_stream_query(lost) == Status.ERROR_DEVICE_LOST
-        stand_in.plan("1=700+")
+        fake_driver.plan("1=700+")
         assert lib.{give_back}(address) == Status.ERROR_DEVICE_LOST
         assert "device 0" in last_error(), last_error()
         assert lib.{give_back}(address) == Status.ERROR_POINTER
-        assert stand_in.calls() == []
-        stand_in.plan("")
+        assert fake_driver.calls() == []
+        fake_driver.plan("")
         chain = Chain(resources, "pinned", 1000)
         chain.queue(3, other)
         ok(lib.gpuvec_stream_synchronize(other))
@@ -279,10 +277,10 @@ def test_an_event_of_a_lost_device_does_not_lose_another():
         ok(lib.gpuvec_event_record(event, lost))
         lose(lost)
         assert lib.gpuvec_event_query(event) == Status.ERROR_DEVICE_LOST
-        stand_in.plan("1=700+")
+        fake_driver.plan("1=700+")
         assert lib.gpuvec_stream_wait(other, event) == Status.ERROR_DEVICE_LOST
         assert "device 0" in last_error(), last_error()
-        stand_in.plan("")
+        fake_driver.plan("")
         ok(lib.gpuvec_stream_synchronize(other))
         resources.pop_all()
         """,
@@ -310,11 +308,11 @@ def test_streams_and_memory_leave_nothing_with_the_driver():
                     ok(lib.gpuvec_event_synchronize(event))
 
         rounds(20)
-        stand_in.drain()
-        held = stand_in.ledger()
+        fake_driver.drain()
+        held = fake_driver.ledger()
         rounds(300)
-        stand_in.drain()
-        assert stand_in.ledger() == held
+        fake_driver.drain()
+        assert fake_driver.ledger() == held
         """,
         DEVICES=2,
         DELAY=50,

@@ -1,4 +1,4 @@
-//! A stand-in for NVIDIA's driver, for tests on machines without a GPU.
+//! A fake of NVIDIA's driver, for tests on machines without a GPU.
 //!
 //! It exports the driver calls that gpuvec and its tests make, under the driver's names, and runs
 //! the kernels on host memory: by name, from the same table of operations, on one worker thread a

@@ -96,7 +96,7 @@ fn next_fault(name: &'static str) -> Option<Fault> {
     }
     let plan = state
         .plan
-        .get_or_insert_with(|| parsed(&std::env::var("STAND_IN_FAULTS").unwrap_or_default()));
+        .get_or_insert_with(|| parsed(&std::env::var("FAKE_DRIVER_FAULTS").unwrap_or_default()));
     let fault = plan.fault(number);
     state.failed += usize::from(fault.is_some());
     fault

@@ -55,7 +55,7 @@ static BLOCKS: Mutex<BTreeMap<usize, Block>> = Mutex::new(BTreeMap::new());
 
 /// How many bytes a device has.
 pub(crate) fn device_bytes() -> usize {
-    setting("STAND_IN_MEMORY", 1 << 30) as usize
+    setting("FAKE_DRIVER_MEMORY", 1 << 30) as usize
 }
 
 /// How many bytes of a device are free.
@@ -79,7 +79,7 @@ pub(crate) fn allocate(kind: Kind, ordinal: usize, bytes: usize) -> Result<usize
         return Err(OUT_OF_MEMORY);
     }
     let before = match kind {
-        Kind::Host => setting("STAND_IN_HOST_OFFSET", 0) as usize,
+        Kind::Host => setting("FAKE_DRIVER_HOST_OFFSET", 0) as usize,
         _ => 0,
     };
     let page = map_between_guards(before + bytes, libc::PROT_READ | libc::PROT_WRITE)?;

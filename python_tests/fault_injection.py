@@ -1,8 +1,8 @@
 """Makes each call of the driver fail in turn, in every scenario, and checks what a caller sees.
 
-    python python_tests/torture.py [--shallow SEED PERCENT] [--only TEXT ...] [--plan PLAN]
+    python python_tests/fault_injection.py [--shallow SEED PERCENT] [--only TEXT ...] [--plan PLAN]
 
-Runs on the stand-in driver. A clean run of a scenario lists the calls of the driver that it makes.
+Runs on the fake driver. A clean run of a scenario lists the calls of the driver that it makes.
 Then each of them fails, with each of CODES, once and from then on, and queued work fails later: all
 in children of their own. Whatever fails, the result has the right bits or there is an error that
 says why; nothing else is changed, nothing is leaked, and the next call works. Work of several calls
@@ -31,8 +31,9 @@ from typing import Callable, Optional
 from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
 from programs import before, library_environment
 from scenarios import Scenario, scenarios
-from stand_in_driver import CODES, STAND_IN, Fault, StandIn
 from work import NULL, RIGHT, Work, outcome_of
+
+from fake_driver import CODES, FAKE_DRIVER_FOLDER, FakeDriver, Fault
 
 TIME_LIMIT = 30
 
@@ -58,10 +59,10 @@ def faults_of(calls: list[str], codes: tuple[int, ...]) -> Iterator[Fault]:
             yield Fault(number, LATER, "~")
 
 
-def begin(driver: StandIn, scenario: Scenario) -> None:
+def begin(driver: FakeDriver, scenario: Scenario) -> None:
     """All that comes before the call in question, without faults."""
-    os.environ["STAND_IN_DEVICES"] = str(scenario.work.devices)
-    os.environ["STAND_IN_FLAGS"] = "0"
+    os.environ["FAKE_DRIVER_DEVICES"] = str(scenario.work.devices)
+    os.environ["FAKE_DRIVER_FLAGS"] = "0"
     os.environ["GPUVEC_NUM_THREADS"] = "1"
     lib.gpuvec_set_placement(scenario.place)
     scenario.work.in_child()
@@ -82,7 +83,7 @@ def round_outcome(work: Work) -> str:
 
 def clean_run(scenario: Scenario) -> str:
     """The calls of the driver that the scenario makes, and what is held in the end, as JSON."""
-    driver, work = StandIn(), scenario.work
+    driver, work = FakeDriver(), scenario.work
     begin(driver, scenario)
     assert work.attempt() == RIGHT, work.text() or why_cpu()
     work.check(RIGHT, [])
@@ -93,7 +94,7 @@ def clean_run(scenario: Scenario) -> str:
 
 def faulty_run(scenario: Scenario, held: dict[str, int], fault: Fault) -> str:
     """The outcome with a fault; fails unless all promises hold, then and afterwards."""
-    driver, work = StandIn(), scenario.work
+    driver, work = FakeDriver(), scenario.work
     begin(driver, scenario)
     context = driver.context()
     driver.plan(str(fault))
@@ -135,7 +136,7 @@ def check_outcome(
 
 
 def check_afterwards(
-    driver: StandIn, scenario: Scenario, fault: Fault, first: str, failed: list[str]
+    driver: FakeDriver, scenario: Scenario, fault: Fault, first: str, failed: list[str]
 ) -> None:
     """Without faults the next calls work, as far as the device does, and hold no more and more."""
     lost = fault.loses_device and (scenario.place == Place.GPU or not scenario.work.always_answers)
@@ -162,7 +163,7 @@ def check_afterwards(
     assert driver.count("pending") == 0
 
 
-def check_ledger(driver: StandIn, held: dict[str, int]) -> None:
+def check_ledger(driver: FakeDriver, held: dict[str, int]) -> None:
     """No more is held than without faults, but for kernels that were loaded in vain."""
     more = {what: now - held[what] for what, now in driver.ledger().items() if now > held[what]}
     more.pop("modules", None)
@@ -221,7 +222,7 @@ Failure = tuple[str, str, str]
 SHOWN = 5
 
 
-def torture(scenario: Scenario, options: Options) -> tuple[Counter, list[Failure]]:
+def inject_faults(scenario: Scenario, options: Options) -> tuple[Counter, list[Failure]]:
     """Tries all chosen faults of a scenario: how often each outcome came, and what failed."""
     scenario.work.in_parent()
     outcome, text = in_child(partial(clean_run, scenario))
@@ -251,7 +252,7 @@ def report(outcomes: Counter, failures: list[Failure]) -> None:
 
 
 def main() -> int:
-    """Tortures; 1 if anything failed."""
+    """Injects all chosen faults; returns 1 if a promise was broken."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shallow", nargs=2, metavar=("SEED", "PERCENT"), default=("", "100"))
     parser.add_argument("--only", nargs="+", default=[""], help="scenarios with any of these in it")
@@ -263,7 +264,7 @@ def main() -> int:
     ]
     outcomes, failures, start = Counter(), [], time.monotonic()
     with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
-        for more, failed in pool.imap_unordered(partial(torture, options=options), chosen):
+        for more, failed in pool.imap_unordered(partial(inject_faults, options=options), chosen):
             outcomes.update(more)
             failures += failed
     seconds = time.monotonic() - start
@@ -272,15 +273,17 @@ def main() -> int:
     return 1 if failures or not outcomes else 0
 
 
-def on_stand_in() -> bool:
-    """Whether this process finds the stand-in when it looks for the driver."""
-    return os.environ.get("LD_LIBRARY_PATH", "").startswith(str(STAND_IN))
+def uses_fake_driver() -> bool:
+    """Whether this process finds the fake driver when it looks for the driver."""
+    return os.environ.get("LD_LIBRARY_PATH", "").startswith(str(FAKE_DRIVER_FOLDER))
 
 
 if __name__ == "__main__":
-    if not (STAND_IN / "libcuda.so.1").exists():
-        sys.exit("the stand-in driver is not built: make stand-in")
-    if not on_stand_in():
-        variables = library_environment(LD_LIBRARY_PATH=before("LD_LIBRARY_PATH", STAND_IN))
+    if not (FAKE_DRIVER_FOLDER / "libcuda.so.1").exists():
+        sys.exit("the fake driver is not built: make fake-driver")
+    if not uses_fake_driver():
+        variables = library_environment(
+            LD_LIBRARY_PATH=before("LD_LIBRARY_PATH", FAKE_DRIVER_FOLDER)
+        )
         os.execve(sys.executable, [sys.executable, *sys.argv], variables)
     sys.exit(main())

@@ -1,6 +1,6 @@
 """Machines that are hard to come by: several GPUs, little memory, slow or old ones.
 
-The stand-in driver plays them, each in a process of its own.
+The fake driver plays them, each in a process of its own.
 """
 
 import subprocess
@@ -8,12 +8,10 @@ import sys
 import textwrap
 
 import pytest
-from programs import HERE, before, library_environment, run_python
-from stand_in_driver import STAND_IN
+from on_fake_driver import environment, needs_fake_driver
+from programs import HERE, library_environment, run_python
 
-pytestmark = pytest.mark.skipif(
-    not (STAND_IN / "libcuda.so.1").exists(), reason="the stand-in is not built: make stand-in"
-)
+pytestmark = needs_fake_driver
 
 # What all scripts begin with: `attempt` calls an operation, checks what it wrote, and gives the
 # status and the error's text; `backends` says where the sample ran, which must succeed.
@@ -24,9 +22,9 @@ from arrays import assert_same_bits, call, call_at, filled, output
 from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
 from fork import in_child
 from operations import FOR_A_GPU, OPERATIONS, SAMPLE, repeated
-from stand_in_driver import StandIn
+from fake_driver import FakeDriver
 
-stand_in = StandIn()
+fake_driver = FakeDriver()
 
 def attempt(operation, n, kind="pinned"):
     a, b = (filled(kind, values) for values in repeated(operation, n))
@@ -45,24 +43,21 @@ def backends(*sizes, kind="pinned"):
 """
 
 EPILOGUE = """
-assert stand_in.violation() == ""
-assert stand_in.count("pending") == 0
+assert fake_driver.violation() == ""
+assert fake_driver.count("pending") == 0
 """
 
 
 def run(script: str, threads: int | None = None, **settings: object) -> str:
-    """Runs a script on the stand-in with its settings (STAND_IN_...); what it printed.
+    """Runs a script on the fake driver with its settings (FAKE_DRIVER_...); what it printed.
 
     With one of the library's threads, equal calls ask the driver for the same, one after the other:
     no kernel is seen to end before its stream is waited for.
     """
-    variables = {f"STAND_IN_{name}": str(value) for name, value in settings.items()}
+    variables = environment(**settings)
     if threads:
-        variables |= {"GPUVEC_NUM_THREADS": str(threads), "STAND_IN_FLAGS": "0"}
-    path = before("LD_LIBRARY_PATH", STAND_IN)
-    return run_python(
-        PRELUDE + textwrap.dedent(script) + EPILOGUE, LD_LIBRARY_PATH=path, **variables
-    )
+        variables |= {"GPUVEC_NUM_THREADS": str(threads), "FAKE_DRIVER_FLAGS": "0"}
+    return run_python(PRELUDE + textwrap.dedent(script) + EPILOGUE, **variables)
 
 
 def test_several_devices():
@@ -83,7 +78,7 @@ def test_several_devices():
 def test_a_device_that_does_not_open_is_passed_over():
     """The next one computes, and gpuvec_init tries the first again."""
     opening = run(
-        'assert why_cpu() == ""\nprint(stand_in.calls().index("cuDevicePrimaryCtxRetain"))',
+        'assert why_cpu() == ""\nprint(fake_driver.calls().index("cuDevicePrimaryCtxRetain"))',
         DEVICES=3,
     )
     run(
@@ -106,9 +101,9 @@ def test_where_a_device_finds_page_locked_memory(host_pointers):
         lib.gpuvec_set_placement(Place.GPU)
         for operation in SAMPLE:
             assert attempt(operation, 1000) == (Status.OK, "")
-            stand_in.plan("")
+            fake_driver.plan("")
             assert attempt(operation, 1000) == (Status.OK, "")
-            asked = stand_in.calls().count("cuPointerGetAttribute")
+            asked = fake_driver.calls().count("cuPointerGetAttribute")
             arrays = operation.shape.arity + (operation.kind == "elementwise")
             assert asked == (0 if {host_pointers} else arrays), asked
         """,
@@ -122,14 +117,14 @@ def test_page_locked_memory_begins_with_a_page():
         """
         for operation in SAMPLE:
             assert attempt(operation, 1000) == (Status.OK, "")
-        held = stand_in.ledger()
+        held = fake_driver.ledger()
         for size in (0, 1, 4096, 70_001):
             address = lib.pinned_alloc(size)
             assert address % 4096 == 0, last_error()
-            assert stand_in.count("host_allocations") == held["host_allocations"] + 1
+            assert fake_driver.count("host_allocations") == held["host_allocations"] + 1
             ctypes.memset(address, 7, max(4096, -(-size // 4096) * 4096))
             assert lib.pinned_free(address) == 0, last_error()
-            assert stand_in.ledger() == held
+            assert fake_driver.ledger() == held
         """,
         HOST_OFFSET=512,
     )
@@ -142,13 +137,13 @@ def test_a_lost_device_is_passed_over():
         lib.gpuvec_set_placement(Place.GPU)
         assert set(backends(300_001, kind="pageable")) == {Backend.GPU}
         assert last_run().devices == 1
-        stand_in.plan("")
+        fake_driver.plan("")
         attempt(OPERATIONS[0], 300_001, "pageable")
-        launch = stand_in.calls().index("cuLaunchKernel") + 1
-        stand_in.plan(f"{launch}=700~")
+        launch = fake_driver.calls().index("cuLaunchKernel") + 1
+        fake_driver.plan(f"{launch}=700~")
         status, text = attempt(OPERATIONS[0], 300_001, "pageable")
         assert status == Status.ERROR_DEVICE_LOST and "device 0" in text, text
-        stand_in.plan("")
+        fake_driver.plan("")
         assert set(backends(1000, 300_001, kind="pageable")) == {Backend.GPU}
         assert last_run().devices == 2
         """,
@@ -248,7 +243,7 @@ def arrays_of(operation):
 arrays = [arrays_of(operation) for operation in PAIR]
 
 def status_of(operation, plan=""):
-    stand_in.plan(plan)
+    fake_driver.plan(plan)
     status = call(operation, *arrays[PAIR.index(operation)])
     if status == Status.OK:
         expected = operation.oracle(*repeated(operation, LONG))
@@ -258,19 +253,20 @@ def status_of(operation, plan=""):
 for operation in PAIR:
     while status_of(operation) != Status.OK:
         assert Place.{place} == Place.GPU
-    amid = stand_in.calls().index("cuLaunchKernel") + 15
+    amid = fake_driver.calls().index("cuLaunchKernel") + 15
     status = status_of(operation, f"{{amid}}=700")
     # Another thread may be anywhere: a device that fails before it takes a part is not missed.
-    if AMID & set(stand_in.calls()[amid - 1 : amid]) and Place.{place} == Place.GPU:
+    if AMID & set(fake_driver.calls()[amid - 1 : amid]) and Place.{place} == Place.GPU:
         assert status == Status.ERROR_DEVICE_LOST
     elif Place.{place} == Place.AUTO:
         assert status == Status.OK
-stand_in.plan("")
+fake_driver.plan("")
 while status_of(PAIR[0]) != Status.OK:
     assert Place.{place} == Place.GPU
 for operation in 5 * PAIR:
     assert status_of(operation) == Status.OK
-    assert last_run().backend == Backend.GPU and 0 < last_run().devices < 7
+    backend, devices = last_run().backend, last_run().devices
+    assert backend == Backend.GPU and 0 < devices < 7, (backend, devices)
 """,
         DEVICES=3,
     )
@@ -362,7 +358,7 @@ def test_a_call_goes_on_with_the_lanes_that_it_has(call):
     assert last_run().backend == Backend.GPU
     assert_same_bits(a.array, OPERATIONS[0].oracle(*repeated(OPERATIONS[0], FOR_A_GPU)))
     """
-    show = f"\nprint(*[i for i, name in enumerate(stand_in.calls(), 1) if name == '{call}'])"
+    show = f"\nprint(*[i for i, name in enumerate(fake_driver.calls(), 1) if name == '{call}'])"
     made = run(textwrap.dedent(script) + show).split()
     assert len(made) > 2
     for number in made[1:3]:
@@ -387,7 +383,7 @@ def test_slow_queues_and_many_threads():
 
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(work, range(16)))
-        assert 1 <= stand_in.count("streams") <= 18
+        assert 1 <= fake_driver.count("streams") <= 18
         """,
         DELAY=300,
     )
@@ -412,14 +408,14 @@ def test_a_forked_child_leaves_the_driver_alone():
     run(
         """
         assert set(backends(FOR_A_GPU)) == {Backend.GPU}
-        calls = stand_in.calls()
+        calls = fake_driver.calls()
 
         def child():
             assert set(backends(1000, FOR_A_GPU, kind="pageable")) == {Backend.CPU}
             assert set(backends(300_001)) == {Backend.CPU}
             lib.gpuvec_set_placement(Place.GPU)
             assert attempt(OPERATIONS[0], 1000, "pageable")[0] == Status.ERROR_FORKED
-            assert stand_in.calls() == calls and stand_in.violation() == ""
+            assert fake_driver.calls() == calls and fake_driver.violation() == ""
 
         in_child(child)
         assert set(backends(FOR_A_GPU)) == {Backend.GPU}
@@ -464,7 +460,7 @@ def test_device_pointers_where_the_driver_does_not_open():
         driver.set_current(driver.context)
         a, b = repeated(OPERATIONS[0], 1000)
         there = DeviceArray(driver, a)
-        stand_in.plan("1=999+")
+        fake_driver.plan("1=999+")
         status = lib.vector_add(there.address, b.ctypes.data, b.ctypes.data, 1000)
         assert status == Status.ERROR_NO_GPU and "cuInit" in last_error(), last_error()
         assert lib.vector_add(a.ctypes.data, b.ctypes.data, b.ctypes.data, 1000) == Status.OK
@@ -494,17 +490,17 @@ def test_a_thousand_calls_hold_no_more_than_a_few():
                 assert memory and lib.pinned_free(memory) == 0
 
         calls(100)
-        held = stand_in.ledger()
+        held = fake_driver.ledger()
         calls(1000)
-        assert stand_in.ledger() == held and held["contexts"] == 1
+        assert fake_driver.ledger() == held and held["contexts"] == 1
         """,
         threads=1,
     )
 
 
-def torture(only: str, *plan: str) -> subprocess.CompletedProcess:
-    """A part of the fault torture."""
-    command = [sys.executable, HERE / "torture.py", "--only", only, *plan]
+def inject_faults(only: str, *plan: str) -> subprocess.CompletedProcess:
+    """Runs a part of fault injection."""
+    command = [sys.executable, HERE / "fault_injection.py", "--only", only, *plan]
     environment = library_environment()
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
 
@@ -516,16 +512,16 @@ def torture(only: str, *plan: str) -> subprocess.CompletedProcess:
         ("two streams, pinned, by synchronize, gpu, later", "6=700+"),
     ],
 )
-def test_torture_tells_what_holds_from_what_does_not(scenario, plan):
+def test_fault_injection_tells_kept_promises_from_broken_ones(scenario, plan):
     """A fault that a scenario survives passes; a plan that never comes to bear is a failure."""
-    survived = torture(scenario, "--plan", plan)
+    survived = inject_faults(scenario, "--plan", plan)
     assert survived.returncode == 0 and "1  ERROR_DEVICE_LOST" in survived.stdout, survived
-    failed = torture(scenario, "--plan", "1000=2")
+    failed = inject_faults(scenario, "--plan", "1000=2")
     assert failed.returncode == 1 and "1  broken promise" in failed.stdout, failed
     assert f"--only '{scenario}' --plan 1000=2" in failed.stdout
 
 
-# Work on streams that breaks a promise, most when a call fails; and what the torture says of it.
+# Work on streams that breaks a promise, mostly when a call fails, and the report of it.
 BROKEN = {
     "keeps a stream": (
         """
@@ -567,14 +563,14 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("breach", BROKEN)
-def test_torture_sees_a_broken_promise(breach):
+def test_fault_injection_reports_a_broken_promise(breach):
     """Whichever promise it is that work on streams breaks."""
     steps, said = BROKEN[breach]
     run(
         f"""
         from scenarios import Scenario
         from scenarios_streams import CallFailed, Chain
-        from torture import Options, torture
+        from fault_injection import Options, inject_faults
 
         class Broken(Chain):
             def steps(self, handles):
@@ -582,7 +578,7 @@ def test_torture_sees_a_broken_promise(breach):
 
         def failures(work):
             scenario = Scenario(work(("device",)), Place.GPU, 1)
-            return torture(scenario, Options("", 25, None))[1]
+            return inject_faults(scenario, Options("", 25, None))[1]
 
         assert failures(Chain) == []
         assert any({said!r} in text for text, _, _ in failures(Broken)), failures(Broken)

@@ -150,10 +150,10 @@ thread_local! {
     static TO_SET: Cell<Option<(*mut AtomicU32, usize)>> = const { Cell::new(None) };
 }
 
-/// Notes the warps' completion flags, if there are any. With `STAND_IN_FLAGS=0` they are never set, as
-/// by a kernel that takes too long: whether a host sees them in time is a matter of luck.
+/// Notes the warps' completion flags, if there are any. With `FAKE_DRIVER_FLAGS=0` they are never
+/// set, as by a kernel that takes too long: whether a host sees them in time is a matter of luck.
 fn announce(flags: usize, warps: usize) -> Result<(), Code> {
-    if flags != 0 && setting("STAND_IN_FLAGS", 1) != 0 {
+    if flags != 0 && setting("FAKE_DRIVER_FLAGS", 1) != 0 {
         TO_SET.set(Some((array::<AtomicU32>(flags, warps, "flags")?, warps)));
     }
     Ok(())
