@@ -58,7 +58,7 @@ test-c: build ## the C examples: plain, header as C and C++, sanitizers, valgrin
 	@if command -v valgrind >/dev/null; then $(MAKE) -C c_examples valgrind; \
 	else echo "valgrind is not installed: the examples did not run under it"; fi
 
-test-python: build $(VENV)/ready ## the Python tests
+test-python: build fake-driver $(VENV)/ready ## the Python tests
 	$(BIN)/python -m pytest -q python_tests
 
 test-fake-driver: fake-driver build $(VENV)/ready ## all of them again on the fake driver, where the GPU's path runs

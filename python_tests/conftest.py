@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import hypothesis
 import pytest
 from bindings import Place, lib, why_cpu
-from programs import compile_c, compile_program, run_program
+from programs import compile_program, run_program
 from streams import Resources
 
 PLACEMENTS = os.environ.get("GPUVEC_TEST_PLACEMENTS", "auto,gpu,cpu").split(",")
@@ -82,22 +82,6 @@ def program(programs_folder):
         assert run_program(built, *arguments, **options) == ""
 
     return run_silent_program
-
-
-@pytest.fixture(scope="session")
-def failing_driver(tmp_path_factory):
-    """A folder with a libcuda.so.1 that fails as failing_driver.c says."""
-    folder = tmp_path_factory.mktemp("failing_driver")
-    compile_c("failing_driver.c", folder / "libcuda.so.1", "-shared", "-fPIC")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def driver_without_functions(tmp_path_factory):
-    """A folder with a libcuda.so.1 that has cuInit and nothing else."""
-    folder = tmp_path_factory.mktemp("driver_without_functions")
-    compile_c("failing_driver.c", folder / "libcuda.so.1", "-shared", "-fPIC", "-DONLY_CUINIT")
-    return folder
 
 
 @pytest.fixture(scope="session")

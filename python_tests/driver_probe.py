@@ -1,4 +1,4 @@
-"""What a program sees of gpuvec in this process, as JSON: run by tests of failing drivers."""
+"""Prints as JSON how gpuvec behaves in this process: run by the tests of drivers that fail."""
 
 import ctypes
 import json

@@ -1,12 +1,16 @@
 """Which calls of the driver are made, and when: none at load, none with placement cpu."""
 
+import json
 import os
 import shutil
 import subprocess
 import textwrap
 
 import pytest
-from programs import before, compile_program, library_environment, run, run_python
+from on_fake_driver import environment, needs_fake_driver
+from programs import compile_program, library_environment, run, run_python
+
+pytestmark = needs_fake_driver
 
 # All that a program does with arrays and memory, small and large.
 WORK = """
@@ -25,21 +29,21 @@ def work():
 """
 
 
-@pytest.fixture
-def calls(failing_driver, tmp_path):
-    """Runs a script on the failing driver; the names of the driver's functions it called."""
-    log = tmp_path / "calls"
-
-    def run(script: str, **environment: str) -> list:
-        path = before("LD_LIBRARY_PATH", failing_driver)
-        run_python(script, LD_LIBRARY_PATH=path, CALL_LOG=str(log), **environment)
-        return log.read_text().split() if log.exists() else []
-
-    return run
+REPORT = """
+import json
+from fake_driver import FakeDriver
+print(json.dumps(FakeDriver().calls()))
+"""
 
 
-def test_loading_makes_none(calls):
-    """Nor does anything that only answers a question about the library."""
+def calls(script: str, variables: dict[str, str] | None = None, **settings: object) -> list[str]:
+    """Runs a script on the fake driver and returns the names of the functions that it called."""
+    text = textwrap.dedent(script) + REPORT
+    return json.loads(run_python(text, **environment(**settings), **(variables or {})))
+
+
+def test_loading_makes_none():
+    """Questions about the library alone make none either."""
     script = """
     from bindings import last_run, lib
     lib.gpuvec_version(), lib.gpuvec_abi_version(), lib.gpuvec_status_string(0)
@@ -49,58 +53,57 @@ def test_loading_makes_none(calls):
 
 
 @pytest.mark.parametrize("how", ["by call", "by environment"])
-def test_placement_cpu_makes_none(calls, how):
-    """Whatever a program does, the driver is not woken."""
-    environment = {"GPUVEC_PLACEMENT": "cpu"} if how == "by environment" else {}
+def test_placement_cpu_makes_none(how):
+    """Work on the cores leaves the driver alone."""
+    variables = {"GPUVEC_PLACEMENT": "cpu"} if how == "by environment" else {}
     choose = "lib.gpuvec_set_placement(2)\n" if how == "by call" else ""
-    assert calls(WORK + choose + "lib.gpuvec_init()\nwork()\n", **environment) == []
+    assert calls(WORK + choose + "lib.gpuvec_init()\nwork()\n", variables) == []
 
 
-@pytest.mark.parametrize(
-    "function, environment",
-    [
-        ("cuInit", {"FAIL_cuInit": "999"}),
-        ("cuDeviceGetCount", {"DEVICES": "0"}),
-        ("cuDevicePrimaryCtxRetain", {"FAIL_cuDevicePrimaryCtxRetain": "2"}),
-    ],
+each_failure = pytest.mark.parametrize(
+    "function, code", [("cuInit", 999), ("cuDeviceGetCount", 999), ("cuDevicePrimaryCtxRetain", 2)]
 )
-def test_a_failure_is_asked_about_once(calls, function, environment):
-    """A driver that failed is not tried again at every call, but by gpuvec_init."""
-    assert calls(WORK + "work()\nwork()\n", **environment).count(function) == 1
 
 
-@pytest.mark.parametrize(
-    "function, variable, value",
-    [
-        ("cuInit", "FAIL_cuInit", "999"),
-        ("cuDeviceGetCount", "DEVICES", "0"),
-        ("cuDevicePrimaryCtxRetain", "FAIL_cuDevicePrimaryCtxRetain", "2"),
-    ],
-)
-def test_init_tries_again(calls, function, variable, value):
-    """A driver that works by then is in use from then on."""
+@each_failure
+def test_a_failure_is_asked_about_once(function, code):
+    """A driver that failed is tried again by gpuvec_init alone, not by every call."""
+    made = calls(WORK + "work()\nwork()\n", FAULTS=f"{function}={code}")
+    assert made.count(function) == 1
+
+
+def test_a_driver_without_devices_is_asked_once():
+    """A driver without devices is treated as one that fails."""
+    assert calls(WORK + "work()\nwork()\n", DEVICES=0).count("cuInit") == 1
+
+
+@each_failure
+def test_init_tries_again(function, code):
+    """A driver that has recovered by then is used from then on."""
     script = f"""
-    import os
     from bindings import lib, why_cpu
+    from fake_driver import FakeDriver
+    driver = FakeDriver()
     assert why_cpu() and why_cpu()
     assert lib.gpuvec_init() == 0 and why_cpu()
-    del os.environ["{variable}"]
+    assert driver.calls().count("{function}") == 2
+    driver.plan("")
     assert why_cpu()
     assert lib.gpuvec_init() == 0 and why_cpu() == ""
     assert lib.gpuvec_init() == 0 and lib.gpuvec_device_count() == 1
     """
-    assert calls(script, **{variable: value}).count(function) == 3
+    assert calls(script, FAULTS=f"{function}={code}").count(function) == 1
 
 
-def test_a_lost_device_is_left_alone(calls):
-    """After a fault that only a new process mends no more work is given to the device."""
+def test_a_lost_device_is_left_alone():
+    """A device that is lost gets no more work in this process."""
     script = WORK + "work()\nwork()\nlib.gpuvec_init()\nwork()\n"
-    made = calls(script, FAIL_cuLaunchKernel="719", GPUVEC_NUM_THREADS="1")
+    made = calls(script, {"GPUVEC_NUM_THREADS": "1"}, FAULTS="cuLaunchKernel=719")
     assert made.count("cuLaunchKernel") == 1
 
 
-def test_fork_while_the_driver_is_being_opened(calls, tmp_path):
-    """A child that was made while another thread waited for the driver does not wait for it."""
+def test_fork_while_the_driver_is_being_opened(tmp_path):
+    """A child that is forked while another thread opens the driver does not wait for it."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     script = """
@@ -113,32 +116,12 @@ def test_fork_while_the_driver_is_being_opened(calls, tmp_path):
         pinned_empty(10_000, np.float32)[:] = 1
     opener = threading.Thread(target=lib.gpuvec_why_cpu)
     opener.start()
-    with open(os.environ["LOAD_GATE"], "w"):
+    with open(os.environ["FAKE_DRIVER_LOAD_GATE"], "w"):
         in_child(child)
     opener.join()
     assert lib.gpuvec_device_count() == 1
     """
-    calls(WORK + textwrap.dedent(script), LOAD_GATE=str(gate))
-
-
-def test_a_forked_child_makes_none(calls):
-    """A child never touches the driver that its parent opened."""
-    script = """
-    import os
-    from fork import in_child
-    work()
-    pinned = pinned_empty(10_000, np.float32)
-    log = os.environ["CALL_LOG"]
-    before = open(log).read()
-    def child():
-        work()
-        assert lib.gpuvec_init() == 0 and lib.gpuvec_device_count() == 0
-        lib.gpuvec_set_placement(1)
-        assert lib.vector_add(*[pinned.ctypes.data] * 3, 1) == 202
-    in_child(child)
-    assert before and open(log).read() == before
-    """
-    calls(WORK + textwrap.dedent(script))
+    calls(WORK + textwrap.dedent(script), LOAD_GATE=gate)
 
 
 def can_trace() -> bool:
@@ -149,33 +132,29 @@ def can_trace() -> bool:
 
 
 @pytest.fixture
-def system_calls(failing_driver, tmp_path):
+def system_calls(tmp_path):
     """Counts the system calls of a process that makes a number of small calls of the library."""
     if not can_trace():
         pytest.skip("strace is missing, or may not trace programs")
     built, trace = tmp_path / "tiny_calls", tmp_path / "trace"
     compile_program("tiny_calls.c", built)
-    path = before("LD_LIBRARY_PATH", failing_driver)
 
-    def count(calls: int, **environment: str) -> int:
-        variables = library_environment(LD_LIBRARY_PATH=path, **environment)
+    def count(calls: int, variables: dict[str, str]) -> int:
+        variables = library_environment(**variables)
         run(["strace", "-f", "-qq", "-o", trace, built, calls], env=variables)
         return len(trace.read_text().splitlines())
 
     return count
 
 
-@pytest.mark.parametrize(
-    "trouble",
-    [{"FAIL_cuInit": "999"}, {"FAIL_cuInit": "100"}, {"DEVICES": "0"}],
-    ids=["cuInit 999", "cuInit 100", "no devices"],
-)
-def test_small_calls_without_a_usable_gpu_make_no_system_calls(system_calls, trouble):
+@pytest.mark.parametrize("settings", [{"FAULTS": "cuInit=999"}, {"DEVICES": 0}], ids=str)
+def test_small_calls_without_a_usable_gpu_make_no_system_calls(system_calls, settings):
     """Where a driver gives no GPU, small calls are as cheap as where there is no driver."""
-    assert system_calls(1_100, **trouble) == system_calls(100, **trouble)
+    variables = environment(**settings)
+    assert system_calls(1_100, variables) == system_calls(100, variables)
 
 
 def test_small_calls_with_placement_cpu_make_no_system_calls(system_calls):
     """Small calls of the cores ask the system for nothing, after the first one."""
-    placement = {"GPUVEC_PLACEMENT": "cpu"}
-    assert system_calls(1_100, **placement) == system_calls(100, **placement)
+    variables = {**environment(), "GPUVEC_PLACEMENT": "cpu"}
+    assert system_calls(1_100, variables) == system_calls(100, variables)

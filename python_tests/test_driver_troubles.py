@@ -5,8 +5,11 @@ import sys
 
 import pytest
 from bindings import Status
+from on_fake_driver import environment, needs_fake_driver
 from operations import CLASSIC, FOR_A_GPU
-from programs import HERE, before, library_environment, run
+from programs import HERE, before, compile_c, library_environment, run
+
+pytestmark = needs_fake_driver
 
 CUINIT = {
     100: "CUDA_ERROR_NO_DEVICE",
@@ -23,12 +26,20 @@ REFUSED = {
 }
 
 
-def probe(folder=None, **environment) -> dict:
-    """What driver_probe.py finds with the driver in the folder, else the machine's own."""
-    if folder:
-        environment["LD_LIBRARY_PATH"] = before("LD_LIBRARY_PATH", folder)
-    variables = library_environment(**environment)
-    return json.loads(run([sys.executable, HERE / "driver_probe.py"], env=variables))
+def probe_with(**variables: str) -> dict:
+    """Returns the report of driver_probe.py with these environment variables."""
+    command = [sys.executable, HERE / "driver_probe.py"]
+    return json.loads(run(command, env=library_environment(**variables)))
+
+
+def probe(faults: str = "", **settings: object) -> dict:
+    """Returns the report with the fake driver, some of whose calls fail."""
+    return probe_with(**environment(FAULTS=faults, **settings))
+
+
+def probe_in(folder) -> dict:
+    """Returns the report with the driver in a folder."""
+    return probe_with(LD_LIBRARY_PATH=before("LD_LIBRARY_PATH", folder))
 
 
 def check(report: dict, *reasons: str, devices: int = 0) -> None:
@@ -51,38 +62,36 @@ def check(report: dict, *reasons: str, devices: int = 0) -> None:
 
 
 def test_no_driver(broken_driver):
-    """There is nothing by the driver's name that loads."""
-    check(probe(broken_driver), "no CUDA driver", "libcuda.so.1")
+    """No library of the driver's name can be loaded."""
+    check(probe_in(broken_driver), "no CUDA driver", "libcuda.so.1")
 
 
 def test_no_visible_device():
     """CUDA_VISIBLE_DEVICES hides all devices of the machine's own driver, if it has one."""
-    check(probe(CUDA_VISIBLE_DEVICES=""))
+    check(probe_with(CUDA_VISIBLE_DEVICES=""))
 
 
 @pytest.mark.parametrize("code", CUINIT)
-def test_driver_that_does_not_start(failing_driver, code):
+def test_driver_that_does_not_start(code):
     """cuInit fails, in ways known and unknown."""
-    report = probe(failing_driver, FAIL_cuInit=str(code))
-    check(report, f"cuInit failed with {CUINIT[code]} ({code})")
+    check(probe(f"cuInit={code}"), f"cuInit failed with {CUINIT[code]} ({code})")
 
 
-def test_driver_without_devices(failing_driver):
-    """The driver counts no device."""
-    check(probe(failing_driver, DEVICES="0"), "no device")
+def test_driver_without_devices():
+    """The driver has no device."""
+    check(probe(DEVICES=0), "cuInit failed with CUDA_ERROR_NO_DEVICE (100)")
 
 
-def test_devices_cannot_be_counted(failing_driver):
+def test_devices_cannot_be_counted():
     """Counting fails."""
-    report = probe(failing_driver, FAIL_cuDeviceGetCount="999")
+    report = probe("cuDeviceGetCount=999")
     check(report, "cuDeviceGetCount failed with CUDA_ERROR_UNKNOWN (999)")
 
 
 @pytest.mark.parametrize("function", ["cuDeviceGet", "cuDeviceGetName"])
-def test_device_that_cannot_be_asked(failing_driver, function):
+def test_device_that_cannot_be_asked(function):
     """A device is there, but does not answer."""
-    report = probe(failing_driver, **{f"FAIL_{function}": "101"})
-    check(report, f"{function} failed with CUDA_ERROR_INVALID_DEVICE (101)")
+    check(probe(f"{function}=101"), f"{function} failed with CUDA_ERROR_INVALID_DEVICE (101)")
 
 
 @pytest.mark.parametrize(
@@ -91,35 +100,37 @@ def test_device_that_cannot_be_asked(failing_driver, function):
         ("cuDevicePrimaryCtxRetain", 2, "CUDA_ERROR_OUT_OF_MEMORY"),
         ("cuDevicePrimaryCtxRetain", 999, "CUDA_ERROR_UNKNOWN"),
         ("cuCtxPushCurrent_v2", 3, "CUDA_ERROR_NOT_INITIALIZED"),
-        ("cuModuleGetFunction", 500, ""),
+        ("cuModuleGetFunction", 500, "CUDA_ERROR_NOT_FOUND"),
     ],
 )
-def test_device_that_does_not_open(failing_driver, function, code, name):
+def test_device_that_does_not_open(function, code, name):
     """A device is there, but cannot be used."""
-    report = probe(failing_driver, **{f"FAIL_{function}": str(code)})
+    report = probe(f"{function}={code}")
     call = function.replace("_v2", "")
-    check(report, "Failing device 0", f"{call} failed with {name}", f"({code})", devices=1)
+    check(report, "Fake device 0", f"{call} failed with {name} ({code})", devices=1)
 
 
 @pytest.mark.parametrize("code", REFUSED)
-def test_kernels_are_refused(failing_driver, code):
+def test_kernels_are_refused(code):
     """The driver does not take the kernels."""
-    failures = {"FAIL_cuModuleLoadDataEx": str(code), "FAIL_cuModuleLoadData": str(code)}
-    report = probe(failing_driver, **failures)
+    report = probe(f"cuModuleLoadDataEx={code},cuModuleLoadData={code}")
     reason = f"cuModuleLoadData failed with {REFUSED[code]} ({code})"
-    check(report, "Failing device 0", reason, devices=1)
+    check(report, "Fake device 0", reason, devices=1)
 
 
-def test_driver_too_old_for_the_kernels(failing_driver):
-    """What is said is which driver is there and which is needed."""
-    failures = {"FAIL_cuModuleLoadDataEx": "222", "FAIL_cuModuleLoadData": "222"}
-    report = probe(failing_driver, DRIVER_VERSION="11040", **failures)
-    check(report, "CUDA 11.4", "12.0", "driver 525", devices=1)
+def test_driver_too_old_for_the_kernels():
+    """The text names the driver's version and the one that is needed."""
+    check(probe(CUDA_VERSION=11_040), "CUDA 11.4", "12.0", "driver 525", devices=1)
 
 
-def test_driver_without_functions(driver_without_functions):
-    """A driver that has cuInit and nothing else, as none is: still no crash."""
-    check(probe(driver_without_functions), "the CUDA driver lacks cuCtxGetCurrent")
+def test_driver_without_functions(tmp_path):
+    """A driver that has nothing but cuInit does no harm."""
+    source = tmp_path / "driver.c"
+    source.write_text(
+        "int cuInit(unsigned flags);\nint cuInit(unsigned flags) { return flags != 0; }\n"
+    )
+    compile_c(source, tmp_path / "libcuda.so.1", "-shared", "-fPIC")
+    check(probe_in(tmp_path), "the CUDA driver lacks cuCtxGetCurrent")
 
 
 @pytest.mark.parametrize(
@@ -136,9 +147,9 @@ def test_driver_without_functions(driver_without_functions):
         ("cuLaunchKernel", 719, Status.ERROR_DEVICE_LOST, "device 0 is lost"),
     ],
 )
-def test_device_that_fails_at_work(failing_driver, function, code, status, text):
+def test_device_that_fails_at_work(function, code, status, text):
     """The device opens, but a call on it fails: the CPU answers, unless the GPU is demanded."""
-    report = probe(failing_driver, **{f"FAIL_{function}": str(code)})
+    report = probe(f"{function}={code}")
     assert report["why_cpu"] == ""
     assert all(found == [True, True] for found in report["results"].values())
     for operation in CLASSIC:

@@ -678,6 +678,21 @@ def test_random_faults():
     )
 
 
+def test_faults_of_one_function():
+    """All calls of it fail until another plan is set; others go on."""
+    run(
+        """
+        for _ in range(3):
+            assert code("cuCtxGetCurrent", byref(c_uint64())) == OUT_OF_MEMORY
+            assert code("cuDeviceGetCount", byref(c_int())) == OK
+        assert fake_driver.count("faults") == 3
+        fake_driver.plan("")
+        assert code("cuCtxGetCurrent", byref(c_uint64())) == OK
+        """,
+        FAULTS="cuCtxGetCurrent=2",
+    )
+
+
 def test_captured_streams():
     """They are said to be captured, and can be neither asked nor waited for meanwhile."""
     run(

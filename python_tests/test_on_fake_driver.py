@@ -389,20 +389,6 @@ def test_slow_queues_and_many_threads():
     )
 
 
-def test_an_old_driver():
-    """A driver from before the kernels' PTX is named, and the CPU answers."""
-    run(
-        """
-        assert "CUDA 11.4" in why_cpu() and "525" in why_cpu(), why_cpu()
-        assert set(backends(1000, FOR_A_GPU)) == {Backend.CPU}
-        lib.gpuvec_set_placement(Place.GPU)
-        status, text = attempt(OPERATIONS[0], 1000, "pageable")
-        assert status == Status.ERROR_NO_GPU and "CUDA 11.4" in text, text
-        """,
-        DRIVER_VERSION=11040,
-    )
-
-
 def test_a_forked_child_leaves_the_driver_alone():
     """It computes on the CPU with the same bits, and makes no call; the parent goes on."""
     run(

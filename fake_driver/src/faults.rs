@@ -2,8 +2,8 @@
 //!
 //! A plan is a list, separated by commas, of `NUMBER=CODE`: the call of that number, counted from 1
 //! since the plan was set, returns the code. `NUMBER=CODE+` makes all later calls fail as well.
-//! `NUMBER=CODE~` lets the call succeed and its work fail: the code comes back from the next
-//! synchronisation, and the context is lost.
+//! `NAME=CODE` makes every call of a function fail. `NUMBER=CODE~` lets the call succeed and its
+//! work fail: the code comes back from the next synchronisation, and the context is lost.
 //!
 //! A plan `random:SEED:PER_10000:CODE/CODE/...` makes each call fail with that probability, with one
 //! of the codes. The seed and a call's number alone decide on the call, whichever thread makes it.
@@ -11,19 +11,23 @@
 use crate::{Code, NOT_INITIALIZED, context, held_calls, lock, process};
 use std::sync::Mutex;
 
-/// What happens to a call.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Manner {
-    Once,
-    FromThenOn,
-    Later,
+/// The calls that a fault hits.
+enum Calls {
+    At(usize),
+    From(usize),
+    Named(String),
 }
 
-#[derive(Clone, Copy)]
 struct Fault {
-    number: usize,
-    code: Code,
-    manner: Manner,
+    calls: Calls,
+    effect: Effect,
+}
+
+/// What a fault does to a call.
+#[derive(Clone, Copy)]
+enum Effect {
+    Fails(Code),
+    WorkFails(Code),
 }
 
 /// Which calls fail.
@@ -66,8 +70,8 @@ pub(crate) fn begin(name: &'static str) -> Result<Option<Code>, Code> {
     let fault = next_fault(name);
     held_calls::wait(name);
     match fault {
-        Some(Fault { code, manner: Manner::Later, .. }) => return Ok(Some(code)),
-        Some(Fault { code, .. }) => {
+        Some(Effect::WorkFails(code)) => return Ok(Some(code)),
+        Some(Effect::Fails(code)) => {
             if is_sticky(code) {
                 context::lose(code);
             }
@@ -87,7 +91,7 @@ fn survives_a_lost_context(name: &str) -> bool {
     kept.iter().any(|prefix| name.starts_with(prefix))
 }
 
-fn next_fault(name: &'static str) -> Option<Fault> {
+fn next_fault(name: &'static str) -> Option<Effect> {
     let mut state = lock(&STATE);
     state.made += 1;
     let number = state.made;
@@ -97,33 +101,36 @@ fn next_fault(name: &'static str) -> Option<Fault> {
     let plan = state
         .plan
         .get_or_insert_with(|| parsed(&std::env::var("FAKE_DRIVER_FAULTS").unwrap_or_default()));
-    let fault = plan.fault(number);
+    let fault = plan.fault(number, name);
     state.failed += usize::from(fault.is_some());
     fault
 }
 
 impl Plan {
-    /// The fault of the call of that number.
-    fn fault(&self, number: usize) -> Option<Fault> {
+    /// What happens to the call of this number and name, if it is hit.
+    fn fault(&self, number: usize, name: &str) -> Option<Effect> {
         match self {
-            Plan::Listed(faults) => faults.iter().find(|fault| fault.is_of(number)).copied(),
+            Plan::Listed(faults) => {
+                let fault = faults.iter().find(|fault| fault.calls.include(number, name))?;
+                Some(fault.effect)
+            }
             Plan::Random { seed, per_10000, codes } => {
                 let random = mixed(seed.wrapping_add(mixed(number as u64)));
                 if random % 10_000 >= *per_10000 || codes.is_empty() {
                     return None;
                 }
-                let code = codes[(random / 10_000) as usize % codes.len()];
-                Some(Fault { number, code, manner: Manner::Once })
+                Some(Effect::Fails(codes[(random / 10_000) as usize % codes.len()]))
             }
         }
     }
 }
 
-impl Fault {
-    fn is_of(&self, number: usize) -> bool {
-        match self.manner {
-            Manner::FromThenOn => number >= self.number,
-            Manner::Once | Manner::Later => number == self.number,
+impl Calls {
+    fn include(&self, number: usize, name: &str) -> bool {
+        match self {
+            Calls::At(hit) => number == *hit,
+            Calls::From(first) => number >= *first,
+            Calls::Named(hit) => name == hit,
         }
     }
 }
@@ -163,14 +170,15 @@ fn random(text: &str) -> Plan {
 }
 
 fn fault(part: &str) -> Fault {
-    let (number, rest) = part.split_once('=').expect("a fault is NUMBER=CODE");
-    let (code, manner) = match rest.as_bytes().last() {
-        Some(b'+') => (&rest[..rest.len() - 1], Manner::FromThenOn),
-        Some(b'~') => (&rest[..rest.len() - 1], Manner::Later),
-        _ => (rest, Manner::Once),
+    let (calls, text) = part.split_once('=').expect("a fault is NUMBER=CODE or NAME=CODE");
+    let code = text.trim_end_matches(['+', '~']).parse().expect("a fault's code");
+    let calls = match calls.parse() {
+        Ok(number) if text.ends_with('+') => Calls::From(number),
+        Ok(number) => Calls::At(number),
+        Err(_) => Calls::Named(calls.to_owned()),
     };
-    let number = number.parse().expect("a fault's number");
-    Fault { number, code: code.parse().expect("a fault's code"), manner }
+    let effect = if text.ends_with('~') { Effect::WorkFails(code) } else { Effect::Fails(code) };
+    Fault { calls, effect }
 }
 
 /// How many calls there were since the plan was set.

@@ -29,19 +29,25 @@ pub(crate) fn is_initialized() -> bool {
 }
 
 /// Maps the page when the driver is loaded: a fork may come in the middle of the first call.
+///
+/// With `FAKE_DRIVER_LOAD_GATE`, the path of a FIFO, loading then waits until another process or
+/// thread has opened and closed the other end.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static AT_LOAD: extern "C" fn() = map_mark;
+static AT_LOAD: extern "C" fn() = at_load;
 
-extern "C" fn map_mark() {
+extern "C" fn at_load() {
     MARK.store(page_that_children_find_empty().cast(), Ordering::Release);
+    if let Some(gate) = std::env::var_os("FAKE_DRIVER_LOAD_GATE") {
+        drop(std::fs::read(gate));
+    }
 }
 
 static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The mark of a process that initialised the driver: 0 in every new child.
 fn initialized_here() -> &'static AtomicU32 {
-    // SAFETY: `map_mark` ran at load; its page is mapped for ever, aligned, and zero at first.
+    // SAFETY: `at_load` ran; its page is mapped for ever, aligned, and zero at first.
     unsafe { &*MARK.load(Ordering::Acquire) }
 }
 

@@ -45,7 +45,7 @@ pub unsafe extern "C" fn cuGetErrorName(code: Code, name: *mut *const c_char) ->
 }
 
 fn version() -> c_int {
-    setting("FAKE_DRIVER_DRIVER_VERSION", 12_080) as c_int
+    setting("FAKE_DRIVER_CUDA_VERSION", 12_080) as c_int
 }
 
 #[unsafe(no_mangle)]
