@@ -68,7 +68,7 @@ test-fake-driver: fake-driver build $(VENV)/ready ## all of them again on the fa
 	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py
 
 fault-injection: fake-driver build $(VENV)/ready ## make every driver call fail in turn, in every way
-	$(ON_FAKE_DRIVER) $(BIN)/python python_tests/fault_injection.py
+	$(ON_FAKE_DRIVER) $(BIN)/python python_tests/support/fault_injection.py
 
 load: fake-driver build $(VENV)/ready ## 64 threads of mixed calls for two minutes, on the fake driver
 	$(ON_FAKE_DRIVER) FAKE_DRIVER_DELAY=200 $(BIN)/python tools/load.py

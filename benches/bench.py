@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import Callable
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 # NumPy's OpenBLAS threads wait busily for 2^26 cycles after a call, through the next contenders'
 # turns; with 2^20 they are awake from one of NumPy's own calls to the next, and asleep after them.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")

@@ -1,11 +1,10 @@
 """Fixtures: the placement of a test's calls, and C code for tests that need it."""
 
 import os
-from contextlib import contextmanager
 
 import hypothesis
 import pytest
-from bindings import Place, lib, why_cpu
+from bindings import Place, lib, placed, why_cpu
 from programs import compile_program, run_program
 from streams import Resources
 
@@ -19,17 +18,6 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
 )
 hypothesis.settings.load_profile("gpuvec")
-
-
-@contextmanager
-def placed(place: Place):
-    """Puts a placement in force for a while."""
-    before = lib.gpuvec_get_placement()
-    assert lib.gpuvec_set_placement(place) == 0
-    try:
-        yield place
-    finally:
-        assert lib.gpuvec_set_placement(before) == 0
 
 
 @pytest.fixture(params=[Place[name.upper()] for name in PLACEMENTS], ids=lambda place: place.name)
@@ -72,13 +60,13 @@ def programs_folder(tmp_path_factory):
 
 
 @pytest.fixture
-def program(programs_folder):
-    """Compiles a C program that uses the library, and runs it: it exits with 0, in silence."""
+def program(programs_folder, request):
+    """Compiles a C program beside the test and runs it: it exits with 0 and prints nothing."""
 
     def run_silent_program(name: str, *arguments, **options) -> None:
         built = programs_folder / name
         if not built.exists():
-            compile_program(f"{name}.c", built)
+            compile_program(request.path.with_name(f"{name}.c"), built)
         assert run_program(built, *arguments, **options) == ""
 
     return run_silent_program

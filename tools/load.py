@@ -27,7 +27,7 @@ from typing import Optional
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from arrays import call_at
 from bindings import Backend, Place, Status, last_error, last_run, lib, pinned_empty, why_cpu
 from cuda_driver import DeviceArray

@@ -29,14 +29,13 @@ from typing import Callable, Optional
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from arrays import call_at
 from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
+from fake_driver import FAKE_DRIVER_FOLDER, FakeDriver
 from load_cases import same_bytes
 from operations import OPERATIONS, Operation
 from programs import before, library_environment
-
-from fake_driver import FAKE_DRIVER_FOLDER, FakeDriver
 
 THREADS = 8
 ROUND_SECONDS = 10
