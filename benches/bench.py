@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import Callable
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 # NumPy's OpenBLAS threads spin for 2^26 cycles after a call, through the next contenders' batches.
 # With 2^20 they stay awake between NumPy's own calls and sleep after them.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")

@@ -171,7 +171,7 @@ fn ptx_entries() -> BTreeSet<String> {
 fn every_operation_has_its_kernel_its_function_and_its_python_tests() {
     let entries = ptx_entries();
     let functions = files("src/abi", "rs").into_iter().map(read).collect::<String>();
-    let python_tests = fs::read_to_string("python_tests/operations.py").unwrap_or_default();
+    let python_tests = fs::read_to_string("python_tests/support/operations.py").unwrap_or_default();
     let mut forgotten = Vec::new();
     for op in Op::ALL {
         let kernel = op.kernel();
@@ -188,7 +188,7 @@ fn every_operation_has_its_kernel_its_function_and_its_python_tests() {
         });
         need(has_function, "no function in src/abi calls it");
         let row = python_tests.contains(&format!(" {kernel},"));
-        need(row, &format!("no row with the oracle {kernel} in python_tests/operations.py"));
+        need(row, &format!("no row with the oracle {kernel} in python_tests/support/operations.py"));
     }
     assert!(forgotten.is_empty(), "forgotten:\n{}", forgotten.join("\n"));
 }

@@ -4,7 +4,7 @@
 #     tools/fuzz.sh [SECONDS] [TARGET]        default: 60 calls
 #     tools/fuzz.sh 0 TARGET FILE             one input again, of those that failed
 #
-# With LD_LIBRARY_PATH=target/stand_in (`make stand-in`) it takes the GPU's path. What it learns stays
+# With LD_LIBRARY_PATH=target/fake_driver (`make fake-driver`) it takes the GPU's path. What it learns stays
 # in fuzz/corpus for the next time; what fails is put into fuzz/artifacts. Needs a C++ compiler, and
 # the network the first time.
 set -euo pipefail

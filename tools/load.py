@@ -6,12 +6,12 @@ Mixes operations, sizes from 1 to 2 million, kinds of memory, in-place calls, er
 placements, streams, events and registered memory (load_streams.py). Every result is compared bit by
 bit with NumPy's, computed beforehand.
 
-Resident memory, threads, open files, free device memory, and what the stand-in driver counts are
+Resident memory, threads, open files, free device memory, and what the fake driver counts are
 sampled; a quantity has grown if all of its samples in the last third of the time after the warm-up
 (the first quarter) are above all of those in the first third, by more than its margin. At the end
 everything is given back. Exits 1 on a wrong bit or on growth.
 
-Runs without a GPU, on the stand-in driver, and on a GPU. Takes some 6 GB of memory.
+Runs without a GPU, on the fake driver, and on a GPU. Takes some 6 GB of memory.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from typing import Optional
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from arrays import call_at
 from bindings import Backend, Place, Status, last_error, last_run, lib, pinned_empty, why_cpu
 from cuda_driver import DeviceArray

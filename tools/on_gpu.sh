@@ -56,10 +56,10 @@ if wants tests; then
     # for what measures the device or needs all of it.
     many=() few=()
     python3 -c 'import xdist' 2>/dev/null && many=(-n 6) few=(-n 3 --dist loadfile)
-    processes=(python_tests/test_{memory,host_process,device_memory}.py)
-    alone=(python_tests/test_{gpu_faults,bench}.py
-        python_tests/test_device_memory.py::test_rounds_leave_nothing
-        python_tests/test_gpu.py::test_calls_leave_no_device_memory_behind)
+    processes=(python_tests/process python_tests/memory/test_{pinned,device}_memory.py)
+    alone=(python_tests/devices/test_gpu_faults.py python_tests/interface/test_bench.py
+        python_tests/memory/test_device_memory.py::test_rounds_leave_nothing
+        python_tests/devices/test_gpu.py::test_calls_leave_no_device_memory_behind)
     run_pytest() { timeout 900 python3 -m pytest -q -p no:cacheprovider --tb=short "$@"; }
     lines=12 step python-most run_pytest "${many[@]}" python_tests \
         "${processes[@]/#/--ignore=}" "${alone[@]/#/--deselect=}"

@@ -15,7 +15,7 @@ from statistics import median
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from bindings import Place, lib, why_cpu
 from streams import Resources, ok
 

@@ -12,7 +12,7 @@ from typing import Optional
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from arrays import call_at
 from bindings import PathBit, Place, last_run, lib, why_cpu
 from operations import FAMILY, Operation, named

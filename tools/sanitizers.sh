@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the Rust tests under AddressSanitizer (with LeakSanitizer) and ThreadSanitizer: on the CPU's
-# path, and on the GPU's with the stand-in driver.
+# path, and on the GPU's with the fake driver.
 #
 #     tools/sanitizers.sh [address] [thread]        default: both
 #
@@ -26,9 +26,9 @@ for sanitizer in ${*:-address thread}; do
     built=target/sanitizers/$sanitizer
     options=(-Zbuild-std --target "$triple" --target-dir "$built")
     driver=$PWD/$built/driver
-    cargo build "${options[@]}" --package stand_in
+    cargo build "${options[@]}" --package fake_driver
     mkdir -p "$driver"
-    cp "$built/$triple/debug/libstand_in.so" "$driver/libcuda.so.1"
+    cp "$built/$triple/debug/libfake_driver.so" "$driver/libcuda.so.1"
     for path in "" "$driver"; do
         echo "== $sanitizer, the driver in: ${path:-the system}"
         LD_LIBRARY_PATH=$path cargo test "${options[@]}" --package gpuvec --tests
