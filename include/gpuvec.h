@@ -34,8 +34,11 @@
  *     min, max        out[0] = the smallest, the largest a[i]          f32 f64 i32 i64
  *
  * f32 is float, f64 is double, i32 is int32_t and i64 is int64_t; dot and sum of integers store an
- * int64_t. vector_add, add_arrays and dot_product are gpuvec_add_f32, gpuvec_add_i32 and
- * gpuvec_dot_f32 with a NULL stream.
+ * int64_t. min and max of floats are IEEE 754-2019's minimum and maximum: NaN if any element is
+ * NaN, and -0 below +0.
+ *
+ * vector_add, add_arrays and dot_product are gpuvec_add_f32, gpuvec_add_i32 and gpuvec_dot_f32 with
+ * a NULL stream.
  *
  * == Arrays ==
  *
@@ -97,7 +100,7 @@
  * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT
  * (auto, gpu, cpu or all). The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
  * number of CPU threads; the default is one for each CPU of the process's main thread, and the
- * library never uses more than 256. It reads both variables once. If one has any other value, every
+ * library never uses more than 256. Both variables are read once. If one has any other value, every
  * function that returns a status, a handle or memory fails with GPUVEC_ERROR_ENVIRONMENT, except
  * gpuvec_set_placement, which overrides GPUVEC_PLACEMENT.
  *
@@ -108,10 +111,10 @@
  *
  * == Errors ==
  *
- * Functions return GPUVEC_OK (0) or another gpuvec_status; gpuvec_last_error describes the calling
- * thread's last failure. Arguments are checked before any work: after such an error nothing was
- * written. After GPUVEC_ERROR_OUT_OF_MEMORY, GPUVEC_ERROR_DRIVER or GPUVEC_ERROR_DEVICE_LOST in the
- * middle of the work, the contents of the output are unspecified.
+ * Functions return GPUVEC_OK (0) or another gpuvec_status; gpuvec_last_error describes the failure
+ * of the calling thread's last call. Arguments are checked before any work: after such an error
+ * nothing was written. After GPUVEC_ERROR_OUT_OF_MEMORY, GPUVEC_ERROR_DRIVER or
+ * GPUVEC_ERROR_DEVICE_LOST in the middle of the work, the contents of the output are unspecified.
  *
  * With placement auto or all, a failing GPU is not an error as long as the inputs are intact: the
  * cores do the work. In a call with a stream it is an error, since results of the stream's earlier
