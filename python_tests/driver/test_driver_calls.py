@@ -43,16 +43,6 @@ def calls(script: str, variables: dict[str, str] | None = None, **settings: obje
     return json.loads(run_python(text, **environment(**settings), **(variables or {})))
 
 
-def test_loading_makes_none():
-    """Questions about the library alone make none either."""
-    script = """
-    from bindings import last_run, lib
-    lib.gpuvec_version(), lib.gpuvec_abi_version(), lib.gpuvec_status_string(0)
-    lib.gpuvec_last_error(), lib.gpuvec_get_placement(), last_run()
-    """
-    assert calls(script) == []
-
-
 @pytest.mark.parametrize("how", ["by call", "by environment"])
 def test_placement_cpu_makes_none(how):
     """Work on the cores leaves the driver alone."""

@@ -51,6 +51,8 @@ def test_null(placement, operation, argument, n):
     """A NULL array is an error as soon as there is an element."""
     assert Arrays(operation).call(n, **{argument: None}) == Status.ERROR_NULL
     assert last_error().startswith(f"{argument} is NULL")
+    is_array = argument != "out" or operation.kind == "elementwise"
+    assert (f"n is {n}" in last_error()) == is_array
 
 
 @each_argument
@@ -58,10 +60,12 @@ def test_null(placement, operation, argument, n):
 def test_misaligned(placement, operation, argument, kind):
     """An address between two elements is an error."""
     arrays = Arrays(operation, kind)
-    for shift in range(1, itemsize(operation, argument)):
+    size = itemsize(operation, argument)
+    for shift in range(1, size):
         address = arrays.addresses[argument] + shift
         assert arrays.call(N - 1, **{argument: address}) == Status.ERROR_MISALIGNED
         assert f"{argument} is {address:#x}" in last_error()
+        assert f"multiple of {size}" in last_error()
 
 
 @each_operation
@@ -72,6 +76,7 @@ def test_size(placement, operation):
     for n in (first, 2**61, 2 * first, 2 * first + 1, 2**63, 2**64 - 1):
         assert arrays.call(n) == Status.ERROR_SIZE
         assert f"n is {n}" in last_error()
+        assert f"{itemsize(operation, 'a')} bytes" in last_error()
 
 
 @pytest.mark.parametrize(

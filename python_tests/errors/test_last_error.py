@@ -41,6 +41,7 @@ QUESTIONS = {
     "status_string": lambda: lib.gpuvec_status_string(5),
     "why_cpu": lib.gpuvec_why_cpu,
     "last_run": ask_last_run,
+    "last_run into NULL": lambda: lib.gpuvec_last_run(None, 8),
     "get_placement": lib.gpuvec_get_placement,
     "device_count": lib.gpuvec_device_count,
     "version": lib.gpuvec_version,

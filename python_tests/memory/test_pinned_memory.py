@@ -14,14 +14,13 @@ PAGE = 4096
 
 @pytest.mark.parametrize("bytes_", [0, 1, 4095, 4096, 4097, 1_000_000, 129 * MIB])
 def test_any_size(placement, bytes_):
-    """The memory begins with a page, and every byte of it can be written and read."""
+    """The memory is whole pages, at least one, and every byte of them can be written and read."""
     address = lib.pinned_alloc(bytes_)
     assert address, last_error()
     assert last_error() == ""
     assert address % PAGE == 0
-    memory = np.ndarray(
-        max(bytes_, 1), np.uint8, (ctypes.c_char * max(bytes_, 1)).from_address(address)
-    )
+    whole = max(-(-bytes_ // PAGE), 1) * PAGE
+    memory = np.ndarray(whole, np.uint8, (ctypes.c_char * whole).from_address(address))
     memory[:] = 0x5A
     assert (memory == 0x5A).all()
     assert lib.pinned_free(address) == Status.OK
