@@ -1,4 +1,4 @@
-"""What tools/load.py calls operations on, and what should come out."""
+"""The inputs and expected results of tools/load.py."""
 
 import ctypes
 import random
@@ -11,13 +11,13 @@ from bindings import pinned_empty
 from cuda_driver import DeviceArray, Driver
 from operations import OPERATIONS, SAMPLE, Operation
 
-# The longest are for a few operations that stand for all.
+# The longest are for a few representative operations.
 SIZES = [1, 7, 1000, 4097, 65_536, 65_537, 150_001, 1_100_001, 2_200_001]
 # Small calls are as frequent as in a program that mixes both.
 WEIGHTS = [8, 8, 8, 8, 6, 6, 4, 2, 1]
 MOST_OF_ALL = MOST_ON_DEVICE = 150_001
 MOST_BYTES = 8 * max(SIZES)
-# Elements that an array begins past its memory's beginning.
+# Offsets of an array from the start of its memory, in elements.
 OFFSETS = [0, 1, 3]
 
 libc = ctypes.CDLL(None)

@@ -1,16 +1,16 @@
-"""Eight threads call everything while one in a hundred calls of the driver fails.
+"""Runs eight threads of mixed calls while one in a hundred driver calls fails.
 
     make fake-driver
     python tools/random_faults.py [--seconds 600] [--seed 1] [--rounds N]
 
-Runs on the fake driver, in rounds of about ten seconds, each in a process and with a seed of its
-own. Every outcome is the right bits or a status that docs/faults.md allows; never a wrong bit under
-GPUVEC_OK, a hang or a crash. In rounds with an odd seed the driver's codes are those after which a
-device goes on: when the faults end, all work runs on the GPU again, everything can be given back,
-and the driver has handed out no more than to a process without faults. In the others any code
-comes, also those that lose a device: then placement auto still gives right bits, placement gpu
-right bits or an error that says so, and everything can be given back. The seed repeats a round, as
-far as threads do: `--seed N --rounds 1`.
+Runs on the fake driver, in rounds of about ten seconds, each in a separate process with its own
+seed. Every outcome must be the right bits or a status that docs/faults.md allows; never a wrong bit
+with GPUVEC_OK, a hang or a crash. Rounds with an odd seed use driver codes that leave a device
+usable: after the faults all work must run on the GPU again, everything can be freed, and the driver
+holds no more objects than in a process without faults. The other rounds use any code, also those
+that lose a device: placement auto must still give right bits, placement gpu right bits or a proper
+error, and everything can be freed. `--seed N --rounds 1` repeats a round, as far as thread
+scheduling allows.
 """
 
 import argparse
