@@ -7,14 +7,14 @@ FAULT_SECONDS ?= 600
 BENCH ?=
 VENV := .venv
 BIN := $(VENV)/bin
-STAND_IN := $(CURDIR)/target/stand_in
+FAKE_DRIVER := $(CURDIR)/target/fake_driver
 PYTHON_EXAMPLES := demo device_loop streams structured mixed
-ON_STAND_IN := LD_LIBRARY_PATH=$(STAND_IN)
+ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build lint fresh kernels usage stand-in test-rust test-c test-python test-stand-in torture load faults security sanitizers fuzz licences check-all bench gpu-bundle clean
+.PHONY: help demo test build lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection load random-faults security sanitizers fuzz licences check-all bench gpu-bundle clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build $(VENV)/ready ## set up, build, and run the C and Python examples on real arrays
 	$(MAKE) -C c_examples run
@@ -22,7 +22,7 @@ demo: build $(VENV)/ready ## set up, build, and run the C and Python examples on
 	    echo "--- $$example.py"; $(BIN)/python python_examples/$$example.py; \
 	done
 
-test: test-rust test-c test-python test-stand-in ## set up and run every test
+test: test-rust test-c test-python test-fake-driver ## set up and run every test
 
 build: ## build target/release/libgpuvec.so and include/gpuvec.h
 	cargo build --release
@@ -44,10 +44,10 @@ kernels: $(VENV)/ready $(VENV)/kernels ## compile kernels/*.cu to the PTX that t
 usage: $(VENV)/ready $(VENV)/kernels ## registers and spills of each kernel on each architecture
 	$(BIN)/python kernels/build.py --usage
 
-stand-in: ## build the stand-in driver for tests, target/stand_in/libcuda.so.1
-	cargo build --release -p stand_in
-	mkdir -p $(STAND_IN)
-	cp target/release/libstand_in.so $(STAND_IN)/libcuda.so.1
+fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
+	cargo build --release -p fake_driver
+	mkdir -p $(FAKE_DRIVER)
+	cp target/release/libfake_driver.so $(FAKE_DRIVER)/libcuda.so.1
 
 test-rust: build ## the Rust tests, and what threads share in every interleaving
 	cargo test --release
@@ -58,28 +58,28 @@ test-c: build ## the C examples: plain, header as C and C++, sanitizers, valgrin
 	@if command -v valgrind >/dev/null; then $(MAKE) -C c_examples valgrind; \
 	else echo "valgrind is not installed: the examples did not run under it"; fi
 
-test-python: build $(VENV)/ready ## the Python tests
+test-python: build fake-driver $(VENV)/ready ## the Python tests
 	$(BIN)/python -m pytest -q python_tests
 
-test-stand-in: stand-in build $(VENV)/ready ## all of them again on the stand-in driver, where the GPU's path runs
-	$(ON_STAND_IN) cargo test --release
-	$(ON_STAND_IN) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
-	$(ON_STAND_IN) GPUVEC_TEST_PLACEMENTS=gpu,auto $(BIN)/python -m pytest -q python_tests
-	$(ON_STAND_IN) $(BIN)/python tools/sanitized.py
+test-fake-driver: fake-driver build $(VENV)/ready ## all of them again on the fake driver, where the GPU's path runs
+	$(ON_FAKE_DRIVER) cargo test --release
+	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
+	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto $(BIN)/python -m pytest -q python_tests
+	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py
 
-torture: stand-in build $(VENV)/ready ## make every driver call fail in turn, in every way
-	$(ON_STAND_IN) $(BIN)/python python_tests/torture.py
+fault-injection: fake-driver build $(VENV)/ready ## make every driver call fail in turn, in every way
+	$(ON_FAKE_DRIVER) $(BIN)/python python_tests/support/fault_injection.py
 
-load: stand-in build $(VENV)/ready ## 64 threads of mixed calls for two minutes, on the stand-in driver
-	$(ON_STAND_IN) STAND_IN_DELAY=200 $(BIN)/python tools/load.py
+load: fake-driver build $(VENV)/ready ## 64 threads of mixed calls for two minutes, on the fake driver
+	$(ON_FAKE_DRIVER) FAKE_DRIVER_DELAY=200 $(BIN)/python tools/load.py
 
-faults: stand-in build $(VENV)/ready ## random faults of the fake driver under eight threads (FAULT_SECONDS=600)
-	$(ON_STAND_IN) $(BIN)/python tools/random_faults.py --seconds $(FAULT_SECONDS)
+random-faults: fake-driver build $(VENV)/ready ## random faults of the fake driver under eight threads (FAULT_SECONDS=600)
+	$(ON_FAKE_DRIVER) $(BIN)/python tools/random_faults.py --seconds $(FAULT_SECONDS)
 
 security: build ## setuid processes, files, sockets, the driver's name (as root, with strace)
 	tools/security.sh
 
-sanitizers: ## the Rust tests under AddressSanitizer and ThreadSanitizer, with and without the stand-in
+sanitizers: ## the Rust tests under AddressSanitizer and ThreadSanitizer, with and without the fake driver
 	tools/sanitizers.sh
 
 fuzz: ## any arguments in any order, against a model (FUZZ_SECONDS=60)
@@ -88,7 +88,7 @@ fuzz: ## any arguments in any order, against a model (FUZZ_SECONDS=60)
 licences: ## licences and sources of every package, offline
 	$(PYTHON) tools/licences.py
 
-check-all: lint fresh test torture load faults security sanitizers fuzz licences ## everything: takes an hour
+check-all: lint fresh test fault-injection load random-faults security sanitizers fuzz licences ## everything: takes an hour
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)

@@ -9,16 +9,15 @@ fn main() {
     list_images();
 }
 
-/// No symbol is left to be found at load time (`defs`); the library stays once loaded, as its
-/// fork handlers and threads must (`nodelete`).
+/// Rejects undefined symbols at link time (`defs`), and keeps the library loaded, since its fork
+/// handlers and threads must stay (`nodelete`).
 fn link() {
     for argument in ["-z,defs", "-z,nodelete", "-soname,libgpuvec.so"] {
         println!("cargo::rustc-cdylib-link-arg=-Wl,{argument}");
     }
 }
 
-/// Makes `include/gpuvec.h` from `src/abi`. The file is committed; it is written only when it
-/// would change.
+/// Generates `include/gpuvec.h`, which is committed, from `src/abi`. Writes it only if it changed.
 fn write_header() {
     for input in ["src", "cbindgen.toml", "include/preamble.h", "Cargo.toml"] {
         println!("cargo::rerun-if-changed={input}");
@@ -41,7 +40,8 @@ fn version_macros() -> String {
     let part =
         |name| env::var(format!("CARGO_PKG_VERSION_{name}")).expect("cargo sets the version");
     format!(
-        "\n/* This header's version; the library's own is gpuvec_version(). */\n\
+        "\n/* == Constants and types == */\n\n\
+         /* The version of this header; the library's is gpuvec_version(). */\n\
          #define GPUVEC_VERSION_MAJOR {}\n#define GPUVEC_VERSION_MINOR {}\n\
          #define GPUVEC_VERSION_PATCH {}",
         part("MAJOR"),

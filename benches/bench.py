@@ -1,16 +1,16 @@
-"""gpuvec's benchmark: ceilings, peers and gpuvec side by side, in one run on one machine.
+"""Measures ceilings, peers and gpuvec in one run on one machine.
 
     python3 benches/bench.py                    everything; less than 6 minutes with a GPU
     python3 benches/bench.py --quick            fewer lengths, f32 alone, less than 2 minutes
     python3 benches/bench.py --only add --dtypes f32 --kinds pinned --n 1e8      one point
-    python3 benches/bench.py --gpus             all visible GPUs at once
-    python3 benches/bench.py --beside           the cores at work beside the GPUs
-    python3 benches/bench.py --pinning          page-locking for the call against staging
-    python3 benches/bench.py --scratch          what memory the library keeps; takes minutes
+    python3 benches/bench.py --gpus             all visible GPUs concurrently
+    python3 benches/bench.py --hybrid           work split between cores and GPUs
+    python3 benches/bench.py --pinning          page-locking per call against staging
+    python3 benches/bench.py --scratch          the memory that the library keeps; takes minutes
 
 Writes bench.json and bench.md into the folder that --output names (target/bench), and prints the
-targets. Needs gcc and NumPy; measures the peers that are installed; without a GPU, what needs none.
-The library is the one that GPUVEC_LIB names, or the release build.
+targets. Needs gcc and NumPy; measures the peers that are installed, and only the CPU if there is no
+GPU. Loads the library that GPUVEC_LIB names, or the release build.
 """
 
 import argparse
@@ -26,20 +26,20 @@ from pathlib import Path
 from statistics import median
 from typing import Callable
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
-# NumPy's OpenBLAS threads wait busily for 2^26 cycles after a call, through the next contenders'
-# turns; with 2^20 they are awake from one of NumPy's own calls to the next, and asleep after them.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
+# NumPy's OpenBLAS threads spin for 2^26 cycles after a call, through the next contenders' batches.
+# With 2^20 they stay awake between NumPy's own calls and sleep after them.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 import ceilings
 import device as gpu
 import fresh
 import report
-from beside import beside
 from bindings import LIBRARY, lib
 from bounds import size_of
 from compiled import Compiled
 from device import ROOT, Device
 from gpus import gpus
+from hybrid import hybrid
 from kernel_rates import kernel_rates
 from peers import cores, installed
 from pinning import pinning
@@ -49,14 +49,14 @@ from sweep import lengths, sweep
 from targets import LARGEST, judged
 
 PARTS = ["ceilings", "kernels", "calls", "sweep", "first"]
-ALONE = ["gpus", "beside", "pinning", "scratch"]
+ALONE = ["gpus", "hybrid", "pinning", "scratch"]
 OPS, DTYPES, KINDS = ["add", "dot"], ["f32", "f64"], ["pageable", "pinned", "device"]
 DECADES = [10**power for power in range(1, 9)]
 QUICK = [1000, 100_000, 1_000_000, 10_000_000, 100_000_000]
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 
     def several(choices: list[str]):
@@ -64,7 +64,7 @@ def arguments() -> argparse.Namespace:
 
     def check_choice(word: str, choices: list[str]) -> str:
         if word not in choices:
-            raise argparse.ArgumentTypeError(f"{word} is none of {', '.join(choices)}")
+            raise argparse.ArgumentTypeError(f"{word} is not one of {', '.join(choices)}")
         return word
 
     def numbers(text: str) -> list[int]:
@@ -75,17 +75,17 @@ def arguments() -> argparse.Namespace:
     add("--only", type=several(OPS), default=OPS, metavar="OPS", help="add,dot")
     add("--dtypes", type=several(DTYPES), help="f32,f64")
     add("--kinds", type=several(KINDS), default=KINDS, help="pageable,pinned,device")
-    add("--n", type=numbers, help="lengths, as 1e3,1e8; then no sweep and no first call")
-    add("--parts", type=several(PARTS), help=f"which of {','.join(PARTS)}")
+    add("--n", type=numbers, help="lengths, such as 1e3,1e8; skips the sweep and the first calls")
+    add("--parts", type=several(PARTS), help=f"a selection of {','.join(PARTS)}")
     add("--seconds-per-point", type=float, help="time for each length, kind, type and operation")
-    add("--ceiling-bytes", type=float, default=512e6, help="each array's, while ceilings are taken")
+    add("--ceiling-bytes", type=float, default=512e6, help="array size for the ceilings")
     add("--output", type=Path, default=ROOT / "target" / "bench", help="folder for the results")
-    add("--gpus", action="store_true", help="all visible GPUs at once, and nothing else")
-    add("--beside", action="store_true", help="the cores beside the GPUs, nothing else")
-    add("--pinning", action="store_true", help="page-locking pageable arrays, nothing else")
-    add("--scratch", action="store_true", help="the memory that the library keeps, nothing else")
-    add("--scratch-n", type=float, default=1e9, help="the longest f32 arrays of --scratch")
-    add("--scratch-calls", type=float, default=1e5, help="calls of each length of --scratch")
+    add("--gpus", action="store_true", help="only all visible GPUs concurrently")
+    add("--hybrid", action="store_true", help="only work split between cores and GPUs")
+    add("--pinning", action="store_true", help="only page-locking per call")
+    add("--scratch", action="store_true", help="only the memory that the library keeps")
+    add("--scratch-n", type=float, default=1e9, help="longest f32 arrays of --scratch")
+    add("--scratch-calls", type=float, default=1e5, help="calls per length of --scratch")
     chosen = parser.parse_args()
     alone = [mode for mode in ALONE if getattr(chosen, mode)]
     chosen.parts = alone or chosen.parts or (["ceilings", "calls"] if chosen.n else PARTS)
@@ -96,7 +96,7 @@ def arguments() -> argparse.Namespace:
 
 
 def machine(device) -> dict:
-    """What it ran on."""
+    """Describes the machine."""
     models = [
         line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
     ]
@@ -113,7 +113,7 @@ def machine(device) -> dict:
 
 
 class Bench:
-    """A run, part by part; `data` is what is known so far."""
+    """A run, part by part; `data` has the results so far."""
 
     def __init__(self, chosen: argparse.Namespace, folder: Path) -> None:
         self.chosen, self.start = chosen, time.perf_counter()
@@ -132,20 +132,20 @@ class Bench:
         }
 
     def say(self, what: str) -> None:
-        """Shows how far it is."""
+        """Prints the progress."""
         print(f"{time.perf_counter() - self.start:6.1f} s  {what}", file=sys.stderr, flush=True)
 
     def kinds(self) -> list[str]:
-        """The kinds of memory that there are here."""
+        """Returns the chosen memory kinds that this machine has."""
         return self.chosen.kinds if self.device else [k for k in self.chosen.kinds if k == KINDS[0]]
 
     def ceilings(self) -> None:
-        """What bounds everything."""
+        """Measures the machine's ceilings."""
         chosen, size = self.chosen, int(self.chosen.ceiling_bytes)
         self.say("ceilings")
         self.data["ceilings"] = ceilings.of_cpu(size, chosen.rounds, cores())
         if self.device:
-            # Three arrays, and room for what others have.
+            # Room for three arrays and for other processes.
             size = min(size, self.device.free_bytes() // 4)
             measured, missing = ceilings.of_gpu(self.device, size, chosen.rounds)
             calls = ceilings.of_calls(
@@ -155,16 +155,16 @@ class Bench:
             self.data["missing"] |= missing
 
     def kernels(self) -> None:
-        """The library's kernels on arrays in device memory."""
+        """Times the library's kernels on device arrays."""
         if self.device:
             self.say("kernels")
-            # Three arrays, and room for what others have.
+            # Room for three arrays and for other processes.
             size = min(int(self.chosen.ceiling_bytes), self.device.free_bytes() // 4)
             ceilings, rounds = self.data["ceilings"], self.chosen.rounds
             self.data["kernels"] = kernel_rates(self.device, size, rounds, ceilings)
 
     def that_fit(self, ns: list[int], dtype: str) -> list[int]:
-        """The lengths of which the GPU holds three arrays."""
+        """Drops the lengths of which three arrays exceed the GPU's memory."""
         if not self.device:
             return ns
         most = 0.9 * self.device.free_bytes() / (3 * size_of(dtype))
@@ -174,7 +174,7 @@ class Bench:
         return [n for n in ns if n <= most]
 
     def calls(self) -> None:
-        """gpuvec and its peers at each point."""
+        """Times gpuvec and its peers at each point."""
         chosen = self.chosen
         points = Points(
             self.compiled, self.device, self.peers, chosen.seconds_per_point, chosen.rounds
@@ -190,11 +190,11 @@ class Bench:
                 self.attempt(f"{dtype} {kind}", partial(points.run, chosen.only, dtype, kind, ns))
 
     def longest(self) -> int:
-        """The longest arrays that were asked for."""
+        """Returns the largest chosen length."""
         return max(self.chosen.n or DECADES)
 
     def sweep(self) -> None:
-        """Whether auto chooses well."""
+        """Compares placement auto with its alternatives."""
         self.say("placement auto at many lengths")
         most = self.longest()
         ns = lengths(most, 1 if self.chosen.quick else 3)
@@ -203,7 +203,7 @@ class Bench:
         self.data["sweep"] = sweep(self.compiled, self.device, self.chosen.only, kinds, ns, budget)
 
     def first(self) -> None:
-        """New processes."""
+        """Times first calls in new processes."""
         self.say("first calls in new processes")
         seen = fresh.first_calls(str(LIBRARY), self.device is not None, self.chosen.rounds)
         self.data["first_call"] = {
@@ -212,32 +212,32 @@ class Bench:
         }
 
     def gpus(self) -> None:
-        """All GPUs at once."""
+        """Measures all GPUs concurrently."""
         chosen, size = self.chosen, int(self.chosen.ceiling_bytes)
-        self.say("all GPUs at once")
+        self.say("all GPUs concurrently")
         count, seconds = gpu.count(), chosen.seconds_per_point
         self.data["gpus"] = gpus(self.compiled, count, size, seconds, chosen.rounds)
 
-    def beside(self) -> None:
-        """The cores at work beside the GPUs."""
-        self.say("cores beside the GPUs")
-        self.data["beside"] = beside(self.folder, self.device, self.longest(), self.chosen.rounds)
+    def hybrid(self) -> None:
+        """Times work that is split between cores and GPUs."""
+        self.say("work split between cores and GPUs")
+        self.data["hybrid"] = hybrid(self.folder, self.device, self.longest(), self.chosen.rounds)
 
     def pinning(self) -> None:
-        """Page-locking for the call, against staging."""
+        """Compares page-locking per call with staging."""
         chosen = self.chosen
-        self.say("pageable arrays, page-locked for the call")
+        self.say("pageable arrays, page-locked per call")
         seconds, rounds = chosen.seconds_per_point, chosen.rounds
         self.data["pinning"] = pinning(self.compiled, self.device, self.longest(), seconds, rounds)
 
     def scratch(self) -> None:
-        """What the library keeps."""
+        """Measures the memory that the library keeps."""
         self.say("memory that the library keeps")
         most, calls = int(self.chosen.scratch_n), int(self.chosen.scratch_calls)
         self.data["scratch"] = scratch(self.compiled, self.device, most, calls)
 
     def attempt(self, what: str, part: Callable[[], None]) -> None:
-        """Does a part; one that fails is named, and does not keep others from being seen."""
+        """Runs a part. Reports one that fails and goes on with the next."""
         try:
             part()
         except Exception as error:
@@ -246,7 +246,7 @@ class Bench:
             self.data["missing"][what] = f"{type(error).__name__}: {error}"
 
     def run(self) -> None:
-        """All parts that were chosen."""
+        """Runs all chosen parts."""
         for part in self.chosen.parts:
             if part in ALONE and not self.device:
                 sys.exit(f"--{part} needs a GPU: {self.data['missing']['GPU']}")
@@ -257,7 +257,7 @@ class Bench:
 
 
 def main() -> None:
-    """Measures, writes, prints."""
+    """Runs the benchmark, writes its files and prints a summary."""
     chosen = arguments()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(chosen, Path(folder))
@@ -266,7 +266,7 @@ def main() -> None:
     text = report.markdown(bench.data)
     (chosen.output / "bench.json").write_text(json.dumps(bench.data, indent=1))
     (chosen.output / "bench.md").write_text(text)
-    # One point's tables are short enough to be shown as well.
+    # The tables of chosen lengths are short enough to print.
     print(text if chosen.n or chosen.parts[0] in ALONE else report.summary(bench.data))
     print(f"All tables are in {chosen.output / 'bench.md'}.")
     if bench.data.get("failed"):

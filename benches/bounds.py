@@ -1,30 +1,30 @@
-"""Which ceiling bounds a case, and how long the case would take there."""
+"""Finds the ceiling that bounds a case, and the time that the case would take at it."""
 
 from typing import NamedTuple, Optional
 
-# Arrays that hold less together may stay in the cores' caches: memcpy's figure bounds nothing.
+# Below this total size arrays may stay in the cores' caches, and memcpy's rate is no bound.
 BEYOND_CACHES = 512 << 20
 
 
 class Bound(NamedTuple):
-    """The least microseconds that a case can take, and why."""
+    """The minimum time of a case in microseconds, and the ceiling's name."""
 
     us: float
     why: str
 
 
 def value(ceilings: dict, name: str) -> Optional[float]:
-    """A ceiling's figure; None if it was not measured."""
+    """Returns a ceiling's figure; None if it was not measured."""
     return ceilings[name]["value"] if name in ceilings else None
 
 
 def size_of(dtype: str) -> int:
-    """Bytes of an element."""
+    """Returns the element size in bytes."""
     return {"f32": 4, "f64": 8}[dtype]
 
 
 def transfers(case: dict, ceilings: dict) -> Optional[Bound]:
-    """What the bus takes for host arrays."""
+    """Bounds a case on host arrays by the bus."""
     size = case["n"] * size_of(case["dtype"])
     if case["op"] == "dot":
         rate = value(ceilings, "to_device")
@@ -34,7 +34,7 @@ def transfers(case: dict, ceilings: dict) -> Optional[Bound]:
 
 
 def device_memory(case: dict, ceilings: dict) -> Optional[Bound]:
-    """What device memory takes."""
+    """Bounds a case on device arrays by device memory."""
     size = case["n"] * size_of(case["dtype"])
     name = f"fma_dot_{case['dtype']}" if case["op"] == "dot" else "device_copy"
     rate = value(ceilings, name)
@@ -42,7 +42,7 @@ def device_memory(case: dict, ceilings: dict) -> Optional[Bound]:
 
 
 def of_gpu(case: dict, ceilings: dict) -> Optional[Bound]:
-    """What a GPU's memory or bus takes, and at least a launch."""
+    """Bounds a case on a GPU by memory or bus, and by a launch."""
     of_bytes = (device_memory if case["kind"] == "device" else transfers)(case, ceilings)
     launch = value(ceilings, "launch_synchronize")
     if not of_bytes or not launch:
@@ -51,7 +51,7 @@ def of_gpu(case: dict, ceilings: dict) -> Optional[Bound]:
 
 
 def of_cpu(case: dict, ceilings: dict) -> Optional[Bound]:
-    """What the memory takes: memcpy moves each byte twice, an add three arrays, a dot two."""
+    """Bounds a case on the cores: memcpy moves each byte twice, an add three arrays, a dot two."""
     rate = value(ceilings, "memcpy_cores")
     moved = (2 if case["op"] == "dot" else 3) * case["n"] * size_of(case["dtype"])
     if moved < BEYOND_CACHES:
@@ -60,5 +60,5 @@ def of_cpu(case: dict, ceilings: dict) -> Optional[Bound]:
 
 
 def bound(case: dict, on_gpu: bool, ceilings: dict) -> Optional[Bound]:
-    """The least time that the case can take there, if that was measured."""
+    """Returns the bound of a case, if its ceiling was measured."""
     return (of_gpu if on_gpu else of_cpu)(case, ceilings)

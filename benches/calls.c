@@ -1,4 +1,4 @@
-/* Times calls of one function inside C, and the plain loops that small arrays are compared with. */
+/* Times calls of a function from C, and has the plain loops to compare small arrays with. */
 #define _POSIX_C_SOURCE 199309L
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@ static double now(void) {
     return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
 }
 
-/* Seconds for `count` calls; -1 if one of them fails. */
+/* Returns the seconds for `count` calls; -1 if one fails. */
 double time_classic(classic *call, const void *a, const void *b, void *out, size_t n,
                     int64_t count) {
     int32_t failed = 0;
@@ -24,7 +24,7 @@ double time_classic(classic *call, const void *a, const void *b, void *out, size
     return failed ? -1 : now() - start;
 }
 
-/* The same of a function with one more argument: a stream or a handle. */
+/* The same for a function with one more argument: a stream or a handle. */
 double time_family(family *call, const void *a, const void *b, void *out, size_t n, void *last,
                    int64_t count) {
     int32_t failed = 0;

@@ -1,4 +1,4 @@
-"""The arrays that everybody works on: the same ones for gpuvec and every peer, call after call."""
+"""The arrays of the benchmark, which gpuvec and all peers share in all calls."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,16 +9,16 @@ from device import Device
 
 TYPES = {"f32": np.float32, "f64": np.float64}
 
-# Values repeat after this many; a prime, so that they do not fall in step with chunks.
+# The period of the values: a prime, so that it does not align with chunks.
 PERIOD = 1_000_003
-# Elements of an output that are looked at.
+# The number of output elements to check.
 LOOKED_AT = 1000
-# How far a float sum in any order may be from the exact one.
+# The relative error of a float sum in any order.
 TOLERANCE = 1e-2
 
 
 def fill(array: np.ndarray, seed: int) -> None:
-    """Puts numbers from 0 to 1 into an array, which touches every page of it."""
+    """Fills an array with numbers from 0 to 1, and so touches every page."""
     values = np.random.default_rng(seed).random(min(PERIOD, array.size), array.dtype)
     for start in range(0, array.size, PERIOD):
         part = array[start : start + PERIOD]
@@ -29,8 +29,8 @@ def fill(array: np.ndarray, seed: int) -> None:
 class Case:
     """An operation on arrays of one kind, length and type.
 
-    `a`, `b` and `out` are NumPy arrays on the host, or device memory where `kind` is device; with a
-    GPU, `buffers` are three arrays of its memory for those that copy there.
+    `a`, `b` and `out` are NumPy arrays on the host, or device memory if `kind` is device. With a
+    GPU, `buffers` are three device arrays for peers that copy to the device.
     """
 
     op: str
@@ -45,18 +45,18 @@ class Case:
     device: Optional[Device]
 
     def addresses(self) -> tuple:
-        """Where the arrays are."""
+        """Returns the arrays' addresses."""
         arrays = (self.a, self.b, self.out)
         if self.kind == "device":
             return tuple(array.address for array in arrays)
         return tuple(array.ctypes.data for array in arrays)
 
     def end(self) -> slice:
-        """What is looked at of the output."""
+        """Returns the part of the output to check."""
         return slice(0, 1) if self.op == "dot" else slice(max(0, self.n - LOOKED_AT), self.n)
 
     def clear(self) -> None:
-        """Removes what is there."""
+        """Overwrites the part to check."""
         end = self.end()
         if self.kind != "device":
             self.out[end] = -1
@@ -65,7 +65,7 @@ class Case:
         self.device.put(self.out.address + end.start * values.itemsize, values)
 
     def results(self) -> np.ndarray:
-        """What is there."""
+        """Returns the part to check."""
         end = self.end()
         if self.kind != "device":
             return self.out[end]
@@ -75,7 +75,7 @@ class Case:
 
     @cached_property
     def expected(self) -> np.ndarray:
-        """What has to be there."""
+        """The expected values of that part."""
         a, b = (array[: self.n] for array in self.values)
         if self.op == "add":
             return a[self.end()] + b[self.end()]
@@ -86,9 +86,9 @@ class Case:
 
 
 class Arrays:
-    """Two inputs and an output of the greatest length; cases have their first elements.
+    """Two inputs and an output of the largest length; cases use their first elements.
 
-    With `buffers` there are as many arrays in device memory for those that copy there.
+    With `buffers` there are three more device arrays, for peers that copy to the device.
     """
 
     def __init__(
@@ -112,14 +112,14 @@ class Arrays:
                 device.put(memory.address, array)
 
     def case(self, op: str, n: int) -> Case:
-        """The operation on the first `n` elements."""
+        """Returns the operation on the first `n` elements."""
         buffers = tuple(memory.first(n) for memory in self.taken) or None
         a, b, out = buffers if self.kind == "device" else (array[:n] for array in self.host)
         values = tuple(self.host[:2])
         return Case(op, self.dtype, self.kind, n, a, b, out, buffers, values, self.device)
 
     def close(self) -> None:
-        """Gives the memory back; no case may be used any more."""
+        """Frees the memory; cases must not be used afterwards."""
         for memory in self.taken:
             self.device.free(memory)
         for array in self.pinned:

@@ -1,11 +1,11 @@
-// What the benchmark measures a machine's ceilings with, and what its naive function launches:
-// loops as plain as they can be. Not part of the library.
+// Plain kernels that measure a machine's ceilings and that the naive function launches. They are
+// not part of the library.
 //
-// All have the same parameters as the library's elementwise kernels. Arrays begin at a multiple of
+// All have the parameters of the library's elementwise kernels. Arrays start at a multiple of
 // PACK_BYTES.
 #include "common.cuh"
 
-// Fused, so that nothing but memory is in the way.
+// Fused multiply-add, so that memory is the only bottleneck.
 __device__ inline float fused(float x, float y, float sum) { return __fmaf_rn(x, y, sum); }
 
 __device__ inline double fused(double x, double y, double sum) { return __fma_rn(x, y, sum); }

@@ -1,4 +1,4 @@
-"""What the machine can do at most, measured by the driver and plain loops, without gpuvec."""
+"""Measures the machine's limits with the driver and plain loops, without gpuvec."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,17 +16,17 @@ IMAGE = ROOT / "benches" / "ceilings.ptx"
 ADD_IMAGE = ROOT / "kernels" / "elementwise.ptx"
 THREADS = 512
 
-# Kernels queued at once, so that what a launch costs does not show.
+# Launches per synchronization, to hide the cost of a launch.
 LAUNCHES = 10
 
-# What a ceiling shows of a timing.
+# The figures of a timing that a ceiling shows.
 EXTREMES = {"value": "median", "min": "min", "max": "max"}
 
 Work = Callable[[], None]
 
 
 def rates(amount: float, work: Work, rounds: int) -> list[float]:
-    """`amount` per second of each round, after one that is not counted."""
+    """Returns `amount` per second for each round, after a warm-up round."""
     work()
     figures = []
     for _ in range(rounds):
@@ -37,13 +37,13 @@ def rates(amount: float, work: Work, rounds: int) -> list[float]:
 
 
 def figure(figures: list[float], unit: str, what: str) -> dict:
-    """A ceiling with its spread."""
+    """Makes a ceiling with its spread."""
     spread = {"value": median(figures), "min": min(figures), "max": max(figures)}
     return {**spread, "unit": unit, "what": what}
 
 
 def of_cpu(size: int, rounds: int, cores: int) -> dict[str, dict]:
-    """memcpy on one core and on all of them, in GB/s copied."""
+    """Measures memcpy on one core and on all cores, in GB/s copied."""
     source, to = np.ones(size, np.uint8), np.ones(size, np.uint8)
 
     def copy(first: int, last: int) -> None:
@@ -78,14 +78,14 @@ class OfGpu:
         self.on_device = tuple(array.address for array in self.device_arrays)
 
     def close(self) -> None:
-        """Gives the memory back."""
+        """Frees the memory."""
         for array in self.host:
             self.device.free_pinned(array)
         for array in self.device_arrays:
             self.device.free(array)
 
     def transfers(self, inwards: int, outwards: int) -> Work:
-        """So many arrays in, and so many out at the same time."""
+        """Makes work that copies `inwards` arrays in and, concurrently, `outwards` arrays out."""
         first, second = self.streams
 
         def work() -> None:
@@ -98,7 +98,7 @@ class OfGpu:
         return work
 
     def launches(self, kernel, blocks: int, addresses: tuple, n: int, count: int) -> Work:
-        """So many launches of a kernel on the first elements of the arrays."""
+        """Makes work that launches a kernel `count` times on the first `n` elements."""
 
         def work() -> None:
             for _ in range(count):
@@ -108,15 +108,15 @@ class OfGpu:
         return work
 
     def seconds(self, work: Work, count: int = 1) -> list[float]:
-        """Seconds for one of the `count` parts that the work has, in each round."""
+        """Returns the seconds for one of the work's `count` parts, in each round."""
         return [1 / rate for rate in rates(count, work, self.rounds)]
 
     def transfer(self, inwards: int, outwards: int) -> list[float]:
-        """Seconds for such transfers."""
+        """Returns the seconds for such transfers."""
         return self.seconds(self.transfers(inwards, outwards))
 
     def kernel(self, image: Path, name: str, addresses: tuple, count: int) -> list[float]:
-        """Seconds for a launch over the arrays, on the grid that is the fastest."""
+        """Returns the seconds for a launch over the arrays, with the fastest grid."""
         kernel = self.device.kernel(image, name)
         n = self.n // 2 if name.endswith("64") else self.n
         grids = sorted({16, 64, *(self.device.multiprocessors * wave for wave in (1, 4, 16))})
@@ -124,7 +124,7 @@ class OfGpu:
         return min((self.seconds(work, count) for work in works), key=median)
 
     def device_copy(self) -> list[float]:
-        """Seconds for a copy within device memory: the driver's or a plain kernel's."""
+        """Returns the seconds for a device-to-device copy, by the driver or a plain kernel."""
 
         def work() -> None:
             for _ in range(LAUNCHES):
@@ -140,19 +140,19 @@ class OfGpu:
 
 
 def of_gpu(device: Device, size: int, rounds: int) -> tuple[dict[str, dict], dict[str, str]]:
-    """The GPU's ceilings, and which could not be measured, and why."""
+    """Returns the GPU's ceilings, and why others could not be measured."""
     gpu = OfGpu(device, size, rounds)
     gigabytes, giga_elements = gpu.size / 1e9, gpu.n / 1e9
     host, on_device = gpu.on_host, gpu.on_device
-    # The sum is kept on the device: only reading is to cross the bus.
+    # The sum stays on the device, so that only reads cross the bus.
     read = (*host[:2], on_device[2])
     table = {
         "to_device": ("GB/s", gigabytes, lambda: gpu.transfer(1, 0), "host to device, pinned"),
         "from_device": ("GB/s", gigabytes, lambda: gpu.transfer(0, 1), "device to host, pinned"),
-        "both_ways": ("GB/s", gigabytes, lambda: gpu.transfer(1, 1), "both at once, each way"),
+        "both_ways": ("GB/s", gigabytes, lambda: gpu.transfer(1, 1), "both directions, each"),
         "two_in_one_out": (
             *("Gelements/s", giga_elements, lambda: gpu.transfer(2, 1)),
-            "the transfers of an f32 add: two arrays in, one out at the same time",
+            "the transfers of an f32 add: two arrays in, one out, concurrently",
         ),
         "zero_copy_read": (
             *("GB/s", 2 * gigabytes, lambda: gpu.kernel(IMAGE, "fma_dot_f32", read, 1)),
@@ -164,17 +164,17 @@ def of_gpu(device: Device, size: int, rounds: int) -> tuple[dict[str, dict], dic
         ),
         "device_copy": (
             *("GB/s", 2 * gigabytes, gpu.device_copy),
-            "copy in device memory, read and written",
+            "copy in device memory, bytes read and written",
         ),
         "fma_dot_f32": (
             *("GB/s", 2 * gigabytes),
             lambda: gpu.kernel(IMAGE, "fma_dot_f32", on_device, LAUNCHES),
-            "plain f32 fma loop in device memory, read",
+            "plain f32 fma loop in device memory, bytes read",
         ),
         "fma_dot_f64": (
             *("GB/s", 2 * gigabytes),
             lambda: gpu.kernel(IMAGE, "fma_dot_f64", on_device, LAUNCHES),
-            "plain f64 fma loop in device memory, read",
+            "plain f64 fma loop in device memory, bytes read",
         ),
     }
     measured, missing = {}, {}
@@ -188,22 +188,22 @@ def of_gpu(device: Device, size: int, rounds: int) -> tuple[dict[str, dict], dic
 
 
 def of_calls(compiled: Compiled, device: Device, seconds: float, rounds: int) -> dict[str, dict]:
-    """The driver's shortest calls from C, in microseconds."""
+    """Measures the driver's shortest calls from C, in microseconds."""
     opened = compiled.open(ADD_IMAGE, "add_f32", 4, False)
     pageable, pinned = np.ones(1000, np.float32), device.pinned(1000, np.float32)
     there = device.memory(1000, np.float32)
     table = {
         "launch_synchronize": (
             compiled.launch_batch(opened, None, 0),
-            "launch of nothing and synchronise, from C",
+            "empty launch and synchronize, from C",
         ),
         "launch_pinned_1000": (
             compiled.launch_batch(opened, pinned.ctypes.data, pinned.size),
-            "launch of an add of 1,000 floats in pinned memory and synchronise, from C",
+            "launch of an add of 1,000 floats in pinned memory and synchronize, from C",
         ),
         "synchronize_default": (
             compiled.synchronize_batch(opened),
-            "wait for the default stream, on which nothing is queued",
+            "synchronize the idle default stream",
         ),
     }
     addresses = {"pageable": pageable.ctypes.data, "pinned": pinned.ctypes.data}
@@ -211,11 +211,11 @@ def of_calls(compiled: Compiled, device: Device, seconds: float, rounds: int) ->
         for count, what in {
             5: "five attributes",
             1: "one attribute",
-            0: "one, asked alone",
+            0: "one attribute, single query",
         }.items():
             name = f"query_{kind}_{count or 'alone'}"
             batch = compiled.query_batch(opened, address, count)
-            table[name] = (batch, f"what memory a {kind} pointer leads to: {what}")
+            table[name] = (batch, f"query of a {kind} pointer's memory kind: {what}")
     contenders = [Contender(name, batch) for name, (batch, _) in table.items()]
     results = measure(contenders, seconds, rounds)
     device.free_pinned(pinned)

@@ -1,4 +1,4 @@
-"""The benchmark's C, compiled when it runs: loops of calls, plain loops, the naive function."""
+"""The benchmark's C code, compiled at run time: loops of calls, plain loops, the naive function."""
 
 import ctypes
 from ctypes import c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
@@ -35,7 +35,7 @@ class Compiled:
         return ctypes.CDLL(str(library))
 
     def batch(self, function, addresses: tuple, n: int, *last) -> Batch:
-        """A loop, in C, of calls of a function on three addresses and what it takes last."""
+        """Makes a C loop of calls of a function, on three addresses, `n` and `last`."""
         name = "time_family" if last else "time_classic"
         time, call = getattr(self.calls, name), ctypes.cast(function, c_void_p)
 
@@ -48,29 +48,29 @@ class Compiled:
         return batch
 
     def plain_batch(self, op: str, dtype: str, addresses: tuple, n: int) -> Batch:
-        """A loop of calls of the plain C loop."""
+        """Makes a loop of calls of the plain C loop."""
         return self.batch(getattr(self.calls, f"plain_{op}_{dtype}"), addresses, n)
 
     def open(self, image: Path, kernel: str, element: int, reduces: bool) -> int:
-        """What the naive function needs to know."""
+        """Loads a kernel for the naive function."""
         opened = self.naive.naive_open(image.read_bytes(), kernel.encode(), element, reduces)
         if not opened:
-            raise RuntimeError(f"the driver does not give the kernel {kernel}")
+            raise RuntimeError(f"the driver does not load the kernel {kernel}")
         return opened
 
     def naive_batch(self, opened: int, addresses: tuple, n: int) -> Batch:
-        """A loop of calls of the naive function."""
+        """Makes a loop of calls of the naive function."""
         return self.batch(self.naive.naive_call, addresses, n, opened)
 
     def launch_batch(self, opened: int, address: Optional[int], n: int) -> Batch:
-        """A loop of launches on the first of an array's elements, or on none, each waited for."""
+        """Makes a loop of synchronized launches on an array's first `n` elements."""
         return self.batch(self.naive.launch_call, (address, address, address), n, opened)
 
     def synchronize_batch(self, opened: int) -> Batch:
-        """A loop of waits for the default stream."""
+        """Makes a loop of synchronizations with the default stream."""
         return self.batch(self.naive.synchronize_call, (None, None, None), 0, opened)
 
     def query_batch(self, opened: int, address: int, attributes: int) -> Batch:
-        """A loop of questions for so many of a pointer's attributes at once; 0: for one, alone."""
+        """Makes a loop of queries for `attributes` attributes at once; 0: one single query."""
         call = self.naive.query_call if attributes else self.naive.one_query_call
         return self.batch(call, (address, None, None), attributes, opened)

@@ -1,7 +1,7 @@
-//! The CPU's backend beside plain Rust loops: `cargo bench`, which needs no GPU.
+//! Compares placement cpu with plain Rust loops: `cargo bench`, which needs no GPU.
 //!
-//! `cargo bench -- add` chooses by name. The lengths fit into a core's caches, into all of them,
-//! and into memory alone.
+//! `cargo bench -- add` selects by name. The arrays fit into one core's caches, into the shared
+//! cache, or only into memory.
 
 use criterion::measurement::WallTime;
 use criterion::{
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 const LENGTHS: [usize; 4] = [1_000, 100_000, 1_000_000, 10_000_000];
 
-/// Two inputs and an output, all touched.
+/// Two inputs and an output, with all pages touched.
 struct Arrays<T> {
     a: Vec<T>,
     b: Vec<T>,
@@ -34,7 +34,7 @@ impl<T: Copy + From<u16>> Arrays<T> {
     }
 }
 
-/// A group of benchmarks, of gpuvec with placement cpu.
+/// Makes a group of benchmarks, with gpuvec on placement cpu.
 fn group<'a>(criterion: &'a mut Criterion, name: &str) -> BenchmarkGroup<'a, WallTime> {
     assert_eq!(gpuvec_set_placement(Placement::Cpu as i32), 0);
     let mut group = criterion.benchmark_group(name);
@@ -44,7 +44,7 @@ fn group<'a>(criterion: &'a mut Criterion, name: &str) -> BenchmarkGroup<'a, Wal
     group
 }
 
-/// Both functions of `call`, gpuvec's and a loop, at each length.
+/// Times gpuvec and a plain loop at each length.
 fn compare<T: Copy + From<u16>>(
     criterion: &mut Criterion,
     name: &str,
@@ -93,7 +93,7 @@ fn dot(criterion: &mut Criterion) {
         criterion,
         "dot_f32",
         |Arrays { a, b, out }| {
-            // SAFETY: two arrays of `a.len()` elements and one that has an element, borrowed.
+            // SAFETY: two arrays of `a.len()` elements and one of at least one, borrowed.
             unsafe { dot_product(a.as_ptr(), b.as_ptr(), out.as_mut_ptr(), a.len()) }
         },
         |Arrays { a, b, out }| {

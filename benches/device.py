@@ -1,4 +1,4 @@
-"""A GPU by the driver alone, without gpuvec: memory, streams, kernels of PTX files."""
+"""A GPU through the CUDA driver, without gpuvec: memory, streams, kernels of PTX files."""
 
 import ctypes
 import subprocess
@@ -13,12 +13,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PORTABLE_AND_MAPPED = 1 | 2
 MULTIPROCESSORS = 16
 
-# What calls of a driver raise that lacks the function, the kernel, or the memory.
+# The exceptions of a call if the driver lacks the function, the kernel or the memory.
 DRIVER_ERRORS = (AssertionError, AttributeError)
 
 
 def why_no_gpu() -> str:
-    """Why the driver gives no GPU; empty if it gives one."""
+    """Tells why there is no GPU; empty if there is one."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -31,7 +31,7 @@ def why_no_gpu() -> str:
 
 
 def count() -> int:
-    """How many GPUs the driver gives."""
+    """Returns the number of GPUs."""
     if why_no_gpu():
         return 0
     number = c_int()
@@ -40,25 +40,25 @@ def count() -> int:
 
 
 class DeviceMemory:
-    """An array of the driver's in device memory, which CuPy, PyTorch and Numba take as theirs."""
+    """An array in device memory, which CuPy, PyTorch and Numba can wrap."""
 
     def __init__(self, address: int, n: int, dtype) -> None:
         self.address, self.n, self.dtype = address, n, np.dtype(dtype)
 
     def first(self, n: int) -> "DeviceMemory":
-        """Its first elements."""
+        """Returns its first `n` elements."""
         return DeviceMemory(self.address, n, self.dtype)
 
     @property
     def __cuda_array_interface__(self) -> dict:
-        """How libraries tell each other of device memory."""
+        """The protocol by which libraries share device arrays."""
         where = (self.address, False)
         shape = (self.n,)
         return {"shape": shape, "typestr": self.dtype.str, "data": where, "version": 3}
 
 
 class Device(Driver):
-    """A GPU, in its primary context, which becomes the calling thread's."""
+    """A GPU with its primary context, which becomes the calling thread's current one."""
 
     def __init__(self, index: int = 0) -> None:
         super().__init__(index)
@@ -67,19 +67,19 @@ class Device(Driver):
         self.multiprocessors = self.attribute(MULTIPROCESSORS)
 
     def attribute(self, number: int) -> int:
-        """One of the driver's attributes of the device."""
+        """Returns one of the device's attributes."""
         value = c_int()
         self.call("cuDeviceGetAttribute", byref(value), number, self.index)
         return value.value
 
     def name(self) -> str:
-        """The GPU's name."""
+        """Returns the GPU's name."""
         name = ctypes.create_string_buffer(256)
         self.call("cuDeviceGetName", name, len(name), self.index)
         return name.value.decode()
 
     def pinned(self, n: int, dtype) -> np.ndarray:
-        """An array in page-locked memory; `free_pinned` gives it back."""
+        """Allocates an array in pinned memory, to be freed by `free_pinned`."""
         address = c_void_p()
         size = c_size_t(n * np.dtype(dtype).itemsize)
         self.call("cuMemHostAlloc", byref(address), size, c_uint(PORTABLE_AND_MAPPED))
@@ -87,17 +87,17 @@ class Device(Driver):
         return np.ndarray(n, dtype, buffer=memory)
 
     def free_pinned(self, array: np.ndarray) -> None:
-        """Gives page-locked memory back."""
+        """Frees pinned memory."""
         self.call("cuMemFreeHost", c_void_p(array.ctypes.data))
 
     def memory(self, n: int, dtype) -> DeviceMemory:
-        """An array in device memory; `free` gives it back."""
+        """Allocates an array in device memory, to be freed by `free`."""
         address = c_uint64()
         self.call("cuMemAlloc_v2", byref(address), c_size_t(n * np.dtype(dtype).itemsize))
         return DeviceMemory(address.value, n, dtype)
 
     def free(self, memory: DeviceMemory) -> None:
-        """Gives device memory back."""
+        """Frees device memory."""
         self.call("cuMemFree_v2", c_uint64(memory.address))
 
     def put(self, address: int, values: np.ndarray) -> None:
@@ -111,24 +111,24 @@ class Device(Driver):
         self.call("cuMemcpyDtoH_v2", to, c_uint64(address), size)
 
     def copy(self, to: int, source: int, size: int, stream=None) -> None:
-        """Queues a copy between page-locked and device memory."""
+        """Queues a copy between pinned and device memory."""
         where, what = c_uint64(to), c_uint64(source)
         self.call("cuMemcpyAsync", where, what, c_size_t(size), stream)
 
     def synchronize(self, *streams) -> None:
-        """Waits for streams."""
+        """Synchronizes streams."""
         for stream in streams:
             self.call("cuStreamSynchronize", stream)
 
     def kernel(self, image: Path, name: str) -> c_void_p:
-        """A kernel of a PTX file."""
+        """Loads a kernel of a PTX file."""
         module, function = c_void_p(), c_void_p()
         self.call("cuModuleLoadData", byref(module), c_char_p(image.read_bytes()))
         self.call("cuModuleGetFunction", byref(function), module, c_char_p(name.encode()))
         return function
 
     def launch(self, kernel, grid: tuple, addresses: tuple, n: int, stream=None) -> None:
-        """Queues a kernel of (a, b, out, n, no flags) on a grid of (blocks, threads)."""
+        """Queues a kernel with arguments (a, b, out, n, no flags) on a grid (blocks, threads)."""
         values = [c_uint64(value) for value in (*addresses, n, 0)]
         places = (c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         blocks, threads = (c_uint(size) for size in grid)
@@ -140,7 +140,7 @@ class Device(Driver):
 
 
 def driver_version() -> str:
-    """The driver's version and the bus, as nvidia-smi says."""
+    """Returns the driver's version and the bus, as nvidia-smi reports them."""
     fields = "driver_version,pcie.link.gen.max,pcie.link.width.max"
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
     try:

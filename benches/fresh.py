@@ -1,6 +1,6 @@
-"""What a process's first call costs: new processes, in turn, with a cold and a warm driver cache.
+"""Times a process's first call, in new processes, with an empty and a warm driver cache.
 
-python3 benches/fresh.py bare|load|init|add LIBRARY      prints the seconds of one of them
+python3 benches/fresh.py bare|load|init|add LIBRARY      prints the seconds of one measurement
 """
 
 import ctypes
@@ -19,7 +19,7 @@ WHAT = {
 
 
 def seconds_of(what: str, library: str) -> float:
-    """Does it in this process."""
+    """Runs the measurement in this process."""
     floats = ctypes.c_float * 1000
     arrays = [floats(), floats(), floats()]
     start = time.perf_counter()
@@ -41,7 +41,7 @@ def seconds_of(what: str, library: str) -> float:
 
 
 def new_process(what: str, library: str, cache: str) -> float:
-    """The seconds that a new process saw, whose driver keeps compiled kernels in `cache`."""
+    """Runs it in a new process whose driver caches compiled kernels in `cache`."""
     command = [sys.executable, "-S", __file__, what, library]
     environment = {**os.environ, "CUDA_CACHE_PATH": cache, "CUDA_CACHE_DISABLE": "0"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
@@ -51,7 +51,7 @@ def new_process(what: str, library: str, cache: str) -> float:
 
 
 def first_calls(library: str, has_gpu: bool, repetitions: int) -> dict[str, list[float]]:
-    """Milliseconds of each repetition, by what was done and with which cache."""
+    """Returns the milliseconds of each repetition, by measurement and cache."""
     kinds = list(WHAT) if has_gpu else ["load", "init"]
     seen: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as warm:

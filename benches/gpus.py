@@ -1,4 +1,4 @@
-"""What all visible GPUs do at once, each from its own thread, and what gpuvec makes of them."""
+"""Measures all visible GPUs concurrently, each from its own thread, and gpuvec on all of them."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,14 +16,14 @@ from timing import measure
 
 N = 100_000_000
 
-# Times that each GPU does its work in a round, so that all are busy most of the time.
+# Repetitions of a GPU's work in a round, so that all GPUs are busy most of the time.
 REPETITIONS = 4
-# Blocks for each multiprocessor.
+# Blocks per multiprocessor.
 WAVES = 4
 
 
 def works(gpu: OfGpu) -> dict[str, tuple[Work, float, str]]:
-    """What a GPU does, with the amount of it and its unit."""
+    """Returns a GPU's work items, with their amounts and units."""
     gpu.device.set_current(gpu.device.context)
     kernel = gpu.device.kernel(ADD_IMAGE, "add_f32")
     blocks = WAVES * gpu.device.multiprocessors
@@ -37,8 +37,8 @@ def works(gpu: OfGpu) -> dict[str, tuple[Work, float, str]]:
     }
 
 
-def together(pool: ThreadPoolExecutor, gpus: list[OfGpu], todo: list[Work], rounds: int) -> list:
-    """Seconds from the first's begin to the last's end, in each round after one."""
+def in_parallel(pool: ThreadPoolExecutor, gpus: list[OfGpu], todo: list[Work], rounds: int) -> list:
+    """Returns the seconds from the first start to the last end, per round after a warm-up."""
     begin = Barrier(len(gpus))
 
     def one(gpu: OfGpu, work: Work) -> tuple[float, float]:
@@ -57,7 +57,7 @@ def together(pool: ThreadPoolExecutor, gpus: list[OfGpu], todo: list[Work], roun
 
 
 def aggregate(count: int, size: int, rounds: int) -> list[dict]:
-    """The ceilings of 1, 2, 4, … and all GPUs."""
+    """Measures the ceilings of 1, 2, 4, … and all GPUs."""
     gpus = [OfGpu(Device(index), size, rounds) for index in range(count)]
     tables = [works(gpu) for gpu in gpus]
     some = sorted({1 << power for power in range(count.bit_length())} | {count})
@@ -66,7 +66,7 @@ def aggregate(count: int, size: int, rounds: int) -> list[dict]:
         for used in some:
             for name, (_, amount, unit) in tables[0].items():
                 todo = [table[name][0] for table in tables[:used]]
-                seconds = together(pool, gpus[:used], todo, rounds)
+                seconds = in_parallel(pool, gpus[:used], todo, rounds)
                 rates = [used * REPETITIONS * amount / second for second in seconds]
                 row = {"GPUs": used, "what": name, "figure": median(rates), "unit": unit}
                 rows.append({**row, "min": min(rates), "max": max(rates)})
@@ -77,7 +77,7 @@ def aggregate(count: int, size: int, rounds: int) -> list[dict]:
 
 
 def of_gpuvec(compiled: Compiled, count: int, seconds: float, rounds: int) -> list[dict]:
-    """gpuvec's calls on host arrays, by elements in a second."""
+    """Measures gpuvec's calls on host arrays, in elements per second."""
     rows, device = [], Device()
     for kind in ("pinned", "pageable"):
         arrays = Arrays("f32", kind, N, device)
@@ -101,7 +101,7 @@ def of_gpuvec(compiled: Compiled, count: int, seconds: float, rounds: int) -> li
 
 
 def gpus(compiled: Compiled, count: int, size: int, seconds: float, rounds: int) -> list[dict]:
-    """All rows: the ceilings, then gpuvec."""
+    """Returns all rows: the ceilings, then gpuvec."""
     rows = aggregate(count, size, rounds)
     lib.gpuvec_init()
     return rows + of_gpuvec(compiled, count, seconds, rounds)

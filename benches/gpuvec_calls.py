@@ -1,4 +1,4 @@
-"""gpuvec's side: calls from C, and from Python's ctypes, with each placement."""
+"""gpuvec as a contender: calls from C and from ctypes, with each placement."""
 
 import ctypes
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +11,11 @@ from cases import Case
 from compiled import Compiled
 from timing import Contender, of_python
 
-# Up to this length Python's ctypes is worth a row of its own, and so is a thread without a context.
+# Up to this length, calls by ctypes and from a thread without a context have rows of their own.
 MOST_BY_CTYPES = 10_000
 
-# Other GPU libraries leave a context current in the thread that calls them; a program that uses
-# gpuvec alone has none.
+# Other GPU libraries leave a context current in the calling thread; a program that uses gpuvec
+# alone has none.
 WITHOUT_CONTEXT = ThreadPoolExecutor(1)
 
 NAMES = {
@@ -27,12 +27,12 @@ NAMES = {
 FUNCTIONS = {case: getattr(lib, name) for case, name in NAMES.items()}
 
 
-# Up to so many bytes in an array, or if it is pageable, placement all is placement cpu.
+# Placement all equals placement cpu for arrays up to this size, and for pageable arrays.
 SHARED_BYTES = 16 << 20
 
 
 def placements(case: Case, has_gpu: bool) -> list[Place]:
-    """Those that reach such arrays here, and differ."""
+    """Returns the placements that support the case's arrays and differ from each other."""
     if case.kind == "device":
         return [Place.AUTO, Place.GPU]
     is_shared = has_gpu and case.kind == "pinned" and case.a.nbytes > SHARED_BYTES
@@ -49,24 +49,24 @@ class Gpuvec:
 
     @property
     def name(self) -> str:
-        """`gpuvec` and the placement."""
+        """The contender's name: `gpuvec` and the placement."""
         return f"gpuvec {self.place.name.lower()}"
 
     def call(self) -> Callable[[], None]:
-        """A call from Python."""
+        """Returns a call from Python."""
         function = FUNCTIONS[self.case.op, self.case.dtype]
         last = [] if self.case.dtype == "f32" else [None]
         pointers = map(ctypes.c_void_p, self.case.addresses())
         return partial(function, *pointers, self.case.n, *last)
 
     def once(self) -> None:
-        """One call, which must succeed."""
+        """Makes one call, which must succeed."""
         lib.gpuvec_set_placement(self.place)
         if self.call()() != 0:
             raise RuntimeError(last_error())
 
     def placed(self, batch: Callable[[int], float]) -> Callable[[int], float]:
-        """The batch with the placement set before the clock starts."""
+        """Sets the placement before the batch starts its clock."""
 
         def placed(calls: int) -> float:
             lib.gpuvec_set_placement(self.place)
@@ -75,25 +75,25 @@ class Gpuvec:
         return placed
 
     def from_c(self, compiled: Compiled) -> Contender:
-        """Calls from C."""
+        """Returns calls from C."""
         function = FUNCTIONS[self.case.op, self.case.dtype]
         last = () if self.case.dtype == "f32" else (None,)
         batch = compiled.batch(function, self.case.addresses(), self.case.n, *last)
         return Contender(self.name, self.placed(batch))
 
     def without_context(self, compiled: Compiled) -> Contender:
-        """Calls from C in a thread that has no context of CUDA's."""
+        """Returns calls from C in a thread without a CUDA context."""
         name, batch = self.from_c(compiled)
         there = lambda calls: WITHOUT_CONTEXT.submit(batch, calls).result()  # noqa: E731
         return Contender(f"{name}, no context", there)
 
     def from_python(self) -> Contender:
-        """Calls through ctypes."""
+        """Returns calls through ctypes."""
         return Contender(f"{self.name}, ctypes", self.placed(of_python(self.call())))
 
 
 def ran() -> dict:
-    """Where the last call ran, and how."""
+    """Returns where and how the last call ran."""
     run = last_run()
     return {
         "backend": Backend(run.backend).name.lower(),

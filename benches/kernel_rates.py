@@ -1,7 +1,7 @@
-"""Each of the library's kernels: its registers and spills, what it moves, and how fast.
+"""Measures each kernel of the library: registers, spills, bytes per element and memory rate.
 
-The calls are queued on a stream of gpuvec's, on arrays in device memory, and timed by its events:
-for a reduction that is the kernel over the arrays and the short ones that add up its tiles' sums.
+The calls are queued on a gpuvec stream, on device arrays, and timed by gpuvec events. The time of a
+reduction includes the short kernels that combine the tiles' results.
 """
 
 import re
@@ -19,14 +19,14 @@ from streams import Resources, ok
 
 LOCAL_BYTES, REGISTERS = 3, 4
 
-# Calls between two events.
+# The number of calls between two events.
 CALLS = 10
 
 IMAGES = [ROOT / "kernels" / f"{name}.ptx" for name in ("elementwise", "reduce", "finish")]
 
 
 def resources_of(device: Device, image: Path, kernel: str) -> Optional[tuple[int, int]]:
-    """A kernel's registers for a thread, and its bytes in local memory: those that are spilled."""
+    """Returns a kernel's registers per thread and its spilled bytes (local memory)."""
     try:
         function = device.kernel(image, kernel)
         values = [c_int(), c_int()]
@@ -38,19 +38,19 @@ def resources_of(device: Device, image: Path, kernel: str) -> Optional[tuple[int
 
 
 class Timed:
-    """Operations on the same three arrays in device memory, of so many bytes."""
+    """Operations on the same three device arrays of `size` bytes."""
 
     def __init__(self, resources: Resources, size: int, rounds: int) -> None:
         self.size, self.rounds = size, rounds
         self.arrays = [resources.device_memory(size) for _ in range(3)]
-        # As a float or an integer of any size: a number, and no NaN.
+        # A bit pattern that is a finite number in every element type.
         for array in self.arrays:
             array.put(np.full(size // 4, 0x3F803F80, np.uint32))
         self.stream = resources.stream()
         self.events = [resources.event() for _ in range(2)]
 
     def seconds(self, operation: Operation) -> list[float]:
-        """Seconds for a call, in each round after one."""
+        """Returns the seconds per call, for each round after a warm-up."""
         n = self.size // np.dtype(operation.dtype).itemsize
         a, b, out = (array.address for array in self.arrays)
         function = getattr(lib, operation.name)
@@ -70,26 +70,26 @@ class Timed:
 
 
 def ceiling_of(operation: Operation) -> str:
-    """The ceiling of what it does: to read, or to read and write."""
+    """Returns the name of the operation's ceiling: reading, or reading and writing."""
     if operation.kind == "elementwise":
         return "device_copy"
     return f"fma_dot_f{8 * np.dtype(operation.dtype).itemsize}"
 
 
 def row(device: Device, image: Path, kernel: str, timed: Timed, ceilings: dict) -> dict:
-    """A kernel's line."""
+    """Makes a kernel's row."""
     used = resources_of(device, image, kernel) or ("unknown", "unknown")
     line = {"kernel": kernel, "registers": used[0], "spilled bytes": used[1]}
     operation = next((one for one in FAMILY if one.name == f"gpuvec_{kernel}"), None)
     if operation is None:
-        return {**line, "bytes for an element": "", "GB/s": "", "of ceiling": "", "ceiling": ""}
+        return {**line, "bytes per element": "", "GB/s": "", "of ceiling": "", "ceiling": ""}
     moved = len(operation.arrays) - (operation.kind == "reduction")
     rate = moved * timed.size / median(timed.seconds(operation)) / 1e9
     name = ceiling_of(operation)
     ceiling = bounds.value(ceilings, name)
     return {
         **line,
-        "bytes for an element": moved * np.dtype(operation.dtype).itemsize,
+        "bytes per element": moved * np.dtype(operation.dtype).itemsize,
         "GB/s": rate,
         "of ceiling": f"{rate / ceiling:.3f}" if ceiling else "",
         "ceiling": name if ceiling else "",
@@ -97,7 +97,7 @@ def row(device: Device, image: Path, kernel: str, timed: Timed, ceilings: dict) 
 
 
 def kernel_rates(device: Device, size: int, rounds: int, ceilings: dict) -> list[dict]:
-    """A line for each kernel, on arrays of `size` bytes."""
+    """Returns a row for each kernel, on arrays of `size` bytes."""
     names = [
         (image, name)
         for image in IMAGES

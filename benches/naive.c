@@ -1,6 +1,6 @@
-/* What a C function does that knows nothing of the caller's next call: it allocates, copies,
- * launches, copies back and frees each time. And what no library can do without: a launch that is
- * waited for, and the question what memory a pointer leads to. */
+/* A naive C function, which allocates, copies, launches, copies back and frees in each call; and
+ * the driver calls that no library can avoid: a launch with its synchronization, and the query of
+ * a pointer's memory kind. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@ typedef unsigned long long device_pointer;
 
 enum { THREADS = 256, MOST_BLOCKS = 4096 };
 
-/* The driver's functions, and what the calls need. */
+/* The driver's functions, and the data of the calls. */
 struct naive {
     int (*init)(unsigned);
     int (*retain)(void **, int);
@@ -34,14 +34,14 @@ struct naive {
 
 #define FIND(field, name) find(driver, name, &naive->field, sizeof naive->field)
 
-/* Puts a function of the driver's where `to` is; 0 if there is none. */
+/* Stores a driver function in `to`; returns 0 if the driver lacks it. */
 static int find(void *driver, const char *name, void *to, size_t size) {
     void *symbol = dlsym(driver, name);
     memcpy(to, &symbol, size);
     return symbol != NULL;
 }
 
-/* A kernel of a PTX image with what it takes to call it on device 0; NULL if that is missing. */
+/* Loads a kernel of a PTX image on device 0; returns NULL on failure. */
 struct naive *naive_open(const char *ptx, const char *kernel, size_t element, int reduces) {
     struct naive *naive = calloc(1, sizeof *naive);
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -78,7 +78,7 @@ static int launch(struct naive *naive, device_pointer a, device_pointer b, devic
                          NULL);
 }
 
-/* One call on host arrays. */
+/* Computes on host arrays. */
 int32_t naive_call(const void *a, const void *b, void *out, size_t n, void *handle) {
     struct naive *naive = handle;
     const size_t bytes = n * naive->element;
@@ -96,14 +96,14 @@ int32_t naive_call(const void *a, const void *b, void *out, size_t n, void *hand
     return failed;
 }
 
-/* One launch on what the device reaches by itself, waited for. */
+/* Launches on arrays that the device can access, and synchronizes. */
 int32_t launch_call(const void *a, const void *b, void *out, size_t n, void *handle) {
     struct naive *naive = handle;
     return launch(naive, (device_pointer)a, (device_pointer)b, (device_pointer)out, n) ||
            naive->synchronize(NULL);
 }
 
-/* A wait for the default stream, on which nothing is queued. */
+/* Synchronizes the idle default stream. */
 int32_t synchronize_call(const void *a, const void *b, void *out, size_t n, void *handle) {
     struct naive *naive = handle;
     (void)a, (void)b, (void)out, (void)n;
@@ -112,8 +112,8 @@ int32_t synchronize_call(const void *a, const void *b, void *out, size_t n, void
 
 enum { MEMORY_TYPE = 2, IS_MANAGED = 8, ORDINAL = 9, RANGE_START = 11, RANGE_SIZE = 12 };
 
-/* Asks for the kind of memory that `a` leads to, alone; the driver knows nothing of pageable
- * memory, which is an answer. */
+/* Queries the memory kind of `a` in a single call. For pageable memory the driver returns
+ * CUDA_ERROR_INVALID_VALUE, which is an answer. */
 int32_t one_query_call(const void *a, const void *b, void *out, size_t n, void *handle) {
     struct naive *naive = handle;
     const int invalid_value = 1;
@@ -123,7 +123,7 @@ int32_t one_query_call(const void *a, const void *b, void *out, size_t n, void *
     return code != 0 && code != invalid_value;
 }
 
-/* Asks for the first `n` of the five attributes by which a pointer is placed. */
+/* Queries the first `n` of the five attributes that describe a pointer. */
 int32_t query_call(const void *a, const void *b, void *out, size_t n, void *handle) {
     struct naive *naive = handle;
     int names[] = {MEMORY_TYPE, IS_MANAGED, ORDINAL, RANGE_START, RANGE_SIZE};

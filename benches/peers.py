@@ -1,8 +1,8 @@
-"""What else adds and multiplies arrays on this machine, each in its best idiom.
+"""The libraries and loops that gpuvec is compared with, each in its best idiom.
 
-A peer's `call(case)` gives a function without arguments that does the case once and returns when
-the result is in the case's output; or None where the peer has nothing for such arrays. GPU peers
-have device arrays allocated before, and copy without waiting where host memory is page-locked.
+A peer's `call(case)` returns a function without arguments that runs the case once and returns when
+the result is in the case's output, or None if the peer does not support such arrays. GPU peers use
+preallocated device arrays, and copy asynchronously if host memory is pinned.
 """
 
 import importlib
@@ -21,7 +21,7 @@ Call = Callable[[], object]
 
 
 class Peer:
-    """Another way to do the work; making one raises if it is not on this machine."""
+    """A library or loop to compare with; its constructor raises if it is not installed."""
 
     name = ""
     on_gpu = False
@@ -32,22 +32,22 @@ class Peer:
         self.version = self.library.__version__
 
     def call(self, case: Case) -> Optional[Call]:
-        """A function that does the case once."""
+        """Returns a function that runs the case once."""
         raise NotImplementedError
 
     def contender(self, case: Case) -> Optional[Contender]:
-        """The same as a contender."""
+        """Returns the same function as a contender."""
         call = self.call(case)
         return Contender(self.name, of_python(call)) if call else None
 
 
 class NumPy(Peer):
-    """`np.add(a, b, out=out)` on one core, `np.dot` on as many as its BLAS takes."""
+    """`np.add(a, b, out=out)` on one core, `np.dot` on the cores that its BLAS uses."""
 
     name, module = "NumPy", "numpy"
 
     def call(self, case: Case) -> Optional[Call]:
-        """On host arrays."""
+        """Supports host arrays."""
         a, b, out = case.a, case.b, case.out
         if case.op == "add":
             return lambda: np.add(a, b, out=out)
@@ -65,7 +65,7 @@ class NumExpr(Peer):
         self.library.set_num_threads(cores())
 
     def call(self, case: Case) -> Optional[Call]:
-        """On host arrays."""
+        """Supports host arrays."""
         names = {"a": case.a, "b": case.b}
         out, evaluate = case.out, self.library.evaluate
         if case.op == "add":
@@ -79,7 +79,7 @@ class TorchCpu(Peer):
     name, module = "PyTorch CPU", "torch"
 
     def call(self, case: Case) -> Optional[Call]:
-        """On host arrays."""
+        """Supports host arrays."""
         torch = self.library
         a, b, out = (torch.from_numpy(array) for array in (case.a, case.b, case.out))
         if case.op == "add":
@@ -94,7 +94,7 @@ class CuPy(Peer):
     name, module, on_gpu = "CuPy", "cupy", True
 
     def call(self, case: Case) -> Optional[Call]:
-        """On host arrays through device arrays, or on device arrays."""
+        """Supports host arrays, through device arrays, and device arrays."""
         cupy = self.library
         a, b, out = (cupy.asarray(memory) for memory in case.buffers)
         scalar = out[:1].reshape(())
@@ -138,7 +138,7 @@ class TorchCuda(Peer):
             raise RuntimeError("this PyTorch sees no GPU")
 
     def call(self, case: Case) -> Optional[Call]:
-        """On host arrays through device arrays, or on device arrays."""
+        """Supports host arrays, through device arrays, and device arrays."""
         torch = self.library
         a, b, out = (torch.as_tensor(memory, device="cuda") for memory in case.buffers)
         scalar = out[:1].reshape(())
@@ -167,20 +167,20 @@ class TorchCuda(Peer):
 
 
 class Numba(Peer):
-    """Kernels written in Python: one element a thread; a sum by blocks and atomics."""
+    """Kernels written in Python: one element per thread; reductions by blocks and atomics."""
 
     name, module, on_gpu = "Numba", "numba", True
     threads = 256
 
     def __init__(self) -> None:
         os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
-        # Numba 0.68 asks NumPy 2.5 for the old name of this function.
+        # Numba 0.68 uses a name that NumPy 2.5 removed.
         if not hasattr(np, "row_stack"):
             np.row_stack = np.vstack
         super().__init__()
         self.cuda = cuda = importlib.import_module("numba.cuda")
         if not cuda.is_available():
-            raise RuntimeError("this Numba sees no GPU")
+            raise RuntimeError("Numba finds no GPU")
 
         @cuda.jit
         def add(a, b, out):
@@ -203,10 +203,10 @@ class Numba(Peer):
         self.kernels = {"add": add, "dot": dot}
 
     def call(self, case: Case) -> Optional[Call]:
-        """On host arrays through device arrays, or on device arrays."""
+        """Supports host arrays, through device arrays, and device arrays."""
         cuda = self.cuda
         a, b, out = (cuda.as_cuda_array(memory) for memory in case.buffers)
-        # Without a stream Numba waits for every copy, as pageable memory needs.
+        # Without a stream Numba waits for every copy, as pageable memory requires.
         stream = 0 if case.kind == "pageable" else cuda.stream()
         wait = cuda.synchronize if stream == 0 else stream.synchronize
         blocks = math.ceil(case.n / self.threads)
@@ -234,7 +234,7 @@ class Numba(Peer):
 
 
 class Naive(Peer):
-    """C that allocates, copies, launches, copies back and frees in each call."""
+    """C code that allocates, copies, launches, copies back and frees in each call."""
 
     name, on_gpu = "naive C", True
 
@@ -242,7 +242,7 @@ class Naive(Peer):
         self.compiled, self.version, self.opened = compiled, "benches/naive.c", {}
 
     def contender(self, case: Case) -> Optional[Contender]:
-        """On host arrays, from C."""
+        """Supports host arrays, called from C."""
         if case.kind == "device":
             return None
         kernel = f"{'fma_dot' if case.op == 'dot' else 'add'}_{case.dtype}"
@@ -255,7 +255,7 @@ class Naive(Peer):
 
 
 class PlainC(Peer):
-    """The loop that a C program has instead, compiled with -O3 for this processor."""
+    """The loop that a C program would use instead, compiled with -O3 for this processor."""
 
     name = "plain C loop"
 
@@ -263,18 +263,18 @@ class PlainC(Peer):
         self.compiled, self.version = compiled, "benches/calls.c"
 
     def contender(self, case: Case) -> Optional[Contender]:
-        """On host arrays, on one core."""
+        """Supports host arrays, on one core."""
         batch = self.compiled.plain_batch(case.op, case.dtype, case.addresses(), case.n)
         return Contender(self.name, batch)
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def installed(compiled: Compiled, has_gpu: bool) -> tuple[list[Peer], dict[str, str]]:
-    """The peers of this machine, and why others are missing."""
+    """Returns the installed peers, and why others are missing."""
     peers, missing = [], {}
     for peer in (NumPy, NumExpr, TorchCpu, PlainC, CuPy, TorchCuda, Numba, Naive):
         if peer.on_gpu and not has_gpu:

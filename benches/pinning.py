@@ -1,8 +1,8 @@
-"""Pageable arrays: pinned for the call, chunk by chunk, against gpuvec's staging.
+"""Compares page-locking pageable arrays per call, chunk by chunk, with gpuvec's staging.
 
-A chunk is page-locked, copied to the device, and unlocked again, on one thread or several, each
-with a stream of its own; with the flag for memory that the device only reads as well. What
-page-locking and unlocking take without a copy bounds every such way.
+Each chunk is page-locked, copied to the device and unlocked, on one or several threads with a
+stream each, with and without the flag for memory that the device only reads. Page-locking and
+unlocking without a copy give the upper bound of this method.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +27,7 @@ FLAGS = {"": 1 | 2, ", read-only": 1 | 2 | 8}
 
 
 class Pinning:
-    """A pageable array of which the chunks are page-locked one by one."""
+    """A pageable array whose chunks are page-locked one by one."""
 
     def __init__(self, device: Device, address: int, size: int) -> None:
         self.device, self.address, self.size = device, address, size
@@ -35,10 +35,10 @@ class Pinning:
         self.there = [device.memory(max(CHUNKS), "u1") for _ in self.streams]
 
     def chunk(self, thread: int, start: int, size: int, flags: int, copied: bool) -> None:
-        """Locks the pages that are wholly in a chunk, copies them, and unlocks them."""
+        """Locks, copies and unlocks the pages that lie entirely in a chunk."""
         end = min(start + size, self.size)
         first = self.address + start
-        # Whole pages, which no other chunk has.
+        # Whole pages, which belong to no other chunk.
         first, last = -(-first // 4096) * 4096, (self.address + end) // 4096 * 4096
         where, bytes_ = c_void_p(first), c_size_t(last - first)
         self.device.call("cuMemHostRegister_v2", where, bytes_, c_uint(flags))
@@ -49,7 +49,7 @@ class Pinning:
         self.device.call("cuMemHostUnregister", where)
 
     def once(self, pool: ThreadPoolExecutor, threads: int, size: int, flags: int, copied) -> None:
-        """All chunks, each thread every so many."""
+        """Processes all chunks; thread t takes every `threads`-th chunk, starting with t."""
         starts = range(0, self.size, size)
 
         def of_thread(thread: int) -> None:
@@ -61,19 +61,19 @@ class Pinning:
             pass
 
     def close(self) -> None:
-        """Gives the device's memory back."""
+        """Frees the device memory."""
         for memory in self.there:
             self.device.free(memory)
 
 
 def row(what: str, figures: list[float]) -> dict:
-    """A line with its spread."""
+    """Makes a row with its spread."""
     seen = figure(figures, "GB/s", what)
     return {key: seen[key] for key in ("what", "value", "unit", "min", "max")}
 
 
 def of_pinning(device: Device, address: int, size: int, rounds: int) -> list[dict]:
-    """Every way of page-locking, and page-locking alone."""
+    """Measures every variant with and without the copy."""
     pinning = Pinning(device, address, size)
     rows = []
     with ThreadPoolExecutor(max(THREADS)) as pool:
@@ -81,7 +81,7 @@ def of_pinning(device: Device, address: int, size: int, rounds: int) -> list[dic
             parts = "lock, copy to the device, unlock" if copied else "lock, unlock"
             what = f"{parts}{flag}: {threads} threads, chunks of {chunk // MIB} MiB"
             work = partial(pinning.once, pool, threads, chunk, FLAGS[flag], copied)
-            # A device may not take the read-only flag.
+            # Some devices do not support the read-only flag.
             with suppress(DRIVER_ERRORS):
                 rows.append(row(what, rates(size / 1e9, work, rounds)))
     pinning.close()
@@ -89,7 +89,7 @@ def of_pinning(device: Device, address: int, size: int, rounds: int) -> list[dic
 
 
 def pinning(compiled: Compiled, device: Device, n: int, seconds: float, rounds: int) -> list[dict]:
-    """All rows, the last ones gpuvec's."""
+    """Returns all rows, gpuvec's last."""
     arrays = Arrays("f32", "pageable", n, device)
     device.set_current(device.context)
     rows = of_pinning(device, arrays.host[0].ctypes.data, arrays.host[0].nbytes, rounds)

@@ -1,9 +1,9 @@
-"""Draws a run's figures from its bench.json, of this machine or another.
+"""Draws figures from a run's bench.json, of this machine or another.
 
     python benches/plots.py [bench.json] [folder]       default: target/bench/bench.json docs
 
-For each operation, of f32 arrays (f64 with --dtype f64): time per element against length, and share
-of the ceiling against length, for every kind of memory; as SVG.
+Draws, for each operation on f32 arrays (f64 with --dtype f64) and every memory kind, the time per
+element and the share of the ceiling over the length, as SVG.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from targets import us
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ["pageable", "pinned", "device"]
 
-# A contender keeps its colour in every figure; gpuvec's lines are the thick ones.
+# The colour of each contender in every figure; gpuvec's lines are thicker.
 COLOURS = {
     "gpuvec auto": "#111111",
     "gpuvec gpu": "#76b900",
@@ -39,25 +39,25 @@ COLOURS = {
 
 
 def cases_of(data: dict, op: str, dtype: str, kind: str) -> list[dict]:
-    """The points of a panel, by length."""
+    """Returns a panel's points, sorted by length."""
     key = {"op": op, "dtype": dtype, "kind": kind}
     found = [point for point in data["points"] if key.items() <= point.items()]
     return sorted(found, key=lambda point: point["n"])
 
 
 def time_per_element(case: dict, name: str, _: dict):
-    """Nanoseconds for an element."""
+    """Returns the nanoseconds per element."""
     return 1000 * us(case, name) / case["n"]
 
 
 def share_of_ceiling(case: dict, name: str, ceilings: dict):
-    """The share of the ceiling that bounds the contender; None where none was measured."""
+    """Returns the contender's share of its ceiling; None if that was not measured."""
     bound = bounds.bound(case, on_gpu(case, name), ceilings)
     return bound.us / us(case, name) if bound else None
 
 
 def lines(axes, cases: list[dict], ceilings: dict, figure) -> None:
-    """A line for each contender that has figures."""
+    """Draws a line for each contender that has figures."""
     for name, colour in COLOURS.items():
         measured = [case for case in cases if us(case, name) is not None]
         points = [(case["n"], figure(case, name, ceilings)) for case in measured]
@@ -69,7 +69,7 @@ def lines(axes, cases: list[dict], ceilings: dict, figure) -> None:
 
 
 def draw(data: dict, op: str, dtype: str, folder: Path) -> None:
-    """One operation's figure: a column for each kind of memory."""
+    """Draws one operation's figure, with a column for each memory kind."""
     panels = {kind: cases_of(data, op, dtype, kind) for kind in KINDS}
     panels = {kind: cases for kind, cases in panels.items() if cases}
     if not panels:
@@ -85,7 +85,7 @@ def draw(data: dict, op: str, dtype: str, folder: Path) -> None:
         column[1].axhline(1, color="black", linewidth=0.6)
         column[1].set_ylim(0, 1.15)
         column[1].set_xlabel("elements")
-    grid[0][0].set_ylabel("ns for an element")
+    grid[0][0].set_ylabel("ns per element")
     grid[1][0].set_ylabel("share of the ceiling")
     named = {}
     for axes in grid.flat:
@@ -103,7 +103,7 @@ def draw(data: dict, op: str, dtype: str, folder: Path) -> None:
 
 
 def main() -> None:
-    """Draws what the command line names."""
+    """Draws the figures that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("run", type=Path, nargs="?", default=ROOT / "target" / "bench" / "bench.json")
@@ -112,7 +112,7 @@ def main() -> None:
     chosen = parser.parse_args()
     data = json.loads(chosen.run.read_text())
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    # Names of parts of the drawing do not change from run to run; text is text.
+    # Makes the SVG reproducible, and keeps its text as text.
     matplotlib.rcParams.update({"svg.hashsalt": "gpuvec", "svg.fonttype": "none"})
     for op in ("add", "dot"):
         draw(data, op, chosen.dtype, chosen.folder)

@@ -12,11 +12,11 @@ from timing import measure
 
 
 class Wrong(Exception):
-    """A contender's result is not what it has to be."""
+    """A contender's result is wrong."""
 
 
 def check(case: Case, once: Callable[[], object]) -> None:
-    """Does the case once and looks at the result."""
+    """Runs the case once and checks the result."""
     case.clear()
     once()
     results, expected = case.results(), case.expected
@@ -25,7 +25,7 @@ def check(case: Case, once: Callable[[], object]) -> None:
 
 
 class Points:
-    """The measurements at each length, kind of memory, type and operation."""
+    """The measurements at each length, memory kind, type and operation."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Points:
             arrays.close()
 
     def point(self, case: Case) -> dict:
-        """One case."""
+        """Measures one case."""
         contenders, where, missing = [], {}, {}
         for place in placements(case, self.device is not None):
             gpuvec = Gpuvec(case, place)

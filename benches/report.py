@@ -1,4 +1,4 @@
-"""A run's data as Markdown."""
+"""Formats a run's data as Markdown."""
 
 import bounds
 from targets import CPU_PEERS, GPU_PEERS, best, us
@@ -8,55 +8,55 @@ OURS = [
     *("gpuvec auto, no context", "gpuvec gpu, no context", "gpuvec cpu, no context"),
     *("gpuvec auto, ctypes", "gpuvec gpu, ctypes", "gpuvec cpu, ctypes"),
 ]
-# Parts that bring their own rows.
+# Parts whose rows are printed as they are.
 TABLES = {
     "kernels": "Kernels, on arrays in device memory",
     "gpus": "Several GPUs",
-    "beside": "The cores beside the GPUs",
-    "pinning": "Pageable arrays, page-locked for the call",
-    "scratch": "What the library keeps",
+    "hybrid": "Cores and GPUs concurrently",
+    "pinning": "Pageable arrays, page-locked per call",
+    "scratch": "Memory that the library keeps",
 }
 MARKS = {True: "reached", False: "**MISSED**", None: "not measured"}
 
 
 def unit_of(microseconds: float) -> tuple[str, float]:
-    """The unit that suits a time, and its microseconds."""
+    """Returns the unit that suits a time, and its microseconds."""
     units = [("s", 1e6), ("ms", 1e3), ("µs", 1.0)]
     return next((unit for unit in units if microseconds >= unit[1]), units[-1])
 
 
 def number(figure: float) -> str:
-    """Three digits, with separators where there are more before the point."""
+    """Formats three digits; thousands with separators."""
     return f"{figure:,.0f}" if figure >= 1000 else f"{figure:.3g}"
 
 
 def length_text(n: int) -> str:
-    """A length as it is best known."""
+    """Formats a length, a power of two as such."""
     power = n.bit_length() - 1
     return f"2^{power}" if power >= 20 and n == 1 << power else f"{n:,}"
 
 
 def table(head: list[str], rows: list[list[str]]) -> list[str]:
-    """A table's lines."""
+    """Formats a table."""
     lines = [head, ["---"] * len(head), *rows]
     return [f"| {' | '.join(line)} |" for line in lines] + [""]
 
 
 def spread(result: dict) -> str:
-    """A median and its quartiles, in one unit."""
+    """Formats a median and its quartiles in one unit."""
     unit, size = unit_of(result["median_us"])
     middle, low, high = (number(result[f"{name}_us"] / size) for name in ("median", "low", "high"))
     return f"{middle} {unit} ({low}–{high})"
 
 
 def on_gpu(case: dict, name: str) -> bool:
-    """Whether a contender did the case on a GPU."""
+    """Checks if a contender ran the case on a GPU."""
     ran = case["ran"].get(name.split(",")[0])
     return ran["backend"] == "gpu" if ran else name in GPU_PEERS
 
 
 def share_text(case: dict, name: str, ceilings: dict) -> tuple[str, str]:
-    """The share of the ceiling that a contender reaches, and which ceiling that is."""
+    """Returns the share of the ceiling that a contender reaches, and the ceiling's name."""
     bound = bounds.bound(case, on_gpu(case, name), ceilings)
     if not bound:
         return "", ""
@@ -64,7 +64,7 @@ def share_text(case: dict, name: str, ceilings: dict) -> tuple[str, str]:
 
 
 def against(case: dict, name: str, peers: list[str]) -> str:
-    """How many times as fast as the fastest of some peers; bold where it is behind."""
+    """Formats the speed relative to the fastest of some peers; bold if slower."""
     other = best(case, peers)
     if not other:
         return ""
@@ -74,7 +74,7 @@ def against(case: dict, name: str, peers: list[str]) -> str:
 
 
 def our_rows(cases: list[dict], ceilings: dict) -> list[list[str]]:
-    """A row for each length and placement."""
+    """Makes a row for each length and placement."""
     rows = []
     for case in cases:
         for name in (name for name in OURS if name in case["results"]):
@@ -92,7 +92,7 @@ def our_rows(cases: list[dict], ceilings: dict) -> list[list[str]]:
 
 
 def peer_rows(cases: list[dict], names: list[str], ceilings: dict) -> list[list[str]]:
-    """A row for each length with every peer's time and share."""
+    """Makes a row for each length, with every peer's time and share."""
     rows = []
     for case in cases:
         cells = [length_text(case["n"])]
@@ -105,7 +105,7 @@ def peer_rows(cases: list[dict], names: list[str], ceilings: dict) -> list[list[
 
 
 def after_a_pause(cases: list[dict]) -> list[str]:
-    """What the first call after a pause takes, of gpuvec from C and of every peer."""
+    """Formats the times of the first call after a pause, of gpuvec from C and every peer."""
     names = dict.fromkeys(name for case in cases for name in case["results"])
     names = [name for name in names if "," not in name and name != "gpuvec all"]
     rows = []
@@ -120,7 +120,7 @@ def after_a_pause(cases: list[dict]) -> list[str]:
 
 
 def calls(data: dict) -> list[str]:
-    """The tables of calls."""
+    """Formats the tables of calls."""
     groups: dict[tuple, list[dict]] = {}
     for case in data["points"]:
         groups.setdefault((case["op"], case["dtype"], case["kind"]), []).append(case)
@@ -153,7 +153,7 @@ def calls(data: dict) -> list[str]:
 
 
 def sweep(data: dict) -> list[str]:
-    """Where placement auto is and is not the better choice."""
+    """Formats the comparison of placement auto with its alternatives."""
     rows = []
     for case in data["sweep"]:
         mine = us(case, "gpuvec auto")
@@ -174,7 +174,7 @@ def sweep(data: dict) -> list[str]:
 
 
 def target_lines(data: dict) -> list[str]:
-    """The list of targets."""
+    """Formats the targets."""
     rows = []
     for target in data["targets"]:
         cells = [MARKS[target["reached"]], target["text"]]
@@ -185,11 +185,11 @@ def target_lines(data: dict) -> list[str]:
         limit = f"{sign} {number(target['limit'])} {target['unit']}".strip()
         figure = f"{target['figure']:.3f} {target['unit']}".strip()
         rows.append([*cells, figure, limit, target["of"]])
-    return ["## Targets", "", *table(["", "target", "seen", "limit", "of"], rows)]
+    return ["## Targets", "", *table(["", "target", "result", "limit", "reference"], rows)]
 
 
 def head(data: dict) -> list[str]:
-    """The machine and what was installed."""
+    """Formats the machine and the versions."""
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
     machine = data["machine"]
     lines = [
@@ -198,19 +198,18 @@ def head(data: dict) -> list[str]:
         f"{machine['date']}, {machine['gpu'] or 'no GPU'} ({machine['gpus']} visible), driver "
         f"{machine['driver']}, {machine['cpu']}, {machine['cores']} cores. {versions}.",
         "",
-        "Times are medians with quartiles, of calls that follow each other for 2 ms; gpuvec's are "
-        "of calls from C unless ctypes is named. The calling thread has a context of CUDA's, "
-        "as other GPU libraries leave it, unless it says that there is none: so it is in a program "
-        "that uses gpuvec alone. "
-        "Behind a peer's time is its share of the ceiling. A ratio above 1 says that gpuvec is "
-        "faster; where it is behind, the ratio is bold.",
+        "Times are medians with quartiles, in batches of back-to-back calls for 2 ms; gpuvec is "
+        "called from C except in rows that say ctypes. The calling thread has a current CUDA "
+        'context, as other GPU libraries leave it, except in rows that say "no context", as in a '
+        "program that uses gpuvec alone. The share of the ceiling follows a peer's time. A ratio "
+        "above 1 means that gpuvec is faster; a ratio below 1 is bold.",
         "",
     ]
     return lines + [f"- missing: {name}: {why}" for name, why in data["missing"].items()] + [""]
 
 
 def ceilings(data: dict) -> list[str]:
-    """The table of ceilings."""
+    """Formats the ceilings."""
     rows = [
         [
             *(name, seen["what"], f"{number(seen['value'])} {seen['unit']}"),
@@ -222,7 +221,7 @@ def ceilings(data: dict) -> list[str]:
 
 
 def first_calls(data: dict) -> list[str]:
-    """The table of first calls."""
+    """Formats the first calls."""
     rows = [
         [what, f"{seen['median_ms']:.1f} ms", f"{seen['min_ms']:.1f}–{seen['max_ms']:.1f}"]
         for what, seen in data["first_call"].items()
@@ -231,18 +230,18 @@ def first_calls(data: dict) -> list[str]:
 
 
 def cell_text(cell) -> str:
-    """A cell of a table that is printed as it is."""
+    """Formats a cell of a table that is printed as it is."""
     return number(cell) if isinstance(cell, float) else str(cell)
 
 
 def other(data: dict, name: str, title: str) -> list[str]:
-    """A part that brings its own rows."""
+    """Formats a part whose rows are printed as they are."""
     rows = [[cell_text(cell) for cell in row.values()] for row in data[name]]
     return [f"## {title}", "", *table(list(data[name][0]), rows)]
 
 
 def summary(data: dict) -> str:
-    """The machine, the targets and the ceilings."""
+    """Formats the machine, the targets and the ceilings."""
     lines = head(data)
     for part, lines_of in (("targets", target_lines), ("ceilings", ceilings)):
         if data.get(part):
@@ -251,7 +250,7 @@ def summary(data: dict) -> str:
 
 
 def markdown(data: dict) -> str:
-    """The whole report."""
+    """Formats the whole report."""
     lines = [summary(data)]
     for part, lines_of in (
         ("points", calls),

@@ -1,6 +1,7 @@
-"""What memory the library keeps: on the device, page-locked, and all that the process has.
+"""Measures the memory that the library keeps: device, pinned and resident memory.
 
-The arrays are there before a call, so what is more after it is the library's or the driver's.
+The arrays are allocated before a call, so any growth during the call belongs to the library or the
+driver.
 """
 
 from pathlib import Path
@@ -13,13 +14,13 @@ from gpuvec_calls import Gpuvec
 
 MIB = 1 << 20
 PROBE = 64 * MIB
-# Lengths of the many calls: one for each way that data takes.
+# Lengths of the repeated calls: one for each kind of transfer.
 SHORT = (1_000, 100_000)
 LONG_CALLS = 1_000
 
 
 def shared_bytes() -> int:
-    """The process's shared mappings, where the driver puts page-locked memory."""
+    """Returns the size of the shared mappings, which contain the driver's pinned memory."""
     total = 0
     for line in Path("/proc/self/maps").read_text().splitlines():
         ends, permissions = line.split()[:2]
@@ -30,13 +31,13 @@ def shared_bytes() -> int:
 
 
 def resident_bytes() -> int:
-    """What of the process is in memory."""
+    """Returns the process's resident memory."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
 
 class Scratch:
-    """Readings of memory, and how much more each is than before."""
+    """Readings of memory, and their growth."""
 
     def __init__(self, compiled: Compiled, device: Device) -> None:
         self.compiled, self.device = compiled, device
@@ -48,23 +49,23 @@ class Scratch:
         device.free_pinned(probe)
 
     def reading(self) -> list[int]:
-        """Used device memory, page-locked memory, memory in all, in bytes."""
+        """Returns the used device memory, the pinned and the resident memory, in bytes."""
         free, total = self.device.memory_bytes()
         return [total - free, shared_bytes(), resident_bytes()]
 
     def around(self, what: str, work) -> None:
-        """Does the work; a row says what is kept since the first."""
+        """Runs the work, and adds a row with the growth since the first reading."""
         before = self.reading()
         work()
         more = [after - then for after, then in zip(self.reading(), before)]
         self.kept = [kept + bytes_ / MIB for kept, bytes_ in zip(self.kept, more)]
         device, pinned, resident = (round(kept, 1) for kept in self.kept)
-        pinned = pinned if self.sees_pinned else "not visible here"
+        pinned = pinned if self.sees_pinned else "not visible"
         row = {"after": what, "device MiB": device, "pinned MiB": pinned, "resident MiB": resident}
         self.rows.append(row)
 
     def calls(self, kind: str, ns: list[int], count: int) -> None:
-        """Calls of each operation at each length, on the GPU."""
+        """Calls each operation `count` times at each length, on the GPU."""
         arrays = Arrays("f32", kind, max(ns), self.device)
         for n in ns:
             for op in ("add", "dot"):
@@ -76,7 +77,7 @@ class Scratch:
         arrays.close()
 
     def first_calls(self, kind: str, n: int) -> None:
-        """The first call of each operation at a length."""
+        """Calls each operation once at a length."""
         arrays = Arrays("f32", kind, n, self.device)
         for op in ("add", "dot"):
             gpuvec = Gpuvec(arrays.case(op, n), Place.GPU)
@@ -85,7 +86,7 @@ class Scratch:
 
 
 def scratch(compiled: Compiled, device: Device, most: int, calls: int) -> list[dict]:
-    """All rows: lengths up to `most`, then so many calls of a length."""
+    """Returns all rows: first calls at lengths up to `most`, then repeated calls."""
     seen = Scratch(compiled, device)
     seen.around("gpuvec_init", lib.gpuvec_init)
     decades = [10**power for power in range(3, 12) if 10**power < most]

@@ -1,7 +1,7 @@
-"""Whether placement auto chooses well: against placement gpu and the calling core, at many lengths.
+"""Compares placement auto with placement gpu and with the calling core, at many lengths.
 
-The calling core alone is gpuvec with GPUVEC_NUM_THREADS=1, which is read once in a process; so it
-runs in a process of its own, this file as a program, on arrays of its own of the same length.
+The calling core alone is gpuvec with GPUVEC_NUM_THREADS=1, which a process reads once. So it runs
+in a separate process, with this file as the program and its own arrays of the same length.
 """
 
 import subprocess
@@ -31,7 +31,7 @@ class CallingCore:
         self.ask("ready")
 
     def ask(self, question: str) -> str:
-        """A line's answer."""
+        """Sends a line and returns the answer."""
         self.process.stdin.write(question + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
@@ -40,7 +40,7 @@ class CallingCore:
         return answer
 
     def contender(self, op: str, n: int) -> Contender:
-        """Calls there."""
+        """Returns calls in that process as a contender."""
         return Contender("calling core", lambda calls: float(self.ask(f"{op} {n} {calls}")))
 
     def close(self) -> None:
@@ -50,7 +50,7 @@ class CallingCore:
 
 
 def lengths(most: int, per_decade: int) -> list[int]:
-    """Lengths from 10 to `most`, evenly spaced in their logarithm."""
+    """Returns logarithmically spaced lengths from 10 to `most`."""
     exponents = range(per_decade, 100 * per_decade)
     rounded = (round(10 ** (exponent / per_decade)) for exponent in exponents)
     kept = []
@@ -69,7 +69,7 @@ def sweep(
     ns: list[int],
     budget: tuple[float, int],
 ) -> list[dict]:
-    """Auto, gpu and the calling core at each length."""
+    """Measures auto, gpu and the calling core at each length."""
     points = []
     core = CallingCore("f32", max(ns))
     for kind in kinds:
@@ -89,7 +89,7 @@ def sweep(
 
 
 def serve(dtype: str, n: int) -> None:
-    """Answers lines of "op n calls" with the seconds that the calls took."""
+    """Answers each line "op n calls" with the seconds that the calls took."""
     arrays = Arrays(dtype, "pageable", n, None)
     with tempfile.TemporaryDirectory() as folder:
         compiled = Compiled(Path(folder))

@@ -1,4 +1,4 @@
-"""What gpuvec is to reach, as data, and whether a run reached it."""
+"""gpuvec's performance targets, as data, and the rules that check a run against them."""
 
 from typing import Callable, NamedTuple, Optional
 
@@ -11,7 +11,7 @@ MICROSECONDS = "µs"
 
 
 class Seen(NamedTuple):
-    """What a run has to say of one target: a figure, what was to be reached, and of what."""
+    """A run's result for one target: the figure, the limit, and the reference."""
 
     figure: float
     limit: float
@@ -21,37 +21,37 @@ class Seen(NamedTuple):
 
     @property
     def reached(self) -> bool:
-        """Whether it was reached."""
+        """True if the figure is within the limit."""
         return self.figure >= self.limit if self.at_least else self.figure <= self.limit
 
 
 class Target(NamedTuple):
-    """A line of the list: what it says, and the rule that finds it in a run's data."""
+    """A row of the list: its text, and the rule that evaluates a run's data."""
 
     text: str
     rule: Callable[[dict], Optional[Seen]]
 
 
 def point(data: dict, op: str, dtype: str, kind: str, n: int) -> Optional[dict]:
-    """The case, if it was measured."""
+    """Returns the case, if it was measured."""
     key = {"op": op, "dtype": dtype, "kind": kind, "n": n}
     return next((p for p in data.get("points", []) if key.items() <= p.items()), None)
 
 
 def us(case: Optional[dict], name: str) -> Optional[float]:
-    """A contender's median, if it was measured."""
+    """Returns a contender's median, if it was measured."""
     result = case and case["results"].get(name)
     return result["median_us"] if result else None
 
 
 def best(case: dict, names: list[str]) -> Optional[tuple[float, str]]:
-    """The fastest of some contenders, and its name."""
+    """Returns the time and the name of the fastest of some contenders."""
     times = [(us(case, name), name) for name in names if us(case, name) is not None]
     return min(times, default=None)
 
 
 def share(case: tuple, name: str, least: float, time: Callable) -> Callable:
-    """At least this share of a ceiling; `time` gives the microseconds at the ceiling."""
+    """Requires at least this share of a ceiling; `time` gives the microseconds at the ceiling."""
 
     def rule(data: dict) -> Optional[Seen]:
         found = point(data, *case)
@@ -64,14 +64,14 @@ def share(case: tuple, name: str, least: float, time: Callable) -> Callable:
 
 
 def both_ways(case: dict, ceilings: dict) -> Optional[bounds.Bound]:
-    """The inputs at the rate that is left to them while as much goes the other way."""
+    """Bounds the inputs' transfer by the rate while as many bytes cross the other way."""
     rate = bounds.value(ceilings, "both_ways")
     size = 2 * case["n"] * bounds.size_of(case["dtype"])
     return rate and bounds.Bound(size / rate / 1e3, "both_ways")
 
 
 def times_faster(case: tuple, name: str, peers: list[str], least: float) -> Callable:
-    """At least so many times as fast as the fastest of some peers."""
+    """Requires at least `least` times the speed of the fastest peer."""
 
     def rule(data: dict) -> Optional[Seen]:
         found = point(data, *case)
@@ -84,7 +84,7 @@ def times_faster(case: tuple, name: str, peers: list[str], least: float) -> Call
 
 
 def within(case: tuple, name: str, extra: float, other: Callable) -> Callable:
-    """At most so many microseconds more than something else."""
+    """Allows at most `extra` microseconds more than `other` takes."""
 
     def rule(data: dict) -> Optional[Seen]:
         found = point(data, *case)
@@ -97,13 +97,13 @@ def within(case: tuple, name: str, extra: float, other: Callable) -> Callable:
 
 
 def worst(data: dict, rules: list[Callable]) -> Optional[Seen]:
-    """Of several rules what comes out worst."""
+    """Returns the worst result of several rules."""
     seen = [one for one in (rule(data) for rule in rules) if one is not None]
     return min(seen, key=lambda one: one.figure / one.limit) if seen else None
 
 
 def cpu_at(wanted: Callable[[int], bool], peers: list[str], least: float) -> Callable:
-    """Placement cpu against peers at every length of pageable arrays that is wanted."""
+    """Compares placement cpu with peers on pageable arrays of every wanted length."""
 
     def rule(data: dict) -> Optional[Seen]:
         rules = []
@@ -117,7 +117,7 @@ def cpu_at(wanted: Callable[[int], bool], peers: list[str], least: float) -> Cal
 
 
 def named(key: tuple, rule: Callable) -> Callable:
-    """The same rule, whose result names the case."""
+    """Adds the case's name to a rule's result."""
 
     def with_name(data: dict) -> Optional[Seen]:
         seen = rule(data)
@@ -128,7 +128,7 @@ def named(key: tuple, rule: Callable) -> Callable:
 
 
 def sweep(data: dict) -> Optional[Seen]:
-    """Placement auto against the better of gpu and the calling core, where it is worst."""
+    """Finds the worst ratio of placement auto to the better of gpu and the calling core."""
     ratios = []
     for found in data.get("sweep", []):
         mine = us(found, "gpuvec auto")
@@ -140,7 +140,7 @@ def sweep(data: dict) -> Optional[Seen]:
 
 
 def first_call(what: str) -> Callable:
-    """The first call against what the driver takes alone, with an empty cache."""
+    """Compares the first call with the driver alone, with an empty cache."""
 
     def rule(data: dict) -> Optional[Seen]:
         seen = data.get("first_call", {})
@@ -154,17 +154,17 @@ def first_call(what: str) -> Callable:
 
 
 def launch(_: Optional[dict], data: dict) -> Optional[float]:
-    """A launch and the wait for it."""
+    """Returns the time of an empty launch and its synchronization."""
     return bounds.value(data["ceilings"], "launch_synchronize")
 
 
 def plain_loop(case: Optional[dict], _: dict) -> Optional[float]:
-    """The plain C loop."""
+    """Returns the plain C loop's time."""
     return us(case, "plain C loop")
 
 
 def host_targets() -> list[Target]:
-    """Of host arrays."""
+    """Lists the targets for host arrays."""
     add, dot = ("add", "f32", "pinned", LARGE), ("dot", "f32", "pinned", LARGE)
     targets = [
         Target(
@@ -201,7 +201,7 @@ def host_targets() -> list[Target]:
 
 
 def device_targets() -> list[Target]:
-    """Of arrays in device memory."""
+    """Lists the targets for device arrays."""
     targets = []
     for dtype in ("f32", "f64"):
         add, dot = ((op, dtype, "device", LARGEST) for op in ("add", "dot"))
@@ -224,12 +224,12 @@ def device_targets() -> list[Target]:
 
 
 def small_targets() -> list[Target]:
-    """Of small arrays, of the cores, of placement auto and of the first call."""
+    """Lists the targets for small arrays, the cores, placement auto and the first call."""
     targets = []
     for op in ("add", "dot"):
         targets += [
             Target(
-                f"pinned {op} f32 1e3, placement gpu: more than launch and synchronise",
+                f"pinned {op} f32 1e3, placement gpu: more than an empty launch and synchronize",
                 within((op, "f32", "pinned", 1000), "gpuvec gpu", 3.0, launch),
             ),
             *(
@@ -244,15 +244,15 @@ def small_targets() -> list[Target]:
     return [
         *targets,
         Target(
-            "placement auto: against the better of gpu and the calling core, where it is worst",
+            "placement auto: against the better of gpu and the calling core, worst case",
             sweep,
         ),
         Target(
-            "placement cpu, n from 1e5: against the fastest CPU peer, where it is worst",
+            "placement cpu, n from 1e5: against the fastest CPU peer, worst case",
             cpu_at(lambda n: n >= 100_000, CPU_PEERS, 0.9),
         ),
         Target(
-            "placement cpu, n below 1e5: against NumPy, where it is worst",
+            "placement cpu, n below 1e5: against NumPy, worst case",
             cpu_at(lambda n: n < 100_000, ["NumPy"], 1.0),
         ),
         Target("first call (init), empty cache: against the driver alone", first_call("init")),
@@ -264,7 +264,7 @@ TARGETS = [*host_targets(), *device_targets(), *small_targets()]
 
 
 def judged(data: dict) -> list[dict]:
-    """Each target with what the run says of it; `reached` is None where it was not measured."""
+    """Evaluates each target; `reached` is None if it was not measured."""
     lines = []
     for target in TARGETS:
         seen = target.rule(data)

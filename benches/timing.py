@@ -1,8 +1,8 @@
-"""Times contenders side by side: in batches, in an order drawn anew each round.
+"""Times contenders in batches, in a new random order each round.
 
-A batch is as many calls as take BATCH_SECONDS, and its figure is the mean of a call: what it takes
-call after call. Before each batch there is a pause, and then one call that is timed alone: what it
-takes from time to time, with threads asleep and caches that others have used since.
+A batch is a sequence of back-to-back calls that takes about BATCH_SECONDS; its figure is the mean
+time of a call. A pause and a single timed call precede each batch: that call finds threads asleep
+and caches that other contenders have used since.
 """
 
 import random
@@ -15,22 +15,22 @@ BATCH_SECONDS = 2e-3
 MOST_CALLS = 20_000
 MOST_ROUNDS = 200
 
-# Before a batch of calls longer than this comes none alone: their arrays are beyond every cache.
+# Calls longer than this are not timed after a pause: their arrays exceed every cache.
 LONG_SECONDS = 5e-3
 
-# Between batches, so that threads that wait busily for more work of their own give up.
+# The pause between batches, in which spinning worker threads of other contenders go to sleep.
 PAUSE_SECONDS = 2e-3
 
 
 class Contender(NamedTuple):
-    """Something that is timed: `batch` makes so many calls, and says how many seconds they took."""
+    """A named `batch`, which makes a number of calls and returns their time in seconds."""
 
     name: str
     batch: Callable[[int], float]
 
 
 def of_python(call: Callable[[], object]) -> Callable[[int], float]:
-    """A batch of calls from Python."""
+    """Makes a batch of calls from Python."""
 
     def batch(calls: int) -> float:
         start = time.perf_counter()
@@ -42,7 +42,7 @@ def of_python(call: Callable[[], object]) -> Callable[[int], float]:
 
 
 def summary(seconds: list[float]) -> dict:
-    """Median, quartiles and extremes, in microseconds."""
+    """Returns the median, quartiles and extremes, in microseconds."""
     us = sorted(1e6 * second for second in seconds)
     low, high = (quantiles(us, n=4)[::2]) if len(us) > 1 else (us[0], us[0])
     return {
@@ -56,7 +56,7 @@ def summary(seconds: list[float]) -> dict:
 
 
 class Timing:
-    """What has been seen of one contender."""
+    """The measurements of one contender."""
 
     def __init__(self, contender: Contender) -> None:
         self.contender = contender
@@ -68,14 +68,14 @@ class Timing:
         self.after_pause: list[float] = []
 
     def once_more(self) -> None:
-        """Times a batch."""
+        """Times one more batch."""
         time.sleep(PAUSE_SECONDS)
         if self.one < LONG_SECONDS:
             self.after_pause.append(self.contender.batch(1))
         self.seconds.append(self.contender.batch(self.calls) / self.calls)
 
     def summary(self) -> dict:
-        """Its figures."""
+        """Returns the contender's figures."""
         figures = {**summary(self.seconds), "calls": self.calls}
         if self.after_pause:
             figures["after_pause_us"] = 1e6 * median(self.after_pause)
@@ -83,7 +83,7 @@ class Timing:
 
 
 def measure(contenders: list[Contender], seconds: float, rounds: int) -> dict[str, dict]:
-    """Each contender's figures, in about that many seconds, and at least so many rounds."""
+    """Returns each contender's figures, after about `seconds` and at least `rounds` rounds."""
     order = random.Random(0)
     end = time.perf_counter() + seconds
     timings = [Timing(contender) for contender in contenders]

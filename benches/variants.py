@@ -1,9 +1,9 @@
 """Compares builds of the library, call by call, in one process.
 
-    python3 tools/variants.py STAGING_THREADS=2 STAGING_THREADS=8            where Rust is
-    python3 benches/variants.py target/variants/*.so --n 1e6,1e8     where they are to be compared
+    python3 tools/variants.py STAGING_THREADS=2 STAGING_THREADS=8     on a machine with Rust
+    python3 benches/variants.py target/variants/*.so --n 1e6,1e8      on the machine to measure
 
-Prints the time of each call, and how many times as fast each library is as the first.
+Prints the time of each call, and each library's speed relative to the first.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 import device as gpu
 from bindings import Place
 from cases import Arrays, Case
@@ -32,7 +32,7 @@ class Variant:
         self.name, self.library = path.stem, ctypes.CDLL(str(path.resolve()))
 
     def contender(self, compiled: Compiled, case: Case, place: Place) -> Contender:
-        """Its calls from C, with a placement."""
+        """Returns its calls from C, with a placement, as a contender."""
         function = getattr(self.library, NAMES[case.op, case.dtype])
         batch = compiled.batch(function, case.addresses(), case.n)
 
@@ -45,7 +45,7 @@ class Variant:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("libraries", type=Path, nargs="+")
@@ -53,13 +53,13 @@ def arguments() -> argparse.Namespace:
     add("--kinds", default="pageable,pinned", help="pageable, pinned, device")
     add("--places", default="gpu", help="auto, gpu, cpu")
     add("--only", default="add,dot", help="add, dot")
-    add("--seconds", type=float, default=1.0, help="for each call")
-    add("--rounds", type=int, default=5, help="at least")
+    add("--seconds", type=float, default=1.0, help="time for each call")
+    add("--rounds", type=int, default=5, help="minimum number of rounds")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures and prints the table."""
     chosen = arguments()
     variants = [Variant(path) for path in chosen.libraries]
     device = None if gpu.why_no_gpu() else Device()

@@ -1,4 +1,4 @@
-/* Calls every function of the header and checks what it promises. */
+/* Calls every function of the header and checks the header's promises. */
 #include "check.h"
 
 #include <math.h>
@@ -117,7 +117,7 @@ static void integers(int32_t *a, int32_t *b, int32_t *out, size_t n)
     }
 }
 
-/* Three arrays for one call after another: each fills what it reads, in its own type. */
+/* Three arrays, which each test reuses with its own element type and fills before reading. */
 struct arrays {
     void *a, *b, *out;
     size_t n;
@@ -133,7 +133,7 @@ static uint64_t small(size_t i)
     return i % 100;
 }
 
-/* Lets a call on a, b and out be done, and compares each element with a formula. */
+/* Makes a call on a, b and out, waits for it, and compares each element with a formula. */
 #define EACH(CALL, FORMULA)                                                                        \
     do {                                                                                           \
         CHECK_OK(CALL);                                                                            \
@@ -151,7 +151,7 @@ static uint64_t small(size_t i)
         b[i] = (TYPE)(BITS)VALUE(i + 7);                                                           \
     }
 
-/* add, sub and mul of a type. Integers wrap around as their unsigned type, BITS, does. */
+/* Tests add, sub and mul of a type. Integers wrap around like their unsigned type, BITS. */
 #define ARITHMETIC(SUFFIX, TYPE, BITS)                                                             \
     static void arithmetic_##SUFFIX(struct arrays arrays, gpuvec_stream *stream)                   \
     {                                                                                              \
@@ -166,7 +166,7 @@ ARITHMETIC(f64, double, double)
 ARITHMETIC(i32, int32_t, uint32_t)
 ARITHMETIC(i64, int64_t, uint64_t)
 
-/* div, scale and axpy of a type. */
+/* Tests div, scale and axpy of a type. */
 #define FLOATING(SUFFIX, TYPE, FMA)                                                                \
     static void floating_##SUFFIX(struct arrays arrays, gpuvec_stream *stream)                     \
     {                                                                                              \
@@ -180,7 +180,7 @@ ARITHMETIC(i64, int64_t, uint64_t)
 FLOATING(f32, float, fmaf)
 FLOATING(f64, double, fma)
 
-/* dot and sum of a type, whose terms WIDE holds exactly or wraps around. */
+/* Tests dot and sum of a type. WIDE holds the terms exactly, or wraps around. */
 #define REDUCTIONS(SUFFIX, TYPE, WIDE, RESULT, VALUE)                                              \
     static void reductions_##SUFFIX(struct arrays arrays, gpuvec_stream *stream)                   \
     {                                                                                              \
@@ -203,7 +203,7 @@ REDUCTIONS(f64, double, double, double, small)
 REDUCTIONS(i32, int32_t, uint64_t, int64_t, all_bits)
 REDUCTIONS(i64, int64_t, uint64_t, int64_t, all_bits)
 
-static void family(struct arrays arrays, gpuvec_stream *stream)
+static void all_types(struct arrays arrays, gpuvec_stream *stream)
 {
     arithmetic_f32(arrays, stream);
     arithmetic_f64(arrays, stream);
@@ -217,7 +217,7 @@ static void family(struct arrays arrays, gpuvec_stream *stream)
     reductions_i64(arrays, stream);
 }
 
-/* One set of arrays serves all types: every value is written before it is read. */
+/* Reuses one set of arrays for all types: every value is written before it is read. */
 static void operations(int32_t place, void *a, void *b, void *out, size_t n)
 {
     CHECK(a != NULL && b != NULL && out != NULL);
@@ -229,8 +229,8 @@ static void operations(int32_t place, void *a, void *b, void *out, size_t n)
     const struct arrays arrays = {a, b, out, n};
     gpuvec_stream *stream = gpuvec_stream_create(0);
     CHECK(stream != NULL);
-    family(arrays, NULL);
-    family(arrays, stream);
+    all_types(arrays, NULL);
+    all_types(arrays, stream);
     last_run(place);
     CHECK_OK(gpuvec_stream_destroy(stream));
 }
@@ -271,7 +271,7 @@ static void registered(int32_t place, size_t n)
     free(memory);
 }
 
-/* In, an operation there, to another place there, and out. */
+/* Copies to the device, computes there, copies within the device, and copies back. */
 static void device_memory(size_t n)
 {
     const size_t bytes = n * sizeof(int64_t);
@@ -298,7 +298,7 @@ static void device_memory(size_t n)
     free(host);
 }
 
-/* Work of one stream that waits for an event of another. */
+/* Makes work on one stream wait for an event of another. */
 static void order(gpuvec_stream *first, gpuvec_stream *second, float *values, size_t n)
 {
     gpuvec_event *start = gpuvec_event_create();
@@ -351,7 +351,7 @@ static void streams(size_t n)
     CHECK_OK(pinned_free(values));
 }
 
-/* CUDA's own streams, here its default one, can be used where there is a GPU. */
+/* Uses a CUDA stream, here the default one, if there is a GPU. */
 static void native_stream(void)
 {
     float values[] = {1, 2, 3};
@@ -389,6 +389,6 @@ int main(int argc, char **argv)
     if (gpuvec_device_count() > 0) {
         everything(GPUVEC_PLACE_GPU, n);
     }
-    printf("every function keeps its promises\n");
+    printf("every function works as documented\n");
     return EXIT_SUCCESS;
 }

@@ -1,4 +1,4 @@
-/* What the examples share that check the library's promises. */
+/* Helpers that the examples share. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -11,7 +11,7 @@
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\nlast error: '%s'\n", __FILE__, __LINE__,           \
+            fprintf(stderr, "%s:%d: failed: %s\nlast error: '%s'\n", __FILE__, __LINE__,           \
                     #condition, gpuvec_last_error());                                              \
             exit(EXIT_FAILURE);                                                                    \
         }                                                                                          \
@@ -20,13 +20,13 @@
 /* Ends the program unless the call succeeds. */
 #define CHECK_OK(call) CHECK((call) == GPUVEC_OK)
 
-/* The number that the first argument of the program gives, or another. */
-static inline size_t size_argument(int argc, char **argv, size_t otherwise)
+/* Returns the number in the program's first argument, or a default. */
+static inline size_t size_argument(int argc, char **argv, size_t by_default)
 {
-    return argc > 1 ? (size_t)strtoull(argv[1], NULL, 10) : otherwise;
+    return argc > 1 ? (size_t)strtoull(argv[1], NULL, 10) : by_default;
 }
 
-/* Prints where this thread's last operation ran, and how. */
+/* Prints where and how this thread's last operation ran. */
 static inline void print_run(const char *what)
 {
     static const char *const PATHS[] = {"calling core", "cores",  "staged",

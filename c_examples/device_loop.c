@@ -1,7 +1,7 @@
 /*
- * Keeps data in a GPU's memory over a loop of operations: the arrays are copied in once, a hundred
- * steps are queued on a stream, and the results are copied out once. The same loop in plain C gives
- * the same bits. Without a GPU the device's memory is ordinary memory and the program is the same.
+ * Keeps data in device memory during a loop of operations: copies the arrays to the device once,
+ * queues a hundred steps on a stream, and copies the results back once. The same loop in plain C
+ * gives the same bits. Without a GPU, device memory is ordinary memory and the program is the same.
  */
 #include "check.h"
 
@@ -14,14 +14,14 @@ enum { STEPS = 100 };
 static const float DT = 0.01f;
 static const float DAMPING = 0.99f;
 
-/* Queues one step. Both calls return at once: all that they read and write is on the device. */
+/* Queues one step. Both calls return at once, since all their arrays are on the device. */
 static void queue_step(float *x, float *v, size_t n, gpuvec_stream *stream)
 {
     CHECK_OK(gpuvec_axpy_f32(DT, v, x, x, n, stream));
     CHECK_OK(gpuvec_scale_f32(DAMPING, v, v, n, stream));
 }
 
-/* The same step on the host. An axpy rounds once, as fmaf does. */
+/* Computes the same step on the host. An axpy rounds once, as fmaf does. */
 static void step(float *x, float *v, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -37,7 +37,7 @@ static void *on_device(size_t bytes)
     return memory;
 }
 
-/* Queues all steps between two events, and the dot product into page-locked memory. */
+/* Queues all steps between two events, and then the dot product into pinned memory. */
 static void queue_loop(float *x, float *v, float *dot, size_t n, gpuvec_stream *stream)
 {
     gpuvec_event *start = gpuvec_event_create();
@@ -60,7 +60,7 @@ static void queue_loop(float *x, float *v, float *dot, size_t n, gpuvec_stream *
     CHECK_OK(gpuvec_event_destroy(end));
 }
 
-/* Carries the arrays over, runs the loop there and brings them back; the dot product. */
+/* Copies the arrays to the device, runs the loop, copies them back; returns the dot product. */
 static float loop_on_device(float *x, float *v, size_t n)
 {
     const size_t bytes = n * sizeof(float);
@@ -85,7 +85,7 @@ static float loop_on_device(float *x, float *v, size_t n)
     return result;
 }
 
-/* All terms are positive: a sum in double is good to many more digits than a float has. */
+/* All terms are positive, so a sum in double is accurate to more digits than a float has. */
 static void check_dot(float dot, const float *x, const float *v, size_t n)
 {
     double sum = 0;

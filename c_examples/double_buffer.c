@@ -1,25 +1,25 @@
 /*
- * Double buffering: a signal arrives chunk by chunk, as from a file, and goes through two slots in
- * turn. While the program reads a chunk into one slot's page-locked buffer, the GPU copies and
- * computes what is in the other; each slot has a stream, and an event that says when its buffers
- * may be used again.
+ * Double buffering: a signal arrives chunk by chunk, as from a file, and two slots process the
+ * chunks alternately. While the program reads a chunk into one slot's pinned buffer, the GPU copies
+ * and processes the other slot's chunk. Each slot has a stream, and an event that marks the point at
+ * which its buffers may be reused.
  */
 #include "check.h"
 
 enum { CHUNK = 1 << 16, SLOTS = 2 };
 
-/* Stands for a file: samples are read from the front until there are no more. */
+/* Simulates a file, which is read from front to end. */
 struct source {
     size_t next, end;
 };
 
-/* What a chunk needs on its way. The results are whole numbers, and so are exact. */
+/* The resources for one chunk. All results are whole numbers, and therefore exact. */
 struct slot {
     gpuvec_stream *stream;
     gpuvec_event *done;
-    float *in, *out, *energy; /* page-locked: a copy from and to them is queued, not waited for */
+    float *in, *out, *energy; /* pinned, so that copies from and to them are queued */
     float *device;
-    size_t first, count; /* the samples that it holds, and how many: 0 if it is free */
+    size_t first, count; /* the chunk's samples; count is 0 if the slot is free */
 };
 
 static float sample(size_t i)
@@ -43,7 +43,7 @@ static size_t read_samples(struct source *source, float *to, size_t most)
     return count;
 }
 
-static float *page_locked(size_t n)
+static float *pinned(size_t n)
 {
     float *array = pinned_alloc(n * sizeof *array);
     CHECK(array != NULL);
@@ -62,9 +62,9 @@ static struct slot open_slot(void)
     struct slot slot = {
         .stream = gpuvec_stream_create(0),
         .done = gpuvec_event_create(),
-        .in = page_locked(CHUNK),
-        .out = page_locked(CHUNK),
-        .energy = page_locked(1),
+        .in = pinned(CHUNK),
+        .out = pinned(CHUNK),
+        .energy = pinned(1),
         .device = on_device(CHUNK),
     };
     CHECK(slot.stream != NULL && slot.done != NULL);
@@ -81,7 +81,7 @@ static void close_slot(struct slot *slot)
     CHECK_OK(gpuvec_device_free(slot->device));
 }
 
-/* Reads the next chunk into a free slot; whether there was one. */
+/* Reads the next chunk into a free slot; returns 0 at the end of the source. */
 static int fill(struct slot *slot, struct source *source)
 {
     slot->first = source->next;
@@ -89,7 +89,7 @@ static int fill(struct slot *slot, struct source *source)
     return slot->count > 0;
 }
 
-/* Queues a chunk's whole way: in, background off, energy, out. */
+/* Queues the work on a chunk: copy in, subtract the background, energy, copy out. */
 static void queue(struct slot *slot, const float *noise)
 {
     const size_t bytes = slot->count * sizeof(float);
@@ -101,7 +101,7 @@ static void queue(struct slot *slot, const float *noise)
     CHECK_OK(gpuvec_event_record(slot->done, slot->stream));
 }
 
-/* Waits for a slot's chunk, if it has one, and checks it. */
+/* Waits for a slot's chunk, if the slot has one, and checks the results. */
 static void collect(struct slot *slot)
 {
     CHECK_OK(gpuvec_event_synchronize(slot->done));
@@ -115,7 +115,7 @@ static void collect(struct slot *slot)
     slot->count = 0;
 }
 
-/* The background is the same for every chunk, so it stays on the device. */
+/* Copies the background, which is the same for every chunk, to the device. */
 static float *background_on_device(void)
 {
     static float values[CHUNK];
@@ -127,7 +127,7 @@ static float *background_on_device(void)
     return noise;
 }
 
-/* Sends everything through the slots in turn; how many chunks there were. */
+/* Processes all chunks in the slots alternately; returns the number of chunks. */
 static size_t stream_through(struct slot slots[SLOTS], struct source *source, const float *noise)
 {
     for (size_t chunks = 0;; chunks++) {
@@ -140,7 +140,7 @@ static size_t stream_through(struct slot slots[SLOTS], struct source *source, co
     }
 }
 
-/* Lets the first slot's stream wait for the others' chunks: what it records next is after all. */
+/* Makes the first slot's stream wait for the other slots: its next event follows all work. */
 static void join(struct slot slots[SLOTS])
 {
     for (int i = 1; i < SLOTS; i++) {
@@ -168,7 +168,7 @@ int main(int argc, char **argv)
     CHECK_OK(gpuvec_event_synchronize(end));
     CHECK_OK(gpuvec_event_elapsed(start, end, &milliseconds));
     CHECK(milliseconds >= 0 && source.next == source.end);
-    printf("%zu samples in %zu chunks in %.3f ms, reading and checking included\n", source.end,
+    printf("%zu samples in %zu chunks in %.3f ms, including reading and checking\n", source.end,
            chunks, (double)milliseconds);
 
     for (int i = 0; i < SLOTS; i++) {

@@ -1,4 +1,4 @@
-/* What the library says of wrong arguments, and that it touches nothing then. */
+/* Shows the error texts for wrong arguments, and checks that no array is changed. */
 #include "check.h"
 
 #include <stdint.h>
@@ -6,7 +6,7 @@
 
 enum { N = 100 };
 
-/* Prints what a program would tell its user, and checks that it names what is wrong. */
+/* Prints the status and the error text, and checks that the text names the problem. */
 static void expect(int32_t status, int32_t expected, const char *named)
 {
     printf("%s\n    %s\n", gpuvec_status_string(status), gpuvec_last_error());
@@ -43,13 +43,13 @@ static void wrong_memory(void)
     CHECK(pinned_alloc(SIZE_MAX) == NULL);
     CHECK(strstr(gpuvec_last_error(), "bytes is ") != NULL);
 
-    expect(gpuvec_device_free(&other), GPUVEC_ERROR_POINTER, "gpuvec_device_alloc did not give");
+    expect(gpuvec_device_free(&other), GPUVEC_ERROR_POINTER, "gpuvec_device_alloc did not return");
     expect(gpuvec_host_unregister(&other), GPUVEC_ERROR_POINTER, "ptr is 0x");
     char bytes[N];
     expect(gpuvec_copy(bytes + 1, bytes, N - 1, NULL), GPUVEC_ERROR_OVERLAP, "dst partly overlaps");
 }
 
-/* A handle that was given back is no handle any more; so is any other pointer. */
+/* Destroyed handles, and pointers that are not handles, are errors. */
 static void wrong_handles(float *out)
 {
     gpuvec_stream *stream = gpuvec_stream_create(0);
@@ -108,7 +108,7 @@ int main(void)
     }
     no_gpu(a, b, out);
 
-    expect(vector_add(NULL, b, out, N), GPUVEC_ERROR_NULL, "n is 100");
+    expect(vector_add(NULL, b, out, N), GPUVEC_ERROR_NULL, "its length is 100");
     CHECK_OK(vector_add(a, b, out, N));
     CHECK(out[0] == 3 && out[N - 1] == 3);
     CHECK(gpuvec_last_error()[0] == '\0');

@@ -1,4 +1,4 @@
-/* The header as C99 and as C++17: included twice, and every function that it declares linked. */
+/* Includes the header twice, as C99 and as C++17, and links every function that it declares. */
 #include "gpuvec.h"
 #include "gpuvec.h"
 

@@ -1,7 +1,7 @@
 /*
- * One call takes arrays in any kind of memory, in any mix, beginning anywhere: ordinary (pageable),
- * page-locked by pinned_alloc, page-locked where it lies by gpuvec_host_register, and a device's.
- * All 64 mixes of two inputs and an output give the same result.
+ * Mixes arrays of all memory kinds in one call: pageable memory, pinned memory from pinned_alloc,
+ * memory page-locked by gpuvec_host_register, and device memory. All 64 mixes of two inputs and an
+ * output give the same result.
  */
 #include "check.h"
 
@@ -9,7 +9,7 @@ enum kind { PAGEABLE, PINNED, REGISTERED, DEVICE, KINDS };
 
 static const char *const NAMES[KINDS] = {"pageable", "pinned", "registered", "device"};
 
-/* An array that begins one element into its memory: interior pointers are as good as others. */
+/* An array that starts one element into its memory: interior pointers are valid, too. */
 struct array {
     enum kind kind;
     double *memory, *data;
@@ -29,7 +29,7 @@ static struct array make(enum kind kind, size_t n)
     return array;
 }
 
-static void give_back(struct array array)
+static void release(struct array array)
 {
     if (array.kind == PINNED) {
         CHECK_OK(pinned_free(array.memory));
@@ -43,7 +43,7 @@ static void give_back(struct array array)
     }
 }
 
-/* What the call left: device memory is read by copying it, and the other kinds can be. */
+/* Checks the results, which gpuvec_copy reads from any kind of memory. */
 static void check(struct array out, double *results, size_t n)
 {
     CHECK_OK(gpuvec_copy(results, out.data, n * sizeof(double), NULL));
@@ -52,7 +52,7 @@ static void check(struct array out, double *results, size_t n)
     }
 }
 
-/* An array of a kind with the values i * factor. */
+/* Makes an array of a kind with the values i * factor. */
 static struct array ramp(enum kind kind, double factor, double *values, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -63,7 +63,7 @@ static struct array ramp(enum kind kind, double factor, double *values, size_t n
     return array;
 }
 
-/* Calls with these kinds of arguments. Of the mixes, four are printed: each kind in each place. */
+/* Calls axpy with these memory kinds. Prints four of the mixes, with each kind in each position. */
 static void mix(enum kind a_kind, enum kind b_kind, enum kind out_kind, double *values, size_t n)
 {
     const struct array a = ramp(a_kind, 1, values, n);
@@ -77,9 +77,9 @@ static void mix(enum kind a_kind, enum kind b_kind, enum kind out_kind, double *
         print_run(what);
     }
     check(out, values, n);
-    give_back(a);
-    give_back(b);
-    give_back(out);
+    release(a);
+    release(b);
+    release(out);
 }
 
 int main(int argc, char **argv)

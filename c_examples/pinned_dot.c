@@ -1,4 +1,4 @@
-/* The dot product of two large arrays in page-locked memory: where it ran, and how long it took. */
+/* Computes the dot product of two large pinned arrays, and prints where it ran and its time. */
 #define _POSIX_C_SOURCE 199309L
 
 #include "check.h"
@@ -20,7 +20,7 @@ static float *pinned_floats(size_t n)
     return array;
 }
 
-/* All terms are positive: a sum in double is good to many more digits than a float has. */
+/* All terms are positive, so a sum in double is accurate to more digits than a float has. */
 static double fill(float *a, float *b, size_t n)
 {
     double sum = 0;

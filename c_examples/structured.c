@@ -1,7 +1,7 @@
 /*
- * Structures and a device. An array of structures goes there and back as bytes: gpuvec_copy does
- * not mind what they mean. Operations take contiguous arrays, so that to compute on a field it
- * becomes a column of its own; all columns here lie in one block, at interior pointers.
+ * Structures in device memory. gpuvec_copy copies an array of structures to the device and back as
+ * bytes. Operations take contiguous arrays, so a field to compute on is gathered into a column; all
+ * columns here are in one block, at interior pointers.
  */
 #include "check.h"
 
@@ -15,7 +15,7 @@ struct particle {
     char name[4];
 };
 
-/* A structure of arrays: every field of n particles, contiguous. */
+/* A structure of arrays: each field of n particles is contiguous. */
 struct columns {
     int32_t *id;
     float *x, *v;
@@ -52,7 +52,7 @@ static void fill(struct particle *particles, size_t n)
     }
 }
 
-/* To the device, from there to another place of it, and back, in one stream's order. */
+/* Copies to the device, within the device and back, in a stream's order. */
 static void there_and_back(const struct particle *particles, size_t n)
 {
     const size_t bytes = n * sizeof *particles;
@@ -66,7 +66,7 @@ static void there_and_back(const struct particle *particles, size_t n)
     CHECK_OK(gpuvec_copy(returned, device + bytes, bytes, stream));
     CHECK_OK(gpuvec_stream_synchronize(stream));
     CHECK(memcmp(returned, particles, bytes) == 0);
-    printf("%zu structures of %zu bytes came back as they went\n", n, sizeof *particles);
+    printf("%zu structures of %zu bytes came back unchanged\n", n, sizeof *particles);
 
     CHECK_OK(gpuvec_stream_destroy(stream));
     CHECK_OK(gpuvec_device_free(device));
@@ -91,7 +91,7 @@ static void scatter(struct columns columns, struct particle *particles, size_t n
     }
 }
 
-/* Moves the particles: x += DT * v. All columns cross at once, as one block. */
+/* Moves the particles: x += DT * v. All columns are copied at once, as one block. */
 static void move(struct particle *particles, size_t n)
 {
     void *host = checked(pinned_alloc(column_bytes(n)));

@@ -1,6 +1,6 @@
 /*
- * Many threads call everything at once; then the process forks. The child, which must not touch the
- * driver, computes the same on the CPU, and the parent goes on as before.
+ * Calls the library from many threads concurrently, and then forks. The child, which must not use
+ * the driver, gets the same results from the CPU, and the parent goes on as before.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -13,7 +13,7 @@
 
 enum { THREADS = 16, ROUNDS = 3 };
 
-/* The longest first, so that all threads meet where the library starts threads of its own. */
+/* The longest comes first, so that all threads race to start the library's worker threads. */
 static const size_t LENGTHS[] = {300000, 70000, 1000, 1};
 
 static void *checked(void *memory)
@@ -50,7 +50,7 @@ static void add_integers(int32_t *a, int32_t *b, size_t n, int number)
     }
 }
 
-/* Everything that an operation, memory and errors are, for the thread of this number. */
+/* Tests operations, memory and errors in thread `number`. */
 static void compute(int number)
 {
     const size_t bytes = LENGTHS[0] * sizeof(float);
@@ -62,7 +62,7 @@ static void compute(int number)
         add_integers(out, pageable, LENGTHS[i], number);
         CHECK(vector_add(NULL, pinned, out, (size_t)number + 1) == GPUVEC_ERROR_NULL);
         char expected[64];
-        snprintf(expected, sizeof expected, "a is NULL, but n is %d:", number + 1);
+        snprintf(expected, sizeof expected, "a is NULL, but its length is %d:", number + 1);
         CHECK(strncmp(gpuvec_last_error(), expected, strlen(expected)) == 0);
     }
     free(pageable);
@@ -103,7 +103,7 @@ static void check_child(int had_gpu)
     CHECK(out == -1);
 }
 
-/* Forks; `_exit` leaves what the parent registered for its own exit alone. */
+/* Forks. The child ends by `_exit`, which skips the parent's exit handlers. */
 static void child_and_parent(void)
 {
     const int had_gpu = gpuvec_device_count() > 0;
@@ -125,6 +125,6 @@ int main(void)
     many_threads();
     child_and_parent();
     many_threads();
-    printf("%d threads, a child and its parent computed right\n", THREADS);
+    printf("%d threads, a child and its parent got the right results\n", THREADS);
     return EXIT_SUCCESS;
 }

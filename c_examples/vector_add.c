@@ -1,5 +1,6 @@
 /*
- * Adds two ordinary arrays. In the repository's root, after `cargo build --release`:
+ * Adds two ordinary arrays. To build and run it in the repository's root, after
+ * `cargo build --release`:
  *
  *     cc -std=c99 -Iinclude c_examples/vector_add.c -Ltarget/release -lgpuvec -o target/vector_add
  *     LD_LIBRARY_PATH=target/release target/vector_add
@@ -23,7 +24,7 @@ static int add(const float *a, const float *b, float *out, size_t n)
     }
     gpuvec_run run;
     gpuvec_last_run(&run, sizeof run);
-    printf("%zu sums are right, made on the %s\n", n,
+    printf("%zu sums are right, computed on the %s\n", n,
            run.backend == GPUVEC_BACKEND_GPU ? "GPU" : "CPU");
     return EXIT_SUCCESS;
 }

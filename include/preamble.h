@@ -1,9 +1,9 @@
 /*
- * gpuvec: vector operations on NVIDIA GPUs, behind plain C functions.
+ * gpuvec: vector operations on NVIDIA GPUs through plain C functions.
  *
- * Pass ordinary pointers to arrays and a length; the library does the CUDA work inside (memory,
- * transfers, launches) and writes the result where you said. Where there is no GPU it does the
- * same work on the CPU, with the same bits.
+ * Pass ordinary pointers to arrays and a length. The library does the CUDA work inside (memory,
+ * transfers, kernel launches) and writes the result to the output array. Without a usable GPU it
+ * does the same work on the CPU, with the same bits.
  *
  *     #include "gpuvec.h"
  *
@@ -12,96 +12,164 @@
  *         fprintf(stderr, "%s\n", gpuvec_last_error());
  *     }
  *
- * Building. Link with the library alone: cc program.c -Iinclude -Ltarget/release -lgpuvec. Neither
- * building nor running needs a CUDA toolkit. NVIDIA's driver (525 or newer) is opened at the first
- * call that can use it; without it the library loads and works all the same. Loading the library
- * starts no thread and makes no call of the driver.
+ * The sections below hold for all functions. The comment of each function says the rest.
  *
- * Pointers. An array may be ordinary (pageable) host memory, page-locked (pinned) host memory,
- * managed memory, or memory of a GPU, in any mix, and of any length: nothing has to fit into the
- * GPU's memory. It begins at any multiple of its element's size. Inputs are never written. The
- * output may be exactly one of the inputs (in place); any other overlap of the output with an input
- * is an error. With n == 0 a function succeeds and touches no array. Memory of a GPU needs
- * placement auto or gpu; it is used where it is, by the GPU that holds the output, else the first
- * input, and what another GPU holds is copied there in pieces. Wrong lengths, and memory that
- * somebody changes or frees during the call, are the caller's to avoid.
+ * == Building and loading ==
  *
- * The family. gpuvec_<operation>_<type>(…, out, n, stream) for add, sub, mul (f32 f64 i32 i64), div,
- * scale, axpy (f32 f64), dot and sum (f32 f64 i32 i64). vector_add, add_arrays and dot_product are
- * gpuvec_add_f32, gpuvec_add_i32 and gpuvec_dot_f32 with a NULL stream.
+ * Link with the library alone: cc program.c -Iinclude -Ltarget/release -lgpuvec. No CUDA toolkit is
+ * needed, neither to build nor to run. The library opens NVIDIA's driver (525 or newer) in the
+ * first call that can use it; without the driver it loads and works on the CPU. Loading the library
+ * starts no thread and calls no driver function.
  *
- * Streams. With a NULL stream a function returns when the work is done. Otherwise it queues the work
- * behind what the stream has, and returns at once, if a GPU reaches every array: memory of the
- * stream's GPU, page-locked memory, managed memory. These arrays must then stay alive, and be
- * changed by nobody, until the stream is done with them; what goes wrong meanwhile is an error of the
- * next call with that stream. If an array is pageable or of another GPU, the function waits for
- * the stream's earlier work and returns when its own is done: then nothing has to stay alive. A call
- * without a stream waits for no stream. Where there is no GPU all work is done at once, and a
- * program with streams runs unchanged. With placement cpu a call waits for its stream, and the cores
- * do the work.
+ * == Operations ==
  *
- * Handles. Streams and events are handles, which are never followed: one that was destroyed, or never
- * was one, is GPUVEC_ERROR_HANDLE.
+ * gpuvec_<operation>_<type>(inputs..., out, n, stream):
  *
- * Placement. GPUVEC_PLACE_AUTO, the default: the GPU does the work, unless the calling core alone
- * would be done sooner; where there is no usable GPU, all cores do it. GPUVEC_PLACE_GPU: the GPU, or
- * an error. GPUVEC_PLACE_CPU: all cores. GPUVEC_PLACE_ALL: all cores, and beside them all GPUs on
- * long page-locked arrays, each taking the next piece when it is done with one; memory of a GPU as
- * with auto. Choose by gpuvec_set_placement, or by the environment variable GPUVEC_PLACEMENT (auto,
- * gpu, cpu or all). GPUVEC_NUM_THREADS bounds the CPU's threads (a whole number; at most 256 are
- * ever used; without it there is one for each CPU of the process's main thread). Both are read once.
- * Any other value is an error, GPUVEC_ERROR_ENVIRONMENT, of every function that returns a status, a
- * handle or memory, but for gpuvec_set_placement, which overrides GPUVEC_PLACEMENT. gpuvec_why_cpu
- * says why there is no GPU to use, and gpuvec_last_run where a call ran. With placement cpu
- * operations do not open the driver; if another library in the process has initialised it, they ask
- * it what memory a pointer leads to.
+ *     add, sub, mul   out[i] = a[i] + b[i], a[i] - b[i], a[i] * b[i]   f32 f64 i32 i64
+ *     div             out[i] = a[i] / b[i]                             f32 f64
+ *     scale           out[i] = alpha * a[i]                            f32 f64
+ *     axpy            out[i] = alpha * a[i] + b[i]                     f32 f64
+ *     dot             out[0] = a[0]*b[0] + ... + a[n-1]*b[n-1]         f32 f64 i32 i64
+ *     sum             out[0] = a[0] + ... + a[n-1]                     f32 f64 i32 i64
+ *     min, max        out[0] = the smallest, the largest a[i]          f32 f64 i32 i64
  *
- * Results do not depend on the placement, the number of threads or GPUs, or the kind of memory:
- * the same input gives the same bits. Arithmetic is IEEE-754's, rounded to nearest, with subnormals,
- * whatever modes the calling thread has set; those are the same afterwards. Every NaN result is the
- * one quiet NaN. Integers wrap around.
+ * f32 is float, f64 is double, i32 is int32_t and i64 is int64_t; dot and sum of integers store an
+ * int64_t. min and max of floats are IEEE 754-2019's minimum and maximum: NaN if any element is
+ * NaN, and -0 below +0.
  *
- * Errors. Functions return GPUVEC_OK (0) or another gpuvec_status. gpuvec_last_error gives this
- * thread's detail. Arguments are checked before anything is touched: after such an error nothing
- * was written. After GPUVEC_ERROR_OUT_OF_MEMORY, GPUVEC_ERROR_DRIVER or GPUVEC_ERROR_DEVICE_LOST in
- * the middle of the work the output is unspecified. With placement auto or all a GPU that fails is
- * not an error, as long as the inputs are still there: the cores do the work. With a stream it is
- * one: what the stream did before may be missing. A lost device takes its memory and its streams with
- * it; giving them back is right all the same. Nothing is printed, and no error ends the process. Two
- * failures lie beyond that: the C library ends a process in which a thread's first call finds no
- * memory for 2 KiB of thread-local storage, and Rust's runtime one in which a small allocation of
- * the library's own fails.
+ * vector_add, add_arrays and dot_product are gpuvec_add_f32, gpuvec_add_i32 and gpuvec_dot_f32 with
+ * a NULL stream.
  *
- * Threads. Any thread may call anything at any time; calls of several threads with one stream are
- * queued in some order. Work that was queued before a call on CUDA's legacy default stream, of the
- * calling thread's device or of one that the call uses, is seen by the call, wherever it runs. The
- * calling thread's current CUDA context is the same afterwards; the library uses each device's
- * primary context and never resets a device. Threads of the library's own help with longer arrays;
- * after such a call they look out for the next for a tenth of a millisecond, giving way to any
- * other, and sleep. They are started with the CPU affinity, the nice value and the policy of the
- * process's main thread, or the ordinary policy in the place of a real-time one. No call waits for a
- * thread that has not begun, so that constructors that run inside dlopen may call. A program whose
- * main thread ends by pthread_exit calls exit in another one: the library's threads never end.
+ * == Arrays ==
  *
- * Signals. In a signal handler only gpuvec_last_error, gpuvec_status_string, gpuvec_version and
- * gpuvec_abi_version may be called. Any other function that interrupts a call of its thread does
- * nothing and fails with GPUVEC_ERROR_REENTRANT (NULL or 0 where it returns no status); one that
- * interrupts something else may wait for ever, as malloc may. A handler that interrupts a call may
- * fork only to call exec or _exit in the child. The library's threads block every signal but SIGSEGV,
- * SIGBUS, SIGFPE, SIGILL, SIGTRAP and SIGSYS, whose handlers run on them as on the caller: pages that
- * a handler provides on demand work on the CPU. Once the process has the driver open, though, an
- * array longer than 256 KiB whose first or last byte cannot be read as the call begins is
- * GPUVEC_ERROR_POINTER: no handler runs while the library looks.
+ * An array may be in any kind of memory: pageable (ordinary) host memory, pinned (page-locked) host
+ * memory, managed memory, or device memory (a GPU's). One call may mix memory kinds. An array may
+ * have any length: it need not fit into the GPU's memory. Its address may be any multiple of its
+ * element size.
  *
- * Fork. A child never touches the driver that its parent used: with placement auto it computes on
- * the CPU, with placement gpu it gets GPUVEC_ERROR_FORKED; so it does for its parent's streams.
+ * Inputs are never written. The output may be exactly one of the inputs (in place); any other
+ * overlap of the output with an input is GPUVEC_ERROR_OVERLAP.
  *
- * Ownership. Arrays are the caller's; a call is done with them when it returns. Strings that
- * functions return are the library's. At exit nothing is torn down, and the library is never
- * unloaded.
+ * With n == 0 a function succeeds and accesses no input; only min and max, which then have no
+ * result, return GPUVEC_ERROR_EMPTY.
  *
- * Bindings for other languages: every constant here is a plain integer, every enumeration is an
- * int32_t, and what the version macros say is also what gpuvec_version and gpuvec_abi_version return.
+ * An operation on device memory runs on the GPU that holds the output or, if the output is in host
+ * memory, the first input in device memory. It uses that GPU's arrays in place; arrays of other
+ * GPUs are copied to it chunk by chunk. Placement cpu excludes device memory (see "Placement"
+ * below).
  *
- * This file is made from the sources by `cargo build`; do not edit it.
+ * The library cannot detect a wrong length of a host array, or another thread that changes or frees
+ * an array during the call. Avoiding both is up to the caller.
+ *
+ * == Results ==
+ *
+ * The same input gives the same bits: results do not depend on the placement, the number of threads
+ * or GPUs, or the memory kind. Floating-point arithmetic is IEEE 754, rounded to nearest, with
+ * subnormals, whatever floating-point modes the calling thread has set; those modes are the same
+ * after the call. Every NaN result is the same quiet NaN: 0x7FC00000 for float, 0x7FF8000000000000
+ * for double. Integer arithmetic wraps around (two's complement).
+ *
+ * == Streams ==
+ *
+ * With a NULL stream a function returns when its work is done. It waits for no gpuvec stream.
+ *
+ * With a stream, a function queues its work behind the stream's earlier work and returns at once if
+ * the stream's GPU can access every array: device memory of that GPU, pinned memory, managed
+ * memory. These arrays must then stay allocated, and no thread may change them, until the stream is
+ * done with them. The next call with that stream returns the error of queued work that failed.
+ *
+ * If an array is in pageable memory or in another GPU's memory, the function waits for the stream's
+ * earlier work and returns when its own work is done. No array then has to outlive the call.
+ *
+ * Without a usable GPU all work is done before the function returns, so a program with streams runs
+ * unchanged. With placement cpu a function waits for its stream and then computes on the cores.
+ *
+ * Streams and events are handles that the library never dereferences: one that was destroyed or
+ * never created is GPUVEC_ERROR_HANDLE.
+ *
+ * == Placement ==
+ *
+ *     GPUVEC_PLACE_AUTO  the default: on the GPU, unless the calling core alone would finish
+ *                        sooner; without a usable GPU, on all cores
+ *     GPUVEC_PLACE_GPU   on the GPU, or an error
+ *     GPUVEC_PLACE_CPU   on all cores
+ *     GPUVEC_PLACE_ALL   on all cores and, for long pinned arrays, on all GPUs at the same time,
+ *                        each taking its next chunk when it is done with one; device memory as
+ *                        with auto
+ *
+ * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT
+ * (auto, gpu, cpu or all). The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
+ * number of CPU threads; the default is one for each CPU of the process's main thread, and the
+ * library never uses more than 256. Both variables are read once. If one has any other value, every
+ * function that returns a status, a handle or memory fails with GPUVEC_ERROR_ENVIRONMENT, except
+ * gpuvec_set_placement, which overrides GPUVEC_PLACEMENT.
+ *
+ * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran.
+ *
+ * With placement cpu, operations do not open the driver. If another library in the process has
+ * initialised it, they ask it for the memory kind of each pointer.
+ *
+ * == Errors ==
+ *
+ * Functions return GPUVEC_OK (0) or another gpuvec_status; gpuvec_last_error describes the failure
+ * of the calling thread's last call. Arguments are checked before any work: after such an error
+ * nothing was written. After GPUVEC_ERROR_OUT_OF_MEMORY, GPUVEC_ERROR_DRIVER or
+ * GPUVEC_ERROR_DEVICE_LOST in the middle of the work, the contents of the output are unspecified.
+ *
+ * With placement auto or all, a failing GPU is not an error as long as the inputs are intact: the
+ * cores do the work. In a call with a stream it is an error, since results of the stream's earlier
+ * work may be missing. The memory and the streams of a lost device are lost with it; freeing and
+ * destroying them remains correct.
+ *
+ * The library prints nothing, and no error ends the process. Two failures are beyond its control:
+ * the C library ends a process in which a thread's first call finds no memory for 2 KiB of
+ * thread-local storage, and Rust's runtime ends one in which a small allocation of gpuvec's fails.
+ *
+ * == Threads ==
+ *
+ * Any thread may call any function at any time. Calls of several threads with one stream are queued
+ * in an unspecified order. A call sees the results of all work that was queued before it on CUDA's
+ * legacy default stream, of the calling thread's device and of each device that the call uses,
+ * wherever the call runs. The calling thread's current CUDA context is the same after the call. The
+ * library works in each device's primary context and never resets a device.
+ *
+ * Worker threads of the library help with longer arrays. After such a call they poll for the next
+ * one for 0.1 ms, yielding to any other thread, and then sleep. They start with the CPU affinity,
+ * the nice value and the scheduling policy of the process's main thread (the default policy instead
+ * of a real-time one). No call waits for a thread that has not started yet, so constructors that
+ * run inside dlopen may call the library. Worker threads never end: if the main thread ends by
+ * pthread_exit, another thread has to call exit.
+ *
+ * == Signals ==
+ *
+ * A signal handler may call only gpuvec_last_error, gpuvec_status_string, gpuvec_version and
+ * gpuvec_abi_version. Any other function does nothing in a handler that interrupted a gpuvec call
+ * of its thread, and fails with GPUVEC_ERROR_REENTRANT (NULL or 0 if it returns no status); in a
+ * handler that interrupted other code it may deadlock, as malloc may. A handler that interrupted a
+ * gpuvec call may fork only to call exec or _exit in the child.
+ *
+ * Worker threads block every signal except SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP and SIGSYS.
+ * Handlers of these run on worker threads as they do on the caller, so a handler that provides
+ * pages on demand works on the CPU. Once the process has opened the driver, however, an array
+ * longer than 256 KiB whose first or last byte cannot be read at the start of the call is
+ * GPUVEC_ERROR_POINTER: no handler runs during that check.
+ *
+ * == Fork ==
+ *
+ * A child process never touches the driver that its parent used. With placement auto it computes on
+ * the CPU. With placement gpu it gets GPUVEC_ERROR_FORKED, and so it does with a stream of its
+ * parent.
+ *
+ * == Ownership ==
+ *
+ * Arrays belong to the caller; the library is done with them when the call returns, or when the
+ * stream has done the work that the call queued. Strings that functions return belong to the
+ * library. Nothing is torn down at exit, and the library is never unloaded.
+ *
+ * == Other languages ==
+ *
+ * Every constant in this header is a plain integer and every enumeration is an int32_t.
+ * gpuvec_version and gpuvec_abi_version return what the version macros say.
+ *
+ * This file is generated from src/abi by `cargo build`; do not edit it.
  */

@@ -1,9 +1,9 @@
-"""gpuvec from Python: the three operations on ordinary and on page-locked arrays.
+"""Runs the three classic operations from Python, on pageable and pinned arrays.
 
     python python_examples/demo.py
 
 Loads the library that the environment variable GPUVEC_LIB names, or the release build. Checks
-every result against NumPy and ends with code 1 if one is wrong.
+every result against NumPy and exits with code 1 if one is wrong.
 """
 
 import sys
@@ -18,7 +18,7 @@ CALLS = 5
 
 
 def best_ms(call) -> float:
-    """The shortest of a few calls' durations."""
+    """Returns the shortest duration of a few calls."""
     durations = []
     for _ in range(CALLS):
         start = time.perf_counter()
@@ -28,7 +28,7 @@ def best_ms(call) -> float:
 
 
 def is_right(name: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
-    """Compares with NumPy: sums exactly; the dot product, rounded once, with float64's to 1 ulp."""
+    """Compares sums with NumPy's exactly, and the dot product with float64's to 1 ulp."""
     if name != "dot_product":
         return np.array_equal(out, a + b)
     exact = np.dot(a.astype(np.float64), b.astype(np.float64))
@@ -36,7 +36,7 @@ def is_right(name: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
 
 
 def show(name: str, memory: str, make) -> None:
-    """Runs an operation on arrays that `make` makes, and prints a line about it."""
+    """Runs an operation on arrays from `make`, and prints a line about it."""
     is_dot, dtype = name == "dot_product", np.int32 if name == "add_arrays" else np.float32
     a, b, out = make(N, dtype), make(N, dtype), make(1 if is_dot else N, dtype)
     random = np.random.default_rng(1)
@@ -51,7 +51,7 @@ def show(name: str, memory: str, make) -> None:
 
 
 def main() -> None:
-    """Says what there is to compute on, then shows every operation with both kinds of memory."""
+    """Prints the processor, then runs every operation with both memory kinds."""
     lib.gpuvec_init()
     why = lib.gpuvec_why_cpu().decode()
     names = [lib.gpuvec_device_name(i).decode() for i in range(lib.gpuvec_device_count())]

@@ -1,9 +1,9 @@
-"""Keeps data in a GPU's memory over a loop of operations, beside the same loop in NumPy.
+"""Keeps data in device memory during a loop of operations; compares with the loop in NumPy.
 
     python python_examples/device_loop.py
 
-The arrays are copied in once, every step is queued on a stream, and the results are copied out
-once. The loop is one function: it takes NumPy arrays as well. All results have the same bits.
+Copies the arrays to the device once, queues every step on a stream, and copies the results back
+once. The loop is one function, which takes NumPy arrays as well. All results have the same bits.
 """
 
 import sys
@@ -15,20 +15,20 @@ from gpuvec import OnDevice, Stream, lib, pinned, to_device, where
 N = 1_000_000
 STEPS = 100
 
-# A power of two: DT * v is exact, so that NumPy's x + DT * v is rounded once too, as axpy is.
+# A power of two makes DT * v exact, so that NumPy rounds x + DT * v once, as axpy does.
 DT = np.float32(1 / 64)
 DAMPING = np.float32(0.99)
 
 
 def loop(x, v, stream) -> None:
-    """All steps: x += DT * v, then v *= DAMPING. With a stream they are queued, not waited for."""
+    """Computes x += DT * v and v *= DAMPING in each step; with a stream, only queues the steps."""
     for _ in range(STEPS):
         lib.gpuvec_axpy_f32(DT, v, x, x, x.size, stream)
         lib.gpuvec_scale_f32(DAMPING, v, v, v.size, stream)
 
 
 def numpy_loop(x: np.ndarray, v: np.ndarray) -> None:
-    """The same in NumPy."""
+    """Computes the same with NumPy."""
     scratch = np.empty_like(v)
     for _ in range(STEPS):
         x += np.multiply(v, DT, out=scratch)
@@ -36,7 +36,7 @@ def numpy_loop(x: np.ndarray, v: np.ndarray) -> None:
 
 
 def on_device(x: OnDevice, v: OnDevice) -> np.float32:
-    """The loop on a stream, and the dot product of what it leaves."""
+    """Runs the loop on a stream, and returns the dot product of its results."""
     stream, dot = Stream(), pinned(1, np.float32)
     loop(x, v, stream)
     lib.gpuvec_dot_f32(x, v, dot, x.size, stream)
@@ -45,7 +45,7 @@ def on_device(x: OnDevice, v: OnDevice) -> np.float32:
 
 
 def timed(name: str, call):
-    """What a call returns; prints how long it took."""
+    """Makes a call, prints its time and returns its result."""
     start = time.perf_counter()
     result = call()
     print(f"{name:28} {1000 * (time.perf_counter() - start):8.2f} ms")
@@ -53,7 +53,7 @@ def timed(name: str, call):
 
 
 def main() -> None:
-    """Runs the loop in three ways, and compares what they leave."""
+    """Runs the loop in three ways, and compares the results."""
     lib.gpuvec_init()
     start_x = np.random.default_rng(1).random(N, np.float32)
     start_v = np.random.default_rng(2).random(N, np.float32)

@@ -1,12 +1,12 @@
-"""gpuvec for NumPy, by ctypes alone: what the examples share.
+"""A binding of gpuvec for NumPy through ctypes, which the examples share.
 
     from gpuvec import lib
 
     lib.gpuvec_add_f32(a, b, out, a.size, None)
 
 `lib` is the library that the environment variable GPUVEC_LIB names, or the release build. Its
-functions take NumPy arrays, whose type and layout ctypes checks, and arrays on a device in their
-place. A call that fails raises `Error`.
+functions take NumPy arrays, whose type and layout ctypes checks, or device arrays. A call that
+fails raises `Error`.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ PATHS = {1: "calling core", 2: "cores", 4: "staged", 8: "DMA", 16: "mapped", 32:
 
 
 class Error(RuntimeError):
-    """A call failed: the function, its status and what gpuvec says of it."""
+    """A call failed: the function, its status and gpuvec's text."""
 
 
 class Run(ctypes.Structure):
-    """gpuvec_run: where an operation ran, and how."""
+    """gpuvec_run: where and how an operation ran."""
 
     _fields_ = [
         ("backend", c_int32),
@@ -44,7 +44,7 @@ class Run(ctypes.Structure):
 
 
 def array_of(dtype, flags: str = ""):
-    """The type of an argument: a contiguous NumPy array of a type (None: any), or `OnDevice`."""
+    """Makes an argument type: a contiguous NumPy array of `dtype` (None: any), or `OnDevice`."""
 
     class Argument(ndpointer(dtype, flags=f"C_CONTIGUOUS, ALIGNED{flags}")):
         @classmethod
@@ -57,12 +57,12 @@ def array_of(dtype, flags: str = ""):
 
 
 def writable(dtype):
-    """The type of an output: as `array_of`, and not read-only."""
+    """Makes the argument type of an output: like `array_of`, and writable."""
     return array_of(dtype, ", WRITEABLE")
 
 
 def shapes(dtype, alpha) -> dict:
-    """The arguments of the family's operations on a type, before the length and the stream."""
+    """Returns the arguments of a type's operations, before the length and the stream."""
     array, out = array_of(dtype), writable(dtype)
     result = out if alpha else writable(np.int64)
     operations = {name: [array, array, out] for name in ("add", "sub", "mul")}
@@ -74,29 +74,29 @@ def shapes(dtype, alpha) -> dict:
 
 
 def classic(dtype) -> list:
-    """The arguments of a function without a stream."""
+    """Returns the arguments of a function without a stream."""
     return [array_of(dtype), array_of(dtype), writable(dtype), c_size_t]
 
 
-# The family's types: NumPy's, and for floats the type of alpha.
+# The element types: NumPy's and, for floats, the type of alpha.
 TYPES = {
     "f32": (np.float32, c_float),
     "f64": (np.float64, c_double),
     "i32": (np.int32, None),
     "i64": (np.int64, None),
 }
-FAMILY = {
+OPERATIONS = {
     f"gpuvec_{operation}_{suffix}": [*arguments, c_size_t, c_void_p]
     for suffix, (dtype, alpha) in TYPES.items()
     for operation, arguments in shapes(dtype, alpha).items()
 }
 
-# Functions that return a status. A stream or an event is a pointer; None is no stream.
+# Functions that return a status. Streams and events are pointers; None is a NULL stream.
 STATUS = {
     "vector_add": classic(np.float32),
     "add_arrays": classic(np.int32),
     "dot_product": classic(np.float32),
-    **FAMILY,
+    **OPERATIONS,
     "pinned_free": [c_void_p],
     "gpuvec_device_free": [c_void_p],
     "gpuvec_host_register": [array_of(None), c_size_t],
@@ -132,21 +132,21 @@ TEXTS = {
 
 
 def checked_status(status: int, function, _) -> int:
-    """The status of a call, unless it is an error."""
+    """Returns the status of a call; raises `Error` if it is an error."""
     if status not in (0, NOT_READY):
         raise Error(f"{function.__name__}: error {status}: {lib.gpuvec_last_error().decode()}")
     return status
 
 
 def checked_pointer(pointer: int, function, _) -> int:
-    """The pointer that a call returned, unless it is NULL."""
+    """Returns the pointer that a call returned; raises `Error` if it is NULL."""
     if not pointer:
         raise Error(f"{function.__name__}: {lib.gpuvec_last_error().decode()}")
     return pointer
 
 
 def load() -> ctypes.CDLL:
-    """The library, with its functions declared."""
+    """Loads the library and declares its functions."""
     library = ctypes.CDLL(os.environ.get("GPUVEC_LIB") or str(BUILT))
     for name, arguments in STATUS.items():
         function = getattr(library, name)
@@ -162,7 +162,7 @@ def load() -> ctypes.CDLL:
 
 
 class OnDevice:
-    """An array in a device's memory, freed with the object; ordinary memory without a GPU."""
+    """An array in device memory (ordinary memory without a GPU), freed with the object."""
 
     def __init__(self, n: int, dtype, device: int = 0):
         self.dtype = np.dtype(dtype)
@@ -173,21 +173,21 @@ class OnDevice:
         weakref.finalize(self, lib.gpuvec_device_free, address)
 
     def to_host(self) -> np.ndarray:
-        """A copy in a new NumPy array."""
+        """Copies it to a new NumPy array."""
         array = np.empty(self.size, self.dtype)
         lib.gpuvec_copy(array, self, self.nbytes, None)
         return array
 
 
 def to_device(array: np.ndarray) -> OnDevice:
-    """A copy of a contiguous array in a device's memory."""
+    """Copies a contiguous array to device memory."""
     result = OnDevice(array.size, array.dtype)
     lib.gpuvec_copy(result, array, array.nbytes, None)
     return result
 
 
 class Stream:
-    """Work in order, done while the caller goes on; destroyed with the object."""
+    """A queue of work, done in order while the caller goes on; destroyed with the object."""
 
     def __init__(self, device: int = 0):
         handle = lib.gpuvec_stream_create(device)
@@ -200,7 +200,7 @@ class Stream:
 
 
 class Event:
-    """A mark in a stream's work; destroyed with the object."""
+    """A point in a stream's work; destroyed with the object."""
 
     def __init__(self):
         handle = lib.gpuvec_event_create()
@@ -208,7 +208,7 @@ class Event:
         weakref.finalize(self, lib.gpuvec_event_destroy, handle)
 
     def ms_since(self, start: "Event") -> float:
-        """Milliseconds between two events; waits for this one."""
+        """Waits for this event, and returns the milliseconds since `start`."""
         ms = c_float()
         lib.gpuvec_event_synchronize(self)
         lib.gpuvec_event_elapsed(start, self, ms)
@@ -216,7 +216,7 @@ class Event:
 
 
 def pinned(n: int, dtype) -> np.ndarray:
-    """An array in page-locked memory, given back when nobody has the array any more."""
+    """Allocates an array in pinned memory, which is freed with the last reference to the array."""
     size = n * np.dtype(dtype).itemsize
     address = lib.pinned_alloc(size)
     memory = (ctypes.c_char * size).from_address(address)
@@ -226,7 +226,7 @@ def pinned(n: int, dtype) -> np.ndarray:
 
 @contextlib.contextmanager
 def registered(*arrays: np.ndarray):
-    """Page-locks arrays where they lie, for the time of a with statement."""
+    """Page-locks existing arrays during a with statement."""
     with contextlib.ExitStack() as stack:
         for array in arrays:
             lib.gpuvec_host_register(array, array.nbytes)
@@ -235,11 +235,11 @@ def registered(*arrays: np.ndarray):
 
 
 def where() -> str:
-    """Where this thread's last operation ran."""
+    """Describes where this thread's last operation ran."""
     run = Run()
     lib.gpuvec_last_run(run, ctypes.sizeof(run))
-    ways = [name for bit, name in PATHS.items() if run.path & bit]
-    return f"{BACKENDS[run.backend]} ({', '.join(ways)}; {run.chunks} chunks)"
+    path = [name for bit, name in PATHS.items() if run.path & bit]
+    return f"{BACKENDS[run.backend]} ({', '.join(path)}; {run.chunks} chunks)"
 
 
 lib = load()

@@ -1,4 +1,4 @@
-"""One call takes arrays in any kind of memory, in any mix, beginning at any element.
+"""Mixes arrays of all memory kinds in one call, starting at any element.
 
     python python_examples/mixed.py
 
@@ -16,7 +16,7 @@ KINDS = ("pageable", "pinned", "registered", "device")
 
 
 def arrays() -> dict:
-    """An array of every kind; those on the host begin one element into their memory."""
+    """Makes an array of every kind; host arrays start one element into their memory."""
     return {
         "pageable": np.empty(N + 1)[1:],
         "pinned": pinned(N + 1, np.float64)[1:],
@@ -26,20 +26,20 @@ def arrays() -> dict:
 
 
 def is_right(out, expected: np.ndarray) -> bool:
-    """Whether an array of any kind holds these values."""
+    """Checks if an array of any kind holds these values."""
     result = np.empty(N)
     lib.gpuvec_copy(result, out, result.nbytes, None)
     return np.array_equal(result, expected)
 
 
 def fill(kinds: dict, values: np.ndarray) -> None:
-    """Writes the same values to an array of every kind: a copy's direction follows from them."""
+    """Copies the same values to an array of every kind."""
     for array in kinds.values():
         lib.gpuvec_copy(array, values, values.nbytes, None)
 
 
 def main() -> None:
-    """Adds in every mix; prints those four that have each kind in each place."""
+    """Adds in every mix; prints the four mixes that have each kind in each position."""
     values_a, values_b = np.random.default_rng(1).random((2, N))
     a, b, out = arrays(), arrays(), arrays()
     with registered(a["registered"], b["registered"], out["registered"]):

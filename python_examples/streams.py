@@ -1,9 +1,9 @@
-"""Double buffering: two streams take turns with the chunks of a large NumPy array.
+"""Double buffering: two streams alternate on the chunks of a large NumPy array.
 
     python python_examples/streams.py
 
-While one stream computes on a chunk, the other's chunk crosses the bus. The arrays are ordinary
-NumPy arrays that gpuvec_host_register page-locks where they lie: only then are copies queued.
+While one stream computes on a chunk, the other's chunk crosses the bus. gpuvec_host_register
+page-locks the NumPy arrays: copies of pageable arrays would not be queued.
 """
 
 import sys
@@ -15,7 +15,7 @@ N = 8_000_000
 CHUNK = 1_000_000
 
 
-class Lane:
+class Slot:
     """A stream and the device memory for one chunk."""
 
     def __init__(self):
@@ -23,26 +23,26 @@ class Lane:
         self.chunk = OnDevice(CHUNK, np.float32)
 
     def queue(self, signal: np.ndarray, background: OnDevice, out: np.ndarray) -> None:
-        """Queues a chunk's whole way: in, background off, out."""
+        """Queues the work on a chunk: copy in, subtract the background, copy out."""
         chunk, n = self.chunk, signal.size
         lib.gpuvec_copy(chunk, signal, signal.nbytes, self.stream)
         lib.gpuvec_sub_f32(chunk, background, chunk, n, self.stream)
         lib.gpuvec_copy(out, chunk, out.nbytes, self.stream)
 
 
-def process(signal: np.ndarray, background: OnDevice, out: np.ndarray, lanes: list) -> float:
-    """Sends all chunks through the lanes in turn; milliseconds from the first to the last.
+def process(signal: np.ndarray, background: OnDevice, out: np.ndarray, slots: list) -> float:
+    """Processes all chunks in the slots alternately, and returns the time in milliseconds.
 
-    A lane's memory needs no event: its next chunk is queued behind the one before.
+    A slot's memory needs no event: its next chunk is queued behind the previous one.
     """
-    start, end, first = Event(), Event(), lanes[0].stream
+    start, end, first = Event(), Event(), slots[0].stream
     lib.gpuvec_event_record(start, first)
     for number, at in enumerate(range(0, signal.size, CHUNK)):
         chunk = slice(at, at + CHUNK)
-        lanes[number % len(lanes)].queue(signal[chunk], background, out[chunk])
-    for lane in lanes[1:]:
+        slots[number % len(slots)].queue(signal[chunk], background, out[chunk])
+    for slot in slots[1:]:
         done = Event()
-        lib.gpuvec_event_record(done, lane.stream)
+        lib.gpuvec_event_record(done, slot.stream)
         lib.gpuvec_stream_wait(first, done)
     lib.gpuvec_event_record(end, first)
     return end.ms_since(start)
@@ -55,11 +55,11 @@ def main() -> None:
     background = random.random(CHUNK, np.float32)
     expected = (signal.reshape(-1, CHUNK) - background).reshape(-1)
     out = np.empty_like(signal)
-    lanes, there = [Lane(), Lane()], to_device(background)
+    slots, there = [Slot(), Slot()], to_device(background)
     with registered(signal, out):
         for count in (1, 2):
             out[:] = 0
-            ms = process(signal, there, out, lanes[:count])
+            ms = process(signal, there, out, slots[:count])
             if not np.array_equal(out, expected):
                 sys.exit(f"the result with {count} streams is wrong")
             rate = 2 * signal.nbytes / 1e6 / ms

@@ -1,4 +1,4 @@
-"""Structured NumPy arrays and a device: as bytes there and back, and as columns to compute on.
+"""Copies structured NumPy arrays to a device and back, and computes on their columns.
 
 python python_examples/structured.py
 """
@@ -15,7 +15,7 @@ PARTICLE = np.dtype([("id", np.int32), ("x", np.float32), ("v", np.float32), ("n
 
 
 def particles() -> np.ndarray:
-    """Some particles."""
+    """Makes the particles."""
     result = np.zeros(N, PARTICLE)
     result["id"] = np.arange(N)
     result["x"] = np.arange(N) % 1000
@@ -25,12 +25,12 @@ def particles() -> np.ndarray:
 
 
 def column(array: np.ndarray, field: str):
-    """A field of all elements on the device: contiguous, as operations take it."""
+    """Copies a field of all elements to the device as a contiguous array."""
     return to_device(np.ascontiguousarray(array[field]))
 
 
 def move(array: np.ndarray) -> np.ndarray:
-    """The particles after x += DT * v, computed on the device."""
+    """Computes x += DT * v on the device, and returns the moved particles."""
     x, v = column(array, "x"), column(array, "v")
     lib.gpuvec_axpy_f32(DT, v, x, x, N, None)
     print(f"x += DT * v: {where()}")
@@ -40,7 +40,7 @@ def move(array: np.ndarray) -> np.ndarray:
 
 
 def is_refused(field: np.ndarray) -> bool:
-    """Whether ctypes refuses a field as it lies, with the other fields in between."""
+    """Checks if ctypes refuses a field that is not contiguous."""
     try:
         lib.gpuvec_scale_f32(2, field, field, field.size, None)
     except ctypes.ArgumentError:
@@ -49,13 +49,13 @@ def is_refused(field: np.ndarray) -> bool:
 
 
 def main() -> None:
-    """Copies, computes, and checks."""
+    """Copies, computes and checks the results."""
     array = particles()
     if not np.array_equal(to_device(array).to_host(), array):
-        sys.exit("the structures changed on their way")
-    print(f"{N:,} structures of {PARTICLE.itemsize} bytes came back as they went")
+        sys.exit("the copy changed the structures")
+    print(f"{N:,} structures of {PARTICLE.itemsize} bytes came back unchanged")
     if not is_refused(array["x"]):
-        sys.exit("a field that is not contiguous was taken")
+        sys.exit("a field that is not contiguous was accepted")
     moved = move(array)
     expected = array.copy()
     expected["x"] += np.float32(DT) * expected["v"]

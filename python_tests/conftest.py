@@ -1,12 +1,11 @@
 """Fixtures: the placement of a test's calls, and C code for tests that need it."""
 
 import os
-from contextlib import contextmanager
 
 import hypothesis
 import pytest
-from bindings import Place, lib, why_cpu
-from programs import compile_c, compile_program, run_program
+from bindings import Place, lib, placed, why_cpu
+from programs import compile_program, run_program
 from streams import Resources
 
 PLACEMENTS = os.environ.get("GPUVEC_TEST_PLACEMENTS", "auto,gpu,cpu").split(",")
@@ -19,17 +18,6 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
 )
 hypothesis.settings.load_profile("gpuvec")
-
-
-@contextmanager
-def placed(place: Place):
-    """Puts a placement in force for a while."""
-    before = lib.gpuvec_get_placement()
-    assert lib.gpuvec_set_placement(place) == 0
-    try:
-        yield place
-    finally:
-        assert lib.gpuvec_set_placement(before) == 0
 
 
 @pytest.fixture(params=[Place[name.upper()] for name in PLACEMENTS], ids=lambda place: place.name)
@@ -72,32 +60,16 @@ def programs_folder(tmp_path_factory):
 
 
 @pytest.fixture
-def program(programs_folder):
-    """Compiles a C program that uses the library, and runs it: it exits with 0, in silence."""
+def program(programs_folder, request):
+    """Compiles a C program beside the test and runs it: it exits with 0 and prints nothing."""
 
     def run_silent_program(name: str, *arguments, **options) -> None:
         built = programs_folder / name
         if not built.exists():
-            compile_program(f"{name}.c", built)
+            compile_program(request.path.with_name(f"{name}.c"), built)
         assert run_program(built, *arguments, **options) == ""
 
     return run_silent_program
-
-
-@pytest.fixture(scope="session")
-def failing_driver(tmp_path_factory):
-    """A folder with a libcuda.so.1 that fails as failing_driver.c says."""
-    folder = tmp_path_factory.mktemp("failing_driver")
-    compile_c("failing_driver.c", folder / "libcuda.so.1", "-shared", "-fPIC")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def driver_without_functions(tmp_path_factory):
-    """A folder with a libcuda.so.1 that has cuInit and nothing else."""
-    folder = tmp_path_factory.mktemp("driver_without_functions")
-    compile_c("failing_driver.c", folder / "libcuda.so.1", "-shared", "-fPIC", "-DONLY_CUINIT")
-    return folder
 
 
 @pytest.fixture(scope="session")

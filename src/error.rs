@@ -1,57 +1,57 @@
-//! What can go wrong, as data: the status a caller sees and the text that explains it.
+//! Errors: the status that a caller gets and the text that explains it.
 //!
-//! Errors are small `Copy` values and their text is written straight into the caller's buffer, so
-//! reporting one never allocates.
+//! Errors are small `Copy` values, and their text is written straight into a buffer of the thread,
+//! so reporting one never allocates.
 
 use once_cell::race::OnceBox;
 use thiserror::Error;
 
-/// What every function that returns `int32_t` returns. New codes are only ever appended.
+/// The status that functions return. New codes are only ever appended.
 ///
-/// 1xx: an argument is wrong. 2xx: the work cannot run where it was asked to. 3xx: a resource ran
-/// out. 4xx: the driver or the device failed. 9xx: a defect in gpuvec.
+/// 1xx: an argument is wrong. 2xx: the call cannot run here or as requested. 3xx: a resource ran
+/// out. 4xx: the driver or a device failed. 9xx: a defect in gpuvec.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(non_camel_case_types, reason = "the names that C callers see")]
 pub enum gpuvec_status {
     /// The work is done.
     GPUVEC_OK = 0,
-    /// Not an error: the work that was asked about is not done yet.
+    /// Not an error: the queried work is not done yet.
     GPUVEC_NOT_READY = 1,
     /// A pointer is NULL although `n` is not 0.
     GPUVEC_ERROR_NULL = 101,
-    /// A pointer is not a multiple of its element's size.
+    /// A pointer is not a multiple of its element size.
     GPUVEC_ERROR_MISALIGNED = 102,
-    /// `n` elements, or that many bytes, are more than an address space holds.
+    /// `n` elements or `bytes` bytes do not fit into the address space.
     GPUVEC_ERROR_SIZE = 103,
     /// The output overlaps an input without being exactly that input.
     GPUVEC_ERROR_OVERLAP = 104,
     /// The allocation behind a device pointer is too short for `n` elements.
     GPUVEC_ERROR_OUT_OF_BOUNDS = 105,
-    /// The pointer is not one that this function takes, for example one freed before.
+    /// The function does not take this pointer: for example, its memory was freed before.
     GPUVEC_ERROR_POINTER = 106,
-    /// A number is not one of the values that the function takes.
+    /// The function does not take this value.
     GPUVEC_ERROR_VALUE = 107,
-    /// A stream or event that does not exist: destroyed before, or never created.
+    /// The stream or event does not exist: it was destroyed or never created.
     GPUVEC_ERROR_HANDLE = 108,
     /// `n` is 0, and the operation has no result for no elements: `min` and `max`.
     GPUVEC_ERROR_EMPTY = 109,
-    /// Placement `gpu` was asked for and there is no usable GPU; `gpuvec_why_cpu()` says why.
+    /// The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why.
     GPUVEC_ERROR_NO_GPU = 201,
-    /// Placement `gpu` was asked for in a process forked after the driver was in use; or the process
-    /// was forked by a signal handler that interrupted gpuvec.
+    /// The process was forked after the driver was in use, and the call needs it; or a signal
+    /// handler that interrupted gpuvec forked the process.
     GPUVEC_ERROR_FORKED = 202,
-    /// An environment variable of gpuvec's has a value that it does not take.
+    /// An environment variable of gpuvec has a wrong value.
     GPUVEC_ERROR_ENVIRONMENT = 203,
-    /// The operands cannot be reached from where the work was to run.
+    /// The placement cannot access an array's memory, or gpuvec cannot use the stream's context.
     GPUVEC_ERROR_PLACEMENT = 204,
-    /// A signal handler made the call while another call of gpuvec was in progress in its thread.
+    /// A signal handler made the call while another gpuvec call was in progress in its thread.
     GPUVEC_ERROR_REENTRANT = 205,
     /// Host, pinned or device memory ran out.
     GPUVEC_ERROR_OUT_OF_MEMORY = 301,
-    /// A call of the CUDA driver failed; `gpuvec_last_error()` names it and its error.
+    /// A CUDA driver function failed; `gpuvec_last_error()` names it and its error.
     GPUVEC_ERROR_DRIVER = 401,
-    /// A device stopped working and stays unusable until the process ends.
+    /// A device failed and stays unusable until the process ends.
     GPUVEC_ERROR_DEVICE_LOST = 402,
     /// A defect in gpuvec, caught before it reached the caller.
     GPUVEC_ERROR_INTERNAL = 901,
@@ -84,7 +84,7 @@ pub const STATUSES: &[gpuvec_status] = &[
 ];
 
 impl gpuvec_status {
-    /// The status's name and what it means, for `gpuvec_status_string`.
+    /// Gives the status's name and meaning, for `gpuvec_status_string`.
     #[must_use]
     pub const fn text(self) -> &'static std::ffi::CStr {
         match self {
@@ -92,96 +92,102 @@ impl gpuvec_status {
             GPUVEC_NOT_READY => c"GPUVEC_NOT_READY: the work is not done yet",
             GPUVEC_ERROR_NULL => c"GPUVEC_ERROR_NULL: a pointer is NULL",
             GPUVEC_ERROR_MISALIGNED => {
-                c"GPUVEC_ERROR_MISALIGNED: a pointer is not a multiple of its element's size"
+                c"GPUVEC_ERROR_MISALIGNED: a pointer is not a multiple of its element size"
             }
-            GPUVEC_ERROR_SIZE => c"GPUVEC_ERROR_SIZE: more bytes than an address space holds",
+            GPUVEC_ERROR_SIZE => c"GPUVEC_ERROR_SIZE: more bytes than the address space holds",
             GPUVEC_ERROR_OVERLAP => c"GPUVEC_ERROR_OVERLAP: the output partly overlaps an input",
             GPUVEC_ERROR_OUT_OF_BOUNDS => {
                 c"GPUVEC_ERROR_OUT_OF_BOUNDS: a device allocation is too short for n elements"
             }
-            GPUVEC_ERROR_POINTER => c"GPUVEC_ERROR_POINTER: not a pointer for this function",
-            GPUVEC_ERROR_VALUE => c"GPUVEC_ERROR_VALUE: not a value that the function takes",
+            GPUVEC_ERROR_POINTER => {
+                c"GPUVEC_ERROR_POINTER: the function does not take this pointer"
+            }
+            GPUVEC_ERROR_VALUE => c"GPUVEC_ERROR_VALUE: the function does not take this value",
             GPUVEC_ERROR_HANDLE => c"GPUVEC_ERROR_HANDLE: no such stream or event",
             GPUVEC_ERROR_EMPTY => c"GPUVEC_ERROR_EMPTY: no elements have no minimum or maximum",
-            GPUVEC_ERROR_NO_GPU => c"GPUVEC_ERROR_NO_GPU: placement gpu, but no usable GPU",
+            GPUVEC_ERROR_NO_GPU => {
+                c"GPUVEC_ERROR_NO_GPU: the placement is gpu but no GPU is usable"
+            }
             GPUVEC_ERROR_FORKED => {
-                c"GPUVEC_ERROR_FORKED: placement gpu in a process forked after CUDA was in use"
+                c"GPUVEC_ERROR_FORKED: a forked process cannot use its parent's CUDA state"
             }
             GPUVEC_ERROR_ENVIRONMENT => {
                 c"GPUVEC_ERROR_ENVIRONMENT: an environment variable has a wrong value"
             }
             GPUVEC_ERROR_PLACEMENT => {
-                c"GPUVEC_ERROR_PLACEMENT: operands out of reach from where the work was to run"
+                c"GPUVEC_ERROR_PLACEMENT: the placement cannot access an array or a stream"
             }
             GPUVEC_ERROR_REENTRANT => {
                 c"GPUVEC_ERROR_REENTRANT: called by a signal handler during another call"
             }
             GPUVEC_ERROR_OUT_OF_MEMORY => c"GPUVEC_ERROR_OUT_OF_MEMORY: memory ran out",
-            GPUVEC_ERROR_DRIVER => c"GPUVEC_ERROR_DRIVER: a call of the CUDA driver failed",
-            GPUVEC_ERROR_DEVICE_LOST => c"GPUVEC_ERROR_DEVICE_LOST: a device stopped working",
+            GPUVEC_ERROR_DRIVER => c"GPUVEC_ERROR_DRIVER: a CUDA driver function failed",
+            GPUVEC_ERROR_DEVICE_LOST => {
+                c"GPUVEC_ERROR_DEVICE_LOST: a device failed and stays unusable"
+            }
             GPUVEC_ERROR_INTERNAL => c"GPUVEC_ERROR_INTERNAL: a defect in gpuvec",
         }
     }
 }
 
-/// One failure, with what is needed to explain it.
+/// A failure, with the values that its text names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Error {
-    #[error("{argument} is NULL, but n is {n}: pass an array of n elements")]
+    #[error("{argument} is NULL, but its length is {n}: pass an array of that length")]
     Null { argument: &'static str, n: usize },
 
-    #[error("{argument} is NULL: pass the address where the result goes")]
+    #[error("{argument} is NULL: pass the address for the result")]
     NullResult { argument: &'static str },
 
     #[error(
-        "{argument} is {address:#x}, which is not a multiple of {alignment}, its element's size: \
+        "{argument} is {address:#x}, which is not a multiple of {alignment}, its element size: \
          pass an aligned array"
     )]
     Misaligned { argument: &'static str, address: usize, alignment: usize },
 
-    #[error("n is {n}: {n} elements of {element_bytes} bytes are more than an address space holds")]
+    #[error("n is {n}: {n} elements of {element_bytes} bytes do not fit into the address space")]
     TooLong { n: usize, element_bytes: usize },
 
-    #[error("bytes is {bytes}: more than an address space holds")]
+    #[error("bytes is {bytes}: more than the address space holds")]
     TooManyBytes { bytes: usize },
 
     #[error(
-        "{output} partly overlaps {input}: pass the same array (in place) or one that does not \
+        "{output} partly overlaps {input}: pass the same array (in place) or arrays that do not \
          overlap"
     )]
     Overlap { output: &'static str, input: &'static str },
 
     #[error(
-        "{argument} is device memory with {available} bytes behind the pointer, but {needed} are \
-         needed"
+        "{argument} is device memory with {available} bytes from the pointer to the end of its \
+         allocation, but the call needs {needed}: pass a longer array or a smaller length"
     )]
     OutOfBounds { argument: &'static str, available: usize, needed: usize },
 
-    #[error("{argument} is {address:#x}, which {by} did not give or which was freed before")]
+    #[error("{argument} is {address:#x}, which {by} did not return or which was freed before")]
     NotGivenBy { argument: &'static str, address: usize, by: &'static str },
 
     #[error(
-        "{argument} is {address:#x}, which gpuvec_host_register was not given, or which was \
-         unregistered as often as registered"
+        "{argument} is {address:#x}, which is not registered: gpuvec_host_register was not called \
+         for it, or it was unregistered as many times as registered"
     )]
     NotRegisteredHere { argument: &'static str, address: usize },
 
-    #[error("{argument} is NULL: pass what gpuvec_event_create returned")]
+    #[error("{argument} is NULL: pass an event from gpuvec_event_create")]
     NullHandle { argument: &'static str },
 
     #[error(
-        "{argument} is {value:#x}, which is no such handle: destroyed before, or never created"
+        "{argument} is {value:#x}, which is not a valid handle: it was destroyed or never created"
     )]
     NoSuchHandle { argument: &'static str, value: usize },
 
-    #[error("{argument} was never recorded: gpuvec_event_record puts it into a stream")]
+    #[error("{argument} was never recorded: record it on a stream by gpuvec_event_record")]
     NotRecorded { argument: &'static str },
 
-    #[error("start and end have no clock in common: record both in streams of one device")]
+    #[error("start and end have no clock in common: record both on streams of one device")]
     TwoClocks,
 
     #[error(
-        "{argument} is {address:#x}, where neither the host nor a device has memory: was it freed?"
+        "{argument} is {address:#x}, where there is neither host nor device memory: was it freed?"
     )]
     NoMemory { argument: &'static str, address: usize },
 
@@ -196,40 +202,42 @@ pub(crate) enum Error {
 
     #[error(
         "this process was forked after its parent began to use CUDA, which a child cannot use: \
-         start it by exec (multiprocessing's 'spawn') or use placement auto, cpu or all"
+         start it with exec (multiprocessing's 'spawn') or use placement auto, cpu or all"
     )]
     Forked,
 
     #[error(
-        "this process was forked by a signal handler that interrupted gpuvec, whose locks may be held \
-         by threads that are not there: call exec"
+        "this process was forked by a signal handler that interrupted gpuvec, so threads that do \
+         not exist here may hold gpuvec's locks: call exec"
     )]
     ForkedInHandler,
 
     #[error(
-        "a call of gpuvec is in progress in this thread: a signal handler cannot make another one"
+        "a gpuvec call is in progress in this thread: a signal handler cannot make another one"
     )]
     Reentrant,
 
     #[error(
-        "stream is being captured into a CUDA graph, which a reduction cannot be part of: queue it \
-         before or after the capture"
+        "stream is being captured into a CUDA graph, which cannot contain a reduction: queue the \
+         reduction before or after the capture"
     )]
     Captured,
 
-    #[error("the environment variable {variable} is '{value}': it takes {expected}")]
+    #[error("the environment variable {variable} is '{value}': set it to {expected}, or unset it")]
     Environment { variable: &'static str, value: &'static str, expected: &'static str },
 
-    #[error("{argument} is device memory, which placement cpu does not reach: use auto or gpu")]
+    #[error(
+        "{argument} is device memory, which placement cpu cannot access: use placement auto or gpu"
+    )]
     DeviceMemoryOnCpu { argument: &'static str },
 
     #[error(
-        "the stream is of a context of device {ordinal} that is not its primary one: gpuvec works \
-         in primary contexts, as the CUDA runtime does"
+        "the stream belongs to a context of device {ordinal} that is not its primary one: pass a \
+         stream of the primary context, as the CUDA runtime creates them"
     )]
     OtherContext { ordinal: usize },
 
-    #[error("out of host memory: {bytes} bytes for {purpose} could not be had")]
+    #[error("out of host memory: {bytes} bytes for {purpose} could not be allocated")]
     OutOfHostMemory { bytes: usize, purpose: &'static str },
 
     #[error("{call} failed with {name} ({code}) on device {ordinal}")]
@@ -240,7 +248,7 @@ pub(crate) enum Error {
     )]
     DeviceLost { ordinal: usize },
 
-    #[error("a defect in gpuvec: please report it with what is in this text: {text}")]
+    #[error("a defect in gpuvec: please report it with this text: {text}")]
     Internal { text: &'static str },
 }
 

@@ -4,12 +4,21 @@
 mod common;
 
 use common::{
-    Array, Operation, add_f32, add_i32, dot_f32, last_error, last_run, placements, with_placement,
+    Array, Operation, add_f32, add_i32, dot_f32, has_gpu, last_error, last_run, with_placement,
 };
 use gpuvec::Placement;
 use gpuvec::last_run::Backend;
 use proptest::prelude::*;
 use proptest::sample::select;
+
+/// The placements that can be had on this machine.
+fn placements() -> &'static [Placement] {
+    if has_gpu() {
+        &[Placement::Auto, Placement::Cpu, Placement::Gpu]
+    } else {
+        &[Placement::Auto, Placement::Cpu]
+    }
+}
 
 /// One call: how long, on what, and which array is which argument.
 #[derive(Clone, Debug)]

@@ -1,15 +1,10 @@
 //! What is easy to forget when a function or an operation is added: the places that must agree.
 
-#[path = "common/header.rs"]
-mod header;
-
-use gpuvec::abi::library::{gpuvec_abi_version, gpuvec_version};
 use gpuvec::ops::Op;
 use std::collections::BTreeSet;
-use std::ffi::CStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use syn::{Attribute, Expr, FnArg, Ident, Item, ItemFn, Pat, ReturnType, Stmt, Type, Visibility};
+use syn::{Attribute, Expr, Ident, Item, ItemFn, Stmt, Visibility};
 
 /// A file of the repository: tests run in its root.
 fn read(path: impl AsRef<Path>) -> String {
@@ -35,16 +30,6 @@ fn exported(path: impl AsRef<Path>) -> Vec<ItemFn> {
         _ => None,
     });
     functions.filter(|function| function.sig.abi.is_some()).collect()
-}
-
-/// The public modules of src/abi, in the order that it declares them.
-fn abi_modules() -> Vec<PathBuf> {
-    let file = syn::parse_file(&read("src/abi/mod.rs")).expect("Rust");
-    let modules = file.items.into_iter().filter_map(|item| match item {
-        Item::Mod(module) if is_public(&module.vis) => Some(module.ident),
-        _ => None,
-    });
-    modules.map(|name| format!("src/abi/{name}.rs").into()).collect()
 }
 
 fn is_public(visibility: &Visibility) -> bool {
@@ -91,61 +76,9 @@ fn nothing_else_is_exported() {
     }
 }
 
-/// The type as C spells it.
-fn c_type(rust: &Type) -> String {
-    match rust {
-        Type::Ptr(pointer) => {
-            let constant = if pointer.const_token.is_some() { "const " } else { "" };
-            format!("{constant}{} *", c_type(&pointer.elem))
-        }
-        Type::Path(path) => {
-            let name = path.path.segments.last().expect("a name").ident.to_string();
-            match name.as_str() {
-                "f32" => "float".into(),
-                "f64" => "double".into(),
-                "usize" => "size_t".into(),
-                "c_char" => "char".into(),
-                "c_void" => "void".into(),
-                "Run" => "struct gpuvec_run".into(),
-                "gpuvec_stream" | "gpuvec_event" => format!("struct {name}"),
-                integer => format!("{}_t", integer.replacen('i', "int", 1)),
-            }
-        }
-        _ => panic!("an exported function has a type that C lacks"),
-    }
-}
-
-fn c_declaration(rust: &Type, name: &Ident) -> String {
-    format!("{} {name}", c_type(rust)).replace("* ", "*")
-}
-
-fn c_prototype(function: &ItemFn) -> String {
-    let arguments = function.sig.inputs.iter().map(|argument| match argument {
-        FnArg::Typed(typed) => match &*typed.pat {
-            Pat::Ident(name) => c_declaration(&typed.ty, &name.ident),
-            _ => panic!("an argument of {} has no name", function.sig.ident),
-        },
-        FnArg::Receiver(_) => panic!("{} is a method", function.sig.ident),
-    });
-    let arguments = arguments.collect::<Vec<_>>().join(", ");
-    let arguments = if arguments.is_empty() { "void" } else { &arguments };
-    let ReturnType::Type(_, returned) = &function.sig.output else {
-        panic!("{} returns nothing", function.sig.ident)
-    };
-    format!("{}({arguments})", c_declaration(returned, &function.sig.ident))
-}
-
-#[test]
-fn the_header_has_every_exported_function_in_order() {
-    let rust: Vec<String> =
-        abi_modules().iter().flat_map(exported).map(|function| c_prototype(&function)).collect();
-    assert!(!rust.is_empty());
-    assert_eq!(header::prototypes(&header::text()), rust);
-}
-
 #[test]
 fn the_c_examples_use_every_exported_function() {
-    for function in abi_modules().iter().flat_map(exported) {
+    for function in files("src/abi", "rs").iter().flat_map(exported) {
         let name = function.sig.ident;
         let usages = [
             ("header_check.c", format!("(function){name},")),
@@ -171,7 +104,7 @@ fn ptx_entries() -> BTreeSet<String> {
 fn every_operation_has_its_kernel_its_function_and_its_python_tests() {
     let entries = ptx_entries();
     let functions = files("src/abi", "rs").into_iter().map(read).collect::<String>();
-    let python_tests = fs::read_to_string("python_tests/operations.py").unwrap_or_default();
+    let python_tests = fs::read_to_string("python_tests/support/operations.py").unwrap_or_default();
     let mut forgotten = Vec::new();
     for op in Op::ALL {
         let kernel = op.kernel();
@@ -188,7 +121,10 @@ fn every_operation_has_its_kernel_its_function_and_its_python_tests() {
         });
         need(has_function, "no function in src/abi calls it");
         let row = python_tests.contains(&format!(" {kernel},"));
-        need(row, &format!("no row with the oracle {kernel} in python_tests/operations.py"));
+        need(
+            row,
+            &format!("no row with the oracle {kernel} in python_tests/support/operations.py"),
+        );
     }
     assert!(forgotten.is_empty(), "forgotten:\n{}", forgotten.join("\n"));
 }
@@ -225,24 +161,4 @@ fn the_reduction_kernels_add_in_the_order_of_src_sum() {
     for name in ["TILE", "LANES"] {
         assert_eq!(constant("kernels/reduce.cu", name), constant("src/sum.rs", name), "{name}");
     }
-}
-
-/// What the header defines a macro as.
-fn header_macro(name: &str) -> String {
-    let header = header::text();
-    let found = header::constants(&header).into_iter().find(|(macro_, _)| *macro_ == name);
-    found.unwrap_or_else(|| panic!("no {name} in the header")).1.to_owned()
-}
-
-#[test]
-fn package_header_and_library_have_one_version() {
-    let header =
-        ["MAJOR", "MINOR", "PATCH"].map(|part| header_macro(&format!("GPUVEC_VERSION_{part}")));
-    let header = header.join(".");
-    let line = format!("version = \"{header}\"");
-    assert!(read("Cargo.toml").lines().any(|found| found == line), "Cargo.toml lacks {line}");
-    // SAFETY: a constant string.
-    let library = unsafe { CStr::from_ptr(gpuvec_version()) };
-    assert_eq!(library.to_str(), Ok(header.as_str()));
-    assert_eq!(gpuvec_abi_version().to_string(), header_macro("GPUVEC_ABI_VERSION"));
 }

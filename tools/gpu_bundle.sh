@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Gathers what a machine with a GPU but without Rust needs to run every test: the library and the
-# Rust test programs, in target/gpu. tools/on_gpu.sh runs them there.
+# Collects the library and the Rust test programs in target/gpu, for a machine with a GPU but
+# without Rust. tools/on_gpu.sh runs them there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bundle=target/gpu

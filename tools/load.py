@@ -1,17 +1,17 @@
-"""Threads that call everything at once for a while: every result is right, and nothing grows.
+"""Runs many threads of mixed calls for a while, and checks every result and all resources.
 
     tools/load.py [--seconds 120] [--threads 64]
 
 Mixes operations, sizes from 1 to 2 million, kinds of memory, in-place calls, errors, allocations,
-placements, streams, events and registered memory (load_streams.py). Every result is compared bit by
-bit with NumPy's, computed beforehand.
+placements, streams, events and registered memory (load_streams.py). Compares every result bit by
+bit with a precomputed one from NumPy.
 
-Resident memory, threads, open files, free device memory, and what the stand-in driver counts are
-sampled; a quantity has grown if all of its samples in the last third of the time after the warm-up
-(the first quarter) are above all of those in the first third, by more than its margin. At the end
-everything is given back. Exits 1 on a wrong bit or on growth.
+Samples resident memory, threads, open files, free device memory, and the fake driver's counters. A
+quantity has grown if all its samples in the last third of the time after the warm-up (the first
+quarter) exceed all samples of the first third by more than its margin. Frees everything at the end.
+Exits 1 on a wrong bit or on growth.
 
-Runs without a GPU, on the stand-in driver, and on a GPU. Takes some 6 GB of memory.
+Runs without a GPU, on the fake driver, and on a GPU. Takes some 6 GB of memory.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from typing import Optional
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from arrays import call_at
 from bindings import Backend, Place, Status, last_error, last_run, lib, pinned_empty, why_cpu
 from cuda_driver import DeviceArray
@@ -210,7 +210,7 @@ def report(workers: list, wrong: list, samples: list) -> bool:
             grown.append(name)
         ends = f"first {values[0]}, last {values[-1]}, most {max(values)}"
         print(f"{name}: {ends}; grew by {max(by, 0)}, margin {margin}")
-    print("all right" if not wrong and not grown else f"NOT right; grew: {grown}")
+    print("passed" if not wrong and not grown else f"FAILED; grew: {grown}")
     return not wrong and not grown
 
 

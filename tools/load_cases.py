@@ -1,4 +1,4 @@
-"""What tools/load.py calls operations on, and what should come out."""
+"""The inputs and expected results of tools/load.py."""
 
 import ctypes
 import random
@@ -11,13 +11,13 @@ from bindings import pinned_empty
 from cuda_driver import DeviceArray, Driver
 from operations import OPERATIONS, SAMPLE, Operation
 
-# The longest are for a few operations that stand for all.
+# The longest are for a few representative operations.
 SIZES = [1, 7, 1000, 4097, 65_536, 65_537, 150_001, 1_100_001, 2_200_001]
 # Small calls are as frequent as in a program that mixes both.
 WEIGHTS = [8, 8, 8, 8, 6, 6, 4, 2, 1]
 MOST_OF_ALL = MOST_ON_DEVICE = 150_001
 MOST_BYTES = 8 * max(SIZES)
-# Elements that an array begins past its memory's beginning.
+# Offsets of an array from the start of its memory, in elements.
 OFFSETS = [0, 1, 3]
 
 libc = ctypes.CDLL(None)
@@ -51,7 +51,7 @@ class Gpu:
         self.driver = Driver()
         self.enter()
         self.free_at_first = self.driver.free_bytes()
-        self.is_stand_in = hasattr(self.driver.driver, "stand_in_faults")
+        self.is_fake_driver = hasattr(self.driver.driver, "fake_driver_faults")
 
     def enter(self) -> None:
         """Makes the primary context the calling thread's."""
@@ -70,26 +70,26 @@ class Gpu:
         self.driver.call("cuMemcpyDtoH_v2", to, ctypes.c_uint64(source), size)
 
     def holdings(self) -> dict[str, int]:
-        """What the process has of the driver: the stand-in says more."""
+        """What the process has of the driver: the fake driver says more."""
         held = {"device bytes": self.free_at_first - self.driver.free_bytes()}
-        if self.is_stand_in:
-            count = self.driver.driver.stand_in_count
+        if self.is_fake_driver:
+            count = self.driver.driver.fake_driver_count
             count.restype = ctypes.c_int64
             for what in ("streams", "events", "registered", "host_allocations"):
                 held[f"driver's {what}"] = count(what.encode())
         return held
 
     def forget_calls(self) -> None:
-        """Empties the list of all calls that the stand-in driver keeps."""
-        if self.is_stand_in:
-            self.driver.driver.stand_in_faults(b"")
+        """Empties the list of all calls that the fake driver keeps."""
+        if self.is_fake_driver:
+            self.driver.driver.fake_driver_faults(b"")
 
     def violation(self) -> str:
-        """What the stand-in driver saw that no driver forgives; empty if there was nothing."""
-        if not self.is_stand_in:
+        """What the fake driver saw that no driver forgives; empty if there was nothing."""
+        if not self.is_fake_driver:
             return ""
-        self.driver.driver.stand_in_violation.restype = ctypes.c_char_p
-        return self.driver.driver.stand_in_violation().decode()
+        self.driver.driver.fake_driver_violation.restype = ctypes.c_char_p
+        return self.driver.driver.fake_driver_violation().decode()
 
 
 class Cases:

@@ -1,4 +1,4 @@
-"""What a thread of tools/load.py does on streams: queued calls and copies, events, memory."""
+"""The stream work of a tools/load.py thread: queued calls and copies, events, memory."""
 
 import ctypes
 import random
@@ -12,10 +12,10 @@ from bindings import Status, last_error, lib
 from load_cases import MOST_ON_DEVICE, OFFSETS, Case, Cases, same_bytes
 from streams import HOST_KINDS, PAGE, Memory, Resources, device_count, ok
 
-# A stream; None is no stream.
+# A stream; None is a NULL stream.
 Stream = Optional[int]
 
-# Where this thread's results lie: room for the largest array at any offset.
+# The memory of this thread's results, with room for the largest array at any offset.
 BUFFERS = (*HOST_KINDS, "managed", "device", "device", "other device")
 ON_DEVICE = ("device", "other device")
 BUFFER_BYTES = 8 * (MOST_ON_DEVICE + max(OFFSETS))

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Everything that is to be seen on a machine with a GPU, in one call: examples, tests in every
-# placement, compute-sanitizer, timings. Run it in the repository's root.
+# Runs all checks on a machine with a GPU: examples, tests in every placement, compute-sanitizer,
+# timings. Run it in the repository's root.
 #
-#     make gpu-bundle        where Rust is: gathers the library and the test programs
-#     tools/on_gpu.sh        where the GPU is (the checkout with target/gpu, no Rust needed)
+#     make gpu-bundle        on a machine with Rust: collects the library and the test programs
+#     tools/on_gpu.sh        on the GPU machine, in a checkout with target/gpu; needs no Rust
 #
-# Arguments choose parts: examples tests sanitizer overlap load large timings (default: all but load,
-# which takes minutes, LOAD_SECONDS=120 of them, and large, which needs 60 GB of memory on the host
-# and on the device). The tests take PyTorch and CuPy as well, where they are installed. Logs go to
+# Arguments choose parts: examples tests sanitizer overlap load large timings (default: all but
+# load, which takes minutes, LOAD_SECONDS=120 of them, and large, which needs 60 GB of memory on the
+# host and on the device). The tests use PyTorch and CuPy as well if they are installed. Logs go to
 # $OUT, or target/gpu/logs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -56,10 +56,10 @@ if wants tests; then
     # for what measures the device or needs all of it.
     many=() few=()
     python3 -c 'import xdist' 2>/dev/null && many=(-n 6) few=(-n 3 --dist loadfile)
-    processes=(python_tests/test_{memory,host_process,device_memory}.py)
-    alone=(python_tests/test_{gpu_faults,bench}.py
-        python_tests/test_device_memory.py::test_rounds_leave_nothing
-        python_tests/test_gpu.py::test_calls_leave_no_device_memory_behind)
+    processes=(python_tests/process python_tests/memory/test_{pinned,device}_memory.py)
+    alone=(python_tests/devices/test_gpu_faults.py python_tests/interface/test_bench.py
+        python_tests/memory/test_device_memory.py::test_rounds_leave_nothing
+        python_tests/devices/test_gpu.py::test_calls_leave_no_device_memory_behind)
     run_pytest() { timeout 900 python3 -m pytest -q -p no:cacheprovider --tb=short "$@"; }
     lines=12 step python-most run_pytest "${many[@]}" python_tests \
         "${processes[@]/#/--ignore=}" "${alone[@]/#/--deselect=}"

@@ -1,11 +1,11 @@
-"""Shows that copies in both directions and kernels on different streams overlap on a GPU.
+"""Measures the overlap of copies in both directions and kernels on different streams of a GPU.
 
     python3 tools/overlap.py
 
 Times copies of 256 MiB between pinned and device memory, to the device and from it, and a chain of
-kernels on other arrays: each alone, then together on streams of their own, by gpuvec's events. The
-last column is what the parts take alone, one after the other, over what they take together. Says
-nothing of whether that is fast enough; exits 1 if a result is wrong.
+kernels on other arrays: first each alone, then concurrently on separate streams, by gpuvec events.
+The last column is the ratio of the sequential to the concurrent time. Does not judge the times;
+exits 1 if a result is wrong.
 """
 
 import sys
@@ -15,13 +15,13 @@ from statistics import median
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from bindings import Place, lib, why_cpu
 from streams import Resources, ok
 
 BYTES = 256 << 20
 N = BYTES // 4
-# Kernels in the chain: about as long as a copy.
+# Kernels in the chain, which takes about as long as a copy.
 KERNELS = 24
 ROUNDS = 7
 

@@ -1,5 +1,5 @@
-/* Says what the library makes of its environment, in a process that may run with another user's
- * rights: whether it does, the placement in force, and the status of a call. */
+/* Prints whether the process runs with another user's rights, the placement in force, and the
+ * status of a call. */
 #include "gpuvec.h"
 #include <stdio.h>
 #include <sys/auxv.h>

@@ -1,16 +1,16 @@
-"""Eight threads call everything while one in a hundred calls of the driver fails.
+"""Runs eight threads of mixed calls while one in a hundred driver calls fails.
 
-    make stand-in
+    make fake-driver
     python tools/random_faults.py [--seconds 600] [--seed 1] [--rounds N]
 
-Runs on the fake driver, in rounds of about ten seconds, each in a process and with a seed of its
-own. Every outcome is the right bits or a status that docs/faults.md allows; never a wrong bit under
-GPUVEC_OK, a hang or a crash. In rounds with an odd seed the driver's codes are those after which a
-device goes on: when the faults end, all work runs on the GPU again, everything can be given back,
-and the driver has handed out no more than to a process without faults. In the others any code
-comes, also those that lose a device: then placement auto still gives right bits, placement gpu
-right bits or an error that says so, and everything can be given back. The seed repeats a round, as
-far as threads do: `--seed N --rounds 1`.
+Runs on the fake driver, in rounds of about ten seconds, each in a separate process with its own
+seed. Every outcome must be the right bits or a status that docs/faults.md allows; never a wrong bit
+with GPUVEC_OK, a hang or a crash. Rounds with an odd seed use driver codes that leave a device
+usable: after the faults all work must run on the GPU again, everything can be freed, and the driver
+holds no more objects than in a process without faults. The other rounds use any code, also those
+that lose a device: placement auto must still give right bits, placement gpu right bits or a proper
+error, and everything can be freed. `--seed N --rounds 1` repeats a round, as far as thread
+scheduling allows.
 """
 
 import argparse
@@ -29,13 +29,13 @@ from typing import Callable, Optional
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from arrays import call_at
 from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
+from fake_driver import FAKE_DRIVER_FOLDER, FakeDriver
 from load_cases import same_bytes
 from operations import OPERATIONS, Operation
 from programs import before, library_environment
-from stand_in_driver import STAND_IN, StandIn
 
 THREADS = 8
 ROUND_SECONDS = 10
@@ -391,7 +391,7 @@ class Round:
     """A round in this process."""
 
     def __init__(self, seed: int, may_lose: bool) -> None:
-        self.stand_in, self.may_lose = StandIn(), may_lose
+        self.fake_driver, self.may_lose = FakeDriver(), may_lose
         self.shared = Shared(may_lose)
         self.callers = [Caller(self.shared, seed * THREADS + i) for i in range(THREADS)]
 
@@ -405,11 +405,11 @@ class Round:
             if self.wrongs():
                 break
         made = {
-            "calls": self.stand_in.driver.stand_in_calls(),
-            "faults": self.stand_in.count("faults"),
+            "calls": self.fake_driver.driver.fake_driver_calls(),
+            "faults": self.fake_driver.count("faults"),
         }
         wrong = self.wrongs()
-        self.stand_in.plan("")
+        self.fake_driver.plan("")
         if not wrong:
             try:
                 self.check_afterwards()
@@ -421,8 +421,8 @@ class Round:
     def wrongs(self) -> list[str]:
         """Returns all broken promises so far."""
         found = [caller.wrong for caller in self.callers if caller.wrong]
-        if self.stand_in.violation():
-            found.append(f"the driver does not forgive: {self.stand_in.violation()}")
+        if self.fake_driver.violation():
+            found.append(f"the driver does not forgive: {self.fake_driver.violation()}")
         return found
 
     def make_shared(self) -> None:
@@ -443,7 +443,7 @@ class Round:
     def check_afterwards(self) -> None:
         """Everything works again, as far as the device does, and can be given back."""
         self.destroy_shared()
-        self.stand_in.drain()
+        self.fake_driver.drain()
         status = lib.gpuvec_init()
         if status != Status.OK and not self.may_lose:
             raise Wrong(f"gpuvec_init: {last_error()}")
@@ -469,7 +469,7 @@ class Round:
         expect_bits(out.ctypes.data, case.expected, f"{case} with placement {place.name}")
 
 
-def saturated(stand_in: StandIn) -> dict[str, int]:
+def saturated(fake_driver: FakeDriver) -> dict[str, int]:
     """Returns the driver's ledger once the library keeps as much as it ever does.
 
     Streams are held while as many calls as there are threads need their own, until no more is kept.
@@ -495,27 +495,27 @@ def saturated(stand_in: StandIn) -> dict[str, int]:
     while len(ledgers) < 4 or ledgers[-4:] != [ledgers[-1]] * 4:
         for call in calls:
             make(*call)
-            with stand_in.held():
+            with fake_driver.held():
                 threads = [threading.Thread(target=make, args=call) for _ in range(2 * THREADS)]
                 for thread in threads:
                     thread.start()
-                wait_for_rest(stand_in)
+                wait_for_rest(fake_driver)
             for thread in threads:
                 thread.join()
-        ledgers.append(stand_in.ledger())
+        ledgers.append(fake_driver.ledger())
         assert len(ledgers) < 40, f"more and more is held: {ledgers[-4:]}"
     for address in (pinned, result):
         assert lib.pinned_free(address) == Status.OK, last_error()
-    ledger = stand_in.ledger()
+    ledger = fake_driver.ledger()
     # Kernels may have been loaded in vain.
     del ledger["modules"]
     return ledger
 
 
-def wait_for_rest(stand_in: StandIn) -> None:
+def wait_for_rest(fake_driver: FakeDriver) -> None:
     """Returns when the threads wait for their work, and make no more calls of the driver."""
     before = -1
-    while (calls := stand_in.driver.stand_in_calls()) != before:
+    while (calls := fake_driver.driver.fake_driver_calls()) != before:
         before = calls
         time.sleep(0.01)
 
@@ -524,13 +524,13 @@ def child(seed: int) -> None:
     """Runs one round, or with seed 0 a process without faults; prints its report as JSON."""
     faulthandler.dump_traceback_later(ROUND_SECONDS + PATIENCE_SECONDS - 5, exit=True)
     if seed == 0:
-        print(json.dumps(saturated(StandIn())))
+        print(json.dumps(saturated(FakeDriver())))
         return
     may_lose = seed % 2 == 0
     round_ = Round(seed, may_lose)
     report = round_.run()
     if not report["wrong"] and not may_lose:
-        report["held"] = saturated(round_.stand_in)
+        report["held"] = saturated(round_.fake_driver)
     print(json.dumps(report))
     sys.stdout.flush()
     # Threads that hang, and memory that was not given back, are no reason to wait.
@@ -549,9 +549,9 @@ def plan_of(seed: int, only: list[int]) -> str:
 def in_process(seed: int, only: list[int]) -> tuple[dict, str]:
     """Runs a round in a process of its own; returns its report, and how the process failed."""
     environment = library_environment(
-        LD_LIBRARY_PATH=before("LD_LIBRARY_PATH", STAND_IN),
-        STAND_IN_FAULTS=plan_of(seed, only),
-        STAND_IN_DELAY=str(seed % 3 * 100),
+        LD_LIBRARY_PATH=before("LD_LIBRARY_PATH", FAKE_DRIVER_FOLDER),
+        FAKE_DRIVER_FAULTS=plan_of(seed, only),
+        FAKE_DRIVER_DELAY=str(seed % 3 * 100),
     )
     command = [sys.executable, __file__, "--child", str(seed)]
     limit = ROUND_SECONDS + PATIENCE_SECONDS
@@ -596,8 +596,8 @@ def main() -> int:
     if options.child is not None:
         child(options.child)
         return 0
-    if not (STAND_IN / "libcuda.so.1").exists():
-        sys.exit("the fake driver is not built: make stand-in")
+    if not (FAKE_DRIVER_FOLDER / "libcuda.so.1").exists():
+        sys.exit("the fake driver is not built: make fake-driver")
     baseline, wrong = in_process(0, [])
     if wrong:
         sys.exit(f"without faults: {wrong}")

@@ -1,8 +1,8 @@
-"""The calls that run under compute-sanitizer: every kernel, on every path, alone and on streams.
+"""Calls for compute-sanitizer: every kernel with every kind of transfer, alone and on streams.
 
-Each result is compared with the tests' oracles, and what is around it with what it was, so that a
-pass means right results as well. Sizes are small, and lie around the widths of vectors, tiles and
-chunks: under a sanitizer a call takes many times as long.
+Compares each result with the tests' oracles, and checks that the memory around it is unchanged, so
+that a pass means right results, too. The sizes are small, since calls are slow under a sanitizer,
+and lie around the widths of vectors, tiles and chunks.
 """
 
 import itertools
@@ -12,7 +12,7 @@ from typing import Optional
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from arrays import call_at
 from bindings import PathBit, Place, last_run, lib, why_cpu
 from operations import FAMILY, Operation, named
@@ -94,7 +94,7 @@ def every_kernel_on_a_stream() -> int:
 
 
 def large_arrays() -> int:
-    """Chunks through several lanes, and sums of more than one group."""
+    """Chunks through several slots, and sums of more than one group."""
     layouts = [LAYOUTS[0], tuple(("pinned", past) for past in APART), MIXED[0]]
     for name, layout in itertools.product(LARGE_OPERATIONS, layouts):
         operate(named(f"gpuvec_{name}"), LARGE, layout)
@@ -154,7 +154,7 @@ def main() -> None:
         calls += count
     if taken != WAYS:
         sys.exit(f"calls went these ways alone: {taken}")
-    print(f"{calls} calls on the GPU, all right")
+    print(f"{calls} calls on the GPU passed")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What SECURITY.md promises of the library's dealings with the system:
+# Checks SECURITY.md's promises about the system:
 #
-# - a process with another user's rights (setuid, setgid) does not listen to its environment;
-# - no file is created, no socket opened and no program run (where there is no driver: NVIDIA's makes
-#   files of its own);
-# - the driver is opened by its soname, and so from where the system keeps libraries alone.
+# - in a process with another user's rights (setuid, setgid) the library ignores its environment
+#   variables;
+# - it creates no file, opens no socket and runs no program (without a driver: NVIDIA's creates
+# files);
+# - it opens the driver by its soname, and so only from the system's library folders.
 #
 #     tools/security.sh        after `make build`; needs strace, a C compiler, and root
 set -euo pipefail
@@ -47,7 +48,8 @@ environment_is_ignored_with_another_users_rights() {
     says "privileged 1 placement 0 status 0" GPUVEC_PLACEMENT=cpu
 }
 
-# Runs every example in a folder with a false driver in it, and keeps the system calls in trace.
+# Runs every example in a folder that contains a file with the driver's name, and traces system
+# calls.
 trace_examples() {
     echo "no driver" >"$work/libcuda.so.1"
     for example in "${examples[@]}"; do
@@ -90,7 +92,7 @@ the_driver_is_opened_by_soname() {
 }
 
 environment_is_ignored_with_another_users_rights
-echo "a privileged process does not listen to its environment: setuid and setgid tried"
+echo "a privileged process ignores its environment: setuid and setgid tried"
 trace_examples
 nothing_is_made
 echo "no file, no socket, no program: $(wc -l <"$work/trace") system calls of the examples seen"

@@ -1,5 +1,5 @@
-//! The family's elementwise operations: `out[i]` from the inputs' elements `i`, one function for
-//! each operation and type of element.
+//! Elementwise operations: `out[i]` from element `i` of each input, one function for each operation
+//! and element type.
 
 use super::{guard, operation};
 use crate::objects::stream::gpuvec_stream;
@@ -8,14 +8,17 @@ use crate::ops::{
     MulI64, ScaleF32, ScaleF64, SubF32, SubF64, SubI32, SubI64,
 };
 
-/// Adds two arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`, of `float`.
+/// == Elementwise operations ==
 ///
-/// Rounded to nearest as IEEE-754 says, subnormals kept; every NaN is stored as the quiet one.
+/// Adds two `float` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
 ///
-/// `out` may be `a` or `b` (in place), and otherwise overlaps neither. `stream` is where the work
-/// is queued; with NULL it is done when the function returns. (So for the whole family.)
+/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+/// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+/// `n == 0` does nothing.
 ///
-/// Returns `GPUVEC_OK`, or an error. `n == 0` does nothing.
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_f32(
     a: *const f32,
@@ -28,7 +31,15 @@ pub unsafe extern "C" fn gpuvec_add_f32(
     guard::operation(|| unsafe { operation(AddF32, [a, b], out, n, stream) })
 }
 
-/// `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
+/// Adds two `double` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
+///
+/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+/// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+/// `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_f64(
     a: *const f64,
@@ -41,8 +52,14 @@ pub unsafe extern "C" fn gpuvec_add_f64(
     guard::operation(|| unsafe { operation(AddF64, [a, b], out, n, stream) })
 }
 
-/// `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`, of `int32_t`, wrapping around: otherwise as
-/// `gpuvec_add_f32`.
+/// Adds two `int32_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
+///
+/// Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
+/// them is an error. `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_i32(
     a: *const i32,
@@ -55,8 +72,14 @@ pub unsafe extern "C" fn gpuvec_add_i32(
     guard::operation(|| unsafe { operation(AddI32, [a, b], out, n, stream) })
 }
 
-/// `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`, of `int64_t`, wrapping around: otherwise as
-/// `gpuvec_add_f32`.
+/// Adds two `int64_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
+///
+/// Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
+/// them is an error. `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_i64(
     a: *const i64,
@@ -69,7 +92,15 @@ pub unsafe extern "C" fn gpuvec_add_i64(
     guard::operation(|| unsafe { operation(AddI64, [a, b], out, n, stream) })
 }
 
-/// `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`, of `float`: as `gpuvec_add_f32`.
+/// Subtracts two `float` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
+///
+/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+/// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+/// `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_f32(
     a: *const f32,
@@ -82,7 +113,15 @@ pub unsafe extern "C" fn gpuvec_sub_f32(
     guard::operation(|| unsafe { operation(SubF32, [a, b], out, n, stream) })
 }
 
-/// `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
+/// Subtracts two `double` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
+///
+/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+/// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+/// `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_f64(
     a: *const f64,
@@ -95,8 +134,14 @@ pub unsafe extern "C" fn gpuvec_sub_f64(
     guard::operation(|| unsafe { operation(SubF64, [a, b], out, n, stream) })
 }
 
-/// `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`, of `int32_t`, wrapping around: otherwise as
-/// `gpuvec_add_f32`.
+/// Subtracts two `int32_t` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
+///
+/// Differences wrap around (two's complement). `out` may be `a` or `b` (in place); any other
+/// overlap with them is an error. `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_i32(
     a: *const i32,
@@ -109,8 +154,14 @@ pub unsafe extern "C" fn gpuvec_sub_i32(
     guard::operation(|| unsafe { operation(SubI32, [a, b], out, n, stream) })
 }
 
-/// `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`, of `int64_t`, wrapping around: otherwise as
-/// `gpuvec_add_f32`.
+/// Subtracts two `int64_t` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
+///
+/// Differences wrap around (two's complement). `out` may be `a` or `b` (in place); any other
+/// overlap with them is an error. `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_i64(
     a: *const i64,
@@ -123,7 +174,15 @@ pub unsafe extern "C" fn gpuvec_sub_i64(
     guard::operation(|| unsafe { operation(SubI64, [a, b], out, n, stream) })
 }
 
-/// `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`, of `float`: as `gpuvec_add_f32`.
+/// Multiplies two `float` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
+///
+/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+/// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+/// `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_f32(
     a: *const f32,
@@ -136,7 +195,15 @@ pub unsafe extern "C" fn gpuvec_mul_f32(
     guard::operation(|| unsafe { operation(MulF32, [a, b], out, n, stream) })
 }
 
-/// `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
+/// Multiplies two `double` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
+///
+/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+/// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+/// `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_f64(
     a: *const f64,
@@ -149,8 +216,14 @@ pub unsafe extern "C" fn gpuvec_mul_f64(
     guard::operation(|| unsafe { operation(MulF64, [a, b], out, n, stream) })
 }
 
-/// `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`, of `int32_t`, wrapping around: otherwise as
-/// `gpuvec_add_f32`.
+/// Multiplies two `int32_t` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
+///
+/// Products wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap
+/// with them is an error. `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_i32(
     a: *const i32,
@@ -163,8 +236,14 @@ pub unsafe extern "C" fn gpuvec_mul_i32(
     guard::operation(|| unsafe { operation(MulI32, [a, b], out, n, stream) })
 }
 
-/// `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`, of `int64_t`, wrapping around: otherwise as
-/// `gpuvec_add_f32`.
+/// Multiplies two `int64_t` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
+///
+/// Products wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap
+/// with them is an error. `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_i64(
     a: *const i64,
@@ -177,7 +256,15 @@ pub unsafe extern "C" fn gpuvec_mul_i64(
     guard::operation(|| unsafe { operation(MulI64, [a, b], out, n, stream) })
 }
 
-/// `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`, of `float`: as `gpuvec_add_f32`.
+/// Divides two `float` arrays: `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`.
+///
+/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+/// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+/// `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_div_f32(
     a: *const f32,
@@ -190,7 +277,15 @@ pub unsafe extern "C" fn gpuvec_div_f32(
     guard::operation(|| unsafe { operation(DivF32, [a, b], out, n, stream) })
 }
 
-/// `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
+/// Divides two `double` arrays: `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`.
+///
+/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+/// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+/// `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_div_f64(
     a: *const f64,
@@ -203,7 +298,15 @@ pub unsafe extern "C" fn gpuvec_div_f64(
     guard::operation(|| unsafe { operation(DivF64, [a, b], out, n, stream) })
 }
 
-/// `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`, of `float`: as `gpuvec_add_f32`.
+/// Multiplies a `float` array by a number: `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`.
+///
+/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+/// 0x7FC00000. `out` may be `a` (in place); any other overlap with it is an error. `n == 0` does
+/// nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_scale_f32(
     alpha: f32,
@@ -216,7 +319,15 @@ pub unsafe extern "C" fn gpuvec_scale_f32(
     guard::operation(|| unsafe { operation(ScaleF32(alpha), [a], out, n, stream) })
 }
 
-/// `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`, of `double`: as `gpuvec_add_f32`.
+/// Multiplies a `double` array by a number: `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`.
+///
+/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+/// 0x7FF8000000000000. `out` may be `a` (in place); any other overlap with it is an error. `n == 0`
+/// does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_scale_f64(
     alpha: f64,
@@ -229,8 +340,15 @@ pub unsafe extern "C" fn gpuvec_scale_f64(
     guard::operation(|| unsafe { operation(ScaleF64(alpha), [a], out, n, stream) })
 }
 
-/// `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`, of `float`, rounded once (`fma`):
-/// otherwise as `gpuvec_add_f32`.
+/// Adds a scaled `float` array: `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`.
+///
+/// Each element is rounded to nearest once, as by `fma` (IEEE 754), subnormals included; a NaN is
+/// stored as 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an
+/// error. `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_axpy_f32(
     alpha: f32,
@@ -244,8 +362,15 @@ pub unsafe extern "C" fn gpuvec_axpy_f32(
     guard::operation(|| unsafe { operation(AxpyF32(alpha), [a, b], out, n, stream) })
 }
 
-/// `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`, of `double`, rounded once (`fma`):
-/// otherwise as `gpuvec_add_f32`.
+/// Adds a scaled `double` array: `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`.
+///
+/// Each element is rounded to nearest once, as by `fma` (IEEE 754), subnormals included; a NaN is
+/// stored as 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is
+/// an error. `n == 0` does nothing.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_axpy_f64(
     alpha: f64,

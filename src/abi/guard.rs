@@ -145,7 +145,7 @@ fn is_ours(info: &PanicHookInfo<'_>) -> bool {
 }
 
 thread_local! {
-    static PANIC: Cell<&'static str> = const { Cell::new("a thread of gpuvec's panicked") };
+    static PANIC: Cell<&'static str> = const { Cell::new("a thread of gpuvec panicked") };
     static LAST_ERROR: Text = const { Text::new() };
     static ANSWER: Text = const { Text::new() };
 }

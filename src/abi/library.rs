@@ -1,57 +1,36 @@
-//! The library itself: its state, its choices, and what it says of them.
+//! The library's settings, state and versions.
 
 use super::guard;
 use crate::cuda::device;
-use crate::error::{Error, STATUSES, gpuvec_status};
+use crate::error::{Error, gpuvec_status};
 use crate::pool;
 use crate::process::settings::{self, Placement};
 use crate::run::last_run::{self, Run};
 use std::ffi::{CStr, c_char};
 
-/// Says what went wrong in this thread's last call: which argument, its value and what to do, or
-/// which call of the driver and the driver's own name for the error.
+/// == Settings and library ==
 ///
-/// Empty after a call that succeeded. Functions that only answer questions (`gpuvec_version`,
-/// `gpuvec_status_string`, `gpuvec_why_cpu`, `gpuvec_last_run` and the like) leave it as it is.
+/// Sets the placement of all later calls in every thread: `placement` is a `gpuvec_place`.
 ///
-/// Returns a borrowed string of this thread's, valid until its next call; never NULL.
-#[unsafe(no_mangle)]
-pub extern "C" fn gpuvec_last_error() -> *const c_char {
-    guard::constant(c"".as_ptr(), guard::last_error)
-}
-
-/// The name of a status and its meaning in a few words.
+/// Overrides the environment variable `GPUVEC_PLACEMENT`.
 ///
-/// Returns a constant string; for a number that is no status, one that says so.
-#[unsafe(no_mangle)]
-pub extern "C" fn gpuvec_status_string(status: i32) -> *const c_char {
-    guard::constant(c"".as_ptr(), || {
-        let known = STATUSES.iter().find(|known| **known as i32 == status);
-        known.map_or(c"not a status of gpuvec's", |known| known.text()).as_ptr()
-    })
-}
-
-/// Chooses where the work of all later calls is done, in every thread: a `gpuvec_place`.
-///
-/// Goes before the environment variable `GPUVEC_PLACEMENT`.
-///
-/// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for another number.
+/// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for any other number.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_set_placement(placement: i32) -> i32 {
     guard::choice(|| {
         let chosen = Placement::from_value(placement).ok_or(Error::Value {
             argument: "placement",
             value: i64::from(placement),
-            expected: "it takes GPUVEC_PLACE_AUTO (0), _GPU (1), _CPU (2) or _ALL (3)",
+            expected: "pass GPUVEC_PLACE_AUTO (0), _GPU (1), _CPU (2) or _ALL (3)",
         })?;
         settings::set_placement(chosen);
         Ok(0)
     })
 }
 
-/// The placement in force: a `gpuvec_place`, or the status `GPUVEC_ERROR_ENVIRONMENT` if
-/// `GPUVEC_PLACEMENT` is set to something else; `gpuvec_why_cpu()` then says to what. In a signal
-/// handler that interrupts a call it is `GPUVEC_ERROR_REENTRANT`.
+/// Returns the placement in force, a `gpuvec_place`; or `GPUVEC_ERROR_ENVIRONMENT` if
+/// `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then tells; or
+/// `GPUVEC_ERROR_REENTRANT` in a signal handler that interrupted a call.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_get_placement() -> i32 {
     guard::query(gpuvec_status::GPUVEC_ERROR_REENTRANT as i32, || match settings::placement() {
@@ -60,13 +39,13 @@ pub extern "C" fn gpuvec_get_placement() -> i32 {
     })
 }
 
-/// Says why there is no GPU to compute on: no driver, one too old, no device, a device that
-/// refuses, placement `cpu`, a forked child.
+/// Tells why no GPU is usable: no driver, a driver that is too old, no device, a device that
+/// refuses to work, placement `cpu`, a forked child.
 ///
 /// Opens the driver and a device to find out, as `gpuvec_init` does, except with placement `cpu`.
 ///
-/// Returns a borrowed string of this thread's, valid until it asks again; empty if a GPU is there
-/// and usable.
+/// Returns a string of this thread's that is valid until the thread calls this function again;
+/// empty if a GPU is usable.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_why_cpu() -> *const c_char {
     guard::query(IN_PROGRESS.as_ptr(), || match settings::placement() {
@@ -77,15 +56,15 @@ pub extern "C" fn gpuvec_why_cpu() -> *const c_char {
 }
 
 /// The answer for a signal handler that interrupted a call.
-const IN_PROGRESS: &CStr = c"a call of gpuvec is in progress in this thread";
+const IN_PROGRESS: &CStr = c"a gpuvec call is in progress in this thread";
 
-/// Says where this thread's last operation on arrays ran, and how.
+/// Stores in `run` where this thread's last operation on arrays ran, and how.
 ///
-/// `run` points to a `gpuvec_run` and `size` is its size, `sizeof(gpuvec_run)`: a program built
-/// with an older, shorter one stays right. After an operation that failed, and one with nothing to
-/// do, all fields are 0.
+/// `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an
+/// older, shorter structure keeps working. All fields are 0 after an operation that failed and
+/// after one with nothing to do.
 ///
-/// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_NULL`.
+/// Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> i32 {
     guard::constant(gpuvec_status::GPUVEC_ERROR_INTERNAL as i32, || {
@@ -101,14 +80,14 @@ pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> i32 {
     })
 }
 
-/// Pays what the first call would: opens the driver and the first GPU, starts the CPU's threads. A
-/// driver or GPU that failed before is tried again.
+/// Does the work that the first call would otherwise do: opens the driver and the first GPU, and
+/// starts the worker threads. Tries a driver or GPU that failed before again.
 ///
-/// Never needed; for programs that want to choose when those tenths of a second pass. The kernel of
-/// an operation is loaded when a device first runs it, in some milliseconds, for which the driver
-/// may wait for work that is under way.
+/// Never needed: it lets a program choose when to spend those tenths of a second. An operation's
+/// kernel is still loaded when a device first runs it. That takes some milliseconds, and the driver
+/// may wait for work in flight.
 ///
-/// Returns `GPUVEC_OK`, also without a GPU; with placement `gpu` the error that a call would
+/// Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the error that a call would
 /// return.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_init() -> i32 {
@@ -126,8 +105,8 @@ pub extern "C" fn gpuvec_init() -> i32 {
     })
 }
 
-/// How many GPUs the driver shows to this process; 0 without a driver and in a forked child. Opens the
-/// driver to find out, with every placement.
+/// Returns the number of GPUs that the driver shows to this process: 0 without a driver and in a
+/// forked child. Opens the driver to find out, with every placement.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_count() -> i32 {
     guard::query(0, || {
@@ -135,10 +114,10 @@ pub extern "C" fn gpuvec_device_count() -> i32 {
     })
 }
 
-/// The name of a GPU, for people.
+/// Returns the name of a GPU as a constant string, or NULL if there is no such device;
+/// `gpuvec_last_error()` tells why.
 ///
-/// `device` counts from 0. Opens the driver, with every placement. Returns a constant string, or NULL
-/// if there is no such device; `gpuvec_last_error()` says why.
+/// `device` counts from 0. Opens the driver, with every placement.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_name(device: i32) -> *const c_char {
     guard::call(|| {
@@ -147,12 +126,12 @@ pub extern "C" fn gpuvec_device_name(device: i32) -> *const c_char {
         gpu.map(|gpu| gpu.name.as_ptr()).ok_or(Error::Value {
             argument: "device",
             value: i64::from(device),
-            expected: "devices count from 0 to gpuvec_device_count() - 1",
+            expected: "pass a number from 0 to gpuvec_device_count() - 1",
         })
     })
 }
 
-/// The library's version, as "major.minor.patch": a constant string.
+/// Returns the library's version as a constant string, "major.minor.patch".
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_version() -> *const c_char {
     guard::constant(VERSION.as_ptr(), || VERSION.as_ptr())
@@ -164,13 +143,13 @@ const VERSION: &CStr =
         Err(_) => unreachable!(),
     };
 
-/// The version of the binary interface. A program that was built with a header whose
-/// `GPUVEC_ABI_VERSION` is the same runs with this library.
+/// Returns the version of the library's binary interface. A program runs with this library if its
+/// header has the same `GPUVEC_ABI_VERSION`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_abi_version() -> i32 {
     guard::constant(GPUVEC_ABI_VERSION, || GPUVEC_ABI_VERSION)
 }
 
-/// This header's binary interface; the library's own is `gpuvec_abi_version()`. Raised when a
-/// function, a status or a field is changed or removed, not when one is added.
+/// The version of this header's binary interface; the library's is `gpuvec_abi_version()`. It is
+/// raised when a function, a status or a field is changed or removed, not when one is added.
 pub const GPUVEC_ABI_VERSION: i32 = 1;

@@ -8,7 +8,9 @@
 
 #![expect(clippy::missing_safety_doc, reason = "the header says it once, for all functions")]
 
-// In the order that the header has them.
+// In the header's order.
+pub mod errors;
+
 pub mod classic;
 
 pub mod elementwise;

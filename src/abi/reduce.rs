@@ -1,5 +1,5 @@
-//! The family's reductions: one value from all elements of the inputs, one function for each
-//! operation and type of element.
+//! Reductions: one value from all elements of the inputs, one function for each operation and
+//! element type.
 
 use super::{guard, operation};
 use crate::objects::stream::gpuvec_stream;
@@ -8,15 +8,19 @@ use crate::ops::{
     SumF32, SumF64, SumI32, SumI64,
 };
 
-/// The dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
+/// == Reductions ==
 ///
-/// Products are exact and summed in `double`, in an order that depends on nothing but `n`; the sum
-/// is rounded once. So the result has the same bits on any number of threads, on the CPU and on any
-/// GPU. A NaN is stored as the quiet one; a sum of nothing (`n == 0`) and an exact zero are +0.
+/// Computes the dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
 ///
-/// `out` is one value; it may be `a[0]` or `b[0]`, and otherwise lies outside of both arrays.
+/// Products are exact. They are summed in `double`, in an order that depends only on `n`, and the
+/// sum is rounded once, to `float`. So the result has the same bits for any number of threads, on
+/// the CPU and on any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for
+/// `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or `b[0]`, and otherwise lies outside
+/// both arrays.
 ///
-/// Returns `GPUVEC_OK`, or an error.
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_f32(
     a: *const f32,
@@ -29,8 +33,17 @@ pub unsafe extern "C" fn gpuvec_dot_f32(
     guard::operation(|| unsafe { operation(DotF32, [a, b], out, n, stream) })
 }
 
-/// The dot product of two `double` arrays: each product is rounded, and they are summed in `double`
-/// in an order that depends on nothing but `n`. Otherwise as `gpuvec_dot_f32`.
+/// Computes the dot product of two `double` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
+///
+/// Each product is rounded to `double`. The products are summed in `double`, in an order that
+/// depends only on `n`. So the result has the same bits for any number of threads, on the CPU and
+/// on any GPU. A NaN is stored as 0x7FF8000000000000; an exact zero, and the result for `n == 0`,
+/// is +0. `out` is one `double`; it may be `a[0]` or `b[0]`, and otherwise lies outside both
+/// arrays.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_f64(
     a: *const f64,
@@ -43,8 +56,14 @@ pub unsafe extern "C" fn gpuvec_dot_f64(
     guard::operation(|| unsafe { operation(DotF64, [a, b], out, n, stream) })
 }
 
-/// The dot product of two `int32_t` arrays: products are exact, their sum wraps around in
-/// `int64_t`. `out` lies outside of both arrays. Otherwise as `gpuvec_dot_f32`.
+/// Computes the dot product of two `int32_t` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
+///
+/// Products are exact; their sum wraps around in `int64_t`. The result for `n == 0` is 0. `out` is
+/// one `int64_t` outside both arrays.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_i32(
     a: *const i32,
@@ -57,8 +76,14 @@ pub unsafe extern "C" fn gpuvec_dot_i32(
     guard::operation(|| unsafe { operation(DotI32, [a, b], out, n, stream) })
 }
 
-/// The dot product of two `int64_t` arrays; products and their sum wrap around. Otherwise as
-/// `gpuvec_dot_f32`.
+/// Computes the dot product of two `int64_t` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
+///
+/// Products and their sum wrap around. The result for `n == 0` is 0. `out` is one `int64_t`; it may
+/// be `a[0]` or `b[0]`, and otherwise lies outside both arrays.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_i64(
     a: *const i64,
@@ -71,8 +96,16 @@ pub unsafe extern "C" fn gpuvec_dot_i64(
     guard::operation(|| unsafe { operation(DotI64, [a, b], out, n, stream) })
 }
 
-/// The sum of a `float` array: `out[0] = a[0] + … + a[n-1]`, summed in `double` and rounded once.
-/// Otherwise as `gpuvec_dot_f32`.
+/// Sums a `float` array: `out[0] = a[0] + … + a[n-1]`.
+///
+/// Elements are summed in `double`, in an order that depends only on `n`, and the sum is rounded
+/// once, to `float`. So the result has the same bits for any number of threads, on the CPU and on
+/// any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for `n == 0`, is +0. `out`
+/// is one `float`; it may be `a[0]`, and otherwise lies outside the array.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_f32(
     a: *const f32,
@@ -84,8 +117,16 @@ pub unsafe extern "C" fn gpuvec_sum_f32(
     guard::operation(|| unsafe { operation(SumF32, [a], out, n, stream) })
 }
 
-/// The sum of a `double` array, in an order that depends on nothing but `n`. Otherwise as
-/// `gpuvec_dot_f32`.
+/// Sums a `double` array: `out[0] = a[0] + … + a[n-1]`.
+///
+/// Elements are summed in `double`, in an order that depends only on `n`. So the result has the
+/// same bits for any number of threads, on the CPU and on any GPU. A NaN is stored as
+/// 0x7FF8000000000000; an exact zero, and the result for `n == 0`, is +0. `out` is one `double`; it
+/// may be `a[0]`, and otherwise lies outside the array.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_f64(
     a: *const f64,
@@ -97,8 +138,14 @@ pub unsafe extern "C" fn gpuvec_sum_f64(
     guard::operation(|| unsafe { operation(SumF64, [a], out, n, stream) })
 }
 
-/// The sum of an `int32_t` array, which wraps around in `int64_t`. `out` lies outside of the array.
-/// Otherwise as `gpuvec_dot_f32`.
+/// Sums an `int32_t` array: `out[0] = a[0] + … + a[n-1]`.
+///
+/// The sum wraps around in `int64_t`. The result for `n == 0` is 0. `out` is one `int64_t` outside
+/// the array.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_i32(
     a: *const i32,
@@ -110,7 +157,14 @@ pub unsafe extern "C" fn gpuvec_sum_i32(
     guard::operation(|| unsafe { operation(SumI32, [a], out, n, stream) })
 }
 
-/// The sum of an `int64_t` array, which wraps around. Otherwise as `gpuvec_dot_f32`.
+/// Sums an `int64_t` array: `out[0] = a[0] + … + a[n-1]`.
+///
+/// The sum wraps around. The result for `n == 0` is 0. `out` is one `int64_t`; it may be `a[0]`,
+/// and otherwise lies outside the array.
+///
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_i64(
     a: *const i64,
@@ -124,15 +178,15 @@ pub unsafe extern "C" fn gpuvec_sum_i64(
 
 /// Stores the smallest element of a `float` array in `out[0]`.
 ///
-/// As IEEE 754-2019's minimum (section 9.6): a NaN among the elements makes the result the quiet NaN,
-/// and -0 is below +0.
-/// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
-/// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+/// Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the result
+/// 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on any
+/// GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array.
 ///
-/// `out` is one `float`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
-/// work is queued; with NULL the function returns when the work is done.
+/// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
 ///
-/// Returns `GPUVEC_OK`, or an error.
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_f32(
     a: *const f32,
@@ -146,15 +200,15 @@ pub unsafe extern "C" fn gpuvec_min_f32(
 
 /// Stores the smallest element of a `double` array in `out[0]`.
 ///
-/// As IEEE 754-2019's minimum (section 9.6): a NaN among the elements makes the result the quiet NaN,
-/// and -0 is below +0.
-/// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
-/// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+/// Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the result
+/// 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU and on any
+/// GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
 ///
-/// `out` is one `double`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
-/// work is queued; with NULL the function returns when the work is done.
+/// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
 ///
-/// Returns `GPUVEC_OK`, or an error.
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_f64(
     a: *const f64,
@@ -166,15 +220,15 @@ pub unsafe extern "C" fn gpuvec_min_f64(
     guard::operation(|| unsafe { operation(MinF64, [a], out, n, stream) })
 }
 
-/// Stores the smallest element of a `int32_t` array in `out[0]`.
+/// Stores the smallest element of an `int32_t` array in `out[0]`.
 ///
-/// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
-/// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+/// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array.
 ///
-/// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
-/// work is queued; with NULL the function returns when the work is done.
+/// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
 ///
-/// Returns `GPUVEC_OK`, or an error.
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_i32(
     a: *const i32,
@@ -186,15 +240,15 @@ pub unsafe extern "C" fn gpuvec_min_i32(
     guard::operation(|| unsafe { operation(MinI32, [a], out, n, stream) })
 }
 
-/// Stores the smallest element of a `int64_t` array in `out[0]`.
+/// Stores the smallest element of an `int64_t` array in `out[0]`.
 ///
-/// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
-/// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+/// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array.
 ///
-/// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
-/// work is queued; with NULL the function returns when the work is done.
+/// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
 ///
-/// Returns `GPUVEC_OK`, or an error.
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_i64(
     a: *const i64,
@@ -208,15 +262,15 @@ pub unsafe extern "C" fn gpuvec_min_i64(
 
 /// Stores the largest element of a `float` array in `out[0]`.
 ///
-/// As IEEE 754-2019's maximum (section 9.6): a NaN among the elements makes the result the quiet NaN,
-/// and -0 is below +0.
-/// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
-/// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+/// Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the result
+/// 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on any
+/// GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array.
 ///
-/// `out` is one `float`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
-/// work is queued; with NULL the function returns when the work is done.
+/// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
 ///
-/// Returns `GPUVEC_OK`, or an error.
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_f32(
     a: *const f32,
@@ -230,15 +284,15 @@ pub unsafe extern "C" fn gpuvec_max_f32(
 
 /// Stores the largest element of a `double` array in `out[0]`.
 ///
-/// As IEEE 754-2019's maximum (section 9.6): a NaN among the elements makes the result the quiet NaN,
-/// and -0 is below +0.
-/// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
-/// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+/// Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the result
+/// 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU and on any
+/// GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
 ///
-/// `out` is one `double`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
-/// work is queued; with NULL the function returns when the work is done.
+/// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
 ///
-/// Returns `GPUVEC_OK`, or an error.
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_f64(
     a: *const f64,
@@ -250,15 +304,15 @@ pub unsafe extern "C" fn gpuvec_max_f64(
     guard::operation(|| unsafe { operation(MaxF64, [a], out, n, stream) })
 }
 
-/// Stores the largest element of a `int32_t` array in `out[0]`.
+/// Stores the largest element of an `int32_t` array in `out[0]`.
 ///
-/// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
-/// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+/// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array.
 ///
-/// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
-/// work is queued; with NULL the function returns when the work is done.
+/// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
 ///
-/// Returns `GPUVEC_OK`, or an error.
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_i32(
     a: *const i32,
@@ -270,15 +324,15 @@ pub unsafe extern "C" fn gpuvec_max_i32(
     guard::operation(|| unsafe { operation(MaxI32, [a], out, n, stream) })
 }
 
-/// Stores the largest element of a `int64_t` array in `out[0]`.
+/// Stores the largest element of an `int64_t` array in `out[0]`.
 ///
-/// The result has the same bits on any number of threads, on the CPU and on any GPU. With `n == 0` there
-/// is no result: the function fails with `GPUVEC_ERROR_EMPTY` and writes nothing.
+/// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array.
 ///
-/// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside of the array. `stream` is where the
-/// work is queued; with NULL the function returns when the work is done.
+/// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
 ///
-/// Returns `GPUVEC_OK`, or an error.
+/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
+///
+/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_i64(
     a: *const i64,

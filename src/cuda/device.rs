@@ -116,10 +116,10 @@ pub(crate) fn asked_for(
         |expected| Error::Value { argument: "device", value: i64::from(device), expected };
     if to_see_memory(placement)?.is_none() {
         let first = device == 0;
-        return if first { Ok(None) } else { Err(missing("without a usable GPU it is 0")) };
+        return if first { Ok(None) } else { Err(missing("without a usable GPU, pass 0")) };
     }
     let gpu = usize::try_from(device).ok().and_then(|ordinal| all().ok()?.get(ordinal));
-    let gpu = gpu.ok_or(missing("devices count from 0 to gpuvec_device_count() - 1"))?;
+    let gpu = gpu.ok_or(missing("pass a number from 0 to gpuvec_device_count() - 1"))?;
     gpu.open().map(Some)
 }
 

@@ -8,7 +8,7 @@ use crate::process::fork;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// An event: a point in a stream's work, which can be waited for and whose time is known.
+/// An event: a point in a stream's work, to wait for or to measure times between.
 #[expect(non_camel_case_types, reason = "the name that C callers see")]
 pub struct gpuvec_event {
     _private: [u8; 0],

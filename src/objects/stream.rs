@@ -8,7 +8,7 @@ use crate::process::settings;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// A stream: a queue of work that is done in its order.
+/// A stream: a queue of work that is done in order.
 #[expect(non_camel_case_types, reason = "the name that C callers see")]
 pub struct gpuvec_stream {
     _private: [u8; 0],

@@ -11,19 +11,18 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// cbindgen:rename-all=QualifiedScreamingSnakeCase
-/// Where the work of a call is done.
+/// The processors that work on a call.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// On the GPU, unless the calling core alone would be done sooner; where there is no usable
-    /// GPU, on all cores.
+    /// The GPU, unless the calling core alone would finish sooner; without a usable GPU, all cores.
     Auto = 0,
-    /// On the GPU, or an error.
+    /// The GPU, or an error.
     Gpu = 1,
-    /// On all cores; the driver is not used.
+    /// All cores; operations do not open the driver.
     Cpu = 2,
-    /// On all cores, and beside them on all GPUs where these reach every array in host memory without
-    /// a copy; as `Auto` does for memory of a GPU.
+    /// All cores and, if they can access every host array without a copy, all GPUs at the same
+    /// time; device memory as with `GPUVEC_PLACE_AUTO`.
     All = 3,
 }
 
@@ -110,7 +109,7 @@ fn parsed_threads(value: Option<String>) -> Result<NonZeroUsize, Error> {
     let threads = value.parse::<NonZeroUsize>().map_err(|_| Error::Environment {
         variable: "GPUVEC_NUM_THREADS",
         value: interned(value),
-        expected: "a whole number from 1",
+        expected: "a whole number, 1 or more",
     })?;
     Ok(threads.min(MOST_THREADS))
 }

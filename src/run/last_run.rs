@@ -1,9 +1,9 @@
-//! Where this thread's last call ran, and how.
+//! Where this thread's last operation ran, and how.
 
 use std::cell::Cell;
 
 /// cbindgen:rename-all=QualifiedScreamingSnakeCase
-/// Which kind of processor did the work.
+/// The kind of processor that did the work.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
@@ -19,32 +19,32 @@ pub enum Backend {
 pub const GPUVEC_PATH_CALLING_CORE: u32 = 1;
 /// Several cores did the work.
 pub const GPUVEC_PATH_CORES: u32 = 2;
-/// An operand was copied through gpuvec's own pinned buffers.
+/// An array was staged: copied through gpuvec's own pinned buffers.
 pub const GPUVEC_PATH_STAGED: u32 = 4;
-/// An operand crossed the bus by DMA into or out of device memory.
+/// An array was transferred to or from device memory by DMA.
 pub const GPUVEC_PATH_DMA: u32 = 8;
-/// Kernels read or wrote an operand in host memory, across the bus, without a copy.
+/// Kernels read or wrote an array in host memory across the bus, without a copy (mapped).
 pub const GPUVEC_PATH_MAPPED: u32 = 16;
-/// An operand was device memory and was used where it is.
+/// An array was in device memory and was used in place.
 pub const GPUVEC_PATH_RESIDENT: u32 = 32;
 
-/// Where the calling thread's last operation ran, and how.
+/// The last run: where and how the calling thread's last operation on arrays ran.
 ///
-/// A later version may append fields, never change or remove one.
+/// Later versions may append fields; they never change or remove one.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     /// A `gpuvec_backend`.
     pub backend: i32,
-    /// The `GPUVEC_PATH_*` bits of every way that an operand took.
+    /// The `GPUVEC_PATH_*` bits of all cores and transfers that took part.
     pub path: u32,
     /// Bit d is set if device d took part.
     pub devices: u64,
-    /// Host threads that could take part, the calling one included.
+    /// The number of host threads that could take part, including the calling one.
     pub threads: u64,
-    /// Pieces that the work was cut into.
+    /// The number of chunks that the work was split into.
     pub chunks: u64,
-    /// Bytes copied through gpuvec's own pinned buffers; 0 where nothing was staged.
+    /// The number of bytes copied through gpuvec's own pinned buffers; 0 if nothing was staged.
     pub bytes_staged: u64,
 }
 

@@ -44,15 +44,6 @@ pub(crate) fn with_placement<T>(placement: Placement, body: impl FnOnce() -> T) 
     body()
 }
 
-/// The placements that can be had on this machine.
-pub(crate) fn placements() -> &'static [Placement] {
-    if has_gpu() {
-        &[Placement::Auto, Placement::Cpu, Placement::Gpu]
-    } else {
-        &[Placement::Auto, Placement::Cpu]
-    }
-}
-
 pub(crate) fn has_gpu() -> bool {
     gpuvec_device_count() > 0
 }

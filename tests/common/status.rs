@@ -1,6 +1,6 @@
 //! What calls return.
 
-use gpuvec::abi::library::gpuvec_last_error;
+use gpuvec::abi::errors::gpuvec_last_error;
 use std::ffi::CStr;
 
 /// This thread's last error; empty after a success.

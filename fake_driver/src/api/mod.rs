@@ -1,0 +1,301 @@
+//! The driver's functions, under the driver's names and with its signatures.
+//!
+//! # Safety
+//! Each trusts its caller as the driver does: pointers lead to what the CUDA driver API's reference
+//! says of them.
+
+#![expect(missing_docs, reason = "the driver's reference has them")]
+#![expect(clippy::missing_safety_doc, reason = "said once, above, for all of them")]
+
+pub mod copies;
+pub mod events;
+pub mod memory;
+pub mod pointers;
+pub mod streams;
+
+use crate::context::{self, Handle};
+use crate::faults::{begin, violate};
+use crate::kernels::Kernel;
+use crate::{
+    Code, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, NO_DEVICE, NOT_FOUND, SUCCESS,
+    UNSUPPORTED_PTX_VERSION, kernels, lock, names, process, setting, stream,
+};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::Mutex;
+
+/// Does a call's work, unless the call is to fail. The work gets the code that what it queues is
+/// to fail with.
+fn call(name: &'static str, work: impl FnOnce(Option<Code>) -> Result<(), Code>) -> Code {
+    begin(name).and_then(work).err().unwrap_or(SUCCESS)
+}
+
+/// # Safety
+/// `to` must be writable.
+unsafe fn put<T>(to: *mut T, value: T) {
+    // SAFETY: this function's promise.
+    unsafe { to.write(value) };
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGetErrorName(code: Code, name: *mut *const c_char) -> Code {
+    let known = names::name(code);
+    // SAFETY: the caller's promise.
+    unsafe { put(name, known.map_or(std::ptr::null(), CStr::as_ptr)) };
+    if known.is_some() { SUCCESS } else { INVALID_VALUE }
+}
+
+fn version() -> c_int {
+    setting("FAKE_DRIVER_CUDA_VERSION", 12_080) as c_int
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDriverGetVersion(to: *mut c_int) -> Code {
+    // SAFETY: the caller's promise.
+    unsafe { put(to, version()) };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuInit(_flags: c_uint) -> Code {
+    call("cuInit", |_| {
+        if context::devices() == 0 {
+            return Err(NO_DEVICE);
+        }
+        process::set_initialized();
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> Code {
+    call("cuDeviceGetCount", |_| {
+        // SAFETY: the caller's promise.
+        unsafe { put(count, context::devices() as c_int) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> Code {
+    call("cuDeviceGet", |_| {
+        context::device(ordinal)?;
+        // SAFETY: the caller's promise.
+        unsafe { put(device, ordinal) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, size: c_int, device: c_int) -> Code {
+    call("cuDeviceGetName", |_| {
+        let text = format!("Fake device {}\0", context::device(device)?);
+        let len = text.len().min(usize::try_from(size).unwrap_or(0));
+        // SAFETY: the caller promises `size` writable bytes.
+        unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), name.cast(), len) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetAttribute(
+    value: *mut c_int,
+    attribute: c_uint,
+    device: c_int,
+) -> Code {
+    const CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM: c_uint = 91;
+    call("cuDeviceGetAttribute", |_| {
+        context::device(device)?;
+        let number = match attribute {
+            CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM => setting("FAKE_DRIVER_HOST_POINTERS", 1),
+            _ => 4,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { put(value, number as c_int) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(to: *mut Handle, device: c_int) -> Code {
+    call("cuDevicePrimaryCtxRetain", |_| {
+        let handle = context::retain_primary(context::device(device)?);
+        // SAFETY: the caller's promise.
+        unsafe { put(to, handle) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> Code {
+    call("cuDevicePrimaryCtxRelease_v2", |_| context::release_primary(context::device(device)?))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDevicePrimaryCtxReset_v2(device: c_int) -> Code {
+    violate("a primary context was reset, which takes it from everybody");
+    call("cuDevicePrimaryCtxReset_v2", |_| context::device(device).map(|_| ()))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxCreate_v2(to: *mut Handle, _flags: c_uint, device: c_int) -> Code {
+    call("cuCtxCreate_v2", |_| {
+        let handle = context::create(context::device(device)?)?;
+        // SAFETY: the caller's promise.
+        unsafe { put(to, handle) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxDestroy_v2(handle: Handle) -> Code {
+    call("cuCtxDestroy_v2", |_| {
+        context::destroy(handle);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxGetCurrent(to: *mut Handle) -> Code {
+    call("cuCtxGetCurrent", |_| {
+        // SAFETY: the caller's promise.
+        unsafe { put(to, context::current()) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxGetDevice(device: *mut c_int) -> Code {
+    call("cuCtxGetDevice", |_| {
+        let ordinal = context::current_device()?;
+        // SAFETY: the caller's promise.
+        unsafe { put(device, ordinal as c_int) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxSetCurrent(handle: Handle) -> Code {
+    call("cuCtxSetCurrent", |_| context::set_current(handle))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxPushCurrent_v2(handle: Handle) -> Code {
+    call("cuCtxPushCurrent_v2", |_| context::push(handle))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxPopCurrent_v2(to: *mut Handle) -> Code {
+    call("cuCtxPopCurrent_v2", |_| {
+        // SAFETY: the caller's promise.
+        unsafe { put(to, context::pop()?) };
+        Ok(())
+    })
+}
+
+/// The kernels of each module that is loaded.
+static MODULES: Mutex<Vec<Vec<Kernel>>> = Mutex::new(Vec::new());
+
+/// How many modules were loaded.
+pub(crate) fn modules() -> usize {
+    lock(&MODULES).len()
+}
+
+/// # Safety
+/// As for the driver: `image` is PTX that ends in NUL.
+unsafe fn load(to: *mut usize, image: *const c_char) -> Result<(), Code> {
+    context::current_device()?;
+    if version() < 12_000 {
+        return Err(UNSUPPORTED_PTX_VERSION);
+    }
+    // SAFETY: this function's promise.
+    let text = unsafe { CStr::from_ptr(image) }.to_str().map_err(|_| INVALID_IMAGE)?;
+    if !text.contains(".version 8.0") {
+        return Err(UNSUPPORTED_PTX_VERSION);
+    }
+    let names = text.split(".visible .entry ").skip(1).filter_map(|rest| rest.split('(').next());
+    let mut modules = lock(&MODULES);
+    modules.push(names.filter_map(kernels::find).collect());
+    // SAFETY: this function's promise.
+    unsafe { put(to, modules.len()) };
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleLoadData(to: *mut usize, image: *const c_char) -> Code {
+    // SAFETY: the caller's promise.
+    call("cuModuleLoadData", |_| unsafe { load(to, image) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleLoadDataEx(
+    to: *mut usize,
+    image: *const c_char,
+    _count: c_uint,
+    _options: *mut c_uint,
+    _values: *mut *mut c_void,
+) -> Code {
+    // SAFETY: the caller's promise.
+    call("cuModuleLoadDataEx", |_| unsafe { load(to, image) })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuModuleUnload(_module: usize) -> Code {
+    call("cuModuleUnload", |_| Ok(()))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleGetFunction(
+    to: *mut usize,
+    module: usize,
+    name: *const c_char,
+) -> Code {
+    call("cuModuleGetFunction", |_| {
+        // SAFETY: the caller's promise.
+        let wanted = unsafe { CStr::from_ptr(name) }.to_str().ok().and_then(kernels::find);
+        let modules = lock(&MODULES);
+        let loaded = modules.get(module.wrapping_sub(1)).ok_or(INVALID_HANDLE)?;
+        let kernel = wanted.filter(|kernel| loaded.contains(kernel)).ok_or(NOT_FOUND)?;
+        let number = kernels::number(kernel).ok_or(NOT_FOUND)?;
+        // SAFETY: the caller's promise.
+        unsafe { put(to, number + 1) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuLaunchKernel(
+    function: usize,
+    grid_x: c_uint,
+    _grid_y: c_uint,
+    _grid_z: c_uint,
+    block_x: c_uint,
+    _block_y: c_uint,
+    _block_z: c_uint,
+    _shared_bytes: c_uint,
+    on: usize,
+    parameters: *const *const u64,
+    _extra: *mut *mut c_void,
+) -> Code {
+    call("cuLaunchKernel", |fails| {
+        let kernel = kernels::at(function.wrapping_sub(1)).ok_or(INVALID_HANDLE)?;
+        let mut values = [0; kernels::PARAMETERS];
+        for (i, value) in values.iter_mut().enumerate().take(kernel.parameters()) {
+            // SAFETY: the kernel has so many parameters, and the library keeps each in a word of 64
+            // bits; they are read before this returns.
+            *value = unsafe { parameters.add(i).read().read() };
+        }
+        let warps = grid_x as usize * block_x.div_ceil(32) as usize;
+        stream::enqueue(on, failing(fails, move || kernel.run(values, warps)))
+    })
+}
+
+/// Work, or in its place the failure that the plan has for it.
+fn failing(
+    fails: Option<Code>,
+    work: impl FnOnce() -> Result<(), Code> + Send + 'static,
+) -> stream::Work {
+    match fails {
+        Some(code) => Box::new(move || Err(code)),
+        None => Box::new(work),
+    }
+}

@@ -1,0 +1,102 @@
+//! The controls that tests use.
+
+use crate::memory::{self, Kind};
+use crate::{context, event, faults, held_calls, stream};
+use std::ffi::{CStr, CString, c_char};
+
+/// Replaces the plan of faults and counts calls from 1 again.
+///
+/// # Safety
+/// `plan` must be a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fake_driver_faults(plan: *const c_char) {
+    // SAFETY: the caller's promise.
+    faults::set_plan(&unsafe { CStr::from_ptr(plan) }.to_string_lossy());
+}
+
+/// How many calls that could fail there were since the plan was set.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_driver_calls() -> u64 {
+    faults::calls() as u64
+}
+
+/// The name of one of the first 10,000 calls, counted from 1; "" if there was none. The string is
+/// leaked.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_driver_call_name(number: u64) -> *const c_char {
+    leaked(faults::call_name(number as usize).unwrap_or_default())
+}
+
+/// Where the bytes of a device address are, for a test that looks at them whatever has happened to
+/// the device; NULL for an address that is in no allocation.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_driver_bytes(address: u64) -> *mut u8 {
+    memory::reach(address as usize, 0).unwrap_or(std::ptr::null_mut())
+}
+
+/// Keeps all streams from their work, or lets them go on: for a test of what is not done yet.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_driver_hold(is_held: bool) {
+    stream::hold(is_held);
+}
+
+/// Holds all calls of a name inside the driver from now on, until [`fake_driver_release_call`].
+/// Calls of other names go on. Calls that wait already go on waiting when the name changes: so one
+/// call can be held while later ones of its name pass.
+///
+/// # Safety
+/// `name` must be a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fake_driver_hold_call(name: *const c_char) {
+    // SAFETY: the caller's promise.
+    held_calls::hold(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned());
+}
+
+/// Lets the calls that are held go on, and holds no more.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_driver_release_call() {
+    held_calls::release();
+}
+
+/// Marks a stream as one that is being captured into a graph, or as one that is not.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_driver_capture(handle: usize, is_captured: bool) {
+    stream::capture(handle, is_captured);
+}
+
+/// How many there are of what was handed out; -1 for a word that is not known.
+///
+/// # Safety
+/// `what` must be a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fake_driver_count(what: *const c_char) -> i64 {
+    // SAFETY: the caller's promise.
+    let count = match unsafe { CStr::from_ptr(what) }.to_bytes() {
+        b"device_allocations" => memory::count(&[Kind::Device, Kind::Managed]).0,
+        b"device_bytes" => memory::count(&[Kind::Device, Kind::Managed]).1,
+        b"host_allocations" => memory::count(&[Kind::Host]).0,
+        b"host_bytes" => memory::count(&[Kind::Host]).1,
+        b"registered" => memory::count(&[Kind::Registered]).0,
+        b"registered_bytes" => memory::count(&[Kind::Registered]).1,
+        b"streams" => stream::count().0,
+        b"pending" => stream::count().1,
+        b"events" => event::count(),
+        b"modules" => crate::api::modules(),
+        b"contexts" => context::retained(),
+        b"held_calls" => held_calls::waiting(),
+        b"faults" => faults::failed(),
+        b"violations" => faults::violations().0,
+        _ => return -1,
+    };
+    count as i64
+}
+
+/// The first violation; "" if there was none. The string is leaked.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_driver_violation() -> *const c_char {
+    leaked(&faults::violations().1.unwrap_or_default())
+}
+
+fn leaked(text: &str) -> *const c_char {
+    CString::new(text).unwrap_or_default().into_raw()
+}

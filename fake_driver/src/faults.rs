@@ -1,0 +1,209 @@
+//! Calls that fail on purpose, and the count of calls.
+//!
+//! A plan is a list, separated by commas, of `NUMBER=CODE`: the call of that number, counted from 1
+//! since the plan was set, returns the code. `NUMBER=CODE+` makes all later calls fail as well.
+//! `NAME=CODE` makes every call of a function fail. `NUMBER=CODE~` lets the call succeed and its
+//! work fail: the code comes back from the next synchronisation, and the context is lost.
+//!
+//! A plan `random:SEED:PER_10000:CODE/CODE/...` makes each call fail with that probability, with one
+//! of the codes. The seed and a call's number alone decide on the call, whichever thread makes it.
+
+use crate::{Code, NOT_INITIALIZED, context, held_calls, lock, process};
+use std::sync::Mutex;
+
+/// The calls that a fault hits.
+enum Calls {
+    At(usize),
+    From(usize),
+    Named(String),
+}
+
+struct Fault {
+    calls: Calls,
+    effect: Effect,
+}
+
+/// What a fault does to a call.
+#[derive(Clone, Copy)]
+enum Effect {
+    Fails(Code),
+    WorkFails(Code),
+}
+
+/// Which calls fail.
+enum Plan {
+    Listed(Vec<Fault>),
+    Random { seed: u64, per_10000: u64, codes: Vec<Code> },
+}
+
+struct State {
+    plan: Option<Plan>,
+    made: usize,
+    failed: usize,
+    /// The names of the first calls, no more than [`NAMED`] of them.
+    names: Vec<&'static str>,
+}
+
+static STATE: Mutex<State> =
+    Mutex::new(State { plan: None, made: 0, failed: 0, names: Vec::new() });
+
+/// How many violations there were, and the first one. A forked child notes its own, whatever its
+/// parent's threads were doing: no other lock is taken with this one.
+static VIOLATIONS: Mutex<(usize, Option<String>)> = Mutex::new((0, None));
+
+/// Calls that are remembered by name, so that a program of any length does not grow.
+const NAMED: usize = 10_000;
+
+/// Driver errors after which a context answers nothing else.
+fn is_sticky(code: Code) -> bool {
+    matches!(code, 226 | 700 | 702 | 710 | 714..=719 | 721 | 810 | 911)
+}
+
+/// Every call that can fail begins here. Returns the code that its queued work is to fail with, if
+/// any; fails with what the plan says, without a successful cuInit, or with what the current context
+/// was lost to.
+pub(crate) fn begin(name: &'static str) -> Result<Option<Code>, Code> {
+    if process::is_forked_child() {
+        violate(&format!("{name} in a forked child"));
+        return Err(NOT_INITIALIZED);
+    }
+    let fault = next_fault(name);
+    held_calls::wait(name);
+    match fault {
+        Some(Effect::WorkFails(code)) => return Ok(Some(code)),
+        Some(Effect::Fails(code)) => {
+            if is_sticky(code) {
+                context::lose(code);
+            }
+            return Err(code);
+        }
+        None => {}
+    }
+    if !process::is_initialized() && name != "cuInit" {
+        return Err(NOT_INITIALIZED);
+    }
+    if survives_a_lost_context(name) { Ok(None) } else { context::lost().map_or(Ok(None), Err) }
+}
+
+fn survives_a_lost_context(name: &str) -> bool {
+    let kept =
+        ["cuInit", "cuDevice", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxP", "cuCtxCreate"];
+    kept.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn next_fault(name: &'static str) -> Option<Effect> {
+    let mut state = lock(&STATE);
+    state.made += 1;
+    let number = state.made;
+    if number <= NAMED {
+        state.names.push(name);
+    }
+    let plan = state
+        .plan
+        .get_or_insert_with(|| parsed(&std::env::var("FAKE_DRIVER_FAULTS").unwrap_or_default()));
+    let fault = plan.fault(number, name);
+    state.failed += usize::from(fault.is_some());
+    fault
+}
+
+impl Plan {
+    /// What happens to the call of this number and name, if it is hit.
+    fn fault(&self, number: usize, name: &str) -> Option<Effect> {
+        match self {
+            Plan::Listed(faults) => {
+                let fault = faults.iter().find(|fault| fault.calls.include(number, name))?;
+                Some(fault.effect)
+            }
+            Plan::Random { seed, per_10000, codes } => {
+                let random = mixed(seed.wrapping_add(mixed(number as u64)));
+                if random % 10_000 >= *per_10000 || codes.is_empty() {
+                    return None;
+                }
+                Some(Effect::Fails(codes[(random / 10_000) as usize % codes.len()]))
+            }
+        }
+    }
+}
+
+impl Calls {
+    fn include(&self, number: usize, name: &str) -> bool {
+        match self {
+            Calls::At(hit) => number == *hit,
+            Calls::From(first) => number >= *first,
+            Calls::Named(hit) => name == hit,
+        }
+    }
+}
+
+/// A number that looks random, of another one (splitmix64).
+fn mixed(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Replaces the plan and counts from 1 again.
+pub(crate) fn set_plan(text: &str) {
+    let plan = parsed(text);
+    let mut state = lock(&STATE);
+    state.plan = Some(plan);
+    state.made = 0;
+    state.failed = 0;
+    state.names.clear();
+}
+
+fn parsed(text: &str) -> Plan {
+    match text.strip_prefix("random:") {
+        Some(rest) => random(rest),
+        None => Plan::Listed(text.split(',').filter(|part| !part.is_empty()).map(fault).collect()),
+    }
+}
+
+fn random(text: &str) -> Plan {
+    let mut parts = text.split(':');
+    let mut next = || parts.next().expect("a random plan is random:SEED:PER_10000:CODE/CODE/...");
+    let seed = next().parse().expect("a random plan's seed");
+    let per_10000 = next().parse().expect("a random plan's probability");
+    let codes = next().split('/').map(|code| code.parse().expect("a random plan's code")).collect();
+    Plan::Random { seed, per_10000, codes }
+}
+
+fn fault(part: &str) -> Fault {
+    let (calls, text) = part.split_once('=').expect("a fault is NUMBER=CODE or NAME=CODE");
+    let code = text.trim_end_matches(['+', '~']).parse().expect("a fault's code");
+    let calls = match calls.parse() {
+        Ok(number) if text.ends_with('+') => Calls::From(number),
+        Ok(number) => Calls::At(number),
+        Err(_) => Calls::Named(calls.to_owned()),
+    };
+    let effect = if text.ends_with('~') { Effect::WorkFails(code) } else { Effect::Fails(code) };
+    Fault { calls, effect }
+}
+
+/// How many calls there were since the plan was set.
+pub(crate) fn calls() -> usize {
+    lock(&STATE).made
+}
+
+/// How many calls the plan has made fail.
+pub(crate) fn failed() -> usize {
+    lock(&STATE).failed
+}
+
+/// The name of one of the first calls, counted from 1.
+pub(crate) fn call_name(number: usize) -> Option<&'static str> {
+    lock(&STATE).names.get(number.checked_sub(1)?).copied()
+}
+
+/// Notes something that no driver forgives.
+pub(crate) fn violate(what: &str) {
+    let mut violations = lock(&VIOLATIONS);
+    violations.0 += 1;
+    violations.1.get_or_insert_with(|| what.to_owned());
+}
+
+/// How many violations there were, and the first one.
+pub(crate) fn violations() -> (usize, Option<String>) {
+    lock(&VIOLATIONS).clone()
+}

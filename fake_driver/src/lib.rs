@@ -1,0 +1,59 @@
+//! A fake of NVIDIA's driver, for tests on machines without a GPU.
+//!
+//! It exports the driver calls that gpuvec and its tests make, under the driver's names, and runs
+//! the kernels on host memory: by name, from the same table of operations, on one worker thread a
+//! stream. Device memory cannot be touched by the host, as on a real machine. Any call can be made
+//! to fail (`faults`), and everything that was handed out is counted (`control`).
+//!
+//! What it is not: a measure of speed, a check of the kernels' own code, or of the driver's.
+
+pub mod api;
+mod context;
+pub mod control;
+mod event;
+mod faults;
+mod held_calls;
+mod kernels;
+mod memory;
+mod names;
+mod process;
+mod stream;
+mod thread;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a driver call returns.
+type Code = u32;
+
+const SUCCESS: Code = 0;
+const INVALID_VALUE: Code = 1;
+const OUT_OF_MEMORY: Code = 2;
+const NOT_INITIALIZED: Code = 3;
+const NO_DEVICE: Code = 100;
+const INVALID_DEVICE: Code = 101;
+const INVALID_IMAGE: Code = 200;
+const INVALID_CONTEXT: Code = 201;
+const UNSUPPORTED_PTX_VERSION: Code = 222;
+const INVALID_HANDLE: Code = 400;
+const NOT_FOUND: Code = 500;
+const NOT_READY: Code = 600;
+const ILLEGAL_ADDRESS: Code = 700;
+const HOST_MEMORY_ALREADY_REGISTERED: Code = 712;
+const HOST_MEMORY_NOT_REGISTERED: Code = 713;
+const STREAM_CAPTURE_UNSUPPORTED: Code = 900;
+
+/// A number from the environment.
+fn setting(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+}
+
+/// A handle that nothing else has or had: a stale one is known as such.
+fn new_handle() -> usize {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    0x1000 + MADE.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Locks, also after a panic elsewhere: this is for tests, which must see what comes next.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,227 @@
+//! Device, managed and page-locked memory.
+//!
+//! A device address is a reserved range that nobody can touch: the bytes themselves are elsewhere,
+//! and only kernels and copies get there, through [`reach`]. Page-locked memory lies between pages
+//! that nobody can touch.
+
+use crate::faults::violate;
+use crate::{
+    Code, HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY,
+    lock, setting, stream,
+};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::Mutex;
+
+const PAGE: usize = 4096;
+
+/// What kind of memory a block is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A device's.
+    Device,
+    /// Managed: the host reaches it as well.
+    Managed,
+    /// Page-locked host memory.
+    Host,
+    /// Host memory that was there already and is page-locked.
+    Registered,
+}
+
+impl Kind {
+    /// Whether it is the host's memory.
+    pub(crate) fn is_host(self) -> bool {
+        matches!(self, Kind::Host | Kind::Registered)
+    }
+}
+
+/// One allocation.
+#[derive(Clone, Copy)]
+pub(crate) struct Block {
+    /// What kind of memory.
+    pub(crate) kind: Kind,
+    /// The device that it was made on.
+    pub(crate) ordinal: usize,
+    /// Its address, for devices; for host and managed memory the host's as well.
+    pub(crate) start: usize,
+    /// Its length, as it was asked for.
+    pub(crate) bytes: usize,
+    /// Where its bytes are.
+    bytes_at: usize,
+}
+
+static BLOCKS: Mutex<BTreeMap<usize, Block>> = Mutex::new(BTreeMap::new());
+
+/// How many bytes a device has.
+pub(crate) fn device_bytes() -> usize {
+    setting("FAKE_DRIVER_MEMORY", 1 << 30) as usize
+}
+
+/// How many bytes of a device are free.
+pub(crate) fn free_bytes(ordinal: usize) -> usize {
+    device_bytes().saturating_sub(used(ordinal))
+}
+
+fn used(ordinal: usize) -> usize {
+    let blocks = lock(&BLOCKS);
+    let of_device =
+        blocks.values().filter(|block| !block.kind.is_host() && block.ordinal == ordinal);
+    of_device.map(|block| block.bytes).sum()
+}
+
+/// Allocates.
+pub(crate) fn allocate(kind: Kind, ordinal: usize, bytes: usize) -> Result<usize, Code> {
+    if bytes == 0 {
+        return Err(INVALID_VALUE);
+    }
+    if !kind.is_host() && bytes > free_bytes(ordinal) {
+        return Err(OUT_OF_MEMORY);
+    }
+    let before = match kind {
+        Kind::Host => setting("FAKE_DRIVER_HOST_OFFSET", 0) as usize,
+        _ => 0,
+    };
+    let page = map_between_guards(before + bytes, libc::PROT_READ | libc::PROT_WRITE)?;
+    let bytes_at = page + before;
+    let start = match kind {
+        Kind::Device => map_between_guards(bytes, libc::PROT_NONE)?,
+        Kind::Managed | Kind::Host | Kind::Registered => bytes_at,
+    };
+    lock(&BLOCKS).insert(start, Block { kind, ordinal, start, bytes, bytes_at });
+    Ok(start)
+}
+
+/// Frees a block of one of these kinds that begins at the address.
+pub(crate) fn free(start: usize, kinds: &[Kind]) -> Result<(), Code> {
+    let block = take(start, kinds).ok_or(INVALID_VALUE)?;
+    unmap_with_guards(block.bytes_at, block.bytes);
+    if block.start != block.bytes_at {
+        unmap_with_guards(block.start, block.bytes);
+    }
+    Ok(())
+}
+
+fn take(start: usize, kinds: &[Kind]) -> Option<Block> {
+    let mut blocks = lock(&BLOCKS);
+    blocks.get(&start).filter(|block| kinds.contains(&block.kind))?;
+    blocks.remove(&start)
+}
+
+/// Page-locks host memory that is there: whole pages, of which none may be locked already.
+pub(crate) fn register(ordinal: usize, start: usize, bytes: usize) -> Result<(), Code> {
+    let pages = pages_of(start, bytes).filter(is_mapped).ok_or(INVALID_VALUE)?;
+    let mut blocks = lock(&BLOCKS);
+    // No two blocks share a page: if any shares one with these, the last that begins before their
+    // end does.
+    let last = blocks.range(..pages.end).next_back().map(|(_, block)| block);
+    let shares_a_page = |block: &&Block| {
+        pages_of(block.start, block.bytes).is_some_and(|others| pages.start < others.end)
+    };
+    match last.filter(shares_a_page) {
+        Some(block) if block.kind == Kind::Registered => {
+            return Err(HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        Some(_) => return Err(INVALID_VALUE),
+        None => {}
+    }
+    blocks.insert(start, Block { kind: Kind::Registered, ordinal, start, bytes, bytes_at: start });
+    Ok(())
+}
+
+/// Undoes a registration that began at the address.
+pub(crate) fn unregister(start: usize) -> Result<(), Code> {
+    take(start, &[Kind::Registered]).map(|_| ()).ok_or(HOST_MEMORY_NOT_REGISTERED)
+}
+
+/// The pages that hold these bytes; `None` if there can be none.
+fn pages_of(start: usize, bytes: usize) -> Option<Range<usize>> {
+    let end = start.checked_add(bytes)?.checked_next_multiple_of(PAGE)?;
+    (bytes > 0).then_some(start / PAGE * PAGE..end)
+}
+
+/// Whether the process has all of these pages.
+fn is_mapped(pages: &Range<usize>) -> bool {
+    let at = std::ptr::with_exposed_provenance_mut(pages.start);
+    // SAFETY: this asks for nothing but a look at the pages, and touches none.
+    unsafe { libc::msync(at, pages.len(), libc::MS_ASYNC) == 0 }
+}
+
+fn whole_pages(bytes: usize) -> usize {
+    bytes.next_multiple_of(PAGE)
+}
+
+/// New memory of that protection, between two pages that nobody can touch.
+fn map_between_guards(bytes: usize, protection: i32) -> Result<usize, Code> {
+    let pages = whole_pages(bytes);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping touches nothing that exists; its middle is inside it.
+    unsafe {
+        let nowhere = std::ptr::null_mut();
+        let all = libc::mmap(nowhere, pages + 2 * PAGE, libc::PROT_NONE, flags, -1, 0);
+        if all == libc::MAP_FAILED {
+            return Err(OUT_OF_MEMORY);
+        }
+        let middle = all.byte_add(PAGE);
+        libc::mprotect(middle, pages, protection);
+        Ok(middle.expose_provenance())
+    }
+}
+
+fn unmap_with_guards(start: usize, bytes: usize) {
+    let before = start % PAGE;
+    let all = std::ptr::with_exposed_provenance_mut::<c_void>(start - before - PAGE);
+    // SAFETY: the range is one that `map_between_guards` made and that no block has any more.
+    unsafe { libc::munmap(all, whole_pages(before + bytes) + 2 * PAGE) };
+}
+
+/// The block that the address is in.
+pub(crate) fn find(address: usize) -> Option<Block> {
+    let blocks = lock(&BLOCKS);
+    let (_, block) = blocks.range(..=address).next_back()?;
+    (address < block.start + block.bytes).then_some(*block)
+}
+
+/// Where a device finds these bytes; `None` if they are not all in one block, or in another
+/// device's memory while a stream works.
+pub(crate) fn reach(address: usize, bytes: usize) -> Option<*mut u8> {
+    let block = find(address)?;
+    if block.kind == Kind::Device
+        && let Some(device) = stream::device_at_work()
+        && device != block.ordinal
+    {
+        let owner = block.ordinal;
+        violate(&format!("device {device} went to {address:#x}, which is device {owner}'s"));
+        return None;
+    }
+    let offset = address - block.start;
+    (bytes <= block.bytes - offset)
+        .then(|| std::ptr::with_exposed_provenance_mut(block.bytes_at + offset))
+}
+
+/// Where a kernel finds these bytes: as [`reach`], and also in page-locked memory of the host's that
+/// lies side by side, in however many blocks.
+pub(crate) fn reach_by_kernel(address: usize, bytes: usize) -> Option<*mut u8> {
+    let beside =
+        || is_locked(address, bytes).then(|| std::ptr::with_exposed_provenance_mut(address));
+    reach(address, bytes).or_else(beside)
+}
+
+fn is_locked(address: usize, bytes: usize) -> bool {
+    let end = address.saturating_add(bytes);
+    let mut next = address;
+    while next < end {
+        match find(next).filter(|block| block.kind.is_host()) {
+            Some(block) => next = block.start + block.bytes,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// How many blocks there are of these kinds, and their bytes.
+pub(crate) fn count(kinds: &[Kind]) -> (usize, usize) {
+    let blocks = lock(&BLOCKS);
+    let of_kinds = || blocks.values().filter(|block| kinds.contains(&block.kind));
+    (of_kinds().count(), of_kinds().map(|block| block.bytes).sum())
+}

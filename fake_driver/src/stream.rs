@@ -1,0 +1,358 @@
+//! Streams: a queue of work and a thread that does it, in order, when it likes.
+//!
+//! A context's default stream, for which there is one thread under all its handles, is ordered with
+//! the context's other streams, but for those that do not want it: what it is given waits for what
+//! they were given before, and they wait for it. A thread's own default stream of a context is
+//! ordered with the context's default stream, and not with other threads' own ones.
+
+use crate::context::{self, Handle};
+use crate::{
+    Code, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED,
+    lock, new_handle, setting,
+};
+use crate::{kernels, thread};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// Queued work; an error loses the context.
+pub(crate) type Work = Box<dyn FnOnce() -> Result<(), Code> + Send>;
+
+struct Task {
+    work: Work,
+    /// Whether it is done even after the context was lost.
+    is_kept: bool,
+    /// What comes first: as many tasks of other streams.
+    after: Vec<(Arc<Stream>, usize)>,
+}
+
+struct Stream {
+    context: Handle,
+    kind: Kind,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A context's default stream.
+    Default,
+    /// Ordered with the default stream.
+    Blocking,
+    /// Not ordered with any other.
+    NonBlocking,
+}
+
+#[derive(Default)]
+struct Queue {
+    tasks: VecDeque<Task>,
+    given: usize,
+    done: usize,
+    is_working: bool,
+    is_destroyed: bool,
+}
+
+/// All streams; those that were destroyed as long as they have work.
+static STREAMS: Mutex<BTreeMap<usize, Arc<Stream>>> = Mutex::new(BTreeMap::new());
+
+/// The default streams that were used, by their contexts and by the threads whose own they are: 0
+/// for a context's. They stay for good, like their contexts: no thread says that it ends.
+static DEFAULTS: Mutex<BTreeMap<(Handle, usize), Arc<Stream>>> = Mutex::new(BTreeMap::new());
+
+const OF_ALL_THREADS: usize = 0;
+
+/// The handle of a thread's own default stream (CU_STREAM_PER_THREAD).
+const PER_THREAD: usize = 2;
+
+/// The handles of streams that are being captured.
+static CAPTURED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+static HELD: Mutex<bool> = Mutex::new(false);
+static LET_GO: Condvar = Condvar::new();
+
+thread_local! {
+    static AT_WORK: Cell<Option<usize>> = const { Cell::new(None) };
+    static THREAD: Cell<usize> = const { Cell::new(0) };
+}
+
+/// This thread's number, from 1. It needs no destructor, so that destructors may ask for it.
+fn this_thread() -> usize {
+    static NUMBERED: AtomicUsize = AtomicUsize::new(0);
+    if THREAD.get() == 0 {
+        THREAD.set(1 + NUMBERED.fetch_add(1, Ordering::Relaxed));
+    }
+    THREAD.get()
+}
+
+/// The device whose queued work this thread is doing.
+pub(crate) fn device_at_work() -> Option<usize> {
+    AT_WORK.get()
+}
+
+/// A stream of this thread's context, with a thread of its own; `None` where there is none left.
+pub(crate) fn create(is_non_blocking: bool) -> Option<usize> {
+    let kind = if is_non_blocking { Kind::NonBlocking } else { Kind::Blocking };
+    let stream = Stream::new(context::current(), kind);
+    let handle = new_handle();
+    lock(&STREAMS).insert(handle, Arc::clone(&stream));
+    let is_started = stream.start(move || drop(lock(&STREAMS).remove(&handle)));
+    if !is_started {
+        lock(&STREAMS).remove(&handle);
+    }
+    is_started.then_some(handle)
+}
+
+/// The default stream of that handle in a context, made when it is first used; `None` where there is
+/// no thread left.
+fn default_of(handle: usize, context: Handle) -> Option<Arc<Stream>> {
+    let (owner, kind) = match handle {
+        PER_THREAD => (this_thread(), Kind::Blocking),
+        _ => (OF_ALL_THREADS, Kind::Default),
+    };
+    let mut defaults = lock(&DEFAULTS);
+    if let Some(stream) = defaults.get(&(context, owner)) {
+        return Some(Arc::clone(stream));
+    }
+    let stream = Stream::new(context, kind);
+    let is_started = stream.start(|| {});
+    is_started.then(|| Arc::clone(defaults.entry((context, owner)).or_insert(stream)))
+}
+
+/// Lets a stream's thread end once it has done what is queued.
+pub(crate) fn destroy(handle: usize) -> Result<(), Code> {
+    let stream = find(handle)?;
+    lock(&stream.queue).is_destroyed = true;
+    stream.changed.notify_all();
+    Ok(())
+}
+
+/// Queues work, which is dropped if the context is lost by then.
+pub(crate) fn enqueue(handle: usize, work: Work) -> Result<(), Code> {
+    give(handle, work, false)
+}
+
+/// Queues work that is done whatever becomes of the context.
+pub(crate) fn enqueue_kept(handle: usize, work: Work) -> Result<(), Code> {
+    give(handle, work, true)
+}
+
+fn give(handle: usize, work: Work, is_kept: bool) -> Result<(), Code> {
+    let context = context_of(handle)?;
+    let stream = stream_of(handle, context)?;
+    let others = match stream.kind {
+        Kind::Default => blocking_of(context),
+        Kind::Blocking => legacy_default_of(context).into_iter().collect(),
+        Kind::NonBlocking => Vec::new(),
+    };
+    let given = |other: Arc<Stream>| {
+        let given = lock(&other.queue).given;
+        (other, given)
+    };
+    let after = others.into_iter().map(given).collect();
+    let mut queue = lock(&stream.queue);
+    queue.given += 1;
+    queue.tasks.push_back(Task { work, is_kept, after });
+    drop(queue);
+    stream.changed.notify_all();
+    Ok(())
+}
+
+/// A context's default stream, if it was used.
+fn legacy_default_of(context: Handle) -> Option<Arc<Stream>> {
+    lock(&DEFAULTS).get(&(context, OF_ALL_THREADS)).cloned()
+}
+
+/// The streams of a context that are ordered with its default stream.
+fn blocking_of(context: Handle) -> Vec<Arc<Stream>> {
+    let is_one = |stream: &Arc<Stream>| stream.context == context && stream.kind == Kind::Blocking;
+    all().into_iter().filter(is_one).collect()
+}
+
+/// All streams of all contexts, default ones too.
+fn all() -> Vec<Arc<Stream>> {
+    let mut all: Vec<_> = lock(&STREAMS).values().cloned().collect();
+    all.extend(lock(&DEFAULTS).values().cloned());
+    all
+}
+
+fn stream_of(handle: usize, context: Handle) -> Result<Arc<Stream>, Code> {
+    if is_default(handle) { default_of(handle, context).ok_or(OUT_OF_MEMORY) } else { find(handle) }
+}
+
+/// Waits until all work of a stream is done, for a context's default stream also that of the streams
+/// that are ordered with it; fails if its context is lost, or if the stream is being captured.
+pub(crate) fn synchronize(handle: usize) -> Result<(), Code> {
+    let context = context_of(handle)?;
+    refuse_captured(handle)?;
+    let stream = stream_of(handle, context)?;
+    if stream.kind == Kind::Default {
+        blocking_of(context).iter().for_each(|stream| stream.wait());
+    }
+    stream.wait();
+    context::lost_of(context).map_or(Ok(()), Err)
+}
+
+/// Fails if the context is lost, if the stream is being captured, or if there is work that is not
+/// done.
+pub(crate) fn query(handle: usize) -> Result<(), Code> {
+    let context = context_of(handle)?;
+    refuse_captured(handle)?;
+    let is_busy = stream_of(handle, context)?.pending() > 0;
+    match context::lost_of(context) {
+        Some(code) => Err(code),
+        None if is_busy => Err(NOT_READY),
+        None => Ok(()),
+    }
+}
+
+/// The context that a stream works in: a default stream in this thread's.
+pub(crate) fn context_of(handle: usize) -> Result<Handle, Code> {
+    if !is_default(handle) {
+        return Ok(find(handle)?.context);
+    }
+    match context::current() {
+        0 => Err(INVALID_CONTEXT),
+        current => Ok(current),
+    }
+}
+
+/// Waits for all streams of all contexts.
+pub(crate) fn synchronize_all() {
+    for stream in all() {
+        stream.wait();
+    }
+}
+
+/// Marks a stream as one that is being captured, or as one that is not. Its work is done all the
+/// same: only questions about it, and waits for it, are refused.
+pub(crate) fn capture(handle: usize, is_captured: bool) {
+    let mut captured = lock(&CAPTURED);
+    if is_captured {
+        captured.insert(handle);
+    } else {
+        captured.remove(&handle);
+    }
+}
+
+/// Returns whether a stream is being captured.
+pub(crate) fn is_captured(handle: usize) -> Result<bool, Code> {
+    context_of(handle)?;
+    Ok(lock(&CAPTURED).contains(&handle))
+}
+
+fn refuse_captured(handle: usize) -> Result<(), Code> {
+    if lock(&CAPTURED).contains(&handle) { Err(STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
+}
+
+/// Keeps all streams' threads from beginning anything, or lets them go on.
+pub(crate) fn hold(is_held: bool) {
+    *lock(&HELD) = is_held;
+    LET_GO.notify_all();
+}
+
+/// The legacy default stream, by both its handles, and a thread's own.
+fn is_default(handle: usize) -> bool {
+    handle <= PER_THREAD
+}
+
+fn find(handle: usize) -> Result<Arc<Stream>, Code> {
+    let streams = lock(&STREAMS);
+    let stream = streams.get(&handle).filter(|stream| !stream.is_destroyed());
+    stream.cloned().ok_or(INVALID_HANDLE)
+}
+
+/// How many streams there are, without default ones, and how much work is not done.
+pub(crate) fn count() -> (usize, usize) {
+    let alive = lock(&STREAMS).values().filter(|stream| !stream.is_destroyed()).count();
+    (alive, all().iter().map(|stream| stream.pending()).sum())
+}
+
+impl Task {
+    fn run(self, context: Handle) {
+        if !self.is_kept && context::lost_of(context).is_some() {
+            return;
+        }
+        AT_WORK.set(Some(context::device_of(context)));
+        let done = (self.work)();
+        AT_WORK.set(None);
+        if let Err(code) = done {
+            context::lose_of(context, code);
+        }
+    }
+}
+
+impl Stream {
+    fn new(context: Handle, kind: Kind) -> Arc<Self> {
+        let (queue, changed) = (Mutex::default(), Condvar::new());
+        Arc::new(Stream { context, kind, queue, changed })
+    }
+
+    /// Starts the stream's thread, and says whether there was one left.
+    fn start(self: &Arc<Self>, end: impl FnOnce() + Send + 'static) -> bool {
+        let worker = Arc::clone(self);
+        let work = move || {
+            worker.work_until_destroyed();
+            end();
+        };
+        thread::start(work)
+    }
+
+    fn is_destroyed(&self) -> bool {
+        lock(&self.queue).is_destroyed
+    }
+
+    fn pending(&self) -> usize {
+        let queue = lock(&self.queue);
+        queue.tasks.len() + usize::from(queue.is_working)
+    }
+
+    fn wait(&self) {
+        let queue = lock(&self.queue);
+        let is_busy = |queue: &mut Queue| queue.is_working || !queue.tasks.is_empty();
+        drop(self.changed.wait_while(queue, is_busy));
+    }
+
+    /// Waits until so many of all its tasks are done.
+    fn wait_for(&self, tasks: usize) {
+        let queue = lock(&self.queue);
+        drop(self.changed.wait_while(queue, |queue| queue.done < tasks));
+    }
+
+    fn work_until_destroyed(&self) {
+        let most_delay = setting("FAKE_DRIVER_DELAY", 0);
+        let mut random = std::ptr::from_ref(self).addr() as u64 | 1;
+        while let Some(task) = self.next() {
+            if most_delay > 0 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                std::thread::sleep(Duration::from_micros(random % (most_delay + 1)));
+            }
+            for (other, tasks) in &task.after {
+                other.wait_for(*tasks);
+            }
+            drop(LET_GO.wait_while(lock(&HELD), |is_held| *is_held));
+            task.run(self.context);
+            let mut queue = lock(&self.queue);
+            queue.is_working = false;
+            queue.done += 1;
+            drop(queue);
+            kernels::set_flags();
+            self.changed.notify_all();
+        }
+    }
+
+    fn next(&self) -> Option<Task> {
+        let queue = lock(&self.queue);
+        let is_idle = |queue: &mut Queue| queue.tasks.is_empty() && !queue.is_destroyed;
+        let mut queue = match self.changed.wait_while(queue, is_idle) {
+            Ok(queue) => queue,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        let task = queue.tasks.pop_front()?;
+        queue.is_working = true;
+        Some(task)
+    }
+}

@@ -1,0 +1,209 @@
+"""Several GPUs: which of them take part in a call, and what happens when one fails.
+
+The fake driver plays them.
+"""
+
+import pytest
+from on_fake_driver import needs_fake_driver, run
+
+pytestmark = needs_fake_driver
+
+
+def test_several_devices():
+    """All are counted and named, and the first one is used."""
+    run(
+        """
+        assert lib.gpuvec_device_count() == 3
+        names = [lib.gpuvec_device_name(device) for device in range(3)]
+        assert all(names) and len(set(names)) == 3
+        assert lib.gpuvec_device_name(3) is None and "device is 3" in last_error()
+        lib.gpuvec_set_placement(Place.GPU)
+        assert set(backends(1000, 300_001)) == {Backend.GPU} and last_run().devices == 1
+        """,
+        DEVICES=3,
+    )
+
+
+def test_a_device_that_does_not_open_is_passed_over():
+    """The next one computes, and gpuvec_init tries the first again."""
+    opening = run(
+        'assert why_cpu() == ""\nprint(fake_driver.calls().index("cuDevicePrimaryCtxRetain"))',
+        DEVICES=3,
+    )
+    run(
+        """
+        lib.gpuvec_set_placement(Place.GPU)
+        assert set(backends(1000, 300_001)) == {Backend.GPU} and last_run().devices == 2
+        assert lib.gpuvec_init() == 0
+        assert set(backends(1000, 300_001)) == {Backend.GPU} and last_run().devices == 1
+        """,
+        DEVICES=3,
+        FAULTS=f"{int(opening) + 1}=2",
+    )
+
+
+def test_a_lost_device_is_passed_over():
+    """The call in which it is lost fails if it must not run elsewhere; later ones do."""
+    run(
+        """
+        lib.gpuvec_set_placement(Place.GPU)
+        assert set(backends(300_001, kind="pageable")) == {Backend.GPU}
+        assert last_run().devices == 1
+        fake_driver.plan("")
+        attempt(OPERATIONS[0], 300_001, "pageable")
+        launch = fake_driver.calls().index("cuLaunchKernel") + 1
+        fake_driver.plan(f"{launch}=700~")
+        status, text = attempt(OPERATIONS[0], 300_001, "pageable")
+        assert status == Status.ERROR_DEVICE_LOST and "device 0" in text, text
+        fake_driver.plan("")
+        assert set(backends(1000, 300_001, kind="pageable")) == {Backend.GPU}
+        assert last_run().devices == 2
+        """,
+        threads=1,
+        DEVICES=3,
+    )
+
+
+@pytest.mark.parametrize("kind", ["pinned", "pinned+3", "pageable+7"])
+@pytest.mark.parametrize("place", ["GPU", "AUTO"])
+def test_all_devices_take_part_in_long_calls(place, kind):
+    """The bits are the same, in place as well; each copies what is not pinned, once."""
+    run(
+        f"""
+lib.gpuvec_set_placement(Place.{place})
+assert why_cpu() == ""
+found = [bits for _ in range(5) for bits in devices("{kind}")]
+assert 7 in found and set(found) <= set(range(1, 8)), found
+check_staging("{kind}")
+check_in_place("{kind}")
+lib.gpuvec_set_placement(Place.GPU)
+assert devices("{kind}", 300_001) == [1, 1]
+""",
+        DEVICES=3,
+        DELAY=300,
+    )
+
+
+@pytest.mark.parametrize("place", ["GPU", "AUTO", "CPU"])
+@pytest.mark.parametrize("n", [1000, 5_000_003])
+def test_what_another_device_is_about_to_write_is_waited_for(place, n):
+    """What the caller queued on its own device's default stream, whichever devices compute."""
+    run(
+        f"""
+from cuda_driver import Driver
+
+lib.gpuvec_set_placement(Place.GPU)
+assert devices()[0]
+ones, array, out = (filled("pinned", np.ones({n}, np.int32)) for _ in range(3))
+lib.gpuvec_set_placement(Place.{place})
+for number in (2, 0, 1):
+    caller = Driver(number)
+    with caller.entered():
+        caller.fill_later(array.address, 7 + number, {n})
+        assert lib.add_arrays(array.address, ones.address, out.address, {n}) == 0, last_error()
+    assert (out.array == 8 + number).all(), number
+""",
+        DEVICES=3,
+        DELAY=20_000,
+    )
+
+
+@pytest.mark.parametrize("place", ["GPU", "AUTO"])
+def test_a_device_is_lost_in_a_call_of_all(place):
+    """The call fails, or runs on the cores; later ones take the others. No sum is a part of one."""
+    run(
+        f"""
+AMID = {{"cuLaunchKernel", "cuMemcpyAsync", "cuStreamSynchronize"}}
+lib.gpuvec_set_placement(Place.{place})
+assert why_cpu() == ""
+
+def arrays_of(operation):
+    inputs = [filled("pinned", values).array for values in repeated(operation, LONG)]
+    return *inputs, output(operation, "pinned", LONG).array
+
+arrays = [arrays_of(operation) for operation in PAIR]
+
+def status_of(operation, plan=""):
+    fake_driver.plan(plan)
+    status = call(operation, *arrays[PAIR.index(operation)])
+    if status == Status.OK:
+        expected = operation.oracle(*repeated(operation, LONG))
+        assert_same_bits(arrays[PAIR.index(operation)][2], expected)
+    return status
+
+for operation in PAIR:
+    while status_of(operation) != Status.OK:
+        assert Place.{place} == Place.GPU
+    amid = fake_driver.calls().index("cuLaunchKernel") + 15
+    status = status_of(operation, f"{{amid}}=700")
+    # Another thread may be anywhere: a device that fails before it takes a part is not missed.
+    if AMID & set(fake_driver.calls()[amid - 1 : amid]) and Place.{place} == Place.GPU:
+        assert status == Status.ERROR_DEVICE_LOST
+    elif Place.{place} == Place.AUTO:
+        assert status == Status.OK
+fake_driver.plan("")
+while status_of(PAIR[0]) != Status.OK:
+    assert Place.{place} == Place.GPU
+for operation in 5 * PAIR:
+    assert status_of(operation) == Status.OK
+    backend, devices = last_run().backend, last_run().devices
+    assert backend == Backend.GPU and 0 < devices < 7, (backend, devices)
+""",
+        DEVICES=3,
+    )
+
+
+def test_a_device_without_memory_leaves_its_part_to_others():
+    """It has room for nothing; the others do all of it."""
+    run(
+        """
+from ctypes import byref, c_size_t, c_uint64
+from cuda_driver import Driver
+
+lib.gpuvec_set_placement(Place.GPU)
+other = Driver(1)
+with other.entered():
+    other.call("cuMemAlloc_v2", byref(c_uint64()), c_size_t(other.free_bytes()))
+for _ in range(5):
+    bits = devices()[1]
+    assert bits & 1 and not bits & 2, bits
+""",
+        DEVICES=3,
+    )
+
+
+def test_work_runs_where_the_arrays_are():
+    """The output's device computes; what is on others is copied to it."""
+    run(
+        """
+        import itertools
+        from ctypes import byref, c_void_p
+        from bindings import PathBit
+        from cuda_driver import DeviceArray, Driver
+        driver = Driver()
+
+        def on_device(number, values):
+            context = c_void_p()
+            driver.call("cuDevicePrimaryCtxRetain", byref(context), number)
+            driver.set_current(context)
+            return DeviceArray(driver, values)
+
+        for operation in OPERATIONS:
+            n = 300_001 if operation in SAMPLE else 1000
+            values = repeated(operation, n)
+            result = operation.oracle(*values)
+            inputs = [[on_device(number, array) for number in range(3)] for array in values]
+            outputs = [on_device(number, np.zeros_like(result)) for number in range(3)]
+            for places in itertools.product(range(3), repeat=3):
+                a, b, out = (of[place] for of, place in zip([*inputs, outputs], places))
+                assert call_at(operation, a.address, b.address, out.address, n) == 0, last_error()
+                assert_same_bits(out.values(), result)
+                run, far = last_run(), set(places[: operation.shape.arity]) - {places[2]}
+                assert (run.devices, run.bytes_staged) == (1 << places[2], 0)
+                assert run.path & ~PathBit.RESIDENT == (PathBit.DMA if far else 0)
+                out.fill(np.zeros_like(result))
+            for array in [*inputs[0], *inputs[1], *outputs]:
+                array.free()
+        """,
+        DEVICES=3,
+    )

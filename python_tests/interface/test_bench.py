@@ -1,0 +1,147 @@
+"""The benchmark in its smallest setting: what its tables show is what its data says.
+
+Times are not judged: only that every contender, ceiling and target is there, or named as missing.
+"""
+
+import json
+import re
+import sys
+
+import pytest
+from bindings import LIBRARY, ROOT, lib
+from programs import run
+
+HAS_GPU = lib.gpuvec_device_count() > 0
+KINDS = ["pageable", "pinned", "device"] if HAS_GPU else ["pageable"]
+TINY = ["--seconds-per-point", "0.001", "--ceiling-bytes", "1e6", "--dtypes", "f32"]
+
+
+def bench(folder, *options: str) -> tuple[dict, str]:
+    """A run's data and its tables."""
+    command = [sys.executable, ROOT / "benches/bench.py", "--output", folder, *TINY, *options]
+    run(command)
+    return json.loads((folder / "bench.json").read_text()), (folder / "bench.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory) -> tuple[dict, str]:
+    """A run with all parts at two lengths."""
+    folder = tmp_path_factory.mktemp("bench")
+    return bench(folder, "--n", "10,1000", "--parts", "ceilings,calls,sweep,first", "--quick")
+
+
+def test_every_point_has_every_placement_and_numpy(everything):
+    data, _ = everything
+    keys = [(point["kind"], point["n"], point["op"]) for point in data["points"]]
+    assert keys == [(kind, n, op) for kind in KINDS for n in (10, 1000) for op in ("add", "dot")]
+    for point in data["points"]:
+        expected = ["gpuvec auto"]
+        expected += ["gpuvec gpu"] if HAS_GPU else []
+        if point["kind"] != "device":
+            expected += ["gpuvec cpu", "NumPy", "plain C loop"]
+        assert set(expected) <= set(point["results"])
+
+
+def test_medians_lie_within_their_spread(everything):
+    data, _ = everything
+    for point in [*data["points"], *data["sweep"]]:
+        for result in point["results"].values():
+            spread = [result[f"{name}_us"] for name in ("min", "low", "median", "high", "max")]
+            assert spread == sorted(spread) and spread[0] > 0
+            assert result["batches"] >= 3
+
+
+def test_the_tables_show_what_was_measured(everything):
+    data, text = everything
+    titles = [f"## {op}, f32, {kind} arrays" for kind in KINDS for op in ("add", "dot")]
+    for title in [*titles, "## Targets", "## Ceilings", "## Placement auto, f32"]:
+        assert title in text
+    for target in data["targets"]:
+        assert target["text"] in text
+    for ceiling in data["ceilings"].values():
+        assert ceiling["what"] in text
+    for what in data["first_call"]:
+        assert what in text
+
+
+def test_what_is_missing_is_named(everything):
+    data, text = everything
+    peers = ["NumPy", "numexpr", "PyTorch CPU", "CuPy", "PyTorch CUDA", "Numba", "naive C"]
+    for peer in peers:
+        assert (peer in data["versions"]) != (peer in data["missing"])
+    for name, why in data["missing"].items():
+        assert f"- missing: {name}: {why}" in text
+    assert not data.get("failed")
+    ceilings = {"memcpy_core", "memcpy_cores"}
+    if HAS_GPU:
+        ceilings |= {"to_device", "both_ways", "zero_copy_add", "device_copy"}
+        ceilings |= {"launch_synchronize"}
+    assert ceilings <= set(data["ceilings"])
+    kernels = {"zero_copy_read", "fma_dot_f32", "fma_dot_f64"}
+    seen = set(data["ceilings"]) | set(data["missing"])
+    assert kernels <= seen if HAS_GPU else "GPU" in data["missing"]
+
+
+def test_targets_of_what_was_measured_are_judged(everything):
+    data, text = everything
+    judged = {target["text"]: target["reached"] for target in data["targets"]}
+    assert judged["pageable add f32 1e3, placement auto: more than a plain C loop"] is not None
+    assert judged["pinned add f32 1e8: against the fastest GPU peer"] is None
+    for target in data["targets"]:
+        if target["reached"] is not None:
+            at_least = target["figure"] >= target["limit"]
+            at_most = target["figure"] <= target["limit"]
+            assert target["reached"] == (at_least if target["at_least"] else at_most)
+    marks = {True: "| reached |", False: "| **MISSED** |", None: "| not measured |"}
+    assert all(text.count(marks[mark]) == list(judged.values()).count(mark) for mark in marks)
+
+
+def test_filters_choose_one_point(tmp_path):
+    data, _ = bench(tmp_path, "--n", "1e2", "--only", "dot", "--kinds", "pageable")
+    assert [(point["op"], point["n"]) for point in data["points"]] == [("dot", 100)]
+    assert "sweep" not in data and "first_call" not in data
+
+
+@pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
+def test_every_kernel_has_a_line(tmp_path):
+    data, text = bench(tmp_path, "--parts", "ceilings,kernels", "--quick")
+    images = [(ROOT / "kernels" / f"{name}.ptx").read_text() for name in ("elementwise", "reduce")]
+    kernels = {line["kernel"]: line for line in data["kernels"]}
+    assert set(re.findall(r"\.entry (\w+)", "".join(images))) <= set(kernels)
+    assert kernels["axpy_f64"]["bytes per element"] == 24
+    assert kernels["sum_i32"]["bytes per element"] == 4
+    assert all(f"| {name} |" in text for name in kernels)
+
+
+@pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
+@pytest.mark.parametrize("part", ["hybrid", "pinning"])
+def test_alternatives_are_measured(tmp_path, part):
+    data, text = bench(tmp_path, f"--{part}", "--n", "1e6", "--quick")
+    assert len(data[part]) > 10
+    assert all(f"| {row['what']} |" in text for row in data[part])
+
+
+@pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
+def test_the_memory_that_is_kept_is_read(tmp_path):
+    data, text = bench(tmp_path, "--scratch", "--scratch-n", "1e3", "--scratch-calls", "10")
+    rows = [row["after"] for row in data["scratch"]]
+    assert rows[0] == "gpuvec_init" and "add pinned n = 1,000" in rows
+    assert all(after in text for after in rows)
+
+
+def test_the_library_is_the_one_that_is_tested(everything):
+    data, _ = everything
+    assert data["versions"]["gpuvec"] == lib.gpuvec_version().decode()
+    assert data["settings"]["library"] == str(LIBRARY)
+
+
+def test_figures_are_drawn_from_the_data_alone(everything, tmp_path):
+    pytest.importorskip("matplotlib")
+    data, _ = everything
+    elsewhere = {**data, "machine": {**data["machine"], "gpu": "another GPU"}}
+    (tmp_path / "bench.json").write_text(json.dumps(elsewhere))
+    run([sys.executable, ROOT / "benches/plots.py", tmp_path / "bench.json", tmp_path])
+    for op in ("add", "dot"):
+        figure = (tmp_path / f"bench_{op}_f32.svg").read_text()
+        for text in ["another GPU", "gpuvec auto", "NumPy", *(f"{kind} arrays" for kind in KINDS)]:
+            assert text in figure

@@ -1,0 +1,134 @@
+"""gpuvec_last_run: where each call ran, and that pinned memory is not copied on the host."""
+
+import ctypes
+import threading
+
+import numpy as np
+import pytest
+from arrays import call, compute, filled, output
+from bindings import Backend, PathBit, Place, Run, last_error, last_run, lib
+from operations import FOR_A_GPU, OPERATIONS, SAMPLE, repeated
+
+SMALL, LARGE = 1000, FOR_A_GPU
+
+each_operation = pytest.mark.parametrize("operation", SAMPLE, ids=str)
+
+
+def run_with(operation, kinds, n) -> Run:
+    """Where a call on arrays of these kinds ran."""
+    a, b = repeated(operation, n)
+    out = output(operation, kinds[2], n)
+    a, b = filled(kinds[0], a), filled(kinds[1], b)
+    assert call(operation, a.array, b.array, out.array) == 0, last_error()
+    return last_run()
+
+
+def fields(run: Run) -> dict:
+    """The record's fields by name."""
+    return {name: getattr(run, name) for name, _ in Run._fields_}
+
+
+@each_operation
+def test_small_arrays_on_the_cpu(on_cpu, operation):
+    """The calling core does them alone, in one chunk."""
+    assert fields(run_with(operation, ("pageable",) * 3, SMALL)) == {
+        "backend": Backend.CPU,
+        "path": PathBit.CALLING_CORE,
+        "devices": 0,
+        "threads": 1,
+        "chunks": 1,
+        "bytes_staged": 0,
+    }
+
+
+@each_operation
+def test_large_arrays_on_the_cpu(on_cpu, operation):
+    """All cores share them, nothing is copied."""
+    run = run_with(operation, ("pageable",) * 3, LARGE)
+    assert (run.backend, run.devices, run.bytes_staged) == (Backend.CPU, 0, 0)
+    assert run.path == (PathBit.CORES if run.threads > 1 else PathBit.CALLING_CORE)
+    assert run.chunks >= run.threads
+
+
+@each_operation
+@pytest.mark.parametrize("n", [SMALL, LARGE])
+def test_demanded_gpu_does_the_work(placement, operation, n):
+    """With placement gpu nothing runs on the CPU; with cpu nothing on a GPU."""
+    run = run_with(operation, ("pageable",) * 3, n)
+    if placement == Place.AUTO:
+        usable = not lib.gpuvec_why_cpu() and n == LARGE
+        assert run.backend == (Backend.GPU if usable else Backend.CPU)
+    else:
+        assert run.backend == (Backend.GPU if placement == Place.GPU else Backend.CPU)
+    assert (run.devices != 0) == (run.backend == Backend.GPU)
+    assert run.chunks > 0 and run.threads > 0
+
+
+@each_operation
+@pytest.mark.parametrize("kinds", [("pinned",) * 3, ("pinned+3",) * 3], ids=",".join)
+@pytest.mark.parametrize("n", [SMALL, LARGE])
+def test_pinned_arrays_are_never_staged(placement, operation, kinds, n):
+    """A GPU reaches page-locked memory itself, at any offset."""
+    run = run_with(operation, kinds, n)
+    assert run.bytes_staged == 0
+    assert not run.path & PathBit.STAGED
+    if run.backend == Backend.GPU:
+        # Several GPUs together compute elementwise without copies.
+        is_shared = operation.kind == "elementwise" and lib.gpuvec_device_count() > 1
+        assert run.path == (PathBit.MAPPED if n == SMALL or is_shared else PathBit.DMA)
+
+
+@each_operation
+@pytest.mark.parametrize("n", [SMALL, LARGE])
+@pytest.mark.parametrize("pageable", [["a"], ["b"], ["out"], ["a", "out"], ["a", "b", "out"]])
+def test_only_pageable_arrays_are_staged(placement, operation, pageable, n):
+    """Each pageable array goes through gpuvec's pinned buffers once; a GPU needs nothing else."""
+    kinds = ["pageable" if name in pageable else "pinned" for name in ("a", "b", "out")]
+    run = run_with(operation, kinds, n)
+    if run.backend == Backend.CPU:
+        assert run.bytes_staged == 0
+        return
+    staged = operation.staged_bytes(n)
+    assert run.bytes_staged == sum(staged[name] for name in pageable if name in staged)
+    assert bool(run.path & PathBit.STAGED) == (run.bytes_staged > 0)
+
+
+def test_a_failure_and_nothing_to_do_leave_nothing(placement):
+    """After a call that did no work all fields are 0."""
+    for arguments in ((None, None, None, 0), (None, None, None, 5)):
+        compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
+        lib.vector_add(*arguments)
+        assert not any(fields(last_run()).values())
+
+
+def test_other_calls_leave_it(placement):
+    """Only operations on arrays count."""
+    compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
+    before = fields(last_run())
+    lib.pinned_free(lib.pinned_alloc(4096))
+    lib.gpuvec_set_placement(-1)
+    lib.gpuvec_init()
+    assert fields(last_run()) == before and before["chunks"] == 1
+
+
+def test_each_thread_has_its_own(placement):
+    """A thread that has called nothing has nothing to tell, whatever others did."""
+    compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
+    runs = []
+    thread = threading.Thread(target=lambda: runs.append(last_run()))
+    thread.start()
+    thread.join()
+    assert not any(fields(runs[0]).values())
+    assert last_run().chunks == 1
+
+
+@pytest.mark.parametrize("size", [0, 4, 8, 16, 39, 40, 41, 200])
+def test_older_and_newer_callers(placement, size):
+    """As many bytes are written as caller and library both know of, and no more."""
+    compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
+    memory = ctypes.create_string_buffer(b"\xa5" * 256, 256)
+    place = ctypes.cast(memory, ctypes.POINTER(Run))
+    assert lib.gpuvec_last_run(place, size) == 0
+    known = min(size, ctypes.sizeof(Run))
+    assert memory.raw[:known] == bytes(last_run())[:known]
+    assert memory.raw[known:] == b"\xa5" * (256 - known)

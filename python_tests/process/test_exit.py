@@ -1,0 +1,132 @@
+"""Calls while a thread or the process ends: from destructors, and from handlers of exit."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from bindings import LIBRARY, ROOT
+from on_fake_driver import IS_BUILT, NOT_BUILT
+from on_fake_driver import environment as on_fake_driver
+from programs import run, run_program, run_silently
+
+# Bounds a hang; the programs themselves run for less than a second.
+SECONDS = 10
+SMALL, FOR_THREADS, FOR_SEVERAL_GPUS = 10, 300_000, 6_000_001
+CXX = os.environ.get("CXX", "c++")
+
+each_length = pytest.mark.parametrize("n", [SMALL, FOR_THREADS, FOR_SEVERAL_GPUS])
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def place(request) -> dict:
+    """The environment that puts calls on the cores, or on two GPUs of the fake driver."""
+    if request.param == "cpu":
+        return {"GPUVEC_PLACEMENT": "cpu", "GPUVEC_NUM_THREADS": "4"}
+    if not IS_BUILT:
+        pytest.skip(NOT_BUILT)
+    return {"GPUVEC_PLACEMENT": "gpu", **on_fake_driver(DEVICES=2)}
+
+
+@pytest.fixture(scope="module")
+def cpp_program(tmp_path_factory):
+    """The C++ program; it is C++'s runtime that calls the destructors of its objects."""
+    if not shutil.which(CXX):
+        pytest.skip("there is no C++ compiler")
+    built = tmp_path_factory.mktemp("farewell_cpp") / "farewell"
+    strict = ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", ROOT / "include"]
+    link = [LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-pthread"]
+    run([CXX, *strict, Path(__file__).with_name("farewell.cpp"), "-o", built, *link])
+    return built
+
+
+@each_length
+@pytest.mark.parametrize("before_it", ["", "-called", "-called-before-key"])
+@pytest.mark.parametrize("end", ["thread", "main", "exit"])
+def test_calls_at_the_end_of_a_thread_or_process(program, place, end, before_it, n):
+    """Destructors of thread-specific data and handlers of exit may call, also as the first call."""
+    program("farewell", end + before_it, n, timeout=SECONDS, **place)
+
+
+@each_length
+@pytest.mark.parametrize("what", ["thread", "main", "global"])
+def test_calls_from_destructors_of_objects(cpp_program, place, what, n):
+    """Destructors of C++'s thread-local and global objects may call, also as the first call."""
+    assert run_program(cpp_program, what, n, timeout=SECONDS, **place) == ""
+
+
+@pytest.mark.parametrize("start", ["main", "thread", "during"])
+@pytest.mark.parametrize("way", ["exit", "_exit", "quick_exit"])
+def test_exit(where, program, way, start):
+    """With pinned memory alive, from the main thread, from another, and during others' calls."""
+    program("leaving", way, start, **where)
+
+
+def test_exit_of_python_without_a_farewell(where):
+    run_silently(
+        "from host import *\ncheck_all()\nkept = pinned_empty(9, 'f')\nos._exit(0)", **where
+    )
+
+
+def test_sys_exit_among_a_pool_of_threads(where):
+    script = """
+    import sys
+    from concurrent.futures import ThreadPoolExecutor
+    from host import LARGE, MIDDLING, check
+    check(MIDDLING, LARGE)
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(16):
+            pool.submit(check, MIDDLING, LARGE)
+        sys.exit(0)
+    """
+    run_silently(script, **where)
+
+
+def test_end_of_python_with_daemon_threads_inside_calls(where):
+    script = """
+    import threading
+    from host import MIDDLING, check
+    check(MIDDLING)
+    busy = threading.Barrier(9)
+
+    def work():
+        busy.wait()
+        while True:
+            check(MIDDLING)
+
+    for _ in range(8):
+        threading.Thread(target=work, daemon=True).start()
+    busy.wait()
+    check(MIDDLING)
+    """
+    run_silently(script, **where)
+
+
+@pytest.mark.parametrize(
+    "way", ["sys.exit(0)", "os._exit(0)", "threading.Thread(target=work).start()"]
+)
+def test_exit_with_handles_alive(where, way):
+    """Streams, events, device memory and registered arrays, with work under way."""
+    script = f"""
+    import ctypes, os, sys, threading
+    import numpy as np
+    from bindings import lib
+
+    array = np.ones(300_000, np.float32)
+    # It must outlive the work: Python is not to free it when it ends.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(array))
+    assert lib.gpuvec_host_register(array.ctypes.data, array.nbytes) == 0
+    memory = lib.gpuvec_device_alloc(array.nbytes, 0)
+    stream, event = lib.gpuvec_stream_create(0), lib.gpuvec_event_create()
+    assert memory and stream and event
+
+    def work():
+        for _ in range(50):
+            assert lib.gpuvec_copy(memory, array.ctypes.data, array.nbytes, stream) == 0
+            assert lib.gpuvec_add_f32(memory, memory, memory, array.size, stream) == 0
+        assert lib.gpuvec_event_record(event, stream) == 0
+
+    work()
+    {way}
+    """
+    run_silently(script, **where)

@@ -1,0 +1,245 @@
+"""After a fork: the child computes right, on threads of its own; the parent notices nothing."""
+
+import ctypes
+import functools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from arrays import assert_same_bits, compute
+from bindings import Place, Status, last_error, last_run, lib, pinned_empty, why_cpu
+from fork import in_child, in_process
+from on_fake_driver import needs_fake_driver
+from on_fake_driver import run as run_on_fake_driver
+from operations import OPERATIONS, SAMPLE
+from programs import compile_c
+
+SIZES = [10, 1_100_001]
+
+HISTORIES = {
+    "nothing": lambda: None,
+    "small calls": lambda: check_operations(10),
+    "large calls": lambda: check_operations(1_100_001),
+    "init": lib.gpuvec_init,
+    "an error": lambda: lib.vector_add(None, None, None, 1),
+    "freed memory": lambda: lib.pinned_free(lib.pinned_alloc(1 << 20)),
+}
+
+each_way = pytest.mark.parametrize("fork", [in_child, in_process], ids=["os", "multiprocessing"])
+
+
+@functools.lru_cache
+def cases(n: int) -> list:
+    """Each operation with inputs and what should come out."""
+    inputs = [operation.data(np.random.default_rng(n), n) for operation in SAMPLE]
+    return [(row, pair, row.oracle(*pair)) for row, pair in zip(SAMPLE, inputs)]
+
+
+def check_operations(n: int) -> None:
+    """Every operation gives the oracle's bits."""
+    for operation, inputs, expected in cases(n):
+        assert_same_bits(compute(operation, *inputs), expected)
+
+
+def check_memory() -> None:
+    """Memory can be had, used and freed, once."""
+    array = pinned_empty(100_000, np.float32)
+    array[:] = 3
+    assert (compute(OPERATIONS[0], array, array) == 6).all()
+    address = lib.pinned_alloc(4096)
+    ctypes.memset(address, 1, 4096)
+    assert lib.pinned_free(address) == Status.OK
+    assert lib.pinned_free(address) == Status.ERROR_POINTER
+
+
+def check_all() -> None:
+    """Operations, small and large, and memory."""
+    for n in SIZES:
+        check_operations(n)
+    check_memory()
+
+
+@each_way
+@pytest.mark.parametrize("history", HISTORIES)
+def test_child_and_parent_compute(placement, fork, history):
+    """A child works like any process, whatever its parent did before; so does the parent."""
+
+    def child():
+        lib.gpuvec_set_placement(Place.AUTO)
+        check_all()
+
+    HISTORIES[history]()
+    fork(child)
+    check_all()
+
+
+@each_way
+def test_child_uses_threads_of_its_own(on_cpu, fork):
+    """Threads do not survive a fork: the child has as many of its own."""
+    check_operations(1_100_001)
+    threads = last_run().threads
+
+    def child():
+        check_operations(1_100_001)
+        assert last_run().threads == threads
+
+    fork(child)
+    check_operations(1_100_001)
+
+
+@each_way
+def test_pinned_memory_that_is_alive(placement, fork):
+    """The parent's memory stays as it is, whatever the child does with its own and with it."""
+    array = pinned_empty(1_100_001, np.float32)
+    array[:] = 5
+    address = lib.pinned_alloc(1 << 20)
+
+    def child():
+        lib.gpuvec_set_placement(Place.AUTO)
+        check_all()
+        assert lib.pinned_free(address) == Status.OK
+        assert lib.pinned_free(address) == Status.ERROR_POINTER
+        check_all()
+
+    fork(child)
+    assert (array == 5).all()
+    assert (compute(OPERATIONS[0], array, array) == 10).all()
+    ctypes.memset(address, 1, 1 << 20)
+    assert lib.pinned_free(address) == Status.OK
+
+
+@each_way
+def test_child_of_a_process_that_used_the_gpu(placement, fork):
+    """It is told so; where there is no GPU nothing is special about a child."""
+    check_operations(1_100_001)
+    had_gpu = lib.gpuvec_device_count() > 0
+
+    def child():
+        lib.gpuvec_set_placement(Place.GPU)
+        a = np.ones(10, np.float32)
+        out = np.full(10, 7, np.float32)
+        status = lib.vector_add(a.ctypes.data, a.ctypes.data, out.ctypes.data, 10)
+        assert status == (Status.ERROR_FORKED if had_gpu else Status.ERROR_NO_GPU)
+        assert ("forked" if had_gpu else "no usable GPU") in last_error()
+        assert (out == 7).all()
+        assert lib.pinned_alloc(4096) is None
+        assert lib.gpuvec_device_count() == 0
+        assert why_cpu() != ""
+
+    fork(child)
+    check_operations(10)
+
+
+def test_grandchild(placement):
+    """A child's child is as good as a child."""
+
+    def child():
+        lib.gpuvec_set_placement(Place.AUTO)
+        check_all()
+        in_child(check_all)
+        check_all()
+
+    check_all()
+    in_child(child)
+
+
+def test_fork_while_threads_share_work(placement):
+    """The library's own threads may be at work for another thread at the fork."""
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            check_operations(300_000)
+
+    fork_repeatedly(20, work, stop.set)
+    check_operations(300_000)
+
+
+def test_fork_while_threads_call(placement, tmp_path):
+    """No lock of the library's stays locked in a child, whatever calls the fork cut through."""
+    library = tmp_path / "busy.so"
+    compile_c(Path(__file__).with_name("busy.c"), library, "-shared", "-fPIC")
+    stay_busy = ctypes.CDLL(str(library)).stay_busy
+    stop = ctypes.c_int32(0)
+    functions = [lib.vector_add, lib.pinned_alloc, lib.pinned_free]
+    addresses = [ctypes.cast(function, ctypes.c_void_p) for function in functions]
+
+    def work():
+        assert stay_busy(ctypes.byref(stop), *addresses) == 0
+
+    def end():
+        stop.value = 1
+
+    fork_repeatedly(50, work, end)
+
+
+def fork_repeatedly(times: int, work, end) -> None:
+    """Forks while threads do `work`, until `end` is called; the children compute."""
+
+    def child():
+        lib.gpuvec_set_placement(Place.AUTO)
+        check_operations(300_000)
+        check_memory()
+
+    check_operations(300_000)
+    with ThreadPoolExecutor(4) as pool:
+        workers = [pool.submit(work) for _ in range(4)]
+        try:
+            for _ in range(times):
+                in_child(child)
+        finally:
+            end()
+        for worker in workers:
+            worker.result()
+
+
+@needs_fake_driver
+def test_a_forked_child_leaves_the_driver_alone():
+    """It computes on the CPU with the same bits, and makes no call; the parent goes on."""
+    run_on_fake_driver(
+        """
+        assert set(backends(FOR_A_GPU)) == {Backend.GPU}
+        calls = fake_driver.calls()
+
+        def child():
+            assert set(backends(1000, FOR_A_GPU, kind="pageable")) == {Backend.CPU}
+            assert set(backends(300_001)) == {Backend.CPU}
+            lib.gpuvec_set_placement(Place.GPU)
+            assert attempt(OPERATIONS[0], 1000, "pageable")[0] == Status.ERROR_FORKED
+            assert fake_driver.calls() == calls and fake_driver.violation() == ""
+
+        in_child(child)
+        assert set(backends(FOR_A_GPU)) == {Backend.GPU}
+        """
+    )
+
+
+@needs_fake_driver
+def test_a_forked_child_does_not_follow_device_pointers():
+    """It cannot ask what they are; that they are not the host's is seen without a fault."""
+    run_on_fake_driver(
+        """
+        from cuda_driver import DeviceArray, Driver
+        driver = Driver()
+        driver.set_current(driver.context)
+        assert why_cpu() == ""
+        for operation in OPERATIONS:
+            a, b = repeated(operation, 1000)
+            there, out = DeviceArray(driver, a), np.empty_like(operation.oracle(a, b))
+            arguments = [(there.address, b.ctypes.data, out.ctypes.data),
+                         (a.ctypes.data, b.ctypes.data, there.address)]
+
+            def child():
+                for placement, expected in [(Place.AUTO, Status.ERROR_FORKED),
+                                            (Place.GPU, Status.ERROR_FORKED),
+                                            (Place.CPU, Status.ERROR_PLACEMENT)]:
+                    lib.gpuvec_set_placement(placement)
+                    for addresses in arguments:
+                        status = call_at(operation, *addresses, 1000)
+                        assert status == expected, last_error()
+
+            in_child(child)
+        """
+    )

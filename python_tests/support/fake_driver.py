@@ -1,0 +1,177 @@
+"""The fake driver of `make fake-driver`: its controls, and plans of its faults."""
+
+import ctypes
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Optional
+
+import numpy as np
+from bindings import ROOT, Status
+
+FAKE_DRIVER_FOLDER = ROOT / "target/fake_driver"
+
+# What a caller may get when the driver answers with a code, beside "no usable GPU".
+CODES = {
+    2: Status.ERROR_OUT_OF_MEMORY,
+    801: Status.ERROR_DRIVER,
+    # Not 3 (not initialised): there is no device memory in a process whose driver says that.
+    4: Status.ERROR_DRIVER,
+    201: Status.ERROR_DRIVER,
+    999: Status.ERROR_DEVICE_LOST,
+    700: Status.ERROR_DEVICE_LOST,
+    719: Status.ERROR_DEVICE_LOST,
+}
+
+
+class FakeDriver:
+    """The fake driver's controls."""
+
+    HOLDINGS = (
+        "device_bytes",
+        "device_allocations",
+        "host_bytes",
+        "host_allocations",
+        "registered_bytes",
+        "registered",
+    )
+    HANDLES = ("streams", "events", "modules", "contexts")
+
+    @cached_property
+    def driver(self) -> ctypes.CDLL:
+        """The driver, loaded on first use."""
+        driver = ctypes.CDLL("libcuda.so.1")
+        driver.fake_driver_calls.restype = ctypes.c_uint64
+        driver.fake_driver_call_name.restype = ctypes.c_char_p
+        driver.fake_driver_call_name.argtypes = [ctypes.c_uint64]
+        driver.fake_driver_count.restype = ctypes.c_int64
+        driver.fake_driver_violation.restype = ctypes.c_char_p
+        driver.fake_driver_bytes.restype = ctypes.c_void_p
+        driver.fake_driver_bytes.argtypes = [ctypes.c_uint64]
+        driver.fake_driver_capture.argtypes = [ctypes.c_uint64, ctypes.c_bool]
+        return driver
+
+    def plan(self, text: str) -> None:
+        """Puts a plan of faults in force, and counts calls anew."""
+        self.driver.fake_driver_faults(text.encode())
+
+    def plan_random(self, seed: int, per_10000: int, codes: Iterable[int]) -> None:
+        """Lets each call fail with a probability from now on, with one of the codes."""
+        self.plan(f"random:{seed}:{per_10000}:{'/'.join(map(str, codes))}")
+
+    def calls(self) -> list[str]:
+        """The calls since the plan was put in force."""
+        numbers = range(1, self.driver.fake_driver_calls() + 1)
+        return [self.driver.fake_driver_call_name(number).decode() for number in numbers]
+
+    def count(self, what: str) -> int:
+        """How many there are of something that the driver hands out."""
+        return self.driver.fake_driver_count(what.encode())
+
+    def ledger(self) -> dict[str, int]:
+        """How many there are of everything."""
+        return {what: self.count(what) for what in self.HOLDINGS + self.HANDLES}
+
+    def violation(self) -> str:
+        """The first thing that a driver would not forgive; empty if there was none."""
+        return self.driver.fake_driver_violation().decode()
+
+    def context(self) -> Optional[int]:
+        """The thread's current context."""
+        context = ctypes.c_void_p()
+        self.driver.cuCtxGetCurrent(ctypes.byref(context))
+        return context.value
+
+    def hold_context(self, device: int = 0) -> None:
+        """Makes a device's primary context current, as a program that uses CUDA does."""
+        context = ctypes.c_void_p()
+        assert self.driver.cuInit(0) == 0
+        assert self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
+        assert self.driver.cuCtxSetCurrent(context) == 0
+
+    def memory(self, kind: str, size: int) -> tuple[int, np.ndarray]:
+        """New device or managed memory in the current context: its address, and its bytes."""
+        address = ctypes.c_uint64()
+        if kind == "managed":
+            code = self.driver.cuMemAllocManaged(ctypes.byref(address), ctypes.c_size_t(size), 1)
+        else:
+            code = self.driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size))
+        assert code == 0, f"the fake driver has no {size} bytes: {code}"
+        at = self.driver.fake_driver_bytes(address.value)
+        return address.value, np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(at))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps all streams from their work: to wait for one in here is to wait for ever."""
+        self.driver.fake_driver_hold(True)
+        try:
+            yield
+        finally:
+            self.driver.fake_driver_hold(False)
+
+    @contextmanager
+    def call_held(self, name: str) -> Iterator[None]:
+        """Holds all calls of a name inside the driver during the block; other calls go on."""
+        self.driver.fake_driver_hold_call(name.encode())
+        try:
+            yield
+        finally:
+            self.driver.fake_driver_release_call()
+
+    def wait_for_held_calls(self, count: int = 1) -> None:
+        """Returns when `count` calls are held. The child's time limit bounds it."""
+        while self.count("held_calls") < count:
+            os.sched_yield()
+
+    def hold_no_more_calls(self) -> None:
+        """Lets later calls pass in a block of `call_held`; those that wait go on waiting."""
+        self.driver.fake_driver_hold_call(b"")
+
+    @contextmanager
+    def captured(self, stream: int) -> Iterator[None]:
+        """Lets the driver say in this block that a stream is being captured."""
+        self.driver.fake_driver_capture(stream, True)
+        try:
+            yield
+        finally:
+            self.driver.fake_driver_capture(stream, False)
+
+    def drain(self) -> None:
+        """Returns when no queued work is left. The child's time limit bounds it."""
+        while self.count("pending"):
+            os.sched_yield()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One entry of a plan: which call fails, with what, and "" once, "+" on, or "~" later."""
+
+    number: int
+    code: int
+    manner: str
+
+    def __str__(self) -> str:
+        """The plan."""
+        return f"{self.number}={self.code}{self.manner}"
+
+    @classmethod
+    def parse(cls, plan: str) -> "Fault":
+        """The fault that a plan of one entry says."""
+        number, rest = plan.split("=")
+        return cls(int(number), int(rest.rstrip("+~")), rest.lstrip("0123456789"))
+
+    def failed(self, calls: list[str]) -> list[str]:
+        """Those of the calls that the plan made fail."""
+        return [] if self.manner == "~" else calls[self.number - 1 :][: None if self.on else 1]
+
+    @property
+    def on(self) -> bool:
+        """Whether all later calls fail as well."""
+        return self.manner == "+"
+
+    @property
+    def loses_device(self) -> bool:
+        """Whether gpuvec may give the device up."""
+        return CODES[self.code] == Status.ERROR_DEVICE_LOST

@@ -1,0 +1,288 @@
+"""Makes each call of the driver fail in turn, in every scenario, and checks what a caller sees.
+
+    python_tests/support/fault_injection.py [--shallow SEED PERCENT] [--only TEXT ...] [--plan PLAN]
+
+Runs on the fake driver. A clean run of a scenario lists the calls of the driver that it makes.
+Then each of them fails, with each of CODES, once and from then on, and queued work fails later: all
+in children of their own. Whatever fails, the result has the right bits or there is an error that
+says why; nothing else is changed, nothing is leaked, and the next call works. Work of several calls
+ends with the first that fails: it is right if all of them succeeded. A scenario makes the same
+calls each time: the library has one thread, and no kernel is seen to end before its stream is
+waited for.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import re
+import select
+import signal
+import sys
+import time
+import traceback
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Callable, Optional
+
+from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
+from fake_driver import CODES, FAKE_DRIVER_FOLDER, FakeDriver, Fault
+from programs import before, library_environment
+from scenarios import Scenario, scenarios
+from work import NULL, RIGHT, Work, outcome_of
+
+TIME_LIMIT = 30
+
+QUEUEING = ("cuLaunchKernel", "cuMemcpyAsync", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2")
+LATER = 700
+# Asked for each kernel in turn: of such a row the first and the last stand for all.
+ASKED_IN_ROWS = "cuModuleGetFunction"
+
+BROKEN = "broken promise"
+OUTCOMES = [RIGHT, NULL, *[status.name for status in Status][1:], BROKEN]
+FIRST_EXIT_CODE = 10
+
+
+def faults_of(calls: list[str], codes: tuple[int, ...]) -> Iterator[Fault]:
+    """All that can go wrong in a run of these calls."""
+    for number, name in enumerate(calls, 1):
+        if calls[number - 2 : number + 1] == [ASKED_IN_ROWS] * 3:
+            continue
+        for code in codes:
+            yield Fault(number, code, "")
+            yield Fault(number, code, "+")
+        if name in QUEUEING:
+            yield Fault(number, LATER, "~")
+
+
+def begin(driver: FakeDriver, scenario: Scenario) -> None:
+    """All that comes before the call in question, without faults."""
+    os.environ["FAKE_DRIVER_DEVICES"] = str(scenario.work.devices)
+    os.environ["FAKE_DRIVER_FLAGS"] = "0"
+    os.environ["GPUVEC_NUM_THREADS"] = "1"
+    lib.gpuvec_set_placement(scenario.place)
+    scenario.work.in_child()
+    for _ in range(scenario.earlier):
+        round_outcome(scenario.work)
+        scenario.work.reset()
+        driver.hold_context()
+    driver.plan("")
+
+
+def round_outcome(work: Work) -> str:
+    """One attempt without faults, from the beginning; its outcome, which is true."""
+    work.reset()
+    outcome = work.attempt()
+    work.check(outcome, [])
+    return outcome
+
+
+def clean_run(scenario: Scenario) -> str:
+    """The calls of the driver that the scenario makes, and what is held in the end, as JSON."""
+    driver, work = FakeDriver(), scenario.work
+    begin(driver, scenario)
+    assert work.attempt() == RIGHT, work.text() or why_cpu()
+    work.check(RIGHT, [])
+    calls = driver.calls()
+    assert round_outcome(work) == RIGHT, work.text()
+    return json.dumps([calls, driver.ledger()])
+
+
+def faulty_run(scenario: Scenario, held: dict[str, int], fault: Fault) -> str:
+    """The outcome with a fault; fails unless all promises hold, then and afterwards."""
+    driver, work = FakeDriver(), scenario.work
+    begin(driver, scenario)
+    context = driver.context()
+    driver.plan(str(fault))
+    outcome = work.attempt()
+    text = work.text()
+    pending = driver.count("pending")
+    calls = driver.calls()
+    driver.plan("")
+    check_outcome(scenario, fault, outcome, text, calls)
+    failed = fault.failed(calls)
+    is_put_back = "cuCtxPopCurrent_v2" in failed or driver.context() == context
+    assert is_put_back, "another context is current"
+    given_up = fault.on and "cuStreamSynchronize" in failed
+    may_be_pending = given_up or (work.queues and outcome != RIGHT)
+    assert may_be_pending or not pending, f"{pending} queued commands are left"
+    driver.drain()
+    work.check(outcome, calls)
+    check_afterwards(driver, scenario, fault, outcome, failed)
+    if not fault.loses_device and not work.may_leave(set(failed)):
+        check_ledger(driver, held)
+    assert not driver.violation(), driver.violation()
+    return outcome
+
+
+def check_outcome(
+    scenario: Scenario, fault: Fault, outcome: str, text: str, calls: list[str]
+) -> None:
+    """The outcome is one that the fault explains, and the last error fits it."""
+    assert len(calls) >= fault.number, f"only {len(calls)} calls were made"
+    explained = [RIGHT, NULL, Status.ERROR_NO_GPU.name, CODES[fault.code].name]
+    assert outcome in explained, f"{outcome}: {text}"
+    assert bool(text) == (outcome != RIGHT), f"{outcome} with the text '{text}'"
+    assert "SUCCESS" not in text, text
+    if scenario.place == Place.GPU and scenario.work.needs_gpu and outcome == RIGHT:
+        assert last_run().backend != Backend.CPU, "the CPU did what was the GPU's"
+    must_answer = scenario.place == Place.AUTO and scenario.work.always_answers
+    if must_answer and not scenario.work.is_half_done(calls):
+        assert outcome == RIGHT, f"auto gave {outcome}: {text}"
+
+
+def check_afterwards(
+    driver: FakeDriver, scenario: Scenario, fault: Fault, first: str, failed: list[str]
+) -> None:
+    """Without faults the next calls work, as far as the device does, and hold no more and more."""
+    lost = fault.loses_device and (scenario.place == Place.GPU or not scenario.work.always_answers)
+    gone = [Status.ERROR_NO_GPU.name, Status.ERROR_DEVICE_LOST.name, NULL] if lost else []
+    # What did not open is not tried again before gpuvec_init.
+    is_closed = first != RIGHT and not scenario.earlier
+    closed = [Status.ERROR_NO_GPU.name, NULL] if is_closed else []
+    outcome = round_outcome(scenario.work)
+    said = scenario.work.text()
+    assert outcome in [RIGHT, *closed, *gone], f"the next call gave {outcome}: {said}"
+    # Where an array is, is no one device's to say.
+    is_lost = first == Status.ERROR_DEVICE_LOST.name and "cuPointerGetAttributes" not in failed
+    if is_lost and scenario.place == Place.GPU:
+        assert outcome != RIGHT, "the next call worked on a device that was lost"
+    if outcome != RIGHT:
+        assert outcome_of(lib.gpuvec_init()) in [RIGHT, *gone], f"gpuvec_init: {last_error()}"
+        outcome = round_outcome(scenario.work)
+        said = scenario.work.text()
+        assert outcome in [RIGHT, *gone], f"after gpuvec_init: {outcome}: {said}"
+    held = driver.ledger()
+    round_outcome(scenario.work)
+    changed = {what: now - held[what] for what, now in driver.ledger().items() if now != held[what]}
+    assert not changed, f"one more call, and the ledger changed by {changed}"
+    assert driver.count("pending") == 0
+
+
+def check_ledger(driver: FakeDriver, held: dict[str, int]) -> None:
+    """No more is held than without faults, but for kernels that were loaded in vain."""
+    more = {what: now - held[what] for what, now in driver.ledger().items() if now > held[what]}
+    more.pop("modules", None)
+    assert not more, f"more is held than without a fault: {more}"
+
+
+def in_child(function: Callable[[], str], limit: float = TIME_LIMIT) -> tuple[str, str]:
+    """Runs it in a forked child: its outcome and its text."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        outcome, text = BROKEN, ""
+        try:
+            text = function()
+            outcome = text if text in OUTCOMES else RIGHT
+        except BaseException as error:
+            is_said = isinstance(error, AssertionError) and str(error)
+            text = str(error) if is_said else traceback.format_exc()
+        os.write(writer, text.encode())
+        os._exit(FIRST_EXIT_CODE + OUTCOMES.index(outcome))
+    os.close(writer)
+    with os.fdopen(reader, "rb") as end:
+        ended, _, _ = select.select([end], [], [], limit)
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+        text = end.read().decode()
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if not ended:
+        return BROKEN, f"it did not end within {limit} s"
+    if code < FIRST_EXIT_CODE:
+        return BROKEN, f"the process ended with {code}"
+    return OUTCOMES[code - FIRST_EXIT_CODE], text
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which part of all faults is tried."""
+
+    seed: str
+    percent: float
+    plan: Optional[str]
+
+    def faults(self, scenario: Scenario, calls: list[str]) -> list[Fault]:
+        """The chosen faults of a scenario."""
+        if self.plan:
+            return [Fault.parse(self.plan)]
+        rng = random.Random(f"{self.seed} {scenario}")
+        faults = faults_of(calls, scenario.work.codes)
+        return [fault for fault in faults if rng.random() * 100 < self.percent]
+
+
+# A text, a scenario's name and a plan; the plan is empty if the clean run failed.
+Failure = tuple[str, str, str]
+# Failures printed of those that are alike.
+SHOWN = 5
+
+
+def inject_faults(scenario: Scenario, options: Options) -> tuple[Counter, list[Failure]]:
+    """Tries all chosen faults of a scenario: how often each outcome came, and what failed."""
+    scenario.work.in_parent()
+    outcome, text = in_child(partial(clean_run, scenario))
+    if outcome == BROKEN:
+        return Counter(), [(text, str(scenario), "")]
+    calls, held = json.loads(text)
+    outcomes, failures = Counter(), []
+    for fault in options.faults(scenario, calls):
+        outcome, text = in_child(partial(faulty_run, scenario, held, fault))
+        outcomes[outcome] += 1
+        if outcome == BROKEN:
+            failures.append((text, str(scenario), str(fault)))
+    return outcomes, failures
+
+
+def report(outcomes: Counter, failures: list[Failure]) -> None:
+    """Prints how often each outcome came, and the failures, those alike together."""
+    for outcome, count in outcomes.most_common():
+        print(f"{count:9,}  {outcome}")
+    alike = defaultdict(list)
+    for text, scenario, plan in failures:
+        place = f"    --only '{scenario}'" + (f" --plan {plan}" if plan else " without a fault")
+        alike[re.sub("[0-9]+", "#", text)].append((text, place))
+    for places in sorted(alike.values(), key=len, reverse=True):
+        print(f"\n{len(places):,} like this: {places[0][0]}")
+        print(*[place for _, place in places[:SHOWN]], sep="\n")
+
+
+def main() -> int:
+    """Injects all chosen faults; returns 1 if a promise was broken."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shallow", nargs=2, metavar=("SEED", "PERCENT"), default=("", "100"))
+    parser.add_argument("--only", nargs="+", default=[""], help="scenarios with any of these in it")
+    parser.add_argument("--plan", help="this plan alone, as it is printed for a failure")
+    given = parser.parse_args()
+    options = Options(given.shallow[0], float(given.shallow[1]), given.plan)
+    chosen = [
+        scenario for scenario in scenarios() if any(text in str(scenario) for text in given.only)
+    ]
+    outcomes, failures, start = Counter(), [], time.monotonic()
+    with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
+        for more, failed in pool.imap_unordered(partial(inject_faults, options=options), chosen):
+            outcomes.update(more)
+            failures += failed
+    seconds = time.monotonic() - start
+    print(f"{len(chosen):,} scenarios, {sum(outcomes.values()):,} faults in {seconds:.0f} s")
+    report(outcomes, failures)
+    return 1 if failures or not outcomes else 0
+
+
+def uses_fake_driver() -> bool:
+    """Whether this process finds the fake driver when it looks for the driver."""
+    return os.environ.get("LD_LIBRARY_PATH", "").startswith(str(FAKE_DRIVER_FOLDER))
+
+
+if __name__ == "__main__":
+    if not (FAKE_DRIVER_FOLDER / "libcuda.so.1").exists():
+        sys.exit("the fake driver is not built: make fake-driver")
+    if not uses_fake_driver():
+        variables = library_environment(
+            LD_LIBRARY_PATH=before("LD_LIBRARY_PATH", FAKE_DRIVER_FOLDER)
+        )
+        os.execve(sys.executable, [sys.executable, *sys.argv], variables)
+    sys.exit(main())

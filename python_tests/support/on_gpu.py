@@ -1,0 +1,63 @@
+"""Runs scripts in processes of their own, on a GPU or the fake driver."""
+
+import os
+import textwrap
+
+import numpy as np
+import programs
+from arrays import assert_same_bits, call
+from bindings import Place, Status, last_error, lib
+from host import LARGE, MIDDLING, SMALL, cases
+
+# The beginning of all scripts.
+PRELUDE = """
+import os
+import numpy as np
+from arrays import assert_same_bits, call
+from bindings import Backend, Place, Status, last_error, last_run, lib, pinned_empty, why_cpu
+from host import LARGE, MIDDLING, SMALL, cases, check, check_all, check_memory
+from on_gpu import SIZES, answers, check_in_place, place
+from operations import OPERATIONS
+from other_cuda_library import *
+"""
+
+SIZES = [SMALL, MIDDLING, LARGE]
+
+
+def place(placement: Place) -> None:
+    """Sets the placement."""
+    assert lib.gpuvec_set_placement(placement) == Status.OK
+
+
+def answers(placement: Place, *fine: Status) -> set[int]:
+    """Calls every operation at each size: returns the statuses, each of them OK or fine."""
+    place(placement)
+    found = set()
+    for n in SIZES:
+        for operation, (a, b), expected in cases(n):
+            out = np.empty_like(expected)
+            status = call(operation, a, b, out)
+            assert status in (Status.OK, *fine), (placement, n, status, last_error())
+            if status == Status.OK:
+                assert_same_bits(out, expected)
+            else:
+                assert last_error() != ""
+            found.add(status)
+    return found
+
+
+def check_in_place(n: int) -> None:
+    """Adds into an input: the result has the oracle's bits."""
+    operation, (a, b), expected = cases(n)[0]
+    kept = a.copy()
+    assert call(operation, kept, b, kept) == Status.OK, last_error()
+    assert_same_bits(kept, expected)
+
+
+def run_silently(script: str, **environment: str) -> None:
+    """Runs a script that must exit with 0 and print nothing, to stderr neither.
+
+    GPUVEC_NUM_THREADS is passed on, if it is set.
+    """
+    threads = {name: text for name, text in os.environ.items() if name == "GPUVEC_NUM_THREADS"}
+    programs.run_silently(PRELUDE + textwrap.dedent(script), **threads, **environment)

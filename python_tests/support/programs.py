@@ -1,0 +1,69 @@
+"""Runs Python and C in processes of their own."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+from bindings import LIBRARY, ROOT
+
+SUPPORT = Path(__file__).resolve().parent
+# Seconds after which a program counts as hanging.
+TIMEOUT = 120
+OWN_VARIABLES = ("GPUVEC_PLACEMENT", "GPUVEC_NUM_THREADS")
+
+
+def run(command: list, timeout: float = TIMEOUT, **options) -> str:
+    """Runs a command that must succeed; returns what it wrote to stdout."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, **options)
+    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def library_environment(**environment: str) -> dict:
+    """This process's environment for another that can import the tests' modules.
+
+    Nothing that the caller set for gpuvec reaches it but the library's path and `environment`.
+    """
+    variables = {key: text for key, text in os.environ.items() if key not in OWN_VARIABLES}
+    variables["GPUVEC_LIB"] = str(LIBRARY)
+    variables["PYTHONPATH"] = before("PYTHONPATH", SUPPORT)
+    return {**variables, **environment}
+
+
+def run_python(script: str, timeout: float = TIMEOUT, **environment: str) -> str:
+    """Runs a script in a process of its own; what it wrote to stdout."""
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    return run(command, timeout, env=library_environment(**environment), cwd=ROOT)
+
+
+def run_silently(script: str, **options) -> None:
+    """Runs a script as `run_python` does; it exits with 0, and writes nothing to stderr either."""
+    silence = "import os\nos.dup2(1, 2)\n"
+    assert run_python(silence + textwrap.dedent(script), **options) == ""
+
+
+def before(variable: str, folder: Path) -> str:
+    """The value of a path variable with the folder put in front."""
+    inherited = os.environ.get(variable)
+    return f"{folder}{os.pathsep}{inherited}" if inherited else str(folder)
+
+
+def compile_c(source: Path, output: Path, *flags: str) -> None:
+    """Compiles C with the strictest warnings that users may have."""
+    strict = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    run([os.environ.get("CC", "cc"), *strict, source, "-o", output, *flags])
+
+
+def compile_program(source: Path, output: Path, *flags) -> None:
+    """Compiles C that calls the library, and links it with the library."""
+    link = [LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-pthread"]
+    compile_c(source, output, "-I", ROOT / "include", *flags, *link)
+
+
+def run_program(built: Path, *arguments, timeout: float = TIMEOUT, **environment: str) -> str:
+    """Runs a compiled program that must succeed; returns what it wrote, to stderr as well."""
+    command = ["sh", "-c", 'exec "$@" 2>&1', "sh", built, *arguments]
+    return run(command, timeout, env=library_environment(**environment))

@@ -1,0 +1,31 @@
+//! The text of an error and the meaning of a status.
+
+use super::guard;
+use crate::error::STATUSES;
+use std::ffi::c_char;
+
+/// == Error texts ==
+///
+/// Describes the failure of this thread's last call: the argument, its value and what to do, or the
+/// driver function and the driver's name for its error.
+///
+/// The text is empty after a call that succeeded. Functions that only answer questions
+/// (`gpuvec_version`, `gpuvec_status_string`, `gpuvec_why_cpu`, `gpuvec_last_run` and the like)
+/// leave it unchanged.
+///
+/// Returns a string of this thread's that is valid until the thread's next call; never NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_last_error() -> *const c_char {
+    guard::constant(c"".as_ptr(), guard::last_error)
+}
+
+/// Gives the name of a status and its meaning in a few words.
+///
+/// Returns a constant string; for a number that is not a status, one that says so.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_status_string(status: i32) -> *const c_char {
+    guard::constant(c"".as_ptr(), || {
+        let known = STATUSES.iter().find(|known| **known as i32 == status);
+        known.map_or(c"not a status of gpuvec", |known| known.text()).as_ptr()
+    })
+}
