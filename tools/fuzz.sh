@@ -18,8 +18,8 @@ command -v cargo-fuzz >/dev/null ||
 # Sanitizers are unstable options, which this variable lets the stable compiler take.
 export RUSTC_BOOTSTRAP=1
 export LSAN_OPTIONS=suppressions=$PWD/tools/leaks.supp:print_suppressions=0
-# The fuzzer is an executable and has the sanitizer's functions; the shared library beside it, which
-# nobody loads, is linked without.
+# The fuzzer is an executable and has the sanitizer's functions; the unused shared library is linked
+# without them.
 export RUSTFLAGS="-Clink-arg=-Wl,--warn-unresolved-symbols -Alinker_messages"
 fuzz() { cargo fuzz run --target-dir target/fuzz "$target" "$@"; }
 

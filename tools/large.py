@@ -58,7 +58,7 @@ def fill(array: np.ndarray) -> None:
 
 
 def is_doubled(array: np.ndarray) -> bool:
-    """Whether each element is twice what `fill` put there."""
+    """Returns whether each element is twice the value that `fill` stored."""
     return all((piece == 2 * values).all() for piece, values in pieces(array))
 
 

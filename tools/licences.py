@@ -24,7 +24,7 @@ def packages(target: str) -> list[dict]:
 
 
 def is_allowed(expression: str, allowed: set[str]) -> bool:
-    """Whether an SPDX expression (with the old "/" for OR) can be met by allowed licences."""
+    """Returns whether allowed licences meet an SPDX expression (with the old "/" for OR)."""
     tokens = re.findall(r"[()/]|[^\s()/]+(?: WITH \S+)?", expression)
 
     def alternatives() -> bool:

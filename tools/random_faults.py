@@ -7,7 +7,7 @@ Runs on the fake driver, in rounds of about ten seconds, each in a process and w
 own. Every outcome is the right bits or a status that docs/faults.md allows; never a wrong bit under
 GPUVEC_OK, a hang or a crash. In rounds with an odd seed the driver's codes are those after which a
 device goes on: when the faults end, all work runs on the GPU again, everything can be given back,
-and the driver has handed out no more than to a process without faults. In the others any code
+and the driver has handed out no more than to a process without faults. In the other rounds any code
 comes, also those that lose a device: then placement auto still gives right bits, placement gpu
 right bits or an error that says so, and everything can be given back. The seed repeats a round, as
 far as threads do: `--seed N --rounds 1`.
@@ -345,7 +345,7 @@ class Caller:
             self.keep(kept)
 
     def register(self) -> None:
-        """An operation into memory whose pages others register and unregister meanwhile."""
+        """An operation into memory whose pages other threads register and unregister meanwhile."""
         case = self.any_case(1000)
         at = self.part + self.chance.randrange(PAGE // 8) * 8
         self.ok(lib.gpuvec_host_register(at, case.expected.nbytes), "gpuvec_host_register")
@@ -426,7 +426,7 @@ class Round:
         return found
 
     def make_shared(self) -> None:
-        """Makes the streams and events of all threads, as many as can be had."""
+        """Makes the streams and events that all threads share, unless the driver fails."""
         self.destroy_shared()
         made = [lib.gpuvec_stream_create(0) for _ in range(2)]
         self.shared.streams = [stream for stream in made if stream]
@@ -472,7 +472,7 @@ class Round:
 def saturated(fake_driver: FakeDriver) -> dict[str, int]:
     """Returns the driver's ledger once the library keeps as much as it ever does.
 
-    Streams are held while as many calls as there are threads need their own, until no more is kept.
+    Streams are held while twice as many calls as threads need their own, until no more is kept.
     """
     lib.gpuvec_set_placement(Place.GPU)
     n, long = 100_001, 5_000_003

@@ -22,15 +22,15 @@ from surrounded import Surrounded
 # Each array's memory, and how many elements past its beginning the array lies.
 Layout = tuple[tuple[str, int], ...]
 
-# Memory that the library reaches in each of its ways, in all arrays of a call.
+# A kind of memory for each path, in all arrays of a call.
 ALIKE = ["pageable", "pinned", "registered", "managed", "device"]
 # Kernels go packs of elements at a time only if all arrays are equally far past one.
 TOGETHER, APART = (1, 1, 1), (0, 1, 3)
 MIXED: list[Layout] = [
     (("pageable", 1), ("device", 0), ("pinned", 3)),
     (("device", 5), ("managed", 0), ("pageable", 0)),
-    (("others' pinned", 0), ("pageable", 7), ("device", 1)),
-    (("managed", 3), ("registered", 1), ("others' device", 5)),
+    (("foreign pinned", 0), ("pageable", 7), ("device", 1)),
+    (("managed", 3), ("registered", 1), ("foreign device", 5)),
 ]
 LAYOUTS = [
     tuple((kind, past) for past in offsets) for kind in ALIKE for offsets in (TOGETHER, APART)
@@ -38,7 +38,7 @@ LAYOUTS = [
 QUEUED: list[Layout] = [
     (("device", 0),) * 3,
     (("device", 1), ("pinned", 0), ("managed", 3)),
-    (("registered", 3), ("others' device", 1), ("others' pinned", 0)),
+    (("registered", 3), ("foreign device", 1), ("foreign pinned", 0)),
 ]
 
 # Around packs of elements, rows and tiles, and blocks of threads.
@@ -52,8 +52,8 @@ PAST_ONE_GROUP_OPERATIONS = ["sum_f32", "sum_f64", "sum_i32"]
 # Bytes, and how many past the beginning of their memory source and target lie.
 COPIES = [(1, 0, 3), (4099, 5, 1), (70_001, 0, 0)]
 
-WAYS = {PathBit.STAGED, PathBit.MAPPED, PathBit.DMA, PathBit.RESIDENT}
-# Those that a call went.
+PATHS = {PathBit.STAGED, PathBit.MAPPED, PathBit.DMA, PathBit.RESIDENT}
+# The paths that calls took.
 taken: set[PathBit] = set()
 
 
@@ -76,7 +76,7 @@ def operate(operation: Operation, n: int, layout: Layout, stream: Optional[int] 
 
 
 def every_kernel() -> int:
-    """Each operation on arrays in each way, at any address; the sizes take turns."""
+    """Calls each operation on each layout of arrays; the sizes take turns."""
     sizes = itertools.cycle(SIZES)
     for operation, layout in itertools.product(FAMILY, LAYOUTS + MIXED):
         operate(operation, next(sizes), layout)
@@ -94,7 +94,7 @@ def every_kernel_on_a_stream() -> int:
 
 
 def large_arrays() -> int:
-    """Chunks through several lanes, and sums of more than one group."""
+    """Chunks through several slots, and sums of more than one group."""
     layouts = [LAYOUTS[0], tuple(("pinned", past) for past in APART), MIXED[0]]
     for name, layout in itertools.product(LARGE_OPERATIONS, layouts):
         operate(named(f"gpuvec_{name}"), LARGE, layout)
@@ -152,8 +152,8 @@ def main() -> None:
         count = part()
         print(f"{part.__name__}: {count} calls", flush=True)
         calls += count
-    if taken != WAYS:
-        sys.exit(f"calls went these ways alone: {taken}")
+    if taken != PATHS:
+        sys.exit(f"the calls took these paths alone: {taken}")
     print(f"{calls} calls on the GPU, all right")
 
 

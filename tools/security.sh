@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What SECURITY.md promises of the library's dealings with the system:
+# Checks the promises of SECURITY.md about the library and the system:
 #
 # - a process with another user's rights (setuid, setgid) does not listen to its environment;
 # - no file is created, no socket opened and no program run (where there is no driver: NVIDIA's makes

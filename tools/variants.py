@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 VARIANTS = ROOT / "target" / "variants"
 TREE, BUILD = VARIANTS / "tree", VARIANTS / "build"
-# What the build leaves, and what it does not need.
+# The build's result, and the folders that it does not need.
 LEFT_OUT = shutil.ignore_patterns("target", ".git", ".venv", "__pycache__", ".*")
 
 

@@ -1,4 +1,4 @@
-"""What others in the process do to the GPU: it is lost, full, forked, hidden, or shared.
+"""A GPU that another library loses, fills or shares, and a GPU that is hidden or was forked.
 
 Each case runs in a process of its own, on a GPU or the fake driver.
 """
@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 @pytest.mark.parametrize("placement", ["AUTO", "GPU", "CPU"])
 @pytest.mark.parametrize("before", ["small", "large", "pinned"])
-def test_a_context_that_others_lose_is_lost_at_once(before, placement):
+def test_a_context_that_another_library_loses_is_lost_at_once(before, placement):
     """With placement gpu that is said; elsewhere the cores do the work."""
     script = f"""
     place(Place.GPU)
@@ -114,7 +114,7 @@ def test_a_context_that_was_lost_before_the_first_call():
     "first", ["answers(Place.AUTO)", "check_in_place(LARGE)"], ids=["apart", "in place"]
 )
 @pytest.mark.parametrize("left", [2 * MIB, 20 * MIB, 40 * MIB], ids="{:,}".format)
-def test_a_device_whose_memory_others_have(left, first):
+def test_a_device_whose_memory_is_taken(left, first):
     """Automatic placement is right all the same, in place too; once it is free all is well."""
     script = f"""
     driver = other_library()
@@ -137,7 +137,7 @@ def test_a_device_whose_memory_others_have(left, first):
     run_silently(script)
 
 
-def test_memory_that_others_take_later():
+def test_memory_that_is_taken_later():
     """After the first calls, when the library has what they needed."""
     script = f"""
     place(Place.GPU)
@@ -181,7 +181,7 @@ def test_contexts_of_other_kinds(placement):
 
 
 def test_a_context_that_is_destroyed_while_it_is_current_elsewhere():
-    """It is its owner's to mend; the library's own is none the worse."""
+    """Its owner has to recover from that; the library's own context still works."""
     script = """
     import threading
     place(Place.AUTO)
@@ -239,7 +239,7 @@ def test_threads_without_a_context():
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_child_processes_after_use_of_the_gpu(method):
-    """A fork's child computes on the CPU; others have the GPU for themselves, like the parent."""
+    """A forked child computes on the CPU; other child processes use the GPU, like the parent."""
     child = "answers_on_the_cpu" if method == "fork" else "answers_on_the_gpu"
     script = f"""
     import multiprocessing

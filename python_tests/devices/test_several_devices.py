@@ -86,8 +86,8 @@ assert devices("{kind}", 300_001) == [1, 1]
 
 @pytest.mark.parametrize("place", ["GPU", "AUTO", "CPU"])
 @pytest.mark.parametrize("n", [1000, 5_000_003])
-def test_what_another_device_is_about_to_write_is_waited_for(place, n):
-    """What the caller queued on its own device's default stream, whichever devices compute."""
+def test_queued_writes_of_another_device_are_waited_for(place, n):
+    """Calls wait for the caller's work on its device's default stream, on any device."""
     run(
         f"""
 from cuda_driver import Driver
@@ -110,7 +110,7 @@ for number in (2, 0, 1):
 
 @pytest.mark.parametrize("place", ["GPU", "AUTO"])
 def test_a_device_is_lost_in_a_call_of_all(place):
-    """The call fails, or runs on the cores; later ones take the others. No sum is a part of one."""
+    """The call fails or runs on the cores; later ones use other devices. No sum is incomplete."""
     run(
         f"""
 AMID = {{"cuLaunchKernel", "cuMemcpyAsync", "cuStreamSynchronize"}}
@@ -153,8 +153,8 @@ for operation in 5 * PAIR:
     )
 
 
-def test_a_device_without_memory_leaves_its_part_to_others():
-    """It has room for nothing; the others do all of it."""
+def test_other_devices_take_the_chunks_of_one_without_memory():
+    """A device without room takes no chunk, and the call succeeds."""
     run(
         """
 from ctypes import byref, c_size_t, c_uint64
@@ -173,7 +173,7 @@ for _ in range(5):
 
 
 def test_work_runs_where_the_arrays_are():
-    """The output's device computes; what is on others is copied to it."""
+    """The output's device computes; inputs on other devices are copied to it."""
     run(
         """
         import itertools

@@ -23,7 +23,7 @@ def cases() -> list:
 
 
 def results(cases: list) -> dict:
-    """Whether each case comes out right, and whether the CPU did it."""
+    """Returns of each case whether its result is right and whether the CPU computed it."""
     found = {}
     for operation, inputs, expected in cases:
         right = compute(operation, *inputs).tobytes() == expected

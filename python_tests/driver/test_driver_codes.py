@@ -153,7 +153,7 @@ def each(codes, check):
 
 WORKS = ("add", "reduction", "streams", "registration")
 
-# Calls without which the work cannot be done: their failure is always the caller's. The others may
+# Calls that the work cannot do without: their failure always reaches the caller. Other calls may
 # be made again, be done without, or be of giving back, after which the result is there.
 MUST_FAIL = {
     "cuStreamSynchronize",

@@ -11,7 +11,7 @@ from programs import run_python
 
 pytestmark = needs_fake_driver
 
-# What all scripts begin with: `code` calls a function of the driver, `made` gives what it made;
+# The beginning of all scripts: `code` calls a function of the driver, `made` gives what it made;
 # `on_device` makes a device's context current; `memory` gives an address and its bytes.
 PRELUDE = """
 import ctypes
@@ -124,7 +124,7 @@ def test_copies_of_pageable_memory_are_violations(end):
     )
 
 
-def test_streams_and_events_say_what_is_not_done():
+def test_streams_and_events_report_unfinished_work():
     run(
         """
         on_device(0)
@@ -195,7 +195,7 @@ def test_events_belong_to_a_context():
 
 
 def test_a_stream_waits_for_an_event_of_another_device():
-    """However late that comes; and not for what is recorded afterwards."""
+    """The stream waits however late the event comes, and not for later records of the event."""
     run(
         """
         size = 64
@@ -258,7 +258,7 @@ def test_nothing_hangs_on_a_lost_context():
 
 
 def test_a_wait_that_fails_has_waited():
-    """What a plan makes of an event's wait, the memory is at rest."""
+    """Memory is at rest after a wait for an event, even if the plan makes the wait fail."""
     run(
         """
         on_device(0)
@@ -322,7 +322,7 @@ def test_registered_memory():
     "kind, last", [("registered", "cuMemHostUnregister"), ("device", "cuMemFree_v2")]
 )
 def test_memory_is_at_rest_when_it_is_given_back(kind, last):
-    """Also where a stream was destroyed with work queued: that is still done."""
+    """Work that was queued on a stream before it was destroyed is still done."""
     run(
         f"""
         on_device(0)
@@ -346,7 +346,7 @@ def test_memory_is_at_rest_when_it_is_given_back(kind, last):
 
 
 def test_a_copy_from_host_to_host_is_done_when_the_call_returns():
-    """As the driver's is, with all that was queued before it."""
+    """The driver, too, then has finished everything queued before the copy."""
     run(
         """
         on_device(0)
@@ -596,7 +596,7 @@ def test_nothing_but_cuinit_works_before_it():
 
 
 def test_names_of_errors():
-    """As in CUDA 13's cuda.h, where 35 is no driver's code; NULL for a number that is none."""
+    """Names are those of CUDA 13's cuda.h, where 35 is no code; other numbers give NULL."""
     run(
         """
         def name(number):

@@ -159,7 +159,7 @@ def test_pinned_memory_is_freed_by_its_first_byte(placement, offset):
     assert lib.pinned_free(address) == Status.OK
 
 
-def test_memory_of_others_is_not_freed(placement):
+def test_foreign_memory_is_not_freed(placement):
     """NumPy's memory, the stack of addresses and nonsense are errors; NULL is fine."""
     array = np.zeros(4096, np.uint8)
     for address in (array.ctypes.data, 1, 2**47, 2**64 - 1):
@@ -171,7 +171,7 @@ def test_memory_of_others_is_not_freed(placement):
 
 
 @pytest.mark.parametrize("bytes_", [2**62, 2**63 - 1, 2**63, 2**64 - 4096, 2**64 - 1])
-def test_memory_that_cannot_be_had(placement, bytes_):
+def test_allocations_that_are_too_large(placement, bytes_):
     """An allocation of more than there is gives NULL and a reason, and harms nothing."""
     assert lib.pinned_alloc(bytes_) is None
     assert last_error() != ""

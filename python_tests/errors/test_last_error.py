@@ -108,6 +108,6 @@ def test_every_status_has_its_name_and_a_meaning(status):
 
 
 @pytest.mark.parametrize("number", INT32)
-def test_other_numbers_are_said_to_be_no_status(number):
+def test_other_numbers_are_not_statuses(number):
     """No number is without a text, and none but a status looks like one."""
     assert lib.gpuvec_status_string(number).decode() == "not a status of gpuvec's"

@@ -127,7 +127,7 @@ def test_scalar_result_by_reference(placement):
 
 
 def test_slices_that_are_contiguous(placement):
-    """Rows of a matrix and pieces of an array are arrays like any other."""
+    """Rows of a matrix and slices of an array are arrays like any other."""
     function = ctypes.CDLL(str(LIBRARY)).vector_add
     array_of = ndpointer(np.float32, flags="C_CONTIGUOUS")
     function.argtypes = [array_of, array_of, array_of, c_size_t]

@@ -54,7 +54,7 @@ def parsed(name: str) -> Optional[Reference]:
 
 
 def is_like_a_reference(code: str) -> bool:
-    """Whether code that the text quotes is meant as a test's name."""
+    """Returns whether code that the text quotes is meant as a test's name."""
     return "::" in code or re.match(r"test_|[\w/]+\.(py|rs|c|sh)\b", code) is not None
 
 

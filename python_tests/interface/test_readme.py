@@ -1,4 +1,4 @@
-"""What README.md shows works as it stands, and so do the demo and the Python examples."""
+"""The examples in README.md work as they are printed, as do the demo and the Python examples."""
 
 import re
 import sys
@@ -55,7 +55,7 @@ def test_example(placement, name):
     assert run([sys.executable, ROOT / f"python_examples/{name}.py"], env=environment)
 
 
-def test_demo_says_what_is_wrong():
+def test_demo_reports_errors():
     """A library that cannot be used ends it with code 1 and a reason."""
     environment = library_environment(GPUVEC_PLACEMENT="nowhere")
     script = [sys.executable, ROOT / "python_examples/demo.py"]

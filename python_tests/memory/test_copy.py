@@ -140,7 +140,7 @@ def test_freed_device_memory_is_an_error(resources, place, end, bytes_):
 
 
 def test_a_copy_without_a_stream_is_done_when_it_returns(placement, resources):
-    """What comes next may change its source and read its target."""
+    """After the copy the caller may change its source and read its target."""
     n = 2 * MIB
     there, back = resources.memory("device", n), resources.memory("pinned", n)
     pageable = np.empty(n, np.uint8)
@@ -154,7 +154,7 @@ def test_a_copy_without_a_stream_is_done_when_it_returns(placement, resources):
 
 @needs_gpu
 def test_the_callers_context_stays_current(resources, on_gpu):
-    """Whatever memory is copied."""
+    """Copies of any memory leave the context alone."""
     size = 100_000
     arrays = {kind: resources.array(kind, any_bytes(size)) for kind in KINDS}
     driver, stream = driver_of(0), resources.stream()
@@ -172,7 +172,7 @@ def test_the_callers_context_stays_current(resources, on_gpu):
 
 
 @needs_gpu
-def test_work_that_others_queued_on_the_default_stream_is_seen(resources, on_gpu):
+def test_a_copy_sees_earlier_work_of_the_default_stream(resources, on_gpu):
     """A copy comes after what was queued there before it, with a stream and without."""
     n = 1 << 24
     there, back = resources.memory("device", 4 * n), resources.memory("pinned", 4 * n)
@@ -188,8 +188,8 @@ def test_work_that_others_queued_on_the_default_stream_is_seen(resources, on_gpu
 
 @needs_gpu
 @pytest.mark.parametrize("source", KINDS)
-def test_placement_cpu_copies_all_the_same(resources, source):
-    """Whatever memory it is, after the stream's earlier work."""
+def test_placement_cpu_copies_as_well(resources, source):
+    """Copies of any memory come after the stream's earlier work."""
     size = 100_003
     with placed(Place.GPU):
         first = resources.array("pinned", any_bytes(size))

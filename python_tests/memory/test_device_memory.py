@@ -80,7 +80,7 @@ def test_a_device_that_is_not_there(placement, beyond):
 
 
 @pytest.mark.parametrize("bytes_", [2**64 - 1, 2**63, 2**63 - 4096, 2**62, "a device's and more"])
-def test_more_than_there_is(placement, resources, bytes_):
+def test_more_memory_than_the_device_has(placement, resources, bytes_):
     """It fails, says why, and takes nothing."""
     if bytes_ == "a device's and more":
         if not has_gpu():
@@ -104,7 +104,7 @@ def test_placement_gpu_without_a_gpu():
         assert "no usable GPU" in last_error()
 
 
-def test_what_may_not_be_freed(placement, resources):
+def test_addresses_that_cannot_be_freed(placement, resources):
     """NULL is fine; all else that is not the beginning of memory that was given is an error."""
     ok(lib.gpuvec_device_free(None))
     ours = [resources.array(kind, np.arange(1000, dtype=np.float32)) for kind in KINDS]
@@ -186,7 +186,7 @@ def registered_round(number: int) -> None:
 
 
 def held() -> dict:
-    """What the driver says that this process has."""
+    """The driver's counts of what this process holds."""
     if not has_gpu():
         return {}
     with driver_of(0).entered() as driver:
@@ -212,7 +212,7 @@ def test_rounds_leave_nothing(placement, one_round):
 
 
 def test_from_many_threads(placement):
-    """What one thread has from the library another may give back; no two get the same."""
+    """Memory of one thread may be given back by another; no two allocations overlap."""
     threads = 16
     start = [lambda number=number: device_round(number) for number in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
@@ -318,8 +318,8 @@ def test_an_array_and_a_part_of_it(placement, block, inner, outer_first):
 
 
 @needs_gpu
-def test_what_lies_beside_an_array_in_its_pages_is_ordinary_memory(resources, on_gpu, block):
-    """Nobody said that it stays there, and it is unlocked when the array is: so it is staged, and
+def test_the_rest_of_an_arrays_pages_is_ordinary_memory(resources, on_gpu, block):
+    """That memory may go at any time and is unlocked with the array: so it is staged, and
     done with when a call on a stream returns."""
     array, behind = block[100:200], block[200:300]
     stream = resources.stream()
@@ -350,7 +350,7 @@ def test_as_often_unregistered_as_registered(placement, block):
     assert f"ptr is {array.ctypes.data:#x}" in last_error()
 
 
-def test_what_may_not_be_registered(placement, block):
+def test_ranges_that_cannot_be_registered(placement, block):
     """The errors; nothing of them is left, and the memory is as good as before."""
     at = block.ctypes.data
     assert lib.gpuvec_host_register(None, 5) == Status.ERROR_NULL
@@ -378,10 +378,10 @@ def test_memory_that_is_not_there_cannot_be_locked(place):
 
 
 @needs_gpu
-@pytest.mark.parametrize("kind", ["pinned", "others' pinned"])
+@pytest.mark.parametrize("kind", ["pinned", "foreign pinned"])
 @pytest.mark.parametrize("part", [slice(None), slice(1, 500), slice(3000, None)], ids=str)
 def test_memory_that_is_locked_already(placement, resources, kind, part):
-    """By the library or by others: it stays so, whatever is registered in it."""
+    """Memory that is page-locked already stays so when a part of it is registered."""
     memory = resources.array(kind, np.ones(5000, np.float32))
     whole = memory.view(np.float32)
     ok(lib.gpuvec_host_register(whole[part].ctypes.data, whole[part].nbytes))
@@ -393,8 +393,8 @@ def test_memory_that_is_locked_already(placement, resources, kind, part):
 
 @needs_gpu
 @pytest.mark.parametrize("theirs_first", [True, False])
-def test_an_array_that_others_register_as_well(resources, on_gpu, block, theirs_first):
-    """What another library locked is left locked; what it unlocks is its own."""
+def test_an_array_that_another_library_registers_as_well(resources, on_gpu, block, theirs_first):
+    """Memory that another library has locked stays locked until that library unlocks it."""
     array = block[:100_000]
     with driver_of(0).entered() as driver:
         there, bytes_ = ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes)

@@ -203,7 +203,7 @@ def test_two_registrations_that_share_pages(other):
 
 @pytest.mark.parametrize("code", [2, 801, 1])
 @pytest.mark.parametrize("comes", ["before", "meanwhile"])
-def test_a_registration_that_fails_takes_no_other_with_it(comes, code):
+def test_a_failed_registration_leaves_the_others(comes, code):
     """The driver refuses one while another thread's overlaps it: that one stays registered."""
     run(
         f"""
@@ -240,8 +240,8 @@ def test_a_registration_that_fails_takes_no_other_with_it(comes, code):
 def test_random_overlapping_ranges_of_many_threads(delay):
     """All hold at their time, and nothing is locked in the end.
 
-    Each thread has a few bytes of every page. It computes on them while others lock and unlock the
-    page: in an array that is registered itself, and in one that is not, which is pageable memory.
+    Each thread has a few bytes of every page. It computes on them while other threads lock and
+    unlock the page: in an array that is registered, and in one that is not, which is pageable.
     """
     run(
         """

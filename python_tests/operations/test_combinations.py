@@ -14,23 +14,23 @@ from surrounded import Surrounded
 
 pytestmark = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
 
-# What an array may lie in, and how many elements past the memory's beginning.
+# Memory for an array, and the array's distance in elements from the memory's beginning.
 KINDS = {
     "pageable": ("pageable", 1),
     "pinned": ("pinned", 0),
-    "others' pinned": ("others' pinned", 3),
+    "foreign pinned": ("foreign pinned", 3),
     "registered": ("registered", 0),
     "managed": ("managed", 0),
     "device": ("device", 0),
-    "others' device": ("others' device", 0),
+    "foreign device": ("foreign device", 0),
     "inside device": ("device", 5),
 }
-ON_DEVICE = {"device", "others' device", "inside device"}
+ON_DEVICE = {"device", "foreign device", "inside device"}
 
-# How a GPU may get at arrays, and the kinds of memory that they lie in then.
-WAYS = {
+# Paths of a call on a GPU, and the kinds of memory that take each.
+PATHS = {
     PathBit.STAGED: {"pageable"},
-    PathBit.MAPPED | PathBit.DMA: {"pageable", "pinned", "others' pinned", "registered"},
+    PathBit.MAPPED | PathBit.DMA: {"pageable", "pinned", "foreign pinned", "registered"},
     PathBit.RESIDENT: {"managed", *ON_DEVICE},
 }
 
@@ -38,7 +38,7 @@ Kinds = tuple[str, ...]
 
 
 def representatives() -> list[Operation]:
-    """Two operations of each shape and size of element, where there are as many."""
+    """Up to two operations of each shape and size of element."""
     alike = defaultdict(list)
     for operation in FAMILY:
         alike[operation.shape, np.dtype(operation.dtype).itemsize].append(operation)
@@ -109,7 +109,7 @@ def check_path(operation: Operation, n: int, kinds: Kinds) -> None:
     run = last_run()
     assert run.backend == Backend.GPU, kinds
     assert run.bytes_staged == sum(size for kind, size in taken if kind == "pageable"), kinds
-    for bits, of_kinds in WAYS.items():
+    for bits, of_kinds in PATHS.items():
         assert bool(run.path & bits) == bool(found & of_kinds), (kinds, bits, run.path)
 
 

@@ -1,4 +1,4 @@
-"""Whatever floating-point modes the caller has set: the same bits, and its modes as they were."""
+"""Results have the same bits in any floating-point mode, and the caller's mode is kept."""
 
 import ctypes
 from ctypes import POINTER, c_double, c_int32, c_size_t, c_uint32, c_void_p

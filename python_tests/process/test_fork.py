@@ -77,7 +77,7 @@ def test_child_and_parent_compute(placement, fork, history):
 
 @each_way
 def test_child_uses_threads_of_its_own(on_cpu, fork):
-    """Threads do not survive a fork: the child has as many of its own."""
+    """Threads do not survive a fork: the child starts as many threads of its own."""
     check_operations(1_100_001)
     threads = last_run().threads
 

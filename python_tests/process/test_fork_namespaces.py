@@ -96,7 +96,7 @@ assert last_run().backend == Backend.GPU
 
 
 def test_the_childs_own_threads():
-    """Those of its parent's pool are not there: a long call on the cores starts others."""
+    """The parent's threads are missing in the child: a long call on the cores starts new ones."""
     run(
         """
 lib.gpuvec_set_placement(Place.CPU)
@@ -112,7 +112,7 @@ ok(add(6_000_001))
     )
 
 
-def test_what_the_parent_had():
+def test_handles_and_memory_of_the_parent():
     """Its streams, events and pinned memory are none of the child's to use with the driver."""
     run(
         """

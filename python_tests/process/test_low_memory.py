@@ -8,7 +8,7 @@ from programs import compile_program, run_program, run_silently
 MIB = 1 << 20
 SECONDS = 60
 
-# Bytes that a process may map beside what it has: for the first calls without helpers, for the
+# Bytes that a process may map in addition: for the first calls without helpers, for the
 # stacks of some helpers or of all of them, and for what the C library reserves for each thread.
 BUDGETS = [(0, 6 * MIB, 4096), (6 * MIB, 24 * MIB, 24_576), (24 * MIB, 280 * MIB, MIB + 4096)]
 

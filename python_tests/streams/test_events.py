@@ -12,7 +12,7 @@ needs_gpu = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stream_waits_for_anothers_event(placement, resources, kind):
+def test_a_stream_waits_for_the_event_of_another_stream(placement, resources, kind):
     """A chain goes from stream to stream, and back."""
     streams, event = [resources.stream() for _ in range(3)], resources.event()
     chain = Chain(resources, kind, 200_003)
@@ -28,7 +28,7 @@ def test_a_stream_waits_for_anothers_event(placement, resources, kind):
 
 @needs_gpu
 def test_a_stream_that_waits_is_not_done(resources, on_gpu):
-    """Nor is one that waits for it, nor their events; others that do not wait are."""
+    """A stream that waits for it is not done either; independent streams are."""
     first, second = resources.stream(), resources.stream()
     events = [resources.event() for _ in range(2)]
     with holding() as hold:

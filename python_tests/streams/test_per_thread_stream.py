@@ -97,7 +97,7 @@ def test_reductions_of_many_threads_with_one_handle():
     )
 
 
-def test_what_another_thread_queued_comes_first():
+def test_work_of_another_thread_comes_first():
     """A thread reads what another one queued before, although neither waited for the stream."""
     run(
         """
@@ -111,7 +111,7 @@ def test_what_another_thread_queued_comes_first():
     )
 
 
-def test_what_another_thread_queued_last_is_waited_for():
+def test_the_last_work_of_another_thread_is_waited_for():
     """A write after another thread's reads does not come before them."""
     run(
         """
@@ -157,7 +157,7 @@ WAITS = {
 
 @pytest.mark.parametrize("wait", WAITS)
 def test_a_wait_is_for_the_work_of_all_threads(wait):
-    """Also for that of a thread which has ended."""
+    """A wait includes the work of a thread that has ended."""
     body = textwrap.indent(textwrap.dedent(WAITS[wait]), " " * 4)
     run(
         f"""

@@ -19,7 +19,7 @@ lib.gpuvec_set_placement(Place.GPU)
 resources = Resources()
 
 def lose(stream):
-    "Loses the stream's device by work that fails while nobody looks."
+    "Loses the stream's device by queued work that fails between calls."
     chain = Chain(resources, "pinned", 1000)
     # The first one loads the kernel.
     chain.queue(1, stream)
@@ -47,7 +47,7 @@ def run(script: str, **settings: object) -> str:
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("seed", range(2))
 def test_any_program_on_slow_queues(devices, seed):
-    """However late queued work is done, all results are right."""
+    """Results are right however late queued work is done."""
     run(
         f"""
         for number in range(8):
@@ -238,7 +238,7 @@ GIVING_BACK = {
 
 
 @pytest.mark.parametrize("give_back", GIVING_BACK)
-def test_what_a_lost_device_had_is_given_back_to_no_other(give_back):
+def test_memory_of_a_lost_device_is_not_given_back_to_another(give_back):
     """It is forgotten, once; what the driver would say of it does not lose another device."""
     run(
         f"""

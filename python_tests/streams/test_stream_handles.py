@@ -1,6 +1,6 @@
 """Handles of streams and events: none is taken for another, and none of the library's is lost.
 
-Also streams that others made, and forked children.
+Foreign streams and forked children, too.
 """
 
 from ctypes import byref, c_float, c_size_t, c_uint64, c_void_p
@@ -111,7 +111,7 @@ def test_null_is_no_event(placement, resources):
 
 
 def test_stale_handles_stay_stale(placement, resources):
-    """However many others come and go, no handle comes again."""
+    """No handle is used again after any number of creations."""
     for create, query, destroy in [
         (lambda: lib.gpuvec_stream_create(0), lib.gpuvec_stream_query, lib.gpuvec_stream_destroy),
         (lib.gpuvec_event_create, lib.gpuvec_event_query, lib.gpuvec_event_destroy),
@@ -165,7 +165,7 @@ def test_streams_with_placement_gpu_need_one():
         assert "no usable GPU" in last_error()
 
 
-def test_streams_of_others_need_a_gpu():
+def test_foreign_streams_need_a_gpu():
     if has_gpu():
         pytest.skip("there is a GPU")
     assert lib.gpuvec_stream_from_native(None) is None
@@ -178,8 +178,8 @@ NATIVE = {"legacy": 0, "legacy by its number": 1, "per thread": 2, "its own": No
 @needs_gpu
 @pytest.mark.parametrize("name", NATIVE)
 @pytest.mark.parametrize("place", [Place.AUTO, Place.GPU])
-def test_streams_of_others_are_adopted(resources, place, name):
-    """Work that others queue there and work of the library's is done in its order."""
+def test_foreign_streams_are_adopted(resources, place, name):
+    """Work of another library and of this one on the same stream is done in its order."""
     n = 1_000_003
     driver, number = driver_of(0), NATIVE[name]
     there, back = resources.memory("device", 4 * n), resources.memory("pinned", 4 * n)

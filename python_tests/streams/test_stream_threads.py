@@ -27,7 +27,7 @@ def test_many_threads(placement, resources, streams):
     in_threads(work)
 
 
-def test_a_stream_destroyed_while_others_call(placement, resources):
+def test_a_stream_destroyed_during_calls_of_other_threads(placement, resources):
     """Each call is right, or says that the stream or the event is gone."""
     chains = [Chain(resources, "pinned", 1000, number) for number in range(THREADS)]
     for _ in range(10):
@@ -35,7 +35,7 @@ def test_a_stream_destroyed_while_others_call(placement, resources):
 
 
 def destroy_between_calls(chains: list[Chain]) -> None:
-    """One thread destroys a stream and an event that all others use."""
+    """One thread destroys a stream and an event that all other threads use."""
     stream, event = lib.gpuvec_stream_create(0), lib.gpuvec_event_create()
 
     def work(number):

@@ -68,7 +68,7 @@ def test_calls_return_at_once(resources, on_gpu, kind, n):
         chain.queue_copy(stream)
         ok(lib.gpuvec_event_record(event, stream))
 
-    # What the first calls make is there then.
+    # The first calls make all objects that the library keeps.
     queue()
     ok(lib.gpuvec_stream_synchronize(stream))
     with holding() as hold:
@@ -246,7 +246,7 @@ def test_nothing_to_do(placement, resources, kind):
 
 
 def test_wrong_arguments_are_errors_at_once(placement, resources):
-    """As without a stream; the stream's other work is none the worse."""
+    """Errors are those of a call without a stream; the stream's other work is not affected."""
     stream = resources.stream()
     chain = Chain(resources, "device", 1000)
     at = chain.arrays[0].address
@@ -270,7 +270,7 @@ def test_wrong_arguments_are_errors_at_once(placement, resources):
 
 @needs_gpu
 def test_placement_cpu_computes_on_the_cores_after_the_streams_work(resources, on_gpu):
-    """Also on a GPU's stream; its later work comes after that."""
+    """The cores wait for a GPU's stream; its later work comes after theirs."""
     stream = resources.stream()
     chain = Chain(resources, "pinned", 300_001)
     for _ in range(3):
@@ -306,7 +306,7 @@ def test_the_hosts_streams_go_on_with_another_placement(resources):
 @needs_gpu
 @pytest.mark.parametrize("before", ["no context", "another", "the primary one"])
 def test_the_callers_context_stays_current(on_gpu, before):
-    """Whatever is called about streams, events and memory."""
+    """Every function of streams, events and memory leaves the context alone."""
     driver = driver_of(0)
     with driver.entered():
         native = driver.new_stream()

@@ -8,7 +8,7 @@ from bindings import last_error, lib, pinned_empty
 from operations import Operation
 from oracles import unsigned
 
-# Where an array lies: its memory, and how many elements past a multiple of 64 bytes it begins.
+# An array's memory, and its distance in elements from a multiple of 64 bytes.
 KINDS = {
     "pageable": ("pageable", 0),
     "pageable+1": ("pageable", 1),
@@ -40,7 +40,7 @@ class Guarded:
 
     @property
     def address(self) -> int:
-        """Where the array begins."""
+        """The address of the first element."""
         return self.array.ctypes.data
 
     def snapshot(self) -> bytes:
@@ -48,7 +48,7 @@ class Guarded:
         return self.block.tobytes()
 
     def guards_are_intact(self) -> bool:
-        """Whether nothing around the array was written."""
+        """Returns whether nothing around the array was written."""
         start = (self.array.ctypes.data - self.block.ctypes.data) // self.block.itemsize
         around = [self.block[:start], self.block[start + self.array.size :]]
         return all((part.view(np.uint8) == GUARD_BYTE).all() for part in around)

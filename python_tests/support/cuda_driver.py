@@ -61,11 +61,11 @@ class Driver:
         return stream
 
     def free_bytes(self) -> int:
-        """The device's memory that nobody has."""
+        """The device's free memory in bytes."""
         return self.memory_bytes()[0]
 
     def memory_bytes(self) -> tuple[int, int]:
-        """The device's memory that nobody has, and all of it."""
+        """The device's free memory and all of its memory, in bytes."""
         free, total = c_size_t(), c_size_t()
         self.call("cuMemGetInfo_v2", byref(free), byref(total))
         return free.value, total.value
@@ -114,7 +114,7 @@ class DeviceArray:
         self.fill(values)
 
     def fill(self, values: np.ndarray) -> None:
-        """Copies as many values there."""
+        """Copies the values there."""
         source = np.ascontiguousarray(values)
         to, size = c_uint64(self.address), c_size_t(source.nbytes)
         self.driver.call("cuMemcpyHtoD_v2", to, c_void_p(source.ctypes.data), size)
@@ -124,7 +124,7 @@ class DeviceArray:
         self.driver.fill_later(self.address, bits, self.like.nbytes // 4)
 
     def values(self) -> np.ndarray:
-        """What is in it now."""
+        """Its current content."""
         values = np.empty_like(self.like)
         where = c_uint64(self.address)
         to = c_void_p(values.ctypes.data)

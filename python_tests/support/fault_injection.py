@@ -73,7 +73,7 @@ def begin(driver: FakeDriver, scenario: Scenario) -> None:
 
 
 def round_outcome(work: Work) -> str:
-    """One attempt without faults, from the beginning; its outcome, which is true."""
+    """Makes an attempt without faults, from the beginning, and returns its checked outcome."""
     work.reset()
     outcome = work.attempt()
     work.check(outcome, [])
@@ -140,13 +140,13 @@ def check_afterwards(
     """Without faults the next calls work, as far as the device does, and hold no more and more."""
     lost = fault.loses_device and (scenario.place == Place.GPU or not scenario.work.always_answers)
     gone = [Status.ERROR_NO_GPU.name, Status.ERROR_DEVICE_LOST.name, NULL] if lost else []
-    # What did not open is not tried again before gpuvec_init.
+    # A device that did not open is not tried again before gpuvec_init.
     is_closed = first != RIGHT and not scenario.earlier
     closed = [Status.ERROR_NO_GPU.name, NULL] if is_closed else []
     outcome = round_outcome(scenario.work)
     said = scenario.work.text()
     assert outcome in [RIGHT, *closed, *gone], f"the next call gave {outcome}: {said}"
-    # Where an array is, is no one device's to say.
+    # A question about an address is not of one device.
     is_lost = first == Status.ERROR_DEVICE_LOST.name and "cuPointerGetAttributes" not in failed
     if is_lost and scenario.place == Place.GPU:
         assert outcome != RIGHT, "the next call worked on a device that was lost"
@@ -200,7 +200,7 @@ def in_child(function: Callable[[], str], limit: float = TIME_LIMIT) -> tuple[st
 
 @dataclass(frozen=True)
 class Options:
-    """Which part of all faults is tried."""
+    """The part of all faults that is tried."""
 
     seed: str
     percent: float
@@ -273,7 +273,7 @@ def main() -> int:
 
 
 def uses_fake_driver() -> bool:
-    """Whether this process finds the fake driver when it looks for the driver."""
+    """Returns whether this process finds the fake driver when it looks for the driver."""
     return os.environ.get("LD_LIBRARY_PATH", "").startswith(str(FAKE_DRIVER_FOLDER))
 
 

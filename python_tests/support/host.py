@@ -1,4 +1,4 @@
-"""What tests of the host process do in processes of their own: they call, and they count."""
+"""Calls and counts for tests in processes of their own."""
 
 import ctypes
 import functools
@@ -14,7 +14,7 @@ SMALL = 1000
 MIDDLING = 300_000
 LARGE = FOR_A_GPU
 MIB = 1 << 20
-# What the allocators and the driver may keep for themselves.
+# Bytes that the allocators and the driver may keep for themselves.
 MARGIN = 2 * MIB
 
 
@@ -51,7 +51,7 @@ def check_all() -> None:
 
 
 def threads() -> int:
-    """How many threads the process has."""
+    """Counts the process's threads."""
     return len(os.listdir("/proc/self/task"))
 
 

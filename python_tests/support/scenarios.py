@@ -82,11 +82,11 @@ class Call(OnArrays):
         self.check_arrays(outcome, self.may_have_written(calls))
 
     def may_have_written(self, calls: list[str]) -> bool:
-        """Whether a kernel that writes the output may have begun."""
+        """Returns whether a kernel that writes the output may have begun."""
         return self.operation.kind == "elementwise" and "cuLaunchKernel" in calls
 
     def is_half_done(self, calls: list[str]) -> bool:
-        """Whether an input may be overwritten in part."""
+        """Returns whether an input may be overwritten in part."""
         return bool(self.in_place) and self.may_have_written(calls)
 
 
@@ -147,7 +147,7 @@ class Scenario:
 
 
 # Elements of arrays that a GPU maps, or that are staged for it in four chunks, or in five; and that
-# it copies, or that placement auto stages for it in more chunks than there are lanes.
+# it copies, or that placement auto stages for it in more chunks than there are slots.
 FOUR, FIVE, LONG = 200_003, 270_003, 4_200_011
 GPU_PLACES = (Place.GPU, Place.AUTO)
 IN_PLACE = [(UNIFORM[0], "a"), (UNIFORM[2], "b"), (MIXED[0], "b")]

@@ -57,7 +57,7 @@ class Handles(AbstractContextManager):
         return self.keep(lib.gpuvec_stream_create(device), lib.gpuvec_stream_destroy)
 
     def adopted(self, native) -> int:
-        """A stream of somebody else's."""
+        """A stream of another library."""
         return self.keep(lib.gpuvec_stream_from_native(native), lib.gpuvec_stream_destroy)
 
     def event(self) -> int:
@@ -82,7 +82,7 @@ class Handles(AbstractContextManager):
 
 
 class Steps(Work):
-    """Calls in a row. The first that fails ends the attempt, and says what its outcome is."""
+    """Calls in a row. The first that fails ends the attempt and is its outcome."""
 
     always_answers = False
     codes = ONE_OF_EACH
@@ -103,12 +103,12 @@ class Steps(Work):
         raise NotImplementedError
 
     def text(self) -> str:
-        """What the library said of the call that failed."""
+        """The library's text for the call that failed."""
         return self.said
 
 
 class OnStreams(Steps, OnArrays):
-    """Calls on arrays `a` and `b`, and on others that they write, of which some are queued."""
+    """Calls on arrays `a` and `b` and on arrays that the calls write; some calls are queued."""
 
     queues = True
 
@@ -133,7 +133,7 @@ class OnStreams(Steps, OnArrays):
         ok(lib.gpuvec_mul_i32(c, b, c, self.n, stream))
 
 
-# How a caller waits for a stream.
+# Ways to wait for a stream.
 WAITS = ("synchronize", "query", "event")
 
 
@@ -366,7 +366,7 @@ class Copy(OnStreams):
 
     @property
     def queues(self) -> bool:
-        """Without a stream nothing is left under way."""
+        """Without a stream no work is left in flight."""
         return self.has_stream
 
     @property
@@ -389,17 +389,17 @@ class Copy(OnStreams):
 
 @dataclass
 class GivenBack(Steps):
-    """What is given back by its address, once: what could not be is tried again."""
+    """Memory that is given back by its address, once; a failure is tried again."""
 
     held: list[tuple[Callable[[int], int], int]] = field(default_factory=list, init=False)
 
     def may_leave(self, failed: set[str]) -> bool:
-        """What could not be given back is, the next time."""
+        """Memory that could not be given back is given back the next time."""
         of_memory = {"cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister"}
         return super().may_leave(failed - of_memory - {"cuCtxPushCurrent_v2"})
 
     def steps(self, handles: Handles) -> None:
-        """First what the attempt before left, then those of this one."""
+        """Gives back the objects of the earlier attempt, then those of this one."""
         self.give_back()
         try:
             self.use()

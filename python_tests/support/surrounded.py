@@ -1,4 +1,4 @@
-"""Arrays in memory of any kind, between elements that nobody may write."""
+"""Arrays in memory of any kind, between guard elements."""
 
 import numpy as np
 from arrays import GUARD_BYTE, assert_same_bits

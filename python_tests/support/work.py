@@ -9,7 +9,7 @@ from arrays import Guarded, assert_same_bits, block_size, filled, within
 from bindings import Status, last_error
 from fake_driver import CODES, FakeDriver
 
-# Outcomes beside the names of statuses.
+# Outcomes in addition to the names of statuses.
 RIGHT = "right"
 NULL = "NULL"
 
@@ -29,19 +29,19 @@ LEAVING = frozenset(
 
 
 class Work:
-    """What a scenario does. The parent makes it; each child uses its own copy."""
+    """The work of a scenario. The parent makes it; each child uses its own copy."""
 
-    # Whether placement auto must succeed whatever the driver does.
+    # Placement auto must succeed whatever the driver does.
     always_answers = True
-    # Whether with placement gpu the cores must not do it.
+    # With placement gpu the cores must not do the work.
     needs_gpu = True
-    # Whether an attempt that failed may leave work in a stream.
+    # An attempt that failed may leave work in a stream.
     queues = False
-    # How many devices there are.
+    # The number of devices.
     devices = 1
     # The codes that are tried.
     codes = tuple(CODES)
-    # How much of it comes before: nothing, or once the same.
+    # The numbers of earlier rounds of the same work: each makes a scenario.
     turns = (0, 1)
 
     def in_parent(self) -> None:
@@ -55,18 +55,18 @@ class Work:
         raise NotImplementedError
 
     def text(self) -> str:
-        """What the library says of an attempt that failed."""
+        """The library's text for an attempt that failed."""
         return last_error()
 
     def check(self, outcome: str, calls: list[str]) -> None:
         """Fails unless the outcome is true, for an attempt that made these calls."""
 
     def is_half_done(self, calls: list[str]) -> bool:
-        """Whether an attempt that failed after these calls may have destroyed its input."""
+        """Returns whether an attempt that failed after these calls may have destroyed its input."""
         return False
 
     def may_leave(self, failed: set[str]) -> bool:
-        """Whether something may be left with the driver for good after these calls failed."""
+        """Returns whether these calls, which failed, may leave objects with the driver for good."""
         return bool(failed & LEAVING)
 
     def reset(self) -> None:
@@ -106,7 +106,7 @@ class OnDevice(Guarded):
 
     @property
     def address(self) -> int:
-        """Where the array begins for the device."""
+        """The array's address on the device."""
         return self.device_address
 
 
@@ -138,7 +138,7 @@ class OnArrays(Work):
 
     @property
     def is_on_device(self) -> bool:
-        """Whether an array is a device's."""
+        """Returns whether an array is in a device's memory."""
         return any(kind in DEVICE_KINDS for kind in self.memory.values())
 
     def in_child(self) -> None:
@@ -160,11 +160,11 @@ class OnArrays(Work):
                 self.arrays[name] = maker(self.memory[name], values)
 
     def address(self, name: str) -> int:
-        """Where an array is."""
+        """The address of an array."""
         return self.arrays[name].address
 
     def addresses(self, names: str) -> Iterator[int]:
-        """Where the arrays of these names are."""
+        """The addresses of the arrays of these names."""
         return (self.address(name) for name in names.split())
 
     def check_arrays(self, outcome: str, may_have_written: bool) -> None:

@@ -56,7 +56,7 @@ impl<T> Handles<T> {
     }
 }
 
-/// What a stream is of.
+/// The owner of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Host,
@@ -69,8 +69,8 @@ pub struct Queues {
     events: Handles<Option<Owner>>,
     /// The one stream that may have something to do.
     busy: Option<usize>,
-    /// Whether an event was recorded, or waited for, in a GPU's stream: that is queued as well, and
-    /// nobody takes note of when it is done.
+    /// Set when an event was recorded, or waited for, in a GPU's stream: that is queued as well, and
+    /// its end is not tracked.
     has_marks: bool,
     /// For the order of what streams do.
     mark: *mut c_void,
@@ -97,12 +97,12 @@ impl Queues {
         self.streams.chosen(chosen, &self.events)
     }
 
-    /// Whether it is a stream, or NULL.
+    /// Returns whether it is a stream, or NULL.
     pub fn is_stream(&mut self, stream: usize) -> bool {
         stream == 0 || self.streams.find(stream).is_some()
     }
 
-    /// Whether all work is known to be done.
+    /// Returns whether all work is known to be done.
     pub fn are_done(&self) -> bool {
         self.busy.is_none()
     }
