@@ -1,4 +1,4 @@
-"""A device's memory, streams and time are short: calls are right, and leave nothing behind.
+"""Devices with little memory, few streams or slow queues: calls are right and leak nothing.
 
 The fake driver plays such devices.
 """

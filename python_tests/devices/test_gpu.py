@@ -132,7 +132,7 @@ def test_freed_device_memory_is_an_error(current, placement, which, n):
 
 @pytest.mark.parametrize("which", range(3))
 def test_wrong_device_pointers_are_refused_before_any_work(current, on_gpu, which):
-    """Misaligned, or overlapping in part."""
+    """Misaligned pointers and partial overlaps are refused."""
     n = 1000
     arrays = [DeviceArray(current, np.full(2 * n, 7, np.float32)) for _ in range(3)]
     addresses = [array.address for array in arrays]
@@ -174,7 +174,7 @@ def test_device_memory_means_the_gpu_also_for_a_short_array(current, operation, 
 @pytest.mark.parametrize("n", [1, 2_000_003])
 @pytest.mark.parametrize("kind", ["device", "managed", "pinned"])
 def test_a_call_sees_earlier_work_of_the_default_stream(current, resources, placement, kind, n):
-    """Wherever it runs: cores are ordered with no stream by themselves."""
+    """Calls see it on any backend, although cores are not ordered with any stream by themselves."""
     if (kind, placement) == ("device", Place.CPU):
         pytest.skip("cores do not reach it")
     longer = 1 << 26

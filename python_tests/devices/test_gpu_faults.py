@@ -15,7 +15,7 @@ MIB = 1 << 20
 @pytest.mark.parametrize("placement", ["AUTO", "GPU", "CPU"])
 @pytest.mark.parametrize("before", ["small", "large", "pinned"])
 def test_a_context_that_another_library_loses_is_lost_at_once(before, placement):
-    """With placement gpu that is said; elsewhere the cores do the work."""
+    """Placement gpu reports the loss; with the other placements the cores do the work."""
     script = f"""
     place(Place.GPU)
     pinned = [pinned_empty(LARGE, np.float32) for _ in range(3)]
@@ -55,7 +55,7 @@ def test_a_context_that_another_library_loses_is_lost_at_once(before, placement)
 @pytest.mark.skipif(lib.gpuvec_device_count() < 2, reason="needs two GPUs")
 @pytest.mark.parametrize("placement", ["AUTO", "GPU"])
 def test_one_of_several_devices_dies(placement):
-    """The call that meets it fails, if it must not run elsewhere. Later ones take another device.
+    """The call that meets the fault fails with placement gpu; later ones use another device.
 
     Unless the driver has given up all work in this process, on all devices.
     """
@@ -115,7 +115,7 @@ def test_a_context_that_was_lost_before_the_first_call():
 )
 @pytest.mark.parametrize("left", [2 * MIB, 20 * MIB, 40 * MIB], ids="{:,}".format)
 def test_a_device_whose_memory_is_taken(left, first):
-    """Automatic placement is right all the same, in place too; once it is free all is well."""
+    """Placement auto is right, in place too, and uses the device again once memory is free."""
     script = f"""
     driver = other_library()
     with memory_taken(driver, {left}):
@@ -138,7 +138,7 @@ def test_a_device_whose_memory_is_taken(left, first):
 
 
 def test_memory_that_is_taken_later():
-    """After the first calls, when the library has what they needed."""
+    """Memory is taken after the first calls, when the library holds its buffers."""
     script = f"""
     place(Place.GPU)
     check(SMALL)
@@ -154,7 +154,7 @@ def test_memory_that_is_taken_later():
 
 @pytest.mark.parametrize("placement", ["AUTO", "GPU"])
 def test_contexts_of_other_kinds(placement):
-    """Current on the calling thread: none, another, one that is gone; and on another thread."""
+    """The calling thread has no context, another or a destroyed one, or another thread has one."""
     script = f"""
     import threading
     place(Place.{placement})
@@ -214,7 +214,7 @@ def test_a_context_that_is_destroyed_while_it_is_current_elsewhere():
 
 
 def test_threads_without_a_context():
-    """Each has none before its first call, and none afterwards."""
+    """A thread without a context has none after its first call either."""
     script = """
     from concurrent.futures import ThreadPoolExecutor
     import threading
@@ -260,7 +260,7 @@ def test_child_processes_after_use_of_the_gpu(method):
 
 
 def answers_on_the_gpu() -> None:
-    """In a new process: all calls are done by a GPU."""
+    """Checks in a new process that a GPU does all calls."""
     from bindings import Backend, Place, last_run
     from host import LARGE, SMALL, check
 
@@ -270,7 +270,7 @@ def answers_on_the_gpu() -> None:
 
 
 def answers_on_the_cpu() -> None:
-    """In a child of a process that used the GPU: it is told so, and computes all the same."""
+    """Checks that a forked child of a GPU's user gets FORKED for placement gpu and uses the CPU."""
     from bindings import Backend, Place, Status, last_run
     from host import LARGE, SMALL, check, check_memory
 
@@ -284,7 +284,7 @@ def answers_on_the_cpu() -> None:
 
 @pytest.mark.parametrize("devices", ["", "99", "nonsense", "-1", "GPU-00000000"])
 def test_devices_that_are_hidden(devices):
-    """CUDA_VISIBLE_DEVICES that names none."""
+    """CUDA_VISIBLE_DEVICES names no device."""
     script = """
     assert lib.gpuvec_device_count() == 0
     assert why_cpu() != ""

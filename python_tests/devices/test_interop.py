@@ -1,4 +1,4 @@
-"""Other libraries on the GPU: their arrays and streams in gpuvec's calls, its memory in theirs.
+"""Other GPU libraries: gpuvec uses their arrays and streams, and they use its memory.
 
 Each case runs in a process of its own, on a machine with a GPU that has the library.
 """
@@ -120,7 +120,7 @@ def test_arrays_of_other_libraries(library, order):
 @each_order
 @each_library
 def test_streams_of_other_libraries(library, order):
-    """Their work and the library's are done in their order on one stream, whose ever it is."""
+    """Work of both libraries on one stream, of either library, is done in its order."""
     work = """
     for placement in (Place.AUTO, Place.GPU):
         place(placement)
@@ -162,7 +162,7 @@ def test_streams_of_other_libraries(library, order):
 @each_order
 @each_library
 def test_their_streams_and_gpuvecs_wait_for_each_other(library, order):
-    """Through events, without the caller: work goes to and fro."""
+    """Streams of both libraries wait for each other through events, without the caller."""
     work = """
     place(Place.GPU)
     n = LARGE
@@ -189,7 +189,7 @@ def test_their_streams_and_gpuvecs_wait_for_each_other(library, order):
 @each_order
 @each_library
 def test_memory_of_gpuvecs_in_other_libraries(library, order):
-    """Their kernels run on it, on their streams."""
+    """Other libraries' kernels use memory of gpuvec on their own streams."""
     work = """
     place(Place.AUTO)
     for n in SIZES:

@@ -31,7 +31,7 @@ def everywhere():
 
 
 def long(operation) -> int:
-    """Elements of arrays that all take part in."""
+    """Returns the length of arrays that cores and GPUs share."""
     return LONG[np.dtype(operation.dtype).itemsize]
 
 
@@ -157,7 +157,7 @@ assert attempt(PAIR[1], LONG)[0] == Status.OK
 
 @needs_fake_driver
 def test_work_in_place_of_a_failed_gpu():
-    """It is an error, or right: inputs that may be gone are not computed with again."""
+    """The call fails or is right: inputs that may be overwritten are not used again."""
     run(
         FAILING
         + """

@@ -10,7 +10,7 @@ pytestmark = needs_fake_driver
 
 
 def test_several_devices():
-    """All are counted and named, and the first one is used."""
+    """All devices are counted and named, and the first one is used."""
     run(
         """
         assert lib.gpuvec_device_count() == 3
@@ -25,7 +25,7 @@ def test_several_devices():
 
 
 def test_a_device_that_does_not_open_is_passed_over():
-    """The next one computes, and gpuvec_init tries the first again."""
+    """The next device computes, and gpuvec_init tries the first one again."""
     opening = run(
         'assert why_cpu() == ""\nprint(fake_driver.calls().index("cuDevicePrimaryCtxRetain"))',
         DEVICES=3,
@@ -43,7 +43,7 @@ def test_a_device_that_does_not_open_is_passed_over():
 
 
 def test_a_lost_device_is_passed_over():
-    """The call in which it is lost fails if it must not run elsewhere; later ones do."""
+    """The call that loses the device fails with placement gpu; later calls use the next device."""
     run(
         """
         lib.gpuvec_set_placement(Place.GPU)

@@ -1,4 +1,4 @@
-"""The benchmark in its smallest setting: what its tables show is what its data says.
+"""The benchmark in its smallest setting: its tables agree with its data.
 
 Times are not judged: only that every contender, ceiling and target is there, or named as missing.
 """

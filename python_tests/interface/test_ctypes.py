@@ -32,7 +32,7 @@ def as_ndpointer(array):
 
 
 def as_typed_pointer(array):
-    """Declared as C has them."""
+    """Declared with C's types."""
     pointer = POINTER(as_ctypes_type(array.dtype))
     return pointer, array.ctypes.data_as(pointer)
 

@@ -17,7 +17,7 @@ def exported() -> list:
 
 
 def test_library_exports_the_headers_functions():
-    """Nothing is missing and nothing else is visible."""
+    """The library exports every declared function and no other symbol."""
     assert exported() == sorted(header.prototypes())
 
 

@@ -30,7 +30,7 @@ def fields(run: Run) -> dict:
 
 @each_operation
 def test_small_arrays_on_the_cpu(on_cpu, operation):
-    """The calling core does them alone, in one chunk."""
+    """The calling core does small arrays alone, in one chunk."""
     assert fields(run_with(operation, ("pageable",) * 3, SMALL)) == {
         "backend": Backend.CPU,
         "path": PathBit.CALLING_CORE,
@@ -43,7 +43,7 @@ def test_small_arrays_on_the_cpu(on_cpu, operation):
 
 @each_operation
 def test_large_arrays_on_the_cpu(on_cpu, operation):
-    """All cores share them, nothing is copied."""
+    """All cores share large arrays, and nothing is copied."""
     run = run_with(operation, ("pageable",) * 3, LARGE)
     assert (run.backend, run.devices, run.bytes_staged) == (Backend.CPU, 0, 0)
     assert run.path == (PathBit.CORES if run.threads > 1 else PathBit.CALLING_CORE)
@@ -94,7 +94,7 @@ def test_only_pageable_arrays_are_staged(placement, operation, pageable, n):
 
 
 def test_a_failure_and_nothing_to_do_leave_nothing(placement):
-    """After a call that did no work all fields are 0."""
+    """All fields are 0 after a call that did no work."""
     for arguments in ((None, None, None, 0), (None, None, None, 5)):
         compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
         lib.vector_add(*arguments)

@@ -1,4 +1,4 @@
-"""Arguments in memory of any kinds: every combination computes, and copies no more than it must."""
+"""Arguments in any kinds of memory: every combination is right and copies only what it must."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ def every_kind(operation: Operation) -> Iterator[Kinds]:
 
 
 class Arrays:
-    """An operation's arrays in every kind of memory, and what should come out."""
+    """An operation's arrays in every kind of memory, and the right result."""
 
     def __init__(self, resources: Resources, operation: Operation, n: int):
         self.operation, self.n = operation, n
@@ -88,7 +88,7 @@ class Arrays:
         }
 
     def call(self, kinds: Kinds) -> None:
-        """Calls it on arrays of these kinds, and checks what it wrote."""
+        """Calls the operation on arrays of these kinds and checks all that it wrote."""
         arrays = {name: self.arrays[name, kind] for name, kind in zip(self.operation.arrays, kinds)}
         addresses = {"b": None, **{name: array.address for name, array in arrays.items()}}
         assert call_at(self.operation, **addresses, n=self.n) == 0, f"{kinds}: {last_error()}"
@@ -102,7 +102,7 @@ class Arrays:
 
 
 def check_path(operation: Operation, n: int, kinds: Kinds) -> None:
-    """Fails unless the last call was a GPU's, and took each array in the shortest way."""
+    """Fails unless the last call ran on a GPU and took the shortest path to each array."""
     # A reduction's output takes none.
     taken = [(kind, size) for kind, size in zip(kinds, operation.staged_bytes(n).values()) if size]
     found = {kind for kind, _ in taken}
@@ -114,7 +114,7 @@ def check_path(operation: Operation, n: int, kinds: Kinds) -> None:
 
 
 def check(place: Place, operation: Operation, n: int, combinations: Iterator[Kinds]) -> int:
-    """Calls an operation with all of these combinations; how many there were."""
+    """Calls an operation with all of these combinations and returns their number."""
     count = 0
     with placed(place), Resources() as resources:
         arrays = Arrays(resources, operation, n)

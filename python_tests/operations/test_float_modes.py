@@ -118,7 +118,7 @@ def test_single_products(placement, call_with_mxcsr, a, b, product, mode):
 @pytest.mark.parametrize("kernel", ["sum_f32", "sum_f64", "dot_f64"])
 @pytest.mark.parametrize("mode", MODES)
 def test_single_subnormals(placement, call_with_mxcsr, kernel, mode):
-    """The sum of one is that one, and so is its product with one."""
+    """A subnormal is its own sum, and its own product with one."""
     operation = named(f"gpuvec_{kernel}")
     a = np.array([np.finfo(operation.dtype).smallest_subnormal * 5])
     out, _ = run(call_with_mxcsr, operation, MODES[mode], a, np.ones_like(a))

@@ -1,4 +1,4 @@
-"""Calls while a thread or the process ends: from destructors, and from handlers of exit."""
+"""Calls from destructors and exit handlers, and exits with live objects or during calls."""
 
 import os
 import shutil

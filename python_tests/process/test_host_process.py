@@ -57,7 +57,7 @@ def test_standard_files_are_other_files(where, tmp_path):
 
 @pytest.mark.parametrize("value", [None, "", "/nowhere", "\n:;\\"], ids=repr)
 def test_environments_of_other_kinds(value):
-    """Folders that programs are told of are missing, or are none; there may be no driver then."""
+    """Variables that name folders are missing or wrong, with or without a driver."""
     environment = library_environment()
     for name in ("HOME", "LD_LIBRARY_PATH", "TMPDIR", "PATH", "LANG", "LC_ALL", "USER"):
         environment.pop(name, None)

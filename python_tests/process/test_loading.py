@@ -1,4 +1,4 @@
-"""Loading the library: what it needs, and that nothing happens."""
+"""Loading the library: its needs, its effects (none), and several copies of it."""
 
 import shutil
 import textwrap
@@ -160,13 +160,13 @@ def test_it_is_opened_and_closed_again_and_again(where, mode):
 
 
 def test_its_own_names_come_first(where):
-    """RTLD_DEEPBIND, which plug-ins of other programs are loaded with."""
+    """The library works with RTLD_DEEPBIND, which some programs load plug-ins with."""
     script = "check(load(os.RTLD_NOW | os.RTLD_DEEPBIND), 10, 300_000, 6_000_001)"
     run_silently(BY_HAND + script, **where)
 
 
 def test_two_copies_in_one_process(where, tmp_path):
-    """Two programs' plug-ins may each bring one: they know nothing of each other."""
+    """Two plug-ins may each bring a copy, which share nothing."""
     copy = shutil.copy(LIBRARY, tmp_path / "libgpuvec_copy.so")
     script = f"""
     from concurrent.futures import ThreadPoolExecutor

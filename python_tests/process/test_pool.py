@@ -1,4 +1,4 @@
-"""The library's threads: their number, and what they do not inherit from the first caller.
+"""The library's threads: their number, and their properties, which the first caller does not set.
 
 Each case runs in a process of its own.
 """

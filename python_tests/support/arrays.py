@@ -91,7 +91,7 @@ def call_at(
     alpha: Optional[float] = None,
     stream: Optional[int] = None,
 ) -> int:
-    """Calls the operation on addresses; the status.
+    """Calls the operation on addresses and returns the status.
 
     Whatever it takes, tests give two inputs: it gets those that it takes. So it is with alpha,
     which is the table's unless a test chooses, and with the stream.
@@ -108,7 +108,7 @@ def call(
     alpha: Optional[float] = None,
     stream: Optional[int] = None,
 ) -> int:
-    """The same on NumPy arrays."""
+    """Calls the operation on NumPy arrays and returns the status."""
     addresses = (array.ctypes.data for array in (a, b, out))
     return call_at(operation, *addresses, a.size, alpha, stream)
 

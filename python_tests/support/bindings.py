@@ -160,7 +160,7 @@ def last_error() -> str:
 
 
 def why_cpu() -> str:
-    """Why there is no GPU to compute on; empty if there is one."""
+    """Returns the reason why there is no GPU to compute on; empty if there is one."""
     return lib.gpuvec_why_cpu().decode()
 
 

@@ -40,7 +40,7 @@ class Driver:
 
     @contextmanager
     def entered(self):
-        """The primary context is the calling thread's in this block, above what is."""
+        """Pushes the primary context on the calling thread's stack for the block."""
         self.call("cuCtxPushCurrent_v2", self.context)
         try:
             yield self
@@ -48,7 +48,7 @@ class Driver:
             self.call("cuCtxPopCurrent_v2", byref(c_void_p()))
 
     def new_context(self) -> c_void_p:
-        """A context that is not the primary one, current on the calling thread."""
+        """Creates a context that is not the primary one, current on the calling thread."""
         context = c_void_p()
         self.call("cuCtxCreate_v2", byref(context), 0, 0)
         return context
@@ -77,7 +77,7 @@ class Driver:
 
 
 class HeldUp:
-    """A stream of the driver's on which nothing goes on until it is let go."""
+    """A stream of the driver whose work is held until it is let go."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
@@ -92,7 +92,7 @@ class HeldUp:
         self.may_go.set()
 
     def destroy(self) -> None:
-        """Lets it go, and destroys it when its work is done."""
+        """Lets the stream go, and destroys it when its work is done."""
         self.let_go()
         with self.driver.entered():
             self.driver.call("cuStreamSynchronize", self.stream)

@@ -53,7 +53,7 @@ class FakeDriver:
         return driver
 
     def plan(self, text: str) -> None:
-        """Puts a plan of faults in force, and counts calls anew."""
+        """Sets a plan of faults and counts calls from 1 again."""
         self.driver.fake_driver_faults(text.encode())
 
     def plan_random(self, seed: int, per_10000: int, codes: Iterable[int]) -> None:
@@ -74,7 +74,7 @@ class FakeDriver:
         return {what: self.count(what) for what in self.HOLDINGS + self.HANDLES}
 
     def violation(self) -> str:
-        """The first thing that a driver would not forgive; empty if there was none."""
+        """The first violation; empty if there was none."""
         return self.driver.fake_driver_violation().decode()
 
     def context(self) -> Optional[int]:

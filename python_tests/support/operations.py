@@ -59,7 +59,7 @@ def any_bits(rng: np.random.Generator, n: int, dtype) -> np.ndarray:
 
 
 def anything(rng: np.random.Generator, n: int, dtype) -> Pair:
-    """Any elements whatever."""
+    """Random elements."""
     return any_bits(rng, n, dtype), any_bits(rng, n, dtype)
 
 

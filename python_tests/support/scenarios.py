@@ -97,7 +97,7 @@ class LongCall(Call):
 
 
 class FamilyCall(Call):
-    """An operation of the family: it goes the classic ones' ways, so less of it is tried."""
+    """An operation of the family: its path is that of the classic ones, so less of it is tried."""
 
     codes = ONE_OF_EACH
     turns = (1,)
@@ -167,7 +167,7 @@ FAMILY_KINDS = [
 
 
 def works() -> Iterator[tuple[Work, Place]]:
-    """Everything that is done, with the placements in which it has something to do."""
+    """All work, with the placements that each kind of it may run with."""
     for operation in CLASSIC:
         for kinds, in_place in [*[(kinds, "") for kinds in UNIFORM + MIXED], *IN_PLACE]:
             call = partial(Call, operation, kinds, in_place=in_place)
@@ -206,6 +206,6 @@ def family_works() -> Iterator[tuple[Work, Place]]:
 
 
 def scenarios() -> list[Scenario]:
-    """The table, with what takes longest first."""
+    """The table, the longest scenarios first."""
     table = [Scenario(work, place, earlier) for work, place in works() for earlier in work.turns]
     return sorted(table, key=lambda scenario: -getattr(scenario.work, "n", 0))

@@ -25,7 +25,7 @@ from work import (
 
 
 class CallFailed(Exception):
-    """A call of the library's failed: the outcome, and what the library says of it."""
+    """A failed call of the library: its outcome and the library's text."""
 
     def __init__(self, outcome: str) -> None:
         super().__init__(outcome)
@@ -65,12 +65,12 @@ class Handles(AbstractContextManager):
         return self.keep(lib.gpuvec_event_create(), lib.gpuvec_event_destroy)
 
     def keep(self, handle: Optional[int], destroy: Callable[[int], int]) -> int:
-        """A handle, and what destroys it."""
+        """Keeps a handle with the function that destroys it."""
         self.held[got(handle)] = destroy
         return handle
 
     def destroy(self, handle: int) -> None:
-        """Destroys a handle. That always succeeds, and the handle is none then."""
+        """Destroys a handle, which always succeeds."""
         destroy = self.held.pop(handle)
         assert destroy(handle) == Status.OK, last_error()
         assert destroy(handle) == Status.ERROR_HANDLE, "destroyed twice"
@@ -187,7 +187,7 @@ class Chain(OnStreams):
 
 @dataclass
 class KeptStream(OnStreams):
-    """Calls on a stream that is made once, and goes on after errors as long as its device does."""
+    """Calls on a stream that is made once and goes on after errors, unless its device is lost."""
 
     kind: str
     n: int = 3001
@@ -292,7 +292,7 @@ class Events(OnStreams):
         self.lay_out_integers(dict.fromkeys(("a", "b", "c"), "device"), self.n)
 
     def steps(self, handles: Handles) -> None:
-        """They are recorded, waited for, asked, and recorded anew."""
+        """Records events, waits for them, queries them, and records them again."""
         stream, start, end = handles.stream(), handles.event(), handles.event()
         ok(lib.gpuvec_event_record(start, stream))
         self.queue_product(stream)
@@ -311,7 +311,7 @@ class Events(OnStreams):
 
 @dataclass
 class Adopted(OnStreams):
-    """Work on a stream of another library's, or on the legacy default stream."""
+    """Work on a stream of another library, or on the legacy default stream."""
 
     whose: str
     n: int = 3001
@@ -460,7 +460,7 @@ class Allocated(GivenBack):
 
 
 class Registered(GivenBack):
-    """Two arrays that share a page are page-locked, then all around them, and used."""
+    """Two arrays that share a page, and then all of their pages, are page-locked and used."""
 
     N = PAGE // 4 + 100
 
@@ -513,7 +513,7 @@ LONG = 2048 * 4096 + 5000
 
 
 def works() -> Iterator[tuple[Work, Place]]:
-    """Everything that is done, with each placement that may use a GPU."""
+    """All work, with each placement that may use a GPU."""
     for place in (Place.GPU, Place.AUTO):
         for work in (
             *[Chain(kinds) for kinds in CHAINS],

@@ -20,7 +20,7 @@ Stream = Optional[int]
 
 @dataclass
 class Array:
-    """An array, what it is to hold, and which streams may still be at work on it."""
+    """An array, its expected content, and the streams that may still be working on it."""
 
     memory: Memory
     values: np.ndarray

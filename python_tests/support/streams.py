@@ -1,4 +1,4 @@
-"""Streams, events and memory of every kind, given back when a test ends; work whose order shows."""
+"""Streams, events and memory of every kind, given back when a test ends, and chains of work."""
 
 import ctypes
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def driver_of(device: int) -> Driver:
 
 @dataclass
 class Memory:
-    """Some bytes, which are filled and looked at without the library."""
+    """Bytes that are filled and read without the library."""
 
     address: int
     size: int
@@ -223,6 +223,6 @@ class Chain:
         ok(lib.gpuvec_copy(self.result.address, self.arrays[0].address, 4 * self.n, stream))
 
     def check(self) -> None:
-        """Fails unless what was copied is right, now."""
+        """Fails unless the copied values are right now."""
         result = self.result.view(np.int32)
         assert np.array_equal(result, self.values[0]), f"{(result != self.values[0]).sum()} differ"

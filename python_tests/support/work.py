@@ -51,7 +51,7 @@ class Work:
         """Makes what needs the driver."""
 
     def attempt(self) -> str:
-        """Does it; the outcome."""
+        """Does the work and returns its outcome."""
         raise NotImplementedError
 
     def text(self) -> str:
@@ -59,7 +59,7 @@ class Work:
         return last_error()
 
     def check(self, outcome: str, calls: list[str]) -> None:
-        """Fails unless the outcome is true, for an attempt that made these calls."""
+        """Fails unless the outcome fits an attempt that made these calls."""
 
     def is_half_done(self, calls: list[str]) -> bool:
         """Returns whether an attempt that failed after these calls may have destroyed its input."""
@@ -70,7 +70,7 @@ class Work:
         return bool(failed & LEAVING)
 
     def reset(self) -> None:
-        """Makes everything as it was before the attempt."""
+        """Restores the state before the attempt."""
 
 
 def outcome_of(status: int) -> str:
@@ -100,7 +100,7 @@ DEVICE_KINDS = {
 
 @dataclass
 class OnDevice(Guarded):
-    """An array of a device's, seen where the fake driver keeps its bytes, whatever has happened."""
+    """An array in device memory, read where the fake driver keeps its bytes, even after a loss."""
 
     device_address: int
 
@@ -127,7 +127,7 @@ class OnArrays(Work):
     def lay_out(
         self, kinds: dict[str, str], before: dict[str, np.ndarray], results: dict[str, np.ndarray]
     ) -> None:
-        """Says what memory each array is in, what it holds, and what with the right outcome.
+        """Describes each array: its memory, its content, and its content after success.
 
         A result may be shorter than its array: then it is what the array begins with. Arrays in
         pageable memory are made.
@@ -142,7 +142,7 @@ class OnArrays(Work):
         return any(kind in DEVICE_KINDS for kind in self.memory.values())
 
     def in_child(self) -> None:
-        """The arrays in pinned memory and those of a device."""
+        """Makes the arrays in pinned and in device memory."""
         self.make("pinned")
         if self.is_on_device:
             FakeDriver().hold_context()
@@ -154,7 +154,7 @@ class OnArrays(Work):
             FakeDriver().hold_context()
 
     def make(self, memory: str, maker: Callable[[str, np.ndarray], Guarded] = filled) -> None:
-        """The arrays whose kind begins so."""
+        """Makes the arrays whose kind has this prefix."""
         for name, values in self.before.items():
             if self.memory[name].startswith(memory):
                 self.arrays[name] = maker(self.memory[name], values)
