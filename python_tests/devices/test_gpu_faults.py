@@ -243,11 +243,11 @@ def test_child_processes_after_use_of_the_gpu(method):
     child = "answers_on_the_cpu" if method == "fork" else "answers_on_the_gpu"
     script = f"""
     import multiprocessing
-    import test_gpu_faults
+    import on_gpu
     place(Place.GPU)
     check(*SIZES)
     context = multiprocessing.get_context("{method}")
-    children = [context.Process(target=test_gpu_faults.{child}) for _ in range(3)]
+    children = [context.Process(target=on_gpu.{child}) for _ in range(3)]
     for process in children:
         process.start()
     check(*SIZES)
@@ -257,29 +257,6 @@ def test_child_processes_after_use_of_the_gpu(method):
     check_all()
     """
     run_silently(script)
-
-
-def answers_on_the_gpu() -> None:
-    """Checks in a new process that a GPU does all calls."""
-    from bindings import Backend, Place, last_run
-    from host import LARGE, SMALL, check
-
-    assert lib.gpuvec_set_placement(Place.GPU) == 0
-    check(SMALL, LARGE)
-    assert last_run().backend == Backend.GPU
-
-
-def answers_on_the_cpu() -> None:
-    """Checks that a forked child of a GPU's user gets FORKED for placement gpu and uses the CPU."""
-    from bindings import Backend, Place, Status, last_run
-    from host import LARGE, SMALL, check, check_memory
-
-    assert lib.gpuvec_set_placement(Place.GPU) == 0
-    assert lib.vector_add(8, 8, 8, 1) == Status.ERROR_FORKED
-    assert lib.gpuvec_set_placement(Place.AUTO) == 0
-    check(SMALL, LARGE)
-    check_memory()
-    assert last_run().backend == Backend.CPU
 
 
 @pytest.mark.parametrize("devices", ["", "99", "nonsense", "-1", "GPU-00000000"])

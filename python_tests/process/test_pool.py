@@ -60,10 +60,10 @@ def tasks():
 BEFORE = tasks()
 
 def helpers():
-    others = sorted(tasks() - BEFORE)
-    while not all(name(task).startswith("gpuvec-") for task in others):
-        pass
-    return others
+    while True:
+        found = sorted(tasks() - BEFORE)
+        if all(name(task).startswith("gpuvec-") for task in found):
+            return found
 """
 
 

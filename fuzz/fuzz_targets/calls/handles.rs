@@ -108,7 +108,7 @@ impl Queues {
     }
 
     /// Waits for all work.
-    pub fn settle(&mut self) {
+    pub fn synchronize(&mut self) {
         if let Some(stream) = self.busy.take() {
             assert_eq!(gpuvec_stream_synchronize(pointer(stream).cast()), 0);
         }
@@ -118,7 +118,7 @@ impl Queues {
     pub fn order(&mut self, stream: usize, by_event: bool) {
         let Some(busy) = self.busy.filter(|busy| *busy != stream) else { return };
         if stream == 0 || !by_event {
-            return self.settle();
+            return self.synchronize();
         }
         assert_eq!(gpuvec_event_record(self.mark.cast(), pointer(busy).cast()), 0);
         assert_eq!(gpuvec_stream_wait(pointer(stream).cast(), self.mark.cast()), 0);
@@ -291,7 +291,7 @@ fn check(status: i32, errors: &[i32]) {
 
 impl Drop for Queues {
     fn drop(&mut self) {
-        self.settle();
+        self.synchronize();
         for (stream, _) in &self.streams.live {
             assert_eq!(gpuvec_stream_destroy(pointer(*stream).cast()), 0);
         }

@@ -174,7 +174,7 @@ pub enum Length {
     /// Around the sizes at which the library changes its plan.
     Edge {
         size: u8,
-        beside: u8,
+        offset: u8,
     },
     Any(u64),
 }
@@ -186,8 +186,8 @@ impl Length {
         match *self {
             Length::Short(n) => n.into(),
             Length::Long(n) => n.into(),
-            Length::Edge { size, beside } => {
-                SIZES[usize::from(size % 8)].wrapping_add(usize::from(beside % 5)).wrapping_sub(2)
+            Length::Edge { size, offset } => {
+                SIZES[usize::from(size % 8)].wrapping_add(usize::from(offset % 5)).wrapping_sub(2)
             }
             Length::Any(n) => n as usize,
         }
