@@ -81,7 +81,7 @@ def broken_driver(tmp_path_factory):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Says how many combinations of kinds of memory were right."""
+    """Prints how many combinations of kinds of memory were right."""
     passed = terminalreporter.getreports("passed")
     counts = [dict(report.user_properties).get("combinations", 0) for report in passed]
     if any(counts):

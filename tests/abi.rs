@@ -73,7 +73,7 @@ fn version(facts: &[String]) -> Option<&String> {
     facts.iter().find(|fact| fact.starts_with("constant GPUVEC_ABI_VERSION "))
 }
 
-/// What a program built with the baseline would miss.
+/// Returns the facts that a program built with the baseline would miss.
 fn broken<'a>(baseline: &'a [String], now: &[String]) -> Vec<&'a str> {
     if version(baseline) == version(now) { missing(baseline, now) } else { Vec::new() }
 }
@@ -125,7 +125,7 @@ int32_t add(const float *a,
 ";
 
 #[test]
-fn every_kind_of_fact_is_seen() {
+fn every_kind_of_fact_is_found() {
     let facts = [
         "constant GPUVEC_ABI_VERSION 1",
         "enum place FIRST = 0",

@@ -32,7 +32,7 @@ struct Case {
     pinned: [bool; 3],
 }
 
-/// Which bit patterns the inputs hold.
+/// The bit patterns of the inputs.
 #[derive(Clone, Copy, Debug)]
 enum Values {
     /// Any: NaNs of all kinds, infinities, subnormals.
@@ -127,7 +127,7 @@ impl SplitMix {
     }
 }
 
-/// Lengths around every size at which the library goes another way.
+/// Lengths around every size at which the library changes its plan.
 fn lengths() -> impl Strategy<Value = usize> {
     const SIZES: &[usize] = &[1, 32, 128, 4096, 65_536, 200_000, 1_200_000];
     (select(SIZES), 0usize..7).prop_map(|(size, more)| (size + more).saturating_sub(3).max(1))
@@ -198,7 +198,7 @@ proptest! {
     })]
 
     #[test]
-    fn vector_add_adds_as_ieee_754_says(case in cases(floats())) {
+    fn vector_add_rounds_as_ieee_754(case in cases(floats())) {
         let add = |a, b| canonical(f32::from_bits(a) + f32::from_bits(b));
         case.check(add_f32, |a, b| each(a, b, add));
     }
@@ -218,7 +218,7 @@ proptest! {
 
     /// `i64 as f32` rounds the exact sum to nearest.
     #[test]
-    fn dot_product_rounds_once_what_f64_holds(case in cases(Just(Values::Whole))) {
+    fn dot_product_of_exact_sums_rounds_once(case in cases(Just(Values::Whole))) {
         case.check(dot_f32, |a, b| {
             let exact: i64 = terms(a, b).map(|term| term as i64).sum();
             vec![(exact as f32).to_bits()]

@@ -21,7 +21,7 @@ const MAPPED: u32 = GPUVEC_PATH_MAPPED;
 const STAGED: u32 = GPUVEC_PATH_STAGED | GPUVEC_PATH_MAPPED;
 const DMA: u32 = GPUVEC_PATH_DMA;
 
-/// Which arrays of a call are pinned.
+/// Marks the arrays of a call that are pinned.
 const PAGEABLE: [bool; 3] = [false; 3];
 const PINNED: [bool; 3] = [true; 3];
 const MIXED: [bool; 3] = [true, false, true];

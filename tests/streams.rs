@@ -1,5 +1,5 @@
 //! Streams, events, device memory and registered memory in the hands of many threads: all results
-//! are right, whoever shares what. `make sanitizers` looks for races in them.
+//! are right, whatever the threads share. `make sanitizers` looks for races in them.
 
 #[path = "common/status.rs"]
 mod status;
@@ -26,7 +26,7 @@ fn ok(status: i32) {
     assert_eq!(status, 0, "{}", last_error());
 }
 
-/// Runs it in so many threads at once, with their numbers.
+/// Runs `work` in all threads at once, with each thread's number.
 fn in_threads(work: impl Fn(usize) + Sync) {
     let start = Barrier::new(THREADS);
     thread::scope(|scope| {
@@ -98,7 +98,7 @@ impl Drop for Event {
     }
 }
 
-/// Who gave memory.
+/// The kind of an array's memory.
 #[derive(Clone, Copy)]
 enum Kind {
     Device,
@@ -125,14 +125,14 @@ impl Array {
         array
     }
 
-    /// What is in it when a stream is done.
+    /// Returns the content when a stream is done.
     fn content(&self, stream: Option<&Stream>) -> Vec<i32> {
         let mut content = vec![0; N];
         copy(content.as_mut_ptr(), self.1, stream);
         content
     }
 
-    /// Where an element is.
+    /// The address of an element.
     fn at(&self, index: usize) -> *mut i32 {
         self.1.wrapping_add(index)
     }
@@ -146,7 +146,7 @@ impl Array {
 impl Drop for Array {
     fn drop(&mut self) {
         let address = self.1.cast::<c_void>();
-        // SAFETY: `new` got it there, and nobody uses it any more.
+        // SAFETY: `new` allocated it, and no work uses it any more.
         ok(unsafe {
             match self.0 {
                 Kind::Device => gpuvec_device_free(address),
@@ -194,7 +194,7 @@ fn threads_share_a_stream() {
     });
 }
 
-/// What one thread queued is seen by the next one's work, which waits for its event alone.
+/// Each thread's work sees that of the thread before, whose event is all that it waits for.
 #[test]
 fn streams_of_threads_wait_for_each_others_events() {
     let (array, ones) = (Array::new(Kind::Device, &numbers(0)), Array::new(Kind::Pinned, &[1; N]));
@@ -225,9 +225,9 @@ fn streams_of_threads_wait_for_each_others_events() {
     assert_eq!(array.content(None), numbers(ROUNDS * THREADS));
 }
 
-/// Whoever is at it: calls are queued, and done, or the handle is none any more.
+/// Calls on the stream are queued and done, or its handle is refused.
 #[test]
-fn a_stream_is_destroyed_while_others_call() {
+fn a_stream_is_destroyed_during_calls_of_other_threads() {
     for _ in 0..8 {
         let stream = gpuvec_stream_create(0);
         assert!(!stream.is_null(), "{}", last_error());
@@ -256,7 +256,7 @@ fn a_stream_is_destroyed_while_others_call() {
             ok(gpuvec_event_synchronize(event.0.cast()));
             let copied = copied.min(N - 1);
             let mut content = vec![0; copied];
-            // SAFETY: as many elements of both; the stream writes behind them at most.
+            // SAFETY: `copied` elements of both; the stream writes behind them at most.
             ok(unsafe {
                 let (content, bytes) = (content.as_mut_ptr(), copied * size_of::<i32>());
                 gpuvec_copy(content.cast(), to.at(0).cast(), bytes, std::ptr::null_mut())
@@ -266,7 +266,7 @@ fn a_stream_is_destroyed_while_others_call() {
     }
 }
 
-/// Handles that others may have destroyed are refused, whatever came into their places.
+/// Handles that were destroyed are refused, whatever objects have taken their places.
 #[test]
 fn handles_come_and_go_in_many_threads() {
     let shared = Event::new();

@@ -1,4 +1,4 @@
-//! What is easy to forget when a function or an operation is added: the places that must agree.
+//! The places that must agree when a function or an operation is added.
 
 use gpuvec::ops::Op;
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ fn is_unsafe_no_mangle(attribute: &Attribute) -> bool {
         && attribute.parse_args::<Ident>().is_ok_and(|inner| inner == "no_mangle")
 }
 
-/// Whether the body is one call of a function of `guard`, and no more.
+/// Returns whether the body is one call of a function of `guard`.
 fn is_one_guard_call(function: &ItemFn) -> bool {
     let [Stmt::Expr(Expr::Call(call), None)] = &function.block.stmts[..] else { return false };
     let Expr::Path(callee) = &*call.func else { return false };

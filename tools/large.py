@@ -1,4 +1,4 @@
-"""Checks arrays of more than 2^32 elements on the GPU: host arrays and device arrays.
+"""Arrays past 2^32 elements, on the GPU: host arrays in chunks, device arrays in one launch.
 
 Needs about 40 GB of host memory and 60 GB of device memory, CuPy for the device arrays, and a few
 minutes. Prints a line for each check; exits 1 if one fails.
@@ -16,11 +16,11 @@ import bindings
 from bindings import Place
 
 N = (1 << 32) + 5
-CHUNK = 1 << 26
+PIECE = 1 << 26
 
 
 def call(name: str, a: int, b: int, out: int) -> bindings.Run:
-    """Makes a call on N elements at three addresses; exits if it fails."""
+    """One call on N elements at three addresses; exits if it fails."""
     function = getattr(bindings.lib, name)
     start = time.perf_counter()
     status = function(*(ctypes.c_void_p(address) for address in (a, b, out)), N)
@@ -43,23 +43,23 @@ def require(what: str, holds: bool) -> None:
         sys.exit(1)
 
 
-def chunks(array: np.ndarray):
-    """Splits an array into chunks with their values, which depend on the index and are exact."""
-    pattern = (np.arange(CHUNK, dtype=np.int64) % 8191 - 4095).astype(array.dtype)
-    for number, start in enumerate(range(0, array.size, CHUNK)):
-        chunk = array[start : start + CHUNK]
-        yield chunk, pattern[: chunk.size] + array.dtype.type(number)
+def pieces(array: np.ndarray):
+    """The array in pieces, each with its values: they depend on the index, and are exact."""
+    pattern = (np.arange(PIECE, dtype=np.int64) % 8191 - 4095).astype(array.dtype)
+    for number, start in enumerate(range(0, array.size, PIECE)):
+        piece = array[start : start + PIECE]
+        yield piece, pattern[: piece.size] + array.dtype.type(number)
 
 
 def fill(array: np.ndarray) -> None:
-    """Stores each element's value."""
-    for chunk, values in chunks(array):
-        chunk[:] = values
+    """Puts each element's value there."""
+    for piece, values in pieces(array):
+        piece[:] = values
 
 
 def is_doubled(array: np.ndarray) -> bool:
-    """Checks if each element is twice the value that `fill` stored."""
-    return all((chunk == 2 * values).all() for chunk, values in chunks(array))
+    """Returns whether each element is twice the value that `fill` stored."""
+    return all((piece == 2 * values).all() for piece, values in pieces(array))
 
 
 def host_arrays(name: str, make) -> None:
@@ -81,7 +81,7 @@ def host_arrays(name: str, make) -> None:
 
 
 def device_arrays() -> None:
-    """Does the same on CuPy's device memory, where one launch covers all elements."""
+    """The same on device memory of another library's, where one launch covers all."""
     import cupy
 
     print("device memory")
@@ -101,7 +101,7 @@ def main() -> None:
     host_arrays("pageable", np.empty)
     host_arrays("pinned", bindings.pinned_empty)
     device_arrays()
-    print("passed")
+    print("all right")
 
 
 if __name__ == "__main__":

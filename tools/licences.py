@@ -1,7 +1,7 @@
 """Checks the licences and sources of every package in Cargo.lock against deny.toml, offline.
 
-For machines without cargo-deny, which checks the same and more; needs Python 3.11. Prints each
-violation, and exits 1 if there is any.
+For machines without cargo-deny, which checks the same and more; needs Python 3.11. Prints what is
+not allowed, and exits 1 if there is anything.
 """
 
 import json
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def packages(target: str) -> list[dict]:
-    """Returns the packages of a build for `target`, including tests and build scripts."""
+    """The packages that a build for `target` takes in, tests and build scripts included."""
     command = ["cargo", "metadata", "--format-version=1", "--locked", "--filter-platform", target]
     metadata = json.loads(subprocess.check_output(command, cwd=ROOT))
     used = {node["id"] for node in metadata["resolve"]["nodes"]}
@@ -24,7 +24,7 @@ def packages(target: str) -> list[dict]:
 
 
 def is_allowed(expression: str, allowed: set[str]) -> bool:
-    """Checks if allowed licences satisfy an SPDX expression (with the old "/" for OR)."""
+    """Returns whether allowed licences meet an SPDX expression (with the old "/" for OR)."""
     tokens = re.findall(r"[()/]|[^\s()/]+(?: WITH \S+)?", expression)
 
     def alternatives() -> bool:
@@ -53,7 +53,7 @@ def is_allowed(expression: str, allowed: set[str]) -> bool:
 
 
 def main() -> int:
-    """Prints the violations; returns 1 if there is any."""
+    """Prints what is wrong; the number of findings, at most 1."""
     rules = tomllib.loads((ROOT / "deny.toml").read_text())
     exceptions = {entry["crate"]: entry["allow"] for entry in rules["licenses"]["exceptions"]}
     used = packages(rules["graph"]["targets"][0])

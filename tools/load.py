@@ -39,7 +39,7 @@ GUARD_BYTES = 64
 GUARD = 0xA5
 
 MIB = 1 << 20
-# What is not here may not grow at all.
+# Counts that are not listed may not grow at all.
 MARGINS = {"resident bytes": 16 * MIB, "device bytes": 4 * MIB}
 
 
@@ -122,7 +122,7 @@ class Calls:
         return scratch.ctypes.data + first
 
     def guards_are_intact(self, kind: str, start: int, case: Case, before: np.ndarray) -> bool:
-        """Whether nothing around the output was written."""
+        """Returns whether nothing around the output was written."""
         scratch, first, end = self.output_in(kind, start, case, before)
         around = scratch[first - GUARD_BYTES : first], scratch[end : end + GUARD_BYTES]
         return all((part == GUARD).all() for part in around)
@@ -160,7 +160,7 @@ class Worker(threading.Thread):
 
 
 def sample(gpu: Optional[Gpu]) -> dict[str, int]:
-    """What may not grow."""
+    """The counts that may not grow."""
     with open("/proc/self/status") as file:
         [resident] = [int(line.split()[1]) for line in file if line.startswith("VmRSS:")]
     return {

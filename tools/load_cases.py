@@ -1,4 +1,4 @@
-"""The inputs and expected results of tools/load.py."""
+"""The arrays that tools/load.py calls operations on, and the right results."""
 
 import ctypes
 import random
@@ -11,13 +11,13 @@ from bindings import pinned_empty
 from cuda_driver import DeviceArray, Driver
 from operations import OPERATIONS, SAMPLE, Operation
 
-# The longest are for a few representative operations.
+# The longest are for a few operations that stand for all.
 SIZES = [1, 7, 1000, 4097, 65_536, 65_537, 150_001, 1_100_001, 2_200_001]
 # Small calls are as frequent as in a program that mixes both.
 WEIGHTS = [8, 8, 8, 8, 6, 6, 4, 2, 1]
 MOST_OF_ALL = MOST_ON_DEVICE = 150_001
 MOST_BYTES = 8 * max(SIZES)
-# Offsets of an array from the start of its memory, in elements.
+# Elements that an array begins past its memory's beginning.
 OFFSETS = [0, 1, 3]
 
 libc = ctypes.CDLL(None)
@@ -35,12 +35,12 @@ class Case:
     expected: np.ndarray
 
     def is_right(self, address: int) -> bool:
-        """Whether what should come out is there, on the host, bit by bit."""
+        """Returns whether the host's bytes are the right result, bit by bit."""
         return same_bytes(address, self.expected)
 
 
 def same_bytes(address: int, expected: np.ndarray) -> bool:
-    """Whether the bytes on the host are an array's."""
+    """Returns whether the bytes on the host are an array's."""
     return libc.memcmp(address, expected.ctypes.data, expected.nbytes) == 0
 
 
@@ -70,7 +70,7 @@ class Gpu:
         self.driver.call("cuMemcpyDtoH_v2", to, ctypes.c_uint64(source), size)
 
     def holdings(self) -> dict[str, int]:
-        """What the process has of the driver: the fake driver says more."""
+        """The driver's objects that the process holds: the fake driver counts more of them."""
         held = {"device bytes": self.free_at_first - self.driver.free_bytes()}
         if self.is_fake_driver:
             count = self.driver.driver.fake_driver_count
@@ -85,7 +85,7 @@ class Gpu:
             self.driver.driver.fake_driver_faults(b"")
 
     def violation(self) -> str:
-        """What the fake driver saw that no driver forgives; empty if there was nothing."""
+        """The fake driver's first violation; empty if there was none."""
         if not self.is_fake_driver:
             return ""
         self.driver.driver.fake_driver_violation.restype = ctypes.c_char_p
@@ -96,7 +96,7 @@ class Cases:
     """Every operation at every size that it has."""
 
     def __init__(self, gpu: Optional[Gpu]) -> None:
-        # What must stay alive.
+        # Keeps the arrays alive.
         self.pinned: list[np.ndarray] = []
         self.all = [
             self.made(operation, n, gpu)

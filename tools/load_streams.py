@@ -1,4 +1,4 @@
-"""The stream work of a tools/load.py thread: queued calls and copies, events, memory."""
+"""The stream work of a thread of tools/load.py: queued calls and copies, events, memory."""
 
 import ctypes
 import random
@@ -12,10 +12,10 @@ from bindings import Status, last_error, lib
 from load_cases import MOST_ON_DEVICE, OFFSETS, Case, Cases, same_bytes
 from streams import HOST_KINDS, PAGE, Memory, Resources, device_count, ok
 
-# A stream; None is a NULL stream.
+# A stream; None is no stream.
 Stream = Optional[int]
 
-# The memory of this thread's results, with room for the largest array at any offset.
+# Bytes for this thread's results: room for the largest array at any offset.
 BUFFERS = (*HOST_KINDS, "managed", "device", "device", "other device")
 ON_DEVICE = ("device", "other device")
 BUFFER_BYTES = 8 * (MOST_ON_DEVICE + max(OFFSETS))
@@ -24,7 +24,7 @@ PART_BYTES = 6 * PAGE + 1000
 
 
 class Shared:
-    """What all threads use at once."""
+    """The objects that all threads use at once."""
 
     def __init__(self, resources: Resources, cases: Cases, threads: int) -> None:
         self.cases = cases
@@ -64,7 +64,7 @@ class StreamWork:
         return round_.__name__
 
     def any_stream(self) -> Stream:
-        """One of this thread's, or one that others use as well."""
+        """A stream of this thread, or one that all threads share."""
         return self.chance.choice(self.streams)
 
     def any_case(self) -> Case:
@@ -72,7 +72,7 @@ class StreamWork:
         return Cases.any_of(self.cases, self.chance)
 
     def any_input(self, case: Case) -> tuple[int, np.ndarray]:
-        """Where a case's first input is, and its values."""
+        """The address of a case's first input, and its values."""
         return self.chance.choice(list(case.addresses[0].values())), case.inputs[0]
 
     def follow(self, stream: Stream) -> Stream:
@@ -174,7 +174,7 @@ class StreamWork:
             self.check(kind, back.address, case.expected, f"{case.operation} into new memory")
 
     def register(self) -> None:
-        """Operations on memory whose pages others register and unregister meanwhile."""
+        """Operations on memory whose pages other threads register and unregister meanwhile."""
         case, stream = Cases.any_of(self.short, self.chance), self.any_stream()
         at = self.part + self.chance.randrange(PAGE // 8) * 8
         bytes_ = case.expected.nbytes

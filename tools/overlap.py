@@ -41,7 +41,7 @@ class Part:
         raise NotImplementedError
 
     def is_right(self) -> bool:
-        """Whether the work was done."""
+        """Returns whether the work was done."""
         raise NotImplementedError
 
 

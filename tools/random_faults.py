@@ -1,16 +1,16 @@
-"""Runs eight threads of mixed calls while one in a hundred driver calls fails.
+"""Eight threads call everything while one in a hundred calls of the driver fails.
 
     make fake-driver
     python tools/random_faults.py [--seconds 600] [--seed 1] [--rounds N]
 
-Runs on the fake driver, in rounds of about ten seconds, each in a separate process with its own
-seed. Every outcome must be the right bits or a status that docs/faults.md allows; never a wrong bit
-with GPUVEC_OK, a hang or a crash. Rounds with an odd seed use driver codes that leave a device
-usable: after the faults all work must run on the GPU again, everything can be freed, and the driver
-holds no more objects than in a process without faults. The other rounds use any code, also those
-that lose a device: placement auto must still give right bits, placement gpu right bits or a proper
-error, and everything can be freed. `--seed N --rounds 1` repeats a round, as far as thread
-scheduling allows.
+Runs on the fake driver, in rounds of about ten seconds, each in a process and with a seed of its
+own. Every outcome is the right bits or a status that docs/faults.md allows; never a wrong bit under
+GPUVEC_OK, a hang or a crash. In rounds with an odd seed the driver's codes are those after which a
+device goes on: when the faults end, all work runs on the GPU again, everything can be given back,
+and the driver has handed out no more than to a process without faults. In the other rounds any code
+comes, also those that lose a device: then placement auto still gives right bits, placement gpu
+right bits or an error that says so, and everything can be given back. The seed repeats a round, as
+far as threads do: `--seed N --rounds 1`.
 """
 
 import argparse
@@ -345,7 +345,7 @@ class Caller:
             self.keep(kept)
 
     def register(self) -> None:
-        """An operation into memory whose pages others register and unregister meanwhile."""
+        """An operation into memory whose pages other threads register and unregister meanwhile."""
         case = self.any_case(1000)
         at = self.part + self.chance.randrange(PAGE // 8) * 8
         self.ok(lib.gpuvec_host_register(at, case.expected.nbytes), "gpuvec_host_register")
@@ -426,7 +426,7 @@ class Round:
         return found
 
     def make_shared(self) -> None:
-        """Makes the streams and events of all threads, as many as can be had."""
+        """Makes the streams and events that all threads share, unless the driver fails."""
         self.destroy_shared()
         made = [lib.gpuvec_stream_create(0) for _ in range(2)]
         self.shared.streams = [stream for stream in made if stream]
@@ -472,7 +472,7 @@ class Round:
 def saturated(fake_driver: FakeDriver) -> dict[str, int]:
     """Returns the driver's ledger once the library keeps as much as it ever does.
 
-    Streams are held while as many calls as there are threads need their own, until no more is kept.
+    Streams are held while twice as many calls as threads need their own, until no more is kept.
     """
     lib.gpuvec_set_placement(Place.GPU)
     n, long = 100_001, 5_000_003

@@ -1,8 +1,8 @@
-"""Calls for compute-sanitizer: every kernel with every kind of transfer, alone and on streams.
+"""The calls that run under compute-sanitizer: every kernel, on every path, alone and on streams.
 
-Compares each result with the tests' oracles, and checks that the memory around it is unchanged, so
-that a pass means right results, too. The sizes are small, since calls are slow under a sanitizer,
-and lie around the widths of vectors, tiles and chunks.
+Each result is compared with the tests' oracles, and what is around it with what it was, so that a
+pass means right results as well. Sizes are small, and lie around the widths of vectors, tiles and
+chunks: under a sanitizer a call takes many times as long.
 """
 
 import itertools
@@ -22,15 +22,15 @@ from surrounded import Surrounded
 # Each array's memory, and how many elements past its beginning the array lies.
 Layout = tuple[tuple[str, int], ...]
 
-# Memory that the library reaches in each of its ways, in all arrays of a call.
+# A kind of memory for each path, in all arrays of a call.
 ALIKE = ["pageable", "pinned", "registered", "managed", "device"]
 # Kernels go packs of elements at a time only if all arrays are equally far past one.
 TOGETHER, APART = (1, 1, 1), (0, 1, 3)
 MIXED: list[Layout] = [
     (("pageable", 1), ("device", 0), ("pinned", 3)),
     (("device", 5), ("managed", 0), ("pageable", 0)),
-    (("others' pinned", 0), ("pageable", 7), ("device", 1)),
-    (("managed", 3), ("registered", 1), ("others' device", 5)),
+    (("foreign pinned", 0), ("pageable", 7), ("device", 1)),
+    (("managed", 3), ("registered", 1), ("foreign device", 5)),
 ]
 LAYOUTS = [
     tuple((kind, past) for past in offsets) for kind in ALIKE for offsets in (TOGETHER, APART)
@@ -38,7 +38,7 @@ LAYOUTS = [
 QUEUED: list[Layout] = [
     (("device", 0),) * 3,
     (("device", 1), ("pinned", 0), ("managed", 3)),
-    (("registered", 3), ("others' device", 1), ("others' pinned", 0)),
+    (("registered", 3), ("foreign device", 1), ("foreign pinned", 0)),
 ]
 
 # Around packs of elements, rows and tiles, and blocks of threads.
@@ -52,8 +52,8 @@ PAST_ONE_GROUP_OPERATIONS = ["sum_f32", "sum_f64", "sum_i32"]
 # Bytes, and how many past the beginning of their memory source and target lie.
 COPIES = [(1, 0, 3), (4099, 5, 1), (70_001, 0, 0)]
 
-WAYS = {PathBit.STAGED, PathBit.MAPPED, PathBit.DMA, PathBit.RESIDENT}
-# Those that a call went.
+PATHS = {PathBit.STAGED, PathBit.MAPPED, PathBit.DMA, PathBit.RESIDENT}
+# The paths that calls took.
 taken: set[PathBit] = set()
 
 
@@ -76,7 +76,7 @@ def operate(operation: Operation, n: int, layout: Layout, stream: Optional[int] 
 
 
 def every_kernel() -> int:
-    """Each operation on arrays in each way, at any address; the sizes take turns."""
+    """Calls each operation on each layout of arrays; the sizes take turns."""
     sizes = itertools.cycle(SIZES)
     for operation, layout in itertools.product(FAMILY, LAYOUTS + MIXED):
         operate(operation, next(sizes), layout)
@@ -152,9 +152,9 @@ def main() -> None:
         count = part()
         print(f"{part.__name__}: {count} calls", flush=True)
         calls += count
-    if taken != WAYS:
-        sys.exit(f"calls went these ways alone: {taken}")
-    print(f"{calls} calls on the GPU passed")
+    if taken != PATHS:
+        sys.exit(f"the calls took these paths alone: {taken}")
+    print(f"{calls} calls on the GPU, all right")
 
 
 if __name__ == "__main__":

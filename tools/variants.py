@@ -2,7 +2,7 @@
 
     python3 tools/variants.py STAGING_THREADS=2 'LANES=[8, 4, 8]; DIRECT_CHUNKS_BYTES=8 << 20'
 
-Builds one library in target/variants for each argument, named after it; `base.so` is unchanged.
+Each argument is one library, in target/variants, named after it; `base.so` is the library as it is.
 """
 
 import re
@@ -14,12 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 VARIANTS = ROOT / "target" / "variants"
 TREE, BUILD = VARIANTS / "tree", VARIANTS / "build"
-# Build outputs, and files that the build does not need.
+# The build's result, and the folders that it does not need.
 LEFT_OUT = shutil.ignore_patterns("target", ".git", ".venv", "__pycache__", ".*")
 
 
 def with_values(text: str, variant: str) -> str:
-    """Returns the constants' source with some values replaced."""
+    """The constants' source with other values of some."""
     for setting in variant.split(";"):
         name, _, value = (part.strip() for part in setting.partition("="))
         constant = rf"(pub\(crate\) const {name}: [^=]+ =) [^;]+;"
@@ -30,7 +30,7 @@ def with_values(text: str, variant: str) -> str:
 
 
 def build(name: str) -> None:
-    """Builds the tree."""
+    """Builds what is in the tree."""
     command = ["cargo", "build", "--release", "--quiet", "--lib", "--target-dir", BUILD]
     subprocess.run(command, cwd=TREE, check=True)
     library = VARIANTS / f"{name}.so"
@@ -39,7 +39,7 @@ def build(name: str) -> None:
 
 
 def main() -> None:
-    """Builds all variants."""
+    """Builds all."""
     tuning = (ROOT / "src" / "tuning.rs").read_text()
     sources = {variant: with_values(tuning, variant) for variant in sys.argv[1:]}
     shutil.rmtree(TREE, ignore_errors=True)

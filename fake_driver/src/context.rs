@@ -60,7 +60,7 @@ impl Stack {
     }
 }
 
-/// How many devices there are.
+/// Counts the devices.
 pub(crate) fn devices() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
@@ -69,7 +69,7 @@ pub(crate) fn devices() -> usize {
     })
 }
 
-/// How many devices a list of numbers shows: up to the first that is none, as with the driver.
+/// Counts the devices that a list of numbers shows, up to the first wrong one, as the driver does.
 fn visible(list: &str, all: usize) -> usize {
     let is_device = |number: &&str| number.parse::<usize>().is_ok_and(|ordinal| ordinal < all);
     list.split(',').take_while(is_device).count()
@@ -159,12 +159,12 @@ pub(crate) fn device_of(handle: Handle) -> usize {
     lock(&CONTEXTS)[handle - 1].ordinal
 }
 
-/// What this thread's context, or without one the first device's, was lost to.
+/// Returns the code that lost this thread's context, or without one the first device's.
 pub(crate) fn lost() -> Option<Code> {
     lost_of(current())
 }
 
-/// What a context was lost to.
+/// Returns the code that lost a context.
 pub(crate) fn lost_of(handle: Handle) -> Option<Code> {
     lock(&CONTEXTS).get(handle.saturating_sub(1)).and_then(|context| context.lost)
 }
@@ -183,7 +183,7 @@ pub(crate) fn lose_of(handle: Handle, code: Code) {
     }
 }
 
-/// How often primary contexts were retained and not given back.
+/// Counts the retained references to primary contexts.
 pub(crate) fn retained() -> usize {
     lock(&CONTEXTS).iter().map(|context| context.retained).sum()
 }

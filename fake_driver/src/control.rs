@@ -14,7 +14,7 @@ pub unsafe extern "C" fn fake_driver_faults(plan: *const c_char) {
     faults::set_plan(&unsafe { CStr::from_ptr(plan) }.to_string_lossy());
 }
 
-/// How many calls that could fail there were since the plan was set.
+/// Counts the calls since the plan was set that could fail.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_driver_calls() -> u64 {
     faults::calls() as u64
@@ -27,8 +27,8 @@ pub extern "C" fn fake_driver_call_name(number: u64) -> *const c_char {
     leaked(faults::call_name(number as usize).unwrap_or_default())
 }
 
-/// Where the bytes of a device address are, for a test that looks at them whatever has happened to
-/// the device; NULL for an address that is in no allocation.
+/// Returns where the bytes of a device address are, for a test that reads them even after the device
+/// is lost; NULL for an address that is in no allocation.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_driver_bytes(address: u64) -> *mut u8 {
     memory::reach(address as usize, 0).unwrap_or(std::ptr::null_mut())
@@ -64,7 +64,7 @@ pub extern "C" fn fake_driver_capture(handle: usize, is_captured: bool) {
     stream::capture(handle, is_captured);
 }
 
-/// How many there are of what was handed out; -1 for a word that is not known.
+/// Counts the live objects of a kind that the driver hands out; -1 for an unknown word.
 ///
 /// # Safety
 /// `what` must be a C string.

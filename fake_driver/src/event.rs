@@ -10,7 +10,7 @@ use std::time::Instant;
 struct Event {
     context: Handle,
     is_timed: bool,
-    /// Where it was recorded last.
+    /// The place where it was recorded last.
     mark: Option<Arc<Mark>>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn destroy(handle: usize) -> Result<(), Code> {
     lock(&EVENTS).remove(&handle).map(|_| ()).ok_or(INVALID_HANDLE)
 }
 
-/// How many events there are.
+/// Counts the events.
 pub(crate) fn count() -> usize {
     lock(&EVENTS).len()
 }

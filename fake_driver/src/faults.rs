@@ -23,14 +23,14 @@ struct Fault {
     effect: Effect,
 }
 
-/// What a fault does to a call.
+/// The effect of a fault on a call.
 #[derive(Clone, Copy)]
 enum Effect {
     Fails(Code),
     WorkFails(Code),
 }
 
-/// Which calls fail.
+/// The calls that fail.
 enum Plan {
     Listed(Vec<Fault>),
     Random { seed: u64, per_10000: u64, codes: Vec<Code> },
@@ -47,7 +47,7 @@ struct State {
 static STATE: Mutex<State> =
     Mutex::new(State { plan: None, made: 0, failed: 0, names: Vec::new() });
 
-/// How many violations there were, and the first one. A forked child notes its own, whatever its
+/// The number of violations, and the first one. A forked child notes its own, whatever its
 /// parent's threads were doing: no other lock is taken with this one.
 static VIOLATIONS: Mutex<(usize, Option<String>)> = Mutex::new((0, None));
 
@@ -107,7 +107,7 @@ fn next_fault(name: &'static str) -> Option<Effect> {
 }
 
 impl Plan {
-    /// What happens to the call of this number and name, if it is hit.
+    /// Returns the effect on the call of this number and name, if it is hit.
     fn fault(&self, number: usize, name: &str) -> Option<Effect> {
         match self {
             Plan::Listed(faults) => {
@@ -181,12 +181,12 @@ fn fault(part: &str) -> Fault {
     Fault { calls, effect }
 }
 
-/// How many calls there were since the plan was set.
+/// Counts the calls since the plan was set.
 pub(crate) fn calls() -> usize {
     lock(&STATE).made
 }
 
-/// How many calls the plan has made fail.
+/// Counts the calls that the plan has made fail.
 pub(crate) fn failed() -> usize {
     lock(&STATE).failed
 }
@@ -196,14 +196,14 @@ pub(crate) fn call_name(number: usize) -> Option<&'static str> {
     lock(&STATE).names.get(number.checked_sub(1)?).copied()
 }
 
-/// Notes something that no driver forgives.
+/// Notes a violation: an error of the caller that a real driver may answer with a crash.
 pub(crate) fn violate(what: &str) {
     let mut violations = lock(&VIOLATIONS);
     violations.0 += 1;
     violations.1.get_or_insert_with(|| what.to_owned());
 }
 
-/// How many violations there were, and the first one.
+/// Returns the number of violations, and the first one.
 pub(crate) fn violations() -> (usize, Option<String>) {
     lock(&VIOLATIONS).clone()
 }

@@ -5,7 +5,7 @@
 //! stream. Device memory cannot be touched by the host, as on a real machine. Any call can be made
 //! to fail (`faults`), and everything that was handed out is counted (`control`).
 //!
-//! What it is not: a measure of speed, a check of the kernels' own code, or of the driver's.
+//! It does not measure speed, and checks neither the kernels' own code nor the real driver's.
 
 pub mod api;
 mod context;
@@ -22,7 +22,7 @@ mod thread;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a driver call returns.
+/// The result of a driver call.
 type Code = u32;
 
 const SUCCESS: Code = 0;

@@ -1,8 +1,7 @@
 //! Device, managed and page-locked memory.
 //!
-//! A device address is a reserved range that nobody can touch: the bytes themselves are elsewhere,
-//! and only kernels and copies get there, through [`reach`]. Page-locked memory lies between pages
-//! that nobody can touch.
+//! A device address is a reserved range without access: the bytes themselves are elsewhere, and only
+//! kernels and copies get there, through [`reach`]. Page-locked memory lies between guard pages.
 
 use crate::faults::violate;
 use crate::{
@@ -16,7 +15,7 @@ use std::sync::Mutex;
 
 const PAGE: usize = 4096;
 
-/// What kind of memory a block is.
+/// The kind of a block's memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A device's.
@@ -30,7 +29,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether it is the host's memory.
+    /// Returns whether it is host memory.
     pub(crate) fn is_host(self) -> bool {
         matches!(self, Kind::Host | Kind::Registered)
     }
@@ -39,7 +38,7 @@ impl Kind {
 /// One allocation.
 #[derive(Clone, Copy)]
 pub(crate) struct Block {
-    /// What kind of memory.
+    /// The kind of memory.
     pub(crate) kind: Kind,
     /// The device that it was made on.
     pub(crate) ordinal: usize,
@@ -47,18 +46,18 @@ pub(crate) struct Block {
     pub(crate) start: usize,
     /// Its length, as it was asked for.
     pub(crate) bytes: usize,
-    /// Where its bytes are.
+    /// The address of its bytes.
     bytes_at: usize,
 }
 
 static BLOCKS: Mutex<BTreeMap<usize, Block>> = Mutex::new(BTreeMap::new());
 
-/// How many bytes a device has.
+/// Returns the bytes of a device's memory.
 pub(crate) fn device_bytes() -> usize {
     setting("FAKE_DRIVER_MEMORY", 1 << 30) as usize
 }
 
-/// How many bytes of a device are free.
+/// Returns the free bytes of a device's memory.
 pub(crate) fn free_bytes(ordinal: usize) -> usize {
     device_bytes().saturating_sub(used(ordinal))
 }
@@ -140,7 +139,7 @@ fn pages_of(start: usize, bytes: usize) -> Option<Range<usize>> {
     (bytes > 0).then_some(start / PAGE * PAGE..end)
 }
 
-/// Whether the process has all of these pages.
+/// Returns whether the process has all of these pages.
 fn is_mapped(pages: &Range<usize>) -> bool {
     let at = std::ptr::with_exposed_provenance_mut(pages.start);
     // SAFETY: this asks for nothing but a look at the pages, and touches none.
@@ -151,7 +150,7 @@ fn whole_pages(bytes: usize) -> usize {
     bytes.next_multiple_of(PAGE)
 }
 
-/// New memory of that protection, between two pages that nobody can touch.
+/// New memory of that protection, between two guard pages.
 fn map_between_guards(bytes: usize, protection: i32) -> Result<usize, Code> {
     let pages = whole_pages(bytes);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -182,7 +181,7 @@ pub(crate) fn find(address: usize) -> Option<Block> {
     (address < block.start + block.bytes).then_some(*block)
 }
 
-/// Where a device finds these bytes; `None` if they are not all in one block, or in another
+/// Returns where a device finds these bytes; `None` if they are not all in one block, or in another
 /// device's memory while a stream works.
 pub(crate) fn reach(address: usize, bytes: usize) -> Option<*mut u8> {
     let block = find(address)?;
@@ -199,8 +198,8 @@ pub(crate) fn reach(address: usize, bytes: usize) -> Option<*mut u8> {
         .then(|| std::ptr::with_exposed_provenance_mut(block.bytes_at + offset))
 }
 
-/// Where a kernel finds these bytes: as [`reach`], and also in page-locked memory of the host's that
-/// lies side by side, in however many blocks.
+/// Returns where a kernel finds these bytes: as [`reach`], or in any number of adjacent blocks of
+/// page-locked host memory.
 pub(crate) fn reach_by_kernel(address: usize, bytes: usize) -> Option<*mut u8> {
     let beside =
         || is_locked(address, bytes).then(|| std::ptr::with_exposed_provenance_mut(address));
@@ -219,7 +218,7 @@ fn is_locked(address: usize, bytes: usize) -> bool {
     true
 }
 
-/// How many blocks there are of these kinds, and their bytes.
+/// Counts the blocks of these kinds, and their bytes.
 pub(crate) fn count(kinds: &[Kind]) -> (usize, usize) {
     let blocks = lock(&BLOCKS);
     let of_kinds = || blocks.values().filter(|block| kinds.contains(&block.kind));

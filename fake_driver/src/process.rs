@@ -55,7 +55,7 @@ fn page_that_children_find_empty() -> *mut c_void {
     const ANYWHERE: *mut c_void = std::ptr::null_mut();
     let (access, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: the mapping is new, so that neither it nor the advice touches memory of others.
+    // SAFETY: the mapping is new, so that neither it nor the advice touches other memory.
     unsafe {
         let page = libc::mmap(ANYWHERE, PAGE, access, flags, -1, 0);
         assert_ne!(page, libc::MAP_FAILED, "no page for the mark of this process");

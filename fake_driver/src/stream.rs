@@ -22,9 +22,9 @@ pub(crate) type Work = Box<dyn FnOnce() -> Result<(), Code> + Send>;
 
 struct Task {
     work: Work,
-    /// Whether it is done even after the context was lost.
+    /// Set for work that is done even after the context was lost.
     is_kept: bool,
-    /// What comes first: as many tasks of other streams.
+    /// Other streams, each with the number of its tasks that come first.
     after: Vec<(Arc<Stream>, usize)>,
 }
 
@@ -263,7 +263,7 @@ fn find(handle: usize) -> Result<Arc<Stream>, Code> {
     stream.cloned().ok_or(INVALID_HANDLE)
 }
 
-/// How many streams there are, without default ones, and how much work is not done.
+/// Counts the streams, without default ones, and the tasks that are not done.
 pub(crate) fn count() -> (usize, usize) {
     let alive = lock(&STREAMS).values().filter(|stream| !stream.is_destroyed()).count();
     (alive, all().iter().map(|stream| stream.pending()).sum())
@@ -314,7 +314,7 @@ impl Stream {
         drop(self.changed.wait_while(queue, is_busy));
     }
 
-    /// Waits until so many of all its tasks are done.
+    /// Waits until `tasks` of all its tasks are done.
     fn wait_for(&self, tasks: usize) {
         let queue = lock(&self.queue);
         drop(self.changed.wait_while(queue, |queue| queue.done < tasks));

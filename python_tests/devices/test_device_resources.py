@@ -1,4 +1,4 @@
-"""A device's memory, streams and time are short: calls are right, and leave nothing behind.
+"""Devices with little memory, few streams or slow queues: calls are right and leak nothing.
 
 The fake driver plays such devices.
 """
@@ -30,7 +30,7 @@ def test_where_a_device_finds_page_locked_memory(host_pointers):
 
 
 def test_page_locked_memory_begins_with_a_page():
-    """Where the driver's own does not: it lies beside other small allocations."""
+    """The driver's own does not: it lies beside other small allocations."""
     run(
         """
         for operation in SAMPLE:
@@ -49,7 +49,7 @@ def test_page_locked_memory_begins_with_a_page():
 
 
 def test_little_device_memory():
-    """Where a device has no room for buffers, the CPU answers; few calls need them."""
+    """The CPU answers if a device has no room for buffers, which few calls need."""
     run(
         """
         assert why_cpu() == ""
@@ -67,8 +67,8 @@ def test_little_device_memory():
 
 
 @pytest.mark.parametrize("call", ["cuStreamCreateWithPriority", "cuMemHostAlloc"])
-def test_a_call_goes_on_with_the_lanes_that_it_has(call):
-    """Where no more of them can be made, also in the middle of its work."""
+def test_a_call_goes_on_with_the_slots_that_it_has(call):
+    """A call goes on when no more slots can be made, in the middle of its work as well."""
     script = """
     import os
     os.environ["GPUVEC_NUM_THREADS"] = "1"
@@ -85,7 +85,7 @@ def test_a_call_goes_on_with_the_lanes_that_it_has(call):
 
 
 def test_slow_queues_and_many_threads():
-    """However late queued work is done, every thread's results are right."""
+    """Every thread's results are right however late queued work is done."""
     run(
         """
         import random
@@ -109,7 +109,7 @@ def test_slow_queues_and_many_threads():
 
 
 def test_a_thousand_calls_hold_no_more_than_a_few():
-    """Lanes are made once, and everything else is given back."""
+    """Slots are made once, and everything else is given back."""
     run(
         """
         lib.gpuvec_set_placement(Place.GPU)

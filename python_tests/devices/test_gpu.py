@@ -1,4 +1,4 @@
-"""What only a machine with a GPU can show: device memory, contexts, what a call leaves behind."""
+"""Calls on a GPU: device memory, contexts, and memory that stays in use after a call."""
 
 import ctypes
 from ctypes import byref, c_size_t, c_uint, c_void_p
@@ -50,7 +50,7 @@ def on_device(request, current):
 
 
 def test_pinned_memory_begins_with_a_page(current):
-    """Whatever others ask the driver for, which lays small allocations one beside the other."""
+    """Pinned memory begins with a page, even among small allocations of another library."""
     others = [c_void_p() for _ in range(8)]
     for address in others:
         current.call("cuMemHostAlloc", byref(address), c_size_t(16_640), c_uint(3))
@@ -131,8 +131,8 @@ def test_freed_device_memory_is_an_error(current, placement, which, n):
 
 
 @pytest.mark.parametrize("which", range(3))
-def test_wrong_device_pointers_are_seen_before_anything_is_done(current, on_gpu, which):
-    """Misaligned, or overlapping in part."""
+def test_wrong_device_pointers_are_refused_before_any_work(current, on_gpu, which):
+    """Misaligned pointers and partial overlaps are refused."""
     n = 1000
     arrays = [DeviceArray(current, np.full(2 * n, 7, np.float32)) for _ in range(3)]
     addresses = [array.address for array in arrays]
@@ -173,8 +173,8 @@ def test_device_memory_means_the_gpu_also_for_a_short_array(current, operation, 
 
 @pytest.mark.parametrize("n", [1, 2_000_003])
 @pytest.mark.parametrize("kind", ["device", "managed", "pinned"])
-def test_a_call_sees_what_was_queued_on_the_default_stream(current, resources, placement, kind, n):
-    """Wherever it runs: cores are ordered with no stream by themselves."""
+def test_a_call_sees_earlier_work_of_the_default_stream(current, resources, placement, kind, n):
+    """Calls see it on any backend, although cores are not ordered with any stream by themselves."""
     if (kind, placement) == ("device", Place.CPU):
         pytest.skip("cores do not reach it")
     longer = 1 << 26

@@ -1,4 +1,4 @@
-"""What others in the process do to the GPU: it is lost, full, forked, hidden, or shared.
+"""A GPU that another library loses, fills or shares, and a GPU that is hidden or was forked.
 
 Each case runs in a process of its own, on a GPU or the fake driver.
 """
@@ -14,8 +14,8 @@ MIB = 1 << 20
 
 @pytest.mark.parametrize("placement", ["AUTO", "GPU", "CPU"])
 @pytest.mark.parametrize("before", ["small", "large", "pinned"])
-def test_a_context_that_others_lose_is_lost_at_once(before, placement):
-    """With placement gpu that is said; elsewhere the cores do the work."""
+def test_a_context_that_another_library_loses_is_lost_at_once(before, placement):
+    """Placement gpu reports the loss; with the other placements the cores do the work."""
     script = f"""
     place(Place.GPU)
     pinned = [pinned_empty(LARGE, np.float32) for _ in range(3)]
@@ -55,7 +55,7 @@ def test_a_context_that_others_lose_is_lost_at_once(before, placement):
 @pytest.mark.skipif(lib.gpuvec_device_count() < 2, reason="needs two GPUs")
 @pytest.mark.parametrize("placement", ["AUTO", "GPU"])
 def test_one_of_several_devices_dies(placement):
-    """The call that meets it fails, if it must not run elsewhere. Later ones take another device.
+    """The call that meets the fault fails with placement gpu; later ones use another device.
 
     Unless the driver has given up all work in this process, on all devices.
     """
@@ -114,8 +114,8 @@ def test_a_context_that_was_lost_before_the_first_call():
     "first", ["answers(Place.AUTO)", "check_in_place(LARGE)"], ids=["apart", "in place"]
 )
 @pytest.mark.parametrize("left", [2 * MIB, 20 * MIB, 40 * MIB], ids="{:,}".format)
-def test_a_device_whose_memory_others_have(left, first):
-    """Automatic placement is right all the same, in place too; once it is free all is well."""
+def test_a_device_whose_memory_is_taken(left, first):
+    """Placement auto is right, in place too, and uses the device again once memory is free."""
     script = f"""
     driver = other_library()
     with memory_taken(driver, {left}):
@@ -137,8 +137,8 @@ def test_a_device_whose_memory_others_have(left, first):
     run_silently(script)
 
 
-def test_memory_that_others_take_later():
-    """After the first calls, when the library has what they needed."""
+def test_memory_that_is_taken_later():
+    """Memory is taken after the first calls, when the library holds its buffers."""
     script = f"""
     place(Place.GPU)
     check(SMALL)
@@ -154,7 +154,7 @@ def test_memory_that_others_take_later():
 
 @pytest.mark.parametrize("placement", ["AUTO", "GPU"])
 def test_contexts_of_other_kinds(placement):
-    """Current on the calling thread: none, another, one that is gone; and on another thread."""
+    """The calling thread has no context, another or a destroyed one, or another thread has one."""
     script = f"""
     import threading
     place(Place.{placement})
@@ -181,7 +181,7 @@ def test_contexts_of_other_kinds(placement):
 
 
 def test_a_context_that_is_destroyed_while_it_is_current_elsewhere():
-    """It is its owner's to mend; the library's own is none the worse."""
+    """Its owner has to recover from that; the library's own context still works."""
     script = """
     import threading
     place(Place.AUTO)
@@ -214,7 +214,7 @@ def test_a_context_that_is_destroyed_while_it_is_current_elsewhere():
 
 
 def test_threads_without_a_context():
-    """Each has none before its first call, and none afterwards."""
+    """A thread without a context has none after its first call either."""
     script = """
     from concurrent.futures import ThreadPoolExecutor
     import threading
@@ -239,15 +239,15 @@ def test_threads_without_a_context():
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_child_processes_after_use_of_the_gpu(method):
-    """A fork's child computes on the CPU; others have the GPU for themselves, like the parent."""
+    """A forked child computes on the CPU; other child processes use the GPU, like the parent."""
     child = "answers_on_the_cpu" if method == "fork" else "answers_on_the_gpu"
     script = f"""
     import multiprocessing
-    import test_gpu_faults
+    import on_gpu
     place(Place.GPU)
     check(*SIZES)
     context = multiprocessing.get_context("{method}")
-    children = [context.Process(target=test_gpu_faults.{child}) for _ in range(3)]
+    children = [context.Process(target=on_gpu.{child}) for _ in range(3)]
     for process in children:
         process.start()
     check(*SIZES)
@@ -259,32 +259,9 @@ def test_child_processes_after_use_of_the_gpu(method):
     run_silently(script)
 
 
-def answers_on_the_gpu() -> None:
-    """In a new process: all calls are done by a GPU."""
-    from bindings import Backend, Place, last_run
-    from host import LARGE, SMALL, check
-
-    assert lib.gpuvec_set_placement(Place.GPU) == 0
-    check(SMALL, LARGE)
-    assert last_run().backend == Backend.GPU
-
-
-def answers_on_the_cpu() -> None:
-    """In a child of a process that used the GPU: it is told so, and computes all the same."""
-    from bindings import Backend, Place, Status, last_run
-    from host import LARGE, SMALL, check, check_memory
-
-    assert lib.gpuvec_set_placement(Place.GPU) == 0
-    assert lib.vector_add(8, 8, 8, 1) == Status.ERROR_FORKED
-    assert lib.gpuvec_set_placement(Place.AUTO) == 0
-    check(SMALL, LARGE)
-    check_memory()
-    assert last_run().backend == Backend.CPU
-
-
 @pytest.mark.parametrize("devices", ["", "99", "nonsense", "-1", "GPU-00000000"])
 def test_devices_that_are_hidden(devices):
-    """CUDA_VISIBLE_DEVICES that names none."""
+    """CUDA_VISIBLE_DEVICES names no device."""
     script = """
     assert lib.gpuvec_device_count() == 0
     assert why_cpu() != ""

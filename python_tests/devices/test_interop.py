@@ -1,4 +1,4 @@
-"""Other libraries on the GPU: their arrays and streams in gpuvec's calls, its memory in theirs.
+"""Other GPU libraries: gpuvec uses their arrays and streams, and they use its memory.
 
 Each case runs in a process of its own, on a machine with a GPU that has the library.
 """
@@ -12,7 +12,7 @@ from on_gpu import run_silently
 
 
 def has_real_gpu() -> bool:
-    """Whether there is a GPU, and not the fake driver's."""
+    """Returns whether there is a GPU that is not the fake driver's."""
     return lib.gpuvec_device_count() > 0 and b"Fake device" not in lib.gpuvec_device_name(0)
 
 
@@ -86,7 +86,7 @@ each_order = pytest.mark.parametrize("order", ["before", "after"])
 
 
 def run_beside(library: str, order: str, work: str) -> None:
-    """Runs work beside a library that is imported before gpuvec's first call, or after it."""
+    """Runs work with a library that is imported before gpuvec's first call, or after it."""
     first = "check_all()" if order == "after" else ""
     parts = [first, library, EVERY_CASE, work, "resources.close()"]
     run_silently("\n".join(textwrap.dedent(part) for part in parts))
@@ -120,7 +120,7 @@ def test_arrays_of_other_libraries(library, order):
 @each_order
 @each_library
 def test_streams_of_other_libraries(library, order):
-    """Their work and the library's are done in their order on one stream, whose ever it is."""
+    """Work of both libraries on one stream, of either library, is done in its order."""
     work = """
     for placement in (Place.AUTO, Place.GPU):
         place(placement)
@@ -132,7 +132,7 @@ def test_streams_of_other_libraries(library, order):
                     a, total = arange(n), arange(1)
                     out, back = a * 0, np.zeros(n, np.float32)
                     before = state(), driver.current()
-                    # Nobody waits in between.
+                    # No wait comes in between.
                     for number in range(10):
                         a += 1
                         ok(lib.gpuvec_add_f32(address(a), address(a), address(out), n, stream))
@@ -162,7 +162,7 @@ def test_streams_of_other_libraries(library, order):
 @each_order
 @each_library
 def test_their_streams_and_gpuvecs_wait_for_each_other(library, order):
-    """Through events, without the caller: work goes to and fro."""
+    """Streams of both libraries wait for each other through events, without the caller."""
     work = """
     place(Place.GPU)
     n = LARGE
@@ -189,7 +189,7 @@ def test_their_streams_and_gpuvecs_wait_for_each_other(library, order):
 @each_order
 @each_library
 def test_memory_of_gpuvecs_in_other_libraries(library, order):
-    """Their kernels run on it, on their streams."""
+    """Other libraries' kernels use memory of gpuvec on their own streams."""
     work = """
     place(Place.AUTO)
     for n in SIZES:
@@ -215,7 +215,7 @@ def test_memory_of_gpuvecs_in_other_libraries(library, order):
 @each_order
 @needs("numba")
 def test_device_arrays_of_numba(order):
-    """Whatever has a __cuda_array_interface__ has an address; Numba's streams are adopted too."""
+    """Objects with a __cuda_array_interface__ have an address; Numba's streams are adopted too."""
     library = """
     import numba.cuda
     def address(array): return array.__cuda_array_interface__["data"][0]

@@ -156,7 +156,7 @@ def test_its_memory_is_known(before, is_primary):
 @on_fake_driver.needs_fake_driver
 @pytest.mark.parametrize("part", ["check_refusals", "check_copies", "check_filling"])
 def test_each_way_to_its_memory(part):
-    """One after the other, so that each shows what it does by itself."""
+    """Each path is tried in a process of its own."""
     arguments = {
         "check_refusals": "arrays",
         "check_copies": "driver, arrays, False",
@@ -175,7 +175,7 @@ def test_each_way_to_its_memory(part):
 @on_fake_driver.needs_fake_driver
 @pytest.mark.parametrize("mode", ["RTLD_LOCAL", "RTLD_GLOBAL"])
 def test_however_it_loaded_the_driver(mode):
-    """Its soname is enough, whether or not other libraries see its names."""
+    """gpuvec finds the driver by its soname, whether or not its symbols are global."""
     run(
         f"""
         calls_of_gpuvec()
@@ -188,7 +188,7 @@ def test_however_it_loaded_the_driver(mode):
 
 @on_fake_driver.needs_fake_driver
 def test_a_driver_that_is_loaded_and_not_initialised():
-    """It is left so, until the other library initialises it."""
+    """gpuvec does not initialise the driver; once the other library has, its memory is known."""
     run(
         """
         calls_of_gpuvec()

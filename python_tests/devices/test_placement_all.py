@@ -1,4 +1,4 @@
-"""Placement all: cores, and beside them GPUs, take pieces of the same call."""
+"""Placement all: cores and GPUs take chunks of the same call."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def everywhere():
 
 
 def long(operation) -> int:
-    """Elements of arrays that all take part in."""
+    """Returns the length of arrays that cores and GPUs share."""
     return LONG[np.dtype(operation.dtype).itemsize]
 
 
@@ -48,7 +48,7 @@ def check(operation, n: int, kind: str) -> None:
 @each_operation
 @pytest.mark.parametrize("kind", ["pinned", "pinned+3"])
 def test_long_page_locked_arrays(operation, kind):
-    """Whoever computes which piece, the bits are the same; nothing is copied on the host."""
+    """Any division of the chunks gives the same bits, and nothing is copied on the host."""
     for _ in range(3):
         check(operation, long(operation), kind)
         ran = last_run()
@@ -61,7 +61,7 @@ def test_long_page_locked_arrays(operation, kind):
 
 @each_operation
 def test_other_arrays_stay_on_the_cores(operation):
-    """What would be staged for a GPU, or is short, is done sooner without."""
+    """Short arrays, and those that a GPU would need staged, are done sooner by the cores."""
     for kind, n in (("pageable", long(operation)), ("pageable+7", 300_001), ("pinned", 300_001)):
         check(operation, n, kind)
         assert last_run().backend == Backend.CPU and last_run().bytes_staged == 0
@@ -81,7 +81,7 @@ def test_in_place(which):
 
 
 def test_memory_of_a_gpu_is_used_there(resources):
-    """As with placement auto, however short."""
+    """Arrays in a GPU's memory are computed there, as with placement auto."""
     if why_cpu():
         pytest.skip(why_cpu())
     operation = OPERATIONS[0]
@@ -100,7 +100,7 @@ def test_the_environment_names_it():
 @needs_fake_driver
 @pytest.mark.parametrize("kind", ["pinned", "pinned+3"])
 def test_cores_and_every_gpu_take_part(kind):
-    """In some call of several: whoever is free takes the next piece."""
+    """Within several calls each of them takes some chunk: a free one takes the next."""
     run(
         f"""
 from bindings import PathBit
@@ -140,8 +140,8 @@ assert why_cpu() == ""
 
 
 @needs_fake_driver
-def test_cores_finish_what_a_gpu_fails_at():
-    """Whatever fails, from some call of the driver on; and once the device is lost."""
+def test_cores_finish_the_chunks_of_a_failed_gpu():
+    """The result is right whichever call of the driver fails first, and after a device is lost."""
     run(
         FAILING
         + """
@@ -156,8 +156,8 @@ assert attempt(PAIR[1], LONG)[0] == Status.OK
 
 
 @needs_fake_driver
-def test_work_in_place_that_a_gpu_fails_at():
-    """It is an error, or right: inputs that may be gone are not computed with again."""
+def test_work_in_place_of_a_failed_gpu():
+    """The call fails or is right: inputs that may be overwritten are not used again."""
     run(
         FAILING
         + """

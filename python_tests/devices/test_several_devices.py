@@ -10,7 +10,7 @@ pytestmark = needs_fake_driver
 
 
 def test_several_devices():
-    """All are counted and named, and the first one is used."""
+    """All devices are counted and named, and the first one is used."""
     run(
         """
         assert lib.gpuvec_device_count() == 3
@@ -25,7 +25,7 @@ def test_several_devices():
 
 
 def test_a_device_that_does_not_open_is_passed_over():
-    """The next one computes, and gpuvec_init tries the first again."""
+    """The next device computes, and gpuvec_init tries the first one again."""
     opening = run(
         'assert why_cpu() == ""\nprint(fake_driver.calls().index("cuDevicePrimaryCtxRetain"))',
         DEVICES=3,
@@ -43,7 +43,7 @@ def test_a_device_that_does_not_open_is_passed_over():
 
 
 def test_a_lost_device_is_passed_over():
-    """The call in which it is lost fails if it must not run elsewhere; later ones do."""
+    """The call that loses the device fails with placement gpu; later calls use the next device."""
     run(
         """
         lib.gpuvec_set_placement(Place.GPU)
@@ -86,8 +86,8 @@ assert devices("{kind}", 300_001) == [1, 1]
 
 @pytest.mark.parametrize("place", ["GPU", "AUTO", "CPU"])
 @pytest.mark.parametrize("n", [1000, 5_000_003])
-def test_what_another_device_is_about_to_write_is_waited_for(place, n):
-    """What the caller queued on its own device's default stream, whichever devices compute."""
+def test_queued_writes_of_another_device_are_waited_for(place, n):
+    """Calls wait for the caller's work on its device's default stream, on any device."""
     run(
         f"""
 from cuda_driver import Driver
@@ -110,7 +110,7 @@ for number in (2, 0, 1):
 
 @pytest.mark.parametrize("place", ["GPU", "AUTO"])
 def test_a_device_is_lost_in_a_call_of_all(place):
-    """The call fails, or runs on the cores; later ones take the others. No sum is a part of one."""
+    """The call fails or runs on the cores; later ones use other devices. No sum is incomplete."""
     run(
         f"""
 AMID = {{"cuLaunchKernel", "cuMemcpyAsync", "cuStreamSynchronize"}}
@@ -131,11 +131,13 @@ def status_of(operation, plan=""):
         assert_same_bits(arrays[PAIR.index(operation)][2], expected)
     return status
 
+faults = 0
 for operation in PAIR:
     while status_of(operation) != Status.OK:
         assert Place.{place} == Place.GPU
     amid = fake_driver.calls().index("cuLaunchKernel") + 15
     status = status_of(operation, f"{{amid}}=700")
+    faults += fake_driver.count("faults")
     # Another thread may be anywhere: a device that fails before it takes a part is not missed.
     if AMID & set(fake_driver.calls()[amid - 1 : amid]) and Place.{place} == Place.GPU:
         assert status == Status.ERROR_DEVICE_LOST
@@ -147,14 +149,15 @@ while status_of(PAIR[0]) != Status.OK:
 for operation in 5 * PAIR:
     assert status_of(operation) == Status.OK
     backend, devices = last_run().backend, last_run().devices
-    assert backend == Backend.GPU and 0 < devices < 7, (backend, devices)
+    # A call that made too few calls of the driver has met no fault.
+    assert backend == Backend.GPU and 0 < devices < (7 if faults else 8), (backend, devices)
 """,
         DEVICES=3,
     )
 
 
-def test_a_device_without_memory_leaves_its_part_to_others():
-    """It has room for nothing; the others do all of it."""
+def test_other_devices_take_the_chunks_of_one_without_memory():
+    """A device without room takes no chunk, and the call succeeds."""
     run(
         """
 from ctypes import byref, c_size_t, c_uint64
@@ -173,7 +176,7 @@ for _ in range(5):
 
 
 def test_work_runs_where_the_arrays_are():
-    """The output's device computes; what is on others is copied to it."""
+    """The output's device computes; inputs on other devices are copied to it."""
     run(
         """
         import itertools

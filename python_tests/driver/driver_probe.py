@@ -13,7 +13,7 @@ UNTOUCHED = 7
 
 
 def cases() -> list:
-    """Operations with inputs, small and large, and what should come out."""
+    """Operations with inputs, small and large, and their right results."""
     made = []
     for n in SIZES:
         for operation in CLASSIC if n == FOR_A_GPU else SAMPLE:
@@ -23,7 +23,7 @@ def cases() -> list:
 
 
 def results(cases: list) -> dict:
-    """Whether each case comes out right, and whether the CPU did it."""
+    """Returns for each case whether its result is right and whether the CPU computed it."""
     found = {}
     for operation, inputs, expected in cases:
         right = compute(operation, *inputs).tobytes() == expected
@@ -32,7 +32,7 @@ def results(cases: list) -> dict:
 
 
 def demands(cases: list) -> dict:
-    """With placement gpu: each case's status and text, and whether nothing was written."""
+    """Returns for each case with placement gpu: status, text, and whether `out` is untouched."""
     found = {}
     for operation, (a, b), _ in cases:
         out = np.full(operation.outputs(a.size), UNTOUCHED, operation.out_dtype)
@@ -43,7 +43,7 @@ def demands(cases: list) -> dict:
 
 
 def pinned_memory() -> str:
-    """Why memory cannot be had, or else whether it can be written, computed with and freed."""
+    """Returns why an allocation fails, or whether its memory can be written, used and freed."""
     address = lib.pinned_alloc(400_000)
     if not address:
         return last_error()
@@ -54,7 +54,7 @@ def pinned_memory() -> str:
 
 
 def main() -> None:
-    """Asks everything, first with placement auto, then gpu, then auto again."""
+    """Prints the report: placement auto, then gpu, then auto again."""
     known = cases()
     report = {"init": lib.gpuvec_init(), "why_cpu": why_cpu()}
     report["devices"] = lib.gpuvec_device_count()

@@ -1,4 +1,4 @@
-"""Which calls of the driver are made, and when: none at load, none with placement cpu."""
+"""Calls of the driver: none with placement cpu, and no more than needed after a failure."""
 
 import json
 import os
@@ -116,7 +116,7 @@ def test_fork_while_the_driver_is_being_opened(tmp_path):
 
 
 def can_trace() -> bool:
-    """Whether strace is there and may trace programs."""
+    """Returns whether strace is installed and may trace programs."""
     if not shutil.which("strace"):
         return False
     return subprocess.run(["strace", "-qq", "-o", os.devnull, "true"]).returncode == 0
@@ -140,7 +140,7 @@ def system_calls(tmp_path):
 
 @pytest.mark.parametrize("settings", [{"FAULTS": "cuInit=999"}, {"DEVICES": 0}], ids=str)
 def test_small_calls_without_a_usable_gpu_make_no_system_calls(system_calls, settings):
-    """Where a driver gives no GPU, small calls are as cheap as where there is no driver."""
+    """Small calls are as cheap with a driver that gives no GPU as without a driver."""
     variables = environment(**settings)
     assert system_calls(1_100, variables) == system_calls(100, variables)
 

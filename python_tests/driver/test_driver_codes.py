@@ -153,7 +153,7 @@ def each(codes, check):
 
 WORKS = ("add", "reduction", "streams", "registration")
 
-# Calls without which the work cannot be done: their failure is always the caller's. The others may
+# Calls that the work cannot do without: their failure always reaches the caller. Other calls may
 # be made again, be done without, or be of giving back, after which the result is there.
 MUST_FAIL = {
     "cuStreamSynchronize",
@@ -180,7 +180,7 @@ def run(script: str, work: str) -> None:
 
 @pytest.mark.parametrize("work", WORKS)
 def test_a_transient_code_is_an_error_of_one_call(work):
-    """It is named with its number, and the next call works."""
+    """The error has the code's name and number, and the next call works."""
     run(
         """
 def check(name, code, is_open, said, text):
@@ -208,7 +208,7 @@ assert not wrong
 @pytest.mark.parametrize("codes", [LOSING, LOSING_NEWER], ids=["CUDA 11", "newer"])
 @pytest.mark.parametrize("work", ["add", "streams"])
 def test_a_code_that_loses_the_device(work, codes):
-    """The call that the work cannot do without says so, and so does each later one."""
+    """The call that needs the failed function reports the loss, and so does each later call."""
     run(
         f"""
 def check(name, code, is_open, said, text):

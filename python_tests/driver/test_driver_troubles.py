@@ -47,7 +47,7 @@ def probe_in(folder) -> dict:
 
 
 def check(report: dict, *reasons: str, devices: int = 0) -> None:
-    """The promises to a program without a usable GPU, whose reasons why_cpu gives."""
+    """Checks the promises to a program without a usable GPU, and the reasons in why_cpu."""
     assert report["init"] == Status.OK
     assert report["devices"] == devices
     for reason in reasons:
@@ -77,7 +77,7 @@ def test_no_visible_device():
 
 @pytest.mark.parametrize("code", CUINIT)
 def test_driver_that_does_not_start(code):
-    """cuInit fails, in ways known and unknown."""
+    """cuInit fails with known and unknown codes."""
     check(probe(f"cuInit={code}"), f"cuInit failed with {CUINIT[code]} ({code})")
 
 
@@ -94,7 +94,7 @@ def test_devices_cannot_be_counted():
 
 @pytest.mark.parametrize("function", ["cuDeviceGet", "cuDeviceGetName"])
 def test_device_that_cannot_be_asked(function):
-    """A device is there, but does not answer."""
+    """A device exists, but its calls fail."""
     check(probe(f"{function}=101"), f"{function} failed with CUDA_ERROR_INVALID_DEVICE (101)")
 
 
@@ -108,7 +108,7 @@ def test_device_that_cannot_be_asked(function):
     ],
 )
 def test_device_that_does_not_open(function, code, name):
-    """A device is there, but cannot be used."""
+    """A device exists, but cannot be used."""
     report = probe(f"{function}={code}")
     call = function.replace("_v2", "")
     check(report, "Fake device 0", f"{call} failed with {name} ({code})", devices=1)
@@ -163,7 +163,7 @@ def test_device_that_fails_at_work(function, code, status, text):
 
 
 def test_device_pointers_where_the_driver_does_not_open():
-    """Another library has them, although the driver refuses us: an error that says why."""
+    """Calls on another library's device pointers fail with the driver's reason."""
     run_on_fake_driver(
         """
         from cuda_driver import DeviceArray, Driver

@@ -11,7 +11,7 @@ from programs import run_python
 
 pytestmark = needs_fake_driver
 
-# What all scripts begin with: `code` calls a function of the driver, `made` gives what it made;
+# The beginning of all scripts: `code` calls a function of the driver, `made` gives what it made;
 # `on_device` makes a device's context current; `memory` gives an address and its bytes.
 PRELUDE = """
 import ctypes
@@ -83,7 +83,7 @@ def run(script: str, epilogue: str = CLEAN, **settings: object) -> None:
 
 
 def run_alone(script: str, **settings: object) -> None:
-    """Runs a script that has the driver, and has not made a call of it."""
+    """Runs a script that has loaded the driver but has not called it."""
     prelude = 'import ctypes\ndriver = ctypes.CDLL("libcuda.so.1")\n'
     run_python(prelude + textwrap.dedent(script), **environment(**settings))
 
@@ -124,7 +124,7 @@ def test_copies_of_pageable_memory_are_violations(end):
     )
 
 
-def test_streams_and_events_say_what_is_not_done():
+def test_streams_and_events_report_unfinished_work():
     run(
         """
         on_device(0)
@@ -146,7 +146,7 @@ def test_streams_and_events_say_what_is_not_done():
 
 
 def test_events():
-    """Not recorded they are done; times are of those recorded; handles end with them."""
+    """Events without a record are done; times need records; destroying ends a handle."""
     run(
         """
         assert code("cuEventCreate", byref(c_uint64()), 0) == INVALID_CONTEXT
@@ -177,7 +177,7 @@ def test_events():
 
 
 def test_events_belong_to_a_context():
-    """They are recorded in its streams, and timed against its events."""
+    """Events are recorded in streams of their context and timed against its events."""
     run(
         """
         on_device(0)
@@ -195,7 +195,7 @@ def test_events_belong_to_a_context():
 
 
 def test_a_stream_waits_for_an_event_of_another_device():
-    """However late that comes; and not for what is recorded afterwards."""
+    """The stream waits however late the event comes, and not for later records of the event."""
     run(
         """
         size = 64
@@ -226,7 +226,7 @@ def test_a_stream_waits_for_an_event_of_another_device():
 
 
 def test_nothing_hangs_on_a_lost_context():
-    """Its work is dropped, its events are done, and it answers what it was lost to."""
+    """A lost context drops its work, completes its events, and answers with its error code."""
     run(
         """
         on_device(0)
@@ -258,7 +258,7 @@ def test_nothing_hangs_on_a_lost_context():
 
 
 def test_a_wait_that_fails_has_waited():
-    """What a plan makes of an event's wait, the memory is at rest."""
+    """Memory is at rest after a wait for an event, even if the plan makes the wait fail."""
     run(
         """
         on_device(0)
@@ -276,7 +276,7 @@ def test_a_wait_that_fails_has_waited():
 
 
 def test_registered_memory():
-    """Whole pages, once each; found as it was registered; given back by its first address."""
+    """Registration locks whole pages once and is undone by the first address."""
     run(
         """
         def found(address):
@@ -322,7 +322,7 @@ def test_registered_memory():
     "kind, last", [("registered", "cuMemHostUnregister"), ("device", "cuMemFree_v2")]
 )
 def test_memory_is_at_rest_when_it_is_given_back(kind, last):
-    """Also where a stream was destroyed with work queued: that is still done."""
+    """Work that was queued on a stream before it was destroyed is still done."""
     run(
         f"""
         on_device(0)
@@ -346,7 +346,7 @@ def test_memory_is_at_rest_when_it_is_given_back(kind, last):
 
 
 def test_a_copy_from_host_to_host_is_done_when_the_call_returns():
-    """As the driver's is, with all that was queued before it."""
+    """The driver, too, then has finished everything queued before the copy."""
     run(
         """
         on_device(0)
@@ -365,7 +365,7 @@ def test_a_copy_from_host_to_host_is_done_when_the_call_returns():
 
 @pytest.mark.parametrize("default", [0, 1])
 def test_default_streams(default):
-    """They work in the current context, after its streams' earlier work and before their later."""
+    """Default streams come after earlier and before later work of the current context's streams."""
     run(
         f"""
         assert code("cuStreamSynchronize", {default}) == INVALID_CONTEXT
@@ -413,7 +413,7 @@ def test_default_streams(default):
 
 
 def test_a_threads_own_default_stream():
-    """It is ordered with the context's default stream, and not with another thread's own."""
+    """A thread's default stream is ordered with the context's, and not with another thread's."""
     run(
         """
         from concurrent.futures import ThreadPoolExecutor
@@ -461,7 +461,7 @@ def test_a_threads_own_default_stream():
 
 
 def test_destructors_of_threads_and_handlers_at_exit_may_call_it():
-    """They run when a thread's other memory is gone, as those of C++ libraries do."""
+    """Destructors and handlers may call the driver when a thread's other memory is gone."""
     run(
         """
         import threading
@@ -536,7 +536,7 @@ def test_the_bounded_stack_forgets_a_context_that_is_destroyed():
 
 
 def test_a_forked_child_is_known():
-    """By any call, the process id not asked; a child of a process without a call is none."""
+    """Calls detect a forked child without process ids; children of an unused driver may call."""
     run(
         """
         import os
@@ -596,7 +596,7 @@ def test_nothing_but_cuinit_works_before_it():
 
 
 def test_names_of_errors():
-    """As in CUDA 13's cuda.h, where 35 is no driver's code; NULL for a number that is none."""
+    """Names are those of CUDA 13's cuda.h, where 35 is no code; other numbers give NULL."""
     run(
         """
         def name(number):
@@ -619,7 +619,7 @@ def test_names_of_errors():
 
 
 def test_held_calls():
-    """They wait inside the driver, and no lock of it is held meanwhile."""
+    """Held calls wait inside the driver, without a lock."""
     run(
         """
         from concurrent.futures import ThreadPoolExecutor
@@ -679,7 +679,7 @@ def test_random_faults():
 
 
 def test_faults_of_one_function():
-    """All calls of it fail until another plan is set; others go on."""
+    """All calls of the function fail until another plan is set; other functions work."""
     run(
         """
         for _ in range(3):
@@ -694,7 +694,7 @@ def test_faults_of_one_function():
 
 
 def test_captured_streams():
-    """They are said to be captured, and can be neither asked nor waited for meanwhile."""
+    """Captured streams are reported as such, and can be neither queried nor waited for."""
     run(
         """
         CAPTURE_UNSUPPORTED = 900
@@ -721,7 +721,7 @@ def test_captured_streams():
 
 
 def test_a_hundred_thousand_registrations():
-    """Each page of a range by itself, in any order; what shares a page with one is refused."""
+    """The pages of a range are registered in any order; ranges with a locked page are refused."""
     run(
         """
         on_device(0)
@@ -745,7 +745,7 @@ def test_a_hundred_thousand_registrations():
 
 @pytest.mark.parametrize("kind", ["device", "managed", "pinned"])
 def test_kernels_of_another_device(kind):
-    """They reach managed and host memory; a device's own memory is a violation."""
+    """Kernels reach managed and host memory; another device's own memory is a violation."""
     run(
         f"""
         ptx = (ROOT / "kernels/elementwise.ptx").read_text()

@@ -67,7 +67,7 @@ def inject_faults(only: str, *plan: str) -> subprocess.CompletedProcess:
     ],
 )
 def test_fault_injection_tells_kept_promises_from_broken_ones(scenario, plan):
-    """A fault that a scenario survives passes; a plan that never comes to bear is a failure."""
+    """A fault that a scenario survives passes; a plan whose call is never made is a failure."""
     survived = inject_faults(scenario, "--plan", plan)
     assert survived.returncode == 0 and "1  ERROR_DEVICE_LOST" in survived.stdout, survived
     failed = inject_faults(scenario, "--plan", "1000=2")
@@ -77,7 +77,7 @@ def test_fault_injection_tells_kept_promises_from_broken_ones(scenario, plan):
 
 @pytest.mark.parametrize("breach", BROKEN)
 def test_fault_injection_reports_a_broken_promise(breach):
-    """Whichever promise it is that work on streams breaks."""
+    """Each broken promise of work on streams is reported."""
     steps, said = BROKEN[breach]
     run(
         f"""

@@ -125,7 +125,7 @@ def test_overlap(placement, operation, argument, kind):
 
 @pytest.mark.parametrize("value", [-1, 4, 100, 2**31 - 1, -(2**31)])
 def test_placement_that_does_not_exist(placement, value):
-    """Another number is an error and changes nothing."""
+    """A wrong number is an error and changes nothing."""
     assert lib.gpuvec_set_placement(value) == Status.ERROR_VALUE
     assert f"placement is {value}" in last_error()
     assert lib.gpuvec_get_placement() == placement
@@ -133,7 +133,7 @@ def test_placement_that_does_not_exist(placement, value):
 
 @pytest.mark.parametrize("device", [-1, 1000, 2**31 - 1])
 def test_device_that_does_not_exist(device):
-    """There is no name for it, and a reason: no such device, or none at all."""
+    """The name is NULL, and the text says that there is no such device, or no GPU."""
     assert lib.gpuvec_device_name(device) is None
     assert f"device is {device}" in last_error() or "no usable GPU" in last_error()
 
@@ -159,7 +159,7 @@ def test_pinned_memory_is_freed_by_its_first_byte(placement, offset):
     assert lib.pinned_free(address) == Status.OK
 
 
-def test_memory_of_others_is_not_freed(placement):
+def test_foreign_memory_is_not_freed(placement):
     """NumPy's memory, the stack of addresses and nonsense are errors; NULL is fine."""
     array = np.zeros(4096, np.uint8)
     for address in (array.ctypes.data, 1, 2**47, 2**64 - 1):
@@ -171,8 +171,8 @@ def test_memory_of_others_is_not_freed(placement):
 
 
 @pytest.mark.parametrize("bytes_", [2**62, 2**63 - 1, 2**63, 2**64 - 4096, 2**64 - 1])
-def test_memory_that_cannot_be_had(placement, bytes_):
-    """An allocation of more than there is gives NULL and a reason, and harms nothing."""
+def test_allocations_that_are_too_large(placement, bytes_):
+    """An allocation that is too large gives NULL and a text, and later ones work."""
     assert lib.pinned_alloc(bytes_) is None
     assert last_error() != ""
     assert pinned_empty(10, np.float32).size == 10
@@ -180,5 +180,5 @@ def test_memory_that_cannot_be_had(placement, bytes_):
 
 
 def test_last_run_needs_a_place(placement):
-    """NULL is an error, whatever the size."""
+    """A NULL pointer is an error with any size."""
     assert lib.gpuvec_last_run(None, 8) == Status.ERROR_NULL

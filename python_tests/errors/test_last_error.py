@@ -14,7 +14,7 @@ INT32 = [-(2**31), -1, 2, 100, 109, 200, 206, 300, 400, 500, 900, 902, 2**31 - 1
 
 
 def fail() -> str:
-    """Makes a call that fails; its text."""
+    """Makes a call that fails and returns its text."""
     assert lib.vector_add(None, None, None, 5) == Status.ERROR_NULL
     text = last_error()
     assert text
@@ -22,7 +22,7 @@ def fail() -> str:
 
 
 def ask_last_run() -> int:
-    """Asks where the last operation ran."""
+    """Calls gpuvec_last_run and returns its status."""
     run = Run()
     return lib.gpuvec_last_run(ctypes.byref(run), ctypes.sizeof(run))
 
@@ -51,7 +51,7 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("name", SUCCESSES)
 def test_a_success_empties_it(placement, name):
-    """After a call that succeeded there is nothing to say."""
+    """The text is empty after a call that succeeded."""
     fail()
     SUCCESSES[name]()
     assert last_error() == ""
@@ -108,6 +108,6 @@ def test_every_status_has_its_name_and_a_meaning(status):
 
 
 @pytest.mark.parametrize("number", INT32)
-def test_other_numbers_are_said_to_be_no_status(number):
-    """No number is without a text, and none but a status looks like one."""
+def test_other_numbers_are_not_statuses(number):
+    """Every number has a text, and other numbers have no status's text."""
     assert lib.gpuvec_status_string(number).decode() == "not a status of gpuvec"

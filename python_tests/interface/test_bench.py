@@ -1,4 +1,4 @@
-"""The benchmark in its smallest setting: what its tables show is what its data says.
+"""The benchmark in its smallest setting: its tables agree with its data.
 
 Times are not judged: only that every contender, ceiling and target is there, or named as missing.
 """
@@ -51,7 +51,7 @@ def test_medians_lie_within_their_spread(everything):
             assert result["batches"] >= 3
 
 
-def test_the_tables_show_what_was_measured(everything):
+def test_the_tables_show_the_measurements(everything):
     data, text = everything
     titles = [f"## {op}, f32, {kind} arrays" for kind in KINDS for op in ("add", "dot")]
     for title in [*titles, "## Targets", "## Ceilings", "## Placement auto, f32"]:
@@ -64,7 +64,7 @@ def test_the_tables_show_what_was_measured(everything):
         assert what in text
 
 
-def test_what_is_missing_is_named(everything):
+def test_missing_peers_are_named(everything):
     data, text = everything
     peers = ["NumPy", "numexpr", "PyTorch CPU", "CuPy", "PyTorch CUDA", "Numba", "naive C"]
     for peer in peers:
@@ -82,7 +82,7 @@ def test_what_is_missing_is_named(everything):
     assert kernels <= seen if HAS_GPU else "GPU" in data["missing"]
 
 
-def test_targets_of_what_was_measured_are_judged(everything):
+def test_targets_of_measured_cases_are_judged(everything):
     data, text = everything
     judged = {target["text"]: target["reached"] for target in data["targets"]}
     assert judged["pageable add f32 1e3, placement auto: more than a plain C loop"] is not None

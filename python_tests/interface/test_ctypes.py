@@ -32,7 +32,7 @@ def as_ndpointer(array):
 
 
 def as_typed_pointer(array):
-    """Declared as C has them."""
+    """Declared with C's types."""
     pointer = POINTER(as_ctypes_type(array.dtype))
     return pointer, array.ctypes.data_as(pointer)
 
@@ -127,7 +127,7 @@ def test_scalar_result_by_reference(placement):
 
 
 def test_slices_that_are_contiguous(placement):
-    """Rows of a matrix and pieces of an array are arrays like any other."""
+    """Rows of a matrix and slices of an array are arrays like any other."""
     function = ctypes.CDLL(str(LIBRARY)).vector_add
     array_of = ndpointer(np.float32, flags="C_CONTIGUOUS")
     function.argtypes = [array_of, array_of, array_of, c_size_t]

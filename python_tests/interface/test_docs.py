@@ -28,7 +28,7 @@ class Reference:
         return [ROOT / "tools" / self.file, *ROOT.glob(f"python_tests/*/{self.file}")]
 
     def problem(self) -> Optional[str]:
-        """A text that says what does not exist, or None."""
+        """Returns a text that names what is missing, or None."""
         path = next((path for path in self.paths() if path.exists()), None)
         if path is None:
             return f"there is no {self.file}"
@@ -54,7 +54,7 @@ def parsed(name: str) -> Optional[Reference]:
 
 
 def is_like_a_reference(code: str) -> bool:
-    """Whether code that the text quotes is meant as a test's name."""
+    """Returns whether code that the text quotes is meant as a test's name."""
     return "::" in code or re.match(r"test_|[\w/]+\.(py|rs|c|sh)\b", code) is not None
 
 
@@ -71,7 +71,7 @@ def cells_of_tests(text: str) -> list[str]:
 
 
 def wrong_names(text: str) -> list[str]:
-    """All names in a document that are of no test, with the reason."""
+    """Returns the names in a document that belong to no test, with the reason."""
     names = dict.fromkeys(filter(is_like_a_reference, quoted(text)))
     names |= dict.fromkeys(name for cell in cells_of_tests(text) for name in quoted(cell))
     problems = []
@@ -83,7 +83,7 @@ def wrong_names(text: str) -> list[str]:
 
 
 def table(cell: str) -> str:
-    """A document with one fault, whose last cell this is."""
+    """Returns a document with one fault and this last cell."""
     rule = "|---|---|---|---|"
     return f"\n| | fault | what a caller gets | stated by |\n{rule}\n| 1 | | | {cell} |\n"
 
@@ -115,7 +115,7 @@ def test_every_row_of_the_faults_names_tests_alone():
     ],
 )
 def test_wrong_names_are_found(name, problem):
-    """A name that is misspelt, or of a test that was renamed, does not pass for one."""
+    """Misspelt names and those of renamed tests are reported."""
     assert wrong_names(table(f"`{name}`")) == [f"{name}: {problem}"]
 
 

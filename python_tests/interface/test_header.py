@@ -11,13 +11,13 @@ from programs import run
 
 
 def exported() -> list:
-    """The names that the library defines for others, sorted."""
+    """The names that the library exports, sorted."""
     lines = run(["nm", "-D", "--defined-only", LIBRARY]).splitlines()
     return sorted(line.split()[-1] for line in lines)
 
 
-def test_library_exports_what_the_header_declares():
-    """Nothing is missing and nothing else is visible."""
+def test_library_exports_the_headers_functions():
+    """The library exports every declared function and no other symbol."""
     assert exported() == sorted(header.prototypes())
 
 

@@ -15,7 +15,7 @@ each_operation = pytest.mark.parametrize("operation", SAMPLE, ids=str)
 
 
 def run_with(operation, kinds, n) -> Run:
-    """Where a call on arrays of these kinds ran."""
+    """Calls an operation on arrays of these kinds and returns its last run."""
     a, b = repeated(operation, n)
     out = output(operation, kinds[2], n)
     a, b = filled(kinds[0], a), filled(kinds[1], b)
@@ -30,7 +30,7 @@ def fields(run: Run) -> dict:
 
 @each_operation
 def test_small_arrays_on_the_cpu(on_cpu, operation):
-    """The calling core does them alone, in one chunk."""
+    """The calling core does small arrays alone, in one chunk."""
     assert fields(run_with(operation, ("pageable",) * 3, SMALL)) == {
         "backend": Backend.CPU,
         "path": PathBit.CALLING_CORE,
@@ -43,7 +43,7 @@ def test_small_arrays_on_the_cpu(on_cpu, operation):
 
 @each_operation
 def test_large_arrays_on_the_cpu(on_cpu, operation):
-    """All cores share them, nothing is copied."""
+    """All cores share large arrays, and nothing is copied."""
     run = run_with(operation, ("pageable",) * 3, LARGE)
     assert (run.backend, run.devices, run.bytes_staged) == (Backend.CPU, 0, 0)
     assert run.path == (PathBit.CORES if run.threads > 1 else PathBit.CALLING_CORE)
@@ -94,7 +94,7 @@ def test_only_pageable_arrays_are_staged(placement, operation, pageable, n):
 
 
 def test_a_failure_and_nothing_to_do_leave_nothing(placement):
-    """After a call that did no work all fields are 0."""
+    """All fields are 0 after a call that did no work."""
     for arguments in ((None, None, None, 0), (None, None, None, 5)):
         compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
         lib.vector_add(*arguments)
@@ -112,7 +112,7 @@ def test_other_calls_leave_it(placement):
 
 
 def test_each_thread_has_its_own(placement):
-    """A thread that has called nothing has nothing to tell, whatever others did."""
+    """The last run of a thread without calls is empty, whatever other threads did."""
     compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
     runs = []
     thread = threading.Thread(target=lambda: runs.append(last_run()))
@@ -124,7 +124,7 @@ def test_each_thread_has_its_own(placement):
 
 @pytest.mark.parametrize("size", [0, 4, 8, 16, 39, 40, 41, 200])
 def test_older_and_newer_callers(placement, size):
-    """As many bytes are written as caller and library both know of, and no more."""
+    """Only bytes that the caller and the library both know are written."""
     compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
     memory = ctypes.create_string_buffer(b"\xa5" * 256, 256)
     place = ctypes.cast(memory, ctypes.POINTER(Run))

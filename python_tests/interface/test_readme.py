@@ -1,4 +1,4 @@
-"""What README.md shows works as it stands, and so do the demo and the Python examples."""
+"""The examples in README.md work as they are printed, as do the demo and the Python examples."""
 
 import re
 import sys
@@ -25,13 +25,13 @@ def test_readme_shows_both_languages():
 
 @pytest.mark.parametrize("code", blocks("python"))
 def test_python(code):
-    """Run in the repository's root, as the README says."""
+    """Python blocks run in the repository's root, as the README says."""
     run([sys.executable, "-c", code], cwd=ROOT, env=library_environment())
 
 
 @pytest.mark.parametrize("code", blocks("c"))
 def test_c(code, tmp_path):
-    """Compiled with every warning, linked with the library alone, and run."""
+    """C blocks compile without warnings, link with the library alone, and run."""
     source, program = tmp_path / "program.c", tmp_path / "program"
     source.write_text(code)
     link = [f"-I{ROOT / 'include'}", f"-L{RELEASE}", "-lgpuvec", f"-Wl,-rpath,{RELEASE}"]
@@ -40,7 +40,7 @@ def test_c(code, tmp_path):
 
 
 def test_demo(placement):
-    """It finds everything right, and says what it did: a line for each operation and memory."""
+    """The demo prints a line for each operation and memory, and exits with 0."""
     environment = library_environment(GPUVEC_PLACEMENT=placement.name.lower())
     output = run([sys.executable, ROOT / "python_examples/demo.py"], env=environment)
     for operation in ("vector_add", "add_arrays", "dot_product"):
@@ -50,13 +50,13 @@ def test_demo(placement):
 
 @pytest.mark.parametrize("name", ["device_loop", "streams", "structured", "mixed"])
 def test_example(placement, name):
-    """Each checks its results itself, and says what it did."""
+    """Each example checks its own results and prints a summary."""
     environment = library_environment(GPUVEC_PLACEMENT=placement.name.lower())
     assert run([sys.executable, ROOT / f"python_examples/{name}.py"], env=environment)
 
 
-def test_demo_says_what_is_wrong():
-    """A library that cannot be used ends it with code 1 and a reason."""
+def test_demo_reports_errors():
+    """The demo exits with 1 and a reason if the library cannot be loaded."""
     environment = library_environment(GPUVEC_PLACEMENT="nowhere")
     script = [sys.executable, ROOT / "python_examples/demo.py"]
     with pytest.raises(AssertionError, match="GPUVEC_PLACEMENT is 'nowhere'"):

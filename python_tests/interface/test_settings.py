@@ -42,7 +42,7 @@ def test_bits_do_not_depend_on_threads():
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_threads_are_bounded(threads):
-    """No more threads than asked for are made, or said to take part."""
+    """No more threads are started, or reported, than were asked for."""
     script = """
     import os
     import numpy as np
@@ -60,7 +60,7 @@ def test_threads_are_bounded(threads):
 
 @pytest.mark.parametrize("value", ["0", "-1", "two", "", " 2", "2.0", "99999999999999999999"])
 def test_wrong_number_of_threads(value):
-    """It is an error that names the variable and its value, not another number."""
+    """A wrong number is an error that names the variable and its value."""
     output = run_python(STATUSES, GPUVEC_PLACEMENT="cpu", GPUVEC_NUM_THREADS=value)
     add, text, init, *_ = output.splitlines()
     assert int(add) == int(init) == Status.ERROR_ENVIRONMENT
@@ -69,7 +69,7 @@ def test_wrong_number_of_threads(value):
 
 @pytest.mark.parametrize("value", ["CPU", "gpu ", "", "0", "none"])
 def test_wrong_placement(value):
-    """It is an error that names the variable and its value, until a call chooses."""
+    """A wrong placement is an error with the variable's name and value until a call chooses one."""
     lines = run_python(STATUSES, GPUVEC_PLACEMENT=value).splitlines()
     add, text, init, placement, chosen = lines
     assert int(add) == int(init) == int(placement) == Status.ERROR_ENVIRONMENT
@@ -79,7 +79,7 @@ def test_wrong_placement(value):
 
 @pytest.mark.parametrize("name", [place.name.lower() for place in Place])
 def test_placement_by_environment(name):
-    """The variable chooses, and a call after it chooses anew."""
+    """The variable sets the placement, and a later call changes it."""
     script = """
     from bindings import lib
     print(lib.gpuvec_get_placement())
@@ -189,7 +189,7 @@ def test_a_chosen_placement_leaves_a_wrong_number_of_threads():
 
 
 def test_questions_are_answered_with_a_wrong_variable():
-    """They say what is wrong, or what they always say, and leave the last error as it is."""
+    """Questions report the wrong variable or their usual answer, and keep the last error."""
     script = """
     assert answer("pinned_alloc", plausible)[0] is None
     before = last_error()
@@ -203,11 +203,11 @@ def test_questions_are_answered_with_a_wrong_variable():
 
 
 def test_placement_is_auto_unless_chosen():
-    """Without a variable and a call it is auto."""
+    """The placement is auto without a variable and a call."""
     output = run_python("from bindings import lib; print(lib.gpuvec_get_placement())")
     assert int(output) == Place.AUTO
 
 
 def test_why_cpu_names_the_placement(on_cpu):
-    """With placement cpu that is the reason, whatever devices there are."""
+    """Placement cpu is the reason, with any devices."""
     assert lib.gpuvec_why_cpu() == b"placement cpu was chosen"

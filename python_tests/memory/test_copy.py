@@ -22,7 +22,7 @@ on_streams = pytest.mark.parametrize("on_stream", [False, True], ids=["at once",
 
 
 def copy(to: Memory, source: Memory, bytes_: int, stream=None) -> int:
-    """Copies from the beginning of one to the beginning of the other; the status."""
+    """Copies from the beginning of one memory to that of another and returns the status."""
     return lib.gpuvec_copy(to.address, source.address, bytes_, stream)
 
 
@@ -35,7 +35,7 @@ def any_bytes(size: int, seed: int = 1) -> np.ndarray:
 @on_streams
 @each_pair
 def test_all_kinds_lengths_and_offsets(placement, resources, to, source, on_stream, cases):
-    """All of the bytes arrive, and nothing around them is written."""
+    """All bytes arrive, and nothing around them is written."""
     size = cases[-1][0] + MARGIN
     values, before = any_bytes(size, 1), any_bytes(size, 2)
     from_memory, to_memory = resources.array(source, values), resources.memory(to, size)
@@ -51,7 +51,7 @@ def test_all_kinds_lengths_and_offsets(placement, resources, to, source, on_stre
 
 
 def test_structured_arrays_go_there_and_back(placement, resources):
-    """Any array is bytes: records of 13, of which the next begins anywhere."""
+    """Arrays of records of 13 bytes are copied to a device and back."""
     record = np.dtype([("name", "S3"), ("mass", "<f8"), ("count", "<u2")])
     assert record.itemsize == 13
     values = np.zeros(100_003, record)
@@ -73,7 +73,7 @@ def test_onto_itself_there_is_nothing_to_do(placement, resources, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_overlap_is_an_error(placement, resources, kind):
-    """To the last shared byte, in both directions; side by side is fine."""
+    """A shared byte is an error in both directions; adjacent ranges are fine."""
     values = any_bytes(10_000)
     memory = resources.array(kind, values)
     at, bytes_ = memory.address, 4000
@@ -88,7 +88,7 @@ def test_overlap_is_an_error(placement, resources, kind):
 
 
 def test_wrong_pointers_and_sizes(placement, resources):
-    """An error that names the argument, and nothing is written; with no bytes none is looked at."""
+    """Wrong arguments are errors that name the argument; a copy of no bytes checks no pointer."""
     memory = resources.array("pinned", any_bytes(100))
     at = memory.address
     before = memory.get()
@@ -106,7 +106,7 @@ def test_wrong_pointers_and_sizes(placement, resources):
 @pytest.mark.parametrize("other", KINDS)
 @pytest.mark.parametrize("end", ["dst", "src"])
 def test_an_end_of_a_device_that_is_too_short(resources, on_gpu, end, other):
-    """It is named with what it has and what is needed, and nothing is copied."""
+    """The error names the argument, its length and the needed one, and nothing is copied."""
     values = any_bytes(10_000)
     for stream in (None, resources.stream()):
         short, long = resources.array("device", values[:5000]), resources.array(other, values)
@@ -140,7 +140,7 @@ def test_freed_device_memory_is_an_error(resources, place, end, bytes_):
 
 
 def test_a_copy_without_a_stream_is_done_when_it_returns(placement, resources):
-    """What comes next may change its source and read its target."""
+    """After the copy the caller may change its source and read its target."""
     n = 2 * MIB
     there, back = resources.memory("device", n), resources.memory("pinned", n)
     pageable = np.empty(n, np.uint8)
@@ -154,7 +154,7 @@ def test_a_copy_without_a_stream_is_done_when_it_returns(placement, resources):
 
 @needs_gpu
 def test_the_callers_context_stays_current(resources, on_gpu):
-    """Whatever memory is copied."""
+    """Copies of any memory leave the context alone."""
     size = 100_000
     arrays = {kind: resources.array(kind, any_bytes(size)) for kind in KINDS}
     driver, stream = driver_of(0), resources.stream()
@@ -172,7 +172,7 @@ def test_the_callers_context_stays_current(resources, on_gpu):
 
 
 @needs_gpu
-def test_work_that_others_queued_on_the_default_stream_is_seen(resources, on_gpu):
+def test_a_copy_sees_earlier_work_of_the_default_stream(resources, on_gpu):
     """A copy comes after what was queued there before it, with a stream and without."""
     n = 1 << 24
     there, back = resources.memory("device", 4 * n), resources.memory("pinned", 4 * n)
@@ -188,8 +188,8 @@ def test_work_that_others_queued_on_the_default_stream_is_seen(resources, on_gpu
 
 @needs_gpu
 @pytest.mark.parametrize("source", KINDS)
-def test_placement_cpu_copies_all_the_same(resources, source):
-    """Whatever memory it is, after the stream's earlier work."""
+def test_placement_cpu_copies_as_well(resources, source):
+    """Copies of any memory come after the stream's earlier work."""
     size = 100_003
     with placed(Place.GPU):
         first = resources.array("pinned", any_bytes(size))

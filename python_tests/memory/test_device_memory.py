@@ -22,12 +22,12 @@ INT64_MAX = 2**63 - 1
 
 
 def add(a: int, b: int, out: int, n: int) -> int:
-    """gpuvec_add_f32 without a stream; the status."""
+    """Calls gpuvec_add_f32 without a stream and returns the status."""
     return lib.gpuvec_add_f32(a, b, out, n, None)
 
 
 def assert_adds(memory: Memory) -> None:
-    """Memory that holds floats is added to itself, in place, rightly."""
+    """Adds memory of floats to itself, in place, and checks the result."""
     before = memory.get(np.float32)
     assert add(memory.address, memory.address, memory.address, before.size) == 0, last_error()
     assert np.array_equal(memory.get(np.float32), before + before)
@@ -35,7 +35,7 @@ def assert_adds(memory: Memory) -> None:
 
 @pytest.mark.parametrize("bytes_", [0, 1, 4095, 4096, 4097, 1_000_000, 129 * MIB])
 def test_any_size(placement, resources, bytes_):
-    """All of it keeps what is copied there."""
+    """All of the memory keeps the bytes that are copied there."""
     memory = resources.device_memory(bytes_)
     assert memory.address % 8 == 0
     values = np.random.default_rng(bytes_).integers(0, 256, bytes_, np.uint8)
@@ -80,8 +80,8 @@ def test_a_device_that_is_not_there(placement, beyond):
 
 
 @pytest.mark.parametrize("bytes_", [2**64 - 1, 2**63, 2**63 - 4096, 2**62, "a device's and more"])
-def test_more_than_there_is(placement, resources, bytes_):
-    """It fails, says why, and takes nothing."""
+def test_more_memory_than_the_device_has(placement, resources, bytes_):
+    """The allocation fails with a reason and takes no memory."""
     if bytes_ == "a device's and more":
         if not has_gpu():
             pytest.skip("the system decides how much memory a process may have")
@@ -104,8 +104,8 @@ def test_placement_gpu_without_a_gpu():
         assert "no usable GPU" in last_error()
 
 
-def test_what_may_not_be_freed(placement, resources):
-    """NULL is fine; all else that is not the beginning of memory that was given is an error."""
+def test_addresses_that_cannot_be_freed(placement, resources):
+    """Only the beginning of an allocation can be freed, and NULL."""
     ok(lib.gpuvec_device_free(None))
     ours = [resources.array(kind, np.arange(1000, dtype=np.float32)) for kind in KINDS]
     *others, device, _ = ours
@@ -120,7 +120,7 @@ def test_what_may_not_be_freed(placement, resources):
 
 
 def test_freed_once(placement):
-    """In any order, and never twice."""
+    """Memory is freed in any order, and never twice."""
     addresses = [lib.gpuvec_device_alloc(bytes_, 0) for bytes_ in (1, 4096, MIB, 5 * MIB)]
     assert all(addresses) and len(set(addresses)) == len(addresses)
     for address in addresses[1::2] + addresses[::2]:
@@ -130,7 +130,7 @@ def test_freed_once(placement):
 
 
 def test_memory_outlives_a_change_of_placement(placement):
-    """It is freed with every other placement, and with none is it leaked."""
+    """Memory can be freed with every other placement, and is not leaked."""
     for other in (Place.AUTO, Place.CPU):
         address = lib.gpuvec_device_alloc(MIB, 0)
         assert address
@@ -140,7 +140,7 @@ def test_memory_outlives_a_change_of_placement(placement):
 
 
 def test_without_a_gpu_it_is_the_hosts(resources, on_cpu):
-    """The host reaches it, and it mixes with other arrays."""
+    """The host reaches the memory, which mixes with other arrays."""
     memory = resources.array("device", np.arange(1000, dtype=np.float32))
     ctypes.memset(memory.address, 0, 2000)
     with placed(Place.AUTO):
@@ -186,7 +186,7 @@ def registered_round(number: int) -> None:
 
 
 def held() -> dict:
-    """What the driver says that this process has."""
+    """The driver's counts of what this process holds."""
     if not has_gpu():
         return {}
     with driver_of(0).entered() as driver:
@@ -198,7 +198,7 @@ def held() -> dict:
 
 @pytest.mark.parametrize("one_round", [device_round, pinned_round, registered_round])
 def test_rounds_leave_nothing(placement, one_round):
-    """Had and given back again and again: neither the process nor the driver holds more."""
+    """Allocating and freeing again and again leaks nothing in the process or the driver."""
 
     def rounds(count):
         for number in range(count):
@@ -212,7 +212,7 @@ def test_rounds_leave_nothing(placement, one_round):
 
 
 def test_from_many_threads(placement):
-    """What one thread has from the library another may give back; no two get the same."""
+    """Memory of one thread may be given back by another; no two allocations overlap."""
     threads = 16
     start = [lambda number=number: device_round(number) for number in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
@@ -234,7 +234,7 @@ def block():
 
 
 def staged(array: np.ndarray) -> int:
-    """Bytes of an operation's on the array, in place, that were staged; it is checked."""
+    """Runs a checked operation on the array, in place, and returns the bytes that were staged."""
     before = array.copy()
     address = array.ctypes.data
     assert add(address, address, address, array.size) == 0, last_error()
@@ -244,7 +244,7 @@ def staged(array: np.ndarray) -> int:
 
 
 def assert_locked(array: np.ndarray) -> None:
-    """A GPU reaches all of the array itself."""
+    """Fails unless a GPU reaches all of the array itself."""
     assert staged(array) == 0
     run = last_run()
     if run.backend == Backend.GPU:
@@ -252,7 +252,7 @@ def assert_locked(array: np.ndarray) -> None:
 
 
 def assert_unlocked(array: np.ndarray) -> None:
-    """The array is one like any other: a GPU's part of it is staged."""
+    """Fails unless the array is pageable: a GPU's part of it is staged."""
     copied = staged(array)
     assert (copied > 0) == (last_run().backend == Backend.GPU)
 
@@ -260,7 +260,7 @@ def assert_unlocked(array: np.ndarray) -> None:
 @pytest.mark.parametrize("n", [1, 1000, 300_001, 1_000_000])
 @pytest.mark.parametrize("offset", [0, 1, 3, 1021])
 def test_a_registered_array_is_not_staged(placement, block, offset, n):
-    """At any alignment and of any length; unregistered it is again."""
+    """Arrays of any alignment and length are not staged until they are unregistered."""
     array = block[offset : offset + n]
     ok(lib.gpuvec_host_register(array.ctypes.data, array.nbytes))
     assert_locked(array)
@@ -283,7 +283,7 @@ def test_bytes_are_registered_at_any_address(placement, block, offset, bytes_):
 @pytest.mark.parametrize("order", [*itertools.permutations(range(3))], ids=str)
 @pytest.mark.parametrize("n", [300, 1000, 2500])
 def test_arrays_that_share_pages(placement, block, n, order):
-    """Each is registered for itself, and unregistered in any order."""
+    """Arrays that share pages are registered one by one and unregistered in any order."""
     arrays = [block[1 + number * n : 1 + (number + 1) * n] for number in range(3)]
     for array in arrays:
         ok(lib.gpuvec_host_register(array.ctypes.data, array.nbytes))
@@ -298,7 +298,7 @@ def test_arrays_that_share_pages(placement, block, n, order):
 @pytest.mark.parametrize("outer_first", [True, False])
 @pytest.mark.parametrize("inner", [slice(0, 5000), slice(1, 5001), slice(70_001, 90_000)], ids=str)
 def test_an_array_and_a_part_of_it(placement, block, inner, outer_first):
-    """Registered inside one another; what is unregistered last stays locked until then."""
+    """Arrays are registered inside one another and stay locked until each is unregistered."""
     outer, part = block[:90_000], block[inner]
     pair = [outer, part] if outer_first else [part, outer]
     for array in pair:
@@ -318,8 +318,8 @@ def test_an_array_and_a_part_of_it(placement, block, inner, outer_first):
 
 
 @needs_gpu
-def test_what_lies_beside_an_array_in_its_pages_is_ordinary_memory(resources, on_gpu, block):
-    """Nobody said that it stays there, and it is unlocked when the array is: so it is staged, and
+def test_the_rest_of_an_arrays_pages_is_ordinary_memory(resources, on_gpu, block):
+    """That memory may go at any time and is unlocked with the array: so it is staged, and
     done with when a call on a stream returns."""
     array, behind = block[100:200], block[200:300]
     stream = resources.stream()
@@ -350,8 +350,8 @@ def test_as_often_unregistered_as_registered(placement, block):
     assert f"ptr is {array.ctypes.data:#x}" in last_error()
 
 
-def test_what_may_not_be_registered(placement, block):
-    """The errors; nothing of them is left, and the memory is as good as before."""
+def test_ranges_that_cannot_be_registered(placement, block):
+    """Each wrong range is an error that locks nothing and leaves the memory usable."""
     at = block.ctypes.data
     assert lib.gpuvec_host_register(None, 5) == Status.ERROR_NULL
     assert "ptr is NULL" in last_error()
@@ -378,10 +378,10 @@ def test_memory_that_is_not_there_cannot_be_locked(place):
 
 
 @needs_gpu
-@pytest.mark.parametrize("kind", ["pinned", "others' pinned"])
+@pytest.mark.parametrize("kind", ["pinned", "foreign pinned"])
 @pytest.mark.parametrize("part", [slice(None), slice(1, 500), slice(3000, None)], ids=str)
 def test_memory_that_is_locked_already(placement, resources, kind, part):
-    """By the library or by others: it stays so, whatever is registered in it."""
+    """Memory that is page-locked already stays so when a part of it is registered."""
     memory = resources.array(kind, np.ones(5000, np.float32))
     whole = memory.view(np.float32)
     ok(lib.gpuvec_host_register(whole[part].ctypes.data, whole[part].nbytes))
@@ -393,8 +393,8 @@ def test_memory_that_is_locked_already(placement, resources, kind, part):
 
 @needs_gpu
 @pytest.mark.parametrize("theirs_first", [True, False])
-def test_an_array_that_others_register_as_well(resources, on_gpu, block, theirs_first):
-    """What another library locked is left locked; what it unlocks is its own."""
+def test_an_array_that_another_library_registers_as_well(resources, on_gpu, block, theirs_first):
+    """Memory that another library has locked stays locked until that library unlocks it."""
     array = block[:100_000]
     with driver_of(0).entered() as driver:
         there, bytes_ = ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes)
@@ -432,7 +432,7 @@ def test_placement_cpu_locks_nothing_and_forgets_nothing(block, on_cpu):
 
 
 def test_a_forked_child_forgets_its_parents_registrations(placement, block):
-    """The parent's stay, and the child's own begin anew."""
+    """The parent's registrations stay, and the child registers arrays of its own."""
     array = block[5:50_000]
     ok(lib.gpuvec_host_register(array.ctypes.data, array.nbytes))
 
@@ -459,7 +459,7 @@ def test_a_freed_array_that_was_unregistered_may_come_again(placement):
 
 
 def test_registered_from_many_threads(placement, block):
-    """Arrays that share pages, by threads that know nothing of each other."""
+    """Several threads register arrays that share pages."""
 
     def work(number):
         array = block[number * 300 + 1 : (number + 1) * 300]

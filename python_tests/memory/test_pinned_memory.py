@@ -28,7 +28,7 @@ def test_any_size(placement, bytes_):
 
 @pytest.mark.parametrize("bytes_", [1, PAGE, MIB + 1, 129 * MIB])
 def test_no_more_than_asked_for(placement, bytes_):
-    """All of it touched, it takes what was asked for, in whole pages; freed, nothing."""
+    """Memory in use takes the requested bytes in whole pages, and none once it is freed."""
     lib.pinned_free(lib.pinned_alloc(1))
     before = resident_bytes()
     address = lib.pinned_alloc(bytes_)
@@ -39,7 +39,7 @@ def test_no_more_than_asked_for(placement, bytes_):
 
 
 def test_a_thousand_rounds_leave_nothing(placement):
-    """Allocating and freeing again and again does not grow."""
+    """Allocating and freeing again and again leaks nothing."""
 
     def rounds(count):
         for number in range(count):
@@ -62,7 +62,7 @@ def test_many_at_once_do_not_overlap(placement):
 
 
 def test_memory_outlives_a_change_of_placement(placement):
-    """It works, and is freed, with every other placement."""
+    """Memory can be used and freed with every other placement."""
     arrays = [pinned_empty(100_000, np.float32) for _ in range(2)]
     address = lib.pinned_alloc(MIB)
     for array in arrays:
@@ -91,7 +91,7 @@ def test_operations_leave_nothing(placement):
 
 
 def test_errors_leave_nothing(placement):
-    """Failing again and again does not grow, although every error has a text."""
+    """Failing again and again leaks nothing, although every error has a text."""
 
     def rounds(count):
         for _ in range(count):

@@ -138,7 +138,7 @@ MEANWHILE = {
 
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
 def test_it_goes_on_while_pages_are_being_locked(meanwhile):
-    """Nothing that does without these pages waits for them."""
+    """Calls that do not need these pages do not wait for them."""
     body = textwrap.indent(textwrap.dedent(MEANWHILE[meanwhile]), " " * 4)
     run(
         f"""
@@ -179,7 +179,7 @@ SECOND = {
 
 @pytest.mark.parametrize("other", SECOND)
 def test_two_registrations_that_share_pages(other):
-    """While one of them is in flight: both hold, and each page is locked until both have ended."""
+    """Both hold while one of them is in flight, and a page is locked until both have ended."""
     run(
         f"""
         first += 2 * PAGE
@@ -203,8 +203,8 @@ def test_two_registrations_that_share_pages(other):
 
 @pytest.mark.parametrize("code", [2, 801, 1])
 @pytest.mark.parametrize("comes", ["before", "meanwhile"])
-def test_a_registration_that_fails_takes_no_other_with_it(comes, code):
-    """The driver refuses one while another thread's overlaps it: that one stays registered."""
+def test_a_failed_registration_leaves_the_others(comes, code):
+    """If the driver refuses one, an overlapping one of another thread stays registered."""
     run(
         f"""
         fake_driver.plan("")
@@ -238,10 +238,10 @@ def test_a_registration_that_fails_takes_no_other_with_it(comes, code):
 
 @pytest.mark.parametrize("delay", [0, 200])
 def test_random_overlapping_ranges_of_many_threads(delay):
-    """All hold at their time, and nothing is locked in the end.
+    """Each registration holds until its end, and nothing is locked in the end.
 
-    Each thread has a few bytes of every page. It computes on them while others lock and unlock the
-    page: in an array that is registered itself, and in one that is not, which is pageable memory.
+    Each thread has a few bytes of every page. It computes on them while other threads lock and
+    unlock the page: in an array that is registered, and in one that is not, which is pageable.
     """
     run(
         """
@@ -275,7 +275,7 @@ def test_random_overlapping_ranges_of_many_threads(delay):
 
 
 def test_an_array_beside_registered_ones_is_pageable():
-    """It lies in locked pages, and they may be unlocked while it is in use."""
+    """An array in locked pages is pageable, since they may be unlocked while it is in use."""
     run(
         """
         array = first + PAGE - 400

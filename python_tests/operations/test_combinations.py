@@ -1,4 +1,4 @@
-"""Arguments in memory of any kinds: every combination computes, and copies no more than it must."""
+"""Arguments in any kinds of memory: every combination is right and copies only what it must."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,23 +14,23 @@ from surrounded import Surrounded
 
 pytestmark = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
 
-# What an array may lie in, and how many elements past the memory's beginning.
+# Memory for an array, and the array's distance in elements from the memory's beginning.
 KINDS = {
     "pageable": ("pageable", 1),
     "pinned": ("pinned", 0),
-    "others' pinned": ("others' pinned", 3),
+    "foreign pinned": ("foreign pinned", 3),
     "registered": ("registered", 0),
     "managed": ("managed", 0),
     "device": ("device", 0),
-    "others' device": ("others' device", 0),
+    "foreign device": ("foreign device", 0),
     "inside device": ("device", 5),
 }
-ON_DEVICE = {"device", "others' device", "inside device"}
+ON_DEVICE = {"device", "foreign device", "inside device"}
 
-# How a GPU may get at arrays, and the kinds of memory that they lie in then.
-WAYS = {
+# Paths of a call on a GPU, and the kinds of memory that take each.
+PATHS = {
     PathBit.STAGED: {"pageable"},
-    PathBit.MAPPED | PathBit.DMA: {"pageable", "pinned", "others' pinned", "registered"},
+    PathBit.MAPPED | PathBit.DMA: {"pageable", "pinned", "foreign pinned", "registered"},
     PathBit.RESIDENT: {"managed", *ON_DEVICE},
 }
 
@@ -38,7 +38,7 @@ Kinds = tuple[str, ...]
 
 
 def representatives() -> list[Operation]:
-    """Two operations of each shape and size of element, where there are as many."""
+    """Up to two operations of each shape and size of element."""
     alike = defaultdict(list)
     for operation in FAMILY:
         alike[operation.shape, np.dtype(operation.dtype).itemsize].append(operation)
@@ -73,7 +73,7 @@ def every_kind(operation: Operation) -> Iterator[Kinds]:
 
 
 class Arrays:
-    """An operation's arrays in every kind of memory, and what should come out."""
+    """An operation's arrays in every kind of memory, and the right result."""
 
     def __init__(self, resources: Resources, operation: Operation, n: int):
         self.operation, self.n = operation, n
@@ -88,7 +88,7 @@ class Arrays:
         }
 
     def call(self, kinds: Kinds) -> None:
-        """Calls it on arrays of these kinds, and checks what it wrote."""
+        """Calls the operation on arrays of these kinds and checks all that it wrote."""
         arrays = {name: self.arrays[name, kind] for name, kind in zip(self.operation.arrays, kinds)}
         addresses = {"b": None, **{name: array.address for name, array in arrays.items()}}
         assert call_at(self.operation, **addresses, n=self.n) == 0, f"{kinds}: {last_error()}"
@@ -102,19 +102,19 @@ class Arrays:
 
 
 def check_path(operation: Operation, n: int, kinds: Kinds) -> None:
-    """Fails unless the last call was a GPU's, and took each array in the shortest way."""
+    """Fails unless the last call ran on a GPU and took the shortest path to each array."""
     # A reduction's output takes none.
     taken = [(kind, size) for kind, size in zip(kinds, operation.staged_bytes(n).values()) if size]
     found = {kind for kind, _ in taken}
     run = last_run()
     assert run.backend == Backend.GPU, kinds
     assert run.bytes_staged == sum(size for kind, size in taken if kind == "pageable"), kinds
-    for bits, of_kinds in WAYS.items():
+    for bits, of_kinds in PATHS.items():
         assert bool(run.path & bits) == bool(found & of_kinds), (kinds, bits, run.path)
 
 
 def check(place: Place, operation: Operation, n: int, combinations: Iterator[Kinds]) -> int:
-    """Calls an operation with all of these combinations; how many there were."""
+    """Calls an operation with all of these combinations and returns their number."""
     count = 0
     with placed(place), Resources() as resources:
         arrays = Arrays(resources, operation, n)

@@ -1,18 +1,15 @@
-"""Whatever floating-point modes the caller has set: the same bits, and its modes as they were."""
+"""Results have the same bits in any floating-point mode, and the caller's mode is kept."""
 
-import ctypes
-from ctypes import POINTER, c_double, c_int32, c_size_t, c_uint32, c_void_p
 from pathlib import Path
 
 import numpy as np
 import pytest
 from arrays import assert_same_bits
-from bindings import last_error, lib
-from operations import CLASSIC, named, sized
+from float_modes import CASES, FLAGS, inputs_of, load_helper, run
+from operations import named
 from programs import compile_c, run_python
 
 # Bits of MXCSR (Intel SDM, volume 1, 10.2.3).
-FLAGS = 0x003F
 DENORMALS_ARE_ZERO = 0x0040
 ALL_MASKED = 0x1F80
 DOWN, UP, TOWARD_ZERO = 0x2000, 0x4000, 0x6000
@@ -30,13 +27,6 @@ MODES = {
     "flags set before": ALL_MASKED | FLAGS,
 }
 
-# The classic operations, and the family's on floats.
-CASES = [
-    (operation, n)
-    for operation, n in sized([1, 33, 5000, 1_100_001], [33, 70_001])
-    if operation in CLASSIC or np.issubdtype(operation.dtype, np.floating)
-]
-
 
 @pytest.fixture(scope="module")
 def helper(tmp_path_factory):
@@ -50,37 +40,6 @@ def helper(tmp_path_factory):
 def call_with_mxcsr(helper):
     """The function of float_modes.c."""
     return load_helper(helper)
-
-
-def load_helper(library):
-    """Declares the function of float_modes.c."""
-    function = ctypes.CDLL(str(library)).call_with_mxcsr
-    function.restype = c_int32
-    function.argtypes = [c_uint32, POINTER(c_uint32), c_void_p, c_double, POINTER(c_size_t)]
-    return function
-
-
-def inputs_of(operation, n: int) -> tuple:
-    """Data whose results depend on the modes: subnormals, and sums that are not exact."""
-    a, b = operation.data(np.random.default_rng(n), n)
-    if operation.kind == "reduction":
-        a[: n // 2] *= np.finfo(a.dtype).tiny / 16
-        b[: n // 2] = 2.0**-10
-    return a, b
-
-
-def run(call_with_mxcsr, operation, mxcsr: int, a, b) -> tuple:
-    """The result in that mode, and MXCSR after the call."""
-    out = np.zeros(operation.outputs(a.size), operation.out_dtype)
-    after = c_uint32()
-    function = ctypes.cast(getattr(lib, operation.name), c_void_p)
-    arrays = [*[a, b][: operation.shape.arity], out]
-    words = (c_size_t * 5)(*[array.ctypes.data for array in arrays], a.size)
-    alpha = np.zeros(2, operation.dtype)
-    alpha[0] = operation.alpha or 0
-    register = alpha.view(np.float64)[0]
-    assert call_with_mxcsr(mxcsr, after, function, register, words) == 0, last_error()
-    return out, after.value
 
 
 @pytest.mark.parametrize("operation, n", CASES, ids=str)
@@ -118,7 +77,7 @@ def test_single_products(placement, call_with_mxcsr, a, b, product, mode):
 @pytest.mark.parametrize("kernel", ["sum_f32", "sum_f64", "dot_f64"])
 @pytest.mark.parametrize("mode", MODES)
 def test_single_subnormals(placement, call_with_mxcsr, kernel, mode):
-    """The sum of one is that one, and so is its product with one."""
+    """A subnormal is its own sum, and its own product with one."""
     operation = named(f"gpuvec_{kernel}")
     a = np.array([np.finfo(operation.dtype).smallest_subnormal * 5])
     out, _ = run(call_with_mxcsr, operation, MODES[mode], a, np.ones_like(a))
@@ -128,12 +87,13 @@ def test_single_subnormals(placement, call_with_mxcsr, kernel, mode):
 def test_exceptions_that_trap(placement, helper):
     """A caller for whom every floating-point exception is a signal gets results and no signal."""
     script = f"""
-    import test_float_modes as modes
+    import float_modes as modes
+    from arrays import assert_same_bits
     call = modes.load_helper({str(helper)!r})
     for operation, n in modes.CASES:
         a, b = modes.inputs_of(operation, n)
         out, after = modes.run(call, operation, 0, a, b)
-        modes.assert_same_bits(out, operation.oracle(a, b))
+        assert_same_bits(out, operation.oracle(a, b))
         assert after & ~modes.FLAGS == 0
     """
     run_python(script, GPUVEC_PLACEMENT=placement.name.lower())

@@ -1,4 +1,4 @@
-"""Anything goes: bit patterns, sizes, offsets, memory, aliasing, chosen by hypothesis."""
+"""Random bit patterns, sizes, offsets, memory and aliasing, chosen by hypothesis."""
 
 import numpy as np
 from arrays import KINDS, assert_same_bits, call, call_at, filled, output

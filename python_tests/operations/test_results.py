@@ -77,14 +77,14 @@ def test_several_chunks(placement, operation, kinds):
 @pytest.mark.parametrize("kinds", [("pageable",) * 3, ("pageable+1",) * 3, MIXED[1]], ids=",".join)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 9, 33, 129, 4095, 4096, 4097, 65_537])
 def test_the_family_at_every_edge(placement, operation, kinds, n):
-    """The same, at the first size past each."""
+    """Sizes just past each edge, for the whole family."""
     check(operation, kinds, n)
 
 
 @each_of_family
 @pytest.mark.parametrize("kinds", [("pageable+1",) * 3, ("pinned+3",) * 3, MIXED[2]], ids=",".join)
 def test_the_family_in_several_chunks(placement, operation, kinds):
-    """Of every size that a chunk may have."""
+    """Several chunks for elements of every size."""
     check(operation, kinds, 600_011)
 
 
@@ -100,7 +100,7 @@ def test_same_bits_as_on_the_cpu(placement, operation, n):
 
 
 def aliases(operation) -> list:
-    """The ways in which arrays of an operation may be one."""
+    """The combinations of an operation's arrays that may be the same array."""
     of_inputs = ["a is b"] if operation.shape.arity == 2 else []
     of_output = ["out is a", "out is b", "all are one"] if of_inputs else ["out is a"]
     return of_inputs + (of_output if operation.may_be_in_place else [])
@@ -139,7 +139,7 @@ def test_in_place(placement, operation, kind, n, alias):
     ids=str,
 )
 def test_inputs_may_overlap_each_other(placement, operation, n):
-    """Only the output must keep apart."""
+    """Only the output must not overlap."""
     values, _ = operation.data(np.random.default_rng(n), n + 3)
     a, b = values[:n], values[3:]
     assert_same_bits(compute(operation, a, b), operation.oracle(a, b))

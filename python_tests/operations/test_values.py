@@ -58,7 +58,7 @@ WRAPPING = {"add": int.__add__, "sub": int.__sub__, "mul": int.__mul__}
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("name", WRAPPING)
 def test_integers_wrap_around(placement, name, bits):
-    """As the low bits of the exact result say, in Python's integers."""
+    """Results are the low bits of the exact ones, which Python's integers hold."""
     operation = named(f"gpuvec_{name}_i{bits}")
     a, b = special_pairs(operation.dtype)
     exact = [WRAPPING[name](x, y) % 2**bits for x, y in zip(a.tolist(), b.tolist())]
@@ -81,7 +81,7 @@ FLOATS = [row for row in OPERATIONS if np.issubdtype(row.dtype, np.floating)]
 @pytest.mark.parametrize("operation", FLOATS, ids=str)
 @pytest.mark.parametrize("n", [1, 4097])
 def test_every_nan_is_stored_as_the_quiet_one(placement, operation, n):
-    """Whatever the sign and payload of the NaN that went in, and the place."""
+    """The result is the same for any sign, payload and place of the NaN that went in."""
     quiet = np.array([QUIET_NAN[np.dtype(operation.dtype)]])
     values = specials(operation.dtype)
     at = n // 2 if operation.kind == "elementwise" else 0
@@ -95,7 +95,7 @@ def test_every_nan_is_stored_as_the_quiet_one(placement, operation, n):
 @pytest.mark.parametrize("n", [1, 33, 4097, 65_537, 1_048_577])
 @pytest.mark.parametrize("bits", [0x7F800001, 0x7FFFFFFF, 0xFF800001, 0xFFC00000, 0xFFFFFFFF])
 def test_a_nan_is_stored_as_the_quiet_one(placement, bits, n):
-    """Whatever the sign and payload of the NaN that went in."""
+    """The result is the same for any sign and payload of the NaN that went in."""
     a, b = np.ones(n, np.float32), np.ones(n, np.float32)
     a[n // 2] = np.uint32(bits).view(np.float32)
     quiet = np.uint32(0x7FC00000).view(np.float32)
@@ -133,7 +133,7 @@ def test_special_dot_products(placement, a, b, expected):
 
 @pytest.mark.parametrize("n", [4096, 65_536, 1_048_576])
 def test_special_dot_products_far_apart(placement, n):
-    """What cancels or overflows in parts of an array that different workers add."""
+    """Terms cancel or overflow across parts of an array that different workers add."""
     a, b = np.zeros(n, np.float32), np.ones(n, np.float32)
     for first, last, expected in ((INF, -INF, NAN), (HUGE, HUGE, INF), (-0.0, -0.0, 0.0)):
         a[0], a[-1] = first, last

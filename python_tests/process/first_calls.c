@@ -49,7 +49,7 @@ static void *sample(void *unused) {
     return unused;
 }
 
-/* How many of the library's threads have a name that another one has as well. */
+/* Counts the library's threads whose name another thread has, too. */
 static int duplicates(int *helpers) {
     static int seen[MOST_NUMBERS];
     int count = 0;

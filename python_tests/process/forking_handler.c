@@ -30,7 +30,7 @@ static void stop(const char *text) {
     _exit(1);
 }
 
-/* Whether a call gives the right sums, or an error that says why there are none. */
+/* Checks that a call gives the right sums, or an error that explains why there are none. */
 static int is_answered(void) {
     static const float a[SMALL] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
     float out[SMALL] = {0};

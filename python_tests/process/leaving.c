@@ -1,4 +1,4 @@
-/* A process that ends with live pinned memory, after large calls and perhaps during others. */
+/* A process that ends with live pinned memory, after large calls and perhaps during calls. */
 #define _GNU_SOURCE
 #include "gpuvec.h"
 

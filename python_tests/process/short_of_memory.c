@@ -41,7 +41,7 @@ static int is_sum(const float *a, const float *out, size_t n) {
     return 1;
 }
 
-/* Whether every function answers; no text is made, as printf needs memory too. */
+/* Checks that every function answers; makes no text, as printf needs memory too. */
 static int all_answer(const float *a, float *out) {
     for (size_t n = 10; n <= N; n = n < N && 10 * n > N ? N : 10 * n) {
         float dot = -1;

@@ -96,7 +96,7 @@ int main(void) {
     run_threads(THREADS);
     long grown = resident_kib() - resident;
     int threads_after = entries("/proc/self/task"), files_after = entries("/proc/self/fd");
-    /* Where a thread was joined its entry may be there for a moment: one more is not a leak. */
+    /* A joined thread's entry may stay for a moment: one more is not a leak. */
     if (grown > MARGIN_KIB || threads_after > threads + 1 || files_after != files) {
         printf("grew by %ld KiB; threads %d, then %d; files %d, then %d\n", grown, threads,
                threads_after, files, files_after);

@@ -1,4 +1,4 @@
-"""Calls while a thread or the process ends: from destructors, and from handlers of exit."""
+"""Calls from destructors and exit handlers, and exits with live objects or during calls."""
 
 import os
 import shutil
@@ -58,7 +58,7 @@ def test_calls_from_destructors_of_objects(cpp_program, place, what, n):
 @pytest.mark.parametrize("start", ["main", "thread", "during"])
 @pytest.mark.parametrize("way", ["exit", "_exit", "quick_exit"])
 def test_exit(where, program, way, start):
-    """With pinned memory alive, from the main thread, from another, and during others' calls."""
+    """With live pinned memory, from the main thread, another one, and during calls of threads."""
     program("leaving", way, start, **where)
 
 
@@ -106,7 +106,7 @@ def test_end_of_python_with_daemon_threads_inside_calls(where):
     "way", ["sys.exit(0)", "os._exit(0)", "threading.Thread(target=work).start()"]
 )
 def test_exit_with_handles_alive(where, way):
-    """Streams, events, device memory and registered arrays, with work under way."""
+    """Streams, events, device memory and registered arrays, with work in flight."""
     script = f"""
     import ctypes, os, sys, threading
     import numpy as np

@@ -1,4 +1,4 @@
-"""After a fork: the child computes right, on threads of its own; the parent notices nothing."""
+"""After a fork the child computes on threads of its own, and the parent is not affected."""
 
 import ctypes
 import functools
@@ -32,7 +32,7 @@ each_way = pytest.mark.parametrize("fork", [in_child, in_process], ids=["os", "m
 
 @functools.lru_cache
 def cases(n: int) -> list:
-    """Each operation with inputs and what should come out."""
+    """Each operation with inputs and its right result."""
     inputs = [operation.data(np.random.default_rng(n), n) for operation in SAMPLE]
     return [(row, pair, row.oracle(*pair)) for row, pair in zip(SAMPLE, inputs)]
 
@@ -44,7 +44,7 @@ def check_operations(n: int) -> None:
 
 
 def check_memory() -> None:
-    """Memory can be had, used and freed, once."""
+    """Allocates, uses and frees memory, once."""
     array = pinned_empty(100_000, np.float32)
     array[:] = 3
     assert (compute(OPERATIONS[0], array, array) == 6).all()
@@ -77,7 +77,7 @@ def test_child_and_parent_compute(placement, fork, history):
 
 @each_way
 def test_child_uses_threads_of_its_own(on_cpu, fork):
-    """Threads do not survive a fork: the child has as many of its own."""
+    """Threads do not survive a fork: the child starts as many threads of its own."""
     check_operations(1_100_001)
     threads = last_run().threads
 
@@ -112,7 +112,7 @@ def test_pinned_memory_that_is_alive(placement, fork):
 
 @each_way
 def test_child_of_a_process_that_used_the_gpu(placement, fork):
-    """It is told so; where there is no GPU nothing is special about a child."""
+    """The child gets FORKED; without a GPU a child is like any process."""
     check_operations(1_100_001)
     had_gpu = lib.gpuvec_device_count() > 0
 
@@ -133,7 +133,7 @@ def test_child_of_a_process_that_used_the_gpu(placement, fork):
 
 
 def test_grandchild(placement):
-    """A child's child is as good as a child."""
+    """A child's child computes like a child."""
 
     def child():
         lib.gpuvec_set_placement(Place.AUTO)
@@ -197,7 +197,7 @@ def fork_repeatedly(times: int, work, end) -> None:
 
 @needs_fake_driver
 def test_a_forked_child_leaves_the_driver_alone():
-    """It computes on the CPU with the same bits, and makes no call; the parent goes on."""
+    """The child computes the same bits without a call of the driver, and the parent goes on."""
     run_on_fake_driver(
         """
         assert set(backends(FOR_A_GPU)) == {Backend.GPU}
@@ -218,7 +218,7 @@ def test_a_forked_child_leaves_the_driver_alone():
 
 @needs_fake_driver
 def test_a_forked_child_does_not_follow_device_pointers():
-    """It cannot ask what they are; that they are not the host's is seen without a fault."""
+    """A child without the driver still detects that device pointers are not host memory."""
     run_on_fake_driver(
         """
         from cuda_driver import DeviceArray, Driver

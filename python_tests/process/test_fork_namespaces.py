@@ -70,7 +70,7 @@ def run(script: str) -> None:
 
 
 def test_the_child_of_a_process_that_used_the_gpu():
-    """It leaves the driver alone, computes on the cores, and says why it has no GPU."""
+    """The child leaves the driver alone, computes on the cores, and reports why it has no GPU."""
     run(
         """
 for n in (1000, 300_001):
@@ -96,7 +96,7 @@ assert last_run().backend == Backend.GPU
 
 
 def test_the_childs_own_threads():
-    """Those of its parent's pool are not there: a long call on the cores starts others."""
+    """The parent's threads are missing in the child: a long call on the cores starts new ones."""
     run(
         """
 lib.gpuvec_set_placement(Place.CPU)
@@ -112,8 +112,8 @@ ok(add(6_000_001))
     )
 
 
-def test_what_the_parent_had():
-    """Its streams, events and pinned memory are none of the child's to use with the driver."""
+def test_handles_and_memory_of_the_parent():
+    """The child uses the parent's streams, events and pinned memory without the driver."""
     run(
         """
 from bindings import pinned_empty
@@ -144,7 +144,7 @@ ok(lib.gpuvec_stream_destroy(stream))
 
 
 def test_the_fake_driver_knows_the_child():
-    """It refuses the child's calls, and remembers them, as these tests need it."""
+    """The fake driver refuses the child's calls and counts them as violations."""
     run(
         """
 ok(add(1000))
@@ -161,7 +161,7 @@ assert fake_driver.violation() == ""
 
 
 def test_a_process_without_calls_of_the_driver():
-    """Its child may use the GPU, which the parent had not opened."""
+    """The child of a process that has not opened the GPU may use it."""
     run(
         """
 def child():

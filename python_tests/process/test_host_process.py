@@ -1,6 +1,6 @@
-"""What the host process may do around calls: load twice, exit anyhow, run short.
+"""Calls in processes with another user, other standard files or an unusual environment.
 
-Each case runs in a process of its own, with whatever driver there is.
+Each case runs in a process of its own, with the machine's driver.
 """
 
 import os
@@ -26,7 +26,7 @@ def test_the_process_may_become_another_users(where):
 
 
 def test_standard_files_are_closed(where):
-    """What is opened then gets their numbers: nothing may be written there, or closed."""
+    """Files that are opened later get their numbers: the library writes to none and closes none."""
     script = """
     from host import check_all
     for number in range(3):
@@ -37,7 +37,7 @@ def test_standard_files_are_closed(where):
     run_silently(script, **where)
 
 
-def test_standard_files_are_others(where, tmp_path):
+def test_standard_files_are_other_files(where, tmp_path):
     script = f"""
     from host import check_all
     for number in range(3):
@@ -57,7 +57,7 @@ def test_standard_files_are_others(where, tmp_path):
 
 @pytest.mark.parametrize("value", [None, "", "/nowhere", "\n:;\\"], ids=repr)
 def test_environments_of_other_kinds(value):
-    """Folders that programs are told of are missing, or are none; there may be no driver then."""
+    """Variables that name folders are missing or wrong, with or without a driver."""
     environment = library_environment()
     for name in ("HOME", "LD_LIBRARY_PATH", "TMPDIR", "PATH", "LANG", "LC_ALL", "USER"):
         environment.pop(name, None)

@@ -1,4 +1,4 @@
-"""Loading the library: what it needs, and that nothing happens."""
+"""Loading the library: its needs, its effects (none), and several copies of it."""
 
 import shutil
 import textwrap
@@ -9,7 +9,7 @@ from programs import run, run_python, run_silently
 
 MIB = 1 << 20
 
-# What is there of a process before and after the library is loaded.
+# Compares a process before and after the library is loaded.
 AROUND_LOADING = """
 import ctypes, os, signal
 
@@ -31,7 +31,7 @@ library = ctypes.CDLL(os.environ["GPUVEC_LIB"])
 
 @pytest.fixture(scope="module")
 def dynamic_section():
-    """What the library asks of the dynamic linker."""
+    """The library's dynamic section, as readelf prints it."""
     return run(["readelf", "-d", "--wide", LIBRARY])
 
 
@@ -92,7 +92,7 @@ def test_questions_do_nothing():
 
 @pytest.mark.parametrize("placement", ["auto", "cpu"])
 def test_nothing_is_printed(placement):
-    """Neither results nor errors nor a missing GPU write to stdout or stderr."""
+    """Results, errors and a missing GPU write nothing to stdout or stderr."""
     script = """
     import os
     os.dup2(1, 2)
@@ -107,7 +107,7 @@ def test_nothing_is_printed(placement):
     assert run_python(script, GPUVEC_PLACEMENT=placement) == ""
 
 
-# What allocators and the driver may map for themselves, however many rounds there are.
+# Mappings that allocators and the driver may add in any number of rounds.
 MAPPINGS_MARGIN = 16
 
 
@@ -160,13 +160,13 @@ def test_it_is_opened_and_closed_again_and_again(where, mode):
 
 
 def test_its_own_names_come_first(where):
-    """RTLD_DEEPBIND, which plug-ins of other programs are loaded with."""
+    """The library works with RTLD_DEEPBIND, which some programs load plug-ins with."""
     script = "check(load(os.RTLD_NOW | os.RTLD_DEEPBIND), 10, 300_000, 6_000_001)"
     run_silently(BY_HAND + script, **where)
 
 
 def test_two_copies_in_one_process(where, tmp_path):
-    """Two programs' plug-ins may each bring one: they know nothing of each other."""
+    """Two plug-ins may each bring a copy, which share nothing."""
     copy = shutil.copy(LIBRARY, tmp_path / "libgpuvec_copy.so")
     script = f"""
     from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Memory that runs out at every point of the first calls: an error, and the process goes on."""
+"""Memory that runs out in any call: the call fails, and the process goes on."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from programs import compile_program, run_program, run_silently
 MIB = 1 << 20
 SECONDS = 60
 
-# Bytes that a process may map beside what it has: for the first calls without helpers, for the
+# Bytes that a process may map in addition: for the first calls without helpers, for the
 # stacks of some helpers or of all of them, and for what the C library reserves for each thread.
 BUDGETS = [(0, 6 * MIB, 4096), (6 * MIB, 24 * MIB, 24_576), (24 * MIB, 280 * MIB, MIB + 4096)]
 
@@ -32,7 +32,7 @@ def test_every_budget_of_address_space(budgets, start, end, step):
 @pytest.mark.parametrize("before", [0, 1])
 @pytest.mark.parametrize("extra", [0, 4096, 65_536, 1_000_000, 10_000_000])
 def test_little_address_space(program, extra, before, threads):
-    """Without calls before and with one; on the CPU: the driver's needs are not the library's."""
+    """Calls on the CPU are right or fail in little address space, as first calls and later."""
     settings = {"GPUVEC_PLACEMENT": "cpu", "GPUVEC_NUM_THREADS": str(threads)}
     program("short_of_memory", extra, before, 0, **settings)
 
@@ -40,7 +40,7 @@ def test_little_address_space(program, extra, before, threads):
 @pytest.mark.parametrize("threads", [1, 16])
 @pytest.mark.parametrize("before", [0, 1])
 def test_no_memory_at_all(program, before, threads):
-    """Not a byte left, for malloc neither."""
+    """Calls are right or fail without a byte left, even for malloc."""
     settings = {"GPUVEC_PLACEMENT": "cpu", "GPUVEC_NUM_THREADS": str(threads)}
     program("short_of_memory", 0, before, 1, **settings)
 

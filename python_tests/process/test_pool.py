@@ -1,4 +1,4 @@
-"""The library's threads: their number, and what they do not inherit from the first caller.
+"""The library's threads: their number, and their properties, which the first caller does not set.
 
 Each case runs in a process of its own.
 """
@@ -23,7 +23,7 @@ several_cores = pytest.mark.skipif(
 @pytest.mark.parametrize("attempt", range(3))
 @pytest.mark.parametrize("threads", [2, 16, MOST_THREADS])
 def test_first_calls_at_once_start_each_thread_once(program, threads, attempt):
-    """However many threads call first at the same time, there are never more helpers than asked."""
+    """Many first calls at the same time start no more helpers than were asked for."""
     environment = {"GPUVEC_PLACEMENT": "cpu", "GPUVEC_NUM_THREADS": str(threads)}
     program("first_calls", threads - 1, timeout=SECONDS, **environment)
 
@@ -60,10 +60,10 @@ def tasks():
 BEFORE = tasks()
 
 def helpers():
-    others = sorted(tasks() - BEFORE)
-    while not all(name(task).startswith("gpuvec-") for task in others):
-        pass
-    return others
+    while True:
+        found = sorted(tasks() - BEFORE)
+        if all(name(task).startswith("gpuvec-") for task in found):
+            return found
 """
 
 
@@ -94,8 +94,8 @@ alone = len(os.listdir("/proc/self/task"))
 
 @needs_root
 @pytest.mark.parametrize("allowed", [0, 1, 3, 14])
-def test_too_few_threads_can_be_had(allowed):
-    """Results are right, and the last run counts the threads that could be started, no others."""
+def test_a_shortage_of_threads(allowed):
+    """Results are right, and the last run counts only the threads that could be started."""
     script = f"""
     limit_threads(alone + {allowed})
     for _ in range(5):
@@ -107,7 +107,7 @@ def test_too_few_threads_can_be_had(allowed):
 
 @needs_root
 @pytest.mark.parametrize("allowed", [0, 1, 3, 14])
-def test_threads_that_can_be_had_again_are_started(allowed):
+def test_threads_are_started_once_they_are_available_again(allowed):
     """After a shortage of threads later calls use as many threads as they were told to."""
     script = f"""
     limit_threads(alone + {allowed})
@@ -122,7 +122,7 @@ def test_threads_that_can_be_had_again_are_started(allowed):
 
 @pytest.mark.parametrize("threads", [4, 16])
 def test_address_space_for_a_few_threads_only(threads):
-    """Where memory for stacks runs out, the last run counts the threads that were started."""
+    """The last run counts the threads that were started before memory for stacks ran out."""
     script = """
     pages = int(open("/proc/self/statm").read().split()[0])
     room = pages * os.sysconf("SC_PAGE_SIZE") + (5 << 19)
@@ -190,7 +190,7 @@ def test_helpers_have_the_processs_nice_value():
 
 
 def is_permitted(policy: int, priority: int) -> bool:
-    """Whether a thread of this process may be scheduled in this way."""
+    """Returns whether a thread of this process may be scheduled in this way."""
     found = []
 
     def attempt():

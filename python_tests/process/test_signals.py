@@ -1,4 +1,4 @@
-"""Signals: those of the host never run on the library's threads, but faults do; handlers may call.
+"""Signals: no handler runs on the library's threads, but for faults; handlers may call.
 
 Each case runs in a process of its own.
 """

@@ -91,7 +91,7 @@ def test_errors_and_records_stay_apart(placement):
 
 
 def test_memory_from_many_threads(placement):
-    """What one thread allocates another may free; no two get the same."""
+    """Memory that one thread allocates may be freed by another; no two allocations overlap."""
     addresses = [[] for _ in range(THREADS)]
 
     def allocate(number):

@@ -1,4 +1,4 @@
-"""Streams and events that the driver does not take back at once.
+"""Streams and events whose destruction fails in the driver at first.
 
 Destroying is OK in any case. An object that the driver refused to destroy is given back later, when
 another object of the device is created or destroyed.
@@ -132,7 +132,7 @@ def test_nothing_can_be_destroyed_for_a_while(code):
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_device_that_is_lost_takes_its_objects_with_it(call):
-    """They are given back to no other, and destroying is OK all the same."""
+    """Objects of a lost device are not given back to another, and destroying them is OK."""
     run(
         f"""
         other = made()

@@ -12,7 +12,7 @@ needs_gpu = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stream_waits_for_anothers_event(placement, resources, kind):
+def test_a_stream_waits_for_the_event_of_another_stream(placement, resources, kind):
     """A chain goes from stream to stream, and back."""
     streams, event = [resources.stream() for _ in range(3)], resources.event()
     chain = Chain(resources, kind, 200_003)
@@ -28,7 +28,7 @@ def test_a_stream_waits_for_anothers_event(placement, resources, kind):
 
 @needs_gpu
 def test_a_stream_that_waits_is_not_done(resources, on_gpu):
-    """Nor is one that waits for it, nor their events; others that do not wait are."""
+    """A stream that waits for it is not done either; independent streams are."""
     first, second = resources.stream(), resources.stream()
     events = [resources.event() for _ in range(2)]
     with holding() as hold:
@@ -47,7 +47,7 @@ def test_a_stream_that_waits_is_not_done(resources, on_gpu):
 @needs_gpu
 @pytest.mark.parametrize("how", ["stream_synchronize", "event_synchronize", "stream_wait"])
 def test_the_caller_waits(resources, on_gpu, how):
-    """Until another thread lets the work go on, and it is done."""
+    """The caller waits until another thread releases the work and it is done."""
     stream, event = resources.stream(), resources.event()
     chain = Chain(resources, "device", 1_000_003)
     chain.queue(1, stream)
@@ -78,7 +78,7 @@ def test_the_caller_waits(resources, on_gpu, how):
 
 
 def test_no_stream_means_now(placement, resources):
-    """There is nothing to wait for, and an event recorded there is done."""
+    """Without a stream an event is done when it is recorded."""
     event = resources.event()
     ok(lib.gpuvec_stream_synchronize(None))
     ok(lib.gpuvec_stream_query(None))
@@ -111,7 +111,7 @@ def elapsed(start: int, end: int) -> float:
 
 @pytest.mark.parametrize("n", [1000, 1_000_003])
 def test_elapsed_times_follow_the_order_of_the_work(placement, resources, n):
-    """None is negative, and what lies further apart takes no less."""
+    """Times are not negative and grow with the distance between events."""
     stream = resources.stream()
     chain = Chain(resources, "device", n)
     events = [resources.event() for _ in range(5)]
@@ -126,7 +126,7 @@ def test_elapsed_times_follow_the_order_of_the_work(placement, resources, n):
 
 
 def test_an_event_may_be_recorded_again(placement, resources):
-    """It then stands for what was recorded last, on whatever stream."""
+    """An event stands for its last record, on any stream."""
     streams = [resources.stream() for _ in range(2)]
     first, again = resources.event(), resources.event()
     for round_ in range(3):
@@ -142,7 +142,7 @@ def test_an_event_may_be_recorded_again(placement, resources):
 
 
 def test_no_time_has_elapsed_without_records(placement, resources):
-    """An error that says which event, and nothing is written."""
+    """The error names the event without a record, and nothing is written."""
     stream, recorded, new = resources.stream(), resources.event(), resources.event()
     ok(lib.gpuvec_event_record(recorded, stream))
     ok(lib.gpuvec_event_synchronize(recorded))
@@ -157,7 +157,7 @@ def test_no_time_has_elapsed_without_records(placement, resources):
 
 @needs_gpu
 def test_no_time_has_elapsed_between_two_clocks(resources, on_gpu):
-    """The host's, for what was recorded without a stream, and a device's."""
+    """Events of the host and of a device have different clocks."""
     stream, here, there = resources.stream(), resources.event(), resources.event()
     ok(lib.gpuvec_event_record(here, None))
     ok(lib.gpuvec_event_record(there, stream))
@@ -187,7 +187,7 @@ def test_no_time_has_elapsed_before_the_end(resources, on_gpu):
 
 @needs_gpu
 def test_an_event_is_destroyed_while_a_stream_waits_for_it(resources, on_gpu):
-    """The stream waits all the same."""
+    """The stream still waits for an event that is destroyed meanwhile."""
     first, second = resources.stream(), resources.stream()
     chain = Chain(resources, "device", 300_001)
     chain.queue(1, second)

@@ -1,4 +1,4 @@
-"""A handle of CUDA's per-thread default stream is one queue, whichever thread calls with it.
+"""A handle of CUDA's per-thread default stream is one queue for all threads.
 
 The driver has one such stream for each thread. Work of several threads through one handle is done
 in the order in which it was queued, and a wait with the handle is for all of it.
@@ -66,7 +66,7 @@ def run(script: str, **settings: object) -> None:
 
 
 def test_reductions_of_many_threads_with_one_handle():
-    """They do not use one scratch buffer at the same time, on however many streams they run."""
+    """Concurrent reductions use different scratch buffers."""
     run(
         """
         LENGTHS = (1, 4097, 30_000, 300_001)
@@ -97,7 +97,7 @@ def test_reductions_of_many_threads_with_one_handle():
     )
 
 
-def test_what_another_thread_queued_comes_first():
+def test_work_of_another_thread_comes_first():
     """A thread reads what another one queued before, although neither waited for the stream."""
     run(
         """
@@ -111,7 +111,7 @@ def test_what_another_thread_queued_comes_first():
     )
 
 
-def test_what_another_thread_queued_last_is_waited_for():
+def test_the_last_work_of_another_thread_is_waited_for():
     """A write after another thread's reads does not come before them."""
     run(
         """
@@ -157,7 +157,7 @@ WAITS = {
 
 @pytest.mark.parametrize("wait", WAITS)
 def test_a_wait_is_for_the_work_of_all_threads(wait):
-    """Also for that of a thread which has ended."""
+    """A wait includes the work of a thread that has ended."""
     body = textwrap.indent(textwrap.dedent(WAITS[wait]), " " * 4)
     run(
         f"""
@@ -204,7 +204,7 @@ def test_a_wait_for_an_event_holds_back_all_threads():
 
 
 def test_two_handles_of_one_thread():
-    """Both are of the calling thread's stream: what it queues by one comes before the other's."""
+    """Both handles are of the calling thread's stream, whose work is done in one order."""
     run(
         """
         second = adopted(PER_THREAD)
@@ -238,7 +238,7 @@ def test_it_goes_on_when_the_thread_that_adopted_it_has_ended():
 
 @pytest.mark.parametrize("length", [1000, 3_000_001])
 def test_a_reduction_on_a_stream_that_is_captured_is_an_error(length):
-    """Its scratch memory would be used by each launch of the graph; nothing of it is queued."""
+    """Every launch of the graph would use the scratch memory, so nothing is queued."""
     run(
         f"""
         from cuda_driver import Driver

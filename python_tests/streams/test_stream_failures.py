@@ -1,4 +1,4 @@
-"""Streams on machines that are hard to come by: two GPUs, slow ones, and ones whose work fails.
+"""Streams of two GPUs, of slow ones, and of ones whose work fails.
 
 The fake driver plays them, each in a process of its own.
 """
@@ -19,7 +19,7 @@ lib.gpuvec_set_placement(Place.GPU)
 resources = Resources()
 
 def lose(stream):
-    "Loses the stream's device by work that fails while nobody looks."
+    "Loses the stream's device by queued work that fails between calls."
     chain = Chain(resources, "pinned", 1000)
     # The first one loads the kernel.
     chain.queue(1, stream)
@@ -47,7 +47,7 @@ def run(script: str, **settings: object) -> str:
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("seed", range(2))
 def test_any_program_on_slow_queues(devices, seed):
-    """However late queued work is done, all results are right."""
+    """Results are right however late queued work is done."""
     run(
         f"""
         for number in range(8):
@@ -60,7 +60,7 @@ def test_any_program_on_slow_queues(devices, seed):
 
 
 def test_programs_of_many_threads_on_slow_queues():
-    """Each with streams of its own, on two devices."""
+    """Each thread has streams of its own, on two devices."""
     run(
         """
         from threads import in_threads
@@ -77,7 +77,7 @@ def test_programs_of_many_threads_on_slow_queues():
 
 
 def test_a_chain_from_device_to_device():
-    """Their streams wait for each other's events, while the caller waits for nothing."""
+    """Streams of two devices wait for each other's events, without the caller."""
     run(
         """
         n = 100_003
@@ -125,7 +125,7 @@ def test_a_chain_from_device_to_device():
 
 
 def test_operands_of_several_devices():
-    """The call runs where its output is, and copies over what is elsewhere, with its stream too."""
+    """The call runs on its output's device and copies other inputs there, on a stream as well."""
     run(
         """
         for n in (1, 1000, 3_000_001):
@@ -186,7 +186,7 @@ NEXT_CALLS = {
 
 @pytest.mark.parametrize("call", NEXT_CALLS)
 def test_an_error_of_queued_work_comes_back_from_the_next_call(call):
-    """The call that queued it knew of nothing; later ones on the stream say that it is lost."""
+    """The call that queued the work succeeded; later ones on the stream report the loss."""
     run(
         f"""
         stream, event = resources.stream(), resources.event()
@@ -211,7 +211,7 @@ def test_an_error_of_queued_work_comes_back_from_the_next_call(call):
 
 
 def test_streams_of_another_device_outlive_one_that_is_lost():
-    """And new ones can be made there."""
+    """Streams of the other device go on, and new ones can be made there."""
     run(
         """
         lost, other = resources.stream(0), resources.stream(1)
@@ -238,8 +238,8 @@ GIVING_BACK = {
 
 
 @pytest.mark.parametrize("give_back", GIVING_BACK)
-def test_what_a_lost_device_had_is_given_back_to_no_other(give_back):
-    """It is forgotten, once; what the driver would say of it does not lose another device."""
+def test_memory_of_a_lost_device_is_not_given_back_to_another(give_back):
+    """The memory is forgotten once, and the driver's error about it loses no other device."""
     run(
         f"""
         array = np.empty(8192, np.uint8)
@@ -268,7 +268,7 @@ def test_what_a_lost_device_had_is_given_back_to_no_other(give_back):
 
 
 def test_an_event_of_a_lost_device_does_not_lose_another():
-    """Nothing waits for it; the stream that was to wait goes on."""
+    """A stream does not wait for an event of a lost device and goes on."""
     run(
         """
         lost, other, event = resources.stream(0), resources.stream(1), resources.event()
@@ -287,7 +287,7 @@ def test_an_event_of_a_lost_device_does_not_lose_another():
 
 
 def test_streams_and_memory_leave_nothing_with_the_driver():
-    """Its ledger is the same after hundreds of them, streams destroyed with work to do."""
+    """The driver's counts do not grow with hundreds of streams, some destroyed with work queued."""
     run(
         """
         def rounds(count):
@@ -318,7 +318,7 @@ def test_streams_and_memory_leave_nothing_with_the_driver():
 
 
 def test_a_full_device():
-    """Device memory runs out with an error that says so, and what is given back can be had."""
+    """A full device gives OUT_OF_MEMORY, and memory that is freed can be allocated again."""
     run(
         """
         held = []

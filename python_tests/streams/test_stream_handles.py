@@ -1,6 +1,6 @@
-"""Handles of streams and events: none is taken for another, and none of the library's is lost.
+"""Handles of streams and events: wrong ones are refused, and none leaks.
 
-Also streams that others made, and forked children.
+Foreign streams and forked children, too.
 """
 
 from ctypes import byref, c_float, c_size_t, c_uint64, c_void_p
@@ -74,7 +74,7 @@ def test_all_operations_are_tried():
 
 
 def test_streams_that_do_not_exist(placement, resources, values):
-    """Destroyed, of the other kind, or never created: an error, and nothing is done."""
+    """Destroyed handles, handles of events and other numbers are errors, and nothing is done."""
     stream, event = resources.stream(), resources.event()
     ok(lib.gpuvec_event_record(event, stream))
     gone = lib.gpuvec_stream_create(0)
@@ -102,7 +102,7 @@ def test_events_that_do_not_exist(placement, resources, values):
 
 
 def test_null_is_no_event(placement, resources):
-    """Only destroying it is fine."""
+    """NULL may be destroyed, and is otherwise an error."""
     stream, event = resources.stream(), resources.event()
     for name, call in calls_with_an_event(stream, event).items():
         if name != "gpuvec_event_destroy event":
@@ -111,7 +111,7 @@ def test_null_is_no_event(placement, resources):
 
 
 def test_stale_handles_stay_stale(placement, resources):
-    """However many others come and go, no handle comes again."""
+    """No handle is used again after any number of creations."""
     for create, query, destroy in [
         (lambda: lib.gpuvec_stream_create(0), lib.gpuvec_stream_query, lib.gpuvec_stream_destroy),
         (lib.gpuvec_event_create, lib.gpuvec_event_query, lib.gpuvec_event_destroy),
@@ -134,7 +134,7 @@ def test_stale_handles_stay_stale(placement, resources):
 
 
 def test_100_000_handles_leave_nothing(placement):
-    """Created, used and destroyed."""
+    """100,000 streams and events are created, used and destroyed without a leak."""
 
     def rounds(count):
         for _ in range(count):
@@ -165,7 +165,7 @@ def test_streams_with_placement_gpu_need_one():
         assert "no usable GPU" in last_error()
 
 
-def test_streams_of_others_need_a_gpu():
+def test_foreign_streams_need_a_gpu():
     if has_gpu():
         pytest.skip("there is a GPU")
     assert lib.gpuvec_stream_from_native(None) is None
@@ -178,8 +178,8 @@ NATIVE = {"legacy": 0, "legacy by its number": 1, "per thread": 2, "its own": No
 @needs_gpu
 @pytest.mark.parametrize("name", NATIVE)
 @pytest.mark.parametrize("place", [Place.AUTO, Place.GPU])
-def test_streams_of_others_are_adopted(resources, place, name):
-    """Work that others queue there and work of the library's is done in its order."""
+def test_foreign_streams_are_adopted(resources, place, name):
+    """Work of another library and of this one on the same stream is done in its order."""
     n = 1_000_003
     driver, number = driver_of(0), NATIVE[name]
     there, back = resources.memory("device", 4 * n), resources.memory("pinned", 4 * n)
@@ -213,7 +213,7 @@ def test_streams_of_others_are_adopted(resources, place, name):
 
 @needs_gpu
 def test_a_stream_is_adopted_more_than_once(resources, on_gpu):
-    """Each time it is a handle of its own."""
+    """Each adoption gives a handle of its own."""
     driver = driver_of(0)
     with driver.entered():
         native = driver.new_stream()
@@ -234,7 +234,7 @@ def test_a_stream_is_adopted_more_than_once(resources, on_gpu):
 @needs_gpu
 @pytest.mark.parametrize("place", [Place.AUTO, Place.GPU])
 def test_a_stream_of_another_context_is_refused(place):
-    """The library works in the primary one."""
+    """Streams of other contexts than the primary one are refused."""
     driver = driver_of(0)
     found = driver.current()
     driver.set_current(None)
@@ -251,7 +251,7 @@ def test_a_stream_of_another_context_is_refused(place):
 
 @needs_gpu
 def test_a_forked_child_has_no_streams_of_its_parents(resources, on_gpu, values):
-    """It is told so by every call, and goes on with streams of its own."""
+    """Every call on a parent's stream gives FORKED; the child's own streams work."""
     stream, event = resources.stream(), resources.event()
     chain = Chain(resources, "device", 1000)
     chain.queue(3, stream)
@@ -278,7 +278,7 @@ def test_a_forked_child_has_no_streams_of_its_parents(resources, on_gpu, values)
 
 @needs_gpu
 def test_a_forked_child_forgets_its_parents_streams(resources, on_gpu):
-    """It destroys them, and records their events anew, without the driver."""
+    """The child destroys the parent's streams and records their events again without the driver."""
     stream, event = resources.stream(), resources.event()
     ok(lib.gpuvec_event_record(event, stream))
 
@@ -308,7 +308,7 @@ def check_streams() -> None:
 
 
 def test_a_forked_child_goes_on_with_the_hosts_streams(resources, on_cpu):
-    """They are as good in the child as in the parent."""
+    """Streams of the host work in the child as in the parent."""
     stream, event = resources.stream(), resources.event()
     chain = Chain(resources, "pageable", 300_001)
     chain.queue(3, stream)

@@ -1,4 +1,4 @@
-"""Streams and threads: many on one, each on its own, and programs made by chance."""
+"""Streams and threads: many threads on one stream, each on its own, and random programs."""
 
 import random
 
@@ -12,7 +12,7 @@ from threads import THREADS, in_threads
 
 @pytest.mark.parametrize("streams", [1, THREADS])
 def test_many_threads(placement, resources, streams):
-    """Each with a chain of its own, all on one stream or each on its own."""
+    """Each thread has a chain of its own, all on one stream or each on its own."""
     shared = [resources.stream() for _ in range(streams)]
     chains = [Chain(resources, kind, 50_021, i) for i, kind in zip(range(THREADS), 4 * KINDS)]
 
@@ -27,15 +27,15 @@ def test_many_threads(placement, resources, streams):
     in_threads(work)
 
 
-def test_a_stream_destroyed_while_others_call(placement, resources):
-    """Each call is right, or says that the stream or the event is gone."""
+def test_a_stream_destroyed_during_calls_of_other_threads(placement, resources):
+    """Each call is right, or reports that the stream or the event does not exist."""
     chains = [Chain(resources, "pinned", 1000, number) for number in range(THREADS)]
     for _ in range(10):
         destroy_between_calls(chains)
 
 
 def destroy_between_calls(chains: list[Chain]) -> None:
-    """One thread destroys a stream and an event that all others use."""
+    """One thread destroys a stream and an event that all other threads use."""
     stream, event = lib.gpuvec_stream_create(0), lib.gpuvec_event_create()
 
     def work(number):
@@ -64,7 +64,7 @@ def destroy_between_calls(chains: list[Chain]) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_any_program(placement, resources, seed):
-    """Any work on any streams, ordered by events or waiting, gives what it gives in its order."""
+    """Random work on several streams, ordered by events or waits, has the results of its order."""
     Program(resources, seed).run(60)
 
 
@@ -76,7 +76,7 @@ CALLERS, REDUCTIONS = 8, 300
 
 
 def test_reductions_of_many_threads_on_one_per_thread_stream(on_gpu, resources):
-    """One handle is one queue, in whichever threads its work is queued: every sum is right."""
+    """Every sum is right, as one handle is one queue in all threads."""
     if lib.gpuvec_device_count() == 0:
         pytest.skip(why_cpu())
     stream = lib.gpuvec_stream_from_native(PER_THREAD)

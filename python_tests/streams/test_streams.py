@@ -39,7 +39,7 @@ def test_work_is_done_in_its_order(placement, resources, kind, n):
 
 
 def test_streams_go_on_side_by_side(placement, resources):
-    """Chains of their own on streams of their own."""
+    """Streams have chains of their own."""
     chains = [Chain(resources, kind, 100_003, seed) for seed, kind in enumerate(QUEUED_KINDS)]
     streams = [resources.stream() for _ in chains]
     for _ in range(20):
@@ -56,7 +56,7 @@ def test_streams_go_on_side_by_side(placement, resources):
 @pytest.mark.parametrize("kind", QUEUED_KINDS)
 @pytest.mark.parametrize("n", [1, 1000, 300_001, 3_000_001])
 def test_calls_return_at_once(resources, on_gpu, kind, n):
-    """Nothing can be done yet, and nothing is; queries say so, which is no error."""
+    """Calls return before their work can be done; queries report NOT_READY, which is no error."""
     stream, event = resources.stream(), resources.event()
     chain = Chain(resources, kind, n)
     result = resources.memory("pinned", 8)
@@ -68,7 +68,7 @@ def test_calls_return_at_once(resources, on_gpu, kind, n):
         chain.queue_copy(stream)
         ok(lib.gpuvec_event_record(event, stream))
 
-    # What the first calls make is there then.
+    # The first calls make all objects that the library keeps.
     queue()
     ok(lib.gpuvec_stream_synchronize(stream))
     with holding() as hold:
@@ -93,7 +93,7 @@ def test_calls_return_at_once(resources, on_gpu, kind, n):
 
 @pytest.mark.parametrize("n", [1000, 3_000_001])
 def test_the_hosts_streams_are_done_when_a_call_returns(resources, on_cpu, n):
-    """Queries always say so."""
+    """Queries of the host's streams always report OK."""
     stream, event = resources.stream(), resources.event()
     chain = Chain(resources, "device", n)
     for steps in range(1, 5):
@@ -108,7 +108,7 @@ def test_the_hosts_streams_are_done_when_a_call_returns(resources, on_cpu, n):
 @pytest.mark.parametrize("which", ["a", "b", "out", "dst", "src"])
 @pytest.mark.parametrize("n", [1, 1000, 300_001, 1_500_007])
 def test_a_call_with_pageable_memory_is_done_when_it_returns(placement, resources, which, n):
-    """It comes after the stream's earlier work, and nothing of it must stay as it is."""
+    """The call comes after the stream's earlier work, and its arrays may change at once."""
     stream = resources.stream()
     chain = Chain(resources, "device", n)
     pageable = np.empty(n, np.int32)
@@ -164,7 +164,7 @@ def test_last_run_speaks_of_calls_on_streams(placement, resources, kind, n):
 
 @needs_gpu
 def test_a_stream_is_destroyed_with_work_that_is_still_done(resources, on_gpu):
-    """Its handle is gone at once; its events go on."""
+    """The handle is invalid at once, and the stream's events complete."""
     event = resources.event()
     chain = Chain(resources, "device", 300_001)
     for held in (False, True):
@@ -230,7 +230,7 @@ def check_reduction(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_to_do(placement, resources, kind):
-    """Of no elements, operations and copies do nothing, and sums write their zero in order."""
+    """Without elements operations and copies do nothing, and sums write zero in stream order."""
     stream = resources.stream()
     ok(lib.gpuvec_add_i32(None, None, None, 0, stream))
     ok(lib.gpuvec_copy(None, None, 0, stream))
@@ -246,7 +246,7 @@ def test_nothing_to_do(placement, resources, kind):
 
 
 def test_wrong_arguments_are_errors_at_once(placement, resources):
-    """As without a stream; the stream's other work is none the worse."""
+    """Errors are those of a call without a stream; the stream's other work is not affected."""
     stream = resources.stream()
     chain = Chain(resources, "device", 1000)
     at = chain.arrays[0].address
@@ -270,7 +270,7 @@ def test_wrong_arguments_are_errors_at_once(placement, resources):
 
 @needs_gpu
 def test_placement_cpu_computes_on_the_cores_after_the_streams_work(resources, on_gpu):
-    """Also on a GPU's stream; its later work comes after that."""
+    """The cores wait for a GPU's stream; its later work comes after theirs."""
     stream = resources.stream()
     chain = Chain(resources, "pinned", 300_001)
     for _ in range(3):
@@ -289,7 +289,7 @@ def test_placement_cpu_computes_on_the_cores_after_the_streams_work(resources, o
 
 @needs_gpu
 def test_the_hosts_streams_go_on_with_another_placement(resources):
-    """A stream made with placement cpu is the host's for ever."""
+    """A stream made with placement cpu stays a stream of the host."""
     with placed(Place.CPU):
         stream, event = resources.stream(), resources.event()
         chain = Chain(resources, "pinned", 300_001)
@@ -306,7 +306,7 @@ def test_the_hosts_streams_go_on_with_another_placement(resources):
 @needs_gpu
 @pytest.mark.parametrize("before", ["no context", "another", "the primary one"])
 def test_the_callers_context_stays_current(on_gpu, before):
-    """Whatever is called about streams, events and memory."""
+    """Every function of streams, events and memory leaves the context alone."""
     driver = driver_of(0)
     with driver.entered():
         native = driver.new_stream()

@@ -8,7 +8,7 @@ from bindings import last_error, lib, pinned_empty
 from operations import Operation
 from oracles import unsigned
 
-# Where an array lies: its memory, and how many elements past a multiple of 64 bytes it begins.
+# An array's memory, and its distance in elements from a multiple of 64 bytes.
 KINDS = {
     "pageable": ("pageable", 0),
     "pageable+1": ("pageable", 1),
@@ -40,7 +40,7 @@ class Guarded:
 
     @property
     def address(self) -> int:
-        """Where the array begins."""
+        """The address of the first element."""
         return self.array.ctypes.data
 
     def snapshot(self) -> bytes:
@@ -48,7 +48,7 @@ class Guarded:
         return self.block.tobytes()
 
     def guards_are_intact(self) -> bool:
-        """Whether nothing around the array was written."""
+        """Returns whether nothing around the array was written."""
         start = (self.array.ctypes.data - self.block.ctypes.data) // self.block.itemsize
         around = [self.block[:start], self.block[start + self.array.size :]]
         return all((part.view(np.uint8) == GUARD_BYTE).all() for part in around)
@@ -91,7 +91,7 @@ def call_at(
     alpha: Optional[float] = None,
     stream: Optional[int] = None,
 ) -> int:
-    """Calls the operation on addresses; the status.
+    """Calls the operation on addresses and returns the status.
 
     Whatever it takes, tests give two inputs: it gets those that it takes. So it is with alpha,
     which is the table's unless a test chooses, and with the stream.
@@ -108,7 +108,7 @@ def call(
     alpha: Optional[float] = None,
     stream: Optional[int] = None,
 ) -> int:
-    """The same on NumPy arrays."""
+    """Calls the operation on NumPy arrays and returns the status."""
     addresses = (array.ctypes.data for array in (a, b, out))
     return call_at(operation, *addresses, a.size, alpha, stream)
 

@@ -32,7 +32,7 @@ LIBRARY = Path(os.environ.get("GPUVEC_LIB") or ROOT / "target/release/libgpuvec.
 
 
 class Status(enum.IntEnum):
-    """What functions that return `int32_t` return: `GPUVEC_` and these names."""
+    """The results of functions that return `int32_t`: `GPUVEC_` and these names."""
 
     OK = 0
     NOT_READY = 1
@@ -56,7 +56,7 @@ class Status(enum.IntEnum):
 
 
 class Place(enum.IntEnum):
-    """Where work is done: `GPUVEC_PLACE_` and these names."""
+    """Placements: `GPUVEC_PLACE_` and these names."""
 
     AUTO = 0
     GPU = 1
@@ -65,7 +65,7 @@ class Place(enum.IntEnum):
 
 
 class Backend(enum.IntEnum):
-    """What did the work: `GPUVEC_BACKEND_` and these names."""
+    """Backends: `GPUVEC_BACKEND_` and these names."""
 
     NONE = 0
     CPU = 1
@@ -73,7 +73,7 @@ class Backend(enum.IntEnum):
 
 
 class PathBit(enum.IntFlag):
-    """How operands were reached: the bits `GPUVEC_PATH_` and these names."""
+    """The paths of the last run: the bits `GPUVEC_PATH_` and these names."""
 
     CALLING_CORE = 1
     CORES = 2
@@ -160,12 +160,12 @@ def last_error() -> str:
 
 
 def why_cpu() -> str:
-    """Why there is no GPU to compute on; empty if there is one."""
+    """Returns the reason why there is no GPU to compute on; empty if there is one."""
     return lib.gpuvec_why_cpu().decode()
 
 
 def last_run() -> Run:
-    """Where this thread's last operation ran."""
+    """Returns this thread's last run."""
     run = Run()
     assert lib.gpuvec_last_run(ctypes.byref(run), ctypes.sizeof(run)) == Status.OK
     return run

@@ -40,7 +40,7 @@ class Driver:
 
     @contextmanager
     def entered(self):
-        """The primary context is the calling thread's in this block, above what is."""
+        """Pushes the primary context on the calling thread's stack for the block."""
         self.call("cuCtxPushCurrent_v2", self.context)
         try:
             yield self
@@ -48,7 +48,7 @@ class Driver:
             self.call("cuCtxPopCurrent_v2", byref(c_void_p()))
 
     def new_context(self) -> c_void_p:
-        """A context that is not the primary one, current on the calling thread."""
+        """Creates a context that is not the primary one, current on the calling thread."""
         context = c_void_p()
         self.call("cuCtxCreate_v2", byref(context), 0, 0)
         return context
@@ -61,11 +61,11 @@ class Driver:
         return stream
 
     def free_bytes(self) -> int:
-        """The device's memory that nobody has."""
+        """The device's free memory in bytes."""
         return self.memory_bytes()[0]
 
     def memory_bytes(self) -> tuple[int, int]:
-        """The device's memory that nobody has, and all of it."""
+        """The device's free memory and all of its memory, in bytes."""
         free, total = c_size_t(), c_size_t()
         self.call("cuMemGetInfo_v2", byref(free), byref(total))
         return free.value, total.value
@@ -77,7 +77,7 @@ class Driver:
 
 
 class HeldUp:
-    """A stream of the driver's on which nothing goes on until it is let go."""
+    """A stream of the driver whose work is held until it is let go."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
@@ -92,7 +92,7 @@ class HeldUp:
         self.may_go.set()
 
     def destroy(self) -> None:
-        """Lets it go, and destroys it when its work is done."""
+        """Lets the stream go, and destroys it when its work is done."""
         self.let_go()
         with self.driver.entered():
             self.driver.call("cuStreamSynchronize", self.stream)
@@ -114,7 +114,7 @@ class DeviceArray:
         self.fill(values)
 
     def fill(self, values: np.ndarray) -> None:
-        """Copies as many values there."""
+        """Copies the values there."""
         source = np.ascontiguousarray(values)
         to, size = c_uint64(self.address), c_size_t(source.nbytes)
         self.driver.call("cuMemcpyHtoD_v2", to, c_void_p(source.ctypes.data), size)
@@ -124,7 +124,7 @@ class DeviceArray:
         self.driver.fill_later(self.address, bits, self.like.nbytes // 4)
 
     def values(self) -> np.ndarray:
-        """What is in it now."""
+        """Its current content."""
         values = np.empty_like(self.like)
         where = c_uint64(self.address)
         to = c_void_p(values.ctypes.data)

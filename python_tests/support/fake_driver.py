@@ -13,7 +13,7 @@ from bindings import ROOT, Status
 
 FAKE_DRIVER_FOLDER = ROOT / "target/fake_driver"
 
-# What a caller may get when the driver answers with a code, beside "no usable GPU".
+# The status that a caller may get for a driver's code; ERROR_NO_GPU is allowed for each of them.
 CODES = {
     2: Status.ERROR_OUT_OF_MEMORY,
     801: Status.ERROR_DRIVER,
@@ -54,7 +54,7 @@ class FakeDriver:
         return driver
 
     def plan(self, text: str) -> None:
-        """Puts a plan of faults in force, and counts calls anew."""
+        """Sets a plan of faults and counts calls from 1 again."""
         self.driver.fake_driver_faults(text.encode())
 
     def plan_random(self, seed: int, per_10000: int, codes: Iterable[int]) -> None:
@@ -67,15 +67,15 @@ class FakeDriver:
         return [self.driver.fake_driver_call_name(number).decode() for number in numbers]
 
     def count(self, what: str) -> int:
-        """How many there are of something that the driver hands out."""
+        """Counts the live objects of a kind that the driver hands out."""
         return self.driver.fake_driver_count(what.encode())
 
     def ledger(self) -> dict[str, int]:
-        """How many there are of everything."""
+        """Counts the live objects of every kind."""
         return {what: self.count(what) for what in self.HOLDINGS + self.HANDLES}
 
     def violation(self) -> str:
-        """The first thing that a driver would not forgive; empty if there was none."""
+        """The first violation; empty if there was none."""
         return self.driver.fake_driver_violation().decode()
 
     def context(self) -> Optional[int]:
@@ -168,10 +168,10 @@ class Fault:
 
     @property
     def on(self) -> bool:
-        """Whether all later calls fail as well."""
+        """Returns whether all later calls fail as well."""
         return self.manner == "+"
 
     @property
     def loses_device(self) -> bool:
-        """Whether gpuvec may give the device up."""
+        """Returns whether gpuvec may treat the device as lost."""
         return CODES[self.code] == Status.ERROR_DEVICE_LOST

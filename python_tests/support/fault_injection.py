@@ -47,7 +47,7 @@ FIRST_EXIT_CODE = 10
 
 
 def faults_of(calls: list[str], codes: tuple[int, ...]) -> Iterator[Fault]:
-    """All that can go wrong in a run of these calls."""
+    """Yields all faults of a run of these calls."""
     for number, name in enumerate(calls, 1):
         if calls[number - 2 : number + 1] == [ASKED_IN_ROWS] * 3:
             continue
@@ -59,7 +59,7 @@ def faults_of(calls: list[str], codes: tuple[int, ...]) -> Iterator[Fault]:
 
 
 def begin(driver: FakeDriver, scenario: Scenario) -> None:
-    """All that comes before the call in question, without faults."""
+    """Prepares the scenario without faults, up to the call in question."""
     os.environ["FAKE_DRIVER_DEVICES"] = str(scenario.work.devices)
     os.environ["FAKE_DRIVER_FLAGS"] = "0"
     os.environ["GPUVEC_NUM_THREADS"] = "1"
@@ -73,7 +73,7 @@ def begin(driver: FakeDriver, scenario: Scenario) -> None:
 
 
 def round_outcome(work: Work) -> str:
-    """One attempt without faults, from the beginning; its outcome, which is true."""
+    """Makes an attempt without faults, from the beginning, and returns its checked outcome."""
     work.reset()
     outcome = work.attempt()
     work.check(outcome, [])
@@ -81,7 +81,7 @@ def round_outcome(work: Work) -> str:
 
 
 def clean_run(scenario: Scenario) -> str:
-    """The calls of the driver that the scenario makes, and what is held in the end, as JSON."""
+    """Returns the driver's calls of the scenario and the objects held in the end, as JSON."""
     driver, work = FakeDriver(), scenario.work
     begin(driver, scenario)
     assert work.attempt() == RIGHT, work.text() or why_cpu()
@@ -92,7 +92,7 @@ def clean_run(scenario: Scenario) -> str:
 
 
 def faulty_run(scenario: Scenario, held: dict[str, int], fault: Fault) -> str:
-    """The outcome with a fault; fails unless all promises hold, then and afterwards."""
+    """Returns the outcome with a fault; fails unless all promises hold, then and afterwards."""
     driver, work = FakeDriver(), scenario.work
     begin(driver, scenario)
     context = driver.context()
@@ -121,7 +121,7 @@ def faulty_run(scenario: Scenario, held: dict[str, int], fault: Fault) -> str:
 def check_outcome(
     scenario: Scenario, fault: Fault, outcome: str, text: str, calls: list[str]
 ) -> None:
-    """The outcome is one that the fault explains, and the last error fits it."""
+    """Fails unless the fault explains the outcome and the last error fits it."""
     assert len(calls) >= fault.number, f"only {len(calls)} calls were made"
     explained = [RIGHT, NULL, Status.ERROR_NO_GPU.name, CODES[fault.code].name]
     assert outcome in explained, f"{outcome}: {text}"
@@ -137,16 +137,16 @@ def check_outcome(
 def check_afterwards(
     driver: FakeDriver, scenario: Scenario, fault: Fault, first: str, failed: list[str]
 ) -> None:
-    """Without faults the next calls work, as far as the device does, and hold no more and more."""
+    """Fails unless later calls without faults work, if the device does, and leak nothing."""
     lost = fault.loses_device and (scenario.place == Place.GPU or not scenario.work.always_answers)
     gone = [Status.ERROR_NO_GPU.name, Status.ERROR_DEVICE_LOST.name, NULL] if lost else []
-    # What did not open is not tried again before gpuvec_init.
+    # A device that did not open is not tried again before gpuvec_init.
     is_closed = first != RIGHT and not scenario.earlier
     closed = [Status.ERROR_NO_GPU.name, NULL] if is_closed else []
     outcome = round_outcome(scenario.work)
     said = scenario.work.text()
     assert outcome in [RIGHT, *closed, *gone], f"the next call gave {outcome}: {said}"
-    # Where an array is, is no one device's to say.
+    # A question about an address is not of one device.
     is_lost = first == Status.ERROR_DEVICE_LOST.name and "cuPointerGetAttributes" not in failed
     if is_lost and scenario.place == Place.GPU:
         assert outcome != RIGHT, "the next call worked on a device that was lost"
@@ -163,14 +163,14 @@ def check_afterwards(
 
 
 def check_ledger(driver: FakeDriver, held: dict[str, int]) -> None:
-    """No more is held than without faults, but for kernels that were loaded in vain."""
+    """Fails if more is held than without faults, except for kernels that were loaded in vain."""
     more = {what: now - held[what] for what, now in driver.ledger().items() if now > held[what]}
     more.pop("modules", None)
     assert not more, f"more is held than without a fault: {more}"
 
 
 def in_child(function: Callable[[], str], limit: float = TIME_LIMIT) -> tuple[str, str]:
-    """Runs it in a forked child: its outcome and its text."""
+    """Runs a function in a forked child and returns its outcome and its text."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -200,7 +200,7 @@ def in_child(function: Callable[[], str], limit: float = TIME_LIMIT) -> tuple[st
 
 @dataclass(frozen=True)
 class Options:
-    """Which part of all faults is tried."""
+    """The part of all faults that is tried."""
 
     seed: str
     percent: float
@@ -222,7 +222,7 @@ SHOWN = 5
 
 
 def inject_faults(scenario: Scenario, options: Options) -> tuple[Counter, list[Failure]]:
-    """Tries all chosen faults of a scenario: how often each outcome came, and what failed."""
+    """Tries all chosen faults of a scenario; returns each outcome's count, and the failures."""
     scenario.work.in_parent()
     outcome, text = in_child(partial(clean_run, scenario))
     if outcome == BROKEN:
@@ -273,7 +273,7 @@ def main() -> int:
 
 
 def uses_fake_driver() -> bool:
-    """Whether this process finds the fake driver when it looks for the driver."""
+    """Returns whether this process finds the fake driver when it looks for the driver."""
     return os.environ.get("LD_LIBRARY_PATH", "").startswith(str(FAKE_DRIVER_FOLDER))
 
 

@@ -1,4 +1,4 @@
-"""Runs a function in a forked child, and fails the caller with what failed there."""
+"""Runs a function in a forked child; a failure there fails the caller."""
 
 import multiprocessing
 import os
@@ -11,7 +11,7 @@ TIMEOUT = 60
 
 
 def in_child(function: Callable[[], None]) -> None:
-    """Runs it in a child made by os.fork; fails if it raises, dies or does not end in time."""
+    """Runs the function in a child of os.fork; fails if it raises, dies or does not end in time."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -35,7 +35,7 @@ def in_child(function: Callable[[], None]) -> None:
 
 
 def in_process(function: Callable[[], None]) -> None:
-    """The same with multiprocessing's 'fork'."""
+    """Runs the function in a child made by multiprocessing's 'fork'."""
     process = multiprocessing.get_context("fork").Process(target=function)
     process.start()
     process.join(TIMEOUT)

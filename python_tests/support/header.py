@@ -1,4 +1,4 @@
-"""What include/gpuvec.h declares, read as text."""
+"""The declarations of include/gpuvec.h, read as text."""
 
 import re
 from ctypes import (

@@ -1,4 +1,4 @@
-"""What tests of the host process do in processes of their own: they call, and they count."""
+"""Calls and counts for tests in processes of their own."""
 
 import ctypes
 import functools
@@ -14,27 +14,27 @@ SMALL = 1000
 MIDDLING = 300_000
 LARGE = FOR_A_GPU
 MIB = 1 << 20
-# What the allocators and the driver may keep for themselves.
+# Bytes that the allocators and the driver may keep for themselves.
 MARGIN = 2 * MIB
 
 
 @functools.lru_cache
 def cases(n: int) -> list:
-    """Operations with inputs and what should come out: fewer of them if they are large."""
+    """Operations with inputs and right results: fewer of them if they are large."""
     operations = CLASSIC if n == LARGE else SAMPLE
     inputs = [repeated(operation, n) for operation in operations]
     return [(row, pair, row.oracle(*pair)) for row, pair in zip(operations, inputs)]
 
 
 def check(*sizes: int) -> None:
-    """Operations give the oracle's bits, at each size."""
+    """Checks that operations give the oracle's bits, at each size."""
     for n in sizes:
         for operation, inputs, expected in cases(n):
             assert_same_bits(compute(operation, *inputs), expected)
 
 
 def check_memory() -> None:
-    """Memory can be had, used and freed, once."""
+    """Allocates, uses and frees memory, once."""
     array = pinned_empty(SMALL, np.float32)
     array[:] = 3
     assert (compute(OPERATIONS[0], array, array) == 6).all()
@@ -45,13 +45,13 @@ def check_memory() -> None:
 
 
 def check_all() -> None:
-    """Operations of all sizes, and memory."""
+    """Checks operations of all sizes, and memory."""
     check(SMALL, MIDDLING, LARGE)
     check_memory()
 
 
 def threads() -> int:
-    """How many threads the process has."""
+    """Counts the process's threads."""
     return len(os.listdir("/proc/self/task"))
 
 

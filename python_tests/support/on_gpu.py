@@ -6,8 +6,8 @@ import textwrap
 import numpy as np
 import programs
 from arrays import assert_same_bits, call
-from bindings import Place, Status, last_error, lib
-from host import LARGE, MIDDLING, SMALL, cases
+from bindings import Backend, Place, Status, last_error, last_run, lib
+from host import LARGE, MIDDLING, SMALL, cases, check, check_memory
 
 # The beginning of all scripts.
 PRELUDE = """
@@ -61,3 +61,20 @@ def run_silently(script: str, **environment: str) -> None:
     """
     threads = {name: text for name, text in os.environ.items() if name == "GPUVEC_NUM_THREADS"}
     programs.run_silently(PRELUDE + textwrap.dedent(script), **threads, **environment)
+
+
+def answers_on_the_gpu() -> None:
+    """Checks in a new process that a GPU does all calls."""
+    place(Place.GPU)
+    check(SMALL, LARGE)
+    assert last_run().backend == Backend.GPU
+
+
+def answers_on_the_cpu() -> None:
+    """Checks that a forked child of a GPU's user gets FORKED for placement gpu and uses the CPU."""
+    place(Place.GPU)
+    assert lib.vector_add(8, 8, 8, 1) == Status.ERROR_FORKED
+    place(Place.AUTO)
+    check(SMALL, LARGE)
+    check_memory()
+    assert last_run().backend == Backend.CPU

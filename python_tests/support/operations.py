@@ -19,7 +19,7 @@ from oracles import (
 # Elements of arrays that automatic placement gives to a GPU, if there is one.
 FOR_A_GPU = 6_000_001
 
-# What an operation is multiplied with where a test does not choose: rounded in every type.
+# The factor of scale and axpy unless a test chooses one: it is rounded in every type.
 ALPHA = -1.7
 
 # Bit patterns where arithmetic is special, by the size of an element: zeros, subnormals, the ends
@@ -59,7 +59,7 @@ def any_bits(rng: np.random.Generator, n: int, dtype) -> np.ndarray:
 
 
 def anything(rng: np.random.Generator, n: int, dtype) -> Pair:
-    """Any elements whatever."""
+    """Random elements."""
     return any_bits(rng, n, dtype), any_bits(rng, n, dtype)
 
 
@@ -98,7 +98,7 @@ def cancelling(span: int) -> Callable[[np.random.Generator, int, type], Pair]:
 
 
 class Shape(NamedTuple):
-    """What an operation makes of what: `kind` is elementwise or reduction."""
+    """The inputs and output of an operation: `kind` is elementwise or reduction."""
 
     kind: str
     arity: int
@@ -129,23 +129,23 @@ class Operation:
 
     @property
     def out_dtype(self) -> type:
-        """What the output has: a reduction of integers gives an int64."""
+        """The output's element type: a reduction of integers gives an int64."""
         is_wide = self.kind == "reduction" and np.issubdtype(self.dtype, np.integer)
         return np.int64 if is_wide else self.dtype
 
     @property
     def alpha(self) -> Optional[float]:
-        """What is multiplied with where a test does not choose; None if nothing is."""
+        """The default factor; None for operations without one."""
         return float(self.dtype(ALPHA)) if self.shape.takes_alpha else None
 
     @property
     def may_be_in_place(self) -> bool:
-        """Whether the output may be an input: it has what inputs have."""
+        """Returns whether the output may be an input: both have the same elements."""
         return self.out_dtype == self.dtype
 
     @property
     def takes_stream(self) -> bool:
-        """Whether the last argument is a stream."""
+        """Returns whether the last argument is a stream."""
         return self.name.startswith("gpuvec_")
 
     @property
@@ -154,7 +154,7 @@ class Operation:
         return [*"ab"[: self.shape.arity], "out"]
 
     def outputs(self, n: int) -> int:
-        """How many elements the output has for inputs of `n`."""
+        """The number of the output's elements for inputs of `n`."""
         return n if self.kind == "elementwise" else 1
 
     def staged_bytes(self, n: int) -> dict[str, int]:
@@ -178,7 +178,7 @@ class Operation:
         return (self.alpha if alpha is None else alpha, *of_arrays)
 
     def oracle(self, a: np.ndarray, b: np.ndarray, alpha: Optional[float] = None) -> np.ndarray:
-        """What should come out."""
+        """The right result."""
         return self.formula(*self.inputs(a, b, alpha))
 
     def __reduce__(self) -> tuple:
@@ -191,7 +191,7 @@ class Operation:
 
 
 def sized(classic: list, family: list) -> list:
-    """Operations with sizes: those of the classic ones, and those of the others."""
+    """Operations with sizes: some for the classic ones, some for the rest of the family."""
     return [
         (operation, n)
         for operations, sizes in ((CLASSIC, classic), (FAMILY, family))

@@ -1,4 +1,4 @@
-"""What operations should give, from NumPy alone: nothing here knows of the library.
+"""The operations' oracles, from NumPy alone: they share no code with the library.
 
 Each oracle takes what the function takes before its output, and gives the output as an array.
 """
@@ -80,7 +80,7 @@ def exact_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def halves(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The leading half of each float's bits and the others, in the wider type."""
+    """The leading and the trailing half of each float's bits, in the wider type."""
     bits = unsigned(values.dtype)
     others = bits.type((1 << (np.finfo(values.dtype).nmant + 1) // 2) - 1)
     high = (values.view(bits) & ~others).view(values.dtype)

@@ -1,4 +1,4 @@
-"""What others in the process can do to a GPU, through the driver, in its primary context."""
+"""Another library in the process, which loses a GPU's primary context or takes its memory."""
 
 from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_size_t, c_uint64, c_void_p

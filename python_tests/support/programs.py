@@ -23,7 +23,7 @@ def run(command: list, timeout: float = TIMEOUT, **options) -> str:
 
 
 def library_environment(**environment: str) -> dict:
-    """This process's environment for another that can import the tests' modules.
+    """Returns an environment for another process that can import the support modules.
 
     Nothing that the caller set for gpuvec reaches it but the library's path and `environment`.
     """
@@ -34,13 +34,13 @@ def library_environment(**environment: str) -> dict:
 
 
 def run_python(script: str, timeout: float = TIMEOUT, **environment: str) -> str:
-    """Runs a script in a process of its own; what it wrote to stdout."""
+    """Runs a script in a process of its own and returns its output."""
     command = [sys.executable, "-c", textwrap.dedent(script)]
     return run(command, timeout, env=library_environment(**environment), cwd=ROOT)
 
 
 def run_silently(script: str, **options) -> None:
-    """Runs a script as `run_python` does; it exits with 0, and writes nothing to stderr either."""
+    """Runs a script that must exit with 0 and print nothing, to stderr neither."""
     silence = "import os\nos.dup2(1, 2)\n"
     assert run_python(silence + textwrap.dedent(script), **options) == ""
 
@@ -64,6 +64,6 @@ def compile_program(source: Path, output: Path, *flags) -> None:
 
 
 def run_program(built: Path, *arguments, timeout: float = TIMEOUT, **environment: str) -> str:
-    """Runs a compiled program that must succeed; returns what it wrote, to stderr as well."""
+    """Runs a compiled program that must succeed and returns its output, with stderr's."""
     command = ["sh", "-c", 'exec "$@" 2>&1', "sh", built, *arguments]
     return run(command, timeout, env=library_environment(**environment))

@@ -82,11 +82,11 @@ class Call(OnArrays):
         self.check_arrays(outcome, self.may_have_written(calls))
 
     def may_have_written(self, calls: list[str]) -> bool:
-        """Whether a kernel that writes the output may have begun."""
+        """Returns whether a kernel that writes the output may have begun."""
         return self.operation.kind == "elementwise" and "cuLaunchKernel" in calls
 
     def is_half_done(self, calls: list[str]) -> bool:
-        """Whether an input may be overwritten in part."""
+        """Returns whether an input may be overwritten in part."""
         return bool(self.in_place) and self.may_have_written(calls)
 
 
@@ -97,7 +97,7 @@ class LongCall(Call):
 
 
 class FamilyCall(Call):
-    """An operation of the family: it goes the classic ones' ways, so less of it is tried."""
+    """An operation of the family: its path is that of the classic ones, so less of it is tried."""
 
     codes = ONE_OF_EACH
     turns = (1,)
@@ -147,7 +147,7 @@ class Scenario:
 
 
 # Elements of arrays that a GPU maps, or that are staged for it in four chunks, or in five; and that
-# it copies, or that placement auto stages for it in more chunks than there are lanes.
+# it copies, or that placement auto stages for it in more chunks than there are slots.
 FOUR, FIVE, LONG = 200_003, 270_003, 4_200_011
 GPU_PLACES = (Place.GPU, Place.AUTO)
 IN_PLACE = [(UNIFORM[0], "a"), (UNIFORM[2], "b"), (MIXED[0], "b")]
@@ -167,7 +167,7 @@ FAMILY_KINDS = [
 
 
 def works() -> Iterator[tuple[Work, Place]]:
-    """Everything that is done, with the placements in which it has something to do."""
+    """All work, with the placements that each kind of it may run with."""
     for operation in CLASSIC:
         for kinds, in_place in [*[(kinds, "") for kinds in UNIFORM + MIXED], *IN_PLACE]:
             call = partial(Call, operation, kinds, in_place=in_place)
@@ -206,6 +206,6 @@ def family_works() -> Iterator[tuple[Work, Place]]:
 
 
 def scenarios() -> list[Scenario]:
-    """The table, with what takes longest first."""
+    """The table, the longest scenarios first."""
     table = [Scenario(work, place, earlier) for work, place in works() for earlier in work.turns]
     return sorted(table, key=lambda scenario: -getattr(scenario.work, "n", 0))

@@ -25,7 +25,7 @@ from work import (
 
 
 class CallFailed(Exception):
-    """A call of the library's failed: the outcome, and what the library says of it."""
+    """A failed call of the library: its outcome and the library's text."""
 
     def __init__(self, outcome: str) -> None:
         super().__init__(outcome)
@@ -57,7 +57,7 @@ class Handles(AbstractContextManager):
         return self.keep(lib.gpuvec_stream_create(device), lib.gpuvec_stream_destroy)
 
     def adopted(self, native) -> int:
-        """A stream of somebody else's."""
+        """A stream of another library."""
         return self.keep(lib.gpuvec_stream_from_native(native), lib.gpuvec_stream_destroy)
 
     def event(self) -> int:
@@ -65,12 +65,12 @@ class Handles(AbstractContextManager):
         return self.keep(lib.gpuvec_event_create(), lib.gpuvec_event_destroy)
 
     def keep(self, handle: Optional[int], destroy: Callable[[int], int]) -> int:
-        """A handle, and what destroys it."""
+        """Keeps a handle with the function that destroys it."""
         self.held[got(handle)] = destroy
         return handle
 
     def destroy(self, handle: int) -> None:
-        """Destroys a handle. That always succeeds, and the handle is none then."""
+        """Destroys a handle, which always succeeds."""
         destroy = self.held.pop(handle)
         assert destroy(handle) == Status.OK, last_error()
         assert destroy(handle) == Status.ERROR_HANDLE, "destroyed twice"
@@ -82,7 +82,7 @@ class Handles(AbstractContextManager):
 
 
 class Steps(Work):
-    """Calls in a row. The first that fails ends the attempt, and says what its outcome is."""
+    """Calls in a row. The first that fails ends the attempt and is its outcome."""
 
     always_answers = False
     codes = ONE_OF_EACH
@@ -103,12 +103,12 @@ class Steps(Work):
         raise NotImplementedError
 
     def text(self) -> str:
-        """What the library said of the call that failed."""
+        """The library's text for the call that failed."""
         return self.said
 
 
 class OnStreams(Steps, OnArrays):
-    """Calls on arrays `a` and `b`, and on others that they write, of which some are queued."""
+    """Calls on arrays `a` and `b` and on arrays that the calls write; some calls are queued."""
 
     queues = True
 
@@ -133,7 +133,7 @@ class OnStreams(Steps, OnArrays):
         ok(lib.gpuvec_mul_i32(c, b, c, self.n, stream))
 
 
-# How a caller waits for a stream.
+# Ways to wait for a stream.
 WAITS = ("synchronize", "query", "event")
 
 
@@ -187,7 +187,7 @@ class Chain(OnStreams):
 
 @dataclass
 class KeptStream(OnStreams):
-    """Calls on a stream that is made once, and goes on after errors as long as its device does."""
+    """Calls on a stream that is made once and goes on after errors, unless its device is lost."""
 
     kind: str
     n: int = 3001
@@ -292,7 +292,7 @@ class Events(OnStreams):
         self.lay_out_integers(dict.fromkeys(("a", "b", "c"), "device"), self.n)
 
     def steps(self, handles: Handles) -> None:
-        """They are recorded, waited for, asked, and recorded anew."""
+        """Records events, waits for them, queries them, and records them again."""
         stream, start, end = handles.stream(), handles.event(), handles.event()
         ok(lib.gpuvec_event_record(start, stream))
         self.queue_product(stream)
@@ -311,7 +311,7 @@ class Events(OnStreams):
 
 @dataclass
 class Adopted(OnStreams):
-    """Work on a stream of another library's, or on the legacy default stream."""
+    """Work on a stream of another library, or on the legacy default stream."""
 
     whose: str
     n: int = 3001
@@ -366,7 +366,7 @@ class Copy(OnStreams):
 
     @property
     def queues(self) -> bool:
-        """Without a stream nothing is left under way."""
+        """Without a stream no work is left in flight."""
         return self.has_stream
 
     @property
@@ -389,17 +389,17 @@ class Copy(OnStreams):
 
 @dataclass
 class GivenBack(Steps):
-    """What is given back by its address, once: what could not be is tried again."""
+    """Memory that is given back by its address, once; a failure is tried again."""
 
     held: list[tuple[Callable[[int], int], int]] = field(default_factory=list, init=False)
 
     def may_leave(self, failed: set[str]) -> bool:
-        """What could not be given back is, the next time."""
+        """Memory that could not be given back is given back the next time."""
         of_memory = {"cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister"}
         return super().may_leave(failed - of_memory - {"cuCtxPushCurrent_v2"})
 
     def steps(self, handles: Handles) -> None:
-        """First what the attempt before left, then those of this one."""
+        """Gives back the objects of the earlier attempt, then those of this one."""
         self.give_back()
         try:
             self.use()
@@ -460,7 +460,7 @@ class Allocated(GivenBack):
 
 
 class Registered(GivenBack):
-    """Two arrays that share a page are page-locked, then all around them, and used."""
+    """Two arrays that share a page, and then all of their pages, are page-locked and used."""
 
     N = PAGE // 4 + 100
 
@@ -513,7 +513,7 @@ LONG = 2048 * 4096 + 5000
 
 
 def works() -> Iterator[tuple[Work, Place]]:
-    """Everything that is done, with each placement that may use a GPU."""
+    """All work, with each placement that may use a GPU."""
     for place in (Place.GPU, Place.AUTO):
         for work in (
             *[Chain(kinds) for kinds in CHAINS],

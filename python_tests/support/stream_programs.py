@@ -1,4 +1,4 @@
-"""Programs made by chance: work on several streams, ordered where it must be, beside a model."""
+"""Random programs: work on several streams, ordered where it must be, and a model of them."""
 
 import random
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ Stream = Optional[int]
 
 @dataclass
 class Array:
-    """An array, what it is to hold, and which streams may still be at work on it."""
+    """An array, its expected content, and the streams that may still be working on it."""
 
     memory: Memory
     values: np.ndarray
@@ -46,7 +46,7 @@ class Program:
             self.arrays.append(Array(resources.array(kind, values), values))
 
     def run(self, steps: int) -> None:
-        """Makes so many calls, and checks all arrays."""
+        """Makes `steps` calls and checks all arrays."""
         for _ in range(steps):
             self.chance.choice([self.operate, self.operate, self.copy, self.sum, self.look])()
         for stream in self.streams:
@@ -59,7 +59,7 @@ class Program:
         return self.chance.choice([None, *range(len(self.streams))])
 
     def handle(self, stream: Stream) -> Optional[int]:
-        """What the library calls it."""
+        """The library's handle."""
         return None if stream is None else self.streams[stream]
 
     def operate(self) -> None:
@@ -96,7 +96,7 @@ class Program:
         out.values[:2] = array.values[: self.n].sum(dtype=np.int64, keepdims=True).view(np.int32)
 
     def look(self) -> None:
-        """What an array that the host reaches holds, now."""
+        """The current content of an array that the host reaches."""
         array = self.chance.choice(self.arrays)
         if array.memory.driver is None:
             self.order(None, reads=[array])

@@ -1,4 +1,4 @@
-"""Streams, events and memory of every kind, given back when a test ends; work whose order shows."""
+"""Streams, events and memory of every kind, given back when a test ends, and chains of work."""
 
 import ctypes
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def ok(status: int) -> None:
 
 
 def has_gpu() -> bool:
-    """Whether there is a GPU to use, with the placement in force."""
+    """Returns whether there is a GPU to use with the current placement."""
     return why_cpu() == ""
 
 
@@ -32,13 +32,13 @@ def driver_of(device: int) -> Driver:
 
 @dataclass
 class Memory:
-    """Some bytes, which are filled and looked at without the library."""
+    """Bytes that are filled and read without the library."""
 
     address: int
     size: int
     # The driver that reaches them; None for memory that the host reaches.
     driver: Optional[Driver] = None
-    # What keeps them alive.
+    # Keeps the memory alive.
     owner: Optional[np.ndarray] = None
 
     def view(self, dtype=np.uint8) -> np.ndarray:
@@ -55,7 +55,7 @@ class Memory:
         there, here = c_uint64(self.address), c_void_p(values.ctypes.data)
         with self.driver.entered() as driver:
             driver.call("cuMemcpyHtoD_v2", there, here, c_size_t(values.nbytes))
-            # The copy may still be under way, with which other devices' streams are not ordered.
+            # The copy may still be in flight, and other devices' streams are not ordered with it.
             driver.call("cuStreamSynchronize", c_void_p())
 
     def get(self, dtype=np.uint8) -> np.ndarray:
@@ -70,11 +70,11 @@ class Memory:
 
 
 # Kinds of memory. Where there is one GPU, or none, "other device" is the first one; where there is
-# none, others of the driver's are pageable.
-HOST_KINDS = ("pageable", "pinned", "registered", "others' pinned")
+# none, foreign pinned memory is pageable.
+HOST_KINDS = ("pageable", "pinned", "registered", "foreign pinned")
 KINDS = (*HOST_KINDS, "managed", "device", "other device")
 # Those that queued work may use: a call on a stream returns before it is done.
-QUEUED_KINDS = ("pinned", "registered", "others' pinned", "managed", "device")
+QUEUED_KINDS = ("pinned", "registered", "foreign pinned", "managed", "device")
 
 
 PAGE = 4096
@@ -103,9 +103,9 @@ class Resources(ExitStack):
             return self.device_memory(size, int(kind == "other device" and device_count() > 1))
         if kind == "pinned":
             return self.pinned_memory(size)
-        if kind in ("managed", "others' pinned", "others' device") and has_gpu():
-            return self.others_memory(kind, size)
-        # Anywhere in a page; in pages of its own, or what others register could be beside it there.
+        if kind in ("managed", "foreign pinned", "foreign device") and has_gpu():
+            return self.foreign_memory(kind, size)
+        # Anywhere in a page; the pages hold nothing else that could be registered.
         owner = np.empty(size + 3 * PAGE, np.uint8)
         address = owner.ctypes.data + PAGE - owner.ctypes.data % PAGE + 72
         if kind == "registered":
@@ -121,44 +121,44 @@ class Resources(ExitStack):
         return memory
 
     def device_memory(self, size: int, device: int = 0) -> Memory:
-        """What gpuvec_device_alloc gives."""
+        """Memory of gpuvec_device_alloc."""
         address = lib.gpuvec_device_alloc(size, device)
         assert address, last_error()
         self.callback(lambda: ok(lib.gpuvec_device_free(address)))
         return Memory(address, size, driver_of(device) if has_gpu() else None)
 
     def pinned_memory(self, size: int) -> Memory:
-        """What pinned_alloc gives."""
+        """Memory of pinned_alloc."""
         address = lib.pinned_alloc(size)
         assert address, last_error()
         self.callback(lambda: ok(lib.pinned_free(address)))
         return Memory(address, size)
 
-    def others_memory(self, kind: str, size: int) -> Memory:
+    def foreign_memory(self, kind: str, size: int) -> Memory:
         """Memory that another library has from the driver."""
         driver, address, bytes_ = driver_of(0), c_uint64(), c_size_t(size)
         with driver.entered():
-            if kind == "others' device":
+            if kind == "foreign device":
                 driver.call("cuMemAlloc_v2", byref(address), bytes_)
-                self.callback(self.free_others, "cuMemFree_v2", c_uint64(address.value))
+                self.callback(self.free_foreign, "cuMemFree_v2", c_uint64(address.value))
                 return Memory(address.value, size, driver)
             if kind == "managed":
                 driver.call("cuMemAllocManaged", byref(address), bytes_, c_uint(ATTACH_GLOBAL))
-                self.callback(self.free_others, "cuMemFree_v2", c_uint64(address.value))
+                self.callback(self.free_foreign, "cuMemFree_v2", c_uint64(address.value))
             else:
                 driver.call("cuMemHostAlloc", byref(address), bytes_, c_uint(0))
-                self.callback(self.free_others, "cuMemFreeHost", c_void_p(address.value))
+                self.callback(self.free_foreign, "cuMemFreeHost", c_void_p(address.value))
         return Memory(address.value, size)
 
     @staticmethod
-    def free_others(call: str, address) -> None:
+    def free_foreign(call: str, address) -> None:
         """Gives another library's memory back."""
         with driver_of(0).entered() as driver:
             driver.call(call, address)
 
 
 def device_count() -> int:
-    """How many devices there are to allocate on: without a GPU one, the host."""
+    """Counts the devices to allocate on: without a GPU there is one, the host."""
     return lib.gpuvec_device_count() if has_gpu() else 1
 
 
@@ -211,7 +211,7 @@ class Chain:
         self.result = resources.memory("pinned", 4 * n)
 
     def queue(self, steps: int, stream: Optional[int]) -> None:
-        """Calls so many steps, and computes what they are to give."""
+        """Queues `steps` operations and computes their results."""
         x, y = (array.address for array in self.arrays)
         for number in range(steps):
             name, function, written = STEPS[number % len(STEPS)]
@@ -223,6 +223,6 @@ class Chain:
         ok(lib.gpuvec_copy(self.result.address, self.arrays[0].address, 4 * self.n, stream))
 
     def check(self) -> None:
-        """Fails unless what was copied is right, now."""
+        """Fails unless the copied values are right now."""
         result = self.result.view(np.int32)
         assert np.array_equal(result, self.values[0]), f"{(result != self.values[0]).sum()} differ"

@@ -1,4 +1,4 @@
-"""Arrays in memory of any kind, between elements that nobody may write."""
+"""Arrays in memory of any kind, between guard elements."""
 
 import numpy as np
 from arrays import GUARD_BYTE, assert_same_bits
@@ -30,5 +30,5 @@ class Surrounded:
         self.memory.put(self.block(values))
 
     def check(self, values: np.ndarray) -> None:
-        """Fails unless the array has these bits, and what is around it is as it was."""
+        """Fails unless the array has these bits and its surroundings are unchanged."""
         assert_same_bits(self.memory.get(values.dtype), self.block(values))

@@ -9,7 +9,7 @@ from arrays import Guarded, assert_same_bits, block_size, filled, within
 from bindings import Status, last_error
 from fake_driver import CODES, FakeDriver
 
-# Outcomes beside the names of statuses.
+# Outcomes in addition to the names of statuses.
 RIGHT = "right"
 NULL = "NULL"
 
@@ -29,19 +29,19 @@ LEAVING = frozenset(
 
 
 class Work:
-    """What a scenario does. The parent makes it; each child uses its own copy."""
+    """The work of a scenario. The parent makes it; each child uses its own copy."""
 
-    # Whether placement auto must succeed whatever the driver does.
+    # Placement auto must succeed whatever the driver does.
     always_answers = True
-    # Whether with placement gpu the cores must not do it.
+    # With placement gpu the cores must not do the work.
     needs_gpu = True
-    # Whether an attempt that failed may leave work in a stream.
+    # An attempt that failed may leave work in a stream.
     queues = False
-    # How many devices there are.
+    # The number of devices.
     devices = 1
     # The codes that are tried.
     codes = tuple(CODES)
-    # How much of it comes before: nothing, or once the same.
+    # The numbers of earlier rounds of the same work: each makes a scenario.
     turns = (0, 1)
 
     def in_parent(self) -> None:
@@ -51,26 +51,26 @@ class Work:
         """Makes what needs the driver."""
 
     def attempt(self) -> str:
-        """Does it; the outcome."""
+        """Does the work and returns its outcome."""
         raise NotImplementedError
 
     def text(self) -> str:
-        """What the library says of an attempt that failed."""
+        """The library's text for an attempt that failed."""
         return last_error()
 
     def check(self, outcome: str, calls: list[str]) -> None:
-        """Fails unless the outcome is true, for an attempt that made these calls."""
+        """Fails unless the outcome fits an attempt that made these calls."""
 
     def is_half_done(self, calls: list[str]) -> bool:
-        """Whether an attempt that failed after these calls may have destroyed its input."""
+        """Returns whether an attempt that failed after these calls may have destroyed its input."""
         return False
 
     def may_leave(self, failed: set[str]) -> bool:
-        """Whether something may be left with the driver for good after these calls failed."""
+        """Returns whether these calls, which failed, may leave objects with the driver for good."""
         return bool(failed & LEAVING)
 
     def reset(self) -> None:
-        """Makes everything as it was before the attempt."""
+        """Restores the state before the attempt."""
 
 
 def outcome_of(status: int) -> str:
@@ -100,13 +100,13 @@ DEVICE_KINDS = {
 
 @dataclass
 class OnDevice(Guarded):
-    """An array of a device's, seen where the fake driver keeps its bytes, whatever has happened."""
+    """An array in device memory, read where the fake driver keeps its bytes, even after a loss."""
 
     device_address: int
 
     @property
     def address(self) -> int:
-        """Where the array begins for the device."""
+        """The array's address on the device."""
         return self.device_address
 
 
@@ -127,7 +127,7 @@ class OnArrays(Work):
     def lay_out(
         self, kinds: dict[str, str], before: dict[str, np.ndarray], results: dict[str, np.ndarray]
     ) -> None:
-        """Says what memory each array is in, what it holds, and what with the right outcome.
+        """Describes each array: its memory, its content, and its content after success.
 
         A result may be shorter than its array: then it is what the array begins with. Arrays in
         pageable memory are made.
@@ -138,11 +138,11 @@ class OnArrays(Work):
 
     @property
     def is_on_device(self) -> bool:
-        """Whether an array is a device's."""
+        """Returns whether an array is in a device's memory."""
         return any(kind in DEVICE_KINDS for kind in self.memory.values())
 
     def in_child(self) -> None:
-        """The arrays in pinned memory and those of a device."""
+        """Makes the arrays in pinned and in device memory."""
         self.make("pinned")
         if self.is_on_device:
             FakeDriver().hold_context()
@@ -154,17 +154,17 @@ class OnArrays(Work):
             FakeDriver().hold_context()
 
     def make(self, memory: str, maker: Callable[[str, np.ndarray], Guarded] = filled) -> None:
-        """The arrays whose kind begins so."""
+        """Makes the arrays whose kind has this prefix."""
         for name, values in self.before.items():
             if self.memory[name].startswith(memory):
                 self.arrays[name] = maker(self.memory[name], values)
 
     def address(self, name: str) -> int:
-        """Where an array is."""
+        """The address of an array."""
         return self.arrays[name].address
 
     def addresses(self, names: str) -> Iterator[int]:
-        """Where the arrays of these names are."""
+        """The addresses of the arrays of these names."""
         return (self.address(name) for name in names.split())
 
     def check_arrays(self, outcome: str, may_have_written: bool) -> None:

@@ -1,4 +1,4 @@
-//! An array in either kind of host memory, between guards that nobody may write.
+//! An array in either kind of host memory, between guards.
 
 use gpuvec::abi::memory::{pinned_alloc, pinned_free};
 use std::slice;
@@ -78,7 +78,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Memory::Pinned { address, .. } = self {
-            // SAFETY: `new` got the memory from `pinned_alloc`, and nobody uses it any more.
+            // SAFETY: `new` got the memory from `pinned_alloc`, and it is not used any more.
             let status = unsafe { pinned_free(address.cast()) };
             assert_eq!(status, 0, "{}", super::last_error());
         }

@@ -1,4 +1,4 @@
-//! What the tests on arrays share: the operations, arrays between guards, and the placement.
+//! Operations, arrays between guards, and the placement, for the tests on arrays.
 
 mod array;
 mod status;
@@ -16,21 +16,21 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) type Operation = unsafe fn(*const u32, *const u32, *mut u32, usize) -> i32;
 
 /// # Safety
-/// As `vector_add` in the header; so for the two below.
+/// The caller keeps the header's promises for `vector_add`.
 pub(crate) unsafe fn add_f32(a: *const u32, b: *const u32, out: *mut u32, n: usize) -> i32 {
     // SAFETY: this function's promise; f32 and u32 have the same size and alignment.
     unsafe { vector_add(a.cast(), b.cast(), out.cast(), n) }
 }
 
 /// # Safety
-/// As `add_arrays`.
+/// The caller keeps the header's promises for `add_arrays`.
 pub(crate) unsafe fn add_i32(a: *const u32, b: *const u32, out: *mut u32, n: usize) -> i32 {
     // SAFETY: this function's promise; i32 and u32 have the same size and alignment.
     unsafe { add_arrays(a.cast(), b.cast(), out.cast(), n) }
 }
 
 /// # Safety
-/// As `dot_product`.
+/// The caller keeps the header's promises for `dot_product`.
 pub(crate) unsafe fn dot_f32(a: *const u32, b: *const u32, out: *mut u32, n: usize) -> i32 {
     // SAFETY: this function's promise; f32 and u32 have the same size and alignment.
     unsafe { dot_product(a.cast(), b.cast(), out.cast(), n) }

@@ -1,4 +1,4 @@
-//! What calls return.
+//! The last error.
 
 use gpuvec::abi::errors::gpuvec_last_error;
 use std::ffi::CStr;

@@ -8,7 +8,9 @@ use std::ffi::{c_uint, c_void};
 /// The device's end of a copy.
 fn device_end(address: u64, bytes: usize) -> Result<usize, Code> {
     memory::reach(address as usize, bytes).map(<*mut u8>::expose_provenance).ok_or_else(|| {
-        violate(&format!("a copy of {bytes} bytes at {address:#x}, where no device has so many"));
+        violate(&format!(
+            "a copy of {bytes} bytes at {address:#x}, which are not all in one allocation"
+        ));
         INVALID_VALUE
     })
 }

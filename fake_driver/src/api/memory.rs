@@ -6,7 +6,7 @@ use crate::{Code, context, stream};
 use std::ffi::{c_uint, c_void};
 
 /// # Safety
-/// As for the driver.
+/// The driver's promises hold.
 unsafe fn allocate<T>(
     to: *mut T,
     kind: Kind,

@@ -132,7 +132,7 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> Code {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuDevicePrimaryCtxReset_v2(device: c_int) -> Code {
-    violate("a primary context was reset, which takes it from everybody");
+    violate("a primary context was reset, which takes it from all of the process");
     call("cuDevicePrimaryCtxReset_v2", |_| context::device(device).map(|_| ()))
 }
 
@@ -195,13 +195,13 @@ pub unsafe extern "C" fn cuCtxPopCurrent_v2(to: *mut Handle) -> Code {
 /// The kernels of each module that is loaded.
 static MODULES: Mutex<Vec<Vec<Kernel>>> = Mutex::new(Vec::new());
 
-/// How many modules were loaded.
+/// Counts the modules that were loaded.
 pub(crate) fn modules() -> usize {
     lock(&MODULES).len()
 }
 
 /// # Safety
-/// As for the driver: `image` is PTX that ends in NUL.
+/// The driver's promises hold: `image` is PTX that ends in NUL.
 unsafe fn load(to: *mut usize, image: *const c_char) -> Result<(), Code> {
     context::current_device()?;
     if version() < 12_000 {
@@ -280,8 +280,8 @@ pub unsafe extern "C" fn cuLaunchKernel(
         let kernel = kernels::at(function.wrapping_sub(1)).ok_or(INVALID_HANDLE)?;
         let mut values = [0; kernels::PARAMETERS];
         for (i, value) in values.iter_mut().enumerate().take(kernel.parameters()) {
-            // SAFETY: the kernel has so many parameters, and the library keeps each in a word of 64
-            // bits; they are read before this returns.
+            // SAFETY: the kernel has a parameter of this number, and the library keeps each in a
+            // word of 64 bits; they are read before this returns.
             *value = unsafe { parameters.add(i).read().read() };
         }
         let warps = grid_x as usize * block_x.div_ceil(32) as usize;

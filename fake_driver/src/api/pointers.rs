@@ -1,4 +1,4 @@
-//! What memory an address is in.
+//! Attributes of addresses: the memory that they are in.
 
 use super::{call, put};
 use crate::memory::{self, Block, Kind};

@@ -56,7 +56,7 @@ impl<T> Handles<T> {
     }
 }
 
-/// What a stream is of.
+/// The owner of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Host,
@@ -69,8 +69,8 @@ pub struct Queues {
     events: Handles<Option<Owner>>,
     /// The one stream that may have something to do.
     busy: Option<usize>,
-    /// Whether an event was recorded, or waited for, in a GPU's stream: that is queued as well, and
-    /// nobody takes note of when it is done.
+    /// Set when an event was recorded, or waited for, in a GPU's stream: that is queued as well, and
+    /// its end is not tracked.
     has_marks: bool,
     /// For the order of what streams do.
     mark: *mut c_void,
@@ -97,18 +97,18 @@ impl Queues {
         self.streams.chosen(chosen, &self.events)
     }
 
-    /// Whether it is a stream, or NULL.
+    /// Returns whether it is a stream, or NULL.
     pub fn is_stream(&mut self, stream: usize) -> bool {
         stream == 0 || self.streams.find(stream).is_some()
     }
 
-    /// Whether all work is known to be done.
+    /// Returns whether all work is known to be done.
     pub fn are_done(&self) -> bool {
         self.busy.is_none()
     }
 
     /// Waits for all work.
-    pub fn settle(&mut self) {
+    pub fn synchronize(&mut self) {
         if let Some(stream) = self.busy.take() {
             assert_eq!(gpuvec_stream_synchronize(pointer(stream).cast()), 0);
         }
@@ -118,7 +118,7 @@ impl Queues {
     pub fn order(&mut self, stream: usize, by_event: bool) {
         let Some(busy) = self.busy.filter(|busy| *busy != stream) else { return };
         if stream == 0 || !by_event {
-            return self.settle();
+            return self.synchronize();
         }
         assert_eq!(gpuvec_event_record(self.mark.cast(), pointer(busy).cast()), 0);
         assert_eq!(gpuvec_stream_wait(pointer(stream).cast(), self.mark.cast()), 0);
@@ -291,7 +291,7 @@ fn check(status: i32, errors: &[i32]) {
 
 impl Drop for Queues {
     fn drop(&mut self) {
-        self.settle();
+        self.synchronize();
         for (stream, _) in &self.streams.live {
             assert_eq!(gpuvec_stream_destroy(pointer(*stream).cast()), 0);
         }

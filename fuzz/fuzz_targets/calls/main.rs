@@ -46,7 +46,7 @@ fuzz_target!(|program: Program| {
             memory.check(false);
         }
     }
-    queues.settle();
+    queues.synchronize();
     memory.check(true);
 });
 
@@ -64,7 +64,7 @@ fn perform(memory: &mut Memory, queues: &mut Queues, step: &Step) {
             call(memory, queues, Arguments { task: Task::Copy, a, b: a, out, n, stream: 0 }, on);
         }
         Step::Fill { region, seed, mask, base } => {
-            queues.settle();
+            queues.synchronize();
             memory.fill(*region, *seed, *mask, *base);
         }
         Step::Place(placement) => place(placement.number()),
@@ -76,7 +76,7 @@ fn perform(memory: &mut Memory, queues: &mut Queues, step: &Step) {
         }
         Step::Unregister(registered) => {
             let address = registered.address(memory);
-            queues.settle();
+            queues.synchronize();
             unregister(memory, address);
         }
         Step::Stream(call, stream, event) => queues.stream_call(*call, stream, event),
@@ -149,7 +149,7 @@ fn free(memory: &mut Memory, queues: &mut Queues, by: Allocator, freed: &Freed) 
     let address = freed.address(memory);
     if by == Allocator::Pinned || memory.on_device(address).is_none() {
         // A device's memory is not given back before the device is done with it.
-        queues.settle();
+        queues.synchronize();
     }
     let is_live = memory.forget(address, by);
     let taken = is_live || address == 0;

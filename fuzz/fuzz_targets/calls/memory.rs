@@ -18,11 +18,11 @@ struct Region {
     address: usize,
     expected: Vec<u8>,
     from: From,
-    /// Whether calls may have changed it since it was looked at.
+    /// Set while calls may have changed it since it was last read.
     is_stale: bool,
 }
 
-/// Where a region comes from.
+/// The origin of a region.
 enum From {
     /// The heap, which this keeps.
     Heap(#[expect(dead_code, reason = "it is used through its address")] Vec<u64>),
@@ -62,7 +62,7 @@ impl Memory {
         region.is_on_device().then(|| region.address + region.expected.len() - address)
     }
 
-    /// Whether the array is in ordinary memory, at least in part: not a GPU's, nor given by the
+    /// Returns whether the array is at least partly in ordinary memory: not a GPU's, nor given by the
     /// library, nor registered.
     pub fn is_pageable(&self, (address, bytes): (usize, usize)) -> bool {
         let is_heaps = |region: &Region| matches!(region.from, From::Heap(_));
@@ -70,7 +70,7 @@ impl Memory {
         region.is_some_and(is_heaps) && !self.is_registered(address, bytes)
     }
 
-    /// What the memory must hold there.
+    /// The bytes that the memory must hold there.
     pub fn expected(&self, address: usize, bytes: usize) -> &[u8] {
         let (region, range) = self.place(address, bytes).expect("memory that is there");
         &self.regions[region].expected[range]
@@ -91,7 +91,7 @@ impl Memory {
         self.regions[index].fill(seed, mask, base);
     }
 
-    /// Adds what the library gave; `bytes` are as many as may be used.
+    /// Adds memory that the library gave, of which `bytes` may be used.
     pub fn add(&mut self, address: *mut u8, bytes: usize, by: Allocator, is_on_device: bool) {
         let address = address.expose_provenance();
         assert_eq!(address % if is_on_device { 256 } else { 4096 }, 0);
@@ -103,7 +103,7 @@ impl Memory {
         self.regions.push(region);
     }
 
-    /// Whether the address is what that function gave, and not yet freed; then it is freed now.
+    /// Frees the address if that function gave it and it is not yet freed; returns whether it did.
     pub fn forget(&mut self, address: usize, by: Allocator) -> bool {
         let is_it = |region: &Region| {
             region.address == address
@@ -125,7 +125,7 @@ impl Memory {
         self.freed.get(index).copied().unwrap_or(0)
     }
 
-    /// Whether the host has all of these bytes, so that they can be registered.
+    /// Returns whether the host has all of these bytes, so that they can be registered.
     pub fn is_hosts(&self, address: usize, bytes: usize) -> bool {
         self.place(address, bytes).is_some_and(|(index, _)| !self.regions[index].is_on_device())
     }
@@ -134,7 +134,7 @@ impl Memory {
         self.registered.push((address, bytes));
     }
 
-    /// Whether the address is registered; one registration, the last one, ends now.
+    /// Ends the last registration of the address; returns whether there was one.
     pub fn unregister(&mut self, address: usize) -> bool {
         let found = self.registered.iter().rposition(|(registered, _)| *registered == address);
         found.map(|index| self.registered.remove(index)).is_some()
@@ -146,7 +146,7 @@ impl Memory {
         self.registered.get(index).map_or(0, |(address, _)| *address)
     }
 
-    /// Whether registered arrays together cover these bytes.
+    /// Returns whether registered arrays cover these bytes, several of them in turn.
     fn is_registered(&self, address: usize, bytes: usize) -> bool {
         let mut covered = address;
         while covered < address + bytes {
@@ -201,7 +201,7 @@ impl Region {
     fn actual(&self) -> Cow<'_, [u8]> {
         let (address, bytes) = (with_exposed_provenance(self.address), self.expected.len());
         if !self.is_on_device() {
-            // SAFETY: the region is there, filled, and no call is under way.
+            // SAFETY: the region exists and is filled, and no call is in flight.
             return Cow::Borrowed(unsafe { std::slice::from_raw_parts(address, bytes) });
         }
         let mut actual = vec![0; bytes];
@@ -223,7 +223,7 @@ impl Region {
 }
 
 fn copy(to: *mut u8, from: *const u8, bytes: usize) {
-    // SAFETY: one is a region, which is there, and the other as long; no call is under way.
+    // SAFETY: one is an existing region, and the other has its length; no call is in flight.
     assert_eq!(unsafe { gpuvec_copy(to.cast(), from.cast(), bytes, null_mut()) }, 0);
 }
 
@@ -241,7 +241,7 @@ impl Drop for Memory {
         for region in &self.regions {
             let From::Library(by, _) = region.from else { continue };
             let pointer = with_exposed_provenance_mut(region.address);
-            // SAFETY: the library's, and used by nobody any more.
+            // SAFETY: the library's memory, which is not used any more.
             let status = unsafe {
                 match by {
                     Allocator::Pinned => pinned_free(pointer),

@@ -1,4 +1,4 @@
-//! What include/gpuvec.h promises of one call: the errors that there are, and the result.
+//! The model of one call, from include/gpuvec.h: its possible errors, and its result.
 
 use crate::memory::Memory;
 use crate::steps::Operation;
@@ -30,7 +30,7 @@ pub enum Task {
     Copy,
 }
 
-/// What is known of the process.
+/// The known state of the process.
 #[derive(Clone, Copy)]
 pub struct Situation {
     pub gpu_is_missing: bool,
@@ -62,7 +62,7 @@ impl Task {
         Shape { element_bytes, output_bytes, inputs, is_reduction }
     }
 
-    /// Whether the function has an argument for a stream.
+    /// Returns whether the function has an argument for a stream.
     pub fn takes_stream(self) -> bool {
         use Operation::*;
         !matches!(self, Task::Compute(VectorAdd | AddArrays | DotProduct, _))
@@ -122,12 +122,12 @@ impl Arguments {
         arrays.map(|(address, elements, bytes)| (address, elements * bytes))
     }
 
-    /// Whether there is nothing to compute or to copy.
+    /// Returns whether there is nothing to compute or to copy.
     pub fn is_nothing(&self) -> bool {
         self.n == 0 || self.is_onto_itself()
     }
 
-    /// Whether it is a copy of something onto itself, for which no memory is looked at.
+    /// Returns whether it is a copy of memory onto itself, which reads nothing.
     pub fn is_onto_itself(&self) -> bool {
         matches!(self.task, Task::Copy) && self.a == self.out
     }
@@ -191,7 +191,7 @@ impl Arguments {
             let is_there = arrays().all(|(address, n, bytes)| {
                 n.checked_mul(bytes).is_some_and(|bytes| memory.holds((address, bytes)))
             });
-            // What is nobody's may be seen first, or turn out to be the library's own.
+            // An unknown address may be refused first, or be the library's own.
             if !errors.is_empty() && !is_there {
                 errors.extend([GPUVEC_ERROR_POINTER, GPUVEC_ERROR_OUT_OF_BOUNDS]);
             }

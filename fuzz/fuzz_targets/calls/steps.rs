@@ -1,5 +1,5 @@
-//! What the fuzzer chooses: steps whose arguments are right about half of the time, so that long
-//! programs get somewhere, and wrong in every way.
+//! The fuzzer's choices: steps whose arguments are right about half of the time, so that long
+//! programs make progress, and otherwise wrong in every respect.
 
 use crate::memory::Memory;
 use libfuzzer_sys::arbitrary::{self, Arbitrary, Result, Unstructured};
@@ -11,7 +11,7 @@ pub struct Program {
 }
 
 impl<'a> Arbitrary<'a> for Program {
-    /// As many steps as the input gives; of itself `Vec` would end after each with even chances.
+    /// All steps of the input; the derived `Vec` would end after each with even chances.
     fn arbitrary(input: &mut Unstructured<'a>) -> Result<Self> {
         let mut program = Program { with_large_memory: input.arbitrary()?, steps: Vec::new() };
         while !input.is_empty() {
@@ -171,10 +171,10 @@ impl Pointer {
 pub enum Length {
     Short(u8),
     Long(u16),
-    /// Around the sizes at which the library goes another way.
+    /// Around the sizes at which the library changes its plan.
     Edge {
         size: u8,
-        beside: u8,
+        offset: u8,
     },
     Any(u64),
 }
@@ -186,8 +186,8 @@ impl Length {
         match *self {
             Length::Short(n) => n.into(),
             Length::Long(n) => n.into(),
-            Length::Edge { size, beside } => {
-                SIZES[usize::from(size % 8)].wrapping_add(usize::from(beside % 5)).wrapping_sub(2)
+            Length::Edge { size, offset } => {
+                SIZES[usize::from(size % 8)].wrapping_add(usize::from(offset % 5)).wrapping_sub(2)
             }
             Length::Any(n) => n as usize,
         }
@@ -209,14 +209,14 @@ impl Placement {
     }
 }
 
-/// Who gives memory.
+/// The kind of memory.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocator {
     Pinned,
     Device,
 }
 
-/// As many bytes as there always are; what is more is more than there ever are.
+/// A size that can always be allocated; larger ones are chosen so that they never can.
 pub const MOST_BYTES: usize = u16::MAX as usize;
 
 #[derive(Arbitrary, Debug)]
@@ -236,7 +236,7 @@ impl Bytes {
 
 #[derive(Arbitrary, Debug)]
 pub enum Freed {
-    /// Memory that is there, from its first byte on, whoever gave it.
+    /// Existing memory of any kind, from its first byte on.
     Region(u8),
     Earlier(u8),
     Other(Pointer),

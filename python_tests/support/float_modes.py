@@ -1,0 +1,49 @@
+"""Calls in a floating-point mode that another library might have set."""
+
+import ctypes
+from ctypes import POINTER, c_double, c_int32, c_size_t, c_uint32, c_void_p
+
+import numpy as np
+from bindings import last_error, lib
+from operations import CLASSIC, sized
+
+# The exception flags of MXCSR (Intel SDM, volume 1, 10.2.3).
+FLAGS = 0x003F
+
+# The classic operations, and the family's on floats.
+CASES = [
+    (operation, n)
+    for operation, n in sized([1, 33, 5000, 1_100_001], [33, 70_001])
+    if operation in CLASSIC or np.issubdtype(operation.dtype, np.floating)
+]
+
+
+def load_helper(library):
+    """Declares the function of float_modes.c."""
+    function = ctypes.CDLL(str(library)).call_with_mxcsr
+    function.restype = c_int32
+    function.argtypes = [c_uint32, POINTER(c_uint32), c_void_p, c_double, POINTER(c_size_t)]
+    return function
+
+
+def inputs_of(operation, n: int) -> tuple:
+    """Data whose results depend on the modes: subnormals, and sums that are not exact."""
+    a, b = operation.data(np.random.default_rng(n), n)
+    if operation.kind == "reduction":
+        a[: n // 2] *= np.finfo(a.dtype).tiny / 16
+        b[: n // 2] = 2.0**-10
+    return a, b
+
+
+def run(call_with_mxcsr, operation, mxcsr: int, a, b) -> tuple:
+    """The result in that mode, and MXCSR after the call."""
+    out = np.zeros(operation.outputs(a.size), operation.out_dtype)
+    after = c_uint32()
+    function = ctypes.cast(getattr(lib, operation.name), c_void_p)
+    arrays = [*[a, b][: operation.shape.arity], out]
+    words = (c_size_t * 5)(*[array.ctypes.data for array in arrays], a.size)
+    alpha = np.zeros(2, operation.dtype)
+    alpha[0] = operation.alpha or 0
+    register = alpha.view(np.float64)[0]
+    assert call_with_mxcsr(mxcsr, after, function, register, words) == 0, last_error()
+    return out, after.value
