@@ -80,8 +80,9 @@ nothing_is_made() {
 
 the_driver_is_opened_by_soname() {
     local opened others
-    opened=$(grep -rho 'dlopen([^)]*' src)
-    [ "$opened" = 'dlopen(c"libcuda.so.1".as_ptr(' ] || fail "src opens: $opened"
+    opened=$(grep -rhoP 'dlopen\((\w+::)?\K[^)]*' src | sort -u)
+    [ "$opened" = 'DRIVER.as_ptr(' ] || fail "src opens: $opened"
+    grep -rq 'const DRIVER: &CStr = c"libcuda.so.1";' src || fail "DRIVER is another library"
     grep -q '/libcuda\.so\.1"' "$work/trace" || fail "no example looked for the driver"
     others=$(grep -E 'libcuda|nvidia' "$work/trace" | grep -v '/libcuda\.so\.1"' || true)
     [ -z "$others" ] || fail "looked for under another name: $others"

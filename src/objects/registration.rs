@@ -1,20 +1,19 @@
-//! Arrays of callers that were page-locked where they are.
+//! Page-locks callers' arrays where they are.
 //!
-//! The system locks whole pages, each once, while arrays begin anywhere, share pages, and are
-//! registered any number of times. So pages are locked in segments: the pages of an array that no
-//! segment has become new ones, and a segment is unlocked, as a whole, when no registered byte is left
-//! in it.
+//! The system locks whole pages, and each page once. Arrays begin anywhere, share pages, and may be
+//! registered several times. The library therefore locks pages in segments: a registration makes new
+//! segments of those of its pages that no segment holds, and a segment is unlocked, as a whole, when
+//! no registered byte is left in it.
 //!
-//! Locked pages hold more than the arrays that they were locked for. Other arrays in them count as
-//! pageable memory: their owners did not promise to keep them in place, and the pages are unlocked
-//! when the registered arrays end.
+//! Locked pages also hold bytes of other arrays. Those arrays count as pageable memory: their owners
+//! did not promise to keep them in place, and the pages are unlocked when the registrations end.
 //!
-//! The driver takes its time to lock pages, so it is never called under a lock of this file. A segment
-//! whose pages are just being locked or unlocked is *busy*: another registration of these pages waits
-//! for it, and nothing else does.
+//! The driver is slow to lock pages, so no lock of this file is held while it is called. A segment is
+//! *busy* while its pages are being locked or unlocked: another registration of these pages waits for
+//! it, and nothing else does.
 //!
-//! Where pages cannot be unlocked, their array stays registered, for the caller to try again: the
-//! driver would take later memory at that address for page-locked. A lost device has no locks.
+//! If pages cannot be unlocked, their array stays registered so that the caller can try again: the
+//! driver would take later memory at that address for page-locked memory. A lost device holds no locks.
 
 use crate::call::{Array, MemoryKind};
 use crate::cuda::{Device, alloc, device};
@@ -31,45 +30,44 @@ use std::time::Duration;
 
 const PAGE: usize = 4096;
 
-/// Everything that is registered.
+/// The state of all registrations.
 struct Registry {
     /// The process that locked the segments: a forked child inherits registrations, but no locks.
     process: u64,
-    /// The ends of the arrays that begin at an address: one for each registration.
+    /// The end of each registration, newest last, by the address where its array begins.
     ends: BTreeMap<usize, Vec<usize>>,
-    /// How many registrations cover a byte, where any does.
-    depth: RangeMap<usize, usize>,
     /// The bytes that any registration covers.
     covered: RangeSet<usize>,
-    /// The pages that this library locked, by the first; none overlaps another.
-    segments: BTreeMap<usize, Segment>,
+    /// The pages that this library locked.
+    segments: RangeMap<usize, Segment>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Segment {
-    end: usize,
+    /// The address of the first page; keeps the map from merging neighbours.
+    start: usize,
     /// The device in whose context the pages are locked.
     ordinal: usize,
     /// A thread is locking or unlocking the pages.
     is_busy: bool,
 }
 
-/// Another thread is locking or unlocking some of the pages.
+/// Says that another thread is locking or unlocking some of the pages.
 struct Busy;
 
-/// The driver's part in a registration.
+/// Locks and unlocks pages, as the driver does.
 trait PageLocks {
-    /// The device in whose context pages are locked; `None` where no GPU would see them.
+    /// Returns the device in whose context pages are locked; `None` if no GPU would see them.
     fn ordinal(&self) -> Option<usize>;
 
-    /// Locks pages, with the part of the array that is in them; says whether they were not locked
-    /// before, by another library.
+    /// Locks pages that hold `part` of an array. Returns false if another library has locked them.
     fn lock(&self, pages: Range<usize>, part: Range<usize>) -> Result<bool, Error>;
 
-    /// Unlocks the pages that were locked together and begin there.
+    /// Unlocks the segment that begins at `start`.
     fn unlock(&self, ordinal: usize, start: usize) -> Result<(), Error>;
 }
 
-/// The page locks of a device that is open.
+/// Locks pages for an open device.
 struct ByDevice(Option<&'static Device>);
 
 impl PageLocks for ByDevice {
@@ -88,7 +86,7 @@ impl PageLocks for ByDevice {
 
 static REGISTRATIONS: Registrations = Registrations::new();
 
-/// Page-locks an array, where there is a GPU to see it.
+/// Registers an array, and page-locks it if there is a GPU to see it.
 pub(crate) fn register(pointer: *mut c_void, bytes: usize) -> Result<(), Error> {
     if bytes == 0 {
         return Ok(());
@@ -101,13 +99,13 @@ pub(crate) fn register(pointer: *mut c_void, bytes: usize) -> Result<(), Error> 
     REGISTRATIONS.register(array, &ByDevice(gpu))
 }
 
-/// Ends the registration of an array; its pages are unlocked if no other reaches into them.
+/// Ends the registration of an array. Unlocks its pages, except those of other registrations.
 pub(crate) fn unregister(pointer: *mut c_void) -> Result<(), Error> {
     REGISTRATIONS.unregister(pointer.addr(), &ByDevice(None))
 }
 
-/// The memory that an array is in. `ask` asks the driver, for which all of a locked page is
-/// page-locked; an array that only shares pages with registered ones is in pageable memory.
+/// Returns the memory kind of an array. `ask` gets it from the driver, which reports every byte of a
+/// locked page as page-locked. An array that only shares pages with registered arrays is pageable.
 pub(crate) fn kind_of(
     array: &Array,
     ask: impl Fn() -> Result<MemoryKind, Error>,
@@ -115,7 +113,7 @@ pub(crate) fn kind_of(
     REGISTRATIONS.kind_of(array, ask)
 }
 
-/// The bytes of an array, whose last page ends in the address space.
+/// Returns the range of an array, or an error if its last page does not end in the address space.
 fn array(address: usize, bytes: usize) -> Result<Range<usize>, Error> {
     address
         .checked_add(bytes)
@@ -126,20 +124,20 @@ fn array(address: usize, bytes: usize) -> Result<Range<usize>, Error> {
         .ok_or(Error::TooManyBytes { bytes })
 }
 
-/// The pages that an array is in.
+/// Returns the pages that hold an array.
 fn pages(array: &Range<usize>) -> Range<usize> {
     array.start - array.start % PAGE..array.end.next_multiple_of(PAGE)
 }
 
-/// Whether pages are unlocked after an attempt: those of a lost device are, too.
+/// Tells whether pages are unlocked after an attempt, as those of a lost device always are.
 fn is_unlocked(attempt: &Result<(), Error>) -> bool {
     attempt.as_ref().err().is_none_or(Error::is_of_lost_device)
 }
 
-/// The registrations, as threads share them.
+/// Shares the registry between threads.
 struct Registrations {
     registry: RwLock<Registry>,
-    /// Changes so far. A change is counted before pages are locked or unlocked, and again after.
+    /// Counts changes: one before pages are locked or unlocked, and one after.
     changes: AtomicU64,
 }
 
@@ -148,9 +146,8 @@ impl Registrations {
         let registry = Registry {
             process: 0,
             ends: BTreeMap::new(),
-            depth: RangeMap::new(),
             covered: RangeSet::new(),
-            segments: BTreeMap::new(),
+            segments: RangeMap::new(),
         };
         Registrations { registry: RwLock::new(registry), changes: AtomicU64::new(0) }
     }
@@ -160,14 +157,14 @@ impl Registrations {
         for gap in self.add(&array, locks.ordinal()) {
             let part = gap.start.max(array.start)..gap.end.min(array.end);
             let locked = if result.is_ok() { locks.lock(gap.clone(), part) } else { Ok(false) };
-            self.change(|registry| registry.end_lock(gap.start, matches!(locked, Ok(true))));
+            self.change(|registry| registry.end_busy(gap.start, matches!(locked, Ok(true))));
             result = result.and(locked.map(|_| ()));
         }
         if result.is_err() {
             self.change(|registry| registry.remove(array.start));
         }
-        // After a failure, or if another thread has ended the registration by now. Pages that stay
-        // locked wait for the next registration of them.
+        // Needed after a failure, or if another thread has ended the registration by now. Pages that
+        // stay locked serve their next registration.
         let _ = self.release(&pages(&array), locks);
         result
     }
@@ -183,25 +180,26 @@ impl Registrations {
         result
     }
 
-    /// Adds a registration and gives the pages that remain to be locked, for whose segments the caller
-    /// is busy now. Waits while another thread locks or unlocks some of them.
+    /// Adds a registration. Returns the pages that the caller has to lock, whose segments are busy now.
+    /// Waits while another thread locks or unlocks some of the array's pages.
     fn add(&self, array: &Range<usize>, ordinal: Option<usize>) -> Vec<Range<usize>> {
         const PAUSE: Duration = Duration::from_micros(100);
         loop {
             match self.change(|registry| registry.begin_add(array, ordinal)) {
                 Ok(gaps) => return gaps,
-                // No condition variable: its lock could be held by another thread at a fork.
+                // Avoids a condition variable: a fork could leave its lock held by another thread.
                 Err(Busy) => std::thread::sleep(PAUSE),
             }
         }
     }
 
-    /// Unlocks those segments in the pages that no registration reaches into.
+    /// Unlocks the segments in a range of pages that hold no registered byte.
     fn release(&self, pages: &Range<usize>, locks: &impl PageLocks) -> Result<(), Error> {
         let mut result = Ok(());
-        for (start, ordinal) in self.change(|registry| registry.begin_release(pages)) {
+        for Segment { start, ordinal, .. } in self.change(|registry| registry.begin_release(pages))
+        {
             let unlocked = locks.unlock(ordinal, start);
-            self.change(|registry| registry.end_unlock(start, is_unlocked(&unlocked)));
+            self.change(|registry| registry.end_busy(start, !is_unlocked(&unlocked)));
             result = result.and(unlocked);
         }
         result
@@ -221,17 +219,17 @@ impl Registrations {
             }
             let bytes = array.address..array.address + array.bytes;
             let is_beside = changes > 0 && self.read(|registry| registry.is_beside(&bytes));
-            // If pages were locked or unlocked meanwhile, the driver and the registry may speak of
-            // different moments.
+            // If pages were locked or unlocked meanwhile, the answers of the driver and the registry may
+            // be of different moments.
             if self.changes.load(Ordering::SeqCst) == changes {
                 return Ok(if is_beside { MemoryKind::Pageable } else { said });
             }
         }
-        // Other threads register without a pause. Any host memory may be staged.
+        // Other threads register without a pause. Staging works for any host memory.
         Ok(MemoryKind::Pageable)
     }
 
-    /// Changes the registry, while no thread forks: a child must find it whole.
+    /// Changes the registry with the fork lock held, so that a forked child finds it whole.
     fn change<T>(&self, work: impl FnOnce(&mut Registry) -> T) -> T {
         fork::with_lock(|| {
             let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
@@ -247,7 +245,7 @@ impl Registrations {
 }
 
 impl Registry {
-    /// In a forked child no page is locked, and no thread is busy.
+    /// Drops the segments in a forked child, where no page is locked and no segment is busy.
     fn forget_locks_of_parent(&mut self) {
         if self.process != fork::process() {
             self.process = fork::process();
@@ -261,59 +259,50 @@ impl Registry {
         ordinal: Option<usize>,
     ) -> Result<Vec<Range<usize>>, Busy> {
         let pages = pages(array);
-        if self.segments_in(&pages).any(|(_, segment)| segment.is_busy) {
+        if self.segments.overlapping(&pages).any(|(_, segment)| segment.is_busy) {
             return Err(Busy);
         }
         self.insert(array);
         let Some(ordinal) = ordinal else { return Ok(Vec::new()) };
-        let gaps = self.gaps(&pages);
+        let gaps: Vec<Range<usize>> = self.segments.gaps(&pages).collect();
         for gap in &gaps {
-            self.segments.insert(gap.start, Segment { end: gap.end, ordinal, is_busy: true });
+            let segment = Segment { start: gap.start, ordinal, is_busy: true };
+            self.segments.insert(gap.clone(), segment);
         }
         Ok(gaps)
     }
 
-    /// The caller is no longer busy with a segment, which is this library's if its pages are locked
-    /// by it.
-    fn end_lock(&mut self, start: usize, is_ours: bool) {
-        if is_ours {
-            self.segments.entry(start).and_modify(|segment| segment.is_busy = false);
-        } else {
-            self.segments.remove(&start);
-        }
-    }
-
-    /// The segments in the pages that no registration reaches into, with their devices; the caller is
-    /// busy with them now.
-    fn begin_release(&mut self, pages: &Range<usize>) -> Vec<(usize, usize)> {
-        let is_unneeded = |start: usize, segment: &Segment| {
-            !segment.is_busy && !self.covered.overlaps(&(start..segment.end))
-        };
-        let unneeded: Vec<(usize, usize)> = self
-            .segments_in(pages)
-            .filter(|(start, segment)| is_unneeded(**start, segment))
-            .map(|(start, segment)| (*start, segment.ordinal))
+    /// Marks the segments in the pages that hold no registered byte as busy, and returns them.
+    fn begin_release(&mut self, pages: &Range<usize>) -> Vec<Segment> {
+        let unneeded: Vec<(Range<usize>, Segment)> = self
+            .segments
+            .overlapping(pages)
+            .filter(|(held, segment)| !segment.is_busy && !self.covered.overlaps(held))
+            .map(|(held, segment)| (held.clone(), Segment { is_busy: true, ..*segment }))
             .collect();
-        for (start, _) in &unneeded {
-            self.segments.entry(*start).and_modify(|segment| segment.is_busy = true);
+        self.segments.extend(unneeded.iter().cloned());
+        unneeded.into_iter().map(|(_, segment)| segment).collect()
+    }
+
+    /// Ends the caller's work on a busy segment, and forgets the segment unless this library has its
+    /// pages locked.
+    fn end_busy(&mut self, start: usize, is_locked: bool) {
+        let Some((pages, segment)) = self.segments.get_key_value(&start) else { return };
+        let (pages, segment) = (pages.clone(), Segment { is_busy: false, ..*segment });
+        if is_locked {
+            self.segments.insert(pages, segment);
+        } else {
+            self.segments.remove(pages);
         }
-        unneeded
     }
 
-    fn end_unlock(&mut self, start: usize, is_unlocked: bool) {
-        self.end_lock(start, !is_unlocked);
-    }
-
-    /// Adds a registration.
     fn insert(&mut self, array: &Range<usize>) {
-        for (part, depth) in self.depths(array) {
-            self.depth.insert(part, depth + 1);
-        }
         self.covered.insert(array.clone());
         self.ends.entry(array.start).or_default().push(array.end);
     }
 
-    /// Takes the last registration of an address out.
+    /// Removes the newest registration of an address. Takes time for each earlier registration in the
+    /// same unbroken run of registered bytes: those that reach into the array still cover it.
     fn remove(&mut self, address: usize) -> Option<Range<usize>> {
         let Entry::Occupied(mut ends) = self.ends.entry(address) else { return None };
         let end = ends.get_mut().pop();
@@ -321,53 +310,20 @@ impl Registry {
             ends.remove();
         }
         let array = address..end?;
-        for (part, depth) in self.depths(&array) {
-            if depth > 1 {
-                self.depth.insert(part, depth - 1);
-            } else {
-                self.depth.remove(part.clone());
-                self.covered.remove(part);
-            }
-        }
+        let run = self.covered.get(&address)?.start..array.end;
+        let others =
+            self.ends.range(run).flat_map(|(start, ends)| ends.iter().map(|end| *start..*end));
+        self.covered.remove(array.clone());
+        self.covered.extend(others.filter(|other| other.end > array.start));
         Some(array)
     }
 
-    /// The parts of an array, each with the number of registrations that cover it.
-    fn depths(&self, array: &Range<usize>) -> Vec<(Range<usize>, usize)> {
-        let clipped = |part: &Range<usize>| part.start.max(array.start)..part.end.min(array.end);
-        let covered = self.depth.overlapping(array).map(|(part, depth)| (clipped(part), *depth));
-        covered.chain(self.depth.gaps(array).map(|gap| (gap, 0))).collect()
-    }
-
-    /// Whether the array only shares pages with registered ones: pages that this library locked, for
-    /// others.
+    /// Tells whether the array only shares pages with registered arrays, for which this library locked
+    /// the pages.
     fn is_beside(&self, array: &Range<usize>) -> bool {
         let is_registered = self.covered.get(&array.start).is_some_and(|run| run.end >= array.end);
         let is_of_this_process = self.process == fork::process();
-        !is_registered && is_of_this_process && self.segments_in(array).next().is_some()
-    }
-
-    /// The segments that reach into a range.
-    fn segments_in(&self, range: &Range<usize>) -> impl Iterator<Item = (&usize, &Segment)> {
-        let before = self.segments.range(..range.start).next_back();
-        let before = before.filter(|(_, segment)| segment.end > range.start);
-        before.into_iter().chain(self.segments.range(range.clone()))
-    }
-
-    /// The parts of the pages that no segment has.
-    fn gaps(&self, pages: &Range<usize>) -> Vec<Range<usize>> {
-        let mut gaps = Vec::new();
-        let mut from = pages.start;
-        for (start, segment) in self.segments_in(pages) {
-            if from < *start {
-                gaps.push(from..*start);
-            }
-            from = segment.end;
-        }
-        if from < pages.end {
-            gaps.push(from..pages.end);
-        }
-        gaps
+        !is_registered && is_of_this_process && self.segments.overlaps(array)
     }
 }
 
