@@ -93,53 +93,62 @@ fn the_c_examples_use_every_exported_function() {
     }
 }
 
-/// The names of the kernels in kernels/*.ptx.
-fn ptx_entries() -> BTreeSet<String> {
-    let images = files("kernels", "ptx").into_iter().map(read).collect::<String>();
-    let entries = images.split(".visible .entry ").skip(1);
-    entries.map(|entry| entry.split('(').next().unwrap_or(entry).trim().to_owned()).collect()
+/// The names of the kernels, by their images.
+fn kernels() -> BTreeSet<String> {
+    let name = |path: PathBuf| path.file_stem().map(|stem| stem.display().to_string());
+    files("kernels/ptx", "ptx").into_iter().filter_map(name).collect()
 }
 
+/// The kernels of an operation.
+fn kernels_of(op: &Op) -> Vec<String> {
+    let merging = op.accumulator().into_iter().flat_map(|accumulator| {
+        let finish = format!("finish_{}_{}", accumulator.name, op.output_name());
+        [format!("fold_{}", accumulator.name), finish]
+    });
+    merging.chain([op.kernel().to_owned()]).collect()
+}
+
+/// The places of CONTRIBUTING's "To add an operation".
 #[test]
-fn every_operation_has_its_kernel_its_function_and_its_python_tests() {
-    let entries = ptx_entries();
+fn every_operation_is_in_every_place() {
+    let kernels = kernels();
     let functions = files("src/abi", "rs").into_iter().map(read).collect::<String>();
-    let python_tests = fs::read_to_string("python_tests/support/operations.py").unwrap_or_default();
+    let [baseline, python_tests, header_check] = [
+        "tests/abi_baseline.txt",
+        "python_tests/support/operations.py",
+        "c_examples/header_check.c",
+    ]
+    .map(read);
     let mut forgotten = Vec::new();
     for op in Op::ALL {
-        let kernel = op.kernel();
-        let mut need = |there: bool, place: &str| {
-            if !there {
+        let name = op.kernel();
+        let mut need = |is_there: bool, place: &str| {
+            if !is_there {
                 forgotten.push(format!("{op:?}: {place}"));
             }
         };
-        need(entries.contains(kernel), &format!("no entry {kernel} in kernels/*.ptx"));
-        let has_function = ["(", " "].iter().any(|before| {
-            [",", "(alpha),"]
-                .iter()
-                .any(|after| functions.contains(&format!("{before}{op:?}{after}")))
-        });
-        need(has_function, "no function in src/abi calls it");
-        let row = python_tests.contains(&format!(" {kernel},"));
-        need(
-            row,
-            &format!("no row with the oracle {kernel} in python_tests/support/operations.py"),
-        );
+        for kernel in kernels_of(op) {
+            let place = format!("no {kernel} in kernels/ptx: a row in kernels/*.cu, make kernels");
+            need(kernels.contains(&kernel), &place);
+        }
+        let calls = [format!("operation({op:?}, "), format!("operation({op:?}(alpha), ")];
+        need(calls.iter().any(|call| functions.contains(call)), "no function in src/abi");
+        let prototype = format!(" gpuvec_{name}(");
+        need(baseline.contains(&prototype), "not in tests/abi_baseline.txt");
+        let row = format!("\"gpuvec_{name}\", {name}, ");
+        need(python_tests.contains(&row), "no row in python_tests/support/operations.py");
+        let use_ = format!("(function)gpuvec_{name},");
+        need(header_check.contains(&use_), "no line in c_examples/header_check.c");
     }
     assert!(forgotten.is_empty(), "forgotten:\n{}", forgotten.join("\n"));
 }
 
-fn is_loaded_by_name(kernel: &str) -> bool {
-    read("src/cuda/kernels.rs").contains(&format!("(\"{kernel}\", "))
-}
-
 #[test]
 fn every_kernel_has_its_row() {
-    let rows: BTreeSet<String> = Op::ALL.iter().map(|op| op.kernel().to_owned()).collect();
-    let mut without = ptx_entries();
-    // A copy is no operation; the kernels of finish.cu belong to reductions of a type, not to one.
-    without.retain(|name| !rows.contains(name) && !is_loaded_by_name(name));
-    assert!(without.is_empty(), "kernels without a row in src/op.rs: {without:?}");
+    let others = ["copy_bytes", "probe"].map(str::to_owned);
+    let rows: BTreeSet<String> = Op::ALL.iter().flat_map(kernels_of).chain(others).collect();
+    let without: Vec<String> = kernels().difference(&rows).cloned().collect();
+    assert!(without.is_empty(), "kernels without a row in src/ops/table.rs: {without:?}");
 }
 
 /// The number that a file gives to a constant.
@@ -157,8 +166,12 @@ fn constant(path: &str, name: &str) -> usize {
 }
 
 #[test]
-fn the_reduction_kernels_add_in_the_order_of_src_sum() {
+fn the_kernels_accumulate_in_the_order_of_src_ops() {
     for name in ["TILE", "LANES"] {
-        assert_eq!(constant("kernels/reduce.cu", name), constant("src/sum.rs", name), "{name}");
+        assert_eq!(
+            constant("kernels/reduce.cu", name),
+            constant("src/ops/accumulator.rs", name),
+            "{name}"
+        );
     }
 }

@@ -8,8 +8,10 @@ from oracles import (
     Oracle,
     dot,
     fused,
+    largest,
     plain_sum,
     rounded,
+    smallest,
     unsigned,
     wrapping,
     wrapping_dot,
@@ -97,19 +99,38 @@ def cancelling(span: int) -> Callable[[np.random.Generator, int, type], Pair]:
     return data
 
 
+def comparable(rng: np.random.Generator, n: int, dtype) -> Pair:
+    """Random elements; among floats of which a call in four has NaNs, one in four zeros alone."""
+    a, b = anything(rng, n, dtype)
+    if np.issubdtype(dtype, np.floating):
+        kind = rng.integers(0, 4)
+        if kind > 0:
+            a = np.where(np.isnan(a), dtype(rng.standard_normal()), a)
+        if kind == 1:
+            a = np.copysign(dtype(0), a)
+        if kind == 2:
+            a = rng.choice([-1, 1]).astype(dtype) * np.abs(a)
+    return a, b
+
+
 class Shape(NamedTuple):
     """The inputs and output of an operation: `kind` is elementwise or reduction."""
 
     kind: str
     arity: int
     takes_alpha: bool = False
+    # Whether a reduction of integers gives an int64.
+    is_wide: bool = False
+    # Whether there is a result for no elements.
+    has_empty_result: bool = True
 
 
 BINARY = Shape("elementwise", 2)
 SCALED = Shape("elementwise", 1, takes_alpha=True)
 SCALED_BINARY = Shape("elementwise", 2, takes_alpha=True)
-OF_PAIRS = Shape("reduction", 2)
-OF_ONE = Shape("reduction", 1)
+OF_PAIRS = Shape("reduction", 2, is_wide=True)
+OF_ONE = Shape("reduction", 1, is_wide=True)
+EXTREME = Shape("reduction", 1, has_empty_result=False)
 
 
 @dataclass(frozen=True)
@@ -129,8 +150,8 @@ class Operation:
 
     @property
     def out_dtype(self) -> type:
-        """The output's element type: a reduction of integers gives an int64."""
-        is_wide = self.kind == "reduction" and np.issubdtype(self.dtype, np.integer)
+        """The output's element type."""
+        is_wide = self.shape.is_wide and np.issubdtype(self.dtype, np.integer)
         return np.int64 if is_wide else self.dtype
 
     @property
@@ -191,12 +212,13 @@ class Operation:
 
 
 def sized(classic: list, family: list) -> list:
-    """Operations with sizes: some for the classic ones, some for the rest of the family."""
+    """Operations with sizes for which they have results: some for the classic ones, some for others."""
     return [
         (operation, n)
         for operations, sizes in ((CLASSIC, classic), (FAMILY, family))
         for operation in operations
         for n in sizes
+        if n > 0 or operation.shape.has_empty_result
     ]
 
 
@@ -223,6 +245,8 @@ dot_f32 = dot_f64 = dot
 dot_i32 = dot_i64 = wrapping_dot
 sum_f32 = sum_f64 = plain_sum
 sum_i32 = sum_i64 = wrapping_sum
+min_f32 = min_f64 = min_i32 = min_i64 = smallest
+max_f32 = max_f64 = max_i32 = max_i64 = largest
 
 CLASSIC = [
     Operation("vector_add", add_f32, np.float32, BINARY, anything),
@@ -257,11 +281,19 @@ FAMILY = [
     Operation("gpuvec_sum_f64", sum_f64, np.float64, OF_ONE, cancelling(30)),
     Operation("gpuvec_sum_i32", sum_i32, np.int32, OF_ONE, anything),
     Operation("gpuvec_sum_i64", sum_i64, np.int64, OF_ONE, anything),
+    Operation("gpuvec_min_f32", min_f32, np.float32, EXTREME, comparable),
+    Operation("gpuvec_min_f64", min_f64, np.float64, EXTREME, comparable),
+    Operation("gpuvec_min_i32", min_i32, np.int32, EXTREME, comparable),
+    Operation("gpuvec_min_i64", min_i64, np.int64, EXTREME, comparable),
+    Operation("gpuvec_max_f32", max_f32, np.float32, EXTREME, comparable),
+    Operation("gpuvec_max_f64", max_f64, np.float64, EXTREME, comparable),
+    Operation("gpuvec_max_i32", max_i32, np.int32, EXTREME, comparable),
+    Operation("gpuvec_max_i64", max_i64, np.int64, EXTREME, comparable),
 ]
 
 OPERATIONS = CLASSIC + FAMILY
 
 # A few that stand for all, where a test costs much: every shape, and every size of element.
 SAMPLE = CLASSIC + [
-    named(f"gpuvec_{kernel}") for kernel in ("scale_f64", "axpy_f32", "dot_f64", "sum_i64")
+    named(f"gpuvec_{kernel}") for kernel in ("scale_f64", "axpy_f32", "dot_f64", "sum_i64", "max_f32")
 ]

@@ -154,6 +154,24 @@ def wrapping_sum(a: np.ndarray) -> np.ndarray:
     return np.add.reduce(wide_bits(a), keepdims=True).view(np.int64)
 
 
+def smallest(a: np.ndarray) -> np.ndarray:
+    """The minimum: NaN if there is one, -0 below +0."""
+    return extreme(a, np.min, np.any)
+
+
+def largest(a: np.ndarray) -> np.ndarray:
+    """The maximum: NaN if there is one, -0 below +0."""
+    return extreme(a, np.max, np.all)
+
+
+def extreme(a: np.ndarray, choose: Callable, is_minus: Callable) -> np.ndarray:
+    """The chosen element. A zero is -0 if `is_minus` holds for the signs of the zeros."""
+    result = np.array([choose(a)])
+    if np.issubdtype(a.dtype, np.floating) and result[0] == 0:
+        result[0] = -0.0 if is_minus(np.signbit(a[a == 0])) else 0.0
+    return canonical(result) if result.dtype in QUIET_NAN else result
+
+
 def wide_bits(values: np.ndarray) -> np.ndarray:
     """Integers as 64 bits that wrap around."""
     return values.astype(np.int64).view(np.uint64)

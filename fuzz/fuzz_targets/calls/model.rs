@@ -56,6 +56,7 @@ impl Task {
                 ScaleF32 => (4, 4, 1, false),
                 DotProduct => (4, 4, 2, true),
                 DotI32 => (4, 8, 2, true),
+                MinF32 => (4, 4, 1, true),
                 SumF64 | SumI64 => (8, 8, 1, true),
             },
         };
@@ -97,6 +98,7 @@ impl Arguments {
                 DotI32 => gpuvec_dot_i32(a.cast(), b.cast(), out.cast(), n, stream),
                 SumF64 => gpuvec_sum_f64(a.cast(), out.cast(), n, stream),
                 SumI64 => gpuvec_sum_i64(a.cast(), out.cast(), n, stream),
+                MinF32 => gpuvec_min_f32(a.cast(), out.cast(), n, stream),
             }
         }
     }
@@ -109,11 +111,20 @@ impl Arguments {
         [self.a, self.b][..inputs].iter().map(|input| (*input, self.n, element_bytes)).collect()
     }
 
-    /// A reduction of nothing stores its zero, if it is told where.
+    /// A sum of nothing stores its zero, if it is told where.
     fn output(&self) -> Option<Array> {
         let Shape { output_bytes, is_reduction, .. } = self.task.shape();
-        let elements = if is_reduction { usize::from(self.n > 0 || self.out != 0) } else { self.n };
+        let elements = if is_reduction && !self.has_no_result() {
+            usize::from(self.n > 0 || self.out != 0)
+        } else {
+            self.n
+        };
         (elements > 0).then_some((self.out, elements, output_bytes))
+    }
+
+    /// Returns whether it is the minimum of no elements.
+    fn has_no_result(&self) -> bool {
+        self.n == 0 && matches!(self.task, Task::Compute(Operation::MinF32, _))
     }
 
     /// Addresses and bytes of all arrays, of a call without errors.
@@ -154,6 +165,10 @@ impl Arguments {
             AxpyF64 => each(&a, &b, |x, y| stored_double(alpha64.mul_add(double(x), double(y)))),
             DotProduct => stored(sum(&a, &b, |x, y| wide(x) * wide(y)) as f32).into(),
             SumF64 => stored_double(sum(&a, &b, |x, _| double(x))).into(),
+            MinF32 => {
+                let least = a.iter().map(float).min_by(f32::total_cmp).unwrap_or(f32::NAN);
+                stored(if a.iter().any(|x| float(x).is_nan()) { f32::NAN } else { least }).into()
+            }
             SumI64 => a.iter().fold(0u64, |sum, x| sum.wrapping_add(*x)).to_ne_bytes().into(),
             DotI32 => {
                 let term = |(x, y): (&u64, &u64)| i64::from(*x as i32) * i64::from(*y as i32);
@@ -167,6 +182,9 @@ impl Arguments {
         let mut errors = Vec::new();
         if situation.stream_is_wrong {
             errors.push(GPUVEC_ERROR_HANDLE);
+        }
+        if self.has_no_result() {
+            errors.push(GPUVEC_ERROR_EMPTY);
         }
         let arrays = || self.inputs().into_iter().chain(self.output());
         errors.extend(arrays().flat_map(wrong_argument));

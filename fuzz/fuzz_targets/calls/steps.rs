@@ -132,6 +132,7 @@ pub enum Operation {
     DotI32,
     SumF64,
     SumI64,
+    MinF32,
 }
 
 #[derive(Arbitrary, Debug)]
