@@ -46,9 +46,7 @@ fn group<'a>(criterion: &'a mut Criterion, name: &str) -> BenchmarkGroup<'a, Wal
 
 /// Times gpuvec and a plain loop at each length.
 fn compare<T: Copy + From<u16>>(
-    criterion: &mut Criterion,
-    name: &str,
-    gpuvec: impl Fn(&mut Arrays<T>) -> i32,
+    criterion: &mut Criterion, name: &str, gpuvec: impl Fn(&mut Arrays<T>) -> i32,
     plain: impl Fn(&mut Arrays<T>),
 ) {
     let mut group = group(criterion, name);

@@ -365,17 +365,14 @@ const char *gpuvec_status_string(int32_t status);
 //
 // Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 // 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing.
-//
-// Returns `GPUVEC_OK` when `out` holds the result, or an error.
+// `n == 0` does nothing. Returns `GPUVEC_OK` when `out` holds the result, or an error.
 int32_t vector_add(const float *a, const float *b, float *out, size_t n);
 
 // Adds two `int32_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
 //
 // Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
-// them is an error. `n == 0` does nothing.
-//
-// Returns `GPUVEC_OK` when `out` holds the result, or an error.
+// them is an error. `n == 0` does nothing. Returns `GPUVEC_OK` when `out` holds the result, or an
+// error.
 int32_t add_arrays(const int32_t *a, const int32_t *b, int32_t *out, size_t n);
 
 // Computes the dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
@@ -383,11 +380,8 @@ int32_t add_arrays(const int32_t *a, const int32_t *b, int32_t *out, size_t n);
 // Products are exact. They are summed in `double`, in an order that depends only on `n`, and the
 // sum is rounded once, to `float`. So the result has the same bits for any number of threads, on
 // the CPU and on any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for
-// `n == 0`, is +0.
-//
-// `out` is one `float`; it may be `a[0]` or `b[0]`, and otherwise lies outside both arrays.
-//
-// Returns `GPUVEC_OK` when `out` holds the result, or an error.
+// `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or `b[0]`, and otherwise lies outside
+// both arrays. Returns `GPUVEC_OK` when `out` holds the result, or an error.
 int32_t dot_product(const float *a, const float *b, float *out, size_t n);
 
 // == Elementwise operations ==
@@ -396,10 +390,7 @@ int32_t dot_product(const float *a, const float *b, float *out, size_t n);
 //
 // Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 // 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
+// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 // Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_add_f32(const float *a,
                        const float *b,
@@ -411,10 +402,7 @@ int32_t gpuvec_add_f32(const float *a,
 //
 // Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 // 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
+// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 // Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_add_f64(const double *a,
                        const double *b,
@@ -425,11 +413,8 @@ int32_t gpuvec_add_f64(const double *a,
 // Adds two `int32_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
 //
 // Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
-// them is an error. `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
+// "Streams"). Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_add_i32(const int32_t *a,
                        const int32_t *b,
                        int32_t *out,
@@ -439,11 +424,8 @@ int32_t gpuvec_add_i32(const int32_t *a,
 // Adds two `int64_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
 //
 // Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
-// them is an error. `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
+// "Streams"). Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_add_i64(const int64_t *a,
                        const int64_t *b,
                        int64_t *out,
@@ -454,10 +436,7 @@ int32_t gpuvec_add_i64(const int64_t *a,
 //
 // Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 // 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
+// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 // Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_sub_f32(const float *a,
                        const float *b,
@@ -469,10 +448,7 @@ int32_t gpuvec_sub_f32(const float *a,
 //
 // Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 // 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
+// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 // Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_sub_f64(const double *a,
                        const double *b,
@@ -483,11 +459,8 @@ int32_t gpuvec_sub_f64(const double *a,
 // Subtracts two `int32_t` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
 //
 // Differences wrap around (two's complement). `out` may be `a` or `b` (in place); any other
-// overlap with them is an error. `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// overlap with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for
+// the result (see "Streams"). Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_sub_i32(const int32_t *a,
                        const int32_t *b,
                        int32_t *out,
@@ -497,11 +470,8 @@ int32_t gpuvec_sub_i32(const int32_t *a,
 // Subtracts two `int64_t` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
 //
 // Differences wrap around (two's complement). `out` may be `a` or `b` (in place); any other
-// overlap with them is an error. `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// overlap with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for
+// the result (see "Streams"). Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_sub_i64(const int64_t *a,
                        const int64_t *b,
                        int64_t *out,
@@ -512,10 +482,7 @@ int32_t gpuvec_sub_i64(const int64_t *a,
 //
 // Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 // 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
+// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 // Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_mul_f32(const float *a,
                        const float *b,
@@ -527,10 +494,7 @@ int32_t gpuvec_mul_f32(const float *a,
 //
 // Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 // 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
+// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 // Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_mul_f64(const double *a,
                        const double *b,
@@ -541,11 +505,8 @@ int32_t gpuvec_mul_f64(const double *a,
 // Multiplies two `int32_t` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
 //
 // Products wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap
-// with them is an error. `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result
+// (see "Streams"). Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_mul_i32(const int32_t *a,
                        const int32_t *b,
                        int32_t *out,
@@ -555,11 +516,8 @@ int32_t gpuvec_mul_i32(const int32_t *a,
 // Multiplies two `int64_t` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
 //
 // Products wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap
-// with them is an error. `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result
+// (see "Streams"). Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_mul_i64(const int64_t *a,
                        const int64_t *b,
                        int64_t *out,
@@ -570,10 +528,7 @@ int32_t gpuvec_mul_i64(const int64_t *a,
 //
 // Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 // 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
+// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 // Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_div_f32(const float *a,
                        const float *b,
@@ -585,10 +540,7 @@ int32_t gpuvec_div_f32(const float *a,
 //
 // Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 // 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
+// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 // Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_div_f64(const double *a,
                        const double *b,
@@ -600,11 +552,8 @@ int32_t gpuvec_div_f64(const double *a,
 //
 // Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 // 0x7FC00000. `out` may be `a` (in place); any other overlap with it is an error. `n == 0` does
-// nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
+// or an error.
 int32_t gpuvec_scale_f32(float alpha,
                          const float *a,
                          float *out,
@@ -615,11 +564,8 @@ int32_t gpuvec_scale_f32(float alpha,
 //
 // Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 // 0x7FF8000000000000. `out` may be `a` (in place); any other overlap with it is an error. `n == 0`
-// does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// does nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns
+// `GPUVEC_OK` or an error.
 int32_t gpuvec_scale_f64(double alpha,
                          const double *a,
                          double *out,
@@ -630,11 +576,8 @@ int32_t gpuvec_scale_f64(double alpha,
 //
 // Each element is rounded to nearest once, as by `fma` (IEEE 754), subnormals included; a NaN is
 // stored as 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an
-// error. `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
+// "Streams"). Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_axpy_f32(float alpha,
                         const float *a,
                         const float *b,
@@ -646,11 +589,8 @@ int32_t gpuvec_axpy_f32(float alpha,
 //
 // Each element is rounded to nearest once, as by `fma` (IEEE 754), subnormals included; a NaN is
 // stored as 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is
-// an error. `n == 0` does nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
+// "Streams"). Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_axpy_f64(double alpha,
                         const double *a,
                         const double *b,
@@ -666,11 +606,8 @@ int32_t gpuvec_axpy_f64(double alpha,
 // sum is rounded once, to `float`. So the result has the same bits for any number of threads, on
 // the CPU and on any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for
 // `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or `b[0]`, and otherwise lies outside
-// both arrays.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// both arrays. With a NULL `stream` the call waits for the result (see "Streams"). Returns
+// `GPUVEC_OK` or an error.
 int32_t gpuvec_dot_f32(const float *a,
                        const float *b,
                        float *out,
@@ -683,11 +620,8 @@ int32_t gpuvec_dot_f32(const float *a,
 // depends only on `n`. So the result has the same bits for any number of threads, on the CPU and
 // on any GPU. A NaN is stored as 0x7FF8000000000000; an exact zero, and the result for `n == 0`,
 // is +0. `out` is one `double`; it may be `a[0]` or `b[0]`, and otherwise lies outside both
-// arrays.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// arrays. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
+// or an error.
 int32_t gpuvec_dot_f64(const double *a,
                        const double *b,
                        double *out,
@@ -697,11 +631,8 @@ int32_t gpuvec_dot_f64(const double *a,
 // Computes the dot product of two `int32_t` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
 //
 // Products are exact; their sum wraps around in `int64_t`. The result for `n == 0` is 0. `out` is
-// one `int64_t` outside both arrays.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// one `int64_t` outside both arrays. With a NULL `stream` the call waits for the result (see
+// "Streams"). Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_dot_i32(const int32_t *a,
                        const int32_t *b,
                        int64_t *out,
@@ -711,11 +642,8 @@ int32_t gpuvec_dot_i32(const int32_t *a,
 // Computes the dot product of two `int64_t` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
 //
 // Products and their sum wrap around. The result for `n == 0` is 0. `out` is one `int64_t`; it may
-// be `a[0]` or `b[0]`, and otherwise lies outside both arrays.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// be `a[0]` or `b[0]`, and otherwise lies outside both arrays. With a NULL `stream` the call waits
+// for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_dot_i64(const int64_t *a,
                        const int64_t *b,
                        int64_t *out,
@@ -727,11 +655,8 @@ int32_t gpuvec_dot_i64(const int64_t *a,
 // Elements are summed in `double`, in an order that depends only on `n`, and the sum is rounded
 // once, to `float`. So the result has the same bits for any number of threads, on the CPU and on
 // any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for `n == 0`, is +0. `out`
-// is one `float`; it may be `a[0]`, and otherwise lies outside the array.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// is one `float`; it may be `a[0]`, and otherwise lies outside the array. With a NULL `stream` the
+// call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_sum_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
 
 // Sums a `double` array: `out[0] = a[0] + … + a[n-1]`.
@@ -739,152 +664,91 @@ int32_t gpuvec_sum_f32(const float *a, float *out, size_t n, struct gpuvec_strea
 // Elements are summed in `double`, in an order that depends only on `n`. So the result has the
 // same bits for any number of threads, on the CPU and on any GPU. A NaN is stored as
 // 0x7FF8000000000000; an exact zero, and the result for `n == 0`, is +0. `out` is one `double`; it
-// may be `a[0]`, and otherwise lies outside the array.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// may be `a[0]`, and otherwise lies outside the array. With a NULL `stream` the call waits for the
+// result (see "Streams"). Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_sum_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
 
 // Sums an `int32_t` array: `out[0] = a[0] + … + a[n-1]`.
 //
 // The sum wraps around in `int64_t`. The result for `n == 0` is 0. `out` is one `int64_t` outside
-// the array.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// the array. With a NULL `stream` the call waits for the result (see "Streams"). Returns
+// `GPUVEC_OK` or an error.
 int32_t gpuvec_sum_i32(const int32_t *a, int64_t *out, size_t n, struct gpuvec_stream *stream);
 
 // Sums an `int64_t` array: `out[0] = a[0] + … + a[n-1]`.
 //
 // The sum wraps around. The result for `n == 0` is 0. `out` is one `int64_t`; it may be `a[0]`,
-// and otherwise lies outside the array.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
+// and otherwise lies outside the array. With a NULL `stream` the call waits for the result (see
+// "Streams"). Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_sum_i64(const int64_t *a, int64_t *out, size_t n, struct gpuvec_stream *stream);
 
 // Stores the smallest element of a `float` array in `out[0]`.
 //
-// Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the result
-// 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on any
-// GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array.
-//
-// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_min_f32(const float *a,
-                       float *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
+// Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the
+// result 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on
+// any GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array. No
+// elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
+// With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an
+// error.
+int32_t gpuvec_min_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
 
 // Stores the smallest element of a `double` array in `out[0]`.
 //
-// Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the result
-// 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU and on any
-// GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
-//
-// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_min_f64(const double *a,
-                       double *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
+// Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the
+// result 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU
+// and on any GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
+// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes
+// nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
+// or an error.
+int32_t gpuvec_min_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
 
 // Stores the smallest element of an `int32_t` array in `out[0]`.
 //
-// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array.
-//
-// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_min_i32(const int32_t *a,
-                       int32_t *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
+// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
+// no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
+// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+int32_t gpuvec_min_i32(const int32_t *a, int32_t *out, size_t n, struct gpuvec_stream *stream);
 
 // Stores the smallest element of an `int64_t` array in `out[0]`.
 //
-// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array.
-//
-// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_min_i64(const int64_t *a,
-                       int64_t *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
+// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
+// no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
+// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+int32_t gpuvec_min_i64(const int64_t *a, int64_t *out, size_t n, struct gpuvec_stream *stream);
 
 // Stores the largest element of a `float` array in `out[0]`.
 //
-// Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the result
-// 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on any
-// GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array.
-//
-// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_max_f32(const float *a,
-                       float *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
+// Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the
+// result 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on
+// any GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array. No
+// elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
+// With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an
+// error.
+int32_t gpuvec_max_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
 
 // Stores the largest element of a `double` array in `out[0]`.
 //
-// Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the result
-// 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU and on any
-// GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
-//
-// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_max_f64(const double *a,
-                       double *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
+// Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the
+// result 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU
+// and on any GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
+// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes
+// nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
+// or an error.
+int32_t gpuvec_max_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
 
 // Stores the largest element of an `int32_t` array in `out[0]`.
 //
-// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array.
-//
-// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_max_i32(const int32_t *a,
-                       int32_t *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
+// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
+// no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
+// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+int32_t gpuvec_max_i32(const int32_t *a, int32_t *out, size_t n, struct gpuvec_stream *stream);
 
 // Stores the largest element of an `int64_t` array in `out[0]`.
 //
-// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array.
-//
-// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-//
-// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-//
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_max_i64(const int64_t *a,
-                       int64_t *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
+// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
+// no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
+// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+int32_t gpuvec_max_i64(const int64_t *a, int64_t *out, size_t n, struct gpuvec_stream *stream);
 
 // == Memory ==
 //

@@ -4,6 +4,7 @@
 //! so reporting one never allocates.
 
 use once_cell::race::OnceBox;
+use std::ffi::CStr;
 use thiserror::Error;
 
 /// The status that functions return. New codes are only ever appended.
@@ -59,76 +60,47 @@ pub enum gpuvec_status {
 
 use gpuvec_status::*;
 
-/// Every status, in ascending order.
-pub const STATUSES: &[gpuvec_status] = &[
-    GPUVEC_OK,
-    GPUVEC_NOT_READY,
-    GPUVEC_ERROR_NULL,
-    GPUVEC_ERROR_MISALIGNED,
-    GPUVEC_ERROR_SIZE,
-    GPUVEC_ERROR_OVERLAP,
-    GPUVEC_ERROR_OUT_OF_BOUNDS,
-    GPUVEC_ERROR_POINTER,
-    GPUVEC_ERROR_VALUE,
-    GPUVEC_ERROR_HANDLE,
-    GPUVEC_ERROR_EMPTY,
-    GPUVEC_ERROR_NO_GPU,
-    GPUVEC_ERROR_FORKED,
-    GPUVEC_ERROR_ENVIRONMENT,
-    GPUVEC_ERROR_PLACEMENT,
-    GPUVEC_ERROR_REENTRANT,
-    GPUVEC_ERROR_OUT_OF_MEMORY,
-    GPUVEC_ERROR_DRIVER,
-    GPUVEC_ERROR_DEVICE_LOST,
-    GPUVEC_ERROR_INTERNAL,
+/// Every status, in ascending order, with its name and meaning for `gpuvec_status_string`.
+pub(crate) const STATUSES: &[(gpuvec_status, &CStr)] = &[
+    (GPUVEC_OK, c"GPUVEC_OK: done"),
+    (GPUVEC_NOT_READY, c"GPUVEC_NOT_READY: the work is not done yet"),
+    (GPUVEC_ERROR_NULL, c"GPUVEC_ERROR_NULL: a pointer is NULL"),
+    (
+        GPUVEC_ERROR_MISALIGNED,
+        c"GPUVEC_ERROR_MISALIGNED: a pointer is not a multiple of its element size",
+    ),
+    (GPUVEC_ERROR_SIZE, c"GPUVEC_ERROR_SIZE: more bytes than the address space holds"),
+    (GPUVEC_ERROR_OVERLAP, c"GPUVEC_ERROR_OVERLAP: the output partly overlaps an input"),
+    (
+        GPUVEC_ERROR_OUT_OF_BOUNDS,
+        c"GPUVEC_ERROR_OUT_OF_BOUNDS: a device allocation is too short for n elements",
+    ),
+    (GPUVEC_ERROR_POINTER, c"GPUVEC_ERROR_POINTER: the function does not take this pointer"),
+    (GPUVEC_ERROR_VALUE, c"GPUVEC_ERROR_VALUE: the function does not take this value"),
+    (GPUVEC_ERROR_HANDLE, c"GPUVEC_ERROR_HANDLE: no such stream or event"),
+    (GPUVEC_ERROR_EMPTY, c"GPUVEC_ERROR_EMPTY: no elements have no minimum or maximum"),
+    (GPUVEC_ERROR_NO_GPU, c"GPUVEC_ERROR_NO_GPU: the placement is gpu but no GPU is usable"),
+    (
+        GPUVEC_ERROR_FORKED,
+        c"GPUVEC_ERROR_FORKED: a forked process cannot use its parent's CUDA state",
+    ),
+    (
+        GPUVEC_ERROR_ENVIRONMENT,
+        c"GPUVEC_ERROR_ENVIRONMENT: an environment variable has a wrong value",
+    ),
+    (
+        GPUVEC_ERROR_PLACEMENT,
+        c"GPUVEC_ERROR_PLACEMENT: the placement cannot access an array or a stream",
+    ),
+    (
+        GPUVEC_ERROR_REENTRANT,
+        c"GPUVEC_ERROR_REENTRANT: called by a signal handler during another call",
+    ),
+    (GPUVEC_ERROR_OUT_OF_MEMORY, c"GPUVEC_ERROR_OUT_OF_MEMORY: memory ran out"),
+    (GPUVEC_ERROR_DRIVER, c"GPUVEC_ERROR_DRIVER: a CUDA driver function failed"),
+    (GPUVEC_ERROR_DEVICE_LOST, c"GPUVEC_ERROR_DEVICE_LOST: a device failed and stays unusable"),
+    (GPUVEC_ERROR_INTERNAL, c"GPUVEC_ERROR_INTERNAL: a defect in gpuvec"),
 ];
-
-impl gpuvec_status {
-    /// Gives the status's name and meaning, for `gpuvec_status_string`.
-    #[must_use]
-    pub const fn text(self) -> &'static std::ffi::CStr {
-        match self {
-            GPUVEC_OK => c"GPUVEC_OK: done",
-            GPUVEC_NOT_READY => c"GPUVEC_NOT_READY: the work is not done yet",
-            GPUVEC_ERROR_NULL => c"GPUVEC_ERROR_NULL: a pointer is NULL",
-            GPUVEC_ERROR_MISALIGNED => {
-                c"GPUVEC_ERROR_MISALIGNED: a pointer is not a multiple of its element size"
-            }
-            GPUVEC_ERROR_SIZE => c"GPUVEC_ERROR_SIZE: more bytes than the address space holds",
-            GPUVEC_ERROR_OVERLAP => c"GPUVEC_ERROR_OVERLAP: the output partly overlaps an input",
-            GPUVEC_ERROR_OUT_OF_BOUNDS => {
-                c"GPUVEC_ERROR_OUT_OF_BOUNDS: a device allocation is too short for n elements"
-            }
-            GPUVEC_ERROR_POINTER => {
-                c"GPUVEC_ERROR_POINTER: the function does not take this pointer"
-            }
-            GPUVEC_ERROR_VALUE => c"GPUVEC_ERROR_VALUE: the function does not take this value",
-            GPUVEC_ERROR_HANDLE => c"GPUVEC_ERROR_HANDLE: no such stream or event",
-            GPUVEC_ERROR_EMPTY => c"GPUVEC_ERROR_EMPTY: no elements have no minimum or maximum",
-            GPUVEC_ERROR_NO_GPU => {
-                c"GPUVEC_ERROR_NO_GPU: the placement is gpu but no GPU is usable"
-            }
-            GPUVEC_ERROR_FORKED => {
-                c"GPUVEC_ERROR_FORKED: a forked process cannot use its parent's CUDA state"
-            }
-            GPUVEC_ERROR_ENVIRONMENT => {
-                c"GPUVEC_ERROR_ENVIRONMENT: an environment variable has a wrong value"
-            }
-            GPUVEC_ERROR_PLACEMENT => {
-                c"GPUVEC_ERROR_PLACEMENT: the placement cannot access an array or a stream"
-            }
-            GPUVEC_ERROR_REENTRANT => {
-                c"GPUVEC_ERROR_REENTRANT: called by a signal handler during another call"
-            }
-            GPUVEC_ERROR_OUT_OF_MEMORY => c"GPUVEC_ERROR_OUT_OF_MEMORY: memory ran out",
-            GPUVEC_ERROR_DRIVER => c"GPUVEC_ERROR_DRIVER: a CUDA driver function failed",
-            GPUVEC_ERROR_DEVICE_LOST => {
-                c"GPUVEC_ERROR_DEVICE_LOST: a device failed and stays unusable"
-            }
-            GPUVEC_ERROR_INTERNAL => c"GPUVEC_ERROR_INTERNAL: a defect in gpuvec",
-        }
-    }
-}
 
 /// A failure, with the values that its text names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -358,10 +330,10 @@ mod tests {
     #[test]
     fn statuses_are_distinct_and_their_texts_begin_with_their_names() {
         for pair in STATUSES.windows(2) {
-            assert!((pair[0] as i32) < pair[1] as i32);
+            assert!((pair[0].0 as i32) < pair[1].0 as i32);
         }
-        for status in STATUSES {
-            let text = status.text().to_str().unwrap();
+        for (status, text) in STATUSES {
+            let text = text.to_str().unwrap();
             assert!(text.starts_with(&format!("{status:?}:")), "{text}");
         }
     }

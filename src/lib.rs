@@ -34,6 +34,6 @@ mod tuning;
 
 pub use gpuvec_ops as ops;
 
-pub use error::{STATUSES, gpuvec_status};
+pub use error::gpuvec_status;
 pub use process::settings::Placement;
 pub use run::last_run;

@@ -12,9 +12,7 @@ const NO_STREAM: *mut gpuvec_stream = std::ptr::null_mut();
 ///
 /// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 /// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing.
-///
-/// Returns `GPUVEC_OK` when `out` holds the result, or an error.
+/// `n == 0` does nothing. Returns `GPUVEC_OK` when `out` holds the result, or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vector_add(a: *const f32, b: *const f32, out: *mut f32, n: usize) -> i32 {
     // SAFETY: the caller's promise, as the header says.
@@ -24,9 +22,8 @@ pub unsafe extern "C" fn vector_add(a: *const f32, b: *const f32, out: *mut f32,
 /// Adds two `int32_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
 ///
 /// Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
-/// them is an error. `n == 0` does nothing.
-///
-/// Returns `GPUVEC_OK` when `out` holds the result, or an error.
+/// them is an error. `n == 0` does nothing. Returns `GPUVEC_OK` when `out` holds the result, or an
+/// error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn add_arrays(a: *const i32, b: *const i32, out: *mut i32, n: usize) -> i32 {
     // SAFETY: the caller's promise, as the header says.
@@ -38,11 +35,8 @@ pub unsafe extern "C" fn add_arrays(a: *const i32, b: *const i32, out: *mut i32,
 /// Products are exact. They are summed in `double`, in an order that depends only on `n`, and the
 /// sum is rounded once, to `float`. So the result has the same bits for any number of threads, on
 /// the CPU and on any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for
-/// `n == 0`, is +0.
-///
-/// `out` is one `float`; it may be `a[0]` or `b[0]`, and otherwise lies outside both arrays.
-///
-/// Returns `GPUVEC_OK` when `out` holds the result, or an error.
+/// `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or `b[0]`, and otherwise lies outside
+/// both arrays. Returns `GPUVEC_OK` when `out` holds the result, or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dot_product(a: *const f32, b: *const f32, out: *mut f32, n: usize) -> i32 {
     // SAFETY: the caller's promise, as the header says.

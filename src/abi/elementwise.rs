@@ -14,18 +14,11 @@ use crate::ops::{
 ///
 /// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 /// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
+/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_f32(
-    a: *const f32,
-    b: *const f32,
-    out: *mut f32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(AddF32, [a, b], out, n, stream) })
@@ -35,18 +28,11 @@ pub unsafe extern "C" fn gpuvec_add_f32(
 ///
 /// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 /// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
+/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_f64(
-    a: *const f64,
-    b: *const f64,
-    out: *mut f64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(AddF64, [a, b], out, n, stream) })
@@ -55,18 +41,11 @@ pub unsafe extern "C" fn gpuvec_add_f64(
 /// Adds two `int32_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
 ///
 /// Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
-/// them is an error. `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
+/// "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_i32(
-    a: *const i32,
-    b: *const i32,
-    out: *mut i32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const i32, b: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(AddI32, [a, b], out, n, stream) })
@@ -75,18 +54,11 @@ pub unsafe extern "C" fn gpuvec_add_i32(
 /// Adds two `int64_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
 ///
 /// Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
-/// them is an error. `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
+/// "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_i64(
-    a: *const i64,
-    b: *const i64,
-    out: *mut i64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const i64, b: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(AddI64, [a, b], out, n, stream) })
@@ -96,18 +68,11 @@ pub unsafe extern "C" fn gpuvec_add_i64(
 ///
 /// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 /// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
+/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_f32(
-    a: *const f32,
-    b: *const f32,
-    out: *mut f32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SubF32, [a, b], out, n, stream) })
@@ -117,18 +82,11 @@ pub unsafe extern "C" fn gpuvec_sub_f32(
 ///
 /// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 /// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
+/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_f64(
-    a: *const f64,
-    b: *const f64,
-    out: *mut f64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SubF64, [a, b], out, n, stream) })
@@ -137,18 +95,11 @@ pub unsafe extern "C" fn gpuvec_sub_f64(
 /// Subtracts two `int32_t` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
 ///
 /// Differences wrap around (two's complement). `out` may be `a` or `b` (in place); any other
-/// overlap with them is an error. `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// overlap with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for
+/// the result (see "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_i32(
-    a: *const i32,
-    b: *const i32,
-    out: *mut i32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const i32, b: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SubI32, [a, b], out, n, stream) })
@@ -157,18 +108,11 @@ pub unsafe extern "C" fn gpuvec_sub_i32(
 /// Subtracts two `int64_t` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
 ///
 /// Differences wrap around (two's complement). `out` may be `a` or `b` (in place); any other
-/// overlap with them is an error. `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// overlap with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for
+/// the result (see "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_i64(
-    a: *const i64,
-    b: *const i64,
-    out: *mut i64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const i64, b: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SubI64, [a, b], out, n, stream) })
@@ -178,18 +122,11 @@ pub unsafe extern "C" fn gpuvec_sub_i64(
 ///
 /// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 /// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
+/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_f32(
-    a: *const f32,
-    b: *const f32,
-    out: *mut f32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MulF32, [a, b], out, n, stream) })
@@ -199,18 +136,11 @@ pub unsafe extern "C" fn gpuvec_mul_f32(
 ///
 /// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 /// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
+/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_f64(
-    a: *const f64,
-    b: *const f64,
-    out: *mut f64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MulF64, [a, b], out, n, stream) })
@@ -219,18 +149,11 @@ pub unsafe extern "C" fn gpuvec_mul_f64(
 /// Multiplies two `int32_t` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
 ///
 /// Products wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap
-/// with them is an error. `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result
+/// (see "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_i32(
-    a: *const i32,
-    b: *const i32,
-    out: *mut i32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const i32, b: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MulI32, [a, b], out, n, stream) })
@@ -239,18 +162,11 @@ pub unsafe extern "C" fn gpuvec_mul_i32(
 /// Multiplies two `int64_t` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
 ///
 /// Products wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap
-/// with them is an error. `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result
+/// (see "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_i64(
-    a: *const i64,
-    b: *const i64,
-    out: *mut i64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const i64, b: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MulI64, [a, b], out, n, stream) })
@@ -260,18 +176,11 @@ pub unsafe extern "C" fn gpuvec_mul_i64(
 ///
 /// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 /// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
+/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_div_f32(
-    a: *const f32,
-    b: *const f32,
-    out: *mut f32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(DivF32, [a, b], out, n, stream) })
@@ -281,18 +190,11 @@ pub unsafe extern "C" fn gpuvec_div_f32(
 ///
 /// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 /// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
+/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_div_f64(
-    a: *const f64,
-    b: *const f64,
-    out: *mut f64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(DivF64, [a, b], out, n, stream) })
@@ -302,18 +204,11 @@ pub unsafe extern "C" fn gpuvec_div_f64(
 ///
 /// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 /// 0x7FC00000. `out` may be `a` (in place); any other overlap with it is an error. `n == 0` does
-/// nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
+/// or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_scale_f32(
-    alpha: f32,
-    a: *const f32,
-    out: *mut f32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    alpha: f32, a: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(ScaleF32(alpha), [a], out, n, stream) })
@@ -323,18 +218,11 @@ pub unsafe extern "C" fn gpuvec_scale_f32(
 ///
 /// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
 /// 0x7FF8000000000000. `out` may be `a` (in place); any other overlap with it is an error. `n == 0`
-/// does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// does nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns
+/// `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_scale_f64(
-    alpha: f64,
-    a: *const f64,
-    out: *mut f64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    alpha: f64, a: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(ScaleF64(alpha), [a], out, n, stream) })
@@ -344,19 +232,11 @@ pub unsafe extern "C" fn gpuvec_scale_f64(
 ///
 /// Each element is rounded to nearest once, as by `fma` (IEEE 754), subnormals included; a NaN is
 /// stored as 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an
-/// error. `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
+/// "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_axpy_f32(
-    alpha: f32,
-    a: *const f32,
-    b: *const f32,
-    out: *mut f32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    alpha: f32, a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(AxpyF32(alpha), [a, b], out, n, stream) })
@@ -366,19 +246,11 @@ pub unsafe extern "C" fn gpuvec_axpy_f32(
 ///
 /// Each element is rounded to nearest once, as by `fma` (IEEE 754), subnormals included; a NaN is
 /// stored as 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is
-/// an error. `n == 0` does nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
+/// "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_axpy_f64(
-    alpha: f64,
-    a: *const f64,
-    b: *const f64,
-    out: *mut f64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    alpha: f64, a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(AxpyF64(alpha), [a, b], out, n, stream) })

@@ -25,7 +25,7 @@ pub extern "C" fn gpuvec_last_error() -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_status_string(status: i32) -> *const c_char {
     guard::constant(c"".as_ptr(), || {
-        let known = STATUSES.iter().find(|known| **known as i32 == status);
-        known.map_or(c"not a status of gpuvec", |known| known.text()).as_ptr()
+        let known = STATUSES.iter().find(|(known, _)| *known as i32 == status);
+        known.map_or(c"not a status of gpuvec", |(_, text)| text).as_ptr()
     })
 }

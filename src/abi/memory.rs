@@ -100,10 +100,7 @@ pub unsafe extern "C" fn gpuvec_host_unregister(ptr: *mut c_void) -> i32 {
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_copy(
-    dst: *mut c_void,
-    src: *const c_void,
-    bytes: usize,
-    stream: *mut gpuvec_stream,
+    dst: *mut c_void, src: *const c_void, bytes: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     guard::operation(|| {
         let input = Input { name: "src", pointer: src, element_bytes: 1 };

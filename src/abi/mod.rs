@@ -36,10 +36,7 @@ use crate::run::run;
 /// # Safety
 /// As for every function of this module.
 unsafe fn operation<O: Operation, const COUNT: usize>(
-    op: O,
-    inputs: [*const O::Element; COUNT],
-    out: *mut O::Output,
-    n: usize,
+    op: O, inputs: [*const O::Element; COUNT], out: *mut O::Output, n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     const NAMES: [&str; 2] = ["a", "b"];

@@ -16,18 +16,11 @@ use crate::ops::{
 /// sum is rounded once, to `float`. So the result has the same bits for any number of threads, on
 /// the CPU and on any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for
 /// `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or `b[0]`, and otherwise lies outside
-/// both arrays.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// both arrays. With a NULL `stream` the call waits for the result (see "Streams"). Returns
+/// `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_f32(
-    a: *const f32,
-    b: *const f32,
-    out: *mut f32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(DotF32, [a, b], out, n, stream) })
@@ -39,18 +32,11 @@ pub unsafe extern "C" fn gpuvec_dot_f32(
 /// depends only on `n`. So the result has the same bits for any number of threads, on the CPU and
 /// on any GPU. A NaN is stored as 0x7FF8000000000000; an exact zero, and the result for `n == 0`,
 /// is +0. `out` is one `double`; it may be `a[0]` or `b[0]`, and otherwise lies outside both
-/// arrays.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// arrays. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
+/// or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_f64(
-    a: *const f64,
-    b: *const f64,
-    out: *mut f64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(DotF64, [a, b], out, n, stream) })
@@ -59,18 +45,11 @@ pub unsafe extern "C" fn gpuvec_dot_f64(
 /// Computes the dot product of two `int32_t` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
 ///
 /// Products are exact; their sum wraps around in `int64_t`. The result for `n == 0` is 0. `out` is
-/// one `int64_t` outside both arrays.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// one `int64_t` outside both arrays. With a NULL `stream` the call waits for the result (see
+/// "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_i32(
-    a: *const i32,
-    b: *const i32,
-    out: *mut i64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const i32, b: *const i32, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(DotI32, [a, b], out, n, stream) })
@@ -79,18 +58,11 @@ pub unsafe extern "C" fn gpuvec_dot_i32(
 /// Computes the dot product of two `int64_t` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
 ///
 /// Products and their sum wrap around. The result for `n == 0` is 0. `out` is one `int64_t`; it may
-/// be `a[0]` or `b[0]`, and otherwise lies outside both arrays.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// be `a[0]` or `b[0]`, and otherwise lies outside both arrays. With a NULL `stream` the call waits
+/// for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_i64(
-    a: *const i64,
-    b: *const i64,
-    out: *mut i64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const i64, b: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(DotI64, [a, b], out, n, stream) })
@@ -101,17 +73,11 @@ pub unsafe extern "C" fn gpuvec_dot_i64(
 /// Elements are summed in `double`, in an order that depends only on `n`, and the sum is rounded
 /// once, to `float`. So the result has the same bits for any number of threads, on the CPU and on
 /// any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for `n == 0`, is +0. `out`
-/// is one `float`; it may be `a[0]`, and otherwise lies outside the array.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// is one `float`; it may be `a[0]`, and otherwise lies outside the array. With a NULL `stream` the
+/// call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_f32(
-    a: *const f32,
-    out: *mut f32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SumF32, [a], out, n, stream) })
@@ -122,17 +88,11 @@ pub unsafe extern "C" fn gpuvec_sum_f32(
 /// Elements are summed in `double`, in an order that depends only on `n`. So the result has the
 /// same bits for any number of threads, on the CPU and on any GPU. A NaN is stored as
 /// 0x7FF8000000000000; an exact zero, and the result for `n == 0`, is +0. `out` is one `double`; it
-/// may be `a[0]`, and otherwise lies outside the array.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// may be `a[0]`, and otherwise lies outside the array. With a NULL `stream` the call waits for the
+/// result (see "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_f64(
-    a: *const f64,
-    out: *mut f64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SumF64, [a], out, n, stream) })
@@ -141,17 +101,11 @@ pub unsafe extern "C" fn gpuvec_sum_f64(
 /// Sums an `int32_t` array: `out[0] = a[0] + … + a[n-1]`.
 ///
 /// The sum wraps around in `int64_t`. The result for `n == 0` is 0. `out` is one `int64_t` outside
-/// the array.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// the array. With a NULL `stream` the call waits for the result (see "Streams"). Returns
+/// `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_i32(
-    a: *const i32,
-    out: *mut i64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const i32, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SumI32, [a], out, n, stream) })
@@ -160,17 +114,11 @@ pub unsafe extern "C" fn gpuvec_sum_i32(
 /// Sums an `int64_t` array: `out[0] = a[0] + … + a[n-1]`.
 ///
 /// The sum wraps around. The result for `n == 0` is 0. `out` is one `int64_t`; it may be `a[0]`,
-/// and otherwise lies outside the array.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// and otherwise lies outside the array. With a NULL `stream` the call waits for the result (see
+/// "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_i64(
-    a: *const i64,
-    out: *mut i64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SumI64, [a], out, n, stream) })
@@ -178,21 +126,15 @@ pub unsafe extern "C" fn gpuvec_sum_i64(
 
 /// Stores the smallest element of a `float` array in `out[0]`.
 ///
-/// Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the result
-/// 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on any
-/// GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array.
-///
-/// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the
+/// result 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on
+/// any GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array. No
+/// elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
+/// With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an
+/// error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_f32(
-    a: *const f32,
-    out: *mut f32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MinF32, [a], out, n, stream) })
@@ -200,21 +142,15 @@ pub unsafe extern "C" fn gpuvec_min_f32(
 
 /// Stores the smallest element of a `double` array in `out[0]`.
 ///
-/// Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the result
-/// 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU and on any
-/// GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
-///
-/// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the
+/// result 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU
+/// and on any GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
+/// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes
+/// nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
+/// or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_f64(
-    a: *const f64,
-    out: *mut f64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MinF64, [a], out, n, stream) })
@@ -222,19 +158,12 @@ pub unsafe extern "C" fn gpuvec_min_f64(
 
 /// Stores the smallest element of an `int32_t` array in `out[0]`.
 ///
-/// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array.
-///
-/// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
+/// no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
+/// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_i32(
-    a: *const i32,
-    out: *mut i32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MinI32, [a], out, n, stream) })
@@ -242,19 +171,12 @@ pub unsafe extern "C" fn gpuvec_min_i32(
 
 /// Stores the smallest element of an `int64_t` array in `out[0]`.
 ///
-/// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array.
-///
-/// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
+/// no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
+/// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_i64(
-    a: *const i64,
-    out: *mut i64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MinI64, [a], out, n, stream) })
@@ -262,21 +184,15 @@ pub unsafe extern "C" fn gpuvec_min_i64(
 
 /// Stores the largest element of a `float` array in `out[0]`.
 ///
-/// Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the result
-/// 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on any
-/// GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array.
-///
-/// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the
+/// result 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on
+/// any GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array. No
+/// elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
+/// With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an
+/// error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_f32(
-    a: *const f32,
-    out: *mut f32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MaxF32, [a], out, n, stream) })
@@ -284,21 +200,15 @@ pub unsafe extern "C" fn gpuvec_max_f32(
 
 /// Stores the largest element of a `double` array in `out[0]`.
 ///
-/// Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the result
-/// 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU and on any
-/// GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
-///
-/// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the
+/// result 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU
+/// and on any GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
+/// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes
+/// nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
+/// or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_f64(
-    a: *const f64,
-    out: *mut f64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MaxF64, [a], out, n, stream) })
@@ -306,19 +216,12 @@ pub unsafe extern "C" fn gpuvec_max_f64(
 
 /// Stores the largest element of an `int32_t` array in `out[0]`.
 ///
-/// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array.
-///
-/// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
+/// no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
+/// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_i32(
-    a: *const i32,
-    out: *mut i32,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MaxI32, [a], out, n, stream) })
@@ -326,19 +229,12 @@ pub unsafe extern "C" fn gpuvec_max_i32(
 
 /// Stores the largest element of an `int64_t` array in `out[0]`.
 ///
-/// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array.
-///
-/// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-///
-/// With a NULL `stream` the call waits for the result; otherwise see "Streams" above.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
+/// no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
+/// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_i64(
-    a: *const i64,
-    out: *mut i64,
-    n: usize,
-    stream: *mut gpuvec_stream,
+    a: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
 ) -> i32 {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MaxI64, [a], out, n, stream) })

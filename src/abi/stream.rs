@@ -71,7 +71,7 @@ pub extern "C" fn gpuvec_stream_query(stream: *mut gpuvec_stream) -> i32 {
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_stream_wait(stream: *mut gpuvec_stream, event: *mut gpuvec_event) -> i32 {
-    guard::call(|| stream::wait(stream, event).map(|()| 0))
+    guard::call(|| event::hold_back(stream, event).map(|()| 0))
 }
 
 /// Creates an event, which is not recorded yet.
@@ -117,9 +117,7 @@ pub extern "C" fn gpuvec_event_synchronize(event: *mut gpuvec_event) -> i32 {
 /// error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_event_elapsed(
-    start: *mut gpuvec_event,
-    end: *mut gpuvec_event,
-    ms: *mut f32,
+    start: *mut gpuvec_event, end: *mut gpuvec_event, ms: *mut f32,
 ) -> i32 {
     guard::call(|| {
         if ms.is_null() {

@@ -1,5 +1,8 @@
 //! One array argument that has passed every check.
 
+/// The most inputs that a call has.
+pub(crate) const MAX_INPUTS: usize = 32;
+
 /// The kind of memory that an array is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryKind {
@@ -18,7 +21,7 @@ pub(crate) enum MemoryKind {
     },
 }
 
-/// An array, where a [`Call`](super::Call) promises its elements.
+/// An array, where a [`Call`](super::checked::Call) promises its elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Array {
     /// The argument's name in the header.

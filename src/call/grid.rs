@@ -1,6 +1,6 @@
 //! How many threads a kernel has.
 
-use super::Task;
+use super::task::Task;
 use crate::ops::{Shape, TILE};
 
 pub(crate) const BLOCK_THREADS: u32 = 256;

@@ -1,8 +1,11 @@
 //! Decides, without doing anything: where a call runs, how each array gets there, in which chunks.
 
+use super::array::{Array, MemoryKind};
+use super::checked::Call;
 use super::chunk::Partition;
 use super::grid::{self, MAX_BLOCKS};
-use super::{Array, Call, MemoryKind, SlotKind, Task, Transfer, Transfers};
+use super::task::Task;
+use super::transfer::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
 use crate::ops::{GROUP, Shape, TILE};
 use crate::process::settings::Placement;
@@ -81,10 +84,7 @@ pub(crate) trait Machine {
 /// Plans a call, which has a stream of the device `stream` if there is one. Fails where the placement
 /// demands a GPU and there is none.
 pub(crate) fn plan(
-    call: &Call,
-    placement: Placement,
-    stream: Option<usize>,
-    machine: &impl Machine,
+    call: &Call, placement: Placement, stream: Option<usize>, machine: &impl Machine,
 ) -> Result<Plan, Error> {
     let is_copy = call.task() == Task::Copy;
     if let Some(device) = stream
@@ -131,10 +131,7 @@ fn on_threads(call: &Call, threads: usize) -> OnCores {
 }
 
 fn on_gpus(
-    call: &Call,
-    placement: Placement,
-    with_cores: bool,
-    machine: &impl Machine,
+    call: &Call, placement: Placement, with_cores: bool, machine: &impl Machine,
 ) -> Result<OnGpus, Error> {
     let devices = match call.device() {
         Some(ordinal) => vec![ordinal],
@@ -332,7 +329,7 @@ fn on_stream(call: &Call) -> OnStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::tests::with_call;
+    use crate::call::checked::tests::with_call;
     use crate::ops::Op;
     use MemoryKind::{Managed, Pageable, Pinned};
     use Placement::{All, Auto, Cpu, Gpu};
@@ -385,11 +382,7 @@ mod tests {
     }
 
     fn planned(
-        op: Op,
-        n: usize,
-        kinds: [MemoryKind; 3],
-        placement: Placement,
-        gpus: usize,
+        op: Op, n: usize, kinds: [MemoryKind; 3], placement: Placement, gpus: usize,
     ) -> Plan {
         with_call(op, n, kinds, |call| plan(call, placement, None, &With(gpus)).unwrap())
     }

@@ -1,6 +1,6 @@
 //! How a GPU gets at the arrays of a call. Data only: the plan makes it, the pipeline follows it.
 
-use super::MAX_INPUTS;
+use super::array::MAX_INPUTS;
 use arrayvec::ArrayVec;
 
 /// How a GPU gets at one array.

@@ -58,8 +58,7 @@ struct Lanes<S>([S; LANES]);
 /// processor has a fused multiply-add.
 #[inline(always)]
 fn body<O: Reduction, const GROUP: usize, const FUSED: bool>(
-    op: O,
-    tile: &Inputs<O::Element>,
+    op: O, tile: &Inputs<O::Element>,
 ) -> StateOf<O> {
     let Inputs { a, b, len } = *tile;
     let rows = len / LANES;

@@ -1,34 +1,22 @@
-//! Page-locked host memory and device memory.
+//! Page-locked host memory and device memory, for callers.
 
 use super::device::{self, Device};
 use super::driver::{
-    self, Code, cuMemFree_v2, cuMemFreeHost, cuMemHostAlloc, cuMemHostRegister_v2,
-    cuMemHostUnregister, cuMemcpyHtoD_v2,
+    self, Code, cuMemFree_v2, cuMemFreeHost, cuMemHostRegister_v2, cuMemHostUnregister,
+    cuMemcpyHtoD_v2,
 };
 use super::memory_kind;
-use super::owned::OwnedMemory;
+pub(crate) use super::owned::PAGE;
+use super::owned::{self, OwnedMemory, PORTABLE_MAPPED};
 use crate::error::Error;
-use std::ffi::{c_uint, c_void};
+use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::NonNull;
-
-/// The library asks for whole pages: other allocations of the driver then begin with a page too.
-pub(crate) const PAGE: usize = 4096;
-
-/// CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP, and CU_MEMHOSTREGISTER_'s: every device reaches the
-/// memory, at the host's address.
-const PORTABLE_MAPPED: c_uint = 1 | 2;
 
 impl Device {
     /// Page-locks `bytes` of new host memory, for every device to see.
     pub(crate) fn pinned_alloc(&self, bytes: usize) -> Result<NonNull<c_void>, Error> {
-        self.within(|| {
-            let mut address = std::ptr::null_mut();
-            // SAFETY: the driver writes one pointer into a local.
-            unsafe { cuMemHostAlloc(&raw mut address, bytes, PORTABLE_MAPPED) }
-                .of("cuMemHostAlloc", self.ordinal())?;
-            NonNull::new(address).ok_or(Error::OutOfHostMemory { bytes, purpose: "pinned memory" })
-        })
+        self.within(|| owned::pinned_alloc(bytes, self.ordinal()))
     }
 
     /// Allocates memory of the device, for a caller.
@@ -42,9 +30,7 @@ impl Device {
     /// Page-locks whole pages that exist, with the part of an array that is in them; says whether
     /// they were not locked before, by whichever library.
     pub(crate) fn lock_pages(
-        &self,
-        pages: Range<usize>,
-        part: Range<usize>,
+        &self, pages: Range<usize>, part: Range<usize>,
     ) -> Result<bool, Error> {
         let start = std::ptr::with_exposed_provenance_mut(pages.start);
         self.within(|| {

@@ -38,7 +38,7 @@ pub(crate) struct Device {
     context: ManuallyDrop<Primary>,
     pub(super) kernels: Kernels,
     /// The slots, by kind.
-    pub(super) slots: [SlotPool; 3],
+    slots: [SlotPool; 3],
     /// Whether kernels reach all page-locked memory at the host's own addresses.
     has_host_addresses: bool,
     /// Objects that the driver refused to destroy so far.
@@ -109,8 +109,7 @@ pub(super) unsafe fn of_context(context: CUcontext) -> Result<&'static Device, E
 /// The device of a number that a caller passed; `None` where host memory takes its place: with
 /// placement `cpu`, or `auto` or `all` where there is no usable GPU. That counts as device 0.
 pub(crate) fn asked_for(
-    placement: Placement,
-    device: i32,
+    placement: Placement, device: i32,
 ) -> Result<Option<&'static Device>, Error> {
     let missing =
         |expected| Error::Value { argument: "device", value: i64::from(device), expected };
@@ -183,7 +182,7 @@ impl Device {
         let context = Primary::retain(gpu.handle, gpu.ordinal)?;
         let _entered = context.enter(gpu.ordinal)?;
         let kernels = Kernels::new(gpu.ordinal)?;
-        let slots = SlotKind::ALL.map(SlotPool::new);
+        let slots = SlotKind::ALL.map(|kind| SlotPool::new(gpu.ordinal, kind));
         let has_host_addresses = context.has_host_addresses();
         let context = ManuallyDrop::new(context);
         Ok(Device { gpu, context, kernels, slots, has_host_addresses, refused: Refused::new() })
@@ -191,6 +190,12 @@ impl Device {
 
     pub(crate) fn ordinal(&self) -> usize {
         self.gpu.ordinal
+    }
+
+    /// The slots of a kind, for a caller with the device's context current, which stays so until it has
+    /// returned its slots.
+    pub(super) fn slots(&self, kind: SlotKind) -> &SlotPool {
+        &self.slots[kind as usize]
     }
 
     /// Runs code that calls the driver, in the device's context, and notes a loss of the device.

@@ -214,8 +214,9 @@ extern "C" fn missing() -> Code {
     Code::NOT_FOUND
 }
 
-macro_rules! trampolines {
-    ($($name:ident)+) => {
+/// Declares functions of the driver, each a jump through a slot.
+macro_rules! driver {
+    ($($visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?);)+) => {
         #[expect(non_upper_case_globals, reason = "named as the driver's functions")]
         mod slots {
             use super::{AtomicPtr, c_void, missing};
@@ -244,130 +245,68 @@ macro_rules! trampolines {
             slot = sym slots::$name,
             options(att_syntax),
         );)+
+
+        unsafe extern "C" {
+            $($visibility fn $name($($argument: $type),*) -> Code;)+
+        }
     };
 }
 
-trampolines! {
-    cuCtxGetCurrent
-    cuCtxGetDevice
-    cuCtxPopCurrent_v2
-    cuCtxPushCurrent_v2
-    cuDeviceGet
-    cuDeviceGetAttribute
-    cuDeviceGetCount
-    cuDeviceGetName
-    cuDevicePrimaryCtxRelease_v2
-    cuDevicePrimaryCtxRetain
-    cuDriverGetVersion
-    cuEventCreate
-    cuEventDestroy_v2
-    cuEventElapsedTime
-    cuEventQuery
-    cuEventRecord
-    cuEventSynchronize
-    cuGetErrorName
-    cuInit
-    cuLaunchKernel
-    cuMemAlloc_v2
-    cuMemFreeHost
-    cuMemFree_v2
-    cuMemHostAlloc
-    cuMemHostRegister_v2
-    cuMemHostUnregister
-    cuMemcpyAsync
-    cuMemcpyHtoD_v2
-    cuModuleGetFunction
-    cuModuleLoadData
-    cuPointerGetAttribute
-    cuPointerGetAttributes
-    cuStreamCreateWithPriority
-    cuStreamDestroy_v2
-    cuStreamGetCtx
-    cuStreamIsCapturing
-    cuStreamQuery
-    cuStreamSynchronize
-    cuStreamWaitEvent
-}
-
-// What the library calls itself, with the driver's signatures (CUDA driver API reference).
-#[expect(unused_doc_comments, reason = "cbindgen reads it: none of this is for the header")]
-/// cbindgen:ignore
-unsafe extern "C" {
-    fn cuInit(flags: c_uint) -> Code;
-    fn cuDriverGetVersion(version: *mut c_int) -> Code;
-    fn cuGetErrorName(error: Code, name: *mut *const c_char) -> Code;
-    pub(crate) fn cuCtxGetCurrent(context: *mut CUcontext) -> Code;
-    pub(crate) fn cuCtxGetDevice(device: *mut CUdevice) -> Code;
-    pub(crate) fn cuCtxPopCurrent_v2(context: *mut CUcontext) -> Code;
-    pub(crate) fn cuCtxPushCurrent_v2(context: CUcontext) -> Code;
-    pub(crate) fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> Code;
-    pub(crate) fn cuDeviceGetCount(count: *mut c_int) -> Code;
-    pub(crate) fn cuDeviceGetName(name: *mut c_char, bytes: c_int, device: CUdevice) -> Code;
-    pub(crate) fn cuDeviceGetAttribute(
-        value: *mut c_int,
-        attribute: CUdevice_attribute,
+// With the driver's signatures (CUDA driver API reference).
+driver! {
+    fn cuInit(flags: c_uint);
+    fn cuDriverGetVersion(version: *mut c_int);
+    fn cuGetErrorName(error: Code, name: *mut *const c_char);
+    pub(crate) fn cuCtxGetCurrent(context: *mut CUcontext);
+    pub(crate) fn cuCtxGetDevice(device: *mut CUdevice);
+    pub(crate) fn cuCtxPopCurrent_v2(context: *mut CUcontext);
+    pub(crate) fn cuCtxPushCurrent_v2(context: CUcontext);
+    pub(crate) fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
+    pub(crate) fn cuDeviceGetCount(count: *mut c_int);
+    pub(crate) fn cuDeviceGetName(name: *mut c_char, bytes: c_int, device: CUdevice);
+    pub(
+        crate) fn cuDeviceGetAttribute(value: *mut c_int, attribute: CUdevice_attribute,
         device: CUdevice,
-    ) -> Code;
-    pub(crate) fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Code;
-    pub(crate) fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) -> Code;
-    pub(crate) fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> Code;
-    pub(crate) fn cuEventDestroy_v2(event: CUevent) -> Code;
-    pub(crate) fn cuEventElapsedTime(ms: *mut f32, start: CUevent, end: CUevent) -> Code;
-    pub(crate) fn cuEventQuery(event: CUevent) -> Code;
-    pub(crate) fn cuEventRecord(event: CUevent, stream: CUstream) -> Code;
-    pub(crate) fn cuEventSynchronize(event: CUevent) -> Code;
-    pub(crate) fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> Code;
-    pub(crate) fn cuModuleGetFunction(
-        function: *mut CUfunction,
-        module: CUmodule,
+    );
+    pub(crate) fn cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+    pub(crate) fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
+    pub(crate) fn cuEventCreate(event: *mut CUevent, flags: c_uint);
+    pub(crate) fn cuEventDestroy_v2(event: CUevent);
+    pub(crate) fn cuEventElapsedTime(ms: *mut f32, start: CUevent, end: CUevent);
+    pub(crate) fn cuEventQuery(event: CUevent);
+    pub(crate) fn cuEventRecord(event: CUevent, stream: CUstream);
+    pub(crate) fn cuEventSynchronize(event: CUevent);
+    pub(crate) fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void);
+    pub(
+        crate) fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule,
         name: *const c_char,
-    ) -> Code;
-    pub(crate) fn cuPointerGetAttribute(
-        value: *mut c_void,
-        attribute: CUpointer_attribute,
+    );
+    pub(
+        crate) fn cuPointerGetAttribute(value: *mut c_void, attribute: CUpointer_attribute,
         pointer: CUdeviceptr,
-    ) -> Code;
-    pub(crate) fn cuPointerGetAttributes(
-        count: c_uint,
-        attributes: *mut CUpointer_attribute,
-        values: *mut *mut c_void,
-        pointer: CUdeviceptr,
-    ) -> Code;
-    pub(crate) fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) -> Code;
-    pub(crate) fn cuMemHostAlloc(address: *mut *mut c_void, bytes: usize, flags: c_uint) -> Code;
-    pub(crate) fn cuMemFreeHost(address: *mut c_void) -> Code;
-    pub(crate) fn cuMemFree_v2(address: CUdeviceptr) -> Code;
-    pub(crate) fn cuMemHostRegister_v2(start: *mut c_void, bytes: usize, flags: c_uint) -> Code;
-    pub(crate) fn cuMemHostUnregister(start: *mut c_void) -> Code;
-    pub(crate) fn cuStreamCreateWithPriority(
-        stream: *mut CUstream,
-        flags: c_uint,
-        priority: c_int,
-    ) -> Code;
-    pub(crate) fn cuStreamDestroy_v2(stream: CUstream) -> Code;
-    pub(crate) fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext) -> Code;
-    pub(crate) fn cuStreamIsCapturing(stream: CUstream, status: *mut c_int) -> Code;
-    pub(crate) fn cuStreamQuery(stream: CUstream) -> Code;
-    pub(crate) fn cuStreamSynchronize(stream: CUstream) -> Code;
-    pub(crate) fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint) -> Code;
-    pub(crate) fn cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize) -> Code;
-    pub(crate) fn cuMemcpyAsync(
-        to: CUdeviceptr,
-        from: CUdeviceptr,
-        bytes: usize,
-        stream: CUstream,
-    ) -> Code;
-    pub(crate) fn cuLaunchKernel(
-        function: CUfunction,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared_bytes: c_uint,
-        stream: CUstream,
-        parameters: *mut *mut c_void,
-        extra: *mut *mut c_void,
-    ) -> Code;
+    );
+    pub(
+        crate) fn cuPointerGetAttributes(count: c_uint, attributes: *mut CUpointer_attribute,
+        values: *mut *mut c_void, pointer: CUdeviceptr,
+    );
+    pub(crate) fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize);
+    pub(crate) fn cuMemHostAlloc(address: *mut *mut c_void, bytes: usize, flags: c_uint);
+    pub(crate) fn cuMemFreeHost(address: *mut c_void);
+    pub(crate) fn cuMemFree_v2(address: CUdeviceptr);
+    pub(crate) fn cuMemHostRegister_v2(start: *mut c_void, bytes: usize, flags: c_uint);
+    pub(crate) fn cuMemHostUnregister(start: *mut c_void);
+    pub(crate) fn cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int);
+    pub(crate) fn cuStreamDestroy_v2(stream: CUstream);
+    pub(crate) fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext);
+    pub(crate) fn cuStreamIsCapturing(stream: CUstream, status: *mut c_int);
+    pub(crate) fn cuStreamQuery(stream: CUstream);
+    pub(crate) fn cuStreamSynchronize(stream: CUstream);
+    pub(crate) fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+    pub(crate) fn cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize);
+    pub(crate) fn cuMemcpyAsync(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
+    pub(
+        crate) fn cuLaunchKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint,
+        grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint,
+        stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void,
+    );
 }

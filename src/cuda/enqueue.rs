@@ -46,9 +46,7 @@ const NO_FLAGS: u64 = 0;
 /// memory for all of the part, aligned as its elements; nothing else may change the inputs, or access
 /// the output, until the stream has done the work.
 pub(super) unsafe fn enqueue(
-    device: &Device,
-    stream: CUstream,
-    part: Part<'_>,
+    device: &Device, stream: CUstream, part: Part<'_>,
 ) -> Result<(), Error> {
     let Part { task, inputs, n, output, block_limit, flags } = part;
     let [a, b] = match *inputs {
@@ -90,12 +88,7 @@ pub(super) unsafe fn enqueue(
 /// # Safety
 /// As [`enqueue`], of the states and of the output.
 pub(super) unsafe fn finish(
-    device: &Device,
-    stream: CUstream,
-    op: Op,
-    states: u64,
-    count: usize,
-    out: u64,
+    device: &Device, stream: CUstream, op: Op, states: u64, count: usize, out: u64,
 ) -> Result<(), Error> {
     let parameters = &mut [states, out, count as u64];
     // SAFETY: this function's promise.
@@ -107,11 +100,7 @@ pub(super) unsafe fn finish(
 /// # Safety
 /// As [`enqueue`].
 pub(super) unsafe fn copy(
-    device: &Device,
-    stream: CUstream,
-    from: u64,
-    to: u64,
-    bytes: usize,
+    device: &Device, stream: CUstream, from: u64, to: u64, bytes: usize,
 ) -> Result<(), Error> {
     // SAFETY: this function's promise.
     unsafe { cuMemcpyAsync(to, from, bytes, stream) }.of("cuMemcpyAsync", device.ordinal())

@@ -112,11 +112,7 @@ impl Kernels {
     /// must lead the device to the memory that kernels/*.cu says, which nothing else changes until the
     /// stream has run the kernel.
     pub(super) unsafe fn launch(
-        &self,
-        kernel: Kernel,
-        blocks: u32,
-        stream: CUstream,
-        values: &mut [u64],
+        &self, kernel: Kernel, blocks: u32, stream: CUstream, values: &mut [u64],
     ) -> Result<(), Error> {
         let function = self.function(kernel)?;
         let mut parameters = [std::ptr::null_mut::<c_void>(); 6];

@@ -6,7 +6,7 @@
 //! which a thread holds while it runs constructors.
 
 use crate::process::fork;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// The driver's soname: the dynamic linker's search path decides, and nothing else.
@@ -67,9 +67,7 @@ struct Search {
 impl Search {
     /// Takes in one library; ends the search where it is the driver, or no library is new.
     unsafe extern "C" fn visit(
-        library: *mut libc::dl_phdr_info,
-        _size: usize,
-        search: *mut c_void,
+        library: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void,
     ) -> c_int {
         // SAFETY: the loader passes a library that lasts as long as this call, and the search that
         // `loaded` gave it, which nothing else uses meanwhile.
@@ -79,23 +77,16 @@ impl Search {
             return 1;
         }
         // SAFETY: NULL, or a C string of the loader's that lasts as long as this call.
-        search.is_found = unsafe { is_driver(library.dlpi_name) };
+        let path = unsafe { library.dlpi_name.as_ref().map(|path| CStr::from_ptr(path)) };
+        search.is_found = path.is_some_and(is_driver);
         c_int::from(search.is_found)
     }
 }
 
-/// Whether a library's path ends in the driver's name, or one with a version behind it.
-///
-/// # Safety
-/// `path` must be NULL or a C string.
-unsafe fn is_driver(path: *const c_char) -> bool {
+/// Says whether a library's path ends in the driver's name, or one with a version behind it.
+fn is_driver(path: &CStr) -> bool {
     const NAME: &[u8] = b"libcuda.so";
-    if path.is_null() {
-        return false;
-    }
-    // SAFETY: this function's promise.
-    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
-    path.rsplit(|byte| *byte == b'/').next().is_some_and(|name| name.starts_with(NAME))
+    path.to_bytes().rsplit(|byte| *byte == b'/').next().is_some_and(|name| name.starts_with(NAME))
 }
 
 #[cfg(test)]
@@ -104,8 +95,6 @@ mod tests {
 
     #[test]
     fn the_driver_is_known_by_its_name() {
-        // SAFETY: C strings.
-        let is_driver = |path: &CStr| unsafe { super::is_driver(path.as_ptr()) };
         assert!(is_driver(c"libcuda.so.1"));
         assert!(is_driver(c"/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05"));
         assert!(!is_driver(c"/usr/local/libcuda.so/libcudart.so.12"));

@@ -1,14 +1,16 @@
-//! Objects of the driver's that this library made and owns: streams, events, device memory.
+//! Objects of the driver's that this library made and owns: streams, events, memory.
 //!
 //! An object that the driver refuses to destroy, for a passing reason, is destroyed later: its owner
 //! is gone, and could not be told.
 
 use super::driver::{
     CUdeviceptr, CUevent, CUstream, Code, cuEventCreate, cuEventDestroy_v2, cuMemAlloc_v2,
-    cuMemFree_v2, cuStreamCreateWithPriority, cuStreamDestroy_v2,
+    cuMemFree_v2, cuMemHostAlloc, cuStreamCreateWithPriority, cuStreamDestroy_v2,
 };
 use crate::error::Error;
 use std::collections::VecDeque;
+use std::ffi::{c_uint, c_void};
+use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
 /// A stream of the device whose context was current. It is ordered with work on the legacy default
@@ -79,6 +81,24 @@ impl OwnedMemory {
     pub(super) fn into_address(self) -> CUdeviceptr {
         self.0
     }
+}
+
+/// The library asks for whole pages of pinned memory: other allocations of the driver then begin with a
+/// page too.
+pub(crate) const PAGE: usize = 4096;
+
+/// CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP, and CU_MEMHOSTREGISTER_'s: every device reaches the
+/// memory, at the host's address.
+pub(super) const PORTABLE_MAPPED: c_uint = 1 | 2;
+
+/// Page-locks `bytes` of new host memory, for every device to see. The context of device `ordinal` is
+/// current.
+pub(super) fn pinned_alloc(bytes: usize, ordinal: usize) -> Result<NonNull<c_void>, Error> {
+    let mut address = std::ptr::null_mut();
+    // SAFETY: the driver writes one pointer into a local.
+    unsafe { cuMemHostAlloc(&raw mut address, bytes, PORTABLE_MAPPED) }
+        .of("cuMemHostAlloc", ordinal)?;
+    NonNull::new(address).ok_or(Error::OutOfHostMemory { bytes, purpose: "pinned memory" })
 }
 
 /// Any of these objects.

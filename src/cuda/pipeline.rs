@@ -45,11 +45,7 @@ impl Progress {
 /// reduction to `work`. When it returns, nothing is in flight in the call's arrays, unless the driver
 /// failed to wait: then its error says so.
 pub(crate) fn run(
-    device: &Device,
-    call: &Call,
-    plan: &OnGpus,
-    queue: &Queue,
-    work: &dyn Work,
+    device: &Device, call: &Call, plan: &OnGpus, queue: &Queue, work: &dyn Work,
 ) -> (Progress, Result<(), Error>) {
     let mut progress = Progress::default();
     let result = device.within(|| {
@@ -77,9 +73,7 @@ pub(crate) fn run(
 
 /// Where the device reaches the arrays that kernels use where they are: the inputs, then the output.
 fn in_place_addresses(
-    device: &Device,
-    call: &Call,
-    plan: &OnGpus,
+    device: &Device, call: &Call, plan: &OnGpus,
 ) -> Result<ArrayVec<u64, { 1 + MAX_INPUTS }>, Error> {
     let address = |(array, transfer): (&Array, Transfer)| match transfer {
         Transfer::Mapped => device.address_of(array.address),
@@ -122,7 +116,8 @@ impl<'a> Pipeline<'a> {
         loop {
             let holds_others = !self.in_flight.is_empty();
             let (transfers, chunk) = (&self.plan.transfers, self.plan.partition.chunk());
-            match self.device.take_slot(transfers, chunk, holds_others) {
+            let slots = self.device.slots(transfers.slot_kind());
+            match slots.take(transfers, chunk, holds_others) {
                 Ok(Some(slot)) => return Ok(slot),
                 Err(error) if !holds_others => return Err(error),
                 _ => self.finish_oldest()?,
@@ -140,10 +135,7 @@ impl<'a> Pipeline<'a> {
 
     /// Brings the chunk's inputs in and queues its kernel and the way out.
     fn enqueue(
-        &mut self,
-        slot: &mut TakenSlot<'a>,
-        stream: CUstream,
-        chunk: &Chunk,
+        &mut self, slot: &mut TakenSlot<'a>, stream: CUstream, chunk: &Chunk,
     ) -> Result<(), Error> {
         let mut addresses = ArrayVec::<u64, MAX_INPUTS>::new();
         for (number, array) in self.call.inputs().iter().enumerate() {
@@ -154,7 +146,7 @@ impl<'a> Pipeline<'a> {
         }
         let output = self.output_view(chunk);
         let (task, block_limit) = (self.call.task(), self.plan.block_limit);
-        let flags = if self.plan.uses_flags { slot.flags(self.device) } else { None };
+        let flags = if self.plan.uses_flags { slot.flags() } else { None };
         let warps = grid::warps(grid::blocks(task, chunk.len, block_limit));
         let part = Part {
             task,

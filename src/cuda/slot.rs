@@ -5,11 +5,9 @@
 //! copies and kernel in order; several slots work concurrently, so that copies in both directions and
 //! kernels overlap. The number of slots bounds the pinned and device memory that the library holds.
 
-use super::alloc::PAGE;
 use super::completion::Flags;
-use super::device::Device;
 use super::driver::{CUstream, cuStreamSynchronize};
-use super::owned::{OwnedMemory, OwnedStream};
+use super::owned::{OwnedMemory, OwnedStream, PAGE, pinned_alloc};
 use crate::call::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
 use crate::ops::{GROUP, TILE};
@@ -46,10 +44,10 @@ unsafe impl Send for Slot {}
 const NO_BUFFER: Error = Error::Internal { text: "a slot lacks a buffer" };
 
 impl Slot {
-    fn new(device: &Device, kind: SlotKind) -> Result<Self, Error> {
+    fn new(ordinal: usize, kind: SlotKind) -> Result<Self, Error> {
         Ok(Slot {
-            stream: ManuallyDrop::new(OwnedStream::new(device.ordinal())?),
-            ordinal: device.ordinal(),
+            stream: ManuallyDrop::new(OwnedStream::new(ordinal)?),
+            ordinal,
             kind,
             flagged_warps: 0,
             is_in_flight: false,
@@ -68,17 +66,14 @@ impl Slot {
     }
 
     /// Makes all buffers that a chunk of so many elements needs.
-    fn make_buffers(
-        &mut self,
-        device: &Device,
-        transfers: &Transfers,
-        chunk: usize,
-    ) -> Result<(), Error> {
-        let pinned = |bytes| device.pinned_alloc(bytes).map(NonNull::cast);
-        let memory = |bytes| OwnedMemory::new(bytes, device.ordinal());
+    fn make_buffers(&mut self, transfers: &Transfers, chunk: usize) -> Result<(), Error> {
+        let ordinal = self.ordinal;
+        let memory = |bytes| OwnedMemory::new(bytes, ordinal);
         let has_states = transfers.output == Transfer::States;
         if transfers.any(Transfer::Staged) {
-            made(&mut self.pinned, || pinned(tuning::STAGED_SLOT_BYTES))?;
+            made(&mut self.pinned, || {
+                pinned_alloc(tuning::STAGED_SLOT_BYTES, ordinal).map(NonNull::cast)
+            })?;
         }
         if transfers.any(Transfer::Dma) {
             made(&mut self.device, || {
@@ -89,7 +84,7 @@ impl Slot {
             })?;
         }
         if has_states {
-            self.make_host_states(device)?;
+            self.make_host_states()?;
         }
         if has_states && chunk > GROUP * TILE {
             made(&mut self.device_states, || memory(DEVICE_STATES_BYTES))?;
@@ -97,9 +92,9 @@ impl Slot {
         Ok(())
     }
 
-    fn make_host_states(&mut self, device: &Device) -> Result<(), Error> {
+    fn make_host_states(&mut self) -> Result<(), Error> {
         let bytes = (HOST_STATES_BYTES + Flags::BYTES).next_multiple_of(PAGE);
-        made(&mut self.host_states, || device.pinned_alloc(bytes).map(NonNull::cast))
+        made(&mut self.host_states, || pinned_alloc(bytes, self.ordinal).map(NonNull::cast))
     }
 
     /// Pinned memory for a chunk of every array that is staged; every device reaches it at the same
@@ -135,8 +130,8 @@ impl Slot {
     }
 
     /// The flags for the warps of a kernel, if there is memory for them.
-    pub(super) fn flags(&mut self, device: &Device) -> Option<Flags> {
-        self.make_host_states(device).ok()?;
+    pub(super) fn flags(&mut self) -> Option<Flags> {
+        self.make_host_states().ok()?;
         self.made_flags()
     }
 
@@ -172,6 +167,7 @@ fn made<T>(place: &mut Option<T>, make: impl FnOnce() -> Result<T, Error>) -> Re
 
 /// A device's slots of one kind, shared by all callers chunk by chunk.
 pub(super) struct SlotPool {
+    ordinal: usize,
     kind: SlotKind,
     state: Mutex<State>,
     returned: Condvar,
@@ -185,19 +181,38 @@ struct State {
 }
 
 impl SlotPool {
-    pub(super) fn new(kind: SlotKind) -> Self {
+    pub(super) fn new(ordinal: usize, kind: SlotKind) -> Self {
         let idle = Vec::with_capacity(tuning::SLOTS[kind as usize]);
         let state = Mutex::new(State { idle, made: 0, waiting: 0 });
-        SlotPool { kind, state, returned: Condvar::new() }
+        SlotPool { ordinal, kind, state, returned: Condvar::new() }
     }
 
     fn max(&self) -> usize {
         tuning::SLOTS[self.kind as usize]
     }
 
+    /// Takes a slot for chunks with these transfers, with the buffers that they need: one that is
+    /// free now, if the caller holds others (`None` if there is none), else once one is free.
+    pub(super) fn take(
+        &self, transfers: &Transfers, chunk: usize, holds_others: bool,
+    ) -> Result<Option<TakenSlot<'_>>, Error> {
+        let taken = match self.try_take()? {
+            None if !holds_others => Some(self.take_free()?),
+            taken => taken,
+        };
+        let Some(mut slot) = taken else { return Ok(None) };
+        match slot.make_buffers(transfers, chunk) {
+            Ok(()) => Ok(Some(slot)),
+            Err(error) => {
+                slot.return_last();
+                Err(error)
+            }
+        }
+    }
+
     /// Takes a slot that is free now, if there is one. The device's context is current, and stays so
     /// until the slot is returned.
-    fn try_take(&self, device: &Device) -> Result<Option<TakenSlot<'_>>, Error> {
+    fn try_take(&self) -> Result<Option<TakenSlot<'_>>, Error> {
         let mut state = self.lock();
         if let Some(slot) = state.idle.pop() {
             drop(state);
@@ -216,15 +231,15 @@ impl SlotPool {
         }
         state.made += 1;
         drop(state);
-        let slot =
-            Slot::new(device, self.kind).inspect_err(|_| self.change(|state| state.made -= 1))?;
+        let slot = Slot::new(self.ordinal, self.kind)
+            .inspect_err(|_| self.change(|state| state.made -= 1))?;
         Ok(Some(TakenSlot { pool: self, slot: Some(slot) }))
     }
 
     /// Takes a slot, once one is free. Only for callers that hold none: so another one returns one.
-    fn take(&self, device: &Device) -> Result<TakenSlot<'_>, Error> {
+    fn take_free(&self) -> Result<TakenSlot<'_>, Error> {
         loop {
-            if let Some(slot) = self.try_take(device)? {
+            if let Some(slot) = self.try_take()? {
                 return Ok(slot);
             }
             let mut state = self.lock();
@@ -248,32 +263,6 @@ impl SlotPool {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Device {
-    /// Takes a slot for chunks with these transfers, with the buffers that they need: one that is
-    /// free now, if the caller holds others (`None` if there is none), else once one is free. The
-    /// device's context is current, and stays so until the slot is returned.
-    pub(super) fn take_slot(
-        &self,
-        transfers: &Transfers,
-        chunk: usize,
-        holds_others: bool,
-    ) -> Result<Option<TakenSlot<'_>>, Error> {
-        let pool = &self.slots[transfers.slot_kind() as usize];
-        let taken = match pool.try_take(self)? {
-            None if !holds_others => Some(pool.take(self)?),
-            taken => taken,
-        };
-        let Some(mut slot) = taken else { return Ok(None) };
-        match slot.make_buffers(self, transfers, chunk) {
-            Ok(()) => Ok(Some(slot)),
-            Err(error) => {
-                slot.return_last();
-                Err(error)
-            }
-        }
     }
 }
 

@@ -66,9 +66,7 @@ impl Order {
 
     /// Queues work on the calling thread's stream, behind all that was queued before.
     fn enqueue<T>(
-        &self,
-        stream: &Stream,
-        work: impl FnOnce() -> Result<T, Error>,
+        &self, stream: &Stream, work: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let ordinal = stream.device.ordinal();
@@ -198,12 +196,7 @@ impl Stream {
     }
 
     fn queue_part(
-        &self,
-        call: &Call,
-        plan: &OnStream,
-        inputs: &[u64],
-        n: usize,
-        output: Output,
+        &self, call: &Call, plan: &OnStream, inputs: &[u64], n: usize, output: Output,
     ) -> Result<(), Error> {
         let (task, block_limit) = (call.task(), plan.block_limit);
         let part = Part { task, inputs, n, output, block_limit, flags: None };
@@ -215,12 +208,7 @@ impl Stream {
     /// Queues as many tiles at a time as there is memory for their states; each group of them becomes
     /// one state, and the groups' states the result.
     fn queue_reduction(
-        &self,
-        call: &Call,
-        plan: &OnStream,
-        op: Op,
-        inputs: &[u64],
-        out: u64,
+        &self, call: &Call, plan: &OnStream, op: Op, inputs: &[u64], out: u64,
     ) -> Result<(), Error> {
         const PART: usize = QUEUED_STATES * TILE;
         self.refuse_capture()?;

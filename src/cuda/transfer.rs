@@ -24,11 +24,7 @@ impl ChunkView {
     /// The view of a chunk in an array, which kernels reach at the address `in_place`, if they do.
     /// The buffer has room for `buffers` chunks of `capacity` elements before this array's.
     pub(super) fn new(
-        array: &Array,
-        transfer: Transfer,
-        in_place: u64,
-        chunk: &Chunk,
-        capacity: usize,
+        array: &Array, transfer: Transfer, in_place: u64, chunk: &Chunk, capacity: usize,
         buffers: usize,
     ) -> Self {
         let start = chunk.start * array.element_bytes;
@@ -58,10 +54,7 @@ impl ChunkView {
 
     /// Makes an input visible to kernels: stages it, queues its copy to the device, or neither.
     pub(super) fn bring_in(
-        &self,
-        device: &Device,
-        slot: &Slot,
-        stream: CUstream,
+        &self, device: &Device, slot: &Slot, stream: CUstream,
     ) -> Result<(), Error> {
         match self.transfer {
             Transfer::Staged => {
@@ -82,10 +75,7 @@ impl ChunkView {
 
     /// Queues the output's copy from the device, behind the kernel, if it needs one.
     pub(super) fn queue_out(
-        &self,
-        device: &Device,
-        slot: &Slot,
-        stream: CUstream,
+        &self, device: &Device, slot: &Slot, stream: CUstream,
     ) -> Result<(), Error> {
         if self.transfer != Transfer::Dma {
             return Ok(());

@@ -64,10 +64,19 @@ pub(crate) fn synchronize(event: *mut gpuvec_event) -> Result<(), Error> {
     Event::given("event", event)?.synchronize()
 }
 
+/// Lets a stream's later work, or without a stream the caller, wait for an event.
+pub(crate) fn hold_back(stream: *mut gpuvec_stream, event: *mut gpuvec_event) -> Result<(), Error> {
+    let (stream, event) = (stream::given(stream)?, Event::given("event", event)?);
+    match (stream.as_deref(), event.point()) {
+        (Some(Stream::Gpu(stream)), Point::Gpu(event)) => event.hold_back(stream),
+        (Some(Stream::Gpu(_)), _) => Ok(()),
+        _ => event.synchronize(),
+    }
+}
+
 /// Milliseconds between two events; `None` if one of them is not done.
 pub(crate) fn elapsed(
-    start: *mut gpuvec_event,
-    end: *mut gpuvec_event,
+    start: *mut gpuvec_event, end: *mut gpuvec_event,
 ) -> Result<Option<f32>, Error> {
     match (Event::given("start", start)?.point(), Event::given("end", end)?.point()) {
         (Point::Nowhere, _) => Err(Error::NotRecorded { argument: "start" }),
@@ -85,8 +94,7 @@ pub(crate) fn elapsed(
 impl Event {
     /// The event of a handle.
     pub(crate) fn given(
-        argument: &'static str,
-        event: *mut gpuvec_event,
+        argument: &'static str, event: *mut gpuvec_event,
     ) -> Result<Arc<Self>, Error> {
         EVENTS.get(argument, event)
     }
@@ -95,14 +103,6 @@ impl Event {
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         match self.point() {
             Point::Gpu(event) => event.synchronize(),
-            Point::Host(_) | Point::Nowhere => Ok(()),
-        }
-    }
-
-    /// Lets a stream's later work wait for it.
-    pub(crate) fn hold_back(&self, stream: &cuda_stream::Stream) -> Result<(), Error> {
-        match self.point() {
-            Point::Gpu(event) => event.hold_back(stream),
             Point::Host(_) | Point::Nowhere => Ok(()),
         }
     }

@@ -63,9 +63,7 @@ impl<T> Handles<T> {
     }
 
     fn at<H>(
-        &self,
-        argument: &'static str,
-        handle: *mut H,
+        &self, argument: &'static str, handle: *mut H,
         look: impl FnOnce(&mut Option<Arc<T>>, &mut bool) -> Option<Arc<T>>,
     ) -> Result<Arc<T>, Error> {
         if handle.is_null() {

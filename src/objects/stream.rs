@@ -1,6 +1,5 @@
 //! Callers' streams, with and without a GPU.
 
-use super::event::{Event, gpuvec_event};
 use super::handle::Handles;
 use crate::cuda::{device, stream as cuda};
 use crate::error::Error;
@@ -64,15 +63,6 @@ pub(crate) fn is_done(stream: *mut gpuvec_stream) -> Result<bool, Error> {
     match given(stream)?.as_deref() {
         Some(Stream::Gpu(stream)) => stream.is_done(),
         Some(Stream::Host) | None => Ok(true),
-    }
-}
-
-/// Lets the stream's later work, or without a stream the caller, wait for an event.
-pub(crate) fn wait(stream: *mut gpuvec_stream, event: *mut gpuvec_event) -> Result<(), Error> {
-    let (stream, event) = (given(stream)?, Event::given("event", event)?);
-    match stream.as_deref() {
-        Some(Stream::Gpu(stream)) => event.hold_back(stream),
-        Some(Stream::Host) | None => event.synchronize(),
     }
 }
 

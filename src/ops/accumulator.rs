@@ -111,16 +111,13 @@ fn select<T: Float>(x: T, y: T, wants_x: bool) -> T {
 /// Merges `count` states, of which `state` gives each by its number, in order, as a binary tree.
 /// Gives the identity for none.
 pub fn merge_in_order<A: Accumulator>(
-    count: usize,
-    state: &mut impl FnMut(usize) -> A::State,
+    count: usize, state: &mut impl FnMut(usize) -> A::State,
 ) -> A::State {
     if count == 0 { A::IDENTITY } else { merge_from::<A>(0, count, state) }
 }
 
 fn merge_from<A: Accumulator>(
-    first: usize,
-    count: usize,
-    state: &mut impl FnMut(usize) -> A::State,
+    first: usize, count: usize, state: &mut impl FnMut(usize) -> A::State,
 ) -> A::State {
     if count == 1 {
         return state(first);

@@ -2,9 +2,6 @@
 
 /// A type of array element.
 pub trait Element: Copy + Send + Sync + PartialOrd + 'static {
-    /// The type's name in the names of functions and kernels.
-    const NAME: &'static str;
-
     /// The value as it is stored: every NaN becomes the one quiet NaN, so that results have the
     /// same bits on every processor.
     fn canonical(self) -> Self;
@@ -16,70 +13,34 @@ pub trait Element: Copy + Send + Sync + PartialOrd + 'static {
     fn from_bits(bits: u64) -> Self;
 }
 
-impl Element for f32 {
-    const NAME: &'static str = "f32";
+macro_rules! elements {
+    ($($element:ty: $canonical:expr, $bits:expr, $from_bits:expr;)+) => {
+        $(impl Element for $element {
+            #[inline(always)]
+            fn canonical(self) -> Self {
+                $canonical(self)
+            }
 
-    #[inline(always)]
-    fn canonical(self) -> Self {
-        if self.is_nan() { f32::from_bits(0x7FC0_0000) } else { self }
-    }
+            fn bits(self) -> u64 {
+                $bits(self)
+            }
 
-    fn bits(self) -> u64 {
-        self.to_bits().into()
-    }
-
-    fn from_bits(bits: u64) -> Self {
-        f32::from_bits(bits as u32)
-    }
+            fn from_bits(bits: u64) -> Self {
+                $from_bits(bits)
+            }
+        })+
+    };
 }
 
-impl Element for f64 {
-    const NAME: &'static str = "f64";
-
-    #[inline(always)]
-    fn canonical(self) -> Self {
-        if self.is_nan() { f64::from_bits(0x7FF8_0000_0000_0000) } else { self }
-    }
-
-    fn bits(self) -> u64 {
-        self.to_bits()
-    }
-
-    fn from_bits(bits: u64) -> Self {
-        f64::from_bits(bits)
-    }
-}
-
-impl Element for i32 {
-    const NAME: &'static str = "i32";
-
-    #[inline(always)]
-    fn canonical(self) -> Self {
-        self
-    }
-
-    fn bits(self) -> u64 {
-        self.cast_unsigned().into()
-    }
-
-    fn from_bits(bits: u64) -> Self {
-        (bits as u32).cast_signed()
-    }
-}
-
-impl Element for i64 {
-    const NAME: &'static str = "i64";
-
-    #[inline(always)]
-    fn canonical(self) -> Self {
-        self
-    }
-
-    fn bits(self) -> u64 {
-        self.cast_unsigned()
-    }
-
-    fn from_bits(bits: u64) -> Self {
-        bits.cast_signed()
-    }
+elements! {
+    f32:
+        |x: f32| if x.is_nan() { f32::from_bits(0x7FC0_0000) } else { x },
+        |x: f32| x.to_bits().into(),
+        |bits| f32::from_bits(bits as u32);
+    f64:
+        |x: f64| if x.is_nan() { f64::from_bits(0x7FF8_0000_0000_0000) } else { x },
+        f64::to_bits,
+        f64::from_bits;
+    i32: |x| x, |x: i32| x.cast_unsigned().into(), |bits| (bits as u32).cast_signed();
+    i64: |x| x, i64::cast_unsigned, u64::cast_signed;
 }

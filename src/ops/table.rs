@@ -47,10 +47,7 @@ pub trait Reduction: Operation {
     /// The state with one more element. With one input `b` is `a`. With `FUSED`, on a processor that
     /// has a fused multiply-add, in one instruction, where that changes no bits.
     fn accumulate<const FUSED: bool>(
-        self,
-        state: StateOf<Self>,
-        a: Self::Element,
-        b: Self::Element,
+        self, state: StateOf<Self>, a: Self::Element, b: Self::Element,
     ) -> StateOf<Self>;
 
     /// The result, before its NaN is made canonical.
@@ -67,24 +64,6 @@ pub trait Visitor {
     fn reduction<O: Reduction>(self, op: O) -> Self::Result;
 }
 
-macro_rules! visit {
-    (Elementwise, $visitor:ident, $op:expr) => {
-        $visitor.elementwise($op)
-    };
-    (Reduction, $visitor:ident, $op:expr) => {
-        $visitor.reduction($op)
-    };
-}
-
-macro_rules! has {
-    () => {
-        false
-    };
-    ($alpha:ty) => {
-        true
-    };
-}
-
 /// What is known of a reduction's accumulator without its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccumulatorInfo {
@@ -96,326 +75,247 @@ pub struct AccumulatorInfo {
     pub has_empty_result: bool,
 }
 
-macro_rules! accumulator_info {
-    () => {
-        None
-    };
-    ($accumulator:ty) => {
-        Some(AccumulatorInfo {
-            name: <$accumulator as Accumulator>::NAME,
-            state_bytes: size_of::<<$accumulator as Accumulator>::State>(),
-            has_empty_result: <$accumulator as Accumulator>::HAS_EMPTY_RESULT,
-        })
-    };
+impl AccumulatorInfo {
+    const fn of<A: Accumulator>() -> Self {
+        AccumulatorInfo {
+            name: A::NAME,
+            state_bytes: size_of::<A::State>(),
+            has_empty_result: A::HAS_EMPTY_RESULT,
+        }
+    }
 }
 
 macro_rules! operations {
-    ($(
-        $(#[$doc:meta])+
-        $row:ident $(($alpha:ty))?: $kernel:literal, $inputs:literal of $element:ty => $output:ty,
-        $shape:ident $(by $accumulator:ty)? { $($formula:item)+ }
-    )+) => {
+    (
+        elementwise {
+            $($e_name:literal, $e_inputs:literal inputs, $e_doc:literal {
+                $($e:ident $(($alpha:ident))? of $e_type:ident: ($e_a:pat, $e_b:pat) => $e_out:expr;)+
+            })+
+        }
+        reduction {
+            $($r_name:literal, $r_inputs:literal inputs, $r_doc:literal {
+                $($r:ident of $r_type:ident => $r_out:ident by $accumulator:ty:
+                    ($state:pat, $r_a:pat, $r_b:pat) => $accumulated:expr,
+                    $last:pat => $finished:expr;)+
+            })+
+        }
+    ) => {
         /// The rows of the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Op {
-            $($(#[$doc])+ $row,)+
+            $($(#[doc = concat!($e_doc, " of ", stringify!($e_type), ".")] $e,)+)+
+            $($(#[doc = concat!($r_doc, " of ", stringify!($r_type), ".")] $r,)+)+
         }
 
         impl Op {
             /// Every row, in the table's order.
-            pub const ALL: &[Op] = &[$(Op::$row),+];
+            pub const ALL: &[Op] = &[$($(Op::$e,)+)+ $($(Op::$r,)+)+];
 
-            /// The name of the operation's kernel, and its name in messages.
+            /// The name of the operation's kernel, and of its function after `gpuvec_`.
             #[must_use]
             pub const fn kernel(self) -> &'static str {
-                match self { $(Op::$row => $kernel),+ }
+                match self {
+                    $($(Op::$e => concat!($e_name, "_", stringify!($e_type)),)+)+
+                    $($(Op::$r => concat!($r_name, "_", stringify!($r_type)),)+)+
+                }
             }
 
             /// What the operation makes of its inputs.
             #[must_use]
             pub const fn shape(self) -> Shape {
-                match self { $(Op::$row => Shape::$shape),+ }
+                match self {
+                    $($(Op::$e => Shape::Elementwise,)+)+
+                    $($(Op::$r => Shape::Reduction,)+)+
+                }
             }
 
-            /// How many input arrays it has: one or two.
+            /// The number of its input arrays: one or two.
             #[must_use]
             pub const fn inputs(self) -> usize {
-                match self { $(Op::$row => $inputs),+ }
+                match self { $($(Op::$e => $e_inputs,)+)+ $($(Op::$r => $r_inputs,)+)+ }
             }
 
-            /// Whether it multiplies by a number.
+            /// Says whether it multiplies by a number.
             #[must_use]
             pub const fn has_alpha(self) -> bool {
-                match self { $(Op::$row => has!($($alpha)?)),+ }
+                match self {
+                    $($(Op::$e => !stringify!($($alpha)?).is_empty(),)+)+
+                    _ => false,
+                }
             }
 
             /// The size of an element of its inputs, in bytes.
             #[must_use]
             pub const fn element_bytes(self) -> usize {
-                match self { $(Op::$row => size_of::<$element>()),+ }
+                match self {
+                    $($(Op::$e => size_of::<$e_type>(),)+)+
+                    $($(Op::$r => size_of::<$r_type>(),)+)+
+                }
             }
 
             /// The size of an element of its output, in bytes.
             #[must_use]
             pub const fn output_bytes(self) -> usize {
-                match self { $(Op::$row => size_of::<$output>()),+ }
+                match self {
+                    $($(Op::$r => size_of::<$r_out>(),)+)+
+                    _ => self.element_bytes(),
+                }
             }
 
-            /// The name of an element of its output.
+            /// The name of the type of a reduction's result.
             #[must_use]
             pub const fn output_name(self) -> &'static str {
-                match self { $(Op::$row => <$output as Element>::NAME),+ }
+                match self {
+                    $($(Op::$e => stringify!($e_type),)+)+
+                    $($(Op::$r => stringify!($r_out),)+)+
+                }
             }
 
             /// What it accumulates in, if it is a reduction.
             #[must_use]
             pub const fn accumulator(self) -> Option<AccumulatorInfo> {
-                match self { $(Op::$row => accumulator_info!($($accumulator)?)),+ }
+                match self {
+                    $($(Op::$r => Some(AccumulatorInfo::of::<$accumulator>()),)+)+
+                    _ => None,
+                }
             }
 
-            /// Runs the visitor's code for the row's type; `alpha` is the bits of its number.
-            pub fn visit<V: Visitor>(self, alpha: u64, visitor: V) -> V::Result {
+            /// Runs the visitor's code for the row's type; `bits` is those of its number.
+            pub fn visit<V: Visitor>(self, bits: u64, visitor: V) -> V::Result {
                 match self {
-                    $(Op::$row => visit!(
-                        $shape, visitor, $row $((<$alpha as Element>::from_bits(alpha)))?
-                    )),+
+                    $($(Op::$e => visitor.elementwise($e $(({
+                        let $alpha = <$e_type as Element>::from_bits(bits);
+                        $alpha
+                    }))?),)+)+
+                    $($(Op::$r => visitor.reduction($r),)+)+
                 }
             }
         }
 
-        $(
-            $(#[$doc])+
+        $($(
+            #[doc = concat!($e_doc, " of ", stringify!($e_type), ".")]
             #[derive(Clone, Copy, Debug)]
-            pub struct $row $((pub $alpha))?;
+            pub struct $e $((#[doc = stringify!($alpha)] pub $e_type))?;
 
-            impl Operation for $row {
-                const OP: Op = Op::$row;
-                type Element = $element;
-                type Output = $output;
+            impl Operation for $e {
+                const OP: Op = Op::$e;
+                type Element = $e_type;
+                type Output = $e_type;
 
                 $(fn alpha(self) -> u64 {
-                    <$alpha as Element>::bits(self.0)
+                    let $alpha = self.0;
+                    $alpha.bits()
                 })?
             }
 
-            impl $shape for $row {
-                $(type Accumulator = $accumulator;)?
-                $(#[inline(always)] $formula)+
+            impl Elementwise for $e {
+                #[inline(always)]
+                fn apply(self, $e_a: $e_type, $e_b: $e_type) -> $e_type {
+                    $(let $alpha = self.0;)?
+                    $e_out
+                }
             }
-        )+
+        )+)+
+
+        $($(
+            #[doc = concat!($r_doc, " of ", stringify!($r_type), ".")]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $r;
+
+            impl Operation for $r {
+                const OP: Op = Op::$r;
+                type Element = $r_type;
+                type Output = $r_out;
+            }
+
+            impl Reduction for $r {
+                type Accumulator = $accumulator;
+
+                #[inline(always)]
+                fn accumulate<const FUSED: bool>(
+                    self,
+                    $state: StateOf<Self>,
+                    $r_a: $r_type,
+                    $r_b: $r_type,
+                ) -> StateOf<Self> {
+                    $accumulated
+                }
+
+                #[inline(always)]
+                fn finish(self, $last: StateOf<Self>) -> $r_out {
+                    $finished
+                }
+            }
+        )+)+
     };
 }
 
 operations! {
-    /// `a[i] + b[i]` in f32.
-    AddF32: "add_f32", 2 of f32 => f32, Elementwise {
-        fn apply(self, a: f32, b: f32) -> f32 { a + b }
-    }
-
-    /// `a[i] + b[i]` in f64.
-    AddF64: "add_f64", 2 of f64 => f64, Elementwise {
-        fn apply(self, a: f64, b: f64) -> f64 { a + b }
-    }
-
-    /// `a[i] + b[i]` in i32, wrapping.
-    AddI32: "add_i32", 2 of i32 => i32, Elementwise {
-        fn apply(self, a: i32, b: i32) -> i32 { a.wrapping_add(b) }
-    }
-
-    /// `a[i] + b[i]` in i64, wrapping.
-    AddI64: "add_i64", 2 of i64 => i64, Elementwise {
-        fn apply(self, a: i64, b: i64) -> i64 { a.wrapping_add(b) }
-    }
-
-    /// `a[i] - b[i]` in f32.
-    SubF32: "sub_f32", 2 of f32 => f32, Elementwise {
-        fn apply(self, a: f32, b: f32) -> f32 { a - b }
-    }
-
-    /// `a[i] - b[i]` in f64.
-    SubF64: "sub_f64", 2 of f64 => f64, Elementwise {
-        fn apply(self, a: f64, b: f64) -> f64 { a - b }
-    }
-
-    /// `a[i] - b[i]` in i32, wrapping.
-    SubI32: "sub_i32", 2 of i32 => i32, Elementwise {
-        fn apply(self, a: i32, b: i32) -> i32 { a.wrapping_sub(b) }
-    }
-
-    /// `a[i] - b[i]` in i64, wrapping.
-    SubI64: "sub_i64", 2 of i64 => i64, Elementwise {
-        fn apply(self, a: i64, b: i64) -> i64 { a.wrapping_sub(b) }
-    }
-
-    /// `a[i] * b[i]` in f32.
-    MulF32: "mul_f32", 2 of f32 => f32, Elementwise {
-        fn apply(self, a: f32, b: f32) -> f32 { a * b }
-    }
-
-    /// `a[i] * b[i]` in f64.
-    MulF64: "mul_f64", 2 of f64 => f64, Elementwise {
-        fn apply(self, a: f64, b: f64) -> f64 { a * b }
-    }
-
-    /// `a[i] * b[i]` in i32, wrapping.
-    MulI32: "mul_i32", 2 of i32 => i32, Elementwise {
-        fn apply(self, a: i32, b: i32) -> i32 { a.wrapping_mul(b) }
-    }
-
-    /// `a[i] * b[i]` in i64, wrapping.
-    MulI64: "mul_i64", 2 of i64 => i64, Elementwise {
-        fn apply(self, a: i64, b: i64) -> i64 { a.wrapping_mul(b) }
-    }
-
-    /// `a[i] / b[i]` in f32.
-    DivF32: "div_f32", 2 of f32 => f32, Elementwise {
-        fn apply(self, a: f32, b: f32) -> f32 { a / b }
-    }
-
-    /// `a[i] / b[i]` in f64.
-    DivF64: "div_f64", 2 of f64 => f64, Elementwise {
-        fn apply(self, a: f64, b: f64) -> f64 { a / b }
-    }
-
-    /// `alpha * a[i]` in f32.
-    ScaleF32(f32): "scale_f32", 1 of f32 => f32, Elementwise {
-        fn apply(self, a: f32, _: f32) -> f32 { self.0 * a }
-    }
-
-    /// `alpha * a[i]` in f64.
-    ScaleF64(f64): "scale_f64", 1 of f64 => f64, Elementwise {
-        fn apply(self, a: f64, _: f64) -> f64 { self.0 * a }
-    }
-
-    /// `alpha * a[i] + b[i]` in f32, rounded once.
-    AxpyF32(f32): "axpy_f32", 2 of f32 => f32, Elementwise {
-        fn apply(self, a: f32, b: f32) -> f32 { self.0.mul_add(a, b) }
-    }
-
-    /// `alpha * a[i] + b[i]` in f64, rounded once.
-    AxpyF64(f64): "axpy_f64", 2 of f64 => f64, Elementwise {
-        fn apply(self, a: f64, b: f64) -> f64 { self.0.mul_add(a, b) }
-    }
-
-    /// The sum of `a[i] * b[i]` in f32. A product of two f32 has at most 48 bits: exact in f64.
-    DotF32: "dot_f32", 2 of f32 => f32, Reduction by Sum<f64> {
-        fn accumulate<const FUSED: bool>(self, sum: f64, a: f32, b: f32) -> f64 {
-            let (a, b) = (f64::from(a), f64::from(b));
-            // The product is exact, so that only the sum is rounded either way.
-            if FUSED { a.mul_add(b, sum) } else { sum + a * b }
+    elementwise {
+        "add", 2 inputs, "`a[i] + b[i]`" {
+            AddF32 of f32: (a, b) => a + b;
+            AddF64 of f64: (a, b) => a + b;
+            AddI32 of i32: (a, b) => a.wrapping_add(b);
+            AddI64 of i64: (a, b) => a.wrapping_add(b);
         }
-        fn finish(self, sum: f64) -> f32 { sum as f32 }
-    }
-
-    /// The sum of `a[i] * b[i]` in f64, each product rounded.
-    DotF64: "dot_f64", 2 of f64 => f64, Reduction by Sum<f64> {
-        fn accumulate<const FUSED: bool>(self, sum: f64, a: f64, b: f64) -> f64 { sum + a * b }
-        fn finish(self, sum: f64) -> f64 { sum }
-    }
-
-    /// The sum of `a[i] * b[i]` of i32 in i64: products are exact, the sum wraps.
-    DotI32: "dot_i32", 2 of i32 => i64, Reduction by Sum<i64> {
-        fn accumulate<const FUSED: bool>(self, sum: i64, a: i32, b: i32) -> i64 {
-            sum.wrapping_add(i64::from(a) * i64::from(b))
+        "sub", 2 inputs, "`a[i] - b[i]`" {
+            SubF32 of f32: (a, b) => a - b;
+            SubF64 of f64: (a, b) => a - b;
+            SubI32 of i32: (a, b) => a.wrapping_sub(b);
+            SubI64 of i64: (a, b) => a.wrapping_sub(b);
         }
-        fn finish(self, sum: i64) -> i64 { sum }
-    }
-
-    /// The sum of `a[i] * b[i]` in i64, wrapping.
-    DotI64: "dot_i64", 2 of i64 => i64, Reduction by Sum<i64> {
-        fn accumulate<const FUSED: bool>(self, sum: i64, a: i64, b: i64) -> i64 {
-            sum.wrapping_add(a.wrapping_mul(b))
+        "mul", 2 inputs, "`a[i] * b[i]`" {
+            MulF32 of f32: (a, b) => a * b;
+            MulF64 of f64: (a, b) => a * b;
+            MulI32 of i32: (a, b) => a.wrapping_mul(b);
+            MulI64 of i64: (a, b) => a.wrapping_mul(b);
         }
-        fn finish(self, sum: i64) -> i64 { sum }
-    }
-
-    /// The sum of `a[i]` in f32.
-    SumF32: "sum_f32", 1 of f32 => f32, Reduction by Sum<f64> {
-        fn accumulate<const FUSED: bool>(self, sum: f64, a: f32, _: f32) -> f64 { sum + f64::from(a) }
-        fn finish(self, sum: f64) -> f32 { sum as f32 }
-    }
-
-    /// The sum of `a[i]` in f64.
-    SumF64: "sum_f64", 1 of f64 => f64, Reduction by Sum<f64> {
-        fn accumulate<const FUSED: bool>(self, sum: f64, a: f64, _: f64) -> f64 { sum + a }
-        fn finish(self, sum: f64) -> f64 { sum }
-    }
-
-    /// The sum of `a[i]` of i32 in i64, wrapping.
-    SumI32: "sum_i32", 1 of i32 => i64, Reduction by Sum<i64> {
-        fn accumulate<const FUSED: bool>(self, sum: i64, a: i32, _: i32) -> i64 {
-            sum.wrapping_add(i64::from(a))
+        "div", 2 inputs, "`a[i] / b[i]`" {
+            DivF32 of f32: (a, b) => a / b;
+            DivF64 of f64: (a, b) => a / b;
         }
-        fn finish(self, sum: i64) -> i64 { sum }
-    }
-
-    /// The sum of `a[i]` in i64, wrapping.
-    SumI64: "sum_i64", 1 of i64 => i64, Reduction by Sum<i64> {
-        fn accumulate<const FUSED: bool>(self, sum: i64, a: i64, _: i64) -> i64 { sum.wrapping_add(a) }
-        fn finish(self, sum: i64) -> i64 { sum }
-    }
-
-    /// The smallest `a[i]` of f32. NaN wins, and -0 < +0.
-    MinF32: "min_f32", 1 of f32 => f32, Reduction by Min<f32> {
-        fn accumulate<const FUSED: bool>(self, state: f32, a: f32, _: f32) -> f32 {
-            Min::<f32>::merge(state, a)
+        "scale", 1 inputs, "`alpha * a[i]`" {
+            ScaleF32(alpha) of f32: (a, _) => alpha * a;
+            ScaleF64(alpha) of f64: (a, _) => alpha * a;
         }
-        fn finish(self, state: f32) -> f32 { state }
-    }
-
-    /// The smallest `a[i]` of f64. NaN wins, and -0 < +0.
-    MinF64: "min_f64", 1 of f64 => f64, Reduction by Min<f64> {
-        fn accumulate<const FUSED: bool>(self, state: f64, a: f64, _: f64) -> f64 {
-            Min::<f64>::merge(state, a)
+        "axpy", 2 inputs, "`alpha * a[i] + b[i]`, rounded once," {
+            AxpyF32(alpha) of f32: (a, b) => alpha.mul_add(a, b);
+            AxpyF64(alpha) of f64: (a, b) => alpha.mul_add(a, b);
         }
-        fn finish(self, state: f64) -> f64 { state }
     }
-
-    /// The smallest `a[i]` of i32.
-    MinI32: "min_i32", 1 of i32 => i32, Reduction by Min<i32> {
-        fn accumulate<const FUSED: bool>(self, state: i32, a: i32, _: i32) -> i32 {
-            Min::<i32>::merge(state, a)
+    reduction {
+        "dot", 2 inputs, "The sum of `a[i] * b[i]`" {
+            // A product of two f32 has at most 48 bits: it is exact in f64, so that only the sum is
+            // rounded either way.
+            DotF32 of f32 => f32 by Sum<f64>: (sum, a, b) => {
+                let (a, b) = (f64::from(a), f64::from(b));
+                if FUSED { a.mul_add(b, sum) } else { sum + a * b }
+            }, sum => sum as f32;
+            DotF64 of f64 => f64 by Sum<f64>: (sum, a, b) => sum + a * b, sum => sum;
+            DotI32 of i32 => i64 by Sum<i64>: (sum, a, b) => {
+                sum.wrapping_add(i64::from(a) * i64::from(b))
+            }, sum => sum;
+            DotI64 of i64 => i64 by Sum<i64>: (sum, a, b) => {
+                sum.wrapping_add(a.wrapping_mul(b))
+            }, sum => sum;
         }
-        fn finish(self, state: i32) -> i32 { state }
-    }
-
-    /// The smallest `a[i]` of i64.
-    MinI64: "min_i64", 1 of i64 => i64, Reduction by Min<i64> {
-        fn accumulate<const FUSED: bool>(self, state: i64, a: i64, _: i64) -> i64 {
-            Min::<i64>::merge(state, a)
+        "sum", 1 inputs, "The sum of `a[i]`" {
+            SumF32 of f32 => f32 by Sum<f64>: (sum, a, _) => sum + f64::from(a), sum => sum as f32;
+            SumF64 of f64 => f64 by Sum<f64>: (sum, a, _) => sum + a, sum => sum;
+            SumI32 of i32 => i64 by Sum<i64>: (sum, a, _) => sum.wrapping_add(a.into()), sum => sum;
+            SumI64 of i64 => i64 by Sum<i64>: (sum, a, _) => sum.wrapping_add(a), sum => sum;
         }
-        fn finish(self, state: i64) -> i64 { state }
-    }
-
-    /// The largest `a[i]` of f32. NaN wins, and -0 < +0.
-    MaxF32: "max_f32", 1 of f32 => f32, Reduction by Max<f32> {
-        fn accumulate<const FUSED: bool>(self, state: f32, a: f32, _: f32) -> f32 {
-            Max::<f32>::merge(state, a)
+        "min", 1 inputs, "The smallest `a[i]`" {
+            MinF32 of f32 => f32 by Min<f32>: (min, a, _) => Min::<f32>::merge(min, a), min => min;
+            MinF64 of f64 => f64 by Min<f64>: (min, a, _) => Min::<f64>::merge(min, a), min => min;
+            MinI32 of i32 => i32 by Min<i32>: (min, a, _) => Min::<i32>::merge(min, a), min => min;
+            MinI64 of i64 => i64 by Min<i64>: (min, a, _) => Min::<i64>::merge(min, a), min => min;
         }
-        fn finish(self, state: f32) -> f32 { state }
-    }
-
-    /// The largest `a[i]` of f64. NaN wins, and -0 < +0.
-    MaxF64: "max_f64", 1 of f64 => f64, Reduction by Max<f64> {
-        fn accumulate<const FUSED: bool>(self, state: f64, a: f64, _: f64) -> f64 {
-            Max::<f64>::merge(state, a)
+        "max", 1 inputs, "The largest `a[i]`" {
+            MaxF32 of f32 => f32 by Max<f32>: (max, a, _) => Max::<f32>::merge(max, a), max => max;
+            MaxF64 of f64 => f64 by Max<f64>: (max, a, _) => Max::<f64>::merge(max, a), max => max;
+            MaxI32 of i32 => i32 by Max<i32>: (max, a, _) => Max::<i32>::merge(max, a), max => max;
+            MaxI64 of i64 => i64 by Max<i64>: (max, a, _) => Max::<i64>::merge(max, a), max => max;
         }
-        fn finish(self, state: f64) -> f64 { state }
-    }
-
-    /// The largest `a[i]` of i32.
-    MaxI32: "max_i32", 1 of i32 => i32, Reduction by Max<i32> {
-        fn accumulate<const FUSED: bool>(self, state: i32, a: i32, _: i32) -> i32 {
-            Max::<i32>::merge(state, a)
-        }
-        fn finish(self, state: i32) -> i32 { state }
-    }
-
-    /// The largest `a[i]` of i64.
-    MaxI64: "max_i64", 1 of i64 => i64, Reduction by Max<i64> {
-        fn accumulate<const FUSED: bool>(self, state: i64, a: i64, _: i64) -> i64 {
-            Max::<i64>::merge(state, a)
-        }
-        fn finish(self, state: i64) -> i64 { state }
     }
 }

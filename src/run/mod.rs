@@ -27,10 +27,7 @@ use work::{Copying, Mapping, Reducing};
 /// # Safety
 /// As [`Call::with`].
 pub(crate) unsafe fn run(
-    task: Task,
-    inputs: &[Input],
-    output: (&'static str, *mut c_void),
-    n: usize,
+    task: Task, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     let (placement, stream) = (settings::placement()?, given(stream)?);

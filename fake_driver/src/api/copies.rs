@@ -55,10 +55,7 @@ fn require_pinned(address: usize, bytes: usize) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
-    to: u64,
-    from: *const c_void,
-    bytes: usize,
-    on: usize,
+    to: u64, from: *const c_void, bytes: usize, on: usize,
 ) -> Code {
     call("cuMemcpyHtoDAsync_v2", |fails| {
         let (to, from) = (device_end(to, bytes)?, from.expose_provenance());
@@ -75,10 +72,7 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
-    to: *mut c_void,
-    from: u64,
-    bytes: usize,
-    on: usize,
+    to: *mut c_void, from: u64, bytes: usize, on: usize,
 ) -> Code {
     call("cuMemcpyDtoHAsync_v2", |fails| {
         let (to, from) = (to.expose_provenance(), device_end(from, bytes)?);

@@ -8,10 +8,7 @@ use std::ffi::{c_uint, c_void};
 /// # Safety
 /// The driver's promises hold.
 unsafe fn allocate<T>(
-    to: *mut T,
-    kind: Kind,
-    bytes: usize,
-    typed: impl FnOnce(usize) -> T,
+    to: *mut T, kind: Kind, bytes: usize, typed: impl FnOnce(usize) -> T,
 ) -> Result<(), Code> {
     let address = memory::allocate(kind, context::current_device()?, bytes)?;
     // SAFETY: this function's promise.
@@ -33,9 +30,7 @@ pub unsafe extern "C" fn cuMemAllocManaged(to: *mut u64, bytes: usize, _flags: c
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemHostAlloc(
-    to: *mut *mut c_void,
-    bytes: usize,
-    _flags: c_uint,
+    to: *mut *mut c_void, bytes: usize, _flags: c_uint,
 ) -> Code {
     call("cuMemHostAlloc", |_| {
         // SAFETY: the caller's promise.

@@ -98,9 +98,7 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, size: c_int, device:
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetAttribute(
-    value: *mut c_int,
-    attribute: c_uint,
-    device: c_int,
+    value: *mut c_int, attribute: c_uint, device: c_int,
 ) -> Code {
     const CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM: c_uint = 91;
     call("cuDeviceGetAttribute", |_| {
@@ -228,10 +226,7 @@ pub unsafe extern "C" fn cuModuleLoadData(to: *mut usize, image: *const c_char) 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleLoadDataEx(
-    to: *mut usize,
-    image: *const c_char,
-    _count: c_uint,
-    _options: *mut c_uint,
+    to: *mut usize, image: *const c_char, _count: c_uint, _options: *mut c_uint,
     _values: *mut *mut c_void,
 ) -> Code {
     // SAFETY: the caller's promise.
@@ -245,9 +240,7 @@ pub extern "C" fn cuModuleUnload(_module: usize) -> Code {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleGetFunction(
-    to: *mut usize,
-    module: usize,
-    name: *const c_char,
+    to: *mut usize, module: usize, name: *const c_char,
 ) -> Code {
     call("cuModuleGetFunction", |_| {
         // SAFETY: the caller's promise.
@@ -264,17 +257,9 @@ pub unsafe extern "C" fn cuModuleGetFunction(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLaunchKernel(
-    function: usize,
-    grid_x: c_uint,
-    _grid_y: c_uint,
-    _grid_z: c_uint,
-    block_x: c_uint,
-    _block_y: c_uint,
-    _block_z: c_uint,
-    _shared_bytes: c_uint,
-    on: usize,
-    parameters: *const *const u64,
-    _extra: *mut *mut c_void,
+    function: usize, grid_x: c_uint, _grid_y: c_uint, _grid_z: c_uint, block_x: c_uint,
+    _block_y: c_uint, _block_z: c_uint, _shared_bytes: c_uint, on: usize,
+    parameters: *const *const u64, _extra: *mut *mut c_void,
 ) -> Code {
     call("cuLaunchKernel", |fails| {
         let kernel = kernels::at(function.wrapping_sub(1)).ok_or(INVALID_HANDLE)?;
@@ -291,8 +276,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
 
 /// Work, or in its place the failure that the plan has for it.
 fn failing(
-    fails: Option<Code>,
-    work: impl FnOnce() -> Result<(), Code> + Send + 'static,
+    fails: Option<Code>, work: impl FnOnce() -> Result<(), Code> + Send + 'static,
 ) -> stream::Work {
     match fails {
         Some(code) => Box::new(move || Err(code)),

@@ -18,10 +18,7 @@ const NO_ORDINAL: c_int = -2;
 /// # Safety
 /// `value` must be writable for the attribute's type.
 unsafe fn put_attribute(
-    value: *mut c_void,
-    attribute: c_uint,
-    address: u64,
-    block: Option<Block>,
+    value: *mut c_void, attribute: c_uint, address: u64, block: Option<Block>,
 ) -> Result<(), Code> {
     let is_host = block.is_some_and(|block| block.kind.is_host());
     let is_managed = block.is_some_and(|block| block.kind == Kind::Managed);
@@ -48,9 +45,7 @@ unsafe fn put_attribute(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuPointerGetAttribute(
-    value: *mut c_void,
-    attribute: c_uint,
-    address: u64,
+    value: *mut c_void, attribute: c_uint, address: u64,
 ) -> Code {
     call("cuPointerGetAttribute", |_| {
         // SAFETY: the caller's promise.
@@ -60,10 +55,7 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuPointerGetAttributes(
-    count: c_uint,
-    attributes: *const c_uint,
-    values: *const *mut c_void,
-    address: u64,
+    count: c_uint, attributes: *const c_uint, values: *const *mut c_void, address: u64,
 ) -> Code {
     call("cuPointerGetAttributes", |_| {
         let block = memory::find(address as usize);

@@ -8,9 +8,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamCreateWithPriority(
-    to: *mut usize,
-    flags: c_uint,
-    _priority: c_int,
+    to: *mut usize, flags: c_uint, _priority: c_int,
 ) -> Code {
     const NON_BLOCKING: c_uint = 1;
     call("cuStreamCreateWithPriority", |_| {
@@ -62,9 +60,7 @@ pub extern "C" fn cuStreamWaitEvent(handle: usize, awaited: usize, flags: c_uint
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuLaunchHostFunc(
-    handle: usize,
-    function: extern "C" fn(*mut c_void),
-    data: usize,
+    handle: usize, function: extern "C" fn(*mut c_void), data: usize,
 ) -> Code {
     call("cuLaunchHostFunc", |fails| {
         let work = move || {

@@ -1,0 +1,260 @@
+//! The one way from a caller's raw pointers to a [`Call`], whose promise the rest of the library relies on.
+
+use super::array::{Array, MAX_INPUTS, MemoryKind};
+use super::task::Task;
+use crate::error::Error;
+use crate::ops::Shape;
+use arrayvec::ArrayVec;
+use std::ffi::c_void;
+
+/// An input array, as the caller passed it.
+pub(crate) struct Input {
+    /// The argument's name in the header.
+    pub(crate) name: &'static str,
+    pub(crate) pointer: *const c_void,
+    /// The size of an element.
+    pub(crate) element_bytes: usize,
+}
+
+/// A checked call. Where one exists, its caller has promised the arrays: the inputs are readable and
+/// the output is writable, for all elements, until the call returns or, on a stream, until the stream
+/// has done the work; no other thread changes them meanwhile. The output is exactly one of the inputs
+/// or overlaps none. Code that is given a call may rely on that, for the elements of a
+/// [`Chunk`](super::chunk::Chunk) that it has.
+#[derive(Debug)]
+pub(crate) struct Call {
+    task: Task,
+    n: usize,
+    inputs: ArrayVec<Array, MAX_INPUTS>,
+    output: Array,
+}
+
+impl Call {
+    /// Checks the arguments of a task over `n` elements of each input, asks `kind_of` for the kind of
+    /// memory that each array is in, and hands the call to `then`. Gives `None` if there is nothing to
+    /// do. (To return the call would be to move it, which takes as long as a short call's work.)
+    ///
+    /// # Safety
+    /// The promise of the header, which a call stands for from here on: each pointer leads to memory
+    /// for `n` elements (one, for the output of a reduction), unless the checks refuse it.
+    pub(crate) unsafe fn with<R>(
+        task: Task, inputs: &[Input], (output_name, out): (&'static str, *mut c_void), n: usize,
+        mut kind_of: impl FnMut(&Array) -> Result<MemoryKind, Error>,
+        then: impl FnOnce(&Call) -> Result<R, Error>,
+    ) -> Result<Option<R>, Error> {
+        let is_reduction = task.shape() == Shape::Reduction;
+        if n == 0 && !task.has_empty_result() {
+            return Err(Error::Empty);
+        }
+        if n == 0 && (!is_reduction || out.is_null()) {
+            return Ok(None);
+        }
+        let mut arrays = ArrayVec::new();
+        for input in inputs.iter().filter(|_| n > 0) {
+            arrays.push(array(input.name, input.pointer, n, input.element_bytes)?);
+        }
+        if is_reduction && out.is_null() {
+            return Err(Error::NullResult { argument: output_name });
+        }
+        let output =
+            array(output_name, out, if is_reduction { 1 } else { n }, task.output_bytes())?;
+        let mut call = Call { task, n, inputs: arrays, output };
+        if task == Task::Copy && call.is_in_place() {
+            return Ok(None);
+        }
+        call.refuse_overlap()?;
+        for array in call.inputs.iter_mut().chain([&mut call.output]) {
+            array.kind = kind_of(array)?;
+        }
+        then(&call).map(Some)
+    }
+
+    /// Fails if the output overlaps an input without being exactly that input. (The output of a
+    /// reduction may be an input's first element.)
+    fn refuse_overlap(&self) -> Result<(), Error> {
+        let output = &self.output;
+        for input in &self.inputs {
+            let is_in_place =
+                input.address == output.address && input.element_bytes == output.element_bytes;
+            if input.overlaps(output) && !is_in_place {
+                return Err(Error::Overlap { output: output.name, input: input.name });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn task(&self) -> Task {
+        self.task
+    }
+
+    /// Elements in each input: 0 only for a reduction, of which there is an output then and no input.
+    pub(crate) fn n(&self) -> usize {
+        self.n
+    }
+
+    pub(crate) fn inputs(&self) -> &[Array] {
+        &self.inputs
+    }
+
+    /// The output: `n` elements, or the one value of a reduction.
+    pub(crate) fn output(&self) -> &Array {
+        &self.output
+    }
+
+    /// The inputs, then the output.
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
+        self.inputs.iter().chain([&self.output])
+    }
+
+    pub(crate) fn any(&self, kind: MemoryKind) -> bool {
+        self.arrays().any(|array| array.kind == kind)
+    }
+
+    /// Bytes of the longest array.
+    pub(crate) fn max_bytes(&self) -> usize {
+        self.arrays().map(|array| array.bytes).max().unwrap_or(0)
+    }
+
+    /// The device that holds the output, else an input; `None` if the host reaches all arrays.
+    pub(crate) fn device(&self) -> Option<usize> {
+        self.output.device().or_else(|| self.inputs.iter().find_map(Array::device))
+    }
+
+    /// Says whether the output is one of the inputs.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.inputs.iter().any(|input| input.address == self.output.address)
+    }
+}
+
+/// An array of `n` elements, aligned as one of them, in memory of a kind not yet known.
+fn array(
+    name: &'static str, pointer: *const c_void, n: usize, element_bytes: usize,
+) -> Result<Array, Error> {
+    let bytes = n
+        .checked_mul(element_bytes)
+        .filter(|bytes| isize::try_from(*bytes).is_ok())
+        .ok_or(Error::TooLong { n, element_bytes })?;
+    if pointer.is_null() {
+        return Err(Error::Null { argument: name, n });
+    }
+    let address = pointer.expose_provenance();
+    if !address.is_multiple_of(element_bytes) {
+        return Err(Error::Misaligned { argument: name, address, alignment: element_bytes });
+    }
+    if address.checked_add(bytes).is_none() {
+        return Err(Error::TooLong { n, element_bytes });
+    }
+    Ok(Array { name, address, element_bytes, bytes, kind: MemoryKind::Pageable })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::ops::Op;
+    use proptest::prelude::*;
+
+    const ELEMENT: usize = size_of::<f32>();
+
+    /// A call on arrays at these addresses, which no test follows.
+    fn call(op: Op, inputs: &[usize], out: usize, n: usize) -> Result<Option<()>, Error> {
+        with_kinds(op, inputs, out, n, |_| Ok(MemoryKind::Pageable), |_| ())
+    }
+
+    fn with_kinds<R>(
+        op: Op, inputs: &[usize], out: usize, n: usize,
+        kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>, then: impl FnOnce(&Call) -> R,
+    ) -> Result<Option<R>, Error> {
+        let pointer = std::ptr::without_provenance_mut::<c_void>;
+        let inputs: Vec<Input> = ["a", "b"]
+            .into_iter()
+            .zip(inputs)
+            .map(|(name, address)| Input {
+                name,
+                pointer: pointer(*address),
+                element_bytes: op.element_bytes(),
+            })
+            .collect();
+        let task = Task::Compute { op, alpha: 0 };
+        // SAFETY: the arrays are never accessed.
+        unsafe {
+            Call::with(task, &inputs, ("out", pointer(out)), n, kind_of, |call| Ok(then(call)))
+        }
+    }
+
+    /// A call on arrays of these kinds, which no test follows.
+    pub(crate) fn with_call<R>(
+        op: Op, n: usize, kinds: [MemoryKind; 3], then: impl FnOnce(&Call) -> R,
+    ) -> R {
+        const SPACE: usize = 1 << 44;
+        let [a, b, out] = [1, 2, 3].map(|place| place * SPACE);
+        let kind_of = |array: &Array| Ok(kinds[array.address / SPACE - 1]);
+        with_kinds(op, &[a, b][..op.inputs()], out, n, kind_of, then).unwrap().unwrap()
+    }
+
+    fn add(a: usize, b: usize, out: usize, n: usize) -> Result<Option<()>, Error> {
+        call(Op::AddF32, &[a, b], out, n)
+    }
+
+    proptest! {
+        #[test]
+        fn partial_overlap_is_refused_and_nothing_else(
+            a in 1usize..200, b in 1usize..200, out in 1usize..200, n in 1usize..60,
+        ) {
+            let overlaps = |input: usize| {
+                let cells = |start: usize| start..start + n;
+                input != out && cells(input).any(|cell| cells(out).contains(&cell))
+            };
+            let result = add(a * ELEMENT, b * ELEMENT, out * ELEMENT, n);
+            if overlaps(a) || overlaps(b) {
+                let refused = matches!(result, Err(Error::Overlap { .. }));
+                prop_assert!(refused);
+            } else {
+                prop_assert!(result.is_ok());
+            }
+        }
+
+        #[test]
+        fn misaligned_pointers_are_refused(offset in 1usize..4, which in 0usize..3) {
+            let mut addresses = [0x1000, 0x2000, 0x3000];
+            addresses[which] += offset;
+            let result = add(addresses[0], addresses[1], addresses[2], 8);
+            let refused = matches!(result, Err(Error::Misaligned { alignment: ELEMENT, .. }));
+            prop_assert!(refused);
+        }
+
+        #[test]
+        fn sizes_past_the_address_space_are_refused(n in (isize::MAX as usize / ELEMENT + 1)..) {
+            let result = add(0x1000, 0x2000, 0x3000, n);
+            let refused = matches!(result, Err(Error::TooLong { .. }));
+            prop_assert!(refused);
+        }
+    }
+
+    #[test]
+    fn an_array_may_not_wrap_around_the_address_space() {
+        let top = usize::MAX - 4096 + 1;
+        assert!(matches!(add(top, 0x1000, 0x4000, 1025), Err(Error::TooLong { .. })));
+    }
+
+    #[test]
+    fn nothing_to_do_needs_no_arrays() {
+        assert!(matches!(add(0, 1, 2, 0), Ok(None)));
+        let dot = |out| call(Op::DotF32, &[0, 1], out, 0);
+        assert!(matches!(dot(0), Ok(None)));
+        assert!(matches!(dot(0x1000), Ok(Some(_))));
+        assert!(matches!(dot(0x1001), Err(Error::Misaligned { .. })));
+        for out in [0, 0x1000] {
+            assert!(matches!(call(Op::MinF64, &[0], out, 0), Err(Error::Empty)));
+        }
+    }
+
+    #[test]
+    fn a_result_inside_an_input_is_refused_unless_it_is_its_first_element() {
+        let dot = |out| call(Op::DotF32, &[0x1000, 0x2000], out, 8);
+        assert!(dot(0x1000).is_ok());
+        assert!(matches!(dot(0x1004), Err(Error::Overlap { .. })));
+        assert!(matches!(dot(0x201C), Err(Error::Overlap { .. })));
+        assert!(dot(0x2020).is_ok());
+        assert!(matches!(dot(0), Err(Error::NullResult { .. })));
+    }
+}

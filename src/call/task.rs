@@ -1,0 +1,62 @@
+//! What a call does with its arrays, and how a worker does it.
+
+use super::chunk::Chunk;
+use crate::error::Error;
+use crate::ops::{Op, Shape};
+
+/// What a call does with its arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// An operation, with the bits of the number that it multiplies by, or 0.
+    Compute { op: Op, alpha: u64 },
+    /// A copy of bytes.
+    Copy,
+}
+
+impl Task {
+    pub(crate) fn shape(self) -> Shape {
+        match self {
+            Task::Compute { op, .. } => op.shape(),
+            Task::Copy => Shape::Elementwise,
+        }
+    }
+
+    /// The size of an element of the inputs, in bytes.
+    pub(crate) fn element_bytes(self) -> usize {
+        match self {
+            Task::Compute { op, .. } => op.element_bytes(),
+            Task::Copy => 1,
+        }
+    }
+
+    /// Says whether the task is defined for no elements.
+    pub(super) fn has_empty_result(self) -> bool {
+        match self {
+            Task::Compute { op, .. } => {
+                op.accumulator().is_none_or(|accumulator| accumulator.has_empty_result)
+            }
+            Task::Copy => true,
+        }
+    }
+
+    pub(super) fn output_bytes(self) -> usize {
+        match self {
+            Task::Compute { op, .. } => op.output_bytes(),
+            Task::Copy => 1,
+        }
+    }
+}
+
+/// Computes the chunks of a call; the types of elements and states are erased.
+pub(crate) trait Work: Sync {
+    /// Prepares for a run of so many chunks; forgets an earlier one.
+    fn begin(&mut self, _chunks: usize) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Computes a chunk on the calling core.
+    fn compute(&self, chunk: &Chunk);
+
+    /// Takes the states in that kernels left for the chunk's tiles, or for groups of them.
+    fn take_states(&self, _chunk: &Chunk, _states: &[u8]) {}
+}
