@@ -13,7 +13,7 @@ from device import DRIVER_ERRORS, ROOT, Device
 from timing import Contender, measure
 
 IMAGE = ROOT / "benches" / "ceilings.ptx"
-ADD_IMAGE = ROOT / "kernels" / "elementwise.ptx"
+ADD_IMAGE = ROOT / "kernels" / "ptx" / "add_f32.ptx"
 THREADS = 512
 
 # Launches per synchronization, to hide the cost of a launch.

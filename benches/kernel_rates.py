@@ -4,7 +4,6 @@ The calls are queued on a gpuvec stream, on device arrays, and timed by gpuvec e
 reduction includes the short kernels that combine the tiles' results.
 """
 
-import re
 from ctypes import byref, c_float, c_int
 from pathlib import Path
 from statistics import median
@@ -22,7 +21,7 @@ LOCAL_BYTES, REGISTERS = 3, 4
 # The number of calls between two events.
 CALLS = 10
 
-IMAGES = [ROOT / "kernels" / f"{name}.ptx" for name in ("elementwise", "reduce", "finish")]
+IMAGES = sorted((ROOT / "kernels" / "ptx").glob("*.ptx"))
 
 
 def resources_of(device: Device, image: Path, kernel: str) -> Optional[tuple[int, int]]:
@@ -98,12 +97,7 @@ def row(device: Device, image: Path, kernel: str, timed: Timed, ceilings: dict) 
 
 def kernel_rates(device: Device, size: int, rounds: int, ceilings: dict) -> list[dict]:
     """Returns a row for each kernel, on arrays of `size` bytes."""
-    names = [
-        (image, name)
-        for image in IMAGES
-        for name in re.findall(r"\.entry (\w+)", image.read_text())
-    ]
     lib.gpuvec_set_placement(Place.GPU)
     with Resources() as resources:
         timed = Timed(resources, size - size % 8, rounds)
-        return [row(device, image, name, timed, ceilings) for image, name in names]
+        return [row(device, image, image.stem, timed, ceilings) for image in IMAGES]

@@ -247,7 +247,7 @@ class Naive(Peer):
             return None
         kernel = f"{'fma_dot' if case.op == 'dot' else 'add'}_{case.dtype}"
         if kernel not in self.opened:
-            image = IMAGE if case.op == "dot" else ROOT / "kernels" / "elementwise.ptx"
+            image = IMAGE if case.op == "dot" else ROOT / "kernels" / "ptx" / f"{kernel}.ptx"
             element = case.a.itemsize
             self.opened[kernel] = self.compiled.open(image, kernel, element, case.op == "dot")
         batch = self.compiled.naive_batch(self.opened[kernel], case.addresses(), case.n)

@@ -20,25 +20,31 @@ struct Sum<long long> {
     __device__ static State merge(State x, State y) { return x + y; }
 };
 
-__device__ inline bool is_negative(float x) { return __float_as_int(x) < 0; }
+// PTX's min and max order -0 before +0, and give the other operand for a NaN: NaN is to win.
+__device__ inline float quiet_nan(float) { return __int_as_float(0x7FC00000); }
 
-__device__ inline bool is_negative(double x) { return __double_as_longlong(x) < 0; }
+__device__ inline double quiet_nan(double) { return __longlong_as_double(0x7FF8000000000000); }
 
-__device__ inline bool is_negative(int x) { return x < 0; }
-
-__device__ inline bool is_negative(long long x) { return x < 0; }
-
-// Orders -0 before +0; a NaN is not less than anything.
 template <class T>
-__device__ inline bool less(T x, T y) {
-    return x < y || (x == y && is_negative(x));
+__device__ inline T unless_nan(T x, T y, T result) {
+    return (x != x) | (y != y) ? quiet_nan(x) : result;
 }
 
-// x where it is wanted or NaN, else y.
-template <class T>
-__device__ inline T select(T x, T y, bool wants_x) {
-    return wants_x || x != x ? x : y;
-}
+__device__ inline float minimum(float x, float y) { return unless_nan(x, y, fminf(x, y)); }
+
+__device__ inline double minimum(double x, double y) { return unless_nan(x, y, fmin(x, y)); }
+
+__device__ inline int minimum(int x, int y) { return min(x, y); }
+
+__device__ inline long long minimum(long long x, long long y) { return min(x, y); }
+
+__device__ inline float maximum(float x, float y) { return unless_nan(x, y, fmaxf(x, y)); }
+
+__device__ inline double maximum(double x, double y) { return unless_nan(x, y, fmax(x, y)); }
+
+__device__ inline int maximum(int x, int y) { return max(x, y); }
+
+__device__ inline long long maximum(long long x, long long y) { return max(x, y); }
 
 template <class T>
 struct Limits;
@@ -72,7 +78,7 @@ template <class T>
 struct Min {
     typedef T State;
     __device__ static State identity() { return Limits<T>::highest(); }
-    __device__ static State merge(State x, State y) { return select(x, y, less(x, y)); }
+    __device__ static State merge(State x, State y) { return minimum(x, y); }
 };
 
 // IEEE 754-2019's maximum (section 9.6).
@@ -80,5 +86,5 @@ template <class T>
 struct Max {
     typedef T State;
     __device__ static State identity() { return Limits<T>::lowest(); }
-    __device__ static State merge(State x, State y) { return select(x, y, less(y, x)); }
+    __device__ static State merge(State x, State y) { return maximum(x, y); }
 };

@@ -748,7 +748,7 @@ def test_kernels_of_another_device(kind):
     """Kernels reach managed and host memory; another device's own memory is a violation."""
     run(
         f"""
-        ptx = (ROOT / "kernels/elementwise.ptx").read_text()
+        ptx = (ROOT / "kernels/ptx/add_f32.ptx").read_text()
         name = re.search(r"\\.entry (\\w*add\\w*)\\(", ptx)[1]
         on_device(0)
         address, values = memory("{kind}", 400)

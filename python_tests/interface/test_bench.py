@@ -4,7 +4,6 @@ Times are not judged: only that every contender, ceiling and target is there, or
 """
 
 import json
-import re
 import sys
 
 import pytest
@@ -105,9 +104,9 @@ def test_filters_choose_one_point(tmp_path):
 @pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
 def test_every_kernel_has_a_line(tmp_path):
     data, text = bench(tmp_path, "--parts", "ceilings,kernels", "--quick")
-    images = [(ROOT / "kernels" / f"{name}.ptx").read_text() for name in ("elementwise", "reduce")]
+    images = {image.stem for image in (ROOT / "kernels/ptx").glob("*.ptx")}
     kernels = {line["kernel"]: line for line in data["kernels"]}
-    assert set(re.findall(r"\.entry (\w+)", "".join(images))) <= set(kernels)
+    assert images - {"probe"} <= set(kernels)
     assert kernels["axpy_f64"]["bytes per element"] == 24
     assert kernels["sum_i32"]["bytes per element"] == 4
     assert all(f"| {name} |" in text for name in kernels)

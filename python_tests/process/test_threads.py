@@ -19,7 +19,7 @@ def cases():
     """Inputs with results, of each operation and size."""
     made = []
     for operation in SAMPLE:
-        for n in SIZES:
+        for n in SIZES[0 if operation.shape.has_empty_result else 1 :]:
             a, b = operation.data(np.random.default_rng(n), n)
             made.append((operation, a, b, operation.oracle(a, b)))
     return made
@@ -80,7 +80,7 @@ def test_errors_and_records_stay_apart(placement):
         for _ in range(200):
             if number % 2:
                 assert lib.vector_add(None, None, None, number) == Status.ERROR_NULL
-                assert f"n is {number}:" in last_error()
+                assert f"length is {number}:" in last_error()
                 assert last_run().chunks == 0
             else:
                 assert call(OPERATIONS[0], array, array, array.copy()) == Status.OK

@@ -70,7 +70,7 @@ def wrong_handles(live: int, values: np.ndarray) -> list[int]:
 
 
 def test_all_operations_are_tried():
-    assert len(OPERATIONS) == 26
+    assert len(OPERATIONS) == 34
 
 
 def test_streams_that_do_not_exist(placement, resources, values):
