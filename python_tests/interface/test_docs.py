@@ -107,7 +107,7 @@ def test_every_row_of_the_faults_names_tests_alone():
         ("test_docs.py::test_that_is_missing", "test_docs.py has no test_that_is_missing"),
         ("test_missing.py::test_of_it", "there is no test_missing.py"),
         ("missing.py", "there is no missing.py"),
-        ("src/check.rs::is_missing", "src/check.rs has no is_missing"),
+        ("src/call/checked.rs::is_missing", "src/call/checked.rs has no is_missing"),
         ("tests/streams.rs::is:missing", "it is not a test's name"),
         ("test_docs.py::test_two words", "it is not a test's name"),
         ("test_docs", "it is not a test's name"),
