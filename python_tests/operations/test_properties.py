@@ -23,10 +23,12 @@ def elements(dtype, n: int):
 
 def sized(most):
     """An operation, and a length of its inputs for which there is a result."""
-    least = lambda operation: 0 if operation.shape.has_empty_result else 1
-    return operations.flatmap(
-        lambda operation: st.tuples(st.just(operation), st.integers(least(operation), most))
-    )
+
+    def with_length(operation):
+        least = 0 if operation.shape.has_empty_result else 1
+        return st.tuples(st.just(operation), st.integers(least, most))
+
+    return operations.flatmap(with_length)
 
 
 @st.composite

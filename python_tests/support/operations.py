@@ -212,7 +212,7 @@ class Operation:
 
 
 def sized(classic: list, family: list) -> list:
-    """Operations with sizes for which they have results: some for the classic ones, some for others."""
+    """Operations with sizes for which they have results: some for the classic ones, some others."""
     return [
         (operation, n)
         for operations, sizes in ((CLASSIC, classic), (FAMILY, family))
@@ -294,6 +294,5 @@ FAMILY = [
 OPERATIONS = CLASSIC + FAMILY
 
 # A few that stand for all, where a test costs much: every shape, and every size of element.
-SAMPLE = CLASSIC + [
-    named(f"gpuvec_{kernel}") for kernel in ("scale_f64", "axpy_f32", "dot_f64", "sum_i64", "max_f32")
-]
+OTHERS = ("scale_f64", "axpy_f32", "dot_f64", "sum_i64", "max_f32")
+SAMPLE = CLASSIC + [named(f"gpuvec_{kernel}") for kernel in OTHERS]
