@@ -224,8 +224,8 @@ pub(crate) enum Error {
     Internal { text: &'static str },
 }
 
-/// Interns a text, for an error to carry for ever. A program that fails again and again with the same
-/// text does not grow.
+/// Interns a text, for errors to refer to. A program that fails again and again with the same text
+/// does not grow.
 pub(crate) fn interned(text: String) -> &'static str {
     // No lock: another thread could hold it at a fork.
     static FIRST: OnceBox<Interned> = OnceBox::new();
@@ -241,13 +241,13 @@ pub(crate) fn interned(text: String) -> &'static str {
     }
 }
 
-/// A text in the list of all that were interned.
+/// A node of the list of all interned texts.
 struct Interned {
     text: Box<str>,
     next: OnceBox<Interned>,
 }
 
-/// Driver errors after which a context answers nothing but the same error
+/// Driver errors after which every call in a context fails with the same error
 /// (CUresult in the driver API's reference: codes after which the process must be relaunched; and 999,
 /// an unknown error).
 const STICKY: [u32; 16] =
@@ -255,7 +255,7 @@ const STICKY: [u32; 16] =
 const CUDA_ERROR_OUT_OF_MEMORY: u32 = 2;
 
 impl Error {
-    /// The code that the caller gets.
+    /// Returns the status that the caller gets.
     pub(crate) fn status(&self) -> gpuvec_status {
         match self {
             Error::Null { .. } | Error::NullResult { .. } | Error::NullHandle { .. } => {
@@ -286,12 +286,12 @@ impl Error {
         }
     }
 
-    /// Whether the device can do nothing more in this process.
+    /// Says whether the error makes the device unusable for the rest of the process.
     pub(crate) fn loses_device(&self) -> bool {
         matches!(self, Error::Driver { code, .. } if STICKY.contains(code))
     }
 
-    /// Whether a device is lost, now or before, and what it had with it.
+    /// Says whether a device is lost, now or before, and with it its memory and streams.
     pub(crate) fn is_of_lost_device(&self) -> bool {
         self.status() == GPUVEC_ERROR_DEVICE_LOST
     }

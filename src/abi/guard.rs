@@ -1,8 +1,8 @@
-//! The one way from an exported function into the library and back.
+//! The only way from an exported function into the library and back.
 //!
-//! The caller's floating-point modes are put aside while the call lasts. A panic stops here and
-//! becomes a status; an error becomes a status and this thread's `gpuvec_last_error`. Nothing is
-//! printed: the panic's message goes into that text as well.
+//! The guard saves the caller's floating-point modes and restores them after the call. A panic stops
+//! here and becomes a status; an error becomes a status and the text of this thread's
+//! `gpuvec_last_error`. The guard prints nothing: a panic's message becomes part of that text.
 
 use crate::error::{Error, gpuvec_status, interned};
 use crate::pool;
@@ -15,33 +15,33 @@ use std::fmt::Write;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What an exported function returns after an error.
+/// A type that exported functions return, with its value after an error.
 pub(super) trait Returned {
     fn after(error: &Error) -> Self;
 }
 
-/// The status.
+/// Returns the error's status.
 impl Returned for i32 {
     fn after(error: &Error) -> Self {
         error.status() as i32
     }
 }
 
-/// NULL.
+/// Returns NULL.
 impl<T> Returned for *mut T {
     fn after(_: &Error) -> Self {
         std::ptr::null_mut()
     }
 }
 
-/// NULL.
+/// Returns NULL.
 impl<T> Returned for *const T {
     fn after(_: &Error) -> Self {
         std::ptr::null()
     }
 }
 
-/// Runs an operation on arrays: a [`call`] that `gpuvec_last_run` speaks of.
+/// Runs an operation on arrays: a [`call`] on which `gpuvec_last_run` reports.
 pub(super) fn operation(body: impl FnOnce() -> Result<(), Error>) -> i32 {
     choice(|| {
         last_run::set(Run::default());
@@ -50,8 +50,8 @@ pub(super) fn operation(body: impl FnOnce() -> Result<(), Error>) -> i32 {
     })
 }
 
-/// Runs what can fail; it does if an environment variable is wrong. Afterwards this thread's last
-/// error is what went wrong, or empty.
+/// Runs `body`, or fails if an environment variable is wrong. Afterwards this thread's last error
+/// describes the failure, or is empty.
 pub(super) fn call<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     choice(|| settings::check().and_then(|()| body()))
 }
@@ -71,14 +71,14 @@ pub(super) fn choice<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R 
     .unwrap_or_else(|refused| R::after(&refused))
 }
 
-/// Answers a question about the library, and leaves the last error as it is. `otherwise` is the
-/// answer where there is none: after a panic, and for a signal handler that interrupted a call.
+/// Answers a question about the library, and leaves the last error as it is. Answers `otherwise`
+/// after a panic, and to a signal handler that interrupted a call.
 pub(super) fn query<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     entered(|| caught(|| Ok(body()))).flatten().unwrap_or(otherwise)
 }
 
-/// Runs `body` as a call of this thread's. Refuses a signal handler that interrupted a call or a fork
-/// of its thread, and a process whose locks may be held for ever: to go on could be to wait for ever.
+/// Runs `body` as a call of this thread. Refuses a signal handler that interrupted a call or a fork of
+/// its thread, and a process whose locks may be held for ever: the call might never return.
 fn entered<R>(body: impl FnOnce() -> R) -> Result<R, Error> {
     thread::with(|thread| {
         if thread.is_calling.is_raised() || thread.is_forking.is_raised() {
@@ -92,7 +92,7 @@ fn entered<R>(body: impl FnOnce() -> R) -> Result<R, Error> {
     })
 }
 
-/// Answers from constants and from this thread's own data: signal handlers may ask at any time.
+/// Answers from constants and this thread's own data, also to signal handlers at any time.
 pub(super) fn constant<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         std::mem::forget(payload);
@@ -100,12 +100,12 @@ pub(super) fn constant<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     })
 }
 
-/// This thread's last error. The text stays in its place until the thread's next call.
+/// Returns the text of this thread's last error, which is valid until the thread's next call.
 pub(super) fn last_error() -> *const c_char {
     LAST_ERROR.with(Text::as_ptr)
 }
 
-/// Keeps a text for this thread until its next call with another one.
+/// Stores a text for this thread until the next one replaces it.
 pub(super) fn keep(text: impl std::fmt::Display) -> *const c_char {
     ANSWER.with(|answer| {
         answer.set(&text);
@@ -113,6 +113,7 @@ pub(super) fn keep(text: impl std::fmt::Display) -> *const c_char {
     })
 }
 
+/// Runs `body` with IEEE-754's default modes, and turns a panic into an error.
 fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     // Not a `Once`: a child forked while another thread is inside would wait for it for ever.
     static HOOKED: AtomicBool = AtomicBool::new(false);
@@ -125,8 +126,8 @@ fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
             }
         }));
     }
-    // What a panic may leave half done stays behind this call: the backends' locks take it as it
-    // is, and arrays of the caller's are unspecified after an error, as the header says.
+    // A panic may leave work half done, which does no harm after this call: the library recovers from
+    // poisoned locks, and the caller's output is unspecified after an error, as the header says.
     let result = panic::catch_unwind(AssertUnwindSafe(|| with_ieee(body)));
     result.unwrap_or_else(|payload| {
         // A payload's destructor could panic again.
@@ -135,7 +136,8 @@ fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     })
 }
 
-/// Keeps a panic of the library's from the host's stderr, for the last error to tell.
+/// Says whether a panic is the library's own: the last error then has its message, which the host's
+/// panic hook does not print.
 fn is_ours(info: &PanicHookInfo<'_>) -> bool {
     let is_calling = thread::with(|thread| thread.is_calling.is_raised());
     if is_calling {
@@ -150,9 +152,9 @@ thread_local! {
     static ANSWER: Text = const { Text::new() };
 }
 
-/// A C string of bounded length, in place: a thread that ends has nothing to free. A signal handler
-/// may write it while the thread reads it, and the other way round: it is a C string all the time,
-/// since the last byte is never written.
+/// A C string of bounded length, stored in place, so that a thread that ends has nothing to free. A
+/// signal handler may write the text while the thread reads it, and the other way round: the bytes are
+/// a C string at all times, since the last byte is never written.
 struct Text {
     bytes: [Cell<u8>; Text::CAPACITY],
     len: Cell<usize>,
@@ -169,7 +171,7 @@ impl Text {
         self.end(0);
     }
 
-    /// Takes the text, as far as it fits.
+    /// Stores the text, as far as it fits.
     fn set(&self, text: &impl std::fmt::Display) {
         self.clear();
         // Writing into a `Text` never fails.

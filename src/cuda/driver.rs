@@ -1,9 +1,9 @@
 //! The CUDA driver, opened at run time.
 //!
-//! The library does not link libcuda, or it would not load where there is none. Every `cu*` symbol
-//! that this crate refers to is defined here instead, hidden, as a jump through a slot;
-//! [`get`] opens the driver and fills the slots. A slot that is not filled leads to [`missing`].
-//! Linking with `-z defs` proves that no symbol was forgotten.
+//! The library does not link libcuda: without the driver it would not load. Every `cu*` symbol that
+//! this crate refers to is defined here instead, hidden, as a jump through a slot; [`get`] opens the
+//! driver and fills the slots. A slot that is not filled leads to [`missing`]. Linking with `-z defs`
+//! proves that no symbol was forgotten.
 
 use super::fallible_once::FallibleOnceCell;
 use super::loader;
@@ -24,8 +24,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 pub(crate) struct Driver(());
 
 /// cbindgen:ignore
-/// What a driver call returned: a number, not cust's enum, of which a code that only newer drivers have
-/// would be an invalid value. So every call is declared below, with this result; cust has the types.
+/// The result of a driver call. It is a number, since a code of a newer driver would be an invalid
+/// value of cust's enum. Every call is therefore declared below, with this result and cust's other
+/// types.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code(pub(crate) u32);
@@ -39,7 +40,7 @@ impl Code {
     pub(crate) const ALREADY_REGISTERED: Code = Code(712);
     const NOT_FOUND: Code = Code(500);
 
-    /// The code as a result of `call` on device `ordinal`.
+    /// Turns the code into the result of `call` on device `ordinal`.
     pub(crate) fn of(self, call: &'static str, ordinal: usize) -> Result<(), Error> {
         match self {
             Code::SUCCESS => Ok(()),
@@ -47,12 +48,12 @@ impl Code {
         }
     }
 
-    /// The code of a question whether work is done.
+    /// Turns the code of a query into an answer: says whether the work is done.
     pub(crate) fn is_done(self, call: &'static str, ordinal: usize) -> Result<bool, Error> {
         if self == Code::NOT_READY { Ok(false) } else { self.of(call, ordinal).map(|()| true) }
     }
 
-    /// The driver's own name for the code.
+    /// Returns the driver's own name for the code.
     pub(crate) fn name(self) -> &'static str {
         let mut name: *const c_char = std::ptr::null();
         // SAFETY: the driver writes a pointer to a constant string, or leaves NULL; the driver is
@@ -70,15 +71,15 @@ impl Code {
 /// A process's use of the driver.
 struct Opening {
     driver: FallibleOnceCell<Driver>,
-    /// The driver is open or being opened: a forked child, which shares the memory but not the driver's
-    /// state, must not touch it.
+    /// Set when the driver is open or being opened: a forked child, which shares the memory but not the
+    /// driver's state, must not use the driver then.
     is_in_use: AtomicBool,
 }
 
 static OPENING: PerProcess<Opening> = PerProcess::new();
 
 impl Opening {
-    /// This process's, unless an ancestor's driver is in use.
+    /// Returns this process's opening. Fails if an ancestor's driver is in use.
     fn of_this_process() -> Result<&'static Self, Error> {
         if let Some(opening) = OPENING.get() {
             return Ok(opening);
@@ -90,7 +91,7 @@ impl Opening {
         Ok(OPENING.get_or_init(new))
     }
 
-    /// The driver, opened now if it was not. One thread of the process opens it at a time.
+    /// Returns the driver; opens it first if necessary, in one thread of the process at a time.
     fn get_or_try(&self, open: fn() -> Result<Driver, Error>) -> Result<Driver, Error> {
         let is_decided = self.driver.get().is_some() || self.driver.failure().is_some();
         if !is_decided && !memory::is_left() {
@@ -105,17 +106,18 @@ impl Opening {
     }
 }
 
-/// The driver, opened and initialised at the first call.
+/// Returns the driver, which the first call opens and initialises.
 pub(crate) fn get() -> Result<Driver, Error> {
     Opening::of_this_process()?.get_or_try(open)
 }
 
-/// The driver, if this process has it open.
+/// Returns the driver, if this process has it open.
 pub(crate) fn if_open() -> Option<Driver> {
     OPENING.get()?.driver.get().copied()
 }
 
-/// The driver as the placement allows: placement `cpu` never wakes it, but asks one that is awake.
+/// Returns the driver as the placement allows: with placement `cpu` only one that is initialised
+/// already.
 pub(crate) fn for_placement(placement: Placement) -> Result<Driver, Error> {
     match placement {
         Placement::Cpu => if_open()
@@ -125,7 +127,7 @@ pub(crate) fn for_placement(placement: Placement) -> Result<Driver, Error> {
     }
 }
 
-/// The driver, if another library in this process has initialised it.
+/// Returns the driver, if another library in this process has initialised it.
 fn of_another_library() -> Option<Driver> {
     let library = loader::loaded()?;
     let opening = Opening::of_this_process().ok()?;
@@ -133,12 +135,12 @@ fn of_another_library() -> Option<Driver> {
     if !is_initialized() {
         return None;
     }
-    // It works by now, whatever an earlier attempt to open it met.
+    // The driver works by now, even if an earlier attempt to open it failed.
     opening.driver.forget_failure();
     opening.get_or_try(|| Ok(Driver(()))).ok()
 }
 
-/// Whether the driver that this process has loaded was initialised.
+/// Says whether the driver that this process has loaded was initialised.
 fn is_initialized() -> bool {
     let mut context = std::ptr::null_mut();
     // SAFETY: the driver writes one handle into a local, or the slot is not filled.
@@ -146,7 +148,7 @@ fn is_initialized() -> bool {
     !matches!(code, Code::NOT_INITIALIZED | Code::NO_DEVICE)
 }
 
-/// Whether device memory may exist in this process although [`for_placement`] failed: another
+/// Says whether device memory may exist in this process although [`for_placement`] failed: another
 /// library's, if that could initialise the driver, or in a forked child its parent's.
 pub(crate) fn may_serve_others() -> bool {
     match Opening::of_this_process() {
@@ -173,7 +175,7 @@ fn open() -> Result<Driver, Error> {
     Err(Error::NoGpu { why: interned(why) })
 }
 
-/// By its soname, so that the system's search path decides, and nothing else.
+/// Opens the driver's library by its soname, so that only the system's search path decides.
 fn open_library() -> Result<*mut c_void, Error> {
     // SAFETY: the name is a C string; the driver's initialisers are NVIDIA's to answer for.
     let library = unsafe { libc::dlopen(loader::DRIVER.as_ptr(), libc::RTLD_NOW) };
@@ -187,7 +189,7 @@ fn open_library() -> Result<*mut c_void, Error> {
     Ok(library)
 }
 
-/// Every function is one that drivers have had for many years: one that lacks any is none.
+/// Fills every slot. Fails if the driver lacks a function; all drivers of the last years have them all.
 fn fill_slots(library: *mut c_void) -> Result<(), Error> {
     for (name, slot) in SLOTS {
         // SAFETY: `library` is an open library and `name` a C string.
@@ -201,7 +203,7 @@ fn fill_slots(library: *mut c_void) -> Result<(), Error> {
     Ok(())
 }
 
-/// The newest CUDA version that the driver supports, as 1000 major + 10 minor.
+/// Returns the newest CUDA version that the driver supports, as 1000 major + 10 minor.
 pub(crate) fn version() -> i32 {
     let mut version = 0;
     // SAFETY: the driver writes one int. On failure it stays 0, which reads as "very old".
@@ -209,7 +211,7 @@ pub(crate) fn version() -> i32 {
     version
 }
 
-/// Where a slot leads that was not filled.
+/// The target of a slot that was not filled.
 extern "C" fn missing() -> Code {
     Code::NOT_FOUND
 }

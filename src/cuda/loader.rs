@@ -1,34 +1,34 @@
 //! Finds the driver's library, if another library has loaded it into this process.
 //!
-//! With placement `cpu` the driver is not opened, but the caller may pass what another CUDA library
-//! gave it: only the driver can tell what that is. To look must be cheap, since any call may be the
-//! first one after another library was loaded, and must not wait for the dynamic loader's own lock,
-//! which a thread holds while it runs constructors.
+//! With placement `cpu` the library does not open the driver, but the caller may pass memory of
+//! another CUDA library, whose kind only the driver knows. The search must be cheap, since any call
+//! may be the first one after another library was loaded, and must not wait for the dynamic loader's
+//! own lock, which a thread holds while it runs constructors.
 
 use crate::process::fork;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// The driver's soname: the dynamic linker's search path decides, and nothing else.
+/// The driver's soname: only the dynamic linker's search path decides which file it is.
 pub(super) const DRIVER: &CStr = c"libcuda.so.1";
 
 /// The driver's library, once it was found or opened. It is never closed.
 static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Libraries that the process had ever loaded when it was last searched in vain.
+/// The number of libraries that the process had ever loaded at the last search in vain.
 static SEARCHED: AtomicU64 = AtomicU64::new(0);
 
-/// Keeps the driver's library for [`known`].
+/// Stores the driver's library for [`known`].
 pub(super) fn keep(library: *mut c_void) {
     LIBRARY.store(library, Ordering::Release);
 }
 
-/// The driver's library, if it was found or opened.
+/// Returns the driver's library, if it was found or opened.
 pub(super) fn known() -> Option<*mut c_void> {
     Some(LIBRARY.load(Ordering::Acquire)).filter(|library| !library.is_null())
 }
 
-/// The driver's library, if the process has it, whichever library loaded it.
+/// Returns the driver's library, if any library has loaded it into the process.
 pub(super) fn loaded() -> Option<*mut c_void> {
     known().or_else(search)
 }
@@ -47,7 +47,7 @@ fn search() -> Option<*mut c_void> {
         }
         return None;
     }
-    // SAFETY: a C string; the library is there, so that none of its code runs.
+    // SAFETY: a C string; the library is loaded already, so that none of its code runs.
     let library = unsafe { libc::dlopen(DRIVER.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if library.is_null() {
         return None;
@@ -58,14 +58,14 @@ fn search() -> Option<*mut c_void> {
 
 /// A search through the libraries of the process.
 struct Search {
-    /// Libraries that the process had ever loaded at the last search, and now.
+    /// The numbers of libraries that the process had ever loaded: at the last search, and now.
     searched: u64,
     loaded: u64,
     is_found: bool,
 }
 
 impl Search {
-    /// Takes in one library; ends the search where it is the driver, or no library is new.
+    /// Looks at one library; ends the search if it is the driver, or if no library is new.
     unsafe extern "C" fn visit(
         library: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void,
     ) -> c_int {
@@ -83,7 +83,7 @@ impl Search {
     }
 }
 
-/// Says whether a library's path ends in the driver's name, or one with a version behind it.
+/// Says whether a library's path ends in the driver's name, with or without a version.
 fn is_driver(path: &CStr) -> bool {
     const NAME: &[u8] = b"libcuda.so";
     path.to_bytes().rsplit(|byte| *byte == b'/').next().is_some_and(|name| name.starts_with(NAME))

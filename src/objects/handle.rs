@@ -1,8 +1,8 @@
-//! Handles: what callers hold in place of an object of the library's.
+//! Handles, which callers hold in place of the library's objects.
 //!
-//! A handle is a number in the form of a pointer, which nobody follows: the object's place in a
-//! table, how often that place was given away before, and the kind of object. So one that was
-//! destroyed, one of another kind, and any other number are seen to be wrong.
+//! A handle is a number in the form of a pointer, which is never dereferenced: the object's place in
+//! a table, the number of objects that had the place before, and the kind of object. The table
+//! therefore detects a handle that was destroyed, one of another kind, and any other number.
 
 use crate::error::Error;
 use crate::process::fork;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const KIND_BITS: u32 = 4;
 const PLACE_BITS: u32 = 24;
 const MOST: usize = 1 << PLACE_BITS;
-/// Counting begins here, so that small numbers and addresses are no handles.
+/// The first count of every place, which makes small numbers and addresses invalid handles.
 const FIRST: usize = 0x6776 << 20;
 
 /// The objects of one kind that callers hold handles of.
@@ -31,13 +31,13 @@ struct Place<T> {
 }
 
 impl<T> Handles<T> {
-    /// None so far. The kind is below 16 and no other table's.
+    /// Makes an empty table. `kind` is below 16, and no other table has it.
     pub(crate) const fn new(kind: usize) -> Self {
         let table = Table { places: Vec::new(), free: Vec::new() };
         Handles { kind, table: Mutex::new(table) }
     }
 
-    /// A handle of a new object.
+    /// Returns a handle of a new object.
     pub(crate) fn give<H>(&self, object: T) -> Result<*mut H, Error> {
         let object = Arc::new(object);
         self.with_table(|table| {
@@ -48,13 +48,13 @@ impl<T> Handles<T> {
         })
     }
 
-    /// The object of a handle that is an argument of that name. It lives on while somebody has it,
-    /// whatever becomes of the handle.
+    /// Returns the object of a handle; errors name `argument`. The object lives as long as the
+    /// result, even if the handle is destroyed.
     pub(crate) fn get<H>(&self, argument: &'static str, handle: *mut H) -> Result<Arc<T>, Error> {
         self.at(argument, handle, |object, _| object.clone())
     }
 
-    /// The object of a handle, which is none from now on.
+    /// Returns the object of a handle, and makes the handle invalid.
     pub(crate) fn take<H>(&self, argument: &'static str, handle: *mut H) -> Result<Arc<T>, Error> {
         self.at(argument, handle, |object, gone| {
             *gone = true;
@@ -93,8 +93,8 @@ impl<T> Handles<T> {
 }
 
 impl<T> Table<T> {
-    /// A place without an object. There is room in `free` for every place, so that giving one back
-    /// never fails.
+    /// Finds a place without an object. Reserves room in `free` for every place, so that freeing a
+    /// place never fails.
     fn free_place(&mut self) -> Result<usize, Error> {
         if let Some(place) = self.free.pop() {
             return Ok(place);

@@ -1,15 +1,15 @@
-//! The caller's floating-point modes, put aside while the library computes.
+//! Saves the caller's floating-point modes while the library computes, and restores them.
 //!
-//! A process may run with subnormals flushed to zero (other libraries built with fast-math set that
-//! for everybody), with another rounding, or with exceptions that trap. Neither results nor the
-//! driver's own arithmetic may depend on it.
+//! A thread may run with subnormals flushed to zero (libraries that were built with fast-math set
+//! that mode), with another rounding mode, or with exceptions that trap. Neither results nor the
+//! driver's own arithmetic may depend on these modes.
 
 use std::arch::asm;
 
 /// Round to nearest, no flush to zero, no traps (Intel SDM vol. 1, 10.2.3: the power-up value).
 const IEEE: u32 = 0x1F80;
 
-/// What was raised, beside the modes.
+/// The exception flags, which MXCSR holds beside the modes.
 const FLAGS: u32 = 0x3F;
 
 /// Restores the caller's modes and flags, also when `body` panics.
@@ -40,7 +40,7 @@ fn call<T>(body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// Sets IEEE-754's default modes for the rest of a thread of the library's own.
+/// Sets IEEE-754's default modes for the rest of the calling thread, which is the library's own.
 pub(crate) fn set_ieee() {
     load(IEEE);
 }

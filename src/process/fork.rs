@@ -13,10 +13,11 @@ use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
 static LOCK: RwLock<()> = RwLock::new(());
 
-/// Runs `work` with the fork lock held: no thread of the process forks meanwhile. Not to be nested.
+/// Runs `work` with the fork lock held: no thread of the process forks meanwhile. Calls must
+/// not be nested.
 pub(crate) fn with_lock<T>(work: impl FnOnce() -> T) -> T {
     thread::with(|thread| {
-        // Around the lock's own code as well.
+        // The flag covers the lock's own code, too.
         let _held = thread.holds_fork_lock.raise();
         let _shared = LOCK.read().unwrap_or_else(PoisonError::into_inner);
         work()
@@ -27,8 +28,8 @@ pub(crate) fn with_lock<T>(work: impl FnOnce() -> T) -> T {
 /// threads that they do not have.
 static FORKED_WITHOUT_LOCK: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process was forked by a signal handler that interrupted this library, or is a child
-/// of one that was.
+/// Says whether this process was forked by a signal handler that interrupted this library, or is a
+/// child of such a process.
 pub(crate) fn was_without_lock() -> bool {
     FORKED_WITHOUT_LOCK.load(Ordering::Relaxed)
 }
@@ -52,8 +53,8 @@ static WIPED: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 /// The largest number that this process or an ancestor has.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-/// A number that this process has and no ancestor of it had. It is not the process id, which a child
-/// in another namespace may share with its parent.
+/// Returns a number that this process has and none of its ancestors had. The process id is no such
+/// number: a child in another namespace may have its parent's.
 pub(crate) fn process() -> u64 {
     // SAFETY: NULL, or a page that is mapped for ever, aligned, and zero at first.
     let Some(wiped) = (unsafe { WIPED.load(Ordering::Acquire).as_ref() }) else {
@@ -62,7 +63,7 @@ pub(crate) fn process() -> u64 {
     match wiped.load(Ordering::Relaxed) {
         0 => {
             let number = 1 + NUMBERS.fetch_add(1, Ordering::Relaxed);
-            // Of threads that ask first at once, one decides.
+            // If several threads ask for the first time concurrently, one of them decides.
             match wiped.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => number,
                 Err(decided) => decided,
@@ -72,11 +73,12 @@ pub(crate) fn process() -> u64 {
     }
 }
 
-/// Forks from the first ancestor to this process, where the kernel wipes no page: with the process id
-/// they tell processes apart unless a child is made by a bare system call.
+/// The number of forks from the first ancestor to this process, for kernels that wipe no page. With
+/// the process id it tells processes apart, except a child that a bare system call made.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// NULL where the kernel cannot do it (before Linux 4.14).
+/// Maps a page that the kernel zeroes in a forked child. Returns NULL if the kernel cannot do that
+/// (before Linux 4.14).
 fn page_wiped_on_fork() -> *mut AtomicU64 {
     const ANYWHERE: *mut libc::c_void = std::ptr::null_mut();
     let (access, flags) =
@@ -106,8 +108,8 @@ unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
 
-/// Takes the lock, unless this is a signal handler's fork whose thread already holds it: to wait for
-/// it would be for ever.
+/// Takes the lock, unless a signal handler forks in a thread that already holds the lock: waiting
+/// would never end.
 extern "C" fn before() {
     let can_lock = thread::with(|thread| {
         let can_lock = !thread.holds_fork_lock.is_raised() && !thread.is_forking.is_raised();
@@ -151,14 +153,14 @@ fn after() -> bool {
 }
 
 /// A value that every process makes for itself when it first needs it. A forked child finds its
-/// parent's and makes its own. Values are never freed or replaced, so that no lock is needed, which a
-/// fork could leave locked for ever.
+/// parent's value and makes its own. Values are never freed or replaced, so that no lock is needed: a
+/// fork could leave one locked for ever.
 pub(crate) struct PerProcess<T: 'static>(AtomicPtr<Owned<T>>);
 
 struct Owned<T: 'static> {
     process: u64,
     value: T,
-    /// Never read: a value that nothing points at would be a leak to the tools that look for them.
+    /// Never read. Leak checkers would report a value to which no pointer leads.
     _inherited: Option<&'static Owned<T>>,
 }
 
@@ -167,18 +169,18 @@ impl<T: Send + Sync> PerProcess<T> {
         PerProcess(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// This process's value, if it was made.
+    /// Returns this process's value, if it was made.
     pub(crate) fn get(&self) -> Option<&'static T> {
         self.newest().filter(|owned| owned.process == process()).map(|owned| &owned.value)
     }
 
-    /// The value of the nearest ancestor that made one, if this process has none.
+    /// Returns the value of the nearest ancestor that made one, if this process has none.
     pub(crate) fn inherited(&self) -> Option<&'static T> {
         self.newest().filter(|owned| owned.process != process()).map(|owned| &owned.value)
     }
 
-    /// This process's value, made now if it was not. Of threads that make it at once one wins, and
-    /// the values of the others are dropped.
+    /// Returns this process's value; makes it first if necessary. If several threads make it
+    /// concurrently, one of the values is used and the others are dropped.
     pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &'static T {
         if let Some(value) = self.get() {
             return value;

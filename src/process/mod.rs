@@ -1,5 +1,5 @@
-//! What a host process does to the library: forks, signal handlers, floating-point modes, environment,
-//! scheduling, little memory.
+//! The host process, as it affects the library: forks, signal handlers, floating-point modes,
+//! environment, scheduling, little memory.
 
 pub(crate) mod float_modes;
 pub(crate) mod fork;

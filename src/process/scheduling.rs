@@ -1,32 +1,32 @@
-//! Where, and how urgently, the library's threads run: as the process's main thread does.
+//! Schedules the library's threads like the process's main thread.
 //!
 //! A new thread inherits the CPU affinity, the nice value and the scheduling policy of the thread
 //! that starts it. The first caller may be bound to one core or run at real-time priority, and the
-//! library's threads outlive it: so they take the main thread's values, once, as they start.
+//! library's threads outlive it. They therefore take the main thread's values, once, when they start.
 
 use libc::{c_int, cpu_set_t, pid_t};
 use std::num::NonZeroUsize;
 
-/// In the place of a thread's id: the calling thread.
+/// Stands for the calling thread in the place of a thread's id.
 const CALLING: pid_t = 0;
 
-/// The main thread's id, which is the process's.
+/// Returns the main thread's id, which is the process's.
 fn main_thread() -> pid_t {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::getpid() }
 }
 
-/// The number of CPUs that the process may use: those of its main thread, or the quota of its control
-/// group if that is smaller.
+/// Returns the number of CPUs that the process may use: those of its main thread, or the quota of its
+/// control group if that is smaller.
 pub(crate) fn cpus() -> NonZeroUsize {
-    // That of the calling thread, which may be bound to fewer CPUs than the process.
+    // Counts the CPUs of the calling thread, which may be bound to fewer than the process.
     let calling = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let is_bound_by_quota = affinity(CALLING).is_some_and(|cpus| calling.get() < count(&cpus));
     let of_process = affinity(main_thread()).and_then(|cpus| NonZeroUsize::new(count(&cpus)));
     of_process.filter(|_| !is_bound_by_quota).unwrap_or(calling)
 }
 
-/// The CPUs that a thread may run on; `None` where the kernel has more of them than the set holds.
+/// Returns the CPUs that a thread may run on; `None` if the kernel has more of them than the set holds.
 fn affinity(thread: pid_t) -> Option<cpu_set_t> {
     // SAFETY: a set is an array of bits, for which zero is a value.
     let mut cpus = unsafe { std::mem::zeroed::<cpu_set_t>() };
@@ -42,8 +42,8 @@ fn count(cpus: &cpu_set_t) -> usize {
 }
 
 /// Gives the calling thread the main thread's affinity, nice value and policy, as far as the process
-/// may: it needs a privilege to lower a nice value. In the place of a real-time policy it takes the
-/// ordinary one, since the library's threads spin for a while before they sleep.
+/// may: lowering a nice value needs a privilege. The thread gets the ordinary policy instead of a
+/// real-time one, since the library's threads spin for a while before they sleep.
 pub(crate) fn follow_main_thread() {
     let main = main_thread();
     if let Some(cpus) = affinity(main) {
@@ -59,7 +59,7 @@ pub(crate) fn follow_main_thread() {
     }
 }
 
-/// A thread's policy, if it has no priorities; else the ordinary one.
+/// Returns a thread's policy if it has no priorities, or the ordinary one.
 fn ordinary_policy(thread: pid_t) -> c_int {
     // SAFETY: takes a number.
     match unsafe { libc::sched_getscheduler(thread) } & !libc::SCHED_RESET_ON_FORK {

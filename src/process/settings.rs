@@ -1,4 +1,4 @@
-//! What the user chose: the placement and the number of threads.
+//! The user's settings: the placement and the number of threads.
 //!
 //! The environment is read once, at the first call that needs it, and not at all in a process
 //! that runs with another user's rights (`secure_getenv`).
@@ -47,7 +47,7 @@ impl Placement {
 const NOT_CHOSEN: i32 = -1;
 static CHOSEN: AtomicI32 = AtomicI32::new(NOT_CHOSEN);
 
-/// What `set_placement` chose, else the environment, else `Auto`.
+/// Returns the placement from `set_placement`, else from the environment, else `Auto`.
 pub(crate) fn placement() -> Result<Placement, Error> {
     match Placement::from_value(CHOSEN.load(Ordering::Relaxed)) {
         Some(placement) => Ok(placement),
@@ -65,11 +65,11 @@ pub(crate) fn check() -> Result<(), Error> {
     placement().map(|_| ())
 }
 
-/// More threads than this are never started: beyond it a larger number is a mistake.
+/// The most threads that a call may use: a larger number is a mistake.
 const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
-/// How many threads may work on one call: `GPUVEC_NUM_THREADS`, else one for each CPU that the process
-/// may use.
+/// Returns the number of threads that may work on one call: `GPUVEC_NUM_THREADS`, else one for each
+/// CPU that the process may use.
 pub(crate) fn threads() -> Result<NonZeroUsize, Error> {
     environment()?.threads
 }
@@ -122,8 +122,8 @@ unsafe extern "C" {
 }
 
 fn variable(name: &CStr) -> Option<String> {
-    // SAFETY: `name` is a C string. The result is read at once; that the host does not change its
-    // environment meanwhile is the rule of every getenv.
+    // SAFETY: `name` is a C string. The result is read at once; as for every getenv, the host must not
+    // change its environment meanwhile.
     let value = unsafe {
         let value = secure_getenv(name.as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value))?

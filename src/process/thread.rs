@@ -1,16 +1,16 @@
-//! What the calling thread is doing, as the signal handlers that interrupt it see it.
+//! The state of the calling thread, as the signal handlers that interrupt it see it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 
 /// The state of one thread. Only that thread and its signal handlers use it.
 pub(crate) struct Thread {
-    /// It is inside a call of the library's.
+    /// Raised while the thread is inside a call of the library.
     pub(crate) is_calling: Flag,
-    /// It holds the lock that keeps forks off, or is about to take or release it.
+    /// Raised while the thread holds the fork lock, or is about to take or release it.
     pub(crate) holds_fork_lock: Flag,
-    /// It is forking, and holds that lock exclusively.
+    /// Raised while the thread forks, with the fork lock held exclusively.
     pub(crate) is_forking: Flag,
-    /// Forks, one inside the other, for which it could not take that lock.
+    /// The number of forks, one inside the other, for which the thread could not take the fork lock.
     pub(crate) unlocked_forks: AtomicU32,
 }
 
@@ -55,7 +55,7 @@ impl Flag {
     }
 }
 
-/// A flag is raised.
+/// A raised flag, which is lowered when this is dropped.
 pub(crate) struct Raised<'a>(&'a Flag);
 
 impl Drop for Raised<'_> {
