@@ -70,7 +70,8 @@ def shapes(dtype, alpha) -> dict:
         operations["div"] = [array, array, out]
         operations["scale"] = [alpha, array, out]
         operations["axpy"] = [alpha, array, array, out]
-    return {**operations, "dot": [array, array, result], "sum": [array, result]}
+    extremes = {name: [array, out] for name in ("min", "max")}
+    return {**operations, **extremes, "dot": [array, array, result], "sum": [array, result]}
 
 
 def classic(dtype) -> list:

@@ -66,6 +66,35 @@ fn every_exported_function_is_public_documented_and_one_guard_call() {
     }
 }
 
+/// The rooms of src/, of which each imports only itself and those further on.
+const ROOMS: &[&str] =
+    &["abi", "run", "objects", "cuda", "cpu", "call", "pool", "process", "ops", "tuning", "error"];
+
+/// The rooms whose items a file imports.
+fn imported(text: &str) -> BTreeSet<String> {
+    let paths = text.split("crate::").skip(1);
+    let rooms = paths.map(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_').next());
+    rooms.map(|room| room.unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn a_room_imports_only_rooms_further_on() {
+    let place = |room: &str| ROOMS.iter().position(|known| *known == room);
+    for path in files("src", "rs") {
+        let room = path.strip_prefix("src").expect("a file of src").iter().next();
+        let room = room.and_then(|room| room.to_str()).unwrap_or_default().trim_end_matches(".rs");
+        // The map of the rooms, and a crate of its own.
+        if ["lib", "ops"].contains(&room) {
+            continue;
+        }
+        let of_room = place(room).unwrap_or_else(|| panic!("{room} is no room of ROOMS"));
+        for other in imported(&read(&path)) {
+            let is_further_on = place(&other).is_some_and(|of_other| of_other >= of_room);
+            assert!(is_further_on, "{} imports {other}", path.display());
+        }
+    }
+}
+
 #[test]
 fn nothing_else_is_exported() {
     for path in files("src", "rs") {

@@ -1,6 +1,6 @@
 """Builds the library with other values of src/tuning.rs, for benches/variants.py to compare.
 
-    python3 tools/variants.py STAGING_THREADS=2 'LANES=[8, 4, 8]; DIRECT_CHUNKS_BYTES=8 << 20'
+    python3 tools/variants.py STAGING_THREADS=2 'SLOTS=[8, 4, 8]; DMA_SLOT_BYTES=8 << 20'
 
 Each argument is one library, in target/variants, named after it; `base.so` is the library as it is.
 """

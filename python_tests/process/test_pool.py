@@ -78,8 +78,14 @@ def run_on_cpu(*scripts: str, **environment: str) -> None:
 # Linux counts a user's threads: those of a user without other processes are this process's. Its
 # capabilities go with root's rights, so that the limit binds.
 AS_ANOTHER_USER = """
+def owner(process):
+    try:
+        return os.stat(f"/proc/{process}").st_uid
+    except OSError:
+        return None  # The process has ended meanwhile.
+
 def become_another_user():
-    used = {os.stat(f"/proc/{name}").st_uid for name in os.listdir("/proc") if name.isdigit()}
+    used = {owner(name) for name in os.listdir("/proc") if name.isdigit()}
     user = next(number for number in range(40_000, 50_000) if number not in used)
     os.setresuid(user, user, user)
 

@@ -33,7 +33,7 @@ pub extern "C" fn pinned_alloc(bytes: usize) -> *mut c_void {
 /// after any other error it is still allocated and can be freed again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinned_free(ptr: *mut c_void) -> i32 {
-    // SAFETY: the caller promises that nobody uses the memory any more.
+    // SAFETY: the caller promises that nothing uses the memory any more.
     guard::call(|| unsafe { allocation::free(ptr, PINNED) }.map(|()| 0))
 }
 
@@ -58,7 +58,7 @@ pub extern "C" fn gpuvec_device_alloc(bytes: usize, device: i32) -> *mut c_void 
 /// device; after any other error it is still allocated and can be freed again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_device_free(ptr: *mut c_void) -> i32 {
-    // SAFETY: the caller promises that nobody uses the memory any more.
+    // SAFETY: the caller promises that nothing uses the memory any more.
     guard::call(|| unsafe { allocation::free(ptr, DEVICE) }.map(|()| 0))
 }
 
