@@ -120,6 +120,7 @@ pub fn merge_in_order<A: Accumulator>(
     }
 }
 
+#[inline(never)]
 fn merge_from<A: Accumulator>(
     first: usize, count: usize, state: &mut impl FnMut(usize) -> A::State,
 ) -> A::State {
