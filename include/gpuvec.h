@@ -349,9 +349,8 @@ extern "C" {
 //
 // The text is empty after a call that succeeded. Functions that only answer questions
 // (`gpuvec_version`, `gpuvec_status_string`, `gpuvec_why_cpu`, `gpuvec_last_run` and the like)
-// leave it unchanged.
-//
-// Returns a string of this thread's that is valid until the thread's next call; never NULL.
+// leave it unchanged. Returns a string of this thread's that is valid until the thread's next
+// call; never NULL.
 const char *gpuvec_last_error(void);
 
 // Gives the name of a status and its meaning in a few words.
@@ -758,28 +757,24 @@ int32_t gpuvec_max_i64(const int64_t *a, int64_t *out, size_t n, struct gpuvec_s
 // `bytes` is rounded up to whole pages of 4,096 bytes; the memory starts at a page boundary and is
 // uninitialised. Without a usable GPU, or with placement `cpu`, it is ordinary memory, and
 // everything works the same. A child made by `fork` must not use memory that its parent
-// page-locked.
-//
-// Returns NULL on failure; `gpuvec_last_error()` tells why. Free the memory with `pinned_free`.
+// page-locked. Returns NULL on failure; `gpuvec_last_error()` tells why. Free the memory with
+// `pinned_free`.
 void *pinned_alloc(size_t bytes);
 
 // Frees memory that `pinned_alloc` returned; NULL does nothing.
 //
-// Work queued on a stream must be done with the memory.
-//
-// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for a pointer that `pinned_alloc` did not return
-// or that was freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device;
-// after any other error it is still allocated and can be freed again.
+// Work queued on a stream must be done with the memory. Returns `GPUVEC_OK`, or
+// `GPUVEC_ERROR_POINTER` for a pointer that `pinned_alloc` did not return or that was freed
+// before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device; after any other
+// error it is still allocated and can be freed again.
 int32_t pinned_free(void *ptr);
 
 // Allocates device memory: operations use arrays in it in place, and nothing crosses the bus.
 //
 // `device` counts from 0. The memory is aligned for every element type and is uninitialised; fill
 // it with `gpuvec_copy`. Without a usable GPU, or with placement `cpu`, it is ordinary host memory
-// (`device` must be 0), and everything works the same.
-//
-// Returns NULL on failure; `gpuvec_last_error()` tells why. Free the memory with
-// `gpuvec_device_free`.
+// (`device` must be 0), and everything works the same. Returns NULL on failure;
+// `gpuvec_last_error()` tells why. Free the memory with `gpuvec_device_free`.
 void *gpuvec_device_alloc(size_t bytes, int32_t device);
 
 // Waits until the device is done with memory that `gpuvec_device_alloc` returned, and frees it;
@@ -797,19 +792,16 @@ int32_t gpuvec_device_free(void *ptr);
 // `ptr` may be any address. Arrays may share pages, and an array may be registered more than once:
 // it stays page-locked until it has been unregistered as many times. Other data in an array's
 // pages remains pageable memory. Without a usable GPU, or with placement `cpu`, the memory stays
-// as it is, and everything works the same.
-//
-// Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
+// as it is, and everything works the same. Returns `GPUVEC_OK`, also for memory that another
+// library page-locked, or an error.
 int32_t gpuvec_host_register(void *ptr, size_t bytes);
 
 // Undoes one `gpuvec_host_register` of the address `ptr`.
 //
 // Call it before the memory is freed and after queued work is done with it. Pages that other
-// registrations share stay page-locked until those end.
-//
-// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for an address that is not registered. After
-// `GPUVEC_ERROR_DEVICE_LOST` it is no longer registered; after any other error it still is, and
-// can be unregistered again.
+// registrations share stay page-locked until those end. Returns `GPUVEC_OK`, or
+// `GPUVEC_ERROR_POINTER` for an address that is not registered. After `GPUVEC_ERROR_DEVICE_LOST`
+// it is no longer registered; after any other error it still is, and can be unregistered again.
 int32_t gpuvec_host_unregister(void *ptr);
 
 // Copies `bytes` bytes from `src` to `dst`, each in any kind of memory. The direction follows from
@@ -817,9 +809,7 @@ int32_t gpuvec_host_unregister(void *ptr);
 //
 // `dst` may be exactly `src`; any other overlap is an error. `bytes == 0` does nothing. With a
 // stream the copy is queued if neither array is pageable memory. Otherwise, and with a NULL
-// stream, it is done when the function returns.
-//
-// Returns `GPUVEC_OK` or an error.
+// stream, it is done when the function returns. Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_copy(void *dst, const void *src, size_t bytes, struct gpuvec_stream *stream);
 
 // == Streams and events ==
@@ -827,10 +817,8 @@ int32_t gpuvec_copy(void *dst, const void *src, size_t bytes, struct gpuvec_stre
 // Creates a stream: a queue of work for a GPU, done in order while the caller goes on.
 //
 // `device` counts from 0. Without a usable GPU, or with placement `cpu`, `device` must be 0, each
-// call does its work before it returns, and everything works the same.
-//
-// Returns NULL on failure; `gpuvec_last_error()` tells why. Destroy the stream with
-// `gpuvec_stream_destroy`.
+// call does its work before it returns, and everything works the same. Returns NULL on failure;
+// `gpuvec_last_error()` tells why. Destroy the stream with `gpuvec_stream_destroy`.
 struct gpuvec_stream *gpuvec_stream_create(int32_t device);
 
 // Creates a handle for an existing `CUstream` (`cudaStream_t`), so that gpuvec queues its work
@@ -841,10 +829,8 @@ struct gpuvec_stream *gpuvec_stream_create(int32_t device);
 // still one queue, in which work waits for everything queued through the handle before. The stream
 // must belong to a device's primary context, as streams of the CUDA runtime, CuPy and PyTorch do.
 // Its owner keeps it and must not destroy it before the handle. A reduction cannot be captured
-// into a CUDA graph: on a stream in capture mode it fails with `GPUVEC_ERROR_VALUE`.
-//
-// Returns NULL on failure; `gpuvec_last_error()` tells why. Destroy the handle with
-// `gpuvec_stream_destroy`.
+// into a CUDA graph: on a stream in capture mode it fails with `GPUVEC_ERROR_VALUE`. Returns NULL
+// on failure; `gpuvec_last_error()` tells why. Destroy the handle with `gpuvec_stream_destroy`.
 struct gpuvec_stream *gpuvec_stream_from_native(void *native);
 
 // Destroys a stream; NULL does nothing. Work queued on it is still done.
@@ -866,9 +852,7 @@ int32_t gpuvec_stream_query(struct gpuvec_stream *stream);
 // With a NULL stream the calling thread waits.
 //
 // An event that was never recorded is not waited for. If the work before the event fails, the next
-// call with that work's own stream returns the error.
-//
-// Returns `GPUVEC_OK` or an error.
+// call with that work's own stream returns the error. Returns `GPUVEC_OK` or an error.
 int32_t gpuvec_stream_wait(struct gpuvec_stream *stream, struct gpuvec_event *event);
 
 // Creates an event, which is not recorded yet.
@@ -911,9 +895,8 @@ int32_t gpuvec_event_destroy(struct gpuvec_event *event);
 //
 // Sets the placement of all later calls in every thread: `placement` is a `gpuvec_place`.
 //
-// Overrides the environment variable `GPUVEC_PLACEMENT`.
-//
-// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for any other number.
+// Overrides the environment variable `GPUVEC_PLACEMENT`. Returns `GPUVEC_OK`, or
+// `GPUVEC_ERROR_VALUE` for any other number.
 int32_t gpuvec_set_placement(int32_t placement);
 
 // Returns the placement in force, a `gpuvec_place`; or `GPUVEC_ERROR_ENVIRONMENT` if
@@ -925,7 +908,6 @@ int32_t gpuvec_get_placement(void);
 // refuses to work, placement `cpu`, a forked child.
 //
 // Opens the driver and a device to find out, as `gpuvec_init` does, except with placement `cpu`.
-//
 // Returns a string of this thread's that is valid until the thread calls this function again;
 // empty if a GPU is usable.
 const char *gpuvec_why_cpu(void);
@@ -934,9 +916,7 @@ const char *gpuvec_why_cpu(void);
 //
 // `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an
 // older, shorter structure keeps working. All fields are 0 after an operation that failed and
-// after one with nothing to do.
-//
-// Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
+// after one with nothing to do. Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
 int32_t gpuvec_last_run(struct gpuvec_run *run, size_t size);
 
 // Does the work that the first call would otherwise do: opens the driver and the first GPU, and
@@ -944,10 +924,8 @@ int32_t gpuvec_last_run(struct gpuvec_run *run, size_t size);
 //
 // Never needed: it lets a program choose when to spend those tenths of a second. An operation's
 // kernel is still loaded when a device first runs it. That takes some milliseconds, and the driver
-// may wait for work in flight.
-//
-// Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the error that a call would
-// return.
+// may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the
+// error that a call would return.
 int32_t gpuvec_init(void);
 
 // Returns the number of GPUs that the driver shows to this process: 0 without a driver and in a

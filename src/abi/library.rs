@@ -12,9 +12,8 @@ use std::ffi::{CStr, c_char};
 ///
 /// Sets the placement of all later calls in every thread: `placement` is a `gpuvec_place`.
 ///
-/// Overrides the environment variable `GPUVEC_PLACEMENT`.
-///
-/// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for any other number.
+/// Overrides the environment variable `GPUVEC_PLACEMENT`. Returns `GPUVEC_OK`, or
+/// `GPUVEC_ERROR_VALUE` for any other number.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_set_placement(placement: i32) -> i32 {
     guard::choice(|| {
@@ -43,7 +42,6 @@ pub extern "C" fn gpuvec_get_placement() -> i32 {
 /// refuses to work, placement `cpu`, a forked child.
 ///
 /// Opens the driver and a device to find out, as `gpuvec_init` does, except with placement `cpu`.
-///
 /// Returns a string of this thread's that is valid until the thread calls this function again;
 /// empty if a GPU is usable.
 #[unsafe(no_mangle)]
@@ -62,9 +60,7 @@ const IN_PROGRESS: &CStr = c"a gpuvec call is in progress in this thread";
 ///
 /// `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an
 /// older, shorter structure keeps working. All fields are 0 after an operation that failed and
-/// after one with nothing to do.
-///
-/// Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
+/// after one with nothing to do. Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> i32 {
     guard::constant(gpuvec_status::GPUVEC_ERROR_INTERNAL as i32, || {
@@ -85,10 +81,8 @@ pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> i32 {
 ///
 /// Never needed: it lets a program choose when to spend those tenths of a second. An operation's
 /// kernel is still loaded when a device first runs it. That takes some milliseconds, and the driver
-/// may wait for work in flight.
-///
-/// Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the error that a call would
-/// return.
+/// may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the
+/// error that a call would return.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_init() -> i32 {
     guard::call(|| {

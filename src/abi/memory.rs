@@ -16,9 +16,8 @@ use std::ffi::c_void;
 /// `bytes` is rounded up to whole pages of 4,096 bytes; the memory starts at a page boundary and is
 /// uninitialised. Without a usable GPU, or with placement `cpu`, it is ordinary memory, and
 /// everything works the same. A child made by `fork` must not use memory that its parent
-/// page-locked.
-///
-/// Returns NULL on failure; `gpuvec_last_error()` tells why. Free the memory with `pinned_free`.
+/// page-locked. Returns NULL on failure; `gpuvec_last_error()` tells why. Free the memory with
+/// `pinned_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinned_alloc(bytes: usize) -> *mut c_void {
     guard::call(|| allocation::pinned_alloc(bytes).map(|address| address.as_ptr()))
@@ -26,11 +25,10 @@ pub extern "C" fn pinned_alloc(bytes: usize) -> *mut c_void {
 
 /// Frees memory that `pinned_alloc` returned; NULL does nothing.
 ///
-/// Work queued on a stream must be done with the memory.
-///
-/// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for a pointer that `pinned_alloc` did not return
-/// or that was freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device;
-/// after any other error it is still allocated and can be freed again.
+/// Work queued on a stream must be done with the memory. Returns `GPUVEC_OK`, or
+/// `GPUVEC_ERROR_POINTER` for a pointer that `pinned_alloc` did not return or that was freed
+/// before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device; after any other
+/// error it is still allocated and can be freed again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinned_free(ptr: *mut c_void) -> i32 {
     // SAFETY: the caller promises that nothing uses the memory any more.
@@ -41,10 +39,8 @@ pub unsafe extern "C" fn pinned_free(ptr: *mut c_void) -> i32 {
 ///
 /// `device` counts from 0. The memory is aligned for every element type and is uninitialised; fill
 /// it with `gpuvec_copy`. Without a usable GPU, or with placement `cpu`, it is ordinary host memory
-/// (`device` must be 0), and everything works the same.
-///
-/// Returns NULL on failure; `gpuvec_last_error()` tells why. Free the memory with
-/// `gpuvec_device_free`.
+/// (`device` must be 0), and everything works the same. Returns NULL on failure;
+/// `gpuvec_last_error()` tells why. Free the memory with `gpuvec_device_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_alloc(bytes: usize, device: i32) -> *mut c_void {
     guard::call(|| allocation::device_alloc(bytes, device).map(|address| address.as_ptr()))
@@ -69,9 +65,8 @@ pub unsafe extern "C" fn gpuvec_device_free(ptr: *mut c_void) -> i32 {
 /// `ptr` may be any address. Arrays may share pages, and an array may be registered more than once:
 /// it stays page-locked until it has been unregistered as many times. Other data in an array's
 /// pages remains pageable memory. Without a usable GPU, or with placement `cpu`, the memory stays
-/// as it is, and everything works the same.
-///
-/// Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
+/// as it is, and everything works the same. Returns `GPUVEC_OK`, also for memory that another
+/// library page-locked, or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_host_register(ptr: *mut c_void, bytes: usize) -> i32 {
     guard::call(|| registration::register(ptr, bytes).map(|()| 0))
@@ -80,11 +75,9 @@ pub unsafe extern "C" fn gpuvec_host_register(ptr: *mut c_void, bytes: usize) ->
 /// Undoes one `gpuvec_host_register` of the address `ptr`.
 ///
 /// Call it before the memory is freed and after queued work is done with it. Pages that other
-/// registrations share stay page-locked until those end.
-///
-/// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for an address that is not registered. After
-/// `GPUVEC_ERROR_DEVICE_LOST` it is no longer registered; after any other error it still is, and
-/// can be unregistered again.
+/// registrations share stay page-locked until those end. Returns `GPUVEC_OK`, or
+/// `GPUVEC_ERROR_POINTER` for an address that is not registered. After `GPUVEC_ERROR_DEVICE_LOST`
+/// it is no longer registered; after any other error it still is, and can be unregistered again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_host_unregister(ptr: *mut c_void) -> i32 {
     guard::call(|| registration::unregister(ptr).map(|()| 0))
@@ -95,9 +88,7 @@ pub unsafe extern "C" fn gpuvec_host_unregister(ptr: *mut c_void) -> i32 {
 ///
 /// `dst` may be exactly `src`; any other overlap is an error. `bytes == 0` does nothing. With a
 /// stream the copy is queued if neither array is pageable memory. Otherwise, and with a NULL
-/// stream, it is done when the function returns.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// stream, it is done when the function returns. Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_copy(
     dst: *mut c_void, src: *const c_void, bytes: usize, stream: *mut gpuvec_stream,

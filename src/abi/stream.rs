@@ -11,10 +11,8 @@ use std::ffi::c_void;
 /// Creates a stream: a queue of work for a GPU, done in order while the caller goes on.
 ///
 /// `device` counts from 0. Without a usable GPU, or with placement `cpu`, `device` must be 0, each
-/// call does its work before it returns, and everything works the same.
-///
-/// Returns NULL on failure; `gpuvec_last_error()` tells why. Destroy the stream with
-/// `gpuvec_stream_destroy`.
+/// call does its work before it returns, and everything works the same. Returns NULL on failure;
+/// `gpuvec_last_error()` tells why. Destroy the stream with `gpuvec_stream_destroy`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_stream_create(device: i32) -> *mut gpuvec_stream {
     guard::call(|| stream::create(device))
@@ -28,10 +26,8 @@ pub extern "C" fn gpuvec_stream_create(device: i32) -> *mut gpuvec_stream {
 /// still one queue, in which work waits for everything queued through the handle before. The stream
 /// must belong to a device's primary context, as streams of the CUDA runtime, CuPy and PyTorch do.
 /// Its owner keeps it and must not destroy it before the handle. A reduction cannot be captured
-/// into a CUDA graph: on a stream in capture mode it fails with `GPUVEC_ERROR_VALUE`.
-///
-/// Returns NULL on failure; `gpuvec_last_error()` tells why. Destroy the handle with
-/// `gpuvec_stream_destroy`.
+/// into a CUDA graph: on a stream in capture mode it fails with `GPUVEC_ERROR_VALUE`. Returns NULL
+/// on failure; `gpuvec_last_error()` tells why. Destroy the handle with `gpuvec_stream_destroy`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_stream_from_native(native: *mut c_void) -> *mut gpuvec_stream {
     // SAFETY: the caller's promise, as the header says.
@@ -66,9 +62,7 @@ pub extern "C" fn gpuvec_stream_query(stream: *mut gpuvec_stream) -> i32 {
 /// With a NULL stream the calling thread waits.
 ///
 /// An event that was never recorded is not waited for. If the work before the event fails, the next
-/// call with that work's own stream returns the error.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// call with that work's own stream returns the error. Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_stream_wait(stream: *mut gpuvec_stream, event: *mut gpuvec_event) -> i32 {
     guard::call(|| event::hold_back(stream, event).map(|()| 0))

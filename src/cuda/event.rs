@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use super::driver::{
-    cuEventElapsedTime, cuEventQuery, cuEventRecord, cuEventSynchronize, cuStreamWaitEvent,
+    CUevent, cuEventElapsedTime, cuEventQuery, cuEventRecord, cuEventSynchronize, cuStreamWaitEvent,
 };
 use super::owned::{Owned, OwnedEvent};
 use super::stream::Stream;
@@ -13,7 +13,7 @@ pub(crate) struct Event {
     device: &'static Device,
     /// There until the event is dropped.
     owned: Option<OwnedEvent>,
-    raw: super::driver::CUevent,
+    raw: CUevent,
 }
 
 // SAFETY: the CUDA driver API lets any thread use an event.

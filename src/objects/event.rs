@@ -41,7 +41,7 @@ pub(crate) fn destroy(event: *mut gpuvec_event) -> Result<(), Error> {
 
 /// Records an event behind the stream's present work.
 pub(crate) fn record(event: *mut gpuvec_event, stream: *mut gpuvec_stream) -> Result<(), Error> {
-    let (event, stream) = (Event::given("event", event)?, stream::given(stream)?);
+    let (event, stream) = (EVENTS.get("event", event)?, stream::given(stream)?);
     match stream.as_deref() {
         Some(Stream::Gpu(stream)) => event.record(stream),
         Some(Stream::Host) | None => {
@@ -53,7 +53,7 @@ pub(crate) fn record(event: *mut gpuvec_event, stream: *mut gpuvec_stream) -> Re
 
 /// Says whether the work before an event is done.
 pub(crate) fn is_done(event: *mut gpuvec_event) -> Result<bool, Error> {
-    match Event::given("event", event)?.point() {
+    match EVENTS.get("event", event)?.point() {
         Point::Gpu(event) => event.is_done(),
         Point::Host(_) | Point::Nowhere => Ok(true),
     }
@@ -61,12 +61,12 @@ pub(crate) fn is_done(event: *mut gpuvec_event) -> Result<bool, Error> {
 
 /// Waits until the work before an event is done.
 pub(crate) fn synchronize(event: *mut gpuvec_event) -> Result<(), Error> {
-    Event::given("event", event)?.synchronize()
+    EVENTS.get("event", event)?.synchronize()
 }
 
 /// Lets a stream's later work, or without a stream the caller, wait for an event.
 pub(crate) fn hold_back(stream: *mut gpuvec_stream, event: *mut gpuvec_event) -> Result<(), Error> {
-    let (stream, event) = (stream::given(stream)?, Event::given("event", event)?);
+    let (stream, event) = (stream::given(stream)?, EVENTS.get("event", event)?);
     match (stream.as_deref(), event.point()) {
         (Some(Stream::Gpu(stream)), Point::Gpu(event)) => event.hold_back(stream),
         (Some(Stream::Gpu(_)), _) => Ok(()),
@@ -78,7 +78,7 @@ pub(crate) fn hold_back(stream: *mut gpuvec_stream, event: *mut gpuvec_event) ->
 pub(crate) fn elapsed(
     start: *mut gpuvec_event, end: *mut gpuvec_event,
 ) -> Result<Option<f32>, Error> {
-    match (Event::given("start", start)?.point(), Event::given("end", end)?.point()) {
+    match (EVENTS.get("start", start)?.point(), EVENTS.get("end", end)?.point()) {
         (Point::Nowhere, _) => Err(Error::NotRecorded { argument: "start" }),
         (_, Point::Nowhere) => Err(Error::NotRecorded { argument: "end" }),
         (Point::Gpu(start), Point::Gpu(end)) if start.shares_clock(&end) => start.until(&end),
@@ -92,15 +92,7 @@ pub(crate) fn elapsed(
 }
 
 impl Event {
-    /// The event of a handle.
-    pub(crate) fn given(
-        argument: &'static str, event: *mut gpuvec_event,
-    ) -> Result<Arc<Self>, Error> {
-        EVENTS.get(argument, event)
-    }
-
-    /// Waits until the work before it is done.
-    pub(crate) fn synchronize(&self) -> Result<(), Error> {
+    fn synchronize(&self) -> Result<(), Error> {
         match self.point() {
             Point::Gpu(event) => event.synchronize(),
             Point::Host(_) | Point::Nowhere => Ok(()),
@@ -122,9 +114,7 @@ impl Event {
     }
 
     fn put(&self, point: Point) {
-        let set = |held: &mut Point| std::mem::replace(held, point);
-        let before =
-            fork::with_lock(|| set(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)));
-        drop(before);
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(fork::with_lock(|| std::mem::replace(&mut *lock(), point)));
     }
 }

@@ -8,9 +8,7 @@
 //!
 //! The tree over whole chunks of 2^k tiles is the same tree, cut at level k. So the result depends
 //! on the data alone: not on chunks, threads, or which processor took which part. Elements that
-//! are missing from the last tile leave the identity.
-//!
-//! `kernels/reduce.cu` follows the same order.
+//! are missing from the last tile leave the identity. `kernels/reduce.cu` follows the same order.
 
 use bytemuck::Pod;
 use std::marker::PhantomData;
