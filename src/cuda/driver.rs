@@ -216,7 +216,7 @@ extern "C" fn missing() -> Code {
     Code::NOT_FOUND
 }
 
-/// Declares functions of the driver, each a jump through a slot.
+/// Declares functions of the driver (CUDA driver API reference), each a jump through a slot.
 macro_rules! driver {
     ($($visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?);)+) => {
         #[expect(non_upper_case_globals, reason = "named as the driver's functions")]
@@ -254,7 +254,6 @@ macro_rules! driver {
     };
 }
 
-// With the driver's signatures (CUDA driver API reference).
 driver! {
     fn cuInit(flags: c_uint);
     fn cuDriverGetVersion(version: *mut c_int);
