@@ -3,13 +3,12 @@
 
 use crate::faults::violate;
 use crate::memory::reach_by_kernel;
-use crate::{Code, ILLEGAL_ADDRESS, setting};
+use crate::{Code, ILLEGAL_ADDRESS, flags};
 use gpuvec_ops::{
     Accumulator, Element, Elementwise, GROUP, LANES, Op, Reduction, StateOf, TILE, Visitor,
     merge_in_order,
 };
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 /// A kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,11 +79,11 @@ impl Kernel {
             Kernel::Probe => Ok(()),
             Kernel::Compute(op) => {
                 op.visit(alpha, Run { arrays: [first, second, third], n: n as usize })?;
-                announce(flags as usize, warps)
+                signal_completion(flags as usize, warps)
             }
             Kernel::Copy => {
                 copy(first, third, n as usize)?;
-                announce(flags as usize, warps)
+                signal_completion(flags as usize, warps)
             }
             Kernel::Fold(op) => {
                 op.visit(0, Merge { is_last: false, from: first, to: second, count: third })
@@ -186,28 +185,12 @@ impl Visitor for Merge {
     }
 }
 
-thread_local! {
-    static TO_SET: Cell<Option<(*mut AtomicU32, usize)>> = const { Cell::new(None) };
-}
-
-/// Notes the warps' completion flags, if there are any. With `FAKE_DRIVER_FLAGS=0` they are never
-/// set, as by a kernel that takes too long: whether a host sees them in time is a matter of luck.
-fn announce(flags: usize, warps: usize) -> Result<(), Code> {
-    if flags != 0 && setting("FAKE_DRIVER_FLAGS", 1) != 0 {
-        TO_SET.set(Some((array::<AtomicU32>(flags, warps, "flags")?, warps)));
+/// Notes the warps' completion flags, if there are any.
+fn signal_completion(flags: usize, warps: usize) -> Result<(), Code> {
+    if flags != 0 {
+        flags::note(array::<AtomicU32>(flags, warps, "flags")?, warps);
     }
     Ok(())
-}
-
-/// Sets the flags of the kernel that this thread has done, once it counts as done: the host looks at
-/// them, and goes on.
-pub(crate) fn set_flags() {
-    if let Some((flags, warps)) = TO_SET.take() {
-        for warp in 0..warps {
-            // SAFETY: `array` saw that so many are there.
-            unsafe { (*flags.add(warp)).store(1, Ordering::Release) };
-        }
-    }
 }
 
 fn copy(from: usize, to: usize, n: usize) -> Result<(), Code> {

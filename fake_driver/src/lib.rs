@@ -12,6 +12,7 @@ mod context;
 pub mod control;
 mod event;
 mod faults;
+mod flags;
 mod held_calls;
 mod kernels;
 mod memory;

@@ -10,7 +10,7 @@ use crate::{
     Code, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED,
     lock, new_handle, setting,
 };
-use crate::{kernels, thread};
+use crate::{flags, thread};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -339,7 +339,7 @@ impl Stream {
             queue.is_working = false;
             queue.done += 1;
             drop(queue);
-            kernels::set_flags();
+            flags::set();
             self.changed.notify_all();
         }
     }

@@ -243,9 +243,7 @@ impl Queues {
     }
 
     fn elapsed(
-        &mut self,
-        (start, started): (usize, Option<Option<Owner>>),
-        end: usize,
+        &mut self, (start, started): (usize, Option<Option<Owner>>), end: usize,
         without_result: bool,
     ) {
         let ended = self.events.find(end).copied();

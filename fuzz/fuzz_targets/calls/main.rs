@@ -12,24 +12,25 @@ mod memory;
 mod model;
 mod steps;
 
+use gpuvec::abi::errors::gpuvec_last_error;
 use gpuvec::abi::library::{
-    gpuvec_device_count, gpuvec_get_placement, gpuvec_last_error, gpuvec_last_run,
-    gpuvec_set_placement, gpuvec_why_cpu,
+    gpuvec_device_count, gpuvec_get_placement, gpuvec_last_run, gpuvec_set_placement,
+    gpuvec_why_cpu,
 };
 use gpuvec::abi::memory::{
     gpuvec_device_alloc, gpuvec_device_free, gpuvec_host_register, gpuvec_host_unregister,
     pinned_alloc, pinned_free,
 };
 use gpuvec::gpuvec_status::*;
-use gpuvec::record::{Backend, Run};
+use gpuvec::last_run::{Backend, Run};
 use handles::Queues;
 use libfuzzer_sys::fuzz_target;
-use memory::Memory;
+use memory::{Allocator, Memory};
 use model::{Arguments, Situation, Task};
 use std::ffi::CStr;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::OnceLock;
-use steps::{Allocator, Device, Freed, On, Program, Step};
+use steps::{Device, Freed, On, Program, Step};
 
 fuzz_target!(|program: Program| {
     has_gpu();

@@ -1,10 +1,17 @@
 //! The memory that arrays are in, and what it must hold.
 
-use crate::steps::Allocator;
 use gpuvec::abi::memory::{gpuvec_copy, gpuvec_device_free, gpuvec_host_unregister, pinned_free};
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
+
+/// The kind of memory.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocator {
+    Pinned,
+    Device,
+}
 
 /// Heap memory between AddressSanitizer's guards, then what the library gave.
 pub struct Memory {

@@ -231,9 +231,7 @@ fn wrong_argument((address, n, element_bytes): Array) -> Vec<gpuvec_status> {
 
 /// Of a device's memory.
 fn out_of_reach(
-    memory: &Memory,
-    (address, n, element_bytes): Array,
-    is_on_cpu: bool,
+    memory: &Memory, (address, n, element_bytes): Array, is_on_cpu: bool,
 ) -> Vec<gpuvec_status> {
     let Some(available) = memory.on_device(address) else { return Vec::new() };
     let is_too_long = n as u128 * element_bytes as u128 > available as u128;
@@ -257,9 +255,7 @@ fn values(memory: &Memory, (address, n, element_bytes): Array) -> Vec<u64> {
 }
 
 fn each<const BYTES: usize>(
-    a: &[u64],
-    b: &[u64],
-    op: impl Fn(&u64, &u64) -> [u8; BYTES],
+    a: &[u64], b: &[u64], op: impl Fn(&u64, &u64) -> [u8; BYTES],
 ) -> Vec<u8> {
     a.iter().zip(b).flat_map(|(x, y)| op(x, y)).collect()
 }

@@ -1,7 +1,7 @@
 //! The fuzzer's choices: steps whose arguments are right about half of the time, so that long
 //! programs make progress, and otherwise wrong in every respect.
 
-use crate::memory::Memory;
+use crate::memory::{Allocator, Memory};
 use libfuzzer_sys::arbitrary::{self, Arbitrary, Result, Unstructured};
 
 #[derive(Debug)]
@@ -208,13 +208,6 @@ impl Placement {
             Placement::Any(number) => number.into(),
         }
     }
-}
-
-/// The kind of memory.
-#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Allocator {
-    Pinned,
-    Device,
 }
 
 /// A size that can always be allocated; larger ones are chosen so that they never can.

@@ -1,0 +1,28 @@
+//! The completion flags of the kernel that a thread is running.
+
+use crate::setting;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+thread_local! {
+    static TO_SET: Cell<Option<(*mut AtomicU32, usize)>> = const { Cell::new(None) };
+}
+
+/// Notes the flags of so many warps, which are there. With `FAKE_DRIVER_FLAGS=0` they are never set, as
+/// by a kernel that takes too long: whether a host sees them in time is a matter of luck.
+pub(crate) fn note(flags: *mut AtomicU32, warps: usize) {
+    if setting("FAKE_DRIVER_FLAGS", 1) != 0 {
+        TO_SET.set(Some((flags, warps)));
+    }
+}
+
+/// Sets the flags of the kernel that this thread has done, once it counts as done: the host polls them,
+/// and goes on.
+pub(crate) fn set() {
+    if let Some((flags, warps)) = TO_SET.take() {
+        for warp in 0..warps {
+            // SAFETY: the kernel saw that so many are there.
+            unsafe { (*flags.add(warp)).store(1, Ordering::Release) };
+        }
+    }
+}
