@@ -21,8 +21,8 @@ pub(crate) const CORE_CHUNK: usize = 1 << 16;
 /// (An add of 1.2 MB arrays: 10.3 µs; 11.5 with 4, 12.3 with 1.)
 pub(crate) const CHUNKS_PER_CORE: usize = 8;
 
-/// How long the library's threads spin after a call before they sleep. (400 kB arrays, call after call: 12.3 µs,
-/// 25.1 if they go to sleep at once.)
+/// How long the library's threads spin after a call before they sleep. (400 kB arrays, call after
+/// call: 12.3 µs, 25.1 if they go to sleep at once.)
 pub(crate) const SPIN_TIME: Duration = Duration::from_micros(100);
 
 /// Up to this many bytes in each array the calling core is done before a GPU would be: if all arrays

@@ -57,7 +57,7 @@ pub(crate) struct OnGpus {
     pub(crate) fallback: Fallback,
 }
 
-/// What to do where the devices of a plan fail.
+/// The reaction to a failure of a plan's devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fallback {
     /// The call fails.
@@ -228,7 +228,7 @@ fn pays_everywhere(call: &Call) -> bool {
     pays_on_several_gpus(call) && !is_staged(call)
 }
 
-/// How `devices`, of which the first holds the arrays in device memory, get at the arrays.
+/// The transfers of the arrays to `devices`, of which the first holds those in device memory.
 fn transfers(call: &Call, devices: &[usize]) -> Transfers {
     let uses_dma = uses_dma(call, devices.len());
     let transfer = |array: &Array| match (call.task(), array.kind) {

@@ -4,7 +4,7 @@ use super::chunk::Chunk;
 use crate::error::Error;
 use crate::ops::{Op, Shape};
 
-/// What a call does with its arrays.
+/// The task of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     /// An operation, with the bits of the number that it multiplies by, or 0.

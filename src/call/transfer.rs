@@ -3,7 +3,7 @@
 use super::array::MAX_INPUTS;
 use arrayvec::ArrayVec;
 
-/// How a GPU gets at one array.
+/// The way of one array to a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transfer {
     /// Kernels, or the driver's copies, use the array where it is, without a mapping.

@@ -23,7 +23,7 @@ pub(super) struct Part<'a> {
     pub(super) flags: Option<Flags>,
 }
 
-/// Where a part's results go.
+/// The destination of a part's results.
 #[derive(Clone, Copy)]
 pub(super) enum Output {
     /// Elements, or copied bytes, from a kernel.

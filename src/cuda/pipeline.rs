@@ -18,7 +18,7 @@ use crate::ops::{GROUP, Op, TILE};
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
 
-/// What one worker, a device's or a core, did of a call.
+/// The progress of one worker, a device or a core, on a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     /// Chunks that it took from the queue.
@@ -71,7 +71,7 @@ pub(crate) fn run(
     (progress, result)
 }
 
-/// Where the device reaches the arrays that kernels use where they are: the inputs, then the output.
+/// The addresses at which the device reaches arrays in place: the inputs, then the output.
 fn in_place_addresses(
     device: &Device, call: &Call, plan: &OnGpus,
 ) -> Result<ArrayVec<u64, { 1 + MAX_INPUTS }>, Error> {

@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
-/// Where an allocation comes from.
+/// The source of an allocation.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     /// The driver, page-locked, in a device's context, with `before` bytes before the first page.

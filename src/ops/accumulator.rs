@@ -22,11 +22,11 @@ pub const GROUP: usize = 2048;
 /// States that a tile is accumulated in.
 pub const LANES: usize = 128;
 
-/// What a reduction accumulates in.
+/// An accumulator of a reduction.
 pub trait Accumulator: 'static {
     /// The name that the accumulator's kernels have.
     const NAME: &'static str;
-    /// What has been accumulated so far, of any size, as kernels write it.
+    /// The state after some elements, of any size, as kernels write it.
     type State: Pod + Send + Sync;
     /// The state of no elements.
     const IDENTITY: Self::State;

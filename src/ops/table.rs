@@ -5,7 +5,7 @@
 
 use crate::{Accumulator, Element, Max, Min, Sum};
 
-/// What an operation makes of its inputs.
+/// The shape of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `out[i]` from the inputs' elements `i`.
@@ -19,9 +19,9 @@ pub enum Shape {
 pub trait Operation: Copy + Send + Sync + 'static {
     /// The row's place in [`Op::ALL`].
     const OP: Op;
-    /// What the input arrays hold.
+    /// The type of the inputs' elements.
     type Element: Element;
-    /// What the output holds.
+    /// The type of the output's elements.
     type Output: Element;
 
     /// The number's bits, as the kernel takes it; 0 where there is none.
@@ -41,7 +41,7 @@ pub type StateOf<O> = <<O as Reduction>::Accumulator as Accumulator>::State;
 
 /// An operation that accumulates all elements (`crate::accumulator` says in which order).
 pub trait Reduction: Operation {
-    /// What it accumulates in.
+    /// Its accumulator.
     type Accumulator: Accumulator;
 
     /// The state with one more element. With one input `b` is `a`. With `FUSED`, on a processor that
@@ -56,7 +56,7 @@ pub trait Reduction: Operation {
 
 /// Runs code that is generic over the operation's type, for an operation known only at run time.
 pub trait Visitor {
-    /// What the code returns.
+    /// The code's result.
     type Result;
     /// For an elementwise operation.
     fn elementwise<O: Elementwise>(self, op: O) -> Self::Result;
@@ -64,7 +64,7 @@ pub trait Visitor {
     fn reduction<O: Reduction>(self, op: O) -> Self::Result;
 }
 
-/// What is known of a reduction's accumulator without its type.
+/// The facts about an accumulator that are known without its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccumulatorInfo {
     /// The name that the accumulator's kernels have.
@@ -120,7 +120,7 @@ macro_rules! operations {
                 }
             }
 
-            /// What the operation makes of its inputs.
+            /// The shape of the operation.
             #[must_use]
             pub const fn shape(self) -> Shape {
                 match self {
@@ -171,7 +171,7 @@ macro_rules! operations {
                 }
             }
 
-            /// What it accumulates in, if it is a reduction.
+            /// Its accumulator, if it is a reduction.
             #[must_use]
             pub const fn accumulator(self) -> Option<AccumulatorInfo> {
                 match self {

@@ -85,7 +85,7 @@ impl Drop for Posted<'_> {
     }
 }
 
-/// Where a helper waits for a job.
+/// The place where a helper waits for a job.
 #[repr(align(128))]
 pub(crate) struct WorkerSlot {
     /// The address of a job, or 0, and bits that say what is with it.

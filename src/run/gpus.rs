@@ -74,7 +74,7 @@ struct Parallel<'a> {
     outcome: Mutex<Outcome>,
 }
 
-/// What the workers did.
+/// The outcome of all workers.
 #[derive(Default)]
 struct Outcome {
     progress: Progress,
