@@ -1,4 +1,4 @@
-//! Links the library so that it always loads, writes its header, and lists the kernels' images.
+//! Links the library so that it always loads, writes its header, and packs the kernels' images.
 
 use std::path::Path;
 use std::{env, fs};
@@ -6,7 +6,7 @@ use std::{env, fs};
 fn main() {
     link();
     write_header();
-    list_images();
+    pack_images();
 }
 
 /// Rejects undefined symbols at link time (`defs`), and keeps the library loaded, since its fork
@@ -50,8 +50,10 @@ fn version_macros() -> String {
     )
 }
 
-/// Writes the table of kernels/ptx that src/cuda/kernels.rs includes: `IMAGES`, by name.
-fn list_images() {
+/// Packs the images of kernels/ptx, and writes the table that src/cuda/kernels.rs includes: `IMAGES`, by
+/// name, with the place of each in `UNPACKED_BYTES` bytes that `PACKED` is deflated from.
+fn pack_images() {
+    const BEST: u8 = 10;
     println!("cargo::rerun-if-changed=kernels/ptx");
     let root = env::var("CARGO_MANIFEST_DIR").expect("cargo names the package's folder");
     let out = env::var("OUT_DIR").expect("cargo names the folder for what is built");
@@ -59,12 +61,22 @@ fn list_images() {
     let entries = fs::read_dir(&folder).expect("kernels/ptx is readable");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable entry").path()).collect();
     paths.sort_by_key(|path| path.file_stem().map(std::ffi::OsStr::to_owned));
-    let image = |path: &std::path::PathBuf| {
+    let (mut images, mut rows) = (Vec::new(), String::new());
+    for path in &paths {
         let name = path.file_stem().expect("an image has a name").display().to_string();
-        let ptx = fs::read_to_string(path).expect("an image is text");
-        format!("    Image {{ name: {name:?}, ptx: c{ptx:?} }},\n")
-    };
-    let images: String = paths.iter().map(image).collect();
-    let table = format!("static IMAGES: [Image; {}] = [\n{images}];\n", paths.len());
-    fs::write(Path::new(&out).join("images.rs"), table).expect("the folder is writable");
+        rows += &format!("    Image {{ name: {name:?}, start: {} }},\n", images.len());
+        images.extend(fs::read(path).expect("an image is readable"));
+        images.push(0);
+    }
+    let packed = miniz_oxide::deflate::compress_to_vec(&images, BEST);
+    let table = format!(
+        "static PACKED: &[u8] = include_bytes!(\"images.deflate\");\n\
+         const UNPACKED_BYTES: usize = {};\n\
+         static IMAGES: [Image; {}] = [\n{rows}];\n",
+        images.len(),
+        paths.len()
+    );
+    let write = |name, text: &[u8]| fs::write(Path::new(&out).join(name), text);
+    write("images.deflate", &packed).expect("the folder is writable");
+    write("images.rs", table.as_bytes()).expect("the folder is writable");
 }

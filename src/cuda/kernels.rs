@@ -6,6 +6,7 @@ use super::driver::{
 use crate::call::grid::BLOCK_THREADS;
 use crate::error::{Error, interned};
 use crate::ops::Op;
+use miniz_oxide::inflate::decompress_slice_iter_to_slice;
 use once_cell::sync::OnceCell;
 use std::ffi::{CStr, CString, c_void};
 
@@ -13,11 +14,37 @@ use std::ffi::{CStr, CString, c_void};
 struct Image {
     /// The kernel's name.
     name: &'static str,
-    ptx: &'static CStr,
+    /// The place of its PTX, a C string, among the unpacked images.
+    start: usize,
 }
 
-// `IMAGES: [Image; _]`, one for each file of kernels/ptx, in the order of their names.
+// `IMAGES: [Image; _]`, one for each file of kernels/ptx, in the order of their names; `PACKED` and
+// `UNPACKED_BYTES`.
 include!(concat!(env!("OUT_DIR"), "/images.rs"));
+
+impl Image {
+    fn ptx(&self) -> Result<&'static CStr, Error> {
+        const NO_PTX: Error = Error::Internal { text: "an image without its end" };
+        CStr::from_bytes_until_nul(&unpacked()?[self.start..]).map_err(|_| NO_PTX)
+    }
+}
+
+/// The PTX of all images, unpacked when a device first needs one, in a millisecond.
+fn unpacked() -> Result<&'static [u8], Error> {
+    static UNPACKED: OnceCell<Vec<u8>> = OnceCell::new();
+    let unpack = || {
+        let mut images = Vec::new();
+        let (bytes, purpose) = (UNPACKED_BYTES, "the kernels' images");
+        images.try_reserve_exact(bytes).map_err(|_| Error::OutOfHostMemory { bytes, purpose })?;
+        images.resize(bytes, 0);
+        let (has_zlib_header, ignores_checksum) = (false, true);
+        let packed = std::iter::once(PACKED);
+        decompress_slice_iter_to_slice(&mut images, packed, has_zlib_header, ignores_checksum)
+            .map_err(|_| Error::Internal { text: "the kernels' images do not unpack" })?;
+        Ok(images)
+    };
+    UNPACKED.get_or_try_init(unpack).map(Vec::as_slice)
+}
 
 /// The place of a kernel's image.
 fn place(name: &str) -> Result<usize, Error> {
@@ -150,7 +177,7 @@ fn load(ordinal: usize, image: &Image) -> Result<Function, Error> {
     // SAFETY: the image and the name end in NUL; the driver writes one handle into each local. The
     // module is never unloaded: at exit the driver may be gone before this library.
     unsafe {
-        match cuModuleLoadData(&raw mut module, image.ptx.as_ptr().cast()) {
+        match cuModuleLoadData(&raw mut module, image.ptx()?.as_ptr().cast()) {
             Code::SUCCESS => {}
             code => return Err(refusal(ordinal, code)),
         }
@@ -186,7 +213,7 @@ mod tests {
     #[test]
     fn an_image_is_one_kernel_for_the_oldest_driver() {
         for image in &IMAGES {
-            let ptx = image.ptx.to_str().unwrap();
+            let ptx = image.ptx().unwrap().to_str().unwrap();
             assert!(ptx.starts_with(".version 8.0\n.target sm_60\n"), "{}", image.name);
             let entries: Vec<&str> = ptx.split(".visible .entry ").skip(1).collect();
             assert_eq!(entries.len(), 1, "{}", image.name);
