@@ -134,7 +134,7 @@ def test_driver_without_functions(tmp_path):
         "int cuInit(unsigned flags);\nint cuInit(unsigned flags) { return flags != 0; }\n"
     )
     compile_c(source, tmp_path / "libcuda.so.1", "-shared", "-fPIC")
-    check(probe_in(tmp_path), "the CUDA driver lacks cu")
+    check(probe_in(tmp_path), "the CUDA driver lacks cuCtxGetCurrent")
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ FAKE_DRIVER_FOLDER = ROOT / "target/fake_driver"
 CODES = {
     2: Status.ERROR_OUT_OF_MEMORY,
     801: Status.ERROR_DRIVER,
-    # Not 3 (not initialised): there is no device memory in a process whose driver says that.
-    4: Status.ERROR_DRIVER,
+    3: Status.ERROR_DRIVER,
     201: Status.ERROR_DRIVER,
     999: Status.ERROR_DEVICE_LOST,
     700: Status.ERROR_DEVICE_LOST,

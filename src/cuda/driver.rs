@@ -17,7 +17,7 @@ pub(crate) use cust::sys::{
 };
 use std::arch::global_asm;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 /// Proof that the driver is open and initialised and that this process may use it.
 #[derive(Clone, Copy, Debug)]
@@ -140,12 +140,17 @@ fn of_another_library() -> Option<Driver> {
     opening.get_or_try(|| Ok(Driver(()))).ok()
 }
 
-/// Says whether the driver that this process has loaded was initialised.
+/// The latest result of cuInit.
+static INITIALIZATION: AtomicU32 = AtomicU32::new(Code::SUCCESS.0);
+
+/// Says whether the driver that this process has loaded was initialised. A driver whose cuInit says that
+/// it is not initialised is not believed.
 fn is_initialized() -> bool {
     let mut context = std::ptr::null_mut();
     // SAFETY: the driver writes one handle into a local, or the slot is not filled.
     let code = unsafe { cuCtxGetCurrent(&raw mut context) };
-    !matches!(code, Code::NOT_INITIALIZED | Code::NO_DEVICE)
+    let is_believed = INITIALIZATION.load(Ordering::Relaxed) != Code::NOT_INITIALIZED.0;
+    !(is_believed && matches!(code, Code::NOT_INITIALIZED | Code::NO_DEVICE))
 }
 
 /// Says whether device memory may exist in this process although [`for_placement`] failed: another
@@ -168,6 +173,7 @@ fn open() -> Result<Driver, Error> {
     fill_slots(open_library()?)?;
     // SAFETY: cuInit takes no pointers; 0 is its only flag value.
     let code = unsafe { cuInit(0) };
+    INITIALIZATION.store(code.0, Ordering::Relaxed);
     if code == Code::SUCCESS {
         return Ok(Driver(()));
     }
@@ -255,9 +261,6 @@ macro_rules! driver {
 }
 
 driver! {
-    fn cuInit(flags: c_uint);
-    fn cuDriverGetVersion(version: *mut c_int);
-    fn cuGetErrorName(error: Code, name: *mut *const c_char);
     pub(crate) fn cuCtxGetCurrent(context: *mut CUcontext);
     pub(crate) fn cuCtxGetDevice(device: *mut CUdevice);
     pub(crate) fn cuCtxPopCurrent_v2(context: *mut CUcontext);
@@ -310,4 +313,7 @@ driver! {
         grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint,
         stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void,
     );
+    fn cuInit(flags: c_uint);
+    fn cuDriverGetVersion(version: *mut c_int);
+    fn cuGetErrorName(error: Code, name: *mut *const c_char);
 }
