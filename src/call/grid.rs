@@ -1,4 +1,4 @@
-//! How many threads a kernel has.
+//! The size of a kernel's grid.
 
 use super::task::Task;
 use crate::ops::{Shape, TILE};
@@ -22,7 +22,7 @@ pub(crate) fn blocks(task: Task, n: usize, limit: u32) -> u32 {
     u32::try_from(blocks).map_or(limit, |blocks| blocks.min(limit))
 }
 
-/// The warps of so many blocks.
+/// The number of warps of a grid.
 pub(crate) fn warps(blocks: u32) -> u32 {
     blocks.saturating_mul(BLOCK_THREADS / WARP_THREADS)
 }

@@ -29,9 +29,10 @@ impl Flags {
         self.0.addr().get() as u64
     }
 
-    /// Clears the flags of `warps` warps, whose kernel is not queued yet.
-    pub(super) fn clear(self, warps: u32) {
+    /// Clears the flags of `warps` warps, whose kernel is not queued yet, and gives their number.
+    pub(super) fn clear(self, warps: u32) -> u32 {
         self.of(warps).iter().for_each(|flag| flag.store(0, Ordering::Relaxed));
+        warps
     }
 
     /// Polls the flags of `warps` warps until all are set or a timeout, and says whether they are: the

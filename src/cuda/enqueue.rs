@@ -39,7 +39,7 @@ pub(super) enum Output {
 /// In the place of flags, for a kernel that is to set none.
 const NO_FLAGS: u64 = 0;
 
-/// Queues part of a call.
+/// Queues part of a call. Gives the number of warps that will signal completion by the flags.
 ///
 /// # Safety
 /// The stream must be the device's, whose context is current. Each address must lead the device to
@@ -47,7 +47,7 @@ const NO_FLAGS: u64 = 0;
 /// the output, until the stream has done the work.
 pub(super) unsafe fn enqueue(
     device: &Device, stream: CUstream, part: Part<'_>,
-) -> Result<(), Error> {
+) -> Result<u32, Error> {
     let Part { task, inputs, n, output, block_limit, flags } = part;
     let [a, b] = match *inputs {
         [a] => [a, a],
@@ -55,10 +55,8 @@ pub(super) unsafe fn enqueue(
         _ => return Err(Error::Internal { text: "a kernel has one input or two" }),
     };
     let blocks = grid::blocks(task, n, block_limit);
-    let flags = flags.map_or(NO_FLAGS, |flags| {
-        flags.clear(grid::warps(blocks));
-        flags.address()
-    });
+    let warps = flags.map_or(0, |flags| flags.clear(grid::warps(blocks)));
+    let flags = flags.map_or(NO_FLAGS, Flags::address);
     let launch = |kernel, out, alpha| {
         let parameters = &mut [a, b, out, n as u64, flags, alpha];
         // SAFETY: this function's promise.
@@ -81,6 +79,7 @@ pub(super) unsafe fn enqueue(
         }
         _ => Err(Error::Internal { text: "an output that the task does not have" }),
     }
+    .map(|()| warps)
 }
 
 /// Queues the end of a reduction: merges `count` states, destroying them, and stores the result.

@@ -13,13 +13,7 @@ pub(crate) struct Event {
     device: &'static Device,
     /// There until the event is dropped.
     owned: Option<OwnedEvent>,
-    raw: CUevent,
 }
-
-// SAFETY: the CUDA driver API lets any thread use an event.
-unsafe impl Send for Event {}
-// SAFETY: as above.
-unsafe impl Sync for Event {}
 
 impl Event {
     /// Makes an event of the stream's device, not recorded yet.
@@ -29,7 +23,11 @@ impl Event {
         // Tries again to destroy what the driver refused before.
         device.destroy([]);
         let owned = device.within(|| OwnedEvent::new(FLAGS, device.ordinal()))?;
-        Ok(Event { device, raw: owned.raw(), owned: Some(owned) })
+        Ok(Event { device, owned: Some(owned) })
+    }
+
+    fn raw(&self) -> CUevent {
+        self.owned.as_ref().map_or(std::ptr::null_mut(), OwnedEvent::raw)
     }
 
     /// Says whether streams of the event's device can record it.
@@ -41,7 +39,7 @@ impl Event {
     pub(crate) fn record(&self, stream: &Stream) -> Result<(), Error> {
         stream.enqueue(|| {
             // SAFETY: both exist, and are of one device.
-            unsafe { cuEventRecord(self.raw, stream.raw) }
+            unsafe { cuEventRecord(self.raw(), stream.raw) }
                 .of("cuEventRecord", self.device.ordinal())
         })
     }
@@ -50,7 +48,7 @@ impl Event {
     pub(crate) fn is_done(&self) -> Result<bool, Error> {
         self.device.within(|| {
             // SAFETY: the event exists.
-            unsafe { cuEventQuery(self.raw) }.is_done("cuEventQuery", self.device.ordinal())
+            unsafe { cuEventQuery(self.raw()) }.is_done("cuEventQuery", self.device.ordinal())
         })
     }
 
@@ -58,7 +56,8 @@ impl Event {
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         self.device.within(|| {
             // SAFETY: the event exists.
-            unsafe { cuEventSynchronize(self.raw) }.of("cuEventSynchronize", self.device.ordinal())
+            unsafe { cuEventSynchronize(self.raw()) }
+                .of("cuEventSynchronize", self.device.ordinal())
         })
     }
 
@@ -68,7 +67,7 @@ impl Event {
         self.device.refuse_lost()?;
         stream.enqueue(|| {
             // SAFETY: both exist.
-            unsafe { cuStreamWaitEvent(stream.raw, self.raw, 0) }
+            unsafe { cuStreamWaitEvent(stream.raw, self.raw(), 0) }
                 .of("cuStreamWaitEvent", stream.device.ordinal())
         })
     }
@@ -79,7 +78,7 @@ impl Event {
         let mut milliseconds = 0.0;
         let is_done = self.device.within(|| {
             // SAFETY: both events exist; the driver writes one float into a local.
-            unsafe { cuEventElapsedTime(&raw mut milliseconds, self.raw, end.raw) }
+            unsafe { cuEventElapsedTime(&raw mut milliseconds, self.raw(), end.raw()) }
                 .is_done("cuEventElapsedTime", self.device.ordinal())
         })?;
         Ok(is_done.then_some(milliseconds))

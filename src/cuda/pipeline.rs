@@ -12,7 +12,7 @@ use super::slot::TakenSlot;
 use super::transfer::ChunkView;
 use crate::call::chunk::{Chunk, Queue};
 use crate::call::plan::OnGpus;
-use crate::call::{Array, Call, MAX_INPUTS, Task, Transfer, Work, grid};
+use crate::call::{Array, Call, MAX_INPUTS, Task, Transfer, Work};
 use crate::error::Error;
 use crate::ops::{GROUP, Op, TILE};
 use arrayvec::ArrayVec;
@@ -145,9 +145,7 @@ impl<'a> Pipeline<'a> {
             addresses.push(input.kernel_address(slot)?);
         }
         let output = self.output_view(chunk);
-        let (task, block_limit) = (self.call.task(), self.plan.block_limit);
-        let flags = if self.plan.uses_flags { slot.flags() } else { None };
-        let warps = grid::warps(grid::blocks(task, chunk.len, block_limit));
+        let task = self.call.task();
         let part = Part {
             task,
             inputs: &addresses,
@@ -156,17 +154,16 @@ impl<'a> Pipeline<'a> {
                 Transfer::States if chunk.len > GROUP * TILE => {
                     Output::Groups { tiles: slot.device_states()?, groups: slot.host_states()? }
                 }
-                Transfer::States => Output::Tiles(slot.host_states()?),
+                Transfer::States => Output::Tiles(output.kernel_address(slot)?),
                 _ if task == Task::Copy => Output::ByDriver(output.kernel_address(slot)?),
                 _ => Output::Elements(output.kernel_address(slot)?),
             },
-            block_limit,
-            flags,
+            block_limit: self.plan.block_limit,
+            flags: if self.plan.uses_flags { slot.flags() } else { None },
         };
         // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited for
         // before the call returns; the transfers are such that the device reaches each of them.
-        unsafe { enqueue(self.device, stream, part)? };
-        slot.flagged_warps = if flags.is_some() { warps } else { 0 };
+        slot.flagged_warps = unsafe { enqueue(self.device, stream, part)? };
         self.progress.wrote |= output.transfer != Transfer::States;
         output.queue_out(self.device, slot, stream)
     }

@@ -202,7 +202,7 @@ impl Stream {
         let part = Part { task, inputs, n, output, block_limit, flags: None };
         // SAFETY: the call promises the arrays until the stream has done the work; the plan found that
         // the device reaches them. The buffers are this stream's.
-        unsafe { enqueue(self.device, self.raw, part) }
+        unsafe { enqueue(self.device, self.raw, part) }.map(|_| ())
     }
 
     /// Queues as many tiles at a time as there is memory for their states; each group of them becomes
