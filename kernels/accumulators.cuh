@@ -1,4 +1,4 @@
-// What reductions accumulate in: the states of src/ops/accumulator.rs, with the same bits.
+// The accumulators of src/ops/accumulator.rs, with the same bits.
 #pragma once
 #include "common.cuh"
 

@@ -8,7 +8,7 @@ thread_local! {
     static TO_SET: Cell<Option<(*mut AtomicU32, usize)>> = const { Cell::new(None) };
 }
 
-/// Notes the flags of so many warps, which are there. With `FAKE_DRIVER_FLAGS=0` they are never set, as
+/// Notes the flags of `warps` warps. With `FAKE_DRIVER_FLAGS=0` they are never set, as
 /// by a kernel that takes too long: whether a host sees them in time is a matter of luck.
 pub(crate) fn note(flags: *mut AtomicU32, warps: usize) {
     if setting("FAKE_DRIVER_FLAGS", 1) != 0 {
@@ -21,7 +21,7 @@ pub(crate) fn note(flags: *mut AtomicU32, warps: usize) {
 pub(crate) fn set() {
     if let Some((flags, warps)) = TO_SET.take() {
         for warp in 0..warps {
-            // SAFETY: the kernel saw that so many are there.
+            // SAFETY: the kernel has checked that `warps` flags are there.
             unsafe { (*flags.add(warp)).store(1, Ordering::Release) };
         }
     }

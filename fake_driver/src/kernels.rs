@@ -71,7 +71,7 @@ impl Kernel {
         }
     }
 
-    /// Runs it, with these parameters and zeros, as so many warps.
+    /// Runs it, with these parameters and zeros, as `warps` warps.
     pub(crate) fn run(self, parameters: [u64; PARAMETERS], warps: usize) -> Result<(), Code> {
         let [a, b, out, n, flags, alpha] = parameters;
         let [first, second, third] = [a, b, out].map(|parameter| parameter as usize);
@@ -200,7 +200,7 @@ fn copy(from: usize, to: usize, n: usize) -> Result<(), Code> {
     Ok(())
 }
 
-/// Where an array's bytes are, if a device may reach all of them.
+/// The address of an array's bytes, if a device may reach all of them.
 fn array<T>(address: usize, n: usize, name: &str) -> Result<*mut T, Code> {
     let found =
         reach_by_kernel(address, n * size_of::<T>()).filter(|at| at.cast::<T>().is_aligned());

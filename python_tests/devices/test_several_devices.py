@@ -131,13 +131,16 @@ def status_of(operation, plan=""):
         assert_same_bits(arrays[PAIR.index(operation)][2], expected)
     return status
 
-faults = 0
 for operation in PAIR:
     while status_of(operation) != Status.OK:
         assert Place.{place} == Place.GPU
-    amid = fake_driver.calls().index("cuLaunchKernel") + 15
-    status = status_of(operation, f"{{amid}}=700")
-    faults += fake_driver.count("faults")
+    is_met = False
+    while not is_met:
+        amid = fake_driver.calls().index("cuLaunchKernel") + 15
+        status = status_of(operation, f"{{amid}}=700")
+        # A call may make too few calls of the driver to meet the fault.
+        is_met = fake_driver.count("faults") > 0
+        assert is_met or status == Status.OK
     # Another thread may be anywhere: a device that fails before it takes a part is not missed.
     if AMID & set(fake_driver.calls()[amid - 1 : amid]) and Place.{place} == Place.GPU:
         assert status == Status.ERROR_DEVICE_LOST
@@ -149,8 +152,7 @@ while status_of(PAIR[0]) != Status.OK:
 for operation in 5 * PAIR:
     assert status_of(operation) == Status.OK
     backend, devices = last_run().backend, last_run().devices
-    # A call that made too few calls of the driver has met no fault.
-    assert backend == Backend.GPU and 0 < devices < (7 if faults else 8), (backend, devices)
+    assert backend == Backend.GPU and 0 < devices < 7, (backend, devices)
 """,
         DEVICES=3,
     )

@@ -119,9 +119,9 @@ class Shape(NamedTuple):
     kind: str
     arity: int
     takes_alpha: bool = False
-    # Whether a reduction of integers gives an int64.
+    # Says that a reduction of integers gives an int64.
     is_wide: bool = False
-    # Whether there is a result for no elements.
+    # Says that there is a result for no elements.
     has_empty_result: bool = True
 
 

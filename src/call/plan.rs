@@ -27,7 +27,7 @@ pub(crate) struct OnStream {
     pub(crate) transfers: Transfers,
     /// The most blocks that a kernel has.
     pub(crate) block_limit: u32,
-    /// Whether the driver does a copy of bytes; a kernel does it otherwise.
+    /// Selects the driver, not a kernel, for a copy of bytes.
     pub(crate) copies_by_driver: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct OnGpus {
     pub(crate) cores: usize,
     /// The most blocks that a kernel has.
     pub(crate) block_limit: u32,
-    /// Whether the kernel signals completion by flags.
+    /// Makes the kernel signal completion by flags.
     pub(crate) uses_flags: bool,
     pub(crate) fallback: Fallback,
 }
@@ -73,7 +73,7 @@ pub(crate) enum Fallback {
 pub(crate) trait Machine {
     /// Threads that may work on a call.
     fn thread_limit(&self) -> usize;
-    /// Threads, of so many that are wanted, that can work on a call, the calling one included.
+    /// The number of threads that can work on a call, at most `wanted`, the calling one included.
     fn threads(&self, wanted: usize) -> usize;
     /// The first device that can compute; or why there is none.
     fn gpu(&self) -> Result<usize, Error>;

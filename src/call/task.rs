@@ -1,4 +1,4 @@
-//! What a call does with its arrays, and how a worker does it.
+//! The task of a call, and the interface of the work that does it.
 
 use super::chunk::Chunk;
 use crate::error::Error;
@@ -49,7 +49,7 @@ impl Task {
 
 /// Computes the chunks of a call; the types of elements and states are erased.
 pub(crate) trait Work: Sync {
-    /// Prepares for a run of so many chunks; forgets an earlier one.
+    /// Prepares for a run of that number of chunks; forgets an earlier one.
     fn begin(&mut self, _chunks: usize) -> Result<(), Error> {
         Ok(())
     }

@@ -35,7 +35,7 @@ pub(super) struct Reducing<'a, O: Reduction> {
 }
 
 /// The state of a chunk. (A `OnceLock` takes two atomic read-modify-writes of a cache line that other
-/// workers write to: 2 µs of a dot of 10^5.)
+/// workers write to.)
 struct Place<S> {
     state: UnsafeCell<S>,
     is_set: AtomicBool,
