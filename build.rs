@@ -64,7 +64,7 @@ fn pack_images() {
     let (mut images, mut rows) = (Vec::new(), String::new());
     for path in &paths {
         let name = path.file_stem().expect("an image has a name").display().to_string();
-        rows += &format!("    Image {{ name: {name:?}, start: {} }},\n", images.len());
+        rows += &format!("    Image {{ name: c{name:?}, start: {} }},\n", images.len());
         images.extend(fs::read(path).expect("an image is readable"));
         images.push(0);
     }

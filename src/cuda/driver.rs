@@ -224,7 +224,7 @@ extern "C" fn missing() -> Code {
 
 /// Declares functions of the driver (CUDA driver API reference), each a jump through a slot.
 macro_rules! driver {
-    ($($visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?);)+) => {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?);)+) => {
         #[expect(non_upper_case_globals, reason = "named as the driver's functions")]
         mod slots {
             use super::{AtomicPtr, c_void, missing};
@@ -255,63 +255,54 @@ macro_rules! driver {
         );)+
 
         unsafe extern "C" {
-            $($visibility fn $name($($argument: $type),*) -> Code;)+
+            $(pub(super) fn $name($($argument: $type),*) -> Code;)+
         }
     };
 }
 
 driver! {
-    pub(crate) fn cuCtxGetCurrent(context: *mut CUcontext);
-    pub(crate) fn cuCtxGetDevice(device: *mut CUdevice);
-    pub(crate) fn cuCtxPopCurrent_v2(context: *mut CUcontext);
-    pub(crate) fn cuCtxPushCurrent_v2(context: CUcontext);
-    pub(crate) fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
-    pub(crate) fn cuDeviceGetCount(count: *mut c_int);
-    pub(crate) fn cuDeviceGetName(name: *mut c_char, bytes: c_int, device: CUdevice);
-    pub(
-        crate) fn cuDeviceGetAttribute(value: *mut c_int, attribute: CUdevice_attribute,
-        device: CUdevice,
+    fn cuCtxGetCurrent(context: *mut CUcontext);
+    fn cuCtxGetDevice(device: *mut CUdevice);
+    fn cuCtxPopCurrent_v2(context: *mut CUcontext);
+    fn cuCtxPushCurrent_v2(context: CUcontext);
+    fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
+    fn cuDeviceGetCount(count: *mut c_int);
+    fn cuDeviceGetName(name: *mut c_char, bytes: c_int, device: CUdevice);
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: CUdevice_attribute, device: CUdevice);
+    fn cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+    fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
+    fn cuEventCreate(event: *mut CUevent, flags: c_uint);
+    fn cuEventDestroy_v2(event: CUevent);
+    fn cuEventElapsedTime(ms: *mut f32, start: CUevent, end: CUevent);
+    fn cuEventQuery(event: CUevent);
+    fn cuEventRecord(event: CUevent, stream: CUstream);
+    fn cuEventSynchronize(event: CUevent);
+    fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void);
+    fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
+    fn cuPointerGetAttribute(value: *mut c_void, attribute: CUpointer_attribute, at: CUdeviceptr);
+    fn cuPointerGetAttributes(
+        count: c_uint, attributes: *mut CUpointer_attribute, values: *mut *mut c_void,
+        at: CUdeviceptr,
     );
-    pub(crate) fn cuDevicePrimaryCtxRelease_v2(device: CUdevice);
-    pub(crate) fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
-    pub(crate) fn cuEventCreate(event: *mut CUevent, flags: c_uint);
-    pub(crate) fn cuEventDestroy_v2(event: CUevent);
-    pub(crate) fn cuEventElapsedTime(ms: *mut f32, start: CUevent, end: CUevent);
-    pub(crate) fn cuEventQuery(event: CUevent);
-    pub(crate) fn cuEventRecord(event: CUevent, stream: CUstream);
-    pub(crate) fn cuEventSynchronize(event: CUevent);
-    pub(crate) fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void);
-    pub(
-        crate) fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule,
-        name: *const c_char,
-    );
-    pub(
-        crate) fn cuPointerGetAttribute(value: *mut c_void, attribute: CUpointer_attribute,
-        pointer: CUdeviceptr,
-    );
-    pub(
-        crate) fn cuPointerGetAttributes(count: c_uint, attributes: *mut CUpointer_attribute,
-        values: *mut *mut c_void, pointer: CUdeviceptr,
-    );
-    pub(crate) fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize);
-    pub(crate) fn cuMemHostAlloc(address: *mut *mut c_void, bytes: usize, flags: c_uint);
-    pub(crate) fn cuMemFreeHost(address: *mut c_void);
-    pub(crate) fn cuMemFree_v2(address: CUdeviceptr);
-    pub(crate) fn cuMemHostRegister_v2(start: *mut c_void, bytes: usize, flags: c_uint);
-    pub(crate) fn cuMemHostUnregister(start: *mut c_void);
-    pub(crate) fn cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int);
-    pub(crate) fn cuStreamDestroy_v2(stream: CUstream);
-    pub(crate) fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext);
-    pub(crate) fn cuStreamIsCapturing(stream: CUstream, status: *mut c_int);
-    pub(crate) fn cuStreamQuery(stream: CUstream);
-    pub(crate) fn cuStreamSynchronize(stream: CUstream);
-    pub(crate) fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
-    pub(crate) fn cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize);
-    pub(crate) fn cuMemcpyAsync(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
-    pub(
-        crate) fn cuLaunchKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint,
-        grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint,
-        stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void,
+    fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize);
+    fn cuMemHostAlloc(address: *mut *mut c_void, bytes: usize, flags: c_uint);
+    fn cuMemFreeHost(address: *mut c_void);
+    fn cuMemFree_v2(address: CUdeviceptr);
+    fn cuMemHostRegister_v2(start: *mut c_void, bytes: usize, flags: c_uint);
+    fn cuMemHostUnregister(start: *mut c_void);
+    fn cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int);
+    fn cuStreamDestroy_v2(stream: CUstream);
+    fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext);
+    fn cuStreamIsCapturing(stream: CUstream, status: *mut c_int);
+    fn cuStreamQuery(stream: CUstream);
+    fn cuStreamSynchronize(stream: CUstream);
+    fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+    fn cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize);
+    fn cuMemcpyAsync(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
+    fn cuLaunchKernel(
+        function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
+        block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: CUstream,
+        parameters: *mut *mut c_void, extra: *mut *mut c_void,
     );
     fn cuInit(flags: c_uint);
     fn cuDriverGetVersion(version: *mut c_int);

@@ -8,12 +8,12 @@ use crate::error::{Error, interned};
 use crate::ops::Op;
 use miniz_oxide::inflate::decompress_slice_iter_to_slice;
 use once_cell::sync::OnceCell;
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, c_void};
 
 /// An image of PTX: one kernel, which a driver compiles in some milliseconds.
 struct Image {
     /// The kernel's name.
-    name: &'static str,
+    name: &'static CStr,
     /// The place of its PTX, a C string, among the unpacked images.
     start: usize,
 }
@@ -49,7 +49,7 @@ fn unpacked() -> Result<&'static [u8], Error> {
 /// The place of a kernel's image.
 fn place(name: &str) -> Result<usize, Error> {
     IMAGES
-        .binary_search_by(|image| image.name.cmp(name))
+        .binary_search_by(|image| image.name.to_bytes().cmp(name.as_bytes()))
         .map_err(|_| Error::Internal { text: interned(format!("there is no kernel {name}")) })
 }
 
@@ -146,33 +146,17 @@ impl Kernels {
         for (parameter, value) in parameters.iter_mut().zip(values) {
             *parameter = std::ptr::from_mut(value).cast();
         }
-        let (x, parameters) = (BLOCK_THREADS, parameters.as_mut_ptr());
+        let (x, parameters, extra) = (BLOCK_THREADS, parameters.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the driver copies the kernel's parameters before it returns, each in its size from
         // the low end of a local word: kernels/*.cu declare their types. The rest is this function's
         // promise.
-        unsafe {
-            cuLaunchKernel(
-                function,
-                blocks,
-                1,
-                1,
-                x,
-                1,
-                1,
-                0,
-                stream,
-                parameters,
-                std::ptr::null_mut(),
-            )
-        }
-        .of("cuLaunchKernel", self.ordinal)
+        unsafe { cuLaunchKernel(function, blocks, 1, 1, x, 1, 1, 0, stream, parameters, extra) }
+            .of("cuLaunchKernel", self.ordinal)
     }
 }
 
 /// Loads an image into the current context, for ever, and finds its kernel.
 fn load(ordinal: usize, image: &Image) -> Result<Function, Error> {
-    const NO_NAME: Error = Error::Internal { text: "a kernel's name has a NUL" };
-    let name = CString::new(image.name).map_err(|_| NO_NAME)?;
     let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: the image and the name end in NUL; the driver writes one handle into each local. The
     // module is never unloaded: at exit the driver may be gone before this library.
@@ -181,7 +165,7 @@ fn load(ordinal: usize, image: &Image) -> Result<Function, Error> {
             Code::SUCCESS => {}
             code => return Err(refusal(ordinal, code)),
         }
-        cuModuleGetFunction(&raw mut function, module, name.as_ptr())
+        cuModuleGetFunction(&raw mut function, module, image.name.as_ptr())
             .of("cuModuleGetFunction", ordinal)?;
     }
     Ok(Function(function))
@@ -213,11 +197,12 @@ mod tests {
     #[test]
     fn an_image_is_one_kernel_for_the_oldest_driver() {
         for image in &IMAGES {
+            let name = image.name.to_str().unwrap();
             let ptx = image.ptx().unwrap().to_str().unwrap();
-            assert!(ptx.starts_with(".version 8.0\n.target sm_60\n"), "{}", image.name);
+            assert!(ptx.starts_with(".version 8.0\n.target sm_60\n"), "{name}");
             let entries: Vec<&str> = ptx.split(".visible .entry ").skip(1).collect();
-            assert_eq!(entries.len(), 1, "{}", image.name);
-            assert!(entries[0].starts_with(&format!("{}(", image.name)), "{}", image.name);
+            assert_eq!(entries.len(), 1, "{name}");
+            assert!(entries[0].starts_with(&format!("{name}(")), "{name}");
         }
     }
 }

@@ -200,14 +200,7 @@ impl SlotPool {
             None if !holds_others => Some(self.take_free()?),
             taken => taken,
         };
-        let Some(mut slot) = taken else { return Ok(None) };
-        match slot.make_buffers(transfers, chunk) {
-            Ok(()) => Ok(Some(slot)),
-            Err(error) => {
-                slot.return_last();
-                Err(error)
-            }
-        }
+        taken.map(|slot| slot.after(|slot| slot.make_buffers(transfers, chunk))).transpose()
     }
 
     /// Takes a slot that is free now, if there is one. The device's context is current, and stays so
@@ -216,15 +209,8 @@ impl SlotPool {
         let mut state = self.lock();
         if let Some(slot) = state.idle.pop() {
             drop(state);
-            let mut taken = TakenSlot { pool: self, slot: Some(slot) };
             // An earlier call may have been unable to wait for it.
-            return match taken.wait() {
-                Ok(()) => Ok(Some(taken)),
-                Err(error) => {
-                    taken.return_last();
-                    Err(error)
-                }
-            };
+            return TakenSlot { pool: self, slot: Some(slot) }.after(Slot::wait).map(Some);
         }
         if state.made == self.max() {
             return Ok(None);
@@ -291,10 +277,18 @@ impl DerefMut for TakenSlot<'_> {
 }
 
 impl TakenSlot<'_> {
-    /// Returns a slot that is of no use now: the others are taken first.
-    fn return_last(mut self) {
-        if let Some(slot) = self.slot.take() {
-            self.pool.change(|state| state.idle.insert(0, slot));
+    /// The slot, made ready; or returned, if that fails, such that the others are taken first.
+    fn after(
+        mut self, prepare: impl FnOnce(&mut Slot) -> Result<(), Error>,
+    ) -> Result<Self, Error> {
+        match prepare(&mut self) {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                if let Some(slot) = self.slot.take() {
+                    self.pool.change(|state| state.idle.insert(0, slot));
+                }
+                Err(error)
+            }
         }
     }
 }
