@@ -58,5 +58,5 @@ pub(crate) trait Work: Sync {
     fn compute(&self, chunk: &Chunk);
 
     /// Takes the states in that kernels left for the chunk's tiles, or for groups of them.
-    fn take_states(&self, _chunk: &Chunk, _states: &[u8]) {}
+    fn take_states(&self, _chunk: &Chunk, _states: &mut [u8]) {}
 }

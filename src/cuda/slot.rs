@@ -119,14 +119,14 @@ impl Slot {
     }
 
     /// The states that a chunk has left to the host, as `bytes` bytes, which begin with a page.
-    pub(super) fn states(&mut self, bytes: usize) -> Result<&[u8], Error> {
+    pub(super) fn states(&mut self, bytes: usize) -> Result<&mut [u8], Error> {
         let states = self.host_states.ok_or(NO_BUFFER)?;
         if self.is_in_flight || bytes > HOST_STATES_BYTES {
             return Err(Error::Internal { text: "states that are not there" });
         }
         // SAFETY: the buffer is the slot's own, of at least so many bytes, which the kernels, which are
         // done, have written; no device writes there until work begins again.
-        Ok(unsafe { std::slice::from_raw_parts(states.as_ptr(), bytes) })
+        Ok(unsafe { std::slice::from_raw_parts_mut(states.as_ptr(), bytes) })
     }
 
     /// The flags for the warps of a kernel, if there is memory for them.

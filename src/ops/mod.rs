@@ -7,6 +7,8 @@ mod accumulator;
 mod element;
 mod table;
 
-pub use accumulator::{Accumulator, GROUP, LANES, Max, Min, Sum, TILE, merge_in_order};
+pub use accumulator::{
+    Accumulator, GROUP, LANES, Max, Min, Sum, TILE, merge_in_order, merge_in_place,
+};
 pub use element::Element;
 pub use table::*;

@@ -4,7 +4,9 @@ use crate::call::chunk::Chunk;
 use crate::call::{Call, Work};
 use crate::cpu;
 use crate::error::Error;
-use crate::ops::{Accumulator, Element, Elementwise, Reduction, StateOf, merge_in_order};
+use crate::ops::{
+    Accumulator, Element, Elementwise, Reduction, StateOf, merge_in_order, merge_in_place,
+};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -97,9 +99,8 @@ impl<O: Reduction> Work for Reducing<'_, O> {
         self.states[chunk.index].set(chunk, cpu::reduce(self.op, self.call, chunk));
     }
 
-    fn take_states(&self, chunk: &Chunk, states: &[u8]) {
-        let states: &[StateOf<O>] = bytemuck::cast_slice(states);
-        let state = merge_in_order::<O::Accumulator>(states.len(), &mut |tile| states[tile]);
-        self.states[chunk.index].set(chunk, state);
+    fn take_states(&self, chunk: &Chunk, states: &mut [u8]) {
+        let states: &mut [StateOf<O>] = bytemuck::cast_slice_mut(states);
+        self.states[chunk.index].set(chunk, merge_in_place::<O::Accumulator>(states));
     }
 }
