@@ -5,12 +5,14 @@
 
 Runs on the fake driver, in rounds of about ten seconds, each in a process and with a seed of its
 own. Every outcome is the right bits or a status that docs/faults.md allows; never a wrong bit under
-GPUVEC_OK, a hang or a crash. In rounds with an odd seed the driver's codes are those after which a
-device goes on: when the faults end, all work runs on the GPU again, everything can be given back,
-and the driver has handed out no more than to a process without faults. In the other rounds any code
-comes, also those that lose a device: then placement auto still gives right bits, placement gpu
-right bits or an error that says so, and everything can be given back. The seed repeats a round, as
-far as threads do: `--seed N --rounds 1`.
+GPUVEC_OK, a hang or a crash.
+
+In rounds with an odd seed the driver's codes do not lose a device: when the faults end, all work
+runs on the GPU again, everything can be released, and the process holds no more objects of the
+driver than a process without faults. The other rounds include codes that lose a device: then
+placement auto still gives right bits, placement gpu gives right bits or an error that says so, and
+everything can be released. A round can be repeated, as far as its threads allow:
+`--seed N --rounds 1`.
 """
 
 import argparse
@@ -39,9 +41,9 @@ from programs import before, library_environment
 
 THREADS = 8
 ROUND_SECONDS = 10
-# A round that takes this much longer hangs.
+# A round that takes this much longer counts as hanging.
 PATIENCE_SECONDS = 60
-# The placement changes that often, between calls of the threads.
+# The number of placement changes in a round, between the threads' calls.
 PHASES = 10
 PER_10000 = 100
 
@@ -50,17 +52,17 @@ TRANSIENT = [
     *[712, 713, 801, 802, 803, 805, 806, 900, 901, 905, 906, 909, 12345],
 ]
 LOSING = [214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999]
-# A code that loses the device is so rare that a round still has one for some seconds.
-TRANSIENT_FOR_A_LOSING = 30 * TRANSIENT
+# A code that loses the device is rare enough for a round to keep the device for some seconds.
+MANY_TRANSIENT = 30 * TRANSIENT
 
 SIZES = [1, 1000, 4097, 65_537, 150_001]
 PAGE = 4096
 PART_BYTES = 6 * PAGE + 1000
-# Tries of a call that may fail by chance; a device that is lost fails each of them.
+# The attempts at a call that may fail by chance; after a device is lost all of them fail.
 TRIES = 100
 
 ALLOWED = {Status.ERROR_OUT_OF_MEMORY, Status.ERROR_DRIVER, Status.ERROR_NO_GPU}
-# With the address of a device's memory: the driver may not know it, or it is out of reach.
+# With device arrays: the driver may not recognise an address, or the cores cannot access it.
 ALLOWED_ON_DEVICE = {Status.ERROR_POINTER, Status.ERROR_PLACEMENT}
 
 
@@ -69,17 +71,17 @@ class Wrong(Exception):
 
 
 class Ended(Exception):
-    """A call failed as it may: the work that it is a part of ends."""
+    """An allowed failure of a call, which ends its unit of work."""
 
 
 def view(address: int, n: int, dtype) -> np.ndarray:
-    """An array in memory that the host reaches."""
+    """Makes an array of memory that the host can access."""
     size = n * np.dtype(dtype).itemsize
     return np.frombuffer((ctypes.c_uint8 * size).from_address(address), dtype)
 
 
 def expect_bits(address: int, expected: np.ndarray, what: str) -> None:
-    """Fails unless the bytes are there."""
+    """Fails unless the memory has these bytes."""
     if not same_bytes(address, np.ascontiguousarray(expected)):
         raise Wrong(f"{what}: wrong bits after GPUVEC_OK")
 
@@ -98,7 +100,7 @@ class Case:
 
 
 class Shared:
-    """The cases, memory, streams and events that all threads use."""
+    """The cases, memory, streams and events that all threads share."""
 
     def __init__(self, may_lose: bool) -> None:
         self.may_lose, self.place = may_lose, Place.AUTO
@@ -127,7 +129,7 @@ class Caller:
         ]
 
     def work(self, seconds: float) -> None:
-        """Does one unit of work after the other."""
+        """Does random units of work for some time."""
         end = time.monotonic() + seconds
         try:
             while time.monotonic() < end:
@@ -142,7 +144,7 @@ class Caller:
     # Outcomes.
 
     def ok(self, status: int, what: str, *, must: bool = False) -> None:
-        """Goes on after a success; ends the unit after an error that there may be."""
+        """Goes on after a success; ends the unit of work after an allowed error."""
         name = Status(status).name
         self.outcomes[name] += 1
         if status == Status.OK:
@@ -158,7 +160,7 @@ class Caller:
         raise Ended(what)
 
     def got(self, handle: Optional[int], what: str) -> int:
-        """A handle or an address; ends the unit if there is none."""
+        """Returns a handle or an address; ends the unit of work if it is NULL."""
         self.outcomes["handle" if handle else "NULL"] += 1
         if not handle and not last_error():
             raise Wrong(f"{what}: NULL without a text")
@@ -167,7 +169,7 @@ class Caller:
         return handle
 
     def give_back(self, call: Callable[[int], int], address: int) -> bool:
-        """Gives memory back, again if the driver refuses; returns whether it is gone."""
+        """Releases memory, repeatedly if the driver refuses; returns whether it is released."""
         name = call.__name__
         for _ in range(TRIES):
             status = call(address)
@@ -188,7 +190,7 @@ class Caller:
             raise Wrong(f"{call.__name__}: {Status(status).name}, {last_error()}")
 
     def is_at_rest(self, stream: int) -> bool:
-        """Waits for a stream's work; returns whether the library says that all of it is done."""
+        """Waits for a stream's work; returns whether the library reports that all of it is done."""
         for _ in range(TRIES):
             status = lib.gpuvec_stream_synchronize(stream)
             self.outcomes[Status(status).name] += 1
@@ -199,11 +201,11 @@ class Caller:
     # Work.
 
     def any_case(self, most: int = max(SIZES)) -> Case:
-        """A case that is no longer."""
+        """Chooses a case of at most this length."""
         return self.chance.choice([case for case in self.shared.cases if case.n <= most])
 
     def operate(self) -> None:
-        """An operation on arrays of any kinds, without a stream."""
+        """Calls an operation on arrays of any kinds, without a stream."""
         case = self.any_case()
         kinds = [self.chance.choice(["pageable", "pinned", "device"]) for _ in case.inputs]
         kept, given = [], []
@@ -251,14 +253,14 @@ class Caller:
         return address
 
     def keep(self, kept: list) -> None:
-        """Gives memory back that no work uses any more."""
+        """Releases memory that no work uses any more."""
         calls = {id(self.pinned): lib.pinned_free, id(self.device): lib.gpuvec_device_free}
         for owners, address in kept:
             if owners is not None and not self.give_back(calls[id(owners)], address):
                 owners.append(address)
 
     def queue(self) -> None:
-        """Calls that need each other's results, on a stream of their own."""
+        """Makes calls that need each other's results, on a stream of their own."""
         stream = self.got(lib.gpuvec_stream_create(0), "gpuvec_stream_create")
         try:
             self.chain(stream, None)
@@ -266,13 +268,13 @@ class Caller:
             self.destroy(lib.gpuvec_stream_destroy, stream)
 
     def meet(self) -> None:
-        """The same on a stream and with an event that all threads use."""
+        """Makes such calls on a stream and with an event that all threads share."""
         shared = self.shared
         if shared.streams and shared.events:
             self.chain(self.chance.choice(shared.streams), self.chance.choice(shared.events))
 
     def chain(self, stream: int, event: Optional[int]) -> None:
-        """(a + b) * b and its sum: queued, waited for and checked, in memory that is given back."""
+        """Queues (a + b) * b and its sum, waits for them, checks them and releases their memory."""
         n = self.chance.choice(SIZES)
         rng = np.random.default_rng(n)
         a, b = (rng.integers(-(1 << 40), 1 << 40, n) for _ in range(2))
@@ -299,19 +301,19 @@ class Caller:
             if own:
                 self.destroy(lib.gpuvec_event_destroy, own)
             if kept and not self.is_at_rest(stream):
-                # The memory may still be in use: it is given back in the end.
+                # The memory may still be in use: it is released in the end.
                 self.abandon(kept)
             else:
                 self.keep(kept)
 
     def abandon(self, kept: list) -> None:
-        """Keeps memory until the faults have ended."""
+        """Leaves memory allocated until the faults have ended."""
         for owners, address in kept:
             if owners is not None:
                 owners.append(address)
 
     def wait(self, stream: int, event: Optional[int]) -> None:
-        """Waits for a stream in one of several ways, by an event that no other thread records."""
+        """Waits for a stream in one of several ways, `event` being no other thread's."""
         way = self.chance.choice(["synchronize", "query", *["event"] * (event is not None)])
         if way == "synchronize":
             self.ok(lib.gpuvec_stream_synchronize(stream), way)
@@ -323,7 +325,7 @@ class Caller:
             self.ok(status, way)
 
     def pinned_memory(self) -> None:
-        """Memory that is given back at once."""
+        """Allocates pinned memory, uses it and frees it."""
         kept: list = []
         try:
             self.output("pinned", np.zeros(self.chance.randrange(1, 200_000), np.uint8), kept)
@@ -331,7 +333,7 @@ class Caller:
             self.keep(kept)
 
     def device_memory(self) -> None:
-        """Bytes there and back, at any of them."""
+        """Copies bytes to device memory, and from any of them on back."""
         values = self.any_case().inputs[0].view(np.uint8)
         back, kept = np.zeros_like(values), []
         try:
@@ -345,7 +347,7 @@ class Caller:
             self.keep(kept)
 
     def register(self) -> None:
-        """An operation into memory whose pages other threads register and unregister meanwhile."""
+        """Calls an operation into memory whose pages other threads register and unregister."""
         case = self.any_case(1000)
         at = self.part + self.chance.randrange(PAGE // 8) * 8
         self.ok(lib.gpuvec_host_register(at, case.expected.nbytes), "gpuvec_host_register")
@@ -358,10 +360,10 @@ class Caller:
             expect_bits(at, case.expected, f"{case} into registered memory")
         finally:
             if not self.give_back(lib.gpuvec_host_unregister, at):
-                raise Wrong(f"registered memory cannot be given back: {last_error()}")
+                raise Wrong(f"registered memory cannot be unregistered: {last_error()}")
 
     def ask(self) -> None:
-        """Asks about devices, passes a wrong argument, and lets a failed device be tried again."""
+        """Queries devices, passes a wrong argument, and lets the library retry a failed device."""
         self.ok(lib.gpuvec_init(), "gpuvec_init")
         why_cpu()
         if lib.gpuvec_device_count() > 0 and lib.gpuvec_device_name(0) is None:
@@ -370,7 +372,7 @@ class Caller:
             raise Wrong(f"NULL is {last_error()}")
 
     def give_all_back(self) -> None:
-        """Gives back the memory that the faults kept in use, or that the driver refused."""
+        """Releases memory that faults kept in use, or that the driver refused to free."""
         calls = [(lib.pinned_free, self.pinned), (lib.gpuvec_device_free, self.device)]
         for call, addresses in calls:
             for address in addresses:
@@ -379,7 +381,7 @@ class Caller:
 
 
 def in_threads(function: Callable, arguments: list) -> None:
-    """Calls it in a thread for each argument."""
+    """Calls a function in a thread for each argument."""
     threads = [threading.Thread(target=function, args=(argument,)) for argument in arguments]
     for thread in threads:
         thread.start()
@@ -396,7 +398,7 @@ class Round:
         self.callers = [Caller(self.shared, seed * THREADS + i) for i in range(THREADS)]
 
     def run(self) -> dict:
-        """Makes the calls, ends the faults, and checks what is left."""
+        """Makes the calls, ends the faults, checks everything again, and returns a report."""
         for phase in range(PHASES):
             self.shared.place = (Place.AUTO, Place.GPU)[phase % 2]
             lib.gpuvec_set_placement(self.shared.place)
@@ -422,7 +424,7 @@ class Round:
         """Returns all broken promises so far."""
         found = [caller.wrong for caller in self.callers if caller.wrong]
         if self.fake_driver.violation():
-            found.append(f"the driver does not forgive: {self.fake_driver.violation()}")
+            found.append(f"a violation of the driver's rules: {self.fake_driver.violation()}")
         return found
 
     def make_shared(self) -> None:
@@ -434,14 +436,14 @@ class Round:
         self.shared.events = [event for event in made if event]
 
     def destroy_shared(self) -> None:
-        """Destroys them, which succeeds in any case."""
+        """Destroys the shared streams and events, which always succeeds."""
         for stream in self.shared.streams:
             self.callers[0].destroy(lib.gpuvec_stream_destroy, stream)
         for event in self.shared.events:
             self.callers[0].destroy(lib.gpuvec_event_destroy, event)
 
     def check_afterwards(self) -> None:
-        """Everything works again, as far as the device does, and can be given back."""
+        """Fails unless everything works again, as far as the device does, and can be released."""
         self.destroy_shared()
         self.fake_driver.drain()
         status = lib.gpuvec_init()
@@ -455,7 +457,7 @@ class Round:
             caller.give_all_back()
 
     def check_case(self, case: Case, place: Place) -> None:
-        """A case on pageable memory, without faults."""
+        """Checks a case in pageable memory, without faults."""
         out = np.empty_like(case.expected)
         addresses = [values.ctypes.data for values in case.inputs]
         status = call_at(case.operation, *addresses, out.ctypes.data, case.n)
@@ -470,9 +472,10 @@ class Round:
 
 
 def saturated(fake_driver: FakeDriver) -> dict[str, int]:
-    """Returns the driver's ledger once the library keeps as much as it ever does.
+    """Returns the driver's ledger once the library keeps as many objects as it ever does.
 
-    Streams are held while twice as many calls as threads need their own, until no more is kept.
+    Makes concurrent calls, twice as many as threads, while streams are held, until the ledger no
+    longer grows.
     """
     lib.gpuvec_set_placement(Place.GPU)
     n, long = 100_001, 5_000_003
@@ -507,13 +510,13 @@ def saturated(fake_driver: FakeDriver) -> dict[str, int]:
     for address in (pinned, result):
         assert lib.pinned_free(address) == Status.OK, last_error()
     ledger = fake_driver.ledger()
-    # Kernels may have been loaded in vain.
+    # The number of loaded kernels depends on the faults.
     del ledger["modules"]
     return ledger
 
 
 def wait_for_rest(fake_driver: FakeDriver) -> None:
-    """Returns when the threads wait for their work, and make no more calls of the driver."""
+    """Returns when the threads wait for their work and make no more driver calls."""
     before = -1
     while (calls := fake_driver.driver.fake_driver_calls()) != before:
         before = calls
@@ -533,21 +536,21 @@ def child(seed: int) -> None:
         report["held"] = saturated(round_.fake_driver)
     print(json.dumps(report))
     sys.stdout.flush()
-    # Threads that hang, and memory that was not given back, are no reason to wait.
+    # Does not wait for hanging threads, nor free memory.
     os._exit(0)
 
 
 def plan_of(seed: int, only: list[int]) -> str:
-    """The plan of faults of a round, with some codes only if any are given."""
+    """Returns the plan of faults of a round, with the codes in `only` if there are any."""
     if seed == 0:
         return ""
     losing = LOSING[seed // 2 % len(LOSING)]
-    codes = only or (TRANSIENT if seed % 2 else [*TRANSIENT_FOR_A_LOSING, losing])
+    codes = only or (TRANSIENT if seed % 2 else [*MANY_TRANSIENT, losing])
     return f"random:{seed}:{PER_10000}:{'/'.join(map(str, codes))}"
 
 
 def in_process(seed: int, only: list[int]) -> tuple[dict, str]:
-    """Runs a round in a process of its own; returns its report, and how the process failed."""
+    """Runs a round in a process of its own; returns its report, and the process's failure."""
     environment = library_environment(
         LD_LIBRARY_PATH=before("LD_LIBRARY_PATH", FAKE_DRIVER_FOLDER),
         FAKE_DRIVER_FAULTS=plan_of(seed, only),
@@ -575,7 +578,7 @@ def round_is_right(seed: int, only: list[int], baseline: dict[str, int]) -> bool
         more = {what: by for what, by in more.items() if by > 0}
         if more:
             wrongs = [f"more is held than without faults: {more}"]
-    kind = "codes that lose no device" if seed % 2 else "any codes"
+    kind = "no code loses a device" if seed % 2 else "any codes"
     counts = {name: report.get(name, "?") for name in ("calls", "faults")}
     print(f"seed {seed}, {kind}: {counts['calls']} calls, {counts['faults']} faults", end="")
     print(f", {dict(sorted(report.get('outcomes', {}).items()))}", flush=True)

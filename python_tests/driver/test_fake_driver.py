@@ -765,7 +765,7 @@ def test_kernels_of_another_device(kind):
         """,
         """
 violation = fake_driver.violation()
-is_foreign = "device 1 went to" in violation and "device 0's" in violation
+is_foreign = "device 1 accessed" in violation and "device 0's" in violation
 assert status == ILLEGAL_ADDRESS and is_foreign, (status, violation)
 """
         if kind == "device"

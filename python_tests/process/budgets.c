@@ -1,7 +1,7 @@
 /*
- * Calls in processes that may map a little more memory: one process for each budget.
+ * Makes calls in processes with a limit on memory, one process for each limit.
  *
- * A call gives the right result or an error; no process ends otherwise.
+ * A call gives the right result or an error; no process ends in another way.
  */
 #define _GNU_SOURCE
 #include "gpuvec.h"
@@ -77,13 +77,13 @@ static int init(void) {
     return is_answer(gpuvec_init(), 1) && gpuvec_why_cpu() != NULL;
 }
 
-/* The functions that a process may begin with. */
+/* The candidates for a process's first call. */
 static int (*const works[])(void) = {add, dot, use_memory, use_stream, make_error, init};
 enum { WORKS = sizeof works / sizeof works[0] };
 
 /*
- * Each process begins with the next function, so that each is the first one of some processes, and
- * with a few bytes less in the heap, so that memory runs out in every allocation.
+ * Each process begins with the next function, so that each function is the first call of some
+ * processes, and with a few bytes less in the heap, so that each allocation fails in some process.
  */
 static void be_child(size_t budget, size_t first) {
     if (malloc(first * ALIGNMENT % PAGE) == NULL) {
@@ -102,7 +102,7 @@ static void be_child(size_t budget, size_t first) {
     _exit(RIGHT);
 }
 
-/* budgets FROM TO STEP: bytes above those that are mapped. */
+/* budgets FROM TO STEP: bytes above those that are mapped already. */
 int main(int count, char **argument) {
     if (count != 4) {
         return 2;

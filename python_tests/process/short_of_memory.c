@@ -1,4 +1,4 @@
-/* Calls in a process that gets no more memory: each gives the right result or an error. */
+/* Makes calls in a process that gets no more memory: each gives the right result or an error. */
 #define _GNU_SOURCE
 #include "gpuvec.h"
 
@@ -20,7 +20,7 @@ static size_t address_space(void) {
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Takes all that malloc still has. */
+/* Takes all memory that malloc still has. */
 static void starve(void) {
     for (size_t bytes = 1 << 20; bytes >= 16; bytes /= 2) {
         while (malloc(bytes) != NULL) {
@@ -41,7 +41,7 @@ static int is_sum(const float *a, const float *out, size_t n) {
     return 1;
 }
 
-/* Checks that every function answers; makes no text, as printf needs memory too. */
+/* Checks that every function returns; prints nothing, because printf needs memory, too. */
 static int all_answer(const float *a, float *out) {
     for (size_t n = 10; n <= N; n = n < N && 10 * n > N ? N : 10 * n) {
         float dot = -1;
@@ -61,7 +61,7 @@ static int all_answer(const float *a, float *out) {
            gpuvec_last_error() != NULL;
 }
 
-/* short_of_memory EXTRA ROUNDS STARVE: bytes above what is mapped, calls before, take the rest? */
+/* short_of_memory EXTRA ROUNDS STARVE: bytes above the mapped ones, earlier calls, 1 for no rest */
 int main(int count, char **argument) {
     if (count != 4) {
         return 2;

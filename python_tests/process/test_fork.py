@@ -91,7 +91,7 @@ def test_child_uses_threads_of_its_own(on_cpu, fork):
 
 @each_way
 def test_pinned_memory_that_is_alive(placement, fork):
-    """The parent's memory stays as it is, whatever the child does with its own and with it."""
+    """The parent's memory keeps its contents, whatever the child does with it and its own."""
     array = pinned_empty(1_100_001, np.float32)
     array[:] = 5
     address = lib.pinned_alloc(1 << 20)
@@ -158,7 +158,7 @@ def test_fork_while_threads_share_work(placement):
 
 
 def test_fork_while_threads_call(placement, tmp_path):
-    """No lock of the library's stays locked in a child, whatever calls the fork cut through."""
+    """No lock of the library stays locked in a child, whichever calls the fork interrupts."""
     library = tmp_path / "busy.so"
     compile_c(Path(__file__).with_name("busy.c"), library, "-shared", "-fPIC")
     stay_busy = ctypes.CDLL(str(library)).stay_busy
