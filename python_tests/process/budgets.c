@@ -4,32 +4,17 @@
  * A call gives the right result or an error; no process ends in another way.
  */
 #define _GNU_SOURCE
-#include "gpuvec.h"
+#include "memory_limit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { N = 300000, CALLS = 3, RIGHT = 0, WRONG = 1, ALIGNMENT = 16, PAGE = 4096 };
 
 static float ones[N], sums[N];
-
-static size_t address_space(void) {
-    unsigned long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file == NULL || fscanf(file, "%lu", &pages) != 1) {
-        exit(2);
-    }
-    fclose(file);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
-static int is_answer(int32_t status, int is_right) {
-    return status == GPUVEC_OK ? is_right : status == GPUVEC_ERROR_OUT_OF_MEMORY;
-}
 
 static int add(void) {
     memset(sums, 0, sizeof sums);
@@ -89,9 +74,7 @@ static void be_child(size_t budget, size_t first) {
     if (malloc(first * ALIGNMENT % PAGE) == NULL) {
         _exit(2);
     }
-    size_t bytes = address_space() + budget;
-    struct rlimit limit = {bytes, bytes};
-    if (setrlimit(RLIMIT_AS, &limit) != 0) {
+    if (!limit_memory(budget)) {
         _exit(2);
     }
     for (size_t i = 0; i < CALLS * WORKS; i++) {

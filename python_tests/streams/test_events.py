@@ -21,9 +21,7 @@ def test_a_stream_waits_for_the_event_of_another_stream(placement, resources, ki
         chain.queue(5, stream)
         ok(lib.gpuvec_event_record(event, stream))
         ok(lib.gpuvec_stream_wait(following, event))
-    chain.queue_copy(following)
-    ok(lib.gpuvec_stream_synchronize(following))
-    chain.check()
+    chain.finish(following)
 
 
 @needs_gpu

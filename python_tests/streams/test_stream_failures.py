@@ -192,9 +192,7 @@ def test_an_error_of_queued_work_comes_back_from_the_next_call(call):
         stream, event = resources.stream(), resources.event()
         chain = Chain(resources, "device", 1000)
         chain.queue(3, stream)
-        chain.queue_copy(stream)
-        ok(lib.gpuvec_stream_synchronize(stream))
-        chain.check()
+        chain.finish(stream)
         x = chain.arrays[0].address
         lose(stream)
         for _ in range(2):
@@ -220,9 +218,7 @@ def test_streams_of_another_device_outlive_one_that_is_lost():
         assert lib.gpuvec_stream_synchronize(lost) == Status.ERROR_DEVICE_LOST
         for stream in (other, resources.stream(1)):
             chain.queue(3, stream)
-            chain.queue_copy(stream)
-            ok(lib.gpuvec_stream_synchronize(stream))
-            chain.check()
+            chain.finish(stream)
         assert lib.gpuvec_stream_query(lost) == Status.ERROR_DEVICE_LOST
         resources.pop_all()
         """,

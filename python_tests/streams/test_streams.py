@@ -33,9 +33,7 @@ def test_work_is_done_in_its_order(placement, resources, kind, n):
     chain = Chain(resources, kind, n)
     for steps in (1, 2, 40):
         chain.queue(steps, stream)
-        chain.queue_copy(stream)
-        ok(lib.gpuvec_stream_synchronize(stream))
-        chain.check()
+        chain.finish(stream)
 
 
 def test_streams_are_independent(placement, resources):
@@ -135,9 +133,7 @@ def test_a_call_with_pageable_memory_is_done_when_it_returns(placement, resource
             a, b = (kept, chain.values[0]) if which == "a" else (chain.values[0], kept)
             chain.values[0] = a - b
         pageable[:] = 77
-    chain.queue_copy(stream)
-    ok(lib.gpuvec_stream_synchronize(stream))
-    chain.check()
+    chain.finish(stream)
 
 
 @pytest.mark.parametrize("kind", ["pageable", *QUEUED_KINDS])
@@ -240,9 +236,7 @@ def test_nothing_to_do(placement, resources, kind):
     ok(lib.gpuvec_sum_i32(None, chain.arrays[0].address, 0, stream))
     chain.values[0] = np.zeros(2, np.int32)
     chain.queue(7, stream)
-    chain.queue_copy(stream)
-    ok(lib.gpuvec_stream_synchronize(stream))
-    chain.check()
+    chain.finish(stream)
 
 
 def test_wrong_arguments_are_errors_at_once(placement, resources):
@@ -263,9 +257,7 @@ def test_wrong_arguments_are_errors_at_once(placement, resources):
         assert lib.gpuvec_add_i32(*arguments, stream) == status
         assert last_error() != ""
     chain.queue(5, stream)
-    chain.queue_copy(stream)
-    ok(lib.gpuvec_stream_synchronize(stream))
-    chain.check()
+    chain.finish(stream)
 
 
 @needs_gpu
@@ -282,9 +274,7 @@ def test_placement_cpu_computes_on_the_cores_after_the_streams_work(resources, o
             assert np.array_equal(chain.arrays[0].get(np.int32), chain.values[0])
             assert np.array_equal(chain.arrays[1].get(np.int32), chain.values[1])
     chain.queue(2, stream)
-    chain.queue_copy(stream)
-    ok(lib.gpuvec_stream_synchronize(stream))
-    chain.check()
+    chain.finish(stream)
 
 
 @needs_gpu

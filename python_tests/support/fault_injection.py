@@ -16,8 +16,6 @@ import multiprocessing
 import os
 import random
 import re
-import select
-import signal
 import sys
 import time
 import traceback
@@ -29,6 +27,7 @@ from typing import Callable, Optional
 
 from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
 from fake_driver import CODES, FAKE_DRIVER_FOLDER, FakeDriver, Fault
+from fork import run_in_child
 from programs import before, library_environment
 from scenarios import Scenario, scenarios
 from work import NULL, RIGHT, Work, outcome_of
@@ -168,30 +167,21 @@ def check_ledger(driver: FakeDriver, held: dict[str, int]) -> None:
     assert not more, f"more is held than without a fault: {more}"
 
 
-def in_child(function: Callable[[], str], limit: float = TIME_LIMIT) -> tuple[str, str]:
+def in_child(function: Callable[[], str]) -> tuple[str, str]:
     """Runs a function in a forked child and returns its outcome and its text."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        outcome, text = BROKEN, ""
+
+    def work() -> tuple[int, str]:
         try:
             text = function()
             outcome = text if text in OUTCOMES else RIGHT
         except BaseException as error:
-            is_said = isinstance(error, AssertionError) and str(error)
-            text = str(error) if is_said else traceback.format_exc()
-        os.write(writer, text.encode())
-        os._exit(FIRST_EXIT_CODE + OUTCOMES.index(outcome))
-    os.close(writer)
-    with os.fdopen(reader, "rb") as end:
-        ended, _, _ = select.select([end], [], [], limit)
-        if not ended:
-            os.kill(child, signal.SIGKILL)
-        text = end.read().decode()
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if not ended:
-        return BROKEN, f"it did not end within {limit} s"
+            has_text = isinstance(error, AssertionError) and str(error)
+            outcome, text = BROKEN, str(error) if has_text else traceback.format_exc()
+        return FIRST_EXIT_CODE + OUTCOMES.index(outcome), text
+
+    code, text = run_in_child(work, TIME_LIMIT)
+    if code is None:
+        return BROKEN, f"it did not end within {TIME_LIMIT} s"
     if code < FIRST_EXIT_CODE:
         return BROKEN, f"the process ended with {code}"
     return OUTCOMES[code - FIRST_EXIT_CODE], text

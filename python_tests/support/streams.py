@@ -226,3 +226,9 @@ class Chain:
         """Fails unless the copied values are right."""
         result = self.result.view(np.int32)
         assert np.array_equal(result, self.values[0]), f"{(result != self.values[0]).sum()} differ"
+
+    def finish(self, stream: Optional[int]) -> None:
+        """Copies one of the arrays, waits for the stream's work, and checks the copy."""
+        self.queue_copy(stream)
+        ok(lib.gpuvec_stream_synchronize(stream))
+        self.check()
