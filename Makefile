@@ -94,7 +94,7 @@ bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables 
 	$(BIN)/python benches/bench.py $(BENCH)
 	$(BIN)/python benches/plots.py target/bench/bench.json target/bench
 
-gpu-bundle: build ## gather what a GPU machine without Rust needs, in target/gpu
+gpu-bundle: build fake-driver ## gather what a GPU machine without Rust needs, in target/gpu
 	tools/gpu_bundle.sh
 
 clean: ## remove everything that was built

@@ -22,7 +22,7 @@ hypothesis.settings.load_profile("gpuvec")
 
 @pytest.fixture(params=[Place[name.upper()] for name in PLACEMENTS], ids=lambda place: place.name)
 def placement(request):
-    """Each placement in turn, in force during the test. GPUVEC_TEST_PLACEMENTS chooses some."""
+    """Sets each placement in turn for the test; GPUVEC_TEST_PLACEMENTS restricts the choice."""
     if request.param == Place.GPU and lib.gpuvec_device_count() == 0:
         pytest.skip(why_cpu())
     with placed(request.param) as place:
@@ -31,23 +31,23 @@ def placement(request):
 
 @pytest.fixture
 def on_cpu():
-    """Placement `cpu` during the test."""
+    """Sets placement `cpu` for the test."""
     with placed(Place.CPU):
         yield
 
 
 @pytest.fixture
 def on_gpu():
-    """Placement `gpu` during the test."""
+    """Sets placement `gpu` for the test."""
     with placed(Place.GPU):
         yield
 
 
 @pytest.fixture
-def where(placement) -> dict:
-    """The environment that puts each placement in force in another process.
+def placement_variables(placement) -> dict:
+    """Returns the environment that sets each placement in turn in another process.
 
-    GPUVEC_NUM_THREADS is passed on, if it is set.
+    Passes GPUVEC_NUM_THREADS on if it is set.
     """
     threads = {name: text for name, text in os.environ.items() if name == "GPUVEC_NUM_THREADS"}
     return {"GPUVEC_PLACEMENT": placement.name.lower(), **threads}
@@ -55,7 +55,7 @@ def where(placement) -> dict:
 
 @pytest.fixture(scope="session")
 def programs_folder(tmp_path_factory):
-    """The folder of the C programs that tests compile, each of them once."""
+    """Makes a folder for the tests' C programs, each of which is compiled once."""
     return tmp_path_factory.mktemp("programs")
 
 
@@ -74,22 +74,22 @@ def program(programs_folder, request):
 
 @pytest.fixture(scope="session")
 def broken_driver(tmp_path_factory):
-    """A folder whose libcuda.so.1 is no library: nothing can be loaded by that name."""
+    """Makes a folder whose libcuda.so.1 is not a library, so that no driver can be loaded."""
     folder = tmp_path_factory.mktemp("broken_driver")
     (folder / "libcuda.so.1").write_text("not a library\n")
     return folder
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Prints how many combinations of kinds of memory were right."""
+    """Prints the number of combinations of memory kinds that passed."""
     passed = terminalreporter.getreports("passed")
     counts = [dict(report.user_properties).get("combinations", 0) for report in passed]
     if any(counts):
-        terminalreporter.write_line(f"{sum(counts):,} combinations of kinds of memory")
+        terminalreporter.write_line(f"{sum(counts):,} combinations of memory kinds")
 
 
 @pytest.fixture
 def resources():
-    """Makes streams, events and memory, given back after the test."""
+    """Provides streams, events and memory, released after the test."""
     with Resources() as made:
         yield made

@@ -1,8 +1,8 @@
-//! Programs that were built against an older header still run: include/gpuvec.h has everything that
+//! Programs built with an older header still run: include/gpuvec.h has everything that
 //! tests/abi_baseline.txt lists.
 //!
-//! `UPDATE_ABI=1 cargo test --test abi` takes additions into the baseline; changes and removals
-//! too, but only together with a new `GPUVEC_ABI_VERSION`.
+//! `UPDATE_ABI=1 cargo test --test abi` adds new facts to the baseline; it accepts changes and
+//! removals only together with a new `GPUVEC_ABI_VERSION`.
 
 use std::{env, fs};
 
@@ -23,15 +23,15 @@ fn prototypes(header: &str) -> Vec<String> {
     statements.split(';').map(words).filter(|text| text.ends_with(')')).collect()
 }
 
-/// The macros that have a value, with it.
+/// Returns the macros that have a value, with their values.
 fn constants(header: &str) -> Vec<(&str, &str)> {
     let definitions = header.lines().filter_map(|line| line.strip_prefix("#define "));
     definitions.filter_map(|definition| definition.split_once(' ')).collect()
 }
 
-/// Everything in the header that a built program relies on, one fact a line.
+/// Returns all facts of the header on which built programs rely.
 fn interface(header: &str) -> Vec<String> {
-    // A release changes its own version, and no program breaks.
+    // Each release has another version, which breaks no program.
     let lasting = |(name, _): &(&str, &str)| !name.starts_with("GPUVEC_VERSION_");
     let constants = constants(header).into_iter().filter(lasting);
     let constants = constants.map(|(name, value)| format!("constant {name} {value}"));
@@ -39,7 +39,7 @@ fn interface(header: &str) -> Vec<String> {
     constants.chain(types(header)).chain(functions).collect()
 }
 
-/// The values of enumerations, the fields of structures with their places, and the other types.
+/// Returns the values of enumerations, the indexed fields of structures, and the other types.
 fn types(header: &str) -> Vec<String> {
     let mut facts = Vec::new();
     let mut holder = String::new();
@@ -64,7 +64,7 @@ fn types(header: &str) -> Vec<String> {
     facts
 }
 
-/// The facts of `of` that `other` lacks.
+/// Returns the facts of `of` that `other` lacks.
 fn missing<'a>(of: &'a [String], other: &[String]) -> Vec<&'a str> {
     of.iter().filter(|fact| !other.contains(fact)).map(String::as_str).collect()
 }
@@ -86,7 +86,7 @@ fn the_interface_is_the_baselines() {
     let broken = broken(&baseline, &now);
     assert!(
         broken.is_empty(),
-        "programs that are built rely on this; if it has to go, raise GPUVEC_ABI_VERSION:\n{}",
+        "built programs rely on these facts; to change them, raise GPUVEC_ABI_VERSION:\n{}",
         broken.join("\n")
     );
     if env::var_os("UPDATE_ABI").is_some() {
@@ -95,7 +95,7 @@ fn the_interface_is_the_baselines() {
     let changed = [missing(&baseline, &now), missing(&now, &baseline)].concat();
     assert!(
         changed.is_empty(),
-        "not as in {BASELINE}; take it in by UPDATE_ABI=1 cargo test --test abi:\n{}",
+        "not in {BASELINE}; to add it, run UPDATE_ABI=1 cargo test --test abi:\n{}",
         changed.join("\n")
     );
 }

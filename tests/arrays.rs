@@ -11,7 +11,7 @@ use gpuvec::last_run::Backend;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// The placements that can be had on this machine.
+/// Returns the placements that this machine supports.
 fn placements() -> &'static [Placement] {
     if has_gpu() {
         &[Placement::Auto, Placement::Cpu, Placement::Gpu]
@@ -20,13 +20,13 @@ fn placements() -> &'static [Placement] {
     }
 }
 
-/// One call: how long, on what, and which array is which argument.
+/// One call: its length, its memory, and its arrays.
 #[derive(Clone, Debug)]
 struct Case {
     n: usize,
     values: Values,
     seed: u64,
-    /// The array that is `a`, `b` and `out`: of three, the same where it is in place.
+    /// The indices of `a`, `b` and `out` among three arrays, equal for calls in place.
     roles: [usize; 3],
     offsets: [usize; 3],
     pinned: [bool; 3],
@@ -64,21 +64,21 @@ impl Values {
 }
 
 impl Case {
-    /// The contents of the three arrays.
+    /// Returns the contents of the three arrays.
     fn contents(&self) -> [Vec<u32>; 3] {
         let mut random = SplitMix(self.seed);
         std::array::from_fn(|_| (0..self.n).map(|_| self.values.word(random.next())).collect())
     }
 
-    /// Page-locks what is to be pinned, so it is not placement `cpu` that allocates.
+    /// Allocates with placement auto, since placement `cpu` does not page-lock pinned memory.
     fn arrays(&self, contents: &[Vec<u32>; 3]) -> [Array; 3] {
         with_placement(Placement::Auto, || {
             std::array::from_fn(|i| Array::new(&contents[i], self.offsets[i], self.pinned[i]))
         })
     }
 
-    /// Calls `operation` under every placement: what `model` gives must be in `out` from its first
-    /// element on, and no other element may have changed.
+    /// Calls `operation` under every placement: `out` must begin with the result of `model`, and no
+    /// other element may have changed.
     fn check(&self, operation: Operation, model: impl Fn(&[u32], &[u32]) -> Vec<u32>) {
         let [a, b, out] = self.roles;
         let before = self.contents();
@@ -89,7 +89,7 @@ impl Case {
             let mut arrays = self.arrays(&before);
             let [a, b, out] = self.roles.map(|role| arrays[role].pointer());
             with_placement(*placement, || {
-                // SAFETY: all three lead to `n` elements.
+                // SAFETY: all three point to `n` elements.
                 let status = unsafe { operation(a, b, out, self.n) };
                 assert_eq!(status, 0, "{placement:?}: {}", last_error());
                 check_backend(*placement);
@@ -127,7 +127,7 @@ impl SplitMix {
     }
 }
 
-/// Lengths around every size at which the library changes its plan.
+/// Chooses lengths around every size at which the library changes its plan.
 fn lengths() -> impl Strategy<Value = usize> {
     const SIZES: &[usize] = &[1, 32, 128, 4096, 65_536, 200_000, 1_200_000];
     (select(SIZES), 0usize..7).prop_map(|(size, more)| (size + more).saturating_sub(3).max(1))
@@ -161,19 +161,19 @@ fn each(a: &[u32], b: &[u32], op: impl Fn(u32, u32) -> u32) -> Vec<u32> {
     a.iter().zip(b).map(|(a, b)| op(*a, *b)).collect()
 }
 
-/// The terms of a dot product, exact in f64.
+/// Returns the terms of a dot product, exact in f64.
 fn terms(a: &[u32], b: &[u32]) -> impl Iterator<Item = f64> {
     let wide = |bits: &u32| f64::from(f32::from_bits(*bits));
     a.iter().zip(b).map(move |(a, b)| wide(a) * wide(b))
 }
 
-/// The terms of a dot product of [`Values::Fixed`], as multiples of 2^-48.
+/// Returns the terms of a dot product of [`Values::Fixed`], as multiples of 2^-48.
 fn scaled_terms(a: &[u32], b: &[u32]) -> impl Iterator<Item = i128> {
     terms(a, b).map(|term| (term * FIXED_SCALE * FIXED_SCALE) as i128)
 }
 
-/// The order that dot_product promises: tiles of 4096 terms, in each 128 lanes that are halved,
-/// then a binary tree over the tiles.
+/// Adds in the order that dot_product promises: tiles of 4096 terms, in each 128 lanes that are
+/// halved, then a binary tree over the tiles.
 fn dot_in_order(terms: &[f64]) -> f64 {
     let mut sums: Vec<f64> = terms.chunks(4096).map(tile_sum).collect();
     while sums.len() > 1 {

@@ -1,4 +1,4 @@
-//! Where calls on host arrays ran, as `gpuvec_last_run` reports it: what a program may rely on.
+//! `gpuvec_last_run` reports where calls on host arrays ran, as programs may rely on.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{
 use gpuvec::Placement::{self, *};
 use gpuvec::last_run::*;
 
-/// Each operation with its arrays of `n` elements: a dot product's output is not one.
+/// Each operation with the number of its arrays that have `n` elements.
 const OPERATIONS: [(Operation, usize); 3] = [(add_f32, 3), (add_i32, 3), (dot_f32, 2)];
 
 /// A few elements, and enough of them for several cores or chunks.
@@ -41,7 +41,7 @@ const ON_CPU: &[Row] = &[
 const ON_CPU_WITHOUT_A_GPU: &[Row] =
     &[(Auto, MANY, PAGEABLE, &[CORES, ALONE]), (All, MANY, PINNED, &[CORES, ALONE])];
 
-/// Several GPUs reach pinned arrays of an elementwise operation without a copy.
+/// Several GPUs access pinned arrays of an elementwise operation without a copy.
 const ON_GPU: &[Row] = &[
     (Auto, MANY, PINNED, &[DMA, MAPPED]),
     (Gpu, 1, PINNED, &[MAPPED]),
@@ -53,7 +53,7 @@ const ON_GPU: &[Row] = &[
     (Gpu, MANY, MIXED, &[STAGED]),
 ];
 
-/// The report of a call on `n` zeros in each array.
+/// Returns the last run of a call on `n` zeros in each array.
 fn report(placement: Placement, operation: Operation, n: usize, pinned: [bool; 3]) -> Run {
     with_placement(placement, || {
         let mut arrays = pinned.map(|pinned| Array::new(&vec![0; n], 0, pinned));

@@ -1,5 +1,5 @@
-//! Streams, events, device memory and registered memory in the hands of many threads: all results
-//! are right, whatever the threads share. `make sanitizers` looks for races in them.
+//! Streams, events, device memory and registered memory, used by many threads: all results are
+//! right, whatever the threads share. `make sanitizers` looks for races in these tests.
 
 #[path = "common/status.rs"]
 mod status;
@@ -26,7 +26,7 @@ fn ok(status: i32) {
     assert_eq!(status, 0, "{}", last_error());
 }
 
-/// Runs `work` in all threads at once, with each thread's number.
+/// Runs `work` in all threads concurrently, with each thread's number.
 fn in_threads(work: impl Fn(usize) + Sync) {
     let start = Barrier::new(THREADS);
     thread::scope(|scope| {
@@ -105,10 +105,10 @@ enum Kind {
     Pinned,
 }
 
-/// `N` elements that work may be queued on. They are filled and looked at by copies.
+/// `N` elements on which work may be queued, written and read by copies.
 struct Array(Kind, *mut i32);
 
-// SAFETY: an address; the tests order what is done with the memory.
+// SAFETY: an address; the tests order all uses of the memory.
 unsafe impl Send for Array {}
 // SAFETY: as above.
 unsafe impl Sync for Array {}
@@ -125,14 +125,14 @@ impl Array {
         array
     }
 
-    /// Returns the content when a stream is done.
+    /// Returns the content after a stream's work.
     fn content(&self, stream: Option<&Stream>) -> Vec<i32> {
         let mut content = vec![0; N];
         copy(content.as_mut_ptr(), self.1, stream);
         content
     }
 
-    /// The address of an element.
+    /// Returns the address of an element.
     fn at(&self, index: usize) -> *mut i32 {
         self.1.wrapping_add(index)
     }
@@ -159,7 +159,7 @@ impl Drop for Array {
 /// Copies `N` elements.
 fn copy(to: *mut i32, from: *const i32, stream: Option<&Stream>) {
     let stream = stream.map_or(std::ptr::null_mut(), |stream| stream.0.cast());
-    // SAFETY: both lead to `N` elements, which outlive the stream's work.
+    // SAFETY: both point to `N` elements, which outlive the stream's work.
     ok(unsafe { gpuvec_copy(to.cast(), from.cast(), BYTES, stream) });
 }
 
@@ -194,7 +194,7 @@ fn threads_share_a_stream() {
     });
 }
 
-/// Each thread's work sees that of the thread before, whose event is all that it waits for.
+/// Each thread's work uses the previous thread's results, and waits only for that thread's event.
 #[test]
 fn streams_of_threads_wait_for_each_others_events() {
     let (array, ones) = (Array::new(Kind::Device, &numbers(0)), Array::new(Kind::Pinned, &[1; N]));
@@ -225,7 +225,7 @@ fn streams_of_threads_wait_for_each_others_events() {
     assert_eq!(array.content(None), numbers(ROUNDS * THREADS));
 }
 
-/// Calls on the stream are queued and done, or its handle is refused.
+/// Each call on the stream is done, or its handle is refused.
 #[test]
 fn a_stream_is_destroyed_during_calls_of_other_threads() {
     for _ in 0..8 {
@@ -256,7 +256,7 @@ fn a_stream_is_destroyed_during_calls_of_other_threads() {
             ok(gpuvec_event_synchronize(event.0.cast()));
             let copied = copied.min(N - 1);
             let mut content = vec![0; copied];
-            // SAFETY: `copied` elements of both; the stream writes behind them at most.
+            // SAFETY: `copied` elements of both; the stream writes only behind them.
             ok(unsafe {
                 let (content, bytes) = (content.as_mut_ptr(), copied * size_of::<i32>());
                 gpuvec_copy(content.cast(), to.at(0).cast(), bytes, std::ptr::null_mut())
@@ -266,7 +266,7 @@ fn a_stream_is_destroyed_during_calls_of_other_threads() {
     }
 }
 
-/// Handles that were destroyed are refused, whatever objects have taken their places.
+/// Destroyed handles are refused, whatever objects were created since.
 #[test]
 fn handles_come_and_go_in_many_threads() {
     let shared = Event::new();
@@ -300,7 +300,7 @@ fn threads_register_parts_that_share_pages() {
         let (stream, part) = (Stream::new(), &parts[number]);
         for round in 0..ROUNDS {
             let inside = part.0.wrapping_add(N / 2 + round as usize);
-            // SAFETY: this thread's part of memory that is there until the end.
+            // SAFETY: this thread's part of memory that outlives the test.
             unsafe {
                 ok(gpuvec_host_register(part.0.cast(), BYTES));
                 ok(gpuvec_host_register(inside.cast(), BYTES / 3));
@@ -320,8 +320,8 @@ struct Part(*mut i32);
 // SAFETY: one thread uses a part.
 unsafe impl Sync for Part {}
 
-/// From pageable memory to a device's, to pinned memory and back: alone, on a stream of the
-/// thread's, and on one that all share.
+/// Copies go from pageable to device memory, to pinned memory and back: without a stream, on the
+/// thread's own stream, and on a stream that all threads share.
 #[test]
 fn threads_copy_in_every_direction() {
     let shared = Stream::new();

@@ -6,13 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use syn::{Attribute, Expr, Ident, Item, ItemFn, Stmt, Visibility};
 
-/// A file of the repository: tests run in its root.
+/// Reads a file of the repository, in whose root tests run.
 fn read(path: impl AsRef<Path>) -> String {
     let path = path.as_ref();
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every file under `folder` whose name ends so.
+/// Returns every file under `folder` with this extension.
 fn files(folder: impl AsRef<Path>, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder of the repository");
     let paths = entries.map(|entry| entry.expect("a readable entry").path());
@@ -22,7 +22,7 @@ fn files(folder: impl AsRef<Path>, extension: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The functions of a file of src/abi that C callers see.
+/// Returns the functions that a file of src/abi exports.
 fn exported(path: impl AsRef<Path>) -> Vec<ItemFn> {
     let file = syn::parse_file(&read(path)).expect("Rust");
     let functions = file.items.into_iter().filter_map(|item| match item {
@@ -66,11 +66,11 @@ fn every_exported_function_is_public_documented_and_one_guard_call() {
     }
 }
 
-/// The rooms of src/, of which each imports only itself and those further on.
+/// The rooms of src/; each imports only itself and rooms further on.
 const ROOMS: &[&str] =
     &["abi", "run", "objects", "cuda", "cpu", "call", "pool", "process", "ops", "tuning", "error"];
 
-/// The rooms whose items a file imports.
+/// Returns the rooms whose items a file imports.
 fn imported(text: &str) -> BTreeSet<String> {
     let paths = text.split("crate::").skip(1);
     let rooms = paths.map(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_').next());
@@ -101,7 +101,7 @@ fn nothing_else_is_exported() {
         let text = read(&path);
         let marked = text.matches("no_mangle").count() + text.matches("export_name").count();
         let functions = if path.starts_with("src/abi") { exported(&path).len() } else { 0 };
-        assert_eq!(marked, functions, "{} exports something unseen", path.display());
+        assert_eq!(marked, functions, "{} exports more than `exported` finds", path.display());
     }
 }
 
@@ -122,13 +122,13 @@ fn the_c_examples_use_every_exported_function() {
     }
 }
 
-/// The names of the kernels, by their images.
+/// Returns the names of all kernel images.
 fn kernels() -> BTreeSet<String> {
     let name = |path: PathBuf| path.file_stem().map(|stem| stem.display().to_string());
     files("kernels/ptx", "ptx").into_iter().filter_map(name).collect()
 }
 
-/// The kernels of an operation.
+/// Returns the kernels of an operation.
 fn kernels_of(op: &Op) -> Vec<String> {
     let merging = op.accumulator().into_iter().flat_map(|accumulator| {
         let finish = format!("finish_{}_{}", accumulator.name, op.output_name());
@@ -180,7 +180,7 @@ fn every_kernel_has_its_row() {
     assert!(without.is_empty(), "kernels without a row in src/ops/table.rs: {without:?}");
 }
 
-/// The number that a file gives to a constant.
+/// Returns the number that a file gives to a constant.
 fn constant(path: &str, name: &str) -> usize {
     let text = read(path);
     let is_definition = |line: &&str| {

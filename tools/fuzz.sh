@@ -2,11 +2,11 @@
 # Fuzzes the exported functions (fuzz/fuzz_targets) under AddressSanitizer.
 #
 #     tools/fuzz.sh [SECONDS] [TARGET]        default: 60 calls
-#     tools/fuzz.sh 0 TARGET FILE             one input again, of those that failed
+#     tools/fuzz.sh 0 TARGET FILE             repeats an input that failed
 #
-# With LD_LIBRARY_PATH=target/fake_driver (`make fake-driver`) it takes the GPU's path. What it learns stays
-# in fuzz/corpus for the next time; what fails is put into fuzz/artifacts. Needs a C++ compiler, and
-# the network the first time.
+# With LD_LIBRARY_PATH=target/fake_driver (`make fake-driver`) calls run on the fake driver. Keeps
+# its corpus in fuzz/corpus for the next run, and stores failing inputs in fuzz/artifacts. Needs a
+# C++ compiler, and the network the first time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60} target=${2:-calls}
@@ -15,7 +15,7 @@ export PATH=$installed/bin:$PATH
 command -v cargo-fuzz >/dev/null ||
     cargo install --quiet --locked --root "$installed" cargo-fuzz@0.13.2
 
-# Sanitizers are unstable options, which this variable lets the stable compiler take.
+# Sanitizers are unstable options, which this variable enables in the stable compiler.
 export RUSTC_BOOTSTRAP=1
 export LSAN_OPTIONS=suppressions=$PWD/tools/leaks.supp:print_suppressions=0
 # The fuzzer is an executable and has the sanitizer's functions; the unused shared library is linked
@@ -26,6 +26,6 @@ fuzz() { cargo fuzz run --target-dir target/fuzz "$target" "$@"; }
 if [ $# -gt 2 ]; then
     fuzz "$3"
 else
-    # Long programs from the start: what is wrong may take many steps.
+    # Long programs from the start: a failure may take many steps.
     fuzz -- -max_total_time="$seconds" -max_len=1024 -len_control=0 -print_final_stats=1
 fi

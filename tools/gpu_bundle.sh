@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Collects the library and the Rust test programs in target/gpu, for a machine with a GPU but
-# without Rust. tools/on_gpu.sh runs them there.
+# Collects the library, the fake driver and the Rust test programs in target/gpu, for a machine with a
+# GPU but without Rust, where tools/on_gpu.sh uses them. The fake driver has a name by which no program
+# takes it for the machine's own driver.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bundle=target/gpu
 rm -rf "$bundle"
 mkdir -p "$bundle/tests"
 cp target/release/libgpuvec.so "$bundle/"
+cp target/fake_driver/libcuda.so.1 "$bundle/libfake_driver.so"
 cargo test --release --no-run --message-format=json 2>/dev/null |
     python3 -c '
 import json, sys

@@ -20,7 +20,7 @@ PIECE = 1 << 26
 
 
 def call(name: str, a: int, b: int, out: int) -> bindings.Run:
-    """One call on N elements at three addresses; exits if it fails."""
+    """Calls an operation on N elements at three addresses; exits if it fails."""
     function = getattr(bindings.lib, name)
     start = time.perf_counter()
     status = function(*(ctypes.c_void_p(address) for address in (a, b, out)), N)
@@ -44,7 +44,7 @@ def require(what: str, holds: bool) -> None:
 
 
 def pieces(array: np.ndarray):
-    """The array in pieces, each with its values: they depend on the index, and are exact."""
+    """Yields the array's blocks with their values, which depend on the index and are exact."""
     pattern = (np.arange(PIECE, dtype=np.int64) % 8191 - 4095).astype(array.dtype)
     for number, start in enumerate(range(0, array.size, PIECE)):
         piece = array[start : start + PIECE]
@@ -52,7 +52,7 @@ def pieces(array: np.ndarray):
 
 
 def fill(array: np.ndarray) -> None:
-    """Puts each element's value there."""
+    """Stores each element's value."""
     for piece, values in pieces(array):
         piece[:] = values
 
@@ -63,7 +63,7 @@ def is_doubled(array: np.ndarray) -> bool:
 
 
 def host_arrays(name: str, make) -> None:
-    """Adds an array to itself in place and takes its dot product with itself, both backends."""
+    """Adds an array to itself in place, and compares its dot product with the CPU's."""
     print(f"{name} host memory")
     array = make(N, np.float32)
     fill(array)
@@ -81,7 +81,7 @@ def host_arrays(name: str, make) -> None:
 
 
 def device_arrays() -> None:
-    """The same on device memory of another library's, where one launch covers all."""
+    """Adds arrays in another library's device memory, which one launch processes."""
     import cupy
 
     print("device memory")
@@ -91,7 +91,7 @@ def device_arrays() -> None:
     out = cupy.zeros(N, dtype=cupy.int32)
     cupy.cuda.Device().synchronize()
     run = call("add_arrays", a.data.ptr, b.data.ptr, out.data.ptr)
-    require("one chunk, used where it is", run.chunks == 1 and run.path == 32)
+    require("one chunk, used in place", run.chunks == 1 and run.path == 32)
     a += 7
     require("add_arrays is right in every element", bool((a == out).all()))
 

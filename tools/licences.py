@@ -1,7 +1,7 @@
 """Checks the licences and sources of every package in Cargo.lock against deny.toml, offline.
 
-For machines without cargo-deny, which checks the same and more; needs Python 3.11. Prints what is
-not allowed, and exits 1 if there is anything.
+For machines without cargo-deny, which checks the same and more; needs Python 3.11. Prints the
+packages that are not allowed, and exits 1 if there are any.
 """
 
 import json
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def packages(target: str) -> list[dict]:
-    """The packages that a build for `target` takes in, tests and build scripts included."""
+    """Returns the packages of a build for `target`, including tests and build scripts."""
     command = ["cargo", "metadata", "--format-version=1", "--locked", "--filter-platform", target]
     metadata = json.loads(subprocess.check_output(command, cwd=ROOT))
     used = {node["id"] for node in metadata["resolve"]["nodes"]}
@@ -53,7 +53,7 @@ def is_allowed(expression: str, allowed: set[str]) -> bool:
 
 
 def main() -> int:
-    """Prints what is wrong; the number of findings, at most 1."""
+    """Prints the findings; returns their number, at most 1."""
     rules = tomllib.loads((ROOT / "deny.toml").read_text())
     exceptions = {entry["crate"]: entry["allow"] for entry in rules["licenses"]["exceptions"]}
     used = packages(rules["graph"]["targets"][0])
@@ -61,10 +61,10 @@ def main() -> int:
     for package in used:
         name, licence = package["name"], package["license"] or "none"
         if not is_allowed(licence, {*rules["licenses"]["allow"], *exceptions.get(name, [])}):
-            wrong.append(f"{name}: the licence {licence} is not one that deny.toml allows")
+            wrong.append(f"{name}: the licence {licence} is not allowed by deny.toml")
     sources = {package["source"] for package in used} - {None}
     if len(sources) > 1 or not all(source.startswith("registry+") for source in sources):
-        wrong.append(f"packages come from elsewhere than one registry: {sorted(sources)}")
+        wrong.append(f"not all packages are from one registry: {sorted(sources)}")
     print("\n".join(wrong) or f"{len(used)} packages, all under licences that deny.toml allows")
     return min(len(wrong), 1)
 

@@ -44,7 +44,7 @@ MARGINS = {"resident bytes": 16 * MIB, "device bytes": 4 * MIB}
 
 
 class Calls:
-    """A thread's calls without streams, on arrays of random kinds."""
+    """A thread's calls without streams, on arrays of random memory kinds."""
 
     def __init__(self, number: int, cases: Cases, gpu: Optional[Gpu]) -> None:
         self.chance = random.Random(number)
@@ -62,7 +62,7 @@ class Calls:
             self.on_device = DeviceArray(gpu.driver, np.zeros(MOST_ON_DEVICE + 3, np.uint64))
 
     def round(self) -> str:
-        """An operation, and where it ran; now and then an error and an allocation as well."""
+        """Makes a call, sometimes with an error and an allocation; returns where the call ran."""
         case = Cases.any_of(self.cases.all, self.chance)
         if self.chance.random() < 0.02:
             assert lib.vector_add(None, None, None, 3) == Status.ERROR_NULL
@@ -75,7 +75,7 @@ class Calls:
         return self.operate(case)
 
     def operate(self, case: Case) -> str:
-        """One call; fails unless its result has the right bits. Where it ran."""
+        """Makes one call; fails unless its result has the right bits; returns where it ran."""
         pick = self.chance.choice
         kinds = [pick(list(addresses)) for addresses in case.addresses]
         addresses = [by_kind[kind] for by_kind, kind in zip(case.addresses, kinds)]
@@ -108,13 +108,13 @@ class Calls:
         return ran
 
     def device_output(self, start: int, before: np.ndarray) -> int:
-        """An address in this thread's device memory, where `before` is."""
+        """Returns an address in this thread's device memory, to which `before` is copied."""
         address = self.on_device.address + start
         self.gpu.copy_in(address, before)
         return address
 
     def host_output(self, kind: str, start: int, case: Case, before: np.ndarray) -> int:
-        """An address in this thread's scratch memory, with `before` there, between guards."""
+        """Returns an address between guards in this thread's scratch memory, holding `before`."""
         scratch, first, end = self.output_in(kind, start, case, before)
         scratch[first - GUARD_BYTES : first] = GUARD
         scratch[end : end + GUARD_BYTES] = GUARD
@@ -128,13 +128,13 @@ class Calls:
         return all((part == GUARD).all() for part in around)
 
     def output_in(self, kind: str, start: int, case: Case, before: np.ndarray) -> tuple:
-        """The scratch memory, and where in it the output begins and ends."""
+        """Returns the scratch memory, and the beginning and the end of the output there."""
         first = GUARD_BYTES + start
         return self.scratch[kind], first, first + max(case.expected.nbytes, before.nbytes)
 
 
 class Worker(threading.Thread):
-    """Works until it is told to stop, or something is wrong."""
+    """Works until `stop` is set, or something is wrong."""
 
     def __init__(self, number: int, works: list, gpu: Optional[Gpu], stop: threading.Event):
         super().__init__(name=f"load-{number}")
@@ -145,11 +145,11 @@ class Worker(threading.Thread):
 
     @property
     def bytes(self) -> int:
-        """In arrays, so far."""
+        """Returns the bytes of all arrays so far."""
         return sum(work.bytes for work in self.works)
 
     def run(self) -> None:
-        """The thread's work."""
+        """Does rounds of work."""
         if self.gpu:
             self.gpu.enter()
         try:
@@ -160,7 +160,7 @@ class Worker(threading.Thread):
 
 
 def sample(gpu: Optional[Gpu]) -> dict[str, int]:
-    """The counts that may not grow."""
+    """Returns the counts that may not grow."""
     with open("/proc/self/status") as file:
         [resident] = [int(line.split()[1]) for line in file if line.startswith("VmRSS:")]
     return {
@@ -172,7 +172,7 @@ def sample(gpu: Optional[Gpu]) -> dict[str, int]:
 
 
 def growth(values: list) -> int:
-    """By how much all of the last third is above all of the first third after the warm-up."""
+    """Returns the distance between the first third's maximum and the last third's minimum."""
     warm = values[len(values) // 4 :]
     third = max(len(warm) // 3, 1)
     return min(warm[-third:]) - max(warm[:third])
@@ -197,7 +197,7 @@ def watch(workers: list, gpu: Optional[Gpu], seconds: float, stop: threading.Eve
 
 
 def report(workers: list, wrong: list, samples: list) -> bool:
-    """Prints what was done and found; whether all is right."""
+    """Prints the work and the findings; returns whether everything is right."""
     rounds = sum((worker.rounds for worker in workers), Counter())
     print(f"{sum(rounds.values()):,} rounds: {dict(rounds)}")
     print(f"{sum(worker.bytes for worker in workers) / 1e9:.1f} GB in arrays")

@@ -11,13 +11,13 @@ from bindings import pinned_empty
 from cuda_driver import DeviceArray, Driver
 from operations import OPERATIONS, SAMPLE, Operation
 
-# The longest are for a few operations that stand for all.
+# Only a sample of the operations runs at the greatest lengths.
 SIZES = [1, 7, 1000, 4097, 65_536, 65_537, 150_001, 1_100_001, 2_200_001]
 # Small calls are as frequent as in a program that mixes both.
 WEIGHTS = [8, 8, 8, 8, 6, 6, 4, 2, 1]
 MOST_OF_ALL = MOST_ON_DEVICE = 150_001
 MOST_BYTES = 8 * max(SIZES)
-# Elements that an array begins past its memory's beginning.
+# The offset of an array in its memory, in elements.
 OFFSETS = [0, 1, 3]
 
 libc = ctypes.CDLL(None)
@@ -26,7 +26,7 @@ libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 
 @dataclass
 class Case:
-    """An operation's inputs, in each kind of memory by address, and what should come out."""
+    """An operation's inputs, by their address in each kind of memory, and the right result."""
 
     operation: Operation
     n: int
@@ -40,12 +40,12 @@ class Case:
 
 
 def same_bytes(address: int, expected: np.ndarray) -> bool:
-    """Returns whether the bytes on the host are an array's."""
+    """Returns whether the bytes in host memory are those of an array."""
     return libc.memcmp(address, expected.ctypes.data, expected.nbytes) == 0
 
 
 class Gpu:
-    """The driver as another library in the process uses it, for arrays in device memory."""
+    """The driver, used as by another library in the process, for arrays in device memory."""
 
     def __init__(self) -> None:
         self.driver = Driver()
@@ -54,7 +54,7 @@ class Gpu:
         self.is_fake_driver = hasattr(self.driver.driver, "fake_driver_faults")
 
     def enter(self) -> None:
-        """Makes the primary context the calling thread's."""
+        """Makes the primary context current on the calling thread."""
         self.driver.set_current(self.driver.context)
 
     def copy_in(self, to: int, array: np.ndarray) -> None:
@@ -70,7 +70,7 @@ class Gpu:
         self.driver.call("cuMemcpyDtoH_v2", to, ctypes.c_uint64(source), size)
 
     def holdings(self) -> dict[str, int]:
-        """The driver's objects that the process holds: the fake driver counts more of them."""
+        """Counts the driver's objects of this process; the fake driver counts more kinds."""
         held = {"device bytes": self.free_at_first - self.driver.free_bytes()}
         if self.is_fake_driver:
             count = self.driver.driver.fake_driver_count
@@ -80,12 +80,12 @@ class Gpu:
         return held
 
     def forget_calls(self) -> None:
-        """Empties the list of all calls that the fake driver keeps."""
+        """Empties the fake driver's list of calls."""
         if self.is_fake_driver:
             self.driver.driver.fake_driver_faults(b"")
 
     def violation(self) -> str:
-        """The fake driver's first violation; empty if there was none."""
+        """Returns the fake driver's first violation; empty if there was none."""
         if not self.is_fake_driver:
             return ""
         self.driver.driver.fake_driver_violation.restype = ctypes.c_char_p
@@ -93,7 +93,7 @@ class Gpu:
 
 
 class Cases:
-    """Every operation at every size that it has."""
+    """Every operation at each of its sizes."""
 
     def __init__(self, gpu: Optional[Gpu]) -> None:
         # Keeps the arrays alive.
@@ -107,7 +107,7 @@ class Cases:
         self.on_device = [case for case in self.all if case.n <= MOST_ON_DEVICE]
 
     def made(self, operation: Operation, n: int, gpu: Optional[Gpu]) -> Case:
-        """One of them."""
+        """Makes one case."""
         inputs = list(operation.data(np.random.default_rng(n), n))
         addresses = []
         for values in inputs:
@@ -122,11 +122,11 @@ class Cases:
 
     @staticmethod
     def any_of(cases: list[Case], chance: random.Random) -> Case:
-        """One of some cases, the short ones more often."""
+        """Chooses one of some cases, short ones more often."""
         [case] = chance.choices(cases, [WEIGHTS[SIZES.index(case.n)] for case in cases])
         return case
 
     def checksum(self) -> int:
-        """Of all inputs on the host."""
+        """Returns the checksum of all inputs in host memory."""
         inputs = [values for case in self.all for values in case.inputs] + self.pinned
         return zlib.crc32(repr([zlib.crc32(values) for values in inputs]).encode())

@@ -19,7 +19,7 @@ Stream = Optional[int]
 BUFFERS = (*HOST_KINDS, "managed", "device", "device", "other device")
 ON_DEVICE = ("device", "other device")
 BUFFER_BYTES = 8 * (MOST_ON_DEVICE + max(OFFSETS))
-# A thread's part of memory that all threads register parts of: no whole pages.
+# The length of a thread's part of the memory of which all threads register parts: no whole pages.
 PART_BYTES = 6 * PAGE + 1000
 
 
@@ -36,7 +36,7 @@ class Shared:
 
 
 class StreamWork:
-    """Rounds of calls, each of which leaves nothing queued that uses this thread's memory."""
+    """Rounds of calls, each of which waits for all queued work that uses this thread's memory."""
 
     def __init__(self, resources: Resources, shared: Shared, number: int) -> None:
         self.chance = random.Random(number)
@@ -46,7 +46,7 @@ class StreamWork:
         self.shared, self.streams = shared, own + shared.streams
         self.buffers = [(kind, resources.memory(kind, BUFFER_BYTES)) for kind in BUFFERS]
         for _, buffer in self.buffers:
-            # All of it is there from the start, so that nothing seems to grow.
+            # Resident from the start, so that nothing seems to grow.
             buffer.put(np.zeros(BUFFER_BYTES, np.uint8))
         self.part = shared.parts + number * PART_BYTES
         self.seen = np.full(BUFFER_BYTES, 0, np.uint8)
@@ -58,25 +58,25 @@ class StreamWork:
         ]
 
     def round(self) -> str:
-        """One of them; what it was."""
+        """Does one round; returns its name."""
         round_ = self.chance.choice(self.rounds)
         round_()
         return round_.__name__
 
     def any_stream(self) -> Stream:
-        """A stream of this thread, or one that all threads share."""
+        """Chooses a stream of this thread, or one that all threads share."""
         return self.chance.choice(self.streams)
 
     def any_case(self) -> Case:
-        """A case of which there is an array in every kind of memory."""
+        """Chooses a case that has an array in every kind of memory."""
         return Cases.any_of(self.cases, self.chance)
 
     def any_input(self, case: Case) -> tuple[int, np.ndarray]:
-        """The address of a case's first input, and its values."""
+        """Returns the address of a case's first input, and its values."""
         return self.chance.choice(list(case.addresses[0].values())), case.inputs[0]
 
     def follow(self, stream: Stream) -> Stream:
-        """A stream, or none, whose next work comes after all that is in this one."""
+        """Chooses a stream, or none, and makes its next work wait for all work of another one."""
         way = self.chance.choice(["stay", "stay", "event", "wait", "wait for event"])
         if way == "stay" or stream is None:
             return stream
@@ -90,7 +90,7 @@ class StreamWork:
         return other
 
     def finish(self, stream: Stream) -> None:
-        """Returns when all that is in a stream is done."""
+        """Returns when all work of a stream is done."""
         way = self.chance.choice(["synchronize", "event", "query"])
         if stream is None:
             return
@@ -107,7 +107,7 @@ class StreamWork:
         ok(status)
 
     def queue(self, case: Case, out: int, stream: Stream) -> bool:
-        """Calls a case's operation; False if placement cpu does not reach an array."""
+        """Calls a case's operation; returns False if placement cpu cannot access an array."""
         kinds = [self.chance.choice(list(addresses)) for addresses in case.addresses]
         inputs = [addresses[kind] for addresses, kind in zip(case.addresses, kinds)]
         status = call_at(case.operation, *inputs, out, case.n, stream=stream)
@@ -119,19 +119,19 @@ class StreamWork:
         return True
 
     def copy_bytes(self, to: int, source: int, bytes_: int, stream: Stream) -> None:
-        """One copy."""
+        """Makes one copy."""
         ok(lib.gpuvec_copy(to, source, bytes_, stream))
         self.bytes += 2 * bytes_
 
     def check(self, kind: str, address: int, expected: np.ndarray, what: object) -> None:
-        """Fails unless the bytes are there, now."""
+        """Fails unless the bytes have arrived."""
         if kind in ON_DEVICE:
             ok(lib.gpuvec_copy(self.seen.ctypes.data, address, expected.nbytes, None))
             address = self.seen.ctypes.data
         assert same_bytes(address, expected), f"{what}: wrong bits, in {kind} memory"
 
     def operate(self) -> None:
-        """An operation, and a copy of its result."""
+        """Queues an operation, and a copy of its result."""
         case, stream = self.any_case(), self.any_stream()
         (kind, out), (back_kind, back) = self.chance.sample(self.buffers, 2)
         start = self.chance.choice(OFFSETS) * case.expected.itemsize
@@ -145,7 +145,7 @@ class StreamWork:
             self.check(back_kind, back.address + start, case.expected, what)
 
     def copy(self) -> None:
-        """Some bytes, from one memory to the next, on one stream after the other."""
+        """Copies some bytes from one memory to the next, on one stream after the other."""
         address, values = self.any_input(self.any_case())
         stream = self.chance.choice([None, self.any_stream()])
         first = self.chance.randrange(values.nbytes)
@@ -161,7 +161,7 @@ class StreamWork:
         self.check(kinds[-1], address, expected, f"{expected.nbytes} bytes through {kinds}")
 
     def allocate(self) -> None:
-        """Memory of a device, freed while a stream may still be at work on it."""
+        """Allocates device memory, and frees it while a stream may still use it."""
         case, stream = self.any_case(), self.any_stream()
         memory = lib.gpuvec_device_alloc(case.expected.nbytes, 0)
         assert memory, last_error()
@@ -174,12 +174,12 @@ class StreamWork:
             self.check(kind, back.address, case.expected, f"{case.operation} into new memory")
 
     def register(self) -> None:
-        """Operations on memory whose pages other threads register and unregister meanwhile."""
+        """Computes in memory whose pages other threads register and unregister meanwhile."""
         case, stream = Cases.any_of(self.short, self.chance), self.any_stream()
         at = self.part + self.chance.randrange(PAGE // 8) * 8
         bytes_ = case.expected.nbytes
         ok(lib.gpuvec_host_register(at, bytes_))
-        # More of it: an array inside, and the same one again.
+        # Overlapping registrations: an array inside, and the same one again.
         inside = at + self.chance.randrange(bytes_)
         ok(lib.gpuvec_host_register(inside, at + bytes_ - inside))
         ok(lib.gpuvec_host_register(at, bytes_))
@@ -193,7 +193,7 @@ class StreamWork:
         ok(lib.gpuvec_host_unregister(at))
 
     def destroy(self) -> None:
-        """A stream and an event that are destroyed while the stream is at work."""
+        """Destroys a stream and an event while the stream is at work."""
         stream, event = lib.gpuvec_stream_create(0), lib.gpuvec_event_create()
         assert stream and event, last_error()
         address, values = self.any_input(self.any_case())
@@ -210,7 +210,7 @@ class StreamWork:
         self.check(kind, buffer.address, values, "copied on a stream that was destroyed")
 
     def measure(self) -> None:
-        """The time that a copy takes."""
+        """Measures the time of a copy."""
         (start, end), stream, ms = self.events, self.any_stream(), c_float(-1)
         address, values = self.any_input(self.any_case())
         kind, buffer = self.chance.choice(self.buffers)
@@ -224,7 +224,7 @@ class StreamWork:
         self.check(kind, buffer.address, values, "copied between two events")
 
     def meet(self) -> None:
-        """Events and streams that all threads use at once."""
+        """Uses events and streams that all threads share."""
         event, other = (self.chance.choice(self.shared.events) for _ in range(2))
         stream = self.any_stream()
         ok(lib.gpuvec_event_record(event, self.any_stream()))

@@ -2,7 +2,8 @@
 # Runs all checks on a machine with a GPU: examples, tests in every placement, compute-sanitizer,
 # timings. Run it in the repository's root.
 #
-#     make gpu-bundle        on a machine with Rust: collects the library and the test programs
+#     make gpu-bundle        on a machine with Rust: collects the library, the fake driver and the
+#                            test programs
 #     tools/on_gpu.sh        on the GPU machine, in a checkout with target/gpu; needs no Rust
 #
 # Arguments choose parts: examples tests sanitizer overlap load large timings (default: all but
@@ -15,6 +16,8 @@ bundle=$PWD/target/gpu
 logs=${OUT:-$bundle/logs}
 mkdir -p "$logs"
 export GPUVEC_LIB=$bundle/libgpuvec.so LD_LIBRARY_PATH=$bundle${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+# Only the tests that ask for the fake driver find it: its folder is not in LD_LIBRARY_PATH.
+mkdir -p target/fake_driver && cp "$bundle/libfake_driver.so" target/fake_driver/libcuda.so.1
 [ -e target/release/libgpuvec.so ] || { mkdir -p target/release && cp "$GPUVEC_LIB" target/release/; }
 chmod +x "$bundle"/tests/*
 parts=${*:-examples tests sanitizer overlap timings}

@@ -37,7 +37,7 @@ class Part:
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Removes what was written before."""
+        """Overwrites earlier results."""
         raise NotImplementedError
 
     def is_right(self) -> bool:
@@ -55,15 +55,15 @@ class Copy(Part):
         self.to = resources.memory(to, BYTES)
 
     def queue(self) -> None:
-        """One copy."""
+        """Queues the copy."""
         ok(lib.gpuvec_copy(self.to.address, self.source.address, BYTES, self.stream))
 
     def clear(self) -> None:
-        """Other numbers are there."""
+        """Stores other numbers."""
         self.to.put(np.zeros(N, np.int32))
 
     def is_right(self) -> bool:
-        """All numbers arrived."""
+        """Returns whether all numbers have arrived."""
         return np.array_equal(self.to.get(np.int32), self.values)
 
 
@@ -76,29 +76,29 @@ class Kernels(Part):
         self.total = resources.memory("device", BYTES)
 
     def queue(self) -> None:
-        """The chain."""
+        """Queues the chain."""
         one, total = self.one.address, self.total.address
         for _ in range(KERNELS):
             ok(lib.gpuvec_add_i32(total, one, total, N, self.stream))
 
     def clear(self) -> None:
-        """Begins anew."""
+        """Restores the arrays."""
         self.total.put(np.zeros(N, np.int32))
 
     def is_right(self) -> bool:
-        """All were added."""
+        """Returns whether all additions were done."""
         return bool((self.total.get(np.int32) == KERNELS).all())
 
 
 class Clock:
-    """Times parts that begin together, until the last of them has ended."""
+    """Measures the time from the common start of some parts to the end of the last."""
 
     def __init__(self, resources: Resources) -> None:
         self.stream = resources.stream()
         self.start, self.end = resources.event(), resources.event()
 
     def once(self, parts: list[Part]) -> float:
-        """Milliseconds for all parts; exits 1 if one did not do its work."""
+        """Returns the milliseconds for all parts; exits 1 if a result is wrong."""
         for part in parts:
             part.clear()
         ok(lib.gpuvec_event_record(self.start, self.stream))
@@ -117,7 +117,7 @@ class Clock:
         return ms.value
 
     def time(self, *parts: Part) -> float:
-        """The median of some rounds, after one that is not counted."""
+        """Returns the median of some rounds after a warm-up."""
         self.once(parts)
         return median(self.once(parts) for _ in range(ROUNDS))
 

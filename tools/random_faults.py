@@ -5,20 +5,20 @@
 
 Runs on the fake driver, in rounds of about ten seconds, each in a process and with a seed of its
 own. Every outcome is the right bits or a status that docs/faults.md allows; never a wrong bit under
-GPUVEC_OK, a hang or a crash. In rounds with an odd seed the driver's codes are those after which a
-device goes on: when the faults end, all work runs on the GPU again, everything can be given back,
-and the driver has handed out no more than to a process without faults. In the other rounds any code
-comes, also those that lose a device: then placement auto still gives right bits, placement gpu
-right bits or an error that says so, and everything can be given back. The seed repeats a round, as
-far as threads do: `--seed N --rounds 1`.
+GPUVEC_OK, a hang or a crash.
+
+In rounds with an odd seed the driver's codes do not lose a device: when the faults end, all work
+runs on the GPU again, everything can be released, and the process holds no more objects of the
+driver than a process without faults. The other rounds include codes that lose a device: then
+placement auto still gives right bits, placement gpu gives right bits or an error that says so, and
+everything can be released. A round can be repeated, as far as its threads allow:
+`--seed N --rounds 1`.
 """
 
 import argparse
-import ctypes
 import faulthandler
 import json
 import os
-import random
 import subprocess
 import sys
 import threading
@@ -31,18 +31,18 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from arrays import call_at
-from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
+from bindings import Backend, Place, Status, last_error, last_run, lib
 from fake_driver import FAKE_DRIVER_FOLDER, FakeDriver
-from load_cases import same_bytes
-from operations import OPERATIONS, Operation
+from faulty_calls import THREADS, Caller, Case, Shared, Wrong, expect_bits
 from programs import before, library_environment
+from threads import in_threads
 
-THREADS = 8
 ROUND_SECONDS = 10
-# A round that takes this much longer hangs.
+# A round that takes this much longer counts as hanging.
 PATIENCE_SECONDS = 60
-# The placement changes that often, between calls of the threads.
+# The number of placement changes in a round, between the threads' calls.
 PHASES = 10
+PHASE_SECONDS = ROUND_SECONDS / PHASES
 PER_10000 = 100
 
 TRANSIENT = [
@@ -50,341 +50,8 @@ TRANSIENT = [
     *[712, 713, 801, 802, 803, 805, 806, 900, 901, 905, 906, 909, 12345],
 ]
 LOSING = [214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999]
-# A code that loses the device is so rare that a round still has one for some seconds.
-TRANSIENT_FOR_A_LOSING = 30 * TRANSIENT
-
-SIZES = [1, 1000, 4097, 65_537, 150_001]
-PAGE = 4096
-PART_BYTES = 6 * PAGE + 1000
-# Tries of a call that may fail by chance; a device that is lost fails each of them.
-TRIES = 100
-
-ALLOWED = {Status.ERROR_OUT_OF_MEMORY, Status.ERROR_DRIVER, Status.ERROR_NO_GPU}
-# With the address of a device's memory: the driver may not know it, or it is out of reach.
-ALLOWED_ON_DEVICE = {Status.ERROR_POINTER, Status.ERROR_PLACEMENT}
-
-
-class Wrong(Exception):
-    """An outcome that breaks a promise."""
-
-
-class Ended(Exception):
-    """A call failed as it may: the work that it is a part of ends."""
-
-
-def view(address: int, n: int, dtype) -> np.ndarray:
-    """An array in memory that the host reaches."""
-    size = n * np.dtype(dtype).itemsize
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), dtype)
-
-
-def expect_bits(address: int, expected: np.ndarray, what: str) -> None:
-    """Fails unless the bytes are there."""
-    if not same_bytes(address, np.ascontiguousarray(expected)):
-        raise Wrong(f"{what}: wrong bits after GPUVEC_OK")
-
-
-class Case:
-    """An operation with its inputs and its result."""
-
-    def __init__(self, operation: Operation, n: int) -> None:
-        self.operation, self.n = operation, n
-        self.inputs = operation.data(np.random.default_rng(n), n)
-        self.expected = operation.oracle(*self.inputs)
-
-    def __str__(self) -> str:
-        """Operation and length."""
-        return f"{self.operation} of {self.n}"
-
-
-class Shared:
-    """The cases, memory, streams and events that all threads use."""
-
-    def __init__(self, may_lose: bool) -> None:
-        self.may_lose, self.place = may_lose, Place.AUTO
-        self.cases = [Case(operation, n) for operation in OPERATIONS for n in SIZES]
-        self.registered = np.empty(THREADS * PART_BYTES + 2 * PAGE, np.uint8)
-        self.parts = self.registered.ctypes.data + -self.registered.ctypes.data % PAGE
-        self.streams: list[int] = []
-        self.events: list[int] = []
-
-
-class Caller:
-    """One thread's calls, its memory, and the outcomes."""
-
-    def __init__(self, shared: Shared, seed: int) -> None:
-        self.shared, self.chance = shared, random.Random(seed)
-        self.outcomes: Counter = Counter()
-        self.part = shared.parts + seed % THREADS * PART_BYTES
-        self.pinned: list[int] = []
-        self.device: list[int] = []
-        self.wrong = ""
-        self.is_on_device = False
-        self.units = [
-            *[self.operate] * 6,
-            *[self.queue] * 4,
-            *[self.device_memory, self.pinned_memory, self.register, self.meet, self.ask],
-        ]
-
-    def work(self, seconds: float) -> None:
-        """Does one unit of work after the other."""
-        end = time.monotonic() + seconds
-        try:
-            while time.monotonic() < end:
-                self.is_on_device = False
-                try:
-                    self.chance.choice(self.units)()
-                except Ended:
-                    pass
-        except BaseException as error:
-            self.wrong = f"{type(error).__name__}: {error}"
-
-    # Outcomes.
-
-    def ok(self, status: int, what: str, *, must: bool = False) -> None:
-        """Goes on after a success; ends the unit after an error that there may be."""
-        name = Status(status).name
-        self.outcomes[name] += 1
-        if status == Status.OK:
-            return
-        text = last_error()
-        allowed = set() if must else set(ALLOWED)
-        if self.is_on_device and not must:
-            allowed |= ALLOWED_ON_DEVICE
-        if self.shared.may_lose and not must:
-            allowed.add(Status.ERROR_DEVICE_LOST)
-        if status not in allowed or not text:
-            raise Wrong(f"{what} with placement {self.shared.place.name}: {name}, '{text}'")
-        raise Ended(what)
-
-    def got(self, handle: Optional[int], what: str) -> int:
-        """A handle or an address; ends the unit if there is none."""
-        self.outcomes["handle" if handle else "NULL"] += 1
-        if not handle and not last_error():
-            raise Wrong(f"{what}: NULL without a text")
-        if not handle:
-            raise Ended(what)
-        return handle
-
-    def give_back(self, call: Callable[[int], int], address: int) -> bool:
-        """Gives memory back, again if the driver refuses; returns whether it is gone."""
-        name = call.__name__
-        for _ in range(TRIES):
-            status = call(address)
-            self.outcomes[Status(status).name] += 1
-            if status in (Status.OK, Status.ERROR_DEVICE_LOST):
-                if status != Status.OK and not self.shared.may_lose:
-                    raise Wrong(f"{name}: {last_error()}")
-                return True
-            if status not in ALLOWED:
-                raise Wrong(f"{name}: {Status(status).name}, {last_error()}")
-        return False
-
-    def destroy(self, call: Callable[[int], int], handle: int) -> None:
-        """Destroys a stream or an event, which succeeds in any case."""
-        status = call(handle)
-        self.outcomes[Status(status).name] += 1
-        if status != Status.OK:
-            raise Wrong(f"{call.__name__}: {Status(status).name}, {last_error()}")
-
-    def is_at_rest(self, stream: int) -> bool:
-        """Waits for a stream's work; returns whether the library says that all of it is done."""
-        for _ in range(TRIES):
-            status = lib.gpuvec_stream_synchronize(stream)
-            self.outcomes[Status(status).name] += 1
-            if status in (Status.OK, Status.ERROR_DEVICE_LOST):
-                return status == Status.OK
-        return False
-
-    # Work.
-
-    def any_case(self, most: int = max(SIZES)) -> Case:
-        """A case that is no longer."""
-        return self.chance.choice([case for case in self.shared.cases if case.n <= most])
-
-    def operate(self) -> None:
-        """An operation on arrays of any kinds, without a stream."""
-        case = self.any_case()
-        kinds = [self.chance.choice(["pageable", "pinned", "device"]) for _ in case.inputs]
-        kept, given = [], []
-        try:
-            for kind, values in zip(kinds, case.inputs):
-                given.append(self.input(kind, values, kept))
-            out_kind = self.chance.choice(["pageable", "pinned"])
-            out = self.output(out_kind, case.expected, kept)
-            must = self.shared.place == Place.AUTO and not self.is_on_device
-            status = call_at(case.operation, *given, out, case.n)
-            self.ok(status, f"{case}, {kinds} into {out_kind}", must=must)
-            expect_bits(out, case.expected, f"{case}, {kinds} into {out_kind}")
-            for kind, address, values in zip(kinds, given, case.inputs):
-                if kind != "device":
-                    expect_bits(address, values, f"{case}: its {kind} input")
-        finally:
-            self.keep(kept)
-
-    def input(self, kind: str, values: np.ndarray, kept: list) -> int:
-        """Makes an array with these values in memory of a kind; returns its address."""
-        if kind == "pageable":
-            return values.ctypes.data
-        if kind == "pinned":
-            return self.output(kind, values, kept, values)
-        address = self.got(lib.gpuvec_device_alloc(values.nbytes, 0), "gpuvec_device_alloc")
-        kept.append((self.device, address))
-        self.is_on_device = True
-        status = lib.gpuvec_copy(address, values.ctypes.data, values.nbytes, None)
-        self.ok(status, f"a copy of {values.nbytes} bytes to a device")
-        return address
-
-    def output(
-        self, kind: str, like: np.ndarray, kept: list, values: Optional[np.ndarray] = None
-    ) -> int:
-        """Makes an array like another in host memory of a kind; returns its address."""
-        if kind == "pageable":
-            array = np.empty_like(like)
-            kept.append((None, array))
-            address = array.ctypes.data
-        else:
-            address = self.got(lib.pinned_alloc(like.nbytes), "pinned_alloc")
-            kept.append((self.pinned, address))
-        filling = like.view(np.uint8) ^ 0xFF if values is None else values
-        ctypes.memmove(address, np.ascontiguousarray(filling).ctypes.data, like.nbytes)
-        return address
-
-    def keep(self, kept: list) -> None:
-        """Gives memory back that no work uses any more."""
-        calls = {id(self.pinned): lib.pinned_free, id(self.device): lib.gpuvec_device_free}
-        for owners, address in kept:
-            if owners is not None and not self.give_back(calls[id(owners)], address):
-                owners.append(address)
-
-    def queue(self) -> None:
-        """Calls that need each other's results, on a stream of their own."""
-        stream = self.got(lib.gpuvec_stream_create(0), "gpuvec_stream_create")
-        try:
-            self.chain(stream, None)
-        finally:
-            self.destroy(lib.gpuvec_stream_destroy, stream)
-
-    def meet(self) -> None:
-        """The same on a stream and with an event that all threads use."""
-        shared = self.shared
-        if shared.streams and shared.events:
-            self.chain(self.chance.choice(shared.streams), self.chance.choice(shared.events))
-
-    def chain(self, stream: int, event: Optional[int]) -> None:
-        """(a + b) * b and its sum: queued, waited for and checked, in memory that is given back."""
-        n = self.chance.choice(SIZES)
-        rng = np.random.default_rng(n)
-        a, b = (rng.integers(-(1 << 40), 1 << 40, n) for _ in range(2))
-        product = (a + b) * b
-        kept: list = []
-        own = None
-        try:
-            at_a, at_b = (self.input("pinned", values, kept) for values in (a, b))
-            kind = self.chance.choice(["pinned", "device"])
-            between = self.input(kind, a, kept)
-            out, total = (self.output("pinned", x, kept) for x in (product, product[:1]))
-            if event is None:
-                event = own = self.got(lib.gpuvec_event_create(), "gpuvec_event_create")
-            at = f"a chain of {n} by {kind} memory"
-            self.ok(lib.gpuvec_add_i64(at_a, at_b, between, n, stream), at)
-            self.ok(lib.gpuvec_mul_i64(between, at_b, between, n, stream), at)
-            self.ok(lib.gpuvec_copy(out, between, product.nbytes, stream), at)
-            self.ok(lib.gpuvec_sum_i64(between, total, n, stream), at)
-            self.ok(lib.gpuvec_event_record(event, stream), at)
-            self.wait(stream, event if own else None)
-            expect_bits(out, product, at)
-            expect_bits(total, product.sum(keepdims=True), f"the sum of {at}")
-        finally:
-            if own:
-                self.destroy(lib.gpuvec_event_destroy, own)
-            if kept and not self.is_at_rest(stream):
-                # The memory may still be in use: it is given back in the end.
-                self.abandon(kept)
-            else:
-                self.keep(kept)
-
-    def abandon(self, kept: list) -> None:
-        """Keeps memory until the faults have ended."""
-        for owners, address in kept:
-            if owners is not None:
-                owners.append(address)
-
-    def wait(self, stream: int, event: Optional[int]) -> None:
-        """Waits for a stream in one of several ways, by an event that no other thread records."""
-        way = self.chance.choice(["synchronize", "query", *["event"] * (event is not None)])
-        if way == "synchronize":
-            self.ok(lib.gpuvec_stream_synchronize(stream), way)
-        elif way == "event":
-            self.ok(lib.gpuvec_event_synchronize(event), way)
-        else:
-            while (status := lib.gpuvec_stream_query(stream)) == Status.NOT_READY:
-                time.sleep(0)
-            self.ok(status, way)
-
-    def pinned_memory(self) -> None:
-        """Memory that is given back at once."""
-        kept: list = []
-        try:
-            self.output("pinned", np.zeros(self.chance.randrange(1, 200_000), np.uint8), kept)
-        finally:
-            self.keep(kept)
-
-    def device_memory(self) -> None:
-        """Bytes there and back, at any of them."""
-        values = self.any_case().inputs[0].view(np.uint8)
-        back, kept = np.zeros_like(values), []
-        try:
-            address = self.input("device", values, kept)
-            first = self.chance.randrange(values.size)
-            to = back.ctypes.data
-            status = lib.gpuvec_copy(to, address + first, values.size - first, None)
-            self.ok(status, "a copy from a device")
-            expect_bits(to, values[first:], "a copy from a device")
-        finally:
-            self.keep(kept)
-
-    def register(self) -> None:
-        """An operation into memory whose pages other threads register and unregister meanwhile."""
-        case = self.any_case(1000)
-        at = self.part + self.chance.randrange(PAGE // 8) * 8
-        self.ok(lib.gpuvec_host_register(at, case.expected.nbytes), "gpuvec_host_register")
-        try:
-            ctypes.memset(at, 7, case.expected.nbytes)
-            addresses = [values.ctypes.data for values in case.inputs]
-            status = call_at(case.operation, *addresses, at, case.n)
-            must = self.shared.place == Place.AUTO
-            self.ok(status, f"{case} into registered memory", must=must)
-            expect_bits(at, case.expected, f"{case} into registered memory")
-        finally:
-            if not self.give_back(lib.gpuvec_host_unregister, at):
-                raise Wrong(f"registered memory cannot be given back: {last_error()}")
-
-    def ask(self) -> None:
-        """Asks about devices, passes a wrong argument, and lets a failed device be tried again."""
-        self.ok(lib.gpuvec_init(), "gpuvec_init")
-        why_cpu()
-        if lib.gpuvec_device_count() > 0 and lib.gpuvec_device_name(0) is None:
-            self.outcomes["no name"] += 1
-        if lib.vector_add(None, None, None, 3) != Status.ERROR_NULL:
-            raise Wrong(f"NULL is {last_error()}")
-
-    def give_all_back(self) -> None:
-        """Gives back the memory that the faults kept in use, or that the driver refused."""
-        calls = [(lib.pinned_free, self.pinned), (lib.gpuvec_device_free, self.device)]
-        for call, addresses in calls:
-            for address in addresses:
-                if not self.give_back(call, address):
-                    raise Wrong(f"{call.__name__} of {address:#x}: {last_error()}")
-
-
-def in_threads(function: Callable, arguments: list) -> None:
-    """Calls it in a thread for each argument."""
-    threads = [threading.Thread(target=function, args=(argument,)) for argument in arguments]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+# A code that loses the device is rare enough for a round to keep the device for some seconds.
+MANY_TRANSIENT = 30 * TRANSIENT
 
 
 class Round:
@@ -396,12 +63,12 @@ class Round:
         self.callers = [Caller(self.shared, seed * THREADS + i) for i in range(THREADS)]
 
     def run(self) -> dict:
-        """Makes the calls, ends the faults, and checks what is left."""
+        """Makes the calls, ends the faults, checks everything again, and returns a report."""
         for phase in range(PHASES):
             self.shared.place = (Place.AUTO, Place.GPU)[phase % 2]
             lib.gpuvec_set_placement(self.shared.place)
             self.make_shared()
-            in_threads(lambda caller: caller.work(ROUND_SECONDS / PHASES), self.callers)
+            in_threads(lambda number: self.callers[number].work(PHASE_SECONDS), THREADS)
             if self.wrongs():
                 break
         made = {
@@ -422,7 +89,7 @@ class Round:
         """Returns all broken promises so far."""
         found = [caller.wrong for caller in self.callers if caller.wrong]
         if self.fake_driver.violation():
-            found.append(f"the driver does not forgive: {self.fake_driver.violation()}")
+            found.append(f"a violation of the driver's rules: {self.fake_driver.violation()}")
         return found
 
     def make_shared(self) -> None:
@@ -434,14 +101,14 @@ class Round:
         self.shared.events = [event for event in made if event]
 
     def destroy_shared(self) -> None:
-        """Destroys them, which succeeds in any case."""
+        """Destroys the shared streams and events, which always succeeds."""
         for stream in self.shared.streams:
             self.callers[0].destroy(lib.gpuvec_stream_destroy, stream)
         for event in self.shared.events:
             self.callers[0].destroy(lib.gpuvec_event_destroy, event)
 
     def check_afterwards(self) -> None:
-        """Everything works again, as far as the device does, and can be given back."""
+        """Fails unless everything works again, as far as the device does, and can be released."""
         self.destroy_shared()
         self.fake_driver.drain()
         status = lib.gpuvec_init()
@@ -455,7 +122,7 @@ class Round:
             caller.give_all_back()
 
     def check_case(self, case: Case, place: Place) -> None:
-        """A case on pageable memory, without faults."""
+        """Checks a case in pageable memory, without faults."""
         out = np.empty_like(case.expected)
         addresses = [values.ctypes.data for values in case.inputs]
         status = call_at(case.operation, *addresses, out.ctypes.data, case.n)
@@ -470,9 +137,10 @@ class Round:
 
 
 def saturated(fake_driver: FakeDriver) -> dict[str, int]:
-    """Returns the driver's ledger once the library keeps as much as it ever does.
+    """Returns the driver's ledger once the library keeps as many objects as it ever does.
 
-    Streams are held while twice as many calls as threads need their own, until no more is kept.
+    Makes concurrent calls, twice as many as threads, while streams are held, until the ledger no
+    longer grows.
     """
     lib.gpuvec_set_placement(Place.GPU)
     n, long = 100_001, 5_000_003
@@ -507,13 +175,13 @@ def saturated(fake_driver: FakeDriver) -> dict[str, int]:
     for address in (pinned, result):
         assert lib.pinned_free(address) == Status.OK, last_error()
     ledger = fake_driver.ledger()
-    # Kernels may have been loaded in vain.
+    # The number of loaded kernels depends on the faults.
     del ledger["modules"]
     return ledger
 
 
 def wait_for_rest(fake_driver: FakeDriver) -> None:
-    """Returns when the threads wait for their work, and make no more calls of the driver."""
+    """Returns when the threads wait for their work and make no more driver calls."""
     before = -1
     while (calls := fake_driver.driver.fake_driver_calls()) != before:
         before = calls
@@ -533,21 +201,21 @@ def child(seed: int) -> None:
         report["held"] = saturated(round_.fake_driver)
     print(json.dumps(report))
     sys.stdout.flush()
-    # Threads that hang, and memory that was not given back, are no reason to wait.
+    # Does not wait for hanging threads, nor free memory.
     os._exit(0)
 
 
 def plan_of(seed: int, only: list[int]) -> str:
-    """The plan of faults of a round, with some codes only if any are given."""
+    """Returns the plan of faults of a round, with the codes in `only` if there are any."""
     if seed == 0:
         return ""
     losing = LOSING[seed // 2 % len(LOSING)]
-    codes = only or (TRANSIENT if seed % 2 else [*TRANSIENT_FOR_A_LOSING, losing])
+    codes = only or (TRANSIENT if seed % 2 else [*MANY_TRANSIENT, losing])
     return f"random:{seed}:{PER_10000}:{'/'.join(map(str, codes))}"
 
 
 def in_process(seed: int, only: list[int]) -> tuple[dict, str]:
-    """Runs a round in a process of its own; returns its report, and how the process failed."""
+    """Runs a round in a process of its own; returns its report, and the process's failure."""
     environment = library_environment(
         LD_LIBRARY_PATH=before("LD_LIBRARY_PATH", FAKE_DRIVER_FOLDER),
         FAKE_DRIVER_FAULTS=plan_of(seed, only),
@@ -575,7 +243,7 @@ def round_is_right(seed: int, only: list[int], baseline: dict[str, int]) -> bool
         more = {what: by for what, by in more.items() if by > 0}
         if more:
             wrongs = [f"more is held than without faults: {more}"]
-    kind = "codes that lose no device" if seed % 2 else "any codes"
+    kind = "no code loses a device" if seed % 2 else "any codes"
     counts = {name: report.get(name, "?") for name in ("calls", "faults")}
     print(f"seed {seed}, {kind}: {counts['calls']} calls, {counts['faults']} faults", end="")
     print(f", {dict(sorted(report.get('outcomes', {}).items()))}", flush=True)

@@ -2,8 +2,9 @@
 
     python3 tools/result_hash.py OLD.so NEW.so
 
-Builds that compute the same have the same hash. An operation that one of them lacks is left out for
-all. Arrays are pageable and pinned, of lengths around every edge; placements are auto, gpu and cpu.
+Builds that compute the same have the same hash. An operation that one of them lacks is left out of
+all hashes. Arrays are pageable and pinned, of lengths around every edge; placements are auto, gpu
+and cpu.
 """
 
 import ctypes
@@ -23,7 +24,7 @@ ARGUMENTS = {"f": ctypes.c_float, "d": ctypes.c_double}
 
 
 def results(library: ctypes.CDLL, operation, a: np.ndarray, b: np.ndarray):
-    """Yields the output, or the status where there is none, of each kind of memory."""
+    """Yields for each kind of memory the output, or after an error the status."""
     outputs = operation.outputs(a.size)
     library.pinned_alloc.restype = ctypes.c_void_p
     size = 3 * max(a.nbytes, 8 * outputs)

@@ -1,8 +1,8 @@
 """The calls that run under compute-sanitizer: every kernel, on every path, alone and on streams.
 
-Each result is compared with the tests' oracles, and what is around it with what it was, so that a
-pass means right results as well. Sizes are small, and lie around the widths of vectors, tiles and
-chunks: under a sanitizer a call takes many times as long.
+Each result is compared with the tests' oracles, and its surroundings with their earlier content, so
+that a pass means right results as well. Sizes are small, and lie around the widths of vectors,
+tiles and chunks: under a sanitizer a call takes many times as long.
 """
 
 import itertools
@@ -19,12 +19,12 @@ from operations import FAMILY, Operation, named
 from streams import KINDS, QUEUED_KINDS, Chain, Resources, ok
 from surrounded import Surrounded
 
-# Each array's memory, and how many elements past its beginning the array lies.
+# Each array's memory, and its offset there in elements.
 Layout = tuple[tuple[str, int], ...]
 
 # A kind of memory for each path, in all arrays of a call.
 ALIKE = ["pageable", "pinned", "registered", "managed", "device"]
-# Kernels go packs of elements at a time only if all arrays are equally far past one.
+# Kernels access packs of elements only if all arrays have the same offset from a pack.
 TOGETHER, APART = (1, 1, 1), (0, 1, 3)
 MIXED: list[Layout] = [
     (("pageable", 1), ("device", 0), ("pinned", 3)),
@@ -49,7 +49,7 @@ LARGE_OPERATIONS = ["add_i32", "axpy_f64", "dot_f32", "sum_i64"]
 # Tiles of 4,096 elements, past the 2,048 whose sums one block adds up.
 PAST_ONE_GROUP = 2048 * 4096 + 4097
 PAST_ONE_GROUP_OPERATIONS = ["sum_f32", "sum_f64", "sum_i32"]
-# Bytes, and how many past the beginning of their memory source and target lie.
+# Bytes, and the offsets of source and target in their memory.
 COPIES = [(1, 0, 3), (4099, 5, 1), (70_001, 0, 0)]
 
 PATHS = {PathBit.STAGED, PathBit.MAPPED, PathBit.DMA, PathBit.RESIDENT}
@@ -58,7 +58,7 @@ taken: set[PathBit] = set()
 
 
 def operate(operation: Operation, n: int, layout: Layout, stream: Optional[int] = None) -> None:
-    """One call, alone or queued; fails unless it writes what is right, and nothing else."""
+    """Makes one call, alone or queued; fails unless it writes the right result and nothing else."""
     values = operation.data(np.random.default_rng(n), n)
     expected = operation.oracle(*values)
     with Resources() as resources:
@@ -84,7 +84,7 @@ def every_kernel() -> int:
 
 
 def every_kernel_on_a_stream() -> int:
-    """Each operation queued: reductions end on the device."""
+    """Queues each operation; reductions then end on the device."""
     sizes = itertools.cycle(SIZES)
     with Resources() as resources:
         stream = resources.stream()
@@ -94,7 +94,7 @@ def every_kernel_on_a_stream() -> int:
 
 
 def large_arrays() -> int:
-    """Chunks through several slots, and sums of more than one group."""
+    """Runs calls of several slots, and sums of more than one group."""
     layouts = [LAYOUTS[0], tuple(("pinned", past) for past in APART), MIXED[0]]
     for name, layout in itertools.product(LARGE_OPERATIONS, layouts):
         operate(named(f"gpuvec_{name}"), LARGE, layout)
@@ -106,7 +106,7 @@ def large_arrays() -> int:
 
 
 def copies() -> int:
-    """From each kind of memory to each, at once and on a stream; the lengths take turns."""
+    """Copies between all kinds of memory, without and with a stream; the lengths take turns."""
     lengths = itertools.cycle(COPIES)
     kinds = [kind for kind in KINDS if kind != "other device"]
     with Resources() as resources:
@@ -125,7 +125,7 @@ def copies() -> int:
 
 
 def chains() -> int:
-    """Work on two streams by turns, in an order that events keep."""
+    """Queues work on two streams alternately, ordered by events."""
     rounds, steps = 4, 3
     for kind in QUEUED_KINDS:
         with Resources() as resources:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Checks the promises of SECURITY.md about the library and the system:
 #
-# - a process with another user's rights (setuid, setgid) does not listen to its environment;
-# - no file is created, no socket opened and no program run (where there is no driver: NVIDIA's makes
-#   files of its own);
-# - the driver is opened by its soname, and so from where the system keeps libraries alone.
+# - a process with another user's rights (setuid, setgid) ignores its environment;
+# - no file is created, no socket opened and no program run (tested without a driver, since NVIDIA's
+#   makes files of its own);
+# - the driver is opened by its soname, and so only from the system's library folders.
 #
 #     tools/security.sh        after `make build`; needs strace, a C compiler, and root
 set -euo pipefail

@@ -2,7 +2,7 @@
 
     python3 tools/variants.py STAGING_THREADS=2 'SLOTS=[8, 4, 8]; DMA_SLOT_BYTES=8 << 20'
 
-Each argument is one library, in target/variants, named after it; `base.so` is the library as it is.
+Each argument makes a library of that name in target/variants; `base.so` is the unchanged library.
 """
 
 import re
@@ -14,12 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 VARIANTS = ROOT / "target" / "variants"
 TREE, BUILD = VARIANTS / "tree", VARIANTS / "build"
-# The build's result, and the folders that it does not need.
+# The build's result, and the folders that a build does not need.
 LEFT_OUT = shutil.ignore_patterns("target", ".git", ".venv", "__pycache__", ".*")
 
 
 def with_values(text: str, variant: str) -> str:
-    """The constants' source with other values of some."""
+    """Returns the source of the constants with some values replaced."""
     for setting in variant.split(";"):
         name, _, value = (part.strip() for part in setting.partition("="))
         constant = rf"(pub\(crate\) const {name}: [^=]+ =) [^;]+;"
@@ -30,7 +30,7 @@ def with_values(text: str, variant: str) -> str:
 
 
 def build(name: str) -> None:
-    """Builds what is in the tree."""
+    """Builds the library in a tree."""
     command = ["cargo", "build", "--release", "--quiet", "--lib", "--target-dir", BUILD]
     subprocess.run(command, cwd=TREE, check=True)
     library = VARIANTS / f"{name}.so"
@@ -39,7 +39,7 @@ def build(name: str) -> None:
 
 
 def main() -> None:
-    """Builds all."""
+    """Builds all variants."""
     tuning = (ROOT / "src" / "tuning.rs").read_text()
     sources = {variant: with_values(tuning, variant) for variant in sys.argv[1:]}
     shutil.rmtree(TREE, ignore_errors=True)

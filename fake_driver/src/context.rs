@@ -1,10 +1,10 @@
-//! Devices and contexts: one primary context a device, others on demand, and which is current.
+//! Devices and contexts: one primary context for each device, others on demand, current contexts.
 
 use crate::{Code, INVALID_CONTEXT, INVALID_DEVICE, OUT_OF_MEMORY, lock, setting};
 use std::cell::RefCell;
 use std::sync::{Mutex, OnceLock};
 
-/// A context, by its handle: the place in the list of all, counted from 1.
+/// The handle of a context: its index in the list of all contexts, counted from 1.
 pub(crate) type Handle = usize;
 
 struct Context {
@@ -24,7 +24,7 @@ struct Stack {
     depth: usize,
 }
 
-/// The most contexts that a thread's stack holds.
+/// The maximum number of contexts on a thread's stack.
 const MOST: usize = 64;
 
 thread_local! {
@@ -75,12 +75,12 @@ fn visible(list: &str, all: usize) -> usize {
     list.split(',').take_while(is_device).count()
 }
 
-/// The device of that number.
+/// Returns the device of that number.
 pub(crate) fn device(number: i32) -> Result<usize, Code> {
     usize::try_from(number).ok().filter(|ordinal| *ordinal < devices()).ok_or(INVALID_DEVICE)
 }
 
-/// A device's primary context, retained once more.
+/// Retains a device's primary context once more.
 pub(crate) fn retain_primary(ordinal: usize) -> Handle {
     let mut contexts = lock(&CONTEXTS);
     make_primaries(&mut contexts);
@@ -88,7 +88,7 @@ pub(crate) fn retain_primary(ordinal: usize) -> Handle {
     ordinal + 1
 }
 
-/// Gives a retained primary context back.
+/// Releases a retained primary context.
 pub(crate) fn release_primary(ordinal: usize) -> Result<(), Code> {
     let mut contexts = lock(&CONTEXTS);
     make_primaries(&mut contexts);
@@ -97,7 +97,7 @@ pub(crate) fn release_primary(ordinal: usize) -> Result<(), Code> {
     Ok(())
 }
 
-/// A context that is not primary, current on this thread.
+/// Creates a context that is not primary, and makes it current on this thread.
 pub(crate) fn create(ordinal: usize) -> Result<Handle, Code> {
     let mut contexts = lock(&CONTEXTS);
     make_primaries(&mut contexts);
@@ -112,17 +112,17 @@ fn make_primaries(contexts: &mut Vec<Context>) {
     }
 }
 
-/// Takes a context off this thread's stack for good.
+/// Destroys a context, and removes it from this thread's stack.
 pub(crate) fn destroy(handle: Handle) {
     STACK.with_borrow_mut(|stack| stack.remove(handle));
 }
 
-/// This thread's context; 0 for none.
+/// Returns this thread's context; 0 for none.
 pub(crate) fn current() -> Handle {
     STACK.with_borrow(|stack| stack.last().unwrap_or(0))
 }
 
-/// Replaces this thread's context; 0 takes it off.
+/// Replaces this thread's context; 0 pops it.
 pub(crate) fn set_current(handle: Handle) -> Result<(), Code> {
     if handle > lock(&CONTEXTS).len() {
         return Err(INVALID_CONTEXT);
@@ -133,7 +133,7 @@ pub(crate) fn set_current(handle: Handle) -> Result<(), Code> {
     })
 }
 
-/// Puts a context above this thread's.
+/// Pushes a context on this thread's stack.
 pub(crate) fn push(handle: Handle) -> Result<(), Code> {
     if handle == 0 || handle > lock(&CONTEXTS).len() {
         return Err(INVALID_CONTEXT);
@@ -141,12 +141,12 @@ pub(crate) fn push(handle: Handle) -> Result<(), Code> {
     STACK.with_borrow_mut(|stack| stack.push(handle))
 }
 
-/// Takes this thread's context off.
+/// Pops this thread's context.
 pub(crate) fn pop() -> Result<Handle, Code> {
     STACK.with_borrow_mut(Stack::pop).ok_or(INVALID_CONTEXT)
 }
 
-/// The device of this thread's context.
+/// Returns the device of this thread's context.
 pub(crate) fn current_device() -> Result<usize, Code> {
     match current() {
         0 => Err(INVALID_CONTEXT),
@@ -154,7 +154,7 @@ pub(crate) fn current_device() -> Result<usize, Code> {
     }
 }
 
-/// The device of a context.
+/// Returns the device of a context.
 pub(crate) fn device_of(handle: Handle) -> usize {
     lock(&CONTEXTS)[handle - 1].ordinal
 }

@@ -20,28 +20,28 @@ pub extern "C" fn fake_driver_calls() -> u64 {
     faults::calls() as u64
 }
 
-/// The name of one of the first 10,000 calls, counted from 1; "" if there was none. The string is
-/// leaked.
+/// Returns the name of one of the first 10,000 calls, counted from 1; "" if there was none. The
+/// string is leaked.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_driver_call_name(number: u64) -> *const c_char {
     leaked(faults::call_name(number as usize).unwrap_or_default())
 }
 
-/// Returns where the bytes of a device address are, for a test that reads them even after the device
+/// Returns the host address of a device address's bytes, which tests can read even after the device
 /// is lost; NULL for an address that is in no allocation.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_driver_bytes(address: u64) -> *mut u8 {
     memory::reach(address as usize, 0).unwrap_or(std::ptr::null_mut())
 }
 
-/// Keeps all streams from their work, or lets them go on: for a test of what is not done yet.
+/// Keeps all streams from working, for tests of unfinished work, or lets them go on.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_driver_hold(is_held: bool) {
     stream::hold(is_held);
 }
 
 /// Holds all calls of a name inside the driver from now on, until [`fake_driver_release_call`].
-/// Calls of other names go on. Calls that wait already go on waiting when the name changes: so one
+/// Calls of other names go on. Calls that are held remain so when the name changes, so that one
 /// call can be held while later ones of its name pass.
 ///
 /// # Safety
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn fake_driver_hold_call(name: *const c_char) {
     held_calls::hold(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned());
 }
 
-/// Lets the calls that are held go on, and holds no more.
+/// Releases the held calls, and holds no more.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_driver_release_call() {
     held_calls::release();
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn fake_driver_count(what: *const c_char) -> i64 {
     count as i64
 }
 
-/// The first violation; "" if there was none. The string is leaked.
+/// Returns the first violation; "" if there was none. The string is leaked.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_driver_violation() -> *const c_char {
     leaked(&faults::violations().1.unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Events: places in streams' work, and the times at which the streams came there.
+//! Events: positions in streams' work, and the times at which the streams reached them.
 
 use crate::context::{self, Handle};
 use crate::{Code, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, lock, new_handle, stream};
@@ -10,11 +10,11 @@ use std::time::Instant;
 struct Event {
     context: Handle,
     is_timed: bool,
-    /// The place where it was recorded last.
+    /// The position of the last record.
     mark: Option<Arc<Mark>>,
 }
 
-/// A place in a stream's work. What waits for one is not moved by a later record.
+/// A position in a stream's work. A later record does not move the streams that wait for it.
 #[derive(Default)]
 struct Mark {
     reached: Mutex<Option<Instant>>,
@@ -23,7 +23,7 @@ struct Mark {
 
 static EVENTS: Mutex<BTreeMap<usize, Event>> = Mutex::new(BTreeMap::new());
 
-/// A new event of this thread's context.
+/// Creates an event of this thread's context.
 pub(crate) fn create(is_timed: bool) -> Result<usize, Code> {
     let context = context::current();
     if context == 0 {
@@ -34,7 +34,7 @@ pub(crate) fn create(is_timed: bool) -> Result<usize, Code> {
     Ok(handle)
 }
 
-/// Forgets an event. What waits for it goes on waiting.
+/// Destroys an event. Streams that wait for it go on waiting.
 pub(crate) fn destroy(handle: usize) -> Result<(), Code> {
     lock(&EVENTS).remove(&handle).map(|_| ()).ok_or(INVALID_HANDLE)
 }
@@ -61,7 +61,7 @@ pub(crate) fn record(handle: usize, on: usize) -> Result<(), Code> {
     Ok(())
 }
 
-/// Lets a stream's later work wait for an event, as it is recorded now.
+/// Makes a stream's later work wait for an event's current record.
 pub(crate) fn wait_on(on: usize, handle: usize) -> Result<(), Code> {
     let mark = find(handle)?.mark;
     let work = move || {
@@ -93,7 +93,7 @@ pub(crate) fn synchronize(handle: usize) -> Result<(), Code> {
     context::lost_of(event.context).map_or(Ok(()), Err)
 }
 
-/// The milliseconds from one event to another of the same context.
+/// Returns the milliseconds from one event to another of the same context.
 pub(crate) fn elapsed(start: usize, end: usize) -> Result<f32, Code> {
     let (start, end) = (find(start)?, find(end)?);
     let is_timed = start.is_timed && end.is_timed;

@@ -3,7 +3,7 @@
 //! A plan is a list, separated by commas, of `NUMBER=CODE`: the call of that number, counted from 1
 //! since the plan was set, returns the code. `NUMBER=CODE+` makes all later calls fail as well.
 //! `NAME=CODE` makes every call of a function fail. `NUMBER=CODE~` lets the call succeed and its
-//! work fail: the code comes back from the next synchronisation, and the context is lost.
+//! queued work fail: the next synchronisation returns the code, and the context is lost.
 //!
 //! A plan `random:SEED:PER_10000:CODE/CODE/...` makes each call fail with that probability, with one
 //! of the codes. The seed and a call's number alone decide on the call, whichever thread makes it.
@@ -47,21 +47,20 @@ struct State {
 static STATE: Mutex<State> =
     Mutex::new(State { plan: None, made: 0, failed: 0, names: Vec::new() });
 
-/// The number of violations, and the first one. A forked child notes its own, whatever its
-/// parent's threads were doing: no other lock is taken with this one.
+/// The number of violations, and the first one. No other lock is taken together with this one, so
+/// that a forked child can note its own violations, whatever its parent's threads were doing.
 static VIOLATIONS: Mutex<(usize, Option<String>)> = Mutex::new((0, None));
 
-/// Calls that are remembered by name, so that a program of any length does not grow.
+/// The maximum number of remembered names, which bounds the memory of long programs.
 const NAMED: usize = 10_000;
 
-/// Driver errors after which a context answers nothing else.
+/// Driver errors that every later call in the context returns.
 fn is_sticky(code: Code) -> bool {
     matches!(code, 226 | 700 | 702 | 710 | 714..=719 | 721 | 810 | 911)
 }
 
-/// Every call that can fail begins here. Returns the code that its queued work is to fail with, if
-/// any; fails with what the plan says, without a successful cuInit, or with what the current context
-/// was lost to.
+/// Begins every call that can fail. Returns the code with which its queued work is to fail, if any.
+/// Fails with the plan's code, without a successful cuInit, or with the code that lost the context.
 pub(crate) fn begin(name: &'static str) -> Result<Option<Code>, Code> {
     if process::is_forked_child() {
         violate(&format!("{name} in a forked child"));
@@ -135,7 +134,7 @@ impl Calls {
     }
 }
 
-/// A number that looks random, of another one (splitmix64).
+/// Returns a pseudorandom number for each number (splitmix64).
 fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -143,7 +142,7 @@ fn mixed(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Replaces the plan and counts from 1 again.
+/// Replaces the plan and restarts the count of calls.
 pub(crate) fn set_plan(text: &str) {
     let plan = parsed(text);
     let mut state = lock(&STATE);
@@ -186,12 +185,12 @@ pub(crate) fn calls() -> usize {
     lock(&STATE).made
 }
 
-/// Counts the calls that the plan has made fail.
+/// Counts the calls that failed by the plan.
 pub(crate) fn failed() -> usize {
     lock(&STATE).failed
 }
 
-/// The name of one of the first calls, counted from 1.
+/// Returns the name of one of the first calls, counted from 1.
 pub(crate) fn call_name(number: usize) -> Option<&'static str> {
     lock(&STATE).names.get(number.checked_sub(1)?).copied()
 }

@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex};
 struct Held {
     /// The name of the calls that are held.
     name: Option<String>,
-    /// Grows with each release, so that a call does not wait for the next hold's release as well.
+    /// Counts the releases, so that a call does not wait for the next hold's release as well.
     releases: u64,
     waiting: usize,
 }
@@ -14,13 +14,13 @@ struct Held {
 static HELD: Mutex<Held> = Mutex::new(Held { name: None, releases: 0, waiting: 0 });
 static RELEASED: Condvar = Condvar::new();
 
-/// Holds all calls of a name from now on, until [`release`], and no others. Calls that wait already
-/// go on waiting.
+/// Holds all calls of a name from now on, until [`release`], and no others. Calls that are held
+/// remain so.
 pub(crate) fn hold(name: String) {
     lock(&HELD).name = Some(name);
 }
 
-/// Lets the calls that are held go on, and holds no more.
+/// Releases the held calls, and holds no more.
 pub(crate) fn release() {
     let mut held = lock(&HELD);
     held.name = None;

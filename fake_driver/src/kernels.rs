@@ -1,5 +1,5 @@
-//! The kernels, by name: gpuvec's table of operations, done one element after the other, copies, and
-//! the end of reductions.
+//! The kernels, by name: gpuvec's table of operations, one element after the other, copies, and the
+//! end of reductions.
 
 use crate::faults::violate;
 use crate::memory::reach_by_kernel;
@@ -25,8 +25,8 @@ pub(crate) enum Kernel {
     Finish(Op),
 }
 
-/// All kernels with their names, by the number of their handle. Operations with the same accumulator
-/// share a kernel.
+/// Returns all kernels with their names, in the order of their handles. Operations with the same
+/// accumulator share their merging kernels.
 fn all() -> impl Iterator<Item = (String, Kernel)> {
     let merging = |op: Op| {
         let accumulator = op.accumulator()?;
@@ -42,26 +42,26 @@ fn all() -> impl Iterator<Item = (String, Kernel)> {
     Op::ALL.iter().map(computing).chain(others).chain(merging)
 }
 
-/// The kernel of that name.
+/// Returns the kernel of that name.
 pub(crate) fn find(name: &str) -> Option<Kernel> {
     all().find(|(known, _)| *known == name).map(|(_, kernel)| kernel)
 }
 
-/// A kernel's number, from 0.
+/// Returns a kernel's number, from 0.
 pub(crate) fn number(kernel: Kernel) -> Option<usize> {
     all().position(|(_, known)| known == kernel)
 }
 
-/// The kernel of that number.
+/// Returns the kernel of that number.
 pub(crate) fn at(number: usize) -> Option<Kernel> {
     all().nth(number).map(|(_, kernel)| kernel)
 }
 
-/// The most parameters that a kernel has.
+/// The maximum number of a kernel's parameters.
 pub(crate) const PARAMETERS: usize = 6;
 
 impl Kernel {
-    /// How many parameters it has, each of at most 64 bits.
+    /// Returns the number of parameters, each of at most 64 bits.
     pub(crate) fn parameters(self) -> usize {
         match self {
             Kernel::Probe => 0,
@@ -71,7 +71,7 @@ impl Kernel {
         }
     }
 
-    /// Runs it, with these parameters and zeros, as `warps` warps.
+    /// Runs the kernel with `warps` warps; missing parameters are zeros.
     pub(crate) fn run(self, parameters: [u64; PARAMETERS], warps: usize) -> Result<(), Code> {
         let [a, b, out, n, flags, alpha] = parameters;
         let [first, second, third] = [a, b, out].map(|parameter| parameter as usize);
@@ -110,8 +110,8 @@ impl Visitor for Run {
         let b = array::<O::Element>(b, n, "b")?;
         let out = array::<O::Element>(out, n, "out")?;
         for i in 0..n {
-            // SAFETY: `array` saw that `n` elements are there. Another thread may hold them only if
-            // the host program has a race, which is what this is to show.
+            // SAFETY: `array` found `n` elements. Another thread can use them only if the host
+            // program has a race, which the tests are to detect.
             unsafe { out.add(i).write(op.apply(a.add(i).read(), b.add(i).read()).canonical()) };
         }
         Ok(())
@@ -200,12 +200,12 @@ fn copy(from: usize, to: usize, n: usize) -> Result<(), Code> {
     Ok(())
 }
 
-/// The address of an array's bytes, if a device may reach all of them.
+/// Returns the address of an array's bytes, if a device can access all of them.
 fn array<T>(address: usize, n: usize, name: &str) -> Result<*mut T, Code> {
     let found =
         reach_by_kernel(address, n * size_of::<T>()).filter(|at| at.cast::<T>().is_aligned());
     found.map(<*mut u8>::cast).ok_or_else(|| {
-        violate(&format!("a kernel's {name} at {address:#x}: {n} elements are not there"));
+        violate(&format!("a kernel's {name} at {address:#x}: there are no {n} elements"));
         ILLEGAL_ADDRESS
     })
 }

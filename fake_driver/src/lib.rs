@@ -1,9 +1,9 @@
 //! A fake of NVIDIA's driver, for tests on machines without a GPU.
 //!
 //! It exports the driver calls that gpuvec and its tests make, under the driver's names, and runs
-//! the kernels on host memory: by name, from the same table of operations, on one worker thread a
-//! stream. Device memory cannot be touched by the host, as on a real machine. Any call can be made
-//! to fail (`faults`), and everything that was handed out is counted (`control`).
+//! the kernels on host memory: by name, from the same table of operations, on one worker thread for
+//! each stream. The host cannot access device memory, as on a real machine. Any call can be made to
+//! fail (`faults`), and all live objects are counted (`control`).
 //!
 //! It does not measure speed, and checks neither the kernels' own code nor the real driver's.
 
@@ -43,18 +43,18 @@ const HOST_MEMORY_ALREADY_REGISTERED: Code = 712;
 const HOST_MEMORY_NOT_REGISTERED: Code = 713;
 const STREAM_CAPTURE_UNSUPPORTED: Code = 900;
 
-/// A number from the environment.
+/// Returns a number from the environment.
 fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
 }
 
-/// A handle that nothing else has or had: a stale one is known as such.
+/// Makes a handle that no other object has or had, so that stale handles are detected.
 fn new_handle() -> usize {
     static MADE: AtomicUsize = AtomicUsize::new(0);
     0x1000 + MADE.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Locks, also after a panic elsewhere: this is for tests, which must see what comes next.
+/// Locks, even after a panic of another thread, so that a test goes on and shows its effects.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,7 +1,8 @@
 //! Device, managed and page-locked memory.
 //!
-//! A device address is a reserved range without access: the bytes themselves are elsewhere, and only
-//! kernels and copies get there, through [`reach`]. Page-locked memory lies between guard pages.
+//! A device address is in a reserved range without access: the bytes themselves are elsewhere, and
+//! only kernels and copies find them, through [`reach`]. Page-locked memory lies between guard
+//! pages.
 
 use crate::faults::violate;
 use crate::{
@@ -20,11 +21,11 @@ const PAGE: usize = 4096;
 pub(crate) enum Kind {
     /// A device's.
     Device,
-    /// Managed: the host reaches it as well.
+    /// Managed: the host can access it as well.
     Managed,
     /// Page-locked host memory.
     Host,
-    /// Host memory that was there already and is page-locked.
+    /// Existing host memory that was page-locked.
     Registered,
 }
 
@@ -40,11 +41,11 @@ impl Kind {
 pub(crate) struct Block {
     /// The kind of memory.
     pub(crate) kind: Kind,
-    /// The device that it was made on.
+    /// The device that allocated it.
     pub(crate) ordinal: usize,
-    /// Its address, for devices; for host and managed memory the host's as well.
+    /// Its address on the device, which for host and managed memory is the host's as well.
     pub(crate) start: usize,
-    /// Its length, as it was asked for.
+    /// Its length, as requested.
     pub(crate) bytes: usize,
     /// The address of its bytes.
     bytes_at: usize,
@@ -107,12 +108,12 @@ fn take(start: usize, kinds: &[Kind]) -> Option<Block> {
     blocks.remove(&start)
 }
 
-/// Page-locks host memory that is there: whole pages, of which none may be locked already.
+/// Page-locks existing host memory: whole pages, none of which may be locked already.
 pub(crate) fn register(ordinal: usize, start: usize, bytes: usize) -> Result<(), Code> {
     let pages = pages_of(start, bytes).filter(is_mapped).ok_or(INVALID_VALUE)?;
     let mut blocks = lock(&BLOCKS);
-    // No two blocks share a page: if any shares one with these, the last that begins before their
-    // end does.
+    // No two blocks share a page: if any block shares one with these pages, it is the last block
+    // that begins before their end.
     let last = blocks.range(..pages.end).next_back().map(|(_, block)| block);
     let shares_a_page = |block: &&Block| {
         pages_of(block.start, block.bytes).is_some_and(|others| pages.start < others.end)
@@ -128,21 +129,21 @@ pub(crate) fn register(ordinal: usize, start: usize, bytes: usize) -> Result<(),
     Ok(())
 }
 
-/// Undoes a registration that began at the address.
+/// Ends the registration of the range that begins at the address.
 pub(crate) fn unregister(start: usize) -> Result<(), Code> {
     take(start, &[Kind::Registered]).map(|_| ()).ok_or(HOST_MEMORY_NOT_REGISTERED)
 }
 
-/// The pages that hold these bytes; `None` if there can be none.
+/// Returns the pages that hold these bytes; `None` if they leave the address space.
 fn pages_of(start: usize, bytes: usize) -> Option<Range<usize>> {
     let end = start.checked_add(bytes)?.checked_next_multiple_of(PAGE)?;
     (bytes > 0).then_some(start / PAGE * PAGE..end)
 }
 
-/// Returns whether the process has all of these pages.
+/// Returns whether the process has mapped all of these pages.
 fn is_mapped(pages: &Range<usize>) -> bool {
     let at = std::ptr::with_exposed_provenance_mut(pages.start);
-    // SAFETY: this asks for nothing but a look at the pages, and touches none.
+    // SAFETY: the call only queries the pages, and does not access them.
     unsafe { libc::msync(at, pages.len(), libc::MS_ASYNC) == 0 }
 }
 
@@ -150,7 +151,7 @@ fn whole_pages(bytes: usize) -> usize {
     bytes.next_multiple_of(PAGE)
 }
 
-/// New memory of that protection, between two guard pages.
+/// Maps new memory of that protection, between two guard pages.
 fn map_between_guards(bytes: usize, protection: i32) -> Result<usize, Code> {
     let pages = whole_pages(bytes);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -170,19 +171,19 @@ fn map_between_guards(bytes: usize, protection: i32) -> Result<usize, Code> {
 fn unmap_with_guards(start: usize, bytes: usize) {
     let before = start % PAGE;
     let all = std::ptr::with_exposed_provenance_mut::<c_void>(start - before - PAGE);
-    // SAFETY: the range is one that `map_between_guards` made and that no block has any more.
+    // SAFETY: `map_between_guards` made the range, and no block uses it any more.
     unsafe { libc::munmap(all, whole_pages(before + bytes) + 2 * PAGE) };
 }
 
-/// The block that the address is in.
+/// Returns the block that contains the address.
 pub(crate) fn find(address: usize) -> Option<Block> {
     let blocks = lock(&BLOCKS);
     let (_, block) = blocks.range(..=address).next_back()?;
     (address < block.start + block.bytes).then_some(*block)
 }
 
-/// Returns where a device finds these bytes; `None` if they are not all in one block, or in another
-/// device's memory while a stream works.
+/// Returns the host address of these bytes for a device; `None` if they are not all in one block,
+/// or are in another device's memory while a stream works.
 pub(crate) fn reach(address: usize, bytes: usize) -> Option<*mut u8> {
     let block = find(address)?;
     if block.kind == Kind::Device
@@ -190,7 +191,7 @@ pub(crate) fn reach(address: usize, bytes: usize) -> Option<*mut u8> {
         && device != block.ordinal
     {
         let owner = block.ordinal;
-        violate(&format!("device {device} went to {address:#x}, which is device {owner}'s"));
+        violate(&format!("device {device} accessed {address:#x}, which is device {owner}'s"));
         return None;
     }
     let offset = address - block.start;
@@ -198,8 +199,8 @@ pub(crate) fn reach(address: usize, bytes: usize) -> Option<*mut u8> {
         .then(|| std::ptr::with_exposed_provenance_mut(block.bytes_at + offset))
 }
 
-/// Returns where a kernel finds these bytes: as [`reach`], or in any number of adjacent blocks of
-/// page-locked host memory.
+/// Returns the host address of these bytes for a kernel: as [`reach`], or in any number of adjacent
+/// blocks of page-locked host memory.
 pub(crate) fn reach_by_kernel(address: usize, bytes: usize) -> Option<*mut u8> {
     let beside =
         || is_locked(address, bytes).then(|| std::ptr::with_exposed_provenance_mut(address));

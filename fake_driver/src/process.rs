@@ -1,18 +1,18 @@
 //! The process that uses the driver: initialised or not, or a forked child of one that did.
 //!
-//! A child is not recognised by its process id, which equals its parent's where both are the first
-//! process of their namespaces, but by a page of memory that the kernel empties in every child.
+//! A page of memory that the kernel clears in every child identifies a child. Its process id
+//! cannot, since it equals the parent's if both are the first process of their namespaces.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 const PAGE: usize = 4096;
 
-/// Set once cuInit has succeeded in this process, or in one that it was forked from.
+/// Set once cuInit has succeeded in this process, or in one from which it was forked.
 static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether this process was forked from one that had initialised the driver: that one's state
-/// is of no use here. Before, a child may use the driver like any other process.
+/// Returns whether this process was forked from one that had initialised the driver, whose state is
+/// invalid here. A child that was forked earlier may use the driver like any other process.
 pub(crate) fn is_forked_child() -> bool {
     is_initialized() && initialized_here().load(Ordering::Relaxed) == 0
 }

@@ -1,9 +1,9 @@
-//! Streams: a queue of work and a thread that does it, in order, when it likes.
+//! Streams: a queue of work, and a thread that does it in order, at any time.
 //!
-//! A context's default stream, for which there is one thread under all its handles, is ordered with
-//! the context's other streams, but for those that do not want it: what it is given waits for what
-//! they were given before, and they wait for it. A thread's own default stream of a context is
-//! ordered with the context's default stream, and not with other threads' own ones.
+//! A context's default stream, which has one thread and several handles, is ordered with the
+//! context's other streams, except non-blocking ones: its work waits for their earlier work, and
+//! their later work waits for it. A thread's own default stream is ordered with the context's
+//! default stream, but not with other threads' own ones.
 
 use crate::context::{self, Handle};
 use crate::{
@@ -22,9 +22,9 @@ pub(crate) type Work = Box<dyn FnOnce() -> Result<(), Code> + Send>;
 
 struct Task {
     work: Work,
-    /// Set for work that is done even after the context was lost.
+    /// Set for work that is done even after the context is lost.
     is_kept: bool,
-    /// Other streams, each with the number of its tasks that come first.
+    /// Other streams, each with the number of its tasks that must be done before.
     after: Vec<(Arc<Stream>, usize)>,
 }
 
@@ -54,11 +54,11 @@ struct Queue {
     is_destroyed: bool,
 }
 
-/// All streams; those that were destroyed as long as they have work.
+/// All streams; destroyed ones remain as long as they have work.
 static STREAMS: Mutex<BTreeMap<usize, Arc<Stream>>> = Mutex::new(BTreeMap::new());
 
-/// The default streams that were used, by their contexts and by the threads whose own they are: 0
-/// for a context's. They stay for good, like their contexts: no thread says that it ends.
+/// The used default streams, by context and thread; thread 0 stands for the context's own. They are
+/// never removed, like their contexts, because no thread reports its end.
 static DEFAULTS: Mutex<BTreeMap<(Handle, usize), Arc<Stream>>> = Mutex::new(BTreeMap::new());
 
 const OF_ALL_THREADS: usize = 0;
@@ -86,12 +86,12 @@ fn this_thread() -> usize {
     THREAD.get()
 }
 
-/// The device whose queued work this thread is doing.
+/// The device whose queued work this thread does.
 pub(crate) fn device_at_work() -> Option<usize> {
     AT_WORK.get()
 }
 
-/// A stream of this thread's context, with a thread of its own; `None` where there is none left.
+/// Creates a stream of this thread's context; `None` if the system has no thread left for it.
 pub(crate) fn create(is_non_blocking: bool) -> Option<usize> {
     let kind = if is_non_blocking { Kind::NonBlocking } else { Kind::Blocking };
     let stream = Stream::new(context::current(), kind);
@@ -104,8 +104,8 @@ pub(crate) fn create(is_non_blocking: bool) -> Option<usize> {
     is_started.then_some(handle)
 }
 
-/// The default stream of that handle in a context, made when it is first used; `None` where there is
-/// no thread left.
+/// Returns the default stream of that handle in a context, created at first use; `None` if the
+/// system has no thread left for it.
 fn default_of(handle: usize, context: Handle) -> Option<Arc<Stream>> {
     let (owner, kind) = match handle {
         PER_THREAD => (this_thread(), Kind::Blocking),
@@ -120,7 +120,7 @@ fn default_of(handle: usize, context: Handle) -> Option<Arc<Stream>> {
     is_started.then(|| Arc::clone(defaults.entry((context, owner)).or_insert(stream)))
 }
 
-/// Lets a stream's thread end once it has done what is queued.
+/// Makes a stream's thread end after its queued work.
 pub(crate) fn destroy(handle: usize) -> Result<(), Code> {
     let stream = find(handle)?;
     lock(&stream.queue).is_destroyed = true;
@@ -133,7 +133,7 @@ pub(crate) fn enqueue(handle: usize, work: Work) -> Result<(), Code> {
     give(handle, work, false)
 }
 
-/// Queues work that is done whatever becomes of the context.
+/// Queues work that is done even if the context is lost.
 pub(crate) fn enqueue_kept(handle: usize, work: Work) -> Result<(), Code> {
     give(handle, work, true)
 }
@@ -159,18 +159,18 @@ fn give(handle: usize, work: Work, is_kept: bool) -> Result<(), Code> {
     Ok(())
 }
 
-/// A context's default stream, if it was used.
+/// Returns a context's default stream, if it was used.
 fn legacy_default_of(context: Handle) -> Option<Arc<Stream>> {
     lock(&DEFAULTS).get(&(context, OF_ALL_THREADS)).cloned()
 }
 
-/// The streams of a context that are ordered with its default stream.
+/// Returns the streams of a context that are ordered with its default stream.
 fn blocking_of(context: Handle) -> Vec<Arc<Stream>> {
     let is_one = |stream: &Arc<Stream>| stream.context == context && stream.kind == Kind::Blocking;
     all().into_iter().filter(is_one).collect()
 }
 
-/// All streams of all contexts, default ones too.
+/// Returns all streams of all contexts, including default ones.
 fn all() -> Vec<Arc<Stream>> {
     let mut all: Vec<_> = lock(&STREAMS).values().cloned().collect();
     all.extend(lock(&DEFAULTS).values().cloned());
@@ -181,8 +181,9 @@ fn stream_of(handle: usize, context: Handle) -> Result<Arc<Stream>, Code> {
     if is_default(handle) { default_of(handle, context).ok_or(OUT_OF_MEMORY) } else { find(handle) }
 }
 
-/// Waits until all work of a stream is done, for a context's default stream also that of the streams
-/// that are ordered with it; fails if its context is lost, or if the stream is being captured.
+/// Waits until all work of a stream is done, and for a context's default stream also the work of
+/// the streams that are ordered with it; fails if its context is lost, or the stream is being
+/// captured.
 pub(crate) fn synchronize(handle: usize) -> Result<(), Code> {
     let context = context_of(handle)?;
     refuse_captured(handle)?;
@@ -194,8 +195,7 @@ pub(crate) fn synchronize(handle: usize) -> Result<(), Code> {
     context::lost_of(context).map_or(Ok(()), Err)
 }
 
-/// Fails if the context is lost, if the stream is being captured, or if there is work that is not
-/// done.
+/// Fails if the context is lost, the stream is being captured, or some work is not done.
 pub(crate) fn query(handle: usize) -> Result<(), Code> {
     let context = context_of(handle)?;
     refuse_captured(handle)?;
@@ -207,7 +207,7 @@ pub(crate) fn query(handle: usize) -> Result<(), Code> {
     }
 }
 
-/// The context that a stream works in: a default stream in this thread's.
+/// Returns a stream's context: for a default stream, this thread's.
 pub(crate) fn context_of(handle: usize) -> Result<Handle, Code> {
     if !is_default(handle) {
         return Ok(find(handle)?.context);
@@ -225,8 +225,8 @@ pub(crate) fn synchronize_all() {
     }
 }
 
-/// Marks a stream as one that is being captured, or as one that is not. Its work is done all the
-/// same: only questions about it, and waits for it, are refused.
+/// Marks a stream as being captured or not. Its work is done all the same; only queries of it, and
+/// waits for it, are refused.
 pub(crate) fn capture(handle: usize, is_captured: bool) {
     let mut captured = lock(&CAPTURED);
     if is_captured {
@@ -246,13 +246,13 @@ fn refuse_captured(handle: usize) -> Result<(), Code> {
     if lock(&CAPTURED).contains(&handle) { Err(STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
 }
 
-/// Keeps all streams' threads from beginning anything, or lets them go on.
+/// Keeps all streams' threads from beginning work, or lets them go on.
 pub(crate) fn hold(is_held: bool) {
     *lock(&HELD) = is_held;
     LET_GO.notify_all();
 }
 
-/// The legacy default stream, by both its handles, and a thread's own.
+/// Returns whether a handle is that of a default stream: the legacy one, or a thread's own.
 fn is_default(handle: usize) -> bool {
     handle <= PER_THREAD
 }
@@ -263,7 +263,7 @@ fn find(handle: usize) -> Result<Arc<Stream>, Code> {
     stream.cloned().ok_or(INVALID_HANDLE)
 }
 
-/// Counts the streams, without default ones, and the tasks that are not done.
+/// Counts the streams, without default ones, and the unfinished tasks.
 pub(crate) fn count() -> (usize, usize) {
     let alive = lock(&STREAMS).values().filter(|stream| !stream.is_destroyed()).count();
     (alive, all().iter().map(|stream| stream.pending()).sum())
@@ -289,7 +289,7 @@ impl Stream {
         Arc::new(Stream { context, kind, queue, changed })
     }
 
-    /// Starts the stream's thread, and says whether there was one left.
+    /// Starts the stream's thread; returns whether the system had one left.
     fn start(self: &Arc<Self>, end: impl FnOnce() + Send + 'static) -> bool {
         let worker = Arc::clone(self);
         let work = move || {
@@ -314,7 +314,7 @@ impl Stream {
         drop(self.changed.wait_while(queue, is_busy));
     }
 
-    /// Waits until `tasks` of all its tasks are done.
+    /// Waits until the first `tasks` of its tasks are done.
     fn wait_for(&self, tasks: usize) {
         let queue = lock(&self.queue);
         drop(self.changed.wait_while(queue, |queue| queue.done < tasks));

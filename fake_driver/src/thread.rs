@@ -1,10 +1,10 @@
-//! Threads without thread-local destructors, which std's register: they would wait for the dynamic
-//! loader, while a program that runs inside `dlopen` waits for their work.
+//! Threads without the thread-local destructors of std's threads, which would wait for the dynamic
+//! loader while a program inside `dlopen` waits for the threads' work.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// Starts a detached thread that runs `body`, and says whether the system had one left.
+/// Starts a detached thread that runs `body`; returns whether the system had one left.
 pub(crate) fn start<F: FnOnce() + Send + 'static>(body: F) -> bool {
     extern "C" fn main<F: FnOnce()>(body: *mut c_void) -> *mut c_void {
         // SAFETY: `start` leaked the box for this thread alone.

@@ -1,6 +1,6 @@
-"""Devices with little memory, few streams or slow queues: calls are right and leak nothing.
+"""Devices with little memory, few streams or slow queues: results are right, and nothing leaks.
 
-The fake driver plays such devices.
+The fake driver simulates these devices.
 """
 
 import textwrap
@@ -12,8 +12,8 @@ pytestmark = needs_fake_driver
 
 
 @pytest.mark.parametrize("host_pointers", [1, 0])
-def test_where_a_device_finds_page_locked_memory(host_pointers):
-    """The device is asked for each array, unless it says that addresses are the host's."""
+def test_device_addresses_of_page_locked_memory(host_pointers):
+    """The driver is asked for each array's address, unless the device uses host addresses."""
     run(
         f"""
         lib.gpuvec_set_placement(Place.GPU)
@@ -29,8 +29,8 @@ def test_where_a_device_finds_page_locked_memory(host_pointers):
     )
 
 
-def test_page_locked_memory_begins_with_a_page():
-    """The driver's own does not: it lies beside other small allocations."""
+def test_page_locked_memory_is_page_aligned():
+    """The driver alone would put it on a page with other small allocations."""
     run(
         """
         for operation in SAMPLE:
@@ -49,7 +49,7 @@ def test_page_locked_memory_begins_with_a_page():
 
 
 def test_little_device_memory():
-    """The CPU answers if a device has no room for buffers, which few calls need."""
+    """The cores do the work if a device has no room for the buffers, which few calls need."""
     run(
         """
         assert why_cpu() == ""
@@ -67,8 +67,8 @@ def test_little_device_memory():
 
 
 @pytest.mark.parametrize("call", ["cuStreamCreateWithPriority", "cuMemHostAlloc"])
-def test_a_call_goes_on_with_the_slots_that_it_has(call):
-    """A call goes on when no more slots can be made, in the middle of its work as well."""
+def test_a_call_continues_with_fewer_slots(call):
+    """A call continues with fewer slots if no more can be made, even in the middle of its work."""
     script = """
     import os
     os.environ["GPUVEC_NUM_THREADS"] = "1"
@@ -85,7 +85,7 @@ def test_a_call_goes_on_with_the_slots_that_it_has(call):
 
 
 def test_slow_queues_and_many_threads():
-    """Every thread's results are right however late queued work is done."""
+    """Every thread's results are right, however late queued work is done."""
     run(
         """
         import random
@@ -109,7 +109,7 @@ def test_slow_queues_and_many_threads():
 
 
 def test_a_thousand_calls_hold_no_more_than_a_few():
-    """Slots are made once, and everything else is given back."""
+    """Slots are made once, and everything else is released."""
     run(
         """
         lib.gpuvec_set_placement(Place.GPU)

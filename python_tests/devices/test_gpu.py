@@ -16,19 +16,19 @@ SIZES = [1, 5, 4097, 100_003, 4_300_001]
 
 @pytest.fixture
 def rng():
-    """Random numbers, the same at every run."""
+    """Returns a generator with a fixed seed."""
     return np.random.default_rng(1)
 
 
 @pytest.fixture(scope="module")
 def driver():
-    """The driver, as another library in the process has it."""
+    """Returns the driver as another library in the process uses it."""
     return Driver()
 
 
 @pytest.fixture
 def current(driver):
-    """The driver with its primary context current, as the CUDA runtime has it."""
+    """Makes the primary context current, as the CUDA runtime does, and returns the driver."""
     before = driver.current()
     driver.set_current(driver.context)
     yield driver
@@ -49,8 +49,8 @@ def on_device(request, current):
         array.free()
 
 
-def test_pinned_memory_begins_with_a_page(current):
-    """Pinned memory begins with a page, even among small allocations of another library."""
+def test_pinned_memory_is_page_aligned(current):
+    """Pinned memory is page-aligned, even among small allocations of another library."""
     others = [c_void_p() for _ in range(8)]
     for address in others:
         current.call("cuMemHostAlloc", byref(address), c_size_t(16_640), c_uint(3))
@@ -64,7 +64,7 @@ def test_pinned_memory_begins_with_a_page(current):
 
 
 @pytest.mark.parametrize("operation, n", sized(SIZES, [4097]), ids=str)
-def test_device_arrays_are_used_where_they_are(on_device, on_gpu, operation, n, rng):
+def test_device_arrays_are_used_in_place(on_device, on_gpu, operation, n, rng):
     values = operation.data(rng, n)
     a, b = (on_device(value) for value in values)
     out = on_device(np.zeros(operation.outputs(n), operation.out_dtype))
@@ -123,7 +123,7 @@ def test_freed_device_memory_is_an_error(current, placement, which, n):
     addresses[which] = gone.address
     assert lib.vector_add(*addresses, n) == Status.OK, last_error()
     before = [array.snapshot() for array in arrays]
-    # From here to the call nothing may be allocated: it could come to lie where the memory was.
+    # Nothing may be allocated between here and the call: it could get the freed address.
     gone.free()
     assert lib.vector_add(*addresses, n) == Status.ERROR_POINTER, last_error()
     assert last_error().startswith(["a", "b", "out"][which] + " is 0x")
@@ -159,7 +159,7 @@ def test_placement_cpu_does_not_reach_device_memory(current, on_cpu):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_device_memory_means_the_gpu_also_for_a_short_array(current, operation, rng):
+def test_short_device_arrays_run_on_the_gpu(current, operation, rng):
     values = operation.data(rng, 3)
     a, b = (DeviceArray(current, value) for value in values)
     out = output(operation, "pageable", 3)
@@ -174,7 +174,7 @@ def test_device_memory_means_the_gpu_also_for_a_short_array(current, operation, 
 @pytest.mark.parametrize("n", [1, 2_000_003])
 @pytest.mark.parametrize("kind", ["device", "managed", "pinned"])
 def test_a_call_sees_earlier_work_of_the_default_stream(current, resources, placement, kind, n):
-    """Calls see it on any backend, although cores are not ordered with any stream by themselves."""
+    """Calls wait for it on every backend, although the cores are not ordered with any stream."""
     if (kind, placement) == ("device", Place.CPU):
         pytest.skip("cores do not reach it")
     longer = 1 << 26

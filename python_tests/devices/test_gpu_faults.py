@@ -1,4 +1,4 @@
-"""A GPU that another library loses, fills or shares, and a GPU that is hidden or was forked.
+"""GPUs that another library loses, fills or shares, GPUs that are hidden, and forked processes.
 
 Each case runs in a process of its own, on a GPU or the fake driver.
 """
@@ -55,9 +55,9 @@ def test_a_context_that_another_library_loses_is_lost_at_once(before, placement)
 @pytest.mark.skipif(lib.gpuvec_device_count() < 2, reason="needs two GPUs")
 @pytest.mark.parametrize("placement", ["AUTO", "GPU"])
 def test_one_of_several_devices_dies(placement):
-    """The call that meets the fault fails with placement gpu; later ones use another device.
+    """With placement gpu the call that meets the fault fails, and later calls use another device.
 
-    Unless the driver has given up all work in this process, on all devices.
+    The driver may instead refuse all work in this process, on every device.
     """
     script = f"""
     from ctypes import byref, c_size_t, c_uint64
@@ -138,7 +138,7 @@ def test_a_device_whose_memory_is_taken(left, first):
 
 
 def test_memory_that_is_taken_later():
-    """Memory is taken after the first calls, when the library holds its buffers."""
+    """Another library takes the memory after the first calls, when gpuvec has its buffers."""
     script = f"""
     place(Place.GPU)
     check(SMALL)
@@ -154,7 +154,7 @@ def test_memory_that_is_taken_later():
 
 @pytest.mark.parametrize("placement", ["AUTO", "GPU"])
 def test_contexts_of_other_kinds(placement):
-    """The calling thread has no context, another or a destroyed one, or another thread has one."""
+    """Calls keep the thread's context: none, a foreign one, a destroyed one or the primary."""
     script = f"""
     import threading
     place(Place.{placement})
@@ -181,7 +181,7 @@ def test_contexts_of_other_kinds(placement):
 
 
 def test_a_context_that_is_destroyed_while_it_is_current_elsewhere():
-    """Its owner has to recover from that; the library's own context still works."""
+    """The context's owner has to recover from that; the library's own context still works."""
     script = """
     import threading
     place(Place.AUTO)

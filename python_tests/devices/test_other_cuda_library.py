@@ -1,8 +1,8 @@
-"""Placement cpu beside another library in the process that uses CUDA.
+"""Placement cpu while another library in the process uses CUDA.
 
-gpuvec does not open the driver then, but memory that the other library has is what it is: a
-device's memory is copied by the driver, and no core touches it; and what the other library queued
-is done before a core reads it.
+gpuvec does not initialise the driver, but detects the other library's memory: the driver copies
+device memory, which no core touches, and the library's queued work is done before a core reads its
+results.
 """
 
 import textwrap
@@ -14,8 +14,8 @@ from programs import run_python
 
 N = 50_000
 
-# The beginning of all scripts. `calls_of_gpuvec` uses it before there is any other library; then
-# `other_library` loads and initialises the driver, and has a context.
+# The beginning of all scripts. `other_library` loads and initialises the driver and makes a context
+# current; `calls_of_gpuvec` computes on the cores, also before the driver is loaded.
 PRELUDE = f"""
 N = {N}
 values = [np.arange(N, dtype=np.int32) * factor for factor in (1, 3)]
@@ -142,7 +142,7 @@ BEFORE = {"the other library is first": "", "gpuvec is first": "calls_of_gpuvec(
 @on_fake_driver.needs_fake_driver
 @pytest.mark.parametrize("before", BEFORE)
 @pytest.mark.parametrize("is_primary", [True, False], ids=["primary context", "its own context"])
-def test_its_memory_is_known(before, is_primary):
+def test_its_memory_is_detected(before, is_primary):
     run(
         f"""
         {BEFORE[before]}
@@ -155,8 +155,8 @@ def test_its_memory_is_known(before, is_primary):
 
 @on_fake_driver.needs_fake_driver
 @pytest.mark.parametrize("part", ["check_refusals", "check_copies", "check_filling"])
-def test_each_way_to_its_memory(part):
-    """Each path is tried in a process of its own."""
+def test_each_use_of_its_memory(part):
+    """Each check is the first to meet such memory in its process."""
     arguments = {
         "check_refusals": "arrays",
         "check_copies": "driver, arrays, False",
@@ -174,7 +174,7 @@ def test_each_way_to_its_memory(part):
 
 @on_fake_driver.needs_fake_driver
 @pytest.mark.parametrize("mode", ["RTLD_LOCAL", "RTLD_GLOBAL"])
-def test_however_it_loaded_the_driver(mode):
+def test_any_way_of_loading_the_driver(mode):
     """gpuvec finds the driver by its soname, whether or not its symbols are global."""
     run(
         f"""
@@ -211,7 +211,7 @@ def test_a_driver_that_is_loaded_and_not_initialised():
 
 @on_fake_driver.needs_fake_driver
 def test_it_initialises_the_driver_while_gpuvec_works():
-    """Calls of several threads go on meanwhile, and then see its memory."""
+    """Calls in several threads go on meanwhile, and then detect its memory."""
     run(
         """
         stop = threading.Event()
@@ -278,7 +278,7 @@ def test_a_forked_child_makes_no_call():
 
 @pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
 def test_placement_cpu_on_the_drivers_own_gpu():
-    """Memory that another library has from the driver is known, with placement cpu as well."""
+    """Memory that another library allocated is detected, even with placement cpu."""
     run_python(
         on_fake_driver.PRELUDE.format(limit=60)
         + PRELUDE

@@ -8,7 +8,7 @@ from on_fake_driver import needs_fake_driver, run
 from operations import OPERATIONS, named, repeated
 from programs import run_python
 
-# More than 16 MiB in each array: less stays on the cores.
+# More than 16 MiB in each array; shorter arrays stay on the cores.
 LONG = {4: 5_000_003, 8: 2_500_001}
 ON_GPUS = PathBit.DMA | PathBit.MAPPED
 ON_CORES = PathBit.CORES | PathBit.CALLING_CORE
@@ -25,7 +25,7 @@ each_operation = pytest.mark.parametrize(
 
 @pytest.fixture(autouse=True)
 def everywhere():
-    """Placement `all` during the test."""
+    """Sets placement `all` for the test."""
     with placed(Place.ALL):
         yield
 
@@ -61,7 +61,7 @@ def test_long_page_locked_arrays(operation, kind):
 
 @each_operation
 def test_other_arrays_stay_on_the_cores(operation):
-    """Short arrays, and those that a GPU would need staged, are done sooner by the cores."""
+    """The cores are faster on short arrays, and on arrays that a GPU would need staged."""
     for kind, n in (("pageable", long(operation)), ("pageable+7", 300_001), ("pinned", 300_001)):
         check(operation, n, kind)
         assert last_run().backend == Backend.CPU and last_run().bytes_staged == 0
@@ -92,7 +92,7 @@ def test_memory_of_a_gpu_is_used_there(resources):
     assert_same_bits(arrays[2].get(a.dtype), operation.oracle(a, b))
 
 
-def test_the_environment_names_it():
+def test_the_environment_selects_it():
     script = "from bindings import lib\nprint(lib.gpuvec_get_placement())"
     assert int(run_python(script, GPUVEC_PLACEMENT="all")) == Place.ALL
 
@@ -100,7 +100,7 @@ def test_the_environment_names_it():
 @needs_fake_driver
 @pytest.mark.parametrize("kind", ["pinned", "pinned+3"])
 def test_cores_and_every_gpu_take_part(kind):
-    """Within several calls each of them takes some chunk: a free one takes the next."""
+    """Over several calls each worker gets a chunk, because a free worker takes the next one."""
     run(
         f"""
 from bindings import PathBit
@@ -120,8 +120,8 @@ check_in_place("{kind}")
     )
 
 
-# A call during which the driver fails as the plan says; its status, if it wrote nothing but what is
-# right.
+# `failing` makes a call while the driver fails as planned, checks that it writes nothing wrong, and
+# returns its status.
 FAILING = """
 def failing(plan, operation, in_place=False):
     a, b = (filled("pinned", values) for values in repeated(operation, LONG))
@@ -141,7 +141,7 @@ assert why_cpu() == ""
 
 @needs_fake_driver
 def test_cores_finish_the_chunks_of_a_failed_gpu():
-    """The result is right whichever call of the driver fails first, and after a device is lost."""
+    """The result is right, whichever call of the driver fails first, and after a device is lost."""
     run(
         FAILING
         + """
@@ -157,7 +157,7 @@ assert attempt(PAIR[1], LONG)[0] == Status.OK
 
 @needs_fake_driver
 def test_work_in_place_of_a_failed_gpu():
-    """The call fails or is right: inputs that may be overwritten are not used again."""
+    """The call fails or is right: inputs that may have been overwritten are not used again."""
     run(
         FAILING
         + """

@@ -1,6 +1,6 @@
-"""Several GPUs: which of them take part in a call, and what happens when one fails.
+"""Several GPUs share the work of a call, and the others go on when one fails.
 
-The fake driver plays them.
+The fake driver simulates them.
 """
 
 import pytest
@@ -67,7 +67,7 @@ def test_a_lost_device_is_passed_over():
 @pytest.mark.parametrize("kind", ["pinned", "pinned+3", "pageable+7"])
 @pytest.mark.parametrize("place", ["GPU", "AUTO"])
 def test_all_devices_take_part_in_long_calls(place, kind):
-    """The bits are the same, in place as well; each copies what is not pinned, once."""
+    """The bits are the same, in place too, and each unpinned element is staged once."""
     run(
         f"""
 lib.gpuvec_set_placement(Place.{place})

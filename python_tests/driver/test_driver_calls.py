@@ -13,7 +13,7 @@ from programs import compile_program, library_environment, run, run_python
 
 pytestmark = needs_fake_driver
 
-# All that a program does with arrays and memory, small and large.
+# Calls on small and large arrays in all memory that a program may use.
 WORK = """
 import numpy as np
 from arrays import compute
@@ -44,7 +44,7 @@ def calls(script: str, variables: dict[str, str] | None = None, **settings: obje
 
 
 @pytest.mark.parametrize("how", ["by call", "by environment"])
-def test_placement_cpu_makes_none(how):
+def test_placement_cpu_makes_no_driver_call(how):
     """Work on the cores leaves the driver alone."""
     variables = {"GPUVEC_PLACEMENT": "cpu"} if how == "by environment" else {}
     choose = "lib.gpuvec_set_placement(2)\n" if how == "by call" else ""
@@ -57,20 +57,20 @@ each_failure = pytest.mark.parametrize(
 
 
 @each_failure
-def test_a_failure_is_asked_about_once(function, code):
-    """A driver that failed is tried again by gpuvec_init alone, not by every call."""
+def test_a_failed_driver_is_not_retried(function, code):
+    """Only gpuvec_init tries a failed driver again."""
     made = calls(WORK + "work()\nwork()\n", FAULTS=f"{function}={code}")
     assert made.count(function) == 1
 
 
-def test_a_driver_without_devices_is_asked_once():
+def test_a_driver_without_devices_is_not_retried():
     """A driver without devices is treated as one that fails."""
     assert calls(WORK + "work()\nwork()\n", DEVICES=0).count("cuInit") == 1
 
 
 @each_failure
 def test_init_tries_again(function, code):
-    """A driver that has recovered by then is used from then on."""
+    """If the driver has recovered by then, later calls use it."""
     script = f"""
     from bindings import lib, why_cpu
     from fake_driver import FakeDriver
@@ -146,6 +146,6 @@ def test_small_calls_without_a_usable_gpu_make_no_system_calls(system_calls, set
 
 
 def test_small_calls_with_placement_cpu_make_no_system_calls(system_calls):
-    """Small calls of the cores ask the system for nothing, after the first one."""
+    """After the first call, small calls on the cores make no system calls."""
     variables = {**environment(), "GPUVEC_PLACEMENT": "cpu"}
     assert system_calls(1_100, variables) == system_calls(100, variables)

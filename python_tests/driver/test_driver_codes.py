@@ -1,7 +1,7 @@
 """Error codes of the driver: which lose a device, and which are an error of one call.
 
-Each call of the driver that some work makes fails once, with each code. A code that the library
-does not know is no reason to give a device up: it says what the driver said, and goes on.
+Each driver call of a sequence of library calls fails once, with each code. A code that the library
+does not know does not lose the device: the error quotes the driver, and later calls work.
 """
 
 import on_fake_driver
@@ -9,8 +9,8 @@ import pytest
 
 pytestmark = on_fake_driver.needs_fake_driver
 
-# Codes after which the driver goes on, as far as CUDA's reference says; 35 and 12345 are none of
-# the driver's, but one that is newer than this library may have them.
+# Codes after which the driver still works, according to CUDA's reference. 35 and 12345 are no codes
+# now, but a driver that is newer than this library may define them.
 TRANSIENT = {
     1: "CUDA_ERROR_INVALID_VALUE",
     35: None,
@@ -24,14 +24,14 @@ TRANSIENT = {
     12345: None,
 }
 
-# Codes of which the reference says that only a new process can use CUDA again, or that are of a
-# defect in the hardware or in the driver itself.
+# Codes after which, according to the reference, only a new process can use CUDA again, and codes of
+# a defect in the hardware or in the driver itself.
 LOSING = (214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999)
 # The same, of drivers that are newer than CUDA 11.
 LOSING_NEWER = (226, 721, 810, 911)
 
-# The beginning of all scripts. `work` is a list of functions that call the library, and end with
-# the first that fails; each fault is tried in a child of its own, which opens the driver itself.
+# The beginning of all scripts. `work` is a list of functions that call the library and stop at the
+# first failure; each fault is tried in a child of its own, which opens the driver itself.
 PRELUDE = """
 import json
 from fault_injection import BROKEN, in_child
@@ -153,8 +153,8 @@ def each(codes, check):
 
 WORKS = ("add", "reduction", "streams", "registration")
 
-# Calls that the work cannot do without: their failure always reaches the caller. Other calls may
-# be made again, be done without, or be of giving back, after which the result is there.
+# Calls that the work depends on: their failure always reaches the caller. Other calls are retried,
+# optional, or release something once the result is there.
 MUST_FAIL = {
     "cuStreamSynchronize",
     "cuLaunchKernel",

@@ -93,7 +93,7 @@ def test_devices_cannot_be_counted():
 
 
 @pytest.mark.parametrize("function", ["cuDeviceGet", "cuDeviceGetName"])
-def test_device_that_cannot_be_asked(function):
+def test_device_that_cannot_be_queried(function):
     """A device exists, but its calls fail."""
     check(probe(f"{function}=101"), f"{function} failed with CUDA_ERROR_INVALID_DEVICE (101)")
 

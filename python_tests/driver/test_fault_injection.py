@@ -11,7 +11,7 @@ from programs import SUPPORT, library_environment
 pytestmark = needs_fake_driver
 
 
-# Work on streams that breaks a promise, mostly when a call fails, and the report of it.
+# Work on streams that breaks a promise, mostly when a call fails, and the expected report.
 BROKEN = {
     "keeps a stream": (
         """

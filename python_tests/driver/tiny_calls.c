@@ -1,4 +1,4 @@
-/* Many small additions by the calling core; with a second argument, it prints the time of one. */
+/* Makes many small additions on the calling core; with a second argument prints the time of one. */
 #define _POSIX_C_SOURCE 200112L
 #include "gpuvec.h"
 

@@ -20,7 +20,7 @@ each_kind = pytest.mark.parametrize("kind", ["pageable+1", "pinned"])
 
 
 class Arrays:
-    """Valid arguments of an operation, to spoil one at a time."""
+    """Valid arguments of an operation; each test replaces one of them by a wrong one."""
 
     def __init__(self, operation: Operation, kind: str = "pageable"):
         """Makes arrays of N elements."""
@@ -48,7 +48,7 @@ def itemsize(operation: Operation, argument: str) -> int:
 @each_argument
 @pytest.mark.parametrize("n", [1, N])
 def test_null(placement, operation, argument, n):
-    """A NULL array is an error as soon as there is an element."""
+    """A NULL array is an error unless `n` is 0."""
     assert Arrays(operation).call(n, **{argument: None}) == Status.ERROR_NULL
     assert last_error().startswith(f"{argument} is NULL")
     is_array = argument != "out" or operation.kind == "elementwise"
@@ -92,9 +92,9 @@ def test_array_past_the_end_of_the_address_space(placement, operation, argument)
 
 
 def shifts(operation: Operation) -> list:
-    """Distances in elements from an input to an output that partly overlaps it."""
+    """Returns distances in elements from an input to an output that partly overlaps it."""
     inside = [1, 2, N // 2, N - 1] if operation in CLASSIC else [1, N - 1]
-    # The output has more bytes than the first element: not even there is it that input.
+    # An output of another type is not in place, even at the input's own address.
     at = [] if operation.may_be_in_place else [0]
     return at + inside + ([-shift for shift in inside] if operation.kind == "elementwise" else [])
 
@@ -111,7 +111,7 @@ def shifts(operation: Operation) -> list:
     ids=str,
 )
 def test_overlap(placement, operation, argument, kind):
-    """An output that overlaps an input is an error, unless it is that input."""
+    """An output that overlaps an input is an error, unless the two are the same array."""
     arrays = Arrays(operation, kind)
     other = filled(kind, np.zeros(3 * N, operation.dtype))
     arrays.arrays.append(other)
@@ -150,7 +150,7 @@ def test_pinned_memory_is_freed_once(placement, bytes_):
 
 @pytest.mark.parametrize("offset", [1, 64, 4096, 8191])
 def test_pinned_memory_is_freed_by_its_first_byte(placement, offset):
-    """A pointer into an allocation is an error, and the allocation is as usable as before."""
+    """A pointer into an allocation is an error, and the allocation remains usable."""
     address = lib.pinned_alloc(8192)
     assert lib.pinned_free(address + offset) == Status.ERROR_POINTER
     assert f"ptr is {address + offset:#x}" in last_error()
@@ -160,7 +160,7 @@ def test_pinned_memory_is_freed_by_its_first_byte(placement, offset):
 
 
 def test_foreign_memory_is_not_freed(placement):
-    """NumPy's memory, the stack of addresses and nonsense are errors; NULL is fine."""
+    """Memory of NumPy and invalid addresses are errors; NULL is accepted."""
     array = np.zeros(4096, np.uint8)
     for address in (array.ctypes.data, 1, 2**47, 2**64 - 1):
         assert lib.pinned_free(address) == Status.ERROR_POINTER
@@ -179,6 +179,6 @@ def test_allocations_that_are_too_large(placement, bytes_):
     assert last_error() == ""
 
 
-def test_last_run_needs_a_place(placement):
+def test_last_run_needs_a_pointer(placement):
     """A NULL pointer is an error with any size."""
     assert lib.gpuvec_last_run(None, 8) == Status.ERROR_NULL

@@ -1,4 +1,4 @@
-"""The last error: empty after a success, each thread's own, left alone by questions."""
+"""The last error: empty after a success, separate for each thread, unchanged by queries."""
 
 import ctypes
 import re
@@ -50,7 +50,7 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize("name", SUCCESSES)
-def test_a_success_empties_it(placement, name):
+def test_a_success_clears_it(placement, name):
     """The text is empty after a call that succeeded."""
     fail()
     SUCCESSES[name]()
@@ -58,15 +58,15 @@ def test_a_success_empties_it(placement, name):
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_a_question_leaves_it(placement, name):
-    """A program may ask the library anything between an error and its text."""
+def test_queries_keep_it(placement, name):
+    """A program may query the library between an error and reading its text."""
     text = fail()
     QUESTIONS[name]()
     assert last_error() == text
 
 
 def test_each_thread_has_its_own():
-    """One thread's error and success do not reach another's text."""
+    """One thread's errors and successes do not change another's text."""
     texts = {}
     failed, done = threading.Event(), threading.Event()
 
@@ -102,12 +102,12 @@ def test_the_string_is_valid_until_the_next_call():
 
 @pytest.mark.parametrize("status", Status)
 def test_every_status_has_its_name_and_a_meaning(status):
-    """The text begins with the name that the header has."""
+    """The text begins with the status's name in the header."""
     text = lib.gpuvec_status_string(status).decode()
     assert re.fullmatch(rf"GPUVEC_{status.name}: \S.*", text)
 
 
 @pytest.mark.parametrize("number", INT32)
 def test_other_numbers_are_not_statuses(number):
-    """Every number has a text, and other numbers have no status's text."""
+    """Other numbers have a text, too, which is not that of a status."""
     assert lib.gpuvec_status_string(number).decode() == "not a status of gpuvec"

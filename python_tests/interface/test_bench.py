@@ -1,6 +1,6 @@
 """The benchmark in its smallest setting: its tables agree with its data.
 
-Times are not judged: only that every contender, ceiling and target is there, or named as missing.
+Times are not judged: every contender, ceiling and target must be present or named as missing.
 """
 
 import json
@@ -81,7 +81,7 @@ def test_missing_peers_are_named(everything):
     assert kernels <= seen if HAS_GPU else "GPU" in data["missing"]
 
 
-def test_targets_of_measured_cases_are_judged(everything):
+def test_targets_of_measured_cases_are_evaluated(everything):
     data, text = everything
     judged = {target["text"]: target["reached"] for target in data["targets"]}
     assert judged["pageable add f32 1e3, placement auto: more than a plain C loop"] is not None
@@ -121,14 +121,14 @@ def test_alternatives_are_measured(tmp_path, part):
 
 
 @pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
-def test_the_memory_that_is_kept_is_read(tmp_path):
+def test_kept_memory_is_measured(tmp_path):
     data, text = bench(tmp_path, "--scratch", "--scratch-n", "1e3", "--scratch-calls", "10")
     rows = [row["after"] for row in data["scratch"]]
     assert rows[0] == "gpuvec_init" and "add pinned n = 1,000" in rows
     assert all(after in text for after in rows)
 
 
-def test_the_library_is_the_one_that_is_tested(everything):
+def test_the_tested_library_is_measured(everything):
     data, _ = everything
     assert data["versions"]["gpuvec"] == lib.gpuvec_version().decode()
     assert data["settings"]["library"] == str(LIBRARY)

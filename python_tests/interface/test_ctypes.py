@@ -1,4 +1,4 @@
-"""The ways in which Python programs call a C library: all of them work."""
+"""All ways in which Python programs declare and call C functions work."""
 
 import array
 import ctypes
@@ -16,44 +16,44 @@ TYPE_CODES = {np.float32: "f", np.float64: "d", np.int32: "i", np.int64: "q"}
 
 
 def data_of(operation) -> tuple:
-    """Inputs, an output to fill, and what it should hold."""
+    """Returns inputs, an output to fill, and its expected content."""
     a, b = operation.data(np.random.default_rng(N), N)
     expected = operation.oracle(a, b)
     return a, b, np.zeros_like(expected), expected
 
 
-# Each gives the type that is declared for an array, and what is passed for it.
+# Each returns an array's declared type, and the argument that is passed for the array.
 
 
 def as_ndpointer(array):
-    """Declared as NumPy arrays, whose type and layout ctypes then checks."""
+    """Declares NumPy arrays, whose type and layout ctypes then checks."""
     writable = ", WRITEABLE" if array.flags.writeable else ""
     return ndpointer(array.dtype, ndim=1, flags=f"C_CONTIGUOUS, ALIGNED{writable}"), array
 
 
 def as_typed_pointer(array):
-    """Declared with C's types."""
+    """Declares C's types."""
     pointer = POINTER(as_ctypes_type(array.dtype))
     return pointer, array.ctypes.data_as(pointer)
 
 
 def as_address(array):
-    """Declared as untyped pointers, passed as integers."""
+    """Declares untyped pointers, and passes integers."""
     return c_void_p, array.ctypes.data
 
 
 def as_untyped_pointer(array):
-    """Declared as untyped pointers, passed as such."""
+    """Declares and passes untyped pointers."""
     return c_void_p, array.ctypes.data_as(c_void_p)
 
 
 def undeclared(array):
-    """Not declared at all."""
+    """Declares nothing."""
     return None, array.ctypes.data_as(POINTER(as_ctypes_type(array.dtype)))
 
 
 def undeclared_by_reference(array):
-    """Not declared at all, passed as the address of the first element."""
+    """Declares nothing, and passes the address of the first element."""
     return None, ctypes.byref(as_ctypes_type(array.dtype).from_address(array.ctypes.data))
 
 
@@ -92,7 +92,7 @@ def call(operation, style, arrays: list) -> int:
 )
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
 def test_numpy_arrays(placement, style, memory, operation):
-    """Each style computes, with the return value that ctypes assumes, an int."""
+    """Each style works with the return type that ctypes assumes, an int."""
     a, b, out, expected = data_of(operation)
     if memory == "pinned":
         pinned = [pinned_empty(array.size, array.dtype) for array in (a, b, out)]
@@ -127,7 +127,7 @@ def test_scalar_result_by_reference(placement):
 
 
 def test_slices_that_are_contiguous(placement):
-    """Rows of a matrix and slices of an array are arrays like any other."""
+    """Rows of a matrix and slices of an array are valid arrays."""
     function = ctypes.CDLL(str(LIBRARY)).vector_add
     array_of = ndpointer(np.float32, flags="C_CONTIGUOUS")
     function.argtypes = [array_of, array_of, array_of, c_size_t]

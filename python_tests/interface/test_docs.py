@@ -15,14 +15,14 @@ DEFINITIONS = {"py": r"^\s*def {}\(", "rs": r"^\s*fn {}\("}
 
 @dataclass(frozen=True)
 class Reference:
-    """A test as the document names it: a file, and perhaps one of its functions."""
+    """The name of a test in the document: a file, and perhaps one of its functions."""
 
     file: str
     kind: str
     function: Optional[str]
 
     def paths(self) -> list[Path]:
-        """The files that may be meant."""
+        """Returns the files that the name may mean."""
         if "/" in self.file:
             return [ROOT / self.file]
         return [ROOT / "tools" / self.file, *ROOT.glob(f"python_tests/*/{self.file}")]
@@ -48,7 +48,7 @@ def elsewhere(function: str) -> str:
 
 
 def parsed(name: str) -> Optional[Reference]:
-    """The reference that a name is, or None if it is not one."""
+    """Parses a name; returns None if it is not a reference."""
     match = NAME.fullmatch(name)
     return Reference(**match.groupdict()) if match else None
 
@@ -59,12 +59,12 @@ def is_like_a_reference(code: str) -> bool:
 
 
 def quoted(text: str) -> list[str]:
-    """The code that a text quotes."""
+    """Returns the code that a text quotes."""
     return re.findall(r"`([^`]*)`", text)
 
 
 def cells_of_tests(text: str) -> list[str]:
-    """The last cells of the table whose last column is "stated by"."""
+    """Returns the last cells of the table whose last column is "stated by"."""
     table = text.split("stated by |\n", 1)[1].split("\n\n", 1)[0]
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in table.splitlines()[1:]]
     return [row[-1].strip() for row in rows]
@@ -89,12 +89,12 @@ def table(cell: str) -> str:
 
 
 def test_every_test_that_the_faults_name_exists():
-    """A reader finds each test by the name that the document gives."""
+    """Each name in the document is that of a test."""
     assert "\n".join(wrong_names(DOCUMENT.read_text())) == ""
 
 
 def test_every_row_of_the_faults_names_tests_alone():
-    """The last column has names of tests, with commas between them, and no other text."""
+    """The last column has names of tests, separated by commas, and no other text."""
     cells = cells_of_tests(DOCUMENT.read_text())
     assert len(cells) > 20
     for cell in cells:

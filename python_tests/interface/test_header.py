@@ -11,7 +11,7 @@ from programs import run
 
 
 def exported() -> list:
-    """The names that the library exports, sorted."""
+    """Returns the names that the library exports, sorted."""
     lines = run(["nm", "-D", "--defined-only", LIBRARY]).splitlines()
     return sorted(line.split()[-1] for line in lines)
 
@@ -21,8 +21,8 @@ def test_library_exports_the_headers_functions():
     assert exported() == sorted(header.prototypes())
 
 
-def test_bindings_have_the_header_s_signatures():
-    """Each function's result and arguments."""
+def test_bindings_have_the_headers_signatures():
+    """The types of each function's result and arguments agree."""
     assert header.prototypes() == FUNCTIONS
 
 
@@ -34,19 +34,19 @@ def test_bindings_have_the_header_s_signatures():
         ("gpuvec_backend", "GPUVEC_BACKEND_", Backend),
     ],
 )
-def test_bindings_have_the_header_s_enumerations(name, prefix, members):
+def test_bindings_have_the_headers_enumerations(name, prefix, members):
     """Every name and value."""
     assert header.enumeration(name) == {prefix + member.name: member.value for member in members}
 
 
-def test_bindings_have_the_header_s_path_bits():
+def test_bindings_have_the_headers_path_bits():
     """Every name and value."""
     prefix = "GPUVEC_PATH_"
     bits = {name: value for name, value in header.defines().items() if name.startswith(prefix)}
     assert bits == {prefix + bit.name: bit.value for bit in PathBit}
 
 
-def test_bindings_have_the_header_s_structure():
+def test_bindings_have_the_headers_structure():
     """The fields' names, types and order."""
     assert header.fields("gpuvec_run") == Run._fields_
     assert ctypes.sizeof(Run) == 40

@@ -24,13 +24,13 @@ def run_with(operation, kinds, n) -> Run:
 
 
 def fields(run: Run) -> dict:
-    """The record's fields by name."""
+    """Returns the fields of a last run by name."""
     return {name: getattr(run, name) for name, _ in Run._fields_}
 
 
 @each_operation
 def test_small_arrays_on_the_cpu(on_cpu, operation):
-    """The calling core does small arrays alone, in one chunk."""
+    """The calling core processes small arrays alone, in one chunk."""
     assert fields(run_with(operation, ("pageable",) * 3, SMALL)) == {
         "backend": Backend.CPU,
         "path": PathBit.CALLING_CORE,
@@ -68,7 +68,7 @@ def test_demanded_gpu_does_the_work(placement, operation, n):
 @pytest.mark.parametrize("kinds", [("pinned",) * 3, ("pinned+3",) * 3], ids=",".join)
 @pytest.mark.parametrize("n", [SMALL, LARGE])
 def test_pinned_arrays_are_never_staged(placement, operation, kinds, n):
-    """A GPU reaches page-locked memory itself, at any offset."""
+    """A GPU accesses page-locked memory directly, at any offset."""
     run = run_with(operation, kinds, n)
     assert run.bytes_staged == 0
     assert not run.path & PathBit.STAGED
@@ -93,7 +93,7 @@ def test_only_pageable_arrays_are_staged(placement, operation, pageable, n):
     assert bool(run.path & PathBit.STAGED) == (run.bytes_staged > 0)
 
 
-def test_a_failure_and_nothing_to_do_leave_nothing(placement):
+def test_failed_and_empty_calls_clear_it(placement):
     """All fields are 0 after a call that did no work."""
     for arguments in ((None, None, None, 0), (None, None, None, 5)):
         compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
@@ -101,8 +101,8 @@ def test_a_failure_and_nothing_to_do_leave_nothing(placement):
         assert not any(fields(last_run()).values())
 
 
-def test_other_calls_leave_it(placement):
-    """Only operations on arrays count."""
+def test_other_calls_keep_it(placement):
+    """Only operations on arrays change the last run."""
     compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
     before = fields(last_run())
     lib.pinned_free(lib.pinned_alloc(4096))
@@ -112,7 +112,7 @@ def test_other_calls_leave_it(placement):
 
 
 def test_each_thread_has_its_own(placement):
-    """The last run of a thread without calls is empty, whatever other threads did."""
+    """The last run of a thread without calls is empty, whatever other threads do."""
     compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
     runs = []
     thread = threading.Thread(target=lambda: runs.append(last_run()))

@@ -90,8 +90,8 @@ def test_placement_by_environment(name):
     assert list(map(int, output)) == [Place[name.upper()], 0, 0, 0, 1, 0, 2]
 
 
-# Functions that answer a question and have no error of their own to tell.
-QUESTIONS = {
+# Queries that have no error of their own to report.
+QUERIES = {
     "gpuvec_last_error",
     "gpuvec_status_string",
     "gpuvec_get_placement",
@@ -101,9 +101,9 @@ QUESTIONS = {
     "gpuvec_version",
     "gpuvec_abi_version",
 }
-CALLS = sorted(set(prototypes()) - QUESTIONS - {"gpuvec_set_placement"})
+CALLS = sorted(set(prototypes()) - QUERIES - {"gpuvec_set_placement"})
 
-# Each function is called with nothing to do, and with memory and numbers that it may take.
+# Calls each function with NULL and zeros, and with plausible memory and numbers.
 CALL_EACH = """
 import ctypes
 from bindings import FUNCTIONS, Status, last_error, lib
@@ -139,9 +139,9 @@ def accepted(names, text):
 WRONG = {"GPUVEC_NUM_THREADS": "two", "GPUVEC_PLACEMENT": "x"}
 
 
-def test_every_function_is_called_or_asks_a_question():
-    """The header declares no function that the tests of wrong variables do not know."""
-    assert set(CALLS) | QUESTIONS | {"gpuvec_set_placement"} == set(prototypes())
+def test_every_function_is_called_or_is_a_query():
+    """The tests of wrong variables cover every function of the header."""
+    assert set(CALLS) | QUERIES | {"gpuvec_set_placement"} == set(prototypes())
     assert len(CALLS) > len(FAMILY)
 
 
@@ -188,8 +188,8 @@ def test_a_chosen_placement_leaves_a_wrong_number_of_threads():
     run_silently(CALL_EACH + dedent(script), GPUVEC_NUM_THREADS="two")
 
 
-def test_questions_are_answered_with_a_wrong_variable():
-    """Questions report the wrong variable or their usual answer, and keep the last error."""
+def test_queries_work_with_a_wrong_variable():
+    """Queries report the wrong variable or their usual answer, and keep the last error."""
     script = """
     assert answer("pinned_alloc", plausible)[0] is None
     before = last_error()
@@ -203,7 +203,7 @@ def test_questions_are_answered_with_a_wrong_variable():
 
 
 def test_placement_is_auto_unless_chosen():
-    """The placement is auto without a variable and a call."""
+    """The placement is auto if neither the variable nor a call sets it."""
     output = run_python("from bindings import lib; print(lib.gpuvec_get_placement())")
     assert int(output) == Place.AUTO
 

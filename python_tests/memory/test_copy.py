@@ -10,7 +10,7 @@ from streams import KINDS, Memory, driver_of, ok
 needs_gpu = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
 
 MIB = 1 << 20
-# Lengths, and where source and target begin, in bytes past the beginning of their memory.
+# Lengths, and the offsets of source and target in their memory, in bytes.
 OFFSETS = [(0, 0), (1, 0), (0, 3), (5, 4099)]
 SHORT = list(itertools.product([0, 1, 3, 4095, 4096, 4097], OFFSETS))
 LONG = [(5 * MIB + 3, (5, 4099))]
@@ -27,7 +27,7 @@ def copy(to: Memory, source: Memory, bytes_: int, stream=None) -> int:
 
 
 def any_bytes(size: int, seed: int = 1) -> np.ndarray:
-    """Random bytes."""
+    """Returns random bytes."""
     return np.random.default_rng(seed).integers(0, 256, size, np.uint8)
 
 
@@ -64,7 +64,7 @@ def test_structured_arrays_go_there_and_back(placement, resources):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_onto_itself_there_is_nothing_to_do(placement, resources, kind):
+def test_a_copy_onto_itself_does_nothing(placement, resources, kind):
     values = any_bytes(10_000)
     memory = resources.array(kind, values)
     ok(copy(memory, memory, 10_000))
@@ -105,7 +105,7 @@ def test_wrong_pointers_and_sizes(placement, resources):
 @needs_gpu
 @pytest.mark.parametrize("other", KINDS)
 @pytest.mark.parametrize("end", ["dst", "src"])
-def test_an_end_of_a_device_that_is_too_short(resources, on_gpu, end, other):
+def test_a_device_range_that_is_too_short(resources, on_gpu, end, other):
     """The error names the argument, its length and the needed one, and nothing is copied."""
     values = any_bytes(10_000)
     for stream in (None, resources.stream()):
@@ -131,7 +131,7 @@ def test_freed_device_memory_is_an_error(resources, place, end, bytes_):
         before = pinned.get()
         gone = lib.gpuvec_device_alloc(bytes_, 0)
         ok(lib.gpuvec_copy(gone, pinned.address, bytes_, None))
-        # From here to the copy nothing may be allocated: it could come to lie where that was.
+        # Nothing may be allocated between here and the copy: it could get the freed address.
         ok(lib.gpuvec_device_free(gone))
         to, source = (gone, pinned.address)[:: 1 if end == "dst" else -1]
         assert lib.gpuvec_copy(to, source, bytes_, None) == Status.ERROR_POINTER, last_error()
@@ -173,7 +173,7 @@ def test_the_callers_context_stays_current(resources, on_gpu):
 
 @needs_gpu
 def test_a_copy_sees_earlier_work_of_the_default_stream(resources, on_gpu):
-    """A copy comes after what was queued there before it, with a stream and without."""
+    """A copy follows all work that was queued there earlier, with a stream and without."""
     n = 1 << 24
     there, back = resources.memory("device", 4 * n), resources.memory("pinned", 4 * n)
     stream = resources.stream()

@@ -1,6 +1,6 @@
 """gpuvec_device_alloc and gpuvec_host_register: memory of a device, and page-locked arrays.
 
-Where there is no GPU, or with placement cpu, memory of a device is the host's and works the same.
+Without a GPU, or with placement cpu, device memory is ordinary memory and works the same.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ def assert_adds(memory: Memory) -> None:
 
 @pytest.mark.parametrize("bytes_", [0, 1, 4095, 4096, 4097, 1_000_000, 129 * MIB])
 def test_any_size(placement, resources, bytes_):
-    """All of the memory keeps the bytes that are copied there."""
+    """The memory keeps all bytes that are copied there."""
     memory = resources.device_memory(bytes_)
     assert memory.address % 8 == 0
     values = np.random.default_rng(bytes_).integers(0, 256, bytes_, np.uint8)
@@ -45,7 +45,7 @@ def test_any_size(placement, resources, bytes_):
     assert np.array_equal(back, values)
 
 
-def test_operations_use_it_where_it_is(placement, resources):
+def test_operations_use_it_in_place(placement, resources):
     for n in (1, 1000, 3_000_001):
         memory = resources.array("device", np.arange(n, dtype=np.float32))
         assert_adds(memory)
@@ -73,7 +73,7 @@ def test_many_at_once_do_not_overlap(placement, resources):
 
 
 @pytest.mark.parametrize("beyond", [-(2**31), -1, "count", 2**31 - 1])
-def test_a_device_that_is_not_there(placement, beyond):
+def test_a_device_that_does_not_exist(placement, beyond):
     device = device_count() if beyond == "count" else beyond
     assert lib.gpuvec_device_alloc(4096, device) is None
     assert f"device is {device}" in last_error()
@@ -120,7 +120,7 @@ def test_addresses_that_cannot_be_freed(placement, resources):
 
 
 def test_freed_once(placement):
-    """Memory is freed in any order, and never twice."""
+    """Memory can be freed in any order, and never twice."""
     addresses = [lib.gpuvec_device_alloc(bytes_, 0) for bytes_ in (1, 4096, MIB, 5 * MIB)]
     assert all(addresses) and len(set(addresses)) == len(addresses)
     for address in addresses[1::2] + addresses[::2]:
@@ -130,7 +130,7 @@ def test_freed_once(placement):
 
 
 def test_memory_outlives_a_change_of_placement(placement):
-    """Memory can be freed with every other placement, and is not leaked."""
+    """Memory can be freed with every other placement, and does not leak."""
     for other in (Place.AUTO, Place.CPU):
         address = lib.gpuvec_device_alloc(MIB, 0)
         assert address
@@ -140,7 +140,7 @@ def test_memory_outlives_a_change_of_placement(placement):
 
 
 def test_without_a_gpu_it_is_the_hosts(resources, on_cpu):
-    """The host reaches the memory, which mixes with other arrays."""
+    """The host can access the memory, and calls may mix it with other arrays."""
     memory = resources.array("device", np.arange(1000, dtype=np.float32))
     ctypes.memset(memory.address, 0, 2000)
     with placed(Place.AUTO):
@@ -165,7 +165,7 @@ def test_a_forked_child_forgets_its_parents(placement, resources):
     assert_adds(memory)
 
 
-# Makes some memory and gives it back.
+# Rounds that allocate or register memory and release it.
 def device_round(number: int) -> None:
     address = lib.gpuvec_device_alloc(number * 67 % 50_000, 0)
     assert address and lib.gpuvec_device_free(address) == Status.OK
@@ -186,7 +186,7 @@ def registered_round(number: int) -> None:
 
 
 def held() -> dict:
-    """The driver's counts of what this process holds."""
+    """Returns the driver's counts of this process's objects."""
     if not has_gpu():
         return {}
     with driver_of(0).entered() as driver:
@@ -212,7 +212,7 @@ def test_rounds_leave_nothing(placement, one_round):
 
 
 def test_from_many_threads(placement):
-    """Memory of one thread may be given back by another; no two allocations overlap."""
+    """Memory of one thread may be freed by another; no two allocations overlap."""
     threads = 16
     start = [lambda number=number: device_round(number) for number in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
@@ -223,12 +223,12 @@ def test_from_many_threads(placement):
         assert set(pool.map(lib.gpuvec_device_free, reversed(addresses))) == {Status.OK}
 
 
-# From here: page-locking arrays that are there.
+# Registration: page-locking existing arrays.
 
 
 @pytest.fixture
 def block():
-    """Ordinary memory, all of it floats of 1, that begins with a page."""
+    """Page-aligned ordinary memory, filled with floats of 1."""
     owner = np.ones(MIB, np.float32)
     return owner[-owner.ctypes.data % 4096 // 4 :][: MIB - 1024]
 
@@ -244,7 +244,7 @@ def staged(array: np.ndarray) -> int:
 
 
 def assert_locked(array: np.ndarray) -> None:
-    """Fails unless a GPU reaches all of the array itself."""
+    """Fails unless a GPU accesses all of the array directly."""
     assert staged(array) == 0
     run = last_run()
     if run.backend == Backend.GPU:
@@ -252,7 +252,7 @@ def assert_locked(array: np.ndarray) -> None:
 
 
 def assert_unlocked(array: np.ndarray) -> None:
-    """Fails unless the array is pageable: a GPU's part of it is staged."""
+    """Fails unless the array is pageable, so that all that a GPU uses of it is staged."""
     copied = staged(array)
     assert (copied > 0) == (last_run().backend == Backend.GPU)
 
@@ -271,7 +271,7 @@ def test_a_registered_array_is_not_staged(placement, block, offset, n):
 
 @pytest.mark.parametrize("offset, bytes_", [(1, 3), (3, 5001), (4095, 2), (2, 4096), (5, 99_991)])
 def test_bytes_are_registered_at_any_address(placement, block, offset, bytes_):
-    """Not every array is one of numbers; whole elements inside are not staged."""
+    """Registered bytes need no alignment; whole elements inside them are not staged."""
     ok(lib.gpuvec_host_register(block.ctypes.data + offset, bytes_))
     inside = block[-(-offset // 4) : (offset + bytes_) // 4]
     if inside.size:
@@ -319,8 +319,9 @@ def test_an_array_and_a_part_of_it(placement, block, inner, outer_first):
 
 @needs_gpu
 def test_the_rest_of_an_arrays_pages_is_ordinary_memory(resources, on_gpu, block):
-    """That memory may go at any time and is unlocked with the array: so it is staged, and
-    done with when a call on a stream returns."""
+    """The other memory on those pages may be freed at any time, and is unlocked with the array.
+
+    Therefore it is staged, and a call on a stream has finished with it on return."""
     array, behind = block[100:200], block[200:300]
     stream = resources.stream()
     ok(lib.gpuvec_host_register(array.ctypes.data, array.nbytes))
@@ -338,7 +339,7 @@ def test_the_rest_of_an_arrays_pages_is_ordinary_memory(resources, on_gpu, block
         ok(lib.gpuvec_host_unregister(one.ctypes.data))
 
 
-def test_as_often_unregistered_as_registered(placement, block):
+def test_each_registration_is_ended_once(placement, block):
     array = block[7:100_000]
     for _ in range(3):
         ok(lib.gpuvec_host_register(array.ctypes.data, array.nbytes))
@@ -369,7 +370,7 @@ def test_ranges_that_cannot_be_registered(placement, block):
 
 @needs_gpu
 @pytest.mark.parametrize("place", [Place.AUTO, Place.GPU])
-def test_memory_that_is_not_there_cannot_be_locked(place):
+def test_unmapped_memory_cannot_be_locked(place):
     """The driver's error comes back, and nothing is registered."""
     with placed(place):
         assert lib.gpuvec_host_register(4096, 4096) != Status.OK
@@ -449,8 +450,8 @@ def test_a_forked_child_forgets_its_parents_registrations(placement, block):
     ok(lib.gpuvec_host_unregister(array.ctypes.data))
 
 
-def test_a_freed_array_that_was_unregistered_may_come_again(placement):
-    """The allocator gives the same addresses again: each time they are an array of their own."""
+def test_a_freed_address_may_be_registered_again(placement):
+    """The allocator reuses addresses; each time they are a new array."""
     for number in range(50):
         array = np.full(300_001, number, np.float32)
         ok(lib.gpuvec_host_register(array.ctypes.data, array.nbytes))

@@ -14,7 +14,7 @@ PAGE = 4096
 
 @pytest.mark.parametrize("bytes_", [0, 1, 4095, 4096, 4097, 1_000_000, 129 * MIB])
 def test_any_size(placement, bytes_):
-    """The memory is whole pages, at least one, and every byte of them can be written and read."""
+    """The memory is whole pages, at least one, of which every byte can be written and read."""
     address = lib.pinned_alloc(bytes_)
     assert address, last_error()
     assert last_error() == ""
@@ -54,7 +54,7 @@ def test_a_thousand_rounds_leave_nothing(placement):
 
 
 def test_many_at_once_do_not_overlap(placement):
-    """Allocations that are alive together keep their contents."""
+    """Live allocations keep their contents."""
     arrays = [pinned_empty(1000 + number, np.int32) for number in range(200)]
     for number, array in enumerate(arrays):
         array[:] = number
@@ -74,7 +74,7 @@ def test_memory_outlives_a_change_of_placement(placement):
 
 
 def test_operations_leave_nothing(placement):
-    """Calls do not lose memory, whatever their size."""
+    """Calls of any size leak no memory."""
     arrays = [np.ones(1_100_001, np.float64) for _ in range(2)]
 
     def rounds(count):

@@ -1,4 +1,4 @@
-"""Registrations while the driver takes its time, or fails, and by the thousand.
+"""Registrations while the driver is slow or fails, and thousands of registrations.
 
 Locking the pages of a large array takes seconds. Only calls that need those pages wait for it.
 """
@@ -137,7 +137,7 @@ MEANWHILE = {
 
 
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
-def test_it_goes_on_while_pages_are_being_locked(meanwhile):
+def test_calls_go_on_while_pages_are_being_locked(meanwhile):
     """Calls that do not need these pages do not wait for them."""
     body = textwrap.indent(textwrap.dedent(MEANWHILE[meanwhile]), " " * 4)
     run(
@@ -153,7 +153,7 @@ ok(unregister(first))
 
 
 @pytest.mark.parametrize("meanwhile", ["a call on pinned memory", "a fork", "another registration"])
-def test_it_goes_on_while_pages_are_being_unlocked(meanwhile):
+def test_calls_go_on_while_pages_are_being_unlocked(meanwhile):
     body = textwrap.indent(textwrap.dedent(MEANWHILE[meanwhile]), " " * 4)
     run(
         f"""
@@ -291,7 +291,7 @@ def test_an_array_beside_registered_ones_is_pageable():
     )
 
 
-def test_a_call_asks_the_driver_no_more_however_much_is_registered():
+def test_driver_calls_do_not_grow_with_registrations():
     run(
         """
         def calls_of(address):
@@ -317,8 +317,8 @@ def test_a_call_asks_the_driver_no_more_however_much_is_registered():
     )
 
 
-def test_a_call_asks_the_driver_no_more_once_something_is_registered():
-    """A process that has registered nothing and one that has make the same calls."""
+def test_a_registration_adds_no_driver_calls():
+    """A call makes the same driver calls with and without registered arrays."""
     script = """
         lib.gpuvec_set_placement(Place.GPU)
         fake_driver, registered = FakeDriver(), np.zeros(100_000, np.int32)

@@ -1,15 +1,15 @@
-/* Calls a function of gpuvec's in a floating-point mode that another library might have set. */
+/* Calls a gpuvec function in a floating-point mode that another library might have set. */
 #include <stddef.h>
 #include <stdint.h>
 #include <xmmintrin.h>
 
 /*
- * Any operation: x86-64 passes a first `float` or `double`, and words, in registers of their own, and
- * a function leaves alone what it does not take.
+ * Any operation: x86-64 passes a first `float` or `double` and words in separate registers, and a
+ * function ignores registers of arguments that it does not take.
  */
 typedef int32_t operation(double alpha, size_t, size_t, size_t, size_t, size_t);
 
-/* Calls it with this MXCSR, and stores what MXCSR is afterwards. */
+/* Calls the function with this MXCSR, and stores the MXCSR after the call. */
 int32_t call_with_mxcsr(uint32_t mxcsr, uint32_t *after, operation *call, double alpha,
                         const size_t *words);
 

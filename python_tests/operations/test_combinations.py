@@ -1,4 +1,4 @@
-"""Arguments in any kinds of memory: every combination is right and copies only what it must."""
+"""Arguments in any kinds of memory: every combination is right and copies no more than needed."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from surrounded import Surrounded
 
 pytestmark = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
 
-# Memory for an array, and the array's distance in elements from the memory's beginning.
+# The memory of an array, and its offset there in elements.
 KINDS = {
     "pageable": ("pageable", 1),
     "pinned": ("pinned", 0),

@@ -30,7 +30,7 @@ MODES = {
 
 @pytest.fixture(scope="module")
 def helper(tmp_path_factory):
-    """float_modes.c, compiled."""
+    """Compiles float_modes.c."""
     library = tmp_path_factory.mktemp("float_modes") / "float_modes.so"
     compile_c(Path(__file__).with_name("float_modes.c"), library, "-shared", "-fPIC")
     return library
@@ -38,14 +38,14 @@ def helper(tmp_path_factory):
 
 @pytest.fixture
 def call_with_mxcsr(helper):
-    """The function of float_modes.c."""
+    """Returns the function of float_modes.c."""
     return load_helper(helper)
 
 
 @pytest.mark.parametrize("operation, n", CASES, ids=str)
 @pytest.mark.parametrize("mode", MODES)
 def test_results_and_modes(placement, call_with_mxcsr, operation, n, mode):
-    """Every mode gives the oracle's bits, and is in force again after the call."""
+    """Every mode gives the oracle's bits, and is restored after the call."""
     a, b = inputs_of(operation, n)
     out, after = run(call_with_mxcsr, operation, MODES[mode], a, b)
     assert_same_bits(out, operation.oracle(a, b))
@@ -55,7 +55,7 @@ def test_results_and_modes(placement, call_with_mxcsr, operation, n, mode):
 @pytest.mark.parametrize("operation, n", CASES, ids=str)
 @pytest.mark.parametrize("flags", [0, FLAGS])
 def test_exception_flags(on_cpu, call_with_mxcsr, operation, n, flags):
-    """On the CPU the caller's exception flags stay as they were, too."""
+    """On the CPU the caller's exception flags do not change either."""
     a, b = inputs_of(operation, n)
     _, after = run(call_with_mxcsr, operation, ALL_MASKED | flags, a, b)
     assert after == ALL_MASKED | flags
@@ -77,7 +77,7 @@ def test_single_products(placement, call_with_mxcsr, a, b, product, mode):
 @pytest.mark.parametrize("kernel", ["sum_f32", "sum_f64", "dot_f64"])
 @pytest.mark.parametrize("mode", MODES)
 def test_single_subnormals(placement, call_with_mxcsr, kernel, mode):
-    """A subnormal is its own sum, and its own product with one."""
+    """The sum of one subnormal, and its product with 1, is the subnormal itself."""
     operation = named(f"gpuvec_{kernel}")
     a = np.array([np.finfo(operation.dtype).smallest_subnormal * 5])
     out, _ = run(call_with_mxcsr, operation, MODES[mode], a, np.ones_like(a))
@@ -85,7 +85,7 @@ def test_single_subnormals(placement, call_with_mxcsr, kernel, mode):
 
 
 def test_exceptions_that_trap(placement, helper):
-    """A caller for whom every floating-point exception is a signal gets results and no signal."""
+    """A caller that enables all floating-point traps gets results and no signal."""
     script = f"""
     import float_modes as modes
     from arrays import assert_same_bits

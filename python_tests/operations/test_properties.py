@@ -39,7 +39,7 @@ def problems(draw):
 
 
 def alpha_for(operation, data):
-    """Any alpha, if it takes one."""
+    """Draws any alpha if the operation takes one."""
     if not operation.shape.takes_alpha:
         return None
     return float(data.draw(elements(operation.dtype, 1))[0])
@@ -47,7 +47,7 @@ def alpha_for(operation, data):
 
 @given(problem=problems(), memory=st.tuples(kinds, kinds, kinds), data=st.data())
 def test_any_bits(placement, problem, memory, data):
-    """Any bits, in any memory, at any offset, give the oracle's."""
+    """Any bits, in any memory, at any offset, give the oracle's result."""
     operation, *values = problem
     alpha = alpha_for(operation, data)
     a, b = (filled(kind, array) for kind, array in zip(memory, values))
@@ -68,7 +68,7 @@ def test_any_size(placement, operation_and_n, seed):
 
 
 def cells(start: int, n: int) -> set:
-    """The places that an array takes in a block."""
+    """Returns the indices of an array's elements in a block."""
     return set(range(start, start + n))
 
 

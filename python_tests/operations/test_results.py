@@ -57,7 +57,7 @@ def test_small_arrays_of_every_kind(placement, operation, kinds, n):
 @pytest.mark.parametrize("kinds", UNIFORM + MIXED, ids=",".join)
 @pytest.mark.parametrize("n", MEDIUM)
 def test_medium_arrays_of_every_kind(placement, operation, kinds, n):
-    """Sizes around those that more cores begin to share."""
+    """Sizes around the limits from which several cores share the work."""
     check(operation, kinds, n)
 
 
@@ -65,14 +65,14 @@ def test_medium_arrays_of_every_kind(placement, operation, kinds, n):
 @pytest.mark.parametrize("kinds", [("pageable+1",) * 3, ("pinned",) * 3, MIXED[0]], ids=",".join)
 @pytest.mark.parametrize("n", LARGE)
 def test_large_arrays(placement, operation, kinds, n):
-    """Sizes around those where work is cut into chunks, and copies begin to pay."""
+    """Sizes around the limits from which calls work in chunks and copy arrays by DMA."""
     check(operation, kinds, n)
 
 
 @each_classic
 @pytest.mark.parametrize("kinds", [("pageable",) * 3, ("pinned+3",) * 3, *MIXED], ids=",".join)
 def test_several_chunks(placement, operation, kinds):
-    """The last of many chunks is a short one."""
+    """The last of many chunks is short."""
     check(operation, kinds, SEVERAL_CHUNKS)
 
 
@@ -149,8 +149,8 @@ def test_inputs_may_overlap_each_other(placement, operation, n):
 
 
 @pytest.mark.parametrize("operation, n", sized([1000, 1_048_577], [1000]), ids=str)
-def test_inputs_may_be_in_memory_that_cannot_be_written(placement, operation, n, tmp_path):
-    """Inputs are only read: a file that is mapped to be read will do."""
+def test_inputs_may_be_read_only(placement, operation, n, tmp_path):
+    """Inputs are only read, so a read-only mapping of a file is a valid input."""
     values, _ = operation.data(np.random.default_rng(n), n)
     (tmp_path / "values").write_bytes(values.tobytes())
     with open(tmp_path / "values", "rb") as file:
@@ -178,7 +178,7 @@ def test_output_may_touch_an_input(placement, operation, n):
 
 @each_operation
 def test_nothing_to_do_touches_no_input(placement, operation):
-    """With `n == 0` pointers may be anything; a sum stores +0, if it is told where."""
+    """With `n == 0` pointers may be anything; a sum stores +0 unless `out` is NULL."""
     out = guarded("pageable", operation.out_dtype, 1)
     status = Status.OK if operation.shape.has_empty_result else Status.ERROR_EMPTY
     is_stored = operation.kind == "reduction" and status == Status.OK

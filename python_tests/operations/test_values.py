@@ -1,4 +1,4 @@
-"""Single values where arithmetic is special, and how near sums are to the exact ones."""
+"""Special values, and the distance of sums from the exact ones."""
 
 import math
 from fractions import Fraction
@@ -15,18 +15,18 @@ NORMAL, HUGE = np.finfo(np.float32).tiny, np.finfo(np.float32).max
 
 
 def f32(*values) -> np.ndarray:
-    """An array of floats."""
+    """Makes an array of floats."""
     return np.array(values, np.float32)
 
 
 def special_pairs(dtype) -> tuple:
-    """Every special value with every other."""
+    """Pairs every special value with every special value."""
     values = specials(dtype)
     return np.repeat(values, values.size), np.tile(values, values.size)
 
 
 def alphas(operation: Operation) -> list:
-    """The special values, if it takes one; a NaN's payload is lost on the way through Python."""
+    """Returns the special values if the operation takes alpha; Python loses a NaN's payload."""
     return specials(operation.dtype).tolist() if operation.shape.takes_alpha else [None]
 
 
@@ -46,7 +46,7 @@ def test_every_pair_of_special_values(placement, operation):
 @pytest.mark.parametrize("operation", [row for row in OPERATIONS if row.shape.takes_alpha], ids=str)
 @pytest.mark.parametrize("alpha", [0.0, -0.0, 1.0, -1.0, 1e-30, 3.3e30, np.inf, np.nan])
 def test_any_values_with_any_alpha(placement, operation, alpha):
-    """Alpha is of the elements' type, and is multiplied with as such."""
+    """The multiplication uses alpha in the elements' type."""
     a, b = operation.data(np.random.default_rng(1), 10_000)
     alpha = float(operation.dtype(alpha))
     assert_same_bits(compute(operation, a, b, alpha), operation.oracle(a, b, alpha))
@@ -155,7 +155,7 @@ def error_bound(terms: np.ndarray, exact: Fraction) -> Fraction:
 @pytest.mark.parametrize("n", [1, 2, 100, 4096, 10_000])
 @pytest.mark.parametrize("data", ["uniform", "cancelling", "any"])
 def test_dot_product_is_near_the_exact_sum(placement, data, n):
-    """The exact sum is one of fractions."""
+    """The exact sum is computed in fractions."""
     rng = np.random.default_rng(n)
     if data == "uniform":
         a, b = rng.random(n, np.float32), rng.random(n, np.float32)

@@ -1,35 +1,20 @@
 /*
- * Calls in processes that may map a little more memory: one process for each budget.
+ * Makes calls in processes with a limit on memory, one process for each limit.
  *
- * A call gives the right result or an error; no process ends otherwise.
+ * A call gives the right result or an error; no process ends in another way.
  */
 #define _GNU_SOURCE
-#include "gpuvec.h"
+#include "memory_limit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { N = 300000, CALLS = 3, RIGHT = 0, WRONG = 1, ALIGNMENT = 16, PAGE = 4096 };
 
 static float ones[N], sums[N];
-
-static size_t address_space(void) {
-    unsigned long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file == NULL || fscanf(file, "%lu", &pages) != 1) {
-        exit(2);
-    }
-    fclose(file);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
-static int is_answer(int32_t status, int is_right) {
-    return status == GPUVEC_OK ? is_right : status == GPUVEC_ERROR_OUT_OF_MEMORY;
-}
 
 static int add(void) {
     memset(sums, 0, sizeof sums);
@@ -77,21 +62,19 @@ static int init(void) {
     return is_answer(gpuvec_init(), 1) && gpuvec_why_cpu() != NULL;
 }
 
-/* The functions that a process may begin with. */
+/* The candidates for a process's first call. */
 static int (*const works[])(void) = {add, dot, use_memory, use_stream, make_error, init};
 enum { WORKS = sizeof works / sizeof works[0] };
 
 /*
- * Each process begins with the next function, so that each is the first one of some processes, and
- * with a few bytes less in the heap, so that memory runs out in every allocation.
+ * Each process begins with the next function, so that each function is the first call of some
+ * processes, and with a few bytes less in the heap, so that each allocation fails in some process.
  */
 static void be_child(size_t budget, size_t first) {
     if (malloc(first * ALIGNMENT % PAGE) == NULL) {
         _exit(2);
     }
-    size_t bytes = address_space() + budget;
-    struct rlimit limit = {bytes, bytes};
-    if (setrlimit(RLIMIT_AS, &limit) != 0) {
+    if (!limit_memory(budget)) {
         _exit(2);
     }
     for (size_t i = 0; i < CALLS * WORKS; i++) {
@@ -102,7 +85,7 @@ static void be_child(size_t budget, size_t first) {
     _exit(RIGHT);
 }
 
-/* budgets FROM TO STEP: bytes above those that are mapped. */
+/* budgets FROM TO STEP: bytes above those that are mapped already. */
 int main(int count, char **argument) {
     if (count != 4) {
         return 2;

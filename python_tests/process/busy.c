@@ -1,4 +1,4 @@
-/* A thread's work without a pause: small calls of gpuvec's until it is told to stop. */
+/* Keeps a thread busy with small calls until it is told to stop. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-/* The first calls of many threads come at once: how many threads does the library start? */
+/* Makes the first calls of many threads concurrently, and counts the library's threads. */
 #define _GNU_SOURCE
 #include "gpuvec.h"
 
@@ -30,7 +30,7 @@ static void *call(void *out) {
     return NULL;
 }
 
-/* The number of threads of the process now. */
+/* Returns the number of the process's threads. */
 static int threads(int status_file) {
     char text[4096];
     ssize_t bytes = pread(status_file, text, sizeof text - 1, 0);
@@ -49,7 +49,7 @@ static void *sample(void *unused) {
     return unused;
 }
 
-/* Counts the library's threads whose name another thread has, too. */
+/* Counts the library's threads that share their name with another thread. */
 static int duplicates(int *helpers) {
     static int seen[MOST_NUMBERS];
     int count = 0;

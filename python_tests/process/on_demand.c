@@ -1,6 +1,6 @@
 /*
- * Arrays whose pages a signal handler provides when they are first touched, as a program does that
- * pages data in by itself (databases, garbage collectors, checkpointing tools).
+ * Uses arrays whose pages a signal handler provides at first access, like programs that page data
+ * in by themselves (databases, garbage collectors, checkpointing tools).
  */
 #define _GNU_SOURCE
 #include "gpuvec.h"
@@ -16,7 +16,7 @@
 
 enum { PAGE = 4096, N = 1 << 20, BYTES = N * sizeof(float), INPUT = 0, OUTPUT = BYTES };
 
-/* The content of both arrays, one after the other, and the addresses where they are provided. */
+/* The content of both arrays, one after the other, and the addresses at which they appear. */
 static int content;
 static char *arrays;
 static pid_t caller;
@@ -96,7 +96,7 @@ static void check_dot(float expected) {
     }
 }
 
-/* Every addend and every sum is a whole number, which a double holds. */
+/* Every addend and every sum is a whole number that a double holds exactly. */
 static float expected_dot(void) {
     double sum = 0;
     for (size_t i = 0; i < N; i++) {
@@ -105,7 +105,7 @@ static float expected_dot(void) {
     return (float)sum;
 }
 
-/* on_demand SIGNAL: SEGV or BUS. Calls until the handler has run on a thread of the library's. */
+/* on_demand SIGNAL: SEGV or BUS. Calls until the handler has run on a thread of the library. */
 int main(int count, char **argument) {
     struct sigaction action = {.sa_flags = SA_SIGINFO};
     action.sa_sigaction = provide;

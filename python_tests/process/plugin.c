@@ -34,7 +34,7 @@ static int is_sum(const float *a, const float *out, size_t n) {
     return 1;
 }
 
-/* Says on stdout whether the sums are right; the arrays stay allocated. */
+/* Prints whether the sums are right; the arrays stay allocated. */
 static void add(const char *caller) {
     const char *chosen = setting("PLUGIN_CALLS_IN");
     if (strcmp(chosen, caller) != 0 && strcmp(chosen, "both") != 0) {

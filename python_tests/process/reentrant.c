@@ -1,4 +1,4 @@
-/* Calls that are interrupted by a signal handler which calls gpuvec itself. */
+/* Makes calls that are interrupted by a signal handler which calls gpuvec itself. */
 #define _GNU_SOURCE
 #include "gpuvec.h"
 
@@ -48,7 +48,7 @@ static void call_in_handler(int number) {
 }
 
 /*
- * Checks the last error of a call of the program's own. Where a handler's call has succeeded since
+ * Checks the last error of one of the program's own calls. If a handler's call has succeeded since
  * before that call, the text may be the handler's.
  */
 static void check_text(sig_atomic_t successes, const char *expected) {

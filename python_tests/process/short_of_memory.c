@@ -1,35 +1,20 @@
-/* Calls in a process that gets no more memory: each gives the right result or an error. */
+/* Makes calls in a process that gets no more memory: each gives the right result or an error. */
 #define _GNU_SOURCE
-#include "gpuvec.h"
+#include "memory_limit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum { N = 1100001 };
 
-static size_t address_space(void) {
-    unsigned long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file == NULL || fscanf(file, "%lu", &pages) != 1) {
-        exit(2);
-    }
-    fclose(file);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
-/* Takes all that malloc still has. */
+/* Takes all memory that malloc still has. */
 static void starve(void) {
     for (size_t bytes = 1 << 20; bytes >= 16; bytes /= 2) {
         while (malloc(bytes) != NULL) {
         }
     }
-}
-
-static int is_answer(int32_t status, int is_right) {
-    return status == GPUVEC_OK ? is_right : status == GPUVEC_ERROR_OUT_OF_MEMORY;
 }
 
 static int is_sum(const float *a, const float *out, size_t n) {
@@ -41,7 +26,7 @@ static int is_sum(const float *a, const float *out, size_t n) {
     return 1;
 }
 
-/* Checks that every function answers; makes no text, as printf needs memory too. */
+/* Checks that every function returns; prints nothing, because printf needs memory, too. */
 static int all_answer(const float *a, float *out) {
     for (size_t n = 10; n <= N; n = n < N && 10 * n > N ? N : 10 * n) {
         float dot = -1;
@@ -61,7 +46,7 @@ static int all_answer(const float *a, float *out) {
            gpuvec_last_error() != NULL;
 }
 
-/* short_of_memory EXTRA ROUNDS STARVE: bytes above what is mapped, calls before, take the rest? */
+/* short_of_memory EXTRA ROUNDS STARVE: bytes above the mapped ones, earlier calls, 1 for no rest */
 int main(int count, char **argument) {
     if (count != 4) {
         return 2;
@@ -76,9 +61,7 @@ int main(int count, char **argument) {
     for (int round = atoi(argument[2]); round > 0; round--) {
         vector_add(a, a, out, N);
     }
-    size_t bytes = address_space() + strtoull(argument[1], NULL, 10);
-    struct rlimit limit = {bytes, bytes};
-    if (setrlimit(RLIMIT_AS, &limit) != 0) {
+    if (!limit_memory(strtoull(argument[1], NULL, 10))) {
         return 2;
     }
     if (atoi(argument[3])) {

@@ -1,4 +1,4 @@
-/* Thousands of threads that each make a few calls: nothing of them is left. */
+/* Starts thousands of threads that each make a few calls, and checks that nothing remains. */
 #define _GNU_SOURCE
 #include "gpuvec.h"
 
@@ -28,7 +28,7 @@ static void *call(void *length) {
     return NULL;
 }
 
-/* The fake driver keeps a list of all calls: empties it, where that is the driver. */
+/* Empties the fake driver's list of calls, if that is the driver. */
 static void forget_driver_calls(void) {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     void *symbol = driver ? dlsym(driver, "fake_driver_faults") : NULL;
@@ -53,7 +53,7 @@ static void run_threads(int count) {
     }
 }
 
-/* The buffers that the library keeps are made as calls first need them: all of them, then. */
+/* Makes calls that need all the buffers that the library keeps. */
 static void make_all_buffers(void) {
     for (int i = 0; i < 50; i++) {
         if (vector_add(ones, ones, sums, LARGE) != GPUVEC_OK) {
@@ -96,7 +96,7 @@ int main(void) {
     run_threads(THREADS);
     long grown = resident_kib() - resident;
     int threads_after = entries("/proc/self/task"), files_after = entries("/proc/self/fd");
-    /* A joined thread's entry may stay for a moment: one more is not a leak. */
+    /* A joined thread's entry may stay for a moment, so one more thread is not a leak. */
     if (grown > MARGIN_KIB || threads_after > threads + 1 || files_after != files) {
         printf("grew by %ld KiB; threads %d, then %d; files %d, then %d\n", grown, threads,
                threads_after, files, files_after);

@@ -1,4 +1,4 @@
-/* First calls under a storm of signals: which threads do the signals interrupt? */
+/* Makes first calls during a storm of signals, and finds the threads that handle them. */
 #define _GNU_SOURCE
 #include "gpuvec.h"
 
@@ -29,7 +29,7 @@ static void mask(int how) {
     pthread_sigmask(how, &alarm, NULL);
 }
 
-/* The one thread of the program's that takes the signal. */
+/* The one thread of the program that takes the signal. */
 static void *call(void *array) {
     caller = (sig_atomic_t)syscall(SYS_gettid);
     struct itimerval often = {{0, MICROSECONDS}, {0, MICROSECONDS}};
@@ -44,7 +44,7 @@ static void *call(void *array) {
     return NULL;
 }
 
-/* Exits 1 and says so if a signal came to a thread that is none of the program's. */
+/* Exits with 1 and a message if a thread that is not the program's handled a signal. */
 int main(void) {
     static float array[N];
     struct sigaction action = {.sa_handler = on_signal};

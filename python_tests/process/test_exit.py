@@ -20,7 +20,7 @@ each_length = pytest.mark.parametrize("n", [SMALL, FOR_THREADS, FOR_SEVERAL_GPUS
 
 @pytest.fixture(params=["cpu", "gpu"])
 def place(request) -> dict:
-    """The environment that puts calls on the cores, or on two GPUs of the fake driver."""
+    """Returns the environment for calls on the cores, or on two GPUs of the fake driver."""
     if request.param == "cpu":
         return {"GPUVEC_PLACEMENT": "cpu", "GPUVEC_NUM_THREADS": "4"}
     if not IS_BUILT:
@@ -30,13 +30,13 @@ def place(request) -> dict:
 
 @pytest.fixture(scope="module")
 def cpp_program(tmp_path_factory):
-    """The C++ program; it is C++'s runtime that calls the destructors of its objects."""
+    """Compiles the C++ program: the C++ runtime calls the destructors of its objects."""
     if not shutil.which(CXX):
         pytest.skip("there is no C++ compiler")
-    built = tmp_path_factory.mktemp("farewell_cpp") / "farewell"
+    built = tmp_path_factory.mktemp("late_calls_cpp") / "late_calls"
     strict = ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", ROOT / "include"]
     link = [LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-pthread"]
-    run([CXX, *strict, Path(__file__).with_name("farewell.cpp"), "-o", built, *link])
+    run([CXX, *strict, Path(__file__).with_name("late_calls.cpp"), "-o", built, *link])
     return built
 
 
@@ -45,7 +45,7 @@ def cpp_program(tmp_path_factory):
 @pytest.mark.parametrize("end", ["thread", "main", "exit"])
 def test_calls_at_the_end_of_a_thread_or_process(program, place, end, before_it, n):
     """Destructors of thread-specific data and handlers of exit may call, also as the first call."""
-    program("farewell", end + before_it, n, timeout=SECONDS, **place)
+    program("late_calls", end + before_it, n, timeout=SECONDS, **place)
 
 
 @each_length
@@ -57,18 +57,19 @@ def test_calls_from_destructors_of_objects(cpp_program, place, what, n):
 
 @pytest.mark.parametrize("start", ["main", "thread", "during"])
 @pytest.mark.parametrize("way", ["exit", "_exit", "quick_exit"])
-def test_exit(where, program, way, start):
-    """With live pinned memory, from the main thread, another one, and during calls of threads."""
-    program("leaving", way, start, **where)
+def test_exit(placement_variables, program, way, start):
+    """A process may exit with live pinned memory, from any thread, and during calls of others."""
+    program("exits", way, start, **placement_variables)
 
 
-def test_exit_of_python_without_a_farewell(where):
+def test_exit_of_python_without_cleanup(placement_variables):
     run_silently(
-        "from host import *\ncheck_all()\nkept = pinned_empty(9, 'f')\nos._exit(0)", **where
+        "from host import *\ncheck_all()\nkept = pinned_empty(9, 'f')\nos._exit(0)",
+        **placement_variables,
     )
 
 
-def test_sys_exit_among_a_pool_of_threads(where):
+def test_sys_exit_among_a_pool_of_threads(placement_variables):
     script = """
     import sys
     from concurrent.futures import ThreadPoolExecutor
@@ -79,10 +80,10 @@ def test_sys_exit_among_a_pool_of_threads(where):
             pool.submit(check, MIDDLING, LARGE)
         sys.exit(0)
     """
-    run_silently(script, **where)
+    run_silently(script, **placement_variables)
 
 
-def test_end_of_python_with_daemon_threads_inside_calls(where):
+def test_end_of_python_with_daemon_threads_inside_calls(placement_variables):
     script = """
     import threading
     from host import MIDDLING, check
@@ -99,13 +100,13 @@ def test_end_of_python_with_daemon_threads_inside_calls(where):
     busy.wait()
     check(MIDDLING)
     """
-    run_silently(script, **where)
+    run_silently(script, **placement_variables)
 
 
 @pytest.mark.parametrize(
     "way", ["sys.exit(0)", "os._exit(0)", "threading.Thread(target=work).start()"]
 )
-def test_exit_with_handles_alive(where, way):
+def test_exit_with_handles_alive(placement_variables, way):
     """Streams, events, device memory and registered arrays, with work in flight."""
     script = f"""
     import ctypes, os, sys, threading
@@ -129,4 +130,4 @@ def test_exit_with_handles_alive(where, way):
     work()
     {way}
     """
-    run_silently(script, **where)
+    run_silently(script, **placement_variables)

@@ -1,64 +1,31 @@
 """After a fork the child computes on threads of its own, and the parent is not affected."""
 
 import ctypes
-import functools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from arrays import assert_same_bits, compute
+from arrays import compute
 from bindings import Place, Status, last_error, last_run, lib, pinned_empty, why_cpu
 from fork import in_child, in_process
+from host import LARGE, MIDDLING, SMALL, check, check_all, check_memory
 from on_fake_driver import needs_fake_driver
 from on_fake_driver import run as run_on_fake_driver
-from operations import OPERATIONS, SAMPLE
+from operations import OPERATIONS
 from programs import compile_c
-
-SIZES = [10, 1_100_001]
 
 HISTORIES = {
     "nothing": lambda: None,
-    "small calls": lambda: check_operations(10),
-    "large calls": lambda: check_operations(1_100_001),
+    "small calls": lambda: check(SMALL),
+    "large calls": lambda: check(LARGE),
     "init": lib.gpuvec_init,
     "an error": lambda: lib.vector_add(None, None, None, 1),
     "freed memory": lambda: lib.pinned_free(lib.pinned_alloc(1 << 20)),
 }
 
 each_way = pytest.mark.parametrize("fork", [in_child, in_process], ids=["os", "multiprocessing"])
-
-
-@functools.lru_cache
-def cases(n: int) -> list:
-    """Each operation with inputs and its right result."""
-    inputs = [operation.data(np.random.default_rng(n), n) for operation in SAMPLE]
-    return [(row, pair, row.oracle(*pair)) for row, pair in zip(SAMPLE, inputs)]
-
-
-def check_operations(n: int) -> None:
-    """Every operation gives the oracle's bits."""
-    for operation, inputs, expected in cases(n):
-        assert_same_bits(compute(operation, *inputs), expected)
-
-
-def check_memory() -> None:
-    """Allocates, uses and frees memory, once."""
-    array = pinned_empty(100_000, np.float32)
-    array[:] = 3
-    assert (compute(OPERATIONS[0], array, array) == 6).all()
-    address = lib.pinned_alloc(4096)
-    ctypes.memset(address, 1, 4096)
-    assert lib.pinned_free(address) == Status.OK
-    assert lib.pinned_free(address) == Status.ERROR_POINTER
-
-
-def check_all() -> None:
-    """Operations, small and large, and memory."""
-    for n in SIZES:
-        check_operations(n)
-    check_memory()
 
 
 @each_way
@@ -78,21 +45,21 @@ def test_child_and_parent_compute(placement, fork, history):
 @each_way
 def test_child_uses_threads_of_its_own(on_cpu, fork):
     """Threads do not survive a fork: the child starts as many threads of its own."""
-    check_operations(1_100_001)
+    check(LARGE)
     threads = last_run().threads
 
     def child():
-        check_operations(1_100_001)
+        check(LARGE)
         assert last_run().threads == threads
 
     fork(child)
-    check_operations(1_100_001)
+    check(LARGE)
 
 
 @each_way
 def test_pinned_memory_that_is_alive(placement, fork):
-    """The parent's memory stays as it is, whatever the child does with its own and with it."""
-    array = pinned_empty(1_100_001, np.float32)
+    """The parent's memory keeps its contents, whatever the child does with it and its own."""
+    array = pinned_empty(LARGE, np.float32)
     array[:] = 5
     address = lib.pinned_alloc(1 << 20)
 
@@ -113,7 +80,7 @@ def test_pinned_memory_that_is_alive(placement, fork):
 @each_way
 def test_child_of_a_process_that_used_the_gpu(placement, fork):
     """The child gets FORKED; without a GPU a child is like any process."""
-    check_operations(1_100_001)
+    check(LARGE)
     had_gpu = lib.gpuvec_device_count() > 0
 
     def child():
@@ -129,7 +96,7 @@ def test_child_of_a_process_that_used_the_gpu(placement, fork):
         assert why_cpu() != ""
 
     fork(child)
-    check_operations(10)
+    check(SMALL)
 
 
 def test_grandchild(placement):
@@ -151,14 +118,14 @@ def test_fork_while_threads_share_work(placement):
 
     def work():
         while not stop.is_set():
-            check_operations(300_000)
+            check(MIDDLING)
 
     fork_repeatedly(20, work, stop.set)
-    check_operations(300_000)
+    check(MIDDLING)
 
 
 def test_fork_while_threads_call(placement, tmp_path):
-    """No lock of the library's stays locked in a child, whatever calls the fork cut through."""
+    """No lock of the library stays locked in a child, whichever calls the fork interrupts."""
     library = tmp_path / "busy.so"
     compile_c(Path(__file__).with_name("busy.c"), library, "-shared", "-fPIC")
     stay_busy = ctypes.CDLL(str(library)).stay_busy
@@ -180,10 +147,10 @@ def fork_repeatedly(times: int, work, end) -> None:
 
     def child():
         lib.gpuvec_set_placement(Place.AUTO)
-        check_operations(300_000)
+        check(MIDDLING)
         check_memory()
 
-    check_operations(300_000)
+    check(MIDDLING)
     with ThreadPoolExecutor(4) as pool:
         workers = [pool.submit(work) for _ in range(4)]
         try:

@@ -14,19 +14,19 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 
 
 @needs_root
-def test_the_process_may_become_another_users(where):
-    """The C library asks every thread for that, by a signal that must not be blocked."""
+def test_the_process_may_become_another_users(placement_variables):
+    """The C library makes every thread do so by a signal, which threads must not block."""
     script = """
     from host import LARGE, MIDDLING, check
     check(MIDDLING, LARGE)
     os.setuid(65534)
     check(MIDDLING, LARGE)
     """
-    run_silently(script, **where)
+    run_silently(script, **placement_variables)
 
 
-def test_standard_files_are_closed(where):
-    """Files that are opened later get their numbers: the library writes to none and closes none."""
+def test_standard_files_are_closed(placement_variables):
+    """Files that are opened later get these numbers: the library writes to none and closes none."""
     script = """
     from host import check_all
     for number in range(3):
@@ -34,10 +34,10 @@ def test_standard_files_are_closed(where):
     check_all()
     os._exit(0)
     """
-    run_silently(script, **where)
+    run_silently(script, **placement_variables)
 
 
-def test_standard_files_are_other_files(where, tmp_path):
+def test_standard_files_are_other_files(placement_variables, tmp_path):
     script = f"""
     from host import check_all
     for number in range(3):
@@ -52,7 +52,7 @@ def test_standard_files_are_other_files(where, tmp_path):
     finally:
         os._exit(code)
     """
-    run_silently(script, **where)
+    run_silently(script, **placement_variables)
 
 
 @pytest.mark.parametrize("value", [None, "", "/nowhere", "\n:;\\"], ids=repr)

@@ -1,4 +1,4 @@
-"""Loading the library: its needs, its effects (none), and several copies of it."""
+"""Loading the library: its dependencies, no side effects, and several copies."""
 
 import shutil
 import textwrap
@@ -31,7 +31,7 @@ library = ctypes.CDLL(os.environ["GPUVEC_LIB"])
 
 @pytest.fixture(scope="module")
 def dynamic_section():
-    """The library's dynamic section, as readelf prints it."""
+    """Returns the library's dynamic section as readelf prints it."""
     return run(["readelf", "-d", "--wide", LIBRARY])
 
 
@@ -56,7 +56,7 @@ def test_it_has_its_name(dynamic_section):
 
 
 def test_it_has_no_search_path(dynamic_section):
-    """No path of the machine that built it is left in it."""
+    """It contains no path of the build machine."""
     assert "RPATH" not in dynamic_section and "RUNPATH" not in dynamic_section
 
 
@@ -69,7 +69,7 @@ def test_it_is_small(tmp_path):
 
 
 def test_no_stack_is_executable():
-    """A library that asked for it would make every stack of the program so."""
+    """A library that needs an executable stack makes all stacks of its program executable."""
     lines = run(["readelf", "-l", "--wide", LIBRARY]).splitlines()
     [stack] = [line for line in lines if "GNU_STACK" in line]
     assert "RWE" not in stack
@@ -80,8 +80,8 @@ def test_loading_does_nothing():
     run_python(AROUND_LOADING + "assert seen() == before and not before['driver']\n")
 
 
-def test_questions_do_nothing():
-    """Questions that need no driver do nothing either."""
+def test_queries_do_nothing():
+    """Queries that need no driver have no side effects either."""
     run_python(
         AROUND_LOADING
         + "library.gpuvec_version(), library.gpuvec_abi_version(), library.gpuvec_last_error()\n"
@@ -136,7 +136,7 @@ def check(library, *sizes):
 
 
 @pytest.mark.parametrize("mode", ["RTLD_LOCAL", "RTLD_GLOBAL"])
-def test_it_is_opened_and_closed_again_and_again(where, mode):
+def test_it_is_opened_and_closed_again_and_again(placement_variables, mode):
     script = f"""
     def mappings():
         return open("/proc/self/maps").read().splitlines()
@@ -156,16 +156,16 @@ def test_it_is_opened_and_closed_again_and_again(where, mode):
     assert of_the_library[0] == of_the_library[1] != []
     assert len(after) - len(before) <= {MAPPINGS_MARGIN}, (len(before), len(after))
     """
-    run_silently(BY_HAND + textwrap.dedent(script), **where)
+    run_silently(BY_HAND + textwrap.dedent(script), **placement_variables)
 
 
-def test_its_own_names_come_first(where):
+def test_its_own_names_come_first(placement_variables):
     """The library works with RTLD_DEEPBIND, which some programs load plug-ins with."""
     script = "check(load(os.RTLD_NOW | os.RTLD_DEEPBIND), 10, 300_000, 6_000_001)"
-    run_silently(BY_HAND + script, **where)
+    run_silently(BY_HAND + script, **placement_variables)
 
 
-def test_two_copies_in_one_process(where, tmp_path):
+def test_two_copies_in_one_process(placement_variables, tmp_path):
     """Two plug-ins may each bring a copy, which share nothing."""
     copy = shutil.copy(LIBRARY, tmp_path / "libgpuvec_copy.so")
     script = f"""
@@ -186,4 +186,4 @@ def test_two_copies_in_one_process(where, tmp_path):
         if library.gpuvec_get_placement() != 1 or library.gpuvec_device_count() > 0:
             check(library, 10, 300_000, 6_000_001)
     """
-    run_silently(BY_HAND + textwrap.dedent(script), **where)
+    run_silently(BY_HAND + textwrap.dedent(script), **placement_variables)

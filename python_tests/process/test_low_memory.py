@@ -32,7 +32,7 @@ def test_every_budget_of_address_space(budgets, start, end, step):
 @pytest.mark.parametrize("before", [0, 1])
 @pytest.mark.parametrize("extra", [0, 4096, 65_536, 1_000_000, 10_000_000])
 def test_little_address_space(program, extra, before, threads):
-    """Calls on the CPU are right or fail in little address space, as first calls and later."""
+    """With little address space, first and later calls on the CPU are right or fail."""
     settings = {"GPUVEC_PLACEMENT": "cpu", "GPUVEC_NUM_THREADS": str(threads)}
     program("short_of_memory", extra, before, 0, **settings)
 
@@ -40,16 +40,16 @@ def test_little_address_space(program, extra, before, threads):
 @pytest.mark.parametrize("threads", [1, 16])
 @pytest.mark.parametrize("before", [0, 1])
 def test_no_memory_at_all(program, before, threads):
-    """Calls are right or fail without a byte left, even for malloc."""
+    """Calls are right or fail when not even malloc has a byte left."""
     settings = {"GPUVEC_PLACEMENT": "cpu", "GPUVEC_NUM_THREADS": str(threads)}
     program("short_of_memory", 0, before, 1, **settings)
 
 
-def test_nothing_may_be_locked_in_memory(where):
+def test_nothing_may_be_locked_in_memory(placement_variables):
     script = """
     import resource
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
     from host import check_all
     check_all()
     """
-    run_silently(script, **where)
+    run_silently(script, **placement_variables)

@@ -59,7 +59,7 @@ def settings(function: str, n: int, memory: str, placement: str) -> dict:
 
 
 def right(function: str) -> str:
-    """The output where every call gave the right sums."""
+    """Returns the output of a plug-in whose calls all gave the right sums."""
     callers = ["constructor", "destructor"] if function == "both" else [function]
     return "".join(f"{caller}: right\n" for caller in callers)
 

@@ -226,7 +226,7 @@ def test_helpers_have_the_processs_scheduling_policy(policy, priority):
 
 
 def test_helpers_are_started_with_the_properties_of_the_main_thread():
-    """All of them together, as a real-time program's worker that is bound to a core has them."""
+    """The first caller has changed all of them, like a real-time worker that is bound to a core."""
     script = """
     def change():
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

@@ -1,4 +1,4 @@
-"""Signals: no handler runs on the library's threads, but for faults; handlers may call.
+"""Signals: handlers run on the library's threads only for faults, and may call the library.
 
 Each case runs in a process of its own.
 """
@@ -11,8 +11,8 @@ SECONDS = 20
 
 
 @pytest.mark.parametrize("timer", ["ITIMER_REAL", "ITIMER_PROF"])
-def test_a_storm_of_signals_changes_no_result(where, timer):
-    """Every 100 µs a signal's handler runs, which asks for no restart of what it interrupts."""
+def test_a_storm_of_signals_changes_no_result(placement_variables, timer):
+    """A handler runs every 100 µs, and does not restart interrupted system calls."""
     script = f"""
     import signal
     from host import LARGE, MIDDLING, SMALL, cases, check, check_memory
@@ -33,11 +33,11 @@ def test_a_storm_of_signals_changes_no_result(where, timer):
     signal.setitimer(signal.{timer}, 0)
     assert count > 0
     """
-    run_silently(script, **where)
+    run_silently(script, **placement_variables)
 
 
 def test_the_librarys_threads_block_every_signal_but_faults():
-    """On a thread of the library's a handler of the host's runs for the thread's own fault only."""
+    """On the library's threads the host's handlers run only for the threads' own faults."""
     script = """
     import signal
     from host import LARGE, blocked_signals_of_the_librarys_threads, check

@@ -125,6 +125,6 @@ def test_first_calls_at_once():
     run_python(script)
 
 
-def test_ten_thousand_short_threads_leave_nothing(where, program):
-    """No memory but a megabyte's margin, no thread, no open file."""
-    program("short_threads", **where)
+def test_ten_thousand_short_threads_leave_nothing(placement_variables, program):
+    """Less than a megabyte of memory remains, and no thread or open file."""
+    program("short_threads", **placement_variables)

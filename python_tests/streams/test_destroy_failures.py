@@ -1,6 +1,6 @@
 """Streams and events whose destruction fails in the driver at first.
 
-Destroying is OK in any case. An object that the driver refused to destroy is given back later, when
+Destroying always returns OK. An object that the driver refused to destroy is released later, when
 another object of the device is created or destroyed.
 """
 
@@ -62,7 +62,7 @@ fake_driver.drain()
 
 CALLS = ("cuStreamDestroy_v2", "cuEventDestroy_v2", "cuMemFree_v2")
 
-# The calls afterwards, any of which may give the object back.
+# Later calls, each of which may release the object.
 LATER = {
     "create": "handles.append(made())",
     "destroy": "destroy(*handles.pop())",
@@ -101,7 +101,7 @@ def test_an_object_that_could_not_be_destroyed_is_given_back_later(call, code, l
 @pytest.mark.parametrize("code", [2, 801])
 @pytest.mark.parametrize("call", CALLS)
 def test_many_objects_that_could_not_be_destroyed(call, code):
-    """All of them are given back in the end, and nothing piles up."""
+    """All of them are released in the end, and nothing accumulates."""
     run(
         f"""
         for _ in range(20):
@@ -132,7 +132,7 @@ def test_nothing_can_be_destroyed_for_a_while(code):
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_device_that_is_lost_takes_its_objects_with_it(call):
-    """Objects of a lost device are not given back to another, and destroying them is OK."""
+    """Destroying objects of a lost device is OK, and never releases them on another device."""
     run(
         f"""
         other = made()

@@ -1,4 +1,4 @@
-"""Events: streams and callers wait for them, and they tell times."""
+"""Events: streams and callers wait for them, and they measure times."""
 
 import threading
 from ctypes import byref, c_float
@@ -21,14 +21,12 @@ def test_a_stream_waits_for_the_event_of_another_stream(placement, resources, ki
         chain.queue(5, stream)
         ok(lib.gpuvec_event_record(event, stream))
         ok(lib.gpuvec_stream_wait(following, event))
-    chain.queue_copy(following)
-    ok(lib.gpuvec_stream_synchronize(following))
-    chain.check()
+    chain.finish(following)
 
 
 @needs_gpu
 def test_a_stream_that_waits_is_not_done(resources, on_gpu):
-    """A stream that waits for it is not done either; independent streams are."""
+    """A stream that waits for another one is not done before it; independent streams are."""
     first, second = resources.stream(), resources.stream()
     events = [resources.event() for _ in range(2)]
     with holding() as hold:
@@ -77,7 +75,7 @@ def test_the_caller_waits(resources, on_gpu, how):
         thread.join()
 
 
-def test_no_stream_means_now(placement, resources):
+def test_without_a_stream_an_event_is_done(placement, resources):
     """Without a stream an event is done when it is recorded."""
     event = resources.event()
     ok(lib.gpuvec_stream_synchronize(None))
@@ -103,7 +101,7 @@ def test_an_event_that_was_never_recorded_is_done(placement, resources):
 
 
 def elapsed(start: int, end: int) -> float:
-    """The milliseconds between two events."""
+    """Returns the milliseconds between two events."""
     ms = c_float(-1)
     ok(lib.gpuvec_event_elapsed(start, end, byref(ms)))
     return ms.value

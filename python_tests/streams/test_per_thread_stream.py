@@ -98,7 +98,7 @@ def test_reductions_of_many_threads_with_one_handle():
 
 
 def test_work_of_another_thread_comes_first():
-    """A thread reads what another one queued before, although neither waited for the stream."""
+    """A thread reads another thread's earlier results, although neither waited for the stream."""
     run(
         """
         with fake_driver.held():
@@ -112,7 +112,7 @@ def test_work_of_another_thread_comes_first():
 
 
 def test_the_last_work_of_another_thread_is_waited_for():
-    """A write after another thread's reads does not come before them."""
+    """A write is done after another thread's earlier reads."""
     run(
         """
         with fake_driver.held():
@@ -218,7 +218,7 @@ def test_two_handles_of_one_thread():
     )
 
 
-def test_it_goes_on_when_the_thread_that_adopted_it_has_ended():
+def test_it_works_after_the_adopting_thread_has_ended():
     run(
         """
         def adopt():

@@ -1,6 +1,6 @@
-"""Streams of two GPUs, of slow ones, and of ones whose work fails.
+"""Streams of two GPUs, slow streams, and streams whose work fails.
 
-The fake driver plays them, each in a process of its own.
+Each test runs on the fake driver, in a process of its own.
 """
 
 import textwrap
@@ -40,14 +40,14 @@ resources.close()
 
 
 def run(script: str, **settings: object) -> str:
-    """Runs a script on the fake driver with its settings (FAKE_DRIVER_...); what it printed."""
+    """Runs a script on the fake driver with its settings (FAKE_DRIVER_...); returns its output."""
     return on_fake_driver.run(PRELUDE + textwrap.dedent(script) + EPILOGUE, **settings)
 
 
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("seed", range(2))
 def test_any_program_on_slow_queues(devices, seed):
-    """Results are right however late queued work is done."""
+    """Results are right, however late queued work is done."""
     run(
         f"""
         for number in range(8):
@@ -148,7 +148,7 @@ def test_operands_of_several_devices():
     )
 
 
-def test_a_stream_is_a_devices():
+def test_a_stream_belongs_to_a_device():
     """Work on the second device's stream runs there, at once if its arrays are there."""
     run(
         """
@@ -192,9 +192,7 @@ def test_an_error_of_queued_work_comes_back_from_the_next_call(call):
         stream, event = resources.stream(), resources.event()
         chain = Chain(resources, "device", 1000)
         chain.queue(3, stream)
-        chain.queue_copy(stream)
-        ok(lib.gpuvec_stream_synchronize(stream))
-        chain.check()
+        chain.finish(stream)
         x = chain.arrays[0].address
         lose(stream)
         for _ in range(2):
@@ -220,9 +218,7 @@ def test_streams_of_another_device_outlive_one_that_is_lost():
         assert lib.gpuvec_stream_synchronize(lost) == Status.ERROR_DEVICE_LOST
         for stream in (other, resources.stream(1)):
             chain.queue(3, stream)
-            chain.queue_copy(stream)
-            ok(lib.gpuvec_stream_synchronize(stream))
-            chain.check()
+            chain.finish(stream)
         assert lib.gpuvec_stream_query(lost) == Status.ERROR_DEVICE_LOST
         resources.pop_all()
         """,

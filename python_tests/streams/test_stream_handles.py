@@ -1,6 +1,6 @@
 """Handles of streams and events: wrong ones are refused, and none leaks.
 
-Foreign streams and forked children, too.
+Also covers foreign streams and forked children.
 """
 
 from ctypes import byref, c_float, c_size_t, c_uint64, c_void_p
@@ -64,7 +64,7 @@ def calls_with_an_event(stream: int, other: int) -> dict:
 
 
 def wrong_handles(live: int, values: np.ndarray) -> list[int]:
-    """Numbers that are no handles, some of them near to one that is."""
+    """Numbers that are not handles, some of them close to a valid one."""
     near = [live + 1, live - 1, live ^ (1 << 20), live ^ (1 << 33), live ^ (1 << 62)]
     return [1, 2, 7, 0xDEADBEEF, 2**32, 2**63, 2**64 - 1, values.ctypes.data, *near]
 
@@ -151,7 +151,7 @@ def test_100_000_handles_leave_nothing(placement):
 
 
 @pytest.mark.parametrize("device", [-1, "count", 2**31 - 1])
-def test_a_stream_of_a_device_that_is_not_there(placement, device):
+def test_a_stream_of_a_device_that_does_not_exist(placement, device):
     device = max(lib.gpuvec_device_count(), 1) if device == "count" else device
     assert lib.gpuvec_stream_create(device) is None
     assert f"device is {device}" in last_error()
@@ -179,7 +179,7 @@ NATIVE = {"legacy": 0, "legacy by its number": 1, "per thread": 2, "its own": No
 @pytest.mark.parametrize("name", NATIVE)
 @pytest.mark.parametrize("place", [Place.AUTO, Place.GPU])
 def test_foreign_streams_are_adopted(resources, place, name):
-    """Work of another library and of this one on the same stream is done in its order."""
+    """Work that this and another library queue on one stream is done in order."""
     n = 1_000_003
     driver, number = driver_of(0), NATIVE[name]
     there, back = resources.memory("device", 4 * n), resources.memory("pinned", 4 * n)
@@ -204,7 +204,7 @@ def test_foreign_streams_are_adopted(resources, place, name):
             assert np.array_equal(back.view(np.int32), np.arange(n))
         ok(lib.gpuvec_stream_destroy(stream))
         assert lib.gpuvec_stream_query(stream) == Status.ERROR_HANDLE
-        # It is none of the library's to destroy.
+        # The stream belongs to the other library, and must not be destroyed here.
         driver.call("cuMemcpyHtoDAsync_v2", at, to, bytes_, native)
         driver.call("cuStreamSynchronize", native)
         if number is None:
@@ -271,9 +271,7 @@ def test_a_forked_child_has_no_streams_of_its_parents(resources, on_gpu, values)
 
     in_child(child)
     chain.queue(3, stream)
-    chain.queue_copy(stream)
-    ok(lib.gpuvec_stream_synchronize(stream))
-    chain.check()
+    chain.finish(stream)
 
 
 @needs_gpu

@@ -1,6 +1,6 @@
 """Streams and events: work is done in its order, calls return at once, and results are the same.
 
-Where there is no GPU, or with placement cpu, a stream is the host's: all is done at once.
+Without a GPU, or with placement cpu, streams are the host's: calls return when their work is done.
 """
 
 import ctypes
@@ -28,18 +28,16 @@ THREADS = 16
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [1, 1000, 300_001])
 def test_work_is_done_in_its_order(placement, resources, kind, n):
-    """Each call uses what the one before it wrote; the result is there after synchronising."""
+    """Each call uses the previous call's result; the last result is there after synchronising."""
     stream = resources.stream()
     chain = Chain(resources, kind, n)
     for steps in (1, 2, 40):
         chain.queue(steps, stream)
-        chain.queue_copy(stream)
-        ok(lib.gpuvec_stream_synchronize(stream))
-        chain.check()
+        chain.finish(stream)
 
 
-def test_streams_go_on_side_by_side(placement, resources):
-    """Streams have chains of their own."""
+def test_streams_are_independent(placement, resources):
+    """Each stream runs a chain of its own."""
     chains = [Chain(resources, kind, 100_003, seed) for seed, kind in enumerate(QUEUED_KINDS)]
     streams = [resources.stream() for _ in chains]
     for _ in range(20):
@@ -135,15 +133,13 @@ def test_a_call_with_pageable_memory_is_done_when_it_returns(placement, resource
             a, b = (kept, chain.values[0]) if which == "a" else (chain.values[0], kept)
             chain.values[0] = a - b
         pageable[:] = 77
-    chain.queue_copy(stream)
-    ok(lib.gpuvec_stream_synchronize(stream))
-    chain.check()
+    chain.finish(stream)
 
 
 @pytest.mark.parametrize("kind", ["pageable", *QUEUED_KINDS])
 @pytest.mark.parametrize("n", [1000, 6_000_001])
-def test_last_run_speaks_of_calls_on_streams(placement, resources, kind, n):
-    """Arrays that a GPU reaches are not staged, whatever their length."""
+def test_last_run_covers_calls_on_streams(placement, resources, kind, n):
+    """Arrays that a GPU can access are not staged, whatever their length."""
     stream = resources.stream()
     chain = Chain(resources, kind, n)
     chain.queue(1, stream)
@@ -163,7 +159,7 @@ def test_last_run_speaks_of_calls_on_streams(placement, resources, kind, n):
 
 
 @needs_gpu
-def test_a_stream_is_destroyed_with_work_that_is_still_done(resources, on_gpu):
+def test_a_stream_is_destroyed_with_work_in_flight(resources, on_gpu):
     """The handle is invalid at once, and the stream's events complete."""
     event = resources.event()
     chain = Chain(resources, "device", 300_001)
@@ -240,9 +236,7 @@ def test_nothing_to_do(placement, resources, kind):
     ok(lib.gpuvec_sum_i32(None, chain.arrays[0].address, 0, stream))
     chain.values[0] = np.zeros(2, np.int32)
     chain.queue(7, stream)
-    chain.queue_copy(stream)
-    ok(lib.gpuvec_stream_synchronize(stream))
-    chain.check()
+    chain.finish(stream)
 
 
 def test_wrong_arguments_are_errors_at_once(placement, resources):
@@ -263,9 +257,7 @@ def test_wrong_arguments_are_errors_at_once(placement, resources):
         assert lib.gpuvec_add_i32(*arguments, stream) == status
         assert last_error() != ""
     chain.queue(5, stream)
-    chain.queue_copy(stream)
-    ok(lib.gpuvec_stream_synchronize(stream))
-    chain.check()
+    chain.finish(stream)
 
 
 @needs_gpu
@@ -282,9 +274,7 @@ def test_placement_cpu_computes_on_the_cores_after_the_streams_work(resources, o
             assert np.array_equal(chain.arrays[0].get(np.int32), chain.values[0])
             assert np.array_equal(chain.arrays[1].get(np.int32), chain.values[1])
     chain.queue(2, stream)
-    chain.queue_copy(stream)
-    ok(lib.gpuvec_stream_synchronize(stream))
-    chain.check()
+    chain.finish(stream)
 
 
 @needs_gpu

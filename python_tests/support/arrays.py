@@ -1,4 +1,4 @@
-"""Arrays as callers may have them: pageable or pinned, at any element offset, between guards."""
+"""Arrays in pageable or pinned memory, at any element offset, between guards."""
 
 from dataclasses import dataclass
 from typing import Optional
@@ -8,7 +8,7 @@ from bindings import last_error, lib, pinned_empty
 from operations import Operation
 from oracles import unsigned
 
-# An array's memory, and its distance in elements from a multiple of 64 bytes.
+# An array's memory, and its offset in elements from a multiple of 64 bytes.
 KINDS = {
     "pageable": ("pageable", 0),
     "pageable+1": ("pageable", 1),
@@ -40,11 +40,11 @@ class Guarded:
 
     @property
     def address(self) -> int:
-        """The address of the first element."""
+        """Returns the address of the first element."""
         return self.array.ctypes.data
 
     def snapshot(self) -> bytes:
-        """All of the block's bytes."""
+        """Returns all bytes of the block."""
         return self.block.tobytes()
 
     def guards_are_intact(self) -> bool:
@@ -55,7 +55,7 @@ class Guarded:
 
 
 def guarded(kind: str, dtype, n: int) -> Guarded:
-    """An array of `n` elements of a kind, filled, with its guards, with the guard's byte."""
+    """Makes an array of `n` elements of a kind, filled with the guard byte like its guards."""
     memory, offset = KINDS[kind]
     size = block_size(dtype, n)
     block = pinned_empty(size, dtype) if memory == "pinned" else np.empty(size, dtype)
@@ -63,12 +63,12 @@ def guarded(kind: str, dtype, n: int) -> Guarded:
 
 
 def block_size(dtype, n: int) -> int:
-    """Elements of a block that an array of `n`, its guards and any offset fit into."""
+    """Returns the elements of a block that has room for `n`, the guards and any offset."""
     return n + 2 * GUARD + 2 * (LINE // np.dtype(dtype).itemsize)
 
 
 def within(block: np.ndarray, n: int, offset: int) -> np.ndarray:
-    """`n` elements of a block, that many past a multiple of 64 bytes; all of it is filled."""
+    """Fills a block; returns `n` elements from `offset` elements past a multiple of 64 bytes."""
     block.view(np.uint8)[:] = GUARD_BYTE
     to_line = -block.ctypes.data % LINE // block.itemsize
     start = GUARD + to_line + offset
@@ -76,7 +76,7 @@ def within(block: np.ndarray, n: int, offset: int) -> np.ndarray:
 
 
 def filled(kind: str, values: np.ndarray) -> Guarded:
-    """A guarded array that holds the values."""
+    """Makes a guarded array that holds the values."""
     result = guarded(kind, values.dtype, values.size)
     result.array[:] = values
     return result
@@ -93,8 +93,8 @@ def call_at(
 ) -> int:
     """Calls the operation on addresses and returns the status.
 
-    Whatever it takes, tests give two inputs: it gets those that it takes. So it is with alpha,
-    which is the table's unless a test chooses, and with the stream.
+    Tests give two inputs, alpha and a stream to every operation, which gets those that it takes.
+    The default alpha is the table's.
     """
     last = (stream,) if operation.takes_stream else ()
     return getattr(lib, operation.name)(*operation.inputs(a, b, alpha), out, n, *last)
@@ -116,19 +116,19 @@ def call(
 def compute(
     operation: Operation, a: np.ndarray, b: np.ndarray, alpha: Optional[float] = None
 ) -> np.ndarray:
-    """The operation's result in a new array; fails unless the call succeeds."""
+    """Returns the operation's result in a new array; fails unless the call succeeds."""
     out = np.full(operation.outputs(a.size), -1, operation.out_dtype)
     assert call(operation, a, b, out, alpha) == 0, last_error()
     return out
 
 
 def output(operation: Operation, kind: str, n: int) -> Guarded:
-    """A guarded output for inputs of `n` elements."""
+    """Makes a guarded output for inputs of `n` elements."""
     return guarded(kind, operation.out_dtype, operation.outputs(n))
 
 
 def assert_same_bits(result: np.ndarray, expected: np.ndarray) -> None:
-    """Fails unless two arrays have the same type and bits; says where they first differ."""
+    """Fails unless two arrays have the same type and bits; shows their first difference."""
     assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
     got, want = (array.view(unsigned(array.dtype)) for array in (result, expected))
     different = np.flatnonzero(got != want)

@@ -101,7 +101,7 @@ C_TYPES = {np.float32: c_float, np.float64: c_double, np.int32: c_int32, np.int6
 
 
 def signature(operation: Operation) -> tuple:
-    """The result and the arguments of an operation's function."""
+    """Returns the types of the result and the arguments of an operation's function."""
     alpha = [C_TYPES[operation.dtype]] if operation.shape.takes_alpha else []
     stream = [c_void_p] if operation.takes_stream else []
     return c_int32, [*alpha, *[c_void_p] * len(operation.arrays), c_size_t, *stream]
@@ -144,7 +144,7 @@ FUNCTIONS = {
 
 
 def load() -> ctypes.CDLL:
-    """The library, with the types of all functions declared."""
+    """Loads the library and declares the types of all functions."""
     library = ctypes.CDLL(str(LIBRARY))
     for name, (restype, argtypes) in FUNCTIONS.items():
         function = getattr(library, name)
@@ -156,7 +156,7 @@ lib = load()
 
 
 def last_error() -> str:
-    """This thread's last error; empty after a success."""
+    """Returns this thread's last error; empty after a success."""
     return lib.gpuvec_last_error().decode()
 
 
@@ -173,7 +173,7 @@ def last_run() -> Run:
 
 
 def pinned_empty(n: int, dtype) -> np.ndarray:
-    """An array of `n` elements in memory of pinned_alloc's, freed with the array's last view."""
+    """Makes an array of `n` elements in pinned memory, freed with the array's last view."""
     bytes_ = n * np.dtype(dtype).itemsize
     address = lib.pinned_alloc(bytes_)
     if not address:

@@ -10,7 +10,7 @@ import numpy as np
 ATTACH_GLOBAL = 1
 NON_BLOCKING = 1
 
-# The longest that a stream is held up, so that a test that fails does not wait for ever.
+# The longest time that a stream is held up, so that a failing test does not wait for ever.
 HELD_SECONDS = 60
 
 
@@ -29,11 +29,11 @@ class Driver:
         assert code == 0, f"{name} returned {code}"
 
     def set_current(self, context) -> None:
-        """Makes a context, or none, the calling thread's."""
+        """Makes a context current on the calling thread, or none."""
         self.call("cuCtxSetCurrent", context)
 
     def current(self):
-        """The calling thread's context; None if it has none."""
+        """Returns the calling thread's context; None if it has none."""
         context = c_void_p()
         self.call("cuCtxGetCurrent", byref(context))
         return context.value
@@ -54,18 +54,18 @@ class Driver:
         return context
 
     def new_stream(self) -> c_void_p:
-        """A stream of the current context, which the legacy default stream does not wait for."""
+        """Creates a stream of the current context that the legacy default stream ignores."""
         stream = c_void_p()
         call = "cuStreamCreateWithPriority"
         self.call(call, byref(stream), c_uint(NON_BLOCKING), c_int(0))
         return stream
 
     def free_bytes(self) -> int:
-        """The device's free memory in bytes."""
+        """Returns the device's free memory in bytes."""
         return self.memory_bytes()[0]
 
     def memory_bytes(self) -> tuple[int, int]:
-        """The device's free memory and all of its memory, in bytes."""
+        """Returns the device's free and total memory in bytes."""
         free, total = c_size_t(), c_size_t()
         self.call("cuMemGetInfo_v2", byref(free), byref(total))
         return free.value, total.value
@@ -77,7 +77,7 @@ class Driver:
 
 
 class HeldUp:
-    """A stream of the driver whose work is held until it is let go."""
+    """A stream of the driver whose work waits for `let_go`."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
@@ -88,7 +88,7 @@ class HeldUp:
             driver.call("cuLaunchHostFunc", self.stream, self.function, c_void_p())
 
     def let_go(self) -> None:
-        """Lets the stream's work be done."""
+        """Lets the stream begin its work."""
         self.may_go.set()
 
     def destroy(self) -> None:
@@ -114,7 +114,7 @@ class DeviceArray:
         self.fill(values)
 
     def fill(self, values: np.ndarray) -> None:
-        """Copies the values there."""
+        """Copies the values to the array."""
         source = np.ascontiguousarray(values)
         to, size = c_uint64(self.address), c_size_t(source.nbytes)
         self.driver.call("cuMemcpyHtoD_v2", to, c_void_p(source.ctypes.data), size)
@@ -124,7 +124,7 @@ class DeviceArray:
         self.driver.fill_later(self.address, bits, self.like.nbytes // 4)
 
     def values(self) -> np.ndarray:
-        """Its current content."""
+        """Returns the current content."""
         values = np.empty_like(self.like)
         where = c_uint64(self.address)
         to = c_void_p(values.ctypes.data)
@@ -132,5 +132,5 @@ class DeviceArray:
         return values
 
     def free(self) -> None:
-        """Gives the memory back."""
+        """Frees the memory."""
         self.driver.call("cuMemFree_v2", c_uint64(self.address))

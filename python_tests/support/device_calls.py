@@ -1,4 +1,4 @@
-"""Calls on arrays in host memory, checked, and where they ran."""
+"""Makes and checks calls on arrays in host memory; returns where they ran."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from arrays import assert_same_bits, call, filled, output
 from bindings import Backend, Status, last_error, last_run
 from operations import OPERATIONS, SAMPLE, Operation, repeated
 
-# Elements of arrays that all devices take part in, and an operation of each kind.
+# The length of arrays that all devices share, and an operation of each kind.
 LONG = 5_000_003
 PAIR = [OPERATIONS[0], OPERATIONS[2]]
 
@@ -23,7 +23,7 @@ def attempt(operation: Operation, n: int, kind: str = "pinned") -> tuple[int, st
 
 
 def backends(*sizes: int, kind: str = "pinned") -> Iterator[Backend]:
-    """Calls the sample of operations, which must succeed; yields where each call ran."""
+    """Calls the sample of operations, which must succeed; yields each call's backend."""
     for operation in SAMPLE:
         for n in sizes:
             assert attempt(operation, n, kind) == (Status.OK, "")
@@ -41,7 +41,7 @@ def devices(kind: str = "pinned", n: int = LONG) -> list[int]:
 
 
 def check_staging(kind: str) -> None:
-    """Fails unless long calls stage what is not page-locked, once."""
+    """Fails unless long calls stage each unlocked element once."""
     for operation in PAIR:
         assert attempt(operation, LONG, kind) == (Status.OK, "")
         staged = operation.staged_bytes(LONG).values() if "pageable" in kind else [0]

@@ -13,7 +13,7 @@ from bindings import ROOT, Status
 
 FAKE_DRIVER_FOLDER = ROOT / "target/fake_driver"
 
-# The status that a caller may get for a driver's code; ERROR_NO_GPU is allowed for each of them.
+# The status that a caller may get for each driver code; ERROR_NO_GPU is allowed for all of them.
 CODES = {
     2: Status.ERROR_OUT_OF_MEMORY,
     801: Status.ERROR_DRIVER,
@@ -61,7 +61,7 @@ class FakeDriver:
         self.plan(f"random:{seed}:{per_10000}:{'/'.join(map(str, codes))}")
 
     def calls(self) -> list[str]:
-        """The calls since the plan was put in force."""
+        """Returns the calls since the plan was set."""
         numbers = range(1, self.driver.fake_driver_calls() + 1)
         return [self.driver.fake_driver_call_name(number).decode() for number in numbers]
 
@@ -74,11 +74,11 @@ class FakeDriver:
         return {what: self.count(what) for what in self.HOLDINGS + self.HANDLES}
 
     def violation(self) -> str:
-        """The first violation; empty if there was none."""
+        """Returns the first violation; empty if there was none."""
         return self.driver.fake_driver_violation().decode()
 
     def context(self) -> Optional[int]:
-        """The thread's current context."""
+        """Returns the thread's current context."""
         context = ctypes.c_void_p()
         self.driver.cuCtxGetCurrent(ctypes.byref(context))
         return context.value
@@ -91,7 +91,7 @@ class FakeDriver:
         assert self.driver.cuCtxSetCurrent(context) == 0
 
     def memory(self, kind: str, size: int) -> tuple[int, np.ndarray]:
-        """New device or managed memory in the current context: its address, and its bytes."""
+        """Allocates device or managed memory in the current context: its address, and its bytes."""
         address = ctypes.c_uint64()
         if kind == "managed":
             code = self.driver.cuMemAllocManaged(ctypes.byref(address), ctypes.c_size_t(size), 1)
@@ -103,7 +103,7 @@ class FakeDriver:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keeps all streams from their work: to wait for one in here is to wait for ever."""
+        """Keeps all streams from working during the block, which must not wait for a stream."""
         self.driver.fake_driver_hold(True)
         try:
             yield
@@ -125,12 +125,12 @@ class FakeDriver:
             os.sched_yield()
 
     def hold_no_more_calls(self) -> None:
-        """Lets later calls pass in a block of `call_held`; those that wait go on waiting."""
+        """Lets later calls pass in a block of `call_held`; calls that are held remain so."""
         self.driver.fake_driver_hold_call(b"")
 
     @contextmanager
     def captured(self, stream: int) -> Iterator[None]:
-        """Lets the driver say in this block that a stream is being captured."""
+        """Makes the driver report during the block that a stream is being captured."""
         self.driver.fake_driver_capture(stream, True)
         try:
             yield
@@ -145,24 +145,24 @@ class FakeDriver:
 
 @dataclass(frozen=True)
 class Fault:
-    """One entry of a plan: which call fails, with what, and "" once, "+" on, or "~" later."""
+    """One entry of a plan: a call's number, a code, and "" (once), "+" (always) or "~" (late)."""
 
     number: int
     code: int
     manner: str
 
     def __str__(self) -> str:
-        """The plan."""
+        """Returns the plan."""
         return f"{self.number}={self.code}{self.manner}"
 
     @classmethod
     def parse(cls, plan: str) -> "Fault":
-        """The fault that a plan of one entry says."""
+        """Parses a plan of one entry."""
         number, rest = plan.split("=")
         return cls(int(number), int(rest.rstrip("+~")), rest.lstrip("0123456789"))
 
     def failed(self, calls: list[str]) -> list[str]:
-        """Those of the calls that the plan made fail."""
+        """Returns the calls that failed under the plan."""
         return [] if self.manner == "~" else calls[self.number - 1 :][: None if self.on else 1]
 
     @property

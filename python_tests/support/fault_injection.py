@@ -1,14 +1,13 @@
-"""Makes each call of the driver fail in turn, in every scenario, and checks what a caller sees.
+"""Makes each call of the driver fail in turn, in every scenario, and checks the outcome.
 
     python_tests/support/fault_injection.py [--shallow SEED PERCENT] [--only TEXT ...] [--plan PLAN]
 
-Runs on the fake driver. A clean run of a scenario lists the calls of the driver that it makes.
-Then each of them fails, with each of CODES, once and from then on, and queued work fails later: all
-in children of their own. Whatever fails, the result has the right bits or there is an error that
-says why; nothing else is changed, nothing is leaked, and the next call works. Work of several calls
-ends with the first that fails: it is right if all of them succeeded. A scenario makes the same
-calls each time: the library has one thread, and no kernel is seen to end before its stream is
-waited for.
+Runs on the fake driver. A clean run of a scenario lists the driver calls that it makes. Then each
+of them fails with each of CODES, once and from then on, and queued work fails later, each fault in
+a child of its own. Whatever fails, the result has the right bits or an error explains the failure;
+nothing else is changed, nothing leaks, and the next call works. A scenario of several calls stops
+at the first failure, and is right if all calls succeed. A scenario makes the same driver calls in
+every run, because the library has one thread and no completion flags.
 """
 
 import argparse
@@ -17,8 +16,6 @@ import multiprocessing
 import os
 import random
 import re
-import select
-import signal
 import sys
 import time
 import traceback
@@ -30,6 +27,7 @@ from typing import Callable, Optional
 
 from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
 from fake_driver import CODES, FAKE_DRIVER_FOLDER, FakeDriver, Fault
+from fork import run_in_child
 from programs import before, library_environment
 from scenarios import Scenario, scenarios
 from work import NULL, RIGHT, Work, outcome_of
@@ -38,7 +36,7 @@ TIME_LIMIT = 30
 
 QUEUEING = ("cuLaunchKernel", "cuMemcpyAsync", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2")
 LATER = 700
-# Asked for each kernel in turn: of such a row the first and the last stand for all.
+# Called for each kernel in turn: the first and the last call of such a sequence stand for all.
 ASKED_IN_ROWS = "cuModuleGetFunction"
 
 BROKEN = "broken promise"
@@ -73,7 +71,7 @@ def begin(driver: FakeDriver, scenario: Scenario) -> None:
 
 
 def round_outcome(work: Work) -> str:
-    """Makes an attempt without faults, from the beginning, and returns its checked outcome."""
+    """Makes one attempt without faults, from the beginning, and returns its checked outcome."""
     work.reset()
     outcome = work.attempt()
     work.check(outcome, [])
@@ -81,7 +79,7 @@ def round_outcome(work: Work) -> str:
 
 
 def clean_run(scenario: Scenario) -> str:
-    """Returns the driver's calls of the scenario and the objects held in the end, as JSON."""
+    """Returns the driver calls of the scenario and the objects held in the end, as JSON."""
     driver, work = FakeDriver(), scenario.work
     begin(driver, scenario)
     assert work.attempt() == RIGHT, work.text() or why_cpu()
@@ -146,7 +144,7 @@ def check_afterwards(
     outcome = round_outcome(scenario.work)
     said = scenario.work.text()
     assert outcome in [RIGHT, *closed, *gone], f"the next call gave {outcome}: {said}"
-    # A question about an address is not of one device.
+    # A query about an address does not belong to one device.
     is_lost = first == Status.ERROR_DEVICE_LOST.name and "cuPointerGetAttributes" not in failed
     if is_lost and scenario.place == Place.GPU:
         assert outcome != RIGHT, "the next call worked on a device that was lost"
@@ -163,36 +161,27 @@ def check_afterwards(
 
 
 def check_ledger(driver: FakeDriver, held: dict[str, int]) -> None:
-    """Fails if more is held than without faults, except for kernels that were loaded in vain."""
+    """Fails if more is held than without faults, except for kernels without use."""
     more = {what: now - held[what] for what, now in driver.ledger().items() if now > held[what]}
     more.pop("modules", None)
     assert not more, f"more is held than without a fault: {more}"
 
 
-def in_child(function: Callable[[], str], limit: float = TIME_LIMIT) -> tuple[str, str]:
+def in_child(function: Callable[[], str]) -> tuple[str, str]:
     """Runs a function in a forked child and returns its outcome and its text."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        outcome, text = BROKEN, ""
+
+    def work() -> tuple[int, str]:
         try:
             text = function()
             outcome = text if text in OUTCOMES else RIGHT
         except BaseException as error:
-            is_said = isinstance(error, AssertionError) and str(error)
-            text = str(error) if is_said else traceback.format_exc()
-        os.write(writer, text.encode())
-        os._exit(FIRST_EXIT_CODE + OUTCOMES.index(outcome))
-    os.close(writer)
-    with os.fdopen(reader, "rb") as end:
-        ended, _, _ = select.select([end], [], [], limit)
-        if not ended:
-            os.kill(child, signal.SIGKILL)
-        text = end.read().decode()
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if not ended:
-        return BROKEN, f"it did not end within {limit} s"
+            has_text = isinstance(error, AssertionError) and str(error)
+            outcome, text = BROKEN, str(error) if has_text else traceback.format_exc()
+        return FIRST_EXIT_CODE + OUTCOMES.index(outcome), text
+
+    code, text = run_in_child(work, TIME_LIMIT)
+    if code is None:
+        return BROKEN, f"it did not end within {TIME_LIMIT} s"
     if code < FIRST_EXIT_CODE:
         return BROKEN, f"the process ended with {code}"
     return OUTCOMES[code - FIRST_EXIT_CODE], text
@@ -200,14 +189,14 @@ def in_child(function: Callable[[], str], limit: float = TIME_LIMIT) -> tuple[st
 
 @dataclass(frozen=True)
 class Options:
-    """The part of all faults that is tried."""
+    """The selection of faults to try."""
 
     seed: str
     percent: float
     plan: Optional[str]
 
     def faults(self, scenario: Scenario, calls: list[str]) -> list[Fault]:
-        """The chosen faults of a scenario."""
+        """Returns the chosen faults of a scenario."""
         if self.plan:
             return [Fault.parse(self.plan)]
         rng = random.Random(f"{self.seed} {scenario}")
@@ -215,9 +204,9 @@ class Options:
         return [fault for fault in faults if rng.random() * 100 < self.percent]
 
 
-# A text, a scenario's name and a plan; the plan is empty if the clean run failed.
+# An error text, a scenario's name and a plan; the plan is empty if the clean run failed.
 Failure = tuple[str, str, str]
-# Failures printed of those that are alike.
+# The number of failures with the same text to print.
 SHOWN = 5
 
 
@@ -238,7 +227,7 @@ def inject_faults(scenario: Scenario, options: Options) -> tuple[Counter, list[F
 
 
 def report(outcomes: Counter, failures: list[Failure]) -> None:
-    """Prints how often each outcome came, and the failures, those alike together."""
+    """Prints the count of each outcome, and the failures grouped by text."""
     for outcome, count in outcomes.most_common():
         print(f"{count:9,}  {outcome}")
     alike = defaultdict(list)

@@ -27,7 +27,7 @@ def load_helper(library):
 
 
 def inputs_of(operation, n: int) -> tuple:
-    """Data whose results depend on the modes: subnormals, and sums that are not exact."""
+    """Returns data whose results depend on the modes: subnormals, and inexact sums."""
     a, b = operation.data(np.random.default_rng(n), n)
     if operation.kind == "reduction":
         a[: n // 2] *= np.finfo(a.dtype).tiny / 16
@@ -36,7 +36,7 @@ def inputs_of(operation, n: int) -> tuple:
 
 
 def run(call_with_mxcsr, operation, mxcsr: int, a, b) -> tuple:
-    """The result in that mode, and MXCSR after the call."""
+    """Returns the result in that mode, and MXCSR after the call."""
     out = np.zeros(operation.outputs(a.size), operation.out_dtype)
     after = c_uint32()
     function = ctypes.cast(getattr(lib, operation.name), c_void_p)

@@ -28,30 +28,30 @@ TYPES = {
 
 
 def text() -> str:
-    """The header without its comments."""
+    """Returns the header without its comments."""
     source = (ROOT / "include/gpuvec.h").read_text()
     return re.sub(r"/\*.*?\*/|//[^\n]*", "", source, flags=re.DOTALL)
 
 
 def ctype(declared: str):
-    """A type of ctypes for one of C; every pointer to data is an untyped one."""
+    """Returns the ctypes type for a C type; every pointer to data is untyped."""
     declared = re.sub(r"\s*\*\s*", " *", declared.strip())
     return TYPES.get(declared, c_void_p if declared.endswith("*") else None)
 
 
 def declarations() -> list:
-    """Each function's result, name and arguments, as text."""
+    """Returns each function's result, name and arguments, as text."""
     pattern = r"^((?:const |struct )?\w+ ?\**)\s*\b(\w+)\(([^)]*)\);"
     return re.findall(pattern, text(), flags=re.MULTILINE)
 
 
 def operations() -> set:
-    """The functions whose arguments name an output."""
+    """Returns the functions that have an argument `out`."""
     return {name for _, name, arguments in declarations() if re.search(r"\bout\b", arguments)}
 
 
 def prototypes() -> dict:
-    """Each function's result and arguments, as types of ctypes."""
+    """Returns each function's result and arguments, as ctypes types."""
     found = {}
     for result, name, arguments in declarations():
         types = [re.sub(r"\w+$", "", argument.strip()) for argument in arguments.split(",")]
@@ -61,18 +61,18 @@ def prototypes() -> dict:
 
 
 def defines() -> dict:
-    """The macros that are numbers."""
+    """Returns the macros that are numbers."""
     pairs = re.findall(r"^#define (\w+) (\d+)$", text(), flags=re.MULTILINE)
     return {name: int(value) for name, value in pairs}
 
 
 def enumeration(name: str) -> dict:
-    """The names and values of an enumeration."""
+    """Returns the names and values of an enumeration."""
     [body] = re.findall(rf"enum {name}\b[^;]*?\{{(.*?)\}}", text(), flags=re.DOTALL)
     return {key: int(value) for key, value in re.findall(r"(\w+) = (-?\d+)", body)}
 
 
 def fields(struct: str) -> list:
-    """The names and types of a structure's fields."""
+    """Returns the names and types of a structure's fields."""
     [body] = re.findall(rf"struct {struct} \{{(.*?)\}}", text(), flags=re.DOTALL)
     return [(name, ctype(declared)) for declared, name in re.findall(r"(\w+) (\w+);", body)]

@@ -14,13 +14,13 @@ SMALL = 1000
 MIDDLING = 300_000
 LARGE = FOR_A_GPU
 MIB = 1 << 20
-# Bytes that the allocators and the driver may keep for themselves.
+# Bytes that the allocators and the driver may keep.
 MARGIN = 2 * MIB
 
 
 @functools.lru_cache
 def cases(n: int) -> list:
-    """Operations with inputs and right results: fewer of them if they are large."""
+    """Returns operations with inputs and right results; fewer operations for large `n`."""
     operations = CLASSIC if n == LARGE else SAMPLE
     inputs = [repeated(operation, n) for operation in operations]
     return [(row, pair, row.oracle(*pair)) for row, pair in zip(operations, inputs)]
@@ -56,7 +56,7 @@ def threads() -> int:
 
 
 def blocked_signals_of_the_librarys_threads() -> Iterator[int]:
-    """The mask of blocked signals of each: bit 0 is signal 1."""
+    """Returns the mask of blocked signals of each library thread; bit 0 is signal 1."""
     for task in os.listdir("/proc/self/task"):
         with open(f"/proc/self/task/{task}/status") as file:
             fields = dict(line.split(":", 1) for line in file)
@@ -65,7 +65,7 @@ def blocked_signals_of_the_librarys_threads() -> Iterator[int]:
 
 
 def resident_bytes() -> int:
-    """This process's resident memory, counted page by page."""
+    """Returns this process's resident memory, counted page by page."""
     with open("/proc/self/smaps_rollup") as file:
         for line in file:
             if line.startswith("Rss:"):

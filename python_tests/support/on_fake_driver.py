@@ -16,7 +16,7 @@ NOT_BUILT = "the fake driver is not built: make fake-driver"
 
 needs_fake_driver = pytest.mark.skipif(not IS_BUILT, reason=NOT_BUILT)
 
-# The beginning of all scripts. One that hangs prints where its threads are, and ends.
+# The beginning of all scripts. A script that hangs prints its threads' stacks, and ends.
 PRELUDE = """
 import faulthandler
 faulthandler.enable()
@@ -83,8 +83,8 @@ def run(
     """Runs a script on the fake driver with its settings (FAKE_DRIVER_...) and returns its output.
 
     A script that does not end within `limit` seconds fails the test, with all of its processes.
-    With `threads=1` equal calls ask the driver for the same, one after the other: the library has
-    one thread, and no kernel is seen to end before its stream is waited for.
+    With `threads=1` equal calls make the same driver calls in the same order, because the library
+    has one thread and no completion flags.
     """
     variables = dict(variables or {})
     if threads:
@@ -107,7 +107,7 @@ def run(
         output, errors = process.communicate()
         pytest.fail(f"the script did not end within {limit} s\n{output}\n{errors}")
     finally:
-        # Children of the script's that hang would outlive it.
+        # Children that hang would outlive the script.
         end_group(process.pid)
     assert process.returncode == 0, f"the script ended with {process.returncode}\n{output}{errors}"
     return output

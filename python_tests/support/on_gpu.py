@@ -30,7 +30,7 @@ def place(placement: Place) -> None:
 
 
 def answers(placement: Place, *fine: Status) -> set[int]:
-    """Calls every operation at each size: returns the statuses, each of them OK or fine."""
+    """Calls every operation at each size; returns the statuses, which must be OK or in `fine`."""
     place(placement)
     found = set()
     for n in SIZES:
@@ -55,23 +55,23 @@ def check_in_place(n: int) -> None:
 
 
 def run_silently(script: str, **environment: str) -> None:
-    """Runs a script that must exit with 0 and print nothing, to stderr neither.
+    """Runs a script that must exit with 0 and print nothing, not even to stderr.
 
-    GPUVEC_NUM_THREADS is passed on, if it is set.
+    Passes GPUVEC_NUM_THREADS on if it is set.
     """
     threads = {name: text for name, text in os.environ.items() if name == "GPUVEC_NUM_THREADS"}
     programs.run_silently(PRELUDE + textwrap.dedent(script), **threads, **environment)
 
 
 def answers_on_the_gpu() -> None:
-    """Checks in a new process that a GPU does all calls."""
+    """Checks in a new process that all calls run on a GPU."""
     place(Place.GPU)
     check(SMALL, LARGE)
     assert last_run().backend == Backend.GPU
 
 
 def answers_on_the_cpu() -> None:
-    """Checks that a forked child of a GPU's user gets FORKED for placement gpu and uses the CPU."""
+    """Checks that a forked child gets FORKED with placement gpu, and uses the CPU with auto."""
     place(Place.GPU)
     assert lib.vector_add(8, 8, 8, 1) == Status.ERROR_FORKED
     place(Place.AUTO)

@@ -1,4 +1,4 @@
-"""The table of operations: each exported one with its oracle, element type and test data."""
+"""The table of operations: each exported operation with its oracle, element type and test data."""
 
 from dataclasses import dataclass
 from typing import Callable, NamedTuple, Optional
@@ -18,14 +18,14 @@ from oracles import (
     wrapping_sum,
 )
 
-# Elements of arrays that automatic placement gives to a GPU, if there is one.
+# A length of arrays at which placement auto takes a GPU, if there is one.
 FOR_A_GPU = 6_000_001
 
-# The factor of scale and axpy unless a test chooses one: it is rounded in every type.
+# The default factor of scale and axpy, which every type rounds.
 ALPHA = -1.7
 
-# Bit patterns where arithmetic is special, by the size of an element: zeros, subnormals, the ends
-# of the normal numbers, one, infinities, NaNs with payloads; and the extremes of an integer.
+# Special bit patterns, by the size of an element: zeros, subnormals, the smallest and largest
+# normal numbers, one, infinities, NaNs with payloads; and the extremes of an integer.
 SPECIAL_BITS = {
     4: [
         *[0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x807FFFFF],
@@ -46,13 +46,13 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 def specials(dtype) -> np.ndarray:
-    """The special bit patterns as elements."""
+    """Returns the special bit patterns as elements."""
     bits = unsigned(dtype)
     return np.array(SPECIAL_BITS[bits.itemsize], bits).view(dtype)
 
 
 def any_bits(rng: np.random.Generator, n: int, dtype) -> np.ndarray:
-    """Random bit patterns, one in eight a special one."""
+    """Returns random bit patterns, of which one in eight is special."""
     bits = unsigned(dtype)
     values = rng.integers(0, np.iinfo(bits).max, n, dtype=bits, endpoint=True).view(dtype)
     special = rng.random(n, dtype=np.float32) < 0.125
@@ -61,14 +61,14 @@ def any_bits(rng: np.random.Generator, n: int, dtype) -> np.ndarray:
 
 
 def anything(rng: np.random.Generator, n: int, dtype) -> Pair:
-    """Random elements."""
+    """Returns random elements."""
     return any_bits(rng, n, dtype), any_bits(rng, n, dtype)
 
 
 def close(rng: np.random.Generator, n: int, dtype) -> Pair:
-    """Floats whose sum after one is multiplied shows how often it is rounded.
+    """Returns floats whose multiply-add shows how often it is rounded.
 
-    A third are any floats; in a third all that is left is the product's rounding; in a third the
+    A third are any floats; in a third only the product's rounding error remains; in a third the
     addends' bits overlap.
     """
     a, b = anything(rng, n, dtype)
@@ -80,10 +80,9 @@ def close(rng: np.random.Generator, n: int, dtype) -> Pair:
 
 
 def cancelling(span: int) -> Callable[[np.random.Generator, int, type], Pair]:
-    """Floats of many magnitudes whose products, and sum, cancel but for a small one if `n` is odd.
+    """Returns floats of many magnitudes, of which sum and products cancel almost entirely.
 
-    What is left of their sum is mostly the rounding of its partial sums, so that another order
-    of adding gives other bits.
+    The rest is mostly the rounding of partial sums, so that another order gives other bits.
     """
 
     def data(rng: np.random.Generator, n: int, dtype) -> Pair:
@@ -100,7 +99,7 @@ def cancelling(span: int) -> Callable[[np.random.Generator, int, type], Pair]:
 
 
 def comparable(rng: np.random.Generator, n: int, dtype) -> Pair:
-    """Random elements; among floats of which a call in four has NaNs, one in four zeros alone."""
+    """Returns random elements; of the float arrays a quarter has NaNs, and a quarter only zeros."""
     a, b = anything(rng, n, dtype)
     if np.issubdtype(dtype, np.floating):
         kind = rng.integers(0, 4)
@@ -119,9 +118,9 @@ class Shape(NamedTuple):
     kind: str
     arity: int
     takes_alpha: bool = False
-    # Says that a reduction of integers gives an int64.
+    # Set if a reduction of integers gives an int64.
     is_wide: bool = False
-    # Says that there is a result for no elements.
+    # Set if there is a result for no elements.
     has_empty_result: bool = True
 
 
@@ -145,23 +144,23 @@ class Operation:
 
     @property
     def kind(self) -> str:
-        """Elementwise or reduction."""
+        """Returns elementwise or reduction."""
         return self.shape.kind
 
     @property
     def out_dtype(self) -> type:
-        """The output's element type."""
+        """Returns the output's element type."""
         is_wide = self.shape.is_wide and np.issubdtype(self.dtype, np.integer)
         return np.int64 if is_wide else self.dtype
 
     @property
     def alpha(self) -> Optional[float]:
-        """The default factor; None for operations without one."""
+        """Returns the default factor; None for operations without one."""
         return float(self.dtype(ALPHA)) if self.shape.takes_alpha else None
 
     @property
     def may_be_in_place(self) -> bool:
-        """Returns whether the output may be an input: both have the same elements."""
+        """Returns whether the output may be an input, which needs elements of the same type."""
         return self.out_dtype == self.dtype
 
     @property
@@ -171,48 +170,48 @@ class Operation:
 
     @property
     def arrays(self) -> list[str]:
-        """The names of the arguments that are arrays."""
+        """Returns the names of the arguments that are arrays."""
         return [*"ab"[: self.shape.arity], "out"]
 
     def outputs(self, n: int) -> int:
-        """The number of the output's elements for inputs of `n`."""
+        """Returns the output's length for inputs of `n` elements."""
         return n if self.kind == "elementwise" else 1
 
     def staged_bytes(self, n: int) -> dict[str, int]:
-        """Bytes that go through gpuvec's buffers for each array, if it is pageable.
+        """Returns the bytes of each array that gpuvec stages if the array is pageable.
 
-        A reduction's output is stored by the host, and does not.
+        A reduction's output is never staged, because the host stores it.
         """
         size = n * np.dtype(self.dtype).itemsize
         of_output = size if self.kind == "elementwise" else 0
         return {name: of_output if name == "out" else size for name in self.arrays}
 
     def data(self, rng: np.random.Generator, n: int) -> Pair:
-        """Inputs `a` and `b` of `n` elements; an operation on one array leaves `b` alone."""
+        """Returns inputs `a` and `b` of `n` elements; an operation on one array ignores `b`."""
         return self.values(rng, n, self.dtype)
 
     def inputs(self, a, b, alpha: Optional[float] = None) -> tuple:
-        """The arguments before the output: of alpha, `a` and `b` those that there are."""
+        """Returns the arguments before the output: those of alpha, `a` and `b` that it takes."""
         of_arrays = (a, b)[: self.shape.arity]
         if not self.shape.takes_alpha:
             return of_arrays
         return (self.alpha if alpha is None else alpha, *of_arrays)
 
     def oracle(self, a: np.ndarray, b: np.ndarray, alpha: Optional[float] = None) -> np.ndarray:
-        """The right result."""
+        """Returns the right result."""
         return self.formula(*self.inputs(a, b, alpha))
 
     def __reduce__(self) -> tuple:
-        """For other processes: the row of that name."""
+        """Pickles the operation as its name."""
         return named, (self.name,)
 
     def __str__(self) -> str:
-        """The name, for tests' ids."""
+        """Returns the name, for tests' ids."""
         return self.name
 
 
 def sized(classic: list, family: list) -> list:
-    """Operations with sizes for which they have results: some for the classic ones, some others."""
+    """Pairs operations with sizes at which they have results, the classic ones with their own."""
     return [
         (operation, n)
         for operations, sizes in ((CLASSIC, classic), (FAMILY, family))
@@ -223,12 +222,12 @@ def sized(classic: list, family: list) -> list:
 
 
 def named(name: str) -> Operation:
-    """The row of that name."""
+    """Returns the row of that name."""
     return next(operation for operation in OPERATIONS if operation.name == name)
 
 
 def repeated(operation: Operation, n: int) -> Pair:
-    """Inputs of any length that are made quickly."""
+    """Makes long inputs quickly, by repetition."""
     a, b = operation.data(np.random.default_rng(1), 1000)
     return np.resize(a, n), np.resize(b, n)
 
@@ -293,6 +292,6 @@ FAMILY = [
 
 OPERATIONS = CLASSIC + FAMILY
 
-# A few that stand for all, where a test costs much: every shape, and every size of element.
+# A sample for slow tests, with every shape and every element size.
 OTHERS = ("scale_f64", "axpy_f32", "dot_f64", "sum_i64", "max_f32")
 SAMPLE = CLASSIC + [named(f"gpuvec_{kernel}") for kernel in OTHERS]

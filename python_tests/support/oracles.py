@@ -1,6 +1,6 @@
-"""The operations' oracles, from NumPy alone: they share no code with the library.
+"""The operations' oracles, which use NumPy alone and share no code with the library.
 
-Each oracle takes what the function takes before its output, and gives the output as an array.
+Each oracle takes the function's arguments before the output, and returns the output as an array.
 """
 
 from typing import Callable
@@ -10,31 +10,31 @@ import numpy as np
 TILE = 4096
 LANES = 128
 
-# The one NaN that results have.
+# The only NaN in results.
 QUIET_NAN = {
     np.dtype(np.float32): np.uint32(0x7FC00000).view(np.float32),
     np.dtype(np.float64): np.uint64(0x7FF8000000000000).view(np.float64),
 }
 
-# A type in which a product is exact but for a rest that it can hold, and rounding to odd leaves
-# enough bits to round once more. The wider one is the x87's: 64 bits, and 15 of exponent.
+# A type that can hold a product and its rounding error, and that has enough bits to round again
+# after rounding to odd. The wider one is the x87's: 64 bits, and 15 of exponent.
 WIDER = {np.dtype(np.float32): np.float64, np.dtype(np.float64): np.longdouble}
 
 Oracle = Callable[..., np.ndarray]
 
 
 def unsigned(dtype) -> np.dtype:
-    """The unsigned integers of a type's size."""
+    """Returns the unsigned integer type of a type's size."""
     return np.dtype(f"u{np.dtype(dtype).itemsize}")
 
 
 def canonical(values: np.ndarray) -> np.ndarray:
-    """Floats with the one quiet NaN in place of every NaN."""
+    """Replaces every NaN by the one quiet NaN."""
     return np.where(np.isnan(values), QUIET_NAN[values.dtype], values)
 
 
 def rounded(ufunc: np.ufunc) -> Oracle:
-    """A function of NumPy's on floats, with canonical NaN."""
+    """Makes an oracle of a NumPy function on floats, with canonical NaN."""
 
     def oracle(*arguments) -> np.ndarray:
         with np.errstate(all="ignore"):
@@ -44,7 +44,7 @@ def rounded(ufunc: np.ufunc) -> Oracle:
 
 
 def wrapping(ufunc: np.ufunc) -> Oracle:
-    """A function of NumPy's on integers, wrapping around."""
+    """Makes an oracle of a NumPy function on integers, wrapping around."""
 
     def oracle(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return ufunc(a.view(unsigned(a.dtype)), b.view(unsigned(b.dtype))).view(a.dtype)
@@ -53,7 +53,7 @@ def wrapping(ufunc: np.ufunc) -> Oracle:
 
 
 def fused(alpha: float, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """`alpha * a + b`, rounded once, with canonical NaN.
+    """Returns `alpha * a + b`, rounded once, with canonical NaN.
 
     Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using
     rounding to odd", IEEE Transactions on Computers 57(4), 2008.
@@ -71,7 +71,7 @@ def fused(alpha: float, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def exact_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A product in the wider type and what it lacks, from the factors' halves."""
+    """Returns a product in the wider type and its error, from the factors' halves."""
     wide = WIDER[a.dtype]
     (a_high, a_low), (b_high, b_low) = halves(a), halves(b)
     product = a.astype(wide) * b.astype(wide)
@@ -80,7 +80,7 @@ def exact_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def halves(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The leading and the trailing half of each float's bits, in the wider type."""
+    """Returns the leading and the trailing half of each float's bits, in the wider type."""
     bits = unsigned(values.dtype)
     others = bits.type((1 << (np.finfo(values.dtype).nmant + 1) // 2) - 1)
     high = (values.view(bits) & ~others).view(values.dtype)
@@ -88,16 +88,16 @@ def halves(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def exact_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A sum and what it lacks."""
+    """Returns a sum and its error."""
     total = a + b
     of_b = total - a
     return total, (a - (total - of_b)) + (b - of_b)
 
 
 def to_odd(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """`a + b`, and if that is not exact, the neighbour whose last bit is 1.
+    """Returns `a + b`, or if that is inexact, its neighbour whose last bit is 1.
 
-    Rounded once more, to at least two bits less, it is what the exact sum would be rounded to.
+    Rounded again, to at least two bits less, it equals the exact sum rounded once.
     """
     total, rest = exact_sum(a, b)
     is_even = total.view(np.uint64)[:: total.itemsize // 8] % 2 == 0
@@ -106,19 +106,19 @@ def to_odd(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The dot product of floats: products in float64, then as `total`."""
+    """Returns the dot product of floats: the `total` of products in float64."""
     with np.errstate(all="ignore"):
         return total(a.astype(np.float64) * b.astype(np.float64), a.dtype)
 
 
 def plain_sum(a: np.ndarray) -> np.ndarray:
-    """The sum of floats, as `total`."""
+    """Returns the `total` of floats."""
     with np.errstate(all="ignore"):
         return total(a.astype(np.float64), a.dtype)
 
 
 def total(terms: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The sum of terms in float64 in the documented order, rounded once, with canonical NaN.
+    """Returns the sum of float64 terms in the documented order, rounded once, with canonical NaN.
 
     Tiles of 4096 terms; in each, 128 lanes that add every 128th term from +0, then halve; over the
     tiles a binary tree. Missing terms are +0, which changes no lane.
@@ -137,7 +137,7 @@ def total(terms: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def tree(sums: np.ndarray) -> float:
-    """Neighbours added level by level; one without a partner goes up unchanged."""
+    """Adds neighbours level by level; an element without a partner goes up unchanged."""
     while sums.size > 1:
         paired = sums[: sums.size // 2 * 2]
         sums = np.concatenate([paired[0::2] + paired[1::2], sums[paired.size :]])
@@ -145,27 +145,27 @@ def tree(sums: np.ndarray) -> float:
 
 
 def wrapping_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The dot product of integers, as an int64, wrapping around."""
+    """Returns the dot product of integers, as an int64, wrapping around."""
     return wrapping_sum(wide_bits(a) * wide_bits(b))
 
 
 def wrapping_sum(a: np.ndarray) -> np.ndarray:
-    """The sum of integers, as an int64, wrapping around."""
+    """Returns the sum of integers, as an int64, wrapping around."""
     return np.add.reduce(wide_bits(a), keepdims=True).view(np.int64)
 
 
 def smallest(a: np.ndarray) -> np.ndarray:
-    """The minimum: NaN if there is one, -0 below +0."""
+    """Returns the minimum: NaN if there is one, -0 below +0."""
     return extreme(a, np.min, np.any)
 
 
 def largest(a: np.ndarray) -> np.ndarray:
-    """The maximum: NaN if there is one, -0 below +0."""
+    """Returns the maximum: NaN if there is one, -0 below +0."""
     return extreme(a, np.max, np.all)
 
 
 def extreme(a: np.ndarray, choose: Callable, is_minus: Callable) -> np.ndarray:
-    """The chosen element. A zero is -0 if `is_minus` holds for the signs of the zeros."""
+    """Returns the chosen element. A zero is -0 if `is_minus` holds for the signs of the zeros."""
     result = np.array([choose(a)])
     if np.issubdtype(a.dtype, np.floating) and result[0] == 0:
         result[0] = -0.0 if is_minus(np.signbit(a[a == 0])) else 0.0
@@ -173,5 +173,5 @@ def extreme(a: np.ndarray, choose: Callable, is_minus: Callable) -> np.ndarray:
 
 
 def wide_bits(values: np.ndarray) -> np.ndarray:
-    """Integers as 64 bits that wrap around."""
+    """Converts integers to 64 bits that wrap around."""
     return values.astype(np.int64).view(np.uint64)

@@ -21,14 +21,14 @@ TRAP = b"""
 
 
 def other_library() -> Driver:
-    """The driver with its primary context current, as another library has it."""
+    """Makes the primary context current, as another library does, and returns the driver."""
     driver = Driver()
     driver.set_current(driver.context)
     return driver
 
 
 def lose_the_context(driver: Driver) -> None:
-    """A kernel of another library traps. The fake driver has no such kernel: it is told."""
+    """Lets a kernel of another library trap; on the fake driver, lets a call fail instead."""
     if hasattr(driver.driver, "fake_driver_faults"):
         driver.driver.fake_driver_faults(f"1={LAUNCH_FAILED}".encode())
         assert driver.driver.cuMemGetInfo_v2(byref(c_size_t()), byref(c_size_t())) == LAUNCH_FAILED
@@ -43,7 +43,7 @@ def lose_the_context(driver: Driver) -> None:
 
 @contextmanager
 def memory_taken(driver: Driver, left: int):
-    """Takes all memory of the device but about `left` bytes, and gives it back."""
+    """Holds all memory of the device but about `left` bytes during the block."""
     taken = []
     size = 1 << 34
     while size >= 1 << 20:

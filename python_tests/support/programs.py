@@ -15,7 +15,7 @@ OWN_VARIABLES = ("GPUVEC_PLACEMENT", "GPUVEC_NUM_THREADS")
 
 
 def run(command: list, timeout: float = TIMEOUT, **options) -> str:
-    """Runs a command that must succeed; returns what it wrote to stdout."""
+    """Runs a command that must succeed; returns its standard output."""
     words = [str(word) for word in command]
     done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, **options)
     assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -25,7 +25,7 @@ def run(command: list, timeout: float = TIMEOUT, **options) -> str:
 def library_environment(**environment: str) -> dict:
     """Returns an environment for another process that can import the support modules.
 
-    Nothing that the caller set for gpuvec reaches it but the library's path and `environment`.
+    Of the caller's settings for gpuvec, it has only the library's path; `environment` adds others.
     """
     variables = {key: text for key, text in os.environ.items() if key not in OWN_VARIABLES}
     variables["GPUVEC_LIB"] = str(LIBRARY)
@@ -40,19 +40,19 @@ def run_python(script: str, timeout: float = TIMEOUT, **environment: str) -> str
 
 
 def run_silently(script: str, **options) -> None:
-    """Runs a script that must exit with 0 and print nothing, to stderr neither."""
+    """Runs a script that must exit with 0 and print nothing, not even to stderr."""
     silence = "import os\nos.dup2(1, 2)\n"
     assert run_python(silence + textwrap.dedent(script), **options) == ""
 
 
 def before(variable: str, folder: Path) -> str:
-    """The value of a path variable with the folder put in front."""
+    """Returns the value of a path variable with the folder in front."""
     inherited = os.environ.get(variable)
     return f"{folder}{os.pathsep}{inherited}" if inherited else str(folder)
 
 
 def compile_c(source: Path, output: Path, *flags: str) -> None:
-    """Compiles C with the strictest warnings that users may have."""
+    """Compiles C with the strictest warnings that users may enable."""
     strict = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     run([os.environ.get("CC", "cc"), *strict, source, "-o", output, *flags])
 
@@ -64,6 +64,6 @@ def compile_program(source: Path, output: Path, *flags) -> None:
 
 
 def run_program(built: Path, *arguments, timeout: float = TIMEOUT, **environment: str) -> str:
-    """Runs a compiled program that must succeed and returns its output, with stderr's."""
+    """Runs a compiled program that must succeed and returns its output, stderr included."""
     command = ["sh", "-c", 'exec "$@" 2>&1', "sh", built, *arguments]
     return run(command, timeout, env=library_environment(**environment))

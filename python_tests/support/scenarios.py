@@ -1,4 +1,4 @@
-"""The table of scenarios: every kind of operation on every kind of array, and all other calls."""
+"""The table of scenarios: operations of every kind on arrays of every kind, and all other calls."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from work import DEVICE_KINDS, ONE_OF_EACH, RIGHT, OnArrays, Work, outcome_of
 
 @cache
 def problem(operation: Operation, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Inputs of that length, and the result."""
+    """Returns inputs of that length, and the result."""
     a, b = operation.data(np.random.default_rng(n), n)
     return a, b, operation.oracle(a, b)
 
 
-# The kinds of a, b and out where a device has some of them.
+# Kinds of a, b and out, some of them on a device.
 ON_DEVICE = [
     ("device", "device", "device"),
     ("device+5", "pageable+7", "device"),
@@ -32,7 +32,7 @@ ON_DEVICE = [
 
 @dataclass
 class Call(OnArrays):
-    """An operation on arrays; `in_place` names the input that is the output, or nothing."""
+    """An operation on arrays; `in_place` names the input that is also the output, or is empty."""
 
     operation: Operation
     kinds: tuple[str, ...]
@@ -45,7 +45,7 @@ class Call(OnArrays):
         return f"{self.operation} of {self.n} {kinds}" + (self.in_place and f" in {self.in_place}")
 
     def kinds_of_all(self) -> dict[str, str]:
-        """The kind of each array that there is."""
+        """Returns the kind of each array that the operation has."""
         kinds = dict(zip(("a", "b", "out"), self.kinds))
         return {
             name: kinds[name] for name in self.operation.arrays[: -1 if self.in_place else None]
@@ -53,11 +53,11 @@ class Call(OnArrays):
 
     @property
     def written(self) -> str:
-        """The array that holds the output."""
+        """Returns the name of the array that holds the output."""
         return self.in_place or "out"
 
     def in_parent(self) -> None:
-        """Inputs, result, and the arrays in pageable memory."""
+        """Makes inputs, result, and the arrays in pageable memory."""
         a, b, result = problem(self.operation, self.n)
         untouched = np.full(result.nbytes, GUARD_BYTE, np.uint8).view(result.dtype)
         values = {"a": a, "b": b, "out": untouched}
@@ -66,17 +66,17 @@ class Call(OnArrays):
 
     @property
     def always_answers(self) -> bool:
-        """The cores do it where the GPU does not, if they reach the arrays."""
+        """Returns whether the cores can do the work instead of the GPU: they access all arrays."""
         return not self.is_on_device
 
     def attempt(self) -> str:
-        """Calls it."""
+        """Makes the call."""
         a, out = self.address("a"), self.address(self.written)
         b = self.address("b") if "b" in self.arrays else None
         return outcome_of(call_at(self.operation, a, b, out, self.n))
 
     def check(self, outcome: str, calls: list[str]) -> None:
-        """Right bits or an untouched output, and nothing else written."""
+        """Fails unless the output is right or untouched, and nothing else was written."""
         backend = last_run().backend
         assert (backend == Backend.NONE) == (outcome != RIGHT), f"{outcome} with {backend}"
         self.check_arrays(outcome, self.may_have_written(calls))
@@ -86,18 +86,18 @@ class Call(OnArrays):
         return self.operation.kind == "elementwise" and "cuLaunchKernel" in calls
 
     def is_half_done(self, calls: list[str]) -> bool:
-        """Returns whether an input may be overwritten in part."""
+        """Returns whether an input may be partly overwritten."""
         return bool(self.in_place) and self.may_have_written(calls)
 
 
 class LongCall(Call):
-    """An operation on arrays so large that only a few codes are tried."""
+    """An operation on arrays so long that only a few codes are tried."""
 
     codes = (2, 700)
 
 
 class FamilyCall(Call):
-    """An operation of the family: its path is that of the classic ones, so less of it is tried."""
+    """An operation of the family; it shares the classic ones' code, so fewer faults are tried."""
 
     codes = ONE_OF_EACH
     turns = (1,)
@@ -111,7 +111,7 @@ class Init(Work):
         return "gpuvec_init"
 
     def attempt(self) -> str:
-        """Calls it."""
+        """Makes the call."""
         return outcome_of(lib.gpuvec_init())
 
 
@@ -125,35 +125,35 @@ class WhyCpu(Work):
         return "gpuvec_why_cpu"
 
     def attempt(self) -> str:
-        """Calls it."""
+        """Makes the call."""
         return Status.ERROR_NO_GPU.name if why_cpu() else RIGHT
 
     def text(self) -> str:
-        """The answer: it leaves the last error alone."""
+        """Returns the answer, which is not a last error."""
         return why_cpu()
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Work with a placement, as a process's first call or, after `earlier` others, a later one."""
+    """Work with a placement, after `earlier` rounds of the same work in the process."""
 
     work: Work
     place: Place
     earlier: int
 
     def __str__(self) -> str:
-        """The name that --only finds."""
+        """Returns the name that --only searches."""
         return f"{self.work}, {self.place.name.lower()}, {'later' if self.earlier else 'first'}"
 
 
-# Elements of arrays that a GPU maps, or that are staged for it in four chunks, or in five; and that
-# it copies, or that placement auto stages for it in more chunks than there are slots.
+# Lengths of arrays that a GPU accesses mapped, or staged in four chunks or in five; and of arrays
+# that it copies by DMA, or that placement auto stages in more chunks than there are slots.
 FOUR, FIVE, LONG = 200_003, 270_003, 4_200_011
 GPU_PLACES = (Place.GPU, Place.AUTO)
 IN_PLACE = [(UNIFORM[0], "a"), (UNIFORM[2], "b"), (MIXED[0], "b")]
 
-# One operation of the family for each shape: of one array and of two, with alpha and without, into
-# the inputs' type and into another; and each size of element.
+# One operation of the family for each shape (one array or two, with alpha or without, an output of
+# the inputs' type or of another) and each element size.
 SHAPES = [
     named(f"gpuvec_{kernel}")
     for kernel in ("scale_f32", "axpy_f64", "mul_i64", "sum_f64", "sum_i32", "dot_i32")
@@ -167,7 +167,7 @@ FAMILY_KINDS = [
 
 
 def works() -> Iterator[tuple[Work, Place]]:
-    """All work, with the placements that each kind of it may run with."""
+    """Yields all work with the placements that suit it."""
     for operation in CLASSIC:
         for kinds, in_place in [*[(kinds, "") for kinds in UNIFORM + MIXED], *IN_PLACE]:
             call = partial(Call, operation, kinds, in_place=in_place)
@@ -184,7 +184,7 @@ def works() -> Iterator[tuple[Work, Place]]:
 
 
 def host_calls(kinds: tuple[str, ...]) -> Iterator[tuple[int, Place]]:
-    """Lengths and placements of calls on arrays of these kinds, none of them a device's."""
+    """Yields lengths and placements of calls on host arrays of these kinds."""
     yield from ((n, Place.GPU) for n in (FOUR, FIVE))
     # With placement auto, pageable arrays of these lengths stay on the CPU.
     goes_to_gpu = all(kind.startswith("pinned") for kind in kinds)
@@ -192,9 +192,9 @@ def host_calls(kinds: tuple[str, ...]) -> Iterator[tuple[int, Place]]:
 
 
 def family_works() -> Iterator[tuple[Work, Place]]:
-    """One operation of each shape on a few kinds of arrays."""
+    """Yields one operation of each shape on arrays of a few kinds."""
     for operation in SHAPES:
-        # The lengths are of elements of four bytes.
+        # The lengths are those of elements of four bytes.
         size = np.dtype(operation.dtype).itemsize // 4
         for kinds in FAMILY_KINDS:
             is_on_device = any(kind in DEVICE_KINDS for kind in kinds)
@@ -206,6 +206,6 @@ def family_works() -> Iterator[tuple[Work, Place]]:
 
 
 def scenarios() -> list[Scenario]:
-    """The table, the longest scenarios first."""
+    """Returns the table, the longest scenarios first."""
     table = [Scenario(work, place, earlier) for work, place in works() for earlier in work.turns]
     return sorted(table, key=lambda scenario: -getattr(scenario.work, "n", 0))

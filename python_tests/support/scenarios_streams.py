@@ -1,4 +1,4 @@
-"""Scenarios of several calls each: streams, events, copies, and memory that is given back."""
+"""Scenarios of several calls each: streams, events, copies, and memory that is released."""
 
 import ctypes
 from collections.abc import Iterator
@@ -40,32 +40,32 @@ def ok(status: int) -> None:
 
 
 def got(given: Optional[int]) -> int:
-    """A handle or an address; goes on if it is not NULL."""
+    """Returns a handle or an address; goes on if it is not NULL."""
     if not given:
         raise CallFailed(NULL)
     return given
 
 
 class Handles(AbstractContextManager):
-    """Streams and events, destroyed when the block ends if they are not yet."""
+    """Streams and events that are destroyed when the block ends, if not before."""
 
     def __init__(self) -> None:
         self.held: dict[int, Callable[[int], int]] = {}
 
     def stream(self, device: int = 0) -> int:
-        """A new stream."""
+        """Creates a stream."""
         return self.keep(lib.gpuvec_stream_create(device), lib.gpuvec_stream_destroy)
 
     def adopted(self, native) -> int:
-        """A stream of another library."""
+        """Adopts a stream of another library."""
         return self.keep(lib.gpuvec_stream_from_native(native), lib.gpuvec_stream_destroy)
 
     def event(self) -> int:
-        """A new event."""
+        """Creates an event."""
         return self.keep(lib.gpuvec_event_create(), lib.gpuvec_event_destroy)
 
     def keep(self, handle: Optional[int], destroy: Callable[[int], int]) -> int:
-        """Keeps a handle with the function that destroys it."""
+        """Remembers a handle and the function that destroys it."""
         self.held[got(handle)] = destroy
         return handle
 
@@ -76,13 +76,13 @@ class Handles(AbstractContextManager):
         assert destroy(handle) == Status.ERROR_HANDLE, "destroyed twice"
 
     def __exit__(self, *_) -> None:
-        """Destroys what is left."""
+        """Destroys the remaining objects."""
         for handle in list(self.held):
             self.destroy(handle)
 
 
 class Steps(Work):
-    """Calls in a row. The first that fails ends the attempt and is its outcome."""
+    """A sequence of calls. The first failure ends the attempt and is its outcome."""
 
     always_answers = False
     codes = ONE_OF_EACH
@@ -103,21 +103,21 @@ class Steps(Work):
         raise NotImplementedError
 
     def text(self) -> str:
-        """The library's text for the call that failed."""
+        """Returns the library's error text for the call that failed."""
         return self.said
 
 
 class OnStreams(Steps, OnArrays):
-    """Calls on arrays `a` and `b` and on arrays that the calls write; some calls are queued."""
+    """Calls, some of them queued, on arrays `a` and `b` and on arrays that the calls write."""
 
     queues = True
 
     def check(self, outcome: str, calls: list[str]) -> None:
-        """Right results if every call succeeded, and nothing else written in any case."""
+        """Fails unless results are right after a success, and nothing else was ever written."""
         self.check_arrays(outcome, may_have_written=True)
 
     def lay_out_integers(self, kinds: dict[str, str], n: int) -> None:
-        """Arrays that may be `c`, `d` and `total` besides: (a + b) * b, the same, and its sum."""
+        """Lays out `a`, `b`, and of `c`, `d` and `total`: (a + b) * b, the same, and its sum."""
         rng = np.random.default_rng(n)
         a, b = (rng.integers(-(1 << 31), 1 << 31, n, np.int32) for _ in range(2))
         c = wrapping(np.multiply)(wrapping(np.add)(a, b), b)
@@ -127,7 +127,7 @@ class OnStreams(Steps, OnArrays):
         self.lay_out(kinds, {"a": a, "b": b, **before}, results)
 
     def queue_product(self, stream: int) -> None:
-        """Writes c: two calls, the second in place."""
+        """Queues two calls that write c, the second in place."""
         a, b, c = self.addresses("a b c")
         ok(lib.gpuvec_add_i32(a, b, c, self.n, stream))
         ok(lib.gpuvec_mul_i32(c, b, c, self.n, stream))
@@ -139,7 +139,7 @@ WAITS = ("synchronize", "query", "event")
 
 @dataclass
 class Chain(OnStreams):
-    """Calls on two streams, the second of which waits for the first; then the caller waits."""
+    """Calls on two streams: the second waits for the first, and the caller for the second."""
 
     kinds: tuple[str, ...]
     wait: str = "synchronize"
@@ -151,12 +151,12 @@ class Chain(OnStreams):
         return f"two streams, {' '.join(self.kinds)}, by {self.wait}"
 
     def in_parent(self) -> None:
-        """The arrays, of the kinds in turn."""
+        """Makes the arrays, of the kinds in turn."""
         kinds = [self.kinds[number % len(self.kinds)] for number in range(5)]
         self.lay_out_integers(dict(zip(("a", "b", "c", "d", "total"), kinds)), self.n)
 
     def steps(self, handles: Handles) -> None:
-        """Operations, a copy and a reduction."""
+        """Queues operations, a copy and a reduction."""
         first, second = handles.stream(), handles.stream(self.devices - 1)
         event = handles.event()
         self.queue_product(first)
@@ -167,7 +167,7 @@ class Chain(OnStreams):
         ok(lib.gpuvec_sum_i32(c, total, self.n, second))
         self.wait_for(second, event)
         if self.devices == 1:
-            # Of two devices each says of its own work whether it failed.
+            # Each of two devices reports failures of its own work only.
             self.check_arrays(RIGHT, may_have_written=True)
         for stream in (second, first):
             ok(lib.gpuvec_stream_synchronize(stream))
@@ -177,7 +177,7 @@ class Chain(OnStreams):
         if self.wait == "synchronize":
             ok(lib.gpuvec_stream_synchronize(stream))
         elif self.wait == "query":
-            # When there is nothing left to do: one question is enough then.
+            # Drained first, so that one query is enough.
             FakeDriver().drain()
             ok(lib.gpuvec_stream_query(stream))
         else:
@@ -187,7 +187,7 @@ class Chain(OnStreams):
 
 @dataclass
 class KeptStream(OnStreams):
-    """Calls on a stream that is made once and goes on after errors, unless its device is lost."""
+    """Calls on one stream that remains in use after errors, unless its device is lost."""
 
     kind: str
     n: int = 3001
@@ -200,11 +200,11 @@ class KeptStream(OnStreams):
         return f"one stream for all, {self.kind}"
 
     def in_parent(self) -> None:
-        """The arrays."""
+        """Makes the arrays."""
         self.lay_out_integers(dict.fromkeys(("a", "b", "c", "total"), self.kind), self.n)
 
     def steps(self, handles: Handles) -> None:
-        """Operations and a reduction; of a lost device's stream no more is asked."""
+        """Queues operations and a reduction; replaces the stream of a lost device."""
         self.stream = self.stream or got(lib.gpuvec_stream_create(0))
         try:
             self.queue_product(self.stream)
@@ -219,7 +219,7 @@ class KeptStream(OnStreams):
 
 @dataclass
 class LongSum(OnStreams):
-    """A reduction so long that its sums are added up in several steps."""
+    """A reduction so long that its states are merged in several steps."""
 
     n: int
 
@@ -231,21 +231,21 @@ class LongSum(OnStreams):
         return f"a sum of {self.n} on a stream"
 
     def in_parent(self) -> None:
-        """The arrays."""
+        """Makes the arrays."""
         a = np.random.default_rng(1).integers(-(1 << 31), 1 << 31, self.n, np.int32)
         results = {"total": wrapping_sum(a)}
         before = {"a": a, "total": np.full(1, GUARD_BYTE)}
         self.lay_out({"a": "device", "total": "pinned"}, before, results)
 
     def steps(self, handles: Handles) -> None:
-        """The reduction."""
+        """Queues the reduction and waits for it."""
         stream = handles.stream()
         ok(lib.gpuvec_sum_i32(*self.addresses("a total"), self.n, stream))
         ok(lib.gpuvec_stream_synchronize(stream))
 
 
-class Leaving(OnStreams):
-    """Streams and an event are destroyed while all of their work waits to be done."""
+class DestroyedInFlight(OnStreams):
+    """Streams and an event that are destroyed before any of their work is done."""
 
     n = 3001
     turns = (1,)
@@ -255,11 +255,11 @@ class Leaving(OnStreams):
         return "destroyed with work to do"
 
     def in_parent(self) -> None:
-        """The arrays."""
+        """Makes the arrays."""
         self.lay_out_integers(dict.fromkeys(("a", "b", "c", "d"), "device"), self.n)
 
     def steps(self, handles: Handles) -> None:
-        """The last event is waited for: the work is done then, as if nothing were destroyed."""
+        """Waits for the last event, before which all work is done as if nothing were destroyed."""
         first, second = handles.stream(), handles.stream()
         between, last = handles.event(), handles.event()
         with FakeDriver().held():
@@ -274,12 +274,12 @@ class Leaving(OnStreams):
             handles.destroy(second)
         ok(lib.gpuvec_event_synchronize(last))
         self.check_arrays(RIGHT, may_have_written=True)
-        # The fake driver's streams end a little after their last work.
+        # The fake driver's streams end shortly after their last work.
         FakeDriver().drain()
 
 
 class Events(OnStreams):
-    """Events around work, and the time between them."""
+    """Events before and after work, and the time between them."""
 
     n = 3001
 
@@ -288,7 +288,7 @@ class Events(OnStreams):
         return "events"
 
     def in_parent(self) -> None:
-        """The arrays."""
+        """Makes the arrays."""
         self.lay_out_integers(dict.fromkeys(("a", "b", "c"), "device"), self.n)
 
     def steps(self, handles: Handles) -> None:
@@ -311,7 +311,7 @@ class Events(OnStreams):
 
 @dataclass
 class Adopted(OnStreams):
-    """Work on a stream of another library, or on the legacy default stream."""
+    """Work on an adopted stream of another library, or on the legacy default stream."""
 
     whose: str
     n: int = 3001
@@ -321,11 +321,11 @@ class Adopted(OnStreams):
         return f"{self.whose} stream"
 
     def in_parent(self) -> None:
-        """The arrays."""
+        """Makes the arrays."""
         self.lay_out_integers(dict.fromkeys(("a", "b", "c", "total"), "device"), self.n)
 
     def in_child(self) -> None:
-        """The arrays, and the stream."""
+        """Makes the arrays and the stream."""
         super().in_child()
         self.native = c_void_p()
         if self.whose == "another library's":
@@ -333,7 +333,7 @@ class Adopted(OnStreams):
             assert create(byref(self.native), c_uint(0), c_int(0)) == 0
 
     def steps(self, handles: Handles) -> None:
-        """Operations and a reduction."""
+        """Queues operations and a reduction."""
         stream = handles.adopted(self.native)
         self.queue_product(stream)
         ok(lib.gpuvec_sum_i32(*self.addresses("c total"), self.n, stream))
@@ -356,7 +356,7 @@ class Copy(OnStreams):
         return f"a copy from {there} to {here}" + " on a stream" * self.has_stream
 
     def in_parent(self) -> None:
-        """The arrays: bytes from one to two elements into them are copied."""
+        """Makes the arrays, of which some bytes are copied."""
         source = np.random.default_rng(1).integers(-(1 << 31), 1 << 31, self.n, np.int32)
         before = np.full_like(source, GUARD_BYTE)
         result = before.copy()
@@ -366,21 +366,21 @@ class Copy(OnStreams):
 
     @property
     def queues(self) -> bool:
-        """Without a stream no work is left in flight."""
+        """Returns whether work may be left in flight, as only on a stream."""
         return self.has_stream
 
     @property
     def always_answers(self) -> bool:
-        """The cores copy between the host's arrays."""
+        """Returns whether the cores can copy: both arrays are in host memory."""
         return not self.is_on_device and not self.has_stream
 
     @property
     def needs_gpu(self) -> bool:
-        """They do so with placement gpu as well, and with managed memory."""
+        """Returns whether a device's memory is copied; the cores may always copy other memory."""
         return any(kind.startswith("device") for kind in self.kinds)
 
     def steps(self, handles: Handles) -> None:
-        """From the third byte on, to the second one on."""
+        """Copies from the third byte on to the second byte on."""
         stream = handles.stream() if self.has_stream else None
         source, to = self.addresses("a c")
         ok(lib.gpuvec_copy(to + 1, source + 2, 4 * self.n - 2, stream))
@@ -388,18 +388,18 @@ class Copy(OnStreams):
 
 
 @dataclass
-class GivenBack(Steps):
-    """Memory that is given back by its address, once; a failure is tried again."""
+class Released(Steps):
+    """Memory that is released by its address, once, and again after a failure."""
 
     held: list[tuple[Callable[[int], int], int]] = field(default_factory=list, init=False)
 
     def may_leave(self, failed: set[str]) -> bool:
-        """Memory that could not be given back is given back the next time."""
+        """Returns True: memory that could not be released is released by the next attempt."""
         of_memory = {"cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister"}
         return super().may_leave(failed - of_memory - {"cuCtxPushCurrent_v2"})
 
     def steps(self, handles: Handles) -> None:
-        """Gives back the objects of the earlier attempt, then those of this one."""
+        """Releases the objects of the earlier attempt, then those of this one."""
         self.give_back()
         try:
             self.use()
@@ -407,11 +407,11 @@ class GivenBack(Steps):
             self.give_back()
 
     def use(self) -> None:
-        """Takes and uses."""
+        """Allocates and uses memory."""
         raise NotImplementedError
 
     def give_back(self) -> None:
-        """Gives all back, in turn. What a lost device had is gone with it."""
+        """Releases all memory, in turn. Memory of a lost device is gone with it."""
         while self.held:
             function, address = self.held[0]
             status = function(address)
@@ -419,14 +419,14 @@ class GivenBack(Steps):
             if status in (Status.OK, Status.ERROR_DEVICE_LOST):
                 self.held.pop(0)
                 if (function, address) not in self.held:
-                    assert function(address) == Status.ERROR_POINTER, "given back twice"
+                    assert function(address) == Status.ERROR_POINTER, "released twice"
             if status != Status.OK:
                 raise failed
 
 
 @dataclass
-class Allocated(GivenBack):
-    """Memory that is allocated, written, read and freed."""
+class Allocated(Released):
+    """Memory that is allocated, written, read and freed by its address."""
 
     name: str
 
@@ -434,7 +434,7 @@ class Allocated(GivenBack):
 
     @property
     def needs_gpu(self) -> bool:
-        """The cores copy to pinned memory."""
+        """Returns whether it is device memory; the cores may always copy to pinned memory."""
         return self.name != "pinned"
 
     def __str__(self) -> str:
@@ -442,7 +442,7 @@ class Allocated(GivenBack):
         return f"{self.name}_alloc and {self.name}_free"
 
     def use(self) -> None:
-        """Copies there and back."""
+        """Allocates the memory, and copies to it and back."""
         values = np.arange(self.BYTES, dtype=np.uint8)
         back = np.zeros_like(values)
         is_device = self.name == "gpuvec_device"
@@ -453,14 +453,14 @@ class Allocated(GivenBack):
         assert np.array_equal(back, values)
 
     def check(self, outcome: str, calls: list[str]) -> None:
-        """Pinned memory that could not be given back is still there."""
+        """Fails unless pinned memory that could not be freed still has its content."""
         for _, address in self.held:
             if self.name == "pinned":
                 ctypes.memset(address, GUARD_BYTE, self.BYTES)
 
 
-class Registered(GivenBack):
-    """Two arrays that share a page, and then all of their pages, are page-locked and used."""
+class Registered(Released):
+    """Two arrays that share a page, registered and used; then all of their pages."""
 
     N = PAGE // 4 + 100
 
@@ -469,7 +469,7 @@ class Registered(GivenBack):
         return "gpuvec_host_register and gpuvec_host_unregister"
 
     def in_parent(self) -> None:
-        """The arrays, in pages of their own."""
+        """Makes the arrays, in pages of their own."""
         rng = np.random.default_rng(1)
         block = np.zeros(8 * PAGE, np.uint8)
         start = -block.ctypes.data % PAGE
@@ -486,7 +486,7 @@ class Registered(GivenBack):
         self.sum = wrapping(np.add)(self.a, self.b)
 
     def use(self) -> None:
-        """Locks them, one of them twice, and adds them up."""
+        """Registers the arrays, one of them twice, and sums them."""
         for array in (self.b, self.a, self.pages[100:-100], self.a):
             ok(lib.gpuvec_host_register(array.ctypes.data, array.nbytes))
             self.held.append((lib.gpuvec_host_unregister, array.ctypes.data))
@@ -496,31 +496,31 @@ class Registered(GivenBack):
         assert_holds(self.out, self.sum, "out")
 
     def check(self, outcome: str, calls: list[str]) -> None:
-        """The arrays are as they were."""
+        """Fails unless the arrays are unchanged."""
         assert np.array_equal(self.pages, self.before)
 
 
 CHAINS = [("device",), ("pinned",), ("device", "pinned+3", "managed"), ("pageable",)]
-# Of a, which is first used on the other device, b, c, d and their sum.
+# Kinds of a, which is first used on the other device, of b, c, d and their sum.
 ON_TWO_DEVICES = ("other device", "device", "device", "other device", "pinned")
 DIRECTIONS = [
     *[("pageable", "device"), ("device", "pageable+1"), ("pinned", "device+5")],
     *[("device", "pinned+3"), ("device", "device+5"), ("pageable", "pinned")],
     *[("pinned", "pinned+3"), ("managed", "pageable")],
 ]
-# More tiles, of 4,096 elements, than the 2,048 whose sums are added up at once.
+# More tiles (of 4,096 elements) than the 2,048 whose states are merged at once.
 LONG = 2048 * 4096 + 5000
 
 
 def works() -> Iterator[tuple[Work, Place]]:
-    """All work, with each placement that may use a GPU."""
+    """Yields all work with each placement that may use a GPU."""
     for place in (Place.GPU, Place.AUTO):
         for work in (
             *[Chain(kinds) for kinds in CHAINS],
             *[Chain(CHAINS[0], wait) for wait in WAITS[1:]],
             Chain(ON_TWO_DEVICES, devices=2),
             *[KeptStream(kind) for kind in ("device", "pinned")],
-            *[Leaving(), Events(), LongSum(LONG)],
+            *[DestroyedInFlight(), Events(), LongSum(LONG)],
             *[Adopted(whose) for whose in ("another library's", "the legacy default")],
             *[Copy(kinds, has_stream) for kinds in DIRECTIONS for has_stream in (False, True)],
             *[Allocated(name) for name in ("pinned", "gpuvec_device")],

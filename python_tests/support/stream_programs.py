@@ -1,4 +1,4 @@
-"""Random programs: work on several streams, ordered where it must be, and a model of them."""
+"""Random programs of work on several streams, ordered where necessary, and a model of them."""
 
 import random
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ OPERATIONS = {
     "gpuvec_mul_i32": np.multiply,
 }
 
-# A stream, by its place in the program's list; None is no stream.
+# A stream, by its index in the program's list; None is no stream.
 Stream = Optional[int]
 
 
@@ -55,15 +55,15 @@ class Program:
             assert np.array_equal(array.memory.get(np.int32), array.values)
 
     def any_stream(self) -> Stream:
-        """A stream, or none."""
+        """Chooses a stream, or none."""
         return self.chance.choice([None, *range(len(self.streams))])
 
     def handle(self, stream: Stream) -> Optional[int]:
-        """The library's handle."""
+        """Returns the library's handle."""
         return None if stream is None else self.streams[stream]
 
     def operate(self) -> None:
-        """An operation on halves of three arrays, which may be the same ones."""
+        """Calls an operation on halves of three arrays, which may be the same."""
         stream = self.any_stream()
         a, b, out = (self.chance.choice(self.arrays) for _ in range(3))
         halves = [self.chance.randrange(2) * self.n for _ in range(3)]
@@ -75,7 +75,7 @@ class Program:
         of_out[:] = OPERATIONS[name](of_a, of_b)
 
     def copy(self) -> None:
-        """A copy of any bytes of one array into another."""
+        """Copies any bytes of one array into another."""
         stream = self.any_stream()
         source, to = self.chance.sample(self.arrays, 2)
         bytes_ = self.chance.randrange(4 * self.n)
@@ -87,7 +87,7 @@ class Program:
         to.values.view(np.uint8)[end : end + bytes_] = values
 
     def sum(self) -> None:
-        """The sum of half an array, into the beginning of another."""
+        """Stores the sum of half an array at the beginning of another."""
         stream = self.any_stream()
         array, out = self.chance.sample(self.arrays, 2)
         self.order(stream, reads=[array], writes=out)
@@ -96,14 +96,14 @@ class Program:
         out.values[:2] = array.values[: self.n].sum(dtype=np.int64, keepdims=True).view(np.int32)
 
     def look(self) -> None:
-        """The current content of an array that the host reaches."""
+        """Returns the current content of an array that the host can access."""
         array = self.chance.choice(self.arrays)
         if array.memory.driver is None:
             self.order(None, reads=[array])
             assert np.array_equal(array.memory.view(np.int32), array.values)
 
     def order(self, stream: Stream, reads: list, writes: Optional[Array] = None) -> None:
-        """Lets a stream, or the caller, wait for all that must be done before."""
+        """Makes a stream, or the caller, wait for the earlier work that conflicts with its own."""
         before = {array.writer for array in reads}
         if writes:
             before |= {writes.writer, *writes.readers}
@@ -116,7 +116,7 @@ class Program:
             writes.writer, writes.readers = stream, set()
 
     def wait(self, stream: Stream, other: int) -> None:
-        """A stream, or the caller, waits for another stream in one of several ways."""
+        """Makes a stream, or the caller, wait for another stream in one of several ways."""
         event = self.chance.choice(self.events)
         way = self.chance.choice(["stream_wait", "stream_wait", "event_synchronize", "synchronize"])
         if way == "synchronize":

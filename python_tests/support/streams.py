@@ -1,4 +1,4 @@
-"""Streams, events and memory of every kind, given back when a test ends, and chains of work."""
+"""Streams, events and memory of every kind, released when a test ends, and chains of work."""
 
 import ctypes
 from collections.abc import Iterator
@@ -26,29 +26,29 @@ def has_gpu() -> bool:
 
 @cache
 def driver_of(device: int) -> Driver:
-    """The driver in a device's primary context."""
+    """Returns the driver in a device's primary context."""
     return Driver(device)
 
 
 @dataclass
 class Memory:
-    """Bytes that are filled and read without the library."""
+    """Memory that tests fill and read without the library."""
 
     address: int
     size: int
-    # The driver that reaches them; None for memory that the host reaches.
+    # The driver that copies device memory; None for memory that the host can access.
     driver: Optional[Driver] = None
     # Keeps the memory alive.
     owner: Optional[np.ndarray] = None
 
     def view(self, dtype=np.uint8) -> np.ndarray:
-        """The bytes as an array, as the host sees it now."""
+        """Returns the bytes as an array in host memory."""
         assert self.driver is None, "the host does not reach a device's memory"
         bytes_ = (ctypes.c_uint8 * self.size).from_address(self.address)
         return np.frombuffer(bytes_, dtype)
 
     def put(self, values: np.ndarray) -> None:
-        """Puts values at the beginning."""
+        """Copies values to the beginning."""
         if self.driver is None:
             self.view()[: values.nbytes] = values.reshape(-1).view(np.uint8)
             return
@@ -59,7 +59,7 @@ class Memory:
             driver.call("cuStreamSynchronize", c_void_p())
 
     def get(self, dtype=np.uint8) -> np.ndarray:
-        """A copy of what is there; a device's, when all that was queued on it is done."""
+        """Returns a copy of the content; of device memory, after all queued work of the device."""
         if self.driver is None:
             return self.view(dtype).copy()
         values = np.empty(self.size // np.dtype(dtype).itemsize, dtype)
@@ -69,11 +69,11 @@ class Memory:
         return values
 
 
-# Kinds of memory. Where there is one GPU, or none, "other device" is the first one; where there is
-# none, foreign pinned memory is pageable.
+# Kinds of memory. With fewer than two GPUs "other device" is the first device; without a GPU
+# foreign pinned memory is pageable.
 HOST_KINDS = ("pageable", "pinned", "registered", "foreign pinned")
 KINDS = (*HOST_KINDS, "managed", "device", "other device")
-# Those that queued work may use: a call on a stream returns before it is done.
+# The kinds that queued work may use after the call has returned.
 QUEUED_KINDS = ("pinned", "registered", "foreign pinned", "managed", "device")
 
 
@@ -81,31 +81,31 @@ PAGE = 4096
 
 
 class Resources(ExitStack):
-    """Makes streams, events and memory, and gives them back when its block ends."""
+    """Makes streams, events and memory, and releases them when its block ends."""
 
     def stream(self, device: int = 0) -> int:
-        """A stream."""
+        """Makes a stream."""
         stream = lib.gpuvec_stream_create(device)
         assert stream, last_error()
         self.callback(lambda: ok(lib.gpuvec_stream_destroy(stream)))
         return stream
 
     def event(self) -> int:
-        """An event."""
+        """Makes an event."""
         event = lib.gpuvec_event_create()
         assert event, last_error()
         self.callback(lambda: ok(lib.gpuvec_event_destroy(event)))
         return event
 
     def memory(self, kind: str, size: int) -> Memory:
-        """Memory of a kind."""
+        """Makes memory of a kind."""
         if kind in ("device", "other device"):
             return self.device_memory(size, int(kind == "other device" and device_count() > 1))
         if kind == "pinned":
             return self.pinned_memory(size)
         if kind in ("managed", "foreign pinned", "foreign device") and has_gpu():
             return self.foreign_memory(kind, size)
-        # Anywhere in a page; the pages hold nothing else that could be registered.
+        # At any offset in pages that hold nothing else that could be registered.
         owner = np.empty(size + 3 * PAGE, np.uint8)
         address = owner.ctypes.data + PAGE - owner.ctypes.data % PAGE + 72
         if kind == "registered":
@@ -115,27 +115,27 @@ class Resources(ExitStack):
         return Memory(address, size, owner=owner)
 
     def array(self, kind: str, values: np.ndarray) -> Memory:
-        """Memory of a kind that holds values."""
+        """Makes memory of a kind that holds values."""
         memory = self.memory(kind, values.nbytes)
         memory.put(values)
         return memory
 
     def device_memory(self, size: int, device: int = 0) -> Memory:
-        """Memory of gpuvec_device_alloc."""
+        """Makes memory of gpuvec_device_alloc."""
         address = lib.gpuvec_device_alloc(size, device)
         assert address, last_error()
         self.callback(lambda: ok(lib.gpuvec_device_free(address)))
         return Memory(address, size, driver_of(device) if has_gpu() else None)
 
     def pinned_memory(self, size: int) -> Memory:
-        """Memory of pinned_alloc."""
+        """Makes memory of pinned_alloc."""
         address = lib.pinned_alloc(size)
         assert address, last_error()
         self.callback(lambda: ok(lib.pinned_free(address)))
         return Memory(address, size)
 
     def foreign_memory(self, kind: str, size: int) -> Memory:
-        """Memory that another library has from the driver."""
+        """Makes memory as another library gets it from the driver."""
         driver, address, bytes_ = driver_of(0), c_uint64(), c_size_t(size)
         with driver.entered():
             if kind == "foreign device":
@@ -152,21 +152,21 @@ class Resources(ExitStack):
 
     @staticmethod
     def free_foreign(call: str, address) -> None:
-        """Gives another library's memory back."""
+        """Frees another library's memory."""
         with driver_of(0).entered() as driver:
             driver.call(call, address)
 
 
 def device_count() -> int:
-    """Counts the devices to allocate on: without a GPU there is one, the host."""
+    """Counts the devices to allocate on; without a GPU the host counts as one."""
     return lib.gpuvec_device_count() if has_gpu() else 1
 
 
 class Hold:
     """An event that is not done before `let_go`. Needs a GPU.
 
-    While it holds, nothing may be asked of the driver that waits for all of a device: memory is
-    allocated and freed, kernels are loaded, and files of the GPU's are opened before and after.
+    Meanwhile the test must make no driver call that waits for the whole device: before or after, it
+    allocates and frees memory, loads kernels, and opens files of the GPU.
     """
 
     def __init__(self, resources: Resources, device: int = 0) -> None:
@@ -182,7 +182,7 @@ class Hold:
 
 @contextmanager
 def holding(device: int = 0) -> Iterator[Hold]:
-    """A hold that is let go at the block's end, however it ends."""
+    """Holds an event back until the block ends in any way."""
     with Resources() as resources:
         hold = Hold(resources, device)
         try:
@@ -191,8 +191,8 @@ def holding(device: int = 0) -> Iterator[Hold]:
             hold.let_go()
 
 
-# The steps of a chain, in turn: each uses what the one before it wrote, and in another order they
-# give other values.
+# The steps of a chain, in turn. Each uses the previous step's result, and another order gives other
+# values.
 STEPS = [
     ("gpuvec_sub_i32", np.subtract, 0),
     ("gpuvec_mul_i32", np.multiply, 1),
@@ -201,7 +201,7 @@ STEPS = [
 
 
 class Chain:
-    """Calls that each need what the one before it wrote, on two arrays of 32-bit integers."""
+    """Calls on two arrays of 32-bit integers, each of which needs the previous call's result."""
 
     def __init__(self, resources: Resources, kind: str, n: int, seed: int = 1) -> None:
         rng = np.random.default_rng(seed)
@@ -219,10 +219,16 @@ class Chain:
             self.values[written] = function(*self.values)
 
     def queue_copy(self, stream: Optional[int]) -> None:
-        """Copies one of the arrays to where the host sees it."""
+        """Queues a copy of one of the arrays to host memory."""
         ok(lib.gpuvec_copy(self.result.address, self.arrays[0].address, 4 * self.n, stream))
 
     def check(self) -> None:
-        """Fails unless the copied values are right now."""
+        """Fails unless the copied values are right."""
         result = self.result.view(np.int32)
         assert np.array_equal(result, self.values[0]), f"{(result != self.values[0]).sum()} differ"
+
+    def finish(self, stream: Optional[int]) -> None:
+        """Copies one of the arrays, waits for the stream's work, and checks the copy."""
+        self.queue_copy(stream)
+        ok(lib.gpuvec_stream_synchronize(stream))
+        self.check()

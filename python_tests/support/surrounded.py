@@ -4,12 +4,12 @@ import numpy as np
 from arrays import GUARD_BYTE, assert_same_bits
 from streams import Resources
 
-# Elements behind an array that a call must leave alone.
+# Elements behind an array, which a call must not change.
 GUARD = 8
 
 
 class Surrounded:
-    """An array that begins some elements past its memory's beginning, and ends before its end."""
+    """An array in larger memory, with elements before and behind it."""
 
     def __init__(self, resources: Resources, kind: str, offset: int, values: np.ndarray):
         self.offset = offset
@@ -20,13 +20,13 @@ class Surrounded:
         self.put(values)
 
     def block(self, values: np.ndarray) -> np.ndarray:
-        """All elements of the memory, if these are the array's."""
+        """Returns the content of the memory if the array holds these values."""
         block = self.around.view(values.dtype).copy()
         block[self.offset : self.offset + values.size] = values
         return block
 
     def put(self, values: np.ndarray) -> None:
-        """Puts values into the array."""
+        """Copies values to the array."""
         self.memory.put(self.block(values))
 
     def check(self, values: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Functions in several threads at once."""
+"""Runs functions in several threads concurrently."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +7,7 @@ THREADS = 16
 
 
 def in_threads(function, threads: int = THREADS) -> None:
-    """Runs function(0), function(1), … at once; fails if one fails."""
+    """Runs function(0), function(1), … concurrently; fails if one fails."""
     start = threading.Barrier(threads, timeout=60)
 
     def run(number):

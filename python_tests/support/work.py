@@ -1,4 +1,4 @@
-"""The parts of the scenarios of fault injection: work, and the arrays that it uses."""
+"""Base classes of the scenarios of fault injection: work, and the arrays that it uses."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from fake_driver import CODES, FakeDriver
 RIGHT = "right"
 NULL = "NULL"
 
-# One code of each kind that gpuvec tells apart: no memory, refused, and a device that is lost,
-# whether the driver goes on or not.
+# One code of each kind that gpuvec tells apart: out of memory, refused, and lost devices, with a
+# driver that still works and one that does not.
 ONE_OF_EACH = (2, 801, 999, 700)
 
-# Calls of the driver after whose failure more may be held for good: those that give back, and the
-# question where an array is, which is staged if there is no answer, through buffers that are kept.
+# Calls of the driver after whose failure more may be held for good: calls that release something,
+# and the query of an array's memory, without which it is staged through buffers that are kept.
 LEAVING = frozenset(
     [
         *["cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuPointerGetAttributes"],
@@ -31,31 +31,31 @@ LEAVING = frozenset(
 class Work:
     """The work of a scenario. The parent makes it; each child uses its own copy."""
 
-    # Placement auto must succeed whatever the driver does.
+    # Set if placement auto must succeed, whatever the driver does.
     always_answers = True
-    # With placement gpu the cores must not do the work.
+    # Set if the cores must not do the work with placement gpu.
     needs_gpu = True
-    # An attempt that failed may leave work in a stream.
+    # Set if a failed attempt may leave work in a stream.
     queues = False
     # The number of devices.
     devices = 1
-    # The codes that are tried.
+    # The codes to try.
     codes = tuple(CODES)
-    # The numbers of earlier rounds of the same work: each makes a scenario.
+    # The numbers of earlier rounds of the same work, each of which makes a scenario.
     turns = (0, 1)
 
     def in_parent(self) -> None:
-        """Makes what all children share."""
+        """Makes the objects that all children share."""
 
     def in_child(self) -> None:
-        """Makes what needs the driver."""
+        """Makes the objects that need the driver."""
 
     def attempt(self) -> str:
         """Does the work and returns its outcome."""
         raise NotImplementedError
 
     def text(self) -> str:
-        """The library's text for an attempt that failed."""
+        """Returns the library's error text for a failed attempt."""
         return last_error()
 
     def check(self, outcome: str, calls: list[str]) -> None:
@@ -74,22 +74,22 @@ class Work:
 
 
 def outcome_of(status: int) -> str:
-    """The outcome of a function that returns a status."""
+    """Returns the outcome of a function that returns a status."""
     return RIGHT if status == Status.OK else Status(status).name
 
 
 def assert_holds(array: np.ndarray, values: np.ndarray, what: str) -> None:
     """Fails unless the array has the values' bits."""
     if not np.array_equal(array.view(np.uint32), values.view(np.uint32)):
-        # Slower, but it says where.
+        # Slower, but shows the first difference.
         try:
             assert_same_bits(array, values)
         except AssertionError as error:
             raise AssertionError(f"{what}: {error}") from None
 
 
-# Arrays that are a device's: their memory, and elements past a multiple of 64 bytes. All but the
-# last are the first device's.
+# Arrays on a device: their memory, and their offset in elements from a multiple of 64 bytes. All
+# but the last are on the first device.
 DEVICE_KINDS = {
     "device": ("device", 0),
     "device+5": ("device", 5),
@@ -106,12 +106,12 @@ class OnDevice(Guarded):
 
     @property
     def address(self) -> int:
-        """The array's address on the device."""
+        """Returns the array's address on the device."""
         return self.device_address
 
 
 def filled_on_device(kind: str, values: np.ndarray) -> OnDevice:
-    """A guarded array in device or managed memory of the current context that holds the values."""
+    """Makes a guarded array with these values in the current context's device or managed memory."""
     memory, offset = DEVICE_KINDS[kind]
     size = block_size(values.dtype, values.size) * values.itemsize
     address, bytes_ = FakeDriver().memory(memory, size)
@@ -122,15 +122,15 @@ def filled_on_device(kind: str, values: np.ndarray) -> OnDevice:
 
 
 class OnArrays(Work):
-    """Work on arrays between guards, each in memory of its kind."""
+    """Work on guarded arrays, each in memory of its kind."""
 
     def lay_out(
         self, kinds: dict[str, str], before: dict[str, np.ndarray], results: dict[str, np.ndarray]
     ) -> None:
         """Describes each array: its memory, its content, and its content after success.
 
-        A result may be shorter than its array: then it is what the array begins with. Arrays in
-        pageable memory are made.
+        A result may be shorter than its array, and is then at its beginning. Makes the arrays in
+        pageable memory.
         """
         self.memory, self.before, self.results = kinds, before, results
         self.arrays: dict[str, Guarded] = {}
@@ -160,15 +160,15 @@ class OnArrays(Work):
                 self.arrays[name] = maker(self.memory[name], values)
 
     def address(self, name: str) -> int:
-        """The address of an array."""
+        """Returns the address of an array."""
         return self.arrays[name].address
 
     def addresses(self, names: str) -> Iterator[int]:
-        """The addresses of the arrays of these names."""
+        """Returns the addresses of the arrays of these names."""
         return (self.address(name) for name in names.split())
 
     def check_arrays(self, outcome: str, may_have_written: bool) -> None:
-        """Right results or untouched ones, and nothing else written."""
+        """Fails unless results are right or untouched, and nothing else was written."""
         for name, array in self.arrays.items():
             assert array.guards_are_intact(), f"something around {name} was written"
             is_result = name in self.results
@@ -180,6 +180,6 @@ class OnArrays(Work):
             assert_holds(array.array[start.size :], self.before[name][start.size :], what)
 
     def reset(self) -> None:
-        """Undoes what was written."""
+        """Restores the arrays' content."""
         for name, result in self.results.items():
             self.arrays[name].array[: result.size] = self.before[name][: result.size]

@@ -19,7 +19,7 @@ const GUARD: u32 = 0xA5C3_5A3C;
 const GUARD_WORDS: usize = 64;
 
 impl Array {
-    /// Holds `content`, moved by `offset` elements from where it would be aligned for vectors.
+    /// Makes an array that holds `content`, `offset` elements past an address aligned for vectors.
     pub(crate) fn new(content: &[u32], offset: usize, pinned: bool) -> Self {
         let (start, n) = (GUARD_WORDS + offset, content.len());
         let mut memory = Memory::new(start + n + GUARD_WORDS, pinned);
@@ -28,7 +28,7 @@ impl Array {
         Array { memory, start, n }
     }
 
-    /// The address of the first element.
+    /// Returns the address of the first element.
     pub(crate) fn pointer(&mut self) -> *mut u32 {
         self.memory.words_mut()[self.start..].as_mut_ptr()
     }

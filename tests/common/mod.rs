@@ -12,7 +12,7 @@ use gpuvec::abi::library::{gpuvec_device_count, gpuvec_last_run, gpuvec_set_plac
 use gpuvec::last_run::Run;
 use std::sync::{Mutex, PoisonError};
 
-/// An exported operation. Elements are 32 bits wide whatever they mean, so tests hold the bits.
+/// An exported operation. Tests hold elements of every type as 32 bits.
 pub(crate) type Operation = unsafe fn(*const u32, *const u32, *mut u32, usize) -> i32;
 
 /// # Safety
@@ -36,7 +36,7 @@ pub(crate) unsafe fn dot_f32(a: *const u32, b: *const u32, out: *mut u32, n: usi
     unsafe { dot_product(a.cast(), b.cast(), out.cast(), n) }
 }
 
-/// Runs `body` with a placement that no other test changes meanwhile: it is the process's.
+/// Runs `body` with a placement, which is the process's, so that other tests wait meanwhile.
 pub(crate) fn with_placement<T>(placement: Placement, body: impl FnOnce() -> T) -> T {
     static IN_USE: Mutex<()> = Mutex::new(());
     let _alone = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -46,7 +46,7 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usiz
     })
 }
 
-/// Host memory may be copied later only if it is page-locked.
+/// Notes a violation if pageable host memory is copied asynchronously.
 fn require_pinned(address: usize, bytes: usize) {
     if memory::reach(address, bytes).is_none() {
         violate(&format!("an asynchronous copy of pageable memory at {address:#x}"));
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     })
 }
 
-/// One end of a copy between any two places: a device's memory, managed or page-locked.
+/// Returns the host address of one end of a copy: in device, managed or page-locked memory.
 fn any_end(address: u64, bytes: usize) -> Result<usize, Code> {
     if memory::find(address as usize).is_some() {
         return device_end(address, bytes);
@@ -109,7 +109,7 @@ pub extern "C" fn cuMemcpyAsync(to: u64, from: u64, bytes: usize, on: usize) -> 
             Ok(())
         };
         stream::enqueue(on, failing(fails, work))?;
-        // As the driver's documentation says of such copies.
+        // The driver's documentation promises this for such copies.
         if from_host_to_host { stream::synchronize(on) } else { Ok(()) }
     })
 }

@@ -34,7 +34,7 @@ pub extern "C" fn cuEventQuery(handle: usize) -> Code {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventSynchronize(handle: usize) -> Code {
-    // An event is waited for even where the call fails, as a stream is.
+    // Waits for the event even if the call fails, as for a stream.
     let begun = begin("cuEventSynchronize");
     let waited = event::synchronize(handle);
     begun.map(|_| ()).and(waited).err().unwrap_or(SUCCESS)

@@ -1,4 +1,4 @@
-//! Memory, given out and page-locked.
+//! Allocation and page-locking.
 
 use super::{call, put};
 use crate::memory::{self, Kind};

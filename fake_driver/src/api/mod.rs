@@ -1,8 +1,8 @@
 //! The driver's functions, under the driver's names and with its signatures.
 //!
 //! # Safety
-//! Each trusts its caller as the driver does: pointers lead to what the CUDA driver API's reference
-//! says of them.
+//! Each function trusts its caller as the driver does: pointers are valid as the CUDA driver API's
+//! reference requires.
 
 #![expect(missing_docs, reason = "the driver's reference has them")]
 #![expect(clippy::missing_safety_doc, reason = "said once, above, for all of them")]
@@ -23,8 +23,8 @@ use crate::{
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Mutex;
 
-/// Does a call's work, unless the call is to fail. The work gets the code that what it queues is
-/// to fail with.
+/// Does a call's work, unless the call is to fail. The work gets the code with which its queued
+/// work is to fail, if any.
 fn call(name: &'static str, work: impl FnOnce(Option<Code>) -> Result<(), Code>) -> Code {
     begin(name).and_then(work).err().unwrap_or(SUCCESS)
 }
@@ -130,7 +130,7 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> Code {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuDevicePrimaryCtxReset_v2(device: c_int) -> Code {
-    violate("a primary context was reset, which takes it from all of the process");
+    violate("a primary context was reset, which destroys it for the whole process");
     call("cuDevicePrimaryCtxReset_v2", |_| context::device(device).map(|_| ()))
 }
 
@@ -274,7 +274,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
     })
 }
 
-/// Work, or in its place the failure that the plan has for it.
+/// Returns the work, or in its place the plan's failure.
 fn failing(
     fails: Option<Code>, work: impl FnOnce() -> Result<(), Code> + Send + 'static,
 ) -> stream::Work {

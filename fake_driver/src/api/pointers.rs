@@ -13,7 +13,7 @@ const RANGE_START: c_uint = 11;
 const RANGE_BYTES: c_uint = 12;
 const NO_ORDINAL: c_int = -2;
 
-/// Writes one attribute of an address, as the driver does: nothing for ranges that it lacks.
+/// Writes one attribute of an address; like the driver, writes no range for an unknown address.
 ///
 /// # Safety
 /// `value` must be writable for the attribute's type.
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
     call("cuPointerGetAttributes", |_| {
         let block = memory::find(address as usize);
         for i in 0..count as usize {
-            // SAFETY: the caller promises `count` of both. What one attribute lacks is no error of
+            // SAFETY: the caller promises `count` of both. A missing attribute is not an error of
             // the call.
             let _ = unsafe {
                 put_attribute(values.add(i).read(), attributes.add(i).read(), address, block)

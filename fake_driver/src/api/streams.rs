@@ -27,7 +27,7 @@ pub extern "C" fn cuStreamDestroy_v2(handle: usize) -> Code {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamSynchronize(handle: usize) -> Code {
-    // A stream is waited for even where the call fails: what it was given must be at rest then.
+    // Waits for the stream even if the call fails: no work may use its memory afterwards.
     let begun = begin("cuStreamSynchronize");
     let waited = stream::synchronize(handle);
     begun.map(|_| ()).and(waited).err().unwrap_or(SUCCESS)

@@ -65,14 +65,14 @@ enum Owner {
 
 pub struct Queues {
     streams: Handles<Owner>,
-    /// Each with the owner of the stream that it was recorded in.
+    /// The events, each with the owner of the stream in which it was recorded.
     events: Handles<Option<Owner>>,
-    /// The one stream that may have something to do.
+    /// The only stream that may have unfinished work.
     busy: Option<usize>,
-    /// Set when an event was recorded, or waited for, in a GPU's stream: that is queued as well, and
-    /// its end is not tracked.
+    /// Set after an event was recorded, or waited for, in a GPU's stream: this is queued work as
+    /// well, whose end is not tracked.
     has_marks: bool,
-    /// For the order of what streams do.
+    /// The event that orders the work of streams.
     mark: *mut c_void,
 }
 
@@ -92,7 +92,7 @@ impl Queues {
         queues
     }
 
-    /// The stream that was chosen.
+    /// Returns the chosen stream.
     pub fn stream(&self, chosen: &Handle) -> usize {
         self.streams.chosen(chosen, &self.events)
     }
@@ -114,7 +114,7 @@ impl Queues {
         }
     }
 
-    /// Sees to it that what comes in a stream, or without one, comes after all work.
+    /// Makes later work in a stream, or without one, follow all earlier work.
     pub fn order(&mut self, stream: usize, by_event: bool) {
         let Some(busy) = self.busy.filter(|busy| *busy != stream) else { return };
         if stream == 0 || !by_event {
@@ -126,7 +126,7 @@ impl Queues {
         self.busy = Some(stream);
     }
 
-    /// Takes note of a call after `order`, which may have queued its work or had to wait for it.
+    /// Records a call after `order`, which may have queued its work or waited for it.
     pub fn called(&mut self, stream: usize, waited: bool) {
         let is_gpus = self.streams.find(stream).is_some_and(|owner| *owner == Owner::Gpu);
         self.busy = (is_gpus && !waited).then_some(stream);
@@ -145,7 +145,7 @@ impl Queues {
                 }
                 check(gpuvec_stream_destroy(handle.cast()), &wrong_handle(is_stream));
                 if self.busy == Some(stream) {
-                    // What is queued is still done.
+                    // Its queued work is still done.
                     assert_eq!(gpuvec_event_synchronize(self.mark.cast()), 0);
                     self.busy = None;
                 }
@@ -280,7 +280,7 @@ fn wrong_event(event: usize, is_there: bool) -> Vec<i32> {
     if event == 0 { vec![GPUVEC_ERROR_NULL as i32] } else { wrong_handle(is_there) }
 }
 
-/// Fails unless it is one of the errors, or success if there are none.
+/// Fails unless the status is one of the errors, or success if there are none.
 fn check(status: i32, errors: &[i32]) {
     let is_expected = if errors.is_empty() { status == 0 } else { errors.contains(&status) };
     assert!(is_expected, "{status}, not of {errors:?}: {}", crate::last_error());

@@ -1,9 +1,9 @@
-//! Sequences of calls with any arguments: statuses, values, and what must not change, against a
+//! Sequences of calls with any arguments: compares statuses, values and unchanged memory with a
 //! model.
 //!
-//! A call is made if the model says that it is refused, or if every array lies in memory that is
-//! there: wrong lengths are the caller's to avoid. Work that is queued on streams is put in order,
-//! and waited for before memory is looked at or given back, as callers must.
+//! A call is made if the model expects an error, or if every array lies in existing memory, since
+//! correct lengths are the caller's promise. As callers must, it orders queued work, and waits for
+//! it before memory is read or freed.
 
 #![no_main]
 
@@ -149,14 +149,13 @@ fn alloc(memory: &mut Memory, by: Allocator, bytes: usize, device: Device) {
 fn free(memory: &mut Memory, queues: &mut Queues, by: Allocator, freed: &Freed) {
     let address = freed.address(memory);
     if by == Allocator::Pinned || memory.on_device(address).is_none() {
-        // A device's memory is not given back before the device is done with it.
+        // Device memory must not be freed before the device is done with it.
         queues.synchronize();
     }
     let is_live = memory.forget(address, by);
     let taken = is_live || address == 0;
     let pointer = with_exposed_provenance_mut(address);
-    // SAFETY: the model used the memory for the last time, and what is not the function's is
-    // refused.
+    // SAFETY: the model no longer uses the memory, and the library refuses other memory.
     let status = unsafe {
         match by {
             Allocator::Pinned => pinned_free(pointer),
@@ -188,13 +187,13 @@ fn register(memory: &mut Memory, address: usize, bytes: usize) {
 
 fn unregister(memory: &mut Memory, address: usize) {
     let is_registered = memory.unregister(address);
-    // SAFETY: nothing is queued, and what is not registered is refused.
+    // SAFETY: nothing is queued, and the library refuses memory that is not registered.
     let status = unsafe { gpuvec_host_unregister(with_exposed_provenance_mut(address)) };
     let expected = if is_registered { 0 } else { GPUVEC_ERROR_POINTER as i32 };
     assert_eq!(status, expected, "{address:#x}: {}", last_error());
 }
 
-/// With the placement in force, and a stream that is right.
+/// Returns the state of the process, with a valid stream.
 fn situation() -> Situation {
     const GPU: i32 = gpuvec::Placement::Gpu as i32;
     const CPU: i32 = gpuvec::Placement::Cpu as i32;
@@ -206,7 +205,7 @@ fn situation() -> Situation {
     }
 }
 
-/// Asked once, with placement auto.
+/// Returns whether there is a GPU; determined once, with placement auto.
 fn has_gpu() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
@@ -223,7 +222,7 @@ fn last_error() -> String {
 
 fn last_run() -> Run {
     let mut run = Run::default();
-    // SAFETY: a local of the size that is given.
+    // SAFETY: a local of the given size.
     assert_eq!(unsafe { gpuvec_last_run(&raw mut run, size_of::<Run>()) }, 0);
     run
 }

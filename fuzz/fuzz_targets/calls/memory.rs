@@ -1,4 +1,4 @@
-//! The memory that arrays are in, and what it must hold.
+//! The memory of arrays, and its expected content.
 
 use gpuvec::abi::memory::{gpuvec_copy, gpuvec_device_free, gpuvec_host_unregister, pinned_free};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -13,11 +13,11 @@ pub enum Allocator {
     Device,
 }
 
-/// Heap memory between AddressSanitizer's guards, then what the library gave.
+/// Heap memory between AddressSanitizer's guards, then memory from the library.
 pub struct Memory {
     regions: Vec<Region>,
     freed: Vec<usize>,
-    /// Address and bytes of what is registered.
+    /// The addresses and lengths of registered arrays.
     registered: Vec<(usize, usize)>,
 }
 
@@ -25,21 +25,21 @@ struct Region {
     address: usize,
     expected: Vec<u8>,
     from: From,
-    /// Set while calls may have changed it since it was last read.
+    /// Set if calls may have changed it since it was last read.
     is_stale: bool,
 }
 
 /// The origin of a region.
 enum From {
-    /// The heap, which this keeps.
+    /// The heap; owns the memory.
     Heap(#[expect(dead_code, reason = "it is used through its address")] Vec<u64>),
-    /// The library; whether it is out of the host's reach.
+    /// The library; true if the host cannot access the memory.
     Library(Allocator, bool),
 }
 
-/// For many calls a second.
+/// Bytes of a small region, for many calls a second.
 const SMALL: usize = 4 * 1024;
-/// For the lengths at which the library uses several cores.
+/// Bytes of a large region, for which the library uses several cores.
 const LARGE: usize = 4 * 140_000;
 
 impl Memory {
@@ -53,7 +53,7 @@ impl Memory {
         Memory { regions: regions.collect(), freed: Vec::new(), registered: Vec::new() }
     }
 
-    /// The address of an element of a region, both taken modulo what there is.
+    /// Returns the address of an element of a region, both numbers modulo their count.
     pub fn address(&self, region: u8, element: usize) -> usize {
         let region = &self.regions[usize::from(region) % self.regions.len()];
         region.address + 8 * (element % (region.expected.len() / 8 + 1))
@@ -63,7 +63,7 @@ impl Memory {
         bytes == 0 || self.place(address, bytes).is_some()
     }
 
-    /// Bytes that a device has from that address on; None if the memory there is not a device's.
+    /// Returns the bytes of device memory from that address on; None for other memory.
     pub fn on_device(&self, address: usize) -> Option<usize> {
         let region = self.regions.iter().find(|region| region.holds(address, 1))?;
         region.is_on_device().then(|| region.address + region.expected.len() - address)
@@ -77,13 +77,13 @@ impl Memory {
         region.is_some_and(is_heaps) && !self.is_registered(address, bytes)
     }
 
-    /// The bytes that the memory must hold there.
+    /// Returns the expected content.
     pub fn expected(&self, address: usize, bytes: usize) -> &[u8] {
         let (region, range) = self.place(address, bytes).expect("memory that is there");
         &self.regions[region].expected[range]
     }
 
-    /// From now on the memory must hold these bytes there.
+    /// Sets the expected content.
     pub fn expect(&mut self, address: usize, bytes: &[u8]) {
         if !bytes.is_empty() {
             let (region, range) = self.place(address, bytes.len()).expect("memory that is there");
@@ -92,13 +92,13 @@ impl Memory {
         }
     }
 
-    /// Each word of a region becomes `base`, and random where `mask` is set.
+    /// Fills a region with words: `base` with random bits where `mask` is set.
     pub fn fill(&mut self, region: u8, seed: u32, mask: u32, base: u32) {
         let index = usize::from(region) % self.regions.len();
         self.regions[index].fill(seed, mask, base);
     }
 
-    /// Adds memory that the library gave, of which `bytes` may be used.
+    /// Adds memory of the library, of which `bytes` may be used.
     pub fn add(&mut self, address: *mut u8, bytes: usize, by: Allocator, is_on_device: bool) {
         let address = address.expose_provenance();
         assert_eq!(address % if is_on_device { 256 } else { 4096 }, 0);
@@ -110,7 +110,7 @@ impl Memory {
         self.regions.push(region);
     }
 
-    /// Frees the address if that function gave it and it is not yet freed; returns whether it did.
+    /// Frees the address if it is a live allocation of that function; returns whether it is.
     pub fn forget(&mut self, address: usize, by: Allocator) -> bool {
         let is_it = |region: &Region| {
             region.address == address
@@ -126,7 +126,7 @@ impl Memory {
         true
     }
 
-    /// An address that was freed, or NULL.
+    /// Returns a freed address, or NULL.
     pub fn freed(&self, which: u8) -> usize {
         let index = usize::from(which) % self.freed.len().max(1);
         self.freed.get(index).copied().unwrap_or(0)
@@ -147,7 +147,7 @@ impl Memory {
         found.map(|index| self.registered.remove(index)).is_some()
     }
 
-    /// An address that is registered, or NULL.
+    /// Returns a registered address, or NULL.
     pub fn registered(&self, which: u8) -> usize {
         let index = usize::from(which) % self.registered.len().max(1);
         self.registered.get(index).map_or(0, |(address, _)| *address)
@@ -166,8 +166,8 @@ impl Memory {
         true
     }
 
-    /// Looks at all memory; nothing may be queued. What takes a copy to see is seen again only if
-    /// a call wrote there, and at last.
+    /// Checks all memory; nothing may be queued. Memory that must be copied for the check is checked
+    /// only after a call wrote there, and in the end.
     pub fn check(&mut self, is_last: bool) {
         for region in &mut self.regions {
             if region.is_on_device() && !region.is_stale && !is_last {
@@ -175,7 +175,7 @@ impl Memory {
             }
             region.is_stale = false;
             let (actual, expected) = (region.actual(), &region.expected[..]);
-            // As a whole first: that is fast.
+            // A fast comparison of the whole first.
             if actual != expected {
                 let byte = actual.iter().zip(expected).position(|(x, y)| x != y).unwrap_or(0);
                 let (found, right) = (actual[byte], expected[byte]);
@@ -248,7 +248,7 @@ impl Drop for Memory {
         for region in &self.regions {
             let From::Library(by, _) = region.from else { continue };
             let pointer = with_exposed_provenance_mut(region.address);
-            // SAFETY: the library's memory, which is not used any more.
+            // SAFETY: memory of the library, which is not used any more.
             let status = unsafe {
                 match by {
                     Allocator::Pinned => pinned_free(pointer),

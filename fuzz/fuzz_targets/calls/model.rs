@@ -1,4 +1,4 @@
-//! The model of one call, from include/gpuvec.h: its possible errors, and its result.
+//! The model of one call according to include/gpuvec.h: its possible errors, and its result.
 
 use crate::memory::Memory;
 use crate::steps::Operation;
@@ -24,9 +24,9 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Task {
-    /// With the bits of alpha.
+    /// An operation, with the bits of alpha.
     Compute(Operation, u64),
-    /// Of bytes, from `a`.
+    /// A copy of bytes from `a`.
     Copy,
 }
 
@@ -70,7 +70,7 @@ impl Task {
     }
 }
 
-/// Address, elements, and bytes of one.
+/// The address, the number of elements, and the bytes of an element.
 type Array = (usize, usize, usize);
 
 impl Arguments {
@@ -80,11 +80,11 @@ impl Arguments {
         let out = with_exposed_provenance_mut::<c_void>(self.out);
         let (n, stream) = (self.n, without_provenance_mut::<c_void>(self.stream).cast());
         let Task::Compute(operation, alpha) = self.task else {
-            // SAFETY: both are in memory that is there, or the library refuses the call.
+            // SAFETY: both are in existing memory, or the library refuses the call.
             return unsafe { gpuvec_copy(out, a, n, stream) };
         };
         let (single, double) = (f32::from_bits(alpha as u32), f64::from_bits(alpha));
-        // SAFETY: every array is in memory that is there, or the library refuses the call.
+        // SAFETY: every array is in existing memory, or the library refuses the call.
         unsafe {
             match operation {
                 VectorAdd => vector_add(a.cast(), b.cast(), out.cast(), n),
@@ -111,7 +111,7 @@ impl Arguments {
         [self.a, self.b][..inputs].iter().map(|input| (*input, self.n, element_bytes)).collect()
     }
 
-    /// A sum of nothing stores its zero, if it is told where.
+    /// Returns the output; an empty sum has one, for its zero, unless `out` is NULL.
     fn output(&self) -> Option<Array> {
         let Shape { output_bytes, is_reduction, .. } = self.task.shape();
         let elements = if is_reduction && !self.has_no_result() {
@@ -127,7 +127,7 @@ impl Arguments {
         self.n == 0 && matches!(self.task, Task::Compute(Operation::MinF32, _))
     }
 
-    /// Addresses and bytes of all arrays, of a call without errors.
+    /// Returns the addresses and bytes of all arrays of a call without errors.
     pub fn arrays(&self) -> impl Iterator<Item = (usize, usize)> {
         let arrays = self.inputs().into_iter().chain(self.output());
         arrays.map(|(address, elements, bytes)| (address, elements * bytes))
@@ -143,7 +143,7 @@ impl Arguments {
         matches!(self.task, Task::Copy) && self.a == self.out
     }
 
-    /// The bytes that `out` then begins with; None where nothing is stored.
+    /// Returns the first bytes of `out` after the call; None if nothing is stored.
     pub fn result(&self, memory: &Memory) -> Option<Vec<u8>> {
         use Operation::*;
         self.output()?;
@@ -177,7 +177,7 @@ impl Arguments {
         })
     }
 
-    /// The errors that such a call has: it must return one of them, or success if there are none.
+    /// Returns the call's errors: it must return one of them, or success if there are none.
     pub fn predicted(&self, memory: &Memory, situation: Situation) -> Vec<i32> {
         let mut errors = Vec::new();
         if situation.stream_is_wrong {
@@ -229,7 +229,7 @@ fn wrong_argument((address, n, element_bytes): Array) -> Vec<gpuvec_status> {
     found.into_iter().flatten().collect()
 }
 
-/// Of a device's memory.
+/// Returns the errors of an array in device memory.
 fn out_of_reach(
     memory: &Memory, (address, n, element_bytes): Array, is_on_cpu: bool,
 ) -> Vec<gpuvec_status> {
@@ -244,7 +244,7 @@ fn overlap((x, n, of_x): Array, (y, m, of_y): Array) -> bool {
     (x as u128) < end(y, m, of_y) && (y as u128) < end(x, n, of_x)
 }
 
-/// The elements' bits.
+/// Returns the elements' bits.
 fn values(memory: &Memory, (address, n, element_bytes): Array) -> Vec<u64> {
     let bits = |element: &[u8]| {
         let mut bytes = [0; 8];
@@ -280,7 +280,7 @@ fn sum(a: &[u64], b: &[u64], term: impl Fn(&u64, &u64) -> f64) -> f64 {
     sum_in_order(&a.iter().zip(b).map(|(x, y)| term(x, y)).collect::<Vec<_>>())
 }
 
-/// Tiles of 4,096 terms, in each 128 lanes that are halved, then a binary tree over the tiles.
+/// Adds tiles of 4,096 terms, in each 128 lanes that are halved, then a binary tree over the tiles.
 fn sum_in_order(terms: &[f64]) -> f64 {
     let mut sums: Vec<f64> = terms.chunks(4096).map(tile_sum).collect();
     while sums.len() > 1 {

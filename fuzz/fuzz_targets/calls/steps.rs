@@ -11,7 +11,7 @@ pub struct Program {
 }
 
 impl<'a> Arbitrary<'a> for Program {
-    /// All steps of the input; the derived `Vec` would end after each with even chances.
+    /// Reads all steps of the input; the derived `Vec` would end after each step with even chances.
     fn arbitrary(input: &mut Unstructured<'a>) -> Result<Self> {
         let mut program = Program { with_large_memory: input.arbitrary()?, steps: Vec::new() };
         while !input.is_empty() {
@@ -54,14 +54,14 @@ pub enum Step {
     Event(EventCall, Handle, Handle),
 }
 
-/// The stream of a call, and how it is put behind what another one still has to do.
+/// The stream of a call, and its order after the unfinished work of another stream.
 #[derive(Arbitrary, Debug)]
 pub struct On {
     pub stream: Handle,
     pub by_event: bool,
 }
 
-/// A handle of a stream, or of an event, among those that there are or were.
+/// The handle of a present or former stream or event.
 #[derive(Arbitrary, Debug)]
 pub enum Handle {
     Live(u8),
@@ -72,7 +72,7 @@ pub enum Handle {
 pub enum WrongHandle {
     Null,
     Destroyed(u8),
-    /// Of the other kind.
+    /// A handle of the other kind.
     Foreign(u8),
     Any(u64),
 }
@@ -80,12 +80,12 @@ pub enum WrongHandle {
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum StreamCall {
     Create(Device),
-    /// Of a default stream, of which there are three numbers.
+    /// The number of one of the three default streams.
     Adopt(u8),
     Destroy,
     Synchronize,
     Query,
-    /// For an event.
+    /// Waits for an event.
     Wait,
 }
 
@@ -93,11 +93,11 @@ pub enum StreamCall {
 pub enum EventCall {
     Create,
     Destroy,
-    /// In a stream.
+    /// Records the event in a stream.
     Record,
     Query,
     Synchronize,
-    /// To another event; NULL in place of the result, now and then.
+    /// Measures the time to another event; sometimes with NULL for the result.
     Elapsed {
         without_result: bool,
     },
@@ -118,7 +118,7 @@ impl Device {
     }
 }
 
-/// One of each shape, and each size of element.
+/// One operation of each shape and each size of element.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     VectorAdd,
@@ -150,7 +150,7 @@ pub enum WrongPointer {
         past: u8,
     },
     Anywhere(u64),
-    /// In the last page of the address space.
+    /// An address in the last page of the address space.
     Top(u16),
 }
 
@@ -172,7 +172,7 @@ impl Pointer {
 pub enum Length {
     Short(u8),
     Long(u16),
-    /// Around the sizes at which the library changes its plan.
+    /// A length near the sizes at which the library changes its plan.
     Edge {
         size: u8,
         offset: u8,
@@ -210,7 +210,7 @@ impl Placement {
     }
 }
 
-/// A size that can always be allocated; larger ones are chosen so that they never can.
+/// The largest size that can always be allocated; larger ones are chosen so that they never can.
 pub const MOST_BYTES: usize = u16::MAX as usize;
 
 #[derive(Arbitrary, Debug)]

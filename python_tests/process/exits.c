@@ -1,4 +1,4 @@
-/* A process that ends with live pinned memory, after large calls and perhaps during calls. */
+/* Ends a process with live pinned memory, after large calls and perhaps during calls. */
 #define _GNU_SOURCE
 #include "gpuvec.h"
 
@@ -31,7 +31,7 @@ static void call(const float *a, float *out) {
     }
 }
 
-/* Calls without an end; what the calls give once the process is ending is not looked at. */
+/* Calls without end, and ignores the results, which do not matter once the process is ending. */
 static void *call_for_ever(void *arrays) {
     float *const *array = arrays;
     call(array[0], array[1]);
@@ -51,7 +51,7 @@ static void *leave(void *way) {
     exit(0);
 }
 
-/* leaving WAY FROM: exit, _exit or quick_exit; from `main`, a `thread`, or main `during` calls. */
+/* exits WAY FROM: exit, _exit or quick_exit; in `main`, a `thread`, or main `during` calls. */
 int main(int count, char **argument) {
     if (count != 3) {
         return 2;

@@ -1,4 +1,4 @@
-/* Calls that are made while a thread or the process ends. */
+/* Makes calls while a thread or the process ends. */
 #define _GNU_SOURCE
 #include "gpuvec.h"
 
@@ -42,7 +42,7 @@ static void call(void) {
     }
 }
 
-/* The first time it asks to be called again, after the destructors of other keys. */
+/* At its first call it asks for another one, after the destructors of other keys. */
 static void call_in_destructor(void *times) {
     call();
     if (times == &ones[1]) {
@@ -88,8 +88,8 @@ static void end_main_thread(void) {
 }
 
 /*
- * farewell WAY LENGTH: words for what ends (thread, main, exit), and `called` if there is a call
- * before that; elements of the arrays.
+ * late_calls WAY LENGTH: what ends (thread, main, exit), with `called` if there is an earlier call;
+ * the elements of the arrays.
  */
 int main(int count, char **argument) {
     if (count != 3) {

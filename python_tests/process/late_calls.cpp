@@ -1,4 +1,4 @@
-// Calls from destructors of C++: of thread-local and of global objects.
+// Makes calls in destructors of thread-local and global C++ objects.
 #include "gpuvec.h"
 
 #include <cstdio>
@@ -10,7 +10,7 @@
 static std::size_t length;
 
 static void call() {
-    // Never freed: a destructor of the program's must not free what a later one uses.
+    // Never freed: a destructor must not free memory that a later destructor uses.
     static const std::vector<float> &ones = *new std::vector<float>(length, 1.0F);
     std::vector<float> sums(length);
     bool is_right =
@@ -37,7 +37,7 @@ struct Caller {
 static Caller global;
 static thread_local Caller local;
 
-// farewell_cpp WHAT LENGTH: thread, main or global; elements of the arrays.
+// late_calls WHAT LENGTH: thread, main or global; the elements of the arrays.
 int main(int count, char **argument) {
     if (count != 3) {
         return 2;
