@@ -120,7 +120,7 @@ class Caller:
             raise Ended(what)
         return handle
 
-    def give_back(self, call: Callable[[int], int], address: int) -> bool:
+    def release(self, call: Callable[[int], int], address: int) -> bool:
         """Releases memory, repeatedly if the driver refuses; returns whether it is released."""
         name = call.__name__
         for _ in range(TRIES):
@@ -208,7 +208,7 @@ class Caller:
         """Releases memory that no work uses any more."""
         calls = {id(self.pinned): lib.pinned_free, id(self.device): lib.gpuvec_device_free}
         for owners, address in kept:
-            if owners is not None and not self.give_back(calls[id(owners)], address):
+            if owners is not None and not self.release(calls[id(owners)], address):
                 owners.append(address)
 
     def queue(self) -> None:
@@ -311,7 +311,7 @@ class Caller:
             self.ok(status, f"{case} into registered memory", must=must)
             expect_bits(at, case.expected, f"{case} into registered memory")
         finally:
-            if not self.give_back(lib.gpuvec_host_unregister, at):
+            if not self.release(lib.gpuvec_host_unregister, at):
                 raise Wrong(f"registered memory cannot be unregistered: {last_error()}")
 
     def ask(self) -> None:
@@ -323,10 +323,10 @@ class Caller:
         if lib.vector_add(None, None, None, 3) != Status.ERROR_NULL:
             raise Wrong(f"NULL is {last_error()}")
 
-    def give_all_back(self) -> None:
+    def release_all(self) -> None:
         """Releases memory that faults kept in use, or that the driver refused to free."""
         calls = [(lib.pinned_free, self.pinned), (lib.gpuvec_device_free, self.device)]
         for call, addresses in calls:
             for address in addresses:
-                if not self.give_back(call, address):
+                if not self.release(call, address):
                     raise Wrong(f"{call.__name__} of {address:#x}: {last_error()}")

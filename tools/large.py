@@ -16,7 +16,7 @@ import bindings
 from bindings import Place
 
 N = (1 << 32) + 5
-PIECE = 1 << 26
+BLOCK = 1 << 26
 
 
 def call(name: str, a: int, b: int, out: int) -> bindings.Run:
@@ -43,23 +43,23 @@ def require(what: str, holds: bool) -> None:
         sys.exit(1)
 
 
-def pieces(array: np.ndarray):
+def blocks(array: np.ndarray):
     """Yields the array's blocks with their values, which depend on the index and are exact."""
-    pattern = (np.arange(PIECE, dtype=np.int64) % 8191 - 4095).astype(array.dtype)
-    for number, start in enumerate(range(0, array.size, PIECE)):
-        piece = array[start : start + PIECE]
-        yield piece, pattern[: piece.size] + array.dtype.type(number)
+    pattern = (np.arange(BLOCK, dtype=np.int64) % 8191 - 4095).astype(array.dtype)
+    for number, start in enumerate(range(0, array.size, BLOCK)):
+        block = array[start : start + BLOCK]
+        yield block, pattern[: block.size] + array.dtype.type(number)
 
 
 def fill(array: np.ndarray) -> None:
     """Stores each element's value."""
-    for piece, values in pieces(array):
-        piece[:] = values
+    for block, values in blocks(array):
+        block[:] = values
 
 
 def is_doubled(array: np.ndarray) -> bool:
     """Returns whether each element is twice the value that `fill` stored."""
-    return all((piece == 2 * values).all() for piece, values in pieces(array))
+    return all((block == 2 * values).all() for block, values in blocks(array))
 
 
 def host_arrays(name: str, make) -> None:

@@ -119,7 +119,7 @@ class Round:
             for case in self.shared.cases:
                 self.check_case(case, place)
         for caller in self.callers:
-            caller.give_all_back()
+            caller.release_all()
 
     def check_case(self, case: Case, place: Place) -> None:
         """Checks a case in pageable memory, without faults."""

@@ -83,8 +83,8 @@ def streams():
         good(lib.gpuvec_event_record(last, stream))
         good(lib.gpuvec_stream_wait(other, last))
         good(lib.gpuvec_sum_i64(device, pinned + 8 * n, n, other))
-        for question, handle in ((lib.gpuvec_stream_query, stream), (lib.gpuvec_event_query, last)):
-            if (status := question(handle)) != Status.NOT_READY:
+        for query, handle in ((lib.gpuvec_stream_query, stream), (lib.gpuvec_event_query, last)):
+            if (status := query(handle)) != Status.NOT_READY:
                 good(status)
         good(lib.gpuvec_event_synchronize(last))
         ms = ctypes.c_float(-1)
@@ -93,8 +93,8 @@ def streams():
         assert array[n] == n * (n - 1) and ms.value >= 0
     finally:
         fake_driver.drain()
-        for give_back, handle in to_destroy + to_free:
-            give_back(handle)
+        for release, handle in to_destroy + to_free:
+            release(handle)
 
 def registration():
     array = np.zeros(100_000, np.int32)

@@ -135,20 +135,20 @@ def test_memory_is_unused_once_it_is_released(kind, last):
     run(
         f"""
         on_device(0)
-        given_back, _ = memory("{kind}", 50)
+        released, _ = memory("{kind}", 50)
         (source, here), (to, copied) = memory("device", 50), memory("device", 50)
         here[:] = np.arange(50)
         queue, event = stream(), made("cuEventCreate", 0)
         with fake_driver.held():
             for i in range(50):
-                assert code("cuMemcpyAsync", given_back + i, source + i, 1, queue) == OK
-            assert code("cuMemcpyAsync", to, given_back, 50, queue) == OK
+                assert code("cuMemcpyAsync", released + i, source + i, 1, queue) == OK
+            assert code("cuMemcpyAsync", to, released, 50, queue) == OK
             assert code("cuEventRecord", event, queue) == OK
             assert code("cuStreamDestroy_v2", queue) == OK
             assert code("cuStreamDestroy_v2", queue) == INVALID_HANDLE
-            assert code("cuMemcpyAsync", given_back, source, 1, queue) == INVALID_HANDLE
+            assert code("cuMemcpyAsync", released, source, 1, queue) == INVALID_HANDLE
             assert fake_driver.count("streams") == 0 and fake_driver.count("pending") == 52
-        assert code("{last}", given_back) == OK
+        assert code("{last}", released) == OK
         assert (copied == here).all() and code("cuEventQuery", event) == OK
         """
     )

@@ -80,7 +80,7 @@ def run(script: str) -> None:
 @pytest.mark.parametrize("later", LATER)
 @pytest.mark.parametrize("code", [2, 801, 900])
 @pytest.mark.parametrize("call", CALLS)
-def test_an_object_that_could_not_be_destroyed_is_given_back_later(call, code, later):
+def test_an_object_that_could_not_be_destroyed_is_destroyed_later(call, code, later):
     run(
         f"""
         handles = [made()]

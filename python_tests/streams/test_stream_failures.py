@@ -226,15 +226,15 @@ def test_streams_of_another_device_outlive_one_that_is_lost():
     )
 
 
-GIVING_BACK = {
+RELEASING = {
     "pinned_free": "lib.pinned_alloc(4096)",
     "gpuvec_device_free": "lib.gpuvec_device_alloc(4096, 0)",
     "gpuvec_host_unregister": "registered()",
 }
 
 
-@pytest.mark.parametrize("give_back", GIVING_BACK)
-def test_memory_of_a_lost_device_is_not_given_back_to_another(give_back):
+@pytest.mark.parametrize("release", RELEASING)
+def test_memory_of_a_lost_device_is_not_freed_on_another(release):
     """The memory is forgotten once, and the driver's error about it loses no other device."""
     run(
         f"""
@@ -245,13 +245,13 @@ def test_memory_of_a_lost_device_is_not_given_back_to_another(give_back):
             return array.ctypes.data
 
         lost, other = resources.stream(0), resources.stream(1)
-        address = {GIVING_BACK[give_back]}
+        address = {RELEASING[release]}
         lose(lost)
         assert lib.gpuvec_stream_query(lost) == Status.ERROR_DEVICE_LOST
         fake_driver.plan("1=700+")
-        assert lib.{give_back}(address) == Status.ERROR_DEVICE_LOST
+        assert lib.{release}(address) == Status.ERROR_DEVICE_LOST
         assert "device 0" in last_error(), last_error()
-        assert lib.{give_back}(address) == Status.ERROR_POINTER
+        assert lib.{release}(address) == Status.ERROR_POINTER
         assert fake_driver.calls() == []
         fake_driver.plan("")
         chain = Chain(resources, "pinned", 1000)

@@ -37,7 +37,7 @@ TIME_LIMIT = 30
 QUEUEING = ("cuLaunchKernel", "cuMemcpyAsync", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2")
 LATER = 700
 # Called for each kernel in turn: the first and the last call of such a sequence stand for all.
-ASKED_IN_ROWS = "cuModuleGetFunction"
+CALLED_IN_SEQUENCE = "cuModuleGetFunction"
 
 BROKEN = "broken promise"
 OUTCOMES = [RIGHT, NULL, *[status.name for status in Status][1:], BROKEN]
@@ -47,7 +47,7 @@ FIRST_EXIT_CODE = 10
 def faults_of(calls: list[str], codes: tuple[int, ...]) -> Iterator[Fault]:
     """Yields all faults of a run of these calls."""
     for number, name in enumerate(calls, 1):
-        if calls[number - 2 : number + 1] == [ASKED_IN_ROWS] * 3:
+        if calls[number - 2 : number + 1] == [CALLED_IN_SEQUENCE] * 3:
             continue
         for code in codes:
             yield Fault(number, code, "")

@@ -99,7 +99,7 @@ class Steps(Work):
         return RIGHT
 
     def steps(self, handles: Handles) -> None:
-        """The calls."""
+        """Makes the calls of the scenario."""
         raise NotImplementedError
 
     def text(self) -> str:
@@ -400,17 +400,17 @@ class Released(Steps):
 
     def steps(self, handles: Handles) -> None:
         """Releases the objects of the earlier attempt, then those of this one."""
-        self.give_back()
+        self.release()
         try:
             self.use()
         finally:
-            self.give_back()
+            self.release()
 
     def use(self) -> None:
         """Allocates and uses memory."""
         raise NotImplementedError
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Releases all memory, in turn. Memory of a lost device is gone with it."""
         while self.held:
             function, address = self.held[0]
