@@ -173,7 +173,8 @@
  *
  * Every constant in this header is a plain integer and every enumeration is an int32_t, so functions
  * return int32_t to a language that reads no C. Arguments that stand for an enumeration may be any
- * int32_t. gpuvec_version and gpuvec_abi_version return what the version macros say.
+ * int32_t. Rust's bindgen reads the header as C++ (-x c++). gpuvec_version and gpuvec_abi_version
+ * return what the version macros say.
  *
  * This file is generated from src/abi by `cargo build`; do not edit it.
  */

@@ -15,7 +15,7 @@ bundle=$PWD/target/gpu
 logs=${OUT:-$bundle/logs}
 mkdir -p "$logs"
 export GPUVEC_LIB=$bundle/libgpuvec.so LD_LIBRARY_PATH=$bundle${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-[ -e target/release/libgpuvec.so ] || { mkdir -p target/release && cp "$GPUVEC_LIB" target/release/; }
+[ -e target/release/libgpuvec.so ] || { mkdir -p target/release && cp -P "$bundle"/libgpuvec.so* target/release/; }
 chmod +x "$bundle"/tests/*
 parts=${*:-examples tests sanitizer overlap timings}
 failed=()
