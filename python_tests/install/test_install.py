@@ -43,6 +43,14 @@ def test_every_folder_can_be_chosen(tmp_path):
     assert files(tmp_path) == libraries | cmake | others
 
 
+def test_document_names_the_installed_files():
+    """With the versions of this release."""
+    text = (ROOT / "docs/install.md").read_text()
+    for name in ("libgpuvec.so", SONAME, REAL_NAME):
+        assert f"`LIBDIR/{name}`" in text
+    assert f"find_package(gpuvec {VERSION.rpartition('.')[0]} REQUIRED)" in text
+
+
 def test_uninstall_removes_what_install_installed_and_nothing_else(tmp_path):
     needs("make")
     other = tmp_path / "lib/pkgconfig/other.pc"
