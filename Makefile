@@ -11,10 +11,10 @@ FAKE_DRIVER := $(CURDIR)/target/fake_driver
 PYTHON_EXAMPLES := demo device_loop streams structured mixed
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection load random-faults security sanitizers fuzz licences check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection load random-faults security sanitizers fuzz lintian licences check-all bench gpu-bundle clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build $(VENV)/ready ## set up, build, and run the C and Python examples on real arrays
 	$(MAKE) -C c_examples run
@@ -26,6 +26,18 @@ test: test-rust test-c test-python test-fake-driver ## set up and run every test
 
 build: ## build target/release/libgpuvec.so and include/gpuvec.h
 	cargo build --release
+
+install: target/release/libgpuvec.so
+install uninstall: ## install the library for other programs (PREFIX=/usr/local), or remove it
+	@$(MAKE) --no-print-directory -f install/Makefile $@
+
+# `sudo make install` after `make build` runs no cargo, which root may lack.
+target/release/libgpuvec.so:
+	$(MAKE) build
+
+reference: ## write the header's reference, target/reference/html, by Doxygen
+	mkdir -p target/reference
+	doxygen docs/Doxyfile
 
 lint: $(VENV)/ruff ## check formats and lints
 	cargo fmt --all --check
@@ -85,10 +97,13 @@ sanitizers: ## the Rust tests under AddressSanitizer and ThreadSanitizer, with a
 fuzz: ## any arguments in any order, against a model (FUZZ_SECONDS=60)
 	tools/fuzz.sh $(FUZZ_SECONDS)
 
+lintian: build ## Debian packages of what `make install` installs, checked by lintian
+	tools/lintian.sh
+
 licences: ## licences and sources of every package, offline
 	$(PYTHON) tools/licences.py
 
-check-all: lint fresh test fault-injection load random-faults security sanitizers fuzz licences ## everything: takes an hour
+check-all: lint fresh test fault-injection load random-faults security sanitizers fuzz lintian licences ## everything: takes an hour
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)

@@ -239,7 +239,7 @@ static void pageable_and_pinned(int32_t place, size_t n)
 {
     const size_t bytes = n * sizeof(double);
     void *pageable[] = {malloc(bytes), malloc(bytes), malloc(bytes)};
-    void *pinned[] = {pinned_alloc(bytes), pinned_alloc(bytes), pinned_alloc(bytes)};
+    void *pinned[] = {pinned_alloc(bytes), gpuvec_pinned_alloc(bytes), pinned_alloc(bytes)};
     operations(place, pageable[0], pageable[1], pageable[2], n);
     operations(place, pinned[0], pinned[1], pinned[2], n);
     operations(place, pageable[0], pinned[1], pageable[2], n);
@@ -249,6 +249,7 @@ static void pageable_and_pinned(int32_t place, size_t n)
         CHECK_OK(pinned_free(pinned[i]));
     }
     CHECK(pinned_free(pinned[0]) == GPUVEC_ERROR_POINTER);
+    CHECK(gpuvec_pinned_free(pinned[1]) == GPUVEC_ERROR_POINTER);
     CHECK(gpuvec_last_error()[0] != '\0');
     CHECK_OK(pinned_free(NULL));
     CHECK(gpuvec_last_error()[0] == '\0');

@@ -1,4 +1,4 @@
-/* Includes the header twice, as C99 and as C++17, and links every function that it declares. */
+/* Includes the header twice, as C and as C++, and links every function that it declares. */
 #include "gpuvec.h"
 #include "gpuvec.h"
 
@@ -44,6 +44,8 @@ static const function FUNCTIONS[] = {
     (function)gpuvec_max_i64,
     (function)pinned_alloc,
     (function)pinned_free,
+    (function)gpuvec_pinned_alloc,
+    (function)gpuvec_pinned_free,
     (function)gpuvec_device_alloc,
     (function)gpuvec_device_free,
     (function)gpuvec_host_register,
@@ -76,7 +78,7 @@ static const function FUNCTIONS[] = {
 
 int main(void)
 {
-    const gpuvec_status ok = GPUVEC_OK;
+    const gpuvec_status status = gpuvec_scale_f64(2, NULL, NULL, 0, NULL);
     const gpuvec_place place = GPUVEC_PLACE_AUTO;
     const gpuvec_backend backend = GPUVEC_BACKEND_NONE;
     gpuvec_stream *const stream = NULL;
@@ -86,5 +88,5 @@ int main(void)
             return 1;
         }
     }
-    return ok + place + backend + (stream != NULL) + (event != NULL);
+    return status || place || backend || stream != NULL || event != NULL;
 }

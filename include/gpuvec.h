@@ -1,4 +1,5 @@
-/*
+/**
+ * @file
  * gpuvec: vector operations on NVIDIA GPUs through plain C functions.
  *
  * Pass ordinary pointers to arrays and a length. The library does the CUDA work inside (memory,
@@ -38,7 +39,9 @@
  * NaN, and -0 below +0.
  *
  * vector_add, add_arrays and dot_product are gpuvec_add_f32, gpuvec_add_i32 and gpuvec_dot_f32 with
- * a NULL stream.
+ * a NULL stream. pinned_alloc and pinned_free are gpuvec_pinned_alloc and gpuvec_pinned_free. A
+ * program with its own functions of these five names defines GPUVEC_NO_SHORT_NAMES before it
+ * includes this header.
  *
  * == Arrays ==
  *
@@ -168,8 +171,10 @@
  *
  * == Other languages ==
  *
- * Every constant in this header is a plain integer and every enumeration is an int32_t.
- * gpuvec_version and gpuvec_abi_version return what the version macros say.
+ * Every constant in this header is a plain integer and every enumeration is an int32_t, so functions
+ * return int32_t to a language that reads no C. Arguments that stand for an enumeration may be any
+ * int32_t. Rust's bindgen reads the header as C++ (-x c++). gpuvec_version and gpuvec_abi_version
+ * return what the version macros say.
  *
  * This file is generated from src/abi by `cargo build`; do not edit it.
  */
@@ -183,158 +188,175 @@
 
 /* == Constants and types == */
 
-/* The version of this header; the library's is gpuvec_version(). */
+/** The version of this header, MAJOR.MINOR.PATCH; the library's is gpuvec_version(). */
 #define GPUVEC_VERSION_MAJOR 0
+/** The minor version. */
 #define GPUVEC_VERSION_MINOR 1
+/** The patch version. */
 #define GPUVEC_VERSION_PATCH 0
 
-// The version of this header's binary interface; the library's is `gpuvec_abi_version()`. It is
-// raised when a function, a status or a field is changed or removed, not when one is added.
+/**
+ * The version of this header's binary interface; the library's is `gpuvec_abi_version()`. It is
+ * raised when a function, a status or a field is changed or removed, not when one is added.
+ */
 #define GPUVEC_ABI_VERSION 1
 
-// The calling core alone did the work.
+/** The calling core alone did the work. */
 #define GPUVEC_PATH_CALLING_CORE 1
 
-// Several cores did the work.
+/** Several cores did the work. */
 #define GPUVEC_PATH_CORES 2
 
-// An array was staged: copied through gpuvec's own pinned buffers.
+/** An array was staged: copied through gpuvec's own pinned buffers. */
 #define GPUVEC_PATH_STAGED 4
 
-// An array was transferred to or from device memory by DMA.
+/** An array was transferred to or from device memory by DMA. */
 #define GPUVEC_PATH_DMA 8
 
-// Kernels read or wrote an array in host memory across the bus, without a copy (mapped).
+/** Kernels read or wrote an array in host memory across the bus, without a copy (mapped). */
 #define GPUVEC_PATH_MAPPED 16
 
-// An array was in device memory and was used in place.
+/** An array was in device memory and was used in place. */
 #define GPUVEC_PATH_RESIDENT 32
 
-// The status that functions return. New codes are only ever appended.
-//
-// 1xx: an argument is wrong. 2xx: the call cannot run here or as requested. 3xx: a resource ran
-// out. 4xx: the driver or a device failed. 9xx: a defect in gpuvec.
+/**
+ * The status that functions return. New codes are only ever appended.
+ *
+ * 1xx: an argument is wrong. 2xx: the call cannot run here or as requested. 3xx: a resource ran
+ * out. 4xx: the driver or a device failed. 9xx: a defect in gpuvec.
+ */
 enum gpuvec_status
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-    // The work is done.
+    /** The work is done. */
     GPUVEC_OK = 0,
-    // Not an error: the queried work is not done yet.
+    /** Not an error: the queried work is not done yet. */
     GPUVEC_NOT_READY = 1,
-    // A pointer is NULL although `n` is not 0.
+    /** A pointer is NULL although `n` is not 0. */
     GPUVEC_ERROR_NULL = 101,
-    // A pointer is not a multiple of its element size.
+    /** A pointer is not a multiple of its element size. */
     GPUVEC_ERROR_MISALIGNED = 102,
-    // `n` elements or `bytes` bytes do not fit into the address space.
+    /** `n` elements or `bytes` bytes do not fit into the address space. */
     GPUVEC_ERROR_SIZE = 103,
-    // The output overlaps an input without being exactly that input.
+    /** The output overlaps an input without being exactly that input. */
     GPUVEC_ERROR_OVERLAP = 104,
-    // The allocation behind a device pointer is too short for `n` elements.
+    /** The allocation behind a device pointer is too short for `n` elements. */
     GPUVEC_ERROR_OUT_OF_BOUNDS = 105,
-    // The function does not take this pointer: for example, its memory was freed before.
+    /** The function does not take this pointer: for example, its memory was freed before. */
     GPUVEC_ERROR_POINTER = 106,
-    // The function does not take this value.
+    /** The function does not take this value. */
     GPUVEC_ERROR_VALUE = 107,
-    // The stream or event does not exist: it was destroyed or never created.
+    /** The stream or event does not exist: it was destroyed or never created. */
     GPUVEC_ERROR_HANDLE = 108,
-    // `n` is 0, and the operation has no result for no elements: `min` and `max`.
+    /** `n` is 0, and the operation has no result for no elements: `min` and `max`. */
     GPUVEC_ERROR_EMPTY = 109,
-    // The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why.
+    /** The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why. */
     GPUVEC_ERROR_NO_GPU = 201,
-    // The process was forked after the driver was in use, and the call needs it; or a signal
-    // handler that interrupted gpuvec forked the process.
+    /**
+     * The process was forked after the driver was in use, and the call needs it; or a signal
+     * handler that interrupted gpuvec forked the process.
+     */
     GPUVEC_ERROR_FORKED = 202,
-    // An environment variable of gpuvec has a wrong value.
+    /** An environment variable of gpuvec has a wrong value. */
     GPUVEC_ERROR_ENVIRONMENT = 203,
-    // The placement cannot access an array's memory, or gpuvec cannot use the stream's context.
+    /** The placement cannot access an array's memory, or gpuvec cannot use the stream's context. */
     GPUVEC_ERROR_PLACEMENT = 204,
-    // A signal handler made the call while another gpuvec call was in progress in its thread.
+    /** A signal handler made the call while another gpuvec call was in progress in its thread. */
     GPUVEC_ERROR_REENTRANT = 205,
-    // Host, pinned or device memory ran out.
+    /** Host, pinned or device memory ran out. */
     GPUVEC_ERROR_OUT_OF_MEMORY = 301,
-    // A CUDA driver function failed; `gpuvec_last_error()` names it and its error.
+    /** A CUDA driver function failed; `gpuvec_last_error()` names it and its error. */
     GPUVEC_ERROR_DRIVER = 401,
-    // A device failed and stays unusable until the process ends.
+    /** A device failed and stays unusable until the process ends. */
     GPUVEC_ERROR_DEVICE_LOST = 402,
-    // A defect in gpuvec, caught before it reached the caller.
+    /** A defect in gpuvec, caught before it reached the caller. */
     GPUVEC_ERROR_INTERNAL = 901,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
 typedef enum gpuvec_status gpuvec_status;
 #else
+/** The type of the enumeration of this name, in C before C23. */
 typedef int32_t gpuvec_status;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// The processors that work on a call.
+/** The processors that work on a call. */
 enum gpuvec_place
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-    // The GPU, unless the calling core alone would finish sooner; without a usable GPU, all cores.
+    /**
+     * The GPU, unless the calling core alone would finish sooner; without a usable GPU, all cores.
+     */
     GPUVEC_PLACE_AUTO = 0,
-    // The GPU, or an error.
+    /** The GPU, or an error. */
     GPUVEC_PLACE_GPU = 1,
-    // All cores; operations do not open the driver.
+    /** All cores; operations do not open the driver. */
     GPUVEC_PLACE_CPU = 2,
-    // All cores and, if they can access every host array without a copy, all GPUs at the same
-    // time; device memory as with `GPUVEC_PLACE_AUTO`.
+    /**
+     * All cores and, if they can access every host array without a copy, all GPUs at the same
+     * time; device memory as with `GPUVEC_PLACE_AUTO`.
+     */
     GPUVEC_PLACE_ALL = 3,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
 typedef enum gpuvec_place gpuvec_place;
 #else
+/** The type of the enumeration of this name, in C before C23. */
 typedef int32_t gpuvec_place;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// The kind of processor that did the work.
+/** The kind of processor that did the work. */
 enum gpuvec_backend
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-    // None: there was nothing to do, or the call failed.
+    /** None: there was nothing to do, or the call failed. */
     GPUVEC_BACKEND_NONE = 0,
-    // The CPU.
+    /** The CPU. */
     GPUVEC_BACKEND_CPU = 1,
-    // One GPU or several.
+    /** One GPU or several. */
     GPUVEC_BACKEND_GPU = 2,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
 typedef enum gpuvec_backend gpuvec_backend;
 #else
+/** The type of the enumeration of this name, in C before C23. */
 typedef int32_t gpuvec_backend;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// An event: a point in a stream's work, to wait for or to measure times between.
+/** An event: a point in a stream's work, to wait for or to measure times between. */
 typedef struct gpuvec_event gpuvec_event;
 
-// A stream: a queue of work that is done in order.
+/** A stream: a queue of work that is done in order. */
 typedef struct gpuvec_stream gpuvec_stream;
 
-// The last run: where and how the calling thread's last operation on arrays ran.
-//
-// Later versions may append fields; they never change or remove one.
+/**
+ * The last run: where and how the calling thread's last operation on arrays ran.
+ *
+ * Later versions may append fields; they never change or remove one.
+ */
 typedef struct gpuvec_run {
-    // A `gpuvec_backend`.
+    /** A `gpuvec_backend`. */
     int32_t backend;
-    // The `GPUVEC_PATH_*` bits of all cores and transfers that took part.
+    /** The `GPUVEC_PATH_*` bits of all cores and transfers that took part. */
     uint32_t path;
-    // Bit d is set if device d took part.
+    /** Bit d is set if device d took part. */
     uint64_t devices;
-    // The number of host threads that could take part, including the calling one.
+    /** The number of host threads that could take part, including the calling one. */
     uint64_t threads;
-    // The number of chunks that the work was split into.
+    /** The number of chunks that the work was split into. */
     uint64_t chunks;
-    // The number of bytes copied through gpuvec's own pinned buffers; 0 if nothing was staged.
+    /** The number of bytes copied through gpuvec's own pinned buffers; 0 if nothing was staged. */
     uint64_t bytes_staged;
 } gpuvec_run;
 
@@ -342,607 +364,768 @@ typedef struct gpuvec_run {
 extern "C" {
 #endif // __cplusplus
 
-// == Error texts ==
-//
-// Describes the failure of this thread's last call: the argument, its value and what to do, or the
-// driver function and the driver's name for its error.
-//
-// The text is empty after a call that succeeded. Functions that only answer questions
-// (`gpuvec_version`, `gpuvec_status_string`, `gpuvec_why_cpu`, `gpuvec_last_run` and the like)
-// leave it unchanged. Returns a string of this thread's that is valid until the thread's next
-// call; never NULL.
+/* == Error texts == */
+
+/**
+ * Describes the failure of this thread's last call: the argument, its value and what to do, or the
+ * driver function and the driver's name for its error.
+ *
+ * The text is empty after a call that succeeded. Functions that only answer questions
+ * (`gpuvec_version`, `gpuvec_status_string`, `gpuvec_why_cpu`, `gpuvec_last_run` and the like)
+ * leave it unchanged. Returns a string of this thread's that is valid until the thread's next
+ * call; never NULL.
+ */
 const char *gpuvec_last_error(void);
 
-// Gives the name of a status and its meaning in a few words.
-//
-// Returns a constant string; for a number that is not a status, one that says so.
+/**
+ * Gives the name of a status and its meaning in a few words.
+ *
+ * Returns a constant string; for a number that is not a status, one that says so.
+ */
 const char *gpuvec_status_string(int32_t status);
 
-// == Classic operations ==
-//
-// Adds two `float` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
-//
-// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing. Returns `GPUVEC_OK` when `out` holds the result, or an error.
-int32_t vector_add(const float *a, const float *b, float *out, size_t n);
+/* == Classic functions == */
 
-// Adds two `int32_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
-//
-// Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
-// them is an error. `n == 0` does nothing. Returns `GPUVEC_OK` when `out` holds the result, or an
-// error.
-int32_t add_arrays(const int32_t *a, const int32_t *b, int32_t *out, size_t n);
+/* A program that has functions of these names defines GPUVEC_NO_SHORT_NAMES. */
+#ifndef GPUVEC_NO_SHORT_NAMES
 
-// Computes the dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
-//
-// Products are exact. They are summed in `double`, in an order that depends only on `n`, and the
-// sum is rounded once, to `float`. So the result has the same bits for any number of threads, on
-// the CPU and on any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for
-// `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or `b[0]`, and otherwise lies outside
-// both arrays. Returns `GPUVEC_OK` when `out` holds the result, or an error.
-int32_t dot_product(const float *a, const float *b, float *out, size_t n);
+/**
+ * Adds two `float` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+ * 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+ * `n == 0` does nothing. Returns `GPUVEC_OK` when `out` holds the result, or an error.
+ */
+gpuvec_status vector_add(const float *a, const float *b, float *out, size_t n);
 
-// == Elementwise operations ==
-//
-// Adds two `float` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
-//
-// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_add_f32(const float *a,
-                       const float *b,
-                       float *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
+/**
+ * Adds two `int32_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
+ * them is an error. `n == 0` does nothing. Returns `GPUVEC_OK` when `out` holds the result, or an
+ * error.
+ */
+gpuvec_status add_arrays(const int32_t *a, const int32_t *b, int32_t *out, size_t n);
 
-// Adds two `double` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
-//
-// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_add_f64(const double *a,
-                       const double *b,
-                       double *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
+/**
+ * Computes the dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
+ *
+ * Products are exact. They are summed in `double`, in an order that depends only on `n`, and the
+ * sum is rounded once, to `float`. So the result has the same bits for any number of threads, on
+ * the CPU and on any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for
+ * `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or `b[0]`, and otherwise lies outside
+ * both arrays. Returns `GPUVEC_OK` when `out` holds the result, or an error.
+ */
+gpuvec_status dot_product(const float *a, const float *b, float *out, size_t n);
 
-// Adds two `int32_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
-//
-// Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
-// them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
-// "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_add_i32(const int32_t *a,
-                       const int32_t *b,
-                       int32_t *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Adds two `int64_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
-//
-// Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
-// them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
-// "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_add_i64(const int64_t *a,
-                       const int64_t *b,
-                       int64_t *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Subtracts two `float` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
-//
-// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_sub_f32(const float *a,
-                       const float *b,
-                       float *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Subtracts two `double` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
-//
-// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_sub_f64(const double *a,
-                       const double *b,
-                       double *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Subtracts two `int32_t` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
-//
-// Differences wrap around (two's complement). `out` may be `a` or `b` (in place); any other
-// overlap with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for
-// the result (see "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_sub_i32(const int32_t *a,
-                       const int32_t *b,
-                       int32_t *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Subtracts two `int64_t` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
-//
-// Differences wrap around (two's complement). `out` may be `a` or `b` (in place); any other
-// overlap with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for
-// the result (see "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_sub_i64(const int64_t *a,
-                       const int64_t *b,
-                       int64_t *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Multiplies two `float` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
-//
-// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_mul_f32(const float *a,
-                       const float *b,
-                       float *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Multiplies two `double` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
-//
-// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_mul_f64(const double *a,
-                       const double *b,
-                       double *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Multiplies two `int32_t` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
-//
-// Products wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap
-// with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result
-// (see "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_mul_i32(const int32_t *a,
-                       const int32_t *b,
-                       int32_t *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Multiplies two `int64_t` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
-//
-// Products wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap
-// with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result
-// (see "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_mul_i64(const int64_t *a,
-                       const int64_t *b,
-                       int64_t *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Divides two `float` arrays: `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`.
-//
-// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_div_f32(const float *a,
-                       const float *b,
-                       float *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Divides two `double` arrays: `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`.
-//
-// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_div_f64(const double *a,
-                       const double *b,
-                       double *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Multiplies a `float` array by a number: `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`.
-//
-// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-// 0x7FC00000. `out` may be `a` (in place); any other overlap with it is an error. `n == 0` does
-// nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
-// or an error.
-int32_t gpuvec_scale_f32(float alpha,
-                         const float *a,
-                         float *out,
-                         size_t n,
-                         struct gpuvec_stream *stream);
-
-// Multiplies a `double` array by a number: `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`.
-//
-// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-// 0x7FF8000000000000. `out` may be `a` (in place); any other overlap with it is an error. `n == 0`
-// does nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns
-// `GPUVEC_OK` or an error.
-int32_t gpuvec_scale_f64(double alpha,
-                         const double *a,
-                         double *out,
-                         size_t n,
-                         struct gpuvec_stream *stream);
-
-// Adds a scaled `float` array: `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`.
-//
-// Each element is rounded to nearest once, as by `fma` (IEEE 754), subnormals included; a NaN is
-// stored as 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an
-// error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
-// "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_axpy_f32(float alpha,
-                        const float *a,
-                        const float *b,
-                        float *out,
-                        size_t n,
-                        struct gpuvec_stream *stream);
-
-// Adds a scaled `double` array: `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`.
-//
-// Each element is rounded to nearest once, as by `fma` (IEEE 754), subnormals included; a NaN is
-// stored as 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is
-// an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
-// "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_axpy_f64(double alpha,
-                        const double *a,
-                        const double *b,
-                        double *out,
-                        size_t n,
-                        struct gpuvec_stream *stream);
-
-// == Reductions ==
-//
-// Computes the dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
-//
-// Products are exact. They are summed in `double`, in an order that depends only on `n`, and the
-// sum is rounded once, to `float`. So the result has the same bits for any number of threads, on
-// the CPU and on any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for
-// `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or `b[0]`, and otherwise lies outside
-// both arrays. With a NULL `stream` the call waits for the result (see "Streams"). Returns
-// `GPUVEC_OK` or an error.
-int32_t gpuvec_dot_f32(const float *a,
-                       const float *b,
-                       float *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Computes the dot product of two `double` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
-//
-// Each product is rounded to `double`. The products are summed in `double`, in an order that
-// depends only on `n`. So the result has the same bits for any number of threads, on the CPU and
-// on any GPU. A NaN is stored as 0x7FF8000000000000; an exact zero, and the result for `n == 0`,
-// is +0. `out` is one `double`; it may be `a[0]` or `b[0]`, and otherwise lies outside both
-// arrays. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
-// or an error.
-int32_t gpuvec_dot_f64(const double *a,
-                       const double *b,
-                       double *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Computes the dot product of two `int32_t` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
-//
-// Products are exact; their sum wraps around in `int64_t`. The result for `n == 0` is 0. `out` is
-// one `int64_t` outside both arrays. With a NULL `stream` the call waits for the result (see
-// "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_dot_i32(const int32_t *a,
-                       const int32_t *b,
-                       int64_t *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Computes the dot product of two `int64_t` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
-//
-// Products and their sum wrap around. The result for `n == 0` is 0. `out` is one `int64_t`; it may
-// be `a[0]` or `b[0]`, and otherwise lies outside both arrays. With a NULL `stream` the call waits
-// for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_dot_i64(const int64_t *a,
-                       const int64_t *b,
-                       int64_t *out,
-                       size_t n,
-                       struct gpuvec_stream *stream);
-
-// Sums a `float` array: `out[0] = a[0] + … + a[n-1]`.
-//
-// Elements are summed in `double`, in an order that depends only on `n`, and the sum is rounded
-// once, to `float`. So the result has the same bits for any number of threads, on the CPU and on
-// any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for `n == 0`, is +0. `out`
-// is one `float`; it may be `a[0]`, and otherwise lies outside the array. With a NULL `stream` the
-// call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_sum_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
-
-// Sums a `double` array: `out[0] = a[0] + … + a[n-1]`.
-//
-// Elements are summed in `double`, in an order that depends only on `n`. So the result has the
-// same bits for any number of threads, on the CPU and on any GPU. A NaN is stored as
-// 0x7FF8000000000000; an exact zero, and the result for `n == 0`, is +0. `out` is one `double`; it
-// may be `a[0]`, and otherwise lies outside the array. With a NULL `stream` the call waits for the
-// result (see "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_sum_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
-
-// Sums an `int32_t` array: `out[0] = a[0] + … + a[n-1]`.
-//
-// The sum wraps around in `int64_t`. The result for `n == 0` is 0. `out` is one `int64_t` outside
-// the array. With a NULL `stream` the call waits for the result (see "Streams"). Returns
-// `GPUVEC_OK` or an error.
-int32_t gpuvec_sum_i32(const int32_t *a, int64_t *out, size_t n, struct gpuvec_stream *stream);
-
-// Sums an `int64_t` array: `out[0] = a[0] + … + a[n-1]`.
-//
-// The sum wraps around. The result for `n == 0` is 0. `out` is one `int64_t`; it may be `a[0]`,
-// and otherwise lies outside the array. With a NULL `stream` the call waits for the result (see
-// "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_sum_i64(const int64_t *a, int64_t *out, size_t n, struct gpuvec_stream *stream);
-
-// Stores the smallest element of a `float` array in `out[0]`.
-//
-// Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the
-// result 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on
-// any GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array. No
-// elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-// With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an
-// error.
-int32_t gpuvec_min_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
-
-// Stores the smallest element of a `double` array in `out[0]`.
-//
-// Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the
-// result 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU
-// and on any GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
-// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes
-// nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
-// or an error.
-int32_t gpuvec_min_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
-
-// Stores the smallest element of an `int32_t` array in `out[0]`.
-//
-// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
-// no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
-// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_min_i32(const int32_t *a, int32_t *out, size_t n, struct gpuvec_stream *stream);
-
-// Stores the smallest element of an `int64_t` array in `out[0]`.
-//
-// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
-// no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
-// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_min_i64(const int64_t *a, int64_t *out, size_t n, struct gpuvec_stream *stream);
-
-// Stores the largest element of a `float` array in `out[0]`.
-//
-// Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the
-// result 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on
-// any GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array. No
-// elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-// With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an
-// error.
-int32_t gpuvec_max_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
-
-// Stores the largest element of a `double` array in `out[0]`.
-//
-// Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the
-// result 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU
-// and on any GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
-// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes
-// nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
-// or an error.
-int32_t gpuvec_max_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
-
-// Stores the largest element of an `int32_t` array in `out[0]`.
-//
-// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
-// no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
-// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_max_i32(const int32_t *a, int32_t *out, size_t n, struct gpuvec_stream *stream);
-
-// Stores the largest element of an `int64_t` array in `out[0]`.
-//
-// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
-// no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
-// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_max_i64(const int64_t *a, int64_t *out, size_t n, struct gpuvec_stream *stream);
-
-// == Memory ==
-//
-// Allocates pinned (page-locked) host memory, which a GPU reads and writes directly: arrays in it
-// are not copied on the host first, and calls on them are faster.
-//
-// `bytes` is rounded up to whole pages of 4,096 bytes; the memory starts at a page boundary and is
-// uninitialised. Without a usable GPU, or with placement `cpu`, it is ordinary memory, and
-// everything works the same. A child made by `fork` must not use memory that its parent
-// page-locked. Returns NULL on failure; `gpuvec_last_error()` tells why. Free the memory with
-// `pinned_free`.
+/** Allocates pinned memory: `gpuvec_pinned_alloc`. */
 void *pinned_alloc(size_t bytes);
 
-// Frees memory that `pinned_alloc` returned; NULL does nothing.
-//
-// Work queued on a stream must be done with the memory. Returns `GPUVEC_OK`, or
-// `GPUVEC_ERROR_POINTER` for a pointer that `pinned_alloc` did not return or that was freed
-// before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device; after any other
-// error it is still allocated and can be freed again.
-int32_t pinned_free(void *ptr);
+/** Frees pinned memory: `gpuvec_pinned_free`. */
+gpuvec_status pinned_free(void *ptr);
 
-// Allocates device memory: operations use arrays in it in place, and nothing crosses the bus.
-//
-// `device` counts from 0. The memory is aligned for every element type and is uninitialised; fill
-// it with `gpuvec_copy`. Without a usable GPU, or with placement `cpu`, it is ordinary host memory
-// (`device` must be 0), and everything works the same. Returns NULL on failure;
-// `gpuvec_last_error()` tells why. Free the memory with `gpuvec_device_free`.
+#endif /* GPUVEC_NO_SHORT_NAMES */
+
+/* == Elementwise operations == */
+
+/**
+ * Adds two `float` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+ * 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+ * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
+ * Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_add_f32(const float *a,
+                             const float *b,
+                             float *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Adds two `double` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+ * 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+ * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
+ * Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_add_f64(const double *a,
+                             const double *b,
+                             double *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Adds two `int32_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
+ * them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
+ * "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_add_i32(const int32_t *a,
+                             const int32_t *b,
+                             int32_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Adds two `int64_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
+ * them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
+ * "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_add_i64(const int64_t *a,
+                             const int64_t *b,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Subtracts two `float` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+ * 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+ * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
+ * Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_sub_f32(const float *a,
+                             const float *b,
+                             float *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Subtracts two `double` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+ * 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+ * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
+ * Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_sub_f64(const double *a,
+                             const double *b,
+                             double *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Subtracts two `int32_t` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Differences wrap around (two's complement). `out` may be `a` or `b` (in place); any other
+ * overlap with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for
+ * the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_sub_i32(const int32_t *a,
+                             const int32_t *b,
+                             int32_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Subtracts two `int64_t` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Differences wrap around (two's complement). `out` may be `a` or `b` (in place); any other
+ * overlap with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for
+ * the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_sub_i64(const int64_t *a,
+                             const int64_t *b,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Multiplies two `float` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+ * 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+ * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
+ * Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_mul_f32(const float *a,
+                             const float *b,
+                             float *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Multiplies two `double` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+ * 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+ * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
+ * Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_mul_f64(const double *a,
+                             const double *b,
+                             double *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Multiplies two `int32_t` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Products wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap
+ * with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result
+ * (see "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_mul_i32(const int32_t *a,
+                             const int32_t *b,
+                             int32_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Multiplies two `int64_t` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Products wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap
+ * with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result
+ * (see "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_mul_i64(const int64_t *a,
+                             const int64_t *b,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Divides two `float` arrays: `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+ * 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+ * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
+ * Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_div_f32(const float *a,
+                             const float *b,
+                             float *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Divides two `double` arrays: `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+ * 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
+ * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
+ * Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_div_f64(const double *a,
+                             const double *b,
+                             double *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Multiplies a `float` array by a number: `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`.
+ *
+ * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+ * 0x7FC00000. `out` may be `a` (in place); any other overlap with it is an error. `n == 0` does
+ * nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
+ * or an error.
+ */
+gpuvec_status gpuvec_scale_f32(float alpha,
+                               const float *a,
+                               float *out,
+                               size_t n,
+                               struct gpuvec_stream *stream);
+
+/**
+ * Multiplies a `double` array by a number: `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`.
+ *
+ * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
+ * 0x7FF8000000000000. `out` may be `a` (in place); any other overlap with it is an error. `n == 0`
+ * does nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns
+ * `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_scale_f64(double alpha,
+                               const double *a,
+                               double *out,
+                               size_t n,
+                               struct gpuvec_stream *stream);
+
+/**
+ * Adds a scaled `float` array: `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Each element is rounded to nearest once, as by `fma` (IEEE 754), subnormals included; a NaN is
+ * stored as 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an
+ * error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
+ * "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_axpy_f32(float alpha,
+                              const float *a,
+                              const float *b,
+                              float *out,
+                              size_t n,
+                              struct gpuvec_stream *stream);
+
+/**
+ * Adds a scaled `double` array: `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`.
+ *
+ * Each element is rounded to nearest once, as by `fma` (IEEE 754), subnormals included; a NaN is
+ * stored as 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is
+ * an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
+ * "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_axpy_f64(double alpha,
+                              const double *a,
+                              const double *b,
+                              double *out,
+                              size_t n,
+                              struct gpuvec_stream *stream);
+
+/* == Reductions == */
+
+/**
+ * Computes the dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
+ *
+ * Products are exact. They are summed in `double`, in an order that depends only on `n`, and the
+ * sum is rounded once, to `float`. So the result has the same bits for any number of threads, on
+ * the CPU and on any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for
+ * `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or `b[0]`, and otherwise lies outside
+ * both arrays. With a NULL `stream` the call waits for the result (see "Streams"). Returns
+ * `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_dot_f32(const float *a,
+                             const float *b,
+                             float *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Computes the dot product of two `double` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
+ *
+ * Each product is rounded to `double`. The products are summed in `double`, in an order that
+ * depends only on `n`. So the result has the same bits for any number of threads, on the CPU and
+ * on any GPU. A NaN is stored as 0x7FF8000000000000; an exact zero, and the result for `n == 0`,
+ * is +0. `out` is one `double`; it may be `a[0]` or `b[0]`, and otherwise lies outside both
+ * arrays. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
+ * or an error.
+ */
+gpuvec_status gpuvec_dot_f64(const double *a,
+                             const double *b,
+                             double *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Computes the dot product of two `int32_t` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
+ *
+ * Products are exact; their sum wraps around in `int64_t`. The result for `n == 0` is 0. `out` is
+ * one `int64_t` outside both arrays. With a NULL `stream` the call waits for the result (see
+ * "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_dot_i32(const int32_t *a,
+                             const int32_t *b,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Computes the dot product of two `int64_t` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
+ *
+ * Products and their sum wrap around. The result for `n == 0` is 0. `out` is one `int64_t`; it may
+ * be `a[0]` or `b[0]`, and otherwise lies outside both arrays. With a NULL `stream` the call waits
+ * for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_dot_i64(const int64_t *a,
+                             const int64_t *b,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Sums a `float` array: `out[0] = a[0] + … + a[n-1]`.
+ *
+ * Elements are summed in `double`, in an order that depends only on `n`, and the sum is rounded
+ * once, to `float`. So the result has the same bits for any number of threads, on the CPU and on
+ * any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for `n == 0`, is +0. `out`
+ * is one `float`; it may be `a[0]`, and otherwise lies outside the array. With a NULL `stream` the
+ * call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_sum_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
+
+/**
+ * Sums a `double` array: `out[0] = a[0] + … + a[n-1]`.
+ *
+ * Elements are summed in `double`, in an order that depends only on `n`. So the result has the
+ * same bits for any number of threads, on the CPU and on any GPU. A NaN is stored as
+ * 0x7FF8000000000000; an exact zero, and the result for `n == 0`, is +0. `out` is one `double`; it
+ * may be `a[0]`, and otherwise lies outside the array. With a NULL `stream` the call waits for the
+ * result (see "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_sum_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
+
+/**
+ * Sums an `int32_t` array: `out[0] = a[0] + … + a[n-1]`.
+ *
+ * The sum wraps around in `int64_t`. The result for `n == 0` is 0. `out` is one `int64_t` outside
+ * the array. With a NULL `stream` the call waits for the result (see "Streams"). Returns
+ * `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_sum_i32(const int32_t *a,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Sums an `int64_t` array: `out[0] = a[0] + … + a[n-1]`.
+ *
+ * The sum wraps around. The result for `n == 0` is 0. `out` is one `int64_t`; it may be `a[0]`,
+ * and otherwise lies outside the array. With a NULL `stream` the call waits for the result (see
+ * "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_sum_i64(const int64_t *a,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Stores the smallest element of a `float` array in `out[0]`.
+ *
+ * Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the
+ * result 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on
+ * any GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array. No
+ * elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
+ * With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an
+ * error.
+ */
+gpuvec_status gpuvec_min_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
+
+/**
+ * Stores the smallest element of a `double` array in `out[0]`.
+ *
+ * Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the
+ * result 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU
+ * and on any GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
+ * No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes
+ * nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
+ * or an error.
+ */
+gpuvec_status gpuvec_min_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
+
+/**
+ * Stores the smallest element of an `int32_t` array in `out[0]`.
+ *
+ * `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
+ * no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
+ * `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_min_i32(const int32_t *a,
+                             int32_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Stores the smallest element of an `int64_t` array in `out[0]`.
+ *
+ * `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
+ * no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
+ * `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_min_i64(const int64_t *a,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Stores the largest element of a `float` array in `out[0]`.
+ *
+ * Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the
+ * result 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on
+ * any GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array. No
+ * elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
+ * With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an
+ * error.
+ */
+gpuvec_status gpuvec_max_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
+
+/**
+ * Stores the largest element of a `double` array in `out[0]`.
+ *
+ * Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the
+ * result 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU
+ * and on any GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
+ * No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes
+ * nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
+ * or an error.
+ */
+gpuvec_status gpuvec_max_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
+
+/**
+ * Stores the largest element of an `int32_t` array in `out[0]`.
+ *
+ * `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
+ * no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
+ * `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_max_i32(const int32_t *a,
+                             int32_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/**
+ * Stores the largest element of an `int64_t` array in `out[0]`.
+ *
+ * `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
+ * no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
+ * `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_max_i64(const int64_t *a,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/* == Memory == */
+
+/**
+ * Allocates pinned (page-locked) host memory, which a GPU reads and writes directly: arrays in it
+ * are not copied on the host first, and calls on them are faster.
+ *
+ * `bytes` is rounded up to whole pages of 4,096 bytes; the memory starts at a page boundary and is
+ * uninitialised. Without a usable GPU, or with placement `cpu`, it is ordinary memory, and
+ * everything works the same. A child made by `fork` must not use memory that its parent
+ * page-locked. Returns NULL on failure; `gpuvec_last_error()` tells why. Free the memory with
+ * `gpuvec_pinned_free`.
+ */
+void *gpuvec_pinned_alloc(size_t bytes);
+
+/**
+ * Frees memory that `gpuvec_pinned_alloc` returned; NULL does nothing.
+ *
+ * Work queued on a stream must be done with the memory. Returns `GPUVEC_OK`, or
+ * `GPUVEC_ERROR_POINTER` for a pointer that `gpuvec_pinned_alloc` did not return or that was
+ * freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device; after any
+ * other error it is still allocated and can be freed again.
+ */
+gpuvec_status gpuvec_pinned_free(void *ptr);
+
+/**
+ * Allocates device memory: operations use arrays in it in place, and nothing crosses the bus.
+ *
+ * `device` counts from 0. The memory is aligned for every element type and is uninitialised; fill
+ * it with `gpuvec_copy`. Without a usable GPU, or with placement `cpu`, it is ordinary host memory
+ * (`device` must be 0), and everything works the same. Returns NULL on failure;
+ * `gpuvec_last_error()` tells why. Free the memory with `gpuvec_device_free`.
+ */
 void *gpuvec_device_alloc(size_t bytes, int32_t device);
 
-// Waits until the device is done with memory that `gpuvec_device_alloc` returned, and frees it;
-// NULL does nothing.
-//
-// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for a pointer that `gpuvec_device_alloc` did not
-// return or that was freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the
-// device; after any other error it is still allocated and can be freed again.
-int32_t gpuvec_device_free(void *ptr);
+/**
+ * Waits until the device is done with memory that `gpuvec_device_alloc` returned, and frees it;
+ * NULL does nothing.
+ *
+ * Returns `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for a pointer that `gpuvec_device_alloc` did not
+ * return or that was freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the
+ * device; after any other error it is still allocated and can be freed again.
+ */
+gpuvec_status gpuvec_device_free(void *ptr);
 
-// Page-locks `bytes` of existing host memory, so that a GPU accesses them directly, as it does
-// memory from `pinned_alloc`. This takes some tenths of a millisecond for each MiB, so it pays for
-// arrays that are used more than once.
-//
-// `ptr` may be any address. Arrays may share pages, and an array may be registered more than once:
-// it stays page-locked until it has been unregistered as many times. Other data in an array's
-// pages remains pageable memory. Without a usable GPU, or with placement `cpu`, the memory stays
-// as it is, and everything works the same. Returns `GPUVEC_OK`, also for memory that another
-// library page-locked, or an error.
-int32_t gpuvec_host_register(void *ptr, size_t bytes);
+/**
+ * Page-locks `bytes` of existing host memory, so that a GPU accesses them directly, as it does
+ * memory from `gpuvec_pinned_alloc`. This takes some tenths of a millisecond for each MiB, so it
+ * pays for arrays that are used more than once.
+ *
+ * `ptr` may be any address. Arrays may share pages, and an array may be registered more than once:
+ * it stays page-locked until it has been unregistered as many times. Other data in an array's
+ * pages remains pageable memory. Without a usable GPU, or with placement `cpu`, the memory stays
+ * as it is, and everything works the same. Returns `GPUVEC_OK`, also for memory that another
+ * library page-locked, or an error.
+ */
+gpuvec_status gpuvec_host_register(void *ptr, size_t bytes);
 
-// Undoes one `gpuvec_host_register` of the address `ptr`.
-//
-// Call it before the memory is freed and after queued work is done with it. Pages that other
-// registrations share stay page-locked until those end. Returns `GPUVEC_OK`, or
-// `GPUVEC_ERROR_POINTER` for an address that is not registered. After `GPUVEC_ERROR_DEVICE_LOST`
-// it is no longer registered; after any other error it still is, and can be unregistered again.
-int32_t gpuvec_host_unregister(void *ptr);
+/**
+ * Undoes one `gpuvec_host_register` of the address `ptr`.
+ *
+ * Call it before the memory is freed and after queued work is done with it. Pages that other
+ * registrations share stay page-locked until those end. Returns `GPUVEC_OK`, or
+ * `GPUVEC_ERROR_POINTER` for an address that is not registered. After `GPUVEC_ERROR_DEVICE_LOST`
+ * it is no longer registered; after any other error it still is, and can be unregistered again.
+ */
+gpuvec_status gpuvec_host_unregister(void *ptr);
 
-// Copies `bytes` bytes from `src` to `dst`, each in any kind of memory. The direction follows from
-// the pointers, with every placement.
-//
-// `dst` may be exactly `src`; any other overlap is an error. `bytes == 0` does nothing. With a
-// stream the copy is queued if neither array is pageable memory. Otherwise, and with a NULL
-// stream, it is done when the function returns. Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_copy(void *dst, const void *src, size_t bytes, struct gpuvec_stream *stream);
+/**
+ * Copies `bytes` bytes from `src` to `dst`, each in any kind of memory. The direction follows from
+ * the pointers, with every placement.
+ *
+ * `dst` may be exactly `src`; any other overlap is an error. `bytes == 0` does nothing. With a
+ * stream the copy is queued if neither array is pageable memory. Otherwise, and with a NULL
+ * stream, it is done when the function returns. Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_copy(void *dst, const void *src, size_t bytes, struct gpuvec_stream *stream);
 
-// == Streams and events ==
-//
-// Creates a stream: a queue of work for a GPU, done in order while the caller goes on.
-//
-// `device` counts from 0. Without a usable GPU, or with placement `cpu`, `device` must be 0, each
-// call does its work before it returns, and everything works the same. Returns NULL on failure;
-// `gpuvec_last_error()` tells why. Destroy the stream with `gpuvec_stream_destroy`.
+/* == Streams and events == */
+
+/**
+ * Creates a stream: a queue of work for a GPU, done in order while the caller goes on.
+ *
+ * `device` counts from 0. Without a usable GPU, or with placement `cpu`, `device` must be 0, each
+ * call does its work before it returns, and everything works the same. Returns NULL on failure;
+ * `gpuvec_last_error()` tells why. Destroy the stream with `gpuvec_stream_destroy`.
+ */
 struct gpuvec_stream *gpuvec_stream_create(int32_t device);
 
-// Creates a handle for an existing `CUstream` (`cudaStream_t`), so that gpuvec queues its work
-// there, among the program's own.
-//
-// `native` is the stream. 0 and 1 are the legacy default stream of the calling thread's device. 2
-// is the per-thread default stream: the handle stands for each calling thread's own stream and is
-// still one queue, in which work waits for everything queued through the handle before. The stream
-// must belong to a device's primary context, as streams of the CUDA runtime, CuPy and PyTorch do.
-// Its owner keeps it and must not destroy it before the handle. A reduction cannot be captured
-// into a CUDA graph: on a stream in capture mode it fails with `GPUVEC_ERROR_VALUE`. Returns NULL
-// on failure; `gpuvec_last_error()` tells why. Destroy the handle with `gpuvec_stream_destroy`.
+/**
+ * Creates a handle for an existing `CUstream` (`cudaStream_t`), so that gpuvec queues its work
+ * there, among the program's own.
+ *
+ * `native` is the stream. 0 and 1 are the legacy default stream of the calling thread's device. 2
+ * is the per-thread default stream: the handle stands for each calling thread's own stream and is
+ * still one queue, in which work waits for everything queued through the handle before. The stream
+ * must belong to a device's primary context, as streams of the CUDA runtime, CuPy and PyTorch do.
+ * Its owner keeps it and must not destroy it before the handle. A reduction cannot be captured
+ * into a CUDA graph: on a stream in capture mode it fails with `GPUVEC_ERROR_VALUE`. Returns NULL
+ * on failure; `gpuvec_last_error()` tells why. Destroy the handle with `gpuvec_stream_destroy`.
+ */
 struct gpuvec_stream *gpuvec_stream_from_native(void *native);
 
-// Destroys a stream; NULL does nothing. Work queued on it is still done.
-//
-// Returns `GPUVEC_OK`, also if its device is lost, or `GPUVEC_ERROR_HANDLE`.
-int32_t gpuvec_stream_destroy(struct gpuvec_stream *stream);
+/**
+ * Destroys a stream; NULL does nothing. Work queued on it is still done.
+ *
+ * Returns `GPUVEC_OK`, also if its device is lost, or `GPUVEC_ERROR_HANDLE`.
+ */
+gpuvec_status gpuvec_stream_destroy(struct gpuvec_stream *stream);
 
-// Waits until all work queued on a stream is done; NULL does nothing.
-//
-// Returns `GPUVEC_OK` or the error of queued work.
-int32_t gpuvec_stream_synchronize(struct gpuvec_stream *stream);
+/**
+ * Waits until all work queued on a stream is done; NULL does nothing.
+ *
+ * Returns `GPUVEC_OK` or the error of queued work.
+ */
+gpuvec_status gpuvec_stream_synchronize(struct gpuvec_stream *stream);
 
-// Checks, without waiting, if all work queued on a stream is done.
-//
-// Returns `GPUVEC_OK` if it is, `GPUVEC_NOT_READY` if not, or the error of queued work.
-int32_t gpuvec_stream_query(struct gpuvec_stream *stream);
+/**
+ * Checks, without waiting, if all work queued on a stream is done.
+ *
+ * Returns `GPUVEC_OK` if it is, `GPUVEC_NOT_READY` if not, or the error of queued work.
+ */
+gpuvec_status gpuvec_stream_query(struct gpuvec_stream *stream);
 
-// Makes work that is queued on a stream from now on wait for an event of any stream or device.
-// With a NULL stream the calling thread waits.
-//
-// An event that was never recorded is not waited for. If the work before the event fails, the next
-// call with that work's own stream returns the error. Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_stream_wait(struct gpuvec_stream *stream, struct gpuvec_event *event);
+/**
+ * Makes work that is queued on a stream from now on wait for an event of any stream or device.
+ * With a NULL stream the calling thread waits.
+ *
+ * An event that was never recorded is not waited for. If the work before the event fails, the next
+ * call with that work's own stream returns the error. Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_stream_wait(struct gpuvec_stream *stream, struct gpuvec_event *event);
 
-// Creates an event, which is not recorded yet.
-//
-// Returns NULL on failure; `gpuvec_last_error()` tells why. Destroy the event with
-// `gpuvec_event_destroy`.
+/**
+ * Creates an event, which is not recorded yet.
+ *
+ * Returns NULL on failure; `gpuvec_last_error()` tells why. Destroy the event with
+ * `gpuvec_event_destroy`.
+ */
 struct gpuvec_event *gpuvec_event_create(void);
 
-// Records an event behind the work that is queued on a stream now, in place of an earlier record.
-// With a NULL stream the event is done at once.
-//
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_event_record(struct gpuvec_event *event, struct gpuvec_stream *stream);
+/**
+ * Records an event behind the work that is queued on a stream now, in place of an earlier record.
+ * With a NULL stream the event is done at once.
+ *
+ * Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_event_record(struct gpuvec_event *event, struct gpuvec_stream *stream);
 
-// Checks, without waiting, if the work before an event is done.
-//
-// Returns `GPUVEC_OK` if it is, or if the event was never recorded; `GPUVEC_NOT_READY` if not; or
-// an error.
-int32_t gpuvec_event_query(struct gpuvec_event *event);
+/**
+ * Checks, without waiting, if the work before an event is done.
+ *
+ * Returns `GPUVEC_OK` if it is, or if the event was never recorded; `GPUVEC_NOT_READY` if not; or
+ * an error.
+ */
+gpuvec_status gpuvec_event_query(struct gpuvec_event *event);
 
-// Waits until the work before an event is done.
-//
-// Returns `GPUVEC_OK` or an error.
-int32_t gpuvec_event_synchronize(struct gpuvec_event *event);
+/**
+ * Waits until the work before an event is done.
+ *
+ * Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_event_synchronize(struct gpuvec_event *event);
 
-// Stores the time between two events in `ms`, in milliseconds, by the clock of the device whose
-// streams they were recorded on, or by the host's clock without a GPU.
-//
-// Returns `GPUVEC_OK`; `GPUVEC_NOT_READY` if the work before either event is not done;
-// `GPUVEC_ERROR_VALUE` if either was never recorded or they belong to two devices; or another
-// error.
-int32_t gpuvec_event_elapsed(struct gpuvec_event *start, struct gpuvec_event *end, float *ms);
+/**
+ * Stores the time between two events in `ms`, in milliseconds, by the clock of the device whose
+ * streams they were recorded on, or by the host's clock without a GPU.
+ *
+ * Returns `GPUVEC_OK`; `GPUVEC_NOT_READY` if the work before either event is not done;
+ * `GPUVEC_ERROR_VALUE` if either was never recorded or they belong to two devices; or another
+ * error.
+ */
+gpuvec_status gpuvec_event_elapsed(struct gpuvec_event *start, struct gpuvec_event *end, float *ms);
 
-// Destroys an event; NULL does nothing. Work that waits for the event goes on waiting.
-//
-// Returns `GPUVEC_OK`, also if its device is lost, or `GPUVEC_ERROR_HANDLE`.
-int32_t gpuvec_event_destroy(struct gpuvec_event *event);
+/**
+ * Destroys an event; NULL does nothing. Work that waits for the event goes on waiting.
+ *
+ * Returns `GPUVEC_OK`, also if its device is lost, or `GPUVEC_ERROR_HANDLE`.
+ */
+gpuvec_status gpuvec_event_destroy(struct gpuvec_event *event);
 
-// == Settings and library ==
-//
-// Sets the placement of all later calls in every thread: `placement` is a `gpuvec_place`.
-//
-// Overrides the environment variable `GPUVEC_PLACEMENT`. Returns `GPUVEC_OK`, or
-// `GPUVEC_ERROR_VALUE` for any other number.
-int32_t gpuvec_set_placement(int32_t placement);
+/* == Settings and library == */
 
-// Returns the placement in force, a `gpuvec_place`; or `GPUVEC_ERROR_ENVIRONMENT` if
-// `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then tells; or
-// `GPUVEC_ERROR_REENTRANT` in a signal handler that interrupted a call.
+/**
+ * Sets the placement of all later calls in every thread: `placement` is a `gpuvec_place`.
+ *
+ * Overrides the environment variable `GPUVEC_PLACEMENT`. Returns `GPUVEC_OK`, or
+ * `GPUVEC_ERROR_VALUE` for any other number.
+ */
+gpuvec_status gpuvec_set_placement(int32_t placement);
+
+/**
+ * Returns the placement in force, a `gpuvec_place`; or `GPUVEC_ERROR_ENVIRONMENT` if
+ * `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then tells; or
+ * `GPUVEC_ERROR_REENTRANT` in a signal handler that interrupted a call.
+ */
 int32_t gpuvec_get_placement(void);
 
-// Tells why no GPU is usable: no driver, a driver that is too old, no device, a device that
-// refuses to work, placement `cpu`, a forked child.
-//
-// Opens the driver and a device to find out, as `gpuvec_init` does, except with placement `cpu`.
-// Returns a string of this thread's that is valid until the thread calls this function again;
-// empty if a GPU is usable.
+/**
+ * Tells why no GPU is usable: no driver, a driver that is too old, no device, a device that
+ * refuses to work, placement `cpu`, a forked child.
+ *
+ * Opens the driver and a device to find out, as `gpuvec_init` does, except with placement `cpu`.
+ * Returns a string of this thread's that is valid until the thread calls this function again;
+ * empty if a GPU is usable.
+ */
 const char *gpuvec_why_cpu(void);
 
-// Stores in `run` where this thread's last operation on arrays ran, and how.
-//
-// `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an
-// older, shorter structure keeps working. All fields are 0 after an operation that failed and
-// after one with nothing to do. Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
-int32_t gpuvec_last_run(struct gpuvec_run *run, size_t size);
+/**
+ * Stores in `run` where this thread's last operation on arrays ran, and how.
+ *
+ * `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an
+ * older, shorter structure keeps working. All fields are 0 after an operation that failed and
+ * after one with nothing to do. Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
+ */
+gpuvec_status gpuvec_last_run(struct gpuvec_run *run, size_t size);
 
-// Does the work that the first call would otherwise do: opens the driver and the first GPU, and
-// starts the worker threads. Tries a driver or GPU that failed before again.
-//
-// Never needed: it lets a program choose when to spend those tenths of a second. An operation's
-// kernel is still loaded when a device first runs it. That takes some milliseconds, and the driver
-// may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the
-// error that a call would return.
-int32_t gpuvec_init(void);
+/**
+ * Does the work that the first call would otherwise do: opens the driver and the first GPU, and
+ * starts the worker threads. Tries a driver or GPU that failed before again.
+ *
+ * Never needed: it lets a program choose when to spend those tenths of a second. An operation's
+ * kernel is still loaded when a device first runs it. That takes some milliseconds, and the driver
+ * may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the
+ * error that a call would return.
+ */
+gpuvec_status gpuvec_init(void);
 
-// Returns the number of GPUs that the driver shows to this process: 0 without a driver and in a
-// forked child. Opens the driver to find out, with every placement.
+/**
+ * Returns the number of GPUs that the driver shows to this process: 0 without a driver and in a
+ * forked child. Opens the driver to find out, with every placement.
+ */
 int32_t gpuvec_device_count(void);
 
-// Returns the name of a GPU as a constant string, or NULL if there is no such device;
-// `gpuvec_last_error()` tells why.
-//
-// `device` counts from 0. Opens the driver, with every placement.
+/**
+ * Returns the name of a GPU as a constant string, or NULL if there is no such device;
+ * `gpuvec_last_error()` tells why.
+ *
+ * `device` counts from 0. Opens the driver, with every placement.
+ */
 const char *gpuvec_device_name(int32_t device);
 
-// Returns the library's version as a constant string, "major.minor.patch".
+/** Returns the library's version as a constant string, "major.minor.patch". */
 const char *gpuvec_version(void);
 
-// Returns the version of the library's binary interface. A program runs with this library if its
-// header has the same `GPUVEC_ABI_VERSION`.
+/**
+ * Returns the version of the library's binary interface. A program runs with this library if its
+ * header has the same `GPUVEC_ABI_VERSION`.
+ */
 int32_t gpuvec_abi_version(void);
 
 #ifdef __cplusplus

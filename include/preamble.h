@@ -1,4 +1,5 @@
-/*
+/**
+ * @file
  * gpuvec: vector operations on NVIDIA GPUs through plain C functions.
  *
  * Pass ordinary pointers to arrays and a length. The library does the CUDA work inside (memory,
@@ -38,7 +39,9 @@
  * NaN, and -0 below +0.
  *
  * vector_add, add_arrays and dot_product are gpuvec_add_f32, gpuvec_add_i32 and gpuvec_dot_f32 with
- * a NULL stream.
+ * a NULL stream. pinned_alloc and pinned_free are gpuvec_pinned_alloc and gpuvec_pinned_free. A
+ * program with its own functions of these five names defines GPUVEC_NO_SHORT_NAMES before it
+ * includes this header.
  *
  * == Arrays ==
  *
@@ -168,8 +171,10 @@
  *
  * == Other languages ==
  *
- * Every constant in this header is a plain integer and every enumeration is an int32_t.
- * gpuvec_version and gpuvec_abi_version return what the version macros say.
+ * Every constant in this header is a plain integer and every enumeration is an int32_t, so functions
+ * return int32_t to a language that reads no C. Arguments that stand for an enumeration may be any
+ * int32_t. Rust's bindgen reads the header as C++ (-x c++). gpuvec_version and gpuvec_abi_version
+ * return what the version macros say.
  *
  * This file is generated from src/abi by `cargo build`; do not edit it.
  */

@@ -8,17 +8,24 @@ use std::{env, fs};
 
 const BASELINE: &str = "tests/abi_baseline.txt";
 
-/// The header, which cbindgen lays out line by line. Tests run in the repository's root.
+/// The header, which build.rs lays out line by line. Tests run in the repository's root.
 fn header_text() -> String {
     fs::read_to_string("include/gpuvec.h").expect("include/gpuvec.h is readable")
 }
 
-/// The prototypes, in their order, each on one line.
+fn without_comments(header: &str) -> String {
+    let mut parts = header.split("/*");
+    let code = parts.next().unwrap_or_default().to_owned();
+    parts.fold(code, |code, part| code + part.split_once("*/").expect("the comment ends").1)
+}
+
+/// The prototypes, in their order, each on one line. A status is an `int32_t` to programs that are
+/// built, whatever the header calls it.
 fn prototypes(header: &str) -> Vec<String> {
     let (_, functions) = header.split_once("extern \"C\" {").expect("the functions' part");
-    let is_code = |line: &&str| !line.starts_with("//") && !line.starts_with('#');
+    let is_code = |line: &&str| !line.starts_with('#');
     let code: Vec<&str> = functions.lines().filter(is_code).collect();
-    let statements = code.join(" ");
+    let statements = code.join(" ").replace("gpuvec_status ", "int32_t ");
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     statements.split(';').map(words).filter(|text| text.ends_with(')')).collect()
 }
@@ -31,6 +38,7 @@ fn constants(header: &str) -> Vec<(&str, &str)> {
 
 /// Returns all facts of the header on which built programs rely.
 fn interface(header: &str) -> Vec<String> {
+    let header = &without_comments(header);
     // Each release has another version, which breaks no program.
     let lasting = |(name, _): &(&str, &str)| !name.starts_with("GPUVEC_VERSION_");
     let constants = constants(header).into_iter().filter(lasting);
@@ -44,7 +52,7 @@ fn types(header: &str) -> Vec<String> {
     let mut facts = Vec::new();
     let mut holder = String::new();
     let mut fields = 0;
-    for line in header.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+    for line in header.lines().map(str::trim) {
         let fact = line.trim_end_matches([',', ';']);
         if line.starts_with('}') {
             holder.clear();
@@ -109,18 +117,20 @@ enum place
   : int32_t
 #endif
  {
-    // The first.
+    /** The first. */
     FIRST = 0,
 };
 typedef int32_t place;
 typedef struct run {
-    // A comment;
+    /**
+     * A comment;
+     */
     int32_t backend;
     const char *path;
 } run;
 extern \"C\" {
-int32_t add(const float *a,
-            size_t n);
+gpuvec_status add(const float *a,
+                  size_t n);
 }
 ";
 

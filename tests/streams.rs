@@ -4,10 +4,11 @@
 #[path = "common/status.rs"]
 mod status;
 
+use gpuvec::abi::classic::{pinned_alloc, pinned_free};
 use gpuvec::abi::elementwise::gpuvec_add_i32;
 use gpuvec::abi::memory::{
     gpuvec_copy, gpuvec_device_alloc, gpuvec_device_free, gpuvec_host_register,
-    gpuvec_host_unregister, pinned_alloc, pinned_free,
+    gpuvec_host_unregister,
 };
 use gpuvec::abi::reduce::gpuvec_sum_i32;
 use gpuvec::abi::stream::*;

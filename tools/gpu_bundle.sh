@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 bundle=target/gpu
 rm -rf "$bundle"
 mkdir -p "$bundle/tests"
-cp target/release/libgpuvec.so "$bundle/"
+cp -P target/release/libgpuvec.so* "$bundle/"
 cp target/fake_driver/libcuda.so.1 "$bundle/libfake_driver.so"
 cargo test --release --no-run --message-format=json 2>/dev/null |
     python3 -c '

@@ -14,7 +14,7 @@ examples=(vector_add pinned_dot device_loop double_buffer mixed_pointers structu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
-cp target/release/libgpuvec.so "$work/"
+cp -P target/release/libgpuvec.so* "$work/"
 
 compile() { # SOURCE PROGRAM
     "${CC:-cc}" -std=c99 -Wall -Wextra -Wpedantic -Werror -Iinclude -pthread "$1" -L"$work" -lgpuvec \

@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from bindings import LIBRARY, ROOT
+from bindings import ROOT
 from on_fake_driver import IS_BUILT, NOT_BUILT
 from on_fake_driver import environment as on_fake_driver
-from programs import run, run_program, run_silently
+from programs import linking, run, run_program, run_silently
 
 # Bounds a hang; the programs themselves run for less than a second.
 SECONDS = 10
@@ -35,8 +35,7 @@ def cpp_program(tmp_path_factory):
         pytest.skip("there is no C++ compiler")
     built = tmp_path_factory.mktemp("late_calls_cpp") / "late_calls"
     strict = ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", ROOT / "include"]
-    link = [LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-pthread"]
-    run([CXX, *strict, Path(__file__).with_name("late_calls.cpp"), "-o", built, *link])
+    run([CXX, *strict, Path(__file__).with_name("late_calls.cpp"), "-o", built, *linking(built)])
     return built
 
 

@@ -4,7 +4,7 @@ import shutil
 import textwrap
 
 import pytest
-from bindings import LIBRARY
+from bindings import LIBRARY, lib
 from programs import run, run_python, run_silently
 
 MIB = 1 << 20
@@ -52,7 +52,7 @@ def test_it_stays_once_loaded(dynamic_section):
 
 def test_it_has_its_name(dynamic_section):
     """Programs that link it look for it by this name."""
-    assert "Library soname: [libgpuvec.so]" in dynamic_section
+    assert f"Library soname: [libgpuvec.so.{lib.gpuvec_abi_version()}]" in dynamic_section
 
 
 def test_it_has_no_search_path(dynamic_section):

@@ -32,7 +32,7 @@ LIBRARY = Path(os.environ.get("GPUVEC_LIB") or ROOT / "target/release/libgpuvec.
 
 
 class Status(enum.IntEnum):
-    """The results of functions that return `int32_t`: `GPUVEC_` and these names."""
+    """`gpuvec_status`, which functions return: `GPUVEC_` and these names."""
 
     OK = 0
     NOT_READY = 1
@@ -112,6 +112,8 @@ FUNCTIONS = {
     **{operation.name: signature(operation) for operation in OPERATIONS},
     "pinned_alloc": (c_void_p, [c_size_t]),
     "pinned_free": (c_int32, [c_void_p]),
+    "gpuvec_pinned_alloc": (c_void_p, [c_size_t]),
+    "gpuvec_pinned_free": (c_int32, [c_void_p]),
     "gpuvec_device_alloc": (c_void_p, [c_size_t, c_int32]),
     "gpuvec_device_free": (c_int32, [c_void_p]),
     "gpuvec_host_register": (c_int32, [c_void_p, c_size_t]),

@@ -17,6 +17,7 @@ from bindings import ROOT, Run
 
 TYPES = {
     "int32_t": c_int32,
+    "gpuvec_status": c_int32,
     "uint32_t": c_uint32,
     "uint64_t": c_uint64,
     "size_t": c_size_t,

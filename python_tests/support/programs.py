@@ -6,7 +6,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from bindings import LIBRARY, ROOT
+from bindings import LIBRARY, ROOT, lib
 
 SUPPORT = Path(__file__).resolve().parent
 # Seconds after which a program counts as hanging.
@@ -57,10 +57,20 @@ def compile_c(source: Path, output: Path, *flags: str) -> None:
     run([os.environ.get("CC", "cc"), *strict, source, "-o", output, *flags])
 
 
+def linking(program: Path) -> list:
+    """Returns the flags that link a program with the library.
+
+    A link beside the program has the library's soname, which the library's own file may lack.
+    """
+    named = program.parent / f"libgpuvec.so.{lib.gpuvec_abi_version()}"
+    if not named.is_symlink():
+        named.symlink_to(LIBRARY)
+    return [LIBRARY, f"-Wl,-rpath,{program.parent}", "-pthread"]
+
+
 def compile_program(source: Path, output: Path, *flags) -> None:
     """Compiles C that calls the library, and links it with the library."""
-    link = [LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-pthread"]
-    compile_c(source, output, "-I", ROOT / "include", *flags, *link)
+    compile_c(source, output, "-I", ROOT / "include", *flags, *linking(output))
 
 
 def run_program(built: Path, *arguments, timeout: float = TIMEOUT, **environment: str) -> str:

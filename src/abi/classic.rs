@@ -1,12 +1,14 @@
-//! The classic functions: one operation each, without a stream.
+//! The classic functions, which have short names: operations without a stream, and pinned memory.
 
-use super::{guard, operation};
+use super::{Status, guard, operation};
+use crate::objects::allocation::{self, PINNED};
 use crate::objects::stream::gpuvec_stream;
 use crate::ops::{AddF32, AddI32, DotF32};
+use std::ffi::c_void;
 
 const NO_STREAM: *mut gpuvec_stream = std::ptr::null_mut();
 
-/// == Classic operations ==
+/// == Classic functions ==
 ///
 /// Adds two `float` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
 ///
@@ -14,7 +16,9 @@ const NO_STREAM: *mut gpuvec_stream = std::ptr::null_mut();
 /// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
 /// `n == 0` does nothing. Returns `GPUVEC_OK` when `out` holds the result, or an error.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn vector_add(a: *const f32, b: *const f32, out: *mut f32, n: usize) -> i32 {
+pub unsafe extern "C" fn vector_add(
+    a: *const f32, b: *const f32, out: *mut f32, n: usize,
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(AddF32, [a, b], out, n, NO_STREAM) })
 }
@@ -25,7 +29,9 @@ pub unsafe extern "C" fn vector_add(a: *const f32, b: *const f32, out: *mut f32,
 /// them is an error. `n == 0` does nothing. Returns `GPUVEC_OK` when `out` holds the result, or an
 /// error.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn add_arrays(a: *const i32, b: *const i32, out: *mut i32, n: usize) -> i32 {
+pub unsafe extern "C" fn add_arrays(
+    a: *const i32, b: *const i32, out: *mut i32, n: usize,
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(AddI32, [a, b], out, n, NO_STREAM) })
 }
@@ -38,7 +44,22 @@ pub unsafe extern "C" fn add_arrays(a: *const i32, b: *const i32, out: *mut i32,
 /// `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or `b[0]`, and otherwise lies outside
 /// both arrays. Returns `GPUVEC_OK` when `out` holds the result, or an error.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dot_product(a: *const f32, b: *const f32, out: *mut f32, n: usize) -> i32 {
+pub unsafe extern "C" fn dot_product(
+    a: *const f32, b: *const f32, out: *mut f32, n: usize,
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(DotF32, [a, b], out, n, NO_STREAM) })
+}
+
+/// Allocates pinned memory: `gpuvec_pinned_alloc`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinned_alloc(bytes: usize) -> *mut c_void {
+    guard::call(|| allocation::pinned_alloc(bytes).map(|address| address.as_ptr()))
+}
+
+/// Frees pinned memory: `gpuvec_pinned_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinned_free(ptr: *mut c_void) -> Status {
+    // SAFETY: the caller promises that nothing uses the memory any more.
+    guard::call(|| unsafe { allocation::free(ptr, PINNED) }.map(|()| 0))
 }

@@ -1,7 +1,7 @@
 //! Elementwise operations: `out[i]` from element `i` of each input, one function for each operation
 //! and element type.
 
-use super::{guard, operation};
+use super::{Status, guard, operation};
 use crate::objects::stream::gpuvec_stream;
 use crate::ops::{
     AddF32, AddF64, AddI32, AddI64, AxpyF32, AxpyF64, DivF32, DivF64, MulF32, MulF64, MulI32,
@@ -19,7 +19,7 @@ use crate::ops::{
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_f32(
     a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(AddF32, [a, b], out, n, stream) })
 }
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn gpuvec_add_f32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_f64(
     a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(AddF64, [a, b], out, n, stream) })
 }
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn gpuvec_add_f64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_i32(
     a: *const i32, b: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(AddI32, [a, b], out, n, stream) })
 }
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn gpuvec_add_i32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_i64(
     a: *const i64, b: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(AddI64, [a, b], out, n, stream) })
 }
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn gpuvec_add_i64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_f32(
     a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SubF32, [a, b], out, n, stream) })
 }
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn gpuvec_sub_f32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_f64(
     a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SubF64, [a, b], out, n, stream) })
 }
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn gpuvec_sub_f64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_i32(
     a: *const i32, b: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SubI32, [a, b], out, n, stream) })
 }
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn gpuvec_sub_i32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_i64(
     a: *const i64, b: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SubI64, [a, b], out, n, stream) })
 }
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn gpuvec_sub_i64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_f32(
     a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MulF32, [a, b], out, n, stream) })
 }
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn gpuvec_mul_f32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_f64(
     a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MulF64, [a, b], out, n, stream) })
 }
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn gpuvec_mul_f64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_i32(
     a: *const i32, b: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MulI32, [a, b], out, n, stream) })
 }
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn gpuvec_mul_i32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_i64(
     a: *const i64, b: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MulI64, [a, b], out, n, stream) })
 }
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn gpuvec_mul_i64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_div_f32(
     a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(DivF32, [a, b], out, n, stream) })
 }
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn gpuvec_div_f32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_div_f64(
     a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(DivF64, [a, b], out, n, stream) })
 }
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn gpuvec_div_f64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_scale_f32(
     alpha: f32, a: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(ScaleF32(alpha), [a], out, n, stream) })
 }
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn gpuvec_scale_f32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_scale_f64(
     alpha: f64, a: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(ScaleF64(alpha), [a], out, n, stream) })
 }
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn gpuvec_scale_f64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_axpy_f32(
     alpha: f32, a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(AxpyF32(alpha), [a, b], out, n, stream) })
 }
@@ -251,7 +251,7 @@ pub unsafe extern "C" fn gpuvec_axpy_f32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_axpy_f64(
     alpha: f64, a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(AxpyF64(alpha), [a, b], out, n, stream) })
 }

@@ -1,6 +1,6 @@
 //! The library's settings, state and versions.
 
-use super::guard;
+use super::{Status, guard};
 use crate::cuda::device;
 use crate::error::{Error, gpuvec_status};
 use crate::pool;
@@ -15,7 +15,7 @@ use std::ffi::{CStr, c_char};
 /// Overrides the environment variable `GPUVEC_PLACEMENT`. Returns `GPUVEC_OK`, or
 /// `GPUVEC_ERROR_VALUE` for any other number.
 #[unsafe(no_mangle)]
-pub extern "C" fn gpuvec_set_placement(placement: i32) -> i32 {
+pub extern "C" fn gpuvec_set_placement(placement: i32) -> Status {
     guard::choice(|| {
         let chosen = Placement::from_value(placement).ok_or(Error::Value {
             argument: "placement",
@@ -62,7 +62,7 @@ const IN_PROGRESS: &CStr = c"a gpuvec call is in progress in this thread";
 /// older, shorter structure keeps working. All fields are 0 after an operation that failed and
 /// after one with nothing to do. Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> i32 {
+pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> Status {
     guard::constant(gpuvec_status::GPUVEC_ERROR_INTERNAL as i32, || {
         if run.is_null() {
             return gpuvec_status::GPUVEC_ERROR_NULL as i32;
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> i32 {
 /// may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the
 /// error that a call would return.
 #[unsafe(no_mangle)]
-pub extern "C" fn gpuvec_init() -> i32 {
+pub extern "C" fn gpuvec_init() -> Status {
     guard::call(|| {
         let placement = settings::placement()?;
         pool::available(settings::threads()?.get());

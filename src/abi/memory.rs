@@ -1,6 +1,6 @@
 //! Pinned and device memory, registration of host memory, and copies between all memory kinds.
 
-use super::guard;
+use super::{Status, guard};
 use crate::call::{Input, Task};
 use crate::objects::allocation::{self, DEVICE, PINNED};
 use crate::objects::registration;
@@ -17,20 +17,20 @@ use std::ffi::c_void;
 /// uninitialised. Without a usable GPU, or with placement `cpu`, it is ordinary memory, and
 /// everything works the same. A child made by `fork` must not use memory that its parent
 /// page-locked. Returns NULL on failure; `gpuvec_last_error()` tells why. Free the memory with
-/// `pinned_free`.
+/// `gpuvec_pinned_free`.
 #[unsafe(no_mangle)]
-pub extern "C" fn pinned_alloc(bytes: usize) -> *mut c_void {
+pub extern "C" fn gpuvec_pinned_alloc(bytes: usize) -> *mut c_void {
     guard::call(|| allocation::pinned_alloc(bytes).map(|address| address.as_ptr()))
 }
 
-/// Frees memory that `pinned_alloc` returned; NULL does nothing.
+/// Frees memory that `gpuvec_pinned_alloc` returned; NULL does nothing.
 ///
 /// Work queued on a stream must be done with the memory. Returns `GPUVEC_OK`, or
-/// `GPUVEC_ERROR_POINTER` for a pointer that `pinned_alloc` did not return or that was freed
-/// before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device; after any other
-/// error it is still allocated and can be freed again.
+/// `GPUVEC_ERROR_POINTER` for a pointer that `gpuvec_pinned_alloc` did not return or that was
+/// freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device; after any
+/// other error it is still allocated and can be freed again.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pinned_free(ptr: *mut c_void) -> i32 {
+pub unsafe extern "C" fn gpuvec_pinned_free(ptr: *mut c_void) -> Status {
     // SAFETY: the caller promises that nothing uses the memory any more.
     guard::call(|| unsafe { allocation::free(ptr, PINNED) }.map(|()| 0))
 }
@@ -53,14 +53,14 @@ pub extern "C" fn gpuvec_device_alloc(bytes: usize, device: i32) -> *mut c_void 
 /// return or that was freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the
 /// device; after any other error it is still allocated and can be freed again.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gpuvec_device_free(ptr: *mut c_void) -> i32 {
+pub unsafe extern "C" fn gpuvec_device_free(ptr: *mut c_void) -> Status {
     // SAFETY: the caller promises that nothing uses the memory any more.
     guard::call(|| unsafe { allocation::free(ptr, DEVICE) }.map(|()| 0))
 }
 
 /// Page-locks `bytes` of existing host memory, so that a GPU accesses them directly, as it does
-/// memory from `pinned_alloc`. This takes some tenths of a millisecond for each MiB, so it pays for
-/// arrays that are used more than once.
+/// memory from `gpuvec_pinned_alloc`. This takes some tenths of a millisecond for each MiB, so it
+/// pays for arrays that are used more than once.
 ///
 /// `ptr` may be any address. Arrays may share pages, and an array may be registered more than once:
 /// it stays page-locked until it has been unregistered as many times. Other data in an array's
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn gpuvec_device_free(ptr: *mut c_void) -> i32 {
 /// as it is, and everything works the same. Returns `GPUVEC_OK`, also for memory that another
 /// library page-locked, or an error.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gpuvec_host_register(ptr: *mut c_void, bytes: usize) -> i32 {
+pub unsafe extern "C" fn gpuvec_host_register(ptr: *mut c_void, bytes: usize) -> Status {
     guard::call(|| registration::register(ptr, bytes).map(|()| 0))
 }
 
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn gpuvec_host_register(ptr: *mut c_void, bytes: usize) ->
 /// `GPUVEC_ERROR_POINTER` for an address that is not registered. After `GPUVEC_ERROR_DEVICE_LOST`
 /// it is no longer registered; after any other error it still is, and can be unregistered again.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gpuvec_host_unregister(ptr: *mut c_void) -> i32 {
+pub unsafe extern "C" fn gpuvec_host_unregister(ptr: *mut c_void) -> Status {
     guard::call(|| registration::unregister(ptr).map(|()| 0))
 }
 
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn gpuvec_host_unregister(ptr: *mut c_void) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_copy(
     dst: *mut c_void, src: *const c_void, bytes: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     guard::operation(|| {
         let input = Input { name: "src", pointer: src, element_bytes: 1 };
         // SAFETY: the caller's promise, as the header says.

@@ -31,6 +31,9 @@ use crate::objects::stream::gpuvec_stream;
 use crate::ops::Operation;
 use crate::run::run;
 
+/// A status as C receives it. The header calls it `gpuvec_status`.
+pub type Status = i32;
+
 /// Runs an operation on its input arrays.
 ///
 /// # Safety

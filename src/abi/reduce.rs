@@ -1,7 +1,7 @@
 //! Reductions: one value from all elements of the inputs, one function for each operation and
 //! element type.
 
-use super::{guard, operation};
+use super::{Status, guard, operation};
 use crate::objects::stream::gpuvec_stream;
 use crate::ops::{
     DotF32, DotF64, DotI32, DotI64, MaxF32, MaxF64, MaxI32, MaxI64, MinF32, MinF64, MinI32, MinI64,
@@ -21,7 +21,7 @@ use crate::ops::{
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_f32(
     a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(DotF32, [a, b], out, n, stream) })
 }
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn gpuvec_dot_f32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_f64(
     a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(DotF64, [a, b], out, n, stream) })
 }
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn gpuvec_dot_f64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_i32(
     a: *const i32, b: *const i32, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(DotI32, [a, b], out, n, stream) })
 }
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn gpuvec_dot_i32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_i64(
     a: *const i64, b: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(DotI64, [a, b], out, n, stream) })
 }
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn gpuvec_dot_i64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_f32(
     a: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SumF32, [a], out, n, stream) })
 }
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn gpuvec_sum_f32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_f64(
     a: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SumF64, [a], out, n, stream) })
 }
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn gpuvec_sum_f64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_i32(
     a: *const i32, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SumI32, [a], out, n, stream) })
 }
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn gpuvec_sum_i32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_i64(
     a: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(SumI64, [a], out, n, stream) })
 }
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn gpuvec_sum_i64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_f32(
     a: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MinF32, [a], out, n, stream) })
 }
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn gpuvec_min_f32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_f64(
     a: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MinF64, [a], out, n, stream) })
 }
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn gpuvec_min_f64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_i32(
     a: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MinI32, [a], out, n, stream) })
 }
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn gpuvec_min_i32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_i64(
     a: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MinI64, [a], out, n, stream) })
 }
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn gpuvec_min_i64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_f32(
     a: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MaxF32, [a], out, n, stream) })
 }
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn gpuvec_max_f32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_f64(
     a: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MaxF64, [a], out, n, stream) })
 }
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn gpuvec_max_f64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_i32(
     a: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MaxI32, [a], out, n, stream) })
 }
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn gpuvec_max_i32(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_i64(
     a: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
-) -> i32 {
+) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { operation(MaxI64, [a], out, n, stream) })
 }

@@ -1,6 +1,6 @@
 //! Streams, which do queued work in order, and events, which are points in that order.
 
-use super::guard;
+use super::{Status, guard};
 use crate::error::{Error, gpuvec_status};
 use crate::objects::event::{self, gpuvec_event};
 use crate::objects::stream::{self, gpuvec_stream};
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn gpuvec_stream_from_native(native: *mut c_void) -> *mut 
 ///
 /// Returns `GPUVEC_OK`, also if its device is lost, or `GPUVEC_ERROR_HANDLE`.
 #[unsafe(no_mangle)]
-pub extern "C" fn gpuvec_stream_destroy(stream: *mut gpuvec_stream) -> i32 {
+pub extern "C" fn gpuvec_stream_destroy(stream: *mut gpuvec_stream) -> Status {
     guard::call(|| stream::destroy(stream).map(|()| 0))
 }
 
@@ -46,7 +46,7 @@ pub extern "C" fn gpuvec_stream_destroy(stream: *mut gpuvec_stream) -> i32 {
 ///
 /// Returns `GPUVEC_OK` or the error of queued work.
 #[unsafe(no_mangle)]
-pub extern "C" fn gpuvec_stream_synchronize(stream: *mut gpuvec_stream) -> i32 {
+pub extern "C" fn gpuvec_stream_synchronize(stream: *mut gpuvec_stream) -> Status {
     guard::call(|| stream::synchronize(stream).map(|()| 0))
 }
 
@@ -54,7 +54,7 @@ pub extern "C" fn gpuvec_stream_synchronize(stream: *mut gpuvec_stream) -> i32 {
 ///
 /// Returns `GPUVEC_OK` if it is, `GPUVEC_NOT_READY` if not, or the error of queued work.
 #[unsafe(no_mangle)]
-pub extern "C" fn gpuvec_stream_query(stream: *mut gpuvec_stream) -> i32 {
+pub extern "C" fn gpuvec_stream_query(stream: *mut gpuvec_stream) -> Status {
     guard::call(|| stream::is_done(stream).map(ready))
 }
 
@@ -64,7 +64,9 @@ pub extern "C" fn gpuvec_stream_query(stream: *mut gpuvec_stream) -> i32 {
 /// An event that was never recorded is not waited for. If the work before the event fails, the next
 /// call with that work's own stream returns the error. Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
-pub extern "C" fn gpuvec_stream_wait(stream: *mut gpuvec_stream, event: *mut gpuvec_event) -> i32 {
+pub extern "C" fn gpuvec_stream_wait(
+    stream: *mut gpuvec_stream, event: *mut gpuvec_event,
+) -> Status {
     guard::call(|| event::hold_back(stream, event).map(|()| 0))
 }
 
@@ -82,7 +84,9 @@ pub extern "C" fn gpuvec_event_create() -> *mut gpuvec_event {
 ///
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
-pub extern "C" fn gpuvec_event_record(event: *mut gpuvec_event, stream: *mut gpuvec_stream) -> i32 {
+pub extern "C" fn gpuvec_event_record(
+    event: *mut gpuvec_event, stream: *mut gpuvec_stream,
+) -> Status {
     guard::call(|| event::record(event, stream).map(|()| 0))
 }
 
@@ -91,7 +95,7 @@ pub extern "C" fn gpuvec_event_record(event: *mut gpuvec_event, stream: *mut gpu
 /// Returns `GPUVEC_OK` if it is, or if the event was never recorded; `GPUVEC_NOT_READY` if not; or
 /// an error.
 #[unsafe(no_mangle)]
-pub extern "C" fn gpuvec_event_query(event: *mut gpuvec_event) -> i32 {
+pub extern "C" fn gpuvec_event_query(event: *mut gpuvec_event) -> Status {
     guard::call(|| event::is_done(event).map(ready))
 }
 
@@ -99,7 +103,7 @@ pub extern "C" fn gpuvec_event_query(event: *mut gpuvec_event) -> i32 {
 ///
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
-pub extern "C" fn gpuvec_event_synchronize(event: *mut gpuvec_event) -> i32 {
+pub extern "C" fn gpuvec_event_synchronize(event: *mut gpuvec_event) -> Status {
     guard::call(|| event::synchronize(event).map(|()| 0))
 }
 
@@ -112,7 +116,7 @@ pub extern "C" fn gpuvec_event_synchronize(event: *mut gpuvec_event) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_event_elapsed(
     start: *mut gpuvec_event, end: *mut gpuvec_event, ms: *mut f32,
-) -> i32 {
+) -> Status {
     guard::call(|| {
         if ms.is_null() {
             return Err(Error::NullResult { argument: "ms" });
@@ -130,7 +134,7 @@ pub unsafe extern "C" fn gpuvec_event_elapsed(
 ///
 /// Returns `GPUVEC_OK`, also if its device is lost, or `GPUVEC_ERROR_HANDLE`.
 #[unsafe(no_mangle)]
-pub extern "C" fn gpuvec_event_destroy(event: *mut gpuvec_event) -> i32 {
+pub extern "C" fn gpuvec_event_destroy(event: *mut gpuvec_event) -> Status {
     guard::call(|| event::destroy(event).map(|()| 0))
 }
 

@@ -1,6 +1,6 @@
 //! An array in either kind of host memory, between guards.
 
-use gpuvec::abi::memory::{pinned_alloc, pinned_free};
+use gpuvec::abi::classic::{pinned_alloc, pinned_free};
 use std::slice;
 
 /// Elements of 32 bits, with guards in front and behind.

@@ -12,6 +12,7 @@ mod memory;
 mod model;
 mod steps;
 
+use gpuvec::abi::classic::{pinned_alloc, pinned_free};
 use gpuvec::abi::errors::gpuvec_last_error;
 use gpuvec::abi::library::{
     gpuvec_device_count, gpuvec_get_placement, gpuvec_last_run, gpuvec_set_placement,
@@ -19,7 +20,6 @@ use gpuvec::abi::library::{
 };
 use gpuvec::abi::memory::{
     gpuvec_device_alloc, gpuvec_device_free, gpuvec_host_register, gpuvec_host_unregister,
-    pinned_alloc, pinned_free,
 };
 use gpuvec::gpuvec_status::*;
 use gpuvec::last_run::{Backend, Run};

@@ -1,6 +1,7 @@
 //! The memory of arrays, and its expected content.
 
-use gpuvec::abi::memory::{gpuvec_copy, gpuvec_device_free, gpuvec_host_unregister, pinned_free};
+use gpuvec::abi::classic::pinned_free;
+use gpuvec::abi::memory::{gpuvec_copy, gpuvec_device_free, gpuvec_host_unregister};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,0 +1,3 @@
+module use
+
+go 1.19

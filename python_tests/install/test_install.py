@@ -1,0 +1,153 @@
+"""`make install`: other projects build with what it installs, wherever that lies."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from bindings import ROOT, lib
+from header import prototypes
+from installed import REAL_NAME, SONAME, make, needs
+from programs import run
+
+HERE = Path(__file__).parent
+VERSION = lib.gpuvec_version().decode()
+# The dot product that each program prints.
+RESULT = "32\n"
+
+
+def files(folder: Path) -> set:
+    """The files and links under a folder, by their paths in it."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+
+
+def needed(program: Path) -> list:
+    """The libraries that a program names."""
+    return re.findall(r"NEEDED.*\[(.*)\]", run(["readelf", "-d", "--wide", program]))
+
+
+def test_library_is_found_by_its_links(installed):
+    """The linker follows libgpuvec.so, and the loader the soname, to the one file."""
+    for name in ("libgpuvec.so", SONAME):
+        assert (installed.libdir / name).readlink() == Path(REAL_NAME)
+    assert not (installed.libdir / REAL_NAME).is_symlink()
+
+
+def test_every_folder_can_be_chosen(tmp_path):
+    needs("make")
+    folders = {name: f"/{name.lower()}" for name in ("PREFIX", "LIBDIR", "INCLUDEDIR", "MANDIR")}
+    make("install", DESTDIR=tmp_path, **folders)
+    cmake = {f"libdir/cmake/gpuvec/gpuvecConfig{part}.cmake" for part in ("", "Version")}
+    libraries = {f"libdir/{name}" for name in ("libgpuvec.so", SONAME, REAL_NAME)}
+    others = {"includedir/gpuvec.h", "libdir/pkgconfig/gpuvec.pc", "mandir/man3/gpuvec.3"}
+    assert files(tmp_path) == libraries | cmake | others
+
+
+def test_document_names_the_installed_files():
+    """With the versions of this release."""
+    text = (ROOT / "docs/install.md").read_text()
+    for name in ("libgpuvec.so", SONAME, REAL_NAME):
+        assert f"`LIBDIR/{name}`" in text
+    assert f"find_package(gpuvec {VERSION.rpartition('.')[0]} REQUIRED)" in text
+
+
+def test_uninstall_removes_what_install_installed_and_nothing_else(tmp_path):
+    needs("make")
+    other = tmp_path / "lib/pkgconfig/other.pc"
+    other.parent.mkdir(parents=True)
+    other.touch()
+    make("install", PREFIX=tmp_path)
+    assert len(files(tmp_path)) > 1
+    make("uninstall", PREFIX=tmp_path)
+    assert files(tmp_path) == {"lib/pkgconfig/other.pc"}
+    assert not (tmp_path / "lib/cmake/gpuvec").exists()
+
+
+def test_no_installed_text_names_the_folders_that_it_was_installed_in(installed, tmp_path):
+    """Paths follow from a file's own, and every place in a template is filled."""
+    for path in installed.prefix.rglob("*"):
+        if path.suffix in {".pc", ".cmake", ".3", ".h"}:
+            text = path.read_text()
+            assert str(tmp_path.parent) not in text and str(ROOT) not in text
+            assert not re.search(r"@[A-Z]+@", text)
+
+
+@pytest.mark.parametrize("compiler, language", [("cc", "c"), ("c++", "c++")])
+def test_pkg_config(installed, tmp_path, compiler, language):
+    needs("pkg-config", compiler)
+    assert installed.pkg_config("--modversion") == [VERSION]
+    program = tmp_path / "use"
+    source = ["-x", language, HERE / "use.c", "-x", "none"]
+    run([compiler, *source, "-o", program, *installed.pkg_config("--cflags", "--libs")])
+    assert SONAME in needed(program)
+    assert run([program], env=installed.environment()) == RESULT
+
+
+def configure(installed, folder: Path, wanted: str) -> None:
+    """Configures a copy of the outside project, which asks for a version."""
+    shutil.copytree(HERE / "project", folder / "project")
+    shutil.copy(HERE / "use.c", folder / "project")
+    options = [f"-DCMAKE_PREFIX_PATH={installed.prefix}", f"-DWANTED={wanted}"]
+    options.append("-DCMAKE_LIBRARY_ARCHITECTURE=x86_64-linux-gnu")
+    run(["cmake", "-S", folder / "project", "-B", folder / "build", *options])
+
+
+def test_cmake(installed, tmp_path):
+    needs("cmake", "c++")
+    configure(installed, tmp_path, VERSION)
+    run(["cmake", "--build", tmp_path / "build"])
+    for program in ("use_c", "use_cpp"):
+        assert SONAME in needed(tmp_path / "build" / program)
+        # Without LD_LIBRARY_PATH: CMake names the imported library's folder in the program.
+        assert run([tmp_path / "build" / program]) == RESULT
+
+
+def answers(installed, tmp_path, wanted: str) -> str:
+    """What the version file says to a request, as `find_package` would ask it."""
+    major, minor, *_ = wanted.split(".")
+    script = tmp_path / "ask.cmake"
+    version_file = installed.libdir / "cmake/gpuvec/gpuvecConfigVersion.cmake"
+    script.write_text(f"""
+        set(PACKAGE_FIND_VERSION {wanted})
+        set(PACKAGE_FIND_VERSION_MAJOR {major})
+        set(PACKAGE_FIND_VERSION_MINOR {minor})
+        include({version_file})
+        message("${{PACKAGE_VERSION_COMPATIBLE}} ${{PACKAGE_VERSION_EXACT}}")
+    """)
+    return run(["sh", "-c", f"cmake -P {script} 2>&1"]).strip()
+
+
+def test_cmake_version(moved, tmp_path):
+    """An older request of a compatible version suits, a newer or an incompatible one does not."""
+    needs("cmake")
+    major, minor, patch = map(int, VERSION.split("."))
+    assert answers(moved, tmp_path, VERSION) == "TRUE TRUE"
+    assert answers(moved, tmp_path, f"{major}.{minor}.{patch + 1}") == "FALSE"
+    assert answers(moved, tmp_path, f"{major}.{minor + 1}.0") == "FALSE"
+    assert answers(moved, tmp_path, f"{major + 1}.0.0") == "FALSE"
+    if major == 0 and minor > 0:
+        assert answers(moved, tmp_path, f"0.{minor - 1}.9") == "FALSE"
+    if patch > 0:
+        assert answers(moved, tmp_path, f"{major}.{minor}.{patch - 1}") == "TRUE"
+
+
+def test_a_program_may_have_functions_of_the_classic_names(moved, tmp_path):
+    """GPUVEC_NO_SHORT_NAMES leaves them out, and the library uses none of the program's."""
+    needs("pkg-config", "cc", "c++")
+    flags = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-rdynamic"]
+    for compiler, language in (("cc", "c"), ("c++", "c++")):
+        program = tmp_path / language
+        source = ["-x", language, HERE / "own_names.c", "-x", "none"]
+        libraries = moved.pkg_config("--cflags", "--libs")
+        run([compiler, *flags, *source, "-o", program, *libraries])
+        assert run([program], env=moved.environment()) == "32 6 3\n"
+
+
+def test_manual_page(moved):
+    """It is well-formed, and describes every function."""
+    needs("groff")
+    page = moved.prefix / "share/man/man3/gpuvec.3"
+    assert run(["sh", "-c", f"groff -man -ww -z {page} 2>&1"]) == ""
+    text = run(["groff", "-man", "-Tascii", "-P-cbou", page])
+    for name in prototypes():
+        assert re.search(rf"\b{name}\(", text), name
