@@ -5,13 +5,18 @@ FUZZ_SECONDS ?= 60
 FAULT_SECONDS ?= 600
 # Options of benches/bench.py.
 BENCH ?=
+# The tests that `make test-wheel` runs: all of them, or in `make test` those that show the difference.
+WHEEL_TESTS ?= python_tests
+SHORT_WHEEL_TESTS := $(wildcard python_tests/package) $(addprefix python_tests/,release interface/test_header.py \
+    interface/test_ctypes.py process/test_loading.py process/test_exit.py)
+WHEEL_VENV := target/wheel/venv
 VENV := .venv
 BIN := $(VENV)/bin
 FAKE_DRIVER := $(CURDIR)/target/fake_driver
 PYTHON_EXAMPLES := demo device_loop streams structured mixed
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection load random-faults security sanitizers fuzz licences check-all bench gpu-bundle clean
+.PHONY: help demo test build lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection load random-faults security sanitizers fuzz licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +28,7 @@ demo: build $(VENV)/ready ## set up, build, and run the C and Python examples on
 	done
 
 test: test-rust test-c test-python test-fake-driver ## set up and run every test
+	$(MAKE) test-wheel WHEEL_TESTS="$(SHORT_WHEEL_TESTS)"
 
 build: ## build target/release/libgpuvec.so and include/gpuvec.h
 	cargo build --release
@@ -85,10 +91,24 @@ sanitizers: ## the Rust tests under AddressSanitizer and ThreadSanitizer, with a
 fuzz: ## any arguments in any order, against a model (FUZZ_SECONDS=60)
 	tools/fuzz.sh $(FUZZ_SECONDS)
 
-licences: ## licences and sources of every package, offline
+licences: ## licences and sources of every package, offline; the notices that go with the library
 	$(PYTHON) tools/licences.py
+	$(PYTHON) release/third_party.py --check
 
-check-all: lint fresh test fault-injection load random-faults security sanitizers fuzz licences ## everything: takes an hour
+dist: $(VENV)/release ## make the files of a release in dist/: wheel, sources, archive for C, checksums
+	release/dist.sh
+
+test-wheel: dist fake-driver ## install the wheel in an empty environment and run the tests on it
+	rm -rf $(WHEEL_VENV)
+	$(PYTHON) -m venv $(WHEEL_VENV)
+	$(WHEEL_VENV)/bin/pip install --quiet dist/*.whl -r python_tests/requirements.txt
+	GPUVEC_DIST=$(CURDIR)/dist GPUVEC_LIB=$$(echo $(CURDIR)/$(WHEEL_VENV)/lib/*/site-packages/gpuvec/*.so) \
+	    $(WHEEL_VENV)/bin/python -m pytest -q -o pythonpath=python_tests/support $(WHEEL_TESTS)
+
+reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes
+	release/reproducible.sh
+
+check-all: lint fresh test fault-injection load random-faults security sanitizers fuzz licences test-wheel reproducible ## everything: takes an hour
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)
@@ -98,7 +118,7 @@ gpu-bundle: build ## gather what a GPU machine without Rust needs, in target/gpu
 	tools/gpu_bundle.sh
 
 clean: ## remove everything that was built
-	rm -rf target $(VENV)
+	rm -rf target dist $(VENV)
 
 $(VENV)/ready: python_tests/requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -107,6 +127,10 @@ $(VENV)/ready: python_tests/requirements.txt
 
 $(VENV)/kernels: kernels/requirements.txt $(VENV)/ready
 	$(BIN)/pip install --quiet -r kernels/requirements.txt
+	touch $@
+
+$(VENV)/release: release/requirements.txt $(VENV)/ready
+	$(BIN)/pip install --quiet -r release/requirements.txt
 	touch $@
 
 $(VENV)/benches: benches/requirements.txt $(VENV)/ready

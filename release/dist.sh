@@ -11,10 +11,12 @@ export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
 
 rm -rf dist
 python -m build --quiet --no-isolation --sdist --wheel --outdir dist
-auditwheel show dist/*.whl
+auditwheel show dist/*.whl | tee target/wheel/auditwheel.txt
+grep -q 'consistent with the' target/wheel/auditwheel.txt
+grep -q '"manylinux_2_17_x86_64"\.$' target/wheel/auditwheel.txt
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-name=gpuvec-$version-linux-x86_64
+name=libgpuvec-$version-linux-x86_64
 stage=target/wheel/$name
 rm -rf "$stage"
 library=target/wheel/x86_64-unknown-linux-gnu/release/libgpuvec.so

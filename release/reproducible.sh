@@ -9,6 +9,6 @@ trap 'rm -rf "$folder"' EXIT
 export GPUVEC_GLIBC=2.17 CARGO_HOME="$folder/cargo_home" CARGO_NET_OFFLINE=true TMPDIR="$folder"
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
 
-pip wheel --quiet --no-index --no-deps --no-build-isolation --wheel-dir "$folder" dist/gpuvec-*[0-9].tar.gz
+pip wheel --quiet --no-index --no-deps --no-build-isolation --wheel-dir "$folder" dist/gpuvec-*.tar.gz
 sha256sum dist/*.whl "$folder"/*.whl
 cmp dist/*.whl "$folder"/*.whl
