@@ -19,7 +19,7 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 name=libgpuvec-$version-linux-x86_64
 stage=target/wheel/$name
 rm -rf "$stage"
-library=target/wheel/x86_64-unknown-linux-gnu/release/libgpuvec.so
+library=target/wheel/$GPUVEC_GLIBC/x86_64-unknown-linux-gnu/release/libgpuvec.so
 if grep -q '^install:' Makefile; then
     make --silent install LIBRARY="$library" DESTDIR="$PWD/$stage" PREFIX=/
 else

@@ -51,7 +51,8 @@ def build_library(root: Path, glibc: Optional[str]) -> Path:
     if not shutil.which("cargo"):
         sys.exit("gpuvec is built with cargo, which was not found: install Rust")
     command = ["cargo", "zigbuild" if glibc else "build", "--release", "--locked", "--lib"]
-    folder = root / "target/wheel"
+    # The two do not share files: cargo does not see that the linker is another one.
+    folder = root / "target/wheel" / (glibc or "this_machine")
     subprocess.run(
         [*command, "--target", f"{TARGET}.{glibc}" if glibc else TARGET, "--target-dir", folder],
         cwd=root,
@@ -77,8 +78,8 @@ def remapped_paths(root: Path) -> list[str]:
 def vendor(root: Path, folder: Path) -> dict:
     """Collects the crates that a build needs; returns where each file goes.
 
-    cargo wants to read the manifest of every crate in Cargo.lock. Those that are not built, for tests
-    or other systems, are reduced to it.
+    cargo reads the manifest of every crate in Cargo.lock. Those that are not built, for tests or
+    other systems, are reduced to it.
     """
     crates = folder / "vendor"
     command = ["cargo", "vendor", "--quiet", "--locked", "--versioned-dirs", str(crates)]

@@ -1,8 +1,8 @@
-"""Writes LICENSE-THIRD-PARTY: the notices and licences of everything that is linked into the library.
+"""Writes LICENSE-THIRD-PARTY: the notices and licences of all that is linked into the library.
 
-`--check` compares it with Cargo.lock instead. A crate under several licences is taken under MIT, else
-under Apache-2.0. Some crates ship no licence file, or one without a copyright notice: their notice
-names the authors in their manifest.
+`--check` compares the file with Cargo.lock instead. A crate under several licences is taken under
+MIT, else under Apache-2.0. Some crates ship no licence file, or one without a copyright notice:
+their notice names the authors in their manifest.
 """
 
 import re

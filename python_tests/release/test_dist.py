@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -73,15 +72,13 @@ def test_a_program_builds_with_the_unpacked_archive(dist, tmp_path):
     [folder] = tmp_path.iterdir()
     source, built = tmp_path / "program.c", tmp_path / "program"
     source.write_text(C_PROGRAM)
-    libraries = folder / "lib"
-    compile_c(
-        source, built, f"-I{folder}/include", f"-L{libraries}", "-lgpuvec", f"-Wl,-rpath,{libraries}"
-    )
+    link = [f"-L{folder}/lib", "-lgpuvec", f"-Wl,-rpath,{folder}/lib"]
+    compile_c(source, built, f"-I{folder}/include", *link)
     run([built])
 
 
 def test_the_source_distribution_has_every_crate(sdist):
-    """cargo reads the manifest of each crate in Cargo.lock, even of those that it does not build."""
+    """cargo reads the manifest of each crate in Cargo.lock, also where it does not build it."""
     locked = sdist["Cargo.lock"].decode().split("[[package]]")
     crates = [dict(re.findall(r'^(\w+) = "(.+)"', text, re.MULTILINE)) for text in locked]
     others = [crate for crate in crates if "checksum" in crate]
@@ -105,8 +102,5 @@ def test_the_checksums_are_right(dist):
 def test_the_installed_package_works_from_any_folder(dist, tmp_path):
     """With this Python, in which `make test-wheel` installed the wheel."""
     script = "import gpuvec, numpy; print(gpuvec.sum(numpy.ones(3))); print(gpuvec.__file__)"
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    result, file = done.stdout.splitlines()
+    result, file = run([sys.executable, "-I", "-c", script], cwd=tmp_path).splitlines()
     assert float(result) == 3 and str(ROOT / "python") not in file

@@ -1,4 +1,4 @@
-"""One version: in Cargo.toml, the header, the library, the change log, and the files of a release."""
+"""One version: in Cargo.toml, the header, the library, the change log, a release's files."""
 
 import re
 
@@ -10,7 +10,7 @@ CARGO = (ROOT / "Cargo.toml").read_text()
 
 def test_the_header_has_the_version():
     header = (ROOT / "include/gpuvec.h").read_text()
-    numbers = re.findall(r"^#define GPUVEC_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header, re.MULTILINE)
+    numbers = re.findall(r"#define GPUVEC_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header)
     assert ".".join(numbers) == VERSION
 
 
