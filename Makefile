@@ -9,7 +9,6 @@ BENCH ?=
 WHEEL_TESTS ?= python_tests
 SHORT_WHEEL_TESTS := $(wildcard python_tests/package) $(addprefix python_tests/,release interface/test_header.py \
     interface/test_ctypes.py process/test_loading.py process/test_exit.py)
-WHEEL_VENV := target/wheel/venv
 VENV := .venv
 BIN := $(VENV)/bin
 FAKE_DRIVER := $(CURDIR)/target/fake_driver
@@ -99,11 +98,7 @@ dist: $(VENV)/release ## make the files of a release in dist/: wheel, sources, a
 	release/dist.sh
 
 test-wheel: dist fake-driver ## install the wheel in an empty environment and run the tests on it
-	rm -rf $(WHEEL_VENV)
-	$(PYTHON) -m venv $(WHEEL_VENV)
-	$(WHEEL_VENV)/bin/pip install --quiet dist/*.whl -r python_tests/requirements.txt
-	GPUVEC_DIST=$(CURDIR)/dist GPUVEC_LIB=$$(echo $(CURDIR)/$(WHEEL_VENV)/lib/*/site-packages/gpuvec/*.so) \
-	    $(WHEEL_VENV)/bin/python -m pytest -q -o pythonpath=python_tests/support $(WHEEL_TESTS)
+	release/test_wheel.sh $(WHEEL_TESTS)
 
 reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes
 	release/reproducible.sh

@@ -12,20 +12,15 @@ export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
 rm -rf dist
 python -m build --quiet --no-isolation --sdist --wheel --outdir dist
 auditwheel show dist/*.whl | tee target/wheel/auditwheel.txt
-grep -q 'consistent with the' target/wheel/auditwheel.txt
-grep -q '"manylinux_2_17_x86_64"\.$' target/wheel/auditwheel.txt
+tr '\n' ' ' <target/wheel/auditwheel.txt |
+    grep -q 'following platform tag: "manylinux_2_17_x86_64"'
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 name=libgpuvec-$version-linux-x86_64
 stage=target/wheel/$name
 rm -rf "$stage"
-library=target/wheel/$GPUVEC_GLIBC/x86_64-unknown-linux-gnu/release/libgpuvec.so
-if grep -q '^install:' Makefile; then
-    make --silent install LIBRARY="$library" DESTDIR="$PWD/$stage" PREFIX=/
-else
-    install -Dm 755 "$library" "$stage/lib/libgpuvec.so"
-    install -Dm 644 include/gpuvec.h "$stage/include/gpuvec.h"
-fi
+make --silent --file=install/Makefile install DESTDIR="$PWD/target/wheel" PREFIX="/$name" \
+    BUILT="target/wheel/$GPUVEC_GLIBC/x86_64-unknown-linux-gnu/release/libgpuvec.so"
 install -Dm 644 -t "$stage/share/doc/gpuvec" LICENSE-* README.md CHANGELOG.md
 tar --create --sort=name --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw,a-s \
     --mtime="@$SOURCE_DATE_EPOCH" --directory=target/wheel "$name" |
