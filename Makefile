@@ -5,13 +5,17 @@ FUZZ_SECONDS ?= 60
 FAULT_SECONDS ?= 600
 # Options of benches/bench.py.
 BENCH ?=
+# The tests that `make test-wheel` runs: all of them, or in `make test` those that show the difference.
+WHEEL_TESTS ?= python_tests
+SHORT_WHEEL_TESTS := $(wildcard python_tests/package) $(addprefix python_tests/,release interface/test_header.py \
+    interface/test_ctypes.py process/test_loading.py process/test_exit.py)
 VENV := .venv
 BIN := $(VENV)/bin
 FAKE_DRIVER := $(CURDIR)/target/fake_driver
 PYTHON_EXAMPLES := demo device_loop streams structured mixed
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection load random-faults security sanitizers fuzz lintian licences check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +27,7 @@ demo: build $(VENV)/ready ## set up, build, and run the C and Python examples on
 	done
 
 test: test-rust test-c test-python test-fake-driver ## set up and run every test
+	$(MAKE) test-wheel WHEEL_TESTS="$(SHORT_WHEEL_TESTS)"
 
 build: ## build target/release/libgpuvec.so and include/gpuvec.h
 	cargo build --release
@@ -100,10 +105,20 @@ fuzz: ## any arguments in any order, against a model (FUZZ_SECONDS=60)
 lintian: build ## Debian packages of what `make install` installs, checked by lintian
 	tools/lintian.sh
 
-licences: ## licences and sources of every package, offline
+licences: ## licences and sources of every package, offline; the notices that go with the library
 	$(PYTHON) tools/licences.py
+	$(PYTHON) release/third_party.py --check
 
-check-all: lint fresh test fault-injection load random-faults security sanitizers fuzz lintian licences ## everything: takes an hour
+dist: $(VENV)/release ## make the files of a release in dist/: wheel, sources, archive for C, checksums
+	release/dist.sh
+
+test-wheel: dist fake-driver ## install the wheel in an empty environment and run the tests on it
+	release/test_wheel.sh $(WHEEL_TESTS)
+
+reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes
+	release/reproducible.sh
+
+check-all: lint fresh test fault-injection load random-faults security sanitizers fuzz lintian licences test-wheel reproducible ## everything: takes an hour
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)
@@ -113,7 +128,7 @@ gpu-bundle: build fake-driver ## gather what a GPU machine without Rust needs, i
 	tools/gpu_bundle.sh
 
 clean: ## remove everything that was built
-	rm -rf target $(VENV)
+	rm -rf target dist $(VENV)
 
 $(VENV)/ready: python_tests/requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -122,6 +137,10 @@ $(VENV)/ready: python_tests/requirements.txt
 
 $(VENV)/kernels: kernels/requirements.txt $(VENV)/ready
 	$(BIN)/pip install --quiet -r kernels/requirements.txt
+	touch $@
+
+$(VENV)/release: release/requirements.txt $(VENV)/ready
+	$(BIN)/pip install --quiet -r release/requirements.txt
 	touch $@
 
 $(VENV)/benches: benches/requirements.txt $(VENV)/ready

@@ -106,7 +106,8 @@ fn version_macros() -> String {
 }
 
 /// Packs the images of kernels/ptx, and writes the table that src/cuda/kernels.rs includes: `IMAGES`, by
-/// name, with the place of each in `UNPACKED_BYTES` bytes that `PACKED` is deflated from.
+/// name, with the place of each in `UNPACKED_BYTES` bytes that `PACKED` is deflated from. Those bytes
+/// have the images in the order of their sizes, so that similar ones are within deflate's window.
 fn pack_images() {
     const BEST: u8 = 10;
     println!("cargo::rerun-if-changed=kernels/ptx");
@@ -115,21 +116,23 @@ fn pack_images() {
     let folder = Path::new(&root).join("kernels/ptx");
     let entries = fs::read_dir(&folder).expect("kernels/ptx is readable");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable entry").path()).collect();
-    paths.sort_by_key(|path| path.file_stem().map(std::ffi::OsStr::to_owned));
-    let (mut images, mut rows) = (Vec::new(), String::new());
+    paths.sort_by_cached_key(|path| (path.metadata().map_or(0, |file| file.len()), path.clone()));
+    let (mut images, mut rows) = (Vec::new(), Vec::new());
     for path in &paths {
         let name = path.file_stem().expect("an image has a name").display().to_string();
-        rows += &format!("    Image {{ name: c{name:?}, start: {} }},\n", images.len());
+        rows.push(format!("    Image {{ name: c{name:?}, start: {} }},\n", images.len()));
         images.extend(fs::read(path).expect("an image is readable"));
         images.push(0);
     }
+    rows.sort();
     let packed = miniz_oxide::deflate::compress_to_vec(&images, BEST);
     let table = format!(
         "static PACKED: &[u8] = include_bytes!(\"images.deflate\");\n\
          const UNPACKED_BYTES: usize = {};\n\
-         static IMAGES: [Image; {}] = [\n{rows}];\n",
+         static IMAGES: [Image; {}] = [\n{}];\n",
         images.len(),
-        paths.len()
+        paths.len(),
+        rows.concat()
     );
     let write = |name, text: &[u8]| fs::write(Path::new(&out).join(name), text);
     write("images.deflate", &packed).expect("the folder is writable");

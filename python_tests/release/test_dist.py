@@ -1,0 +1,106 @@
+"""What is in the wheel, the source distribution and the archive for C programs."""
+
+import json
+import re
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from bindings import LIBRARY, ROOT
+from programs import compile_c, run
+
+C_PROGRAM = """\
+#include <gpuvec.h>
+
+int main(void) {
+    float a[3] = {1, 2, 3}, out[3];
+    return vector_add(a, a, out, 3) != 0 || out[2] != 6;
+}
+"""
+GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"}
+
+
+def test_the_wheel_is_small(dist):
+    [wheel] = dist.glob("*.whl")
+    assert wheel.stat().st_size <= 500_000
+
+
+def test_the_wheel_needs_numpy_alone(wheel):
+    [metadata] = [text for name, text in wheel.items() if name.endswith("/METADATA")]
+    assert re.findall(r"^Requires-Dist: (\w+)", metadata.decode(), re.MULTILINE) == ["numpy"]
+
+
+def test_the_wheel_has_the_whole_package(wheel):
+    package = ROOT / "python/gpuvec"
+    files = [path for path in package.rglob("*") if path.suffix in (".py", ".typed")]
+    for path in files:
+        assert wheel[f"gpuvec/{path.relative_to(package)}"] == path.read_bytes()
+    packed = {name for name in wheel if not name.startswith("gpuvec-")}
+    assert len(packed) == len(files) + 1 and len(files) > 1
+
+
+def test_the_tests_run_on_the_wheels_library(wheel):
+    assert LIBRARY.read_bytes() == wheel["gpuvec/libgpuvec.so"]
+
+
+def test_the_archive_has_the_wheels_library(wheel, archive):
+    libraries = [text for name, text in archive.items() if name.startswith("lib/libgpuvec.so")]
+    assert libraries and set(libraries) == {wheel["gpuvec/libgpuvec.so"]}
+
+
+def test_the_library_needs_an_old_glibc_and_nothing_else(dist):
+    """By readelf, beside what auditwheel says when the wheel is made."""
+    needed = re.findall(r"NEEDED.*\[(.+)\]", run(["readelf", "-d", "--wide", LIBRARY]))
+    assert needed and set(needed) <= GLIBC
+    versions = re.findall(r"\bGLIBC_([\d.]+)", run(["readelf", "-V", "--wide", LIBRARY]))
+    assert versions and max(tuple(map(int, text.split("."))) for text in versions) <= (2, 17)
+
+
+def test_the_library_has_no_path_of_its_builder(wheel):
+    """Not the folder of the sources, not the home folder, where cargo and rustup have theirs."""
+    library = wheel["gpuvec/libgpuvec.so"]
+    for folder in ROOT, Path.home(), Path("/tmp"):
+        assert f"{folder}/".encode() not in library
+    assert b"crates/miniz_oxide-" in library, "paths are kept, but those of no machine"
+
+
+def test_a_program_builds_with_the_unpacked_archive(dist, tmp_path):
+    [path] = dist.glob("libgpuvec-*.tar.gz")
+    with tarfile.open(path) as files:
+        files.extractall(tmp_path)
+    [folder] = tmp_path.iterdir()
+    source, built = tmp_path / "program.c", tmp_path / "program"
+    source.write_text(C_PROGRAM)
+    link = [f"-L{folder}/lib", "-lgpuvec", f"-Wl,-rpath,{folder}/lib"]
+    compile_c(source, built, f"-I{folder}/include", *link)
+    run([built])
+
+
+def test_the_source_distribution_has_every_crate(sdist):
+    """cargo reads the manifest of each crate in Cargo.lock, also where it does not build it."""
+    locked = sdist["Cargo.lock"].decode().split("[[package]]")
+    crates = [dict(re.findall(r'^(\w+) = "(.+)"', text, re.MULTILINE)) for text in locked]
+    others = [crate for crate in crates if "checksum" in crate]
+    assert len(others) > 50
+    for crate in others:
+        folder = f"vendor/{crate['name']}-{crate['version']}"
+        assert f"{folder}/Cargo.toml" in sdist
+        checksums = json.loads(sdist[f"{folder}/.cargo-checksum.json"])
+        assert checksums["package"] == crate["checksum"]
+
+
+@pytest.mark.parametrize("name", ["kernels/elementwise.cu", "src/lib.rs", "python/gpuvec/py.typed"])
+def test_the_source_distribution_has_the_sources(name, sdist):
+    assert sdist[name] == (ROOT / name).read_bytes()
+
+
+def test_the_checksums_are_right(dist):
+    run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=dist)
+
+
+def test_the_installed_package_works_from_any_folder(dist, tmp_path):
+    """With this Python, in which `make test-wheel` installed the wheel."""
+    script = "import gpuvec, numpy; print(gpuvec.sum(numpy.ones(3))); print(gpuvec.__file__)"
+    result, file = run([sys.executable, "-I", "-c", script], cwd=tmp_path).splitlines()
+    assert float(result) == 3 and str(ROOT / "python") not in file

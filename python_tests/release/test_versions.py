@@ -1,0 +1,33 @@
+"""One version: in Cargo.toml, the header, the library, the change log, a release's files."""
+
+import re
+
+from bindings import ROOT, lib
+
+CARGO = (ROOT / "Cargo.toml").read_text()
+[VERSION] = re.findall(r'^version = "(.+)"', CARGO.split("[dependencies]")[0], re.MULTILINE)
+
+
+def test_the_header_has_the_version():
+    header = (ROOT / "include/gpuvec.h").read_text()
+    numbers = re.findall(r"#define GPUVEC_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header)
+    assert ".".join(numbers) == VERSION
+
+
+def test_the_library_has_the_version():
+    assert lib.gpuvec_version() == VERSION.encode()
+
+
+def test_the_change_log_begins_with_the_version():
+    [newest, *_] = re.findall(r"^## (\S+),", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest == VERSION
+
+
+def test_the_files_of_a_release_have_the_version(dist):
+    names = {path.name for path in dist.iterdir()}
+    assert names == {
+        f"gpuvec-{VERSION}-py3-none-manylinux_2_17_x86_64.whl",
+        f"gpuvec-{VERSION}.tar.gz",
+        f"libgpuvec-{VERSION}-linux-x86_64.tar.gz",
+        "SHA256SUMS",
+    }

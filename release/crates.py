@@ -1,0 +1,45 @@
+"""The crates that gpuvec is built from, as cargo tells them."""
+
+import json
+import subprocess
+from pathlib import Path
+
+TARGET = "x86_64-unknown-linux-gnu"
+
+
+def metadata(root: Path) -> dict:
+    """Returns `cargo metadata` for the one target that gpuvec has."""
+    command = ["cargo", "metadata", "--format-version=1", "--locked", "--filter-platform", TARGET]
+    return json.loads(subprocess.check_output(command, cwd=root))
+
+
+def built_crates(root: Path) -> list[dict]:
+    """The crates of others that a build of the library compiles."""
+    return reached(metadata(root), {None, "build"}, macros=True)
+
+
+def linked_crates(root: Path) -> list[dict]:
+    """The crates of others of which the library may contain something."""
+    return reached(metadata(root), {None}, macros=False)
+
+
+def reached(facts: dict, kinds: set, macros: bool) -> list[dict]:
+    """The crates that gpuvec reaches through dependencies of these kinds (None: normal)."""
+    crates = {crate["id"]: crate for crate in facts["packages"]}
+    dependencies = {node["id"]: node["deps"] for node in facts["resolve"]["nodes"]}
+    found, waiting = set(), [facts["resolve"]["root"]]
+    while waiting:
+        crate = waiting.pop()
+        if crate not in found and (macros or not is_macro(crates[crate])):
+            found.add(crate)
+            waiting += [
+                dependency["pkg"]
+                for dependency in dependencies[crate]
+                if kinds & {kind["kind"] for kind in dependency["dep_kinds"]}
+            ]
+    return [crates[crate] for crate in found if crates[crate]["source"]]
+
+
+def is_macro(crate: dict) -> bool:
+    """Returns whether the compiler runs the crate."""
+    return any("proc-macro" in target["kind"] for target in crate["targets"])
