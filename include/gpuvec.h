@@ -835,10 +835,9 @@ struct gpuvec_stream *gpuvec_stream_create(int32_t device);
 // is the per-thread default stream: the handle stands for each calling thread's own stream and is
 // still one queue, in which work waits for everything queued through the handle before. The stream
 // must belong to a device's primary context, as streams of the CUDA runtime, CuPy and PyTorch do.
-// Its owner must not destroy it before the handle. A reduction cannot be captured into a CUDA
-// graph: on a stream in capture mode it fails with `GPUVEC_ERROR_VALUE`. Returns NULL on failure,
-// as without a GPU; `gpuvec_last_error()` tells why. Destroy the handle with
-// `gpuvec_stream_destroy`.
+// Its owner must not destroy it before the handle. A reduction on a stream that is being
+// captured into a CUDA graph fails with `GPUVEC_ERROR_VALUE`. Returns NULL on failure, as without a
+// GPU; `gpuvec_last_error()` tells why. Destroy the handle with `gpuvec_stream_destroy`.
 struct gpuvec_stream *gpuvec_stream_from_native(void *native);
 
 // Destroys a stream; NULL does nothing. Work queued on it is still done.
