@@ -100,8 +100,9 @@
  *     GPUVEC_PLACE_ALL   on all cores and, for long pinned arrays, on all GPUs at the same time,
  *                        each taking its next chunk when it is done with one
  *
- * With every placement but cpu, a call with an array in device memory runs on one GPU alone (see
- * "Arrays"), and a call that is queued on a stream on the stream's GPU.
+ * With placement all, too, an operation on device memory runs on one GPU alone (see "Arrays"), and
+ * one that is queued on a stream runs on the stream's GPU alone. With placement cpu an operation on
+ * device memory is GPUVEC_ERROR_PLACEMENT.
  *
  * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT
  * (auto, gpu, cpu or all). The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
