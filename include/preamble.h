@@ -16,8 +16,8 @@
  *
  * == Building and loading ==
  *
- * Link with the library alone: cc program.c -lgpuvec. The library needs glibc and libgcc_s (GCC's
- * runtime, which a Linux system has), and no CUDA toolkit, neither to build nor to run. The library
+ * Link with the library alone: cc program.c -lgpuvec. The library needs glibc and, unless it is
+ * a release's, libgcc_s (GCC's runtime library); no CUDA toolkit, neither to build nor to run. It
  * opens NVIDIA's driver (525 or newer) in the first call that can use it; without the driver it
  * loads and works on the CPU. Loading the library starts no thread and calls no driver function.
  *

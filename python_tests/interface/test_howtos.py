@@ -5,8 +5,8 @@ from importlib.util import find_spec
 
 import pytest
 from bindings import ROOT
-from documents import blocks, package_environment
-from programs import run
+from documents import blocks
+from programs import library_environment, run
 
 HOWTOS = sorted((ROOT / "docs").glob("howto_*.md"))
 
@@ -27,4 +27,4 @@ def test_programs(code, needs, tmp_path):
     assert "assert " in code
     program = tmp_path / "program.py"
     program.write_text(code)
-    run([sys.executable, program], cwd=tmp_path, env=package_environment())
+    run([sys.executable, program], cwd=tmp_path, env=library_environment())

@@ -10,7 +10,7 @@ from typing import Callable
 import numpy as np
 import pytest
 from bindings import ROOT
-from documents import blocks, package_environment
+from documents import blocks
 from programs import compile_c, library_environment, run
 
 README = ROOT / "README.md"
@@ -27,7 +27,7 @@ def test_readme_shows_both_languages():
 def test_python(code, needs):
     """Python blocks run in the repository's root, as the README says."""
     assert needs is None
-    run([sys.executable, "-c", code], cwd=ROOT, env=package_environment())
+    run([sys.executable, "-c", code], cwd=ROOT, env=library_environment())
 
 
 def test_the_first_command_gives_a_program_that_starts(tmp_path):

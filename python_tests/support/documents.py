@@ -1,11 +1,9 @@
-"""Code blocks of the documents, and an environment in which they run as they are printed."""
+"""The code blocks of the documents."""
 
 import re
 from pathlib import Path
 
 import pytest
-from bindings import ROOT
-from programs import before, library_environment
 
 # A comment before a block names the module that the block needs beyond gpuvec's own.
 BLOCK = re.compile(
@@ -15,7 +13,7 @@ BLOCK = re.compile(
 
 
 def blocks(document: Path, language: str) -> list:
-    """A document's code blocks in a language with what each needs, named by their lines."""
+    """Returns a document's code blocks in a language with what each needs, named by their lines."""
     text = document.read_text() if document.exists() else ""
     return [
         pytest.param(
@@ -26,8 +24,3 @@ def blocks(document: Path, language: str) -> list:
         for match in BLOCK.finditer(text)
         if match["language"] == language
     ]
-
-
-def package_environment(**environment: str) -> dict:
-    """Returns an environment for another process that can import the package `gpuvec`."""
-    return library_environment(PYTHONPATH=before("PYTHONPATH", ROOT / "python"), **environment)
