@@ -1,6 +1,7 @@
-"""gpuvec as a contender: calls from C and from ctypes, with each placement."""
+"""gpuvec as a contender: calls from C, from ctypes and by the Python package."""
 
 import ctypes
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +10,11 @@ from typing import Callable
 from bindings import Backend, PathBit, Place, last_error, last_run, lib
 from cases import Case
 from compiled import Compiled
+from device import ROOT
 from timing import Contender, of_python
+
+sys.path.insert(0, str(ROOT / "python"))
+import gpuvec
 
 # Up to this length, calls by ctypes and from a thread without a context have rows of their own.
 MOST_BY_CTYPES = 10_000
@@ -40,6 +45,16 @@ def placements(case: Case, has_gpu: bool) -> list[Place]:
     return [Place.AUTO, *of_gpu, Place.CPU, *of_all]
 
 
+def placed(place: Place, batch: Callable[[int], float]) -> Callable[[int], float]:
+    """Sets the placement before the batch starts its clock."""
+
+    def placed(calls: int) -> float:
+        lib.gpuvec_set_placement(place)
+        return batch(calls)
+
+    return placed
+
+
 @dataclass
 class Gpuvec:
     """gpuvec's function for a case, with a placement."""
@@ -65,21 +80,12 @@ class Gpuvec:
         if self.call()() != 0:
             raise RuntimeError(last_error())
 
-    def placed(self, batch: Callable[[int], float]) -> Callable[[int], float]:
-        """Sets the placement before the batch starts its clock."""
-
-        def placed(calls: int) -> float:
-            lib.gpuvec_set_placement(self.place)
-            return batch(calls)
-
-        return placed
-
     def from_c(self, compiled: Compiled) -> Contender:
         """Returns calls from C."""
         function = FUNCTIONS[self.case.op, self.case.dtype]
         last = () if self.case.dtype == "f32" else (None,)
         batch = compiled.batch(function, self.case.addresses(), self.case.n, *last)
-        return Contender(self.name, self.placed(batch))
+        return Contender(self.name, placed(self.place, batch))
 
     def without_context(self, compiled: Compiled) -> Contender:
         """Returns calls from C in a thread without a CUDA context."""
@@ -89,7 +95,15 @@ class Gpuvec:
 
     def from_python(self) -> Contender:
         """Returns calls through ctypes."""
-        return Contender(f"{self.name}, ctypes", self.placed(of_python(self.call())))
+        return Contender(f"{self.name}, ctypes", placed(self.place, of_python(self.call())))
+
+
+def from_package(case: Case) -> Contender:
+    """Returns calls of the Python package's functions, with placement auto."""
+    function = {"add": gpuvec.add, "dot": gpuvec.dot}[case.op]
+    out = case.out if case.op == "add" else case.result()
+    call = partial(function, case.a, case.b, out=out)
+    return Contender("gpuvec auto, Python", placed(Place.AUTO, of_python(call)))
 
 
 def ran() -> dict:

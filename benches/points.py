@@ -6,7 +6,7 @@ import numpy as np
 from cases import TOLERANCE, Arrays, Case
 from compiled import Compiled
 from device import Device
-from gpuvec_calls import MOST_BY_CTYPES, Gpuvec, placements, ran
+from gpuvec_calls import MOST_BY_CTYPES, Gpuvec, from_package, placements, ran
 from peers import Peer
 from timing import measure
 
@@ -60,6 +60,9 @@ class Points:
             if case.n <= MOST_BY_CTYPES:
                 contenders.append(gpuvec.from_python())
                 contenders.append(gpuvec.without_context(self.compiled))
+        by_package = from_package(case)
+        check(case, lambda: by_package.batch(1))
+        contenders.append(by_package)
         for peer in self.peers:
             if case.kind == "device" and not peer.on_gpu:
                 continue

@@ -7,6 +7,7 @@ OURS = [
     *("gpuvec auto", "gpuvec gpu", "gpuvec cpu", "gpuvec all"),
     *("gpuvec auto, no context", "gpuvec gpu, no context", "gpuvec cpu, no context"),
     *("gpuvec auto, ctypes", "gpuvec gpu, ctypes", "gpuvec cpu, ctypes"),
+    "gpuvec auto, Python",
 ]
 # Parts whose rows are printed as they are.
 TABLES = {
@@ -199,10 +200,11 @@ def head(data: dict) -> list[str]:
         f"{machine['driver']}, {machine['cpu']}, {machine['cores']} cores. {versions}.",
         "",
         "Times are medians with quartiles, in batches of back-to-back calls for 2 ms; gpuvec is "
-        "called from C except in rows that say ctypes. The calling thread has a current CUDA "
-        'context, as other GPU libraries leave it, except in rows that say "no context", as in a '
-        "program that uses gpuvec alone. The share of the ceiling follows a peer's time. A ratio "
-        "above 1 means that gpuvec is faster; a ratio below 1 is bold.",
+        "called from C except in rows that say ctypes or Python (the Python package's functions, "
+        "with `out=`). The calling thread has a current CUDA context, as other GPU libraries leave "
+        'it, except in rows that say "no context", as in a program that uses gpuvec alone. The '
+        "share of the ceiling follows a peer's time. A ratio above 1 means that gpuvec is faster; "
+        "a ratio below 1 is bold.",
         "",
     ]
     return lines + [f"- missing: {name}: {why}" for name, why in data["missing"].items()] + [""]

@@ -268,8 +268,20 @@ static void registered(int32_t place, size_t n)
     CHECK_OK(gpuvec_host_unregister(memory));
     CHECK(gpuvec_host_unregister(memory) == GPUVEC_ERROR_POINTER);
     CHECK(gpuvec_host_register(NULL, bytes) == GPUVEC_ERROR_NULL);
-    CHECK_OK(gpuvec_host_register(NULL, 0));
     free(memory);
+}
+
+/* Empty arrays need no branch in a program, as with malloc(0). */
+static void empty_arrays(void)
+{
+    CHECK_OK(gpuvec_host_register(NULL, 0));
+    CHECK_OK(gpuvec_host_unregister(NULL));
+    CHECK(gpuvec_host_unregister(NULL) == GPUVEC_ERROR_POINTER);
+    void *pinned = pinned_alloc(0), *device = gpuvec_device_alloc(0, 0);
+    CHECK(pinned != NULL && device != NULL);
+    CHECK_OK(gpuvec_copy(device, pinned, 0, NULL));
+    CHECK_OK(pinned_free(pinned));
+    CHECK_OK(gpuvec_device_free(device));
 }
 
 /* Copies to the device, computes there, copies within the device, and copies back. */
@@ -372,6 +384,7 @@ static void everything(int32_t place, size_t n)
     CHECK_OK(gpuvec_set_placement(place));
     pageable_and_pinned(place, n);
     registered(place, n);
+    empty_arrays();
     device_memory(n);
     streams(n);
     native_stream();

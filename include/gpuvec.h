@@ -17,10 +17,10 @@
  *
  * == Building and loading ==
  *
- * Link with the library alone: cc program.c -Iinclude -Ltarget/release -lgpuvec. No CUDA toolkit is
- * needed, neither to build nor to run. The library opens NVIDIA's driver (525 or newer) in the
- * first call that can use it; without the driver it loads and works on the CPU. Loading the library
- * starts no thread and calls no driver function.
+ * Link with the library alone: cc program.c -lgpuvec. The library needs glibc and, unless it is
+ * a release's, libgcc_s (GCC's runtime library); no CUDA toolkit, neither to build nor to run. It
+ * opens NVIDIA's driver (525 or newer) in the first call that can use it; without the driver it
+ * loads and works on the CPU. Loading the library starts no thread and calls no driver function.
  *
  * == Operations ==
  *
@@ -61,8 +61,9 @@
  * GPUs are copied to it chunk by chunk. Placement cpu excludes device memory (see "Placement"
  * below).
  *
- * The library cannot detect a wrong length of a host array, or another thread that changes or frees
- * an array during the call. Avoiding both is up to the caller.
+ * The library cannot detect a wrong length of a host array, or an array that is changed or freed
+ * before the call, or the stream that the call was queued on, is done with it. Avoiding both is up
+ * to the caller.
  *
  * == Results ==
  *
@@ -81,11 +82,14 @@
  * memory. These arrays must then stay allocated, and no thread may change them, until the stream is
  * done with them. The next call with that stream returns the error of queued work that failed.
  *
+ * Queued work runs on the stream's GPU, whatever its length.
+ *
  * If an array is in pageable memory or in another GPU's memory, the function waits for the stream's
  * earlier work and returns when its own work is done. No array then has to outlive the call.
  *
  * Without a usable GPU all work is done before the function returns, so a program with streams runs
- * unchanged. With placement cpu a function waits for its stream and then computes on the cores.
+ * unchanged; only gpuvec_stream_from_native, which takes a stream of a GPU, then returns NULL. With
+ * placement cpu an operation waits for its stream and then computes on the cores; a copy is queued.
  *
  * Streams and events are handles that the library never dereferences: one that was destroyed or
  * never created is GPUVEC_ERROR_HANDLE.
@@ -97,15 +101,18 @@
  *     GPUVEC_PLACE_GPU   on the GPU, or an error
  *     GPUVEC_PLACE_CPU   on all cores
  *     GPUVEC_PLACE_ALL   on all cores and, for long pinned arrays, on all GPUs at the same time,
- *                        each taking its next chunk when it is done with one; device memory as
- *                        with auto
+ *                        each taking its next chunk when it is done with one
+ *
+ * With placement all, too, an operation on device memory runs on one GPU alone (see "Arrays"), and
+ * one that is queued on a stream runs on the stream's GPU alone. With placement cpu an operation on
+ * device memory is GPUVEC_ERROR_PLACEMENT.
  *
  * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT
  * (auto, gpu, cpu or all). The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
  * number of CPU threads; the default is one for each CPU of the process's main thread, and the
- * library never uses more than 256. Both variables are read once. If one has any other value, every
- * function that returns a status, a handle or memory fails with GPUVEC_ERROR_ENVIRONMENT, except
- * gpuvec_set_placement, which overrides GPUVEC_PLACEMENT.
+ * library never uses more than 256. Both variables are read once; an empty one counts as unset. If
+ * one has any other value, every function that returns a status, a handle or memory fails with
+ * GPUVEC_ERROR_ENVIRONMENT, except gpuvec_set_placement, which overrides GPUVEC_PLACEMENT.
  *
  * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran.
  *
@@ -119,10 +126,11 @@
  * nothing was written. After GPUVEC_ERROR_OUT_OF_MEMORY, GPUVEC_ERROR_DRIVER or
  * GPUVEC_ERROR_DEVICE_LOST in the middle of the work, the contents of the output are unspecified.
  *
- * With placement auto or all, a failing GPU is not an error as long as the inputs are intact: the
- * cores do the work. In a call with a stream it is an error, since results of the stream's earlier
- * work may be missing. The memory and the streams of a lost device are lost with it; freeing and
- * destroying them remains correct.
+ * With placement auto or all, a failing GPU is not an error of a call on host arrays as long as the
+ * inputs are intact: the cores do the work. It is an error of a call with device memory, which the
+ * cores cannot access, and of a call with a stream, since results of the stream's earlier work may
+ * be missing. The memory and the streams of a lost device are lost with it; freeing and destroying
+ * them remains correct.
  *
  * The library prints nothing, and no error ends the process. Two failures are beyond its control:
  * the C library ends a process in which a thread's first call finds no memory for 2 KiB of
@@ -159,9 +167,8 @@
  *
  * == Fork ==
  *
- * A child process never touches the driver that its parent used. With placement auto it computes on
- * the CPU. With placement gpu it gets GPUVEC_ERROR_FORKED, and so it does with a stream of its
- * parent.
+ * A child process never touches the driver that its parent used. It computes on the CPU. With
+ * placement gpu, an array in device memory or a stream of its parent it gets GPUVEC_ERROR_FORKED.
  *
  * == Ownership ==
  *
@@ -234,7 +241,7 @@ enum gpuvec_status
     GPUVEC_OK = 0,
     /** Not an error: the queried work is not done yet. */
     GPUVEC_NOT_READY = 1,
-    /** A pointer is NULL although `n` is not 0. */
+    /** A pointer is NULL where an array with elements, a result or an event is needed. */
     GPUVEC_ERROR_NULL = 101,
     /** A pointer is not a multiple of its element size. */
     GPUVEC_ERROR_MISALIGNED = 102,
@@ -242,7 +249,9 @@ enum gpuvec_status
     GPUVEC_ERROR_SIZE = 103,
     /** The output overlaps an input without being exactly that input. */
     GPUVEC_ERROR_OVERLAP = 104,
-    /** The allocation behind a device pointer is too short for `n` elements. */
+    /**
+     * The allocation behind a device pointer is shorter than the length that the call was given.
+     */
     GPUVEC_ERROR_OUT_OF_BOUNDS = 105,
     /** The function does not take this pointer: for example, its memory was freed before. */
     GPUVEC_ERROR_POINTER = 106,
@@ -298,8 +307,8 @@ enum gpuvec_place
     /** All cores; operations do not open the driver. */
     GPUVEC_PLACE_CPU = 2,
     /**
-     * All cores and, if they can access every host array without a copy, all GPUs at the same
-     * time; device memory as with `GPUVEC_PLACE_AUTO`.
+     * All cores and, for long pinned arrays, all GPUs at the same time; an array in device memory as
+     * with `GPUVEC_PLACE_AUTO`.
      */
     GPUVEC_PLACE_ALL = 3,
 };
@@ -884,7 +893,7 @@ gpuvec_status gpuvec_max_i64(const int64_t *a,
  * Allocates pinned (page-locked) host memory, which a GPU reads and writes directly: arrays in it
  * are not copied on the host first, and calls on them are faster.
  *
- * `bytes` is rounded up to whole pages of 4,096 bytes; the memory starts at a page boundary and is
+ * `bytes` is rounded up to one or more pages of 4,096 bytes; the memory starts with a page and is
  * uninitialised. Without a usable GPU, or with placement `cpu`, it is ordinary memory, and
  * everything works the same. A child made by `fork` must not use memory that its parent
  * page-locked. Returns NULL on failure; `gpuvec_last_error()` tells why. Free the memory with
@@ -905,12 +914,13 @@ gpuvec_status gpuvec_pinned_free(void *ptr);
 /**
  * Allocates device memory: operations use arrays in it in place, and nothing crosses the bus.
  *
- * `device` counts from 0. The memory is aligned for every element type and is uninitialised; fill
- * it with `gpuvec_copy`. Without a usable GPU, or with placement `cpu`, it is ordinary host memory
+ * `device` counts from 0; `bytes` may be 0. The memory is aligned for every element type and is
+ * uninitialised: fill it with `gpuvec_copy`. Without a usable GPU, or with placement `cpu`, it is ordinary host memory
  * (`device` must be 0), and everything works the same. Returns NULL on failure;
  * `gpuvec_last_error()` tells why. Free the memory with `gpuvec_device_free`.
  */
-void *gpuvec_device_alloc(size_t bytes, int32_t device);
+void *gpuvec_device_alloc(size_t bytes,
+                          int32_t device);
 
 /**
  * Waits until the device is done with memory that `gpuvec_device_alloc` returned, and frees it;
@@ -927,16 +937,16 @@ gpuvec_status gpuvec_device_free(void *ptr);
  * memory from `gpuvec_pinned_alloc`. This takes some tenths of a millisecond for each MiB, so it
  * pays for arrays that are used more than once.
  *
- * `ptr` may be any address. Arrays may share pages, and an array may be registered more than once:
- * it stays page-locked until it has been unregistered as many times. Other data in an array's
- * pages remains pageable memory. Without a usable GPU, or with placement `cpu`, the memory stays
- * as it is, and everything works the same. Returns `GPUVEC_OK`, also for memory that another
- * library page-locked, or an error.
+ * `ptr` may be any address; with `bytes == 0`, which locks nothing, also NULL. Arrays may share
+ * pages, and an array may be registered more than once: it stays page-locked until it has been
+ * unregistered as many times. Other data in an array's pages remains pageable memory. Without a
+ * usable GPU, or with placement `cpu`, the memory stays as it is, and everything works the same.
+ * Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
  */
 gpuvec_status gpuvec_host_register(void *ptr, size_t bytes);
 
 /**
- * Undoes one `gpuvec_host_register` of the address `ptr`.
+ * Undoes one `gpuvec_host_register` of the address `ptr`, also one of 0 bytes.
  *
  * Call it before the memory is freed and after queued work is done with it. Pages that other
  * registrations share stay page-locked until those end. Returns `GPUVEC_OK`, or
@@ -974,9 +984,9 @@ struct gpuvec_stream *gpuvec_stream_create(int32_t device);
  * is the per-thread default stream: the handle stands for each calling thread's own stream and is
  * still one queue, in which work waits for everything queued through the handle before. The stream
  * must belong to a device's primary context, as streams of the CUDA runtime, CuPy and PyTorch do.
- * Its owner keeps it and must not destroy it before the handle. A reduction cannot be captured
- * into a CUDA graph: on a stream in capture mode it fails with `GPUVEC_ERROR_VALUE`. Returns NULL
- * on failure; `gpuvec_last_error()` tells why. Destroy the handle with `gpuvec_stream_destroy`.
+ * Its owner must not destroy it before the handle. A reduction on a stream that is being
+ * captured into a CUDA graph fails with `GPUVEC_ERROR_VALUE`. Returns NULL on failure, as without a
+ * GPU; `gpuvec_last_error()` tells why. Destroy the handle with `gpuvec_stream_destroy`.
  */
 struct gpuvec_stream *gpuvec_stream_from_native(void *native);
 

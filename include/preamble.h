@@ -17,10 +17,10 @@
  *
  * == Building and loading ==
  *
- * Link with the library alone: cc program.c -Iinclude -Ltarget/release -lgpuvec. No CUDA toolkit is
- * needed, neither to build nor to run. The library opens NVIDIA's driver (525 or newer) in the
- * first call that can use it; without the driver it loads and works on the CPU. Loading the library
- * starts no thread and calls no driver function.
+ * Link with the library alone: cc program.c -lgpuvec. The library needs glibc and, unless it is
+ * a release's, libgcc_s (GCC's runtime library); no CUDA toolkit, neither to build nor to run. It
+ * opens NVIDIA's driver (525 or newer) in the first call that can use it; without the driver it
+ * loads and works on the CPU. Loading the library starts no thread and calls no driver function.
  *
  * == Operations ==
  *
@@ -61,8 +61,9 @@
  * GPUs are copied to it chunk by chunk. Placement cpu excludes device memory (see "Placement"
  * below).
  *
- * The library cannot detect a wrong length of a host array, or another thread that changes or frees
- * an array during the call. Avoiding both is up to the caller.
+ * The library cannot detect a wrong length of a host array, or an array that is changed or freed
+ * before the call, or the stream that the call was queued on, is done with it. Avoiding both is up
+ * to the caller.
  *
  * == Results ==
  *
@@ -81,11 +82,14 @@
  * memory. These arrays must then stay allocated, and no thread may change them, until the stream is
  * done with them. The next call with that stream returns the error of queued work that failed.
  *
+ * Queued work runs on the stream's GPU, whatever its length.
+ *
  * If an array is in pageable memory or in another GPU's memory, the function waits for the stream's
  * earlier work and returns when its own work is done. No array then has to outlive the call.
  *
  * Without a usable GPU all work is done before the function returns, so a program with streams runs
- * unchanged. With placement cpu a function waits for its stream and then computes on the cores.
+ * unchanged; only gpuvec_stream_from_native, which takes a stream of a GPU, then returns NULL. With
+ * placement cpu an operation waits for its stream and then computes on the cores; a copy is queued.
  *
  * Streams and events are handles that the library never dereferences: one that was destroyed or
  * never created is GPUVEC_ERROR_HANDLE.
@@ -97,15 +101,18 @@
  *     GPUVEC_PLACE_GPU   on the GPU, or an error
  *     GPUVEC_PLACE_CPU   on all cores
  *     GPUVEC_PLACE_ALL   on all cores and, for long pinned arrays, on all GPUs at the same time,
- *                        each taking its next chunk when it is done with one; device memory as
- *                        with auto
+ *                        each taking its next chunk when it is done with one
+ *
+ * With placement all, too, an operation on device memory runs on one GPU alone (see "Arrays"), and
+ * one that is queued on a stream runs on the stream's GPU alone. With placement cpu an operation on
+ * device memory is GPUVEC_ERROR_PLACEMENT.
  *
  * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT
  * (auto, gpu, cpu or all). The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
  * number of CPU threads; the default is one for each CPU of the process's main thread, and the
- * library never uses more than 256. Both variables are read once. If one has any other value, every
- * function that returns a status, a handle or memory fails with GPUVEC_ERROR_ENVIRONMENT, except
- * gpuvec_set_placement, which overrides GPUVEC_PLACEMENT.
+ * library never uses more than 256. Both variables are read once; an empty one counts as unset. If
+ * one has any other value, every function that returns a status, a handle or memory fails with
+ * GPUVEC_ERROR_ENVIRONMENT, except gpuvec_set_placement, which overrides GPUVEC_PLACEMENT.
  *
  * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran.
  *
@@ -119,10 +126,11 @@
  * nothing was written. After GPUVEC_ERROR_OUT_OF_MEMORY, GPUVEC_ERROR_DRIVER or
  * GPUVEC_ERROR_DEVICE_LOST in the middle of the work, the contents of the output are unspecified.
  *
- * With placement auto or all, a failing GPU is not an error as long as the inputs are intact: the
- * cores do the work. In a call with a stream it is an error, since results of the stream's earlier
- * work may be missing. The memory and the streams of a lost device are lost with it; freeing and
- * destroying them remains correct.
+ * With placement auto or all, a failing GPU is not an error of a call on host arrays as long as the
+ * inputs are intact: the cores do the work. It is an error of a call with device memory, which the
+ * cores cannot access, and of a call with a stream, since results of the stream's earlier work may
+ * be missing. The memory and the streams of a lost device are lost with it; freeing and destroying
+ * them remains correct.
  *
  * The library prints nothing, and no error ends the process. Two failures are beyond its control:
  * the C library ends a process in which a thread's first call finds no memory for 2 KiB of
@@ -159,9 +167,8 @@
  *
  * == Fork ==
  *
- * A child process never touches the driver that its parent used. With placement auto it computes on
- * the CPU. With placement gpu it gets GPUVEC_ERROR_FORKED, and so it does with a stream of its
- * parent.
+ * A child process never touches the driver that its parent used. It computes on the CPU. With
+ * placement gpu, an array in device memory or a stream of its parent it gets GPUVEC_ERROR_FORKED.
  *
  * == Ownership ==
  *

@@ -19,7 +19,7 @@ pub enum gpuvec_status {
     GPUVEC_OK = 0,
     /// Not an error: the queried work is not done yet.
     GPUVEC_NOT_READY = 1,
-    /// A pointer is NULL although `n` is not 0.
+    /// A pointer is NULL where an array with elements, a result or an event is needed.
     GPUVEC_ERROR_NULL = 101,
     /// A pointer is not a multiple of its element size.
     GPUVEC_ERROR_MISALIGNED = 102,
@@ -27,7 +27,7 @@ pub enum gpuvec_status {
     GPUVEC_ERROR_SIZE = 103,
     /// The output overlaps an input without being exactly that input.
     GPUVEC_ERROR_OVERLAP = 104,
-    /// The allocation behind a device pointer is too short for `n` elements.
+    /// The allocation behind a device pointer is shorter than the length that the call was given.
     GPUVEC_ERROR_OUT_OF_BOUNDS = 105,
     /// The function does not take this pointer: for example, its memory was freed before.
     GPUVEC_ERROR_POINTER = 106,
@@ -73,7 +73,7 @@ pub(crate) const STATUSES: &[(gpuvec_status, &CStr)] = &[
     (GPUVEC_ERROR_OVERLAP, c"GPUVEC_ERROR_OVERLAP: the output partly overlaps an input"),
     (
         GPUVEC_ERROR_OUT_OF_BOUNDS,
-        c"GPUVEC_ERROR_OUT_OF_BOUNDS: a device allocation is too short for n elements",
+        c"GPUVEC_ERROR_OUT_OF_BOUNDS: a device allocation is shorter than the given length",
     ),
     (GPUVEC_ERROR_POINTER, c"GPUVEC_ERROR_POINTER: the function does not take this pointer"),
     (GPUVEC_ERROR_VALUE, c"GPUVEC_ERROR_VALUE: the function does not take this value"),
@@ -199,7 +199,7 @@ pub(crate) enum Error {
     Environment { variable: &'static str, value: &'static str, expected: &'static str },
 
     #[error(
-        "{argument} is device memory, which placement cpu cannot access: use placement auto or gpu"
+        "{argument} is device memory, which placement cpu cannot access: use any other placement"
     )]
     DeviceMemoryOnCpu { argument: &'static str },
 

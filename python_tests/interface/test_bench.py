@@ -34,7 +34,7 @@ def test_every_point_has_every_placement_and_numpy(everything):
     keys = [(point["kind"], point["n"], point["op"]) for point in data["points"]]
     assert keys == [(kind, n, op) for kind in KINDS for n in (10, 1000) for op in ("add", "dot")]
     for point in data["points"]:
-        expected = ["gpuvec auto"]
+        expected = ["gpuvec auto", "gpuvec auto, Python"]
         expected += ["gpuvec gpu"] if HAS_GPU else []
         if point["kind"] != "device":
             expected += ["gpuvec cpu", "NumPy", "plain C loop"]

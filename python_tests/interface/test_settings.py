@@ -58,7 +58,7 @@ def test_threads_are_bounded(threads):
     assert output.split() == [str(threads)] * 2
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "two", "", " 2", "2.0", "99999999999999999999"])
+@pytest.mark.parametrize("value", ["0", "-1", "two", " 2", "2.0", "99999999999999999999"])
 def test_wrong_number_of_threads(value):
     """A wrong number is an error that names the variable and its value."""
     output = run_python(STATUSES, GPUVEC_PLACEMENT="cpu", GPUVEC_NUM_THREADS=value)
@@ -67,7 +67,7 @@ def test_wrong_number_of_threads(value):
     assert f"GPUVEC_NUM_THREADS is '{value}'" in text
 
 
-@pytest.mark.parametrize("value", ["CPU", "gpu ", "", "0", "none"])
+@pytest.mark.parametrize("value", ["CPU", "gpu ", " ", "0", "none"])
 def test_wrong_placement(value):
     """A wrong placement is an error with the variable's name and value until a call chooses one."""
     lines = run_python(STATUSES, GPUVEC_PLACEMENT=value).splitlines()
@@ -75,6 +75,13 @@ def test_wrong_placement(value):
     assert int(add) == int(init) == int(placement) == Status.ERROR_ENVIRONMENT
     assert f"GPUVEC_PLACEMENT is '{value}'" in text
     assert chosen == "0 0"
+
+
+@pytest.mark.parametrize("variable", ["GPUVEC_PLACEMENT", "GPUVEC_NUM_THREADS"])
+def test_an_empty_variable_is_an_unset_one(variable):
+    """`GPUVEC_PLACEMENT= program` runs with the default."""
+    add, *_, placement, _ = run_python(STATUSES, **{variable: ""}).split("\n")[:5]
+    assert int(add) == Status.OK and int(placement) == Place.AUTO
 
 
 @pytest.mark.parametrize("name", [place.name.lower() for place in Place])

@@ -13,7 +13,7 @@ use std::ffi::c_void;
 /// Allocates pinned (page-locked) host memory, which a GPU reads and writes directly: arrays in it
 /// are not copied on the host first, and calls on them are faster.
 ///
-/// `bytes` is rounded up to whole pages of 4,096 bytes; the memory starts at a page boundary and is
+/// `bytes` is rounded up to one or more pages of 4,096 bytes; the memory starts with a page and is
 /// uninitialised. Without a usable GPU, or with placement `cpu`, it is ordinary memory, and
 /// everything works the same. A child made by `fork` must not use memory that its parent
 /// page-locked. Returns NULL on failure; `gpuvec_last_error()` tells why. Free the memory with
@@ -37,8 +37,8 @@ pub unsafe extern "C" fn gpuvec_pinned_free(ptr: *mut c_void) -> Status {
 
 /// Allocates device memory: operations use arrays in it in place, and nothing crosses the bus.
 ///
-/// `device` counts from 0. The memory is aligned for every element type and is uninitialised; fill
-/// it with `gpuvec_copy`. Without a usable GPU, or with placement `cpu`, it is ordinary host memory
+/// `device` counts from 0; `bytes` may be 0. The memory is aligned for every element type and is
+/// uninitialised: fill it with `gpuvec_copy`. Without a usable GPU, or with placement `cpu`, it is ordinary host memory
 /// (`device` must be 0), and everything works the same. Returns NULL on failure;
 /// `gpuvec_last_error()` tells why. Free the memory with `gpuvec_device_free`.
 #[unsafe(no_mangle)]
@@ -62,17 +62,17 @@ pub unsafe extern "C" fn gpuvec_device_free(ptr: *mut c_void) -> Status {
 /// memory from `gpuvec_pinned_alloc`. This takes some tenths of a millisecond for each MiB, so it
 /// pays for arrays that are used more than once.
 ///
-/// `ptr` may be any address. Arrays may share pages, and an array may be registered more than once:
-/// it stays page-locked until it has been unregistered as many times. Other data in an array's
-/// pages remains pageable memory. Without a usable GPU, or with placement `cpu`, the memory stays
-/// as it is, and everything works the same. Returns `GPUVEC_OK`, also for memory that another
-/// library page-locked, or an error.
+/// `ptr` may be any address; with `bytes == 0`, which locks nothing, also NULL. Arrays may share
+/// pages, and an array may be registered more than once: it stays page-locked until it has been
+/// unregistered as many times. Other data in an array's pages remains pageable memory. Without a
+/// usable GPU, or with placement `cpu`, the memory stays as it is, and everything works the same.
+/// Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_host_register(ptr: *mut c_void, bytes: usize) -> Status {
     guard::call(|| registration::register(ptr, bytes).map(|()| 0))
 }
 
-/// Undoes one `gpuvec_host_register` of the address `ptr`.
+/// Undoes one `gpuvec_host_register` of the address `ptr`, also one of 0 bytes.
 ///
 /// Call it before the memory is freed and after queued work is done with it. Pages that other
 /// registrations share stay page-locked until those end. Returns `GPUVEC_OK`, or

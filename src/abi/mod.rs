@@ -4,7 +4,7 @@
 //! # Safety
 //! Every function trusts its caller for what no library can check: that a pointer leads to `n`
 //! elements of its type (`out` writable), of host memory or of memory that the driver knows, and
-//! that no other code changes or frees them during the call. Everything else is checked.
+//! that no other code changes or frees them before the work is done. Everything else is checked.
 
 #![expect(clippy::missing_safety_doc, reason = "the header says it once, for all functions")]
 

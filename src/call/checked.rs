@@ -130,19 +130,19 @@ impl Call {
 fn array(
     name: &'static str, pointer: *const c_void, n: usize, element_bytes: usize,
 ) -> Result<Array, Error> {
-    let bytes = n
-        .checked_mul(element_bytes)
-        .filter(|bytes| isize::try_from(*bytes).is_ok())
-        .ok_or(Error::TooLong { n, element_bytes })?;
+    let address = pointer.expose_provenance();
+    let fits =
+        |bytes: &usize| isize::try_from(*bytes).is_ok() && address.checked_add(*bytes).is_some();
+    let bytes = n.checked_mul(element_bytes).filter(fits).ok_or(match element_bytes {
+        // Only a copy has elements of one byte: its length is the argument `bytes`.
+        1 => Error::TooManyBytes { bytes: n },
+        _ => Error::TooLong { n, element_bytes },
+    })?;
     if pointer.is_null() {
         return Err(Error::Null { argument: name, n });
     }
-    let address = pointer.expose_provenance();
     if !address.is_multiple_of(element_bytes) {
         return Err(Error::Misaligned { argument: name, address, alignment: element_bytes });
-    }
-    if address.checked_add(bytes).is_none() {
-        return Err(Error::TooLong { n, element_bytes });
     }
     Ok(Array { name, address, element_bytes, bytes, kind: MemoryKind::Pageable })
 }

@@ -21,8 +21,8 @@ pub enum Placement {
     Gpu = 1,
     /// All cores; operations do not open the driver.
     Cpu = 2,
-    /// All cores and, if they can access every host array without a copy, all GPUs at the same
-    /// time; device memory as with `GPUVEC_PLACE_AUTO`.
+    /// All cores and, for long pinned arrays, all GPUs at the same time; an array in device memory as
+    /// with `GPUVEC_PLACE_AUTO`.
     All = 3,
 }
 
@@ -121,6 +121,7 @@ unsafe extern "C" {
     fn secure_getenv(name: *const c_char) -> *const c_char;
 }
 
+/// The value of an environment variable. An empty one is unset.
 fn variable(name: &CStr) -> Option<String> {
     // SAFETY: `name` is a C string. The result is read at once; as for every getenv, the host must not
     // change its environment meanwhile.
@@ -128,7 +129,7 @@ fn variable(name: &CStr) -> Option<String> {
         let value = secure_getenv(name.as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value))?
     };
-    Some(value.to_string_lossy().into_owned())
+    Some(value.to_string_lossy().into_owned()).filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]
@@ -143,7 +144,7 @@ mod tests {
     fn placement_is_parsed_strictly() {
         assert_eq!(parsed_placement(None).unwrap(), Placement::Auto);
         assert_eq!(parsed_placement(owned("gpu")).unwrap(), Placement::Gpu);
-        for wrong in ["", "GPU", " gpu", "gpu ", "1"] {
+        for wrong in ["GPU", " gpu", "gpu ", "1"] {
             assert!(parsed_placement(owned(wrong)).is_err(), "'{wrong}' was taken");
         }
     }
@@ -153,7 +154,7 @@ mod tests {
         assert!(parsed_threads(None).is_ok());
         assert_eq!(parsed_threads(owned("3")).unwrap().get(), 3);
         assert_eq!(parsed_threads(owned("1000000")).unwrap(), MOST_THREADS);
-        for wrong in ["", "0", "-1", "two", " 2", "99999999999999999999999"] {
+        for wrong in ["0", "-1", "two", " 2", "99999999999999999999999"] {
             assert!(parsed_threads(owned(wrong)).is_err(), "'{wrong}' was taken");
         }
     }

@@ -180,7 +180,7 @@ fn register(memory: &mut Memory, address: usize, bytes: usize) {
     // SAFETY: memory of the host's, or the call is refused.
     let status = unsafe { gpuvec_host_register(with_exposed_provenance_mut(address), bytes) };
     assert_eq!(status, error.map_or(0, |error| error as i32), "{address:#x}: {}", last_error());
-    if status == 0 && bytes > 0 {
+    if status == 0 {
         memory.register(address, bytes);
     }
 }
