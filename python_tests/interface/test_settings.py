@@ -93,6 +93,7 @@ def test_placement_by_environment(name):
 # Functions that answer a question and have no error of their own to tell.
 QUESTIONS = {
     "gpuvec_last_error",
+    "gpuvec_last_status",
     "gpuvec_status_string",
     "gpuvec_get_placement",
     "gpuvec_why_cpu",
