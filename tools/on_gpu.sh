@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 bundle=$PWD/target/gpu
 logs=${OUT:-$bundle/logs}
 mkdir -p "$logs"
-export GPUVEC_LIB=$bundle/libgpuvec.so LD_LIBRARY_PATH=$bundle${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export PYTHONPATH=$PWD/python GPUVEC_LIB=$bundle/libgpuvec.so LD_LIBRARY_PATH=$bundle${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 [ -e target/release/libgpuvec.so ] || { mkdir -p target/release && cp "$GPUVEC_LIB" target/release/; }
 chmod +x "$bundle"/tests/*
 parts=${*:-examples tests sanitizer overlap timings}

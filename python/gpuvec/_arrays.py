@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ RAW_FORMATS = ("B", "c")
 
 # A view of no bytes at an array's address, which ctypes passes as that address. It holds the
 # array's buffer, and there is none of an array that is read-only or not contiguous: TypeError.
-view = (ctypes.c_char * 0).from_buffer
+view: Callable[[Any], Any] = (ctypes.c_char * 0).from_buffer
 
 
 class ArrayInterface(ctypes.Structure):
@@ -55,7 +55,7 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
     """
     if isinstance(argument, np.ndarray):
         if isinstance(argument, np.ma.MaskedArray):
-            raise TypeError(f"{name} is a masked array, whose mask gpuvec ignores: pass {name}.data")
+            raise TypeError(f"{name} is a masked array, and gpuvec knows no mask: pass {name}.data")
         return Found(np.asarray(argument))
     if isinstance(argument, DeviceArray):
         return argument._found
@@ -83,7 +83,7 @@ def _kind(argument: object) -> str:
 def _from_cuda_array_interface(name: str, argument: Any, stream: Stream | None) -> Found:
     interface = argument.__cuda_array_interface__
     if interface.get("mask") is not None:
-        raise TypeError(f"{name} has a mask, which gpuvec ignores: pass an array without one")
+        raise TypeError(f"{name} has a mask, and gpuvec knows none: pass an array without one")
     # Every call is ordered with the legacy default stream.
     if interface.get("stream") not in (None, LEGACY_DEFAULT_STREAM):
         event = Event()
@@ -133,7 +133,8 @@ def check_layout(name: str, array: NDArray[Any], is_output: bool = False) -> Non
     if not flags.c_contiguous:
         hint = "a C-contiguous array" if is_output else f"np.ascontiguousarray({name})"
         raise ValueError(
-            f"{name} is not C-contiguous (shape {array.shape}, strides {array.strides}): pass {hint}"
+            f"{name} is not C-contiguous: it has shape {array.shape} and strides {array.strides}: "
+            f"pass {hint}"
         )
     if not flags.aligned:
         hint = "an aligned array" if is_output else f"{name}.copy()"

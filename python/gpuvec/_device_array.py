@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import weakref
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,16 +10,15 @@ from numpy.typing import DTypeLike, NDArray
 
 from ._dlpack import CPU, CUDA, Found, capsule_of
 from ._errors import check, made
-from ._library import RunStructure, functions
+from ._library import RunStructure, functions, release_with
 from ._streams import Event
 
-Shape = "int | tuple[int, ...]"
 GPU = 2
 
 
-def array_in(memory: object, shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+def array_in(memory: Any, shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Makes an array of memory, which lives as long as the array's last view."""
-    return np.ndarray(shape, dtype, buffer=memory)  # type: ignore[call-overload, no-any-return]
+    return np.ndarray(shape, dtype, buffer=memory)
 
 
 def size_of(shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> int:
@@ -32,12 +30,9 @@ def size_of(shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> int:
 
 
 def allocated(pointer: int | None, size: int, free: Any) -> ctypes.Array[ctypes.c_char]:
-    """Wraps new memory of the library's, which is freed with the object.
-
-    The end of the process frees what is left: objects may outlive the interpreter's exit handlers.
-    """
+    """Wraps new memory of the library's, which is freed with the object."""
     memory = (ctypes.c_char * size).from_address(made(pointer))
-    weakref.finalize(memory, free, pointer).atexit = False
+    release_with(memory, free, pointer)
     return memory
 
 
@@ -206,4 +201,4 @@ def _is_device_memory(memory: ctypes.Array[ctypes.c_char]) -> bool:
     byte, run = ctypes.c_char(), RunStructure()
     check(functions.gpuvec_copy(ctypes.byref(byte), ctypes.addressof(memory), 1, None))
     check(functions.gpuvec_last_run(ctypes.byref(run), ctypes.sizeof(run)))
-    return run.backend == GPU
+    return bool(run.backend == GPU)

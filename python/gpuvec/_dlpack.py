@@ -7,8 +7,19 @@ since only the array's address, shape, strides and flags are used.
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64
-from ctypes import c_void_p, py_object
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    py_object,
+)
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,9 +179,11 @@ def capsule_of(array: NDArray[Any], device: int | None, max_version: Any) -> obj
     NumPy makes it, whose deleter needs no Python code and therefore is safe at exit; the device is
     written into it.
     """
-    newer = {} if max_version is None or np.lib.NumpyVersion(np.__version__) < "2.1.0" else {
-        "max_version": max_version
-    }
+    newer = (
+        {}
+        if max_version is None or np.lib.NumpyVersion(np.__version__) < "2.1.0"
+        else {"max_version": max_version}
+    )
     capsule: object = array.__dlpack__(**newer)
     if device is not None:
         tensor, _ = tensor_of(capsule)

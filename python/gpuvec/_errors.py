@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from ._library import functions, text
 
-
 T = TypeVar("T")
 
 
@@ -103,7 +102,7 @@ def check(status: int) -> None:
 
 
 def made(pointer: T | None) -> T:
-    """Returns a pointer or a text; raises the exception for a call of this thread that returned NULL."""
+    """Returns what a call of this thread returned; raises the exception for NULL."""
     if pointer is None:
         # A call that was refused in a signal handler left its status nowhere.
         raise failure(functions.gpuvec_last_status() or Status.ERROR_REENTRANT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import weakref
 from ctypes import (
     POINTER,
     c_char_p,
@@ -150,6 +151,16 @@ def library_path() -> str:
     1
     """
     return str(_path)
+
+
+def release_with(owner: object, release: Any, *arguments: object) -> None:
+    """Calls ``release`` when ``owner`` is gone.
+
+    The end of the process releases what is left: objects may outlive the interpreter's exit
+    handlers.
+    """
+    finalizer = weakref.finalize(owner, release, *arguments)
+    finalizer.atexit = False  # type: ignore[misc]
 
 
 def text(answer: bytes | None) -> str:

@@ -68,7 +68,7 @@ def pinned_zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) ->
     return array
 
 
-def pinned_like(prototype: Any, dtype: DTypeLike = None) -> NDArray[Any]:
+def pinned_like(prototype: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
     """Allocate an uninitialised array in pinned memory of the shape and type of another.
 
     Parameters

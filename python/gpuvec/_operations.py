@@ -27,7 +27,7 @@ DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64
 
 
 class _View:
-    """Converts an argument of a function: to a view, so that ctypes calls no Python code."""
+    """The type of arguments that ctypes makes a view of, without a call of Python code."""
 
     from_param = staticmethod(view)
 
@@ -44,6 +44,12 @@ def _taking_arrays(symbol: str) -> Any:
     return function
 
 
+# What there is for an element type: the function that takes arrays which have a view, the function
+# that takes addresses, and the element type of the output.
+Entry = tuple[Any, Any, np.dtype[Any]]
+_NO_FUNCTIONS: Entry = (None, None, np.dtype(np.float32))
+
+
 class Operation:
     """An operation: the library's functions for it, and how they are called."""
 
@@ -53,9 +59,7 @@ class Operation:
         # The names of the arrays, one letter each.
         self.names = names
         self.is_reduction = bool(result)
-        # For each element type: the function for views, the function for addresses, and the element
-        # type of the output.
-        self.table: dict[np.dtype[Any], tuple[Any, Any, np.dtype[Any]]] = {}
+        self.table: dict[np.dtype[Any], Entry] = {}
         for element in OPERATIONS[name]:
             dtype = np.dtype(DTYPES[element])
             to = np.dtype(np.int64) if result == "wide" and dtype.kind == "i" else dtype
@@ -67,29 +71,32 @@ class Operation:
     ) -> Any:
         """Calls the operation in the short way if it can, or else in the general one."""
         a, b = arrays[0], arrays[-1]
-        if stream is None and type(a) is type(b) is ndarray and (out is None or type(out) is ndarray):
-            dtype, shape = a.dtype, a.shape
-            entry = self.table.get(dtype)
-            if entry is not None and b.dtype is dtype and b.shape == shape:
-                function, function_of_addresses, result = entry
-                fits = () if self.is_reduction else shape
-                to = np.empty(fits, result) if out is None else out
-                if to.dtype is result and (to.shape == fits or (self.is_reduction and to.size == 1)):
-                    try:
-                        if a.flags.writeable and b.flags.writeable:
-                            status = function(*alpha, *arrays, to, a.size, None)
-                        else:
-                            pointers = map(_input, arrays)
-                            status = function_of_addresses(
-                                *alpha, *pointers, view(to), a.size, None
-                            )
-                    except (TypeError, ArgumentError):
-                        # One has no view: the general way takes it, or tells why not.
-                        return self.general(arrays, out, stream, *alpha)
-                    if status:
-                        raise failure(status)
-                    return to[()] if out is None and self.is_reduction else to
-        return self.general(arrays, out, stream, *alpha)
+        if stream is not None or type(a) is not ndarray or type(b) is not ndarray:
+            return self.general(arrays, out, stream, *alpha)
+        dtype, shape = a.dtype, a.shape
+        of_views, of_addresses, result = self.table.get(dtype, _NO_FUNCTIONS)
+        fits = () if self.is_reduction else shape
+        to = np.empty(fits, result) if out is None else out
+        if (
+            of_views is None
+            or b.dtype is not dtype
+            or b.shape != shape
+            or type(to) is not ndarray
+            or to.dtype is not result
+            or to.shape != fits
+        ):
+            return self.general(arrays, out, stream, *alpha)
+        try:
+            if a.flags.writeable and b.flags.writeable:
+                status = of_views(*alpha, *arrays, to, a.size, None)
+            else:
+                status = of_addresses(*alpha, *map(_pointer, arrays), view(to), a.size, None)
+        except (TypeError, ArgumentError):
+            # One has no view: the general way tells why.
+            return self.general(arrays, out, stream, *alpha)
+        if status:
+            raise failure(status)
+        return to[()] if out is None and self.is_reduction else to
 
     def general(
         self, arrays: tuple[Array, ...], out: Array, stream: Stream | None, *alpha: float
@@ -145,7 +152,7 @@ class Operation:
         return to
 
 
-def _input(array: NDArray[Any]) -> Any:
+def _pointer(array: NDArray[Any]) -> Any:
     """Returns what ctypes takes for a contiguous input; raises TypeError for any other."""
     flags = array.flags
     if flags.writeable:
@@ -297,9 +304,7 @@ def scale(alpha: float, a: Array, out: Array = None, stream: Stream | None = Non
     return _SCALE((a,), out, stream, _factor(alpha))
 
 
-def axpy(
-    alpha: float, a: Array, b: Array, out: Array = None, stream: Stream | None = None
-) -> Any:
+def axpy(alpha: float, a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
     """Multiply and add arrays of float32 or float64: ``out[i] = alpha * a[i] + b[i]``.
 
     Each element is rounded once.

@@ -61,7 +61,7 @@ def last_run() -> Run:
 
 def get_placement() -> Placement:
     """Return the placement in force: "auto", "gpu", "cpu" or "all"."""
-    number = functions.gpuvec_get_placement()
+    number = int(functions.gpuvec_get_placement())
     if number >= len(PLACEMENTS):
         raise _environment_error(number)
     return PLACEMENTS[number]

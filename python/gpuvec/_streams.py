@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import weakref
 from types import TracebackType
 from typing import Any, NoReturn
 
 from ._errors import Status, check, failure, made
-from ._library import functions
+from ._library import functions, release_with
 
 # The legacy default stream, as CUDA, DLPack and __cuda_array_interface__ number it.
 LEGACY_DEFAULT_STREAM = 1
@@ -48,7 +47,7 @@ class Event(_Handle):
 
     def __init__(self) -> None:
         self._handle = made(functions.gpuvec_event_create())
-        _release_with(self, functions.gpuvec_event_destroy, self._handle)
+        release_with(self, functions.gpuvec_event_destroy, self._handle)
 
     def record(self, stream: Stream | None = None) -> None:
         """Record the event behind the work that is queued on a stream now.
@@ -135,7 +134,7 @@ class Stream(_Handle):
     def _set(self, handle: int | None, native: int) -> None:
         self._handle, self._native = made(handle), native
         self._held = {}
-        _release_with(self, _end_stream, self._handle, self._held)
+        release_with(self, _end_stream, self._handle, self._held)
 
     def synchronize(self) -> None:
         """Wait until all work queued on the stream is done."""
@@ -206,8 +205,3 @@ def _end_stream(handle: int, held: _Held) -> None:
         functions.gpuvec_event_synchronize(event._handle)
     held.clear()
     functions.gpuvec_stream_destroy(handle)
-
-
-def _release_with(owner: object, release: Any, *arguments: object) -> None:
-    """Releases a handle with its owner; the end of the process releases what is left."""
-    weakref.finalize(owner, release, *arguments).atexit = False
