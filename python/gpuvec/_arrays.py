@@ -58,6 +58,8 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
             raise TypeError(f"{name} is a masked array, and gpuvec knows no mask: pass {name}.data")
         return Found(np.asarray(argument))
     if isinstance(argument, DeviceArray):
+        if stream is None:
+            argument._wait()
         return argument._found
     if hasattr(argument, "__dlpack__") and hasattr(argument, "__dlpack_device__"):
         native = LEGACY_DEFAULT_STREAM if stream is None else stream._native
@@ -88,7 +90,10 @@ def _from_cuda_array_interface(name: str, argument: Any, stream: Stream | None) 
     if interface.get("stream") not in (None, LEGACY_DEFAULT_STREAM):
         event = Event()
         event.record(Stream.from_native(interface["stream"]))
-        event.synchronize() if stream is None else stream.wait(event)
+        if stream is None:
+            event.synchronize()
+        else:
+            stream.wait(event)
     data, is_read_only = interface["data"]
     array = described(
         data,
@@ -127,20 +132,30 @@ def check_dtype(name: str, array: NDArray[Any], wanted: Sequence[np.dtype[Any]])
     raise TypeError(f"{name} has dtype {array.dtype}: pass {names}")
 
 
+def check_equal(name: str, array: NDArray[Any], other: str, reference: NDArray[Any]) -> None:
+    """Raises an error unless two arrays have the same element type and shape."""
+    if array.dtype != reference.dtype:
+        raise TypeError(
+            f"{name} has dtype {array.dtype} and {other} has {reference.dtype}: "
+            "pass arrays of one dtype"
+        )
+    if array.shape != reference.shape:
+        raise ValueError(
+            f"{name} has shape {array.shape} and {other} has {reference.shape}: "
+            "pass arrays of one shape, there is no broadcasting"
+        )
+
+
 def check_layout(name: str, array: NDArray[Any], is_output: bool = False) -> None:
-    """Raises ValueError unless the library can use an array where it is."""
-    flags = array.flags
-    if not flags.c_contiguous:
+    """Raises ValueError unless an array is contiguous, and writable as an output.
+
+    The library checks the alignment.
+    """
+    if not array.flags.c_contiguous:
         hint = "a C-contiguous array" if is_output else f"np.ascontiguousarray({name})"
         raise ValueError(
             f"{name} is not C-contiguous: it has shape {array.shape} and strides {array.strides}: "
             f"pass {hint}"
         )
-    if not flags.aligned:
-        hint = "an aligned array" if is_output else f"{name}.copy()"
-        raise ValueError(
-            f"{name} is not aligned: its address {address(array):#x} is no multiple of "
-            f"{array.dtype.alignment}, as {array.dtype} needs: pass {hint}"
-        )
-    if is_output and not flags.writeable:
+    if is_output and not array.flags.writeable:
         raise ValueError(f"{name} is read-only: pass a writable array")

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ._arrays import address, check_layout, find, typed
+from ._arrays import address, check_equal, check_layout, find, typed
 from ._device_array import DeviceArray, allocated, array_in, size_of
 from ._dlpack import borrowed
 from ._errors import check
 from ._library import functions
 from ._operations import Array, queued
-from ._streams import LEGACY_DEFAULT_STREAM, Stream, handle_of
+from ._streams import LEGACY_DEFAULT_STREAM, Stream, check_queued, handle_of
 
 
 def pinned_empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
@@ -175,20 +175,11 @@ def copy(dst: Array, src: Array, stream: Stream | None = None) -> None:
     to = to if source.is_raw else typed("dst", to, source.array.dtype)
     check_layout("src", source.array)
     check_layout("dst", to.array, is_output=True)
-    if to.array.dtype != source.array.dtype:
-        raise TypeError(
-            f"dst has dtype {to.array.dtype} and src has {source.array.dtype}: pass arrays of one "
-            "dtype"
-        )
+    check_equal("dst", to.array, "src", source.array)
     if to.array.dtype.hasobject:
         raise TypeError(f"src has dtype {to.array.dtype}, which has Python objects: pass others")
-    if to.array.shape != source.array.shape:
-        raise ValueError(
-            f"dst has shape {to.array.shape} and src has {source.array.shape}: pass arrays of one "
-            "shape"
-        )
     pointers = address(to.array), address(source.array)
-    check(functions.gpuvec_copy(*pointers, source.array.nbytes, handle))
+    check_queued(functions.gpuvec_copy(*pointers, source.array.nbytes, handle), stream)
     if stream is not None:
         queued(stream, (dst, src), (to, source))
 

@@ -13,12 +13,12 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from ._arrays import address, check_dtype, check_layout, find, typed, view
+from ._arrays import address, check_dtype, check_equal, check_layout, find, typed, view
 from ._device_array import DeviceArray
 from ._dlpack import Found
-from ._errors import check, failure
+from ._errors import failure
 from ._library import OPERATIONS, SIGNATURES, functions, library_path
-from ._streams import Stream, handle_of
+from ._streams import Stream, check_queued, handle_of
 
 # Anything with elements: see find().
 Array = Any
@@ -107,14 +107,10 @@ class Operation:
         to = None if out is None else find("out", out, stream)
         dtype = self._dtype(found)
         _, function, result = self.table[dtype]
-        inputs = [_checked_input(name, one, dtype) for name, one in found.items()]
+        inputs = [self._checked_input(name, one, dtype) for name, one in found.items()]
         first = inputs[0].array
         for name, one in zip(self.names, inputs):
-            if one.array.shape != first.shape:
-                raise ValueError(
-                    f"{name} has shape {one.array.shape} and a has {first.shape}: pass arrays of "
-                    "one shape, gpuvec does not broadcast"
-                )
+            check_equal(name, one.array, "a", first)
         if to is not None:
             to = self._checked_out(to, result, first)
         elif self.is_reduction:
@@ -122,7 +118,8 @@ class Operation:
         else:
             out, to = _new(arrays, inputs)
         used = (*inputs, to)
-        check(function(*alpha, *[address(one.array) for one in used], first.size, handle))
+        pointers = [address(one.array) for one in used]
+        check_queued(function(*alpha, *pointers, first.size, handle), stream)
         if stream is not None:
             queued(stream, (*arrays, out), used)
         return to.array[()] if out is None else out
@@ -137,6 +134,13 @@ class Operation:
             f"{' and '.join(found)} have no element type but bytes: "
             "pass np.frombuffer(memory, dtype)"
         )
+
+    def _checked_input(self, name: str, found: Found, dtype: np.dtype[Any]) -> Found:
+        """Returns an input that the library can read; of bytes, those as elements of a type."""
+        found = typed(name, found, dtype)
+        check_dtype(name, found.array, list(self.table))
+        check_layout(name, found.array)
+        return found
 
     def _checked_out(self, to: Found, result: np.dtype[Any], first: NDArray[Any]) -> Found:
         """Returns an output that the operation can write."""
@@ -162,14 +166,6 @@ def _pointer(array: NDArray[Any]) -> Any:
     raise TypeError
 
 
-def _checked_input(name: str, found: Found, dtype: np.dtype[Any]) -> Found:
-    """Returns an input of an element type that the library can read."""
-    found = typed(name, found, dtype)
-    check_dtype(name, found.array, [dtype])
-    check_layout(name, found.array)
-    return found
-
-
 def queued(stream: Stream, objects: tuple[Any, ...], arrays: tuple[Found, ...]) -> None:
     """Keeps the arrays of a call on a stream alive until the stream is done with them."""
     event = stream._hold(*(found.array for found in arrays))
@@ -191,6 +187,8 @@ def _new(arrays: tuple[Array, ...], inputs: list[Found]) -> tuple[Any, Found]:
 
 def _factor(alpha: Any) -> float:
     try:
+        if isinstance(alpha, str):
+            raise TypeError
         return float(alpha)
     except TypeError:
         raise TypeError(f"alpha is a {type(alpha).__name__}: pass a real number") from None

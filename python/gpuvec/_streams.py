@@ -7,7 +7,7 @@ import itertools
 from types import TracebackType
 from typing import Any, NoReturn
 
-from ._errors import Status, check, failure, made
+from ._errors import Error, Status, check, failure, made
 from ._library import functions, release_with
 
 # The legacy default stream, as CUDA, DLPack and __cuda_array_interface__ number it.
@@ -83,6 +83,10 @@ class Stream(_Handle):
     GPU, and pinned memory. No thread may change these arrays until the stream is done with them.
     The stream keeps them alive until then. Other calls return when their work is done, and so does
     every call without a GPU.
+
+    Work of two streams is ordered by events alone. A call without ``stream=`` waits for the work
+    that was queued on each `DeviceArray` that it uses; synchronize the stream before other uses of
+    arrays in pinned memory.
 
     As a context manager a stream is synchronized at the end of the block.
 
@@ -170,8 +174,12 @@ class Stream(_Handle):
         Returns the event behind the call, or None if it is done. Threads may hold and release at
         once: an entry is made after its work was queued, and its event behind that.
         """
-        event = Event()
-        event.record(self)
+        try:
+            event = Event()
+            event.record(self)
+        except Error:
+            functions.gpuvec_stream_synchronize(self._handle)
+            raise
         self._held[next(_numbers)] = event, arrays
         for number, (earlier, _) in list(self._held.items()):
             # An event in a captured graph has no answer: its arrays are held.
@@ -187,10 +195,20 @@ def handle_of(stream: Stream | None) -> int | None:
         return None
     if not isinstance(stream, Stream):
         raise TypeError(
-            f"stream is {type(stream).__name__}: pass a gpuvec.Stream; "
+            f"stream is a {type(stream).__name__}: pass a gpuvec.Stream; "
             "gpuvec.Stream.from_native adopts a stream of another library"
         )
     return stream._handle
+
+
+def check_queued(status: int, stream: Stream | None) -> None:
+    """Raises the exception for a status that is an error of a call with or without a stream."""
+    if status:
+        error = failure(status)
+        if stream is not None and status >= Status.ERROR_OUT_OF_MEMORY:
+            # A part of the work may be queued, and nothing keeps its arrays alive.
+            functions.gpuvec_stream_synchronize(stream._handle)
+        raise error
 
 
 def _is_done(status: int) -> bool:
