@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._device_array import DeviceArray
 from ._dlpack import Found, borrowed, described
 from ._streams import LEGACY_DEFAULT_STREAM, Event, Stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Formats of buffers that have bytes and no element type: those of bytes, bytearray and mmap.
 RAW_FORMATS = ("B", "c")
@@ -54,7 +57,7 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
     Work that the argument's own library queued on it precedes work of ``stream``.
     """
     if isinstance(argument, np.ndarray):
-        if isinstance(argument, np.ma.MaskedArray):
+        if _is_masked(argument):
             raise TypeError(f"{name} is a masked array, and gpuvec knows no mask: pass {name}.data")
         return Found(np.asarray(argument))
     if isinstance(argument, DeviceArray):
@@ -74,6 +77,12 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
             "with the buffer protocol, DLPack or __cuda_array_interface__"
         ) from None
     return Found(np.asarray(memory), None, memory.format in RAW_FORMATS)
+
+
+def _is_masked(array: NDArray[Any]) -> bool:
+    """Returns whether an array has a mask, without importing numpy.ma for arrays that have none."""
+    masks = sys.modules.get("numpy.ma")
+    return masks is not None and isinstance(array, masks.MaskedArray)
 
 
 def _kind(argument: object) -> str:

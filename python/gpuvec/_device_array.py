@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from ._dlpack import CPU, CUDA, Found, capsule_of
 from ._errors import check, made
 from ._library import RunStructure, functions, release_with
 from ._streams import Event
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
 
 GPU = 2
 

@@ -20,10 +20,12 @@ from ctypes import (
     c_void_p,
     py_object,
 )
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # DLDeviceType, and the kinds that are a GPU's.
 CPU, CUDA, PINNED, MANAGED = 1, 2, 3, 13

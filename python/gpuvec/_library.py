@@ -17,7 +17,6 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
-from pathlib import Path
 from typing import Any
 
 # The version of the binary interface that the declarations below are of.
@@ -99,29 +98,30 @@ SIGNATURES: dict[str, Signature] = {
 }
 
 
-def _find() -> Path:
+def _find() -> str:
     """Returns the library's path: GPUVEC_LIB, or beside the package, or the checkout's build."""
     named = None if sys.flags.ignore_environment else os.environ.get("GPUVEC_LIB")
     if named:
-        return Path(named).resolve()
-    package = Path(__file__).resolve().parent
+        return os.path.realpath(named)
+    package = os.path.dirname(os.path.realpath(__file__))
+    checkout = os.path.dirname(os.path.dirname(package))
     candidates = [
-        package / "libgpuvec.so",
-        package.parent.parent / "target" / "release" / "libgpuvec.so",
+        os.path.join(package, "libgpuvec.so"),
+        os.path.join(checkout, "target", "release", "libgpuvec.so"),
     ]
     for candidate in candidates:
-        if candidate.exists():
+        if os.path.exists(candidate):
             return candidate
-    places = " nor ".join(map(str, candidates))
+    places = " nor ".join(candidates)
     raise ImportError(
         f"gpuvec: there is neither {places}: install the wheel, run `cargo build --release` in the "
         "checkout, or set GPUVEC_LIB to the library's path"
     )
 
 
-def _load(path: Path) -> ctypes.CDLL:
+def _load(path: str) -> ctypes.CDLL:
     try:
-        library = ctypes.CDLL(str(path))
+        library = ctypes.CDLL(path)
         for name, (restype, argtypes) in SIGNATURES.items():
             function = getattr(library, name)
             function.restype, function.argtypes = restype, argtypes
@@ -150,7 +150,7 @@ def library_path() -> str:
     >>> own.gpuvec_abi_version()
     1
     """
-    return str(_path)
+    return _path
 
 
 def release_with(owner: object, release: Any, *arguments: object) -> None:

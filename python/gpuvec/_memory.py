@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from ._arrays import address, check_equal, check_layout, find, typed
 from ._device_array import DeviceArray, allocated, array_in, size_of
@@ -16,6 +15,9 @@ from ._errors import check
 from ._library import functions
 from ._operations import Array, queued
 from ._streams import LEGACY_DEFAULT_STREAM, Stream, check_queued, handle_of
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
 
 
 def pinned_empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:

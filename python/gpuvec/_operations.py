@@ -7,11 +7,10 @@ much, and a general way for everything else, which also finds the reason of an e
 from __future__ import annotations
 
 from ctypes import CDLL, ArgumentError, c_void_p
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
-from numpy.typing import NDArray
 
 from ._arrays import address, check_dtype, check_equal, check_layout, find, typed, view
 from ._device_array import DeviceArray
@@ -19,6 +18,9 @@ from ._dlpack import Found
 from ._errors import failure
 from ._library import OPERATIONS, SIGNATURES, functions, library_path
 from ._streams import Stream, check_queued, handle_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Anything with elements: see find().
 Array = Any
