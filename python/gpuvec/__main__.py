@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,23 +17,28 @@ def processor() -> str:
     return f"{name}, {len(os.sched_getaffinity(0))} of {os.cpu_count()} CPUs"
 
 
-def placement() -> str:
-    """Returns the placement, or the error in its environment variable."""
+def answer(question: Callable[[], str]) -> str:
+    """Returns the answer to a question, or the error, for example of an environment variable."""
     try:
-        return gpuvec.get_placement()
+        return question()
     except gpuvec.Error as error:
         return str(error)
 
 
+def devices() -> str:
+    """Returns the names of the GPUs."""
+    names = [gpuvec.device_name(device) for device in range(gpuvec.device_count())]
+    return ", ".join(names) or "none"
+
+
 def facts() -> dict[str, str]:
     """Returns everything, by name."""
-    devices = [gpuvec.device_name(i) for i in range(gpuvec.device_count())]
     variables = [f"{name}={value}" for name, value in os.environ.items() if is_relevant(name)]
     return {
         "gpuvec": f"{gpuvec.version()}, binary interface {gpuvec.abi_version()}",
         "library": gpuvec.library_path(),
-        "placement": placement(),
-        "GPUs": ", ".join(devices) or "none",
+        "placement": answer(gpuvec.get_placement),
+        "GPUs": answer(devices),
         "why CPU": gpuvec.why_cpu() or "a GPU is usable",
         "environment": " ".join(sorted(variables)) or "none of GPUVEC_*, CUDA_*",
         "Python": f"{platform.python_implementation()} {platform.python_version()}",

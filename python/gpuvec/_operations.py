@@ -68,7 +68,7 @@ class Operation:
             symbol = f"gpuvec_{name}_{element}"
             self.table[dtype] = _taking_arrays(symbol), getattr(functions, symbol), to
 
-    def __call__(
+    def call(
         self, arrays: tuple[Array, ...], out: Array, stream: Stream | None, *alpha: float
     ) -> Any:
         """Calls the operation in the short way if it can, or else in the general one."""
@@ -246,7 +246,7 @@ def add(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> 
     >>> gpuvec.add(a, b, out=a) is a
     True
     """
-    return _ADD((a, b), out, stream)
+    return _ADD.call((a, b), out, stream)
 
 
 def sub(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
@@ -258,7 +258,7 @@ def sub(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> 
     >>> gpuvec.sub(np.array([5, 7]), np.array([1, 2]))
     array([4, 5])
     """
-    return _SUB((a, b), out, stream)
+    return _SUB.call((a, b), out, stream)
 
 
 def mul(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
@@ -270,7 +270,7 @@ def mul(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> 
     >>> gpuvec.mul(np.array([5, 7]), np.array([1, 2]))
     array([ 5, 14])
     """
-    return _MUL((a, b), out, stream)
+    return _MUL.call((a, b), out, stream)
 
 
 def div(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
@@ -282,7 +282,7 @@ def div(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> 
     >>> gpuvec.div(np.array([1.0, -1.0]), np.array([4.0, 0.0]))
     array([0.25, -inf])
     """
-    return _DIV((a, b), out, stream)
+    return _DIV.call((a, b), out, stream)
 
 
 def scale(alpha: float, a: Array, out: Array = None, stream: Stream | None = None) -> Any:
@@ -301,7 +301,7 @@ def scale(alpha: float, a: Array, out: Array = None, stream: Stream | None = Non
     >>> gpuvec.scale(0.5, np.array([1.0, 2.0]))
     array([0.5, 1. ])
     """
-    return _SCALE((a,), out, stream, _factor(alpha))
+    return _SCALE.call((a,), out, stream, _factor(alpha))
 
 
 def axpy(alpha: float, a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
@@ -322,7 +322,7 @@ def axpy(alpha: float, a: Array, b: Array, out: Array = None, stream: Stream | N
     >>> gpuvec.axpy(2, np.array([1.0, 2.0]), np.array([10.0, 20.0]))
     array([12., 24.])
     """
-    return _AXPY((a, b), out, stream, _factor(alpha))
+    return _AXPY.call((a, b), out, stream, _factor(alpha))
 
 
 def dot(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
@@ -353,7 +353,7 @@ def dot(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> 
     >>> int(gpuvec.dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     32
     """
-    return _DOT((a, b), out, stream)
+    return _DOT.call((a, b), out, stream)
 
 
 def sum(a: Array, out: Array = None, stream: Stream | None = None) -> Any:
@@ -365,7 +365,7 @@ def sum(a: Array, out: Array = None, stream: Stream | None = None) -> Any:
     >>> float(gpuvec.sum(np.array([1.0, 2.0, 4.0])))
     7.0
     """
-    return _SUM((a,), out, stream)
+    return _SUM.call((a,), out, stream)
 
 
 def min(a: Array, out: Array = None, stream: Stream | None = None) -> Any:
@@ -380,7 +380,7 @@ def min(a: Array, out: Array = None, stream: Stream | None = None) -> Any:
     >>> float(gpuvec.min(np.array([3.0, -1.0, 2.0])))
     -1.0
     """
-    return _MIN((a,), out, stream)
+    return _MIN.call((a,), out, stream)
 
 
 def max(a: Array, out: Array = None, stream: Stream | None = None) -> Any:
@@ -395,4 +395,4 @@ def max(a: Array, out: Array = None, stream: Stream | None = None) -> Any:
     >>> float(gpuvec.max(np.array([3.0, -1.0, 2.0])))
     3.0
     """
-    return _MAX((a,), out, stream)
+    return _MAX.call((a,), out, stream)
