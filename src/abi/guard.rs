@@ -65,12 +65,19 @@ pub(super) fn choice<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R 
             returned
         }
         Err(error) => {
-            LAST_STATUS.set(error.status() as i32);
-            LAST_ERROR.with(|text| text.set(&error));
+            keep_error(&error);
             R::after(&error)
         }
     })
     .unwrap_or_else(|refused| R::after(&refused))
+}
+
+/// Stores an error for this thread. In one place, for a smaller library.
+#[cold]
+#[inline(never)]
+fn keep_error(error: &Error) {
+    LAST_STATUS.set(error.status() as i32);
+    LAST_ERROR.with(|text| text.set(error));
 }
 
 /// Answers a question about the library, and leaves the last error as it is. Answers `otherwise`
