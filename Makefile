@@ -23,7 +23,7 @@ help: ## list the targets
 demo: build $(VENV)/ready ## set up, build, and run the C and Python examples on real arrays
 	$(MAKE) -C c_examples run
 	@set -e; for example in $(PYTHON_EXAMPLES); do \
-	    echo "--- $$example.py"; $(BIN)/python python_examples/$$example.py; \
+	    echo "--- $$example.py"; PYTHONPATH=python $(BIN)/python python_examples/$$example.py; \
 	done
 
 test: test-rust test-c test-python test-fake-driver ## set up and run every test
@@ -44,12 +44,13 @@ reference: ## write the header's reference, target/reference/html, by Doxygen
 	mkdir -p target/reference
 	doxygen docs/Doxyfile
 
-lint: $(VENV)/ruff ## check formats and lints
+lint: $(VENV)/ruff ## check formats, lints and types
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --document-private-items
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict python
 
 fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX are what their sources give
 	git diff --exit-code -- include/gpuvec.h

@@ -64,6 +64,7 @@ static const function FUNCTIONS[] = {
     (function)gpuvec_event_elapsed,
     (function)gpuvec_event_destroy,
     (function)gpuvec_last_error,
+    (function)gpuvec_last_status,
     (function)gpuvec_status_string,
     (function)gpuvec_set_placement,
     (function)gpuvec_get_placement,

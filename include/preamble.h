@@ -153,11 +153,11 @@
  *
  * == Signals ==
  *
- * A signal handler may call only gpuvec_last_error, gpuvec_status_string, gpuvec_version and
- * gpuvec_abi_version. Any other function does nothing in a handler that interrupted a gpuvec call
- * of its thread, and fails with GPUVEC_ERROR_REENTRANT (NULL or 0 if it returns no status); in a
- * handler that interrupted other code it may deadlock, as malloc may. A handler that interrupted a
- * gpuvec call may fork only to call exec or _exit in the child.
+ * A signal handler may call only gpuvec_last_error, gpuvec_last_status, gpuvec_status_string,
+ * gpuvec_version and gpuvec_abi_version. Any other function does nothing in a handler that
+ * interrupted a gpuvec call of its thread, and fails with GPUVEC_ERROR_REENTRANT (NULL or 0 if it
+ * returns no status); in a handler that interrupted other code it may deadlock, as malloc may. A
+ * handler that interrupted a gpuvec call may fork only to call exec or _exit in the child.
  *
  * Worker threads block every signal except SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP and SIGSYS.
  * Handlers of these run on worker threads as they do on the caller, so a handler that provides

@@ -1,9 +1,8 @@
-"""Runs the three classic operations from Python, on pageable and pinned arrays.
+"""Adds and multiplies NumPy arrays, in pageable and in pinned memory, and compares with NumPy.
 
-    python python_examples/demo.py
+    PYTHONPATH=python python python_examples/demo.py
 
-Loads the library that the environment variable GPUVEC_LIB names, or the release build. Checks
-every result against NumPy and exits with code 1 if one is wrong.
+Checks every result and exits with code 1 if one is wrong.
 """
 
 import sys
@@ -11,7 +10,6 @@ import time
 
 import gpuvec
 import numpy as np
-from gpuvec import lib, pinned, where
 
 N = 10_000_000
 CALLS = 5
@@ -27,39 +25,57 @@ def best_ms(call) -> float:
     return 1000 * min(durations)
 
 
-def is_right(name: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
-    """Compares sums with NumPy's exactly, and the dot product with float64's to 1 ulp."""
-    if name != "dot_product":
-        return np.array_equal(out, a + b)
-    exact = np.dot(a.astype(np.float64), b.astype(np.float64))
-    return abs(float(out[0]) - exact) <= np.spacing(np.float32(abs(exact)))
+def random(n: int, dtype, empty) -> np.ndarray:
+    """Makes an array of random whole numbers with `empty`."""
+    array = empty(n, dtype)
+    array[:] = np.random.default_rng(1).integers(-(2**31), 2**31, n).astype(np.int32)
+    return array
 
 
-def show(name: str, memory: str, make) -> None:
-    """Runs an operation on arrays from `make`, and prints a line about it."""
-    is_dot, dtype = name == "dot_product", np.int32 if name == "add_arrays" else np.float32
-    a, b, out = make(N, dtype), make(N, dtype), make(1 if is_dot else N, dtype)
-    random = np.random.default_rng(1)
-    a[:], b[:] = (random.integers(-(2**31), 2**31, N).astype(np.int32) for _ in range(2))
+def where() -> str:
+    """Describes where the last operation ran."""
+    run = gpuvec.last_run()
+    return f"{run.backend.upper()} ({', '.join(run.path)}; {run.chunks} chunks)"
 
-    ours = best_ms(lambda: getattr(lib, name)(a, b, out, N))
+
+def show_add(dtype, memory: str, empty) -> None:
+    """Adds two arrays, and prints a line about it."""
+    a, b, out = (random(N, dtype, empty) for _ in range(3))
+    ours = best_ms(lambda: gpuvec.add(a, b, out=out))
     ran = where()
-    if not is_right(name, a, b, out):
-        sys.exit(f"gpuvec: {name} of {memory} arrays is wrong")
-    numpys = best_ms(lambda: np.dot(a, b) if is_dot else np.add(a, b, out=out))
-    print(f"{name:12} {memory:9} {ours:7.2f} ms   NumPy {numpys:7.2f} ms   {ran}")
+    if not np.array_equal(out, a + b):
+        sys.exit(f"gpuvec: the sum of {memory} arrays is wrong")
+    show("add", dtype, memory, ours, best_ms(lambda: np.add(a, b, out=out)), ran)
+
+
+def show_dot(memory: str, empty) -> None:
+    """Computes a dot product, which is right to 1 ulp, and prints a line about it."""
+    a, b = (random(N, np.float32, empty) for _ in range(2))
+    result = gpuvec.dot(a, b)
+    exact = np.dot(a.astype(np.float64), b.astype(np.float64))
+    if abs(float(result) - exact) > np.spacing(np.float32(abs(exact))):
+        sys.exit(f"gpuvec: the dot product of {memory} arrays is wrong")
+    ours = best_ms(lambda: gpuvec.dot(a, b))
+    show("dot", np.float32, memory, ours, best_ms(lambda: np.dot(a, b)), where())
+
+
+def show(name: str, dtype, memory: str, ours: float, numpys: float, ran: str) -> None:
+    """Prints a line."""
+    title = f"{name} {np.dtype(dtype)}"
+    print(f"{title:12} {memory:9} {ours:7.2f} ms   NumPy {numpys:7.2f} ms   {ran}")
 
 
 def main() -> None:
     """Prints the processor, then runs every operation with both memory kinds."""
-    lib.gpuvec_init()
-    why = lib.gpuvec_why_cpu().decode()
-    names = [lib.gpuvec_device_name(i).decode() for i in range(lib.gpuvec_device_count())]
-    on = f"the CPU: {why}" if why else ", ".join(names)
-    print(f"gpuvec {lib.gpuvec_version().decode()} on {on}; {N:,} elements")
-    for name in ("vector_add", "add_arrays", "dot_product"):
-        show(name, "pageable", np.zeros)
-        show(name, "pinned", pinned)
+    gpuvec.init()
+    devices = [gpuvec.device_name(i) for i in range(gpuvec.device_count())]
+    why = gpuvec.why_cpu()
+    on = f"the CPU: {why}" if why else ", ".join(devices)
+    print(f"gpuvec {gpuvec.__version__} on {on}; {N:,} elements")
+    for memory, empty in (("pageable", np.empty), ("pinned", gpuvec.pinned_empty)):
+        show_add(np.float32, memory, empty)
+        show_add(np.int32, memory, empty)
+        show_dot(memory, empty)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Keeps data in device memory during a loop of operations; compares with the loop in NumPy.
 
-    python python_examples/device_loop.py
+    PYTHONPATH=python python python_examples/device_loop.py
 
 Copies the arrays to the device once, queues every step on a stream, and copies the results back
 once. The loop is one function, which takes NumPy arrays as well. All results have the same bits.
@@ -9,8 +9,8 @@ once. The loop is one function, which takes NumPy arrays as well. All results ha
 import sys
 import time
 
+import gpuvec
 import numpy as np
-from gpuvec import OnDevice, Stream, lib, pinned, to_device, where
 
 N = 1_000_000
 STEPS = 100
@@ -20,11 +20,11 @@ DT = np.float32(1 / 64)
 DAMPING = np.float32(0.99)
 
 
-def loop(x, v, stream) -> None:
+def loop(x, v, stream=None) -> None:
     """Computes x += DT * v and v *= DAMPING in each step; with a stream, only queues the steps."""
     for _ in range(STEPS):
-        lib.gpuvec_axpy_f32(DT, v, x, x, x.size, stream)
-        lib.gpuvec_scale_f32(DAMPING, v, v, v.size, stream)
+        gpuvec.axpy(DT, v, x, out=x, stream=stream)
+        gpuvec.scale(DAMPING, v, out=v, stream=stream)
 
 
 def numpy_loop(x: np.ndarray, v: np.ndarray) -> None:
@@ -35,13 +35,13 @@ def numpy_loop(x: np.ndarray, v: np.ndarray) -> None:
         v *= DAMPING
 
 
-def on_device(x: OnDevice, v: OnDevice) -> np.float32:
+def on_device(x: gpuvec.DeviceArray, v: gpuvec.DeviceArray) -> np.float32:
     """Runs the loop on a stream, and returns the dot product of its results."""
-    stream, dot = Stream(), pinned(1, np.float32)
-    loop(x, v, stream)
-    lib.gpuvec_dot_f32(x, v, dot, x.size, stream)
-    stream.synchronize()
-    return dot[0]
+    dot = gpuvec.pinned_empty(())
+    with gpuvec.Stream() as stream:
+        loop(x, v, stream)
+        gpuvec.dot(x, v, out=dot, stream=stream)
+    return dot[()]
 
 
 def timed(name: str, call):
@@ -54,20 +54,20 @@ def timed(name: str, call):
 
 def main() -> None:
     """Runs the loop in three ways, and compares the results."""
-    lib.gpuvec_init()
+    gpuvec.init()
     start_x = np.random.default_rng(1).random(N, np.float32)
     start_v = np.random.default_rng(2).random(N, np.float32)
 
     x, v = start_x.copy(), start_v.copy()
     timed("NumPy", lambda: numpy_loop(x, v))
     host_x, host_v = start_x.copy(), start_v.copy()
-    timed("gpuvec on NumPy arrays", lambda: loop(host_x, host_v, None))
+    timed("gpuvec on NumPy arrays", lambda: loop(host_x, host_v))
 
     device_x, device_v = timed(
-        "copies to the device", lambda: (to_device(start_x), to_device(start_v))
+        "copies to the device", lambda: (gpuvec.to_device(start_x), gpuvec.to_device(start_v))
     )
     dot = timed("gpuvec on the device", lambda: on_device(device_x, device_v))
-    print(f"the last call: {where()}")
+    print(f"the last call: {gpuvec.last_run()}")
     back_x, back_v = timed("copies to the host", lambda: (device_x.to_host(), device_v.to_host()))
 
     same = [np.array_equal(x, host_x), np.array_equal(v, host_v)]

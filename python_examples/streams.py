@@ -1,15 +1,15 @@
 """Double buffering: two streams alternate on the chunks of a large NumPy array.
 
-    python python_examples/streams.py
+    PYTHONPATH=python python python_examples/streams.py
 
-While one stream computes on a chunk, the other's chunk crosses the bus. gpuvec_host_register
-page-locks the NumPy arrays: copies of pageable arrays would not be queued.
+While one stream computes on a chunk, the other's chunk crosses the bus. gpuvec.pinned page-locks
+the NumPy arrays: copies of pageable arrays would not be queued.
 """
 
 import sys
 
+import gpuvec
 import numpy as np
-from gpuvec import Event, OnDevice, Stream, lib, registered, to_device
 
 N = 8_000_000
 CHUNK = 1_000_000
@@ -19,33 +19,34 @@ class Slot:
     """A stream and the device memory for one chunk."""
 
     def __init__(self):
-        self.stream = Stream()
-        self.chunk = OnDevice(CHUNK, np.float32)
+        self.stream = gpuvec.Stream()
+        self.chunk = gpuvec.DeviceArray(CHUNK, np.float32)
 
-    def queue(self, signal: np.ndarray, background: OnDevice, out: np.ndarray) -> None:
+    def queue(self, signal: np.ndarray, background: gpuvec.DeviceArray, out: np.ndarray) -> None:
         """Queues the work on a chunk: copy in, subtract the background, copy out."""
-        chunk, n = self.chunk, signal.size
-        lib.gpuvec_copy(chunk, signal, signal.nbytes, self.stream)
-        lib.gpuvec_sub_f32(chunk, background, chunk, n, self.stream)
-        lib.gpuvec_copy(out, chunk, out.nbytes, self.stream)
+        gpuvec.copy(self.chunk, signal, stream=self.stream)
+        gpuvec.sub(self.chunk, background, out=self.chunk, stream=self.stream)
+        gpuvec.copy(out, self.chunk, stream=self.stream)
 
 
-def process(signal: np.ndarray, background: OnDevice, out: np.ndarray, slots: list) -> float:
+def process(
+    signal: np.ndarray, background: gpuvec.DeviceArray, out: np.ndarray, slots: list
+) -> float:
     """Processes all chunks in the slots alternately, and returns the time in milliseconds.
 
     A slot's memory needs no event: its next chunk is queued behind the previous one.
     """
-    start, end, first = Event(), Event(), slots[0].stream
-    lib.gpuvec_event_record(start, first)
+    start, end, first = gpuvec.Event(), gpuvec.Event(), slots[0].stream
+    start.record(first)
     for number, at in enumerate(range(0, signal.size, CHUNK)):
         chunk = slice(at, at + CHUNK)
         slots[number % len(slots)].queue(signal[chunk], background, out[chunk])
     for slot in slots[1:]:
-        done = Event()
-        lib.gpuvec_event_record(done, slot.stream)
-        lib.gpuvec_stream_wait(first, done)
-    lib.gpuvec_event_record(end, first)
-    return end.ms_since(start)
+        done = gpuvec.Event()
+        done.record(slot.stream)
+        first.wait(done)
+    end.record(first)
+    return start.elapsed(end)
 
 
 def main() -> None:
@@ -55,8 +56,8 @@ def main() -> None:
     background = random.random(CHUNK, np.float32)
     expected = (signal.reshape(-1, CHUNK) - background).reshape(-1)
     out = np.empty_like(signal)
-    slots, there = [Slot(), Slot()], to_device(background)
-    with registered(signal, out):
+    slots, there = [Slot(), Slot()], gpuvec.to_device(background)
+    with gpuvec.pinned(signal), gpuvec.pinned(out):
         for count in (1, 2):
             out[:] = 0
             ms = process(signal, there, out, slots[:count])

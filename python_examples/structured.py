@@ -1,13 +1,12 @@
 """Copies structured NumPy arrays to a device and back, and computes on their columns.
 
-python python_examples/structured.py
+PYTHONPATH=python python python_examples/structured.py
 """
 
-import ctypes
 import sys
 
+import gpuvec
 import numpy as np
-from gpuvec import lib, to_device, where
 
 N = 1_000_000
 DT = 0.25
@@ -26,24 +25,24 @@ def particles() -> np.ndarray:
 
 def column(array: np.ndarray, field: str):
     """Copies a field of all elements to the device as a contiguous array."""
-    return to_device(np.ascontiguousarray(array[field]))
+    return gpuvec.to_device(np.ascontiguousarray(array[field]))
 
 
 def move(array: np.ndarray) -> np.ndarray:
     """Computes x += DT * v on the device, and returns the moved particles."""
     x, v = column(array, "x"), column(array, "v")
-    lib.gpuvec_axpy_f32(DT, v, x, x, N, None)
-    print(f"x += DT * v: {where()}")
+    gpuvec.axpy(DT, v, x, out=x)
+    print(f"x += DT * v: {gpuvec.last_run()}")
     moved = array.copy()
     moved["x"] = x.to_host()
     return moved
 
 
 def is_refused(field: np.ndarray) -> bool:
-    """Checks if ctypes refuses a field that is not contiguous."""
+    """Checks if gpuvec refuses a field that is not contiguous."""
     try:
-        lib.gpuvec_scale_f32(2, field, field, field.size, None)
-    except ctypes.ArgumentError:
+        gpuvec.scale(2, field, out=field)
+    except ValueError:
         return True
     return False
 
@@ -51,7 +50,7 @@ def is_refused(field: np.ndarray) -> bool:
 def main() -> None:
     """Copies, computes and checks the results."""
     array = particles()
-    if not np.array_equal(to_device(array).to_host(), array):
+    if not np.array_equal(gpuvec.to_device(array).to_host(), array):
         sys.exit("the copy changed the structures")
     print(f"{N:,} structures of {PARTICLE.itemsize} bytes came back unchanged")
     if not is_refused(array["x"]):

@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 bundle=$PWD/target/gpu
 logs=${OUT:-$bundle/logs}
 mkdir -p "$logs"
-export GPUVEC_LIB=$bundle/libgpuvec.so LD_LIBRARY_PATH=$bundle${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export PYTHONPATH=$PWD/python GPUVEC_LIB=$bundle/libgpuvec.so LD_LIBRARY_PATH=$bundle${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 # Only the tests that ask for the fake driver find it: its folder is not in LD_LIBRARY_PATH.
 mkdir -p target/fake_driver && cp "$bundle/libfake_driver.so" target/fake_driver/libcuda.so.1
 [ -e target/release/libgpuvec.so ] || { mkdir -p target/release && cp -P "$bundle"/libgpuvec.so* target/release/; }

@@ -38,6 +38,7 @@ SUCCESSES = {
 
 QUESTIONS = {
     "last_error": lib.gpuvec_last_error,
+    "last_status": lib.gpuvec_last_status,
     "status_string": lambda: lib.gpuvec_status_string(5),
     "why_cpu": lib.gpuvec_why_cpu,
     "last_run": ask_last_run,

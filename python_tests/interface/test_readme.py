@@ -134,7 +134,7 @@ def test_demo(placement):
     """The demo prints a line for each operation and memory, and exits with 0."""
     environment = library_environment(GPUVEC_PLACEMENT=placement.name.lower())
     output = run([sys.executable, ROOT / "python_examples/demo.py"], env=environment)
-    for operation in ("vector_add", "add_arrays", "dot_product"):
+    for operation in ("add float32", "add int32", "dot float32"):
         for memory in ("pageable", "pinned"):
             assert re.search(rf"^{operation} +{memory} .* ms", output, flags=re.MULTILINE), output
 

@@ -100,6 +100,7 @@ def test_placement_by_environment(name):
 # Queries that have no error of their own to report.
 QUERIES = {
     "gpuvec_last_error",
+    "gpuvec_last_status",
     "gpuvec_status_string",
     "gpuvec_get_placement",
     "gpuvec_why_cpu",

@@ -132,6 +132,7 @@ FUNCTIONS = {
     "gpuvec_event_elapsed": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "gpuvec_event_destroy": (c_int32, [c_void_p]),
     "gpuvec_last_error": (c_char_p, []),
+    "gpuvec_last_status": (c_int32, []),
     "gpuvec_status_string": (c_char_p, [c_int32]),
     "gpuvec_set_placement": (c_int32, [c_int32]),
     "gpuvec_get_placement": (c_int32, []),

@@ -23,13 +23,13 @@ def run(command: list, timeout: float = TIMEOUT, **options) -> str:
 
 
 def library_environment(**environment: str) -> dict:
-    """Returns an environment for another process that can import the support modules.
+    """Returns an environment for another process that can import gpuvec and the support modules.
 
     Of the caller's settings for gpuvec, it has only the library's path; `environment` adds others.
     """
     variables = {key: text for key, text in os.environ.items() if key not in OWN_VARIABLES}
     variables["GPUVEC_LIB"] = str(LIBRARY)
-    variables["PYTHONPATH"] = before("PYTHONPATH", SUPPORT)
+    variables["PYTHONPATH"] = before("PYTHONPATH", f"{ROOT / 'python'}{os.pathsep}{SUPPORT}")
     return {**variables, **environment}
 
 
@@ -45,7 +45,7 @@ def run_silently(script: str, **options) -> None:
     assert run_python(silence + textwrap.dedent(script), **options) == ""
 
 
-def before(variable: str, folder: Path) -> str:
+def before(variable: str, folder: "Path | str") -> str:
     """Returns the value of a path variable with the folder in front."""
     inherited = os.environ.get(variable)
     return f"{folder}{os.pathsep}{inherited}" if inherited else str(folder)

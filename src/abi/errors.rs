@@ -1,7 +1,7 @@
 //! The text of an error and the meaning of a status.
 
 use super::guard;
-use crate::error::STATUSES;
+use crate::error::{STATUSES, gpuvec_status};
 use std::ffi::c_char;
 
 /// == Error texts ==
@@ -16,6 +16,14 @@ use std::ffi::c_char;
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_last_error() -> *const c_char {
     guard::constant(c"".as_ptr(), guard::last_error)
+}
+
+/// Returns the status of the failure that `gpuvec_last_error()` describes, or `GPUVEC_OK`.
+///
+/// It tells programs what went wrong in a function that returned NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_last_status() -> i32 {
+    guard::constant(gpuvec_status::GPUVEC_OK as i32, guard::last_status)
 }
 
 /// Gives the name of a status and its meaning in a few words.

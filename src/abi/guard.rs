@@ -60,15 +60,24 @@ pub(super) fn call<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
 pub(super) fn choice<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     entered(|| match caught(body) {
         Ok(returned) => {
+            LAST_STATUS.set(gpuvec_status::GPUVEC_OK as i32);
             LAST_ERROR.with(Text::clear);
             returned
         }
         Err(error) => {
-            LAST_ERROR.with(|text| text.set(&error));
+            keep_error(&error);
             R::after(&error)
         }
     })
     .unwrap_or_else(|refused| R::after(&refused))
+}
+
+/// Stores an error for this thread. In one place, for a smaller library.
+#[cold]
+#[inline(never)]
+fn keep_error(error: &Error) {
+    LAST_STATUS.set(error.status() as i32);
+    LAST_ERROR.with(|text| text.set(error));
 }
 
 /// Answers a question about the library, and leaves the last error as it is. Answers `otherwise`
@@ -98,6 +107,11 @@ pub(super) fn constant<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
         std::mem::forget(payload);
         otherwise
     })
+}
+
+/// Returns the status of this thread's last error, or `GPUVEC_OK`.
+pub(super) fn last_status() -> i32 {
+    LAST_STATUS.get()
 }
 
 /// Returns the text of this thread's last error, which is valid until the thread's next call.
@@ -148,6 +162,7 @@ fn is_ours(info: &PanicHookInfo<'_>) -> bool {
 
 thread_local! {
     static PANIC: Cell<&'static str> = const { Cell::new("a thread of gpuvec panicked") };
+    static LAST_STATUS: Cell<i32> = const { Cell::new(gpuvec_status::GPUVEC_OK as i32) };
     static LAST_ERROR: Text = const { Text::new() };
     static ANSWER: Text = const { Text::new() };
 }
@@ -239,7 +254,12 @@ mod tests {
         let error = Error::Null { argument: "b", n: 7 };
         let status = operation(|| Err(error));
         assert_eq!(status, gpuvec_status::GPUVEC_ERROR_NULL as i32);
-        assert_eq!(last(), error.to_string());
+        assert_eq!((last_status(), last()), (status, error.to_string()));
+        let pointer: *mut c_void = call(|| Err(Error::Forked));
+        assert!(pointer.is_null());
+        assert_eq!(last_status(), gpuvec_status::GPUVEC_ERROR_FORKED as i32);
+        assert_eq!(operation(|| Ok(())), 0);
+        assert_eq!((last_status(), last()), (0, String::new()));
     }
 
     #[test]

@@ -1,0 +1,112 @@
+"""Vector operations on NVIDIA GPUs, or with the same bits on the CPU.
+
+>>> import gpuvec, numpy as np
+>>> a, b = np.arange(3, dtype=np.float32), np.ones(3, dtype=np.float32)
+>>> gpuvec.add(a, b)
+array([1., 2., 3.], dtype=float32)
+
+Operations
+    `add`, `sub`, `mul`, `dot`, `sum`, `min`, `max` of float32, float64, int32 and int64; `div`,
+    `scale`, `axpy` of float32 and float64. All take ``out=`` and ``stream=``.
+Arrays
+    NumPy arrays, `DeviceArray`, objects with the buffer protocol (``bytes``, ``mmap``,
+    ``array.array``), DLPack or ``__cuda_array_interface__`` (CuPy, PyTorch, Numba), in any mix.
+    They are C-contiguous, aligned, and of one type and shape. Buffers of bytes take the element
+    type of the call's other arrays. Inputs may be read-only.
+Memory
+    `pinned_empty`, `pinned_zeros`, `pinned_like`, `pinned`, `to_device`, `from_dlpack`, `copy`.
+Streams
+    `Stream`, `Event`.
+Placement and devices
+    `placement`, `set_placement`, `get_placement`, `last_run`, `why_cpu`, `device_count`,
+    `device_name`, `init`.
+Errors
+    `TypeError` and `ValueError` name the argument, what was found and what is wanted. An error of
+    the library is an `Error` with its ``status``.
+ctypes
+    `library_path`, and `functions`, the library with the types of all exported functions declared.
+
+``python -m gpuvec`` prints what a report of a defect needs.
+"""
+
+from ._device_array import DeviceArray
+from ._errors import (
+    ArgumentError,
+    DeviceError,
+    Error,
+    InternalError,
+    OutOfMemoryError,
+    Status,
+    UnavailableError,
+)
+from ._library import functions, library_path
+from ._memory import (
+    copy,
+    from_dlpack,
+    pinned,
+    pinned_empty,
+    pinned_like,
+    pinned_zeros,
+    to_device,
+)
+from ._operations import add, axpy, div, dot, max, min, mul, scale, sub, sum
+from ._settings import (
+    Run,
+    abi_version,
+    device_count,
+    device_name,
+    get_placement,
+    init,
+    last_run,
+    placement,
+    set_placement,
+    version,
+    why_cpu,
+)
+from ._streams import Event, Stream
+
+__version__ = version()
+
+__all__ = [
+    "ArgumentError",
+    "DeviceArray",
+    "DeviceError",
+    "Error",
+    "Event",
+    "InternalError",
+    "OutOfMemoryError",
+    "Run",
+    "Status",
+    "Stream",
+    "UnavailableError",
+    "__version__",
+    "abi_version",
+    "add",
+    "axpy",
+    "copy",
+    "device_count",
+    "device_name",
+    "div",
+    "dot",
+    "from_dlpack",
+    "functions",
+    "get_placement",
+    "init",
+    "last_run",
+    "library_path",
+    "max",
+    "min",
+    "mul",
+    "pinned",
+    "pinned_empty",
+    "pinned_like",
+    "pinned_zeros",
+    "placement",
+    "scale",
+    "set_placement",
+    "sub",
+    "sum",
+    "to_device",
+    "version",
+    "why_cpu",
+]

@@ -1,0 +1,170 @@
+"""Finds the elements of arguments, and checks them."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._device_array import DeviceArray
+from ._dlpack import Found, borrowed, described
+from ._streams import LEGACY_DEFAULT_STREAM, Event, Stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Formats of buffers that have bytes and no element type: those of bytes, bytearray and mmap.
+RAW_FORMATS = ("B", "c")
+
+# A view of no bytes at an array's address, which ctypes passes as that address. It holds the
+# array's buffer, and there is none of an array that is read-only or not contiguous: TypeError.
+view: Callable[[Any], Any] = (ctypes.c_char * 0).from_buffer
+
+
+class ArrayInterface(ctypes.Structure):
+    """NumPy's `PyArrayInterface`, as far as the address."""
+
+    _fields_ = [
+        ("two", ctypes.c_int),
+        ("nd", ctypes.c_int),
+        ("typekind", ctypes.c_char),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_int),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("data", ctypes.c_void_p),
+    ]
+
+
+_pointer_at = ctypes.c_void_p.from_address
+_data_offset = ArrayInterface.data.offset
+_get_pointer = ctypes.PyDLL(None).PyCapsule_GetPointer
+_get_pointer.restype = ctypes.c_void_p
+_get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def address(array: NDArray[Any]) -> int | None:
+    """Returns an array's address; faster than ``array.ctypes.data``, which makes an object."""
+    return _pointer_at(_get_pointer(array.__array_struct__, None) + _data_offset).value
+
+
+def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
+    """Finds the elements of an argument in the ways that gpuvec takes arrays.
+
+    Work that the argument's own library queued on it precedes work of ``stream``.
+    """
+    if isinstance(argument, np.ndarray):
+        if _is_masked(argument):
+            raise TypeError(f"{name} is a masked array, and gpuvec knows no mask: pass {name}.data")
+        return Found(np.asarray(argument))
+    if isinstance(argument, DeviceArray):
+        if stream is None:
+            argument._wait()
+        return argument._found
+    if hasattr(argument, "__dlpack__") and hasattr(argument, "__dlpack_device__"):
+        native = LEGACY_DEFAULT_STREAM if stream is None else stream._native
+        return borrowed(name, argument, native)
+    if hasattr(argument, "__cuda_array_interface__"):
+        return _from_cuda_array_interface(name, argument, stream)
+    try:
+        memory = memoryview(argument)
+    except TypeError:
+        raise TypeError(
+            f"{name} is {_kind(argument)}: pass a NumPy array, a gpuvec.DeviceArray, or an object "
+            "with the buffer protocol, DLPack or __cuda_array_interface__"
+        ) from None
+    return Found(np.asarray(memory), None, memory.format in RAW_FORMATS)
+
+
+def _is_masked(array: NDArray[Any]) -> bool:
+    """Returns whether an array has a mask, without importing numpy.ma for arrays that have none."""
+    masks = sys.modules.get("numpy.ma")
+    return masks is not None and isinstance(array, masks.MaskedArray)
+
+
+def _kind(argument: object) -> str:
+    """Names an argument's type; a hint for those that only NumPy can convert, as pandas' are."""
+    hint = " (see its to_numpy())" if hasattr(argument, "to_numpy") else ""
+    return f"a {type(argument).__module__}.{type(argument).__qualname__}{hint}"
+
+
+def _from_cuda_array_interface(name: str, argument: Any, stream: Stream | None) -> Found:
+    interface = argument.__cuda_array_interface__
+    if interface.get("mask") is not None:
+        raise TypeError(f"{name} has a mask, and gpuvec knows none: pass an array without one")
+    # Every call is ordered with the legacy default stream.
+    if interface.get("stream") not in (None, LEGACY_DEFAULT_STREAM):
+        event = Event()
+        event.record(Stream.from_native(interface["stream"]))
+        if stream is None:
+            event.synchronize()
+        else:
+            stream.wait(event)
+    data, is_read_only = interface["data"]
+    array = described(
+        data,
+        interface["shape"],
+        interface["typestr"],
+        interface.get("strides"),
+        is_read_only,
+        argument,
+    )
+    # The interface does not name the GPU: results go to the first.
+    return Found(array, 0)
+
+
+def typed(name: str, found: Found, dtype: np.dtype[Any]) -> Found:
+    """Gives bytes without an element type one."""
+    if not found.is_raw:
+        return found
+    if found.array.nbytes % dtype.itemsize:
+        raise ValueError(
+            f"{name} has {found.array.nbytes} bytes, which are no whole number of {dtype} elements"
+        )
+    return found._replace(array=found.array.reshape(-1).view(dtype), is_raw=False)
+
+
+def check_dtype(name: str, array: NDArray[Any], wanted: Sequence[np.dtype[Any]]) -> None:
+    """Raises TypeError unless an array has one of the element types."""
+    if array.dtype in wanted:
+        return
+    names = " or ".join([", ".join(map(str, wanted[:-1])), str(wanted[-1])][len(wanted) == 1 :])
+    if array.dtype.newbyteorder("=") in wanted:
+        native = array.dtype.newbyteorder("=")
+        raise TypeError(
+            f"{name} has dtype {array.dtype.str}, of the other byte order: "
+            f"pass {name}.astype(np.{native})"
+        )
+    raise TypeError(f"{name} has dtype {array.dtype}: pass {names}")
+
+
+def check_equal(name: str, array: NDArray[Any], other: str, reference: NDArray[Any]) -> None:
+    """Raises an error unless two arrays have the same element type and shape."""
+    if array.dtype != reference.dtype:
+        raise TypeError(
+            f"{name} has dtype {array.dtype} and {other} has {reference.dtype}: "
+            "pass arrays of one dtype"
+        )
+    if array.shape != reference.shape:
+        raise ValueError(
+            f"{name} has shape {array.shape} and {other} has {reference.shape}: "
+            "pass arrays of one shape, there is no broadcasting"
+        )
+
+
+def check_layout(name: str, array: NDArray[Any], is_output: bool = False) -> None:
+    """Raises ValueError unless an array is contiguous, and writable as an output.
+
+    The library checks the alignment.
+    """
+    if not array.flags.c_contiguous:
+        hint = "a C-contiguous array" if is_output else f"np.ascontiguousarray({name})"
+        raise ValueError(
+            f"{name} is not C-contiguous: it has shape {array.shape} and strides {array.strides}: "
+            f"pass {hint}"
+        )
+    if is_output and not array.flags.writeable:
+        raise ValueError(f"{name} is read-only: pass a writable array")

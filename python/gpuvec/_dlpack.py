@@ -1,0 +1,193 @@
+"""Arrays of other libraries, through DLPack and ``__cuda_array_interface__``.
+
+Each becomes an ndarray that describes the elements, also those of a GPU: NumPy never reads them,
+since only the array's address, shape, strides and flags are used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    py_object,
+)
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# DLDeviceType, and the kinds that are a GPU's.
+CPU, CUDA, PINNED, MANAGED = 1, 2, 3, 13
+ON_GPU = (CUDA, MANAGED)
+DEVICES = {
+    CPU: "CPU",
+    CUDA: "CUDA",
+    PINNED: "CUDA pinned",
+    4: "OpenCL",
+    7: "Vulkan",
+    8: "Metal",
+    10: "ROCm",
+    MANAGED: "CUDA managed",
+    14: "oneAPI",
+}
+# DLDataTypeCode: signed and unsigned integers, floats, complex numbers.
+KINDS = {0: "i", 1: "u", 2: "f", 5: "c"}
+READ_ONLY = 1
+
+
+class Tensor(ctypes.Structure):
+    """`DLTensor`."""
+
+    _fields_ = [
+        ("data", c_void_p),
+        ("device_type", c_int32),
+        ("device_id", c_int32),
+        ("ndim", c_int32),
+        ("code", c_uint8),
+        ("bits", c_uint8),
+        ("lanes", c_uint16),
+        ("shape", POINTER(c_int64)),
+        ("strides", POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    ]
+
+
+class Managed(ctypes.Structure):
+    """`DLManagedTensor`."""
+
+    _fields_ = [("tensor", Tensor), ("context", c_void_p), ("deleter", c_void_p)]
+
+
+class ManagedVersioned(ctypes.Structure):
+    """`DLManagedTensorVersioned`."""
+
+    _fields_ = [
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("context", c_void_p),
+        ("deleter", c_void_p),
+        ("flags", c_uint64),
+        ("tensor", Tensor),
+    ]
+
+
+# A handle of this module's own: types that are declared on ctypes.pythonapi are declared for all.
+_python = ctypes.PyDLL(None)
+_is_valid = _python.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = c_int, [py_object, c_char_p]
+_get_pointer = _python.PyCapsule_GetPointer
+_get_pointer.restype, _get_pointer.argtypes = c_void_p, [py_object, c_char_p]
+
+
+class Found(NamedTuple):
+    """Where the elements of an argument are."""
+
+    # Describes the elements, and keeps their memory alive. Those of a GPU cannot be read.
+    array: NDArray[Any]
+    # The GPU's number; None for memory of the host.
+    device: int | None = None
+    # Says that the memory has bytes and no element type.
+    is_raw: bool = False
+
+
+class _Described:
+    """Memory of another library's, as NumPy takes it; lives as long as the array made of it."""
+
+    def __init__(self, interface: dict[str, Any], owner: object) -> None:
+        self.__array_interface__ = interface
+        self.owner = owner
+
+
+def described(
+    address: int,
+    shape: tuple[int, ...],
+    typestr: str,
+    strides: tuple[int, ...] | None,
+    is_read_only: bool,
+    owner: object,
+) -> NDArray[Any]:
+    """Makes the array that describes memory at an address."""
+    interface = {
+        "version": 3,
+        "shape": shape,
+        "typestr": typestr,
+        # NumPy takes no NULL, not even for no elements.
+        "data": (address or 1, is_read_only),
+        "strides": strides,
+    }
+    return np.asarray(_Described(interface, owner))
+
+
+def tensor_of(capsule: object) -> tuple[Tensor, bool]:
+    """Returns the tensor in a capsule, and whether it is read-only."""
+    if _is_valid(capsule, b"dltensor_versioned"):
+        versioned = ManagedVersioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
+        if versioned.major != 1:
+            raise BufferError(f"DLPack {versioned.major}.{versioned.minor} is not known: 1.x is")
+        return versioned.tensor, bool(versioned.flags & READ_ONLY)
+    return Managed.from_address(_get_pointer(capsule, b"dltensor")).tensor, False
+
+
+def borrowed(name: str, producer: Any, stream: int) -> Found:
+    """Finds the elements of an object with ``__dlpack__``.
+
+    The capsule stays unconsumed: it frees the tensor when the last array on it is gone.
+    ``stream`` is the native stream that the producer's work must be done for, on a GPU.
+    """
+    kind, _ = producer.__dlpack_device__()
+    kind = int(kind)
+    if kind not in (CPU, CUDA, PINNED, MANAGED):
+        device = DEVICES.get(kind, f"device type {kind}")
+        raise TypeError(f"{name} is on {device}: pass an array of the CPU's or of a CUDA device")
+    order = stream if kind in ON_GPU else None
+    try:
+        capsule = producer.__dlpack__(stream=order, max_version=(1, 0))
+    except TypeError:
+        # A producer of DLPack 0.x.
+        capsule = producer.__dlpack__(stream=order)
+    tensor, is_read_only = tensor_of(capsule)
+    if tensor.code not in KINDS or tensor.lanes != 1:
+        raise TypeError(
+            f"{name} has a DLPack type without a NumPy type (code {tensor.code}, "
+            f"{tensor.bits} bits): pass float32, float64, int32 or int64"
+        )
+    size = tensor.bits // 8
+    dims = range(tensor.ndim)
+    array = described(
+        (tensor.data or 0) + tensor.byte_offset,
+        tuple(tensor.shape[i] for i in dims),
+        f"<{KINDS[tensor.code]}{size}",
+        tuple(tensor.strides[i] * size for i in dims) if tensor.strides else None,
+        is_read_only,
+        capsule,
+    )
+    return Found(array, tensor.device_id if kind in ON_GPU else None)
+
+
+def capsule_of(array: NDArray[Any], device: int | None, max_version: Any) -> object:
+    """Makes a capsule of an array that may describe memory of a GPU.
+
+    NumPy makes it, whose deleter needs no Python code and therefore is safe at exit; the device is
+    written into it.
+    """
+    newer = (
+        {}
+        if max_version is None or np.lib.NumpyVersion(np.__version__) < "2.1.0"
+        else {"max_version": max_version}
+    )
+    capsule: object = array.__dlpack__(**newer)
+    if device is not None:
+        tensor, _ = tensor_of(capsule)
+        tensor.device_type, tensor.device_id = CUDA, device
+    return capsule

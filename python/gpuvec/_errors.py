@@ -1,0 +1,109 @@
+"""Exceptions, by the status that a function returned."""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeVar
+
+from ._library import functions, text
+
+T = TypeVar("T")
+
+
+class Status(enum.IntEnum):
+    """The results of the library's functions: ``GPUVEC_`` and these names."""
+
+    OK = 0
+    NOT_READY = 1
+    ERROR_NULL = 101
+    ERROR_MISALIGNED = 102
+    ERROR_SIZE = 103
+    ERROR_OVERLAP = 104
+    ERROR_OUT_OF_BOUNDS = 105
+    ERROR_POINTER = 106
+    ERROR_VALUE = 107
+    ERROR_HANDLE = 108
+    ERROR_EMPTY = 109
+    ERROR_NO_GPU = 201
+    ERROR_FORKED = 202
+    ERROR_ENVIRONMENT = 203
+    ERROR_PLACEMENT = 204
+    ERROR_REENTRANT = 205
+    ERROR_OUT_OF_MEMORY = 301
+    ERROR_DRIVER = 401
+    ERROR_DEVICE_LOST = 402
+    ERROR_INTERNAL = 901
+
+
+class Error(Exception):
+    """A call of the library failed.
+
+    Attributes
+    ----------
+    status : Status
+        The status that the function returned; a plain int if a later version of the library added
+        it.
+    """
+
+    status: int
+
+    def __init__(self, status: int, description: str) -> None:
+        super().__init__(status, description)
+        try:
+            self.status = Status(status)
+        except ValueError:
+            self.status = status
+
+    def __str__(self) -> str:
+        """Return the library's description of the error."""
+        return str(self.args[1])
+
+
+class ArgumentError(Error, ValueError):
+    """An argument is wrong (1xx): an overlap, an address, a handle, no elements."""
+
+
+class UnavailableError(Error, RuntimeError):
+    """The call cannot run here or as requested (2xx): no GPU, a forked child, the environment."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """Host, pinned or device memory ran out (3xx)."""
+
+
+class DeviceError(Error, RuntimeError):
+    """The driver or a device failed (4xx)."""
+
+
+class InternalError(Error, RuntimeError):
+    """A defect in gpuvec (9xx)."""
+
+
+_CLASSES: dict[int, type[Error]] = {
+    1: ArgumentError,
+    2: UnavailableError,
+    3: OutOfMemoryError,
+    4: DeviceError,
+    9: InternalError,
+}
+
+
+def failure(status: int) -> Error:
+    """Makes the exception for a call of this thread that just returned an error."""
+    # Empty if another call of this thread, in a finalizer, succeeded in between.
+    described = text(functions.gpuvec_last_error()) or text(functions.gpuvec_status_string(status))
+    return _CLASSES.get(status // 100, Error)(status, described)
+
+
+def check(status: int) -> None:
+    """Raises the exception for a status that is an error."""
+    if status:
+        raise failure(status)
+
+
+def made(pointer: T | None) -> T:
+    """Returns what a call of this thread returned; raises the exception for NULL."""
+    if pointer is None:
+        # A call that was refused in a signal handler left its status nowhere.
+        raise failure(functions.gpuvec_last_status() or Status.ERROR_REENTRANT)
+    return pointer

@@ -1,0 +1,168 @@
+"""Finds and loads the library, and declares its functions."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import weakref
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_double,
+    c_float,
+    c_int32,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from typing import Any
+
+# The version of the binary interface that the declarations below are of.
+ABI_VERSION = 1
+
+# The element types of each operation.
+ALL_TYPES = ("f32", "f64", "i32", "i64")
+FLOATS = ("f32", "f64")
+OPERATIONS = {
+    **dict.fromkeys(("add", "sub", "mul", "dot", "sum", "min", "max"), ALL_TYPES),
+    **dict.fromkeys(("div", "scale", "axpy"), FLOATS),
+}
+
+
+class RunStructure(ctypes.Structure):
+    """`gpuvec_run`."""
+
+    _fields_ = [
+        ("backend", c_int32),
+        ("path", c_uint32),
+        ("devices", c_uint64),
+        ("threads", c_uint64),
+        ("chunks", c_uint64),
+        ("bytes_staged", c_uint64),
+    ]
+
+
+Signature = tuple[Any, list[Any]]
+
+
+def _operation(name: str, element: str) -> Signature:
+    alpha = [c_float if element == "f32" else c_double] if name in ("scale", "axpy") else []
+    arrays = 2 if name in ("scale", "sum", "min", "max") else 3
+    return c_int32, [*alpha, *[c_void_p] * arrays, c_size_t, c_void_p]
+
+
+# The result and the arguments of every exported function. Pointers to arrays are addresses.
+SIGNATURES: dict[str, Signature] = {
+    **{
+        f"gpuvec_{name}_{element}": _operation(name, element)
+        for name, elements in OPERATIONS.items()
+        for element in elements
+    },
+    **{
+        name: (c_int32, [c_void_p, c_void_p, c_void_p, c_size_t])
+        for name in ("vector_add", "add_arrays", "dot_product")
+    },
+    "pinned_alloc": (c_void_p, [c_size_t]),
+    "pinned_free": (c_int32, [c_void_p]),
+    "gpuvec_device_alloc": (c_void_p, [c_size_t, c_int32]),
+    "gpuvec_device_free": (c_int32, [c_void_p]),
+    "gpuvec_host_register": (c_int32, [c_void_p, c_size_t]),
+    "gpuvec_host_unregister": (c_int32, [c_void_p]),
+    "gpuvec_copy": (c_int32, [c_void_p, c_void_p, c_size_t, c_void_p]),
+    "gpuvec_stream_create": (c_void_p, [c_int32]),
+    "gpuvec_stream_from_native": (c_void_p, [c_void_p]),
+    "gpuvec_stream_destroy": (c_int32, [c_void_p]),
+    "gpuvec_stream_synchronize": (c_int32, [c_void_p]),
+    "gpuvec_stream_query": (c_int32, [c_void_p]),
+    "gpuvec_stream_wait": (c_int32, [c_void_p, c_void_p]),
+    "gpuvec_event_create": (c_void_p, []),
+    "gpuvec_event_record": (c_int32, [c_void_p, c_void_p]),
+    "gpuvec_event_query": (c_int32, [c_void_p]),
+    "gpuvec_event_synchronize": (c_int32, [c_void_p]),
+    "gpuvec_event_elapsed": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpuvec_event_destroy": (c_int32, [c_void_p]),
+    "gpuvec_last_error": (c_char_p, []),
+    "gpuvec_last_status": (c_int32, []),
+    "gpuvec_status_string": (c_char_p, [c_int32]),
+    "gpuvec_set_placement": (c_int32, [c_int32]),
+    "gpuvec_get_placement": (c_int32, []),
+    "gpuvec_why_cpu": (c_char_p, []),
+    "gpuvec_last_run": (c_int32, [POINTER(RunStructure), c_size_t]),
+    "gpuvec_init": (c_int32, []),
+    "gpuvec_device_count": (c_int32, []),
+    "gpuvec_device_name": (c_char_p, [c_int32]),
+    "gpuvec_version": (c_char_p, []),
+    "gpuvec_abi_version": (c_int32, []),
+}
+
+
+def _find() -> str:
+    """Returns the library's path: GPUVEC_LIB, or beside the package, or the checkout's build."""
+    named = None if sys.flags.ignore_environment else os.environ.get("GPUVEC_LIB")
+    if named:
+        return os.path.realpath(named)
+    package = os.path.dirname(os.path.realpath(__file__))
+    checkout = os.path.dirname(os.path.dirname(package))
+    candidates = [
+        os.path.join(package, "libgpuvec.so"),
+        os.path.join(checkout, "target", "release", "libgpuvec.so"),
+    ]
+    for candidate in candidates:
+        if os.path.exists(candidate):
+            return candidate
+    places = " nor ".join(candidates)
+    raise ImportError(
+        f"gpuvec: there is neither {places}: install the wheel, run `cargo build --release` in the "
+        "checkout, or set GPUVEC_LIB to the library's path"
+    )
+
+
+def _load(path: str) -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(path)
+        for name, (restype, argtypes) in SIGNATURES.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = restype, argtypes
+    except (OSError, AttributeError) as error:
+        raise ImportError(f"gpuvec: {path} cannot be used: {error}") from error
+    found = library.gpuvec_abi_version()
+    if found != ABI_VERSION:
+        raise ImportError(
+            f"gpuvec: {path} has binary interface {found}, and this package needs {ABI_VERSION}: "
+            "install a library and a package of one release"
+        )
+    return library
+
+
+_path = _find()
+functions = _load(_path)
+
+
+def library_path() -> str:
+    """Return the path of the loaded library, for linkers and other bindings.
+
+    Examples
+    --------
+    >>> import ctypes, gpuvec
+    >>> own = ctypes.CDLL(gpuvec.library_path())
+    >>> own.gpuvec_abi_version()
+    1
+    """
+    return _path
+
+
+def release_with(owner: object, release: Any, *arguments: object) -> None:
+    """Calls ``release`` when ``owner`` is gone.
+
+    The end of the process releases what is left: objects may outlive the interpreter's exit
+    handlers.
+    """
+    finalizer = weakref.finalize(owner, release, *arguments)
+    finalizer.atexit = False  # type: ignore[misc]
+
+
+def text(answer: bytes | None) -> str:
+    """Decodes a string of the library's."""
+    return (answer or b"").decode(errors="replace")

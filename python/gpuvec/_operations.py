@@ -1,0 +1,398 @@
+"""The operations.
+
+Each has a short way for writable NumPy arrays, which must not cost more than NumPy's own calls by
+much, and a general way for everything else, which also finds the reason of an error.
+"""
+
+from __future__ import annotations
+
+from ctypes import CDLL, ArgumentError, c_void_p
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy import ndarray
+
+from ._arrays import address, check_dtype, check_equal, check_layout, find, typed, view
+from ._device_array import DeviceArray
+from ._dlpack import Found
+from ._errors import failure
+from ._library import OPERATIONS, SIGNATURES, functions, library_path
+from ._streams import Stream, check_queued, handle_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Anything with elements: see find().
+Array = Any
+
+DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
+
+
+class _View:
+    """The type of arguments that ctypes makes a view of, without a call of Python code."""
+
+    from_param = staticmethod(view)
+
+
+# The library once more, for other types of arguments.
+_functions_of_arrays = CDLL(library_path())
+
+
+def _taking_arrays(symbol: str) -> Any:
+    """Returns an exported function that takes arrays which have a view."""
+    function = getattr(_functions_of_arrays, symbol)
+    function.restype, types = SIGNATURES[symbol]
+    function.argtypes = [_View if kind is c_void_p else kind for kind in types[:-1]] + [c_void_p]
+    return function
+
+
+# What there is for an element type: the function that takes arrays which have a view, the function
+# that takes addresses, and the element type of the output.
+Entry = tuple[Any, Any, np.dtype[Any]]
+_NO_FUNCTIONS: Entry = (None, None, np.dtype(np.float32))
+
+
+class Operation:
+    """An operation: the library's functions for it, and how they are called."""
+
+    __slots__ = ("is_reduction", "names", "table")
+
+    def __init__(self, name: str, names: str, result: str = "") -> None:
+        # The names of the arrays, one letter each.
+        self.names = names
+        self.is_reduction = bool(result)
+        self.table: dict[np.dtype[Any], Entry] = {}
+        for element in OPERATIONS[name]:
+            dtype = np.dtype(DTYPES[element])
+            to = np.dtype(np.int64) if result == "wide" and dtype.kind == "i" else dtype
+            symbol = f"gpuvec_{name}_{element}"
+            self.table[dtype] = _taking_arrays(symbol), getattr(functions, symbol), to
+
+    def call(
+        self, arrays: tuple[Array, ...], out: Array, stream: Stream | None, *alpha: float
+    ) -> Any:
+        """Calls the operation in the short way if it can, or else in the general one."""
+        a, b = arrays[0], arrays[-1]
+        if stream is not None or type(a) is not ndarray or type(b) is not ndarray:
+            return self.general(arrays, out, stream, *alpha)
+        dtype, shape = a.dtype, a.shape
+        of_views, of_addresses, result = self.table.get(dtype, _NO_FUNCTIONS)
+        fits = () if self.is_reduction else shape
+        to = np.empty(fits, result) if out is None else out
+        if (
+            of_views is None
+            or b.dtype is not dtype
+            or b.shape != shape
+            or type(to) is not ndarray
+            or to.dtype is not result
+            or to.shape != fits
+        ):
+            return self.general(arrays, out, stream, *alpha)
+        try:
+            if a.flags.writeable and b.flags.writeable:
+                status = of_views(*alpha, *arrays, to, a.size, None)
+            else:
+                status = of_addresses(*alpha, *map(_pointer, arrays), view(to), a.size, None)
+        except (TypeError, ArgumentError):
+            # One has no view: the general way tells why.
+            return self.general(arrays, out, stream, *alpha)
+        if status:
+            raise failure(status)
+        return to[()] if out is None and self.is_reduction else to
+
+    def general(
+        self, arrays: tuple[Array, ...], out: Array, stream: Stream | None, *alpha: float
+    ) -> Any:
+        """Calls the operation on arrays of any kind, or raises what is wrong with them."""
+        handle = handle_of(stream)
+        found = {name: find(name, array, stream) for name, array in zip(self.names, arrays)}
+        to = None if out is None else find("out", out, stream)
+        dtype = self._dtype(found)
+        _, function, result = self.table[dtype]
+        inputs = [self._checked_input(name, one, dtype) for name, one in found.items()]
+        first = inputs[0].array
+        for name, one in zip(self.names, inputs):
+            check_equal(name, one.array, "a", first)
+        if to is not None:
+            to = self._checked_out(to, result, first)
+        elif self.is_reduction:
+            to = Found(np.empty((), result))
+        else:
+            out, to = _new(arrays, inputs)
+        used = (*inputs, to)
+        pointers = [address(one.array) for one in used]
+        check_queued(function(*alpha, *pointers, first.size, handle), stream)
+        if stream is not None:
+            queued(stream, (*arrays, out), used)
+        return to.array[()] if out is None else out
+
+    def _dtype(self, found: dict[str, Found]) -> np.dtype[Any]:
+        """Returns the element type of the inputs, from the first that has one."""
+        for name, one in found.items():
+            if not one.is_raw:
+                check_dtype(name, one.array, list(self.table))
+                return np.dtype(one.array.dtype.type)
+        raise TypeError(
+            f"{' and '.join(found)} have no element type but bytes: "
+            "pass np.frombuffer(memory, dtype)"
+        )
+
+    def _checked_input(self, name: str, found: Found, dtype: np.dtype[Any]) -> Found:
+        """Returns an input that the library can read; of bytes, those as elements of a type."""
+        found = typed(name, found, dtype)
+        check_dtype(name, found.array, list(self.table))
+        check_layout(name, found.array)
+        return found
+
+    def _checked_out(self, to: Found, result: np.dtype[Any], first: NDArray[Any]) -> Found:
+        """Returns an output that the operation can write."""
+        to = typed("out", to, result)
+        check_dtype("out", to.array, [result])
+        check_layout("out", to.array, is_output=True)
+        if self.is_reduction and to.array.size != 1:
+            raise ValueError(f"out has shape {to.array.shape}: pass an array of one element")
+        if not self.is_reduction and to.array.shape != first.shape:
+            raise ValueError(
+                f"out has shape {to.array.shape}: pass an array of the inputs' shape {first.shape}"
+            )
+        return to
+
+
+def _pointer(array: NDArray[Any]) -> Any:
+    """Returns what ctypes takes for a contiguous input; raises TypeError for any other."""
+    flags = array.flags
+    if flags.writeable:
+        return view(array)
+    if flags.c_contiguous:
+        return address(array)
+    raise TypeError
+
+
+def queued(stream: Stream, objects: tuple[Any, ...], arrays: tuple[Found, ...]) -> None:
+    """Keeps the arrays of a call on a stream alive until the stream is done with them."""
+    event = stream._hold(*(found.array for found in arrays))
+    for used in objects:
+        if event is not None and isinstance(used, DeviceArray):
+            used._uses[handle_of(stream) or 0] = event
+
+
+def _new(arrays: tuple[Array, ...], inputs: list[Found]) -> tuple[Any, Found]:
+    """Makes the output of an elementwise operation: in device memory if an input is."""
+    first = inputs[0].array
+    for array, one in zip(arrays, inputs):
+        if isinstance(array, DeviceArray) or one.device is not None:
+            made = DeviceArray(first.shape, first.dtype, one.device or 0)
+            return made, made._found
+    host = np.empty(first.shape, first.dtype)
+    return host, Found(host)
+
+
+def _factor(alpha: Any) -> float:
+    try:
+        if isinstance(alpha, str):
+            raise TypeError
+        return float(alpha)
+    except TypeError:
+        raise TypeError(f"alpha is a {type(alpha).__name__}: pass a real number") from None
+
+
+_ADD, _SUB, _MUL, _DIV = (Operation(name, "ab") for name in ("add", "sub", "mul", "div"))
+_SCALE, _AXPY = Operation("scale", "a"), Operation("axpy", "ab")
+_DOT, _SUM = Operation("dot", "ab", "wide"), Operation("sum", "a", "wide")
+_MIN, _MAX = Operation("min", "a", "same"), Operation("max", "a", "same")
+
+
+def add(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
+    """Add two arrays: ``out[i] = a[i] + b[i]``.
+
+    Parameters
+    ----------
+    a, b : array of float32, float64, int32 or int64
+        Arrays of one type and one shape, in memory of any kind: NumPy arrays, `DeviceArray`,
+        objects with the buffer protocol, DLPack or ``__cuda_array_interface__``. They are
+        C-contiguous; read-only ones are taken.
+    out : array, optional
+        The result, of the inputs' type and shape; it may be one of the inputs.
+    stream : Stream, optional
+        Queues the work behind the stream's earlier work. Without a stream the function returns
+        when the result is there.
+
+    Returns
+    -------
+    array
+        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no array, or has another dtype.
+    ValueError
+        If an argument has another shape, is not contiguous or not aligned, or is an output that is
+        read-only; as `ArgumentError`, if the output overlaps an input without being that input.
+    Error
+        If the library cannot do the work.
+
+    Notes
+    -----
+    Sums of integers wrap around. Floats are rounded to nearest, and each NaN is the same quiet NaN,
+    so results have the same bits on every processor.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> a, b = np.array([1.0, 2.0]), np.array([10.0, 20.0])
+    >>> gpuvec.add(a, b)
+    array([11., 22.])
+    >>> gpuvec.add(a, b, out=a) is a
+    True
+    """
+    return _ADD.call((a, b), out, stream)
+
+
+def sub(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
+    """Subtract two arrays: ``out[i] = a[i] - b[i]``. For the rest see `add`.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> gpuvec.sub(np.array([5, 7]), np.array([1, 2]))
+    array([4, 5])
+    """
+    return _SUB.call((a, b), out, stream)
+
+
+def mul(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
+    """Multiply two arrays: ``out[i] = a[i] * b[i]``. For the rest see `add`.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> gpuvec.mul(np.array([5, 7]), np.array([1, 2]))
+    array([ 5, 14])
+    """
+    return _MUL.call((a, b), out, stream)
+
+
+def div(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
+    """Divide two arrays of float32 or float64: ``out[i] = a[i] / b[i]``. For the rest see `add`.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> gpuvec.div(np.array([1.0, -1.0]), np.array([4.0, 0.0]))
+    array([0.25, -inf])
+    """
+    return _DIV.call((a, b), out, stream)
+
+
+def scale(alpha: float, a: Array, out: Array = None, stream: Stream | None = None) -> Any:
+    """Multiply an array of float32 or float64 by a number: ``out[i] = alpha * a[i]``.
+
+    Parameters
+    ----------
+    alpha : float
+        The number, which is rounded to the type of ``a``.
+    a, out, stream
+        As for `add`.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> gpuvec.scale(0.5, np.array([1.0, 2.0]))
+    array([0.5, 1. ])
+    """
+    return _SCALE.call((a,), out, stream, _factor(alpha))
+
+
+def axpy(alpha: float, a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
+    """Multiply and add arrays of float32 or float64: ``out[i] = alpha * a[i] + b[i]``.
+
+    Each element is rounded once.
+
+    Parameters
+    ----------
+    alpha : float
+        The number, which is rounded to the type of ``a``.
+    a, b, out, stream
+        As for `add`.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> gpuvec.axpy(2, np.array([1.0, 2.0]), np.array([10.0, 20.0]))
+    array([12., 24.])
+    """
+    return _AXPY.call((a, b), out, stream, _factor(alpha))
+
+
+def dot(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
+    """Compute the dot product ``a[0]*b[0] + ... + a[n-1]*b[n-1]``.
+
+    Parameters
+    ----------
+    a, b : array of float32, float64, int32 or int64
+        As for `add`; of arrays with several axes, all elements.
+    out : array of one element, optional
+        The result: of the inputs' type, or int64 for integers.
+    stream : Stream, optional
+        As for `add`. Without ``out`` the function waits for the result.
+
+    Returns
+    -------
+    scalar or array
+        ``out``, or a NumPy scalar if it is None.
+
+    Notes
+    -----
+    Floats are summed in float64, in an order that depends only on their number, and the sum is
+    rounded once. Integers are summed in int64, which wraps around.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> int(gpuvec.dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
+    32
+    """
+    return _DOT.call((a, b), out, stream)
+
+
+def sum(a: Array, out: Array = None, stream: Stream | None = None) -> Any:
+    """Compute the sum of all elements. For the rest see `dot`.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> float(gpuvec.sum(np.array([1.0, 2.0, 4.0])))
+    7.0
+    """
+    return _SUM.call((a,), out, stream)
+
+
+def min(a: Array, out: Array = None, stream: Stream | None = None) -> Any:
+    """Find the smallest element: NaN if any element is NaN; -0 is less than +0.
+
+    The result has the type of ``a``. No elements have no minimum: `ArgumentError`. For the rest see
+    `dot`.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> float(gpuvec.min(np.array([3.0, -1.0, 2.0])))
+    -1.0
+    """
+    return _MIN.call((a,), out, stream)
+
+
+def max(a: Array, out: Array = None, stream: Stream | None = None) -> Any:
+    """Find the largest element: NaN if any element is NaN; -0 is less than +0.
+
+    The result has the type of ``a``. No elements have no maximum: `ArgumentError`. For the rest see
+    `dot`.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> float(gpuvec.max(np.array([3.0, -1.0, 2.0])))
+    3.0
+    """
+    return _MAX.call((a,), out, stream)

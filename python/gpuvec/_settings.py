@@ -1,0 +1,147 @@
+"""Placement, the last run, devices and versions."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, NamedTuple, get_args
+
+from ._errors import Error, check, failure, made
+from ._library import RunStructure, functions, text
+
+Placement = Literal["auto", "gpu", "cpu", "all"]
+Backend = Literal["none", "cpu", "gpu"]
+
+PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
+PATHS = ("calling core", "cores", "staged", "dma", "mapped", "resident")
+
+
+class Run(NamedTuple):
+    """Where and how an operation ran."""
+
+    backend: Backend
+    """The kind of processor; "none" if there was nothing to do or the call failed."""
+    path: tuple[str, ...]
+    """The cores and transfers that took part: "calling core", "cores", "staged", "dma", "mapped",
+    "resident"."""
+    devices: tuple[int, ...]
+    """The GPUs that took part."""
+    threads: int
+    """The number of host threads that could take part."""
+    chunks: int
+    """The number of chunks that the work was split into."""
+    bytes_staged: int
+    """The number of bytes copied through gpuvec's own pinned buffers."""
+
+
+def last_run() -> Run:
+    """Tell where and how this thread's last operation ran.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> with gpuvec.placement("cpu"):
+    ...     _ = gpuvec.sum(np.ones(10))
+    ...     gpuvec.last_run().backend
+    'cpu'
+    """
+    run = RunStructure()
+    check(functions.gpuvec_last_run(ctypes.byref(run), ctypes.sizeof(run)))
+    return Run(
+        backend=BACKENDS[run.backend],
+        path=tuple(name for bit, name in enumerate(PATHS) if run.path >> bit & 1),
+        devices=tuple(device for device in range(64) if run.devices >> device & 1),
+        threads=run.threads,
+        chunks=run.chunks,
+        bytes_staged=run.bytes_staged,
+    )
+
+
+def get_placement() -> Placement:
+    """Return the placement in force: "auto", "gpu", "cpu" or "all"."""
+    number = int(functions.gpuvec_get_placement())
+    if number >= len(PLACEMENTS):
+        raise _environment_error(number)
+    return PLACEMENTS[number]
+
+
+def _environment_error(status: int) -> Error:
+    # The call leaves no text; gpuvec_why_cpu has it.
+    error = failure(status)
+    return type(error)(status, why_cpu() or str(error))
+
+
+def set_placement(placement: Placement) -> None:
+    """Set the placement of all later calls in every thread.
+
+    Parameters
+    ----------
+    placement : {"auto", "gpu", "cpu", "all"}
+        "auto", the default: on the GPU, unless the calling core alone would finish sooner; without
+        a usable GPU, on all cores. "gpu": on the GPU, or an error. "cpu": on all cores. "all": on
+        all cores and, for long pinned arrays, on all GPUs at the same time.
+    """
+    if placement not in PLACEMENTS:
+        raise ValueError(f"placement is {placement!r}: pass one of {', '.join(PLACEMENTS)}")
+    check(functions.gpuvec_set_placement(PLACEMENTS.index(placement)))
+
+
+@contextmanager
+def placement(placement: Placement) -> Iterator[None]:
+    """Set the placement during a with statement, in every thread; see `set_placement`.
+
+    Examples
+    --------
+    >>> import gpuvec
+    >>> with gpuvec.placement("cpu"):
+    ...     gpuvec.get_placement()
+    'cpu'
+    """
+    before = get_placement()
+    set_placement(placement)
+    try:
+        yield
+    finally:
+        set_placement(before)
+
+
+def why_cpu() -> str:
+    """Tell why no GPU is usable: no driver, no device, placement "cpu"; empty if one is usable."""
+    return text(functions.gpuvec_why_cpu())
+
+
+def init() -> None:
+    """Do now what the first call would otherwise do: open the driver, start worker threads.
+
+    It tries a driver or a GPU that failed before again. Without a GPU it succeeds, except with
+    placement "gpu".
+    """
+    check(functions.gpuvec_init())
+
+
+def device_count() -> int:
+    """Return the number of GPUs that the driver shows to this process; 0 without a driver."""
+    return int(functions.gpuvec_device_count())
+
+
+def device_name(device: int = 0) -> str:
+    """Return the name of a GPU.
+
+    Raises
+    ------
+    Error
+        If there is no such GPU.
+    """
+    return text(made(functions.gpuvec_device_name(device)))
+
+
+def version() -> str:
+    """Return the library's version, "major.minor.patch"."""
+    return text(functions.gpuvec_version())
+
+
+def abi_version() -> int:
+    """Return the version of the library's binary interface."""
+    return int(functions.gpuvec_abi_version())

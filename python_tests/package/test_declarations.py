@@ -1,0 +1,75 @@
+"""The package declares what the header does."""
+
+import ctypes
+
+import gpuvec
+import header
+import pytest
+from gpuvec import _library, _settings
+
+
+def test_every_exported_function_is_declared():
+    """Each function of the header has its result and its arguments, ready for callers of ctypes."""
+    declared = {
+        name: (getattr(gpuvec.functions, name).restype, getattr(gpuvec.functions, name).argtypes)
+        for name in _library.SIGNATURES
+    }
+    found = {name: (result, as_declared(types)) for name, (result, types) in declared.items()}
+    wanted = {name: (result, as_declared(types)) for name, (result, types) in prototypes().items()}
+    assert found == wanted
+
+
+def prototypes() -> dict:
+    """The header's, with the package's structure in place of the tests' own."""
+    run = ctypes.POINTER(_library.RunStructure)
+    own = {ctypes.POINTER(header.Run): run}
+    return {
+        name: (result, [own.get(kind, kind) for kind in types])
+        for name, (result, types) in header.prototypes().items()
+    }
+
+
+def as_declared(types) -> tuple:
+    """Types of arguments; None, which ctypes has for a function without any, as well."""
+    return tuple(types or ())
+
+
+def test_the_structure_is_the_header_s():
+    """The fields' names, types and order."""
+    assert header.fields("gpuvec_run") == _library.RunStructure._fields_
+
+
+@pytest.mark.parametrize("name", ["status", "place", "backend"])
+def test_names_and_numbers_are_the_header_s(name):
+    """Statuses, placements and backends."""
+    lists = {"place": _settings.PLACEMENTS, "backend": _settings.BACKENDS}
+    prefix = {"status": "GPUVEC_", "place": "GPUVEC_PLACE_", "backend": "GPUVEC_BACKEND_"}[name]
+    if name == "status":
+        found = {prefix + status.name: status.value for status in gpuvec.Status}
+    else:
+        found = {prefix + text.upper(): value for value, text in enumerate(lists[name])}
+    assert found == header.enumeration(f"gpuvec_{name}")
+
+
+def test_paths_are_the_header_s():
+    """The name of each bit."""
+    bits = {name: value for name, value in header.defines().items() if "_PATH_" in name}
+    named = {
+        f"GPUVEC_PATH_{name.upper().replace(' ', '_')}": 1 << bit
+        for bit, name in enumerate(_settings.PATHS)
+    }
+    assert named == bits
+
+
+def test_versions_agree():
+    """The package has the library's version, and the header's binary interface."""
+    macros = header.defines()
+    parts = [macros[f"GPUVEC_VERSION_{part}"] for part in ("MAJOR", "MINOR", "PATCH")]
+    assert gpuvec.__version__ == gpuvec.version() == ".".join(map(str, parts))
+    assert gpuvec.abi_version() == macros["GPUVEC_ABI_VERSION"] == _library.ABI_VERSION
+
+
+def test_public_names_exist_and_are_described():
+    """Every public name has a docstring, for help()."""
+    for name in gpuvec.__all__:
+        assert getattr(gpuvec, name).__doc__, name

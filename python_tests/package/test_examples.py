@@ -1,0 +1,26 @@
+"""The examples in the docstrings give what they show."""
+
+import doctest
+import importlib
+import pkgutil
+
+import gpuvec
+import pytest
+
+MODULES = ["gpuvec", *(f"gpuvec.{found.name}" for found in pkgutil.iter_modules(gpuvec.__path__))]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(placement, name):
+    """Each module's, with each placement."""
+    failures, _ = doctest.testmod(importlib.import_module(name))
+    assert failures == 0
+
+
+def test_every_function_has_an_example():
+    """Functions that take an array, and classes, show their use."""
+    shown = ["add", "sub", "mul", "div", "scale", "axpy", "dot", "sum", "min", "max", "copy"]
+    shown += ["pinned", "pinned_empty", "pinned_zeros", "pinned_like", "to_device", "from_dlpack"]
+    shown += ["DeviceArray", "Stream", "Event", "placement", "last_run", "library_path"]
+    for name in shown:
+        assert ">>>" in getattr(gpuvec, name).__doc__, name

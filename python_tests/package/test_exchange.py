@@ -1,0 +1,315 @@
+"""Arrays of other libraries, through DLPack and __cuda_array_interface__, both ways."""
+
+import gc
+
+import gpuvec
+import numpy as np
+import pytest
+from on_fake_driver import needs_fake_driver, run
+
+CPU, CUDA = 1, 2
+
+
+class Producer:
+    """An array as another library exports it: through DLPack alone, of any version."""
+
+    def __init__(self, array, is_old: bool = False):
+        self.array, self.is_old = array, is_old
+        self.streams = []
+
+    def __dlpack_device__(self):
+        """Return the array's device."""
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, *, stream=None, **newer):
+        """Export the array; before DLPack 1.0 there were no other arguments."""
+        if self.is_old and newer:
+            raise TypeError("unexpected keyword argument")
+        self.streams.append(stream)
+        return self.array.__dlpack__(stream=stream, **newer)
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["1.0", "0.x"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+def test_arrays_through_dlpack(placement, dtype, is_old):
+    """Are inputs and outputs, of any shape, without a copy."""
+    a, out = np.arange(6, dtype=dtype).reshape(2, 3), np.zeros((2, 3), dtype)
+    taken = Producer(out, is_old)
+    assert gpuvec.add(Producer(a, is_old), Producer(a, is_old), out=taken) is taken
+    assert (out == a + a).all()
+    assert gpuvec.sum(Producer(a, is_old)) == 15
+
+
+def test_a_read_only_array_through_dlpack_is_an_input(placement):
+    """DLPack 1.0 says that an array is read-only; before, such arrays were not exported."""
+    array = np.ones(3)
+    array.flags.writeable = False
+    try:
+        array.__dlpack__(max_version=(1, 0))
+    except (TypeError, BufferError):
+        pytest.skip("this NumPy does not export read-only arrays")
+    assert gpuvec.sum(Producer(array)) == 3
+    with pytest.raises(ValueError, match="out is read-only"):
+        gpuvec.add(np.ones(3), np.ones(3), out=Producer(array))
+    assert (array == 1).all()
+
+
+@pytest.mark.parametrize(
+    "array, error, text",
+    [
+        (np.ones((4, 4)).T, ValueError, "a is not C-contiguous"),
+        (np.ones(8)[::2], ValueError, "a is not C-contiguous"),
+        (np.ones(3, np.uint8), TypeError, "a has dtype uint8: pass float32"),
+        (np.ones(3, np.complex64), TypeError, "a has dtype complex64: pass float32"),
+        (np.ones(3, bool), TypeError, "a has a DLPack type .* 8 bits.*: pass float32"),
+    ],
+    ids=str,
+)
+def test_unusable_arrays_through_dlpack(array, error, text):
+    """The checks are those of ndarrays."""
+    with pytest.raises(error, match=text):
+        gpuvec.sum(Producer(array))
+
+
+def test_the_exporter_s_refusal_is_told():
+    """A tensor that needs a gradient, for example, is not exported, for a reason."""
+
+    class Refusing(Producer):
+        def __dlpack__(self, **_):
+            raise BufferError("this tensor requires a gradient")
+
+    with pytest.raises(BufferError, match="requires a gradient"):
+        gpuvec.sum(Refusing(np.ones(3)))
+
+
+def test_exports_live_as_long_as_their_last_user(placement):
+    """The exporter's array is held until the DeviceArray on it is gone."""
+    array = gpuvec.pinned_zeros(3)
+    address = array.ctypes.data
+    shared = gpuvec.from_dlpack(Producer(array))
+    assert shared.address == address
+    del array
+    gc.collect()
+    assert (gpuvec.add(shared, shared).to_host() == 0).all()
+    del shared
+    gc.collect()
+    assert gpuvec.functions.pinned_free(address) == gpuvec.Status.ERROR_POINTER
+
+
+def test_numpy_takes_device_arrays_in_host_memory(on_cpu):
+    """Without a GPU np.from_dlpack gives the array itself, which lives on with it."""
+    ours = gpuvec.to_device(np.arange(6.0).reshape(2, 3))
+    address = ours.address
+    theirs = np.from_dlpack(ours)
+    assert theirs.ctypes.data == address and theirs.shape == (2, 3)
+    gpuvec.scale(2, ours, out=ours)
+    del ours
+    gc.collect()
+    assert (theirs == 2 * np.arange(6).reshape(2, 3)).all()
+    del theirs
+    gc.collect()
+    assert gpuvec.functions.gpuvec_device_free(address) == gpuvec.Status.ERROR_POINTER
+
+
+def test_device_arrays_say_where_they_are(placement):
+    """DLPack's device, and a __cuda_array_interface__ only on a GPU."""
+    array = gpuvec.DeviceArray(3)
+    is_on_gpu = gpuvec.why_cpu() == ""
+    assert array.__dlpack_device__() == ((CUDA, 0) if is_on_gpu else (CPU, 0))
+    assert hasattr(array, "__cuda_array_interface__") == is_on_gpu
+    if is_on_gpu:
+        described = array.__cuda_array_interface__
+        assert described["data"] == (array.address, False)
+        assert (described["shape"], described["typestr"]) == ((3,), "<f4")
+        with pytest.raises((BufferError, RuntimeError, TypeError)):
+            np.from_dlpack(array)
+
+
+def test_exports_that_are_not_possible(placement):
+    """A copy, another device, and types that DLPack does not have."""
+    array = gpuvec.DeviceArray(3)
+    with pytest.raises(BufferError, match="without a copy"):
+        array.__dlpack__(copy=True)
+    with pytest.raises(BufferError, match="not on"):
+        array.__dlpack__(dl_device=(CUDA, 7))
+    with pytest.raises(BufferError):
+        gpuvec.DeviceArray(3, "M8[s]").__dlpack__()
+    with pytest.raises(TypeError, match="array is a list"):
+        gpuvec.from_dlpack([1, 2])
+
+
+def test_masks_are_not_ignored():
+    """An array with a mask in its __cuda_array_interface__ is refused."""
+
+    class Masked:
+        __cuda_array_interface__ = {"mask": object()}
+
+    with pytest.raises(TypeError, match="a has a mask"):
+        gpuvec.sum(Masked())
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_pytorch(placement, device):
+    """Tensors are arguments, and take DeviceArrays."""
+    torch = pytest.importorskip("torch")
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("PyTorch has no GPU")
+    a = torch.arange(10, dtype=torch.float32, device=device)
+    out = torch.zeros_like(a)
+    a += 1
+    gpuvec.add(a, a, out=out)
+    assert (out.cpu() == 2 * torch.arange(1, 11)).all()
+    with pytest.raises((BufferError, RuntimeError), match="grad"):
+        gpuvec.sum(torch.ones(3, requires_grad=True, device=device))
+    ours = gpuvec.to_device(np.ones(10, np.float32))
+    if ours.__dlpack_device__()[0] == CPU or torch.cuda.is_available():
+        theirs = torch.from_dlpack(ours)
+        theirs += 1
+        assert (ours.to_host() == 2).all()
+
+
+def test_cupy(placement):
+    """CuPy's arrays are arguments, and take DeviceArrays."""
+    cupy = pytest.importorskip("cupy")
+    if gpuvec.device_count() == 0 or gpuvec.why_cpu():
+        pytest.skip("there is no GPU")
+    a = cupy.arange(10, dtype=cupy.float32)
+    a += 1
+    result = gpuvec.add(a, a)
+    assert isinstance(result, gpuvec.DeviceArray)
+    assert (cupy.asnumpy(cupy.asarray(result)) == 2 * np.arange(1, 11)).all()
+    assert (cupy.asnumpy(cupy.from_dlpack(result)) == 2 * np.arange(1, 11)).all()
+
+
+# Objects in the fake driver's device memory, as other libraries describe theirs.
+OTHERS = """
+import gc
+import gpuvec
+
+class Interface:
+    "An array with a __cuda_array_interface__ alone."
+
+    def __init__(self, array, **changes):
+        self.__cuda_array_interface__ = {**array.__cuda_array_interface__, **changes}
+        self.array = array
+
+class Producer:
+    "An array with DLPack alone, before version 1.0; it notes the streams that are asked for."
+
+    def __init__(self, array):
+        self.array, self.streams = array, []
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, stream=None):
+        self.streams.append(stream)
+        return self.array.__dlpack__(stream=stream)
+
+values = np.arange(10, dtype=np.float32)
+gpuvec.set_placement("gpu")
+"""
+
+
+def run_with_others(script: str, **settings) -> None:
+    """Runs a script on the fake driver."""
+    run(OTHERS + script, **settings)
+
+
+@needs_fake_driver
+def test_device_memory_of_other_libraries():
+    """It is used in place, and results go to new device memory."""
+    run_with_others("""
+for kind in (Interface, Producer):
+    theirs, out = kind(gpuvec.to_device(values)), kind(gpuvec.DeviceArray(10))
+    result = gpuvec.add(theirs, values)
+    assert isinstance(result, gpuvec.DeviceArray) and result.device == 0
+    assert (result.to_host() == 2 * values).all()
+    gpuvec.add(theirs, theirs, out=out)
+    assert gpuvec.last_run().path == ("resident",)
+    assert (out.array.to_host() == 2 * values).all()
+    assert gpuvec.sum(theirs) == values.sum()
+    try:
+        gpuvec.add(values, values, out=Interface(out.array, data=(out.array.address, True)))
+    except ValueError as error:
+        assert "out is read-only" in str(error)
+    else:
+        raise AssertionError("a read-only array was written")
+""")
+
+
+@needs_fake_driver
+def test_work_that_other_libraries_queued_comes_first():
+    """DLPack's producers are told the stream; that of a __cuda_array_interface__ is waited for."""
+    run_with_others(
+        """
+producer = Producer(gpuvec.to_device(values))
+gpuvec.sum(producer)
+gpuvec.add(producer, producer, stream=gpuvec.Stream())
+assert set(producer.streams) == {1}, producer.streams
+
+native = c_void_p()
+fake_driver.hold_context()
+fake_driver.driver.cuStreamCreateWithPriority(byref(native), 1, 0)
+producer.streams.clear()
+gpuvec.add(producer, producer, stream=gpuvec.Stream.from_native(native.value))
+assert set(producer.streams) == {native.value}, producer.streams
+
+theirs = gpuvec.Stream.from_native(native.value)
+array, ones = gpuvec.to_device(values), gpuvec.to_device(np.ones(10, np.float32))
+for stream in (None, gpuvec.Stream()):
+    for _ in range(20):
+        gpuvec.add(array, ones, out=array, stream=theirs)
+        array._uses.clear()
+    result = gpuvec.add(Interface(array, stream=native.value), ones, stream=stream)
+    values += 20
+    assert (result.to_host() == values + 1).all()
+""",
+        DELAY=200,
+    )
+
+
+@needs_fake_driver
+def test_exports_wait_for_queued_work():
+    """Whoever takes a DeviceArray sees what gpuvec's streams were given to do."""
+    run_with_others(
+        """
+class Export:
+    def __init__(self, array): self.array = array
+
+stream = gpuvec.Stream()
+for export in (
+    lambda array: array.__cuda_array_interface__,
+    lambda array: array.__dlpack__(),
+    lambda array: array.__dlpack__(stream=2),
+    lambda array: array.to_host(),
+    lambda array: gpuvec.sum(array),
+    lambda array: gpuvec.copy(np.empty(10, np.float32), array),
+):
+    array = gpuvec.to_device(values)
+    gpuvec.add(array, array, out=array, stream=stream)
+    event = array._uses[stream._handle]
+    export(array)
+    assert event.is_done()
+    assert (array.to_host() == 2 * values).all()
+""",
+        DELAY=200,
+    )
+
+
+@needs_fake_driver
+def test_capsules_of_device_memory():
+    """A capsule holds the memory until it is gone, consumed or not."""
+    run_with_others("""
+array = gpuvec.to_device(values)
+before = fake_driver.count("device_allocations")
+shared = gpuvec.from_dlpack(array)
+assert repr(shared) == repr(array) and shared.address == array.address
+capsule = array.__dlpack__(max_version=(1, 0))
+del array
+gc.collect()
+assert (shared.to_host() == values).all()
+del shared, capsule
+gc.collect()
+assert fake_driver.count("device_allocations") == before - 1
+""")

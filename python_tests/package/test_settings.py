@@ -1,0 +1,129 @@
+"""Placement, the last run, errors, and the report of `python -m gpuvec`."""
+
+import pickle
+import re
+import sys
+
+import gpuvec
+import numpy as np
+import pytest
+from bindings import LIBRARY, Place, lib
+from programs import library_environment, run, run_python
+
+PLACEMENTS = ("auto", "gpu", "cpu", "all")
+
+
+def test_placement_is_the_library_s():
+    """A placement holds in the with statement, for all users of the library, and no longer."""
+    before = gpuvec.get_placement()
+    for name in PLACEMENTS:
+        with gpuvec.placement(name):
+            assert gpuvec.get_placement() == name
+            assert lib.gpuvec_get_placement() == Place[name.upper()]
+            with pytest.raises(KeyError), gpuvec.placement("cpu"):
+                raise KeyError
+            assert gpuvec.get_placement() == name
+    assert gpuvec.get_placement() == before
+
+
+@pytest.mark.parametrize("name", ["GPU", "", None, 1])
+def test_wrong_placements(name):
+    """The error lists the placements."""
+    with pytest.raises(ValueError, match="placement is .*: pass one of auto, gpu, cpu, all"):
+        gpuvec.set_placement(name)
+
+
+def test_the_last_run(placement):
+    """Tells where an operation ran; nothing to do is run nowhere."""
+    gpuvec.add(np.ones(1000), np.ones(1000))
+    ran = gpuvec.last_run()
+    assert ran.backend == ("gpu" if placement == Place.GPU else "cpu")
+    assert ran.path and ran.chunks >= 1 and ran.threads >= 1
+    assert ran.devices == ((0,) if ran.backend == "gpu" else ())
+    gpuvec.add(np.ones(0), np.ones(0))
+    assert gpuvec.last_run() == ("none", (), (), 0, 0, 0)
+
+
+def test_devices(placement):
+    """Their number, their names, and why none is usable."""
+    names = [gpuvec.device_name(device) for device in range(gpuvec.device_count())]
+    assert all(names)
+    with pytest.raises(gpuvec.Error) as raised:
+        gpuvec.device_name(len(names))
+    assert raised.value.status != gpuvec.Status.OK
+    with gpuvec.placement("cpu"):
+        assert "cpu" in gpuvec.why_cpu()
+    gpuvec.init()
+
+
+@pytest.mark.parametrize("status", gpuvec.Status)
+def test_each_status_has_its_exception(status):
+    """An exception of its class, with a builtin's, which is the same after pickling."""
+    if status < 100:
+        pytest.skip("not an error")
+    wanted = {
+        1: (gpuvec.ArgumentError, ValueError),
+        2: (gpuvec.UnavailableError, RuntimeError),
+        3: (gpuvec.OutOfMemoryError, MemoryError),
+        4: (gpuvec.DeviceError, RuntimeError),
+        9: (gpuvec.InternalError, RuntimeError),
+    }[status // 100]
+    error = gpuvec._errors.failure(status)
+    assert isinstance(error, (gpuvec.Error,)) and all(isinstance(error, kind) for kind in wanted)
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.status, str(again)) == (type(error), status, str(error))
+
+
+def test_a_status_of_a_later_version():
+    """Is a number, with the library's text."""
+    error = gpuvec._errors.failure(999)
+    assert error.status == 999 and isinstance(error, gpuvec.InternalError)
+
+
+def test_without_a_gpu_placement_gpu_is_unavailable():
+    """The error tells why, for results, memory and streams alike."""
+    script = """
+    import gpuvec, numpy as np
+    for make in (lambda: gpuvec.add(np.ones(3), np.ones(3)), lambda: gpuvec.pinned_empty(3),
+                 lambda: gpuvec.DeviceArray(3), gpuvec.Stream):
+        try:
+            make()
+        except gpuvec.UnavailableError as error:
+            assert error.status == gpuvec.Status.ERROR_NO_GPU, error.status
+            assert "no CUDA driver" in str(error), error
+        else:
+            raise AssertionError
+    """
+    run_python(script, GPUVEC_PLACEMENT="gpu", LD_LIBRARY_PATH="")
+
+
+def test_a_wrong_environment_is_told():
+    """The package can be imported; what needs the placement raises."""
+    script = """
+    import gpuvec, numpy as np
+    for make in (lambda: gpuvec.sum(np.ones(3)), lambda: gpuvec.pinned_empty(3), gpuvec.Event,
+                 gpuvec.get_placement):
+        try:
+            make()
+        except gpuvec.UnavailableError as error:
+            assert error.status == gpuvec.Status.ERROR_ENVIRONMENT, error.status
+            assert "GPUVEC_PLACEMENT is 'nowhere'" in str(error), error
+        else:
+            raise AssertionError(make)
+    """
+    run_python(script, GPUVEC_PLACEMENT="nowhere")
+
+
+@pytest.mark.parametrize("name", ["auto", "cpu", "nowhere"])
+def test_the_report(name, tmp_path):
+    """Has what a report of a defect needs, from any folder and with any environment."""
+    environment = library_environment(GPUVEC_PLACEMENT=name)
+    report = run([sys.executable, "-m", "gpuvec"], cwd=tmp_path, env=environment)
+    facts = dict(re.findall(r"^([\w ]+): +(\S.*)$", report, flags=re.MULTILINE))
+    assert facts["gpuvec"].startswith(gpuvec.__version__)
+    assert facts["library"] == str(LIBRARY)
+    assert facts["NumPy"] == np.__version__
+    assert name in facts["placement"]
+    assert f"GPUVEC_PLACEMENT={name}" in facts["environment"]
+    for fact in ("GPUs", "why CPU", "Python", "system", "CPU"):
+        assert facts[fact]
