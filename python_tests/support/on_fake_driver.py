@@ -1,5 +1,7 @@
 """Runs scripts on the fake driver of `make fake-driver`, each in a process that may hang or die."""
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess
