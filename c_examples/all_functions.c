@@ -250,9 +250,9 @@ static void pageable_and_pinned(int32_t place, size_t n)
     }
     CHECK(pinned_free(pinned[0]) == GPUVEC_ERROR_POINTER);
     CHECK(gpuvec_pinned_free(pinned[1]) == GPUVEC_ERROR_POINTER);
-    CHECK(gpuvec_last_error()[0] != '\0');
+    CHECK(gpuvec_last_error()[0] != '\0' && gpuvec_last_status() == GPUVEC_ERROR_POINTER);
     CHECK_OK(pinned_free(NULL));
-    CHECK(gpuvec_last_error()[0] == '\0');
+    CHECK(gpuvec_last_error()[0] == '\0' && gpuvec_last_status() == GPUVEC_OK);
 }
 
 static void registered(int32_t place, size_t n)

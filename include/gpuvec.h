@@ -391,7 +391,7 @@ const char *gpuvec_last_error(void);
  *
  * It tells programs what went wrong in a function that returned NULL.
  */
-int32_t gpuvec_last_status(void);
+gpuvec_status gpuvec_last_status(void);
 
 /**
  * Gives the name of a status and its meaning in a few words.

@@ -64,8 +64,8 @@ SIGNATURES: dict[str, Signature] = {
         name: (c_int32, [c_void_p, c_void_p, c_void_p, c_size_t])
         for name in ("vector_add", "add_arrays", "dot_product")
     },
-    "pinned_alloc": (c_void_p, [c_size_t]),
-    "pinned_free": (c_int32, [c_void_p]),
+    **dict.fromkeys(("pinned_alloc", "gpuvec_pinned_alloc"), (c_void_p, [c_size_t])),
+    **dict.fromkeys(("pinned_free", "gpuvec_pinned_free"), (c_int32, [c_void_p])),
     "gpuvec_device_alloc": (c_void_p, [c_size_t, c_int32]),
     "gpuvec_device_free": (c_int32, [c_void_p]),
     "gpuvec_host_register": (c_int32, [c_void_p, c_size_t]),

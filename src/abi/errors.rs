@@ -1,6 +1,6 @@
 //! The text of an error and the meaning of a status.
 
-use super::guard;
+use super::{Status, guard};
 use crate::error::{STATUSES, gpuvec_status};
 use std::ffi::c_char;
 
@@ -22,7 +22,7 @@ pub extern "C" fn gpuvec_last_error() -> *const c_char {
 ///
 /// It tells programs what went wrong in a function that returned NULL.
 #[unsafe(no_mangle)]
-pub extern "C" fn gpuvec_last_status() -> i32 {
+pub extern "C" fn gpuvec_last_status() -> Status {
     guard::constant(gpuvec_status::GPUVEC_OK as i32, guard::last_status)
 }
 
