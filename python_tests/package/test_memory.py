@@ -207,7 +207,7 @@ def test_memory_after_fork(on_cpu):
     assert gpuvec.sum(pinned) == 0 and gpuvec.sum(device) == 1000
 
 
-def test_memory_at_exit(where):
+def test_memory_at_exit(placement_variables):
     """Arrays that outlive the interpreter's exit handlers can be used until the process ends."""
     script = """
     import atexit
@@ -226,4 +226,4 @@ def test_memory_at_exit(where):
     builtin = __import__("builtins")
     builtin.last = Last()
     """
-    run_silently(script, **where)
+    run_silently(script, **placement_variables)

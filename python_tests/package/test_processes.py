@@ -125,7 +125,7 @@ def test_importing_loads_no_driver_and_starts_no_thread():
     assert run_python(script).split() == ["gpuvec"]
 
 
-def test_interrupted_programs_end(where):
+def test_interrupted_programs_end(placement_variables):
     """Ctrl-C between calls is a KeyboardInterrupt as ever."""
     script = """
     import signal
@@ -139,7 +139,7 @@ def test_interrupted_programs_end(where):
     except KeyboardInterrupt:
         assert gpuvec.sum(a) == 100_000
     """
-    run_python(script, **where)
+    run_python(script, **placement_variables)
 
 
 def test_notebooks(placement, tmp_path):
