@@ -11,6 +11,8 @@ from bindings import LIBRARY, ROOT, lib
 SUPPORT = Path(__file__).resolve().parent
 # Seconds after which a program counts as hanging.
 TIMEOUT = 120
+# `make test-wheel` tests the package that it installed, not the one of the checkout.
+MODULES = [SUPPORT] if "GPUVEC_DIST" in os.environ else [ROOT / "python", SUPPORT]
 OWN_VARIABLES = ("GPUVEC_PLACEMENT", "GPUVEC_NUM_THREADS")
 
 
@@ -29,7 +31,7 @@ def library_environment(**environment: str) -> dict:
     """
     variables = {key: text for key, text in os.environ.items() if key not in OWN_VARIABLES}
     variables["GPUVEC_LIB"] = str(LIBRARY)
-    variables["PYTHONPATH"] = before("PYTHONPATH", f"{ROOT / 'python'}{os.pathsep}{SUPPORT}")
+    variables["PYTHONPATH"] = before("PYTHONPATH", os.pathsep.join(map(str, MODULES)))
     return {**variables, **environment}
 
 
