@@ -9,7 +9,7 @@ import numpy as np
 
 from ._dlpack import CPU, CUDA, Found, capsule_of
 from ._errors import check, made
-from ._library import RunStructure, functions, release_with
+from ._library import RunStructure, functions, ordinal, release_with
 from ._streams import Event
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class DeviceArray:
     ) -> None:
         dtype = np.dtype(dtype)
         size = size_of(shape, dtype)
-        pointer = functions.gpuvec_device_alloc(size, device)
+        pointer = functions.gpuvec_device_alloc(size, ordinal(device))
         memory = allocated(pointer, size, functions.gpuvec_device_free)
         is_on_gpu = _is_device_memory(memory)
         self._found = Found(array_in(memory, shape, dtype), device if is_on_gpu else None)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Literal, NamedTuple, get_args
 
 from ._errors import Error, check, failure, made
-from ._library import RunStructure, functions, text
+from ._library import RunStructure, functions, ordinal, text
 
 Placement = Literal["auto", "gpu", "cpu", "all"]
 Backend = Literal["none", "cpu", "gpu"]
@@ -134,7 +134,7 @@ def device_name(device: int = 0) -> str:
     Error
         If there is no such GPU.
     """
-    return text(made(functions.gpuvec_device_name(device)))
+    return text(made(functions.gpuvec_device_name(ordinal(device))))
 
 
 def version() -> str:
