@@ -52,7 +52,7 @@ def last_run() -> Run:
     return Run(
         backend=BACKENDS[run.backend],
         path=tuple(name for bit, name in enumerate(PATHS) if run.path >> bit & 1),
-        devices=tuple(device for device in range(64) if run.devices >> device & 1),
+        devices=tuple(bit for bit in range(run.devices.bit_length()) if run.devices >> bit & 1),
         threads=run.threads,
         chunks=run.chunks,
         bytes_staged=run.bytes_staged,

@@ -47,7 +47,10 @@ class Event(_Handle):
 
     def __init__(self) -> None:
         self._handle = made(functions.gpuvec_event_create())
-        release_with(self, functions.gpuvec_event_destroy, self._handle)
+
+    def __del__(self, destroy: Any = functions.gpuvec_event_destroy) -> None:
+        """Destroy the event; each queued call makes one, and this is faster than a finalizer."""
+        destroy(getattr(self, "_handle", None))
 
     def record(self, stream: Stream | None = None) -> None:
         """Record the event behind the work that is queued on a stream now.
