@@ -181,7 +181,7 @@ class DeviceArray:
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
-    ) -> object:
+    ) -> Any:
         """Export the array, when queued work on it is done (not waited for if ``stream`` is -1)."""
         if dl_device not in (None, self.__dlpack_device__()):
             raise BufferError(f"the array is on {self.__dlpack_device__()}, not on {dl_device}")
