@@ -50,7 +50,7 @@ lint: $(VENV)/ruff ## check formats, lints and types
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --document-private-items
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict python
+	MYPYPATH=python $(BIN)/mypy --strict python python_tests/package/typed_uses.py
 
 fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX are what their sources give
 	git diff --exit-code -- include/gpuvec.h

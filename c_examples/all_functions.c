@@ -308,6 +308,7 @@ static void device_memory(size_t n)
     CHECK_OK(gpuvec_device_free(NULL));
     CHECK(gpuvec_device_alloc(bytes, -1) == NULL);
     CHECK(gpuvec_last_error()[0] != '\0');
+    CHECK(gpuvec_last_status() == GPUVEC_ERROR_VALUE);
     free(host);
 }
 

@@ -71,12 +71,12 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
         return _from_cuda_array_interface(name, argument, stream)
     try:
         memory = memoryview(argument)
-    except TypeError:
+        return Found(np.asarray(memory), None, memory.format in RAW_FORMATS)
+    except (TypeError, ValueError) as error:
         raise TypeError(
             f"{name} is {_kind(argument)}: pass a NumPy array, a gpuvec.DeviceArray, or an object "
             "with the buffer protocol, DLPack or __cuda_array_interface__"
-        ) from None
-    return Found(np.asarray(memory), None, memory.format in RAW_FORMATS)
+        ) from error
 
 
 def _is_masked(array: NDArray[Any]) -> bool:
@@ -131,13 +131,14 @@ def check_dtype(name: str, array: NDArray[Any], wanted: Sequence[np.dtype[Any]])
     """Raises TypeError unless an array has one of the element types."""
     if array.dtype in wanted:
         return
-    names = " or ".join([", ".join(map(str, wanted[:-1])), str(wanted[-1])][len(wanted) == 1 :])
-    if array.dtype.newbyteorder("=") in wanted:
-        native = array.dtype.newbyteorder("=")
+    native = array.dtype.newbyteorder("=")
+    if native in wanted:
         raise TypeError(
             f"{name} has dtype {array.dtype.str}, of the other byte order: "
             f"pass {name}.astype(np.{native})"
         )
+    *others, last = map(str, wanted)
+    names = f"{', '.join(others)} or {last}" if others else last
     raise TypeError(f"{name} has dtype {array.dtype}: pass {names}")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ._dlpack import CPU, CUDA, Found, capsule_of
 from ._errors import check, made
-from ._library import RunStructure, functions, release_with
+from ._library import RunStructure, functions, ordinal, release_with
 from ._streams import Event
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class DeviceArray:
     ) -> None:
         dtype = np.dtype(dtype)
         size = size_of(shape, dtype)
-        pointer = functions.gpuvec_device_alloc(size, device)
+        pointer = functions.gpuvec_device_alloc(size, ordinal(device))
         memory = allocated(pointer, size, functions.gpuvec_device_free)
         is_on_gpu = _is_device_memory(memory)
         self._found = Found(array_in(memory, shape, dtype), device if is_on_gpu else None)
@@ -181,7 +181,7 @@ class DeviceArray:
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
-    ) -> object:
+    ) -> Any:
         """Export the array, when queued work on it is done (not waited for if ``stream`` is -1)."""
         if dl_device not in (None, self.__dlpack_device__()):
             raise BufferError(f"the array is on {self.__dlpack_device__()}, not on {dl_device}")

@@ -1,4 +1,4 @@
-"""Arrays of other libraries, through DLPack and ``__cuda_array_interface__``.
+"""Arrays of other libraries: those that come through DLPack, and descriptions of memory.
 
 Each becomes an ndarray that describes the elements, also those of a GPU: NumPy never reads them,
 since only the array's address, shape, strides and flags are used.
@@ -122,8 +122,8 @@ def described(
         "version": 3,
         "shape": shape,
         "typestr": typestr,
-        # NumPy takes no NULL, not even for no elements.
-        "data": (address or 1, is_read_only),
+        # NumPy takes no NULL, not even for no elements; the library takes any aligned address.
+        "data": (address or 4096, is_read_only),
         "strides": strides,
     }
     return np.asarray(_Described(interface, owner))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import sys
 import weakref
@@ -161,6 +162,14 @@ def release_with(owner: object, release: Any, *arguments: object) -> None:
     """
     finalizer = weakref.finalize(owner, release, *arguments)
     finalizer.atexit = False  # type: ignore[misc]
+
+
+def ordinal(device: int) -> int:
+    """Returns the number of a device as the library takes it, in an int32_t."""
+    number = operator.index(device)
+    if not -(2**31) <= number < 2**31:
+        raise ValueError(f"device is {device}: pass a number from 0 to gpuvec.device_count() - 1")
+    return number
 
 
 def text(answer: bytes | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -13,11 +13,15 @@ from ._device_array import DeviceArray, allocated, array_in, size_of
 from ._dlpack import borrowed
 from ._errors import check
 from ._library import functions
-from ._operations import Array, queued
+from ._operations import queued
 from ._streams import LEGACY_DEFAULT_STREAM, Stream, check_queued, handle_of
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
+
+    from ._typing import Array, SupportsDLPack
+
+T = TypeVar("T", bound="Array")
 
 
 def pinned_empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
@@ -90,7 +94,7 @@ def pinned_like(prototype: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
 
 
 @contextmanager
-def pinned(array: Array) -> Iterator[Array]:
+def pinned(array: T) -> Iterator[T]:
     """Page-lock an existing array for a with statement.
 
     This takes some tenths of a millisecond for each MiB, so it pays for arrays that are used more
@@ -189,7 +193,7 @@ def copy(dst: Array, src: Array, stream: Stream | None = None) -> None:
         queued(stream, (dst, src), (to, source))
 
 
-def from_dlpack(array: Any) -> DeviceArray:
+def from_dlpack(array: SupportsDLPack) -> DeviceArray:
     """Make a `DeviceArray` of another library's array, without a copy.
 
     Parameters

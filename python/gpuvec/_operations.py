@@ -7,7 +7,7 @@ much, and a general way for everything else, which also finds the reason of an e
 from __future__ import annotations
 
 from ctypes import CDLL, ArgumentError, c_void_p
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
 from numpy import ndarray
@@ -22,8 +22,7 @@ from ._streams import Stream, check_queued, handle_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Anything with elements: see find().
-Array = Any
+    from ._typing import Array
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
 
@@ -68,9 +67,7 @@ class Operation:
             symbol = f"gpuvec_{name}_{element}"
             self.table[dtype] = _taking_arrays(symbol), getattr(functions, symbol), to
 
-    def call(
-        self, arrays: tuple[Array, ...], out: Array, stream: Stream | None, *alpha: float
-    ) -> Any:
+    def call(self, arrays: tuple[Any, ...], out: Any, stream: Stream | None, *alpha: float) -> Any:
         """Calls the operation in the short way if it can, or else in the general one."""
         a, b = arrays[0], arrays[-1]
         if stream is not None or type(a) is not ndarray or type(b) is not ndarray:
@@ -101,7 +98,7 @@ class Operation:
         return to[()] if out is None and self.is_reduction else to
 
     def general(
-        self, arrays: tuple[Array, ...], out: Array, stream: Stream | None, *alpha: float
+        self, arrays: tuple[Any, ...], out: Any, stream: Stream | None, *alpha: float
     ) -> Any:
         """Calls the operation on arrays of any kind, or raises what is wrong with them."""
         handle = handle_of(stream)
@@ -176,7 +173,7 @@ def queued(stream: Stream, objects: tuple[Any, ...], arrays: tuple[Found, ...]) 
             used._uses[handle_of(stream) or 0] = event
 
 
-def _new(arrays: tuple[Array, ...], inputs: list[Found]) -> tuple[Any, Found]:
+def _new(arrays: tuple[Any, ...], inputs: list[Found]) -> tuple[Any, Found]:
     """Makes the output of an elementwise operation: in device memory if an input is."""
     first = inputs[0].array
     for array, one in zip(arrays, inputs):
@@ -202,7 +199,7 @@ _DOT, _SUM = Operation("dot", "ab", "wide"), Operation("sum", "a", "wide")
 _MIN, _MAX = Operation("min", "a", "same"), Operation("max", "a", "same")
 
 
-def add(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
+def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
     """Add two arrays: ``out[i] = a[i] + b[i]``.
 
     Parameters
@@ -249,7 +246,7 @@ def add(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> 
     return _ADD.call((a, b), out, stream)
 
 
-def sub(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
+def sub(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
     """Subtract two arrays: ``out[i] = a[i] - b[i]``. For the rest see `add`.
 
     Examples
@@ -261,7 +258,7 @@ def sub(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> 
     return _SUB.call((a, b), out, stream)
 
 
-def mul(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
+def mul(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
     """Multiply two arrays: ``out[i] = a[i] * b[i]``. For the rest see `add`.
 
     Examples
@@ -273,7 +270,7 @@ def mul(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> 
     return _MUL.call((a, b), out, stream)
 
 
-def div(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
+def div(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
     """Divide two arrays of float32 or float64: ``out[i] = a[i] / b[i]``. For the rest see `add`.
 
     Examples
@@ -285,12 +282,14 @@ def div(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> 
     return _DIV.call((a, b), out, stream)
 
 
-def scale(alpha: float, a: Array, out: Array = None, stream: Stream | None = None) -> Any:
+def scale(
+    alpha: SupportsFloat, a: Array, out: Array | None = None, stream: Stream | None = None
+) -> Any:
     """Multiply an array of float32 or float64 by a number: ``out[i] = alpha * a[i]``.
 
     Parameters
     ----------
-    alpha : float
+    alpha : real number
         The number, which is rounded to the type of ``a``.
     a, out, stream
         As for `add`.
@@ -304,14 +303,16 @@ def scale(alpha: float, a: Array, out: Array = None, stream: Stream | None = Non
     return _SCALE.call((a,), out, stream, _factor(alpha))
 
 
-def axpy(alpha: float, a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
+def axpy(
+    alpha: SupportsFloat, a: Array, b: Array, out: Array | None = None, stream: Stream | None = None
+) -> Any:
     """Multiply and add arrays of float32 or float64: ``out[i] = alpha * a[i] + b[i]``.
 
     Each element is rounded once.
 
     Parameters
     ----------
-    alpha : float
+    alpha : real number
         The number, which is rounded to the type of ``a``.
     a, b, out, stream
         As for `add`.
@@ -325,7 +326,7 @@ def axpy(alpha: float, a: Array, b: Array, out: Array = None, stream: Stream | N
     return _AXPY.call((a, b), out, stream, _factor(alpha))
 
 
-def dot(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> Any:
+def dot(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
     """Compute the dot product ``a[0]*b[0] + ... + a[n-1]*b[n-1]``.
 
     Parameters
@@ -356,7 +357,7 @@ def dot(a: Array, b: Array, out: Array = None, stream: Stream | None = None) -> 
     return _DOT.call((a, b), out, stream)
 
 
-def sum(a: Array, out: Array = None, stream: Stream | None = None) -> Any:
+def sum(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
     """Compute the sum of all elements. For the rest see `dot`.
 
     Examples
@@ -368,7 +369,7 @@ def sum(a: Array, out: Array = None, stream: Stream | None = None) -> Any:
     return _SUM.call((a,), out, stream)
 
 
-def min(a: Array, out: Array = None, stream: Stream | None = None) -> Any:
+def min(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
     """Find the smallest element: NaN if any element is NaN; -0 is less than +0.
 
     The result has the type of ``a``. No elements have no minimum: `ArgumentError`. For the rest see
@@ -383,7 +384,7 @@ def min(a: Array, out: Array = None, stream: Stream | None = None) -> Any:
     return _MIN.call((a,), out, stream)
 
 
-def max(a: Array, out: Array = None, stream: Stream | None = None) -> Any:
+def max(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
     """Find the largest element: NaN if any element is NaN; -0 is less than +0.
 
     The result has the type of ``a``. No elements have no maximum: `ArgumentError`. For the rest see

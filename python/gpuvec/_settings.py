@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Literal, NamedTuple, get_args
 
 from ._errors import Error, check, failure, made
-from ._library import RunStructure, functions, text
+from ._library import RunStructure, functions, ordinal, text
 
 Placement = Literal["auto", "gpu", "cpu", "all"]
 Backend = Literal["none", "cpu", "gpu"]
@@ -52,7 +52,7 @@ def last_run() -> Run:
     return Run(
         backend=BACKENDS[run.backend],
         path=tuple(name for bit, name in enumerate(PATHS) if run.path >> bit & 1),
-        devices=tuple(device for device in range(64) if run.devices >> device & 1),
+        devices=tuple(bit for bit in range(run.devices.bit_length()) if run.devices >> bit & 1),
         threads=run.threads,
         chunks=run.chunks,
         bytes_staged=run.bytes_staged,
@@ -134,7 +134,7 @@ def device_name(device: int = 0) -> str:
     Error
         If there is no such GPU.
     """
-    return text(made(functions.gpuvec_device_name(device)))
+    return text(made(functions.gpuvec_device_name(ordinal(device))))
 
 
 def version() -> str:

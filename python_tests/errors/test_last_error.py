@@ -58,6 +58,17 @@ def test_a_success_clears_it(placement, name):
     assert last_error() == ""
 
 
+def test_its_status_after_null(placement):
+    """A function that returned NULL has a status, which a success and a question treat alike."""
+    assert lib.pinned_alloc(2**64 - 1) is None
+    assert lib.gpuvec_last_status() == Status.ERROR_SIZE
+    assert last_error() and lib.gpuvec_last_status() == Status.ERROR_SIZE
+    fail()
+    assert lib.gpuvec_last_status() == Status.ERROR_NULL
+    assert lib.pinned_free(lib.pinned_alloc(1)) == Status.OK
+    assert lib.gpuvec_last_status() == Status.OK
+
+
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_queries_keep_it(placement, name):
     """A program may query the library between an error and reading its text."""

@@ -64,6 +64,7 @@ WRONG = {
     "a string": (lambda: "ten floats", TypeError, "builtins.str"),
     "None's like": (lambda: object(), TypeError, "builtins.object"),
     "a column": (WithArray, TypeError, "WithArray .see its to_numpy"),
+    "pointers": (lambda: (ctypes.c_void_p * N)(), TypeError, "c_void_p_Array_10: pass a NumPy"),
     "a masked array": (masked, TypeError, "masked array.* pass {}.data"),
     "half floats": (lambda: np.ones(N, np.float16), TypeError, "dtype float16: pass float32"),
     "complex": (lambda: np.ones(N, np.complex64), TypeError, "dtype complex64: pass float32"),

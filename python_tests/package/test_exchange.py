@@ -148,6 +148,21 @@ def test_masks_are_not_ignored():
         gpuvec.sum(Masked())
 
 
+def test_no_elements_have_no_address(placement):
+    """Other libraries describe an empty array by NULL."""
+
+    class Empty:
+        __cuda_array_interface__ = {
+            "version": 3,
+            "shape": (0,),
+            "typestr": "<f8",
+            "data": (0, False),
+        }
+
+    assert gpuvec.sum(Empty()) == 0
+    assert gpuvec.add(Empty(), Empty()).shape == (0,)
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_pytorch(placement, device):
     """Tensors are arguments, and take DeviceArrays."""

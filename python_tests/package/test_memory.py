@@ -151,6 +151,11 @@ def test_wrong_devices(placement):
         with pytest.raises(gpuvec.ArgumentError, match="device is 99") as raised:
             make()
         assert raised.value.status is gpuvec.Status.ERROR_VALUE
+    for use in (lambda device: gpuvec.DeviceArray(3, device=device), gpuvec.Stream):
+        with pytest.raises(ValueError, match="device is 4294967296"):
+            use(2**32)
+        with pytest.raises(TypeError):
+            use("0")
 
 
 def test_copies_between_all_kinds(placement):

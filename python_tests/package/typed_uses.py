@@ -1,0 +1,27 @@
+"""Uses of the package that `make lint` checks: the wrong ones are errors of their types.
+
+A line with an ignored error that is no error fails the check as well.
+"""
+
+import array
+import mmap
+
+import gpuvec
+import numpy as np
+
+a = np.ones(3, np.float32)
+device: gpuvec.DeviceArray = gpuvec.to_device(a)
+gpuvec.add(a, device, out=a, stream=gpuvec.Stream())
+gpuvec.add(bytes(12), a, out=bytearray(12))
+gpuvec.add(array.array("f"), mmap.mmap(-1, 12))
+gpuvec.axpy(np.float32(2), a, a)
+gpuvec.sum(device, out=gpuvec.pinned_zeros(()))
+gpuvec.from_dlpack(np.from_dlpack(device))
+with gpuvec.placement("gpu"), gpuvec.pinned(a) as pinned:
+    pinned[:] = 1
+
+gpuvec.add([1.0], a)  # type: ignore[arg-type]
+gpuvec.add(a, a, stream=1)  # type: ignore[arg-type]
+gpuvec.scale("2", a)  # type: ignore[arg-type]
+gpuvec.set_placement("GPU")  # type: ignore[arg-type]
+gpuvec.to_device(1.0)  # type: ignore[arg-type]
