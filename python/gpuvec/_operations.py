@@ -54,7 +54,7 @@ _NO_FUNCTIONS: Entry = (None, None, np.dtype(np.float32))
 class Operation:
     """An operation: the library's functions for it, and how they are called."""
 
-    __slots__ = ("is_reduction", "names", "table")
+    __slots__ = ("is_reduction", "names", "table", "types")
 
     def __init__(self, name: str, names: str, result: str = "") -> None:
         # The names of the arrays, one letter each.
@@ -66,6 +66,7 @@ class Operation:
             to = np.dtype(np.int64) if result == "wide" and dtype.kind == "i" else dtype
             symbol = f"gpuvec_{name}_{element}"
             self.table[dtype] = _taking_arrays(symbol), getattr(functions, symbol), to
+        self.types = tuple(self.table)
 
     def call(self, arrays: tuple[Any, ...], out: Any, stream: Stream | None, *alpha: float) -> Any:
         """Calls the operation in the short way if it can, or else in the general one."""
@@ -105,10 +106,10 @@ class Operation:
         found = {name: find(name, array, stream) for name, array in zip(self.names, arrays)}
         to = None if out is None else find("out", out, stream)
         dtype = self._dtype(found)
-        _, function, result = self.table[dtype]
+        _, of_addresses, result = self.table[dtype]
         inputs = [self._checked_input(name, one, dtype) for name, one in found.items()]
         first = inputs[0].array
-        for name, one in zip(self.names, inputs):
+        for name, one in zip(self.names[1:], inputs[1:]):
             check_equal(name, one.array, "a", first)
         if to is not None:
             to = self._checked_out(to, result, first)
@@ -117,8 +118,8 @@ class Operation:
         else:
             out, to = _new(arrays, inputs)
         used = (*inputs, to)
-        pointers = [address(one.array) for one in used]
-        check_queued(function(*alpha, *pointers, first.size, handle), stream)
+        pointers = [_pointer(one.array) for one in used]
+        check_queued(of_addresses(*alpha, *pointers, first.size, handle), stream)
         if stream is not None:
             queued(stream, (*arrays, out), used)
         return to.array[()] if out is None else out
@@ -127,7 +128,7 @@ class Operation:
         """Returns the element type of the inputs, from the first that has one."""
         for name, one in found.items():
             if not one.is_raw:
-                check_dtype(name, one.array, list(self.table))
+                check_dtype(name, one.array, self.types)
                 return np.dtype(one.array.dtype.type)
         raise TypeError(
             f"{' and '.join(found)} have no element type but bytes: "
@@ -137,7 +138,7 @@ class Operation:
     def _checked_input(self, name: str, found: Found, dtype: np.dtype[Any]) -> Found:
         """Returns an input that the library can read; of bytes, those as elements of a type."""
         found = typed(name, found, dtype)
-        check_dtype(name, found.array, list(self.table))
+        check_dtype(name, found.array, self.types)
         check_layout(name, found.array)
         return found
 
@@ -156,7 +157,7 @@ class Operation:
 
 
 def _pointer(array: NDArray[Any]) -> Any:
-    """Returns what ctypes takes for a contiguous input; raises TypeError for any other."""
+    """Returns what ctypes takes for a contiguous array; raises TypeError for any other."""
     flags = array.flags
     if flags.writeable:
         return view(array)
