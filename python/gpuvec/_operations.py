@@ -7,7 +7,6 @@ much, and a general way for everything else, which also finds the reason of an e
 from __future__ import annotations
 
 from ctypes import CDLL, ArgumentError, c_void_p
-from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
@@ -49,7 +48,6 @@ def _taking_arrays(symbol: str) -> Any:
 # What there is for an element type: the function that takes arrays which have a view, the function
 # that takes addresses, and the element type of the output.
 Entry = tuple[Any, Any, np.dtype[Any]]
-_NO_FUNCTIONS: Entry = (None, None, np.dtype(np.float32))
 
 
 class Operation:
@@ -68,52 +66,50 @@ class Operation:
             self.table[dtype] = _taking_arrays(symbol), getattr(functions, symbol), to
         self.types = tuple(self.table)
 
-    def call(
-        self, a: Any, b: Any, out: Any, stream: Stream | None, alpha: float | None = None
-    ) -> Any:
+    def call(self, a: Any, b: Any, out: Any, stream: Stream | None, *alpha: float) -> Any:
         """Calls the operation in the short way if it can, or else in the general one.
 
         An operation on one array gets it as `a` and as `b`.
         """
         if type(a) is not ndarray or type(b) is not ndarray or stream is not None:
-            return self.general(a, b, out, stream, alpha)
+            return self.general(a, b, out, stream, *alpha)
         dtype, shape = a.dtype, a.shape
-        of_views, of_addresses, result = self.table.get(dtype, _NO_FUNCTIONS)
+        try:
+            of_views, of_addresses, result = self.table[dtype]
+        except KeyError:
+            return self.general(a, b, out, stream, *alpha)
         fits = () if self.is_reduction else shape
         to = np.empty(fits, result) if out is None else out
         if (
-            of_views is None
-            or b.dtype is not dtype
+            b.dtype is not dtype
             or b.shape != shape
             or type(to) is not ndarray
             or to.dtype is not result
             or to.shape != fits
         ):
-            return self.general(a, b, out, stream, alpha)
-        if alpha is not None:
-            of_views, of_addresses = partial(of_views, alpha), partial(of_addresses, alpha)
+            return self.general(a, b, out, stream, *alpha)
         try:
             if not (a.flags.writeable and b.flags.writeable):
-                inputs = map(_pointer, self._arrays(a, b))
-                status = of_addresses(*inputs, view(to), a.size, None)
-            elif self.is_unary:
-                status = of_views(a, to, a.size, None)
+                inputs = map(_pointer, self._inputs(a, b))
+                status = of_addresses(*alpha, *inputs, view(to), a.size, None)
+            elif alpha or self.is_unary:
+                status = of_views(*alpha, *self._inputs(a, b), to, a.size, None)
             else:
                 status = of_views(a, b, to, a.size, None)
         except (TypeError, ArgumentError):
             # One has no view: the general way tells why.
-            return self.general(a, b, out, stream, alpha)
+            return self.general(a, b, out, stream, *alpha)
         if status:
             raise failure(status)
         return to[()] if out is None and self.is_reduction else to
 
-    def _arrays(self, a: Any, b: Any) -> tuple[Any, ...]:
-        """Returns the arrays of the operation."""
+    def _inputs(self, a: Any, b: Any) -> tuple[Any, ...]:
+        """Returns the arrays that the operation takes."""
         return (a,) if self.is_unary else (a, b)
 
-    def general(self, a: Any, b: Any, out: Any, stream: Stream | None, alpha: float | None) -> Any:
+    def general(self, a: Any, b: Any, out: Any, stream: Stream | None, *alpha: float) -> Any:
         """Calls the operation on arrays of any kind, or raises what is wrong with them."""
-        arrays = self._arrays(a, b)
+        arrays = self._inputs(a, b)
         handle = handle_of(stream)
         found = {name: find(name, array, stream) for name, array in zip("ab", arrays)}
         to = None if out is None else find("out", out, stream)
@@ -131,8 +127,7 @@ class Operation:
             out, to = _new(arrays, inputs)
         used = (*inputs, to)
         pointers = [_pointer(one.array) for one in used]
-        factor = () if alpha is None else (alpha,)
-        check_queued(of_addresses(*factor, *pointers, first.size, handle), stream)
+        check_queued(of_addresses(*alpha, *pointers, first.size, handle), stream)
         if stream is not None:
             queued(stream, (*arrays, out), used)
         return to.array[()] if out is None else out
