@@ -48,7 +48,9 @@ _get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 def address(array: NDArray[Any]) -> int | None:
     """Returns an array's address; faster than ``array.ctypes.data``, which makes an object."""
-    return _pointer_at(_get_pointer(array.__array_struct__, None) + _data_offset).value
+    # Has to live until the structure in it was read.
+    capsule = array.__array_struct__
+    return _pointer_at(_get_pointer(capsule, None) + _data_offset).value
 
 
 def find(name: str, argument: Any, stream: Stream | None = None) -> Found:

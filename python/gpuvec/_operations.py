@@ -48,17 +48,15 @@ def _taking_arrays(symbol: str) -> Any:
 # What there is for an element type: the function that takes arrays which have a view, the function
 # that takes addresses, and the element type of the output.
 Entry = tuple[Any, Any, np.dtype[Any]]
-_NO_FUNCTIONS: Entry = (None, None, np.dtype(np.float32))
 
 
 class Operation:
     """An operation: the library's functions for it, and how they are called."""
 
-    __slots__ = ("is_reduction", "names", "table")
+    __slots__ = ("is_reduction", "is_unary", "table", "types")
 
-    def __init__(self, name: str, names: str, result: str = "") -> None:
-        # The names of the arrays, one letter each.
-        self.names = names
+    def __init__(self, name: str, inputs: int, result: str = "") -> None:
+        self.is_unary = inputs == 1
         self.is_reduction = bool(result)
         self.table: dict[np.dtype[Any], Entry] = {}
         for element in OPERATIONS[name]:
@@ -66,50 +64,61 @@ class Operation:
             to = np.dtype(np.int64) if result == "wide" and dtype.kind == "i" else dtype
             symbol = f"gpuvec_{name}_{element}"
             self.table[dtype] = _taking_arrays(symbol), getattr(functions, symbol), to
+        self.types = tuple(self.table)
 
-    def call(self, arrays: tuple[Any, ...], out: Any, stream: Stream | None, *alpha: float) -> Any:
-        """Calls the operation in the short way if it can, or else in the general one."""
-        a, b = arrays[0], arrays[-1]
-        if stream is not None or type(a) is not ndarray or type(b) is not ndarray:
-            return self.general(arrays, out, stream, *alpha)
+    def call(self, a: Any, b: Any, out: Any, stream: Stream | None, *alpha: float) -> Any:
+        """Calls the operation in the short way if it can, or else in the general one.
+
+        An operation on one array gets it as `a` and as `b`.
+        """
+        if type(a) is not ndarray or type(b) is not ndarray or stream is not None:
+            return self.general(a, b, out, stream, *alpha)
         dtype, shape = a.dtype, a.shape
-        of_views, of_addresses, result = self.table.get(dtype, _NO_FUNCTIONS)
+        try:
+            of_views, of_addresses, result = self.table[dtype]
+        except KeyError:
+            return self.general(a, b, out, stream, *alpha)
         fits = () if self.is_reduction else shape
         to = np.empty(fits, result) if out is None else out
         if (
-            of_views is None
-            or b.dtype is not dtype
+            b.dtype is not dtype
             or b.shape != shape
             or type(to) is not ndarray
             or to.dtype is not result
             or to.shape != fits
         ):
-            return self.general(arrays, out, stream, *alpha)
+            return self.general(a, b, out, stream, *alpha)
         try:
-            if a.flags.writeable and b.flags.writeable:
-                status = of_views(*alpha, *arrays, to, a.size, None)
+            if not (a.flags.writeable and b.flags.writeable):
+                inputs = map(_pointer, self._inputs(a, b))
+                status = of_addresses(*alpha, *inputs, view(to), a.size, None)
+            elif alpha or self.is_unary:
+                status = of_views(*alpha, *self._inputs(a, b), to, a.size, None)
             else:
-                status = of_addresses(*alpha, *map(_pointer, arrays), view(to), a.size, None)
+                status = of_views(a, b, to, a.size, None)
         except (TypeError, ArgumentError):
             # One has no view: the general way tells why.
-            return self.general(arrays, out, stream, *alpha)
+            return self.general(a, b, out, stream, *alpha)
         if status:
             raise failure(status)
         return to[()] if out is None and self.is_reduction else to
 
-    def general(
-        self, arrays: tuple[Any, ...], out: Any, stream: Stream | None, *alpha: float
-    ) -> Any:
+    def _inputs(self, a: Any, b: Any) -> tuple[Any, ...]:
+        """Returns the arrays that the operation takes."""
+        return (a,) if self.is_unary else (a, b)
+
+    def general(self, a: Any, b: Any, out: Any, stream: Stream | None, *alpha: float) -> Any:
         """Calls the operation on arrays of any kind, or raises what is wrong with them."""
+        arrays = self._inputs(a, b)
         handle = handle_of(stream)
-        found = {name: find(name, array, stream) for name, array in zip(self.names, arrays)}
+        found = {name: find(name, array, stream) for name, array in zip("ab", arrays)}
         to = None if out is None else find("out", out, stream)
         dtype = self._dtype(found)
-        _, function, result = self.table[dtype]
+        _, of_addresses, result = self.table[dtype]
         inputs = [self._checked_input(name, one, dtype) for name, one in found.items()]
         first = inputs[0].array
-        for name, one in zip(self.names, inputs):
-            check_equal(name, one.array, "a", first)
+        for one in inputs[1:]:
+            check_equal("b", one.array, "a", first)
         if to is not None:
             to = self._checked_out(to, result, first)
         elif self.is_reduction:
@@ -117,8 +126,8 @@ class Operation:
         else:
             out, to = _new(arrays, inputs)
         used = (*inputs, to)
-        pointers = [address(one.array) for one in used]
-        check_queued(function(*alpha, *pointers, first.size, handle), stream)
+        pointers = [_pointer(one.array) for one in used]
+        check_queued(of_addresses(*alpha, *pointers, first.size, handle), stream)
         if stream is not None:
             queued(stream, (*arrays, out), used)
         return to.array[()] if out is None else out
@@ -127,7 +136,7 @@ class Operation:
         """Returns the element type of the inputs, from the first that has one."""
         for name, one in found.items():
             if not one.is_raw:
-                check_dtype(name, one.array, list(self.table))
+                check_dtype(name, one.array, self.types)
                 return np.dtype(one.array.dtype.type)
         raise TypeError(
             f"{' and '.join(found)} have no element type but bytes: "
@@ -137,7 +146,7 @@ class Operation:
     def _checked_input(self, name: str, found: Found, dtype: np.dtype[Any]) -> Found:
         """Returns an input that the library can read; of bytes, those as elements of a type."""
         found = typed(name, found, dtype)
-        check_dtype(name, found.array, list(self.table))
+        check_dtype(name, found.array, self.types)
         check_layout(name, found.array)
         return found
 
@@ -156,7 +165,7 @@ class Operation:
 
 
 def _pointer(array: NDArray[Any]) -> Any:
-    """Returns what ctypes takes for a contiguous input; raises TypeError for any other."""
+    """Returns what ctypes takes for a contiguous array; raises TypeError for any other."""
     flags = array.flags
     if flags.writeable:
         return view(array)
@@ -193,10 +202,10 @@ def _factor(alpha: Any) -> float:
         raise TypeError(f"alpha is a {type(alpha).__name__}: pass a real number") from None
 
 
-_ADD, _SUB, _MUL, _DIV = (Operation(name, "ab") for name in ("add", "sub", "mul", "div"))
-_SCALE, _AXPY = Operation("scale", "a"), Operation("axpy", "ab")
-_DOT, _SUM = Operation("dot", "ab", "wide"), Operation("sum", "a", "wide")
-_MIN, _MAX = Operation("min", "a", "same"), Operation("max", "a", "same")
+_ADD, _SUB, _MUL, _DIV = (Operation(name, 2) for name in ("add", "sub", "mul", "div"))
+_SCALE, _AXPY = Operation("scale", 1), Operation("axpy", 2)
+_DOT, _SUM = Operation("dot", 2, "wide"), Operation("sum", 1, "wide")
+_MIN, _MAX = Operation("min", 1, "same"), Operation("max", 1, "same")
 
 
 def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
@@ -243,7 +252,7 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     >>> gpuvec.add(a, b, out=a) is a
     True
     """
-    return _ADD.call((a, b), out, stream)
+    return _ADD.call(a, b, out, stream)
 
 
 def sub(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
@@ -255,7 +264,7 @@ def sub(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     >>> gpuvec.sub(np.array([5, 7]), np.array([1, 2]))
     array([4, 5])
     """
-    return _SUB.call((a, b), out, stream)
+    return _SUB.call(a, b, out, stream)
 
 
 def mul(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
@@ -267,7 +276,7 @@ def mul(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     >>> gpuvec.mul(np.array([5, 7]), np.array([1, 2]))
     array([ 5, 14])
     """
-    return _MUL.call((a, b), out, stream)
+    return _MUL.call(a, b, out, stream)
 
 
 def div(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
@@ -279,7 +288,7 @@ def div(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     >>> gpuvec.div(np.array([1.0, -1.0]), np.array([4.0, 0.0]))
     array([0.25, -inf])
     """
-    return _DIV.call((a, b), out, stream)
+    return _DIV.call(a, b, out, stream)
 
 
 def scale(
@@ -300,7 +309,7 @@ def scale(
     >>> gpuvec.scale(0.5, np.array([1.0, 2.0]))
     array([0.5, 1. ])
     """
-    return _SCALE.call((a,), out, stream, _factor(alpha))
+    return _SCALE.call(a, a, out, stream, _factor(alpha))
 
 
 def axpy(
@@ -323,7 +332,7 @@ def axpy(
     >>> gpuvec.axpy(2, np.array([1.0, 2.0]), np.array([10.0, 20.0]))
     array([12., 24.])
     """
-    return _AXPY.call((a, b), out, stream, _factor(alpha))
+    return _AXPY.call(a, b, out, stream, _factor(alpha))
 
 
 def dot(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
@@ -354,7 +363,7 @@ def dot(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     >>> int(gpuvec.dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     32
     """
-    return _DOT.call((a, b), out, stream)
+    return _DOT.call(a, b, out, stream)
 
 
 def sum(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
@@ -366,7 +375,7 @@ def sum(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any
     >>> float(gpuvec.sum(np.array([1.0, 2.0, 4.0])))
     7.0
     """
-    return _SUM.call((a,), out, stream)
+    return _SUM.call(a, a, out, stream)
 
 
 def min(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
@@ -381,7 +390,7 @@ def min(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any
     >>> float(gpuvec.min(np.array([3.0, -1.0, 2.0])))
     -1.0
     """
-    return _MIN.call((a,), out, stream)
+    return _MIN.call(a, a, out, stream)
 
 
 def max(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
@@ -396,4 +405,4 @@ def max(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any
     >>> float(gpuvec.max(np.array([3.0, -1.0, 2.0])))
     3.0
     """
-    return _MAX.call((a,), out, stream)
+    return _MAX.call(a, a, out, stream)

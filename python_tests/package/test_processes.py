@@ -109,6 +109,18 @@ def test_a_library_that_cannot_be_used(library, tmp_path):
     assert "cargo build" in line or "cannot be used" in line
 
 
+@pytest.mark.parametrize("option", ["-E", "-I"])
+def test_python_without_its_environment_ignores_gpuvec_lib(option, tmp_path):
+    """A program that is told to ignore the environment loads no library that it names."""
+    shutil.copytree(PACKAGE, tmp_path / "gpuvec")
+    beside = shutil.copy(LIBRARY, tmp_path / "gpuvec/libgpuvec.so")
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import gpuvec\n"
+    script += "print(gpuvec.library_path())"
+    environment = {**library_environment(), "GPUVEC_LIB": "/nowhere/libgpuvec.so"}
+    found = run([sys.executable, option, "-c", script], env=environment)
+    assert found.strip() == str(beside)
+
+
 def test_importing_loads_no_driver_and_starts_no_thread():
     """Nothing happens before the first call."""
     script = """

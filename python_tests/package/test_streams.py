@@ -180,3 +180,32 @@ else:
 fake_driver.plan("")
 """
     run(ON_GPU + script)
+
+
+@needs_fake_driver
+def test_a_child_drops_its_parent_s_objects():
+    """At once: no wait for work that is its parent's, and the parent's work is as it was."""
+    script = """
+out = gpuvec.pinned_zeros(1000)
+with fake_driver.held():
+    gpuvec.add(one, one, out=out, stream=stream)
+
+    def child():
+        global stream, one
+        try:
+            gpuvec.add(one, one, out=one, stream=stream)
+        except gpuvec.UnavailableError as error:
+            assert error.status == gpuvec.Status.ERROR_FORKED
+        else:
+            raise AssertionError("the child used the driver")
+        del stream, one
+        gc.collect()
+        with gpuvec.placement("cpu"):
+            assert gpuvec.sum(np.ones(10)) == 10
+
+    in_child(child)
+    assert not stream.is_done()
+stream.synchronize()
+assert (out == 2).all()
+"""
+    run(ON_GPU + script)
