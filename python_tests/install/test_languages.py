@@ -24,8 +24,14 @@ def test_fortran(moved, tmp_path):
 def test_go(moved, tmp_path):
     needs("go", "pkg-config", "cc")
     program = tmp_path / "use"
-    # It downloads nothing, and keeps what it compiled for the next run.
-    environment = {**moved.environment(), "GOPROXY": "off", "GOCACHE": str(ROOT / "target/go")}
+    # It downloads nothing, and keeps what it compiled for the next run. Its cache knows the
+    # preprocessor's options, but not pkg-config's answer, which changes with the folder.
+    environment = {
+        **moved.environment(),
+        "GOPROXY": "off",
+        "GOCACHE": str(ROOT / "target/go"),
+        "CGO_CPPFLAGS": f"-I{moved.prefix}",
+    }
     run(["go", "build", "-o", program], cwd=HERE / "go", env=environment)
     assert run([program], env=moved.environment()).splitlines() == ["32", "a is N"]
 

@@ -80,7 +80,7 @@ def test_a_status_of_a_later_version():
     assert error.status == 999 and isinstance(error, gpuvec.InternalError)
 
 
-def test_without_a_gpu_placement_gpu_is_unavailable():
+def test_without_a_gpu_placement_gpu_is_unavailable(broken_driver):
     """The error tells why, for results, memory and streams alike."""
     script = """
     import gpuvec, numpy as np
@@ -94,7 +94,7 @@ def test_without_a_gpu_placement_gpu_is_unavailable():
         else:
             raise AssertionError
     """
-    run_python(script, GPUVEC_PLACEMENT="gpu", LD_LIBRARY_PATH="")
+    run_python(script, GPUVEC_PLACEMENT="gpu", LD_LIBRARY_PATH=str(broken_driver))
 
 
 def test_a_wrong_environment_is_told():
