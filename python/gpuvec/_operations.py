@@ -78,14 +78,13 @@ class Operation:
             of_views, of_addresses, result = self.table[dtype]
         except KeyError:
             return self.general(a, b, out, stream, *alpha)
-        fits = () if self.is_reduction else shape
-        to = np.empty(fits, result) if out is None else out
+        to = np.empty(() if self.is_reduction else shape, result) if out is None else out
         if (
             b.dtype is not dtype
             or b.shape != shape
             or type(to) is not ndarray
             or to.dtype is not result
-            or to.shape != fits
+            or (to.size != 1 if self.is_reduction else to.shape != shape)
         ):
             return self.general(a, b, out, stream, *alpha)
         try:
