@@ -191,6 +191,12 @@ class DeviceArray:
             self._wait()
         return capsule_of(self._found.array, self.device, max_version)
 
+    def _ready(self) -> NDArray[Any]:
+        """Returns the ndarray that describes the elements, when queued work on them is done."""
+        if self._uses:
+            self._wait()
+        return self._found.array
+
     def _wait(self) -> None:
         """Waits for the work that gpuvec's streams were given on this array."""
         while self._uses:

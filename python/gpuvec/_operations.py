@@ -72,6 +72,10 @@ class Operation:
         An operation on one array gets it as `a` and as `b`.
         """
         if type(a) is not ndarray or type(b) is not ndarray or stream is not None:
+            if stream is None and self._is_on_device(a, b, out):
+                to = out._ready() if type(out) is DeviceArray else out
+                result = self.call(a._ready(), b._ready(), to, None, *alpha)
+                return result if out is None else out
             return self.general(a, b, out, stream, *alpha)
         dtype, shape = a.dtype, a.shape
         try:
@@ -101,6 +105,11 @@ class Operation:
         if status:
             raise failure(status)
         return to[()] if out is None and self.is_reduction else to
+
+    def _is_on_device(self, a: Any, b: Any, out: Any) -> bool:
+        """Says whether the short way can take the ndarrays that describe the arguments."""
+        is_result_there = type(out) is DeviceArray or self.is_reduction
+        return type(a) is DeviceArray and type(b) is DeviceArray and is_result_there
 
     def _inputs(self, a: Any, b: Any) -> tuple[Any, ...]:
         """Returns the arrays that the operation takes."""
