@@ -65,7 +65,8 @@ usage: $(VENV)/ready $(VENV)/kernels ## registers and spills of each kernel on e
 fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	cargo build --release -p fake_driver
 	mkdir -p $(FAKE_DRIVER)
-	cp target/release/libfake_driver.so $(FAKE_DRIVER)/libcuda.so.1
+	# In place, the copy would change under processes that have it open.
+	cp --remove-destination target/release/libfake_driver.so $(FAKE_DRIVER)/libcuda.so.1
 
 test-rust: build ## the Rust tests, and what threads share in every interleaving
 	cargo test --release
