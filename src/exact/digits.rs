@@ -1,0 +1,101 @@
+//! Long integers, as digits of 32 bits in signed words of 64 bits, and their rounding.
+//!
+//! The digits d[0], d[1], … stand for the integer Σ d[k]·2^(32k). Any signed words will do
+//! (carry-save), so that integers are added word by word, without carries. Normalised, every digit
+//! is in [0, 2^32), but for the last, which is signed and takes what is left: there is one such
+//! form of an integer.
+
+use crate::Float;
+
+/// Adds magnitude·2^position, or its negative. Each digit changes by less than 2^32.
+#[inline]
+pub(crate) fn add(digits: &mut [i64], position: usize, magnitude: u128, negative: bool) {
+    let signed = |digit: u32| if negative { -i64::from(digit) } else { i64::from(digit) };
+    let (mut place, shift) = (position / 32, position % 32);
+    digits[place] += signed((magnitude << shift) as u32);
+    let mut rest = magnitude >> (32 - shift);
+    while rest != 0 {
+        place += 1;
+        digits[place] += signed(rest as u32);
+        rest >>= 32;
+    }
+}
+
+/// Normalises digits of at most 2^62 in magnitude; the integer stays the same.
+///
+/// A carry is at most 2^30 + 1 in magnitude, so that no sum overflows. An integer that does not fit
+/// wraps, as the words do that it is the sum of.
+pub fn normalise(digits: &mut [i64]) {
+    let [lower @ .., last] = digits else { return };
+    let mut carry = 0;
+    for digit in lower {
+        let sum = *digit + carry;
+        *digit = sum & 0xFFFF_FFFF;
+        carry = sum >> 32;
+    }
+    *last = last.wrapping_add(carry);
+}
+
+/// Rounds Σ digits[k]·2^(low + 32k) to the nearest value of a format, ties to even; 0 gives +0. The
+/// digits are at most 2^62 in magnitude, and are used up. The integer's highest bit stands for less
+/// than 2^3000.
+///
+/// This is exact, without a case for any range of the result:
+///
+/// 1. Let S be the integer's magnitude, as a real number, and 2^t its highest bit. The format's values
+///    around S are multiples of 2^u with u = max(t − (P − 1), LEAST): P bits of a normal value, fewer
+///    of a subnormal one. So S = (q + f)·2^u with an integer q < 2^P, and f in [0, 1).
+/// 2. Nearest means q + up, where up = 1 if f > 1/2, or if f = 1/2 and q is odd. The bit below 2^u
+///    says whether f ≥ 1/2; f = 1/2 if in addition every lower bit is 0. q's last bit is that of the
+///    encoding, so that "even" means what IEEE 754 means.
+/// 3. The encodings of a format, read as integers, are in the order of the values, without gaps:
+///    with every binade's 2^(P−1) steps of 2^u the encoding grows by 2^(P−1). (u − LEAST)·2^(P−1) is
+///    the number of all steps of the binades that lie below the one with steps of 2^u, less those
+///    2^(P−1) that q counts again; so the encoding of (q + up)·2^u is (u − LEAST)·2^(P−1) + q + up.
+///    For a subnormal value it is q + up. Where q + up reaches 2^P, the sum is the first encoding of
+///    the next binade, which is that value.
+/// 4. The encoding after the largest finite one is Inf's, and the value that it would have, were there
+///    one more binade, is where IEEE 754 begins to overflow: so larger encodings are Inf.
+///
+/// u − LEAST < 3000 + 1074 < 2^12 − 8, so that step 3 does not overflow 64 bits for f64.
+pub fn round<T: Float>(digits: &mut [i64], low: i32) -> T {
+    normalise(digits);
+    let negative = digits.last().is_some_and(|&digit| digit < 0);
+    if negative {
+        digits.iter_mut().for_each(|digit| *digit = -*digit);
+        normalise(digits);
+    }
+    let Some(place) = digits.iter().rposition(|&digit| digit != 0) else {
+        return T::from_encoding(0);
+    };
+    let highest = 32 * place as i32 + digits[place].ilog2() as i32;
+    // The position of 2^u: below the digits, if there are too few bits.
+    let unit = (highest - (T::PRECISION as i32 - 1)).max(T::LEAST - low);
+    let q = bits_from(digits, unit);
+    let half = bits_from(digits, unit - 1) & 1;
+    let up = half & (q | u64::from(any_below(digits, unit - 1)));
+    let steps = ((unit + low - T::LEAST) as u64) << (T::PRECISION - 1);
+    let encoding = (steps + q + up).min(T::INFINITY);
+    T::from_encoding(encoding | u64::from(negative) << (T::BITS - 1))
+}
+
+/// The integer divided by 2^position and rounded down, if that has at most 64 bits. The digits are
+/// normalised and not negative.
+fn bits_from(digits: &[i64], position: i32) -> u64 {
+    digits.iter().zip((-position..).step_by(32)).fold(0, |bits, (&digit, shift)| {
+        let digit = digit.cast_unsigned();
+        bits | if shift < 0 {
+            digit.unbounded_shr(shift.unsigned_abs())
+        } else {
+            digit.unbounded_shl(shift.unsigned_abs())
+        }
+    })
+}
+
+/// Whether a bit below `position` is set. The digits are normalised and not negative.
+fn any_below(digits: &[i64], position: i32) -> bool {
+    digits.iter().zip((0..position.max(0)).step_by(32)).any(|(&digit, first)| {
+        let bits = (position - first).unsigned_abs().min(64);
+        digit << (64 - bits) != 0
+    })
+}
