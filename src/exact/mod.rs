@@ -22,4 +22,4 @@ pub use digits::{normalise, round};
 pub use float::{Float, Value};
 pub use state::{COUNTS, Dot, Kind, State, Sum};
 pub use window::{Guards, LEVEL_BITS, Windowed, accumulate};
-pub use wire::{Code, MAX_STATES, Wire, WireError, decode, encode, kind_of, wire_bytes};
+pub use wire::{Code, MAX_STATES, WireError, decode, encode, kind_of, wire_bytes};

@@ -19,7 +19,7 @@
 //! Every finite term is a multiple of 2^LOW. The last two columns leave a factor of more than 2^40,
 //! of which the wire form needs 2^30. They are checked when a kind is compiled.
 
-use crate::{Float, Value, digits};
+use crate::{Code, Float, Value, digits};
 use std::marker::PhantomData;
 
 /// Words before the digits: the elements, and the terms that are NaN, +Inf, −Inf.
@@ -37,6 +37,8 @@ pub trait Kind: Copy + Send + Sync + 'static {
     type Term: Copy + Send + Sync + 'static;
     /// The state's words: an array.
     type Words: Copy + AsRef<[i64]> + AsMut<[i64]> + Send + Sync + 'static;
+    /// The kind's number.
+    const CODE: Code;
     /// The words of no elements.
     const ZERO: Self::Words;
     /// The number of digits.
@@ -59,11 +61,12 @@ pub struct Sum<T>(PhantomData<T>);
 pub struct Dot<T>(PhantomData<T>);
 
 macro_rules! kinds {
-    ($($kind:ident<$element:ty>: $term:ty, $digits:literal, $factors:literal, $value:expr;)+) => {
+    ($($kind:ident<$element:ty>: $code:ident, $term:ty, $digits:literal, $factors:literal, $value:expr;)+) => {
         $(impl Kind for $kind<$element> {
             type Element = $element;
             type Term = $term;
             type Words = [i64; COUNTS + $digits];
+            const CODE: Code = Code::$code;
             const ZERO: Self::Words = [0; COUNTS + $digits];
             const DIGITS: usize = $digits;
             const LOW: i32 = $factors * <$element>::LEAST;
@@ -78,10 +81,10 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Sum<f32>: f32, 11, 1, Value::of;
-    Dot<f32>: (f32, f32), 20, 2, |(x, y)| Value::of(x).times(Value::of(y));
-    Sum<f64>: f64, 68, 1, Value::of;
-    Dot<f64>: (f64, f64), 134, 2, |(x, y)| Value::of(x).times(Value::of(y));
+    Sum<f32>: SumF32, f32, 11, 1, Value::of;
+    Dot<f32>: DotF32, (f32, f32), 20, 2, |(x, y)| Value::of(x).times(Value::of(y));
+    Sum<f64>: SumF64, f64, 68, 1, Value::of;
+    Dot<f64>: DotF64, (f64, f64), 134, 2, |(x, y)| Value::of(x).times(Value::of(y));
 }
 
 /// The exact sum of some terms.

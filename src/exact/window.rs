@@ -27,7 +27,6 @@
 //! undone; otherwise its terms are deposited as integers.
 
 use crate::{Dot, Float, Kind, State, Sum};
-use std::array::from_fn;
 
 /// The levels of a window are so many bits apart.
 pub const LEVEL_BITS: i32 = 45;
@@ -69,7 +68,7 @@ impl Guards {
 /// A kind whose terms are sums of f64.
 pub trait Windowed: Kind {
     /// The parts of a term, one or two.
-    type Parts: AsRef<[f64]>;
+    type Parts: IntoIterator<Item = f64>;
     /// The number of parts.
     const PARTS: usize;
     /// The lowest unit of a window is at least 2^FLOOR.
@@ -114,7 +113,7 @@ where
     }
 
     fn vanished((x, y): (T, T)) -> bool {
-        let (x, y): (f64, f64) = (x.into(), y.into());
+        let (x, y) = (x.into(), y.into());
         x * y == 0.0 && x != 0.0 && y != 0.0
     }
 }
@@ -127,11 +126,20 @@ pub fn accumulate<K: Windowed, const LEVELS: usize>(
     let mut window = None;
     let mut spilled = 0;
     for block in terms.chunks(DEPOSITS / K::PARTS) {
-        let sums = window.and_then(|unit| sums::<K, LEVELS>(unit, block, guards)).or_else(|| {
-            window = covering::<K, LEVELS>(block, guards);
-            sums::<K, LEVELS>(window?, block, guards)
+        let parts: Vec<f64> = block.iter().flat_map(|&term| K::parts(term)).collect();
+        let largest = parts.iter().fold(0.0_f64, |largest, part| largest.max(part.abs()));
+        let vanished = block.iter().any(|&term| K::vanished(term));
+        let sums = |unit| {
+            let fits = largest <= power(unit + REACH);
+            ((fits || !guards.limit) && (!vanished || !guards.zero))
+                .then(|| sums::<LEVELS>(unit, parts.clone(), guards))?
+        };
+        // The window of the block before, or else one for this block.
+        let held = window.and_then(sums).or_else(|| {
+            window = covering::<K>(largest, LEVELS, guards);
+            window.and_then(sums)
         });
-        if let (Some(sums), Some(unit)) = (sums, window) {
+        if let (Some(sums), Some(unit)) = (held, window) {
             state.count(block.len());
             for (sum, unit) in sums.into_iter().zip(units(unit)) {
                 state.add_units(sum, unit);
@@ -144,48 +152,35 @@ pub fn accumulate<K: Windowed, const LEVELS: usize>(
     spilled
 }
 
+/// The highest unit of the lowest window that reaches up to parts of a size.
+fn covering<K: Windowed>(largest: f64, levels: usize, guards: Guards) -> Option<i32> {
+    let floor = if guards.floor { K::FLOOR } else { K::FLOOR.min(-1073) };
+    let lowest = floor + LEVEL_BITS * (levels as i32 - 1);
+    // Every part is below 2^exponent; the exponent of Inf is above MAX_UNIT + REACH.
+    let exponent = (largest.to_bits() >> 52) as i32 - 1022;
+    let steps = (exponent - REACH - K::LOW + GRID - 1).div_euclid(GRID);
+    Some((K::LOW + GRID * steps).max(lowest)).filter(|&unit| unit <= MAX_UNIT)
+}
+
 /// The units of a window's levels, from that of the highest.
 fn units(highest: i32) -> impl Iterator<Item = i32> {
     (0..).map(move |level| highest - LEVEL_BITS * level)
 }
 
-/// The highest unit of the lowest window that reaches up to a block's parts.
-fn covering<K: Windowed, const LEVELS: usize>(block: &[K::Term], guards: Guards) -> Option<i32> {
-    let floor = if guards.floor { K::FLOOR } else { K::FLOOR.min(-1073) };
-    let lowest = floor + LEVEL_BITS * (LEVELS as i32 - 1);
-    // Every part is below 2^exponent; Inf's is above all.
-    let exponent = (largest::<K>(block).to_bits() >> 52) as i32 - 1022;
-    let steps = (exponent - REACH - K::LOW + GRID - 1).div_euclid(GRID);
-    Some((K::LOW + GRID * steps).max(lowest)).filter(|&unit| unit <= MAX_UNIT)
-}
-
-/// The largest part of a block, in magnitude, passing over NaN.
-fn largest<K: Windowed>(block: &[K::Term]) -> f64 {
-    block.iter().flat_map(|&term| K::parts(term).as_ref().to_vec()).fold(0.0, |m, p| m.max(p.abs()))
-}
-
-/// The sums of a block in the levels of a window, if the guards find them exact.
-fn sums<K: Windowed, const LEVELS: usize>(
-    unit: i32, block: &[K::Term], guards: Guards,
+/// The sums of parts in the levels of a window, if nothing is left.
+fn sums<const LEVELS: usize>(
+    unit: i32, mut parts: Vec<f64>, guards: Guards,
 ) -> Option<[i64; LEVELS]> {
-    if guards.limit && largest::<K>(block) > power(unit + REACH) {
-        return None;
-    }
-    if guards.zero && block.iter().any(|&term| K::vanished(term)) {
-        return None;
-    }
-    let mut parts: Vec<f64> =
-        block.iter().flat_map(|&term| K::parts(term).as_ref().to_vec()).collect();
-    let mut units = units(unit);
-    let sums = from_fn(|_| {
-        let start = 1.5 * power(units.next().expect("units have no end") + 52);
+    let mut sums = [0; LEVELS];
+    for (sum, unit) in sums.iter_mut().zip(units(unit)) {
+        let start = 1.5 * power(unit + 52);
         let end = parts.iter_mut().fold(start, deposit);
-        end.to_bits().wrapping_sub(start.to_bits()).cast_signed()
-    });
+        *sum = end.to_bits().wrapping_sub(start.to_bits()).cast_signed();
+    }
     (!guards.witness || parts.iter().all(|&part| part == 0.0)).then_some(sums)
 }
 
-/// Deposits what is left of a part in a level, and leaves there what the level does not hold.
+/// Deposits what is left of a part in a level, and leaves what the level does not hold.
 fn deposit(accumulator: f64, part: &mut f64) -> f64 {
     let sum = accumulator + *part;
     *part -= sum - accumulator;

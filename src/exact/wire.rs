@@ -16,7 +16,7 @@
 //! every rule is linear in the words, and holds for R states as for one. A changed word never passes:
 //! G is odd, so that G^(n − i)·difference is not 0 mod 2^64.
 
-use crate::{COUNTS, Dot, Kind, State, Sum};
+use crate::{COUNTS, Kind, State};
 use std::fmt::{self, Display, Formatter};
 
 /// States that may be added word by word, so that digits stay below 2^62.
@@ -47,28 +47,6 @@ impl Code {
     fn magic(self) -> i64 {
         NAME << 16 | i64::from(VERSION) << 8 | self as i64
     }
-}
-
-/// A kind that has a wire form.
-pub trait Wire: Kind {
-    /// Its number.
-    const CODE: Code;
-}
-
-impl Wire for Sum<f32> {
-    const CODE: Code = Code::SumF32;
-}
-
-impl Wire for Dot<f32> {
-    const CODE: Code = Code::DotF32;
-}
-
-impl Wire for Sum<f64> {
-    const CODE: Code = Code::SumF64;
-}
-
-impl Wire for Dot<f64> {
-    const CODE: Code = Code::DotF64;
 }
 
 /// Why bytes are no state of the kind that is asked for.
@@ -142,7 +120,7 @@ pub const fn wire_bytes<K: Kind>() -> usize {
 ///
 /// # Panics
 /// If there are not [`wire_bytes`] bytes.
-pub fn encode<K: Wire>(state: &State<K>, bytes: &mut [u8]) {
+pub fn encode<K: Kind>(state: &State<K>, bytes: &mut [u8]) {
     assert_eq!(bytes.len(), wire_bytes::<K>(), "bytes of the wire form");
     let mut state = *state;
     state.normalise();
@@ -153,7 +131,7 @@ pub fn encode<K: Wire>(state: &State<K>, bytes: &mut [u8]) {
 }
 
 /// Reads a state, or several that were added word by word.
-pub fn decode<K: Wire>(bytes: &[u8]) -> Result<State<K>, WireError> {
+pub fn decode<K: Kind>(bytes: &[u8]) -> Result<State<K>, WireError> {
     let found = kind_of(bytes)?;
     if found != K::CODE {
         return Err(WireError::OtherKind { found: found as u8 });

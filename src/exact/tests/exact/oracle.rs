@@ -1,8 +1,7 @@
 //! Two oracles that share nothing with the crate, and the checks that every case goes through.
 
 use gpuvec_exact::{
-    COUNTS, Dot, Float, Guards, Kind, State, Sum, Windowed, Wire, accumulate, decode, encode,
-    wire_bytes,
+    COUNTS, Dot, Float, Guards, Kind, State, Sum, Windowed, accumulate, decode, encode, wire_bytes,
 };
 use num_bigint::{BigInt, Sign};
 use num_rational::{BigRational, Ratio};
@@ -10,7 +9,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// A kind whose terms are made from f64.
-pub(crate) trait Case: Windowed + Wire<Element: std::fmt::Debug> {
+pub(crate) trait Case: Windowed<Element: std::fmt::Debug> {
     /// A term of x and y rounded to the element type; the sum takes x alone.
     fn term(x: f64, y: f64) -> Self::Term;
     /// The term's factors; the second is 1 for the sum.

@@ -1,10 +1,10 @@
 //! States: any terms, merged in any order, give the words and the result of the exact sum.
 
 use crate::oracle::{
-    Case, Random, by_groups, check, check_pairs, deposited, digits, is_single, nearest, normalised,
-    scale,
+    Case, Random, by_groups, check, check_pairs, deposited, digits, in_windows, is_single, nearest,
+    normalised, scale,
 };
-use gpuvec_exact::{Dot, Float, Kind, State, Sum};
+use gpuvec_exact::{Dot, Float, Guards, Kind, State, Sum};
 use num_bigint::BigInt;
 use proptest::prelude::*;
 
@@ -15,6 +15,8 @@ crate::for_each_kind! {
     overflow_that_cancels;
     overflow_of_the_result;
     special_values;
+    special_values_anywhere;
+    many_terms;
     zeros_give_positive_zero;
     the_digits_hold_two_to_the_62_of_the_largest_terms;
 }
@@ -32,6 +34,14 @@ mod generic {
                 let pairs: Vec<_> = (0..n).map(|_| (scaled(), scaled())).collect();
                 check_pairs::<K>(&pairs);
             }
+        }
+    }
+
+    pub(super) fn many_terms<K: Case>() {
+        let mut random = Random(16);
+        for range in [0, 30] {
+            let mut scaled = || random.scaled(-range, range);
+            check_pairs::<K>(&(0..100_003).map(|_| (scaled(), scaled())).collect::<Vec<_>>());
         }
     }
 
@@ -109,8 +119,7 @@ mod generic {
             let (first, second) = terms.split_at(terms.len() / 2);
             let mut state = deposited::<K>(second);
             state.merge(&deposited::<K>(first));
-            let (windowed, _) =
-                crate::oracle::in_windows::<K, 2>(&terms, gpuvec_exact::Guards::ALL);
+            let (windowed, _) = in_windows::<K, 2>(&terms, Guards::ALL);
             assert_eq!(normalised(&state), normalised(&windowed));
             state.value().into()
         };
@@ -122,6 +131,41 @@ mod generic {
         assert!(value(&[(nan, 1.0), one]).is_nan());
         assert!(value(&[one, (nan, 0.0), (inf, 1.0)]).is_nan());
         assert!(value(&[(-inf, 1.0), huge, (-nan, 1.0)]).is_nan());
+    }
+
+    /// With every finite number as 1, 0 or −1, the processor's sum knows all but the finite results.
+    pub(super) fn special_values_anywhere<K: Case>() {
+        let largest: f64 = K::Element::from_encoding(K::Element::INFINITY - 1).into();
+        let mut random = Random(15);
+        let ordinary = [0.0, -0.0, 1.0, -1.0, 2.0, largest, -largest, 1e-30];
+        let special = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+        for _ in 0..3000 {
+            let rare = 2 + random.below(60);
+            let length = random.below(200);
+            let mut any = || match random.below(rare) {
+                0 => special[random.below(3)],
+                _ => ordinary[random.below(8)],
+            };
+            let pairs: Vec<_> = (0..length).map(|_| (any(), any())).collect();
+            let terms: Vec<_> = pairs.iter().map(|&(x, y)| K::term(x, y)).collect();
+            let small = |x: f64| if x.is_finite() && x != 0.0 { x.signum() } else { x };
+            let small = |term| {
+                let (x, y) = K::factors(term);
+                small(x) * small(y)
+            };
+            let expected: f64 = terms.iter().copied().map(small).sum();
+            for state in [deposited::<K>(&terms), in_windows::<K, 3>(&terms, Guards::ALL).0] {
+                let found: f64 = state.value().into();
+                if expected.is_finite() {
+                    assert!(state.words().as_ref()[1..4] == [0; 3]);
+                } else if expected.is_nan() {
+                    let quiet = 1 << (K::Element::PRECISION - 2);
+                    assert_eq!(state.value().encoding(), K::Element::INFINITY | quiet);
+                } else {
+                    assert_eq!(found, expected);
+                }
+            }
+        }
     }
 
     pub(super) fn zeros_give_positive_zero<K: Case>() {

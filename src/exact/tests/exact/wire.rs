@@ -2,7 +2,7 @@
 
 use crate::oracle::{Case, Random, by_groups, deposited, digits, nearest};
 use gpuvec_exact::{
-    Code, Dot, Float, MAX_STATES, State, Sum, Wire, WireError, decode, encode, kind_of, wire_bytes,
+    Code, Dot, Float, Kind, MAX_STATES, State, Sum, WireError, decode, encode, kind_of, wire_bytes,
 };
 
 crate::for_each_kind! {
@@ -21,7 +21,7 @@ fn bytes(words: &[i64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-fn encoded<K: Wire>(state: &State<K>) -> Vec<i64> {
+fn encoded<K: Kind>(state: &State<K>) -> Vec<i64> {
     let mut bytes = vec![0; wire_bytes::<K>()];
     encode(state, &mut bytes);
     words(&bytes)
