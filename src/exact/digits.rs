@@ -7,18 +7,27 @@
 
 use crate::Float;
 
-/// Adds magnitude·2^position, or its negative. Each digit changes by less than 2^32.
+/// Adds magnitude·2^position, or its negative, which concerns at most `span` digits. Each changes by
+/// less than 2^32. Without branches: signs and positions cannot be predicted.
 #[inline]
-pub(crate) fn add(digits: &mut [i64], position: usize, magnitude: u128, negative: bool) {
-    let signed = |digit: u32| if negative { -i64::from(digit) } else { i64::from(digit) };
-    let (mut place, shift) = (position / 32, position % 32);
-    digits[place] += signed((magnitude << shift) as u32);
+pub(crate) fn add(
+    digits: &mut [i64], position: usize, magnitude: u128, negative: bool, span: usize,
+) {
+    let sign = -i64::from(negative);
+    let (place, shift) = (position / 32, position % 32);
+    let mut digit = (magnitude << shift) as u32;
     let mut rest = magnitude >> (32 - shift);
-    while rest != 0 {
-        place += 1;
-        digits[place] += signed(rest as u32);
+    for word in digits[place..].iter_mut().take(span) {
+        *word += (i64::from(digit) ^ sign) - sign;
+        digit = rest as u32;
         rest >>= 32;
     }
+    debug_assert!(digit == 0 && rest == 0, "the digits end below the integer's highest bit");
+}
+
+/// The number of digits that an integer of so many bits concerns, at any position.
+pub(crate) const fn span(bits: u32) -> usize {
+    (bits + 31).div_ceil(32) as usize
 }
 
 /// Normalises digits of at most 2^62 in magnitude; the integer stays the same.
@@ -37,8 +46,7 @@ pub fn normalise(digits: &mut [i64]) {
 }
 
 /// Rounds Σ digits[k]·2^(low + 32k) to the nearest value of a format, ties to even; 0 gives +0. The
-/// digits are at most 2^62 in magnitude, and are used up. The integer's highest bit stands for less
-/// than 2^3000.
+/// digits are at most 2^62 in magnitude, and are overwritten. The sum is below 2^3000.
 ///
 /// This is exact, without a case for any range of the result:
 ///
@@ -48,16 +56,15 @@ pub fn normalise(digits: &mut [i64]) {
 /// 2. Nearest means q + up, where up = 1 if f > 1/2, or if f = 1/2 and q is odd. The bit below 2^u
 ///    says whether f ≥ 1/2; f = 1/2 if in addition every lower bit is 0. q's last bit is that of the
 ///    encoding, so that "even" means what IEEE 754 means.
-/// 3. The encodings of a format, read as integers, are in the order of the values, without gaps:
-///    with every binade's 2^(P−1) steps of 2^u the encoding grows by 2^(P−1). (u − LEAST)·2^(P−1) is
-///    the number of all steps of the binades that lie below the one with steps of 2^u, less those
-///    2^(P−1) that q counts again; so the encoding of (q + up)·2^u is (u − LEAST)·2^(P−1) + q + up.
-///    For a subnormal value it is q + up. Where q + up reaches 2^P, the sum is the first encoding of
-///    the next binade, which is that value.
-/// 4. The encoding after the largest finite one is Inf's, and the value that it would have, were there
-///    one more binade, is where IEEE 754 begins to overflow: so larger encodings are Inf.
+/// 3. The encodings of a format, read as integers, are in the order of the values, without gaps. Below
+///    the binade with steps of 2^u lie (u − LEAST + 1)·2^(P−1) of them: 2^(P−1) of zero and subnormal
+///    values, and as many for each binade. There q begins at 2^(P−1). So the encoding of (q + up)·2^u
+///    is (u − LEAST)·2^(P−1) + q + up. For a subnormal value, u = LEAST, it is q + up. Where q + up
+///    reaches 2^P, the sum is the first encoding of the next binade, which is that value.
+/// 4. The encoding after the largest finite one is Inf's. IEEE 754 rounds as if there were one more
+///    binade, and gives Inf for every value in it: so larger encodings become Inf's.
 ///
-/// u − LEAST < 3000 + 1074 < 2^12 − 8, so that step 3 does not overflow 64 bits for f64.
+/// u − LEAST < 3000 + 1074 < 2^12 − 8, so that the sum of step 3 does not overflow 64 bits for f64.
 pub fn round<T: Float>(digits: &mut [i64], low: i32) -> T {
     normalise(digits);
     let negative = digits.last().is_some_and(|&digit| digit < 0);
@@ -82,7 +89,9 @@ pub fn round<T: Float>(digits: &mut [i64], low: i32) -> T {
 /// The integer divided by 2^position and rounded down, if that has at most 64 bits. The digits are
 /// normalised and not negative.
 fn bits_from(digits: &[i64], position: i32) -> u64 {
-    digits.iter().zip((-position..).step_by(32)).fold(0, |bits, (&digit, shift)| {
+    let first = position.max(0) / 32;
+    let shifts = (32 * first - position..).step_by(32);
+    digits.iter().skip(first as usize).take(3).zip(shifts).fold(0, |bits, (&digit, shift)| {
         let digit = digit.cast_unsigned();
         bits | if shift < 0 {
             digit.unbounded_shr(shift.unsigned_abs())

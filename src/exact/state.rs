@@ -17,9 +17,10 @@
 //! | dot of f64 | −2148 | 134 | 2^2048 | 2^2112 | 2^2171 |
 //!
 //! Every finite term is a multiple of 2^LOW. The last two columns leave a factor of more than 2^40,
-//! of which the wire form needs 2^30. They are checked when a kind is compiled.
+//! of which the wire form needs 2^30; [`State::ZERO`] asserts it when a kind is compiled.
 
-use crate::{Code, Float, Value, digits};
+use crate::digits::{self, span};
+use crate::{Code, Float, Value};
 use std::marker::PhantomData;
 
 /// Words before the digits: the elements, and the terms that are NaN, +Inf, −Inf.
@@ -47,6 +48,8 @@ pub trait Kind: Copy + Send + Sync + 'static {
     const LOW: i32;
     /// Every finite term is smaller than 2^TOP.
     const TOP: i32;
+    /// The bits of a term's magnitude.
+    const TERM_BITS: u32;
 
     /// The term's value.
     fn value(term: Self::Term) -> Value;
@@ -71,6 +74,7 @@ macro_rules! kinds {
             const DIGITS: usize = $digits;
             const LOW: i32 = $factors * <$element>::LEAST;
             const TOP: i32 = $factors * <$element>::TOP;
+            const TERM_BITS: u32 = $factors * <$element>::PRECISION;
 
             #[inline(always)]
             fn value(term: $term) -> Value {
@@ -123,7 +127,7 @@ impl<K: Kind> State<K> {
         let [_, nan, plus, minus, ..] = self.words.as_mut() else { unreachable!() };
         match K::value(term) {
             Value::Finite { negative, magnitude, exponent } => {
-                self.add(exponent, magnitude, negative);
+                self.add(exponent, magnitude, negative, const { span(K::TERM_BITS) });
             }
             Value::Nan => *nan += 1,
             Value::Infinite { negative: false } => *plus += 1,
@@ -142,15 +146,15 @@ impl<K: Kind> State<K> {
     #[inline]
     pub fn add_units(&mut self, units: i64, exponent: i32) {
         if units != 0 {
-            self.add(exponent, units.unsigned_abs().into(), units < 0);
+            self.add(exponent, units.unsigned_abs().into(), units < 0, span(64));
         }
     }
 
     #[inline]
-    fn add(&mut self, exponent: i32, magnitude: u128, negative: bool) {
+    fn add(&mut self, exponent: i32, magnitude: u128, negative: bool, span: usize) {
         self.reserve(1);
         let position = (exponent - K::LOW) as usize;
-        digits::add(&mut self.words.as_mut()[COUNTS..], position, magnitude, negative);
+        digits::add(&mut self.words.as_mut()[COUNTS..], position, magnitude, negative, span);
     }
 
     /// Adds the terms of another state. Together they are fewer than 2^63.
