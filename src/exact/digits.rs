@@ -89,7 +89,8 @@ pub fn round<T: Float>(digits: &mut [i64], low: i32) -> T {
 /// The integer divided by 2^position and rounded down, if that has at most 64 bits. The digits are
 /// normalised and not negative.
 fn bits_from(digits: &[i64], position: i32) -> u64 {
-    let first = position.max(0) / 32;
+    // The last digit has more than 32 bits.
+    let first = (position.max(0) / 32).min(digits.len() as i32 - 1);
     let shifts = (32 * first - position..).step_by(32);
     digits.iter().skip(first as usize).take(3).zip(shifts).fold(0, |bits, (&digit, shift)| {
         let digit = digit.cast_unsigned();

@@ -69,18 +69,17 @@ mod generic {
     pub(super) fn integers_of_any_size<K: Case>() {
         let mut random = Random(8);
         for _ in 0..3000 {
-            let mut digits = vec![0; K::DIGITS];
-            // Runs of zeros, of ones and of random bits, in carry-save form.
-            let kind = [0, i64::MIN, 0][random.below(3)];
+            // Runs of zeros, of ones and of random bits, in carry-save form, of any length.
+            let mut digits = vec![0; 1 + random.below(K::DIGITS)];
             for digit in &mut digits {
                 *digit = [0, -1, 0xFFFF_FFFF, random.bits().cast_signed() >> 2][random.below(4)];
             }
-            let used = random.below(K::DIGITS);
-            digits[used..].fill(kind >> 63);
-            digits[..random.below(used + 1)].fill(0);
+            let zeros = random.below(digits.len());
+            digits[..zeros].fill(0);
+            let low = K::LOW + random.below(200) as i32;
             let exact = integer(&digits);
-            let expected: K::Element = nearest(&exact, K::LOW);
-            let found: K::Element = round(&mut digits, K::LOW);
+            let expected: K::Element = nearest(&exact, low);
+            let found: K::Element = round(&mut digits, low);
             assert_eq!(found.encoding(), expected.encoding(), "{found:?} {expected:?}");
         }
     }

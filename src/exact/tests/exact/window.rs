@@ -96,6 +96,25 @@ fn many_levels_hold_every_product_of_f32() {
     check::<Dot<f32>>(&terms);
 }
 
+/// A block of the largest terms below 2^exponent fits into the window that is chosen for it, wherever that
+/// lies on its grid.
+#[test]
+fn the_window_that_is_chosen_holds_the_largest_terms() {
+    for exponent in -60..60 {
+        for sign in [1.0, -1.0] {
+            let term = sign * 2_f64.powi(exponent) * (1.0 - 2_f64.powi(-53));
+            let terms = [term; 128];
+            let (state, spilled) = in_windows::<Sum<f64>, 3>(&terms, Guards::ALL);
+            assert_eq!(spilled, 0);
+            assert_eq!(normalised(&state), normalised(&deposited::<Sum<f64>>(&terms)));
+            let terms = [(term, 1.0 - 2_f64.powi(-53)); 128];
+            let (state, spilled) = in_windows::<Dot<f64>, 4>(&terms, Guards::ALL);
+            assert_eq!(spilled, 0);
+            assert_eq!(normalised(&state), normalised(&deposited::<Dot<f64>>(&terms)));
+        }
+    }
+}
+
 /// Terms of the largest size that a window takes move its accumulator from end to end of its binade;
 /// their last bits do the same in the level below.
 #[test]

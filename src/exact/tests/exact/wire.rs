@@ -152,7 +152,19 @@ mod generic {
         }
         assert_eq!(error(last, i64::MAX), Some(WireError::Digits));
         assert_eq!(error(last, i64::MIN), Some(WireError::Digits));
-        assert_eq!(error(last, -1), None);
+        // 2^64 terms of 2^TOP.
+        let most = 1 << (K::TOP + 64 - K::LOW - 32 * (K::DIGITS as i32 - 1));
+        for digit in [-1, most, -most] {
+            assert_eq!(error(last, digit), None);
+        }
+        for digit in [most + 1, -most - 1] {
+            assert_eq!(error(last, digit), Some(WireError::Digits));
+        }
+
+        let mut two: Vec<_> = state.iter().map(|word| word.wrapping_mul(2)).collect();
+        two[0] += 1;
+        let found = decode::<K>(&bytes(&with_checksum(two))).err();
+        assert_eq!(found, Some(WireError::NotAState));
     }
 }
 
@@ -200,6 +212,7 @@ fn the_words_of_version_1() {
     assert_eq!(wire_bytes::<Dot<f32>>(), 216);
     assert_eq!(wire_bytes::<Sum<f64>>(), 600);
     assert_eq!(wire_bytes::<Dot<f64>>(), 1128);
+    assert_eq!(MAX_STATES, 1 << 30);
     let codes = [Sum::<f32>::CODE, Dot::<f32>::CODE, Sum::<f64>::CODE, Dot::<f64>::CODE];
     assert_eq!(codes, [Code::SumF32, Code::DotF32, Code::SumF64, Code::DotF64]);
 }
