@@ -121,6 +121,17 @@ fn results_of_f32_round_once() {
     assert_eq!(state.value(), 1.0);
 }
 
+/// The last digit has 64 bits, of which each below a tie decides.
+#[test]
+fn long_last_digits_round_as_others() {
+    let (lowest, tie) = (1 << 61, 1 << 37);
+    assert_eq!(round::<f32>(&mut [0, lowest | tie], 0).to_bits(), 0x6E00_0000);
+    for bit in 0..37 {
+        assert_eq!(round::<f32>(&mut [0, lowest | tie | 1 << bit], 0).to_bits(), 0x6E00_0001);
+    }
+    assert_eq!(round::<f32>(&mut [1, lowest | tie], 0).to_bits(), 0x6E00_0001);
+}
+
 #[test]
 fn no_digits_are_zero() {
     assert_eq!(round::<f64>(&mut [], 0).to_bits(), 0);

@@ -266,6 +266,18 @@ fn products_that_are_not_a_number() {
     assert_eq!(deposited::<Dot<f64>>(&[(1e300, 1e300), (-1e300, 1e300)]).value(), 0.0);
 }
 
+#[test]
+fn every_nan_is_one() {
+    for payload in [1, 2, 0x0040_0000, 0x007F_FFFF] {
+        for infinity in [0x7F80_0000_u32, 0xFF80_0000] {
+            let nan = f32::from_bits(infinity | payload);
+            assert_eq!(deposited::<Sum<f32>>(&[1.0, nan]).value().to_bits(), 0x7FC0_0000);
+            let nan = f64::from_bits(u64::from(payload) | 0xFFF0 << 48);
+            assert_eq!(deposited::<Sum<f64>>(&[nan, 1.0]).value().to_bits(), 0x7FF8 << 48);
+        }
+    }
+}
+
 /// A product whose rounding error is far below the smallest f64.
 #[test]
 fn products_whose_error_terms_underflow() {

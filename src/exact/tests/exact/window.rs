@@ -134,3 +134,23 @@ fn the_largest_terms_reach_the_ends_of_a_binade() {
         assert_eq!(normalised(&state), normalised(&deposited::<Sum<f64>>(&terms)));
     }
 }
+
+/// Products of which both parts leave all that they can for the second level: half of the first level's
+/// unit, a tie, and an error of the same sign.
+#[test]
+fn the_largest_errors_of_products_fit_beside_the_products() {
+    let mut random = Random(17);
+    // The window's unit for products in [1, 2); the bits of a product below it, and one above.
+    let unit = 1 - 44;
+    let bits = |x: f64| (x * 2_f64.powi(10 - unit)) as u64 % (1 << 11);
+    let products = std::iter::repeat_with(|| {
+        let mut factor = || 1.0 + random.signed().abs() * 0.4;
+        (factor(), factor())
+    });
+    let is_worst =
+        |&(x, y): &(f64, f64)| bits(x * y) == 1 << 9 && x.mul_add(y, -(x * y)) > 2_f64.powi(-55);
+    let terms = [products.take(1_000_000).find(is_worst).expect("one in thousands"); 128];
+    let (state, spilled) = in_windows::<Dot<f64>, 4>(&terms, Guards::ALL);
+    assert_eq!(spilled, 0);
+    assert_eq!(normalised(&state), normalised(&deposited::<Dot<f64>>(&terms)));
+}
