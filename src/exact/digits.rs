@@ -1,6 +1,6 @@
 //! Long integers, as digits of 32 bits in signed words of 64 bits, and their rounding.
 //!
-//! The digits d[0], d[1], … stand for the integer Σ d[k]·2^(32k). Any signed words will do
+//! The digits d₀, d₁, … stand for the integer Σ dₖ·2^(32k). Any signed words will do
 //! (carry-save), so that integers are added word by word, without carries. Normalised, every digit
 //! is in [0, 2^32), but for the last, which is signed and takes what is left: there is one such
 //! form of an integer.
@@ -45,7 +45,7 @@ pub fn normalise(digits: &mut [i64]) {
     *last = last.wrapping_add(carry);
 }
 
-/// Rounds Σ digits[k]·2^(low + 32k) to the nearest value of a format, ties to even; 0 gives +0. The
+/// Rounds the digits' integer times 2^low to the nearest value of a format, ties to even; 0 gives +0. The
 /// digits are at most 2^62 in magnitude, and are overwritten. The sum is below 2^3000.
 ///
 /// This is exact, without a case for any range of the result:
