@@ -1,0 +1,218 @@
+//! The wire form: it adds as integers, and no damaged or foreign state is read.
+
+use crate::oracle::{Case, Random, by_groups, deposited, digits, nearest};
+use gpuvec_exact::{
+    Code, Dot, Float, Kind, MAX_STATES, State, Sum, WireError, decode, encode, kind_of, wire_bytes,
+};
+
+crate::for_each_kind! {
+    sums_of_states_are_states;
+    a_changed_word_is_found;
+    states_of_other_kinds_are_refused;
+    bytes_of_another_length_are_refused;
+    rules_that_a_right_checksum_does_not_hide;
+}
+
+fn words(bytes: &[u8]) -> Vec<i64> {
+    bytes.chunks(8).map(|word| i64::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+fn bytes(words: &[i64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn encoded<K: Kind>(state: &State<K>) -> Vec<i64> {
+    let mut bytes = vec![0; wire_bytes::<K>()];
+    encode(state, &mut bytes);
+    words(&bytes)
+}
+
+/// The checksum as the table has it.
+fn with_checksum(mut words: Vec<i64>) -> Vec<i64> {
+    let last = words.pop().map(|_| words.len()).unwrap();
+    let power =
+        |n: usize| (0..n).fold(1_i64, |p, _| p.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64));
+    let sum =
+        (0..last).fold(0_i64, |sum, i| sum.wrapping_add(words[i].wrapping_mul(power(last - i))));
+    words.push(sum);
+    words
+}
+
+fn terms<K: Case>(random: &mut Random, n: usize) -> Vec<K::Term> {
+    (0..n).map(|_| K::term(random.scaled(-100, 100), random.scaled(-100, 100))).collect()
+}
+
+mod generic {
+    use super::*;
+
+    pub(super) fn sums_of_states_are_states<K: Case>() {
+        let mut random = Random(12);
+        let largest: f64 = K::Element::from_encoding(K::Element::INFINITY - 1).into();
+        let all: Vec<_> = (0..7).map(|i| terms::<K>(&mut random, 40 * i)).collect();
+        let mut sum = vec![0_i64; wire_bytes::<K>() / 8];
+        for part in &all {
+            let part = encoded(&deposited::<K>(part));
+            sum.iter_mut().zip(part).for_each(|(sum, word)| *sum = sum.wrapping_add(word));
+        }
+        let whole = deposited::<K>(&all.concat());
+        let read = decode::<K>(&bytes(&sum)).unwrap();
+        assert_eq!(encoded(&read), encoded(&whole));
+        assert_eq!(read.value().encoding(), whole.value().encoding());
+
+        // As many as are allowed, of the states that have the largest digits.
+        for (x, y) in [(largest, largest), (-largest, largest), (-1.0, 1e-30)] {
+            for ranks in [2, 3, 1000, 1 << 20, MAX_STATES] {
+                let term = K::term(x, y);
+                let one = encoded(&deposited::<K>(&[term, term]));
+                let many: Vec<_> = one.iter().map(|word| word.wrapping_mul(ranks)).collect();
+                let exact = by_groups::<K>(&[term, term]) * ranks;
+                let read = decode::<K>(&bytes(&many)).unwrap();
+                assert_eq!(read.words().as_ref()[4..], digits::<K>(&exact));
+                assert_eq!(read.words().as_ref()[0], 2 * ranks);
+                let expected: K::Element = nearest(&exact, K::LOW);
+                assert_eq!(read.value().encoding(), expected.encoding());
+            }
+        }
+    }
+
+    pub(super) fn a_changed_word_is_found<K: Case>() {
+        let mut random = Random(13);
+        for ranks in [1, 1 << 20] {
+            let state = encoded(&deposited::<K>(&terms::<K>(&mut random, 50)));
+            let state: Vec<_> = state.iter().map(|word| word.wrapping_mul(ranks)).collect();
+            assert!(decode::<K>(&bytes(&state)).is_ok());
+            for place in 0..state.len() {
+                let word = state[place];
+                let bits = (0..64).map(|bit| word ^ 1 << bit);
+                let near = [word.wrapping_add(1), word.wrapping_sub(1), word.wrapping_neg(), 0, -1];
+                let other = (0..4).map(|_| random.bits().cast_signed());
+                for damaged in bits.chain(near).chain(other).filter(|&other| other != word) {
+                    let mut state = state.clone();
+                    state[place] = damaged;
+                    assert!(decode::<K>(&bytes(&state)).is_err(), "word {place}: {damaged:x}");
+                }
+            }
+        }
+    }
+
+    pub(super) fn states_of_other_kinds_are_refused<K: Case>() {
+        let state = bytes(&encoded(&State::<K>::ZERO));
+        assert_eq!(kind_of(&state), Ok(K::CODE));
+        let refused = [
+            decode::<Sum<f32>>(&state).err(),
+            decode::<Dot<f32>>(&state).err(),
+            decode::<Sum<f64>>(&state).err(),
+            decode::<Dot<f64>>(&state).err(),
+        ];
+        let other = Some(WireError::OtherKind { found: K::CODE as u8 });
+        for (code, refused) in (1_u8..).zip(refused) {
+            assert_eq!(refused, if code == K::CODE as u8 { None } else { other });
+        }
+    }
+
+    pub(super) fn bytes_of_another_length_are_refused<K: Case>() {
+        let state = bytes(&encoded(&State::<K>::ZERO));
+        let longer = [&state[..], &[0; 8]].concat();
+        for length in (0..state.len()).chain(state.len() + 1..longer.len()) {
+            let found = decode::<K>(&longer[..length]).err();
+            let expected = if length < 16 { 16 } else { state.len() };
+            assert_eq!(found, Some(WireError::Length { found: length, expected }));
+        }
+    }
+
+    pub(super) fn rules_that_a_right_checksum_does_not_hide<K: Case>() {
+        let state = encoded(&deposited::<K>(&[K::term(1.0, 1.0)]));
+        let error = |place: usize, word: i64| {
+            let mut state = state.clone();
+            state[place] = word;
+            decode::<K>(&bytes(&with_checksum(state))).err()
+        };
+        assert_eq!(with_checksum(state.clone()), state);
+        let magic = 0x7667_0100 | K::CODE as i64;
+        assert_eq!(error(0, magic + 0x1_0000), Some(WireError::NotAState));
+        assert_eq!(error(0, 0), Some(WireError::NotAState));
+        assert_eq!(error(0, magic + 0x100), Some(WireError::Version { found: 2 }));
+        assert_eq!(error(0, magic & !0xFF), Some(WireError::OtherKind { found: 0 }));
+        assert_eq!(error(0, magic | 0xFF), Some(WireError::OtherKind { found: 0xFF }));
+        for found in [0, -1, i64::MIN, MAX_STATES + 1] {
+            assert_eq!(error(1, found), Some(WireError::States { found }));
+        }
+        assert_eq!(error(1, 2), Some(WireError::NotAState));
+        assert_eq!(error(2, -1), Some(WireError::Counts));
+        for count in 3..6 {
+            assert_eq!(error(count, 2), Some(WireError::Counts));
+            assert_eq!(error(count, -1), Some(WireError::Counts));
+            assert_eq!(error(count, 1), None);
+        }
+        let last = state.len() - 2;
+        for digit in 6..last {
+            assert_eq!(error(digit, 1 << 32), Some(WireError::Digits));
+            assert_eq!(error(digit, -1), Some(WireError::Digits));
+            assert_eq!(error(digit, 0xFFFF_FFFF), None);
+        }
+        assert_eq!(error(last, i64::MAX), Some(WireError::Digits));
+        assert_eq!(error(last, i64::MIN), Some(WireError::Digits));
+        // 2^64 terms of 2^TOP.
+        let most = 1 << (K::TOP + 64 - K::LOW - 32 * (K::DIGITS as i32 - 1));
+        for digit in [-1, most, -most] {
+            assert_eq!(error(last, digit), None);
+        }
+        for digit in [most + 1, -most - 1] {
+            assert_eq!(error(last, digit), Some(WireError::Digits));
+        }
+
+        let mut two: Vec<_> = state.iter().map(|word| word.wrapping_mul(2)).collect();
+        two[0] += 1;
+        let found = decode::<K>(&bytes(&with_checksum(two))).err();
+        assert_eq!(found, Some(WireError::NotAState));
+    }
+}
+
+#[test]
+fn foreign_bytes_are_refused() {
+    let mut random = Random(14);
+    for length in [0, 8, 16, 144, 216, 600, 1128, 4096] {
+        for fill in [0, 0xFF, b' '] {
+            assert!(kind_of(&vec![fill; length]).is_err());
+        }
+        for _ in 0..2000 {
+            let bytes: Vec<_> = (0..length).map(|_| random.bits() as u8).collect();
+            assert!(kind_of(&bytes).is_err());
+        }
+    }
+}
+
+/// The wire form never changes: files hold states.
+#[test]
+fn the_words_of_version_1() {
+    let state = deposited::<Sum<f32>>(&[1.0, -2_f32.powi(-149), f32::INFINITY]);
+    let expected = [
+        0x7667_0101,
+        1,
+        3,
+        0,
+        1,
+        0, //
+        0xFFFF_FFFF,
+        0xFFFF_FFFF,
+        0xFFFF_FFFF,
+        0xFFFF_FFFF,
+        0x001F_FFFF,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ];
+    let found = encoded(&state);
+    assert_eq!(found[..17], expected);
+    assert_eq!(found[17], -3_240_487_645_245_038_247);
+    assert_eq!(wire_bytes::<Sum<f32>>(), 144);
+    assert_eq!(wire_bytes::<Dot<f32>>(), 216);
+    assert_eq!(wire_bytes::<Sum<f64>>(), 600);
+    assert_eq!(wire_bytes::<Dot<f64>>(), 1128);
+    assert_eq!(MAX_STATES, 1 << 30);
+    let codes = [Sum::<f32>::CODE, Dot::<f32>::CODE, Sum::<f64>::CODE, Dot::<f64>::CODE];
+    assert_eq!(codes, [Code::SumF32, Code::DotF32, Code::SumF64, Code::DotF64]);
+}
