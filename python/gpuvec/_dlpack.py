@@ -91,7 +91,7 @@ _get_pointer.restype, _get_pointer.argtypes = c_void_p, [py_object, c_char_p]
 
 
 class Found(NamedTuple):
-    """Where the elements of an argument are."""
+    """The place of an argument's elements."""
 
     # Describes the elements, and keeps their memory alive. Those of a GPU cannot be read.
     array: NDArray[Any]

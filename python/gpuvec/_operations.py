@@ -45,8 +45,8 @@ def _taking_arrays(symbol: str) -> Any:
     return function
 
 
-# What there is for an element type: the function that takes arrays which have a view, the function
-# that takes addresses, and the element type of the output.
+# The entry of an element type: the function that takes arrays with a view, the function that takes
+# addresses, and the element type of the output.
 Entry = tuple[Any, Any, np.dtype[Any]]
 
 

@@ -19,7 +19,7 @@ PATHS = ("calling core", "cores", "staged", "dma", "mapped", "resident")
 
 
 class Run(NamedTuple):
-    """Where and how an operation ran."""
+    """The place and the way in which an operation ran."""
 
     backend: Backend
     """The kind of processor; "none" if there was nothing to do or the call failed."""

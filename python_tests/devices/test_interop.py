@@ -25,10 +25,11 @@ def needs(module: str):
     return pytest.mark.skipif(found is None, reason=f"{module} is not installed")
 
 
-# What the tests need of each library: `arange` makes an array on the GPU; `address` is an array's;
-# `host` copies an array to NumPy after the current stream's work; `view` makes an array of gpuvec's
-# memory; `state` must not be changed by gpuvec; `streams` yields contexts that make the default or
-# another stream current; `native` is the current stream's handle in the driver.
+# The functions of each library that the tests call: `arange` makes an array on the GPU; `address`
+# returns an array's address; `host` copies an array to NumPy after the current stream's work; `view`
+# makes an array of gpuvec's memory; `state` must not be changed by gpuvec; `streams` yields contexts
+# that make the default or another stream current; `native` is the current stream's handle in the
+# driver.
 LIBRARIES = {
     "torch": """
     import torch

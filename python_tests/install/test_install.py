@@ -103,7 +103,7 @@ def test_cmake(installed, tmp_path):
 
 
 def answers(installed, tmp_path, wanted: str) -> str:
-    """What the version file says to a request, as `find_package` would ask it."""
+    """Returns the version file's answer to a request, as `find_package` asks it."""
     major, minor, *_ = wanted.split(".")
     script = tmp_path / "ask.cmake"
     version_file = installed.libdir / "cmake/gpuvec/gpuvecConfigVersion.cmake"

@@ -12,7 +12,7 @@ TYPES = {*ENUMERATIONS, "gpuvec_run", "gpuvec_stream", "gpuvec_event"}
 
 
 def described(folder) -> dict:
-    """Whether Doxygen has a description, for each name in its XML."""
+    """Maps each name in Doxygen's XML to True if it has a description."""
     found = {}
     for page in folder.glob("*.xml"):
         for member in ElementTree.parse(page).iter():

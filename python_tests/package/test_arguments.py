@@ -1,4 +1,4 @@
-"""What an operation cannot use raises an error that says what to pass, and nothing is written."""
+"""Arguments that an operation cannot use raise errors that say what to pass; nothing is written."""
 
 import array
 import ctypes

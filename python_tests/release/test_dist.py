@@ -1,4 +1,4 @@
-"""What is in the wheel, the source distribution and the archive for C programs."""
+"""The contents of the wheel, the source distribution and the archive for C programs."""
 
 import json
 import re

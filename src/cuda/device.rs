@@ -39,7 +39,7 @@ pub(crate) struct Device {
     pub(super) kernels: Kernels,
     /// The slots, by kind.
     slots: [SlotPool; 3],
-    /// Whether kernels reach all page-locked memory at the host's own addresses.
+    /// Says that kernels reach all page-locked memory at the host's own addresses.
     has_host_addresses: bool,
     /// Objects that the driver refused to destroy so far.
     refused: Refused,
@@ -146,7 +146,7 @@ impl Gpu {
     fn shown(number: c_int) -> Result<Self, Error> {
         const NAME_BYTES: usize = 256;
         let (ordinal, mut handle, mut name) = (number as usize, 0, [0; NAME_BYTES]);
-        // SAFETY: the driver writes one number, and a C string of at most so many bytes, into locals.
+        // SAFETY: the driver writes one number, and a C string of at most `NAME_BYTES`, into locals.
         unsafe {
             cuDeviceGet(&raw mut handle, number).of("cuDeviceGet", ordinal)?;
             cuDeviceGetName(name.as_mut_ptr(), NAME_BYTES as c_int, handle)

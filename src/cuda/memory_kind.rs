@@ -95,7 +95,7 @@ fn is_among_device_memory(address: usize) -> bool {
     (LOWEST.load(Ordering::Relaxed)..=HIGHEST.load(Ordering::Relaxed)).contains(&address)
 }
 
-/// Whether the driver knew the memory that it was last asked about, as it is likely to know the next.
+/// Says that the driver knew the last memory it was asked about, as it is likely to know the next.
 /// An answer for unknown memory comes sooner if the question is for one attribute than for all.
 static LAST_WAS_KNOWN: AtomicBool = AtomicBool::new(false);
 

@@ -27,7 +27,7 @@ pub(crate) struct Progress {
     pub(crate) finished: usize,
     /// Bytes that went through pinned buffers of slots.
     pub(crate) bytes_staged: u64,
-    /// Whether the output may have been written, in whole or in part.
+    /// Says that the output may have been written, in whole or in part.
     pub(crate) wrote: bool,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Slot {
     /// Warps of the newest kernel that set their flags when they are done; 0 where the stream is to
     /// be synchronized with.
     pub(super) flagged_warps: u32,
-    /// Whether there may be work that was not waited for.
+    /// Says that there may be work that was not waited for.
     is_in_flight: bool,
     pinned: Option<NonNull<u8>>,
     device: Option<OwnedMemory>,
@@ -65,7 +65,7 @@ impl Slot {
         self.stream.raw()
     }
 
-    /// Makes all buffers that a chunk of so many elements needs.
+    /// Makes all buffers that chunks of `chunk` elements need.
     fn make_buffers(&mut self, transfers: &Transfers, chunk: usize) -> Result<(), Error> {
         let ordinal = self.ordinal;
         let memory = |bytes| OwnedMemory::new(bytes, ordinal);
@@ -124,7 +124,7 @@ impl Slot {
         if self.is_in_flight || bytes > HOST_STATES_BYTES {
             return Err(Error::Internal { text: "states that are not there" });
         }
-        // SAFETY: the buffer is the slot's own, of at least so many bytes, which the kernels, which are
+        // SAFETY: the buffer is the slot's own, of at least `bytes` bytes, which the kernels, which are
         // done, have written; no device writes there until work begins again.
         Ok(unsafe { std::slice::from_raw_parts_mut(states.as_ptr(), bytes) })
     }

@@ -25,7 +25,7 @@ pub(crate) fn add(
     debug_assert!(digit == 0 && rest == 0, "the digits end below the integer's highest bit");
 }
 
-/// The number of digits that an integer of so many bits concerns, at any position.
+/// Counts the digits that an integer of `bits` bits changes, at any position.
 pub(crate) const fn span(bits: u32) -> usize {
     (bits + 31).div_ceil(32) as usize
 }
@@ -102,7 +102,7 @@ fn bits_from(digits: &[i64], position: i32) -> u64 {
     })
 }
 
-/// Whether a bit below `position` is set. The digits are normalised and not negative.
+/// Checks if a bit below `position` is set. The digits are normalised and not negative.
 fn any_below(digits: &[i64], position: i32) -> bool {
     digits.iter().zip((0..position.max(0)).step_by(32)).any(|(&digit, first)| {
         let bits = (position - first).unsigned_abs().min(64);

@@ -28,14 +28,14 @@
 
 use crate::{Dot, Float, Kind, State, Sum};
 
-/// The levels of a window are so many bits apart.
+/// The distance of a window's levels in bits.
 pub const LEVEL_BITS: i32 = 45;
 
 /// Deposits in a level before its sum is taken.
 const DEPOSITS: usize = 1 << 7;
 
-/// The units of windows are multiples of 2^LOW in steps of so many bits, of which a level's bits are a
-/// multiple: so the sums of all windows can be kept in one array of counters.
+/// Units of windows are 2^(LOW + GRID·k). [`LEVEL_BITS`] is a multiple of it, so that one array of
+/// counters can keep the sums of all windows.
 const GRID: i32 = 5;
 
 /// Parts are at most 2^(u + REACH) in the level with the unit 2^u.
@@ -77,7 +77,7 @@ pub trait Windowed: Kind {
     /// The parts, whose sum is the term's value, in the range where they are exact.
     fn parts(term: Self::Term) -> Self::Parts;
 
-    /// Whether a term is 0 because it underflowed.
+    /// Checks if a term is 0 because it underflowed.
     fn vanished(term: Self::Term) -> bool;
 }
 
@@ -118,8 +118,8 @@ where
     }
 }
 
-/// Adds terms to a state, in windows of so many levels where a window holds them. Gives the number of
-/// blocks that no window held.
+/// Adds terms to a state, by windows of `LEVELS` levels if one holds the block, or else by integers.
+/// Returns the number of blocks that no window held.
 pub fn accumulate<K: Windowed, const LEVELS: usize>(
     state: &mut State<K>, terms: &[K::Term], guards: Guards,
 ) -> usize {

@@ -180,8 +180,8 @@ pub fn kind_of(bytes: &[u8]) -> Result<Code, WireError> {
     known.ok_or(WireError::OtherKind { found: code })
 }
 
-/// Whether digits are the sum of so many normalised states' digits. The last one is at most what
-/// 2^64 terms, or their negatives, can make of it.
+/// Checks if `digits` can be the sum of the digits of `states` normalised states. The last digit is
+/// limited by the sum of 2^64 terms, or of their negatives.
 fn digits_in_range<K: Kind>(digits: &[i64], states: i64) -> bool {
     let [lower @ .., last] = digits else { return false };
     let most = 1_i64 << (K::TOP + 64 - K::LOW - 32 * lower.len() as i32);

@@ -30,7 +30,7 @@ pub trait Accumulator: 'static {
     type State: Pod + Send + Sync;
     /// The state of no elements.
     const IDENTITY: Self::State;
-    /// Whether the identity is a result: that of no elements.
+    /// Says that the identity is a result: that of no elements.
     const HAS_EMPTY_RESULT: bool;
     /// The state of the elements of both.
     fn merge(x: Self::State, y: Self::State) -> Self::State;

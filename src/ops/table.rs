@@ -71,7 +71,7 @@ pub struct AccumulatorInfo {
     pub name: &'static str,
     /// The size of a state, in bytes.
     pub state_bytes: usize,
-    /// Whether the identity is a result: that of no elements.
+    /// Says that the identity is a result: that of no elements.
     pub has_empty_result: bool,
 }
 

@@ -80,7 +80,7 @@ struct Outcome {
     progress: Progress,
     /// A bit for each device that finished a chunk.
     devices: u64,
-    /// Whether cores finished one.
+    /// Says that cores finished one.
     used_cores: bool,
     error: Option<Error>,
 }

@@ -12,7 +12,7 @@ use crate::process::settings::Placement;
 pub(super) struct MemoryKinds {
     placement: Placement,
     driver: Option<Driver>,
-    /// Whether an array may be in device memory although there is no driver to ask.
+    /// Says that an array may be in device memory although there is no driver to ask.
     may_be_device: bool,
 }
 

@@ -52,7 +52,7 @@ impl Case for Dot<f64> {
     }
 }
 
-/// Whether a case's element type is f32.
+/// Checks if a case's element type is f32.
 pub(crate) fn is_single<K: Kind>() -> bool {
     K::Element::BITS == 32
 }

@@ -42,7 +42,7 @@ mod generic {
         }
     }
 
-    /// Rounds the tie above an encoding, and so many units of 2^LOW, of both signs.
+    /// Rounds the tie above an encoding plus `units` of 2^LOW, with both signs.
     fn rounded<K: Case>(encoding: u64, half: i32, units: i64) -> u64 {
         if half == K::LOW && units != 0 {
             // The neighbours of the tie are the floats themselves.
