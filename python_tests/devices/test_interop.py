@@ -26,10 +26,10 @@ def needs(module: str):
 
 
 # The functions of each library that the tests call: `arange` makes an array on the GPU; `address`
-# returns an array's address; `host` copies an array to NumPy after the current stream's work; `view`
-# makes an array of gpuvec's memory; `state` must not be changed by gpuvec; `streams` yields contexts
-# that make the default or another stream current; `native` is the current stream's handle in the
-# driver.
+# returns an array's address; `host` copies an array to NumPy after the current stream's work;
+# `view` makes an array of gpuvec's memory; `state` must not be changed by gpuvec; `streams` yields
+# contexts that make the default or another stream current; `native` is the current stream's handle
+# in the driver.
 LIBRARIES = {
     "torch": """
     import torch

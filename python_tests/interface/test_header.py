@@ -1,12 +1,13 @@
-"""The header, the library and the bindings of these tests agree."""
+"""The header, the library and the table of operations of these tests agree."""
 
 import ctypes
 import re
+from ctypes import c_int32, c_size_t, c_void_p
 
 import header
 import pytest
-from bindings import FUNCTIONS, LIBRARY, ROOT, Backend, PathBit, Place, Run, Status, lib
-from operations import OPERATIONS
+from bindings import C_TYPES, LIBRARY, ROOT, Run, lib
+from operations import OPERATIONS, Operation
 from programs import run
 
 
@@ -21,34 +22,21 @@ def test_library_exports_the_headers_functions():
     assert exported() == sorted(header.prototypes())
 
 
-def test_bindings_have_the_headers_signatures():
-    """The types of each function's result and arguments agree."""
-    assert header.prototypes() == FUNCTIONS
+def signature(operation: Operation) -> tuple:
+    """Returns the types of the result and the arguments of an operation's function."""
+    alpha = [C_TYPES[operation.dtype]] if operation.shape.takes_alpha else []
+    stream = [c_void_p] if operation.takes_stream else []
+    return c_int32, [*alpha, *[c_void_p] * len(operation.arrays), c_size_t, *stream]
 
 
-@pytest.mark.parametrize(
-    "name, prefix, members",
-    [
-        ("gpuvec_status", "GPUVEC_", Status),
-        ("gpuvec_place", "GPUVEC_PLACE_", Place),
-        ("gpuvec_backend", "GPUVEC_BACKEND_", Backend),
-    ],
-)
-def test_bindings_have_the_headers_enumerations(name, prefix, members):
-    """Every name and value."""
-    assert header.enumeration(name) == {prefix + member.name: member.value for member in members}
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_operations_have_the_headers_signatures(operation):
+    """The table of the tests has the arguments of each function."""
+    assert header.prototypes()[operation.name] == signature(operation)
 
 
-def test_bindings_have_the_headers_path_bits():
-    """Every name and value."""
-    prefix = "GPUVEC_PATH_"
-    bits = {name: value for name, value in header.defines().items() if name.startswith(prefix)}
-    assert bits == {prefix + bit.name: bit.value for bit in PathBit}
-
-
-def test_bindings_have_the_headers_structure():
-    """The fields' names, types and order."""
-    assert header.fields("gpuvec_run") == Run._fields_
+def test_the_structure_of_the_last_run():
+    """It has no padding, and a fixed size."""
     assert ctypes.sizeof(Run) == 40
 
 

@@ -1,19 +1,11 @@
 """The declarations of include/gpuvec.h, read as text."""
 
+import functools
 import re
-from ctypes import (
-    POINTER,
-    c_char_p,
-    c_double,
-    c_float,
-    c_int32,
-    c_size_t,
-    c_uint32,
-    c_uint64,
-    c_void_p,
-)
+from ctypes import c_char_p, c_double, c_float, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
 
-from bindings import ROOT, Run
+ROOT = Path(__file__).resolve().parents[2]
 
 TYPES = {
     "int32_t": c_int32,
@@ -24,10 +16,10 @@ TYPES = {
     "float": c_float,
     "double": c_double,
     "const char *": c_char_p,
-    "struct gpuvec_run *": POINTER(Run),
 }
 
 
+@functools.cache
 def text() -> str:
     """Returns the header without its comments."""
     source = (ROOT / "include/gpuvec.h").read_text()
