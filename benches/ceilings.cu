@@ -51,6 +51,44 @@ extern "C" __global__ void fma_dot_f64(const double *a, const double *b, double 
     fma_dot(a, b, out, n);
 }
 
+// Adds the sum of an array to out[0], in any order.
+template <class T>
+__device__ inline void plain_sum(const T *a, T *out, u64 n) {
+    const Pack<T> *packs = reinterpret_cast<const Pack<T> *>(a);
+    T sums[Pack<T>::LEN] = {};
+#pragma unroll 8
+    for (u64 i = grid_thread(); i < n / Pack<T>::LEN; i += grid_threads()) {
+        const Pack<T> x = packs[i];
+#pragma unroll
+        for (int k = 0; k < Pack<T>::LEN; k++) {
+            sums[k] += x.at[k];
+        }
+    }
+    T sum = 0;
+#pragma unroll
+    for (int k = 0; k < Pack<T>::LEN; k++) {
+        sum += sums[k];
+    }
+    for (u64 i = n / Pack<T>::LEN * Pack<T>::LEN + grid_thread(); i < n; i += grid_threads()) {
+        sum += a[i];
+    }
+#pragma unroll
+    for (int half = 16; half > 0; half /= 2) {
+        sum += __shfl_down_sync(0xFFFFFFFF, sum, half);
+    }
+    if (threadIdx.x % 32 == 0) {
+        atomicAdd(out, sum);
+    }
+}
+
+extern "C" __global__ void plain_sum_f32(const float *a, const float *, float *out, u64 n) {
+    plain_sum(a, out, n);
+}
+
+extern "C" __global__ void plain_sum_f64(const double *a, const double *, double *out, u64 n) {
+    plain_sum(a, out, n);
+}
+
 // Copies whole packs of `a` to `out`.
 extern "C" __global__ void plain_copy(const float *a, const float *, float *out, u64 n) {
     const uint4 *__restrict__ from = reinterpret_cast<const uint4 *>(a);

@@ -1,20 +1,9 @@
-// The accumulators of src/ops/accumulator.rs, with the same bits.
+// The accumulators of src/ops/accumulator.rs whose states have 8 bytes at most, with the same bits.
 #pragma once
 #include "common.cuh"
 
-template <class T>
-struct Sum;
-
-template <>
-struct Sum<double> {
-    typedef double State;
-    __device__ static State identity() { return 0; }
-    __device__ static State merge(State x, State y) { return __dadd_rn(x, y); }
-};
-
-// Wrapping.
-template <>
-struct Sum<long long> {
+// The wrapping sum.
+struct Sum {
     typedef u64 State;
     __device__ static State identity() { return 0; }
     __device__ static State merge(State x, State y) { return x + y; }

@@ -8,6 +8,9 @@ constexpr int PACK_BYTES = 16;
 
 constexpr int WARP = 32;
 
+// Threads of a block of the library's kernels.
+constexpr int BLOCK_THREADS = 256;
+
 // Elements that PACK_BYTES hold, aligned as the wide load needs.
 template <class T>
 struct alignas(PACK_BYTES) Pack {
@@ -34,6 +37,8 @@ __device__ inline int canonical(int x) { return x; }
 __device__ inline unsigned char canonical(unsigned char x) { return x; }
 
 __device__ inline long long canonical(long long x) { return x; }
+
+__device__ inline u64 canonical(u64 x) { return x; }
 
 // Signals completion to the host: sets the warp's flag, a word of pinned memory, if there are flags. All
 // that the warp has written is visible then. All threads of the warp come here.

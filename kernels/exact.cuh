@@ -1,0 +1,549 @@
+// Exact sums: the method and the states of src/exact, with the same value in the same words.
+//
+// A warp adds batches of ordinary elements in a window: the arithmetic of src/exact/window.rs, where a batch
+// counts only after its checks have passed. Other batches are added as integers. Both end in the block's
+// columns: one for each lane, which the warps share, of the rows of a state.
+#pragma once
+#include "reduce.cuh"
+
+namespace exact {
+
+// How to add up batches: what `mode` says.
+constexpr u64 BY_INTEGERS = 1;
+
+// The format of T: the smallest positive value is 2^LEAST; exponents are stored BIAS higher.
+template <class T>
+struct Format;
+
+template <>
+struct Format<float> {
+    typedef unsigned Bits;
+    static constexpr int PRECISION = 24, LEAST = -149, BIAS = 127;
+    __device__ static Bits bits(float x) { return __float_as_uint(x); }
+    __device__ static float of_bits(u64 bits) { return __uint_as_float(static_cast<unsigned>(bits)); }
+    // The bits that hold the exponent, at the high end.
+    __device__ static unsigned high(float x) { return bits(x); }
+};
+
+template <>
+struct Format<double> {
+    typedef u64 Bits;
+    static constexpr int PRECISION = 53, LEAST = -1074, BIAS = 1023;
+    __device__ static Bits bits(double x) { return static_cast<u64>(__double_as_longlong(x)); }
+    __device__ static double of_bits(u64 bits) {
+        return __longlong_as_double(static_cast<long long>(bits));
+    }
+    __device__ static unsigned high(double x) { return static_cast<unsigned>(__double2hiint(x)); }
+};
+
+// Of the 32 bits that `high` gives: those right of the exponent.
+template <class T>
+constexpr int HIGH_FRACTION = Format<T>::PRECISION - 1 - (8 * sizeof(T) - 32);
+
+// The exponent's value that infinities and NaN have.
+template <class T>
+constexpr int SPECIAL = 2 * Format<T>::BIAS + 1;
+
+// Rows of a state before its digits: elements, NaN, +Inf, -Inf.
+constexpr int COUNTS = 4;
+constexpr int NANS = 1, PLUS_INFINITIES = 2, MINUS_INFINITIES = 3;
+
+// The rows of a state: a word that many threads of a block add to, split in two, since the atomics of
+// shared memory have 32 bits.
+template <class K>
+struct Columns {
+    unsigned low[K::ROWS][WARP], high[K::ROWS][WARP];
+
+    __device__ void clear() {
+        unsigned *words = low[0];
+#pragma unroll 1
+        for (int i = threadIdx.x; i < 2 * K::ROWS * WARP; i += BLOCK_THREADS) {
+            words[i] = 0;
+        }
+    }
+
+    // Adds a word, or its negative, to a row of this lane's column.
+    __device__ void add(int row, unsigned word, bool negative) {
+        if (word == 0) {
+            return;
+        }
+        const unsigned addend = negative ? -word : word;
+        const unsigned carry = atomicAdd(&low[row][lane()], addend) > ~addend;
+        const unsigned above = carry - negative;
+        if (above != 0) {
+            atomicAdd(&high[row][lane()], above);
+        }
+    }
+
+    // Adds magnitude · 2^position, or its negative, to the digits of this lane's column: N words, the
+    // lowest first.
+    template <int N>
+    __device__ void add(int position, const unsigned (&magnitude)[N], bool negative) {
+        const int digit = COUNTS + position / 32;
+        const int shift = position % 32;
+        unsigned below = 0;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            add(digit + k, __funnelshift_l(below, magnitude[k], shift), negative);
+            below = magnitude[k];
+        }
+        add(digit + N, __funnelshift_l(below, 0, shift), negative);
+    }
+
+    __device__ void add_units(long long units, int unit) {
+        const u64 magnitude = units < 0 ? -static_cast<u64>(units) : static_cast<u64>(units);
+        const unsigned words[2] = {static_cast<unsigned>(magnitude),
+                                   static_cast<unsigned>(magnitude >> 32)};
+        add(unit - K::LOW, words, units < 0);
+    }
+
+    // The sum of a row over the columns. Neighbouring threads begin with different columns, which lie in
+    // different banks.
+    __device__ u64 sum(int row) const {
+        u64 sum = 0;
+#pragma unroll 4
+        for (int i = 0; i < WARP; i++) {
+            const int column = (i + threadIdx.x) % WARP;
+            sum += low[row][column] + (static_cast<u64>(high[row][column]) << 32);
+        }
+        return sum;
+    }
+};
+
+// A float as an integer: magnitude · 2^(exponent + LEAST), or its negative.
+template <class T>
+struct Integer {
+    typename Format<T>::Bits magnitude;
+    int exponent;
+    bool negative, special;
+
+    __device__ explicit Integer(T x) {
+        typedef Format<T> F;
+        const typename F::Bits one = 1, bits = F::bits(x), hidden = one << (F::PRECISION - 1);
+        const int stored = static_cast<int>(bits >> (F::PRECISION - 1)) & SPECIAL<T>;
+        negative = bits >> (8 * sizeof(T) - 1) != 0;
+        special = stored == SPECIAL<T>;
+        magnitude = (bits & (hidden - 1)) | (stored != 0 ? hidden : 0);
+        exponent = stored != 0 ? stored - 1 : 0;
+    }
+
+    // Of a special value.
+    __device__ bool is_infinite() const {
+        return (magnitude & ((decltype(magnitude))1 << (Format<T>::PRECISION - 1)) - 1) == 0;
+    }
+};
+
+// Counts a term that is not finite.
+template <class K>
+__device__ inline void add_special(Columns<K> &columns, bool is_nan, bool negative) {
+    columns.add(is_nan ? NANS : negative ? MINUS_INFINITIES : PLUS_INFINITIES, 1, false);
+}
+
+// Of values whose exponents are stored as `stored`: they are below 2^top.
+template <class T>
+__device__ inline int top(unsigned stored) {
+    return static_cast<int>(stored) - Format<T>::BIAS + 1;
+}
+
+// Above the top of every window, for elements of which some are not finite.
+constexpr int NOT_FINITE = 1 << 20;
+
+// Adds what is left of a part in a level, whose sum so far is given; leaves what the level does not hold.
+__device__ inline double deposit(double &sum, double part) {
+    const double next = __dadd_rn(sum, part);
+    const double held = __dsub_rn(next, sum);
+    sum = next;
+    return __dsub_rn(part, held);
+}
+
+template <class T, int D, int L, int B>
+struct Sum {
+    typedef T Element;
+    static constexpr int LOW = Format<T>::LEAST, FLOOR = LOW;
+    static constexpr int DIGITS = D, ROWS = COUNTS + D, LEVELS = L, BLOCKS = B;
+
+    // The power of two that a thread's elements are below.
+    __device__ static int top(const T *x, const T *) {
+        unsigned most = 0;
+#pragma unroll
+        for (int k = 0; k < BATCH<T>; k++) {
+            most = max(most, Format<T>::high(x[k]) & 0x7FFFFFFF);
+        }
+        const unsigned stored = most >> HIGH_FRACTION<T>;
+        return stored == SPECIAL<T> ? NOT_FINITE : exact::top<T>(stored);
+    }
+
+    // Adds a term to the levels' sums. Says whether they hold all of it.
+    __device__ static bool add(double *sums, T x, T) {
+        double part = static_cast<double>(x);
+#pragma unroll
+        for (int level = 0; level < L; level++) {
+            part = deposit(sums[level], part);
+        }
+        return part == 0;
+    }
+
+    // Adds a term to the columns.
+    __device__ static void add(Columns<Sum> &columns, T x, T) {
+        const Integer<T> i(x);
+        if (i.special) {
+            add_special(columns, !i.is_infinite(), i.negative);
+            return;
+        }
+        if (sizeof(T) == 4) {
+            const unsigned words[1] = {static_cast<unsigned>(i.magnitude)};
+            columns.add(i.exponent, words, i.negative);
+        } else {
+            const unsigned words[2] = {static_cast<unsigned>(i.magnitude),
+                                       static_cast<unsigned>(static_cast<u64>(i.magnitude) >> 32)};
+            columns.add(i.exponent, words, i.negative);
+        }
+    }
+};
+
+// The terms of a product as words.
+__device__ inline void multiply(unsigned x, unsigned y, unsigned (&words)[2]) {
+    const u64 product = static_cast<u64>(x) * y;
+    words[0] = static_cast<unsigned>(product);
+    words[1] = static_cast<unsigned>(product >> 32);
+}
+
+__device__ inline void multiply(u64 x, u64 y, unsigned (&words)[4]) {
+    const u64 low = x * y, high = __umul64hi(x, y);
+    words[0] = static_cast<unsigned>(low);
+    words[1] = static_cast<unsigned>(low >> 32);
+    words[2] = static_cast<unsigned>(high);
+    words[3] = static_cast<unsigned>(high >> 32);
+}
+
+// The product of two f32 is exact in f64: a level subtracts from it in one fused operation.
+template <int L>
+__device__ inline bool add_product(double *sums, float x, float y) {
+    const double wide_x = x, wide_y = y;
+    const double next = __fma_rn(wide_x, wide_y, sums[0]);
+    double part = __fma_rn(wide_x, wide_y, __dsub_rn(sums[0], next));
+    sums[0] = next;
+#pragma unroll
+    for (int level = 1; level < L; level++) {
+        part = deposit(sums[level], part);
+    }
+    return part == 0;
+}
+
+// The product of two f64 is the sum of its rounded value and of the error. Nothing is lost where the error
+// does not underflow: the window's floor sees to it, unless the product itself becomes 0.
+template <int L>
+__device__ inline bool add_product(double *sums, double x, double y) {
+    double product = __dmul_rn(x, y);
+    double error = __fma_rn(x, y, -product);
+    const bool vanished = product == 0 && x != 0 && y != 0;
+#pragma unroll
+    for (int level = 0; level < L; level++) {
+        product = deposit(sums[level], product);
+        error = deposit(sums[level], error);
+    }
+    return product == 0 && error == 0 && !vanished;
+}
+
+template <class T, int D, int L, int B, int F>
+struct Dot {
+    typedef T Element;
+    static constexpr int LOW = 2 * Format<T>::LEAST, FLOOR = F;
+    static constexpr int DIGITS = D, ROWS = COUNTS + D, LEVELS = L, BLOCKS = B;
+
+    __device__ static int top(const T *x, const T *y) {
+        unsigned most_x = 0, most_y = 0;
+#pragma unroll
+        for (int k = 0; k < BATCH<T>; k++) {
+            most_x = max(most_x, Format<T>::high(x[k]) & 0x7FFFFFFF);
+            most_y = max(most_y, Format<T>::high(y[k]) & 0x7FFFFFFF);
+        }
+        const unsigned stored_x = most_x >> HIGH_FRACTION<T>, stored_y = most_y >> HIGH_FRACTION<T>;
+        const bool is_finite = max(stored_x, stored_y) < SPECIAL<T>;
+        return is_finite ? exact::top<T>(stored_x) + exact::top<T>(stored_y) : NOT_FINITE;
+    }
+
+    __device__ static bool add(double *sums, T x, T y) { return add_product<L>(sums, x, y); }
+
+    __device__ static void add(Columns<Dot> &columns, T x, T y) {
+        const Integer<T> i(x), j(y);
+        const bool negative = i.negative != j.negative;
+        if (i.special || j.special) {
+            const bool has_nan = (i.special && !i.is_infinite()) || (j.special && !j.is_infinite());
+            add_special(columns, has_nan || i.magnitude == 0 || j.magnitude == 0, negative);
+            return;
+        }
+        unsigned words[sizeof(T) / 2];
+        multiply(i.magnitude, j.magnitude, words);
+        columns.add(i.exponent + j.exponent, words, negative);
+    }
+};
+
+// Bits between a window's levels, and of the parts above a level's unit.
+constexpr int LEVEL_BITS = 45, REACH = 44;
+
+// Units of highest levels are multiples of 2^GRID times each other.
+constexpr int GRID = 8;
+
+// The largest unit's exponent with which a level's sum stays finite.
+constexpr int MAX_UNIT = 1022 - 52;
+
+// Batches whose sums a thread's counts hold: each is below 2^(REACH + 5).
+constexpr int BATCHES = 1 << 13;
+
+// What a warp adds batches of ordinary elements in. All threads have the same window.
+template <class K>
+struct Window {
+    typedef typename K::Element T;
+    // The exponent of the highest level's unit.
+    int unit;
+    // Batches since the counts were 0.
+    int batches;
+    // Each level's sum of this thread's terms, in units of the level.
+    long long counts[K::LEVELS];
+
+    __device__ Window() : unit(-NOT_FINITE), batches(0), counts() {}
+
+    // The sum of no elements in a level: its terms are multiples of the unit, which stays the distance
+    // between neighbouring values.
+    __device__ static double begin(int unit, int level) {
+        return __hiloint2double((unit + 52 - LEVEL_BITS * level + 1023) << 20 | 1 << 19, 0);
+    }
+
+    __device__ bool is_full() const { return batches == BATCHES; }
+
+    // Says in the whole warp whether the window reaches up to 2^top for all threads' tops.
+    __device__ bool reaches(int top) const {
+        return __all_sync(ALL_THREADS, top <= unit + REACH) && !is_full();
+    }
+
+    // Adds a batch if the window holds all of it: says so in the whole warp.
+    __device__ bool add(const T *x, const T *y) {
+        double sums[K::LEVELS];
+#pragma unroll
+        for (int level = 0; level < K::LEVELS; level++) {
+            sums[level] = begin(unit, level);
+        }
+        bool holds = true;
+#pragma unroll
+        for (int k = 0; k < BATCH<T>; k++) {
+            holds &= K::add(sums, x[k], y[k]);
+        }
+        if (!__all_sync(ALL_THREADS, holds)) {
+            return false;
+        }
+#pragma unroll
+        for (int level = 0; level < K::LEVELS; level++) {
+            counts[level] +=
+                __double_as_longlong(sums[level]) - __double_as_longlong(begin(unit, level));
+        }
+        batches++;
+        return true;
+    }
+
+    // The unit of the lowest window that reaches up to 2^top for all threads' tops.
+    __device__ static int reaching(int top) {
+#pragma unroll
+        for (int half = WARP / 2; half > 0; half /= 2) {
+            top = max(top, __shfl_xor_sync(ALL_THREADS, top, half));
+        }
+        const int lowest = K::FLOOR + LEVEL_BITS * (K::LEVELS - 1);
+        return max(lowest, lowest + (top - REACH - lowest + GRID - 1) / GRID * GRID);
+    }
+
+    // Hands the counts over to the columns.
+    __device__ void flush(Columns<K> &columns) {
+        batches = 0;
+#pragma unroll 1
+        for (int level = 0; level < K::LEVELS; level++) {
+            columns.add_units(counts[0], unit - LEVEL_BITS * level);
+#pragma unroll
+            for (int next = 1; next < K::LEVELS; next++) {
+                counts[next - 1] = counts[next];
+            }
+            counts[K::LEVELS - 1] = 0;
+        }
+    }
+};
+
+// Batches that are added as integers, without a try, after windows have failed again and again: at most.
+constexpr int MOST_SKIPPED = 63;
+
+// Adds the elements from `start` on, at most a batch of them, as integers.
+template <class K, class T>
+__device__ inline void add_integers(Columns<K> &columns, const T *a, const T *b, u64 start, u64 n) {
+    constexpr int READ = 4;
+    const u64 end = min(n, start + WARP_BATCH<T>);
+#pragma unroll 1
+    for (u64 first = start + lane(); first < end; first += READ * WARP) {
+        T x[READ], y[READ];
+#pragma unroll
+        for (int k = 0; k < READ; k++) {
+            const u64 i = first + k * WARP;
+            x[k] = i < end ? a[i] : 0;
+            y[k] = i < end ? b[i] : 0;
+        }
+#pragma unroll 1
+        for (int k = 0; k < READ; k++) {
+            K::add(columns, x[0], y[0]);
+#pragma unroll
+            for (int next = 1; next < READ; next++) {
+                x[next - 1] = x[next];
+                y[next - 1] = y[next];
+            }
+        }
+    }
+}
+
+// Adds all batches of this warp.
+template <class K, class T>
+__device__ inline void add_batches(Columns<K> &columns, const T *a, const T *b, u64 n, u64 mode) {
+    Window<K> window;
+    int skipped = 0, to_skip = 0;
+    u64 start = first_batch<T>();
+#pragma unroll 1
+    while (start < n) {
+        if (mode != BY_INTEGERS && to_skip == 0 && n - start >= WARP_BATCH<T>) {
+            T x[BATCH<T>], y[BATCH<T>];
+            read_batch(a + start, x);
+            read_batch(b + start, y);
+            const int top = K::top(x, y);
+            if (window.reaches(top) && window.add(x, y)) {
+                skipped = 0;
+                start += next_batch<T>();
+                continue;
+            }
+            const int unit = window.reaching(top);
+            if (unit <= MAX_UNIT && (unit != window.unit || window.is_full())) {
+                window.flush(columns);
+                window.unit = unit;
+                continue;
+            }
+            to_skip = skipped = min(2 * skipped + 1, MOST_SKIPPED);
+        }
+        to_skip -= to_skip > 0;
+        add_integers(columns, a, b, start, n);
+        start += next_batch<T>();
+    }
+    window.flush(columns);
+}
+
+// Brings digits into the one form that their integer has: all but the last in [0, 2^32).
+__device__ inline void normalise(long long *digits, int count) {
+    long long carry = 0;
+#pragma unroll 2
+    for (int k = 0; k < count - 1; k++) {
+        const long long sum = digits[k] + carry;
+        digits[k] = sum & 0xFFFFFFFF;
+        carry = sum >> 32;
+    }
+    digits[count - 1] += carry;
+}
+
+// The integer of normalised digits that are not negative, divided by 2^position and rounded down.
+__device__ inline u64 bits_from(const long long *digits, int count, int position) {
+    const int first = min(max(position, 0) / 32, count - 1);
+    u64 bits = 0;
+#pragma unroll 1
+    for (int k = first; k < min(first + 3, count); k++) {
+        const int shift = 32 * k - position;
+        const u64 digit = static_cast<u64>(digits[k]);
+        if (shift < 0) {
+            bits |= -shift < 64 ? digit >> -shift : 0;
+        } else {
+            bits |= shift < 64 ? digit << shift : 0;
+        }
+    }
+    return bits;
+}
+
+// Says whether a bit below `position` is set.
+__device__ inline bool any_below(const long long *digits, int count, int position) {
+#pragma unroll 1
+    for (int k = 0; k < count && 32 * k < position; k++) {
+        const int bits = min(position - 32 * k, 64);
+        if (digits[k] << (64 - bits) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The value of a state's words, as `round` in src/exact/digits.rs has it, where the argument is.
+template <class K>
+__device__ inline typename K::Element rounded(long long *words) {
+    typedef typename K::Element T;
+    typedef Format<T> F;
+    const u64 infinity = static_cast<u64>(SPECIAL<T>) << (F::PRECISION - 1);
+    const u64 sign = 1ULL << (8 * sizeof(T) - 1);
+    const bool has_plus = words[PLUS_INFINITIES] > 0, has_minus = words[MINUS_INFINITIES] > 0;
+    if (words[NANS] > 0 || (has_plus && has_minus)) {
+        return F::of_bits(infinity | 1ULL << (F::PRECISION - 2));
+    }
+    if (has_plus || has_minus) {
+        return F::of_bits(infinity | (has_minus ? sign : 0));
+    }
+    long long *digits = words + COUNTS;
+    normalise(digits, K::DIGITS);
+    const bool negative = digits[K::DIGITS - 1] < 0;
+    if (negative) {
+#pragma unroll 1
+        for (int k = 0; k < K::DIGITS; k++) {
+            digits[k] = -digits[k];
+        }
+        normalise(digits, K::DIGITS);
+    }
+    int place = K::DIGITS - 1;
+    while (place >= 0 && digits[place] == 0) {
+        place--;
+    }
+    if (place < 0) {
+        return 0;
+    }
+    const int highest = 32 * place + 63 - __clzll(digits[place]);
+    const int unit = max(highest - (F::PRECISION - 1), F::LEAST - K::LOW);
+    const u64 q = bits_from(digits, K::DIGITS, unit);
+    const u64 half = bits_from(digits, K::DIGITS, unit - 1) & 1;
+    const u64 up = half & (q | any_below(digits, K::DIGITS, unit - 1));
+    const u64 steps = static_cast<u64>(unit + K::LOW - F::LEAST) << (F::PRECISION - 1);
+    return F::of_bits(min(steps + q + up, infinity) | (negative ? sign : 0));
+}
+
+template <class K, class T>
+__device__ inline void reduce(const T *a, const T *b, long long *out, u64 n, Scratch *scratch, T *result,
+                              u64 mode) {
+    __shared__ Columns<K> columns;
+    __shared__ long long words[K::ROWS];
+    columns.clear();
+    __syncthreads();
+    add_batches(columns, a, b, n, mode);
+    __syncthreads();
+    for (int row = threadIdx.x; row < K::ROWS; row += BLOCK_THREADS) {
+        const u64 sum = columns.sum(row);
+        if (sum != 0) {
+            atomicAdd(&scratch->words[row], sum);
+        }
+    }
+    if (!is_last_block(scratch)) {
+        return;
+    }
+    for (int row = threadIdx.x; row < K::ROWS; row += BLOCK_THREADS) {
+        words[row] = static_cast<long long>(row == 0 ? n : atomicExch(&scratch->words[row], 0));
+        if (out != nullptr) {
+            out[row] = words[row];
+        }
+    }
+    __syncthreads();
+    if (result != nullptr && threadIdx.x == 0) {
+        *result = rounded<K>(words);
+    }
+}
+
+// Levels for data of which the terms differ by 2^134 in one f32 product, and so on: more cost more. Blocks
+// that a multiprocessor is to hold at once.
+typedef Sum<float, 11, 2, 4> SumF32;
+typedef Sum<double, 68, 2, 4> SumF64;
+typedef Dot<float, 20, 4, 3, 2 * Format<float>::LEAST> DotF32;
+typedef Dot<double, 134, 3, 3, -968> DotF64;
+
+}  // namespace exact
