@@ -48,95 +48,105 @@ constexpr int SPECIAL = 2 * Format<T>::BIAS + 1;
 constexpr int COUNTS = 4;
 constexpr int NANS = 1, PLUS_INFINITIES = 2, MINUS_INFINITIES = 3;
 
-// The rows of a state: a word that many threads of a block add to, split in two, since the atomics of
-// shared memory have 32 bits.
+// Deposits of a lane of one warp after which it normalises its column: the warps' together do not reach
+// 2^15, so that counters stay below 2^31.
+constexpr int MOST_DEPOSITS = 1 << 11;
+
+// Sums of a block, for each lane of its warps: counters of the terms that are not finite, and of digits of
+// 16 bits, of which two make one of the state. Shared memory adds 32 bits at once.
 template <class K>
 struct Columns {
-    unsigned low[K::ROWS][WARP], high[K::ROWS][WARP];
+    static constexpr int DIGITS = 2 * K::DIGITS;
+    int counts[COUNTS][WARP], digits[DIGITS][WARP];
 
     __device__ void clear() {
-        unsigned *words = low[0];
+        int *counters = counts[0];
 #pragma unroll 1
-        for (int i = threadIdx.x; i < 2 * K::ROWS * WARP; i += BLOCK_THREADS) {
-            words[i] = 0;
+        for (int i = threadIdx.x; i < (COUNTS + DIGITS) * WARP; i += BLOCK_THREADS) {
+            counters[i] = 0;
         }
     }
 
-    // Adds a word, or its negative, to a row of this lane's column.
-    __device__ void add(int row, unsigned word, bool negative) {
-        if (word == 0) {
-            return;
-        }
-        const unsigned addend = negative ? -word : word;
-        const unsigned carry = atomicAdd(&low[row][lane()], addend) > ~addend;
-        const unsigned above = carry - negative;
-        if (above != 0) {
-            atomicAdd(&high[row][lane()], above);
-        }
-    }
+    __device__ void count(int row) { atomicAdd(&counts[row][lane()], 1); }
 
-    // Adds magnitude · 2^position, or its negative, to the digits of this lane's column: N words, the
-    // lowest first.
-    template <int N>
-    __device__ void add(int position, const unsigned (&magnitude)[N], bool negative) {
-        const int digit = COUNTS + position / 32;
-        const int shift = position % 32;
-        unsigned below = 0;
+    // Adds an integer times 2^position, which concerns the N digits from there on: its words in two's
+    // complement, the lowest first.
+    template <int N, int WORDS>
+    __device__ void add(int position, unsigned (&words)[WORDS]) {
+        int *digit = &digits[position / 16][lane()];
+        const int shift = position % 16;
+#pragma unroll
+        for (int k = WORDS - 1; k > 0; k--) {
+            words[k] = __funnelshift_l(words[k - 1], words[k], shift);
+        }
+        words[0] <<= shift;
 #pragma unroll
         for (int k = 0; k < N; k++) {
-            add(digit + k, __funnelshift_l(below, magnitude[k], shift), negative);
-            below = magnitude[k];
+            const unsigned word = words[k / 2];
+            const bool is_last = k == N - 1;
+            const int piece = k % 2 == 0 ? (is_last ? word : word & 0xFFFF)
+                                         : (is_last ? static_cast<int>(word) >> 16 : word >> 16);
+            atomicAdd(digit + k * WARP, piece);
         }
-        add(digit + N, __funnelshift_l(below, 0, shift), negative);
     }
 
     __device__ void add_units(long long units, int unit) {
-        const u64 magnitude = units < 0 ? -static_cast<u64>(units) : static_cast<u64>(units);
-        const unsigned words[2] = {static_cast<unsigned>(magnitude),
-                                   static_cast<unsigned>(magnitude >> 32)};
-        add(unit - K::LOW, words, units < 0);
+        unsigned words[3] = {static_cast<unsigned>(units), static_cast<unsigned>(units >> 32),
+                             static_cast<unsigned>(units >> 63)};
+        add<5>(unit - K::LOW, words);
     }
 
-    // The sum of a row over the columns. Neighbouring threads begin with different columns, which lie in
-    // different banks.
-    __device__ u64 sum(int row) const {
-        u64 sum = 0;
+    // Carries what this lane's digits have above 16 bits. Other warps may add to them meanwhile.
+    __device__ void normalise() {
+#pragma unroll 1
+        for (int k = 0; k < DIGITS - 1; k++) {
+            int *digit = &digits[k][lane()];
+            const int sum = atomicExch(digit, 0);
+            atomicAdd(digit, sum & 0xFFFF);
+            atomicAdd(digit + WARP, sum >> 16);
+        }
+    }
+
+    // A word of the state. Neighbouring threads begin with different columns, which lie in different banks.
+    __device__ long long word(int row) const {
+        long long sum = 0;
 #pragma unroll 4
         for (int i = 0; i < WARP; i++) {
-            const int column = (i + threadIdx.x) % WARP;
-            sum += low[row][column] + (static_cast<u64>(high[row][column]) << 32);
+            const int column = (i + threadIdx.x) % WARP, digit = 2 * (row - COUNTS);
+            sum += row < COUNTS ? counts[row][column]
+                                : digits[digit][column] + digits[digit + 1][column] * 65536LL;
         }
         return sum;
     }
 };
 
-// A float as an integer: magnitude · 2^(exponent + LEAST), or its negative.
+// A float as an integer: magnitude * 2^(exponent + LEAST), or its negative.
 template <class T>
 struct Integer {
     typename Format<T>::Bits magnitude;
     int exponent;
-    bool negative, special;
+    bool negative, is_special;
 
     __device__ explicit Integer(T x) {
         typedef Format<T> F;
         const typename F::Bits one = 1, bits = F::bits(x), hidden = one << (F::PRECISION - 1);
         const int stored = static_cast<int>(bits >> (F::PRECISION - 1)) & SPECIAL<T>;
         negative = bits >> (8 * sizeof(T) - 1) != 0;
-        special = stored == SPECIAL<T>;
+        is_special = stored == SPECIAL<T>;
         magnitude = (bits & (hidden - 1)) | (stored != 0 ? hidden : 0);
         exponent = stored != 0 ? stored - 1 : 0;
     }
 
     // Of a special value.
-    __device__ bool is_infinite() const {
-        return (magnitude & ((decltype(magnitude))1 << (Format<T>::PRECISION - 1)) - 1) == 0;
+    __device__ bool is_nan() const {
+        return (magnitude & ((decltype(magnitude))1 << (Format<T>::PRECISION - 1)) - 1) != 0;
     }
 };
 
 // Counts a term that is not finite.
 template <class K>
 __device__ inline void add_special(Columns<K> &columns, bool is_nan, bool negative) {
-    columns.add(is_nan ? NANS : negative ? MINUS_INFINITIES : PLUS_INFINITIES, 1, false);
+    columns.count(is_nan ? NANS : negative ? MINUS_INFINITIES : PLUS_INFINITIES);
 }
 
 // Of values whose exponents are stored as `stored`: they are below 2^top.
@@ -159,14 +169,14 @@ __device__ inline double deposit(double &sum, double part) {
 template <class T, int D, int L, int B>
 struct Sum {
     typedef T Element;
-    static constexpr int LOW = Format<T>::LEAST, FLOOR = LOW;
+    static constexpr int LOW = Format<T>::LEAST, FLOOR = LOW, BATCH = ::BATCH<T, 1>;
     static constexpr int DIGITS = D, ROWS = COUNTS + D, LEVELS = L, BLOCKS = B;
 
     // The power of two that a thread's elements are below.
     __device__ static int top(const T *x, const T *) {
         unsigned most = 0;
 #pragma unroll
-        for (int k = 0; k < BATCH<T>; k++) {
+        for (int k = 0; k < BATCH; k++) {
             most = max(most, Format<T>::high(x[k]) & 0x7FFFFFFF);
         }
         const unsigned stored = most >> HIGH_FRACTION<T>;
@@ -186,30 +196,31 @@ struct Sum {
     // Adds a term to the columns.
     __device__ static void add(Columns<Sum> &columns, T x, T) {
         const Integer<T> i(x);
-        if (i.special) {
-            add_special(columns, !i.is_infinite(), i.negative);
+        if (i.is_special) {
+            add_special(columns, i.is_nan(), i.negative);
             return;
         }
-        if (sizeof(T) == 4) {
-            const unsigned words[1] = {static_cast<unsigned>(i.magnitude)};
-            columns.add(i.exponent, words, i.negative);
-        } else {
-            const unsigned words[2] = {static_cast<unsigned>(i.magnitude),
-                                       static_cast<unsigned>(static_cast<u64>(i.magnitude) >> 32)};
-            columns.add(i.exponent, words, i.negative);
-        }
+        const u64 sum = i.negative ? -static_cast<u64>(i.magnitude) : i.magnitude;
+        unsigned words[1 + sizeof(T) / 4] = {};
+        words[sizeof(T) / 4] = -i.negative;
+        words[0] = static_cast<unsigned>(sum);
+        words[1] = static_cast<unsigned>(sum >> 32);
+        columns.template add<sizeof(T) == 4 ? 3 : 5>(i.exponent, words);
     }
 };
 
-// The terms of a product as words.
-__device__ inline void multiply(unsigned x, unsigned y, unsigned (&words)[2]) {
+// The product of magnitudes, or its negative, as words.
+__device__ inline void multiply(unsigned x, unsigned y, bool negative, unsigned (&words)[2]) {
     const u64 product = static_cast<u64>(x) * y;
-    words[0] = static_cast<unsigned>(product);
-    words[1] = static_cast<unsigned>(product >> 32);
+    const u64 sum = negative ? -product : product;
+    words[0] = static_cast<unsigned>(sum);
+    words[1] = static_cast<unsigned>(sum >> 32);
 }
 
-__device__ inline void multiply(u64 x, u64 y, unsigned (&words)[4]) {
-    const u64 low = x * y, high = __umul64hi(x, y);
+__device__ inline void multiply(u64 x, u64 y, bool negative, unsigned (&words)[4]) {
+    const u64 sign = -static_cast<u64>(negative);
+    const u64 low = (x * y ^ sign) - sign;
+    const u64 high = (__umul64hi(x, y) ^ sign) + (negative && low == 0);
     words[0] = static_cast<unsigned>(low);
     words[1] = static_cast<unsigned>(low >> 32);
     words[2] = static_cast<unsigned>(high);
@@ -248,13 +259,13 @@ __device__ inline bool add_product(double *sums, double x, double y) {
 template <class T, int D, int L, int B, int F>
 struct Dot {
     typedef T Element;
-    static constexpr int LOW = 2 * Format<T>::LEAST, FLOOR = F;
+    static constexpr int LOW = 2 * Format<T>::LEAST, FLOOR = F, BATCH = ::BATCH<T, 2>;
     static constexpr int DIGITS = D, ROWS = COUNTS + D, LEVELS = L, BLOCKS = B;
 
     __device__ static int top(const T *x, const T *y) {
         unsigned most_x = 0, most_y = 0;
 #pragma unroll
-        for (int k = 0; k < BATCH<T>; k++) {
+        for (int k = 0; k < BATCH; k++) {
             most_x = max(most_x, Format<T>::high(x[k]) & 0x7FFFFFFF);
             most_y = max(most_y, Format<T>::high(y[k]) & 0x7FFFFFFF);
         }
@@ -268,14 +279,14 @@ struct Dot {
     __device__ static void add(Columns<Dot> &columns, T x, T y) {
         const Integer<T> i(x), j(y);
         const bool negative = i.negative != j.negative;
-        if (i.special || j.special) {
-            const bool has_nan = (i.special && !i.is_infinite()) || (j.special && !j.is_infinite());
+        if (i.is_special || j.is_special) {
+            const bool has_nan = (i.is_special && i.is_nan()) || (j.is_special && j.is_nan());
             add_special(columns, has_nan || i.magnitude == 0 || j.magnitude == 0, negative);
             return;
         }
         unsigned words[sizeof(T) / 2];
-        multiply(i.magnitude, j.magnitude, words);
-        columns.add(i.exponent + j.exponent, words, negative);
+        multiply(i.magnitude, j.magnitude, negative, words);
+        columns.template add<sizeof(T)>(i.exponent + j.exponent, words);
     }
 };
 
@@ -326,7 +337,7 @@ struct Window {
         }
         bool holds = true;
 #pragma unroll
-        for (int k = 0; k < BATCH<T>; k++) {
+        for (int k = 0; k < K::BATCH; k++) {
             holds &= K::add(sums, x[k], y[k]);
         }
         if (!__all_sync(ALL_THREADS, holds)) {
@@ -369,11 +380,10 @@ struct Window {
 // Batches that are added as integers, without a try, after windows have failed again and again: at most.
 constexpr int MOST_SKIPPED = 63;
 
-// Adds the elements from `start` on, at most a batch of them, as integers.
+// Adds a batch that ends before element `end`, as integers.
 template <class K, class T>
-__device__ inline void add_integers(Columns<K> &columns, const T *a, const T *b, u64 start, u64 n) {
+__device__ inline void add_integers(Columns<K> &columns, const T *a, const T *b, u64 start, u64 end) {
     constexpr int READ = 4;
-    const u64 end = min(n, start + WARP_BATCH<T>);
 #pragma unroll 1
     for (u64 first = start + lane(); first < end; first += READ * WARP) {
         T x[READ], y[READ];
@@ -398,32 +408,39 @@ __device__ inline void add_integers(Columns<K> &columns, const T *a, const T *b,
 // Adds all batches of this warp.
 template <class K, class T>
 __device__ inline void add_batches(Columns<K> &columns, const T *a, const T *b, u64 n, u64 mode) {
+    constexpr int LEN = K::BATCH * WARP;
     Window<K> window;
-    int skipped = 0, to_skip = 0;
-    u64 start = first_batch<T>();
+    int skipped = 0, to_skip = 0, deposits = 0;
+    u64 start = first_batch(LEN);
 #pragma unroll 1
     while (start < n) {
-        if (mode != BY_INTEGERS && to_skip == 0 && n - start >= WARP_BATCH<T>) {
-            T x[BATCH<T>], y[BATCH<T>];
-            read_batch(a + start, x);
-            read_batch(b + start, y);
+        if (deposits > MOST_DEPOSITS - K::BATCH - K::LEVELS) {
+            columns.normalise();
+            deposits = 0;
+        }
+        if (mode != BY_INTEGERS && to_skip == 0 && n - start >= LEN) {
+            T x[K::BATCH], y[K::BATCH];
+            read_batch<K::BATCH>(a + start, x);
+            read_batch<K::BATCH>(b + start, y);
             const int top = K::top(x, y);
             if (window.reaches(top) && window.add(x, y)) {
                 skipped = 0;
-                start += next_batch<T>();
+                start += next_batch(LEN);
                 continue;
             }
             const int unit = window.reaching(top);
             if (unit <= MAX_UNIT && (unit != window.unit || window.is_full())) {
                 window.flush(columns);
                 window.unit = unit;
+                deposits += K::LEVELS;
                 continue;
             }
             to_skip = skipped = min(2 * skipped + 1, MOST_SKIPPED);
         }
         to_skip -= to_skip > 0;
-        add_integers(columns, a, b, start, n);
-        start += next_batch<T>();
+        add_integers(columns, a, b, start, min(n, start + LEN));
+        start += next_batch(LEN);
+        deposits += K::BATCH;
     }
     window.flush(columns);
 }
@@ -519,9 +536,9 @@ __device__ inline void reduce(const T *a, const T *b, long long *out, u64 n, Scr
     add_batches(columns, a, b, n, mode);
     __syncthreads();
     for (int row = threadIdx.x; row < K::ROWS; row += BLOCK_THREADS) {
-        const u64 sum = columns.sum(row);
-        if (sum != 0) {
-            atomicAdd(&scratch->words[row], sum);
+        const long long word = columns.word(row);
+        if (word != 0) {
+            atomicAdd(&scratch->words[row], static_cast<u64>(word));
         }
     }
     if (!is_last_block(scratch)) {
@@ -543,7 +560,7 @@ __device__ inline void reduce(const T *a, const T *b, long long *out, u64 n, Scr
 // that a multiprocessor is to hold at once.
 typedef Sum<float, 11, 2, 4> SumF32;
 typedef Sum<double, 68, 2, 4> SumF64;
-typedef Dot<float, 20, 4, 3, 2 * Format<float>::LEAST> DotF32;
-typedef Dot<double, 134, 3, 3, -968> DotF64;
+typedef Dot<float, 20, 4, 4, 2 * Format<float>::LEAST> DotF32;
+typedef Dot<double, 134, 3, 4, -968> DotF64;
 
 }  // namespace exact

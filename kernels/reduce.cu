@@ -28,25 +28,26 @@ __device__ inline typename A::State merged(typename A::State state) {
 }
 
 // Reduces with an accumulator of which each block has a word of the scratch memory.
-template <class A, class T, class Accumulate>
+template <class A, int INPUTS, class T, class Accumulate>
 __device__ inline void reduce(const T *a, const T *b, typename A::State *out, u64 n, Scratch *scratch,
                               typename A::State *result, Accumulate accumulate) {
     typedef typename A::State State;
+    constexpr int LEN = BATCH<T, INPUTS>;
     State state = A::identity();
 #pragma unroll 1
-    for (u64 start = first_batch<T>(); start < n; start += next_batch<T>()) {
-        if (n - start < WARP_BATCH<T>) {
+    for (u64 start = first_batch(LEN * WARP); start < n; start += next_batch(LEN * WARP)) {
+        if (n - start < LEN * WARP) {
             for (u64 i = start + lane(); i < n; i += WARP) {
                 state = accumulate(state, a[i], b[i]);
             }
             break;
         }
-        T x[BATCH<T>], y[BATCH<T>];
-        read_batch(a + start, x);
-        read_batch(b + start, y);
+        T x[LEN], y[LEN];
+        read_batch<LEN>(a + start, x);
+        read_batch<LEN>(INPUTS == 2 ? b + start : a + start, y);
         __syncwarp();
 #pragma unroll
-        for (int k = 0; k < BATCH<T>; k++) {
+        for (int k = 0; k < LEN; k++) {
             state = accumulate(state, x[k], y[k]);
         }
     }
@@ -69,30 +70,30 @@ __device__ inline void reduce(const T *a, const T *b, typename A::State *out, u6
     }
 }
 
-#define REDUCTION(name, T, A, formula)                                                          \
+#define REDUCTION(name, INPUTS, T, A, formula)                                                  \
     extern "C" __global__ void __launch_bounds__(BLOCK_THREADS)                                  \
         name(const T *a, const T *b, A::State *out, u64 n, unsigned *flags, Scratch *scratch,    \
              A::State *result, u64) {                                                            \
-        reduce<A, T>(a, b, out, n, scratch, result,                                              \
-                     [](A::State s, T x, T y) -> A::State { return formula; });                  \
+        reduce<A, INPUTS>(a, b, out, n, scratch, result,                                         \
+                          [](A::State s, T x, T y) -> A::State { return formula; });             \
         signal_completion(flags);                                                                \
     }
 
 // The bits of an i32 as those of an i64.
 __device__ inline u64 wide(int x) { return static_cast<u64>(static_cast<long long>(x)); }
 
-REDUCTION(dot_i32, int, Sum, s + wide(x) * wide(y))
-REDUCTION(dot_i64, u64, Sum, s + x * y)
-REDUCTION(sum_i32, int, Sum, s + wide(x))
-REDUCTION(sum_i64, u64, Sum, s + x)
-REDUCTION(min_f32, float, Min<float>, Min<float>::merge(s, x))
-REDUCTION(min_f64, double, Min<double>, Min<double>::merge(s, x))
-REDUCTION(min_i32, int, Min<int>, Min<int>::merge(s, x))
-REDUCTION(min_i64, long long, Min<long long>, Min<long long>::merge(s, x))
-REDUCTION(max_f32, float, Max<float>, Max<float>::merge(s, x))
-REDUCTION(max_f64, double, Max<double>, Max<double>::merge(s, x))
-REDUCTION(max_i32, int, Max<int>, Max<int>::merge(s, x))
-REDUCTION(max_i64, long long, Max<long long>, Max<long long>::merge(s, x))
+REDUCTION(dot_i32, 2, int, Sum, s + wide(x) * wide(y))
+REDUCTION(dot_i64, 2, u64, Sum, s + x * y)
+REDUCTION(sum_i32, 1, int, Sum, s + wide(x))
+REDUCTION(sum_i64, 1, u64, Sum, s + x)
+REDUCTION(min_f32, 1, float, Min<float>, Min<float>::merge(s, x))
+REDUCTION(min_f64, 1, double, Min<double>, Min<double>::merge(s, x))
+REDUCTION(min_i32, 1, int, Min<int>, Min<int>::merge(s, x))
+REDUCTION(min_i64, 1, long long, Min<long long>, Min<long long>::merge(s, x))
+REDUCTION(max_f32, 1, float, Max<float>, Max<float>::merge(s, x))
+REDUCTION(max_f64, 1, double, Max<double>, Max<double>::merge(s, x))
+REDUCTION(max_i32, 1, int, Max<int>, Max<int>::merge(s, x))
+REDUCTION(max_i64, 1, long long, Max<long long>, Max<long long>::merge(s, x))
 
 #define EXACT(name, T, K)                                                                       \
     extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, K::BLOCKS)                       \

@@ -8,14 +8,10 @@
 
 constexpr unsigned ALL_THREADS = 0xFFFFFFFF;
 
-// Elements that a thread reads of an array before it accumulates the first of them: across the bus each
-// read takes a microsecond.
-template <class T>
-constexpr int BATCH = 64 / sizeof(T);
-
-// Elements of a warp's batch.
-template <class T>
-constexpr int WARP_BATCH = BATCH<T> * WARP;
+// Elements that a thread reads of each of INPUTS arrays before it accumulates the first of them: across the
+// bus each read takes a microsecond.
+template <class T, int INPUTS>
+constexpr int BATCH = 64 / INPUTS / sizeof(T);
 
 // Memory of a device that the blocks of a grid add their states to. It is zero when a kernel begins, and
 // when it ends. The words go on to the end of the memory.
@@ -26,25 +22,20 @@ struct Scratch {
 
 __device__ inline int lane() { return threadIdx.x % WARP; }
 
-// Reads a thread's elements of the batch that begins at `array`.
-template <class T>
+// Reads a thread's N elements of the batch that begins at `array`.
+template <int N, class T>
 __device__ inline void read_batch(const T *array, T *x) {
 #pragma unroll
-    for (int k = 0; k < BATCH<T>; k++) {
+    for (int k = 0; k < N; k++) {
         x[k] = array[k * WARP + lane()];
     }
 }
 
-// The first element of the calling warp's first batch, and the distance to the next one.
-template <class T>
-__device__ inline u64 first_batch() {
-    return grid_thread() / WARP * WARP_BATCH<T>;
-}
+// The first element of the calling warp's first batch, and the distance to the next one, for batches of
+// `len` elements.
+__device__ inline u64 first_batch(int len) { return grid_thread() / WARP * len; }
 
-template <class T>
-__device__ inline u64 next_batch() {
-    return grid_threads() / WARP * WARP_BATCH<T>;
-}
+__device__ inline u64 next_batch(int len) { return grid_threads() / WARP * len; }
 
 // Says in the whole block whether this block is the last that has added its state. What the others have
 // added is visible then.
