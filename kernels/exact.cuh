@@ -364,6 +364,9 @@ struct Window {
 
     // Hands the counts over to the columns.
     __device__ void flush(Columns<K> &columns) {
+        if (batches == 0) {
+            return;
+        }
         batches = 0;
 #pragma unroll 1
         for (int level = 0; level < K::LEVELS; level++) {
