@@ -72,9 +72,9 @@ struct Columns {
     // Adds an integer times 2^position, which concerns the N digits from there on: its words in two's
     // complement, the lowest first.
     template <int N, int WORDS>
-    __device__ void add(int position, unsigned (&words)[WORDS]) {
+    __device__ void add(unsigned position, unsigned (&words)[WORDS]) {
         int *digit = &digits[position / 16][lane()];
-        const int shift = position % 16;
+        const unsigned shift = position % 16;
 #pragma unroll
         for (int k = WORDS - 1; k > 0; k--) {
             words[k] = __funnelshift_l(words[k - 1], words[k], shift);
@@ -202,7 +202,7 @@ struct Sum {
         }
         const u64 sum = i.negative ? -static_cast<u64>(i.magnitude) : i.magnitude;
         unsigned words[1 + sizeof(T) / 4] = {};
-        words[sizeof(T) / 4] = -i.negative;
+        words[sizeof(T) / 4] = static_cast<unsigned>(static_cast<long long>(sum) >> 63);
         words[0] = static_cast<unsigned>(sum);
         words[1] = static_cast<unsigned>(sum >> 32);
         columns.template add<sizeof(T) == 4 ? 3 : 5>(i.exponent, words);
@@ -241,13 +241,16 @@ __device__ inline bool add_product(double *sums, float x, float y) {
     return part == 0;
 }
 
+// Leaves the units that compute f64 to other work.
+__device__ inline bool is_zero(double x) { return (Format<double>::bits(x) << 1) == 0; }
+
 // The product of two f64 is the sum of its rounded value and of the error. Nothing is lost where the error
 // does not underflow: the window's floor sees to it, unless the product itself becomes 0.
 template <int L>
 __device__ inline bool add_product(double *sums, double x, double y) {
     double product = __dmul_rn(x, y);
     double error = __fma_rn(x, y, -product);
-    const bool vanished = product == 0 && x != 0 && y != 0;
+    const bool vanished = is_zero(product) && !is_zero(x) && !is_zero(y);
 #pragma unroll
     for (int level = 0; level < L; level++) {
         product = deposit(sums[level], product);
@@ -383,27 +386,22 @@ struct Window {
 // Batches that are added as integers, without a try, after windows have failed again and again: at most.
 constexpr int MOST_SKIPPED = 63;
 
-// Adds a batch that ends before element `end`, as integers.
+// Adds the first `len` elements as integers.
 template <class K, class T>
-__device__ inline void add_integers(Columns<K> &columns, const T *a, const T *b, u64 start, u64 end) {
+__device__ inline void add_integers(Columns<K> &columns, const T *a, const T *b, int len) {
     constexpr int READ = 4;
 #pragma unroll 1
-    for (u64 first = start + lane(); first < end; first += READ * WARP) {
+    for (int first = lane(); first < len; first += READ * WARP) {
         T x[READ], y[READ];
 #pragma unroll
         for (int k = 0; k < READ; k++) {
-            const u64 i = first + k * WARP;
-            x[k] = i < end ? a[i] : 0;
-            y[k] = i < end ? b[i] : 0;
+            const int i = first + k * WARP;
+            x[k] = i < len ? a[i] : 0;
+            y[k] = i < len ? b[i] : 0;
         }
-#pragma unroll 1
-        for (int k = 0; k < READ; k++) {
-            K::add(columns, x[0], y[0]);
 #pragma unroll
-            for (int next = 1; next < READ; next++) {
-                x[next - 1] = x[next];
-                y[next - 1] = y[next];
-            }
+        for (int k = 0; k < READ; k++) {
+            K::add(columns, x[k], y[k]);
         }
     }
 }
@@ -441,7 +439,7 @@ __device__ inline void add_batches(Columns<K> &columns, const T *a, const T *b, 
             to_skip = skipped = min(2 * skipped + 1, MOST_SKIPPED);
         }
         to_skip -= to_skip > 0;
-        add_integers(columns, a, b, start, min(n, start + LEN));
+        add_integers(columns, a + start, b + start, static_cast<int>(min(n - start, u64(LEN))));
         start += next_batch(LEN);
         deposits += K::BATCH;
     }
