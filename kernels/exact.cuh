@@ -183,14 +183,14 @@ struct Sum {
         return stored == SPECIAL<T> ? NOT_FINITE : exact::top<T>(stored);
     }
 
-    // Adds a term to the levels' sums. Says whether they hold all of it.
-    __device__ static bool add(double *sums, T x, T) {
+    // Adds a term to the levels' sums. Gives the bits of what they do not hold.
+    __device__ static u64 add(double *sums, T x, T) {
         double part = static_cast<double>(x);
 #pragma unroll
         for (int level = 0; level < L; level++) {
             part = deposit(sums[level], part);
         }
-        return part == 0;
+        return Format<double>::bits(part);
     }
 
     // Adds a term to the columns.
@@ -229,7 +229,7 @@ __device__ inline void multiply(u64 x, u64 y, bool negative, unsigned (&words)[4
 
 // The product of two f32 is exact in f64: a level subtracts from it in one fused operation.
 template <int L>
-__device__ inline bool add_product(double *sums, float x, float y) {
+__device__ inline u64 add_product(double *sums, float x, float y) {
     const double wide_x = x, wide_y = y;
     const double next = __fma_rn(wide_x, wide_y, sums[0]);
     double part = __fma_rn(wide_x, wide_y, __dsub_rn(sums[0], next));
@@ -238,7 +238,7 @@ __device__ inline bool add_product(double *sums, float x, float y) {
     for (int level = 1; level < L; level++) {
         part = deposit(sums[level], part);
     }
-    return part == 0;
+    return Format<double>::bits(part);
 }
 
 // Leaves the units that compute f64 to other work.
@@ -247,7 +247,7 @@ __device__ inline bool is_zero(double x) { return (Format<double>::bits(x) << 1)
 // The product of two f64 is the sum of its rounded value and of the error. Nothing is lost where the error
 // does not underflow: the window's floor sees to it, unless the product itself becomes 0.
 template <int L>
-__device__ inline bool add_product(double *sums, double x, double y) {
+__device__ inline u64 add_product(double *sums, double x, double y) {
     double product = __dmul_rn(x, y);
     double error = __fma_rn(x, y, -product);
     const bool vanished = is_zero(product) && !is_zero(x) && !is_zero(y);
@@ -256,7 +256,7 @@ __device__ inline bool add_product(double *sums, double x, double y) {
         product = deposit(sums[level], product);
         error = deposit(sums[level], error);
     }
-    return product == 0 && error == 0 && !vanished;
+    return Format<double>::bits(product) | Format<double>::bits(error) | vanished;
 }
 
 template <class T, int D, int L, int B, int F>
@@ -277,7 +277,7 @@ struct Dot {
         return is_finite ? exact::top<T>(stored_x) + exact::top<T>(stored_y) : NOT_FINITE;
     }
 
-    __device__ static bool add(double *sums, T x, T y) { return add_product<L>(sums, x, y); }
+    __device__ static u64 add(double *sums, T x, T y) { return add_product<L>(sums, x, y); }
 
     __device__ static void add(Columns<Dot> &columns, T x, T y) {
         const Integer<T> i(x), j(y);
@@ -338,12 +338,13 @@ struct Window {
         for (int level = 0; level < K::LEVELS; level++) {
             sums[level] = begin(unit, level);
         }
-        bool holds = true;
+        u64 left = 0;
 #pragma unroll
         for (int k = 0; k < K::BATCH; k++) {
-            holds &= K::add(sums, x[k], y[k]);
+            left |= K::add(sums, x[k], y[k]);
         }
-        if (!__all_sync(ALL_THREADS, holds)) {
+        // But for the sign of a zero.
+        if (__any_sync(ALL_THREADS, left << 1 != 0)) {
             return false;
         }
 #pragma unroll
@@ -389,7 +390,7 @@ constexpr int MOST_SKIPPED = 63;
 // Adds the first `len` elements as integers.
 template <class K, class T>
 __device__ inline void add_integers(Columns<K> &columns, const T *a, const T *b, int len) {
-    constexpr int READ = 4;
+    constexpr int READ = K::BATCH < 8 ? 4 : K::BATCH / 2;
 #pragma unroll 1
     for (int first = lane(); first < len; first += READ * WARP) {
         T x[READ], y[READ];
