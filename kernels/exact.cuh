@@ -19,6 +19,7 @@ template <>
 struct Format<float> {
     typedef unsigned Bits;
     static constexpr int PRECISION = 24, LEAST = -149, BIAS = 127;
+    static constexpr u64 INFINITY_BITS = 0x7F800000, SIGN = 0x80000000;
     __device__ static Bits bits(float x) { return __float_as_uint(x); }
     __device__ static float of_bits(u64 bits) { return __uint_as_float(static_cast<unsigned>(bits)); }
     // The bits that hold the exponent, at the high end.
@@ -29,6 +30,7 @@ template <>
 struct Format<double> {
     typedef u64 Bits;
     static constexpr int PRECISION = 53, LEAST = -1074, BIAS = 1023;
+    static constexpr u64 INFINITY_BITS = 0x7FF0000000000000, SIGN = 0x8000000000000000;
     __device__ static Bits bits(double x) { return static_cast<u64>(__double_as_longlong(x)); }
     __device__ static double of_bits(u64 bits) {
         return __longlong_as_double(static_cast<long long>(bits));
@@ -242,17 +244,19 @@ __device__ inline u64 add_product(double *sums, float x, float y) {
 }
 
 // Leaves the units that compute f64 to other work.
-__device__ inline bool is_zero(double x) { return (Format<double>::bits(x) << 1) == 0; }
+__device__ inline bool is_zero(double x) { return Format<double>::bits(x) << 1 == 0; }
 
 // The product of two f64 is the sum of its rounded value and of the error. Nothing is lost where the error
-// does not underflow: the window's floor sees to it, unless the product itself becomes 0.
+// does not underflow: the window's floor sees to it, unless the product itself becomes 0. The error is at
+// most 2^-53 of what the highest level takes: the next one takes it.
 template <int L>
 __device__ inline u64 add_product(double *sums, double x, double y) {
     double product = __dmul_rn(x, y);
     double error = __fma_rn(x, y, -product);
     const bool vanished = is_zero(product) && !is_zero(x) && !is_zero(y);
+    product = deposit(sums[0], product);
 #pragma unroll
-    for (int level = 0; level < L; level++) {
+    for (int level = 1; level < L; level++) {
         product = deposit(sums[level], product);
         error = deposit(sums[level], error);
     }
@@ -488,31 +492,21 @@ __device__ inline bool any_below(const long long *digits, int count, int positio
     return false;
 }
 
-// The value of a state's words, as `round` in src/exact/digits.rs has it, where the argument is.
-template <class K>
-__device__ inline typename K::Element rounded(long long *words) {
-    typedef typename K::Element T;
+// The value of digits times 2^low, as `round` in src/exact/digits.rs has it, where the argument is. The
+// digits are overwritten.
+template <class T>
+__device__ inline T rounded(long long *digits, int count, int low) {
     typedef Format<T> F;
-    const u64 infinity = static_cast<u64>(SPECIAL<T>) << (F::PRECISION - 1);
-    const u64 sign = 1ULL << (8 * sizeof(T) - 1);
-    const bool has_plus = words[PLUS_INFINITIES] > 0, has_minus = words[MINUS_INFINITIES] > 0;
-    if (words[NANS] > 0 || (has_plus && has_minus)) {
-        return F::of_bits(infinity | 1ULL << (F::PRECISION - 2));
-    }
-    if (has_plus || has_minus) {
-        return F::of_bits(infinity | (has_minus ? sign : 0));
-    }
-    long long *digits = words + COUNTS;
-    normalise(digits, K::DIGITS);
-    const bool negative = digits[K::DIGITS - 1] < 0;
+    normalise(digits, count);
+    const bool negative = digits[count - 1] < 0;
     if (negative) {
 #pragma unroll 1
-        for (int k = 0; k < K::DIGITS; k++) {
+        for (int k = 0; k < count; k++) {
             digits[k] = -digits[k];
         }
-        normalise(digits, K::DIGITS);
+        normalise(digits, count);
     }
-    int place = K::DIGITS - 1;
+    int place = count - 1;
     while (place >= 0 && digits[place] == 0) {
         place--;
     }
@@ -520,12 +514,31 @@ __device__ inline typename K::Element rounded(long long *words) {
         return 0;
     }
     const int highest = 32 * place + 63 - __clzll(digits[place]);
-    const int unit = max(highest - (F::PRECISION - 1), F::LEAST - K::LOW);
-    const u64 q = bits_from(digits, K::DIGITS, unit);
-    const u64 half = bits_from(digits, K::DIGITS, unit - 1) & 1;
-    const u64 up = half & (q | any_below(digits, K::DIGITS, unit - 1));
-    const u64 steps = static_cast<u64>(unit + K::LOW - F::LEAST) << (F::PRECISION - 1);
-    return F::of_bits(min(steps + q + up, infinity) | (negative ? sign : 0));
+    const int unit = max(highest - (F::PRECISION - 1), F::LEAST - low);
+    const u64 q = bits_from(digits, count, unit);
+    const u64 half = bits_from(digits, count, unit - 1) & 1;
+    const u64 up = half & (q | any_below(digits, count, unit - 1));
+    const u64 steps = static_cast<u64>(unit + low - F::LEAST) << (F::PRECISION - 1);
+    return F::of_bits(min(steps + q + up, F::INFINITY_BITS) | (negative ? F::SIGN : 0));
+}
+
+// The value of a state's words, of which the digits from `first` to `last` may be other than 0; they are
+// overwritten. A digit above them takes the sign.
+template <class K>
+__device__ inline typename K::Element value(long long *words, int first, int last) {
+    typedef Format<typename K::Element> F;
+    const bool has_plus = words[PLUS_INFINITIES] > 0, has_minus = words[MINUS_INFINITIES] > 0;
+    if (words[NANS] > 0 || (has_plus && has_minus)) {
+        return F::of_bits(F::INFINITY_BITS | 1ULL << (F::PRECISION - 2));
+    }
+    if (has_plus || has_minus) {
+        return F::of_bits(F::INFINITY_BITS | (has_minus ? F::SIGN : 0));
+    }
+    if (first > last) {
+        return 0;
+    }
+    const int count = min(last + 2, K::DIGITS) - first;
+    return rounded<typename K::Element>(words + COUNTS + first, count, K::LOW + 32 * first);
 }
 
 template <class K, class T>
@@ -533,11 +546,17 @@ __device__ inline void reduce(const T *a, const T *b, long long *out, u64 n, Scr
                               u64 mode) {
     __shared__ Columns<K> columns;
     __shared__ long long words[K::ROWS];
+    __shared__ int first, last;
+    if (threadIdx.x == 0) {
+        first = K::DIGITS;
+        last = -1;
+    }
     columns.clear();
     __syncthreads();
     add_batches(columns, a, b, n, mode);
     __syncthreads();
-    for (int row = threadIdx.x; row < K::ROWS; row += BLOCK_THREADS) {
+    const int row = threadIdx.x;
+    if (row < K::ROWS) {
         const long long word = columns.word(row);
         if (word != 0) {
             atomicAdd(&scratch->words[row], static_cast<u64>(word));
@@ -546,15 +565,20 @@ __device__ inline void reduce(const T *a, const T *b, long long *out, u64 n, Scr
     if (!is_last_block(scratch)) {
         return;
     }
-    for (int row = threadIdx.x; row < K::ROWS; row += BLOCK_THREADS) {
-        words[row] = static_cast<long long>(row == 0 ? n : atomicExch(&scratch->words[row], 0));
+    if (row < K::ROWS) {
+        const u64 word = row == 0 ? n : atomicExch(&scratch->words[row], 0);
+        words[row] = static_cast<long long>(word);
         if (out != nullptr) {
             out[row] = words[row];
+        }
+        if (row >= COUNTS && word != 0) {
+            atomicMin(&first, row - COUNTS);
+            atomicMax(&last, row - COUNTS);
         }
     }
     __syncthreads();
     if (result != nullptr && threadIdx.x == 0) {
-        *result = rounded<K>(words);
+        *result = value<K>(words, first, last);
     }
 }
 
