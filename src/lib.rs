@@ -32,6 +32,7 @@ mod process;
 mod run;
 mod tuning;
 
+pub use gpuvec_exact as exact;
 pub use gpuvec_ops as ops;
 
 pub use error::gpuvec_status;
