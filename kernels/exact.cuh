@@ -50,8 +50,9 @@ constexpr int SPECIAL = 2 * Format<T>::BIAS + 1;
 constexpr int COUNTS = 4;
 constexpr int NANS = 1, PLUS_INFINITIES = 2, MINUS_INFINITIES = 3;
 
-// Deposits of a lane of one warp after which it normalises its column: the warps' together do not reach
-// 2^15, so that counters stay below 2^31.
+// Deposits of one lane of a warp after which it normalises its column. A deposit changes a digit by less
+// than 2^16, and 8 warps share a column: its digits stay below 2^31, and the sums of all blocks' words below
+// 2^62.
 constexpr int MOST_DEPOSITS = 1 << 11;
 
 // Sums of a block, for each lane of its warps: counters of the terms that are not finite, and of digits of

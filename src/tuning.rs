@@ -80,11 +80,12 @@ pub(crate) const SLOTS: [usize; 3] = [8, 2, 8];
 /// Threads that copy between pageable memory and the pinned buffers.
 pub(crate) const STAGING_THREADS: usize = 4;
 
-/// The fewest elements of a reduction that a further block is launched for: 4,096 for each warp.
-pub(crate) const REDUCTION_BLOCK: usize = 8 << 12;
+/// The fewest elements of a reduction that a further block is launched for: some batches for each warp.
+pub(crate) const REDUCTION_BLOCK: usize = 1 << 12;
 
-/// The most blocks of a reduction for each multiprocessor: they stay there, and go over all elements.
-pub(crate) const REDUCTION_BLOCKS: u32 = 4;
+/// The most blocks of a reduction for each multiprocessor, which holds half of them at once. (A dot of
+/// 2^28 f32 in device memory: 0.970 of the rate of a plain loop; 0.965 with 4, 0.925 with 6.)
+pub(crate) const REDUCTION_BLOCKS: u32 = 8;
 
 /// Sums of f32 do without f64 arithmetic on devices where it is more than so many times slower than that
 /// of f32.
