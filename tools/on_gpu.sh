@@ -90,6 +90,7 @@ fi
 
 if wants large; then
     lines=20 step "large" python3 tools/large.py
+    lines=20 step "large-sums" python3 -m pytest -q -p no:cacheprovider -m large python_tests/exact
 fi
 
 if wants timings; then

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import Callable, NamedTuple, Optional
 
 import numpy as np
+from exact_sums import by_exponents
 from oracles import (
     Oracle,
-    dot,
     fused,
     largest,
-    plain_sum,
     rounded,
     smallest,
     unsigned,
@@ -82,7 +81,7 @@ def close(rng: np.random.Generator, n: int, dtype) -> Pair:
 def cancelling(span: int) -> Callable[[np.random.Generator, int, type], Pair]:
     """Returns floats of many magnitudes, of which sum and products cancel almost entirely.
 
-    The rest is mostly the rounding of partial sums, so that another order gives other bits.
+    The rest is smaller than the rounding errors of sums that are not exact.
     """
 
     def data(rng: np.random.Generator, n: int, dtype) -> Pair:
@@ -240,9 +239,8 @@ axpy_f32 = axpy_f64 = fused
 add_i32 = add_i64 = wrapping(np.add)
 sub_i32 = sub_i64 = wrapping(np.subtract)
 mul_i32 = mul_i64 = wrapping(np.multiply)
-dot_f32 = dot_f64 = dot
+dot_f32 = dot_f64 = sum_f32 = sum_f64 = by_exponents
 dot_i32 = dot_i64 = wrapping_dot
-sum_f32 = sum_f64 = plain_sum
 sum_i32 = sum_i64 = wrapping_sum
 min_f32 = min_f64 = min_i32 = min_i64 = smallest
 max_f32 = max_f64 = max_i32 = max_i64 = largest

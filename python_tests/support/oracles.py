@@ -7,9 +7,6 @@ from typing import Callable
 
 import numpy as np
 
-TILE = 4096
-LANES = 128
-
 # The only NaN in results.
 QUIET_NAN = {
     np.dtype(np.float32): np.uint32(0x7FC00000).view(np.float32),
@@ -103,45 +100,6 @@ def to_odd(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     is_even = total.view(np.uint64)[:: total.itemsize // 8] % 2 == 0
     other = np.nextafter(total, np.copysign(np.inf, rest).astype(total.dtype))
     return np.where(is_even & (rest != 0), other, total)
-
-
-def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Returns the dot product of floats: the `total` of products in float64."""
-    with np.errstate(all="ignore"):
-        return total(a.astype(np.float64) * b.astype(np.float64), a.dtype)
-
-
-def plain_sum(a: np.ndarray) -> np.ndarray:
-    """Returns the `total` of floats."""
-    with np.errstate(all="ignore"):
-        return total(a.astype(np.float64), a.dtype)
-
-
-def total(terms: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Returns the sum of float64 terms in the documented order, rounded once, with canonical NaN.
-
-    Tiles of 4096 terms; in each, 128 lanes that add every 128th term from +0, then halve; over the
-    tiles a binary tree. Missing terms are +0, which changes no lane.
-    """
-    with np.errstate(all="ignore"):
-        padded = np.zeros(-(-terms.size // TILE) * TILE)
-        padded[: terms.size] = terms
-        rows = padded.reshape(-1, TILE // LANES, LANES)
-        lanes = np.zeros((rows.shape[0], LANES))
-        for row in range(TILE // LANES):
-            lanes += rows[:, row]
-        while lanes.shape[1] > 1:
-            half = lanes.shape[1] // 2
-            lanes = lanes[:, :half] + lanes[:, half:]
-        return canonical(np.array([tree(lanes[:, 0])]).astype(dtype))
-
-
-def tree(sums: np.ndarray) -> float:
-    """Adds neighbours level by level; an element without a partner goes up unchanged."""
-    while sums.size > 1:
-        paired = sums[: sums.size // 2 * 2]
-        sums = np.concatenate([paired[0::2] + paired[1::2], sums[paired.size :]])
-    return sums[0] if sums.size else 0.0
 
 
 def wrapping_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
