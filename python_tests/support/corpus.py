@@ -100,7 +100,7 @@ class Random:
         return np.ldexp(signed.astype(np.float64), unit + dropped).astype(kind.dtype)
 
     def ordinary(self, n: int) -> np.ndarray:
-        """Returns floats around 0 that are distributed much as normal ones, of standard deviation 1."""
+        """Returns floats around 0, distributed much like normal ones of variance 1."""
         quarters = [self.below(1 << 51, n) for _ in range(4)]
         integers = sum(quarters) - (1 << 52)
         return np.ldexp(integers.astype(np.float64), -51).astype(self.kind.dtype) * 2
@@ -222,8 +222,8 @@ def conditions(kind: Kind, random: Random) -> Iterator[Case]:
 def ill_conditioned(random: Random, n: int, bits: int) -> Case:
     """Makes a dot product of a condition number near 2^bits.
 
-    Ogita, Rump and Oishi, "Accurate sum and dot product", SIAM Journal on Scientific Computing 26(6),
-    2005, algorithm 6.1: products of many magnitudes first, and then such as cancel what there is.
+    Ogita, Rump and Oishi, "Accurate sum and dot product", SIAM Journal on Scientific Computing
+    26(6), 2005, algorithm 6.1: products of many magnitudes, and then products that cancel them.
     """
     kind, half = random.kind, n // 2
     exponents = random.below(bits // 2 + 1, half)
@@ -457,10 +457,9 @@ class Corpus:
 
     def save(self, folder: Path) -> None:
         """Stores the corpus for other processes."""
-        arrays = {"a": self.a, "bounds": self.bounds, "groups": self.groups}
-        np.savez(
-            folder / f"{self.kind}.npz", **arrays, **({"b": self.b} if self.kind.is_dot else {})
-        )
+        arrays = {"a": self.a, "b": self.b, "bounds": self.bounds, "groups": self.groups}
+        stored = {name: array for name, array in arrays.items() if array is not None}
+        np.savez(folder / f"{self.kind}.npz", **stored)
 
     @staticmethod
     def load(folder: str, kind: Kind) -> "Corpus":
