@@ -331,10 +331,28 @@ def underflow(kind: Kind, random: Random) -> Iterator[Case]:
             if odd[0] == root:
                 yield random.shuffled(joined(others, (odd, odd), negated(others)))
                 yield random.shuffled(joined(others, (odd, odd)))
+    yield from lost_errors(random) if kind.top > 1000 else ()
     for exponent in range(2 * kind.least + 2, kind.least + 40, 13):
         tiny = of_terms(kind, [(3, exponent), (-1, exponent)])
         half = random.case(700, -8, 8)
         yield random.shuffled(joined(half, tiny, negated(half)))
+
+
+def lost_errors(random: Random) -> Iterator[Case]:
+    """Squares that cancel up to their rounding errors, each too small for a float, amid others.
+
+    (1 + 2^-a)^2 * 2^s is 1 + 2^(1 - a), rounded, and the error 2^-2a, times 2^s.
+    """
+    count = 200
+    for a, error, top in itertools.product(
+        (30, 38, 42, 45, 49), (-1075, -1076, -1079), (-870, -895, -905, -925, -950)
+    ):
+        s = (2 * a + error) // 2 * 2
+        root = np.ldexp(1.0, s // 2)
+        squares = np.full(count, root * (1 + 2.0**-a))
+        rounded = np.full(count, -root), np.full(count, root * (1 + 2.0 ** (1 - a)))
+        others = random.case(300, top - 25, top)
+        yield random.shuffled(joined(others, (squares, squares), rounded, negated(others)))
 
 
 def overflow(kind: Kind, random: Random) -> Iterator[Case]:
