@@ -14,8 +14,8 @@ pub(crate) const CALLING_CORE_BYTES: usize = 256 << 10;
 /// KiB, 8.1 with 128, 9.7 with 192.)
 pub(crate) const CORE_SHARE_BYTES: usize = 64 << 10;
 
-/// The most elements in a core's chunk: whole tiles, a power of two of them.
-pub(crate) const CORE_CHUNK: usize = 1 << 16;
+/// The fewest and the most elements in a core's chunk.
+pub(crate) const CORE_CHUNK: [usize; 2] = [1 << 12, 1 << 16];
 
 /// The fewest chunks of a call for each core, so that a core that comes late takes fewer.
 /// (An add of 1.2 MB arrays: 10.3 µs; 11.5 with 4, 12.3 with 1.)
@@ -80,12 +80,15 @@ pub(crate) const SLOTS: [usize; 3] = [8, 2, 8];
 /// Threads that copy between pageable memory and the pinned buffers.
 pub(crate) const STAGING_THREADS: usize = 4;
 
-/// The most states of tiles that a chunk of a reduction leaves.
-pub(crate) const CHUNK_STATES: usize = 1 << 16;
+/// The fewest elements of a reduction that a further block is launched for: 4,096 for each warp.
+pub(crate) const REDUCTION_BLOCK: usize = 8 << 12;
 
-/// States of tiles, and of groups of them, for which a stream has memory, for a reduction that is
-/// queued on it: 512 KiB of device memory for each of the two.
-pub(crate) const QUEUED_STATES: usize = 1 << 16;
+/// The most blocks of a reduction for each multiprocessor: they stay there, and go over all elements.
+pub(crate) const REDUCTION_BLOCKS: u32 = 4;
 
-/// The size of the largest state of a reduction, for which slots and streams have memory.
-pub(crate) const STATE_BYTES: usize = 8;
+/// Sums of f32 do without f64 arithmetic on devices where it is more than so many times slower than that
+/// of f32.
+pub(crate) const F64_RATIO: i32 = 8;
+
+/// Device memory of each slot and stream in which the blocks of a reduction merge their states.
+pub(crate) const REDUCTION_SCRATCH_BYTES: usize = 64 << 10;

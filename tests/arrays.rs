@@ -7,6 +7,7 @@ use common::{
     Array, Operation, add_f32, add_i32, dot_f32, has_gpu, last_error, last_run, with_placement,
 };
 use gpuvec::Placement;
+use gpuvec::exact::{Dot, State};
 use gpuvec::last_run::Backend;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -41,10 +42,8 @@ enum Values {
     Finite,
     /// Subnormal, or just above.
     Tiny,
-    /// Multiples of 2^-24 between -1 and 1, which [`Values::scaled`] gives as whole numbers.
+    /// Multiples of 2^-24 between -1 and 1.
     Fixed,
-    /// Whole numbers of up to 16 bits: f64 holds every sum of their products.
-    Whole,
 }
 
 const FIXED_SCALE: f64 = (1u64 << 24) as f64;
@@ -58,7 +57,6 @@ impl Values {
             Values::Finite => bits & !0x0080_0000,
             Values::Tiny => bits & 0x80FF_FFFF,
             Values::Fixed => sign | ((bits & 0xFF_FFFF) as f32 / FIXED_SCALE as f32).to_bits(),
-            Values::Whole => sign | ((bits & 0xFFFF) as f32).to_bits(),
         }
     }
 }
@@ -161,35 +159,9 @@ fn each(a: &[u32], b: &[u32], op: impl Fn(u32, u32) -> u32) -> Vec<u32> {
     a.iter().zip(b).map(|(a, b)| op(*a, *b)).collect()
 }
 
-/// Returns the terms of a dot product, exact in f64.
-fn terms(a: &[u32], b: &[u32]) -> impl Iterator<Item = f64> {
-    let wide = |bits: &u32| f64::from(f32::from_bits(*bits));
-    a.iter().zip(b).map(move |(a, b)| wide(a) * wide(b))
-}
-
-/// Returns the terms of a dot product of [`Values::Fixed`], as multiples of 2^-48.
-fn scaled_terms(a: &[u32], b: &[u32]) -> impl Iterator<Item = i128> {
-    terms(a, b).map(|term| (term * FIXED_SCALE * FIXED_SCALE) as i128)
-}
-
-/// Adds in the order that dot_product promises: tiles of 4096 terms, in each 128 lanes that are
-/// halved, then a binary tree over the tiles.
-fn dot_in_order(terms: &[f64]) -> f64 {
-    let mut sums: Vec<f64> = terms.chunks(4096).map(tile_sum).collect();
-    while sums.len() > 1 {
-        sums = sums.chunks(2).map(|pair| if let [x, y] = pair { x + y } else { pair[0] }).collect();
-    }
-    sums[0]
-}
-
-fn tile_sum(terms: &[f64]) -> f64 {
-    let lane = |first: usize| terms.iter().skip(first).step_by(128).fold(0.0, |sum, x| sum + x);
-    let mut lanes: Vec<f64> = (0..128).map(lane).collect();
-    while lanes.len() > 1 {
-        let (low, high) = lanes.split_at(lanes.len() / 2);
-        lanes = low.iter().zip(high).map(|(x, y)| x + y).collect();
-    }
-    lanes[0]
+/// Returns the elements of a dot product in pairs.
+fn pairs(a: &[u32], b: &[u32]) -> impl Iterator<Item = (f32, f32)> {
+    a.iter().zip(b).map(|(a, b)| (f32::from_bits(*a), f32::from_bits(*b)))
 }
 
 proptest! {
@@ -208,39 +180,23 @@ proptest! {
         case.check(add_i32, |a, b| each(a, b, u32::wrapping_add));
     }
 
+    /// The integers of `deposit` are compared with rationals in src/exact/tests.
     #[test]
-    fn dot_product_adds_in_the_promised_order(case in cases(floats())) {
+    fn dot_product_is_exact(case in cases(floats())) {
         case.check(dot_f32, |a, b| {
-            let terms: Vec<f64> = terms(a, b).collect();
-            vec![canonical(dot_in_order(&terms) as f32)]
+            let mut state = State::<Dot<f32>>::ZERO;
+            pairs(a, b).for_each(|pair| state.deposit(pair));
+            vec![state.value().to_bits()]
         });
     }
 
-    /// `i64 as f32` rounds the exact sum to nearest.
+    /// `i128 as f32` rounds the exact sum to nearest.
     #[test]
-    fn dot_product_of_exact_sums_rounds_once(case in cases(Just(Values::Whole))) {
+    fn dot_product_of_multiples_is_rounded_once(case in cases(Just(Values::Fixed))) {
         case.check(dot_f32, |a, b| {
-            let exact: i64 = terms(a, b).map(|term| term as i64).sum();
-            vec![(exact as f32).to_bits()]
+            let scaled = |x: f32| (f64::from(x) * FIXED_SCALE) as i128;
+            let exact: i128 = pairs(a, b).map(|(x, y)| scaled(x) * scaled(y)).sum();
+            vec![((f64::from(exact as f32) / FIXED_SCALE / FIXED_SCALE) as f32).to_bits()]
         });
-    }
-
-    /// Half an ulp for the one rounding to f32, and one rounding to f64 for each addition that a
-    /// term goes through: 32 in a lane, 7 halvings, fewer than 20 levels of the tree.
-    #[test]
-    fn dot_product_is_close_to_the_exact_sum(case in cases(Just(Values::Fixed))) {
-        let [mut a, mut b, _] = case.contents();
-        let exact: i128 = scaled_terms(&a, &b).sum();
-        let magnitude: i128 = scaled_terms(&a, &b).map(i128::abs).sum();
-        let allowed = exact.abs() as f64 / FIXED_SCALE + magnitude as f64 * 60.0 * f64::EPSILON;
-        let mut out = 0;
-        with_placement(Placement::Auto, || {
-            // SAFETY: `a` and `b` have `n` elements, `out` is one.
-            let status = unsafe { dot_f32(a.as_mut_ptr(), b.as_mut_ptr(), &raw mut out, case.n) };
-            assert_eq!(status, 0, "{}", last_error());
-        });
-        let scaled = f64::from(f32::from_bits(out)) * FIXED_SCALE * FIXED_SCALE;
-        let error = (scaled - exact as f64).abs();
-        prop_assert!(error <= allowed, "{scaled} is {error} away from {exact}");
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Barrier;
 use std::thread;
 
 const THREADS: usize = 6;
-/// Elements of an array: some tiles of a reduction, and no whole number of pages.
+/// Elements of an array: several runs of a reduction, and no whole number of pages.
 const N: usize = 9001;
 const BYTES: usize = N * size_of::<i32>();
 

@@ -67,8 +67,10 @@ fn every_exported_function_is_public_documented_and_one_guard_call() {
 }
 
 /// The rooms of src/; each imports only itself and rooms further on.
-const ROOMS: &[&str] =
-    &["abi", "run", "objects", "cuda", "cpu", "call", "pool", "process", "ops", "tuning", "error"];
+const ROOMS: &[&str] = &[
+    "abi", "run", "objects", "cuda", "cpu", "call", "pool", "process", "ops", "exact", "tuning",
+    "error",
+];
 
 /// Returns the rooms whose items a file imports.
 fn imported(text: &str) -> BTreeSet<String> {
@@ -128,15 +130,6 @@ fn kernels() -> BTreeSet<String> {
     files("kernels/ptx", "ptx").into_iter().filter_map(name).collect()
 }
 
-/// Returns the kernels of an operation.
-fn kernels_of(op: &Op) -> Vec<String> {
-    let merging = op.accumulator().into_iter().flat_map(|accumulator| {
-        let finish = format!("finish_{}_{}", accumulator.name, op.output_name());
-        [format!("fold_{}", accumulator.name), finish]
-    });
-    merging.chain([op.kernel().to_owned()]).collect()
-}
-
 /// The places of CONTRIBUTING's "To add an operation".
 #[test]
 fn every_operation_is_in_every_place() {
@@ -156,10 +149,10 @@ fn every_operation_is_in_every_place() {
                 forgotten.push(format!("{op:?}: {place}"));
             }
         };
-        for kernel in kernels_of(op) {
-            let place = format!("no {kernel} in kernels/ptx: a row in kernels/*.cu, make kernels");
-            need(kernels.contains(&kernel), &place);
-        }
+        need(
+            kernels.contains(name),
+            "no image in kernels/ptx: a row in kernels/*.cu, make kernels",
+        );
         let calls = [format!("operation({op:?}, "), format!("operation({op:?}(alpha), ")];
         need(calls.iter().any(|call| functions.contains(call)), "no function in src/abi");
         let prototype = format!(" gpuvec_{name}(");
@@ -174,33 +167,9 @@ fn every_operation_is_in_every_place() {
 
 #[test]
 fn every_kernel_has_its_row() {
+    let kernel = |op: &Op| op.kernel().to_owned();
     let others = ["copy_bytes", "probe"].map(str::to_owned);
-    let rows: BTreeSet<String> = Op::ALL.iter().flat_map(kernels_of).chain(others).collect();
+    let rows: BTreeSet<String> = Op::ALL.iter().map(kernel).chain(others).collect();
     let without: Vec<String> = kernels().difference(&rows).cloned().collect();
     assert!(without.is_empty(), "kernels without a row in src/ops/table.rs: {without:?}");
-}
-
-/// Returns the number that a file gives to a constant.
-fn constant(path: &str, name: &str) -> usize {
-    let text = read(path);
-    let is_definition = |line: &&str| {
-        let left = line.split('=').next().unwrap_or_default();
-        line.contains('=')
-            && left.contains("const")
-            && left.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
-    };
-    let line = text.lines().find(is_definition).unwrap_or_else(|| panic!("no {name} in {path}"));
-    let value = line.split(['=', ';']).nth(1).unwrap_or_default().trim();
-    value.parse().unwrap_or_else(|_| panic!("{name} in {path} is {value:?}, not a plain number"))
-}
-
-#[test]
-fn the_kernels_accumulate_in_the_order_of_src_ops() {
-    for name in ["TILE", "LANES"] {
-        assert_eq!(
-            constant("kernels/reduce.cu", name),
-            constant("src/ops/accumulator.rs", name),
-            "{name}"
-        );
-    }
 }

@@ -2,7 +2,7 @@
 
 Each result is compared with the tests' oracles, and its surroundings with their earlier content, so
 that a pass means right results as well. Sizes are small, and lie around the widths of vectors,
-tiles and chunks: under a sanitizer a call takes many times as long.
+blocks and chunks: under a sanitizer a call takes many times as long.
 """
 
 import itertools
@@ -41,14 +41,14 @@ QUEUED: list[Layout] = [
     (("registered", 3), ("foreign device", 1), ("foreign pinned", 0)),
 ]
 
-# Around packs of elements, rows and tiles, and blocks of threads.
+# Around packs of elements, runs of a warp, and blocks of threads.
 SIZES = [1, 2, 5, 31, 127, 129, 1023, 4095, 4096, 4097, 12_301]
 # Chunks that cross the bus by DMA, several of them; an operation of each shape and size of element.
 LARGE = 4_200_011
 LARGE_OPERATIONS = ["add_i32", "axpy_f64", "dot_f32", "sum_i64"]
-# Tiles of 4,096 elements, past the 2,048 whose sums one block adds up.
-PAST_ONE_GROUP = 2048 * 4096 + 4097
-PAST_ONE_GROUP_OPERATIONS = ["sum_f32", "sum_f64", "sum_i32"]
+# More elements than all warps of a reduction take at once.
+SEVERAL_TURNS = 528 * 8 * 4096 + 4097
+OF_SEVERAL_TURNS = ["sum_f32", "sum_f64", "sum_i32"]
 # Bytes, and the offsets of source and target in their memory.
 COPIES = [(1, 0, 3), (4099, 5, 1), (70_001, 0, 0)]
 
@@ -94,15 +94,15 @@ def every_kernel_on_a_stream() -> int:
 
 
 def large_arrays() -> int:
-    """Runs calls of several slots, and sums of more than one group."""
+    """Runs calls of several slots, and long sums."""
     layouts = [LAYOUTS[0], tuple(("pinned", past) for past in APART), MIXED[0]]
     for name, layout in itertools.product(LARGE_OPERATIONS, layouts):
         operate(named(f"gpuvec_{name}"), LARGE, layout)
     with Resources() as resources:
         stream = resources.stream()
-        for name in PAST_ONE_GROUP_OPERATIONS:
-            operate(named(f"gpuvec_{name}"), PAST_ONE_GROUP, QUEUED[0], stream)
-    return len(LARGE_OPERATIONS) * len(layouts) + len(PAST_ONE_GROUP_OPERATIONS)
+        for name in OF_SEVERAL_TURNS:
+            operate(named(f"gpuvec_{name}"), SEVERAL_TURNS, QUEUED[0], stream)
+    return len(LARGE_OPERATIONS) * len(layouts) + len(OF_SEVERAL_TURNS)
 
 
 def copies() -> int:

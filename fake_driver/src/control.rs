@@ -1,7 +1,7 @@
 //! The controls that tests use.
 
 use crate::memory::{self, Kind};
-use crate::{context, event, faults, held_calls, stream};
+use crate::{context, event, faults, held_calls, kernels, stream};
 use std::ffi::{CStr, CString, c_char};
 
 /// Replaces the plan of faults and counts calls from 1 again.
@@ -84,6 +84,7 @@ pub unsafe extern "C" fn fake_driver_count(what: *const c_char) -> i64 {
         b"modules" => crate::api::modules(),
         b"contexts" => context::retained(),
         b"held_calls" => held_calls::waiting(),
+        b"integer_sums" => kernels::integer_sums(),
         b"faults" => faults::failed(),
         b"violations" => faults::violations().0,
         _ => return -1,

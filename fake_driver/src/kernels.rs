@@ -1,45 +1,28 @@
-//! The kernels, by name: gpuvec's table of operations, one element after the other, copies, and the
-//! end of reductions.
+//! The kernels, by name: gpuvec's table of operations, one element after the other, and copies.
 
 use crate::faults::violate;
 use crate::memory::reach_by_kernel;
 use crate::{Code, ILLEGAL_ADDRESS, flags};
-use gpuvec_ops::{
-    Accumulator, Element, Elementwise, GROUP, LANES, Op, Reduction, StateOf, TILE, Visitor,
-    merge_in_order,
-};
-use std::sync::atomic::AtomicU32;
+use gpuvec_exact::{Guards, Kind, State, accumulate};
+use gpuvec_ops::{Accumulator, Element, Elementwise, Exact, Fold, Op, Operation, Shape, Visitor};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// A kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kernel {
     /// Does nothing.
     Probe,
-    /// Computes an operation: elements, or the states of tiles.
+    /// Computes an operation.
     Compute(Op),
     /// Copies bytes.
     Copy,
-    /// Merges each group of an operation's states into one.
-    Fold(Op),
-    /// Merges an operation's states into its result.
-    Finish(Op),
 }
 
-/// Returns all kernels with their names, in the order of their handles. Operations with the same
-/// accumulator share their merging kernels.
-fn all() -> impl Iterator<Item = (String, Kernel)> {
-    let merging = |op: Op| {
-        let accumulator = op.accumulator()?;
-        let finish = format!("finish_{}_{}", accumulator.name, op.output_name());
-        Some([
-            (format!("fold_{}", accumulator.name), Kernel::Fold(op)),
-            (finish, Kernel::Finish(op)),
-        ])
-    };
-    let computing = |op: &Op| (op.kernel().to_owned(), Kernel::Compute(*op));
-    let others = [("probe".to_owned(), Kernel::Probe), ("copy_bytes".to_owned(), Kernel::Copy)];
-    let merging = Op::ALL.iter().filter_map(move |op| merging(*op)).flatten();
-    Op::ALL.iter().map(computing).chain(others).chain(merging)
+/// Returns all kernels with their names, in the order of their handles.
+fn all() -> impl Iterator<Item = (&'static str, Kernel)> {
+    let computing = |op: &Op| (op.kernel(), Kernel::Compute(*op));
+    Op::ALL.iter().map(computing).chain([("probe", Kernel::Probe), ("copy_bytes", Kernel::Copy)])
 }
 
 /// Returns the kernel of that name.
@@ -58,129 +41,156 @@ pub(crate) fn at(number: usize) -> Option<Kernel> {
 }
 
 /// The maximum number of a kernel's parameters.
-pub(crate) const PARAMETERS: usize = 6;
+pub(crate) const PARAMETERS: usize = 8;
+
+/// The warps of a block.
+const WARPS: usize = 8;
+
+/// The elements of a reduction that a warp takes at once.
+const RUN: usize = 4096;
+
+/// The levels of a window of exact sums.
+const LEVELS: usize = 3;
+
+/// Words of 16 bytes of a reduction's scratch memory, which are zero between kernels.
+const SCRATCH: usize = 65_536 / size_of::<u128>();
+
+/// The number of kernels that summed by integers alone.
+static INTEGER_SUMS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts the kernels that summed by integers alone.
+pub(crate) fn integer_sums() -> usize {
+    INTEGER_SUMS.load(Ordering::Relaxed)
+}
 
 impl Kernel {
     /// Returns the number of parameters, each of at most 64 bits.
     pub(crate) fn parameters(self) -> usize {
         match self {
             Kernel::Probe => 0,
+            Kernel::Compute(op) if op.shape() == Shape::Reduction => 8,
             Kernel::Compute(op) if op.has_alpha() => 6,
             Kernel::Compute(_) | Kernel::Copy => 5,
-            _ => 3,
         }
     }
 
     /// Runs the kernel with `warps` warps; missing parameters are zeros.
     pub(crate) fn run(self, parameters: [u64; PARAMETERS], warps: usize) -> Result<(), Code> {
-        let [a, b, out, n, flags, alpha] = parameters;
-        let [first, second, third] = [a, b, out].map(|parameter| parameter as usize);
+        let [a, _, out, n, flags, alpha, ..] = parameters;
         match self {
-            Kernel::Probe => Ok(()),
-            Kernel::Compute(op) => {
-                op.visit(alpha, Run { arrays: [first, second, third], n: n as usize })?;
-                signal_completion(flags as usize, warps)
-            }
-            Kernel::Copy => {
-                copy(first, third, n as usize)?;
-                signal_completion(flags as usize, warps)
-            }
-            Kernel::Fold(op) => {
-                op.visit(0, Merge { is_last: false, from: first, to: second, count: third })
-            }
-            Kernel::Finish(op) => {
-                op.visit(0, Merge { is_last: true, from: first, to: second, count: third })
-            }
+            Kernel::Probe => return Ok(()),
+            Kernel::Compute(op) => op.visit(alpha, Run { parameters, blocks: warps / WARPS })?,
+            Kernel::Copy => copy(a as usize, out as usize, n as usize)?,
         }
+        signal_completion(flags as usize, warps)
     }
 }
 
-/// Runs an operation over `n` elements at device addresses `a` and `b`, into the third.
+/// Runs an operation's kernel.
 struct Run {
-    arrays: [usize; 3],
-    n: usize,
+    parameters: [u64; PARAMETERS],
+    blocks: usize,
 }
 
 impl Visitor for Run {
     type Result = Result<(), Code>;
 
     fn elementwise<O: Elementwise>(self, op: O) -> Result<(), Code> {
-        let ([a, b, out], n) = (self.arrays, self.n);
-        let a = array::<O::Element>(a, n, "a")?;
-        let b = array::<O::Element>(b, n, "b")?;
+        let [_, _, out, n, ..] = self.parameters.map(|parameter| parameter as usize);
+        let at = self.inputs::<O>()?;
         let out = array::<O::Element>(out, n, "out")?;
         for i in 0..n {
+            let (x, y) = at(i);
             // SAFETY: `array` found `n` elements. Another thread can use them only if the host
             // program has a race, which the tests are to detect.
-            unsafe { out.add(i).write(op.apply(a.add(i).read(), b.add(i).read()).canonical()) };
+            unsafe { out.add(i).write(op.apply(x, y).canonical()) };
         }
         Ok(())
     }
 
-    fn reduction<O: Reduction>(self, op: O) -> Result<(), Code> {
-        let ([a, b, states], n) = (self.arrays, self.n);
-        let a = array::<O::Element>(a, n, "a")?;
-        let b = array::<O::Element>(b, n, "b")?;
-        let states = array::<StateOf<O>>(states, n.div_ceil(TILE), "states")?;
-        for tile in 0..n.div_ceil(TILE) {
-            let mut lanes = [O::Accumulator::IDENTITY; LANES];
-            for i in tile * TILE..n.min((tile + 1) * TILE) {
-                // SAFETY: as in `elementwise`.
-                let (x, y) = unsafe { (a.add(i).read(), b.add(i).read()) };
-                lanes[i % LANES] = op.accumulate::<false>(lanes[i % LANES], x, y);
-            }
-            let mut half = LANES / 2;
-            while half > 0 {
-                for lane in 0..half {
-                    lanes[lane] = O::Accumulator::merge(lanes[lane], lanes[lane + half]);
-                }
-                half /= 2;
-            }
-            // SAFETY: as in `elementwise`; there is a state for each tile.
-            unsafe { states.add(tile).write(lanes[0]) };
-        }
-        Ok(())
-    }
-}
-
-/// Merges `count` states: each group of them into one, or at last all of them into a result.
-struct Merge {
-    is_last: bool,
-    from: usize,
-    to: usize,
-    count: usize,
-}
-
-impl Visitor for Merge {
-    type Result = Result<(), Code>;
-
-    fn elementwise<O: Elementwise>(self, _: O) -> Result<(), Code> {
-        violate("an elementwise operation has no states");
-        Err(ILLEGAL_ADDRESS)
-    }
-
-    fn reduction<O: Reduction>(self, op: O) -> Result<(), Code> {
-        let Merge { is_last, from, to, count } = self;
-        let from = array::<StateOf<O>>(from, count, "states")?;
-        let merged = |first: usize, len: usize| {
-            // SAFETY: as in `Run::elementwise`.
-            let state = &mut |i| unsafe { from.add(first + i).read() };
-            merge_in_order::<O::Accumulator>(len, state)
+    fn fold<O: Fold>(self, op: O) -> Result<(), Code> {
+        let at = self.inputs::<O>()?;
+        let add = |state: &mut _, run: Range<usize>| {
+            run.map(&at).for_each(|(x, y)| op.fold(state, x, y));
         };
-        if is_last {
-            let out = array::<O::Output>(to, 1, "out")?;
-            let result = op.finish(merged(0, count)).canonical();
-            // SAFETY: as in `Run::elementwise`.
-            unsafe { out.write(result) };
-            return Ok(());
+        self.reduce::<O::Accumulator>(add, |words, state, is_first| {
+            if is_first {
+                *words = *state;
+            } else {
+                O::Accumulator::merge(words, state);
+            }
+        })
+    }
+
+    fn exact<O: Exact>(self, _: O) -> Result<(), Code> {
+        let [.., mode] = self.parameters;
+        let by_integers = mode == 1 && size_of::<O::Element>() == size_of::<f32>();
+        INTEGER_SUMS.fetch_add(by_integers.into(), Ordering::Relaxed);
+        let at = self.inputs::<O>()?;
+        let add = |state: &mut State<_>, run: Range<usize>| {
+            let terms: Vec<_> = run.map(&at).map(|(x, y)| O::Kind::term_of(x, y)).collect();
+            if by_integers {
+                terms.into_iter().for_each(|term| state.deposit(term));
+            } else {
+                accumulate::<O::Kind, LEVELS>(state, &terms, Guards::ALL);
+            }
+        };
+        self.reduce::<O::Kind>(add, |words, state, _| {
+            for (word, &addend) in words.as_mut().iter_mut().zip(state.words().as_ref()) {
+                *word = word.wrapping_add(addend);
+            }
+        })
+    }
+}
+
+impl Run {
+    /// Returns a function that reads an element of each input.
+    fn inputs<O: Operation>(&self) -> Result<impl Fn(usize) -> (O::Element, O::Element), Code> {
+        let [a, b, _, n, ..] = self.parameters.map(|parameter| parameter as usize);
+        let (a, b) = (array::<O::Element>(a, n, "a")?, array::<O::Element>(b, n, "b")?);
+        // SAFETY: as in `elementwise`.
+        Ok(move |i| unsafe { (a.add(i).read(), b.add(i).read()) })
+    }
+
+    /// Reduces as the kernels do. The warps of all blocks take runs of elements by turns, which `add` adds
+    /// to the state of a block. `share` adds that to the words in the scratch memory, of which the last
+    /// block makes the state or the result, and leaves zeros.
+    fn reduce<A: Accumulator>(
+        &self, add: impl Fn(&mut A::State, Range<usize>),
+        share: impl Fn(&mut A::Words, &A::State, bool),
+    ) -> Result<(), Code> {
+        let [_, _, out, n, _, scratch, result, _] =
+            self.parameters.map(|parameter| parameter as usize);
+        let scratch = array::<u128>(scratch, SCRATCH, "scratch memory")?;
+        // SAFETY: as in `elementwise`; any bytes are words.
+        if (0..SCRATCH).any(|word| unsafe { scratch.add(word).read() } != 0) {
+            violate("a kernel's scratch memory is not zero");
         }
-        let groups = array::<StateOf<O>>(to, count.div_ceil(GROUP), "groups")?;
-        for group in 0..count.div_ceil(GROUP) {
-            let first = group * GROUP;
-            let state = merged(first, GROUP.min(count - first));
-            // SAFETY: as in `Run::elementwise`.
-            unsafe { groups.add(group).write(state) };
+        let shared = scratch.cast::<A::Words>();
+        for block in 0..self.blocks {
+            let mut state = A::IDENTITY;
+            for warp in block * WARPS..(block + 1) * WARPS {
+                for start in (warp * RUN..n).step_by(self.blocks * WARPS * RUN) {
+                    add(&mut state, start..n.min(start + RUN));
+                }
+            }
+            // SAFETY: as in `elementwise`; the scratch memory is larger than any state.
+            unsafe { share(&mut *shared, &state, block == 0) };
         }
+        // SAFETY: as above.
+        let words = unsafe { shared.read() };
+        match (out, result) {
+            // SAFETY: as in `elementwise`.
+            (out, 0) => unsafe { array::<A::Words>(out, 1, "out")?.write(words) },
+            (0, result) => {
+                let result = array::<A::Result>(result, 1, "result")?;
+                // SAFETY: as in `elementwise`.
+                unsafe { result.write(A::finish(&A::from_words(words))) };
+            }
+            _ => violate("a kernel has a place for the state and one for the result"),
+        }
+        // SAFETY: as in `elementwise`.
+        unsafe { scratch.write_bytes(0, SCRATCH) };
         Ok(())
     }
 }

@@ -49,7 +49,7 @@ def check(operation, kinds, n):
 @pytest.mark.parametrize("kinds", UNIFORM + MIXED, ids=",".join)
 @pytest.mark.parametrize("n", SMALL)
 def test_small_arrays_of_every_kind(placement, operation, kinds, n):
-    """Sizes around those of registers, cache lines, lanes and tiles."""
+    """Sizes around those of registers, cache lines and lanes."""
     check(operation, kinds, n)
 
 

@@ -68,7 +68,7 @@ def test_any_program(placement, resources, seed):
 
 # CUDA's per-thread default stream (CU_STREAM_PER_THREAD): another stream in each thread.
 PER_THREAD = 2
-# More than one kernel each: tiles, groups of tiles, and several launches.
+# One block of a kernel, and several.
 LENGTHS = (1000, 50_021, 300_007)
 CALLERS, REDUCTIONS = 8, 300
 

@@ -180,12 +180,13 @@ def test_a_stream_is_destroyed_with_work_in_flight(resources, on_gpu):
 
 
 SUMS_OF = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
-TILE = 4096
+# The elements of a reduction for which there is a further warp, and a further block.
+WARP, BLOCK = 4096, 8 * 4096
 
 
 @pytest.mark.parametrize("of", SUMS_OF)
 @pytest.mark.parametrize("op", ["sum", "dot"])
-@pytest.mark.parametrize("n", [1, TILE - 1, TILE, TILE + 1, 2048 * TILE - 1, 2048 * TILE + 1])
+@pytest.mark.parametrize("n", [1, WARP - 1, WARP, WARP + 1, BLOCK + 1, 1_000_003])
 def test_reductions_on_streams_have_the_same_bits(placement, resources, op, of, n):
     check_reduction(resources, op, of, n, ["device", "pinned"])
 
@@ -193,7 +194,7 @@ def test_reductions_on_streams_have_the_same_bits(placement, resources, op, of, 
 @pytest.mark.parametrize("of", SUMS_OF)
 @pytest.mark.parametrize("op", ["sum", "dot"])
 def test_long_reductions_on_streams_have_the_same_bits(placement, resources, op, of):
-    check_reduction(resources, op, of, 30_000_000, ["device"], ["device"])
+    check_reduction(resources, op, of, 20_000_003, ["device"], ["device"])
 
 
 OUT_KINDS = ("device", "pinned", "pageable", "managed")

@@ -508,7 +508,7 @@ DIRECTIONS = [
     *[("device", "pinned+3"), ("device", "device+5"), ("pageable", "pinned")],
     *[("pinned", "pinned+3"), ("managed", "pageable")],
 ]
-# More tiles (of 4,096 elements) than the 2,048 whose states are merged at once.
+# Several turns of every warp of a reduction.
 LONG = 2048 * 4096 + 5000
 
 

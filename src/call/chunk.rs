@@ -6,11 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// handed out once, so that one thread or stream works on its elements.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
-    /// The chunk's number, in the order of the array.
-    pub(crate) index: usize,
-    /// Its first element.
+    /// The first element.
     pub(crate) start: usize,
-    /// Its number of elements; not 0.
+    /// The number of elements; not 0.
     pub(crate) len: usize,
 }
 
@@ -44,7 +42,7 @@ impl Partition {
 
     fn at(self, index: usize) -> Option<Chunk> {
         let start = index.checked_mul(self.chunk).filter(|start| *start < self.n)?;
-        Some(Chunk { index, start, len: self.chunk.min(self.n - start) })
+        Some(Chunk { start, len: self.chunk.min(self.n - start) })
     }
 }
 
@@ -130,7 +128,7 @@ mod tests {
             let mut next = 0;
             let mut count = 0;
             while let Some(chunk) = queue.take() {
-                prop_assert_eq!((chunk.index, chunk.start), (count, next));
+                prop_assert_eq!(chunk.start, next);
                 prop_assert_eq!(in_order.get(count), Some(&chunk));
                 next += chunk.len;
                 count += 1;
@@ -149,7 +147,7 @@ mod tests {
             let early = order.iter().flat_map(|(worker, most)| ranges.of(*worker).take(*most));
             let mut taken: Vec<Chunk> = early.collect();
             taken.extend(ranges.of(0));
-            taken.sort_by_key(|chunk| chunk.index);
+            taken.sort_by_key(|chunk| chunk.start);
             prop_assert_eq!(taken, partition.in_order().collect::<Vec<_>>());
         }
     }

@@ -1,7 +1,8 @@
 //! The size of a kernel's grid.
 
 use super::task::Task;
-use crate::ops::{Shape, TILE};
+use crate::ops::Shape;
+use crate::tuning::REDUCTION_BLOCK;
 
 pub(crate) const BLOCK_THREADS: u32 = 256;
 const WARP_THREADS: u32 = 32;
@@ -12,13 +13,14 @@ pub(crate) const MAX_BLOCKS: u32 = i32::MAX as u32;
 
 /// The blocks of a task's kernel over `n` elements, at most `limit`: a thread for each pack of an
 /// elementwise kernel (threads that go over several packs are slower by some per cent on a device's
-/// own memory), a warp for each tile of a reduction.
+/// own memory), a block for each [`REDUCTION_BLOCK`] elements of a reduction.
 pub(crate) fn blocks(task: Task, n: usize, limit: u32) -> u32 {
-    let threads = match task.shape() {
-        Shape::Elementwise => (n * task.element_bytes()).div_ceil(PACK_BYTES),
-        Shape::Reduction => n.div_ceil(TILE) * WARP_THREADS as usize,
+    let blocks = match task.shape() {
+        Shape::Elementwise => {
+            (n * task.element_bytes()).div_ceil(PACK_BYTES).div_ceil(BLOCK_THREADS as usize)
+        }
+        Shape::Reduction => n.div_ceil(REDUCTION_BLOCK),
     };
-    let blocks = threads.div_ceil(BLOCK_THREADS as usize);
     u32::try_from(blocks).map_or(limit, |blocks| blocks.min(limit))
 }
 

@@ -7,7 +7,7 @@ use super::grid::{self, MAX_BLOCKS};
 use super::task::Task;
 use super::transfer::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
-use crate::ops::{GROUP, Shape, TILE};
+use crate::ops::Shape;
 use crate::process::settings::Placement;
 use crate::tuning;
 
@@ -125,7 +125,8 @@ pub(crate) fn on_cores(call: &Call, machine: &impl Machine) -> OnCores {
 
 fn on_threads(call: &Call, threads: usize) -> OnCores {
     let chunks = if threads == 1 { 1 } else { threads * tuning::CHUNKS_PER_CORE };
-    let chunk = call.n().div_ceil(chunks).next_power_of_two().clamp(TILE, tuning::CORE_CHUNK);
+    let [least, most] = tuning::CORE_CHUNK;
+    let chunk = call.n().div_ceil(chunks).next_power_of_two().clamp(least, most);
     let partition = Partition::new(call.n(), chunk);
     OnCores { threads: threads.min(partition.chunks()).max(1), partition }
 }
@@ -243,7 +244,7 @@ fn transfers(call: &Call, devices: &[usize]) -> Transfers {
     };
     let output = match call.task().shape() {
         Shape::Elementwise => transfer(call.output()),
-        Shape::Reduction => Transfer::States,
+        Shape::Reduction => Transfer::State,
     };
     Transfers { inputs: call.inputs().iter().map(transfer).collect(), output }
 }
@@ -267,20 +268,14 @@ fn is_staged(call: &Call) -> bool {
     call.inputs().iter().any(is_pageable) || (output_too && is_pageable(call.output()))
 }
 
-/// The elements of a chunk. Where one GPU works, arrays that no buffer holds a chunk of stay whole,
-/// but for a reduction: the states of a chunk's tiles have to fit into a buffer.
+/// The elements of a chunk. Where one GPU works, arrays that no buffer holds a chunk of stay whole.
 fn gpu_chunk(call: &Call, transfers: &Transfers, gpus: usize) -> usize {
     let element_bytes = call.task().element_bytes();
     let buffer_bytes = |slot_bytes: usize, transfer: Transfer| {
         1 << (slot_bytes / transfers.count(transfer).max(1)).ilog2()
     };
     let largest = match transfers.slot_kind() {
-        SlotKind::InPlace if gpus == 1 => match call.task().shape() {
-            Shape::Elementwise => return call.n(),
-            Shape::Reduction => {
-                return call.n().next_power_of_two().clamp(TILE, tuning::CHUNK_STATES * TILE);
-            }
-        },
+        SlotKind::InPlace if gpus == 1 => return call.n(),
         SlotKind::InPlace => tuning::DMA_SLOT_BYTES,
         SlotKind::Dma => buffer_bytes(tuning::DMA_SLOT_BYTES, Transfer::Dma),
         SlotKind::Staged => buffer_bytes(tuning::STAGED_SLOT_BYTES, Transfer::Staged)
@@ -291,10 +286,6 @@ fn gpu_chunk(call: &Call, transfers: &Transfers, gpus: usize) -> usize {
     wanted.next_power_of_two().clamp(tuning::SMALLEST_CHUNK_BYTES, largest) / element_bytes
 }
 
-/// Elements of the longest reduction that can be queued: the states of its groups have to fit into
-/// their buffer.
-const MAX_QUEUED: usize = tuning::QUEUED_STATES * GROUP * TILE;
-
 /// Says whether a call can be queued on a stream of the device: kernels, or the driver, reach every
 /// array where it is.
 fn is_queueable(call: &Call, device: usize) -> bool {
@@ -304,7 +295,7 @@ fn is_queueable(call: &Call, device: usize) -> bool {
         MemoryKind::Managed | MemoryKind::Pinned | MemoryKind::PinnedInParts => true,
         MemoryKind::Pageable => false,
     };
-    (1..=MAX_QUEUED).contains(&call.n()) && call.arrays().all(is_reached)
+    call.n() > 0 && call.arrays().all(is_reached)
 }
 
 /// Says whether a stream leaves a copy to the driver: from or to a device, and not of memory that was
@@ -432,9 +423,9 @@ mod tests {
             (Auto, 1, add, 1_000_000, [Pageable; 3],
              "GPUs [0]: Staged Staged Staged; 8 chunks; 4 threads, 2 slots; 0 cores; any blocks; Cores"),
             (Auto, 1, dot, 100_000_000, [Pageable; 3],
-             "GPUs [0]: Staged Staged States; 382 chunks; 4 threads, 2 slots; 0 cores; any blocks; Cores"),
+             "GPUs [0]: Staged Staged State; 382 chunks; 4 threads, 2 slots; 0 cores; any blocks; Cores"),
             (Auto, 0, dot, 1, [Pageable, DEVICE, Pinned],
-             "GPUs [0]: Staged InPlace States; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks, flags; None"),
+             "GPUs [0]: Staged InPlace State; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks, flags; None"),
             (Gpu, 1, add, 1000, [Pinned; 3],
              "GPUs [0]: Mapped Mapped Mapped; 1 chunks; 1 threads, 1 slots; 0 cores; 64 blocks, flags; None"),
             (Gpu, 1, add, 1000, [DEVICE; 3],
@@ -442,11 +433,11 @@ mod tests {
             (Gpu, 1, add, 1000, [Managed; 3],
              "GPUs [0]: InPlace InPlace InPlace; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks; None"),
             (Gpu, 1, dot, 1000, [Pinned; 3],
-             "GPUs [0]: Mapped Mapped States; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks, flags; None"),
+             "GPUs [0]: Mapped Mapped State; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks, flags; None"),
             (Gpu, 1, dot, 100_000_000, [DEVICE; 3],
-             "GPUs [0]: InPlace InPlace States; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks; None"),
+             "GPUs [0]: InPlace InPlace State; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks; None"),
             (Auto, 1, dot, 1 << 30, [DEVICE; 3],
-             "GPUs [0]: InPlace InPlace States; 4 chunks; 1 threads, 4 slots; 0 cores; any blocks; None"),
+             "GPUs [0]: InPlace InPlace State; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks; None"),
             (Auto, 2, add, 9, [DEVICE, OTHER, DEVICE],
              "GPUs [0]: InPlace Dma InPlace; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks, flags; None"),
             (Auto, 1, add, 100_000_000, [Pinned; 3],
@@ -454,7 +445,7 @@ mod tests {
             (Auto, 2, add, 100_000_000, [Pinned; 3],
              "GPUs [0, 1]: Mapped Mapped Mapped; 24 chunks; 1 threads, 8 slots; 0 cores; any blocks; Cores"),
             (Auto, 2, dot, 100_000_000, [Pinned; 3],
-             "GPUs [0, 1]: Dma Dma States; 48 chunks; 1 threads, 2 slots; 0 cores; any blocks; Cores"),
+             "GPUs [0, 1]: Dma Dma State; 48 chunks; 1 threads, 2 slots; 0 cores; any blocks; Cores"),
             (Auto, 2, add, 100_000_000, [Pageable, Pinned, Pinned],
              "GPUs [0, 1]: Staged Mapped Mapped; 382 chunks; 4 threads, 2 slots; 0 cores; any blocks; Cores"),
             (Auto, 1, add, 100_000_000, [MemoryKind::PinnedInParts; 3],
@@ -462,7 +453,7 @@ mod tests {
             (All, 1, add, 100_000_000, [Pinned; 3],
              "GPUs [0]: Dma Dma Dma; 382 chunks; 1 threads, 2 slots; 15 cores; any blocks; Cores"),
             (All, 2, dot, 100_000_000, [Pinned; 3],
-             "GPUs [0, 1]: Dma Dma States; 382 chunks; 1 threads, 2 slots; 14 cores; any blocks; Cores"),
+             "GPUs [0, 1]: Dma Dma State; 382 chunks; 1 threads, 2 slots; 14 cores; any blocks; Cores"),
             (All, 0, add, 100_000_000, [Pinned; 3], "cores: 16 threads; 1526 chunks"),
             (All, 1, add, 100_000_000, [Pageable; 3], "cores: 16 threads; 1526 chunks"),
             (All, 1, add, 1, [DEVICE; 3],
@@ -487,7 +478,7 @@ mod tests {
         };
         let whole = "stream: InPlace InPlace InPlace; any blocks";
         assert_eq!(on(0, Auto, Op::AddF32, 9, [DEVICE; 3]), whole);
-        assert_eq!(on(0, Gpu, Op::DotF32, 1 << 38, [DEVICE, DEVICE, Managed]), whole);
+        assert_eq!(on(0, Gpu, Op::DotF32, 1 << 40, [DEVICE, DEVICE, Managed]), whole);
         let mapped = "stream: Mapped InPlace Mapped; 64 blocks";
         assert_eq!(on(0, All, Op::AddF32, 9, [Pinned, DEVICE, Pinned]), mapped);
         for (stream, placement, kinds) in [
@@ -498,7 +489,6 @@ mod tests {
             assert!(on(stream, placement, Op::AddF32, 9, kinds).starts_with("GPUs"));
         }
         assert!(on(0, Cpu, Op::AddF32, 9, [Pinned; 3]).starts_with("cores"));
-        assert!(on(0, Auto, Op::DotF32, MAX_QUEUED + 1, [DEVICE; 3]).starts_with("GPUs"));
     }
 
     #[test]
@@ -525,7 +515,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chunks_fit_their_buffers_and_hold_whole_tiles(
+        fn chunks_fit_their_buffers(
             n in 1usize..1 << 40, gpus in 1usize..9,
             a in any_kind(), b in any_kind(), output in any_kind(),
         ) {
@@ -544,21 +534,15 @@ mod tests {
                     SlotKind::Dma => prop_assert!(direct <= tuning::DMA_SLOT_BYTES),
                     SlotKind::InPlace => prop_assert_eq!(direct, 0),
                 }
-                if op.shape() == Shape::Reduction {
-                    prop_assert!(chunk.is_multiple_of(TILE));
-                    prop_assert!((chunk / TILE).is_power_of_two());
-                    prop_assert!(chunk / TILE <= tuning::CHUNK_STATES);
-                }
             }
         }
 
         #[test]
-        fn cores_take_whole_tiles_and_each_has_several_to_take(n in 1usize..1 << 40) {
+        fn each_core_has_a_chunk_of_some_size_to_take(n in 1usize..1 << 40) {
             let OnCores { threads, partition } =
                 with_call(Op::DotF32, n, [Pageable; 3], |call| on_cores(call, &With(0)));
-            let chunk = partition.chunk();
-            prop_assert!(chunk.is_multiple_of(TILE) && (chunk / TILE).is_power_of_two());
-            prop_assert!(chunk <= tuning::CORE_CHUNK || partition.chunks() == 1);
+            let [least, most] = tuning::CORE_CHUNK;
+            prop_assert!((least..=most).contains(&partition.chunk()));
             prop_assert!(threads == 1 || partition.chunks() >= threads);
         }
     }

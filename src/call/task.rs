@@ -1,7 +1,6 @@
 //! The task of a call, and the interface of the work that does it.
 
 use super::chunk::Chunk;
-use crate::error::Error;
 use crate::ops::{Op, Shape};
 
 /// The task of a call.
@@ -50,13 +49,11 @@ impl Task {
 /// Computes the chunks of a call; the types of elements and states are erased.
 pub(crate) trait Work: Sync {
     /// Prepares for a run of that number of chunks; forgets an earlier one.
-    fn begin(&mut self, _chunks: usize) -> Result<(), Error> {
-        Ok(())
-    }
+    fn begin(&mut self, _chunks: usize) {}
 
-    /// Computes a chunk on the calling core.
-    fn compute(&self, chunk: &Chunk);
+    /// Computes chunks, one after the other, on the calling core.
+    fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>);
 
-    /// Takes the states in that kernels left for the chunk's tiles, or for groups of them.
-    fn take_states(&self, _chunk: &Chunk, _states: &mut [u8]) {}
+    /// Takes in the state that a kernel wrote for a chunk.
+    fn take_state(&self, _words: &[u8]) {}
 }

@@ -14,9 +14,8 @@ pub(crate) enum Transfer {
     Dma,
     /// Each chunk is copied through a pinned buffer, which kernels use where it is.
     Staged,
-    /// Kernels write the states of a reduction's tiles, or of groups of them, into a pinned buffer,
-    /// for the host to merge.
-    States,
+    /// A kernel writes the state of a reduction into a pinned buffer, for the host to merge.
+    State,
 }
 
 /// The kinds of slots, by the buffers that a chunk needs.

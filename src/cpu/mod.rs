@@ -4,7 +4,7 @@ mod elementwise;
 mod reduce;
 
 pub(crate) use elementwise::elementwise;
-pub(crate) use reduce::reduce;
+pub(crate) use reduce::{fold, sum, value};
 
 use crate::call::Call;
 use crate::call::chunk::Chunk;

@@ -6,6 +6,7 @@ use super::driver::{
     cuDevicePrimaryCtxRetain,
 };
 use crate::error::Error;
+use std::ffi::c_int;
 
 /// A device's primary context, retained.
 pub(super) struct Primary {
@@ -34,18 +35,24 @@ impl Primary {
 
     /// Says whether page-locked memory, allocated or registered, has the host's address on the device.
     /// A driver that cannot tell is asked for each address.
-    pub(super) fn has_host_addresses(&self) -> bool {
+    pub(super) fn has_host_addresses(&self, ordinal: usize) -> bool {
         [
             CUdevice_attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING,
             CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
         ]
         .into_iter()
-        .all(|attribute| {
-            let mut value = 0;
-            // SAFETY: the driver writes one number into a local.
-            let code = unsafe { cuDeviceGetAttribute(&raw mut value, attribute, self.device) };
-            code == Code::SUCCESS && value != 0
-        })
+        .all(|attribute| self.attribute(attribute, ordinal).is_ok_and(|value| value != 0))
+    }
+
+    /// An attribute of the device.
+    pub(super) fn attribute(
+        &self, attribute: CUdevice_attribute, ordinal: usize,
+    ) -> Result<c_int, Error> {
+        let mut value = 0;
+        // SAFETY: the driver writes one number into a local.
+        unsafe { cuDeviceGetAttribute(&raw mut value, attribute, self.device) }
+            .of("cuDeviceGetAttribute", ordinal)?;
+        Ok(value)
     }
 
     /// Makes it the calling thread's context, if it is not, until the result is dropped.

@@ -16,6 +16,11 @@ use super::slot::SlotPool;
 use crate::call::SlotKind;
 use crate::error::{Error, interned};
 use crate::process::settings::Placement;
+use crate::tuning;
+use cust::sys::CUdevice_attribute::{
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+    CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO,
+};
 use std::ffi::{CStr, CString, c_int};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +46,10 @@ pub(crate) struct Device {
     slots: [SlotPool; 3],
     /// Says that kernels reach all page-locked memory at the host's own addresses.
     has_host_addresses: bool,
+    /// The most blocks of a reduction's kernel.
+    pub(super) reduction_blocks: u32,
+    /// Says that the device sums f32 faster by integers alone than with f64.
+    pub(super) lacks_f64_units: bool,
     /// Objects that the driver refused to destroy so far.
     refused: Refused,
 }
@@ -183,9 +192,19 @@ impl Device {
         let _entered = context.enter(gpu.ordinal)?;
         let kernels = Kernels::new(gpu.ordinal)?;
         let slots = SlotKind::ALL.map(|kind| SlotPool::new(gpu.ordinal, kind));
-        let has_host_addresses = context.has_host_addresses();
-        let context = ManuallyDrop::new(context);
-        Ok(Device { gpu, context, kernels, slots, has_host_addresses, refused: Refused::new() })
+        let attribute = |attribute| context.attribute(attribute, gpu.ordinal);
+        let multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let f64_ratio = attribute(CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO)?;
+        Ok(Device {
+            gpu,
+            kernels,
+            slots,
+            has_host_addresses: context.has_host_addresses(gpu.ordinal),
+            reduction_blocks: multiprocessors.cast_unsigned() * tuning::REDUCTION_BLOCKS,
+            lacks_f64_units: f64_ratio > tuning::F64_RATIO,
+            refused: Refused::new(),
+            context: ManuallyDrop::new(context),
+        })
     }
 
     pub(crate) fn ordinal(&self) -> usize {

@@ -7,7 +7,7 @@ use super::kernels::Kernel;
 use crate::call::Task;
 use crate::call::grid;
 use crate::error::Error;
-use crate::ops::{GROUP, Op, TILE};
+use crate::ops::Shape;
 
 /// Part of a call, by the addresses at which the device reaches it.
 pub(super) struct Part<'a> {
@@ -30,14 +30,14 @@ pub(super) enum Output {
     Elements(u64),
     /// Bytes that the driver copies.
     ByDriver(u64),
-    /// The states of the part's tiles.
-    Tiles(u64),
-    /// The states of groups of tiles, by way of those of the tiles.
-    Groups { tiles: u64, groups: u64 },
+    /// The state of a reduction, with the address of the stream's scratch memory.
+    State(u64, u64),
+    /// The result of a reduction, with the address of the stream's scratch memory.
+    Result(u64, u64),
 }
 
-/// In the place of flags, for a kernel that is to set none.
-const NO_FLAGS: u64 = 0;
+/// In the place of an address, for a kernel that is not to write there.
+const NULL: u64 = 0;
 
 /// Queues part of a call. Gives the number of warps that will signal completion by the flags.
 ///
@@ -54,44 +54,36 @@ pub(super) unsafe fn enqueue(
         [a, b] => [a, b],
         _ => return Err(Error::Internal { text: "a kernel has one input or two" }),
     };
+    let block_limit = match task.shape() {
+        Shape::Elementwise => block_limit,
+        Shape::Reduction => block_limit.min(device.reduction_blocks),
+    };
     let blocks = grid::blocks(task, n, block_limit);
     let warps = flags.map_or(0, |flags| flags.clear(grid::warps(blocks)));
-    let flags = flags.map_or(NO_FLAGS, Flags::address);
-    let launch = |kernel, out, alpha| {
-        let parameters = &mut [a, b, out, n as u64, flags, alpha];
+    let flags = flags.map_or(NULL, Flags::address);
+    // Sums of f32 by integers alone; other kernels ignore it.
+    let mode = u64::from(device.lacks_f64_units && task.element_bytes() == size_of::<f32>());
+    let n = n as u64;
+    let launch = |kernel, parameters: &mut [u64]| {
         // SAFETY: this function's promise.
         unsafe { device.kernels.launch(kernel, blocks, stream, parameters) }
     };
     match (task, output) {
         // SAFETY: this function's promise.
-        (Task::Copy, Output::ByDriver(out)) => unsafe { copy(device, stream, a, out, n) },
-        (Task::Copy, Output::Elements(out)) => launch(Kernel::Copy, out, 0),
-        (Task::Compute { op, alpha }, Output::Elements(out) | Output::Tiles(out)) => {
-            launch(Kernel::Compute(op), out, alpha)
+        (Task::Copy, Output::ByDriver(out)) => unsafe { copy(device, stream, a, out, part.n) },
+        (Task::Copy, Output::Elements(out)) => launch(Kernel::Copy, &mut [a, b, out, n, flags]),
+        (Task::Compute { op, alpha }, Output::Elements(out)) => {
+            launch(Kernel::Compute(op), &mut [a, b, out, n, flags, alpha])
         }
-        (Task::Compute { op, alpha }, Output::Groups { tiles, groups }) => {
-            launch(Kernel::Compute(op), tiles, alpha)?;
-            let count = n.div_ceil(TILE);
-            let blocks = u32::try_from(count.div_ceil(GROUP)).unwrap_or(u32::MAX);
-            let parameters = &mut [tiles, groups, count as u64];
-            // SAFETY: this function's promise; the states of the tiles are there by then.
-            unsafe { device.kernels.launch(Kernel::Fold(op), blocks, stream, parameters) }
+        (Task::Compute { op, .. }, Output::State(state, scratch)) => {
+            launch(Kernel::Compute(op), &mut [a, b, state, n, flags, scratch, NULL, mode])
+        }
+        (Task::Compute { op, .. }, Output::Result(result, scratch)) => {
+            launch(Kernel::Compute(op), &mut [a, b, NULL, n, flags, scratch, result, mode])
         }
         _ => Err(Error::Internal { text: "an output that the task does not have" }),
     }
     .map(|()| warps)
-}
-
-/// Queues the end of a reduction: merges `count` states, destroying them, and stores the result.
-///
-/// # Safety
-/// As [`enqueue`], of the states and of the output.
-pub(super) unsafe fn finish(
-    device: &Device, stream: CUstream, op: Op, states: u64, count: usize, out: u64,
-) -> Result<(), Error> {
-    let parameters = &mut [states, out, count as u64];
-    // SAFETY: this function's promise.
-    unsafe { device.kernels.launch(Kernel::Finish(op), 1, stream, parameters) }
 }
 
 /// Queues a copy of bytes by the driver.

@@ -59,12 +59,8 @@ const OLDEST_CUDA: i32 = 12_000;
 /// A kernel, by its purpose.
 #[derive(Clone, Copy)]
 pub(super) enum Kernel {
-    /// An operation's: elements, or the states of tiles.
+    /// An operation's.
     Compute(Op),
-    /// Merges the states of an operation's tiles, group by group.
-    Fold(Op),
-    /// Merges an operation's states into one, and stores its result.
-    Finish(Op),
     /// Copies bytes between addresses of host memory that the device reaches.
     Copy,
 }
@@ -74,25 +70,9 @@ pub(super) struct Kernels {
     ordinal: usize,
     /// For each image.
     loaded: [OnceCell<Function>; IMAGES.len()],
-    /// The places of each operation's images.
-    places: Vec<Places>,
+    /// The place of each operation's image.
+    places: Vec<usize>,
     copy: usize,
-}
-
-struct Places {
-    compute: usize,
-    /// To fold and to finish, for a reduction.
-    merge: Option<[usize; 2]>,
-}
-
-impl Places {
-    fn of(op: Op) -> Result<Self, Error> {
-        let merge = op.accumulator().map(|accumulator| {
-            let finish = format!("finish_{}_{}", accumulator.name, op.output_name());
-            Ok([place(&format!("fold_{}", accumulator.name))?, place(&finish)?])
-        });
-        Ok(Places { compute: place(op.kernel())?, merge: merge.transpose()? })
-    }
 }
 
 struct Function(CUfunction);
@@ -107,7 +87,7 @@ impl Kernels {
     /// loaded yet, but for one that does nothing: a driver that takes it takes the others.
     pub(super) fn new(ordinal: usize) -> Result<Self, Error> {
         load(ordinal, &IMAGES[place("probe")?])?;
-        let places = Op::ALL.iter().map(|op| Places::of(*op)).collect::<Result<_, _>>()?;
+        let places = Op::ALL.iter().map(|op| place(op.kernel())).collect::<Result<_, _>>()?;
         let loaded = [const { OnceCell::new() }; IMAGES.len()];
         Ok(Kernels { ordinal, loaded, places, copy: place("copy_bytes")? })
     }
@@ -119,12 +99,8 @@ impl Kernels {
 
     /// A kernel, loaded now if it was not; other threads that need it wait.
     fn function(&self, kernel: Kernel) -> Result<CUfunction, Error> {
-        const NO_STATES: Error = Error::Internal { text: "an operation that is no reduction" };
-        let places = |op: Op| &self.places[op as usize];
         let place = match kernel {
-            Kernel::Compute(op) => places(op).compute,
-            Kernel::Fold(op) => places(op).merge.ok_or(NO_STATES)?[0],
-            Kernel::Finish(op) => places(op).merge.ok_or(NO_STATES)?[1],
+            Kernel::Compute(op) => self.places[op as usize],
             Kernel::Copy => self.copy,
         };
         let load = || load(self.ordinal, &IMAGES[place]);
@@ -142,7 +118,7 @@ impl Kernels {
         &self, kernel: Kernel, blocks: u32, stream: CUstream, values: &mut [u64],
     ) -> Result<(), Error> {
         let function = self.function(kernel)?;
-        let mut parameters = [std::ptr::null_mut::<c_void>(); 6];
+        let mut parameters = [std::ptr::null_mut::<c_void>(); 8];
         for (parameter, value) in parameters.iter_mut().zip(values) {
             *parameter = std::ptr::from_mut(value).cast();
         }
@@ -188,9 +164,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_operation_has_its_kernels() {
+    fn every_operation_has_its_kernel() {
         for op in Op::ALL {
-            assert!(Places::of(*op).is_ok(), "{op:?}: run 'make kernels'");
+            assert!(place(op.kernel()).is_ok(), "{op:?}: run 'make kernels'");
         }
     }
 

@@ -17,6 +17,7 @@ mod loader;
 pub(crate) mod memory_kind;
 mod owned;
 pub(crate) mod pipeline;
+mod scratch;
 mod slot;
 pub(crate) mod stream;
 mod transfer;

@@ -14,7 +14,6 @@ use crate::call::chunk::{Chunk, Queue};
 use crate::call::plan::OnGpus;
 use crate::call::{Array, Call, MAX_INPUTS, Task, Transfer, Work};
 use crate::error::Error;
-use crate::ops::{GROUP, Op, TILE};
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
 
@@ -115,9 +114,9 @@ impl<'a> Pipeline<'a> {
         }
         loop {
             let holds_others = !self.in_flight.is_empty();
-            let (transfers, chunk) = (&self.plan.transfers, self.plan.partition.chunk());
+            let transfers = &self.plan.transfers;
             let slots = self.device.slots(transfers.slot_kind());
-            match slots.take(transfers, chunk, holds_others) {
+            match slots.take(transfers, holds_others) {
                 Ok(Some(slot)) => return Ok(slot),
                 Err(error) if !holds_others => return Err(error),
                 _ => self.finish_oldest()?,
@@ -145,26 +144,23 @@ impl<'a> Pipeline<'a> {
             addresses.push(input.kernel_address(slot)?);
         }
         let output = self.output_view(chunk);
-        let task = self.call.task();
-        let part = Part {
-            task,
-            inputs: &addresses,
-            n: chunk.len,
-            output: match output.transfer {
-                Transfer::States if chunk.len > GROUP * TILE => {
-                    Output::Groups { tiles: slot.device_states()?, groups: slot.host_states()? }
-                }
-                Transfer::States => Output::Tiles(output.kernel_address(slot)?),
-                _ if task == Task::Copy => Output::ByDriver(output.kernel_address(slot)?),
-                _ => Output::Elements(output.kernel_address(slot)?),
-            },
-            block_limit: self.plan.block_limit,
-            flags: if self.plan.uses_flags { slot.flags() } else { None },
+        let out = output.kernel_address(slot)?;
+        let flags = if self.plan.uses_flags { slot.flags() } else { None };
+        let (task, block_limit) = (self.call.task(), self.plan.block_limit);
+        let enqueue = |output| {
+            let part = Part { task, inputs: &addresses, n: chunk.len, output, block_limit, flags };
+            // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited
+            // for before the call returns; the transfers are such that the device reaches each of them.
+            unsafe { enqueue(self.device, stream, part) }
         };
-        // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited for
-        // before the call returns; the transfers are such that the device reaches each of them.
-        slot.flagged_warps = unsafe { enqueue(self.device, stream, part)? };
-        self.progress.wrote |= output.transfer != Transfer::States;
+        slot.flagged_warps = match output.transfer {
+            Transfer::State => {
+                slot.scratch()?.lend(stream, |scratch| enqueue(Output::State(out, scratch)))?
+            }
+            _ if task == Task::Copy => enqueue(Output::ByDriver(out))?,
+            _ => enqueue(Output::Elements(out))?,
+        };
+        self.progress.wrote |= output.transfer != Transfer::State;
         output.queue_out(self.device, slot, stream)
     }
 
@@ -175,8 +171,9 @@ impl<'a> Pipeline<'a> {
         let output = self.output_view(&chunk);
         self.progress.bytes_staged += output.staged_bytes();
         match (self.call.task(), output.transfer) {
-            (Task::Compute { op, .. }, Transfer::States) => {
-                self.work.take_states(&chunk, slot.states(states_bytes(op, chunk.len))?);
+            (Task::Compute { op, .. }, Transfer::State) => {
+                let bytes = op.accumulator().map_or(0, |accumulator| accumulator.state_bytes);
+                self.work.take_state(slot.state(bytes)?);
             }
             _ => output.take_out(&slot)?,
         }
@@ -196,11 +193,4 @@ impl<'a> Pipeline<'a> {
         let capacity = self.plan.partition.chunk();
         ChunkView::new(array, transfer, self.in_place[number], chunk, capacity, buffers)
     }
-}
-
-/// The size of the states that kernels leave for `n` elements: of tiles, or of groups of them.
-fn states_bytes(op: Op, n: usize) -> usize {
-    let tiles = n.div_ceil(TILE);
-    let states = if n > GROUP * TILE { tiles.div_ceil(GROUP) } else { tiles };
-    states * op.accumulator().map_or(0, |accumulator| accumulator.state_bytes)
 }

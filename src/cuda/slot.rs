@@ -8,18 +8,15 @@
 use super::completion::Flags;
 use super::driver::{CUstream, cuStreamSynchronize};
 use super::owned::{OwnedMemory, OwnedStream, PAGE, pinned_alloc};
+use super::scratch::Scratch;
 use crate::call::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
-use crate::ops::{GROUP, TILE};
+use crate::ops::MAX_STATE_BYTES;
 use crate::tuning;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-
-/// The states that a chunk leaves to the host, and those that the device merges first.
-const HOST_STATES_BYTES: usize = GROUP * tuning::STATE_BYTES;
-const DEVICE_STATES_BYTES: usize = tuning::CHUNK_STATES * tuning::STATE_BYTES;
 
 /// A stream and the memory that its chunk uses.
 pub(super) struct Slot {
@@ -33,9 +30,9 @@ pub(super) struct Slot {
     is_in_flight: bool,
     pinned: Option<NonNull<u8>>,
     device: Option<OwnedMemory>,
-    /// Pinned memory for [`GROUP`] states, and for flags behind them.
-    host_states: Option<NonNull<u8>>,
-    device_states: Option<OwnedMemory>,
+    /// Pinned memory for the state of a chunk, and for flags behind it.
+    state: Option<NonNull<u8>>,
+    scratch: Option<Scratch>,
 }
 
 // SAFETY: the pointers are to memory of the slot's own, which the thread that holds the slot may use.
@@ -53,8 +50,8 @@ impl Slot {
             is_in_flight: false,
             pinned: None,
             device: None,
-            host_states: None,
-            device_states: None,
+            state: None,
+            scratch: None,
         })
     }
 
@@ -65,36 +62,31 @@ impl Slot {
         self.stream.raw()
     }
 
-    /// Makes all buffers that chunks of `chunk` elements need.
-    fn make_buffers(&mut self, transfers: &Transfers, chunk: usize) -> Result<(), Error> {
+    /// Makes all buffers that chunks need.
+    fn make_buffers(&mut self, transfers: &Transfers) -> Result<(), Error> {
         let ordinal = self.ordinal;
-        let memory = |bytes| OwnedMemory::new(bytes, ordinal);
-        let has_states = transfers.output == Transfer::States;
         if transfers.any(Transfer::Staged) {
             made(&mut self.pinned, || {
                 pinned_alloc(tuning::STAGED_SLOT_BYTES, ordinal).map(NonNull::cast)
             })?;
         }
         if transfers.any(Transfer::Dma) {
-            made(&mut self.device, || {
-                memory(match self.kind {
-                    SlotKind::Staged => tuning::STAGED_SLOT_BYTES,
-                    _ => tuning::DMA_SLOT_BYTES,
-                })
-            })?;
+            let bytes = match self.kind {
+                SlotKind::Staged => tuning::STAGED_SLOT_BYTES,
+                _ => tuning::DMA_SLOT_BYTES,
+            };
+            made(&mut self.device, || OwnedMemory::new(bytes, ordinal))?;
         }
-        if has_states {
-            self.make_host_states()?;
-        }
-        if has_states && chunk > GROUP * TILE {
-            made(&mut self.device_states, || memory(DEVICE_STATES_BYTES))?;
+        if transfers.output == Transfer::State {
+            self.make_state()?;
+            made(&mut self.scratch, || Scratch::new(ordinal))?;
         }
         Ok(())
     }
 
-    fn make_host_states(&mut self) -> Result<(), Error> {
-        let bytes = (HOST_STATES_BYTES + Flags::BYTES).next_multiple_of(PAGE);
-        made(&mut self.host_states, || pinned_alloc(bytes, self.ordinal).map(NonNull::cast))
+    fn make_state(&mut self) -> Result<(), Error> {
+        let bytes = (MAX_STATE_BYTES + Flags::BYTES).next_multiple_of(PAGE);
+        made(&mut self.state, || pinned_alloc(bytes, self.ordinal).map(NonNull::cast))
     }
 
     /// Pinned memory for a chunk of every array that is staged; every device reaches it at the same
@@ -108,36 +100,36 @@ impl Slot {
         self.device.as_ref().map(OwnedMemory::address).ok_or(NO_BUFFER)
     }
 
-    /// Pinned memory for [`GROUP`] states.
-    pub(super) fn host_states(&self) -> Result<u64, Error> {
-        self.host_states.map(|states| states.addr().get() as u64).ok_or(NO_BUFFER)
+    /// Pinned memory for a state.
+    pub(super) fn state_address(&self) -> Result<u64, Error> {
+        self.state.map(|state| state.addr().get() as u64).ok_or(NO_BUFFER)
     }
 
-    /// Device memory for the states of all tiles of a chunk.
-    pub(super) fn device_states(&self) -> Result<u64, Error> {
-        self.device_states.as_ref().map(OwnedMemory::address).ok_or(NO_BUFFER)
-    }
-
-    /// The states that a chunk has left to the host, as `bytes` bytes, which begin with a page.
-    pub(super) fn states(&mut self, bytes: usize) -> Result<&mut [u8], Error> {
-        let states = self.host_states.ok_or(NO_BUFFER)?;
-        if self.is_in_flight || bytes > HOST_STATES_BYTES {
-            return Err(Error::Internal { text: "states that are not there" });
+    /// The state that a kernel has written, of `bytes` bytes.
+    pub(super) fn state(&self, bytes: usize) -> Result<&[u8], Error> {
+        let state = self.state.ok_or(NO_BUFFER)?;
+        if self.is_in_flight || bytes > MAX_STATE_BYTES {
+            return Err(Error::Internal { text: "a state that is not there" });
         }
-        // SAFETY: the buffer is the slot's own, of at least `bytes` bytes, which the kernels, which are
-        // done, have written; no device writes there until work begins again.
-        Ok(unsafe { std::slice::from_raw_parts_mut(states.as_ptr(), bytes) })
+        // SAFETY: the buffer is the slot's own, of at least `bytes` bytes, which the kernel, which is
+        // done, has written; no device writes there until work begins again.
+        Ok(unsafe { std::slice::from_raw_parts(state.as_ptr(), bytes) })
+    }
+
+    /// Device memory for the blocks of a reduction.
+    pub(super) fn scratch(&mut self) -> Result<&mut Scratch, Error> {
+        self.scratch.as_mut().ok_or(NO_BUFFER)
     }
 
     /// The flags for the warps of a kernel, if there is memory for them.
     pub(super) fn flags(&mut self) -> Option<Flags> {
-        self.make_host_states().ok()?;
+        self.make_state().ok()?;
         self.made_flags()
     }
 
     fn made_flags(&self) -> Option<Flags> {
-        // SAFETY: the buffer has room for flags behind the states, and is never freed.
-        self.host_states.map(|states| unsafe { Flags::at(states.add(HOST_STATES_BYTES)) })
+        // SAFETY: the buffer has room for flags behind the state, and is never freed.
+        self.state.map(|state| unsafe { Flags::at(state.add(MAX_STATE_BYTES)) })
     }
 
     /// Waits until the newest work is done, and its results are visible. After an error the work may
@@ -150,7 +142,8 @@ impl Slot {
         if warps == 0 || !self.made_flags().is_some_and(|flags| flags.are_set(warps)) {
             // SAFETY: the stream is the slot's, and never destroyed.
             unsafe { cuStreamSynchronize(self.stream.raw()) }
-                .of("cuStreamSynchronize", self.ordinal)?;
+                .of("cuStreamSynchronize", self.ordinal)
+                .inspect_err(|_| self.scratch.iter_mut().for_each(Scratch::spoil))?;
         }
         self.is_in_flight = false;
         Ok(())
@@ -194,13 +187,13 @@ impl SlotPool {
     /// Takes a slot for chunks with these transfers, with the buffers that they need: one that is
     /// free now, if the caller holds others (`None` if there is none), else once one is free.
     pub(super) fn take(
-        &self, transfers: &Transfers, chunk: usize, holds_others: bool,
+        &self, transfers: &Transfers, holds_others: bool,
     ) -> Result<Option<TakenSlot<'_>>, Error> {
         let taken = match self.try_take()? {
             None if !holds_others => Some(self.take_free()?),
             taken => taken,
         };
-        taken.map(|slot| slot.after(|slot| slot.make_buffers(transfers, chunk))).transpose()
+        taken.map(|slot| slot.after(|slot| slot.make_buffers(transfers))).transpose()
     }
 
     /// Takes a slot that is free now, if there is one. The device's context is current, and stays so

@@ -5,16 +5,16 @@ use super::driver::{
     self, CUevent, CUstream, cuCtxGetCurrent, cuEventQuery, cuEventRecord, cuEventSynchronize,
     cuStreamGetCtx, cuStreamIsCapturing, cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent,
 };
-use super::enqueue::{Output, Part, enqueue, finish};
-use super::owned::{Owned, OwnedEvent, OwnedMemory, OwnedStream};
+use super::enqueue::{Output, Part, enqueue};
+use super::owned::{Owned, OwnedEvent, OwnedStream};
+use super::scratch::Scratch;
 use crate::call::plan::OnStream;
-use crate::call::{Array, Call, MAX_INPUTS, Task, Transfer};
+use crate::call::{Array, Call, MAX_INPUTS, Transfer};
 use crate::error::Error;
-use crate::ops::{GROUP, Op, Shape, TILE};
-use crate::tuning::{QUEUED_STATES, STATE_BYTES};
+use crate::ops::Shape;
 use arrayvec::ArrayVec;
 use std::ops::RangeInclusive;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A stream of the driver's, the library's or another owner's.
 pub(crate) struct Stream {
@@ -24,18 +24,14 @@ pub(crate) struct Stream {
     owned: Option<OwnedStream>,
     /// The order of the work on a per-thread default stream.
     order: Option<Order>,
-    /// Memory for the states of a queued reduction, of tiles and then of groups: made when one first
-    /// needs it. Locked while a reduction is queued, so that the kernels of two do not mix.
-    states: Mutex<Option<OwnedMemory>>,
+    /// Memory for queued reductions, made when one first needs it. Locked while one is queued.
+    scratch: Mutex<Option<Scratch>>,
 }
 
 // SAFETY: the CUDA driver API lets any thread use a stream.
 unsafe impl Send for Stream {}
 // SAFETY: as above; the rest is locked.
 unsafe impl Sync for Stream {}
-
-/// The size of the states of [`QUEUED_STATES`] tiles, or groups.
-const STATES_BYTES: usize = QUEUED_STATES * STATE_BYTES;
 
 /// The order of work that is queued through one handle of the per-thread default stream. The driver
 /// resolves that handle to another stream in each thread (CUDA driver API, "Stream synchronization
@@ -110,8 +106,8 @@ impl Stream {
         let owned = device.within(|| OwnedStream::new(device.ordinal()))?;
         // Tries again to destroy what the driver refused before.
         device.destroy([]);
-        let (raw, states) = (owned.raw(), Mutex::new(None));
-        Ok(Stream { device, raw, owned: Some(owned), order: None, states })
+        let (raw, scratch) = (owned.raw(), Mutex::new(None));
+        Ok(Stream { device, raw, owned: Some(owned), order: None, scratch })
     }
 
     /// Adopts a foreign stream, which stays its owner's.
@@ -123,7 +119,7 @@ impl Stream {
         let device = unsafe { device_of(raw)? };
         let is_per_thread = raw.addr() == PER_THREAD;
         let order = is_per_thread.then(|| Order::new(device)).transpose()?;
-        Ok(Stream { device, raw, owned: None, order, states: Mutex::new(None) })
+        Ok(Stream { device, raw, owned: None, order, scratch: Mutex::new(None) })
     }
 
     pub(crate) fn ordinal(&self) -> usize {
@@ -145,7 +141,13 @@ impl Stream {
     /// Waits for the driver's stream, which for a per-thread one is the calling thread's.
     fn wait(&self) -> Result<(), Error> {
         // SAFETY: the stream exists as long as this does, or its owner promises it.
-        unsafe { cuStreamSynchronize(self.raw) }.of("cuStreamSynchronize", self.ordinal())
+        unsafe { cuStreamSynchronize(self.raw) }
+            .of("cuStreamSynchronize", self.ordinal())
+            .inspect_err(|_| self.scratch().iter_mut().for_each(Scratch::spoil))
+    }
+
+    fn scratch(&self) -> MutexGuard<'_, Option<Scratch>> {
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says whether all queued work is done.
@@ -183,63 +185,35 @@ impl Stream {
                 arrays.map(address).collect::<Result<_, _>>()?;
             let (out, inputs) =
                 addresses.split_last().ok_or(Error::Internal { text: "a call has no array" })?;
-            match call.task() {
-                Task::Compute { op, .. } if op.shape() == Shape::Reduction => {
-                    self.queue_reduction(call, plan, op, inputs, *out)
+            let (task, block_limit) = (call.task(), plan.block_limit);
+            let enqueue = |output| {
+                let part = Part { task, inputs, n: call.n(), output, block_limit, flags: None };
+                // SAFETY: the call promises the arrays until the stream has done the work; the plan
+                // found that the device reaches them. The scratch memory is this stream's.
+                unsafe { enqueue(self.device, self.raw, part) }.map(|_| ())
+            };
+            match task.shape() {
+                Shape::Reduction => {
+                    self.with_scratch(|scratch| enqueue(Output::Result(*out, scratch)))
                 }
-                _ if plan.copies_by_driver => {
-                    self.queue_part(call, plan, inputs, call.n(), Output::ByDriver(*out))
-                }
-                _ => self.queue_part(call, plan, inputs, call.n(), Output::Elements(*out)),
+                Shape::Elementwise if plan.copies_by_driver => enqueue(Output::ByDriver(*out)),
+                Shape::Elementwise => enqueue(Output::Elements(*out)),
             }
         })
     }
 
-    fn queue_part(
-        &self, call: &Call, plan: &OnStream, inputs: &[u64], n: usize, output: Output,
-    ) -> Result<(), Error> {
-        let (task, block_limit) = (call.task(), plan.block_limit);
-        let part = Part { task, inputs, n, output, block_limit, flags: None };
-        // SAFETY: the call promises the arrays until the stream has done the work; the plan found that
-        // the device reaches them. The buffers are this stream's.
-        unsafe { enqueue(self.device, self.raw, part) }.map(|_| ())
-    }
-
-    /// Queues as many tiles at a time as there is memory for their states; each group of them becomes
-    /// one state, and the groups' states the result.
-    fn queue_reduction(
-        &self, call: &Call, plan: &OnStream, op: Op, inputs: &[u64], out: u64,
-    ) -> Result<(), Error> {
-        const PART: usize = QUEUED_STATES * TILE;
+    /// Queues a reduction, which gets the address of the scratch memory.
+    fn with_scratch(&self, reduction: impl FnOnce(u64) -> Result<(), Error>) -> Result<(), Error> {
         self.refuse_capture()?;
-        let n = call.n();
-        let state_bytes = op.accumulator().map_or(0, |accumulator| accumulator.state_bytes);
-        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        if states.is_none() {
-            *states = Some(OwnedMemory::new(2 * STATES_BYTES, self.ordinal())?);
+        let mut scratch = self.scratch();
+        if scratch.is_none() {
+            *scratch = Some(Scratch::new(self.ordinal())?);
         }
-        let tiles = states.as_ref().map_or(0, OwnedMemory::address);
-        let groups = tiles + STATES_BYTES as u64;
-        // SAFETY: as in `queue_part`; the states are there when the stream comes to the kernel.
-        let finish =
-            |states, count| unsafe { finish(self.device, self.raw, op, states, count, out) };
-        if n <= GROUP * TILE {
-            self.queue_part(call, plan, inputs, n, Output::Tiles(tiles))?;
-            return finish(tiles, n.div_ceil(TILE));
-        }
-        for start in (0..n).step_by(PART) {
-            let offset = (start * op.element_bytes()) as u64;
-            let inputs: ArrayVec<u64, MAX_INPUTS> =
-                inputs.iter().map(|input| input + offset).collect();
-            let groups = groups + (start / (GROUP * TILE) * state_bytes) as u64;
-            let output = Output::Groups { tiles, groups };
-            self.queue_part(call, plan, &inputs, PART.min(n - start), output)?;
-        }
-        finish(groups, n.div_ceil(GROUP * TILE))
+        scratch.as_mut().map_or(Ok(()), |scratch| scratch.lend(self.raw, reduction))
     }
 
     /// Fails while the stream's work is being recorded into a graph: the graph may run on any stream,
-    /// concurrently with this handle's reductions, and would use the same buffers.
+    /// concurrently with this handle's reductions, and would use the same memory.
     fn refuse_capture(&self) -> Result<(), Error> {
         const NOT_CAPTURING: i32 = 0;
         let mut status = NOT_CAPTURING;
@@ -253,9 +227,9 @@ impl Stream {
 /// Queued work is still done: the driver keeps a stream until then, and waits before it frees memory.
 impl Drop for Stream {
     fn drop(&mut self) {
-        let states = self.states.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let scratch = self.scratch.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let objects = [
-            states.map(Owned::Memory),
+            scratch.map(|scratch| Owned::Memory(scratch.into_memory())),
             self.order.take().map(|order| Owned::Event(order.newest)),
             self.owned.take().map(Owned::Stream),
         ];

@@ -48,7 +48,7 @@ impl ChunkView {
             Transfer::InPlace | Transfer::Mapped => Ok(self.in_place),
             Transfer::Dma => self.device_buffer(slot),
             Transfer::Staged => Ok(self.pinned_buffer(slot)?.addr() as u64),
-            Transfer::States => slot.host_states(),
+            Transfer::State => slot.state_address(),
         }
     }
 

@@ -51,6 +51,9 @@ pub trait Kind: Copy + Send + Sync + 'static {
     /// The bits of a term's magnitude.
     const TERM_BITS: u32;
 
+    /// The term of an element or, for a dot product, of one of each input.
+    fn term_of(a: Self::Element, b: Self::Element) -> Self::Term;
+
     /// The term's value.
     fn value(term: Self::Term) -> Value;
 }
@@ -64,7 +67,8 @@ pub struct Sum<T>(PhantomData<T>);
 pub struct Dot<T>(PhantomData<T>);
 
 macro_rules! kinds {
-    ($($kind:ident<$element:ty>: $code:ident, $term:ty, $digits:literal, $factors:literal, $value:expr;)+) => {
+    ($($kind:ident<$element:ty>: $code:ident, $term:ty, $digits:literal, $factors:literal,
+        $of:expr, $value:expr;)+) => {
         $(impl Kind for $kind<$element> {
             type Element = $element;
             type Term = $term;
@@ -77,6 +81,11 @@ macro_rules! kinds {
             const TERM_BITS: u32 = $factors * <$element>::PRECISION;
 
             #[inline(always)]
+            fn term_of(a: $element, b: $element) -> $term {
+                $of(a, b)
+            }
+
+            #[inline(always)]
             fn value(term: $term) -> Value {
                 $value(term)
             }
@@ -85,10 +94,10 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Sum<f32>: SumF32, f32, 11, 1, Value::of;
-    Dot<f32>: DotF32, (f32, f32), 20, 2, |(x, y)| Value::of(x).times(Value::of(y));
-    Sum<f64>: SumF64, f64, 68, 1, Value::of;
-    Dot<f64>: DotF64, (f64, f64), 134, 2, |(x, y)| Value::of(x).times(Value::of(y));
+    Sum<f32>: SumF32, f32, 11, 1, |a, _| a, Value::of;
+    Dot<f32>: DotF32, (f32, f32), 20, 2, |a, b| (a, b), |(x, y)| Value::of(x).times(Value::of(y));
+    Sum<f64>: SumF64, f64, 68, 1, |a, _| a, Value::of;
+    Dot<f64>: DotF64, (f64, f64), 134, 2, |a, b| (a, b), |(x, y)| Value::of(x).times(Value::of(y));
 }
 
 /// The exact sum of some terms.

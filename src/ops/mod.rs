@@ -7,8 +7,6 @@ mod accumulator;
 mod element;
 mod table;
 
-pub use accumulator::{
-    Accumulator, GROUP, LANES, Max, Min, Sum, TILE, merge_in_order, merge_in_place,
-};
+pub use accumulator::{Accumulator, Max, Min, WrappingSum};
 pub use element::Element;
 pub use table::*;

@@ -3,7 +3,8 @@
 //! A row gives the kernel's name and the formula of one element; everything else follows from it.
 //! To add an operation, see CONTRIBUTING.md.
 
-use crate::{Accumulator, Element, Max, Min, Sum};
+use crate::{Accumulator, Element, Max, Min, WrappingSum};
+use gpuvec_exact::{Dot, Kind, State, Sum, Windowed};
 
 /// The shape of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,22 +37,29 @@ pub trait Elementwise: Operation<Output = <Self as Operation>::Element> {
     fn apply(self, a: Self::Element, b: Self::Element) -> Self::Element;
 }
 
-/// The state that a reduction accumulates in.
-pub type StateOf<O> = <<O as Reduction>::Accumulator as Accumulator>::State;
-
-/// An operation that accumulates all elements (`crate::accumulator` says in which order).
+/// An operation that accumulates all elements.
 pub trait Reduction: Operation {
     /// Its accumulator.
-    type Accumulator: Accumulator;
+    type Accumulator: Accumulator<Result = Self::Output>;
+}
 
-    /// The state with one more element. With one input `b` is `a`. With `FUSED`, on a processor that
-    /// has a fused multiply-add, in one instruction, where that changes no bits.
-    fn accumulate<const FUSED: bool>(
-        self, state: StateOf<Self>, a: Self::Element, b: Self::Element,
-    ) -> StateOf<Self>;
+/// A reduction whose state is a value of the output's type.
+pub trait Fold:
+    Reduction<Accumulator: Accumulator<State = Self::Output, Words = Self::Output>>
+{
+    /// Adds an element to the state. With one input `b` is `a`.
+    fn fold(self, state: &mut Self::Output, a: Self::Element, b: Self::Element);
+}
 
-    /// The result, before its NaN is made canonical.
-    fn finish(self, state: StateOf<Self>) -> Self::Output;
+/// A sum that is exact, and rounded once.
+pub trait Exact: Reduction<Accumulator = Self::Kind> {
+    /// The kind of the sum.
+    type Kind: Windowed<Element = Self::Element>
+        + Accumulator<
+            State = State<Self::Kind>,
+            Words = <Self::Kind as Kind>::Words,
+            Result = Self::Output,
+        >;
 }
 
 /// Runs code that is generic over the operation's type, for an operation known only at run time.
@@ -60,26 +68,39 @@ pub trait Visitor {
     type Result;
     /// For an elementwise operation.
     fn elementwise<O: Elementwise>(self, op: O) -> Self::Result;
-    /// For a reduction.
-    fn reduction<O: Reduction>(self, op: O) -> Self::Result;
+    /// For a reduction whose state is one value.
+    fn fold<O: Fold>(self, op: O) -> Self::Result;
+    /// For an exact sum.
+    fn exact<O: Exact>(self, op: O) -> Self::Result;
 }
 
 /// The facts about an accumulator that are known without its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccumulatorInfo {
-    /// The name that the accumulator's kernels have.
-    pub name: &'static str,
-    /// The size of a state, in bytes.
+    /// The size of a state as kernels write it, in bytes.
     pub state_bytes: usize,
     /// Says that the identity is a result: that of no elements.
     pub has_empty_result: bool,
 }
 
+/// The size of the largest state that a kernel writes, in bytes.
+pub const MAX_STATE_BYTES: usize = {
+    let (mut largest, mut row) = (0, 0);
+    while row < Op::ALL.len() {
+        if let Some(AccumulatorInfo { state_bytes, .. }) = Op::ALL[row].accumulator()
+            && state_bytes > largest
+        {
+            largest = state_bytes;
+        }
+        row += 1;
+    }
+    largest
+};
+
 impl AccumulatorInfo {
     const fn of<A: Accumulator>() -> Self {
         AccumulatorInfo {
-            name: A::NAME,
-            state_bytes: size_of::<A::State>(),
+            state_bytes: size_of::<A::Words>(),
             has_empty_result: A::HAS_EMPTY_RESULT,
         }
     }
@@ -92,11 +113,15 @@ macro_rules! operations {
                 $($e:ident $(($alpha:ident))? of $e_type:ident: ($e_a:pat, $e_b:pat) => $e_out:expr;)+
             })+
         }
-        reduction {
-            $($r_name:literal, $r_inputs:literal inputs, $r_doc:literal {
-                $($r:ident of $r_type:ident => $r_out:ident by $accumulator:ty:
-                    ($state:pat, $r_a:pat, $r_b:pat) => $accumulated:expr,
-                    $last:pat => $finished:expr;)+
+        exact {
+            $($x_name:literal, $x_inputs:literal inputs, $x_doc:literal {
+                $($x:ident of $x_type:ident by $kind:ty;)+
+            })+
+        }
+        fold {
+            $($f_name:literal, $f_inputs:literal inputs, $f_doc:literal {
+                $($f:ident of $f_type:ident => $f_out:ident by $accumulator:ty:
+                    ($state:pat, $f_a:pat, $f_b:pat) => $added:expr;)+
             })+
         }
     ) => {
@@ -104,19 +129,21 @@ macro_rules! operations {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Op {
             $($(#[doc = concat!($e_doc, " of ", stringify!($e_type), ".")] $e,)+)+
-            $($(#[doc = concat!($r_doc, " of ", stringify!($r_type), ".")] $r,)+)+
+            $($(#[doc = concat!($x_doc, " of ", stringify!($x_type), ".")] $x,)+)+
+            $($(#[doc = concat!($f_doc, " of ", stringify!($f_type), ".")] $f,)+)+
         }
 
         impl Op {
             /// Every row, in the table's order.
-            pub const ALL: &[Op] = &[$($(Op::$e,)+)+ $($(Op::$r,)+)+];
+            pub const ALL: &[Op] = &[$($(Op::$e,)+)+ $($(Op::$x,)+)+ $($(Op::$f,)+)+];
 
             /// The name of the operation's kernel, and of its function after `gpuvec_`.
             #[must_use]
             pub const fn kernel(self) -> &'static str {
                 match self {
                     $($(Op::$e => concat!($e_name, "_", stringify!($e_type)),)+)+
-                    $($(Op::$r => concat!($r_name, "_", stringify!($r_type)),)+)+
+                    $($(Op::$x => concat!($x_name, "_", stringify!($x_type)),)+)+
+                    $($(Op::$f => concat!($f_name, "_", stringify!($f_type)),)+)+
                 }
             }
 
@@ -125,14 +152,18 @@ macro_rules! operations {
             pub const fn shape(self) -> Shape {
                 match self {
                     $($(Op::$e => Shape::Elementwise,)+)+
-                    $($(Op::$r => Shape::Reduction,)+)+
+                    _ => Shape::Reduction,
                 }
             }
 
             /// The number of its input arrays: one or two.
             #[must_use]
             pub const fn inputs(self) -> usize {
-                match self { $($(Op::$e => $e_inputs,)+)+ $($(Op::$r => $r_inputs,)+)+ }
+                match self {
+                    $($(Op::$e => $e_inputs,)+)+
+                    $($(Op::$x => $x_inputs,)+)+
+                    $($(Op::$f => $f_inputs,)+)+
+                }
             }
 
             /// Says whether it multiplies by a number.
@@ -149,7 +180,8 @@ macro_rules! operations {
             pub const fn element_bytes(self) -> usize {
                 match self {
                     $($(Op::$e => size_of::<$e_type>(),)+)+
-                    $($(Op::$r => size_of::<$r_type>(),)+)+
+                    $($(Op::$x => size_of::<$x_type>(),)+)+
+                    $($(Op::$f => size_of::<$f_type>(),)+)+
                 }
             }
 
@@ -157,17 +189,8 @@ macro_rules! operations {
             #[must_use]
             pub const fn output_bytes(self) -> usize {
                 match self {
-                    $($(Op::$r => size_of::<$r_out>(),)+)+
+                    $($(Op::$f => size_of::<$f_out>(),)+)+
                     _ => self.element_bytes(),
-                }
-            }
-
-            /// The name of the type of a reduction's result.
-            #[must_use]
-            pub const fn output_name(self) -> &'static str {
-                match self {
-                    $($(Op::$e => stringify!($e_type),)+)+
-                    $($(Op::$r => stringify!($r_out),)+)+
                 }
             }
 
@@ -175,7 +198,8 @@ macro_rules! operations {
             #[must_use]
             pub const fn accumulator(self) -> Option<AccumulatorInfo> {
                 match self {
-                    $($(Op::$r => Some(AccumulatorInfo::of::<$accumulator>()),)+)+
+                    $($(Op::$x => Some(AccumulatorInfo::of::<$kind>()),)+)+
+                    $($(Op::$f => Some(AccumulatorInfo::of::<$accumulator>()),)+)+
                     _ => None,
                 }
             }
@@ -187,7 +211,8 @@ macro_rules! operations {
                         let $alpha = <$e_type as Element>::from_bits(bits);
                         $alpha
                     }))?),)+)+
-                    $($(Op::$r => visitor.reduction($r),)+)+
+                    $($(Op::$x => visitor.exact($x),)+)+
+                    $($(Op::$f => visitor.fold($f),)+)+
                 }
             }
         }
@@ -218,32 +243,44 @@ macro_rules! operations {
         )+)+
 
         $($(
-            #[doc = concat!($r_doc, " of ", stringify!($r_type), ".")]
+            #[doc = concat!($x_doc, " of ", stringify!($x_type), ".")]
             #[derive(Clone, Copy, Debug)]
-            pub struct $r;
+            pub struct $x;
 
-            impl Operation for $r {
-                const OP: Op = Op::$r;
-                type Element = $r_type;
-                type Output = $r_out;
+            impl Operation for $x {
+                const OP: Op = Op::$x;
+                type Element = $x_type;
+                type Output = $x_type;
             }
 
-            impl Reduction for $r {
+            impl Reduction for $x {
+                type Accumulator = $kind;
+            }
+
+            impl Exact for $x {
+                type Kind = $kind;
+            }
+        )+)+
+
+        $($(
+            #[doc = concat!($f_doc, " of ", stringify!($f_type), ".")]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $f;
+
+            impl Operation for $f {
+                const OP: Op = Op::$f;
+                type Element = $f_type;
+                type Output = $f_out;
+            }
+
+            impl Reduction for $f {
                 type Accumulator = $accumulator;
+            }
 
+            impl Fold for $f {
                 #[inline(always)]
-                fn accumulate<const FUSED: bool>(
-                    self,
-                    $state: StateOf<Self>,
-                    $r_a: $r_type,
-                    $r_b: $r_type,
-                ) -> StateOf<Self> {
-                    $accumulated
-                }
-
-                #[inline(always)]
-                fn finish(self, $last: StateOf<Self>) -> $r_out {
-                    $finished
+                fn fold(self, $state: &mut $f_out, $f_a: $f_type, $f_b: $f_type) {
+                    $added;
                 }
             }
         )+)+
@@ -283,39 +320,40 @@ operations! {
             AxpyF64(alpha) of f64: (a, b) => alpha.mul_add(a, b);
         }
     }
-    reduction {
+    exact {
+        "dot", 2 inputs, "The sum of `a[i] * b[i]`, rounded once," {
+            DotF32 of f32 by Dot<f32>;
+            DotF64 of f64 by Dot<f64>;
+        }
+        "sum", 1 inputs, "The sum of `a[i]`, rounded once," {
+            SumF32 of f32 by Sum<f32>;
+            SumF64 of f64 by Sum<f64>;
+        }
+    }
+    fold {
         "dot", 2 inputs, "The sum of `a[i] * b[i]`" {
-            // A product of two f32 has at most 48 bits: it is exact in f64, so that only the sum is
-            // rounded either way.
-            DotF32 of f32 => f32 by Sum<f64>: (sum, a, b) => {
-                let (a, b) = (f64::from(a), f64::from(b));
-                if FUSED { a.mul_add(b, sum) } else { sum + a * b }
-            }, sum => sum as f32;
-            DotF64 of f64 => f64 by Sum<f64>: (sum, a, b) => sum + a * b, sum => sum;
-            DotI32 of i32 => i64 by Sum<i64>: (sum, a, b) => {
-                sum.wrapping_add(i64::from(a) * i64::from(b))
-            }, sum => sum;
-            DotI64 of i64 => i64 by Sum<i64>: (sum, a, b) => {
-                sum.wrapping_add(a.wrapping_mul(b))
-            }, sum => sum;
+            DotI32 of i32 => i64 by WrappingSum: (sum, a, b) => {
+                *sum = sum.wrapping_add(i64::from(a) * i64::from(b))
+            };
+            DotI64 of i64 => i64 by WrappingSum: (sum, a, b) => {
+                *sum = sum.wrapping_add(a.wrapping_mul(b))
+            };
         }
         "sum", 1 inputs, "The sum of `a[i]`" {
-            SumF32 of f32 => f32 by Sum<f64>: (sum, a, _) => sum + f64::from(a), sum => sum as f32;
-            SumF64 of f64 => f64 by Sum<f64>: (sum, a, _) => sum + a, sum => sum;
-            SumI32 of i32 => i64 by Sum<i64>: (sum, a, _) => sum.wrapping_add(a.into()), sum => sum;
-            SumI64 of i64 => i64 by Sum<i64>: (sum, a, _) => sum.wrapping_add(a), sum => sum;
+            SumI32 of i32 => i64 by WrappingSum: (sum, a, _) => *sum = sum.wrapping_add(a.into());
+            SumI64 of i64 => i64 by WrappingSum: (sum, a, _) => *sum = sum.wrapping_add(a);
         }
         "min", 1 inputs, "The smallest `a[i]`" {
-            MinF32 of f32 => f32 by Min<f32>: (min, a, _) => Min::<f32>::merge(min, a), min => min;
-            MinF64 of f64 => f64 by Min<f64>: (min, a, _) => Min::<f64>::merge(min, a), min => min;
-            MinI32 of i32 => i32 by Min<i32>: (min, a, _) => Min::<i32>::merge(min, a), min => min;
-            MinI64 of i64 => i64 by Min<i64>: (min, a, _) => Min::<i64>::merge(min, a), min => min;
+            MinF32 of f32 => f32 by Min<f32>: (min, a, _) => Min::<f32>::merge(min, &a);
+            MinF64 of f64 => f64 by Min<f64>: (min, a, _) => Min::<f64>::merge(min, &a);
+            MinI32 of i32 => i32 by Min<i32>: (min, a, _) => Min::<i32>::merge(min, &a);
+            MinI64 of i64 => i64 by Min<i64>: (min, a, _) => Min::<i64>::merge(min, &a);
         }
         "max", 1 inputs, "The largest `a[i]`" {
-            MaxF32 of f32 => f32 by Max<f32>: (max, a, _) => Max::<f32>::merge(max, a), max => max;
-            MaxF64 of f64 => f64 by Max<f64>: (max, a, _) => Max::<f64>::merge(max, a), max => max;
-            MaxI32 of i32 => i32 by Max<i32>: (max, a, _) => Max::<i32>::merge(max, a), max => max;
-            MaxI64 of i64 => i64 by Max<i64>: (max, a, _) => Max::<i64>::merge(max, a), max => max;
+            MaxF32 of f32 => f32 by Max<f32>: (max, a, _) => Max::<f32>::merge(max, &a);
+            MaxF64 of f64 => f64 by Max<f64>: (max, a, _) => Max::<f64>::merge(max, &a);
+            MaxI32 of i32 => i32 by Max<i32>: (max, a, _) => Max::<i32>::merge(max, &a);
+            MaxI64 of i64 => i64 by Max<i64>: (max, a, _) => Max::<i64>::merge(max, &a);
         }
     }
 }

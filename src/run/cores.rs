@@ -14,10 +14,10 @@ pub(super) fn run(call: &Call, plan: &OnCores, work: &dyn Work) -> Run {
     }
     let OnCores { threads, partition } = *plan;
     if threads == 1 {
-        partition.in_order().for_each(|chunk| work.compute(&chunk));
+        work.compute(&mut partition.in_order());
     } else {
         let ranges = Ranges::new(partition, threads);
-        pool::run(threads, &|worker| ranges.of(worker).for_each(|chunk| work.compute(&chunk)));
+        pool::run(threads, &|worker| work.compute(&mut ranges.of(worker)));
     }
     Run {
         backend: Backend::Cpu as i32,

@@ -111,10 +111,8 @@ impl Parallel<'_> {
     /// Takes chunks for a core.
     fn compute(&self) -> Progress {
         let mut chunks = 0;
-        while let Some(chunk) = self.queue.take() {
-            self.work.compute(&chunk);
-            chunks += 1;
-        }
+        let taken = std::iter::from_fn(|| self.queue.take());
+        self.work.compute(&mut taken.inspect(|_| chunks += 1));
         Progress { taken: chunks, finished: chunks, wrote: chunks > 0, ..Progress::default() }
     }
 
@@ -153,7 +151,7 @@ pub(super) fn path(call: &Call, transfers: &Transfers) -> u32 {
         Transfer::Mapped => last_run::GPUVEC_PATH_MAPPED,
         Transfer::Dma => last_run::GPUVEC_PATH_DMA,
         Transfer::Staged => last_run::GPUVEC_PATH_STAGED | last_run::GPUVEC_PATH_MAPPED,
-        Transfer::States => 0,
+        Transfer::State => 0,
     };
     transfers.all().fold(0, |path, transfer| path | bits(transfer))
 }

@@ -6,12 +6,14 @@ pub mod last_run;
 mod memory_kinds;
 mod work;
 
+use crate::call::chunk::Chunk;
 use crate::call::plan::{Fallback, Machine, OnCores, Plan, on_cores, plan};
 use crate::call::{Call, Input, Task, Work};
+use crate::cpu;
 use crate::cuda::{Device, alloc, device};
 use crate::error::Error;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
-use crate::ops::{Elementwise, Reduction, Visitor};
+use crate::ops::{Accumulator, Elementwise, Exact, Fold, Visitor};
 use crate::pool;
 use crate::process::settings::{self, Placement};
 use gpus::Failure;
@@ -19,7 +21,7 @@ use last_run::{Backend, Run};
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
-use work::{Copying, Mapping, Reducing};
+use work::{Copying, Mapping, Reducing, Whole};
 
 /// Runs a task over `n` elements of each input, or queues it on a stream. Says in the thread's last run
 /// how.
@@ -104,7 +106,7 @@ impl Runner<'_> {
             Plan::Cores(plan) => return self.run_on_cores(plan, work),
             Plan::Gpus(plan) => plan,
         };
-        work.begin(on_gpus.partition.chunks())?;
+        work.begin(on_gpus.partition.chunks());
         gpus::run(self.call, on_gpus, work).or_else(|Failure { error, wrote }| {
             match on_gpus.fallback {
                 Fallback::CoresIfUnwritten if wrote => Err(error),
@@ -117,8 +119,17 @@ impl Runner<'_> {
     }
 
     fn run_on_cores(&self, plan: &OnCores, work: &mut dyn Work) -> Result<Run, Error> {
-        work.begin(plan.partition.chunks())?;
+        work.begin(plan.partition.chunks());
         Ok(cores::run(self.call, plan, work))
+    }
+
+    /// Runs a reduction, and stores its result.
+    fn reduce<A: Accumulator>(
+        &self, mut work: Reducing<A, impl Fn(&Chunk, &mut A::State) + Sync>,
+    ) -> Result<Run, Error> {
+        let run = self.run(&mut work)?;
+        self.store(A::finish(work.state()?))?;
+        Ok(run)
     }
 
     /// Stores the result of a reduction.
@@ -141,10 +152,20 @@ impl Visitor for Runner<'_> {
         self.run(&mut Mapping(op, self.call))
     }
 
-    fn reduction<O: Reduction>(self, op: O) -> Self::Result {
-        let mut work = Reducing::new(op, self.call);
-        let run = self.run(&mut work)?;
-        self.store(work.result()?)?;
-        Ok(run)
+    fn fold<O: Fold>(self, op: O) -> Self::Result {
+        let fold = |chunk: &_, state: &mut _| cpu::fold(op, self.call, chunk, state);
+        self.reduce(Reducing::<O::Accumulator, _>::new(fold))
+    }
+
+    fn exact<O: Exact>(self, _: O) -> Self::Result {
+        if let Plan::Cores(plan) = self.plan
+            && plan.partition.chunks() == 1
+        {
+            let mut work = Whole::<O>::new(self.call);
+            let run = self.run(&mut work)?;
+            return self.store(work.value()?).map(|()| run);
+        }
+        let sum = |chunk: &_, state: &mut _| cpu::sum::<O>(self.call, chunk, state);
+        self.reduce(Reducing::<O::Kind, _>::new(sum))
     }
 }

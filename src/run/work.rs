@@ -4,18 +4,15 @@ use crate::call::chunk::Chunk;
 use crate::call::{Call, Work};
 use crate::cpu;
 use crate::error::Error;
-use crate::ops::{
-    Accumulator, Element, Elementwise, Reduction, StateOf, merge_in_order, merge_in_place,
-};
-use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::ops::{Accumulator, Elementwise, Exact};
+use std::sync::{Mutex, PoisonError};
 
 /// A copy of bytes.
 pub(super) struct Copying<'a>(pub(super) &'a Call);
 
 impl Work for Copying<'_> {
-    fn compute(&self, chunk: &Chunk) {
-        cpu::copy(self.0, chunk);
+    fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
+        chunks.for_each(|chunk| cpu::copy(self.0, &chunk));
     }
 }
 
@@ -23,84 +20,90 @@ impl Work for Copying<'_> {
 pub(super) struct Mapping<'a, O>(pub(super) O, pub(super) &'a Call);
 
 impl<O: Elementwise> Work for Mapping<'_, O> {
-    fn compute(&self, chunk: &Chunk) {
-        cpu::elementwise(self.0, self.1, chunk);
+    fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
+        chunks.for_each(|chunk| cpu::elementwise(self.0, self.1, &chunk));
     }
 }
 
-/// A reduction: a state for each chunk, each in its place, so that the order of the workers does not
-/// matter.
-pub(super) struct Reducing<'a, O: Reduction> {
-    op: O,
-    call: &'a Call,
-    states: Vec<Place<StateOf<O>>>,
+/// A reduction, to one state, into which each worker merges its own.
+pub(super) struct Reducing<A: Accumulator, F> {
+    /// Adds the elements of a chunk to a state.
+    accumulate: F,
+    chunks: usize,
+    merged: Mutex<Merged<A>>,
 }
 
-/// The state of a chunk. (A `OnceLock` takes two atomic read-modify-writes of a cache line that other
-/// workers write to.)
-struct Place<S> {
-    state: UnsafeCell<S>,
-    is_set: AtomicBool,
+/// The state of the chunks that were merged, and their number.
+struct Merged<A: Accumulator> {
+    state: A::State,
+    chunks: usize,
 }
 
-// SAFETY: one thread has a chunk, and sets its place; others read the state once it is set.
-unsafe impl<S: Send + Sync> Sync for Place<S> {}
+impl<A: Accumulator> Merged<A> {
+    const NOTHING: Self = Merged { state: A::IDENTITY, chunks: 0 };
+}
 
-impl<S: Copy> Place<S> {
-    /// Sets the state of a chunk that the calling thread has.
-    fn set(&self, _: &Chunk, state: S) {
-        // SAFETY: no other thread has the chunk, and none reads before it is set.
-        unsafe { *self.state.get() = state };
-        self.is_set.store(true, Ordering::Release);
+impl<A: Accumulator, F: Fn(&Chunk, &mut A::State)> Reducing<A, F> {
+    pub(super) fn new(accumulate: F) -> Self {
+        Reducing { accumulate, chunks: 0, merged: Mutex::new(Merged::NOTHING) }
     }
 
-    fn get(&self) -> Option<S> {
-        // SAFETY: it is set, and never again.
-        self.is_set.load(Ordering::Acquire).then(|| unsafe { *self.state.get() })
+    /// The state of all chunks.
+    pub(super) fn state(&mut self) -> Result<&A::State, Error> {
+        let merged = self.merged.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if merged.chunks == self.chunks { Ok(&merged.state) } else { Err(MISSING) }
+    }
+
+    fn add(&self, state: &A::State, chunks: usize) {
+        let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
+        A::merge(&mut merged.state, state);
+        merged.chunks += chunks;
     }
 }
 
-impl<'a, O: Reduction> Reducing<'a, O> {
-    pub(super) fn new(op: O, call: &'a Call) -> Self {
-        Reducing { op, call, states: Vec::new() }
+const MISSING: Error = Error::Internal { text: "a chunk was not reduced" };
+
+impl<A: Accumulator, F: Fn(&Chunk, &mut A::State) + Sync> Work for Reducing<A, F> {
+    fn begin(&mut self, chunks: usize) {
+        self.chunks = chunks;
+        self.merged = Mutex::new(Merged::NOTHING);
     }
 
-    /// The result of all chunks.
-    pub(super) fn result(&self) -> Result<O::Output, Error> {
-        let mut is_whole = true;
-        let state = merge_in_order::<O::Accumulator>(self.states.len(), &mut |chunk| {
-            self.states[chunk].get().unwrap_or_else(|| {
-                is_whole = false;
-                O::Accumulator::IDENTITY
-            })
-        });
-        if !is_whole {
-            return Err(Error::Internal { text: "a chunk has no state" });
+    fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
+        let (mut state, mut count) = (A::IDENTITY, 0);
+        for chunk in chunks {
+            (self.accumulate)(&chunk, &mut state);
+            count += 1;
         }
-        Ok(self.op.finish(state).canonical())
+        if count > 0 {
+            self.add(&state, count);
+        }
+    }
+
+    fn take_state(&self, words: &[u8]) {
+        self.add(&A::from_words(bytemuck::pod_read_unaligned(words)), 1);
     }
 }
 
-impl<O: Reduction> Work for Reducing<'_, O> {
-    fn begin(&mut self, chunks: usize) -> Result<(), Error> {
-        let bytes = chunks * size_of::<Place<StateOf<O>>>();
-        self.states.clear();
-        self.states
-            .try_reserve_exact(chunks)
-            .map_err(|_| Error::OutOfHostMemory { bytes, purpose: "the chunks' states" })?;
-        self.states.resize_with(chunks, || Place {
-            state: UnsafeCell::new(O::Accumulator::IDENTITY),
-            is_set: AtomicBool::new(false),
-        });
-        Ok(())
+/// An exact sum of one chunk, of which the calling core does all: no state is needed.
+pub(super) struct Whole<'a, O: Exact> {
+    call: &'a Call,
+    value: Mutex<Option<O::Element>>,
+}
+
+impl<'a, O: Exact> Whole<'a, O> {
+    pub(super) fn new(call: &'a Call) -> Self {
+        Whole { call, value: Mutex::new(None) }
     }
 
-    fn compute(&self, chunk: &Chunk) {
-        self.states[chunk.index].set(chunk, cpu::reduce(self.op, self.call, chunk));
+    pub(super) fn value(self) -> Result<O::Element, Error> {
+        self.value.into_inner().unwrap_or_else(PoisonError::into_inner).ok_or(MISSING)
     }
+}
 
-    fn take_states(&self, chunk: &Chunk, states: &mut [u8]) {
-        let states: &mut [StateOf<O>] = bytemuck::cast_slice_mut(states);
-        self.states[chunk.index].set(chunk, merge_in_place::<O::Accumulator>(states));
+impl<O: Exact> Work for Whole<'_, O> {
+    fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
+        let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        *value = chunks.next().map(|chunk| cpu::value::<O>(self.call, &chunk));
     }
 }

@@ -3,7 +3,7 @@
 use super::{call, failing};
 use crate::faults::violate;
 use crate::{Code, INVALID_VALUE, context, memory, stream};
-use std::ffi::{c_uint, c_void};
+use std::ffi::{c_uchar, c_uint, c_void};
 
 /// The device's end of a copy.
 fn device_end(address: u64, bytes: usize) -> Result<usize, Code> {
@@ -114,16 +114,26 @@ pub extern "C" fn cuMemcpyAsync(to: u64, from: u64, bytes: usize, on: usize) -> 
     })
 }
 
+/// Queues a fill of `count` elements.
+fn fill<T: Copy + Send + 'static>(
+    to: u64, value: T, count: usize, on: usize, fails: Option<Code>,
+) -> Result<(), Code> {
+    let to = device_end(to, count * size_of::<T>())?;
+    let work = move || {
+        let to = std::ptr::with_exposed_provenance_mut::<T>(to);
+        // SAFETY: the elements were found, and freeing them waits for all streams.
+        unsafe { std::slice::from_raw_parts_mut(to, count) }.fill(value);
+        Ok(())
+    };
+    stream::enqueue(on, failing(fails, work))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemsetD8Async(to: u64, value: c_uchar, count: usize, on: usize) -> Code {
+    call("cuMemsetD8Async", |fails| fill(to, value, count, on, fails))
+}
+
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemsetD32Async(to: u64, value: c_uint, count: usize, on: usize) -> Code {
-    call("cuMemsetD32Async", |fails| {
-        let to = device_end(to, count * 4)?;
-        let work = move || {
-            let to = std::ptr::with_exposed_provenance_mut::<c_uint>(to);
-            // SAFETY: the elements were found, and freeing them waits for all streams.
-            unsafe { std::slice::from_raw_parts_mut(to, count) }.fill(value);
-            Ok(())
-        };
-        stream::enqueue(on, failing(fails, work))
-    })
+    call("cuMemsetD32Async", |fails| fill(to, value, count, on, fails))
 }

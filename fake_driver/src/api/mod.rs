@@ -100,11 +100,15 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, size: c_int, device:
 pub unsafe extern "C" fn cuDeviceGetAttribute(
     value: *mut c_int, attribute: c_uint, device: c_int,
 ) -> Code {
+    const MULTIPROCESSOR_COUNT: c_uint = 16;
+    const SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: c_uint = 87;
     const CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM: c_uint = 91;
     call("cuDeviceGetAttribute", |_| {
         context::device(device)?;
         let number = match attribute {
             CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM => setting("FAKE_DRIVER_HOST_POINTERS", 1),
+            MULTIPROCESSOR_COUNT => 4,
+            SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO => setting("FAKE_DRIVER_F64_RATIO", 2),
             _ => 4,
         };
         // SAFETY: the caller's promise.

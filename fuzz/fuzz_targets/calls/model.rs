@@ -6,9 +6,9 @@ use gpuvec::abi::classic::{add_arrays, dot_product, vector_add};
 use gpuvec::abi::elementwise::*;
 use gpuvec::abi::memory::gpuvec_copy;
 use gpuvec::abi::reduce::*;
+use gpuvec::exact::{Dot, Kind, State, Sum};
 use gpuvec::gpuvec_status::{self, *};
 use std::ffi::c_void;
-use std::ops::Add;
 use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut, without_provenance_mut};
 
 /// The arguments of one call on arrays.
@@ -154,7 +154,6 @@ impl Arguments {
             return Some(a.iter().map(|byte| *byte as u8).collect());
         };
         let (alpha32, alpha64) = (f32::from_bits(alpha as u32), f64::from_bits(alpha));
-        let wide = |bits: &u64| f64::from(float(bits));
         Some(match operation {
             VectorAdd => each(&a, &b, |x, y| stored(float(x) + float(y))),
             AddArrays => each(&a, &b, |x, y| (*x as u32).wrapping_add(*y as u32).to_ne_bytes()),
@@ -163,8 +162,8 @@ impl Arguments {
             ScaleF32 => each(&a, &b, |x, _| stored(alpha32 * float(x))),
             AxpyF32 => each(&a, &b, |x, y| stored(alpha32.mul_add(float(x), float(y)))),
             AxpyF64 => each(&a, &b, |x, y| stored_double(alpha64.mul_add(double(x), double(y)))),
-            DotProduct => stored(sum(&a, &b, |x, y| wide(x) * wide(y)) as f32).into(),
-            SumF64 => stored_double(sum(&a, &b, |x, _| double(x))).into(),
+            DotProduct => stored(exact::<Dot<f32>>(&a, &b, |x, y| (float(x), float(y)))).into(),
+            SumF64 => stored_double(exact::<Sum<f64>>(&a, &b, |x, _| double(x))).into(),
             MinF32 => {
                 let least = a.iter().map(float).min_by(f32::total_cmp).unwrap_or(f32::NAN);
                 stored(if a.iter().any(|x| float(x).is_nan()) { f32::NAN } else { least }).into()
@@ -276,28 +275,8 @@ fn stored_double(x: f64) -> [u8; 8] {
     (if x.is_nan() { 0x7FF8_0000_0000_0000 } else { x.to_bits() }).to_ne_bytes()
 }
 
-fn sum(a: &[u64], b: &[u64], term: impl Fn(&u64, &u64) -> f64) -> f64 {
-    sum_in_order(&a.iter().zip(b).map(|(x, y)| term(x, y)).collect::<Vec<_>>())
-}
-
-/// Adds tiles of 4,096 terms, in each 128 lanes that are halved, then a binary tree over the tiles.
-fn sum_in_order(terms: &[f64]) -> f64 {
-    let mut sums: Vec<f64> = terms.chunks(4096).map(tile_sum).collect();
-    while sums.len() > 1 {
-        sums = sums.chunks(2).map(|pair| pair.iter().copied().reduce(Add::add).unwrap()).collect();
-    }
-    sums.first().copied().unwrap_or(0.0)
-}
-
-fn tile_sum(terms: &[f64]) -> f64 {
-    let mut lanes = [0.0; 128];
-    for (index, term) in terms.iter().enumerate() {
-        lanes[index % 128] += term;
-    }
-    let mut lanes = lanes.to_vec();
-    while lanes.len() > 1 {
-        let (low, high) = lanes.split_at(lanes.len() / 2);
-        lanes = low.iter().zip(high).map(|(x, y)| x + y).collect();
-    }
-    lanes[0]
+fn exact<K: Kind>(a: &[u64], b: &[u64], term: impl Fn(&u64, &u64) -> K::Term) -> K::Element {
+    let mut state = State::<K>::ZERO;
+    a.iter().zip(b).for_each(|(x, y)| state.deposit(term(x, y)));
+    state.value()
 }
