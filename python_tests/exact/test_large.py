@@ -34,7 +34,7 @@ def filled(values, seed: int, dtype) -> np.ndarray:
 
 @pytest.mark.parametrize("values", [ordinary, wide], ids=lambda values: values.__name__)
 @pytest.mark.parametrize("name", ["dot_f32", "sum_f32", "dot_f64", "sum_f64"])
-def test_268_million_elements(placement, name, values):
+def test_268_million_elements(name, values):
     operation = named(f"gpuvec_{name}")
     a = filled(values, 1, operation.dtype)
     b = filled(values, 2, operation.dtype) if operation.shape.arity == 2 else a
