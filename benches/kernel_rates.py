@@ -1,7 +1,6 @@
 """Measures each kernel of the library: registers, spills, bytes per element and memory rate.
 
-The calls are queued on a gpuvec stream, on device arrays, and timed by gpuvec events. The time of a
-reduction includes the short kernels that combine the tiles' results.
+The calls are queued on a gpuvec stream, on device arrays, and timed by gpuvec events.
 """
 
 from ctypes import byref, c_float, c_int

@@ -16,6 +16,10 @@ use std::sync::Mutex;
 
 const PAGE: usize = 4096;
 
+/// New device memory of up to that many bytes has this content, as if it had been used before.
+const FILLED_BYTES: usize = 1 << 20;
+const FOUND: u8 = 0xA5;
+
 /// The kind of a block's memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -84,6 +88,11 @@ pub(crate) fn allocate(kind: Kind, ordinal: usize, bytes: usize) -> Result<usize
     };
     let page = map_between_guards(before + bytes, libc::PROT_READ | libc::PROT_WRITE)?;
     let bytes_at = page + before;
+    if kind == Kind::Device && bytes <= FILLED_BYTES {
+        let found = std::ptr::with_exposed_provenance_mut::<u8>(bytes_at);
+        // SAFETY: the bytes are new.
+        unsafe { found.write_bytes(FOUND, bytes) };
+    }
     let start = match kind {
         Kind::Device => map_between_guards(bytes, libc::PROT_NONE)?,
         Kind::Managed | Kind::Host | Kind::Registered => bytes_at,

@@ -136,3 +136,41 @@ def test_a_thousand_calls_hold_no_more_than_a_few():
         """,
         threads=1,
     )
+
+
+@pytest.mark.parametrize("ratio, sums", [(2, 0), (8, 0), (9, 2), (64, 2)])
+def test_sums_of_f32_where_f64_is_slow(ratio, sums):
+    """Kernels add f32 by integers alone where f32 is more than 8 times faster than f64."""
+    run(
+        f"""
+        lib.gpuvec_set_placement(Place.GPU)
+        for operation in OPERATIONS[3:]:
+            assert attempt(operation, 1000) == (Status.OK, "")
+        assert fake_driver.count("integer_sums") == {sums}
+        """,
+        F64_RATIO=ratio,
+    )
+
+
+def test_scratch_memory_is_made_zero_once_and_after_a_failure():
+    """The fake driver checks that a kernel finds zeros there."""
+    run(
+        """
+        lib.gpuvec_set_placement(Place.GPU)
+        dot = next(operation for operation in SAMPLE if operation.name == "dot_product")
+
+        def fills(plan):
+            fake_driver.plan(plan)
+            status, _ = attempt(dot, 1000)
+            return status, fake_driver.calls().count("cuMemsetD8Async")
+
+        assert fills("") == (Status.OK, 1)
+        assert fills("") == (Status.OK, 0)
+        for call in ("cuLaunchKernel", "cuStreamSynchronize"):
+            assert fills(f"{call}=801") == (Status.ERROR_DRIVER, 0)
+            assert fills("cuMemsetD8Async=801") == (Status.ERROR_DRIVER, 1)
+            assert fills("") == (Status.OK, 1)
+            assert fills("") == (Status.OK, 0)
+        """,
+        FLAGS=0,
+    )
