@@ -12,10 +12,10 @@ SHORT_WHEEL_TESTS := $(wildcard python_tests/package) $(addprefix python_tests/,
 VENV := .venv
 BIN := $(VENV)/bin
 FAKE_DRIVER := $(CURDIR)/target/fake_driver
-PYTHON_EXAMPLES := demo device_loop streams structured mixed
+PYTHON_EXAMPLES := demo device_loop streams structured mixed exact_file exact_dask exact_mpi
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection large-sums load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ test-fake-driver: fake-driver build $(VENV)/ready ## all of them again on the fa
 fault-injection: fake-driver build $(VENV)/ready ## make every driver call fail in turn, in every way
 	$(ON_FAKE_DRIVER) $(BIN)/python python_tests/support/fault_injection.py
 
+large-sums: build $(VENV)/ready ## exact sums of 2^28 elements
+	$(BIN)/python -m pytest -q -m large python_tests/exact
+
 load: fake-driver build $(VENV)/ready ## 64 threads of mixed calls for two minutes, on the fake driver
 	$(ON_FAKE_DRIVER) FAKE_DRIVER_DELAY=200 $(BIN)/python tools/load.py
 
@@ -121,7 +124,7 @@ test-wheel: dist fake-driver ## install the wheel in an empty environment and ru
 reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes
 	release/reproducible.sh
 
-check-all: lint fresh test fault-injection load random-faults security sanitizers fuzz lintian licences test-wheel reproducible ## everything: takes an hour
+check-all: lint fresh test large-sums fault-injection load random-faults security sanitizers fuzz lintian licences test-wheel reproducible ## everything: takes an hour
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)

@@ -365,6 +365,45 @@ static void streams(size_t n)
     CHECK_OK(pinned_free(values));
 }
 
+/* Sums in two accumulators, and merges them: by the library, and by their states. */
+static void accumulators(size_t n)
+{
+    float *values = malloc(n * sizeof *values);
+    const int32_t kind = GPUVEC_ACCUMULATOR_DOT_F32;
+    gpuvec_accumulator *first = gpuvec_accumulator_create(kind);
+    gpuvec_accumulator *second = gpuvec_accumulator_create(kind);
+    unsigned char state[216];
+    float value = -1, whole = -1;
+    CHECK(values != NULL && first != NULL && second != NULL);
+    for (size_t i = 0; i < n; i++) {
+        values[i] = (float)(i % 1000) / 8;
+    }
+    CHECK_OK(gpuvec_dot_f32(values, values, &whole, n, NULL));
+    CHECK_OK(gpuvec_accumulator_add(first, values, values, n / 2, NULL));
+    CHECK_OK(gpuvec_accumulator_add(second, values + n / 2, values + n / 2, n - n / 2, NULL));
+    CHECK_OK(gpuvec_accumulator_merge(first, second));
+    CHECK_OK(gpuvec_accumulator_value(first, &value));
+    CHECK(value == whole);
+
+    CHECK(gpuvec_accumulator_bytes(kind) == sizeof state && gpuvec_accumulator_bytes(0) == 0);
+    CHECK_OK(gpuvec_accumulator_serialize(first, state, sizeof state));
+    CHECK(gpuvec_accumulator_serialize(first, state, sizeof state - 1) == GPUVEC_ERROR_VALUE);
+    gpuvec_accumulator *third = gpuvec_accumulator_deserialize(state, sizeof state);
+    CHECK(third != NULL);
+    CHECK_OK(gpuvec_accumulator_value(third, &value));
+    CHECK(value == whole);
+    state[100] ^= 1;
+    CHECK(gpuvec_accumulator_deserialize(state, sizeof state) == NULL);
+    CHECK(gpuvec_last_status() == GPUVEC_ERROR_STATE);
+    CHECK_OK(gpuvec_accumulator_destroy(first));
+    CHECK_OK(gpuvec_accumulator_destroy(second));
+    CHECK_OK(gpuvec_accumulator_destroy(third));
+    CHECK(gpuvec_accumulator_value(first, &value) == GPUVEC_ERROR_HANDLE);
+    CHECK_OK(gpuvec_accumulator_destroy(NULL));
+    CHECK(gpuvec_accumulator_create(5) == NULL && gpuvec_last_status() == GPUVEC_ERROR_VALUE);
+    free(values);
+}
+
 /* Uses a CUDA stream, here the default one, if there is a GPU. */
 static void native_stream(void)
 {
@@ -389,6 +428,7 @@ static void everything(int32_t place, size_t n)
     device_memory(n);
     streams(n);
     native_stream();
+    accumulators(n);
 }
 
 int main(int argc, char **argv)

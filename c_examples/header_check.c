@@ -63,6 +63,14 @@ static const function FUNCTIONS[] = {
     (function)gpuvec_event_synchronize,
     (function)gpuvec_event_elapsed,
     (function)gpuvec_event_destroy,
+    (function)gpuvec_accumulator_create,
+    (function)gpuvec_accumulator_add,
+    (function)gpuvec_accumulator_merge,
+    (function)gpuvec_accumulator_value,
+    (function)gpuvec_accumulator_bytes,
+    (function)gpuvec_accumulator_serialize,
+    (function)gpuvec_accumulator_deserialize,
+    (function)gpuvec_accumulator_destroy,
     (function)gpuvec_last_error,
     (function)gpuvec_last_status,
     (function)gpuvec_status_string,
@@ -84,10 +92,13 @@ int main(void)
     const gpuvec_backend backend = GPUVEC_BACKEND_NONE;
     gpuvec_stream *const stream = NULL;
     gpuvec_event *const event = NULL;
+    const gpuvec_accumulator_kind kind = GPUVEC_ACCUMULATOR_SUM_F32;
+    gpuvec_accumulator *const accumulator = NULL;
     for (size_t i = 0; i < sizeof FUNCTIONS / sizeof *FUNCTIONS; i++) {
         if (FUNCTIONS[i] == 0) {
             return 1;
         }
     }
-    return status || place || backend || stream != NULL || event != NULL;
+    return status || place || backend || stream != NULL || event != NULL || kind != 1 ||
+           accumulator != NULL;
 }

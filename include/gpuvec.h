@@ -241,7 +241,7 @@ enum gpuvec_status
     GPUVEC_OK = 0,
     /** Not an error: the queried work is not done yet. */
     GPUVEC_NOT_READY = 1,
-    /** A pointer is NULL where an array with elements, a result or an event is needed. */
+    /** A pointer is NULL where an array with elements, a result or a handle is needed. */
     GPUVEC_ERROR_NULL = 101,
     /** A pointer is not a multiple of its element size. */
     GPUVEC_ERROR_MISALIGNED = 102,
@@ -257,10 +257,14 @@ enum gpuvec_status
     GPUVEC_ERROR_POINTER = 106,
     /** The function does not take this value. */
     GPUVEC_ERROR_VALUE = 107,
-    /** The stream or event does not exist: it was destroyed or never created. */
+    /** The stream, event or accumulator does not exist: it was destroyed or never created. */
     GPUVEC_ERROR_HANDLE = 108,
     /** `n` is 0, and the operation has no result for no elements: `min` and `max`. */
     GPUVEC_ERROR_EMPTY = 109,
+    /**
+     * The bytes are no state of an accumulator: they are damaged, incomplete or of something else.
+     */
+    GPUVEC_ERROR_STATE = 110,
     /** The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why. */
     GPUVEC_ERROR_NO_GPU = 201,
     /**
@@ -342,6 +346,33 @@ typedef enum gpuvec_backend gpuvec_backend;
 typedef int32_t gpuvec_backend;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
+
+/** What an accumulator sums. */
+enum gpuvec_accumulator_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** `float` elements. */
+    GPUVEC_ACCUMULATOR_SUM_F32 = 1,
+    /** The products of pairs of `float` elements. */
+    GPUVEC_ACCUMULATOR_DOT_F32 = 2,
+    /** `double` elements. */
+    GPUVEC_ACCUMULATOR_SUM_F64 = 3,
+    /** The products of pairs of `double` elements. */
+    GPUVEC_ACCUMULATOR_DOT_F64 = 4,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_accumulator_kind gpuvec_accumulator_kind;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_accumulator_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/** An accumulator: the exact sum of all elements that were added to it. */
+typedef struct gpuvec_accumulator gpuvec_accumulator;
 
 /** An event: a point in a stream's work, to wait for or to measure times between. */
 typedef struct gpuvec_event gpuvec_event;
@@ -691,6 +722,86 @@ gpuvec_status gpuvec_axpy_f64(double alpha,
                               double *out,
                               size_t n,
                               struct gpuvec_stream *stream);
+
+/* == Accumulators == */
+
+/**
+ * Creates an accumulator: an exact sum, or dot product, whose elements are added piece by piece.
+ *
+ * `kind` is a `gpuvec_accumulator_kind`. The value of an accumulator depends only on the elements
+ * that were added, not on the pieces or their order: it has the bits that `gpuvec_sum_f32`,
+ * `gpuvec_dot_f32`, `gpuvec_sum_f64` or `gpuvec_dot_f64` gives for all of them. Returns NULL on
+ * failure; `gpuvec_last_error()` tells why. Destroy the accumulator with
+ * `gpuvec_accumulator_destroy`.
+ */
+struct gpuvec_accumulator *gpuvec_accumulator_create(int32_t kind);
+
+/**
+ * Adds `n` elements of `a`, or for a dot product the products `a[0]*b[0]`, …, `a[n-1]*b[n-1]`.
+ *
+ * `a` and `b` are arrays of the accumulator's type, in memory of any kind; `b` is NULL for a sum.
+ * With a stream the call first waits for the stream's earlier work. The elements are added when
+ * the call returns; after an error none is. An accumulator takes fewer than 2^63 elements. Returns
+ * `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_accumulator_add(struct gpuvec_accumulator *accumulator,
+                                     const void *a,
+                                     const void *b,
+                                     size_t n,
+                                     struct gpuvec_stream *stream);
+
+/**
+ * Adds all elements of another accumulator of the same kind, `other`, which stays as it is.
+ *
+ * `other` may be `accumulator` itself, whose elements then count twice. Returns `GPUVEC_OK`;
+ * `GPUVEC_ERROR_VALUE` for accumulators of two kinds; `GPUVEC_ERROR_SIZE` if there would be 2^63
+ * elements; or another error.
+ */
+gpuvec_status gpuvec_accumulator_merge(struct gpuvec_accumulator *accumulator,
+                                       struct gpuvec_accumulator *other);
+
+/**
+ * Stores the exact sum of all elements so far, rounded once, in `value`: a `float` or `double` in
+ * host memory. More elements may be added afterwards.
+ *
+ * Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_accumulator_value(struct gpuvec_accumulator *accumulator, void *value);
+
+/**
+ * Returns the number of bytes that the state of an accumulator of this kind is serialized to: 144,
+ * 216, 600 or 1,128; 0 if there is no such kind.
+ */
+size_t gpuvec_accumulator_bytes(int32_t kind);
+
+/**
+ * Stores the state of an accumulator in `bytes`, in host memory, for another process or machine,
+ * or for later. `size` is what `gpuvec_accumulator_bytes` returns.
+ *
+ * The bytes are signed, little-endian integers of 64 bits. The states of up to 2^30 accumulators
+ * of one kind merge by plain addition of these integers, as `MPI_SUM` of `MPI_INT64_T` and NCCL
+ * do it: the sums are the state of all their elements. Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_accumulator_serialize(struct gpuvec_accumulator *accumulator,
+                                           void *bytes,
+                                           size_t size);
+
+/**
+ * Creates an accumulator from `size` bytes that `gpuvec_accumulator_serialize` stored, or from the
+ * sums of several. Its kind is in the bytes.
+ *
+ * Returns NULL on failure, with `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or from
+ * somewhere else; `gpuvec_last_error()` tells why. Destroy the accumulator with
+ * `gpuvec_accumulator_destroy`.
+ */
+struct gpuvec_accumulator *gpuvec_accumulator_deserialize(const void *bytes, size_t size);
+
+/**
+ * Destroys an accumulator; NULL does nothing.
+ *
+ * Returns `GPUVEC_OK` or `GPUVEC_ERROR_HANDLE`.
+ */
+gpuvec_status gpuvec_accumulator_destroy(struct gpuvec_accumulator *accumulator);
 
 /* == Reductions == */
 

@@ -1,11 +1,13 @@
 """Fixtures: the placement of a test's calls, and C code for tests that need it."""
 
 import os
+from pathlib import Path
 
 import hypothesis
 import pytest
 from bindings import Place, lib, placed, why_cpu
-from programs import compile_program, run_program
+from float_modes import load_helper
+from programs import compile_c, compile_program, run_program
 from streams import Resources
 
 PLACEMENTS = os.environ.get("GPUVEC_TEST_PLACEMENTS", "auto,gpu,cpu").split(",")
@@ -70,6 +72,20 @@ def program(programs_folder, request):
         assert run_program(built, *arguments, **options) == ""
 
     return run_silent_program
+
+
+@pytest.fixture(scope="session")
+def float_modes_library(tmp_path_factory):
+    """Compiles float_modes.c."""
+    library = tmp_path_factory.mktemp("float_modes") / "float_modes.so"
+    compile_c(Path(__file__).with_name("support") / "float_modes.c", library, "-shared", "-fPIC")
+    return library
+
+
+@pytest.fixture
+def call_with_mxcsr(float_modes_library):
+    """Returns the function of float_modes.c."""
+    return load_helper(float_modes_library)
 
 
 @pytest.fixture(scope="session")

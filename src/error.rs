@@ -3,6 +3,7 @@
 //! Errors are small `Copy` values, and their text is written straight into a buffer of the thread,
 //! so reporting one never allocates.
 
+use crate::exact::WireError;
 use once_cell::race::OnceBox;
 use std::ffi::CStr;
 use thiserror::Error;
@@ -19,7 +20,7 @@ pub enum gpuvec_status {
     GPUVEC_OK = 0,
     /// Not an error: the queried work is not done yet.
     GPUVEC_NOT_READY = 1,
-    /// A pointer is NULL where an array with elements, a result or an event is needed.
+    /// A pointer is NULL where an array with elements, a result or a handle is needed.
     GPUVEC_ERROR_NULL = 101,
     /// A pointer is not a multiple of its element size.
     GPUVEC_ERROR_MISALIGNED = 102,
@@ -33,10 +34,12 @@ pub enum gpuvec_status {
     GPUVEC_ERROR_POINTER = 106,
     /// The function does not take this value.
     GPUVEC_ERROR_VALUE = 107,
-    /// The stream or event does not exist: it was destroyed or never created.
+    /// The stream, event or accumulator does not exist: it was destroyed or never created.
     GPUVEC_ERROR_HANDLE = 108,
     /// `n` is 0, and the operation has no result for no elements: `min` and `max`.
     GPUVEC_ERROR_EMPTY = 109,
+    /// The bytes are no state of an accumulator: they are damaged, incomplete or of something else.
+    GPUVEC_ERROR_STATE = 110,
     /// The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why.
     GPUVEC_ERROR_NO_GPU = 201,
     /// The process was forked after the driver was in use, and the call needs it; or a signal
@@ -77,8 +80,9 @@ pub(crate) const STATUSES: &[(gpuvec_status, &CStr)] = &[
     ),
     (GPUVEC_ERROR_POINTER, c"GPUVEC_ERROR_POINTER: the function does not take this pointer"),
     (GPUVEC_ERROR_VALUE, c"GPUVEC_ERROR_VALUE: the function does not take this value"),
-    (GPUVEC_ERROR_HANDLE, c"GPUVEC_ERROR_HANDLE: no such stream or event"),
+    (GPUVEC_ERROR_HANDLE, c"GPUVEC_ERROR_HANDLE: no such stream, event or accumulator"),
     (GPUVEC_ERROR_EMPTY, c"GPUVEC_ERROR_EMPTY: no elements have no minimum or maximum"),
+    (GPUVEC_ERROR_STATE, c"GPUVEC_ERROR_STATE: the bytes are no state of an accumulator"),
     (GPUVEC_ERROR_NO_GPU, c"GPUVEC_ERROR_NO_GPU: the placement is gpu but no GPU is usable"),
     (
         GPUVEC_ERROR_FORKED,
@@ -144,8 +148,8 @@ pub(crate) enum Error {
     )]
     NotRegisteredHere { argument: &'static str, address: usize },
 
-    #[error("{argument} is NULL: pass an event from gpuvec_event_create")]
-    NullHandle { argument: &'static str },
+    #[error("{argument} is NULL: pass a handle from {creator}")]
+    NullHandle { argument: &'static str, creator: &'static str },
 
     #[error(
         "{argument} is {value:#x}, which is not a valid handle: it was destroyed or never created"
@@ -165,6 +169,21 @@ pub(crate) enum Error {
 
     #[error("{argument} is {value}: {expected}")]
     Value { argument: &'static str, value: i64, expected: &'static str },
+
+    #[error("other is {found}, and accumulator is {wanted}: merge accumulators of one kind")]
+    OtherKind { found: &'static str, wanted: &'static str },
+
+    #[error("accumulator would have 2^63 elements or more: use another one")]
+    TooManyElements,
+
+    #[error(
+        "size is {room}, and the state has {needed} bytes: pass what gpuvec_accumulator_bytes \
+         returns"
+    )]
+    StateBytes { room: usize, needed: usize },
+
+    #[error("bytes is no state of an accumulator: {0}")]
+    State(WireError),
 
     #[error("n is 0, and no elements have no minimum or maximum: pass at least one element")]
     Empty,
@@ -262,7 +281,9 @@ impl Error {
                 GPUVEC_ERROR_NULL
             }
             Error::Misaligned { .. } => GPUVEC_ERROR_MISALIGNED,
-            Error::TooLong { .. } | Error::TooManyBytes { .. } => GPUVEC_ERROR_SIZE,
+            Error::TooLong { .. } | Error::TooManyBytes { .. } | Error::TooManyElements => {
+                GPUVEC_ERROR_SIZE
+            }
             Error::Overlap { .. } => GPUVEC_ERROR_OVERLAP,
             Error::OutOfBounds { .. } => GPUVEC_ERROR_OUT_OF_BOUNDS,
             Error::NotGivenBy { .. } | Error::NotRegisteredHere { .. } | Error::NoMemory { .. } => {
@@ -270,7 +291,10 @@ impl Error {
             }
             Error::NoSuchHandle { .. } => GPUVEC_ERROR_HANDLE,
             Error::NotRecorded { .. } | Error::TwoClocks | Error::Captured => GPUVEC_ERROR_VALUE,
-            Error::Value { .. } => GPUVEC_ERROR_VALUE,
+            Error::Value { .. } | Error::OtherKind { .. } | Error::StateBytes { .. } => {
+                GPUVEC_ERROR_VALUE
+            }
+            Error::State(_) => GPUVEC_ERROR_STATE,
             Error::Empty => GPUVEC_ERROR_EMPTY,
             Error::NoGpu { .. } => GPUVEC_ERROR_NO_GPU,
             Error::Forked | Error::ForkedInHandler => GPUVEC_ERROR_FORKED,

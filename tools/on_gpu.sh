@@ -44,7 +44,7 @@ if wants examples; then
     for placement in auto gpu cpu; do
         export GPUVEC_PLACEMENT=$placement
         lines=12 step "examples-$placement" make -C c_examples LIB="$bundle" run
-        for example in demo device_loop streams structured mixed; do
+        for example in demo device_loop streams structured mixed exact_file; do
             lines=12 step "$example-$placement" python3 "python_examples/$example.py"
         done
     done
@@ -90,6 +90,7 @@ fi
 
 if wants large; then
     lines=20 step "large" python3 tools/large.py
+    lines=20 step "large-sums" python3 -m pytest -q -p no:cacheprovider -m large python_tests/exact
 fi
 
 if wants timings; then

@@ -17,6 +17,8 @@ Memory
     `pinned_empty`, `pinned_zeros`, `pinned_like`, `pinned`, `to_device`, `from_dlpack`, `copy`.
 Streams
     `Stream`, `Event`.
+Exact sums in pieces
+    `Accumulator`.
 Placement and devices
     `placement`, `set_placement`, `get_placement`, `last_run`, `why_cpu`, `device_count`,
     `device_name`, `init`.
@@ -29,6 +31,7 @@ ctypes
 ``python -m gpuvec`` prints what a report of a defect needs.
 """
 
+from ._accumulator import Accumulator
 from ._device_array import DeviceArray
 from ._errors import (
     ArgumentError,
@@ -68,6 +71,7 @@ from ._streams import Event, Stream
 __version__ = version()
 
 __all__ = [
+    "Accumulator",
     "ArgumentError",
     "DeviceArray",
     "DeviceError",

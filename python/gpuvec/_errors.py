@@ -24,6 +24,7 @@ class Status(enum.IntEnum):
     ERROR_VALUE = 107
     ERROR_HANDLE = 108
     ERROR_EMPTY = 109
+    ERROR_STATE = 110
     ERROR_NO_GPU = 201
     ERROR_FORKED = 202
     ERROR_ENVIRONMENT = 203
@@ -60,7 +61,7 @@ class Error(Exception):
 
 
 class ArgumentError(Error, ValueError):
-    """An argument is wrong (1xx): an overlap, an address, a handle, no elements."""
+    """An argument is wrong (1xx): an overlap, an address, a handle, a damaged state."""
 
 
 class UnavailableError(Error, RuntimeError):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Union
 
 if TYPE_CHECKING:
     # A type checker has the module, also where it is not installed.
-    from typing_extensions import Buffer
+    from typing_extensions import Buffer as Buffer
 else:
     Buffer = Any
 

@@ -104,6 +104,7 @@ QUERIES = {
     "gpuvec_status_string",
     "gpuvec_get_placement",
     "gpuvec_why_cpu",
+    "gpuvec_accumulator_bytes",
     "gpuvec_last_run",
     "gpuvec_device_count",
     "gpuvec_version",

@@ -1,45 +1,11 @@
 """Results have the same bits in any floating-point mode, and the caller's mode is kept."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from arrays import assert_same_bits
-from float_modes import CASES, FLAGS, inputs_of, load_helper, run
+from float_modes import ALL_MASKED, CASES, FLAGS, MODES, inputs_of, run
 from operations import named
-from programs import compile_c, run_python
-
-# Bits of MXCSR (Intel SDM, volume 1, 10.2.3).
-DENORMALS_ARE_ZERO = 0x0040
-ALL_MASKED = 0x1F80
-DOWN, UP, TOWARD_ZERO = 0x2000, 0x4000, 0x6000
-FLUSH_TO_ZERO = 0x8000
-
-MODES = {
-    "default": ALL_MASKED,
-    "flush to zero": ALL_MASKED | FLUSH_TO_ZERO,
-    "denormals are zero": ALL_MASKED | DENORMALS_ARE_ZERO,
-    "as with fast-math": ALL_MASKED | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO,
-    "round down": ALL_MASKED | DOWN,
-    "round up": ALL_MASKED | UP,
-    "round toward zero": ALL_MASKED | TOWARD_ZERO,
-    "everything": ALL_MASKED | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO | UP,
-    "flags set before": ALL_MASKED | FLAGS,
-}
-
-
-@pytest.fixture(scope="module")
-def helper(tmp_path_factory):
-    """Compiles float_modes.c."""
-    library = tmp_path_factory.mktemp("float_modes") / "float_modes.so"
-    compile_c(Path(__file__).with_name("float_modes.c"), library, "-shared", "-fPIC")
-    return library
-
-
-@pytest.fixture
-def call_with_mxcsr(helper):
-    """Returns the function of float_modes.c."""
-    return load_helper(helper)
+from programs import run_python
 
 
 @pytest.mark.parametrize("operation, n", CASES, ids=str)
@@ -84,12 +50,12 @@ def test_single_subnormals(placement, call_with_mxcsr, kernel, mode):
     assert_same_bits(out, a)
 
 
-def test_exceptions_that_trap(placement, helper):
+def test_exceptions_that_trap(placement, float_modes_library):
     """A caller that enables all floating-point traps gets results and no signal."""
     script = f"""
     import float_modes as modes
     from arrays import assert_same_bits
-    call = modes.load_helper({str(helper)!r})
+    call = modes.load_helper({str(float_modes_library)!r})
     for operation, n in modes.CASES:
         a, b = modes.inputs_of(operation, n)
         out, after = modes.run(call, operation, 0, a, b)

@@ -5,7 +5,7 @@ import ctypes
 import gpuvec
 import header
 import pytest
-from gpuvec import _library, _settings
+from gpuvec import _accumulator, _library, _settings
 
 
 def test_every_exported_function_is_declared():
@@ -40,13 +40,20 @@ def test_the_structure_is_the_header_s():
     assert header.fields("gpuvec_run") == _library.RunStructure._fields_
 
 
-@pytest.mark.parametrize("name", ["status", "place", "backend"])
+@pytest.mark.parametrize("name", ["status", "place", "backend", "accumulator_kind"])
 def test_names_and_numbers_are_the_header_s(name):
-    """Statuses, placements and backends."""
+    """Statuses, placements, backends and kinds of accumulators."""
     lists = {"place": _settings.PLACEMENTS, "backend": _settings.BACKENDS}
-    prefix = {"status": "GPUVEC_", "place": "GPUVEC_PLACE_", "backend": "GPUVEC_BACKEND_"}[name]
+    prefix = {"status": "GPUVEC_", "accumulator_kind": "GPUVEC_ACCUMULATOR_"}.get(
+        name, f"GPUVEC_{name.upper()}_"
+    )
     if name == "status":
         found = {prefix + status.name: status.value for status in gpuvec.Status}
+    elif name == "accumulator_kind":
+        found = {
+            f"{prefix}{operation.upper()}_F{8 * dtype.itemsize}": value
+            for (operation, dtype), value in _accumulator.KINDS.items()
+        }
     else:
         found = {prefix + text.upper(): value for value, text in enumerate(lists[name])}
     assert found == header.enumeration(f"gpuvec_{name}")

@@ -23,6 +23,14 @@ def test_every_function_has_an_example():
     """Functions that take an array, and classes, show their use."""
     shown = ["add", "sub", "mul", "div", "scale", "axpy", "dot", "sum", "min", "max", "copy"]
     shown += ["pinned", "pinned_empty", "pinned_zeros", "pinned_like", "to_device", "from_dlpack"]
-    shown += ["DeviceArray", "Stream", "Event", "placement", "last_run", "library_path"]
+    shown += [
+        "DeviceArray",
+        "Accumulator",
+        "Stream",
+        "Event",
+        "placement",
+        "last_run",
+        "library_path",
+    ]
     for name in shown:
         assert ">>>" in getattr(gpuvec, name).__doc__, name

@@ -17,11 +17,17 @@ gpuvec.add(array.array("f"), mmap.mmap(-1, 12))
 gpuvec.axpy(np.float32(2), a, a)
 gpuvec.sum(device, out=gpuvec.pinned_zeros(()))
 gpuvec.from_dlpack(np.from_dlpack(device))
+total = gpuvec.Accumulator("dot", np.float32)
+total.add(a, bytes(12))
+total += gpuvec.Accumulator.from_words(2 * total.to_words())
+gpuvec.Accumulator.from_bytes(bytearray(total.to_bytes())).merge(total)
 with gpuvec.placement("gpu"), gpuvec.pinned(a) as pinned:
     pinned[:] = 1
 
 gpuvec.add([1.0], a)  # type: ignore[arg-type]
 gpuvec.add(a, a, stream=1)  # type: ignore[arg-type]
 gpuvec.scale("2", a)  # type: ignore[arg-type]
+total.add([1.0], a)  # type: ignore[arg-type]
+total.merge(1)  # type: ignore[arg-type]
 gpuvec.set_placement("GPU")  # type: ignore[arg-type]
 gpuvec.to_device(1.0)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
 """Exact sums and dot products of floats, rounded once: two oracles that share no code.
 
-Each takes one array, or two of which it multiplies the elements, and returns the result as an array
-of one element: rounded to nearest, ties to even; the quiet NaN for a NaN, 0 * Inf or Inf - Inf; +0 for
-an exact zero.
+Each takes one array, or two whose elements it multiplies, and returns the result as an array of one
+element: rounded to nearest, ties to even; the quiet NaN for a NaN, 0 * Inf or Inf - Inf; +0 for an
+exact zero.
 """
 
 import math
@@ -84,7 +84,7 @@ def special_result(a: np.ndarray, b: Second):
     """Returns the result if a term is not finite, as arithmetic with infinities gives it."""
     if np.isfinite(a).all() and (b is None or np.isfinite(b).all()):
         return None
-    # Finite terms do not matter; without them no product overflows, and none is 0 that should not be.
+    # Finite terms do not matter; factors are replaced by their signs, so that no product overflows.
     signs = [np.where(np.isfinite(x), np.sign(x), x) for x in ([a] if b is None else [a, b])]
     matters = ~np.isfinite(signs[0]) | ~np.isfinite(signs[-1])
     with np.errstate(invalid="ignore"):
@@ -93,12 +93,12 @@ def special_result(a: np.ndarray, b: Second):
 
 
 def terms(a: np.ndarray, b: Second) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields integers, at most 2^54 in magnitude, and their exponents, which add up to the terms."""
-    (x, x_exponents) = integers(a)
+    """Yields integers of at most 54 bits and their exponents, which add up to the terms."""
+    x, x_exponents = integers(a)
     if b is None:
         yield x, x_exponents
         return
-    (y, y_exponents) = integers(b)
+    y, y_exponents = integers(b)
     exponents = x_exponents + y_exponents
     if a.dtype == np.float32:
         yield x * y, exponents

@@ -7,8 +7,24 @@ import numpy as np
 from bindings import last_error, lib
 from operations import CLASSIC, sized
 
-# The exception flags of MXCSR (Intel SDM, volume 1, 10.2.3).
+# The exception flags and other bits of MXCSR (Intel SDM, volume 1, 10.2.3).
 FLAGS = 0x003F
+DENORMALS_ARE_ZERO = 0x0040
+ALL_MASKED = 0x1F80
+DOWN, UP, TOWARD_ZERO = 0x2000, 0x4000, 0x6000
+FLUSH_TO_ZERO = 0x8000
+
+MODES = {
+    "default": ALL_MASKED,
+    "flush to zero": ALL_MASKED | FLUSH_TO_ZERO,
+    "denormals are zero": ALL_MASKED | DENORMALS_ARE_ZERO,
+    "as with fast-math": ALL_MASKED | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO,
+    "round down": ALL_MASKED | DOWN,
+    "round up": ALL_MASKED | UP,
+    "round toward zero": ALL_MASKED | TOWARD_ZERO,
+    "everything": ALL_MASKED | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO | UP,
+    "flags set before": ALL_MASKED | FLAGS,
+}
 
 # The classic operations, and the family's on floats.
 CASES = [

@@ -81,7 +81,7 @@ def close(rng: np.random.Generator, n: int, dtype) -> Pair:
 def cancelling(span: int) -> Callable[[np.random.Generator, int, type], Pair]:
     """Returns floats of many magnitudes, of which sum and products cancel almost entirely.
 
-    The rest is mostly the rounding of partial sums, so that another order gives other bits.
+    The rest is smaller than the rounding errors of sums that are not exact.
     """
 
     def data(rng: np.random.Generator, n: int, dtype) -> Pair:

@@ -15,6 +15,7 @@ pub mod classic;
 
 pub mod elementwise;
 
+pub mod accumulator;
 pub mod reduce;
 
 pub mod memory;

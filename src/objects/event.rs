@@ -27,7 +27,7 @@ enum Point {
     Gpu(Arc<cuda_event::Event>),
 }
 
-static EVENTS: Handles<Event> = Handles::new(2);
+static EVENTS: Handles<Event> = Handles::new(2, "gpuvec_event_create");
 
 /// Makes an event, not recorded yet.
 pub(crate) fn create() -> Result<*mut gpuvec_event, Error> {

@@ -17,6 +17,8 @@ const FIRST: usize = 0x6776 << 20;
 /// The objects of one kind that callers hold handles of.
 pub(crate) struct Handles<T> {
     kind: usize,
+    /// The function that creates an object, for errors.
+    creator: &'static str,
     table: Mutex<Table<T>>,
 }
 
@@ -32,9 +34,9 @@ struct Place<T> {
 
 impl<T> Handles<T> {
     /// Makes an empty table. `kind` is below 16, and no other table has it.
-    pub(crate) const fn new(kind: usize) -> Self {
+    pub(crate) const fn new(kind: usize, creator: &'static str) -> Self {
         let table = Table { places: Vec::new(), free: Vec::new() };
-        Handles { kind, table: Mutex::new(table) }
+        Handles { kind, creator, table: Mutex::new(table) }
     }
 
     /// Returns a handle of a new object.
@@ -67,7 +69,7 @@ impl<T> Handles<T> {
         look: impl FnOnce(&mut Option<Arc<T>>, &mut bool) -> Option<Arc<T>>,
     ) -> Result<Arc<T>, Error> {
         if handle.is_null() {
-            return Err(Error::NullHandle { argument });
+            return Err(Error::NullHandle { argument, creator: self.creator });
         }
         let number = handle.addr() >> KIND_BITS;
         let (place, given_before) = (number % MOST, number >> PLACE_BITS);
@@ -119,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_handle_is_good_until_it_is_taken_and_never_again() {
-        let handles = Handles::new(3);
+        let handles = Handles::new(3, "make");
         let first: *mut u8 = handles.give(1).unwrap();
         assert!(!first.is_null());
         assert_eq!(*handles.get("thing", first).unwrap(), 1);
@@ -134,7 +136,7 @@ mod tests {
 
     #[test]
     fn handles_of_another_kind_are_none() {
-        let (these, those) = (Handles::new(1), Handles::new(2));
+        let (these, those) = (Handles::new(1, "make"), Handles::new(2, "make"));
         let handle: *mut u8 = these.give(()).unwrap();
         let _other: *mut u8 = those.give(()).unwrap();
         assert!(those.get("that", handle).is_err());
@@ -143,7 +145,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_other_number_is_none(number: usize) {
-            let handles = Handles::new(1);
+            let handles = Handles::new(1, "make");
             let handle: *mut u8 = handles.give(()).unwrap();
             prop_assume!(handle.addr() != number);
             let handle = std::ptr::without_provenance_mut::<u8>(number);

@@ -1,5 +1,7 @@
-//! What callers hold: streams and events by their handles, allocations, registrations.
+//! What callers hold: streams, events and accumulators by their handles, allocations,
+//! registrations.
 
+pub(crate) mod accumulator;
 pub(crate) mod allocation;
 pub(crate) mod event;
 mod handle;

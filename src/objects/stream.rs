@@ -21,7 +21,7 @@ pub(crate) enum Stream {
     Gpu(cuda::Stream),
 }
 
-static STREAMS: Handles<Stream> = Handles::new(1);
+static STREAMS: Handles<Stream> = Handles::new(1, "gpuvec_stream_create");
 
 /// The stream of a handle; `None` for NULL.
 pub(crate) fn given(stream: *mut gpuvec_stream) -> Result<Option<Arc<Stream>>, Error> {

@@ -12,6 +12,7 @@ use crate::call::{Call, Input, Task, Work};
 use crate::cpu;
 use crate::cuda::{Device, alloc, device};
 use crate::error::Error;
+use crate::exact::State;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::ops::{Accumulator, Elementwise, Exact, Fold, Visitor};
 use crate::pool;
@@ -32,13 +33,52 @@ pub(crate) unsafe fn run(
     task: Task, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
+    let then = |call: &_, placement, stream: Option<&_>| execute(call, placement, stream);
+    // SAFETY: this function's promise.
+    unsafe { with_call(task, inputs, output, n, stream, then) }
+}
+
+/// Adds the terms of an exact sum or dot product to a state. The stream's earlier work is done before, and
+/// the state is there when this returns; after an error it is as it was. Checks the arguments, follows the
+/// placement and sets the thread's last run as [`run`] does for an output in host memory.
+///
+/// # Safety
+/// As [`Call::with`], of the inputs.
+#[cfg_attr(not(test), expect(dead_code, reason = "the accumulators of src/abi will call it"))]
+pub(crate) unsafe fn accumulate<O: Exact>(
+    op: O, inputs: &[Input], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
+) -> Result<(), Error> {
+    let task = Task::Compute { op: O::OP, alpha: op.alpha() };
+    // In the place of an output, which nothing writes.
+    let output = ("state", (&raw mut *state).cast());
+    let then = |call: &_, placement, stream: Option<&Stream>| {
+        let plan = plan(call, placement, None, &Host)?;
+        stream.map_or(Ok(()), Stream::synchronize)?;
+        Runner { call, plan: &plan }.sum::<O>(|sum| {
+            state.merge(sum);
+            Ok(())
+        })
+    };
+    // SAFETY: this function's promise.
+    unsafe { with_call(task, inputs, output, n, stream, then) }
+}
+
+/// Checks the arguments, and hands the call, the placement and the stream to `then`. Keeps the last run.
+///
+/// # Safety
+/// As [`Call::with`].
+unsafe fn with_call(
+    task: Task, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
+    stream: *mut gpuvec_stream,
+    then: impl FnOnce(&Call, Placement, Option<&Stream>) -> Result<Run, Error>,
+) -> Result<(), Error> {
     let (placement, stream) = (settings::placement()?, given(stream)?);
     let mut kinds = None;
     let kind_of = |array: &_| {
         let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
         if task == Task::Copy { kinds.of_copied(array) } else { kinds.of(array) }
     };
-    let then = |call: &_| execute(call, placement, stream.as_deref());
+    let then = |call: &_| then(call, placement, stream.as_deref());
     // SAFETY: this function's promise.
     if let Some(run) = unsafe { Call::with(task, inputs, output, n, kind_of, then)? }
         && n > 0
@@ -123,12 +163,21 @@ impl Runner<'_> {
         Ok(cores::run(self.call, plan, work))
     }
 
-    /// Runs a reduction, and stores its result.
+    /// Runs an exact sum, and hands its state to `then`.
+    fn sum<O: Exact>(
+        &self, then: impl FnOnce(&State<O::Kind>) -> Result<(), Error>,
+    ) -> Result<Run, Error> {
+        let sum = |chunk: &_, state: &mut _| cpu::sum::<O>(self.call, chunk, state);
+        self.reduce(Reducing::<O::Kind, _>::new(sum), then)
+    }
+
+    /// Runs a reduction, and hands its state to `then`.
     fn reduce<A: Accumulator>(
         &self, mut work: Reducing<A, impl Fn(&Chunk, &mut A::State) + Sync>,
+        then: impl FnOnce(&A::State) -> Result<(), Error>,
     ) -> Result<Run, Error> {
         let run = self.run(&mut work)?;
-        self.store(A::finish(work.state()?))?;
+        then(work.state()?)?;
         Ok(run)
     }
 
@@ -154,7 +203,8 @@ impl Visitor for Runner<'_> {
 
     fn fold<O: Fold>(self, op: O) -> Self::Result {
         let fold = |chunk: &_, state: &mut _| cpu::fold(op, self.call, chunk, state);
-        self.reduce(Reducing::<O::Accumulator, _>::new(fold))
+        let store = |state: &_| self.store(O::Accumulator::finish(state));
+        self.reduce(Reducing::<O::Accumulator, _>::new(fold), store)
     }
 
     fn exact<O: Exact>(self, _: O) -> Self::Result {
@@ -165,7 +215,49 @@ impl Visitor for Runner<'_> {
             let run = self.run(&mut work)?;
             return self.store(work.value()?).map(|()| run);
         }
-        let sum = |chunk: &_, state: &mut _| cpu::sum::<O>(self.call, chunk, state);
-        self.reduce(Reducing::<O::Kind, _>::new(sum))
+        self.sum::<O>(|state| self.store(state.value()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exact::Dot;
+    use crate::ops::DotF64;
+
+    fn accumulate_pairs(a: &[f64], b: &[f64], state: &mut State<Dot<f64>>) -> Result<(), Error> {
+        let input = |name, values: &[f64]| Input {
+            name,
+            pointer: values.as_ptr().cast(),
+            element_bytes: size_of::<f64>(),
+        };
+        let inputs = [input("a", a), input("b", b)];
+        // SAFETY: both have as many elements as `a`.
+        unsafe { accumulate(DotF64, &inputs, a.len(), std::ptr::null_mut(), state) }
+    }
+
+    #[test]
+    fn a_state_of_pieces_has_the_words_of_the_whole() {
+        let a: Vec<f64> = (0..300_000).map(|i| f64::from(i).powi(i % 40 - 20)).collect();
+        let b: Vec<f64> = a.iter().rev().copied().collect();
+        let (mut expected, mut state) = (State::<Dot<f64>>::ZERO, State::ZERO);
+        a.iter().zip(&b).for_each(|(x, y)| expected.deposit((*x, *y)));
+        for piece in [0..0, 0..1, 1..5000, 5000..300_000] {
+            accumulate_pairs(&a[piece.clone()], &b[piece], &mut state).unwrap();
+        }
+        expected.normalise();
+        state.normalise();
+        assert_eq!(state.words(), expected.words());
+    }
+
+    #[test]
+    fn an_error_leaves_the_state() {
+        let (values, mut state) = ([1.0, 2.0], State::ZERO);
+        accumulate_pairs(&values, &values, &mut state).unwrap();
+        let input = Input { name: "a", pointer: std::ptr::null(), element_bytes: 8 };
+        // SAFETY: NULL is refused.
+        let null = unsafe { accumulate(DotF64, &[input], 2, std::ptr::null_mut(), &mut state) };
+        assert!(matches!(null, Err(Error::Null { argument: "a", n: 2 })));
+        assert_eq!(state.value(), 5.0);
     }
 }

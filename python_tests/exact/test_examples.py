@@ -1,0 +1,37 @@
+"""The examples of exact sums in pieces run on the engines that programs use."""
+
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from bindings import ROOT
+from programs import library_environment, run
+
+EXAMPLES = ROOT / "python_examples"
+# Beside the interpreter of a virtual environment, or anywhere.
+MPIEXEC = shutil.which("mpiexec", path=Path(sys.executable).parent) or shutil.which("mpiexec")
+
+
+def run_example(*command, **variables: str) -> str:
+    """Runs an example, which compares its sums with that of the whole."""
+    return run([*command], env=library_environment(**variables), cwd=ROOT)
+
+
+def test_a_file_in_pieces(placement_variables):
+    printed = run_example(sys.executable, EXAMPLES / "exact_file.py", **placement_variables)
+    assert len(printed.splitlines()) == 3
+
+
+@pytest.mark.skipif(not find_spec("dask"), reason="dask is not installed")
+def test_chunks_of_dask_on_local_processes():
+    printed = run_example(sys.executable, EXAMPLES / "exact_dask.py")
+    assert len(printed.splitlines()) == 2
+
+
+@pytest.mark.skipif(not (find_spec("mpi4py") and MPIEXEC), reason="MPI is not installed")
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_ranks_of_mpi(ranks):
+    command = [MPIEXEC, "-n", ranks, sys.executable, EXAMPLES / "exact_mpi.py"]
+    assert run_example(*command).startswith(f"{ranks} ranks: ")
