@@ -457,11 +457,11 @@ gpuvec_status add_arrays(const int32_t *a, const int32_t *b, int32_t *out, size_
 /**
  * Computes the dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
  *
- * Products are exact. They are summed in `double`, in an order that depends only on `n`, and the
- * sum is rounded once, to `float`. So the result has the same bits for any number of threads, on
- * the CPU and on any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for
- * `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or `b[0]`, and otherwise lies outside
- * both arrays. Returns `GPUVEC_OK` when `out` holds the result, or an error.
+ * The result is the exact dot product, rounded once: to nearest, ties to even. So it has the same
+ * bits for any number of threads, on the CPU and on any GPU. A NaN is stored as 0x7FC00000; an
+ * exact zero, and the result for `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or
+ * `b[0]`, and otherwise lies outside both arrays. Returns `GPUVEC_OK` when `out` holds the result,
+ * or an error.
  */
 gpuvec_status dot_product(const float *a, const float *b, float *out, size_t n);
 
@@ -808,12 +808,11 @@ gpuvec_status gpuvec_accumulator_destroy(struct gpuvec_accumulator *accumulator)
 /**
  * Computes the dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
  *
- * Products are exact. They are summed in `double`, in an order that depends only on `n`, and the
- * sum is rounded once, to `float`. So the result has the same bits for any number of threads, on
- * the CPU and on any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for
- * `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or `b[0]`, and otherwise lies outside
- * both arrays. With a NULL `stream` the call waits for the result (see "Streams"). Returns
- * `GPUVEC_OK` or an error.
+ * The result is the exact dot product, rounded once: to nearest, ties to even. So it has the same
+ * bits for any number of threads, on the CPU and on any GPU. A NaN is stored as 0x7FC00000; an
+ * exact zero, and the result for `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or
+ * `b[0]`, and otherwise lies outside both arrays. With a NULL `stream` the call waits for the
+ * result (see "Streams"). Returns `GPUVEC_OK` or an error.
  */
 gpuvec_status gpuvec_dot_f32(const float *a,
                              const float *b,
@@ -824,12 +823,11 @@ gpuvec_status gpuvec_dot_f32(const float *a,
 /**
  * Computes the dot product of two `double` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
  *
- * Each product is rounded to `double`. The products are summed in `double`, in an order that
- * depends only on `n`. So the result has the same bits for any number of threads, on the CPU and
- * on any GPU. A NaN is stored as 0x7FF8000000000000; an exact zero, and the result for `n == 0`,
- * is +0. `out` is one `double`; it may be `a[0]` or `b[0]`, and otherwise lies outside both
- * arrays. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
- * or an error.
+ * The result is the exact dot product, rounded once: to nearest, ties to even. So it has the same
+ * bits for any number of threads, on the CPU and on any GPU. A NaN is stored as
+ * 0x7FF8000000000000; an exact zero, and the result for `n == 0`, is +0. `out` is one `double`; it
+ * may be `a[0]` or `b[0]`, and otherwise lies outside both arrays. With a NULL `stream` the call
+ * waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
  */
 gpuvec_status gpuvec_dot_f64(const double *a,
                              const double *b,
@@ -866,22 +864,22 @@ gpuvec_status gpuvec_dot_i64(const int64_t *a,
 /**
  * Sums a `float` array: `out[0] = a[0] + … + a[n-1]`.
  *
- * Elements are summed in `double`, in an order that depends only on `n`, and the sum is rounded
- * once, to `float`. So the result has the same bits for any number of threads, on the CPU and on
- * any GPU. A NaN is stored as 0x7FC00000; an exact zero, and the result for `n == 0`, is +0. `out`
- * is one `float`; it may be `a[0]`, and otherwise lies outside the array. With a NULL `stream` the
- * call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+ * The result is the exact sum, rounded once: to nearest, ties to even. So it has the same bits for
+ * any number of threads, on the CPU and on any GPU. A NaN is stored as 0x7FC00000; an exact zero,
+ * and the result for `n == 0`, is +0. `out` is one `float`; it may be `a[0]`, and otherwise lies
+ * outside the array. With a NULL `stream` the call waits for the result (see "Streams"). Returns
+ * `GPUVEC_OK` or an error.
  */
 gpuvec_status gpuvec_sum_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
 
 /**
  * Sums a `double` array: `out[0] = a[0] + … + a[n-1]`.
  *
- * Elements are summed in `double`, in an order that depends only on `n`. So the result has the
- * same bits for any number of threads, on the CPU and on any GPU. A NaN is stored as
- * 0x7FF8000000000000; an exact zero, and the result for `n == 0`, is +0. `out` is one `double`; it
- * may be `a[0]`, and otherwise lies outside the array. With a NULL `stream` the call waits for the
- * result (see "Streams"). Returns `GPUVEC_OK` or an error.
+ * The result is the exact sum, rounded once: to nearest, ties to even. So it has the same bits for
+ * any number of threads, on the CPU and on any GPU. A NaN is stored as 0x7FF8000000000000; an
+ * exact zero, and the result for `n == 0`, is +0. `out` is one `double`; it may be `a[0]`, and
+ * otherwise lies outside the array. With a NULL `stream` the call waits for the result (see
+ * "Streams"). Returns `GPUVEC_OK` or an error.
  */
 gpuvec_status gpuvec_sum_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
 
