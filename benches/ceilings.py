@@ -3,6 +3,7 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import memmove
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Callable
@@ -166,16 +167,15 @@ def of_gpu(device: Device, size: int, rounds: int) -> tuple[dict[str, dict], dic
             *("GB/s", 2 * gigabytes, gpu.device_copy),
             "copy in device memory, bytes read and written",
         ),
-        "fma_dot_f32": (
-            *("GB/s", 2 * gigabytes),
-            lambda: gpu.kernel(IMAGE, "fma_dot_f32", on_device, LAUNCHES),
-            "plain f32 fma loop in device memory, bytes read",
-        ),
-        "fma_dot_f64": (
-            *("GB/s", 2 * gigabytes),
-            lambda: gpu.kernel(IMAGE, "fma_dot_f64", on_device, LAUNCHES),
-            "plain f64 fma loop in device memory, bytes read",
-        ),
+        **{
+            f"{name}_{dtype}": (
+                *("GB/s", inputs * gigabytes),
+                partial(gpu.kernel, IMAGE, f"{name}_{dtype}", on_device, LAUNCHES),
+                f"plain {dtype} {what} in device memory, bytes read",
+            )
+            for name, inputs, what in (("fma_dot", 2, "fma loop"), ("plain_sum", 1, "sum"))
+            for dtype in ("f32", "f64")
+        },
     }
     measured, missing = {}, {}
     for name, (unit, amount, seconds, what) in table.items():

@@ -71,7 +71,8 @@ def ceiling_of(operation: Operation) -> str:
     """Returns the name of the operation's ceiling: reading, or reading and writing."""
     if operation.kind == "elementwise":
         return "device_copy"
-    return f"fma_dot_f{8 * np.dtype(operation.dtype).itemsize}"
+    loop = "fma_dot" if len(operation.arrays) == 3 else "plain_sum"
+    return f"{loop}_f{8 * np.dtype(operation.dtype).itemsize}"
 
 
 def row(device: Device, image: Path, kernel: str, timed: Timed, ceilings: dict) -> dict:

@@ -76,7 +76,7 @@ def test_missing_peers_are_named(everything):
         ceilings |= {"to_device", "both_ways", "zero_copy_add", "device_copy"}
         ceilings |= {"launch_synchronize"}
     assert ceilings <= set(data["ceilings"])
-    kernels = {"zero_copy_read", "fma_dot_f32", "fma_dot_f64"}
+    kernels = {"zero_copy_read", "fma_dot_f32", "fma_dot_f64", "plain_sum_f32", "plain_sum_f64"}
     seen = set(data["ceilings"]) | set(data["missing"])
     assert kernels <= seen if HAS_GPU else "GPU" in data["missing"]
 
