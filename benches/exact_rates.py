@@ -17,7 +17,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from ceilings import IMAGE, LAUNCHES, rates
 from corpus import KINDS, Kind
-from device import Device, DeviceMemory
+from device import Device
 from exact_kernels import BY_INTEGERS, BY_THE_DATA, ExactKernel
 
 # Elements that are made on the host, and repeated on the device.
