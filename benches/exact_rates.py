@@ -2,8 +2,8 @@
 
     python3 benches/exact_rates.py
 
-A figure is the share of the plain loop's rate, on the same arrays in device memory; in a second table
-by integers alone, as for GPUs with few units for f64. Takes about a minute.
+A figure is the share of the plain loop's rate, on the same arrays in device memory; in a second
+table by integers alone, as for GPUs with few units for f64. Takes about a minute.
 """
 
 import argparse
