@@ -362,8 +362,8 @@ def dot(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
 
     Notes
     -----
-    Floats are summed in float64, in an order that depends only on their number, and the sum is
-    rounded once. Integers are summed in int64, which wraps around.
+    The sum of floats is exact, and rounded once, so that neither order nor cancellation shows.
+    Integers are summed in int64, which wraps around. `Accumulator` sums in pieces.
 
     Examples
     --------
