@@ -2,7 +2,7 @@
 
     PYTHONPATH=python .venv/bin/python benches/exact_table.py
 
-On a GPU machine with CuPy and PyTorch the table has their rows, too. The truth is the tests' oracle.
+CuPy and PyTorch have their rows where they are installed. The truth is the tests' oracle.
 """
 
 import math

@@ -34,9 +34,10 @@
  *     sum             out[0] = a[0] + ... + a[n-1]                     f32 f64 i32 i64
  *     min, max        out[0] = the smallest, the largest a[i]          f32 f64 i32 i64
  *
- * f32 is float, f64 is double, i32 is int32_t and i64 is int64_t; dot and sum of integers store an
- * int64_t. min and max of floats are IEEE 754-2019's minimum and maximum: NaN if any element is
- * NaN, and -0 below +0.
+ * f32 is float, f64 is double, i32 is int32_t and i64 is int64_t. dot and sum of floats are exact:
+ * the sum of all terms without any rounding, rounded once (see "Results"). Accumulators compute
+ * them piece by piece (see "Accumulators"). dot and sum of integers store an int64_t. min and max
+ * of floats are IEEE 754-2019's minimum and maximum: NaN if any element is NaN, and -0 below +0.
  *
  * vector_add, add_arrays and dot_product are gpuvec_add_f32, gpuvec_add_i32 and gpuvec_dot_f32 with
  * a NULL stream. pinned_alloc and pinned_free are gpuvec_pinned_alloc and gpuvec_pinned_free. A
@@ -73,6 +74,28 @@
  * after the call. Every NaN result is the same quiet NaN: 0x7FC00000 for float, 0x7FF8000000000000
  * for double. Integer arithmetic wraps around (two's complement).
  *
+ * dot and sum of floats round the exact mathematical result once, to nearest, ties to even. No
+ * order of summation shows, no partial sum overflows, and nothing is lost to cancellation. A NaN
+ * element, 0 * Inf, and infinities of both signs give NaN; infinities of one sign give that
+ * infinity; an exact zero is +0. This holds for all inputs.
+ *
+ * == Accumulators ==
+ *
+ * An accumulator is an exact sum, or dot product, that goes on from call to call:
+ *
+ *     gpuvec_accumulator *sum = gpuvec_accumulator_create(GPUVEC_ACCUMULATOR_SUM_F64);
+ *     while (there_is(&piece)) {
+ *         gpuvec_accumulator_add(sum, piece.values, NULL, piece.length, NULL);
+ *     }
+ *     gpuvec_accumulator_value(sum, &value);
+ *
+ * Its value has the bits of one call on all elements, whatever the pieces and their order.
+ * Accumulators of threads, processes and machines merge, without a rounding in between: by
+ * gpuvec_accumulator_merge, or serialized, by adding the states' integers, as MPI_SUM does it.
+ *
+ * Several threads may use one accumulator at the same time: each call adds all of its elements at
+ * once, or none. A child made by fork goes on with its own copy.
+ *
  * == Streams ==
  *
  * With a NULL stream a function returns when its work is done. It waits for no gpuvec stream.
@@ -91,8 +114,8 @@
  * unchanged; only gpuvec_stream_from_native, which takes a stream of a GPU, then returns NULL. With
  * placement cpu an operation waits for its stream and then computes on the cores; a copy is queued.
  *
- * Streams and events are handles that the library never dereferences: one that was destroyed or
- * never created is GPUVEC_ERROR_HANDLE.
+ * Streams, events and accumulators are handles that the library never dereferences: one that was
+ * destroyed or never created is GPUVEC_ERROR_HANDLE.
  *
  * == Placement ==
  *
@@ -110,8 +133,10 @@
  * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT
  * (auto, gpu, cpu or all). The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
  * number of CPU threads; the default is one for each CPU of the process's main thread, and the
- * library never uses more than 256. Both variables are read once; an empty one counts as unset. If
- * one has any other value, every function that returns a status, a handle or memory fails with
+ * library never uses more than 256. GPUVEC_VECTORS (portable, avx2 or avx512) names the newest
+ * vector instructions that sums on the CPU may use; the default is what the processor has, and
+ * results are the same. The variables are read once; an empty one counts as unset. If one has any
+ * other value, every function that returns a status, a handle or memory fails with
  * GPUVEC_ERROR_ENVIRONMENT, except gpuvec_set_placement, which overrides GPUVEC_PLACEMENT.
  *
  * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran.

@@ -173,6 +173,9 @@ pub(crate) enum Error {
     #[error("other is {found}, and accumulator is {wanted}: merge accumulators of one kind")]
     OtherKind { found: &'static str, wanted: &'static str },
 
+    #[error("b is {address:#x}, and accumulator is a sum, which has one input: pass NULL")]
+    SecondInput { address: usize },
+
     #[error("accumulator would have 2^63 elements or more: use another one")]
     TooManyElements,
 
@@ -291,9 +294,10 @@ impl Error {
             }
             Error::NoSuchHandle { .. } => GPUVEC_ERROR_HANDLE,
             Error::NotRecorded { .. } | Error::TwoClocks | Error::Captured => GPUVEC_ERROR_VALUE,
-            Error::Value { .. } | Error::OtherKind { .. } | Error::StateBytes { .. } => {
-                GPUVEC_ERROR_VALUE
-            }
+            Error::Value { .. }
+            | Error::OtherKind { .. }
+            | Error::SecondInput { .. }
+            | Error::StateBytes { .. } => GPUVEC_ERROR_VALUE,
             Error::State(_) => GPUVEC_ERROR_STATE,
             Error::Empty => GPUVEC_ERROR_EMPTY,
             Error::NoGpu { .. } => GPUVEC_ERROR_NO_GPU,

@@ -362,8 +362,8 @@ def dot(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
 
     Notes
     -----
-    The result for floats is the exact sum, rounded once: to nearest, ties to even. Integers are
-    summed in int64, which wraps around.
+    The sum of floats is exact, and rounded once, so that neither order nor cancellation shows.
+    Integers are summed in int64, which wraps around. `Accumulator` sums in pieces.
 
     Examples
     --------

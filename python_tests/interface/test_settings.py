@@ -77,7 +77,7 @@ def test_wrong_placement(value):
     assert chosen == "0 0"
 
 
-@pytest.mark.parametrize("variable", ["GPUVEC_PLACEMENT", "GPUVEC_NUM_THREADS"])
+@pytest.mark.parametrize("variable", ["GPUVEC_PLACEMENT", "GPUVEC_NUM_THREADS", "GPUVEC_VECTORS"])
 def test_an_empty_variable_is_an_unset_one(variable):
     """`GPUVEC_PLACEMENT= program` runs with the default."""
     add, *_, placement, _ = run_python(STATUSES, **{variable: ""}).split("\n")[:5]
@@ -145,7 +145,7 @@ def accepted(names, text):
     ]
 """
 
-WRONG = {"GPUVEC_NUM_THREADS": "two", "GPUVEC_PLACEMENT": "x"}
+WRONG = {"GPUVEC_NUM_THREADS": "two", "GPUVEC_PLACEMENT": "x", "GPUVEC_VECTORS": "sse"}
 
 
 def test_every_function_is_called_or_is_a_query():

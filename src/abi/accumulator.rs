@@ -1,9 +1,12 @@
 //! Accumulators: exact sums in pieces, which merge.
 
-use super::{Status, guard};
+use super::{Status, guard, named};
 use crate::error::Error;
-use crate::objects::accumulator::{self, gpuvec_accumulator};
+use crate::exact::{Code, State};
+use crate::objects::accumulator::{self, Accumulator, gpuvec_accumulator};
 use crate::objects::stream::gpuvec_stream;
+use crate::ops::{DotF32, DotF64, Exact, SumF32, SumF64};
+use crate::run::accumulate;
 use std::ffi::c_void;
 
 /// == Accumulators ==
@@ -32,7 +35,7 @@ pub unsafe extern "C" fn gpuvec_accumulator_add(
     stream: *mut gpuvec_stream,
 ) -> Status {
     // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { accumulator::accumulate(accumulator, [a, b], n, stream) })
+    guard::operation(|| unsafe { add(accumulator, a, b, n, stream) })
 }
 
 /// Adds all elements of another accumulator of the same kind, `other`, which stays as it is.
@@ -123,4 +126,42 @@ pub unsafe extern "C" fn gpuvec_accumulator_deserialize(
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_accumulator_destroy(accumulator: *mut gpuvec_accumulator) -> Status {
     guard::call(|| accumulator::destroy(accumulator).map(|()| 0))
+}
+
+/// Adds terms to an accumulator of any kind.
+///
+/// # Safety
+/// As for every function of this module.
+unsafe fn add(
+    accumulator: *mut gpuvec_accumulator, a: *const c_void, b: *const c_void, n: usize,
+    stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    let accumulator = accumulator::given("accumulator", accumulator)?;
+    let code = accumulator.code();
+    if matches!(code, Code::SumF32 | Code::SumF64) && !b.is_null() {
+        return Err(Error::SecondInput { address: b.addr() });
+    }
+    // SAFETY: this function's promise.
+    unsafe {
+        match code {
+            Code::SumF32 => add_terms(SumF32, &accumulator, [a], n, stream),
+            Code::DotF32 => add_terms(DotF32, &accumulator, [a, b], n, stream),
+            Code::SumF64 => add_terms(SumF64, &accumulator, [a], n, stream),
+            Code::DotF64 => add_terms(DotF64, &accumulator, [a, b], n, stream),
+        }
+    }
+}
+
+/// Adds the terms of an operation to an accumulator of its kind, at once.
+///
+/// # Safety
+/// As for every function of this module.
+unsafe fn add_terms<O: Exact, const COUNT: usize>(
+    op: O, accumulator: &Accumulator, inputs: [*const c_void; COUNT], n: usize,
+    stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    let mut state = State::<O::Kind>::ZERO;
+    // SAFETY: this function's promise.
+    unsafe { accumulate(op, &named::<O, COUNT>(inputs), n, stream, &mut state)? };
+    accumulator.add(state.words().as_ref())
 }

@@ -38,11 +38,10 @@ pub unsafe extern "C" fn add_arrays(
 
 /// Computes the dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
 ///
-/// The result is the exact dot product, rounded once: to nearest, ties to even. So it has the same
-/// bits for any number of threads, on the CPU and on any GPU. A NaN is stored as 0x7FC00000; an
-/// exact zero, and the result for `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or
-/// `b[0]`, and otherwise lies outside both arrays. Returns `GPUVEC_OK` when `out` holds the result,
-/// or an error.
+/// The exact sum of the exact products is rounded once, to `float` (see "Results"). A NaN is stored
+/// as 0x7FC00000; an exact zero, and the result for `n == 0`, is +0. `out` is one `float`; it may
+/// be `a[0]` or `b[0]`, and otherwise lies outside both arrays. Returns `GPUVEC_OK` when `out`
+/// holds the result, or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dot_product(
     a: *const f32, b: *const f32, out: *mut f32, n: usize,

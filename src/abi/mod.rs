@@ -31,6 +31,7 @@ use crate::error::Error;
 use crate::objects::stream::gpuvec_stream;
 use crate::ops::Operation;
 use crate::run::run;
+use std::ffi::c_void;
 
 /// A status as C receives it. The header calls it `gpuvec_status`.
 pub type Status = i32;
@@ -43,13 +44,18 @@ unsafe fn operation<O: Operation, const COUNT: usize>(
     op: O, inputs: [*const O::Element; COUNT], out: *mut O::Output, n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    const NAMES: [&str; 2] = ["a", "b"];
     let task = Task::Compute { op: O::OP, alpha: op.alpha() };
-    let inputs: [Input; COUNT] = std::array::from_fn(|i| Input {
-        name: NAMES[i],
-        pointer: inputs[i].cast(),
-        element_bytes: size_of::<O::Element>(),
-    });
+    let inputs = named::<O, COUNT>(inputs.map(|input| input.cast()));
     // SAFETY: this function's promise.
     unsafe { run(task, &inputs, ("out", out.cast()), n, stream) }
+}
+
+/// An operation's inputs, with the arguments' names.
+fn named<O: Operation, const COUNT: usize>(inputs: [*const c_void; COUNT]) -> [Input; COUNT] {
+    const NAMES: [&str; 2] = ["a", "b"];
+    std::array::from_fn(|i| Input {
+        name: NAMES[i],
+        pointer: inputs[i],
+        element_bytes: size_of::<O::Element>(),
+    })
 }

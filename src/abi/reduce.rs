@@ -12,11 +12,10 @@ use crate::ops::{
 ///
 /// Computes the dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
 ///
-/// The result is the exact dot product, rounded once: to nearest, ties to even. So it has the same
-/// bits for any number of threads, on the CPU and on any GPU. A NaN is stored as 0x7FC00000; an
-/// exact zero, and the result for `n == 0`, is +0. `out` is one `float`; it may be `a[0]` or
-/// `b[0]`, and otherwise lies outside both arrays. With a NULL `stream` the call waits for the
-/// result (see "Streams"). Returns `GPUVEC_OK` or an error.
+/// The exact sum of the exact products is rounded once, to `float` (see "Results"). A NaN is stored
+/// as 0x7FC00000; an exact zero, and the result for `n == 0`, is +0. `out` is one `float`; it may
+/// be `a[0]` or `b[0]`, and otherwise lies outside both arrays. With a NULL `stream` the call waits
+/// for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_f32(
     a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
@@ -27,11 +26,10 @@ pub unsafe extern "C" fn gpuvec_dot_f32(
 
 /// Computes the dot product of two `double` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
 ///
-/// The result is the exact dot product, rounded once: to nearest, ties to even. So it has the same
-/// bits for any number of threads, on the CPU and on any GPU. A NaN is stored as
-/// 0x7FF8000000000000; an exact zero, and the result for `n == 0`, is +0. `out` is one `double`; it
-/// may be `a[0]` or `b[0]`, and otherwise lies outside both arrays. With a NULL `stream` the call
-/// waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+/// The exact sum of the exact products is rounded once, to `double` (see "Results"). A NaN is
+/// stored as 0x7FF8000000000000; an exact zero, and the result for `n == 0`, is +0. `out` is one
+/// `double`; it may be `a[0]` or `b[0]`, and otherwise lies outside both arrays. With a NULL
+/// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_f64(
     a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
@@ -68,11 +66,10 @@ pub unsafe extern "C" fn gpuvec_dot_i64(
 
 /// Sums a `float` array: `out[0] = a[0] + … + a[n-1]`.
 ///
-/// The result is the exact sum, rounded once: to nearest, ties to even. So it has the same bits for
-/// any number of threads, on the CPU and on any GPU. A NaN is stored as 0x7FC00000; an exact zero,
-/// and the result for `n == 0`, is +0. `out` is one `float`; it may be `a[0]`, and otherwise lies
-/// outside the array. With a NULL `stream` the call waits for the result (see "Streams"). Returns
-/// `GPUVEC_OK` or an error.
+/// The exact sum is rounded once, to `float` (see "Results"). A NaN is stored as 0x7FC00000; an
+/// exact zero, and the result for `n == 0`, is +0. `out` is one `float`; it may be `a[0]`, and
+/// otherwise lies outside the array. With a NULL `stream` the call waits for the result (see
+/// "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_f32(
     a: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
@@ -83,11 +80,10 @@ pub unsafe extern "C" fn gpuvec_sum_f32(
 
 /// Sums a `double` array: `out[0] = a[0] + … + a[n-1]`.
 ///
-/// The result is the exact sum, rounded once: to nearest, ties to even. So it has the same bits for
-/// any number of threads, on the CPU and on any GPU. A NaN is stored as 0x7FF8000000000000; an
-/// exact zero, and the result for `n == 0`, is +0. `out` is one `double`; it may be `a[0]`, and
-/// otherwise lies outside the array. With a NULL `stream` the call waits for the result (see
-/// "Streams"). Returns `GPUVEC_OK` or an error.
+/// The exact sum is rounded once, to `double` (see "Results"). A NaN is stored as
+/// 0x7FF8000000000000; an exact zero, and the result for `n == 0`, is +0. `out` is one `double`; it
+/// may be `a[0]`, and otherwise lies outside the array. With a NULL `stream` the call waits for the
+/// result (see "Streams"). Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_f64(
     a: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,

@@ -41,6 +41,7 @@ pub(crate) struct Accumulator(Mutex<Held>);
 
 /// The state of an accumulator.
 #[derive(Clone, Copy)]
+#[expect(clippy::large_enum_variant, reason = "one allocation, of a kilobyte at most")]
 enum Held {
     SumF32(State<Sum<f32>>),
     DotF32(State<Dot<f32>>),
@@ -86,29 +87,6 @@ pub(crate) fn destroy(accumulator: *mut gpuvec_accumulator) -> Result<(), Error>
     } else {
         ACCUMULATORS.take("accumulator", accumulator).map(drop)
     }
-}
-
-/// Adds elements that the host reaches.
-pub(crate) unsafe fn accumulate(
-    accumulator: *mut gpuvec_accumulator, [a, b]: [*const c_void; 2], n: usize,
-    stream: *mut super::stream::gpuvec_stream,
-) -> Result<(), Error> {
-    let accumulator = given("accumulator", accumulator)?;
-    super::stream::synchronize(stream)?;
-    let mut held = Held::empty(accumulator.code());
-    for i in 0..n {
-        unsafe {
-            let (f, g) = (a.cast::<f32>(), b.cast::<f32>());
-            let (d, e) = (a.cast::<f64>(), b.cast::<f64>());
-            match &mut held {
-                Held::SumF32(state) => state.deposit(*f.add(i)),
-                Held::DotF32(state) => state.deposit((*f.add(i), *g.add(i))),
-                Held::SumF64(state) => state.deposit(*d.add(i)),
-                Held::DotF64(state) => state.deposit((*d.add(i), *e.add(i))),
-            }
-        }
-    }
-    with_state!(&held, state => accumulator.add(state.words().as_ref()))
 }
 
 /// The length of the bytes of a kind's states; 0 if there is no such kind.

@@ -1,4 +1,4 @@
-//! The user's settings: the placement and the number of threads.
+//! The user's settings: the placement, the number of threads, and the vector instructions.
 //!
 //! The environment is read once, at the first call that needs it, and not at all in a process
 //! that runs with another user's rights (`secure_getenv`).
@@ -61,7 +61,9 @@ pub(crate) fn set_placement(placement: Placement) {
 
 /// Fails if an environment variable that is in force is wrong.
 pub(crate) fn check() -> Result<(), Error> {
-    threads()?;
+    let environment = environment()?;
+    environment.threads?;
+    environment.vectors?;
     placement().map(|_| ())
 }
 
@@ -74,9 +76,26 @@ pub(crate) fn threads() -> Result<NonZeroUsize, Error> {
     environment()?.threads
 }
 
+/// Vector instructions that sums on cores may use, each with those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Vectors {
+    Portable,
+    Avx2,
+    Avx512,
+}
+
+/// Returns the newest vector instructions that may be used, where the processor has them:
+/// `GPUVEC_VECTORS`, else all.
+#[expect(dead_code, reason = "the vector code of sums on cores will ask")]
+pub(crate) fn vectors() -> Vectors {
+    // The guard has refused a call whose environment is wrong.
+    environment().and_then(|environment| environment.vectors).unwrap_or(Vectors::Portable)
+}
+
 struct Environment {
     placement: Result<Placement, Error>,
     threads: Result<NonZeroUsize, Error>,
+    vectors: Result<Vectors, Error>,
 }
 
 fn environment() -> Result<&'static Environment, Error> {
@@ -91,6 +110,7 @@ fn environment() -> Result<&'static Environment, Error> {
         Ok(Box::new(Environment {
             placement: parsed_placement(variable(c"GPUVEC_PLACEMENT")),
             threads: parsed_threads(variable(c"GPUVEC_NUM_THREADS")),
+            vectors: parsed_vectors(variable(c"GPUVEC_VECTORS")),
         }))
     })
 }
@@ -112,6 +132,19 @@ fn parsed_threads(value: Option<String>) -> Result<NonZeroUsize, Error> {
         expected: "a whole number, 1 or more",
     })?;
     Ok(threads.min(MOST_THREADS))
+}
+
+fn parsed_vectors(value: Option<String>) -> Result<Vectors, Error> {
+    match value.as_deref() {
+        None | Some("avx512") => Ok(Vectors::Avx512),
+        Some("avx2") => Ok(Vectors::Avx2),
+        Some("portable") => Ok(Vectors::Portable),
+        Some(wrong) => Err(Error::Environment {
+            variable: "GPUVEC_VECTORS",
+            value: interned(wrong.to_owned()),
+            expected: "portable, avx2 or avx512",
+        }),
+    }
 }
 
 #[expect(unused_doc_comments, reason = "cbindgen reads it: none of this is for the header")]
@@ -146,6 +179,15 @@ mod tests {
         assert_eq!(parsed_placement(owned("gpu")).unwrap(), Placement::Gpu);
         for wrong in ["GPU", " gpu", "gpu ", "1"] {
             assert!(parsed_placement(owned(wrong)).is_err(), "'{wrong}' was taken");
+        }
+    }
+
+    #[test]
+    fn vectors_are_parsed_strictly_and_ordered() {
+        assert_eq!(parsed_vectors(None).unwrap(), Vectors::Avx512);
+        assert!(Vectors::Portable < Vectors::Avx2 && Vectors::Avx2 < Vectors::Avx512);
+        for wrong in ["AVX2", "sse", " avx2", "none", "0"] {
+            assert!(parsed_vectors(owned(wrong)).is_err(), "'{wrong}' was taken");
         }
     }
 

@@ -44,7 +44,6 @@ pub(crate) unsafe fn run(
 ///
 /// # Safety
 /// As [`Call::with`], of the inputs.
-#[cfg_attr(not(test), expect(dead_code, reason = "the accumulators of src/abi will call it"))]
 pub(crate) unsafe fn accumulate<O: Exact>(
     op: O, inputs: &[Input], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
 ) -> Result<(), Error> {
