@@ -20,6 +20,7 @@
 //! of which the wire form needs 2^30; [`State::ZERO`] asserts it when a kind is compiled.
 
 use crate::digits::{self, span};
+use crate::window::units;
 use crate::{Code, Float, Value};
 use std::marker::PhantomData;
 
@@ -147,6 +148,21 @@ impl<K: Kind> State<K> {
     pub fn add_units(&mut self, units: i64, exponent: i32) {
         if units != 0 {
             self.add(exponent, units.unsigned_abs().into(), units < 0, span(64));
+        }
+    }
+
+    /// Adds a finite f64, which is of no element, but a part of some. The kind is one of f64.
+    #[inline]
+    pub fn add_part(&mut self, part: f64) {
+        if let Value::Finite { negative, magnitude, exponent } = Value::of(part) {
+            self.add(exponent, magnitude, negative, const { span(f64::PRECISION) });
+        }
+    }
+
+    /// Adds the sums of a window's levels, of which the highest has the unit 2^unit.
+    pub fn add_window(&mut self, sums: &[i64], unit: i32) {
+        for (&sum, unit) in sums.iter().zip(units(unit)) {
+            self.add_units(sum, unit);
         }
     }
 
