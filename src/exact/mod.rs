@@ -12,12 +12,14 @@
 
 #![forbid(unsafe_code)]
 
+mod bins;
 mod digits;
 mod float;
 mod state;
 mod window;
 mod wire;
 
+pub use bins::Bins;
 pub use digits::{normalise, round};
 pub use float::{Float, Value};
 pub use state::{COUNTS, Dot, Kind, State, Sum};

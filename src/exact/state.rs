@@ -144,25 +144,16 @@ impl<K: Kind> State<K> {
 
     /// Adds units·2^exponent, which is of no element, but the sum of some. If it is not 0, the exponent is
     /// at least LOW, and the value below 2^(TOP + 64).
-    #[inline]
-    pub fn add_units(&mut self, units: i64, exponent: i32) {
+    pub fn add_units(&mut self, units: i128, exponent: i32) {
         if units != 0 {
-            self.add(exponent, units.unsigned_abs().into(), units < 0, span(64));
-        }
-    }
-
-    /// Adds a finite f64, which is of no element, but a part of some. The kind is one of f64.
-    #[inline]
-    pub fn add_part(&mut self, part: f64) {
-        if let Value::Finite { negative, magnitude, exponent } = Value::of(part) {
-            self.add(exponent, magnitude, negative, const { span(f64::PRECISION) });
+            self.add(exponent, units.unsigned_abs(), units < 0, span(128));
         }
     }
 
     /// Adds the sums of a window's levels, of which the highest has the unit 2^unit.
     pub fn add_window(&mut self, sums: &[i64], unit: i32) {
         for (&sum, unit) in sums.iter().zip(units(unit)) {
-            self.add_units(sum, unit);
+            self.add_units(sum.into(), unit);
         }
     }
 

@@ -2,24 +2,24 @@
 //!
 //! The method, and why it is exact, is in src/exact/window.rs: floating-point windows, whose levels hold
 //! sums as integers. Ordinary blocks of terms fit into one window, which stays the same from block to
-//! block (`window.rs`). The others take more levels, each where the largest of what is left asks
-//! for it, or are added as integers (`spread.rs`). The words of the state are those of
-//! [`State::deposit`] for each term, once normalised.
+//! block (`window.rs`). The others are added as integers, at a rate that does not depend on the data
+//! ([`Bins`]). The words of the state, normalised, are those of [`State::deposit`] for each term.
 //!
 //! The arithmetic needs rounding to nearest without flush to zero: src/process/float_modes.rs sets
 //! that around every call.
 
-mod spread;
 #[cfg(test)]
 mod tests;
 mod vector;
 mod window;
 
-use gpuvec_exact::{Dot, Float, Guards, Kind, LEVEL_BITS, State, Sum, Windowed, round_window};
-use spread::spread;
+use gpuvec_exact::{Bins, Dot, Float, Guards, Kind, LEVEL_BITS, State, Sum, Windowed};
 use std::is_x86_feature_detected;
 use vector::{Avx2, Avx512, Baseline, Element};
-use window::{Window, sum_in_window};
+use window::{Window, hold};
+
+/// Terms that are deposited one by one: bins would take longer to clear and to empty.
+const FEW: usize = 128;
 
 /// A kind of which vectors are loaded.
 pub(crate) trait Vectorised: Windowed<Element: Element> {
@@ -104,46 +104,37 @@ impl Version {
     }
 }
 
-/// Makes a function that calls `$body` with the vectors of a version, which the processor has, compiled for
-/// their instructions.
-macro_rules! in_versions {
-    ($(#[$attribute:meta])* $name:ident($($argument:ident: $type:ty),+) -> $result:ty: $body:ident) => {
-        $(#[$attribute])*
-        unsafe fn $name<K: Vectorised, C: Conditions>(
-            version: Version, $($argument: $type),+
-        ) -> $result {
-            #[target_feature(enable = "avx512f,avx512dq")]
-            unsafe fn avx512<K: Vectorised, C: Conditions>($($argument: $type),+) -> $result {
-                // SAFETY: the same contract.
-                unsafe { $body::<K, C, Avx512>($($argument),+) }
-            }
+/// [`hold`], compiled for the instructions of a version.
+///
+/// # Safety
+/// As [`hold`], with the version's instructions.
+unsafe fn hold_in<K: Vectorised, C: Conditions>(
+    version: Version, window: &mut Window, inputs: Inputs<K::Element>,
+) -> usize {
+    #[target_feature(enable = "avx512f,avx512dq")]
+    unsafe fn avx512<K: Vectorised, C: Conditions>(
+        window: &mut Window, inputs: Inputs<K::Element>,
+    ) -> usize {
+        // SAFETY: the same contract.
+        unsafe { hold::<K, C, Avx512>(window, inputs) }
+    }
 
-            #[target_feature(enable = "avx2,fma")]
-            unsafe fn avx2<K: Vectorised, C: Conditions>($($argument: $type),+) -> $result {
-                // SAFETY: the same contract.
-                unsafe { $body::<K, C, Avx2>($($argument),+) }
-            }
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn avx2<K: Vectorised, C: Conditions>(
+        window: &mut Window, inputs: Inputs<K::Element>,
+    ) -> usize {
+        // SAFETY: the same contract.
+        unsafe { hold::<K, C, Avx2>(window, inputs) }
+    }
 
-            // SAFETY: the same contract; the processor has the version's instructions.
-            unsafe {
-                match version {
-                    Version::Avx512 => avx512::<K, C>($($argument),+),
-                    Version::Avx2 => avx2::<K, C>($($argument),+),
-                    Version::Baseline => $body::<K, C, Baseline>($($argument),+),
-                }
-            }
+    // SAFETY: the same contract.
+    unsafe {
+        match version {
+            Version::Avx512 => avx512::<K, C>(window, inputs),
+            Version::Avx2 => avx2::<K, C>(window, inputs),
+            Version::Baseline => hold::<K, C, Baseline>(window, inputs),
         }
-    };
-}
-
-in_versions! {
-    /// See [`sum_in_window`].
-    hold(window: &mut Window, inputs: Inputs<K::Element>) -> usize: sum_in_window
-}
-
-in_versions! {
-    /// See [`spread()`].
-    add_spread(state: &mut State<K>, inputs: Inputs<K::Element>) -> Option<i32>: spread
+    }
 }
 
 /// Adds `len` elements, or pairs of them, to a state. A sum does not use `b`.
@@ -161,22 +152,29 @@ pub(crate) unsafe fn accumulate_with<K: Vectorised, C: Conditions>(
     version: Version, state: &mut State<K>, mut inputs: Inputs<K::Element>,
 ) {
     let mut window = Window::default();
+    let mut bins = None;
     while inputs.len > 0 {
         // SAFETY: the caller promises the elements and the instructions.
-        let held = unsafe { hold::<K, C>(version, &mut window, inputs) };
+        let held = unsafe { hold_in::<K, C>(version, &mut window, inputs) };
         state.count(held);
-        window.flush(state);
+        window.empty(state);
         inputs = inputs.after(held);
-        // Until one window would have held a block again.
-        while window.failed > 0 {
-            let block = inputs.first(window.failed);
+        let block = inputs.first(window.failed);
+        if block.len > FEW {
+            bins.get_or_insert(Bins::EMPTY);
+        }
+        for i in 0..block.len {
             // SAFETY: as above.
-            window.unit = unsafe { add_spread::<K, C>(version, state, block) };
-            inputs = inputs.after(block.len);
-            if window.unit.is_some() || inputs.len == 0 {
-                window.failed = 0;
+            let term = unsafe { K::term(block.a.add(i).read(), block.b.add(i).read()) };
+            match &mut bins {
+                Some(bins) => bins.deposit(state, term),
+                None => state.deposit(term),
             }
         }
+        inputs = inputs.after(block.len);
+    }
+    if let Some(mut bins) = bins {
+        bins.empty(state);
     }
 }
 
@@ -196,11 +194,11 @@ pub(crate) unsafe fn value_with<K: Vectorised, C: Conditions>(
 ) -> K::Element {
     let mut window = Window::default();
     // SAFETY: the caller promises the elements and the instructions.
-    let held = unsafe { hold::<K, C>(version, &mut window, inputs) };
-    if let Some(unit) = window.unit
-        && held == inputs.len
+    let held = unsafe { hold_in::<K, C>(version, &mut window, inputs) };
+    if held == inputs.len
+        && let Some(value) = window.value::<K>()
     {
-        return round_window(&window.sums[..K::LEVELS], unit);
+        return value;
     }
     let mut state = State::ZERO;
     // SAFETY: as above.

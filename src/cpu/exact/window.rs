@@ -2,7 +2,7 @@
 
 use super::vector::{Element, Vector};
 use super::{Conditions, Inputs, Vectorised};
-use gpuvec_exact::{LEVEL_BITS, State};
+use gpuvec_exact::{LEVEL_BITS, State, round_window};
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::mem::size_of;
 
@@ -15,111 +15,95 @@ const REACH: i32 = 44;
 /// The most levels of a window.
 const MAX_LEVELS: usize = 3;
 
-/// Blocks of which the sums of a level stay below 2^63: a block has at most 2^5 accumulators, each of
-/// which moves by at most 2^51 units. (The last two blocks are the end of the array.)
+/// The most accumulators of a level, and elements of a row: a vector for each accumulator.
+const MAX_CHAINS: usize = 4;
+const MAX_WIDTH: usize = 8 * MAX_CHAINS;
+
+/// Blocks of which the sums of a level stay below 2^63: those of a block's lanes, 2^5 at most, are at most
+/// 2^51 units. (The end of the array may be two short blocks.)
 const MAX_BLOCKS: usize = 1 << 6;
 
-/// Elements among which the largest gives the first window.
+/// Elements of which the largest gives the window.
 const SAMPLE: usize = 128;
 
-/// How far ahead the loops prefetch, in bytes. The second array's is farther, so that two arrays at the
-/// same page offset do not ask for the same sets of the cache concurrently.
+/// Every level that takes parts below 2^TOO_LARGE has accumulators below 2^1023.
+const TOO_LARGE: i32 = 1014;
+
+/// How far ahead the loop prefetches each array, in bytes: more than the processor does by itself. Not
+/// the same, so that two arrays at the same page offset do not need the same sets of the cache at once.
 const AHEAD: [usize; 2] = [2 << 10, 3 << 10];
 
 const SIGN: u64 = 1 << 63;
 const EXPONENT: u64 = 0x7FF << 52;
 
-/// Sums in the levels of a window, of which the highest has the unit 2^unit.
+/// The sums of blocks in the levels of a window, of which the highest has the unit 2^unit.
 #[derive(Default)]
 pub(super) struct Window {
-    pub(super) unit: Option<i32>,
-    pub(super) sums: [i64; MAX_LEVELS],
-    /// Terms of the block that did not fit, or 0.
+    /// None until it is chosen.
+    unit: Option<i32>,
+    sums: [i64; MAX_LEVELS],
+    /// Terms of the block that does not fit, or 0.
     pub(super) failed: usize,
 }
 
 impl Window {
-    /// Adds the sums to a state.
-    pub(super) fn flush<K: Vectorised>(&mut self, state: &mut State<K>) {
+    /// Moves the sums to a state.
+    pub(super) fn empty<K: Vectorised>(&mut self, state: &mut State<K>) {
         if let Some(unit) = self.unit {
             state.add_window(&self.sums[..K::LEVELS], unit);
         }
         self.sums = [0; MAX_LEVELS];
+        if self.failed > 0 {
+            self.unit = None;
+        }
+    }
+
+    /// The sums' value, if there is one.
+    pub(super) fn value<K: Vectorised>(&self) -> Option<K::Element> {
+        self.unit.map(|unit| round_window(&self.sums[..K::LEVELS], unit))
     }
 }
 
-/// The number in the middle of the range of an accumulator: 1.5·2^(unit + 52).
-#[inline(always)]
-pub(super) fn middle(unit: i32) -> f64 {
-    f64::from_bits(((unit + 52 + 1023) as u64) << 52 | 1 << 51)
-}
-
-/// The unit of the lowest level, at least 2^floor, that takes parts up to a size.
-#[inline(always)]
-pub(super) fn covering(largest: f64, floor: i32) -> i32 {
-    // Every part is below 2^exponent.
-    let exponent = (largest.to_bits() >> 52) as i32 - 1022;
-    (exponent - REACH).max(floor)
-}
-
-/// The unit of the highest level of a window that takes terms up to a size.
-#[inline(always)]
-pub(super) fn highest_unit<K: Vectorised, C: Conditions>(largest: f64) -> i32 {
-    // The floor: a product below 2^−968, of which the error may be wrong, is not a multiple of the lowest
-    // unit, so that something is left.
-    let floor = if C::GUARDS.floor { K::FLOOR } else { K::FLOOR.min(-1074) };
-    covering(largest, floor + LEVEL_BITS * (K::LEVELS as i32 - 1))
-}
-
-/// The largest size below which covering levels exist: their accumulators are below 2^1023.
-pub(super) const TOO_LARGE: f64 = f64::from_bits((1014 + 1023) << 52);
-
 /// Adds blocks of terms to the window, which is chosen first if it has no unit. Returns the number of
-/// terms. It is smaller than all if a block does not fit, or after [`MAX_BLOCKS`] blocks.
+/// terms. There are more if a block does not fit, or after [`MAX_BLOCKS`].
 ///
 /// # Safety
 /// The inputs have their elements, and the processor has the vector's instructions.
 #[inline(always)]
-pub(super) unsafe fn sum_in_window<K: Vectorised, C: Conditions, V: Vector>(
+pub(super) unsafe fn hold<K: Vectorised, C: Conditions, V: Vector>(
     window: &mut Window, inputs: Inputs<K::Element>,
 ) -> usize {
-    // Without products' errors all is added as integers.
     window.failed = inputs.len;
     if K::ERRORS && !V::FUSED {
         return 0;
     }
-    let unit = match window.unit {
-        Some(unit) => unit,
-        None => {
-            // SAFETY: the caller promises the elements.
-            let largest = unsafe { largest::<K>(inputs.first(SAMPLE)) };
-            // NaN is not below.
-            if !(largest < TOO_LARGE) {
-                window.failed = inputs.first(SAMPLE).len;
-                return 0;
-            }
-            highest_unit::<K, C>(largest)
-        }
-    };
-    window.unit = Some(unit);
+    if window.unit.is_none() {
+        let sample = inputs.first(SAMPLE);
+        window.failed = sample.len;
+        // SAFETY: the caller promises the elements.
+        window.unit = unsafe { choose::<K, C>(sample) };
+    }
+    let Some(unit) = window.unit else { return 0 };
     let width = chains::<K>() * V::LANES;
-    let mut end = [[K::Element::ZERO; 32]; 2];
+    let rows = if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
+    let mut end = [[K::Element::ZERO; MAX_WIDTH]; 2];
     let mut done = 0;
     for _ in 0..MAX_BLOCKS {
-        let block = inputs.after(done).first(rows::<K>() * width);
-        window.failed = block.len - block.len % width;
-        let mut whole = block.first(window.failed);
-        if whole.len == 0 {
-            // The last terms, with zeros after them.
+        let mut block = inputs.after(done).first(rows * width);
+        window.failed = block.len;
+        if block.len >= width {
+            block.len -= block.len % width;
             window.failed = block.len;
+        } else {
+            // Zeros complete the last row.
             for (end, from) in end.iter_mut().zip([block.a, block.b]) {
                 // SAFETY: the caller promises the elements, which are fewer than a row.
                 unsafe { end.as_mut_ptr().copy_from_nonoverlapping(from, block.len) };
             }
-            whole = Inputs { a: end[0].as_ptr(), b: end[1].as_ptr(), len: width };
+            block = Inputs { a: end[0].as_ptr(), b: end[1].as_ptr(), len: width };
         }
         // SAFETY: the caller promises the elements and the instructions.
-        let Some(sums) = (unsafe { sums::<K, C, V>(unit, whole) }) else { return done };
+        let Some(sums) = (unsafe { sums::<K, C, V>(unit, block) }) else { return done };
         for level in 0..K::LEVELS {
             window.sums[level] += sums[level];
         }
@@ -132,126 +116,132 @@ pub(super) unsafe fn sum_in_window<K: Vectorised, C: Conditions, V: Vector>(
     done
 }
 
-/// The size of the largest term; NaN or infinite if one is.
+/// Chooses the lowest window that takes terms of the size of these. There is none for terms that are too
+/// large, or not finite.
 #[inline(always)]
-unsafe fn largest<K: Vectorised>(inputs: Inputs<K::Element>) -> f64 {
+unsafe fn choose<K: Vectorised, C: Conditions>(sample: Inputs<K::Element>) -> Option<i32> {
     let mut largest = 0;
-    for i in 0..inputs.len {
+    for i in 0..sample.len {
         // SAFETY: the caller promises the elements.
-        let (x, y) = unsafe { (inputs.a.add(i).read().into(), inputs.b.add(i).read().into()) };
+        let (x, y) = unsafe { (sample.a.add(i).read().into(), sample.b.add(i).read().into()) };
         let term: f64 = if K::PRODUCTS { x * y } else { x };
-        // As integers, encodings are in the order of the sizes, and NaN is the largest.
-        largest = largest.max((term.to_bits() & !SIGN).cast_signed());
+        // As signed integers, encodings are in the order of the sizes, with NaN above infinity.
+        largest = largest.max(term.abs().to_bits().cast_signed());
     }
-    f64::from_bits(largest.cast_unsigned())
+    // Terms are below 2^exponent.
+    let exponent = (largest >> 52) as i32 - 1022;
+    // The floor: a product below 2^−968, of which the error may be wrong, is not a multiple of the lowest
+    // unit, so that something is left.
+    let floor = if C::GUARDS.floor { K::FLOOR } else { K::FLOOR.min(-1074) };
+    let lowest = floor + LEVEL_BITS * (K::LEVELS as i32 - 1);
+    Some((exponent - REACH).max(lowest)).filter(|_| exponent <= TOO_LARGE)
 }
 
-/// Accumulators of a level, so that additions do not wait for each other: fewer where there is
-/// more to do for each.
+/// Accumulators of a level, so that additions need not wait for each other: fewer where there is
+/// more to add to each.
 #[inline(always)]
-pub(super) const fn chains<K: Vectorised>() -> usize {
-    if K::ERRORS { 2 } else { 4 }
-}
-
-/// The most rows of a block, of which each has a vector for each chain.
-#[inline(always)]
-const fn rows<K: Vectorised>() -> usize {
-    if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS }
+const fn chains<K: Vectorised>() -> usize {
+    if K::ERRORS { MAX_CHAINS / 2 } else { MAX_CHAINS }
 }
 
 /// The sums of a block's terms in the levels of a window, if it holds them.
 ///
 /// Differs from src/exact/window.rs in two points, which save instructions:
 ///
-/// * The limit is not one of the terms, but of the highest accumulator, which must stay in [2^(u+52),
-///   2^(u+53)) after every deposit of r. There t and a are multiples of 2^u with |t − a| < 2^(u+52) ≤ |a|,
+/// * The limit is not one of the terms, but of the highest accumulator, which must be in [2^(u+52),
+///   2^(u+53)) after every deposit of r. There t and a are multiples of 2^u, and |t − a| < 2^(u+52) ≤ |a|,
 ///   so that q and r − q are exact and |r − q| ≤ 2^(u−1). NaN and infinities are outside, too.
-/// * The error of a product is no part of the highest level: its size is at most 2^−53 of the product's,
-///   which is below 2^(u+52), and so within the reach of the second.
+/// * The error of a product is no part of the highest level: it is at most 2^−53 of the product, which is
+///   below 2^(u+52), and so within the reach of the second level.
 ///
 /// # Safety
-/// As [`sum_in_window`]; the block has whole rows.
+/// As [`hold`]; the block has whole rows.
 #[inline(always)]
 unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
     unit: i32, block: Inputs<K::Element>,
 ) -> Option<[i64; MAX_LEVELS]> {
     let chains = chains::<K>();
-    // One array alone is read as two halves, so that the processor fetches two streams.
-    let in_stream = if K::PRODUCTS { chains } else { chains / 2 };
-    let rows = block.len / (chains * V::LANES);
+    // A sum reads its block as two halves, so that the processor fetches two streams, as for a product.
+    let streams = if K::PRODUCTS { 1 } else { 2 };
+    let step = chains / streams * V::LANES;
+    let stream_len = block.len / streams;
+    // 1.5·2^(u+52) in each level.
+    let starts = [0, 1, 2].map(|level| {
+        f64::from_bits(((unit - LEVEL_BITS * level + 52 + 1023) as u64) << 52 | 1 << 51)
+    });
     // SAFETY: the caller promises the instructions.
-    let splat = |x: f64| unsafe { V::splat(x) };
-    let starts: [f64; MAX_LEVELS] =
-        [middle(unit), middle(unit - LEVEL_BITS), middle(unit - 2 * LEVEL_BITS)];
-    let start = splat(starts[0]);
-    let absolute = splat(f64::from_bits(!SIGN));
-    let mut accumulators = starts.map(|start| [splat(start); 4]);
-    let mut outside = splat(0.0);
-    let mut left = splat(0.0);
-    let mut smallest = splat(1.0);
-    let [mut rests, mut errors, mut xs, mut ys] = [[splat(0.0); 4]; 4];
-    let half = if K::PRODUCTS { 0 } else { block.len / 2 * size_of::<K::Element>() };
-    for row in 0..rows {
-        // Past the end of a half follows the same half of the next block.
-        let place = row * in_stream * V::LANES * size_of::<K::Element>();
-        let jump = if place + AHEAD[0] < half { 0 } else { half };
+    let zero = unsafe { V::splat(0.0) };
+    // SAFETY: as above.
+    let start = unsafe { V::splat(starts[0]) };
+    // SAFETY: as above.
+    let mut accumulators = starts.map(|start| [unsafe { V::splat(start) }; MAX_CHAINS]);
+    let [mut outside, mut left, mut vanished] = [zero; 3];
+    let [mut xs, mut ys, mut rests, mut errors] = [[zero; MAX_CHAINS]; 4];
+    for place in (0..stream_len).step_by(step) {
         for chain in 0..chains {
-            let in_row = chain % in_stream;
-            let i = (chain / in_stream * rows * in_stream + row * in_stream + in_row) * V::LANES;
+            let in_step = chain * V::LANES % step;
+            let i = chain * V::LANES / step * stream_len + place + in_step;
             // SAFETY: the caller promises the elements, of which i begins a vector.
-            let x = unsafe { K::Element::load::<V>(block.a.add(i)) };
-            let y = if K::PRODUCTS {
+            xs[chain] = unsafe { K::Element::load::<V>(block.a.add(i)) };
+            rests[chain] = xs[chain];
+            let is_line = in_step * size_of::<K::Element>() % 64 == 0;
+            if is_line {
+                // Past the end of a stream follows the same stream of the next block.
+                let is_next = place + AHEAD[0] / size_of::<K::Element>() >= stream_len;
+                let skip = if is_next { (streams - 1) * stream_len } else { 0 };
+                prefetch(block.a.wrapping_add(i + skip), AHEAD[0]);
+            }
+            if K::PRODUCTS {
                 // SAFETY: as above.
-                unsafe { K::Element::load::<V>(block.b.add(i)) }
-            } else {
-                x
-            };
-            if in_row * V::LANES * size_of::<K::Element>() % 64 == 0 {
-                for (pointer, ahead) in
-                    [block.a, block.b].into_iter().zip(AHEAD).take(if K::PRODUCTS { 2 } else { 1 })
-                {
-                    let line = pointer.wrapping_add(i).wrapping_byte_add(ahead + jump);
-                    // SAFETY: a prefetch of any address does nothing but take time.
-                    unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) };
+                ys[chain] = unsafe { K::Element::load::<V>(block.b.add(i)) };
+                rests[chain] = xs[chain] * ys[chain];
+                if is_line {
+                    prefetch(block.b.wrapping_add(i), AHEAD[1]);
                 }
             }
-            (xs[chain], ys[chain]) = (x, if K::PRODUCTS { y } else { splat(1.0) });
-            rests[chain] = if K::PRODUCTS { x * y } else { x };
             if K::ERRORS {
-                errors[chain] = V::multiply_subtract(x, y, rests[chain]);
-                smallest = smallest.min(rests[chain] & absolute);
+                errors[chain] = V::multiply_subtract(xs[chain], ys[chain], rests[chain]);
+                vanished = V::flag_vanished(vanished, rests[chain], xs[chain], ys[chain]);
             }
         }
         // Level by level, so that the processor finds independent instructions next to each other.
         for level in 0..K::LEVELS {
-            let last = level + 1 == K::LEVELS;
             for chain in 0..chains {
-                let accumulator = &mut accumulators[level][chain];
-                if level == 0 && K::PRODUCTS && !K::ERRORS {
-                    let sum = V::multiply_add(xs[chain], ys[chain], *accumulator);
-                    let deposited = sum - *accumulator;
-                    *accumulator = sum;
-                    if last {
-                        left = left | (xs[chain] ^ deposited);
-                    } else {
-                        rests[chain] = V::multiply_subtract(xs[chain], ys[chain], deposited);
-                    }
+                let before = accumulators[level][chain];
+                // A product of f32 is exact, so that it may be a part of the sums.
+                let fused = level == 0 && K::PRODUCTS && !K::ERRORS;
+                let after = if fused {
+                    V::multiply_add(xs[chain], ys[chain], before)
                 } else {
-                    rests[chain] = deposit(accumulator, rests[chain], last, &mut left);
-                }
+                    before + rests[chain]
+                };
+                let deposited = after - before;
+                accumulators[level][chain] = after;
                 if level == 0 {
-                    outside = outside | (*accumulator ^ start);
+                    outside = outside | (after ^ start);
+                }
+                if level + 1 == K::LEVELS {
+                    left = left | (deposited ^ rests[chain]);
+                } else if fused {
+                    rests[chain] = V::multiply_subtract(xs[chain], ys[chain], deposited);
+                } else {
+                    rests[chain] = rests[chain] - deposited;
                 }
             }
-            if K::ERRORS && level > 0 {
-                for chain in 0..chains {
-                    let accumulator = &mut accumulators[level][chain];
-                    errors[chain] = deposit(accumulator, errors[chain], last, &mut left);
+            for chain in 0..if K::ERRORS && level > 0 { chains } else { 0 } {
+                let before = accumulators[level][chain];
+                let after = before + errors[chain];
+                let deposited = after - before;
+                accumulators[level][chain] = after;
+                if level + 1 == K::LEVELS {
+                    left = left | (deposited ^ errors[chain]);
+                } else {
+                    errors[chain] = errors[chain] - deposited;
                 }
             }
         }
     }
-    // The limit: a sum beyond the accumulator's range has lost bits.
+    // The limit: an accumulator that left its range has lost bits.
     if C::GUARDS.limit && any(outside) & (SIGN | EXPONENT) != 0 {
         return None;
     }
@@ -259,46 +249,27 @@ unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
     if C::GUARDS.witness && any(left) & !SIGN != 0 {
         return None;
     }
-    // Zero: a product of numbers that are not 0 may be 0, and leaves nothing.
-    if K::ERRORS && C::GUARDS.zero && smallest.bits().as_ref().contains(&0) {
-        // SAFETY: as above.
-        if unsafe { vanishes::<K>(block) } {
-            return None;
-        }
+    // Zero: a product that is 0 because it underflowed leaves nothing.
+    if C::GUARDS.zero && any(vanished) != 0 {
+        return None;
     }
-    let mut sums = [0; MAX_LEVELS];
+    let mut sums = [0_i64; MAX_LEVELS];
     for level in 0..K::LEVELS {
-        for chain in 0..chains {
-            sums[level] += moved(accumulators[level][chain], starts[level]);
+        for accumulator in &accumulators[level][..chains] {
+            for &bits in accumulator.bits().as_ref() {
+                // Floats of one binade are numbered by their encodings.
+                let units = bits.wrapping_sub(starts[level].to_bits()).cast_signed();
+                sums[level] = sums[level].wrapping_add(units);
+            }
         }
     }
     Some(sums)
 }
 
-/// Adds a part to an accumulator, and returns the rest; after the last level only whether there is one,
-/// in bits of `left`.
 #[inline(always)]
-fn deposit<V: Vector>(accumulator: &mut V, part: V, last: bool, left: &mut V) -> V {
-    let sum = *accumulator + part;
-    let deposited = sum - *accumulator;
-    *accumulator = sum;
-    if last {
-        *left = *left | (part ^ deposited);
-        part
-    } else {
-        part - deposited
-    }
-}
-
-/// The units by which the lanes of an accumulator moved: floats of one binade are numbered by
-/// their encodings.
-#[inline(always)]
-pub(super) fn moved<V: Vector>(accumulator: V, start: f64) -> i64 {
-    let mut sum = 0_i64;
-    for &bits in accumulator.bits().as_ref() {
-        sum = sum.wrapping_add(bits.wrapping_sub(start.to_bits()).cast_signed());
-    }
-    sum
+fn prefetch<T>(pointer: *const T, ahead: usize) {
+    // SAFETY: a prefetch may have any address.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(pointer.wrapping_byte_add(ahead).cast()) };
 }
 
 /// The bits that are set in any lane.
@@ -309,18 +280,4 @@ fn any<V: Vector>(vector: V) -> u64 {
         any |= bits;
     }
     any
-}
-
-/// Checks if a product is 0 of which no factor is.
-#[inline(always)]
-unsafe fn vanishes<K: Vectorised>(block: Inputs<K::Element>) -> bool {
-    let mut vanishes = false;
-    for i in 0..block.len {
-        // SAFETY: the caller promises the elements.
-        let (x, y): (f64, f64) =
-            unsafe { (block.a.add(i).read().into(), block.b.add(i).read().into()) };
-        // Without branches, so that it is compiled to vectors.
-        vanishes |= (x * y == 0.0) & (x != 0.0) & (y != 0.0);
-    }
-    vanishes
 }
