@@ -122,7 +122,6 @@ impl<K: Kind> State<K> {
     }
 
     /// Adds a term to the sum, by integers alone.
-    #[inline]
     pub fn deposit(&mut self, term: K::Term) {
         self.count(1);
         let [_, nan, plus, minus, ..] = self.words.as_mut() else { unreachable!() };
@@ -144,7 +143,9 @@ impl<K: Kind> State<K> {
 
     /// Adds units·2^exponent, which is of no element, but the sum of some. If it is not 0, the exponent is
     /// at least LOW, and the value below 2^(TOP + 64).
-    pub fn add_units(&mut self, units: i128, exponent: i32) {
+    #[inline(never)]
+    pub fn add_units(&mut self, units: impl Into<i128>, exponent: i32) {
+        let units = units.into();
         if units != 0 {
             self.add(exponent, units.unsigned_abs(), units < 0, span(128));
         }
@@ -153,7 +154,7 @@ impl<K: Kind> State<K> {
     /// Adds the sums of a window's levels, of which the highest has the unit 2^unit.
     pub fn add_window(&mut self, sums: &[i64], unit: i32) {
         for (&sum, unit) in sums.iter().zip(units(unit)) {
-            self.add_units(sum.into(), unit);
+            self.add_units(sum, unit);
         }
     }
 

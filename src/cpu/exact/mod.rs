@@ -160,16 +160,12 @@ pub(crate) unsafe fn accumulate_with<K: Vectorised, C: Conditions>(
         window.empty(state);
         inputs = inputs.after(held);
         let block = inputs.first(window.failed);
+        // SAFETY: as above.
+        let term = |i| unsafe { K::term(block.a.add(i).read(), block.b.add(i).read()) };
         if block.len > FEW {
-            bins.get_or_insert(Bins::EMPTY);
-        }
-        for i in 0..block.len {
-            // SAFETY: as above.
-            let term = unsafe { K::term(block.a.add(i).read(), block.b.add(i).read()) };
-            match &mut bins {
-                Some(bins) => bins.deposit(state, term),
-                None => state.deposit(term),
-            }
+            bins.get_or_insert(Bins::EMPTY).deposit(state, block.len, term);
+        } else {
+            (0..block.len).for_each(|i| state.deposit(term(i)));
         }
         inputs = inputs.after(block.len);
     }
