@@ -1,6 +1,8 @@
 //! The CPU's backend: the same operations, with the same bits, on one core.
 
 mod elementwise;
+#[expect(dead_code, reason = "reductions do not use it yet")]
+mod exact;
 mod reduce;
 
 pub(crate) use elementwise::elementwise;

@@ -12,14 +12,16 @@
 
 #![forbid(unsafe_code)]
 
+mod bins;
 mod digits;
 mod float;
 mod state;
 mod window;
 mod wire;
 
+pub use bins::Bins;
 pub use digits::{normalise, round};
 pub use float::{Float, Value};
 pub use state::{COUNTS, Dot, Kind, State, Sum};
-pub use window::{Guards, LEVEL_BITS, Windowed, accumulate};
+pub use window::{Guards, LEVEL_BITS, Windowed, accumulate, round_window};
 pub use wire::{Code, MAX_STATES, WireError, decode, encode, kind_of, wire_bytes};

@@ -20,6 +20,7 @@
 //! of which the wire form needs 2^30; [`State::ZERO`] asserts it when a kind is compiled.
 
 use crate::digits::{self, span};
+use crate::window::units;
 use crate::{Code, Float, Value};
 use std::marker::PhantomData;
 
@@ -130,7 +131,6 @@ impl<K: Kind> State<K> {
     }
 
     /// Adds a term to the sum, by integers alone.
-    #[inline]
     pub fn deposit(&mut self, term: K::Term) {
         self.count(1);
         let [_, nan, plus, minus, ..] = self.words.as_mut() else { unreachable!() };
@@ -152,10 +152,18 @@ impl<K: Kind> State<K> {
 
     /// Adds units·2^exponent, which is of no element, but the sum of some. If it is not 0, the exponent is
     /// at least LOW, and the value below 2^(TOP + 64).
-    #[inline]
-    pub fn add_units(&mut self, units: i64, exponent: i32) {
+    #[inline(never)]
+    pub fn add_units(&mut self, units: impl Into<i128>, exponent: i32) {
+        let units = units.into();
         if units != 0 {
-            self.add(exponent, units.unsigned_abs().into(), units < 0, span(64));
+            self.add(exponent, units.unsigned_abs(), units < 0, span(128));
+        }
+    }
+
+    /// Adds the sums of a window's levels, of which the highest has the unit 2^unit.
+    pub fn add_window(&mut self, sums: &[i64], unit: i32) {
+        for (&sum, unit) in sums.iter().zip(units(unit)) {
+            self.add_units(sum, unit);
         }
     }
 

@@ -26,7 +26,7 @@
 //! A block of terms is added to the state after all its checks have passed, so that nothing is ever
 //! undone; otherwise its terms are deposited as integers.
 
-use crate::{Dot, Float, Kind, State, Sum};
+use crate::{Dot, Float, Kind, State, Sum, digits};
 
 /// The distance of a window's levels in bits.
 pub const LEVEL_BITS: i32 = 45;
@@ -141,9 +141,7 @@ pub fn accumulate<K: Windowed, const LEVELS: usize>(
         });
         if let (Some(sums), Some(unit)) = (held, window) {
             state.count(block.len());
-            for (sum, unit) in sums.into_iter().zip(units(unit)) {
-                state.add_units(sum, unit);
-            }
+            state.add_window(&sums, unit);
         } else {
             block.iter().for_each(|&term| state.deposit(term));
             spilled += 1;
@@ -163,8 +161,21 @@ fn covering<K: Windowed>(largest: f64, levels: usize, guards: Guards) -> Option<
 }
 
 /// The units of a window's levels, from that of the highest.
-fn units(highest: i32) -> impl Iterator<Item = i32> {
+pub(crate) fn units(highest: i32) -> impl Iterator<Item = i32> {
     (0..).map(move |level| highest - LEVEL_BITS * level)
+}
+
+/// The sums of the levels of a window, three at most, of which the highest has the unit 2^unit: rounded,
+/// without a state.
+pub fn round_window<T: Float>(sums: &[i64], unit: i32) -> T {
+    let lowest = unit - LEVEL_BITS * (sums.len() as i32 - 1);
+    // 90 + 64 bits, and the sign.
+    let mut digits = [0; 6];
+    for (&sum, unit) in sums.iter().zip(units(unit)) {
+        let position = (unit - lowest) as usize;
+        digits::add(&mut digits, position, sum.unsigned_abs().into(), sum < 0, digits::span(64));
+    }
+    digits::round(&mut digits, lowest)
 }
 
 /// The sums of parts in the levels of a window, if nothing is left.

@@ -1,5 +1,6 @@
 //! Exact sums against two oracles: every word of the states, and every bit of the results.
 
+mod bins;
 mod oracle;
 mod rounding;
 mod state;

@@ -1,7 +1,8 @@
 //! Two oracles that share nothing with the crate, and the checks that every case goes through.
 
 use gpuvec_exact::{
-    COUNTS, Dot, Float, Guards, Kind, State, Sum, Windowed, accumulate, decode, encode, wire_bytes,
+    Bins, COUNTS, Dot, Float, Guards, Kind, State, Sum, Windowed, accumulate, decode, encode,
+    wire_bytes,
 };
 use num_bigint::{BigInt, Sign};
 use num_rational::{BigRational, Ratio};
@@ -144,6 +145,13 @@ pub(crate) fn deposited<K: Kind>(terms: &[K::Term]) -> State<K> {
     state
 }
 
+pub(crate) fn binned<K: Windowed>(terms: &[K::Term]) -> State<K> {
+    let (mut state, mut bins) = (State::ZERO, Bins::EMPTY);
+    bins.deposit(&mut state, terms.len(), |i| terms[i]);
+    bins.empty(&mut state);
+    state
+}
+
 pub(crate) fn in_windows<K: Windowed, const LEVELS: usize>(
     terms: &[K::Term], guards: Guards,
 ) -> (State<K>, usize) {
@@ -172,6 +180,8 @@ pub(crate) fn check<K: Case>(terms: &[K::Term]) {
     ] {
         assert_eq!(normalised(&state), words, "windows of {levels} levels");
     }
+
+    assert_eq!(normalised(&binned::<K>(terms)), words, "bins");
 
     let (left, right) = terms.split_at(terms.len() / 3);
     let mut merged = deposited::<K>(right);

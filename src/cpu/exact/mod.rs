@@ -1,0 +1,203 @@
+//! The exact sums and dot products on one core, in vectors.
+//!
+//! The method, and why it is exact, is in src/exact/window.rs: floating-point windows, whose levels hold
+//! sums as integers. Ordinary blocks of terms fit into one window, which stays the same from block to
+//! block (`window.rs`). The others are added as integers, at a rate that does not depend on the data
+//! ([`Bins`]). The words of the state, normalised, are those of [`State::deposit`] for each term.
+//!
+//! The arithmetic needs rounding to nearest without flush to zero: src/process/float_modes.rs sets
+//! that around every call.
+
+#[cfg(test)]
+mod tests;
+mod vector;
+mod window;
+
+use gpuvec_exact::{Bins, Dot, Float, Guards, Kind, LEVEL_BITS, State, Sum, Windowed};
+use std::is_x86_feature_detected;
+use vector::{Avx2, Avx512, Baseline, Element};
+use window::{Window, hold};
+
+/// Terms that are deposited one by one: bins would take longer to clear and to empty.
+const FEW: usize = 128;
+
+/// A kind of which vectors are loaded.
+pub(crate) trait Vectorised: Windowed<Element: Element> {
+    /// The terms are products of two elements.
+    const PRODUCTS: bool = Self::TERM_BITS > Self::Element::PRECISION;
+    /// A product is the sum of two f64: itself rounded, and its error.
+    const ERRORS: bool = Self::TERM_BITS > f64::PRECISION;
+    /// The levels of a window: they hold terms that differ by a factor of up to 2^20.
+    const LEVELS: usize = (Self::TERM_BITS as usize + 20).div_ceil(LEVEL_BITS as usize);
+
+    fn term(x: Self::Element, y: Self::Element) -> Self::Term;
+}
+
+impl<T: Element> Vectorised for Sum<T>
+where
+    Self: Kind<Term = T, Element = T>,
+{
+    fn term(x: T, _: T) -> T {
+        x
+    }
+}
+
+impl<T: Element> Vectorised for Dot<T>
+where
+    Self: Kind<Term = (T, T), Element = T>,
+{
+    fn term(x: T, y: T) -> (T, T) {
+        (x, y)
+    }
+}
+
+/// The elements to sum, or the pairs to multiply; a sum has its elements twice.
+#[derive(Clone, Copy)]
+pub(crate) struct Inputs<T> {
+    pub(crate) a: *const T,
+    pub(crate) b: *const T,
+    pub(crate) len: usize,
+}
+
+impl<T> Inputs<T> {
+    /// All but the first elements.
+    fn after(self, elements: usize) -> Self {
+        let [a, b] = [self.a, self.b].map(|pointer| pointer.wrapping_add(elements));
+        Inputs { a, b, len: self.len - elements }
+    }
+
+    /// The first elements, or all if they are fewer.
+    fn first(self, elements: usize) -> Self {
+        Inputs { len: self.len.min(elements), ..self }
+    }
+}
+
+/// The conditions under which sums are exact, of which tests leave out one.
+pub(crate) trait Conditions {
+    const GUARDS: Guards;
+}
+
+pub(crate) struct All;
+
+impl Conditions for All {
+    const GUARDS: Guards = Guards::ALL;
+}
+
+/// The sets of instructions of which there is a version.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Version {
+    Avx512,
+    Avx2,
+    Baseline,
+}
+
+impl Version {
+    /// The best that the processor has.
+    pub(crate) fn detect() -> Self {
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
+            Self::Avx512
+        } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            Self::Avx2
+        } else {
+            Self::Baseline
+        }
+    }
+}
+
+/// [`hold`], compiled for the instructions of a version.
+///
+/// # Safety
+/// As [`hold`], with the version's instructions.
+unsafe fn hold_in<K: Vectorised, C: Conditions>(
+    version: Version, window: &mut Window, inputs: Inputs<K::Element>,
+) -> usize {
+    #[target_feature(enable = "avx512f,avx512dq")]
+    unsafe fn avx512<K: Vectorised, C: Conditions>(
+        window: &mut Window, inputs: Inputs<K::Element>,
+    ) -> usize {
+        // SAFETY: the same contract.
+        unsafe { hold::<K, C, Avx512>(window, inputs) }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn avx2<K: Vectorised, C: Conditions>(
+        window: &mut Window, inputs: Inputs<K::Element>,
+    ) -> usize {
+        // SAFETY: the same contract.
+        unsafe { hold::<K, C, Avx2>(window, inputs) }
+    }
+
+    // SAFETY: the same contract.
+    unsafe {
+        match version {
+            Version::Avx512 => avx512::<K, C>(window, inputs),
+            Version::Avx2 => avx2::<K, C>(window, inputs),
+            Version::Baseline => hold::<K, C, Baseline>(window, inputs),
+        }
+    }
+}
+
+/// Adds `len` elements, or pairs of them, to a state. A sum does not use `b`.
+///
+/// # Safety
+/// Each pointer that is used has `len` elements.
+pub(crate) unsafe fn accumulate<K: Vectorised>(
+    state: &mut State<K>, a: *const K::Element, b: *const K::Element, len: usize,
+) {
+    // SAFETY: the caller promises the elements; the processor has what was detected.
+    unsafe { accumulate_with::<K, All>(Version::detect(), state, Inputs { a, b, len }) }
+}
+
+pub(crate) unsafe fn accumulate_with<K: Vectorised, C: Conditions>(
+    version: Version, state: &mut State<K>, mut inputs: Inputs<K::Element>,
+) {
+    let mut window = Window::default();
+    let mut bins = None;
+    while inputs.len > 0 {
+        // SAFETY: the caller promises the elements and the instructions.
+        let held = unsafe { hold_in::<K, C>(version, &mut window, inputs) };
+        state.count(held);
+        window.empty(state);
+        inputs = inputs.after(held);
+        let block = inputs.first(window.failed);
+        // SAFETY: as above.
+        let term = |i| unsafe { K::term(block.a.add(i).read(), block.b.add(i).read()) };
+        if block.len > FEW {
+            bins.get_or_insert(Bins::EMPTY).deposit(state, block.len, term);
+        } else {
+            (0..block.len).for_each(|i| state.deposit(term(i)));
+        }
+        inputs = inputs.after(block.len);
+    }
+    if let Some(mut bins) = bins {
+        bins.empty(state);
+    }
+}
+
+/// The sum of `len` elements, or of the products of pairs, rounded once. A few ordinary terms make no state.
+///
+/// # Safety
+/// Each pointer that is used has `len` elements.
+pub(crate) unsafe fn value<K: Vectorised>(
+    a: *const K::Element, b: *const K::Element, len: usize,
+) -> K::Element {
+    // SAFETY: the caller promises the elements; the processor has what was detected.
+    unsafe { value_with::<K, All>(Version::detect(), Inputs { a, b, len }) }
+}
+
+pub(crate) unsafe fn value_with<K: Vectorised, C: Conditions>(
+    version: Version, inputs: Inputs<K::Element>,
+) -> K::Element {
+    let mut window = Window::default();
+    // SAFETY: the caller promises the elements and the instructions.
+    let held = unsafe { hold_in::<K, C>(version, &mut window, inputs) };
+    if held == inputs.len
+        && let Some(value) = window.value::<K>()
+    {
+        return value;
+    }
+    let mut state = State::ZERO;
+    // SAFETY: as above.
+    unsafe { accumulate_with::<K, C>(version, &mut state, inputs) };
+    state.value()
+}

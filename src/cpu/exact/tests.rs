@@ -1,0 +1,269 @@
+//! Every version gives the words of deposits, one by one, and needs each of its guards.
+
+use super::*;
+use gpuvec_exact::COUNTS;
+use proptest::prelude::*;
+
+/// The versions that this processor has.
+fn versions() -> impl Iterator<Item = Version> {
+    let all = [Version::Avx512, Version::Avx2, Version::Baseline];
+    let best = all.iter().position(|&version| version == Version::detect()).expect("one of all");
+    all.into_iter().skip(best)
+}
+
+fn inputs<T>(a: &[T], b: &[T]) -> Inputs<T> {
+    Inputs { a: a.as_ptr(), b: b.as_ptr(), len: a.len().min(b.len()) }
+}
+
+fn deposited<K: Vectorised>(a: &[K::Element], b: &[K::Element]) -> State<K> {
+    let mut state = State::ZERO;
+    a.iter().zip(b).for_each(|(&x, &y)| state.deposit(K::term(x, y)));
+    state
+}
+
+fn accumulated<K: Vectorised, C: Conditions>(
+    version: Version, a: &[K::Element], b: &[K::Element],
+) -> State<K> {
+    let mut state = State::ZERO;
+    // SAFETY: two slices, and a version that the processor has.
+    unsafe { accumulate_with::<K, C>(version, &mut state, inputs(a, b)) };
+    state
+}
+
+fn words<K: Kind>(mut state: State<K>) -> Vec<i64> {
+    state.normalise();
+    state.words().as_ref().to_vec()
+}
+
+fn check<K: Vectorised>(a: &[K::Element], b: &[K::Element]) {
+    let exact = deposited::<K>(a, b);
+    for version in versions() {
+        assert_eq!(words(accumulated::<K, All>(version, a, b)), words(exact), "{version:?}");
+        // SAFETY: two slices, and a version that the processor has.
+        let value = unsafe { value_with::<K, All>(version, inputs(a, b)) };
+        assert_eq!(value.encoding(), exact.value().encoding(), "{version:?}");
+    }
+}
+
+fn check_all(pairs: &[(f64, f64)]) {
+    let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let [c, d]: [Vec<f32>; 2] = [&a, &b].map(|array| array.iter().map(|&x| x as f32).collect());
+    check::<Dot<f64>>(&a, &b);
+    check::<Sum<f64>>(&a, &a);
+    check::<Dot<f32>>(&c, &d);
+    check::<Sum<f32>>(&c, &c);
+}
+
+/// Numbers of kinds that meet in arrays: of a few scales, or any.
+fn number() -> impl Strategy<Value = f64> {
+    let scaled = |exponents| {
+        (-1.0..1.0, exponents).prop_map(|(x, exponent): (f64, i32)| {
+            x * 2_f64.powi(exponent / 2) * 2_f64.powi(exponent - exponent / 2)
+        })
+    };
+    prop_oneof![
+        20 => -1.0..1.0,
+        5 => (-100..100).prop_map(f64::from),
+        5 => Just(0.0),
+        2 => Just(-0.0),
+        2 => scaled(-60..60),
+        1 => scaled(-149..128),
+        1 => scaled(-1074..1024),
+        1 => any::<f64>(),
+        1 => any::<f32>().prop_map(f64::from),
+    ]
+}
+
+/// Of one kind throughout, or mixed.
+fn numbers() -> impl Strategy<Value = Vec<(f64, f64)>> {
+    let scale = prop_oneof![
+        3 => Just(0),
+        1 => -140..120_i32,
+        1 => -1000..1000_i32,
+        1 => Just(-1060),
+    ];
+    let ordinary = (prop::collection::vec((-1.0..1.0, -1.0..1.0), 0..3000), scale).prop_map(
+        |(pairs, exponent): (Vec<(f64, f64)>, i32)| {
+            let power = 2_f64.powi(exponent / 2);
+            let scale = |x: f64| x * power * power;
+            pairs.into_iter().map(|(x, y)| (scale(x), y)).collect()
+        },
+    );
+    prop_oneof![ordinary, prop::collection::vec((number(), number()), 0..3000)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn the_words_are_those_of_deposits(pairs in numbers(), offset in 0_usize..9) {
+        check_all(&pairs[offset.min(pairs.len())..]);
+    }
+}
+
+/// Lengths around those of vectors, rows, blocks, pieces, and of all blocks of a window.
+#[test]
+fn every_length_is_summed() {
+    let pairs: Vec<_> = (0..(64 << 12) + 200)
+        .map(|i| (f64::from(i % 1009) - 500.0, 1.0 / f64::from(i % 31 + 1)))
+        .collect();
+    for around in [0, 8, 16, 32, 64, 128, 512, 1024, 2048, 4096, 8192, 64 << 10, 64 << 12] {
+        for len in (around - around.min(3)..around + 4).chain([around + 77]) {
+            check_all(&pairs[1..][..len]);
+        }
+    }
+}
+
+/// One number of another kind in long ordinary arrays.
+#[test]
+fn a_single_number_of_another_kind_is_summed() {
+    let specials = [
+        (f64::INFINITY, 1.0),
+        (f64::NEG_INFINITY, 1.0),
+        (f64::NAN, 1.0),
+        (f64::INFINITY, 0.0),
+        (0.0, f64::NEG_INFINITY),
+        (-0.0, 1.0),
+        (1e300, 1e300),
+        (f64::MAX, -1.0),
+        (f64::MAX, f64::MAX),
+        (f64::from(f32::MAX), f64::from(f32::MAX)),
+        (1e-300, 1e-300),
+        (5e-324, 1.0),
+        (5e-324, 5e-324),
+        (1e-45, 1e-45),
+        (2_f64.powi(-500), 2_f64.powi(-500)),
+        (2_f64.powi(100), 1.0 / 3.0),
+    ];
+    for special in specials {
+        for place in [0, 5, 200, 4000, 4999] {
+            let mut pairs: Vec<_> =
+                (0..5000).map(|i| (f64::from(i % 97) / 7.0, f64::from(i % 89) - 44.0)).collect();
+            pairs[place] = special;
+            check_all(&pairs);
+        }
+    }
+}
+
+/// All rounding errors of a level are ties, or of one sign.
+#[test]
+fn the_largest_rests_are_summed() {
+    for exponent in -60..60 {
+        for sign in [1.0, -1.0] {
+            let largest = 2_f64.powi(exponent);
+            for term in
+                [largest * (1.0 - 2_f64.powi(-53)), largest / 2.0 + largest * 2_f64.powi(-45)]
+            {
+                check_all(&[(sign * term, 1.0 - 2_f64.powi(-53)); 4200]);
+            }
+        }
+    }
+}
+
+macro_rules! without {
+    ($($name:ident: $guard:ident;)+) => {
+        $(struct $name;
+
+        impl Conditions for $name {
+            const GUARDS: Guards = Guards { $guard: false, ..Guards::ALL };
+        })+
+    };
+}
+
+without! {
+    NoLimit: limit;
+    NoWitness: witness;
+    NoFloor: floor;
+    NoZero: zero;
+}
+
+/// Asserts that sums are exact, but in no version without one of the guards.
+fn assert_needed<K: Vectorised, C: Conditions>(a: &[K::Element], b: &[K::Element]) {
+    check::<K>(a, b);
+    let exact = words(deposited::<K>(a, b));
+    for version in versions().filter(|&version| version != Version::Baseline || !K::ERRORS) {
+        assert_ne!(words(accumulated::<K, C>(version, a, b)), exact, "{version:?}");
+    }
+}
+
+/// Ordinary numbers, with others well after the window was chosen.
+fn after_ordinary<T: Copy>(ordinary: T, others: &[(usize, T)]) -> Vec<T> {
+    let mut array = vec![ordinary; 16_384];
+    others.iter().for_each(|&(place, x)| array[8_000 + place] = x);
+    array
+}
+
+/// 2^90 and its negative in one lane, with zeros between them.
+#[test]
+fn without_the_limit_bits_are_lost_while_a_large_term_is_there() {
+    let large = 2_f64.powi(90);
+    for apart in [8, 16, 32, 64] {
+        let mut others: Vec<_> = (1..apart).map(|i| (i, 0.0)).collect();
+        others.extend([(0, large), (apart, -large)]);
+        let a = after_ordinary(1.0, &others);
+        let b = vec![1.0; a.len()];
+        let [c, d]: [Vec<f32>; 2] = [&a, &b].map(|array| array.iter().map(|&x| x as f32).collect());
+        check::<Dot<f64>>(&a, &b);
+        check::<Sum<f64>>(&a, &a);
+        check::<Dot<f32>>(&c, &d);
+        check::<Sum<f32>>(&c, &c);
+        // In every version a lane has every 64th number there.
+        if apart == 64 {
+            assert_needed::<Dot<f64>, NoLimit>(&a, &b);
+            assert_needed::<Sum<f64>, NoLimit>(&a, &a);
+            assert_needed::<Dot<f32>, NoLimit>(&c, &d);
+            assert_needed::<Sum<f32>, NoLimit>(&c, &c);
+        }
+    }
+}
+
+#[test]
+fn without_the_limit_nan_is_lost() {
+    let a = after_ordinary(1.0, &[(7, f64::NAN)]);
+    assert_needed::<Sum<f64>, NoLimit>(&a, &a);
+}
+
+#[test]
+fn without_the_witness_small_terms_are_lost() {
+    let a = after_ordinary(1.0, &[(7, 2_f64.powi(-200))]);
+    let c = after_ordinary(1.0, &[(7, 2_f32.powi(-100))]);
+    assert_needed::<Dot<f64>, NoWitness>(&a, &vec![1.0; a.len()]);
+    assert_needed::<Sum<f64>, NoWitness>(&a, &a);
+    assert_needed::<Dot<f32>, NoWitness>(&c, &vec![1.0; c.len()]);
+    assert_needed::<Sum<f32>, NoWitness>(&c, &c);
+}
+
+/// x² = 2^−990 (1 + 2^−43 + 2^−88) among products near 2^−900: its error term is less than half the smallest
+/// f64, and the rest fits into the window.
+#[test]
+fn without_the_floor_error_terms_underflow() {
+    let x = 2_f64.powi(-495) * (1.0 + 2_f64.powi(-44));
+    let a = after_ordinary(2_f64.powi(-450), &[(7, x)]);
+    assert_needed::<Dot<f64>, NoFloor>(&a, &a);
+    for s in -1000..-960 {
+        for bits in 40..50 {
+            let x = 2_f64.powi(s / 2) * (1.0 + 2_f64.powi(-bits));
+            let a = after_ordinary(2_f64.powi(-450), &[(7, x)]);
+            check::<Dot<f64>>(&a[7_000..], &a[7_000..]);
+        }
+    }
+}
+
+#[test]
+fn without_the_test_for_zero_products_underflow() {
+    let a = after_ordinary(1.0, &[(7, 1e-200), (8, 0.0)]);
+    assert_needed::<Dot<f64>, NoZero>(&a, &a);
+    let mut b = vec![1e-300; 100];
+    b.push(-1e-300);
+    assert_needed::<Dot<f64>, NoZero>(&b, &b);
+}
+
+/// The counts are the state's first words.
+#[test]
+fn elements_are_counted() {
+    let a = after_ordinary(1.0, &[(1, f64::NAN), (900, f64::INFINITY), (901, f64::NEG_INFINITY)]);
+    for version in versions() {
+        let words = words(accumulated::<Sum<f64>, All>(version, &a, &a));
+        assert_eq!(words[..COUNTS], [a.len() as i64, 1, 1, 1]);
+    }
+}

@@ -1,0 +1,196 @@
+//! Vectors of f64, of three instruction sets.
+
+use gpuvec_exact::Float;
+use std::arch::x86_64::*;
+use std::ops::{Add, BitOr, BitXor, Mul, Sub};
+
+/// A vector of f64. A value exists only if the processor has its instructions, which the unsafe
+/// constructors require; so that its arithmetic is safe.
+pub(crate) trait Vector:
+    Copy
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + BitOr<Output = Self>
+    + BitXor<Output = Self>
+{
+    /// The number of lanes.
+    const LANES: usize;
+    /// The processor has a fused multiply-add.
+    const FUSED: bool;
+    /// The lanes' encodings.
+    type Bits: AsRef<[u64]>;
+
+    /// The same number in each lane.
+    ///
+    /// # Safety
+    /// The processor has the type's instructions.
+    unsafe fn splat(x: f64) -> Self;
+
+    /// Loads elements, converted to f64.
+    ///
+    /// # Safety
+    /// The processor has the type's instructions; `from` has `LANES` elements.
+    unsafe fn load_f32(from: *const f32) -> Self;
+
+    /// Loads elements.
+    ///
+    /// # Safety
+    /// The processor has the type's instructions; `from` has `LANES` elements.
+    unsafe fn load_f64(from: *const f64) -> Self;
+
+    /// x·y + z and x·y − z, rounded once; if not [`Vector::FUSED`], only where x·y is a float.
+    fn multiply_add(x: Self, y: Self, z: Self) -> Self;
+    fn multiply_subtract(x: Self, y: Self, z: Self) -> Self;
+
+    /// Sets bits of the lanes of `flags` where the product is 0, but no factor is.
+    fn flag_vanished(flags: Self, product: Self, x: Self, y: Self) -> Self;
+
+    /// The lanes' encodings.
+    fn bits(self) -> Self::Bits;
+}
+
+/// An element type that vectors are loaded from.
+pub(crate) trait Element: Float {
+    const ZERO: Self;
+
+    /// # Safety
+    /// As [`Vector::load_f64`].
+    unsafe fn load<V: Vector>(from: *const Self) -> V;
+}
+
+impl Element for f32 {
+    const ZERO: Self = 0.0;
+
+    #[inline(always)]
+    unsafe fn load<V: Vector>(from: *const Self) -> V {
+        // SAFETY: the same contract.
+        unsafe { V::load_f32(from) }
+    }
+}
+
+impl Element for f64 {
+    const ZERO: Self = 0.0;
+
+    #[inline(always)]
+    unsafe fn load<V: Vector>(from: *const Self) -> V {
+        // SAFETY: the same contract.
+        unsafe { V::load_f64(from) }
+    }
+}
+
+macro_rules! vector {
+    ($(#[$doc:meta])* $name:ident($register:ty, $lanes:literal): splat $splat:ident,
+     load_f32 $load_f32:expr, load_f64 $load_f64:ident,
+     multiply_add $multiply_add:expr, multiply_subtract $multiply_subtract:expr,
+     flag_vanished $flag_vanished:expr,
+     $($trait:ident $operator:ident $instruction:ident),+) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(super) struct $name($register);
+
+        impl Vector for $name {
+            const LANES: usize = $lanes;
+            const FUSED: bool = $lanes > 2;
+            type Bits = [u64; $lanes];
+
+            #[inline(always)]
+            unsafe fn splat(x: f64) -> Self {
+                // SAFETY: the caller promises the instructions.
+                Self(unsafe { $splat(x) })
+            }
+
+            #[inline(always)]
+            unsafe fn load_f32(from: *const f32) -> Self {
+                // SAFETY: the caller promises the instructions and the elements.
+                Self(unsafe { $load_f32(from) })
+            }
+
+            #[inline(always)]
+            unsafe fn load_f64(from: *const f64) -> Self {
+                // SAFETY: the caller promises the instructions and the elements.
+                Self(unsafe { $load_f64(from) })
+            }
+
+            #[inline(always)]
+            fn multiply_add(x: Self, y: Self, z: Self) -> Self {
+                // SAFETY: a vector proves the instructions.
+                Self(unsafe { $multiply_add(x.0, y.0, z.0) })
+            }
+
+            #[inline(always)]
+            fn multiply_subtract(x: Self, y: Self, z: Self) -> Self {
+                // SAFETY: a vector proves the instructions.
+                Self(unsafe { $multiply_subtract(x.0, y.0, z.0) })
+            }
+
+            #[inline(always)]
+            fn flag_vanished(flags: Self, product: Self, x: Self, y: Self) -> Self {
+                // SAFETY: a vector proves the instructions.
+                Self(unsafe { $flag_vanished(flags.0, product.0, x.0, y.0) })
+            }
+
+            #[inline(always)]
+            fn bits(self) -> Self::Bits {
+                // SAFETY: the same bytes, of which any are valid.
+                unsafe { std::mem::transmute(self) }
+            }
+        }
+
+        $(impl $trait for $name {
+            type Output = Self;
+
+            #[inline(always)]
+            fn $operator(self, other: Self) -> Self {
+                // SAFETY: a vector proves the instructions.
+                Self(unsafe { $instruction(self.0, other.0) })
+            }
+        })+
+    };
+}
+
+vector! {
+    /// AVX-512 F and DQ.
+    Avx512(__m512d, 8): splat _mm512_set1_pd,
+    load_f32 |from| _mm512_cvtps_pd(_mm256_loadu_ps(from)), load_f64 _mm512_loadu_pd,
+    multiply_add _mm512_fmadd_pd, multiply_subtract _mm512_fmsub_pd,
+    flag_vanished |flags, product, x, y| {
+        let zero = _mm512_setzero_pd();
+        let lanes = _mm512_cmp_pd_mask::<_CMP_EQ_OQ>(product, zero);
+        let lanes = _mm512_mask_cmp_pd_mask::<_CMP_NEQ_OQ>(lanes, x, zero);
+        let lanes = _mm512_mask_cmp_pd_mask::<_CMP_NEQ_OQ>(lanes, y, zero);
+        _mm512_mask_mov_pd(flags, lanes, x)
+    },
+    Add add _mm512_add_pd, Sub sub _mm512_sub_pd, Mul mul _mm512_mul_pd,
+    BitOr bitor _mm512_or_pd, BitXor bitxor _mm512_xor_pd
+}
+
+vector! {
+    /// AVX2 and FMA.
+    Avx2(__m256d, 4): splat _mm256_set1_pd,
+    load_f32 |from| _mm256_cvtps_pd(_mm_loadu_ps(from)), load_f64 _mm256_loadu_pd,
+    multiply_add _mm256_fmadd_pd, multiply_subtract _mm256_fmsub_pd,
+    flag_vanished |flags, product, x, y| {
+        let is_zero = |x| _mm256_cmp_pd::<_CMP_EQ_OQ>(x, _mm256_setzero_pd());
+        let has_zero = _mm256_or_pd(is_zero(x), is_zero(y));
+        _mm256_or_pd(flags, _mm256_xor_pd(is_zero(product), has_zero))
+    },
+    Add add _mm256_add_pd, Sub sub _mm256_sub_pd, Mul mul _mm256_mul_pd,
+    BitOr bitor _mm256_or_pd, BitXor bitxor _mm256_xor_pd
+}
+
+vector! {
+    /// SSE2, which every x86-64 processor has.
+    Baseline(__m128d, 2): splat _mm_set1_pd,
+    load_f32 |from: *const f32| _mm_cvtps_pd(_mm_castpd_ps(_mm_load_sd(from.cast()))),
+    load_f64 _mm_loadu_pd,
+    multiply_add |x, y, z| _mm_add_pd(_mm_mul_pd(x, y), z),
+    multiply_subtract |x, y, z| _mm_sub_pd(_mm_mul_pd(x, y), z),
+    flag_vanished |flags, product, x, y| {
+        let is_zero = |x| _mm_cmpeq_pd(x, _mm_setzero_pd());
+        let has_zero = _mm_or_pd(is_zero(x), is_zero(y));
+        _mm_or_pd(flags, _mm_xor_pd(is_zero(product), has_zero))
+    },
+    Add add _mm_add_pd, Sub sub _mm_sub_pd, Mul mul _mm_mul_pd,
+    BitOr bitor _mm_or_pd, BitXor bitxor _mm_xor_pd
+}

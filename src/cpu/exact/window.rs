@@ -1,0 +1,283 @@
+//! Blocks of terms that one window holds.
+
+use super::vector::{Element, Vector};
+use super::{Conditions, Inputs, Vectorised};
+use gpuvec_exact::{LEVEL_BITS, State, round_window};
+use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+use std::mem::size_of;
+
+/// Parts of terms that an accumulator takes before its sum is read.
+const DEPOSITS: usize = 1 << 7;
+
+/// A level takes parts of at most 2^(u + REACH), if its unit is 2^u.
+const REACH: i32 = 44;
+
+/// The most levels of a window.
+const MAX_LEVELS: usize = 3;
+
+/// The most accumulators of a level, and elements of a row: a vector for each accumulator.
+const MAX_CHAINS: usize = 4;
+const MAX_WIDTH: usize = 8 * MAX_CHAINS;
+
+/// Blocks of which the sums of a level stay below 2^63: those of a block's lanes, 2^5 at most, are at most
+/// 2^51 units. (The end of the array may be two short blocks.)
+const MAX_BLOCKS: usize = 1 << 6;
+
+/// Elements of which the largest gives the window.
+const SAMPLE: usize = 128;
+
+/// Every level that takes parts below 2^TOO_LARGE has accumulators below 2^1023.
+const TOO_LARGE: i32 = 1014;
+
+/// How far ahead the loop prefetches each array, in bytes: more than the processor does by itself. Not
+/// the same, so that two arrays at the same page offset do not need the same sets of the cache at once.
+const AHEAD: [usize; 2] = [2 << 10, 3 << 10];
+
+const SIGN: u64 = 1 << 63;
+const EXPONENT: u64 = 0x7FF << 52;
+
+/// The sums of blocks in the levels of a window, of which the highest has the unit 2^unit.
+#[derive(Default)]
+pub(super) struct Window {
+    /// None until it is chosen.
+    unit: Option<i32>,
+    sums: [i64; MAX_LEVELS],
+    /// Terms of the block that does not fit, or 0.
+    pub(super) failed: usize,
+}
+
+impl Window {
+    /// Moves the sums to a state.
+    pub(super) fn empty<K: Vectorised>(&mut self, state: &mut State<K>) {
+        if let Some(unit) = self.unit {
+            state.add_window(&self.sums[..K::LEVELS], unit);
+        }
+        self.sums = [0; MAX_LEVELS];
+        if self.failed > 0 {
+            self.unit = None;
+        }
+    }
+
+    /// The sums' value, if there is one.
+    pub(super) fn value<K: Vectorised>(&self) -> Option<K::Element> {
+        self.unit.map(|unit| round_window(&self.sums[..K::LEVELS], unit))
+    }
+}
+
+/// Adds blocks of terms to the window, which is chosen first if it has no unit. Returns the number of
+/// terms. There are more if a block does not fit, or after [`MAX_BLOCKS`].
+///
+/// # Safety
+/// The inputs have their elements, and the processor has the vector's instructions.
+#[inline(always)]
+pub(super) unsafe fn hold<K: Vectorised, C: Conditions, V: Vector>(
+    window: &mut Window, inputs: Inputs<K::Element>,
+) -> usize {
+    window.failed = inputs.len;
+    if K::ERRORS && !V::FUSED {
+        return 0;
+    }
+    if window.unit.is_none() {
+        let sample = inputs.first(SAMPLE);
+        window.failed = sample.len;
+        // SAFETY: the caller promises the elements.
+        window.unit = unsafe { choose::<K, C>(sample) };
+    }
+    let Some(unit) = window.unit else { return 0 };
+    let width = chains::<K>() * V::LANES;
+    let rows = if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
+    let mut end = [[K::Element::ZERO; MAX_WIDTH]; 2];
+    let mut done = 0;
+    for _ in 0..MAX_BLOCKS {
+        let mut block = inputs.after(done).first(rows * width);
+        window.failed = block.len;
+        if block.len >= width {
+            block.len -= block.len % width;
+            window.failed = block.len;
+        } else {
+            // Zeros complete the last row.
+            for (end, from) in end.iter_mut().zip([block.a, block.b]) {
+                // SAFETY: the caller promises the elements, which are fewer than a row.
+                unsafe { end.as_mut_ptr().copy_from_nonoverlapping(from, block.len) };
+            }
+            block = Inputs { a: end[0].as_ptr(), b: end[1].as_ptr(), len: width };
+        }
+        // SAFETY: the caller promises the elements and the instructions.
+        let Some(sums) = (unsafe { sums::<K, C, V>(unit, block) }) else { return done };
+        for level in 0..K::LEVELS {
+            window.sums[level] += sums[level];
+        }
+        done += window.failed;
+        if done == inputs.len {
+            break;
+        }
+    }
+    window.failed = 0;
+    done
+}
+
+/// Chooses the lowest window that takes terms of the size of these. There is none for terms that are too
+/// large, or not finite.
+#[inline(always)]
+unsafe fn choose<K: Vectorised, C: Conditions>(sample: Inputs<K::Element>) -> Option<i32> {
+    let mut largest = 0;
+    for i in 0..sample.len {
+        // SAFETY: the caller promises the elements.
+        let (x, y) = unsafe { (sample.a.add(i).read().into(), sample.b.add(i).read().into()) };
+        let term: f64 = if K::PRODUCTS { x * y } else { x };
+        // As signed integers, encodings are in the order of the sizes, with NaN above infinity.
+        largest = largest.max(term.abs().to_bits().cast_signed());
+    }
+    // Terms are below 2^exponent.
+    let exponent = (largest >> 52) as i32 - 1022;
+    // The floor: a product below 2^−968, of which the error may be wrong, is not a multiple of the lowest
+    // unit, so that something is left.
+    let floor = if C::GUARDS.floor { K::FLOOR } else { K::FLOOR.min(-1074) };
+    let lowest = floor + LEVEL_BITS * (K::LEVELS as i32 - 1);
+    Some((exponent - REACH).max(lowest)).filter(|_| exponent <= TOO_LARGE)
+}
+
+/// Accumulators of a level, so that additions need not wait for each other: fewer where there is
+/// more to add to each.
+#[inline(always)]
+const fn chains<K: Vectorised>() -> usize {
+    if K::ERRORS { MAX_CHAINS / 2 } else { MAX_CHAINS }
+}
+
+/// The sums of a block's terms in the levels of a window, if it holds them.
+///
+/// Differs from src/exact/window.rs in two points, which save instructions:
+///
+/// * The limit is not one of the terms, but of the highest accumulator, which must be in [2^(u+52),
+///   2^(u+53)) after every deposit of r. There t and a are multiples of 2^u, and |t − a| < 2^(u+52) ≤ |a|,
+///   so that q and r − q are exact and |r − q| ≤ 2^(u−1). NaN and infinities are outside, too.
+/// * The error of a product is no part of the highest level: it is at most 2^−53 of the product, which is
+///   below 2^(u+52), and so within the reach of the second level.
+///
+/// # Safety
+/// As [`hold`]; the block has whole rows.
+#[inline(always)]
+unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
+    unit: i32, block: Inputs<K::Element>,
+) -> Option<[i64; MAX_LEVELS]> {
+    let chains = chains::<K>();
+    // A sum reads its block as two halves, so that the processor fetches two streams, as for a product.
+    let streams = if K::PRODUCTS { 1 } else { 2 };
+    let step = chains / streams * V::LANES;
+    let stream_len = block.len / streams;
+    // 1.5·2^(u+52) in each level.
+    let starts = [0, 1, 2].map(|level| {
+        f64::from_bits(((unit - LEVEL_BITS * level + 52 + 1023) as u64) << 52 | 1 << 51)
+    });
+    // SAFETY: the caller promises the instructions.
+    let zero = unsafe { V::splat(0.0) };
+    // SAFETY: as above.
+    let start = unsafe { V::splat(starts[0]) };
+    // SAFETY: as above.
+    let mut accumulators = starts.map(|start| [unsafe { V::splat(start) }; MAX_CHAINS]);
+    let [mut outside, mut left, mut vanished] = [zero; 3];
+    let [mut xs, mut ys, mut rests, mut errors] = [[zero; MAX_CHAINS]; 4];
+    for place in (0..stream_len).step_by(step) {
+        for chain in 0..chains {
+            let in_step = chain * V::LANES % step;
+            let i = chain * V::LANES / step * stream_len + place + in_step;
+            // SAFETY: the caller promises the elements, of which i begins a vector.
+            xs[chain] = unsafe { K::Element::load::<V>(block.a.add(i)) };
+            rests[chain] = xs[chain];
+            let is_line = in_step * size_of::<K::Element>() % 64 == 0;
+            if is_line {
+                // Past the end of a stream follows the same stream of the next block.
+                let is_next = place + AHEAD[0] / size_of::<K::Element>() >= stream_len;
+                let skip = if is_next { (streams - 1) * stream_len } else { 0 };
+                prefetch(block.a.wrapping_add(i + skip), AHEAD[0]);
+            }
+            if K::PRODUCTS {
+                // SAFETY: as above.
+                ys[chain] = unsafe { K::Element::load::<V>(block.b.add(i)) };
+                rests[chain] = xs[chain] * ys[chain];
+                if is_line {
+                    prefetch(block.b.wrapping_add(i), AHEAD[1]);
+                }
+            }
+            if K::ERRORS {
+                errors[chain] = V::multiply_subtract(xs[chain], ys[chain], rests[chain]);
+                vanished = V::flag_vanished(vanished, rests[chain], xs[chain], ys[chain]);
+            }
+        }
+        // Level by level, so that the processor finds independent instructions next to each other.
+        for level in 0..K::LEVELS {
+            for chain in 0..chains {
+                let before = accumulators[level][chain];
+                // A product of f32 is exact, so that it may be a part of the sums.
+                let fused = level == 0 && K::PRODUCTS && !K::ERRORS;
+                let after = if fused {
+                    V::multiply_add(xs[chain], ys[chain], before)
+                } else {
+                    before + rests[chain]
+                };
+                let deposited = after - before;
+                accumulators[level][chain] = after;
+                if level == 0 {
+                    outside = outside | (after ^ start);
+                }
+                if level + 1 == K::LEVELS {
+                    left = left | (deposited ^ rests[chain]);
+                } else if fused {
+                    rests[chain] = V::multiply_subtract(xs[chain], ys[chain], deposited);
+                } else {
+                    rests[chain] = rests[chain] - deposited;
+                }
+            }
+            for chain in 0..if K::ERRORS && level > 0 { chains } else { 0 } {
+                let before = accumulators[level][chain];
+                let after = before + errors[chain];
+                let deposited = after - before;
+                accumulators[level][chain] = after;
+                if level + 1 == K::LEVELS {
+                    left = left | (deposited ^ errors[chain]);
+                } else {
+                    errors[chain] = errors[chain] - deposited;
+                }
+            }
+        }
+    }
+    // The limit: an accumulator that left its range has lost bits.
+    if C::GUARDS.limit && any(outside) & (SIGN | EXPONENT) != 0 {
+        return None;
+    }
+    // The witness: what is left after the last level is in no sum. Zeros of either sign are equal.
+    if C::GUARDS.witness && any(left) & !SIGN != 0 {
+        return None;
+    }
+    // Zero: a product that is 0 because it underflowed leaves nothing.
+    if C::GUARDS.zero && any(vanished) != 0 {
+        return None;
+    }
+    let mut sums = [0_i64; MAX_LEVELS];
+    for level in 0..K::LEVELS {
+        for accumulator in &accumulators[level][..chains] {
+            for &bits in accumulator.bits().as_ref() {
+                // Floats of one binade are numbered by their encodings.
+                let units = bits.wrapping_sub(starts[level].to_bits()).cast_signed();
+                sums[level] = sums[level].wrapping_add(units);
+            }
+        }
+    }
+    Some(sums)
+}
+
+#[inline(always)]
+fn prefetch<T>(pointer: *const T, ahead: usize) {
+    // SAFETY: a prefetch may have any address.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(pointer.wrapping_byte_add(ahead).cast()) };
+}
+
+/// The bits that are set in any lane.
+#[inline(always)]
+fn any<V: Vector>(vector: V) -> u64 {
+    let mut any = 0;
+    for bits in vector.bits().as_ref() {
+        any |= bits;
+    }
+    any
+}
