@@ -1,7 +1,6 @@
 //! The CPU's backend: the same operations, with the same bits, on one core.
 
 mod elementwise;
-#[expect(dead_code, reason = "reductions do not use it yet")]
 mod exact;
 mod reduce;
 
@@ -14,6 +13,7 @@ use crate::ops::Operation;
 
 /// The inputs' elements of a chunk, which a [`Call`] promises to be readable. An operation with one
 /// input has it twice.
+#[derive(Clone, Copy)]
 struct Inputs<T> {
     a: *const T,
     b: *const T,

@@ -1,37 +1,22 @@
 //! Reductions on one core.
 
-use super::Inputs;
+use super::{Inputs, exact};
 use crate::call::Call;
 use crate::call::chunk::Chunk;
-use crate::exact::{Kind, State};
+use crate::exact::State;
 use crate::ops::{Accumulator, Exact, Fold};
 use std::is_x86_feature_detected;
 
 /// Adds the elements of a chunk to the state of an exact sum.
 pub(crate) fn sum<O: Exact>(call: &Call, chunk: &Chunk, state: &mut State<O::Kind>) {
-    accumulate(state, &Inputs::new::<O>(call, chunk));
+    // SAFETY: the call promises the inputs' elements.
+    unsafe { exact::accumulate(state, Inputs::new::<O>(call, chunk)) }
 }
 
 /// The exact sum of a chunk's elements.
 pub(crate) fn value<O: Exact>(call: &Call, chunk: &Chunk) -> O::Element {
-    value_of::<O::Kind>(&Inputs::new::<O>(call, chunk))
-}
-
-/// Adds terms to a state.
-fn accumulate<K: Kind>(state: &mut State<K>, inputs: &Inputs<K::Element>) {
-    let Inputs { a, b, len } = *inputs;
-    for i in 0..len {
-        // SAFETY: the call promises `len` elements from each pointer, and `i < len`.
-        let (x, y) = unsafe { (a.add(i).read(), b.add(i).read()) };
-        state.deposit(K::term_of(x, y));
-    }
-}
-
-/// The sum of terms.
-fn value_of<K: Kind>(inputs: &Inputs<K::Element>) -> K::Element {
-    let mut state = State::ZERO;
-    accumulate::<K>(&mut state, inputs);
-    state.value()
+    // SAFETY: the call promises the inputs' elements.
+    unsafe { exact::value::<O::Kind>(Inputs::new::<O>(call, chunk)) }
 }
 
 /// Adds the elements of a chunk to a state of one value.

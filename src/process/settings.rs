@@ -86,7 +86,6 @@ pub(crate) enum Vectors {
 
 /// Returns the newest vector instructions that may be used, where the processor has them:
 /// `GPUVEC_VECTORS`, else all.
-#[expect(dead_code, reason = "the vector code of sums on cores will ask")]
 pub(crate) fn vectors() -> Vectors {
     // The guard has refused a call whose environment is wrong.
     environment().and_then(|environment| environment.vectors).unwrap_or(Vectors::Portable)

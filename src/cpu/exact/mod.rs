@@ -13,51 +13,27 @@ mod tests;
 mod vector;
 mod window;
 
-use gpuvec_exact::{Bins, Dot, Float, Guards, Kind, LEVEL_BITS, State, Sum, Windowed};
+use super::Inputs;
+use crate::exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
+use crate::process::settings::{self, Vectors};
 use std::is_x86_feature_detected;
-use vector::{Avx2, Avx512, Baseline, Element};
+use vector::{Avx2, Avx512, Baseline};
 use window::{Window, hold};
 
 /// Terms that are deposited one by one: bins would take longer to clear and to empty.
 const FEW: usize = 128;
 
-/// A kind of which vectors are loaded.
-pub(crate) trait Vectorised: Windowed<Element: Element> {
+/// The facts about a kind that its vector code depends on.
+pub(crate) trait Vectorised: Windowed {
     /// The terms are products of two elements.
     const PRODUCTS: bool = Self::TERM_BITS > Self::Element::PRECISION;
     /// A product is the sum of two f64: itself rounded, and its error.
     const ERRORS: bool = Self::TERM_BITS > f64::PRECISION;
     /// The levels of a window: they hold terms that differ by a factor of up to 2^20.
     const LEVELS: usize = (Self::TERM_BITS as usize + 20).div_ceil(LEVEL_BITS as usize);
-
-    fn term(x: Self::Element, y: Self::Element) -> Self::Term;
 }
 
-impl<T: Element> Vectorised for Sum<T>
-where
-    Self: Kind<Term = T, Element = T>,
-{
-    fn term(x: T, _: T) -> T {
-        x
-    }
-}
-
-impl<T: Element> Vectorised for Dot<T>
-where
-    Self: Kind<Term = (T, T), Element = T>,
-{
-    fn term(x: T, y: T) -> (T, T) {
-        (x, y)
-    }
-}
-
-/// The elements to sum, or the pairs to multiply; a sum has its elements twice.
-#[derive(Clone, Copy)]
-pub(crate) struct Inputs<T> {
-    pub(crate) a: *const T,
-    pub(crate) b: *const T,
-    pub(crate) len: usize,
-}
+impl<K: Windowed> Vectorised for K {}
 
 impl<T> Inputs<T> {
     /// All but the first elements.
@@ -83,33 +59,23 @@ impl Conditions for All {
     const GUARDS: Guards = Guards::ALL;
 }
 
-/// The sets of instructions of which there is a version.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Version {
-    Avx512,
-    Avx2,
-    Baseline,
+/// The best instructions that the processor has, and that may be used.
+pub(crate) fn best() -> Vectors {
+    let has_avx512 = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq");
+    let has_avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    settings::vectors().min(match (has_avx512, has_avx2) {
+        (true, _) => Vectors::Avx512,
+        (false, true) => Vectors::Avx2,
+        (false, false) => Vectors::Portable,
+    })
 }
 
-impl Version {
-    /// The best that the processor has.
-    pub(crate) fn detect() -> Self {
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
-            Self::Avx512
-        } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            Self::Avx2
-        } else {
-            Self::Baseline
-        }
-    }
-}
-
-/// [`hold`], compiled for the instructions of a version.
+/// [`hold`], compiled for the instructions.
 ///
 /// # Safety
-/// As [`hold`], with the version's instructions.
+/// As [`hold`], with the instructions.
 unsafe fn hold_in<K: Vectorised, C: Conditions>(
-    version: Version, window: &mut Window, inputs: Inputs<K::Element>,
+    vectors: Vectors, window: &mut Window, inputs: Inputs<K::Element>,
 ) -> usize {
     #[target_feature(enable = "avx512f,avx512dq")]
     unsafe fn avx512<K: Vectorised, C: Conditions>(
@@ -129,39 +95,37 @@ unsafe fn hold_in<K: Vectorised, C: Conditions>(
 
     // SAFETY: the same contract.
     unsafe {
-        match version {
-            Version::Avx512 => avx512::<K, C>(window, inputs),
-            Version::Avx2 => avx2::<K, C>(window, inputs),
-            Version::Baseline => hold::<K, C, Baseline>(window, inputs),
+        match vectors {
+            Vectors::Avx512 => avx512::<K, C>(window, inputs),
+            Vectors::Avx2 => avx2::<K, C>(window, inputs),
+            Vectors::Portable => hold::<K, C, Baseline>(window, inputs),
         }
     }
 }
 
-/// Adds `len` elements, or pairs of them, to a state. A sum does not use `b`.
+/// Adds terms to a state. A sum does not use `b`.
 ///
 /// # Safety
-/// Each pointer that is used has `len` elements.
-pub(crate) unsafe fn accumulate<K: Vectorised>(
-    state: &mut State<K>, a: *const K::Element, b: *const K::Element, len: usize,
-) {
-    // SAFETY: the caller promises the elements; the processor has what was detected.
-    unsafe { accumulate_with::<K, All>(Version::detect(), state, Inputs { a, b, len }) }
+/// The inputs have their elements.
+pub(crate) unsafe fn accumulate<K: Vectorised>(state: &mut State<K>, inputs: Inputs<K::Element>) {
+    // SAFETY: the caller promises the elements; the processor has the best instructions.
+    unsafe { accumulate_with::<K, All>(best(), state, inputs) }
 }
 
 pub(crate) unsafe fn accumulate_with<K: Vectorised, C: Conditions>(
-    version: Version, state: &mut State<K>, mut inputs: Inputs<K::Element>,
+    vectors: Vectors, state: &mut State<K>, mut inputs: Inputs<K::Element>,
 ) {
     let mut window = Window::default();
     let mut bins = None;
     while inputs.len > 0 {
         // SAFETY: the caller promises the elements and the instructions.
-        let held = unsafe { hold_in::<K, C>(version, &mut window, inputs) };
+        let held = unsafe { hold_in::<K, C>(vectors, &mut window, inputs) };
         state.count(held);
         window.empty(state);
         inputs = inputs.after(held);
         let block = inputs.first(window.failed);
         // SAFETY: as above.
-        let term = |i| unsafe { K::term(block.a.add(i).read(), block.b.add(i).read()) };
+        let term = |i| unsafe { K::term_of(block.a.add(i).read(), block.b.add(i).read()) };
         if block.len > FEW {
             bins.get_or_insert(Bins::EMPTY).deposit(state, block.len, term);
         } else {
@@ -174,23 +138,21 @@ pub(crate) unsafe fn accumulate_with<K: Vectorised, C: Conditions>(
     }
 }
 
-/// The sum of `len` elements, or of the products of pairs, rounded once. A few ordinary terms make no state.
+/// The sum of terms, rounded once. A few ordinary terms make no state.
 ///
 /// # Safety
-/// Each pointer that is used has `len` elements.
-pub(crate) unsafe fn value<K: Vectorised>(
-    a: *const K::Element, b: *const K::Element, len: usize,
-) -> K::Element {
-    // SAFETY: the caller promises the elements; the processor has what was detected.
-    unsafe { value_with::<K, All>(Version::detect(), Inputs { a, b, len }) }
+/// The inputs have their elements.
+pub(crate) unsafe fn value<K: Vectorised>(inputs: Inputs<K::Element>) -> K::Element {
+    // SAFETY: the caller promises the elements; the processor has the best instructions.
+    unsafe { value_with::<K, All>(best(), inputs) }
 }
 
 pub(crate) unsafe fn value_with<K: Vectorised, C: Conditions>(
-    version: Version, inputs: Inputs<K::Element>,
+    vectors: Vectors, inputs: Inputs<K::Element>,
 ) -> K::Element {
     let mut window = Window::default();
     // SAFETY: the caller promises the elements and the instructions.
-    let held = unsafe { hold_in::<K, C>(version, &mut window, inputs) };
+    let held = unsafe { hold_in::<K, C>(vectors, &mut window, inputs) };
     if held == inputs.len
         && let Some(value) = window.value::<K>()
     {
@@ -198,6 +160,6 @@ pub(crate) unsafe fn value_with<K: Vectorised, C: Conditions>(
     }
     let mut state = State::ZERO;
     // SAFETY: as above.
-    unsafe { accumulate_with::<K, C>(version, &mut state, inputs) };
+    unsafe { accumulate_with::<K, C>(vectors, &mut state, inputs) };
     state.value()
 }

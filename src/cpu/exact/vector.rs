@@ -1,6 +1,6 @@
 //! Vectors of f64, of three instruction sets.
 
-use gpuvec_exact::Float;
+use crate::exact::Float;
 use std::arch::x86_64::*;
 use std::ops::{Add, BitOr, BitXor, Mul, Sub};
 
@@ -50,33 +50,14 @@ pub(crate) trait Vector:
     fn bits(self) -> Self::Bits;
 }
 
-/// An element type that vectors are loaded from.
-pub(crate) trait Element: Float {
-    const ZERO: Self;
-
-    /// # Safety
-    /// As [`Vector::load_f64`].
-    unsafe fn load<V: Vector>(from: *const Self) -> V;
-}
-
-impl Element for f32 {
-    const ZERO: Self = 0.0;
-
-    #[inline(always)]
-    unsafe fn load<V: Vector>(from: *const Self) -> V {
-        // SAFETY: the same contract.
-        unsafe { V::load_f32(from) }
-    }
-}
-
-impl Element for f64 {
-    const ZERO: Self = 0.0;
-
-    #[inline(always)]
-    unsafe fn load<V: Vector>(from: *const Self) -> V {
-        // SAFETY: the same contract.
-        unsafe { V::load_f64(from) }
-    }
+/// Loads elements, converted to f64.
+///
+/// # Safety
+/// As [`Vector::load_f64`].
+#[inline(always)]
+pub(super) unsafe fn load<T: Float, V: Vector>(from: *const T) -> V {
+    // SAFETY: the same contract; the two formats have different sizes.
+    unsafe { if size_of::<T>() == 4 { V::load_f32(from.cast()) } else { V::load_f64(from.cast()) } }
 }
 
 macro_rules! vector {

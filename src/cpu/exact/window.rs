@@ -1,8 +1,8 @@
 //! Blocks of terms that one window holds.
 
-use super::vector::{Element, Vector};
+use super::vector::{Vector, load};
 use super::{Conditions, Inputs, Vectorised};
-use gpuvec_exact::{LEVEL_BITS, State, round_window};
+use crate::exact::{Float, LEVEL_BITS, State, round_window};
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::mem::size_of;
 
@@ -86,7 +86,7 @@ pub(super) unsafe fn hold<K: Vectorised, C: Conditions, V: Vector>(
     let Some(unit) = window.unit else { return 0 };
     let width = chains::<K>() * V::LANES;
     let rows = if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
-    let mut end = [[K::Element::ZERO; MAX_WIDTH]; 2];
+    let mut end = [[K::Element::from_encoding(0); MAX_WIDTH]; 2];
     let mut done = 0;
     for _ in 0..MAX_BLOCKS {
         let mut block = inputs.after(done).first(rows * width);
@@ -182,7 +182,7 @@ unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
             let in_step = chain * V::LANES % step;
             let i = chain * V::LANES / step * stream_len + place + in_step;
             // SAFETY: the caller promises the elements, of which i begins a vector.
-            xs[chain] = unsafe { K::Element::load::<V>(block.a.add(i)) };
+            xs[chain] = unsafe { load::<K::Element, V>(block.a.add(i)) };
             rests[chain] = xs[chain];
             let is_line = in_step * size_of::<K::Element>() % 64 == 0;
             if is_line {
@@ -193,7 +193,7 @@ unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
             }
             if K::PRODUCTS {
                 // SAFETY: as above.
-                ys[chain] = unsafe { K::Element::load::<V>(block.b.add(i)) };
+                ys[chain] = unsafe { load::<K::Element, V>(block.b.add(i)) };
                 rests[chain] = xs[chain] * ys[chain];
                 if is_line {
                     prefetch(block.b.wrapping_add(i), AHEAD[1]);
