@@ -107,7 +107,7 @@ pub(crate) fn plan(
         Placement::Gpu => gpus(false),
         Placement::Cpu => cores(),
         Placement::Auto if is_small(call) || machine.gpu().is_err() => cores(),
-        Placement::Auto if call.max_bytes() <= core_bytes(call) => calling_core(),
+        Placement::Auto if work(call) <= core_bytes(call) => calling_core(),
         Placement::Auto => gpus(false),
         Placement::All if pays_everywhere(call) && machine.gpu().is_ok() => gpus(true),
         Placement::All => cores(),
@@ -119,7 +119,7 @@ pub(crate) fn on_cores(call: &Call, machine: &impl Machine) -> OnCores {
     if is_small(call) {
         return on_threads(call, 1);
     }
-    let worth = call.max_bytes().div_ceil(tuning::CORE_SHARE_BYTES);
+    let worth = work(call).div_ceil(tuning::CORE_SHARE_BYTES);
     on_threads(call, machine.threads(worth.min(machine.thread_limit())))
 }
 
@@ -196,7 +196,15 @@ fn can_signal_completion(call: &Call, transfers: &Transfers, block_limit: u32) -
 
 /// Says whether to wake a core, or a GPU, costs more than it saves.
 fn is_small(call: &Call) -> bool {
-    call.max_bytes() <= tuning::CALLING_CORE_BYTES
+    work(call) <= tuning::CALLING_CORE_BYTES
+}
+
+/// The work of a call on cores, in bytes of each array that most operations do in the same time.
+fn work(call: &Call) -> usize {
+    match call.task() {
+        Task::Compute { op, .. } if op.is_exact() => tuning::EXACT_WORK * call.max_bytes(),
+        _ => call.max_bytes(),
+    }
 }
 
 /// Says whether an array is out of the host's reach.

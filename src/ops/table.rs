@@ -188,6 +188,15 @@ macro_rules! operations {
                 }
             }
 
+            /// Says whether it is a sum that is exact, and rounded once.
+            #[must_use]
+            pub const fn is_exact(self) -> bool {
+                match self {
+                    $($(Op::$r => stringify!($($added)?).is_empty(),)+)+
+                    _ => false,
+                }
+            }
+
             /// Says whether it is defined for no elements.
             #[must_use]
             pub const fn has_empty_result(self) -> bool {
