@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! abi (signature, contract) → guard → run (a Call from raw pointers, its Plan, the work)
-//!     → objects (what callers hold) → cuda | cpu → call (Call, Plan: data) → ops (the table)
+//!     → objects (what callers hold) → cuda | cpu → call (Call, Plan: data) → ops (the table) → exact
 //! ```
 //!
 //! A room imports only what stands further on in that line, and `pool`, `process`, `tuning` and

@@ -1,9 +1,10 @@
 //! A fake of NVIDIA's driver, for tests on machines without a GPU.
 //!
 //! It exports the driver calls that gpuvec and its tests make, under the driver's names, and runs
-//! the kernels on host memory: by name, from the same table of operations, on one worker thread for
-//! each stream. The host cannot access device memory, as on a real machine. Any call can be made to
-//! fail (`faults`), and all live objects are counted (`control`).
+//! the kernels on host memory: by name, from the same table of operations, reductions block by block
+//! as on a GPU, on one worker thread for each stream. The host cannot access device memory, as on a
+//! real machine. Any call can be made to fail (`faults`), and all live objects are counted
+//! (`control`).
 //!
 //! It does not measure speed, and checks neither the kernels' own code nor the real driver's.
 

@@ -31,9 +31,7 @@ impl Task {
     /// Says whether the task is defined for no elements.
     pub(super) fn has_empty_result(self) -> bool {
         match self {
-            Task::Compute { op, .. } => {
-                op.accumulator().is_none_or(|accumulator| accumulator.has_empty_result)
-            }
+            Task::Compute { op, .. } => op.has_empty_result(),
             Task::Copy => true,
         }
     }

@@ -200,7 +200,7 @@ impl Device {
             kernels,
             slots,
             has_host_addresses: context.has_host_addresses(gpu.ordinal),
-            reduction_blocks: multiprocessors.cast_unsigned() * tuning::REDUCTION_BLOCKS,
+            reduction_blocks: multiprocessors.max(1).cast_unsigned() * tuning::REDUCTION_BLOCKS,
             lacks_f64_units: f64_ratio > tuning::F64_RATIO,
             refused: Refused::new(),
             context: ManuallyDrop::new(context),

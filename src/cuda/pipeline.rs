@@ -172,8 +172,7 @@ impl<'a> Pipeline<'a> {
         self.progress.bytes_staged += output.staged_bytes();
         match (self.call.task(), output.transfer) {
             (Task::Compute { op, .. }, Transfer::State) => {
-                let bytes = op.accumulator().map_or(0, |accumulator| accumulator.state_bytes);
-                self.work.take_state(slot.state(bytes)?);
+                self.work.take_state(slot.state(op.state_bytes())?);
             }
             _ => output.take_out(&slot)?,
         }

@@ -11,12 +11,15 @@ use super::owned::{OwnedMemory, OwnedStream, PAGE, pinned_alloc};
 use super::scratch::Scratch;
 use crate::call::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
-use crate::ops::MAX_STATE_BYTES;
+use crate::exact::{Dot, Kind};
 use crate::tuning;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The size of the largest state of a reduction.
+const STATE_BYTES: usize = size_of::<<Dot<f64> as Kind>::Words>();
 
 /// A stream and the memory that its chunk uses.
 pub(super) struct Slot {
@@ -85,7 +88,7 @@ impl Slot {
     }
 
     fn make_state(&mut self) -> Result<(), Error> {
-        let bytes = (MAX_STATE_BYTES + Flags::BYTES).next_multiple_of(PAGE);
+        let bytes = (STATE_BYTES + Flags::BYTES).next_multiple_of(PAGE);
         made(&mut self.state, || pinned_alloc(bytes, self.ordinal).map(NonNull::cast))
     }
 
@@ -108,7 +111,7 @@ impl Slot {
     /// The state that a kernel has written, of `bytes` bytes.
     pub(super) fn state(&self, bytes: usize) -> Result<&[u8], Error> {
         let state = self.state.ok_or(NO_BUFFER)?;
-        if self.is_in_flight || bytes > MAX_STATE_BYTES {
+        if self.is_in_flight || bytes > STATE_BYTES {
             return Err(Error::Internal { text: "a state that is not there" });
         }
         // SAFETY: the buffer is the slot's own, of at least `bytes` bytes, which the kernel, which is
@@ -129,7 +132,7 @@ impl Slot {
 
     fn made_flags(&self) -> Option<Flags> {
         // SAFETY: the buffer has room for flags behind the state, and is never freed.
-        self.state.map(|state| unsafe { Flags::at(state.add(MAX_STATE_BYTES)) })
+        self.state.map(|state| unsafe { Flags::at(state.add(STATE_BYTES)) })
     }
 
     /// Waits until the newest work is done, and its results are visible. After an error the work may

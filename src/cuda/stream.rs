@@ -205,11 +205,12 @@ impl Stream {
     /// Queues a reduction, which gets the address of the scratch memory.
     fn with_scratch(&self, reduction: impl FnOnce(u64) -> Result<(), Error>) -> Result<(), Error> {
         self.refuse_capture()?;
-        let mut scratch = self.scratch();
-        if scratch.is_none() {
-            *scratch = Some(Scratch::new(self.ordinal())?);
-        }
-        scratch.as_mut().map_or(Ok(()), |scratch| scratch.lend(self.raw, reduction))
+        let mut made = self.scratch();
+        let scratch = match &mut *made {
+            Some(scratch) => scratch,
+            none => none.insert(Scratch::new(self.ordinal())?),
+        };
+        scratch.lend(self.raw, reduction)
     }
 
     /// Fails while the stream's work is being recorded into a graph: the graph may run on any stream,

@@ -74,36 +74,30 @@ pub trait Visitor {
     fn exact<O: Exact>(self, op: O) -> Self::Result;
 }
 
-/// The facts about an accumulator that are known without its type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AccumulatorInfo {
-    /// The size of a state as kernels write it, in bytes.
-    pub state_bytes: usize,
-    /// Says that the identity is a result: that of no elements.
-    pub has_empty_result: bool,
-}
-
-/// The size of the largest state that a kernel writes, in bytes.
-pub const MAX_STATE_BYTES: usize = {
-    let (mut largest, mut row) = (0, 0);
-    while row < Op::ALL.len() {
-        if let Some(AccumulatorInfo { state_bytes, .. }) = Op::ALL[row].accumulator()
-            && state_bytes > largest
-        {
-            largest = state_bytes;
+/// What a row of a reduction with a formula has, and one without, whose accumulator is an exact sum.
+macro_rules! reduction {
+    ($op:ident of $type:ident => $out:ident by $accumulator:ty) => {
+        impl Exact for $op {
+            type Kind = $accumulator;
         }
-        row += 1;
-    }
-    largest
-};
-
-impl AccumulatorInfo {
-    const fn of<A: Accumulator>() -> Self {
-        AccumulatorInfo {
-            state_bytes: size_of::<A::Words>(),
-            has_empty_result: A::HAS_EMPTY_RESULT,
+    };
+    (
+        $op:ident of $type:ident => $out:ident by $accumulator:ty:
+        ($state:pat, $a:pat, $b:pat) => $added:expr
+    ) => {
+        impl Fold for $op {
+            #[inline(always)]
+            fn fold(self, $state: &mut $out, $a: $type, $b: $type) {
+                $added;
+            }
         }
-    }
+    };
+    (visit $op:ident by $visitor:ident) => {
+        $visitor.exact($op)
+    };
+    (visit $op:ident by $visitor:ident: $added:expr) => {
+        $visitor.fold($op)
+    };
 }
 
 macro_rules! operations {
@@ -113,15 +107,10 @@ macro_rules! operations {
                 $($e:ident $(($alpha:ident))? of $e_type:ident: ($e_a:pat, $e_b:pat) => $e_out:expr;)+
             })+
         }
-        exact {
-            $($x_name:literal, $x_inputs:literal inputs, $x_doc:literal {
-                $($x:ident of $x_type:ident by $kind:ty;)+
-            })+
-        }
-        fold {
-            $($f_name:literal, $f_inputs:literal inputs, $f_doc:literal {
-                $($f:ident of $f_type:ident => $f_out:ident by $accumulator:ty:
-                    ($state:pat, $f_a:pat, $f_b:pat) => $added:expr;)+
+        reduction {
+            $($r_name:literal, $r_inputs:literal inputs, $r_doc:literal {
+                $($r:ident of $r_type:ident => $r_out:ident by $accumulator:ty
+                    $(: ($state:pat, $r_a:pat, $r_b:pat) => $added:expr)?;)+
             })+
         }
     ) => {
@@ -129,21 +118,19 @@ macro_rules! operations {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Op {
             $($(#[doc = concat!($e_doc, " of ", stringify!($e_type), ".")] $e,)+)+
-            $($(#[doc = concat!($x_doc, " of ", stringify!($x_type), ".")] $x,)+)+
-            $($(#[doc = concat!($f_doc, " of ", stringify!($f_type), ".")] $f,)+)+
+            $($(#[doc = concat!($r_doc, " of ", stringify!($r_type), ".")] $r,)+)+
         }
 
         impl Op {
             /// Every row, in the table's order.
-            pub const ALL: &[Op] = &[$($(Op::$e,)+)+ $($(Op::$x,)+)+ $($(Op::$f,)+)+];
+            pub const ALL: &[Op] = &[$($(Op::$e,)+)+ $($(Op::$r,)+)+];
 
             /// The name of the operation's kernel, and of its function after `gpuvec_`.
             #[must_use]
             pub const fn kernel(self) -> &'static str {
                 match self {
                     $($(Op::$e => concat!($e_name, "_", stringify!($e_type)),)+)+
-                    $($(Op::$x => concat!($x_name, "_", stringify!($x_type)),)+)+
-                    $($(Op::$f => concat!($f_name, "_", stringify!($f_type)),)+)+
+                    $($(Op::$r => concat!($r_name, "_", stringify!($r_type)),)+)+
                 }
             }
 
@@ -161,8 +148,7 @@ macro_rules! operations {
             pub const fn inputs(self) -> usize {
                 match self {
                     $($(Op::$e => $e_inputs,)+)+
-                    $($(Op::$x => $x_inputs,)+)+
-                    $($(Op::$f => $f_inputs,)+)+
+                    $($(Op::$r => $r_inputs,)+)+
                 }
             }
 
@@ -180,8 +166,7 @@ macro_rules! operations {
             pub const fn element_bytes(self) -> usize {
                 match self {
                     $($(Op::$e => size_of::<$e_type>(),)+)+
-                    $($(Op::$x => size_of::<$x_type>(),)+)+
-                    $($(Op::$f => size_of::<$f_type>(),)+)+
+                    $($(Op::$r => size_of::<$r_type>(),)+)+
                 }
             }
 
@@ -189,18 +174,26 @@ macro_rules! operations {
             #[must_use]
             pub const fn output_bytes(self) -> usize {
                 match self {
-                    $($(Op::$f => size_of::<$f_out>(),)+)+
+                    $($(Op::$r => size_of::<$r_out>(),)+)+
                     _ => self.element_bytes(),
                 }
             }
 
-            /// Its accumulator, if it is a reduction.
+            /// The size of a reduction's state as its kernel writes it, in bytes.
             #[must_use]
-            pub const fn accumulator(self) -> Option<AccumulatorInfo> {
+            pub const fn state_bytes(self) -> usize {
                 match self {
-                    $($(Op::$x => Some(AccumulatorInfo::of::<$kind>()),)+)+
-                    $($(Op::$f => Some(AccumulatorInfo::of::<$accumulator>()),)+)+
-                    _ => None,
+                    $($(Op::$r => size_of::<<$accumulator as Accumulator>::Words>(),)+)+
+                    _ => 0,
+                }
+            }
+
+            /// Says whether it is defined for no elements.
+            #[must_use]
+            pub const fn has_empty_result(self) -> bool {
+                match self {
+                    $($(Op::$r => <$accumulator as Accumulator>::HAS_EMPTY_RESULT,)+)+
+                    _ => true,
                 }
             }
 
@@ -211,8 +204,7 @@ macro_rules! operations {
                         let $alpha = <$e_type as Element>::from_bits(bits);
                         $alpha
                     }))?),)+)+
-                    $($(Op::$x => visitor.exact($x),)+)+
-                    $($(Op::$f => visitor.fold($f),)+)+
+                    $($(Op::$r => reduction!(visit $r by visitor $(: $added)?),)+)+
                 }
             }
         }
@@ -243,45 +235,22 @@ macro_rules! operations {
         )+)+
 
         $($(
-            #[doc = concat!($x_doc, " of ", stringify!($x_type), ".")]
+            #[doc = concat!($r_doc, " of ", stringify!($r_type), ".")]
             #[derive(Clone, Copy, Debug)]
-            pub struct $x;
+            pub struct $r;
 
-            impl Operation for $x {
-                const OP: Op = Op::$x;
-                type Element = $x_type;
-                type Output = $x_type;
+            impl Operation for $r {
+                const OP: Op = Op::$r;
+                type Element = $r_type;
+                type Output = $r_out;
             }
 
-            impl Reduction for $x {
-                type Accumulator = $kind;
-            }
-
-            impl Exact for $x {
-                type Kind = $kind;
-            }
-        )+)+
-
-        $($(
-            #[doc = concat!($f_doc, " of ", stringify!($f_type), ".")]
-            #[derive(Clone, Copy, Debug)]
-            pub struct $f;
-
-            impl Operation for $f {
-                const OP: Op = Op::$f;
-                type Element = $f_type;
-                type Output = $f_out;
-            }
-
-            impl Reduction for $f {
+            impl Reduction for $r {
                 type Accumulator = $accumulator;
             }
 
-            impl Fold for $f {
-                #[inline(always)]
-                fn fold(self, $state: &mut $f_out, $f_a: $f_type, $f_b: $f_type) {
-                    $added;
-                }
+            reduction! {
+                $r of $r_type => $r_out by $accumulator $(: ($state, $r_a, $r_b) => $added)?
             }
         )+)+
     };
@@ -320,18 +289,10 @@ operations! {
             AxpyF64(alpha) of f64: (a, b) => alpha.mul_add(a, b);
         }
     }
-    exact {
-        "dot", 2 inputs, "The sum of `a[i] * b[i]`, rounded once," {
-            DotF32 of f32 by Dot<f32>;
-            DotF64 of f64 by Dot<f64>;
-        }
-        "sum", 1 inputs, "The sum of `a[i]`, rounded once," {
-            SumF32 of f32 by Sum<f32>;
-            SumF64 of f64 by Sum<f64>;
-        }
-    }
-    fold {
+    reduction {
         "dot", 2 inputs, "The sum of `a[i] * b[i]`" {
+            DotF32 of f32 => f32 by Dot<f32>;
+            DotF64 of f64 => f64 by Dot<f64>;
             DotI32 of i32 => i64 by WrappingSum: (sum, a, b) => {
                 *sum = sum.wrapping_add(i64::from(a) * i64::from(b))
             };
@@ -340,6 +301,8 @@ operations! {
             };
         }
         "sum", 1 inputs, "The sum of `a[i]`" {
+            SumF32 of f32 => f32 by Sum<f32>;
+            SumF64 of f64 => f64 by Sum<f64>;
             SumI32 of i32 => i64 by WrappingSum: (sum, a, _) => *sum = sum.wrapping_add(a.into());
             SumI64 of i64 => i64 by WrappingSum: (sum, a, _) => *sum = sum.wrapping_add(a);
         }
