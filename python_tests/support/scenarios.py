@@ -8,9 +8,10 @@ from itertools import product
 import numpy as np
 import scenarios_streams
 from arrays import GUARD_BYTE, MIXED, UNIFORM, call_at
-from bindings import Backend, Place, Status, last_run, lib, why_cpu
+from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
+from header import enumeration
 from operations import CLASSIC, Operation, named
-from work import DEVICE_KINDS, ONE_OF_EACH, RIGHT, OnArrays, Work, outcome_of
+from work import DEVICE_KINDS, ONE_OF_EACH, RIGHT, OnArrays, Work, assert_holds, outcome_of
 
 
 @cache
@@ -19,6 +20,8 @@ def problem(operation: Operation, n: int) -> tuple[np.ndarray, np.ndarray, np.nd
     a, b = operation.data(np.random.default_rng(n), n)
     return a, b, operation.oracle(a, b)
 
+
+DOT_F64 = enumeration("gpuvec_accumulator_kind")["GPUVEC_ACCUMULATOR_DOT_F64"]
 
 # Kinds of a, b and out, some of them on a device.
 ON_DEVICE = [
@@ -101,6 +104,54 @@ class FamilyCall(Call):
 
     codes = ONE_OF_EACH
     turns = (1,)
+
+
+@dataclass
+class Accumulation(OnArrays):
+    """An addition to an accumulator, which an error leaves as it was."""
+
+    kinds: tuple[str, ...]
+    n: int
+
+    codes = ONE_OF_EACH
+
+    def __str__(self) -> str:
+        """For a scenario's name."""
+        return f"accumulator, {self.n} {' '.join(self.kinds)}"
+
+    def in_parent(self) -> None:
+        """Makes inputs and the right value."""
+        a, b, self.value = problem(named("gpuvec_dot_f64"), self.n)
+        self.lay_out(dict(zip("ab", self.kinds)), {"a": a, "b": b}, {})
+
+    def in_child(self) -> None:
+        """Makes the arrays and an accumulator."""
+        super().in_child()
+        self.reset()
+
+    @property
+    def always_answers(self) -> bool:
+        """Returns whether the cores can do the work: they access both arrays."""
+        return not self.is_on_device
+
+    def attempt(self) -> str:
+        """Makes the call."""
+        return outcome_of(
+            lib.gpuvec_accumulator_add(self.accumulator, *self.addresses("a b"), self.n, None)
+        )
+
+    def check(self, outcome: str, calls: list[str]) -> None:
+        """Fails unless all or nothing was added."""
+        value, text = np.full_like(self.value, -1), last_error()
+        assert lib.gpuvec_accumulator_value(self.accumulator, value.ctypes.data) == Status.OK
+        expected = self.value if outcome == RIGHT else np.zeros_like(self.value)
+        assert_holds(value, expected, f"value after {outcome} {text}")
+        self.check_arrays(outcome, may_have_written=False)
+
+    def reset(self) -> None:
+        """Makes an empty accumulator."""
+        super().reset()
+        self.accumulator = lib.gpuvec_accumulator_create(DOT_F64)
 
 
 class Init(Work):
@@ -203,6 +254,10 @@ def family_works() -> Iterator[tuple[Work, Place]]:
                 yield FamilyCall(operation, kinds, n // size), place
         if operation.may_be_in_place:
             yield FamilyCall(operation, UNIFORM[0], FIVE // size, "a"), Place.GPU
+    for kinds in [("pageable",) * 2, ("pinned+3",) * 2]:
+        yield from ((Accumulation(kinds, n // 2), place) for n, place in host_calls(kinds))
+    for kinds in [("device",) * 2, ("device+5", "pageable+7")]:
+        yield from ((Accumulation(kinds, FIVE // 2), place) for place in GPU_PLACES)
 
 
 def scenarios() -> list[Scenario]:
