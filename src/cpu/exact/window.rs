@@ -4,6 +4,7 @@ use super::vector::{Element, Vector};
 use super::{Conditions, Inputs, Vectorised};
 use gpuvec_exact::{LEVEL_BITS, State, round_window};
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+use std::iter::zip;
 use std::mem::size_of;
 
 /// Parts of terms that an accumulator takes before its sum is read.
@@ -104,9 +105,7 @@ pub(super) unsafe fn hold<K: Vectorised, C: Conditions, V: Vector>(
         }
         // SAFETY: the caller promises the elements and the instructions.
         let Some(sums) = (unsafe { sums::<K, C, V>(unit, block) }) else { return done };
-        for level in 0..K::LEVELS {
-            window.sums[level] += sums[level];
-        }
+        zip(&mut window.sums, sums).for_each(|(total, sum)| *total += sum);
         done += window.failed;
         if done == inputs.len {
             break;
@@ -184,7 +183,7 @@ unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
             // SAFETY: the caller promises the elements, of which i begins a vector.
             xs[chain] = unsafe { K::Element::load::<V>(block.a.add(i)) };
             rests[chain] = xs[chain];
-            let is_line = in_step * size_of::<K::Element>() % 64 == 0;
+            let is_line = (in_step * size_of::<K::Element>()).is_multiple_of(64);
             if is_line {
                 // Past the end of a stream follows the same stream of the next block.
                 let is_next = place + AHEAD[0] / size_of::<K::Element>() >= stream_len;
@@ -205,38 +204,27 @@ unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
             }
         }
         // Level by level, so that the processor finds independent instructions next to each other.
-        for level in 0..K::LEVELS {
+        for (level, accumulators) in accumulators.iter_mut().take(K::LEVELS).enumerate() {
+            let is_last = level + 1 == K::LEVELS;
             for chain in 0..chains {
-                let before = accumulators[level][chain];
-                // A product of f32 is exact, so that it may be a part of the sums.
-                let fused = level == 0 && K::PRODUCTS && !K::ERRORS;
-                let after = if fused {
-                    V::multiply_add(xs[chain], ys[chain], before)
-                } else {
-                    before + rests[chain]
-                };
-                let deposited = after - before;
-                accumulators[level][chain] = after;
-                if level == 0 {
-                    outside = outside | (after ^ start);
-                }
-                if level + 1 == K::LEVELS {
-                    left = left | (deposited ^ rests[chain]);
-                } else if fused {
+                let accumulator = &mut accumulators[chain];
+                if K::PRODUCTS && !K::ERRORS && level == 0 {
+                    // The product of two f32 is exact, so that both its uses may be fused.
+                    let sum = V::multiply_add(xs[chain], ys[chain], *accumulator);
+                    let deposited = sum - *accumulator;
                     rests[chain] = V::multiply_subtract(xs[chain], ys[chain], deposited);
+                    *accumulator = sum;
                 } else {
-                    rests[chain] = rests[chain] - deposited;
+                    rests[chain] = deposit(accumulator, rests[chain], is_last, &mut left);
+                }
+                if level == 0 {
+                    outside = outside | (*accumulator ^ start);
                 }
             }
-            for chain in 0..if K::ERRORS && level > 0 { chains } else { 0 } {
-                let before = accumulators[level][chain];
-                let after = before + errors[chain];
-                let deposited = after - before;
-                accumulators[level][chain] = after;
-                if level + 1 == K::LEVELS {
-                    left = left | (deposited ^ errors[chain]);
-                } else {
-                    errors[chain] = errors[chain] - deposited;
+            if K::ERRORS && level > 0 {
+                for chain in 0..chains {
+                    let accumulator = &mut accumulators[chain];
+                    errors[chain] = deposit(accumulator, errors[chain], is_last, &mut left);
                 }
             }
         }
@@ -254,16 +242,30 @@ unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
         return None;
     }
     let mut sums = [0_i64; MAX_LEVELS];
-    for level in 0..K::LEVELS {
-        for accumulator in &accumulators[level][..chains] {
+    for (sum, (accumulators, start)) in zip(&mut sums, zip(&accumulators, starts)).take(K::LEVELS) {
+        for accumulator in &accumulators[..chains] {
             for &bits in accumulator.bits().as_ref() {
                 // Floats of one binade are numbered by their encodings.
-                let units = bits.wrapping_sub(starts[level].to_bits()).cast_signed();
-                sums[level] = sums[level].wrapping_add(units);
+                let units = bits.wrapping_sub(start.to_bits()).cast_signed();
+                *sum = sum.wrapping_add(units);
             }
         }
     }
     Some(sums)
+}
+
+/// Deposits a part in a level, and returns what is left of it. After the last level that is only a witness:
+/// bits in `left`.
+#[inline(always)]
+fn deposit<V: Vector>(accumulator: &mut V, part: V, is_last: bool, left: &mut V) -> V {
+    let sum = *accumulator + part;
+    let deposited = sum - *accumulator;
+    *accumulator = sum;
+    if is_last {
+        *left = *left | (part ^ deposited);
+        return part;
+    }
+    part - deposited
 }
 
 #[inline(always)]
