@@ -1,7 +1,6 @@
 //! Every version gives the words of deposits, one by one, and needs each of its guards.
 
 use super::*;
-use gpuvec_exact::COUNTS;
 use proptest::prelude::*;
 
 /// The versions that this processor has.
@@ -264,6 +263,6 @@ fn elements_are_counted() {
     let a = after_ordinary(1.0, &[(1, f64::NAN), (900, f64::INFINITY), (901, f64::NEG_INFINITY)]);
     for version in versions() {
         let words = words(accumulated::<Sum<f64>, All>(version, &a, &a));
-        assert_eq!(words[..COUNTS], [a.len() as i64, 1, 1, 1]);
+        assert_eq!(words[..gpuvec_exact::COUNTS], [a.len() as i64, 1, 1, 1]);
     }
 }
