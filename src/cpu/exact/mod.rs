@@ -15,8 +15,8 @@ mod window;
 
 use gpuvec_exact::{Bins, Dot, Float, Guards, Kind, LEVEL_BITS, State, Sum, Windowed};
 use std::is_x86_feature_detected;
-use vector::{Avx2, Avx512, Baseline, Element};
-use window::{Window, hold};
+use vector::{Avx2, Avx512, Baseline, Element, Vector};
+use window::Window;
 
 /// Terms that are deposited one by one: bins would take longer to clear and to empty.
 const FEW: usize = 128;
@@ -102,37 +102,12 @@ impl Version {
             Self::Baseline
         }
     }
-}
 
-/// [`hold`], compiled for the instructions of a version.
-///
-/// # Safety
-/// As [`hold`], with the version's instructions.
-unsafe fn hold_in<K: Vectorised, C: Conditions>(
-    version: Version, window: &mut Window, inputs: Inputs<K::Element>,
-) -> usize {
-    #[target_feature(enable = "avx512f,avx512dq")]
-    unsafe fn avx512<K: Vectorised, C: Conditions>(
-        window: &mut Window, inputs: Inputs<K::Element>,
-    ) -> usize {
-        // SAFETY: the same contract.
-        unsafe { hold::<K, C, Avx512>(window, inputs) }
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2<K: Vectorised, C: Conditions>(
-        window: &mut Window, inputs: Inputs<K::Element>,
-    ) -> usize {
-        // SAFETY: the same contract.
-        unsafe { hold::<K, C, Avx2>(window, inputs) }
-    }
-
-    // SAFETY: the same contract.
-    unsafe {
-        match version {
-            Version::Avx512 => avx512::<K, C>(window, inputs),
-            Version::Avx2 => avx2::<K, C>(window, inputs),
-            Version::Baseline => hold::<K, C, Baseline>(window, inputs),
+    const fn lanes(self) -> usize {
+        match self {
+            Self::Avx512 => Avx512::LANES,
+            Self::Avx2 => Avx2::LANES,
+            Self::Baseline => Baseline::LANES,
         }
     }
 }
@@ -155,7 +130,7 @@ pub(crate) unsafe fn accumulate_with<K: Vectorised, C: Conditions>(
     let mut bins = None;
     while inputs.len > 0 {
         // SAFETY: the caller promises the elements and the instructions.
-        let held = unsafe { hold_in::<K, C>(version, &mut window, inputs) };
+        let held = unsafe { window.hold::<K, C>(version, inputs) };
         state.count(held);
         window.empty(state);
         inputs = inputs.after(held);
@@ -190,7 +165,7 @@ pub(crate) unsafe fn value_with<K: Vectorised, C: Conditions>(
 ) -> K::Element {
     let mut window = Window::default();
     // SAFETY: the caller promises the elements and the instructions.
-    let held = unsafe { hold_in::<K, C>(version, &mut window, inputs) };
+    let held = unsafe { window.hold::<K, C>(version, inputs) };
     if held == inputs.len
         && let Some(value) = window.value::<K>()
     {

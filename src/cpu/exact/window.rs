@@ -1,7 +1,7 @@
 //! Blocks of terms that one window holds.
 
-use super::vector::{Element, Vector};
-use super::{Conditions, Inputs, Vectorised};
+use super::vector::{Avx2, Avx512, Baseline, Element, Vector};
+use super::{Conditions, Inputs, Vectorised, Version};
 use gpuvec_exact::{LEVEL_BITS, State, round_window};
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::iter::zip;
@@ -65,70 +65,126 @@ impl Window {
     }
 }
 
-/// Adds blocks of terms to the window, which is chosen first if it has no unit. Returns the number of
-/// terms. There are more if a block does not fit, or after [`MAX_BLOCKS`].
+impl Window {
+    /// Adds blocks of terms to the window, which is chosen first if it has no unit. Returns the number of
+    /// terms. There are more if a block does not fit, or after [`MAX_BLOCKS`].
+    ///
+    /// # Safety
+    /// The inputs have their elements, and the processor has the version's instructions.
+    // Once in the library, for both its callers.
+    #[inline(never)]
+    pub(super) unsafe fn hold<K: Vectorised, C: Conditions>(
+        &mut self, version: Version, inputs: Inputs<K::Element>,
+    ) -> usize {
+        self.failed = inputs.len;
+        if K::ERRORS && version == Version::Baseline {
+            return 0;
+        }
+        if self.unit.is_none() {
+            let sample = inputs.first(SAMPLE);
+            self.failed = sample.len;
+            // SAFETY: the caller promises the elements.
+            self.unit = unsafe { choose::<K, C>(sample) };
+        }
+        let Some(unit) = self.unit else { return 0 };
+        let width = chains::<K>() * version.lanes();
+        let whole = inputs.first(inputs.len - inputs.len % width);
+        // SAFETY: the caller promises the elements and the instructions.
+        let held = unsafe { hold_in::<K, C>(version, self, unit, whole) };
+        let rest = inputs.after(held);
+        if self.failed > 0 || rest.len == 0 || rest.len >= width {
+            return held;
+        }
+        // Zeros complete the last row.
+        let mut row = [[K::Element::ZERO; MAX_WIDTH]; 2];
+        for (row, from) in row.iter_mut().zip([rest.a, rest.b]) {
+            // SAFETY: the caller promises the elements, which are fewer than a row.
+            unsafe { row.as_mut_ptr().copy_from_nonoverlapping(from, rest.len) };
+        }
+        let row = Inputs { a: row[0].as_ptr(), b: row[1].as_ptr(), len: width };
+        // SAFETY: the row has its elements.
+        unsafe { hold_in::<K, C>(version, self, unit, row) };
+        if self.failed > 0 {
+            self.failed = rest.len;
+            return held;
+        }
+        inputs.len
+    }
+}
+
+/// [`hold_rows`], compiled for the instructions of a version.
+///
+/// # Safety
+/// As [`hold_rows`], with the version's instructions.
+unsafe fn hold_in<K: Vectorised, C: Conditions>(
+    version: Version, window: &mut Window, unit: i32, inputs: Inputs<K::Element>,
+) -> usize {
+    #[target_feature(enable = "avx512f,avx512dq")]
+    unsafe fn avx512<K: Vectorised, C: Conditions>(
+        window: &mut Window, unit: i32, inputs: Inputs<K::Element>,
+    ) -> usize {
+        // SAFETY: the same contract.
+        unsafe { hold_rows::<K, C, Avx512>(window, unit, inputs) }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn avx2<K: Vectorised, C: Conditions>(
+        window: &mut Window, unit: i32, inputs: Inputs<K::Element>,
+    ) -> usize {
+        // SAFETY: the same contract.
+        unsafe { hold_rows::<K, C, Avx2>(window, unit, inputs) }
+    }
+
+    // SAFETY: the same contract.
+    unsafe {
+        match version {
+            Version::Avx512 => avx512::<K, C>(window, unit, inputs),
+            Version::Avx2 => avx2::<K, C>(window, unit, inputs),
+            Version::Baseline => hold_rows::<K, C, Baseline>(window, unit, inputs),
+        }
+    }
+}
+
+/// Adds whole rows of terms to the window with a unit. Returns the number of terms that it holds.
 ///
 /// # Safety
 /// The inputs have their elements, and the processor has the vector's instructions.
 #[inline(always)]
-pub(super) unsafe fn hold<K: Vectorised, C: Conditions, V: Vector>(
-    window: &mut Window, inputs: Inputs<K::Element>,
+unsafe fn hold_rows<K: Vectorised, C: Conditions, V: Vector>(
+    window: &mut Window, unit: i32, inputs: Inputs<K::Element>,
 ) -> usize {
-    window.failed = inputs.len;
-    if K::ERRORS && !V::FUSED {
-        return 0;
-    }
-    if window.unit.is_none() {
-        let sample = inputs.first(SAMPLE);
-        window.failed = sample.len;
-        // SAFETY: the caller promises the elements.
-        window.unit = unsafe { choose::<K, C>(sample) };
-    }
-    let Some(unit) = window.unit else { return 0 };
-    let width = chains::<K>() * V::LANES;
-    let rows = if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
-    let mut end = [[K::Element::ZERO; MAX_WIDTH]; 2];
-    let mut done = 0;
+    let block_len = chains::<K>() * V::LANES * if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
+    let mut held = 0;
+    window.failed = 0;
     for _ in 0..MAX_BLOCKS {
-        let mut block = inputs.after(done).first(rows * width);
-        window.failed = block.len;
-        if block.len >= width {
-            block.len -= block.len % width;
-            window.failed = block.len;
-        } else {
-            // Zeros complete the last row.
-            for (end, from) in end.iter_mut().zip([block.a, block.b]) {
-                // SAFETY: the caller promises the elements, which are fewer than a row.
-                unsafe { end.as_mut_ptr().copy_from_nonoverlapping(from, block.len) };
-            }
-            block = Inputs { a: end[0].as_ptr(), b: end[1].as_ptr(), len: width };
-        }
-        // SAFETY: the caller promises the elements and the instructions.
-        let Some(sums) = (unsafe { sums::<K, C, V>(unit, block) }) else { return done };
-        zip(&mut window.sums, sums).for_each(|(total, sum)| *total += sum);
-        done += window.failed;
-        if done == inputs.len {
+        if held == inputs.len {
             break;
         }
+        let block = inputs.after(held).first(block_len);
+        // SAFETY: the caller promises the elements and the instructions.
+        let Some(sums) = (unsafe { sums::<K, C, V>(unit, block) }) else {
+            window.failed = block.len;
+            break;
+        };
+        zip(&mut window.sums, sums).for_each(|(total, sum)| *total += sum);
+        held += block.len;
     }
-    window.failed = 0;
-    done
+    held
 }
 
 /// Chooses the lowest window that takes terms of the size of these. There is none for terms that are too
 /// large, or not finite.
-#[inline(always)]
 unsafe fn choose<K: Vectorised, C: Conditions>(sample: Inputs<K::Element>) -> Option<i32> {
     let mut largest = 0;
     for i in 0..sample.len {
         // SAFETY: the caller promises the elements.
         let (x, y) = unsafe { (sample.a.add(i).read().into(), sample.b.add(i).read().into()) };
         let term: f64 = if K::PRODUCTS { x * y } else { x };
-        // As signed integers, encodings are in the order of the sizes, with NaN above infinity.
-        largest = largest.max(term.abs().to_bits().cast_signed());
+        // As integers, encodings are in the order of the sizes, with NaN above infinity.
+        largest = largest.max((term.abs().to_bits() >> 32) as i32);
     }
     // Terms are below 2^exponent.
-    let exponent = (largest >> 52) as i32 - 1022;
+    let exponent = (largest >> 20) - 1022;
     // The floor: a product below 2^−968, of which the error may be wrong, is not a multiple of the lowest
     // unit, so that something is left.
     let floor = if C::GUARDS.floor { K::FLOOR } else { K::FLOOR.min(-1074) };
@@ -154,7 +210,7 @@ const fn chains<K: Vectorised>() -> usize {
 ///   below 2^(u+52), and so within the reach of the second level.
 ///
 /// # Safety
-/// As [`hold`]; the block has whole rows.
+/// As [`hold_rows`].
 #[inline(always)]
 unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
     unit: i32, block: Inputs<K::Element>,
