@@ -60,6 +60,10 @@ pub(crate) struct Inputs<T> {
 }
 
 impl<T> Inputs<T> {
+    fn new<K: Vectorised<Element = T>>(a: *const T, b: *const T, len: usize) -> Self {
+        Inputs { a, b: if K::PRODUCTS { b } else { a }, len }
+    }
+
     /// All but the first elements.
     fn after(self, elements: usize) -> Self {
         let [a, b] = [self.a, self.b].map(|pointer| pointer.wrapping_add(elements));
@@ -115,14 +119,18 @@ impl Version {
 /// Adds `len` elements, or pairs of them, to a state. A sum does not use `b`.
 ///
 /// # Safety
-/// Each pointer that is used has `len` elements.
+/// `a` has `len` elements, and so has `b` for a product.
 pub(crate) unsafe fn accumulate<K: Vectorised>(
     state: &mut State<K>, a: *const K::Element, b: *const K::Element, len: usize,
 ) {
     // SAFETY: the caller promises the elements; the processor has what was detected.
-    unsafe { accumulate_with::<K, All>(Version::detect(), state, Inputs { a, b, len }) }
+    unsafe { accumulate_with::<K, All>(Version::detect(), state, Inputs::new::<K>(a, b, len)) }
 }
 
+/// [`accumulate`], in a version that the processor has.
+///
+/// # Safety
+/// The inputs have their elements, and the processor has the version's instructions.
 pub(crate) unsafe fn accumulate_with<K: Vectorised, C: Conditions>(
     version: Version, state: &mut State<K>, mut inputs: Inputs<K::Element>,
 ) {
@@ -152,14 +160,18 @@ pub(crate) unsafe fn accumulate_with<K: Vectorised, C: Conditions>(
 /// The sum of `len` elements, or of the products of pairs, rounded once. A few ordinary terms make no state.
 ///
 /// # Safety
-/// Each pointer that is used has `len` elements.
+/// As [`accumulate`].
 pub(crate) unsafe fn value<K: Vectorised>(
     a: *const K::Element, b: *const K::Element, len: usize,
 ) -> K::Element {
     // SAFETY: the caller promises the elements; the processor has what was detected.
-    unsafe { value_with::<K, All>(Version::detect(), Inputs { a, b, len }) }
+    unsafe { value_with::<K, All>(Version::detect(), Inputs::new::<K>(a, b, len)) }
 }
 
+/// [`value`], in a version that the processor has.
+///
+/// # Safety
+/// As [`accumulate_with`].
 pub(crate) unsafe fn value_with<K: Vectorised, C: Conditions>(
     version: Version, inputs: Inputs<K::Element>,
 ) -> K::Element {

@@ -257,6 +257,19 @@ fn without_the_test_for_zero_products_underflow() {
     assert_needed::<Dot<f64>, NoZero>(&b, &b);
 }
 
+/// A sum takes no second array; the best version is taken where none is forced.
+#[test]
+fn a_sum_has_one_array() {
+    let a = [1.0, 1e300, -1e300];
+    let mut state = State::<Sum<f64>>::ZERO;
+    // SAFETY: a sum does not use the second pointer.
+    let value = unsafe {
+        accumulate(&mut state, a.as_ptr(), std::ptr::null(), a.len());
+        value::<Sum<f64>>(a.as_ptr(), std::ptr::null(), a.len())
+    };
+    assert_eq!((state.value(), value), (1.0, 1.0));
+}
+
 /// The counts are the state's first words.
 #[test]
 fn elements_are_counted() {

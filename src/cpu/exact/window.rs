@@ -63,9 +63,7 @@ impl Window {
     pub(super) fn value<K: Vectorised>(&self) -> Option<K::Element> {
         self.unit.map(|unit| round_window(&self.sums[..K::LEVELS], unit))
     }
-}
 
-impl Window {
     /// Adds blocks of terms to the window, which is chosen first if it has no unit. Returns the number of
     /// terms. There are more if a block does not fit, or after [`MAX_BLOCKS`].
     ///
