@@ -1,6 +1,6 @@
 //! Elementwise operations on one core.
 
-use super::Inputs;
+use super::{Inputs, inputs};
 use crate::call::Call;
 use crate::call::chunk::Chunk;
 use crate::ops::{Element, Elementwise};
@@ -13,7 +13,7 @@ const BLOCK: usize = 32;
 
 /// Computes `out[i] = op(a[i], b[i])` for the elements of a chunk.
 pub(crate) fn elementwise<O: Elementwise>(op: O, call: &Call, chunk: &Chunk) {
-    let inputs = Inputs::new::<O>(call, chunk);
+    let inputs = inputs::<O>(call, chunk);
     let out = Out(call.output().host_pointer(chunk.start));
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
         // SAFETY: the processor has both.

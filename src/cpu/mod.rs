@@ -10,24 +10,15 @@ pub(crate) use reduce::{fold, sum, value};
 use crate::call::Call;
 use crate::call::chunk::Chunk;
 use crate::ops::Operation;
+use exact::Inputs;
 
-/// The inputs' elements of a chunk, which a [`Call`] promises to be readable. An operation with one
-/// input has it twice.
-#[derive(Clone, Copy)]
-struct Inputs<T> {
-    a: *const T,
-    b: *const T,
-    len: usize,
-}
-
-impl<T> Inputs<T> {
-    fn new<O: Operation<Element = T>>(call: &Call, chunk: &Chunk) -> Self {
-        let pointer =
-            |input: usize| call.inputs()[input].host_pointer::<T>(chunk.start).cast_const();
-        let a = pointer(0);
-        let b = if O::OP.inputs() == 2 { pointer(1) } else { a };
-        Inputs { a, b, len: chunk.len }
-    }
+/// The inputs' elements of a chunk, which the [`Call`] promises to be readable.
+fn inputs<O: Operation>(call: &Call, chunk: &Chunk) -> Inputs<O::Element> {
+    let pointer =
+        |input: usize| call.inputs()[input].host_pointer::<O::Element>(chunk.start).cast_const();
+    let a = pointer(0);
+    let b = if O::OP.inputs() == 2 { pointer(1) } else { a };
+    Inputs { a, b, len: chunk.len }
 }
 
 /// Copies the bytes of a chunk.

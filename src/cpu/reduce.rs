@@ -1,27 +1,38 @@
 //! Reductions on one core.
 
-use super::{Inputs, exact};
+use super::exact::{self, All, Inputs, Version};
+use super::inputs;
 use crate::call::Call;
 use crate::call::chunk::Chunk;
 use crate::exact::State;
 use crate::ops::{Accumulator, Exact, Fold};
+use crate::process::settings::{self, Vectors};
 use std::is_x86_feature_detected;
 
 /// Adds the elements of a chunk to the state of an exact sum.
 pub(crate) fn sum<O: Exact>(call: &Call, chunk: &Chunk, state: &mut State<O::Kind>) {
-    // SAFETY: the call promises the inputs' elements.
-    unsafe { exact::accumulate(state, Inputs::new::<O>(call, chunk)) }
+    // SAFETY: the call promises the inputs' elements; the processor has the version.
+    unsafe { exact::accumulate::<_, All>(version(), state, inputs::<O>(call, chunk)) }
 }
 
 /// The exact sum of a chunk's elements.
 pub(crate) fn value<O: Exact>(call: &Call, chunk: &Chunk) -> O::Element {
-    // SAFETY: the call promises the inputs' elements.
-    unsafe { exact::value::<O::Kind>(Inputs::new::<O>(call, chunk)) }
+    // SAFETY: as above.
+    unsafe { exact::value::<O::Kind, All>(version(), inputs::<O>(call, chunk)) }
+}
+
+/// The best version of exact sums that the processor has, and the settings let be used.
+fn version() -> Version {
+    Version::detect().min(match settings::vectors() {
+        Vectors::Portable => Version::Baseline,
+        Vectors::Avx2 => Version::Avx2,
+        Vectors::Avx512 => Version::Avx512,
+    })
 }
 
 /// Adds the elements of a chunk to a state of one value.
 pub(crate) fn fold<O: Fold>(op: O, call: &Call, chunk: &Chunk, state: &mut O::Output) {
-    let inputs = &Inputs::new::<O>(call, chunk);
+    let inputs = &inputs::<O>(call, chunk);
     let chunk = if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
         // SAFETY: the processor has both.
         unsafe { avx512(op, inputs) }

@@ -104,6 +104,7 @@ impl<K: Windowed> Bins<K> {
     }
 
     /// Moves the bins' sums to a state.
+    #[inline(never)]
     pub fn empty(&mut self, state: &mut State<K>) {
         state.count(self.terms);
         self.terms = 0;

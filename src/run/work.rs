@@ -5,7 +5,7 @@ use crate::call::{Call, Work};
 use crate::cpu;
 use crate::error::Error;
 use crate::ops::{Accumulator, Elementwise, Exact};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A copy of bytes.
 pub(super) struct Copying<'a>(pub(super) &'a Call);
@@ -55,11 +55,25 @@ impl<A: Accumulator, F: Fn(&Chunk, &mut A::State)> Reducing<A, F> {
     }
 
     fn add(&self, state: &A::State, chunks: usize) {
-        let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut merged = self.lock();
         A::merge(&mut merged.state, state);
         merged.chunks += chunks;
     }
+
+    /// Workers end at the same time, and merge in less time than one needs to go to sleep.
+    fn lock(&self) -> MutexGuard<'_, Merged<A>> {
+        for _ in 0..SPINS {
+            if let Ok(merged) = self.merged.try_lock() {
+                return merged;
+            }
+            std::hint::spin_loop();
+        }
+        self.merged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
+
+/// Tries before a worker goes to sleep: some microseconds.
+const SPINS: usize = 1000;
 
 const MISSING: Error = Error::Internal { text: "a chunk was not reduced" };
 

@@ -13,12 +13,10 @@ mod tests;
 mod vector;
 mod window;
 
-use super::Inputs;
-use crate::exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
-use crate::process::settings::{self, Vectors};
+use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
 use std::is_x86_feature_detected;
-use vector::{Avx2, Avx512, Baseline};
-use window::{Window, hold};
+use vector::{Avx2, Avx512, Baseline, Vector};
+use window::Window;
 
 /// Terms that are deposited one by one: bins would take longer to clear and to empty.
 const FEW: usize = 128;
@@ -34,6 +32,14 @@ pub(crate) trait Vectorised: Windowed {
 }
 
 impl<K: Windowed> Vectorised for K {}
+
+/// Elements, or pairs of them; where one array is the input, it is there twice.
+#[derive(Clone, Copy)]
+pub(crate) struct Inputs<T> {
+    pub(crate) a: *const T,
+    pub(crate) b: *const T,
+    pub(crate) len: usize,
+}
 
 impl<T> Inputs<T> {
     /// All but the first elements.
@@ -59,67 +65,47 @@ impl Conditions for All {
     const GUARDS: Guards = Guards::ALL;
 }
 
-/// The best instructions that the processor has, and that may be used.
-pub(crate) fn best() -> Vectors {
-    let has_avx512 = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq");
-    let has_avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-    settings::vectors().min(match (has_avx512, has_avx2) {
-        (true, _) => Vectors::Avx512,
-        (false, true) => Vectors::Avx2,
-        (false, false) => Vectors::Portable,
-    })
+/// The sets of instructions of which there is a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Version {
+    Baseline,
+    Avx2,
+    Avx512,
 }
 
-/// [`hold`], compiled for the instructions.
-///
-/// # Safety
-/// As [`hold`], with the instructions.
-unsafe fn hold_in<K: Vectorised, C: Conditions>(
-    vectors: Vectors, window: &mut Window, inputs: Inputs<K::Element>,
-) -> usize {
-    #[target_feature(enable = "avx512f,avx512dq")]
-    unsafe fn avx512<K: Vectorised, C: Conditions>(
-        window: &mut Window, inputs: Inputs<K::Element>,
-    ) -> usize {
-        // SAFETY: the same contract.
-        unsafe { hold::<K, C, Avx512>(window, inputs) }
+impl Version {
+    /// The best that the processor has.
+    pub(crate) fn detect() -> Self {
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
+            Self::Avx512
+        } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            Self::Avx2
+        } else {
+            Self::Baseline
+        }
     }
 
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2<K: Vectorised, C: Conditions>(
-        window: &mut Window, inputs: Inputs<K::Element>,
-    ) -> usize {
-        // SAFETY: the same contract.
-        unsafe { hold::<K, C, Avx2>(window, inputs) }
-    }
-
-    // SAFETY: the same contract.
-    unsafe {
-        match vectors {
-            Vectors::Avx512 => avx512::<K, C>(window, inputs),
-            Vectors::Avx2 => avx2::<K, C>(window, inputs),
-            Vectors::Portable => hold::<K, C, Baseline>(window, inputs),
+    const fn lanes(self) -> usize {
+        match self {
+            Self::Avx512 => Avx512::LANES,
+            Self::Avx2 => Avx2::LANES,
+            Self::Baseline => Baseline::LANES,
         }
     }
 }
 
-/// Adds terms to a state. A sum does not use `b`.
+/// Adds terms to a state, in a version that the processor has.
 ///
 /// # Safety
-/// The inputs have their elements.
-pub(crate) unsafe fn accumulate<K: Vectorised>(state: &mut State<K>, inputs: Inputs<K::Element>) {
-    // SAFETY: the caller promises the elements; the processor has the best instructions.
-    unsafe { accumulate_with::<K, All>(best(), state, inputs) }
-}
-
-pub(crate) unsafe fn accumulate_with<K: Vectorised, C: Conditions>(
-    vectors: Vectors, state: &mut State<K>, mut inputs: Inputs<K::Element>,
+/// The inputs have their elements, and the processor has the version's instructions.
+pub(crate) unsafe fn accumulate<K: Vectorised, C: Conditions>(
+    version: Version, state: &mut State<K>, mut inputs: Inputs<K::Element>,
 ) {
     let mut window = Window::default();
     let mut bins = None;
     while inputs.len > 0 {
         // SAFETY: the caller promises the elements and the instructions.
-        let held = unsafe { hold_in::<K, C>(vectors, &mut window, inputs) };
+        let held = unsafe { window.hold::<K, C>(version, inputs) };
         state.count(held);
         window.empty(state);
         inputs = inputs.after(held);
@@ -141,18 +127,13 @@ pub(crate) unsafe fn accumulate_with<K: Vectorised, C: Conditions>(
 /// The sum of terms, rounded once. A few ordinary terms make no state.
 ///
 /// # Safety
-/// The inputs have their elements.
-pub(crate) unsafe fn value<K: Vectorised>(inputs: Inputs<K::Element>) -> K::Element {
-    // SAFETY: the caller promises the elements; the processor has the best instructions.
-    unsafe { value_with::<K, All>(best(), inputs) }
-}
-
-pub(crate) unsafe fn value_with<K: Vectorised, C: Conditions>(
-    vectors: Vectors, inputs: Inputs<K::Element>,
+/// As [`accumulate`].
+pub(crate) unsafe fn value<K: Vectorised, C: Conditions>(
+    version: Version, inputs: Inputs<K::Element>,
 ) -> K::Element {
     let mut window = Window::default();
     // SAFETY: the caller promises the elements and the instructions.
-    let held = unsafe { hold_in::<K, C>(vectors, &mut window, inputs) };
+    let held = unsafe { window.hold::<K, C>(version, inputs) };
     if held == inputs.len
         && let Some(value) = window.value::<K>()
     {
@@ -160,6 +141,6 @@ pub(crate) unsafe fn value_with<K: Vectorised, C: Conditions>(
     }
     let mut state = State::ZERO;
     // SAFETY: as above.
-    unsafe { accumulate_with::<K, C>(vectors, &mut state, inputs) };
+    unsafe { accumulate::<K, C>(version, &mut state, inputs) };
     state.value()
 }

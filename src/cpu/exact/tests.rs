@@ -1,13 +1,13 @@
 //! Every version gives the words of deposits, one by one, and needs each of its guards.
 
 use super::*;
-use crate::exact::{COUNTS, Dot, Kind, Sum};
+use gpuvec_exact::{Dot, Kind, Sum};
 use proptest::prelude::*;
 
 /// The versions that this processor has.
-fn versions() -> impl Iterator<Item = Vectors> {
-    let all = [Vectors::Avx512, Vectors::Avx2, Vectors::Portable];
-    let best = all.iter().position(|&vectors| vectors == best()).expect("one of all");
+fn versions() -> impl Iterator<Item = Version> {
+    let all = [Version::Avx512, Version::Avx2, Version::Baseline];
+    let best = all.iter().position(|&version| version == Version::detect()).expect("one of all");
     all.into_iter().skip(best)
 }
 
@@ -22,11 +22,11 @@ fn deposited<K: Vectorised>(a: &[K::Element], b: &[K::Element]) -> State<K> {
 }
 
 fn accumulated<K: Vectorised, C: Conditions>(
-    vectors: Vectors, a: &[K::Element], b: &[K::Element],
+    version: Version, a: &[K::Element], b: &[K::Element],
 ) -> State<K> {
     let mut state = State::ZERO;
     // SAFETY: two slices, and a version that the processor has.
-    unsafe { accumulate_with::<K, C>(vectors, &mut state, inputs(a, b)) };
+    unsafe { accumulate::<K, C>(version, &mut state, inputs(a, b)) };
     state
 }
 
@@ -37,11 +37,11 @@ fn words<K: Kind>(mut state: State<K>) -> Vec<i64> {
 
 fn check<K: Vectorised>(a: &[K::Element], b: &[K::Element]) {
     let exact = deposited::<K>(a, b);
-    for vectors in versions() {
-        assert_eq!(words(accumulated::<K, All>(vectors, a, b)), words(exact), "{vectors:?}");
+    for version in versions() {
+        assert_eq!(words(accumulated::<K, All>(version, a, b)), words(exact), "{version:?}");
         // SAFETY: two slices, and a version that the processor has.
-        let value = unsafe { value_with::<K, All>(vectors, inputs(a, b)) };
-        assert_eq!(value.encoding(), exact.value().encoding(), "{vectors:?}");
+        let value = unsafe { value::<K, All>(version, inputs(a, b)) };
+        assert_eq!(value.encoding(), exact.value().encoding(), "{version:?}");
     }
 }
 
@@ -181,8 +181,8 @@ without! {
 fn assert_needed<K: Vectorised, C: Conditions>(a: &[K::Element], b: &[K::Element]) {
     check::<K>(a, b);
     let exact = words(deposited::<K>(a, b));
-    for vectors in versions().filter(|&vectors| vectors != Vectors::Portable || !K::ERRORS) {
-        assert_ne!(words(accumulated::<K, C>(vectors, a, b)), exact, "{vectors:?}");
+    for version in versions().filter(|&version| version != Version::Baseline || !K::ERRORS) {
+        assert_ne!(words(accumulated::<K, C>(version, a, b)), exact, "{version:?}");
     }
 }
 
@@ -262,8 +262,8 @@ fn without_the_test_for_zero_products_underflow() {
 #[test]
 fn elements_are_counted() {
     let a = after_ordinary(1.0, &[(1, f64::NAN), (900, f64::INFINITY), (901, f64::NEG_INFINITY)]);
-    for vectors in versions() {
-        let words = words(accumulated::<Sum<f64>, All>(vectors, &a, &a));
-        assert_eq!(words[..COUNTS], [a.len() as i64, 1, 1, 1]);
+    for version in versions() {
+        let words = words(accumulated::<Sum<f64>, All>(version, &a, &a));
+        assert_eq!(words[..gpuvec_exact::COUNTS], [a.len() as i64, 1, 1, 1]);
     }
 }

@@ -1,6 +1,6 @@
 //! Vectors of f64, of three instruction sets.
 
-use crate::exact::Float;
+use gpuvec_exact::Float;
 use std::arch::x86_64::*;
 use std::ops::{Add, BitOr, BitXor, Mul, Sub};
 
@@ -16,8 +16,6 @@ pub(crate) trait Vector:
 {
     /// The number of lanes.
     const LANES: usize;
-    /// The processor has a fused multiply-add.
-    const FUSED: bool;
     /// The lanes' encodings.
     type Bits: AsRef<[u64]>;
 
@@ -39,7 +37,7 @@ pub(crate) trait Vector:
     /// The processor has the type's instructions; `from` has `LANES` elements.
     unsafe fn load_f64(from: *const f64) -> Self;
 
-    /// x·y + z and x·y − z, rounded once; if not [`Vector::FUSED`], only where x·y is a float.
+    /// x·y + z and x·y − z, rounded once; in [`Baseline`] only where x·y is a float.
     fn multiply_add(x: Self, y: Self, z: Self) -> Self;
     fn multiply_subtract(x: Self, y: Self, z: Self) -> Self;
 
@@ -72,7 +70,6 @@ macro_rules! vector {
 
         impl Vector for $name {
             const LANES: usize = $lanes;
-            const FUSED: bool = $lanes > 2;
             type Bits = [u64; $lanes];
 
             #[inline(always)]

@@ -1,9 +1,10 @@
 //! Blocks of terms that one window holds.
 
-use super::vector::{Vector, load};
-use super::{Conditions, Inputs, Vectorised};
-use crate::exact::{Float, LEVEL_BITS, State, round_window};
+use super::vector::{Avx2, Avx512, Baseline, Vector, load};
+use super::{Conditions, Inputs, Vectorised, Version};
+use gpuvec_exact::{Float, LEVEL_BITS, State, round_window};
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+use std::iter::zip;
 use std::mem::size_of;
 
 /// Parts of terms that an accumulator takes before its sum is read.
@@ -62,74 +63,126 @@ impl Window {
     pub(super) fn value<K: Vectorised>(&self) -> Option<K::Element> {
         self.unit.map(|unit| round_window(&self.sums[..K::LEVELS], unit))
     }
+
+    /// Adds blocks of terms to the window, which is chosen first if it has no unit. Returns the number of
+    /// terms. There are more if a block does not fit, or after [`MAX_BLOCKS`].
+    ///
+    /// # Safety
+    /// The inputs have their elements, and the processor has the version's instructions.
+    // Once in the library, for both its callers.
+    #[inline(never)]
+    pub(super) unsafe fn hold<K: Vectorised, C: Conditions>(
+        &mut self, version: Version, inputs: Inputs<K::Element>,
+    ) -> usize {
+        self.failed = inputs.len;
+        if K::ERRORS && version == Version::Baseline {
+            return 0;
+        }
+        if self.unit.is_none() {
+            let sample = inputs.first(SAMPLE);
+            self.failed = sample.len;
+            // SAFETY: the caller promises the elements.
+            self.unit = unsafe { choose::<K, C>(sample) };
+        }
+        let Some(unit) = self.unit else { return 0 };
+        let width = chains::<K>() * version.lanes();
+        let whole = inputs.first(inputs.len - inputs.len % width);
+        // SAFETY: the caller promises the elements and the instructions.
+        let held = unsafe { hold_in::<K, C>(version, self, unit, whole) };
+        let rest = inputs.after(held);
+        if self.failed > 0 || rest.len == 0 || rest.len >= width {
+            return held;
+        }
+        // Zeros complete the last row.
+        let mut row = [[K::Element::from_encoding(0); MAX_WIDTH]; 2];
+        for (row, from) in row.iter_mut().zip([rest.a, rest.b]) {
+            // SAFETY: the caller promises the elements, which are fewer than a row.
+            unsafe { row.as_mut_ptr().copy_from_nonoverlapping(from, rest.len) };
+        }
+        let row = Inputs { a: row[0].as_ptr(), b: row[1].as_ptr(), len: width };
+        // SAFETY: the row has its elements.
+        unsafe { hold_in::<K, C>(version, self, unit, row) };
+        if self.failed > 0 {
+            self.failed = rest.len;
+            return held;
+        }
+        inputs.len
+    }
 }
 
-/// Adds blocks of terms to the window, which is chosen first if it has no unit. Returns the number of
-/// terms. There are more if a block does not fit, or after [`MAX_BLOCKS`].
+/// [`hold_rows`], compiled for the instructions of a version.
+///
+/// # Safety
+/// As [`hold_rows`], with the version's instructions.
+unsafe fn hold_in<K: Vectorised, C: Conditions>(
+    version: Version, window: &mut Window, unit: i32, inputs: Inputs<K::Element>,
+) -> usize {
+    #[target_feature(enable = "avx512f,avx512dq")]
+    unsafe fn avx512<K: Vectorised, C: Conditions>(
+        window: &mut Window, unit: i32, inputs: Inputs<K::Element>,
+    ) -> usize {
+        // SAFETY: the same contract.
+        unsafe { hold_rows::<K, C, Avx512>(window, unit, inputs) }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn avx2<K: Vectorised, C: Conditions>(
+        window: &mut Window, unit: i32, inputs: Inputs<K::Element>,
+    ) -> usize {
+        // SAFETY: the same contract.
+        unsafe { hold_rows::<K, C, Avx2>(window, unit, inputs) }
+    }
+
+    // SAFETY: the same contract.
+    unsafe {
+        match version {
+            Version::Avx512 => avx512::<K, C>(window, unit, inputs),
+            Version::Avx2 => avx2::<K, C>(window, unit, inputs),
+            Version::Baseline => hold_rows::<K, C, Baseline>(window, unit, inputs),
+        }
+    }
+}
+
+/// Adds whole rows of terms to the window with a unit. Returns the number of terms that it holds.
 ///
 /// # Safety
 /// The inputs have their elements, and the processor has the vector's instructions.
 #[inline(always)]
-pub(super) unsafe fn hold<K: Vectorised, C: Conditions, V: Vector>(
-    window: &mut Window, inputs: Inputs<K::Element>,
+unsafe fn hold_rows<K: Vectorised, C: Conditions, V: Vector>(
+    window: &mut Window, unit: i32, inputs: Inputs<K::Element>,
 ) -> usize {
-    window.failed = inputs.len;
-    if K::ERRORS && !V::FUSED {
-        return 0;
-    }
-    if window.unit.is_none() {
-        let sample = inputs.first(SAMPLE);
-        window.failed = sample.len;
-        // SAFETY: the caller promises the elements.
-        window.unit = unsafe { choose::<K, C>(sample) };
-    }
-    let Some(unit) = window.unit else { return 0 };
-    let width = chains::<K>() * V::LANES;
-    let rows = if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
-    let mut end = [[K::Element::from_encoding(0); MAX_WIDTH]; 2];
-    let mut done = 0;
+    let block_len = chains::<K>() * V::LANES * if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
+    let mut held = 0;
+    window.failed = 0;
     for _ in 0..MAX_BLOCKS {
-        let mut block = inputs.after(done).first(rows * width);
-        window.failed = block.len;
-        if block.len >= width {
-            block.len -= block.len % width;
-            window.failed = block.len;
-        } else {
-            // Zeros complete the last row.
-            for (end, from) in end.iter_mut().zip([block.a, block.b]) {
-                // SAFETY: the caller promises the elements, which are fewer than a row.
-                unsafe { end.as_mut_ptr().copy_from_nonoverlapping(from, block.len) };
-            }
-            block = Inputs { a: end[0].as_ptr(), b: end[1].as_ptr(), len: width };
-        }
-        // SAFETY: the caller promises the elements and the instructions.
-        let Some(sums) = (unsafe { sums::<K, C, V>(unit, block) }) else { return done };
-        for level in 0..K::LEVELS {
-            window.sums[level] += sums[level];
-        }
-        done += window.failed;
-        if done == inputs.len {
+        if held == inputs.len {
             break;
         }
+        let block = inputs.after(held).first(block_len);
+        // SAFETY: the caller promises the elements and the instructions.
+        let Some(sums) = (unsafe { sums::<K, C, V>(unit, block) }) else {
+            window.failed = block.len;
+            break;
+        };
+        zip(&mut window.sums, sums).for_each(|(total, sum)| *total += sum);
+        held += block.len;
     }
-    window.failed = 0;
-    done
+    held
 }
 
 /// Chooses the lowest window that takes terms of the size of these. There is none for terms that are too
 /// large, or not finite.
-#[inline(always)]
 unsafe fn choose<K: Vectorised, C: Conditions>(sample: Inputs<K::Element>) -> Option<i32> {
     let mut largest = 0;
     for i in 0..sample.len {
         // SAFETY: the caller promises the elements.
         let (x, y) = unsafe { (sample.a.add(i).read().into(), sample.b.add(i).read().into()) };
         let term: f64 = if K::PRODUCTS { x * y } else { x };
-        // As signed integers, encodings are in the order of the sizes, with NaN above infinity.
-        largest = largest.max(term.abs().to_bits().cast_signed());
+        // As integers, encodings are in the order of the sizes, with NaN above infinity.
+        largest = largest.max((term.abs().to_bits() >> 32) as i32);
     }
     // Terms are below 2^exponent.
-    let exponent = (largest >> 52) as i32 - 1022;
+    let exponent = (largest >> 20) - 1022;
     // The floor: a product below 2^−968, of which the error may be wrong, is not a multiple of the lowest
     // unit, so that something is left.
     let floor = if C::GUARDS.floor { K::FLOOR } else { K::FLOOR.min(-1074) };
@@ -155,7 +208,7 @@ const fn chains<K: Vectorised>() -> usize {
 ///   below 2^(u+52), and so within the reach of the second level.
 ///
 /// # Safety
-/// As [`hold`]; the block has whole rows.
+/// As [`hold_rows`].
 #[inline(always)]
 unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
     unit: i32, block: Inputs<K::Element>,
@@ -184,7 +237,7 @@ unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
             // SAFETY: the caller promises the elements, of which i begins a vector.
             xs[chain] = unsafe { load::<K::Element, V>(block.a.add(i)) };
             rests[chain] = xs[chain];
-            let is_line = in_step * size_of::<K::Element>() % 64 == 0;
+            let is_line = (in_step * size_of::<K::Element>()).is_multiple_of(64);
             if is_line {
                 // Past the end of a stream follows the same stream of the next block.
                 let is_next = place + AHEAD[0] / size_of::<K::Element>() >= stream_len;
@@ -205,38 +258,27 @@ unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
             }
         }
         // Level by level, so that the processor finds independent instructions next to each other.
-        for level in 0..K::LEVELS {
+        for (level, accumulators) in accumulators.iter_mut().take(K::LEVELS).enumerate() {
+            let is_last = level + 1 == K::LEVELS;
             for chain in 0..chains {
-                let before = accumulators[level][chain];
-                // A product of f32 is exact, so that it may be a part of the sums.
-                let fused = level == 0 && K::PRODUCTS && !K::ERRORS;
-                let after = if fused {
-                    V::multiply_add(xs[chain], ys[chain], before)
-                } else {
-                    before + rests[chain]
-                };
-                let deposited = after - before;
-                accumulators[level][chain] = after;
-                if level == 0 {
-                    outside = outside | (after ^ start);
-                }
-                if level + 1 == K::LEVELS {
-                    left = left | (deposited ^ rests[chain]);
-                } else if fused {
+                let accumulator = &mut accumulators[chain];
+                if K::PRODUCTS && !K::ERRORS && level == 0 {
+                    // The product of two f32 is exact, so that both its uses may be fused.
+                    let sum = V::multiply_add(xs[chain], ys[chain], *accumulator);
+                    let deposited = sum - *accumulator;
                     rests[chain] = V::multiply_subtract(xs[chain], ys[chain], deposited);
+                    *accumulator = sum;
                 } else {
-                    rests[chain] = rests[chain] - deposited;
+                    rests[chain] = deposit(accumulator, rests[chain], is_last, &mut left);
+                }
+                if level == 0 {
+                    outside = outside | (*accumulator ^ start);
                 }
             }
-            for chain in 0..if K::ERRORS && level > 0 { chains } else { 0 } {
-                let before = accumulators[level][chain];
-                let after = before + errors[chain];
-                let deposited = after - before;
-                accumulators[level][chain] = after;
-                if level + 1 == K::LEVELS {
-                    left = left | (deposited ^ errors[chain]);
-                } else {
-                    errors[chain] = errors[chain] - deposited;
+            if K::ERRORS && level > 0 {
+                for chain in 0..chains {
+                    let accumulator = &mut accumulators[chain];
+                    errors[chain] = deposit(accumulator, errors[chain], is_last, &mut left);
                 }
             }
         }
@@ -254,16 +296,30 @@ unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
         return None;
     }
     let mut sums = [0_i64; MAX_LEVELS];
-    for level in 0..K::LEVELS {
-        for accumulator in &accumulators[level][..chains] {
+    for (sum, (accumulators, start)) in zip(&mut sums, zip(&accumulators, starts)).take(K::LEVELS) {
+        for accumulator in &accumulators[..chains] {
             for &bits in accumulator.bits().as_ref() {
                 // Floats of one binade are numbered by their encodings.
-                let units = bits.wrapping_sub(starts[level].to_bits()).cast_signed();
-                sums[level] = sums[level].wrapping_add(units);
+                let units = bits.wrapping_sub(start.to_bits()).cast_signed();
+                *sum = sum.wrapping_add(units);
             }
         }
     }
     Some(sums)
+}
+
+/// Deposits a part in a level, and returns what is left of it. After the last level that is only a witness:
+/// bits in `left`.
+#[inline(always)]
+fn deposit<V: Vector>(accumulator: &mut V, part: V, is_last: bool, left: &mut V) -> V {
+    let sum = *accumulator + part;
+    let deposited = sum - *accumulator;
+    *accumulator = sum;
+    if is_last {
+        *left = *left | (part ^ deposited);
+        return part;
+    }
+    part - deposited
 }
 
 #[inline(always)]
