@@ -29,7 +29,7 @@ Rng = np.random.Generator
 
 def scaled(values: np.ndarray, exponents: np.ndarray) -> np.ndarray:
     """Multiplies by powers of two."""
-    return np.ldexp(values, exponents)
+    return np.ldexp(values, exponents.astype(np.int32))
 
 
 def every(step: int, exponent: int) -> Callable[[Rng, int], np.ndarray]:

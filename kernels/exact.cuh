@@ -542,6 +542,23 @@ __device__ inline typename K::Element value(long long *words, int first, int las
     return rounded<typename K::Element>(words + COUNTS + first, count, K::LOW + 32 * first);
 }
 
+// Adds the block's words to those of the others. Says in the whole block whether all are there: then the
+// last block takes them, and leaves zeros.
+template <class K>
+__device__ inline bool merge(long long *words, Scratch *scratch) {
+    const int row = threadIdx.x;
+    if (row < K::ROWS && words[row] != 0) {
+        atomicAdd(&scratch->words[row], static_cast<u64>(words[row]));
+    }
+    if (!is_last_block(scratch)) {
+        return false;
+    }
+    if (row < K::ROWS) {
+        words[row] = static_cast<long long>(atomicExch(&scratch->words[row], 0));
+    }
+    return true;
+}
+
 template <class K, class T>
 __device__ inline void reduce(const T *a, const T *b, long long *out, u64 n, Scratch *scratch, T *result,
                               u64 mode) {
@@ -558,24 +575,20 @@ __device__ inline void reduce(const T *a, const T *b, long long *out, u64 n, Scr
     __syncthreads();
     const int row = threadIdx.x;
     if (row < K::ROWS) {
-        const long long word = columns.word(row);
-        if (word != 0) {
-            atomicAdd(&scratch->words[row], static_cast<u64>(word));
-        }
+        words[row] = columns.word(row);
     }
-    if (!is_last_block(scratch)) {
+    if (gridDim.x > 1 && !merge<K>(words, scratch)) {
         return;
     }
-    if (row < K::ROWS) {
-        const u64 word = row == 0 ? n : atomicExch(&scratch->words[row], 0);
-        words[row] = static_cast<long long>(word);
-        if (out != nullptr) {
-            out[row] = words[row];
-        }
-        if (row >= COUNTS && word != 0) {
-            atomicMin(&first, row - COUNTS);
-            atomicMax(&last, row - COUNTS);
-        }
+    if (row == 0) {
+        words[row] = static_cast<long long>(n);
+    }
+    if (row < K::ROWS && out != nullptr) {
+        out[row] = words[row];
+    }
+    if (COUNTS <= row && row < K::ROWS && words[row] != 0) {
+        atomicMin(&first, row - COUNTS);
+        atomicMax(&last, row - COUNTS);
     }
     __syncthreads();
     if (result != nullptr && threadIdx.x == 0) {

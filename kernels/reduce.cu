@@ -52,19 +52,21 @@ __device__ inline void reduce(const T *a, const T *b, typename A::State *out, u6
         }
     }
     state = merged<A>(state);
-    State *of_blocks = reinterpret_cast<State *>(scratch->words);
-    if (threadIdx.x == 0) {
-        of_blocks[blockIdx.x] = state;
+    if (gridDim.x > 1) {
+        State *of_blocks = reinterpret_cast<State *>(scratch->words);
+        if (threadIdx.x == 0) {
+            of_blocks[blockIdx.x] = state;
+        }
+        if (!is_last_block(scratch)) {
+            return;
+        }
+        state = A::identity();
+        for (unsigned block = threadIdx.x; block < gridDim.x; block += BLOCK_THREADS) {
+            state = A::merge(state, __ldcg(of_blocks + block));
+            of_blocks[block] = 0;
+        }
+        state = merged<A>(state);
     }
-    if (!is_last_block(scratch)) {
-        return;
-    }
-    state = A::identity();
-    for (unsigned block = threadIdx.x; block < gridDim.x; block += BLOCK_THREADS) {
-        state = A::merge(state, __ldcg(of_blocks + block));
-        of_blocks[block] = 0;
-    }
-    state = merged<A>(state);
     if (threadIdx.x == 0) {
         *(out != nullptr ? out : result) = canonical(state);
     }
