@@ -36,6 +36,6 @@ pub use gpuvec_exact as exact;
 pub use gpuvec_ops as ops;
 
 pub use error::gpuvec_status;
-pub use objects::accumulator::gpuvec_accumulator_kind;
+pub use objects::accumulator::{gpuvec_accumulator, gpuvec_accumulator_kind};
 pub use process::settings::Placement;
 pub use run::last_run;

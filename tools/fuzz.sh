@@ -27,5 +27,5 @@ if [ $# -gt 2 ]; then
     fuzz "$3"
 else
     # Long programs from the start: a failure may take many steps.
-    fuzz -- -max_total_time="$seconds" -max_len=1024 -len_control=0 -print_final_stats=1
+    fuzz -- -max_total_time="$seconds" -max_len=1200 -len_control=0 -print_final_stats=1
 fi

@@ -10,7 +10,7 @@ from float_modes import FLAGS, MODES
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_any_mode(placement, call_with_mxcsr, cases, mode):
+def test_any_mode(call_with_mxcsr, cases, mode):
     """The caller's mode is restored after every call."""
     function = ctypes.cast(getattr(lib, f"gpuvec_{cases.kind}"), ctypes.c_void_p)
     found, after = np.empty(len(cases), cases.kind.dtype), ctypes.c_uint32()

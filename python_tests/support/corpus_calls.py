@@ -1,11 +1,16 @@
-"""The library's results for the corpus of exact sums."""
+"""The library's results for the corpus of exact sums.
+
+    python3 python_tests/support/corpus_calls.py
+
+prints their hashes for each placement and each kind of memory, to compare with corpus.sha256.
+"""
 
 from collections.abc import Sequence
 from typing import Optional
 
 import numpy as np
-from bindings import last_error, lib
-from corpus import KINDS, Corpus, committed, digest
+from bindings import Place, last_error, lib, placed
+from corpus import KINDS, Corpus, committed, corpus, digest
 from exact_sums import by_exponents
 from oracles import unsigned
 from streams import Resources, ok
@@ -63,3 +68,19 @@ def check_all(folder: str, kinds: Sequence[str] = ("pageable",) * 3, streams: in
     for kind in KINDS:
         corpus = Corpus.load(folder, kind)
         check(corpus, results(corpus, kinds, streams))
+
+
+def main() -> None:
+    """Prints a line for each kind of sum, placement and combination of memory kinds."""
+    places = [place for place in Place if place != Place.GPU or lib.gpuvec_device_count()]
+    for kind in KINDS:
+        print(f"{committed()[kind.name]}  {kind}: committed")
+        for place in places:
+            with placed(place):
+                for kinds in MEMORY:
+                    hashed = digest(results(corpus(kind), kinds))
+                    print(f"{hashed}  {kind}: {place.name.lower()}, {', '.join(kinds)}")
+
+
+if __name__ == "__main__":
+    main()
