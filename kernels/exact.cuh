@@ -329,11 +329,10 @@ struct Window {
         return __hiloint2double((unit + 52 - LEVEL_BITS * level + 1023) << 20 | 1 << 19, 0);
     }
 
-    __device__ bool is_full() const { return batches == BATCHES; }
-
-    // Says in the whole warp whether the window reaches up to 2^top for all threads' tops.
+    // Says in the whole warp whether the window reaches up to 2^top for all threads' tops, and its counts hold
+    // a further batch.
     __device__ bool reaches(int top) const {
-        return __all_sync(ALL_THREADS, top <= unit + REACH) && !is_full();
+        return __all_sync(ALL_THREADS, top <= unit + REACH) && batches < BATCHES;
     }
 
     // Adds a batch if the window holds all of it: says so in the whole warp.
@@ -418,6 +417,7 @@ __device__ inline void add_batches(Columns<K> &columns, const T *a, const T *b, 
     constexpr int LEN = K::BATCH * WARP;
     Window<K> window;
     int skipped = 0, to_skip = 0, deposits = 0;
+    bool has_failed = false;
     u64 start = first_batch(LEN);
 #pragma unroll 1
     while (start < n) {
@@ -430,16 +430,21 @@ __device__ inline void add_batches(Columns<K> &columns, const T *a, const T *b, 
             read_batch<K::BATCH>(a + start, x);
             read_batch<K::BATCH>(b + start, y);
             const int top = K::top(x, y);
-            if (window.reaches(top) && window.add(x, y)) {
+            const bool moves = has_failed || !window.reaches(top);
+            if (moves) {
+                window.flush(columns);
+                deposits += K::LEVELS;
+                window.unit = window.reaching(top);
+            }
+            if (window.unit <= MAX_UNIT && window.add(x, y)) {
+                has_failed = false;
                 skipped = 0;
                 start += next_batch(LEN);
                 continue;
             }
-            const int unit = window.reaching(top);
-            if (unit <= MAX_UNIT && (unit != window.unit || window.is_full())) {
-                window.flush(columns);
-                window.unit = unit;
-                deposits += K::LEVELS;
+            // A lower window may hold the batch.
+            has_failed = !moves;
+            if (has_failed) {
                 continue;
             }
             to_skip = skipped = min(2 * skipped + 1, MOST_SKIPPED);

@@ -154,7 +154,9 @@ fn on_gpus(
     }
     let slots = (tuning::SLOTS[kind as usize] / threads).clamp(1, partition.chunks());
     let is_one_chunk = partition.chunks() == 1;
-    let block_limit = block_limit(call, is_one_chunk && transfers.cross_bus());
+    let crosses_bus_alone = is_one_chunk && transfers.cross_bus();
+    let len = partition.chunk().min(call.n());
+    let block_limit = block_limit(call, &transfers, len, crosses_bus_alone);
     let uses_flags = is_one_chunk && can_signal_completion(call, &transfers, block_limit);
     let fallback = match placement {
         _ if placement == Placement::Gpu || needs_gpu(call) => Fallback::None,
@@ -174,12 +176,16 @@ fn on_gpus(
     })
 }
 
-/// The most blocks of a kernel. An elementwise kernel that alone reads and writes across the bus has
-/// few; of several such kernels, those that fill the device keep the others waiting, and few blocks of
-/// each would be many.
-fn block_limit(call: &Call, crosses_bus_alone: bool) -> u32 {
+/// The most blocks of a kernel over `n` elements. An elementwise kernel that alone reads and writes across
+/// the bus has few; of several such kernels, those that fill the device keep the others waiting, and few
+/// blocks of each would be many. A reduction that reads across the bus has few.
+fn block_limit(call: &Call, transfers: &Transfers, n: usize, crosses_bus_alone: bool) -> u32 {
     match call.task().shape() {
         Shape::Elementwise if crosses_bus_alone => tuning::BLOCKS_ACROSS_BUS,
+        Shape::Reduction if transfers.read_across_bus() => {
+            let blocks = n.div_ceil(tuning::REDUCTION_BLOCK_ACROSS_BUS);
+            u32::try_from(blocks).unwrap_or(MAX_BLOCKS)
+        }
         _ => MAX_BLOCKS,
     }
 }
@@ -321,7 +327,7 @@ fn on_stream(call: &Call) -> OnStream {
     let inputs = call.inputs().iter().map(transfer).collect();
     let transfers = Transfers { inputs, output: transfer(call.output()) };
     let crosses_bus = transfers.cross_bus() || (call.task() == Task::Copy && !by_driver);
-    let block_limit = block_limit(call, crosses_bus);
+    let block_limit = block_limit(call, &transfers, call.n(), crosses_bus);
     OnStream { transfers, block_limit, copies_by_driver: by_driver }
 }
 
@@ -431,9 +437,9 @@ mod tests {
             (Auto, 1, add, 1_000_000, [Pageable; 3],
              "GPUs [0]: Staged Staged Staged; 8 chunks; 4 threads, 2 slots; 0 cores; any blocks; Cores"),
             (Auto, 1, dot, 100_000_000, [Pageable; 3],
-             "GPUs [0]: Staged Staged State; 382 chunks; 4 threads, 2 slots; 0 cores; any blocks; Cores"),
+             "GPUs [0]: Staged Staged State; 382 chunks; 4 threads, 2 slots; 0 cores; 16 blocks; Cores"),
             (Auto, 0, dot, 1, [Pageable, DEVICE, Pinned],
-             "GPUs [0]: Staged InPlace State; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks, flags; None"),
+             "GPUs [0]: Staged InPlace State; 1 chunks; 1 threads, 1 slots; 0 cores; 1 blocks, flags; None"),
             (Gpu, 1, add, 1000, [Pinned; 3],
              "GPUs [0]: Mapped Mapped Mapped; 1 chunks; 1 threads, 1 slots; 0 cores; 64 blocks, flags; None"),
             (Gpu, 1, add, 1000, [DEVICE; 3],
@@ -441,7 +447,7 @@ mod tests {
             (Gpu, 1, add, 1000, [Managed; 3],
              "GPUs [0]: InPlace InPlace InPlace; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks; None"),
             (Gpu, 1, dot, 1000, [Pinned; 3],
-             "GPUs [0]: Mapped Mapped State; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks, flags; None"),
+             "GPUs [0]: Mapped Mapped State; 1 chunks; 1 threads, 1 slots; 0 cores; 1 blocks, flags; None"),
             (Gpu, 1, dot, 100_000_000, [DEVICE; 3],
              "GPUs [0]: InPlace InPlace State; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks; None"),
             (Auto, 1, dot, 1 << 30, [DEVICE; 3],

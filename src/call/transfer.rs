@@ -61,6 +61,11 @@ impl Transfers {
         self.any(Transfer::Mapped) || self.any(Transfer::Staged)
     }
 
+    /// Says whether kernels read host memory across the bus.
+    pub(crate) fn read_across_bus(&self) -> bool {
+        self.inputs.iter().any(|input| matches!(input, Transfer::Mapped | Transfer::Staged))
+    }
+
     /// The kind of slot that the chunks need.
     pub(crate) fn slot_kind(&self) -> SlotKind {
         if self.any(Transfer::Staged) {

@@ -176,7 +176,7 @@ impl Runner<'_> {
         then: impl FnOnce(&A::State) -> Result<(), Error>,
     ) -> Result<Run, Error> {
         let run = self.run(&mut work)?;
-        then(work.state()?)?;
+        then(&work.state()?)?;
         Ok(run)
     }
 

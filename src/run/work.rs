@@ -5,7 +5,8 @@ use crate::call::{Call, Work};
 use crate::cpu;
 use crate::error::Error;
 use crate::ops::{Accumulator, Elementwise, Exact};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// A copy of bytes.
 pub(super) struct Copying<'a>(pub(super) &'a Call);
@@ -25,13 +26,17 @@ impl<O: Elementwise> Work for Mapping<'_, O> {
     }
 }
 
-/// A reduction, to one state, into which each worker merges its own.
+/// A reduction. Each worker leaves its state in a place, where another one rarely is.
 pub(super) struct Reducing<A: Accumulator, F> {
     /// Adds the elements of a chunk to a state.
     accumulate: F,
     chunks: usize,
-    merged: Mutex<Merged<A>>,
+    places: [Mutex<Option<Merged<A>>>; PLACES],
+    next: AtomicUsize,
 }
+
+/// As many as workers often are: they end at the same time, and would wait for each other.
+const PLACES: usize = 16;
 
 /// The state of the chunks that were merged, and their number.
 struct Merged<A: Accumulator> {
@@ -39,48 +44,45 @@ struct Merged<A: Accumulator> {
     chunks: usize,
 }
 
-impl<A: Accumulator> Merged<A> {
-    const NOTHING: Self = Merged { state: A::IDENTITY, chunks: 0 };
-}
-
 impl<A: Accumulator, F: Fn(&Chunk, &mut A::State)> Reducing<A, F> {
     pub(super) fn new(accumulate: F) -> Self {
-        Reducing { accumulate, chunks: 0, merged: Mutex::new(Merged::NOTHING) }
+        let places = [const { Mutex::new(None) }; PLACES];
+        Reducing { accumulate, chunks: 0, places, next: AtomicUsize::new(0) }
     }
 
     /// The state of all chunks.
-    pub(super) fn state(&mut self) -> Result<&A::State, Error> {
-        let merged = self.merged.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if merged.chunks == self.chunks { Ok(&merged.state) } else { Err(MISSING) }
+    pub(super) fn state(&mut self) -> Result<A::State, Error> {
+        let (mut state, mut chunks) = (A::IDENTITY, 0);
+        for place in &mut self.places {
+            if let Some(merged) = place.get_mut().unwrap_or_else(PoisonError::into_inner) {
+                A::merge(&mut state, &merged.state);
+                chunks += merged.chunks;
+            }
+        }
+        if chunks == self.chunks { Ok(state) } else { Err(MISSING) }
     }
 
     fn add(&self, state: &A::State, chunks: usize) {
-        let mut merged = self.lock();
-        A::merge(&mut merged.state, state);
-        merged.chunks += chunks;
-    }
-
-    /// Workers end at the same time, and merge in less time than one needs to go to sleep.
-    fn lock(&self) -> MutexGuard<'_, Merged<A>> {
-        for _ in 0..SPINS {
-            if let Ok(merged) = self.merged.try_lock() {
-                return merged;
+        let place = self.next.fetch_add(1, Ordering::Relaxed) % PLACES;
+        let mut place = self.places[place].lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *place {
+            Some(merged) => {
+                A::merge(&mut merged.state, state);
+                merged.chunks += chunks;
             }
-            std::hint::spin_loop();
+            None => *place = Some(Merged { state: *state, chunks }),
         }
-        self.merged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// Tries before a worker goes to sleep: some microseconds.
-const SPINS: usize = 1000;
 
 const MISSING: Error = Error::Internal { text: "a chunk was not reduced" };
 
 impl<A: Accumulator, F: Fn(&Chunk, &mut A::State) + Sync> Work for Reducing<A, F> {
     fn begin(&mut self, chunks: usize) {
         self.chunks = chunks;
-        self.merged = Mutex::new(Merged::NOTHING);
+        for place in &mut self.places {
+            *place.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+        }
     }
 
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
