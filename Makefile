@@ -131,8 +131,9 @@ bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables 
 	$(BIN)/python benches/bench.py $(BENCH)
 	$(BIN)/python benches/plots.py target/bench/bench.json target/bench
 
-gpu-bundle: build fake-driver ## gather what a GPU machine without Rust needs, in target/gpu
+gpu-bundle: build fake-driver $(VENV)/kernels ## gather what a GPU machine without Rust needs, in target/gpu
 	tools/gpu_bundle.sh
+	$(BIN)/python tools/kernel_mutants.py
 
 clean: ## remove everything that was built
 	rm -rf target dist $(VENV)

@@ -6,7 +6,7 @@
 #                            test programs
 #     tools/on_gpu.sh        on the GPU machine, in a checkout with target/gpu; needs no Rust
 #
-# Arguments choose parts: examples tests sanitizer overlap load large timings (default: all but
+# Arguments choose parts: examples tests sanitizer mutants overlap load large timings (default: all but
 # load, which takes minutes, LOAD_SECONDS=120 of them, and large, which needs 60 GB of memory on the
 # host and on the device). The tests use PyTorch and CuPy as well if they are installed. Logs go to
 # $OUT, or target/gpu/logs.
@@ -20,7 +20,7 @@ export PYTHONPATH=$PWD/python GPUVEC_LIB=$bundle/libgpuvec.so LD_LIBRARY_PATH=$b
 mkdir -p target/fake_driver && cp "$bundle/libfake_driver.so" target/fake_driver/libcuda.so.1
 [ -e target/release/libgpuvec.so ] || { mkdir -p target/release && cp -P "$bundle"/libgpuvec.so* target/release/; }
 chmod +x "$bundle"/tests/*
-parts=${*:-examples tests sanitizer overlap timings}
+parts=${*:-examples tests sanitizer mutants overlap timings}
 failed=()
 
 step() { # NAME COMMAND...: runs it into a log, shows its end (more if it fails), and goes on
@@ -77,6 +77,15 @@ if wants sanitizer; then
         [ $tool = racecheck ] && export CUDA_LAUNCH_BLOCKING=1 || unset CUDA_LAUNCH_BLOCKING
         GPUVEC_PLACEMENT=gpu step "sanitizer-$tool" compute-sanitizer --tool "$tool" \
             --error-exitcode 9 --target-processes all python3 tools/sanitized.py
+    done
+fi
+
+if wants mutants; then
+    # Exit status 1: tests failed, as they should.
+    shows_wrong_sums() { "$@"; [ $? -eq 1 ]; }
+    for mutant in "$bundle"/mutants/*; do
+        GPUVEC_TEST_IMAGES=$mutant step "mutant-$(basename "$mutant")" shows_wrong_sums \
+            python3 -m pytest -x -q -p no:cacheprovider --tb=no python_tests/devices/test_exact_kernels.py
     done
 fi
 
