@@ -1,4 +1,4 @@
-"""Compiles the kernels of exact sums without one of their guards each, for tests that must fail then.
+"""Compiles the kernels of exact sums without one of their guards: tests must fail then.
 
     python tools/kernel_mutants.py            writes target/gpu/mutants, on any machine
     tools/on_gpu.sh mutants                   runs the kernels' tests on each, on a GPU machine
