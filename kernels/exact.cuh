@@ -301,10 +301,10 @@ struct Dot {
 // Bits between a window's levels, and of the parts above a level's unit.
 constexpr int LEVEL_BITS = 45, REACH = 44;
 
-// Units of highest levels are multiples of 2^GRID times each other.
+// The exponents of the highest units differ by multiples of GRID: a window serves batches that differ a little.
 constexpr int GRID = 8;
 
-// The largest unit's exponent with which a level's sum stays finite.
+// The exponent of the largest unit with which a level's sum stays finite.
 constexpr int MAX_UNIT = 1022 - 52;
 
 // Batches whose sums a thread's counts hold: each is below 2^(REACH + 5).
