@@ -79,12 +79,12 @@ test-c: build ## the C examples: plain, header as C and C++, sanitizers, valgrin
 	else echo "valgrind is not installed: the examples did not run under it"; fi
 
 test-python: build fake-driver $(VENV)/ready ## the Python tests
-	$(BIN)/python -m pytest -q python_tests
+	tools/test_python.sh $(BIN)/python
 
 test-fake-driver: fake-driver build $(VENV)/ready ## all of them again on the fake driver, where the GPU's path runs
 	$(ON_FAKE_DRIVER) cargo test --release
 	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
-	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto $(BIN)/python -m pytest -q python_tests
+	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python
 	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py
 
 fault-injection: fake-driver build $(VENV)/ready ## make every driver call fail in turn, in every way

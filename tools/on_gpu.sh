@@ -55,19 +55,13 @@ if wants tests; then
     for program in "$bundle"/tests/*; do
         step "rust-$(basename "$program")" "$program"
     done
-    # Side by side with pytest-xdist, where it is installed, but for what measures the process, and
-    # for what measures the device or needs all of it.
+    # Side by side with pytest-xdist, where it is installed.
     many=() few=()
     python3 -c 'import xdist' 2>/dev/null && many=(-n 6) few=(-n 3 --dist loadfile)
-    processes=(python_tests/process python_tests/memory/test_{pinned,device}_memory.py)
-    alone=(python_tests/devices/test_gpu_faults.py python_tests/interface/test_bench.py
-        python_tests/memory/test_device_memory.py::test_rounds_leave_nothing
-        python_tests/devices/test_gpu.py::test_calls_leave_no_device_memory_behind)
+    . tools/test_parts.sh
     run_pytest() { timeout 900 python3 -m pytest -q -p no:cacheprovider --tb=short "$@"; }
-    lines=12 step python-most run_pytest "${many[@]}" python_tests \
-        "${processes[@]/#/--ignore=}" "${alone[@]/#/--deselect=}"
-    lines=12 step python-processes run_pytest "${few[@]}" "${processes[@]}" \
-        "${alone[@]/#/--deselect=}"
+    lines=12 step python-most run_pytest "${many[@]}" "${most[@]}"
+    lines=12 step python-processes run_pytest "${few[@]}" "${processes[@]}"
     lines=12 step python-alone run_pytest "${alone[@]}"
 fi
 
