@@ -45,7 +45,10 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
+    // These are not inlined, so that the parser's frames, of which there are many, stay small.
+
     /// Loads an input.
+    #[inline(never)]
     pub(crate) fn input(&mut self, index: usize, input: &Input<'_>, place: usize) -> Result<Value> {
         let node = Node::new(Source::Input(index as u8), input.element.widened(), &[]);
         let kind = Kind::Node(self.node(node, place)?, input.element.class());
@@ -53,6 +56,7 @@ impl Builder {
     }
 
     /// A bool, which unlike numbers is never weak.
+    #[inline(never)]
     pub(crate) fn bool(&mut self, value: bool, place: usize) -> Result<Value> {
         let node = Node::new(Source::Constant(value.into()), Type::Bool, &[]);
         let kind = Kind::Node(self.node(node, place)?, Class::Of(Type::Bool));
@@ -60,6 +64,7 @@ impl Builder {
     }
 
     /// Applies an operation to as many values as it takes. Errors are at `place`.
+    #[inline(never)]
     pub(crate) fn apply(&mut self, op: Op, values: &[Value], place: usize) -> Result<Value> {
         let start = values.iter().map(|value| value.place).fold(place, usize::min);
         if let Some(number) = folded(op, values, place)? {
@@ -102,70 +107,67 @@ impl Builder {
     }
 
     /// Gives a number as it is.
+    #[inline(never)]
     pub(crate) fn plus(&self, value: Value, place: usize) -> Result<Value> {
         if value.class() == Class::Of(Type::Bool) {
-            return fault(place, refused(Op::Add, Type::Bool));
+            return fault(place, numbers_wanted("'+'"));
         }
         Ok(Value { place, ..value })
     }
 
     /// Casts a value to a type.
+    #[inline(never)]
     pub(crate) fn cast(&mut self, value: Value, ty: Type, place: usize) -> Result<Value> {
         let kind = Kind::Node(self.convert(value, ty, place)?, Class::Of(ty));
         Ok(Value { kind, place })
     }
 
-    /// Raises a value to a literal power: by multiplications in the order of the exponent's bits, from
-    /// the lowest, a negative one by a division after them, 0.5 by a square root.
+    /// Raises a value to a literal power: 0.5 by a square root, whole numbers by multiplications.
+    #[inline(never)]
     pub(crate) fn power(&mut self, base: Value, exponent: Value, place: usize) -> Result<Value> {
         let Kind::Literal(number) = exponent.kind else {
             let message = "the exponent of ** is an integer literal or 0.5: write pow(x, y)";
             return fault(exponent.place, message);
         };
-        let class = common(&[base, exponent]);
         if base.class() == Class::Of(Type::Bool) {
-            return fault(place, refused(Op::Mul, Type::Bool));
+            return fault(place, numbers_wanted("'**'"));
         }
-        let (base, n) = match number {
-            Number::Int(n) if n < 0 && base.class() == Class::WeakInt => (self.float(base)?, n),
-            Number::Int(n) => (base, n),
-            Number::Float(exponent) => {
-                let base = match class {
-                    Class::WeakFloat => self.float(base)?,
-                    _ => Value { place: base.place, ..self.cast(base, class.value_type(), place)? },
-                };
-                match exponent {
-                    0.5 => return self.apply(Op::Sqrt, &[base], place),
-                    whole if whole.fract() == 0.0 && whole.abs() <= MAX_POWER as f64 => {
-                        (base, whole as i128)
-                    }
-                    _ => {
-                        return fault(
-                            place,
-                            format!(
-                                "x**{number} is no sequence of multiplications: write pow(x, {number})"
-                            ),
-                        );
-                    }
-                }
-            }
+        let base = match (base.class(), number) {
+            (Class::WeakInt, Number::Int(n)) if n < 0 => as_float(base),
+            (_, Number::Int(_)) => base,
+            (_, Number::Float(_)) => match common(&[base, exponent]) {
+                Class::WeakFloat => as_float(base),
+                class => self.cast(base, class.value_type(), base.place)?,
+            },
         };
+        if number == Number::Float(0.5) {
+            return self.apply(Op::Sqrt, &[base], place);
+        }
         let integer = base.class().value_type().is_integer();
-        if integer && n < 0 {
-            return fault(place, format!("integers have no power {n}: write f64(x)**{n}"));
+        match number.whole() {
+            Some(n) if integer && n < 0 => {
+                fault(place, format!("integers have no power {n}: write f64(x)**{n}"))
+            }
+            Some(n) if integer || n.abs() <= MAX_POWER => self.multiplied(base, n, place),
+            _ => {
+                let exponent = Number::Float(number.float());
+                let message = format!(
+                    "x**{number} is no short sequence of multiplications: write pow(x, {exponent})"
+                );
+                fault(place, message)
+            }
         }
-        if !integer && n.abs() > MAX_POWER {
-            return fault(
-                place,
-                format!("x**{n} is no short sequence of multiplications: write pow(x, {n}.0)"),
-            );
-        }
-        let one = Value::literal(Number::Int(1), base.place);
+    }
+
+    /// Raises a value to a whole power, by multiplications in the order of the exponent's bits, from
+    /// the lowest; to a negative one by a division after them.
+    fn multiplied(&mut self, base: Value, n: i128, place: usize) -> Result<Value> {
+        let one = self.one_like(base)?;
         if n == 0 {
-            return self.one_like(base, place);
+            return Ok(one);
         }
         let mut square = base;
-        let mut product = None;
+        let mut product: Option<Value> = None;
         let mut bits = n.unsigned_abs();
         loop {
             if bits & 1 == 1 {
@@ -211,20 +213,12 @@ impl Builder {
     }
 
     /// The number 1 in a value's class.
-    fn one_like(&mut self, value: Value, place: usize) -> Result<Value> {
+    fn one_like(&mut self, value: Value) -> Result<Value> {
         let one = Value::literal(Number::Int(1), value.place);
         match value.class() {
             Class::WeakInt => Ok(one),
-            Class::WeakFloat => self.float(one),
-            class => self.cast(one, class.value_type(), place),
-        }
-    }
-
-    /// A Python number as a Python float.
-    fn float(&mut self, value: Value) -> Result<Value> {
-        match value.kind {
-            Kind::Literal(number) => Ok(Value::literal(Number::Float(number.float()), value.place)),
-            Kind::Node(..) => Ok(value),
+            Class::WeakFloat => Ok(as_float(one)),
+            class => self.cast(one, class.value_type(), value.place),
         }
     }
 
@@ -238,12 +232,11 @@ impl Builder {
                     self.node(Node::new(Source::Op(Op::Cast), ty, &[float]), place)
                 }
                 (None, Number::Int(_)) => {
-                    let wider = if ty == Type::I32 {
-                        "convert its partner to i64"
-                    } else {
-                        "write a float"
+                    let hint = match ty {
+                        Type::I32 => "compute in i64, as in i64(x)".into(),
+                        _ => format!("write a float, {number}.0"),
                     };
-                    fault(value.place, format!("{number} does not fit into {ty}: {wider}"))
+                    fault(value.place, format!("{number} does not fit into {ty}: {hint}"))
                 }
             },
             Kind::Node(id, class) if class.value_type() == ty => Ok(id),
@@ -263,6 +256,14 @@ impl Builder {
         self.nodes.push(node);
         self.known.insert(node, id);
         Ok(id)
+    }
+}
+
+/// A Python number as a Python float.
+fn as_float(value: Value) -> Value {
+    match value.kind {
+        Kind::Literal(number) => Value::literal(Number::Float(number.float()), value.place),
+        Kind::Node(..) => value,
     }
 }
 
@@ -328,26 +329,32 @@ fn refused(op: Op, ty: Type) -> String {
     let name = op.spelling();
     match op.rule() {
         Rule::Logic if op == Op::Not => format!("'~' takes a bool, not {ty}: write x == 0"),
-        Rule::Logic => {
-            format!(
-                "'{name}' takes bools, not {ty}: put comparisons in parentheses, as in (a < b) {name} (c < d)"
-            )
-        }
+        Rule::Logic => format!(
+            "'{name}' takes bools, not {ty}: put comparisons in parentheses, \
+             as in (a < b) {name} (c < d)"
+        ),
         Rule::FloatOnly if ty.is_integer() => {
             format!("{name} takes floats, not {ty}: write x**2, or {name}(f64(x), y)")
         }
-        _ => format!(
-            "'{name}' takes numbers, not bools: write i32(x) or f32(x) for numbers, & and | for logic"
-        ),
+        _ if Op::FUNCTIONS.contains(&op) => numbers_wanted(name),
+        _ => numbers_wanted(&format!("'{name}'")),
     }
 }
 
-/// Says the same of a reduction.
+/// Says that bools are refused, and what to write.
+fn numbers_wanted(name: &str) -> String {
+    format!(
+        "{name} takes numbers, not bools: write i32(x) or f32(x) for numbers, & and | for logic"
+    )
+}
+
+/// Says why a reduction does not take values of a type, and what to write.
 fn refused_reduction(reduction: Reduction, ty: Type) -> String {
     let name = reduction.name();
     match (reduction, ty) {
         (Reduction::Min, Type::Bool) => "min takes numbers, not bools: write all(x)".into(),
         (Reduction::Max, Type::Bool) => "max takes numbers, not bools: write any(x)".into(),
+        (Reduction::Dot, Type::Bool) => "dot takes numbers, not bools: write count(x & y)".into(),
         (_, Type::Bool) => format!("{name} takes numbers, not bools: write {name}(i32(x))"),
         _ => format!("{name} takes bools, not {ty}: write {name}(x != 0)"),
     }

@@ -19,6 +19,8 @@ pub(crate) struct Fault {
 pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
 /// Gives the error with a message at a place.
+#[cold]
+#[inline(never)]
 pub(crate) fn fault<T>(place: usize, message: impl Into<String>) -> Result<T> {
     Err(Fault { message: message.into(), place })
 }

@@ -73,10 +73,10 @@ impl<'t> Lexer<'t> {
         Lexer { text, position: 0 }
     }
 
-    /// The next token and its place.
+    /// The next token and its place. The end's is behind the last token.
     pub(crate) fn next(&mut self) -> Result<(Token<'t>, usize)> {
         let rest = self.skip_blanks();
-        let place = self.position;
+        let place = if rest.is_empty() { self.text.trim_ascii_end().len() } else { self.position };
         let mut characters = rest.chars();
         let (token, length) = match (characters.next(), characters.next()) {
             (None, _) => (Token::End, 0),
@@ -91,7 +91,11 @@ impl<'t> Lexer<'t> {
                     return fault(place, format!("no operator '{symbol}' here: {hint}"));
                 }
                 None => {
-                    let shown = first.escape_debug();
+                    let shown = if first.is_control() {
+                        first.escape_debug().to_string()
+                    } else {
+                        first.into()
+                    };
                     return fault(place, format!("no expression contains the character '{shown}'"));
                 }
             },

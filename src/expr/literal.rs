@@ -35,6 +35,16 @@ impl Number {
         }
     }
 
+    /// The number as an integer, if it is one; large floats are not.
+    pub(crate) fn whole(self) -> Option<i128> {
+        match self {
+            Number::Int(value) => Some(value),
+            Number::Float(value) => {
+                (value.fract() == 0.0 && value.abs() < 1e9).then_some(value as i128)
+            }
+        }
+    }
+
     /// The bits of the number as a constant, or nothing if it does not fit. A float of 32 bits is
     /// rounded from one of 64, as NumPy does it.
     pub(crate) fn bits(self, ty: Type) -> Option<u64> {
@@ -66,7 +76,7 @@ impl fmt::Display for Number {
 pub(crate) fn fold(op: Op, numbers: &[Number]) -> Folded {
     match (op, numbers) {
         (Op::Div | Op::FloorDiv | Op::Mod, [_, divisor]) if divisor.float() == 0.0 => {
-            Folded::Error("a literal is divided by zero")
+            Folded::Error("a literal is divided by zero: write 1e999 for infinity")
         }
         (Op::Neg, [Number::Float(a)]) => Folded::Number(Number::Float(-a)),
         (Op::Neg, [Number::Int(a)]) => integer(a.checked_neg()),

@@ -20,8 +20,6 @@ const KEYWORDS: &[(&str, &str)] = &[
     ("else", "write where(condition, a, b)"),
     ("in", "write == to compare"),
     ("is", "write == to compare"),
-    ("for", "an expression takes whole arrays"),
-    ("lambda", "an expression takes whole arrays"),
 ];
 
 /// Compiles an expression of the inputs.
@@ -39,6 +37,10 @@ pub fn compile(text: &str, inputs: &[Input<'_>]) -> std::result::Result<Program,
             text.len()
         )));
     }
+    if text.trim_ascii().is_empty() {
+        let message = "the expression is empty: write a formula of the inputs";
+        return Err(Error::of_inputs(message.into()));
+    }
     Parser::program(text, inputs).map_err(|fault| Error::in_text(text, fault))
 }
 
@@ -51,7 +53,7 @@ fn check_inputs(inputs: &[Input<'_>]) -> std::result::Result<(), String> {
     }
     for (i, Input { name, .. }) in inputs.iter().enumerate() {
         let wrong = if name.len() > MAX_NAME {
-            format!("is longer than {MAX_NAME} bytes")
+            format!("is longer than {MAX_NAME} bytes: choose a shorter name")
         } else if !name.starts_with(|c: char| is_word(c) && !c.is_ascii_digit())
             || !name.chars().all(is_word)
         {
@@ -122,6 +124,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
+    #[inline(never)]
     fn unexpected<T>(&self, wanted: &str) -> Result<T> {
         let hint = match self.token {
             Token::Name(name) => KEYWORDS.iter().find(|(keyword, _)| *keyword == name),
@@ -142,7 +145,7 @@ impl<'t> Parser<'t> {
         if self.depth == MAX_DEPTH {
             return fault(
                 place,
-                format!("more than {MAX_DEPTH} levels are nested here: split the expression"),
+                format!("more than {MAX_DEPTH} levels are nested: split the expression"),
             );
         }
         self.depth += 1;
@@ -270,6 +273,7 @@ impl<'t> Parser<'t> {
         }
     }
 
+    #[inline(never)]
     fn input(&mut self, name: &str, place: usize) -> Result<Value> {
         match self.inputs.iter().position(|input| input.name == name) {
             Some(index) => self.builder.input(index, &self.inputs[index], place),
@@ -343,6 +347,7 @@ fn functions() -> impl Iterator<Item = &'static str> {
 
 fn outermost(name: &str) -> String {
     format!(
-        "{name} is a reduction, which must be the whole expression: compute it first, and pass the result as a scalar"
+        "{name} is a reduction, which must be the whole expression: compute it first, and pass \
+         the result as a scalar"
     )
 }
