@@ -57,7 +57,8 @@ def result(function, *operands) -> str:
         value = function(*operands)
     except TypeError:
         return "-"
-    return np.asarray(value).dtype.name.replace("uint", "u").replace("int", "i").replace("float", "f")
+    name = np.asarray(value).dtype.name
+    return name.replace("uint", "u").replace("int", "i").replace("float", "f")
 
 
 def main() -> None:

@@ -148,7 +148,7 @@ impl Builder {
             Some(n) if integer && n < 0 => {
                 fault(place, format!("integers have no power {n}: write f64(x)**{n}"))
             }
-            Some(n) if integer || n.abs() <= MAX_POWER => self.multiplied(base, n, place),
+            Some(n) if integer || n.abs() <= MAX_POWER => self.whole_power(base, n, place),
             _ => {
                 let exponent = Number::Float(number.float());
                 let message = format!(
@@ -159,31 +159,25 @@ impl Builder {
         }
     }
 
-    /// Raises a value to a whole power, by multiplications in the order of the exponent's bits, from
-    /// the lowest; to a negative one by a division after them.
-    fn multiplied(&mut self, base: Value, n: i128, place: usize) -> Result<Value> {
-        let one = self.one_like(base)?;
+    /// Raises a value to a whole power; to a negative one by a division at the end.
+    fn whole_power(&mut self, base: Value, n: i128, place: usize) -> Result<Value> {
         if n == 0 {
-            return Ok(one);
+            return self.one_like(base);
         }
-        let mut square = base;
-        let mut product: Option<Value> = None;
-        let mut bits = n.unsigned_abs();
-        loop {
-            if bits & 1 == 1 {
-                product = Some(match product {
-                    Some(product) => self.apply(Op::Mul, &[product, square], place)?,
-                    None => square,
-                });
-            }
-            bits >>= 1;
-            if bits == 0 {
-                break;
-            }
-            square = self.apply(Op::Mul, &[square, square], place)?;
-        }
-        let product = product.unwrap_or(one);
+        let product = self.product(base, n.unsigned_abs(), place)?;
+        let one = Value::literal(Number::Int(1), base.place);
         if n > 0 { Ok(product) } else { self.apply(Op::Div, &[one, product], place) }
+    }
+
+    /// The product of `n` times the value: an even power is that of the square, an odd one is the
+    /// value times the even power below.
+    fn product(&mut self, value: Value, n: u128, place: usize) -> Result<Value> {
+        if n == 1 {
+            return Ok(value);
+        }
+        let square = self.apply(Op::Mul, &[value, value], place)?;
+        let even = self.product(square, n / 2, place)?;
+        if n % 2 == 0 { Ok(even) } else { self.apply(Op::Mul, &[value, even], place) }
     }
 
     /// Reduces values, and ends the program.

@@ -24,7 +24,7 @@ const KEYWORDS: &[(&str, &str)] = &[
 
 /// Compiles an expression of the inputs.
 ///
-/// Time and memory are bounded by the crate's limits.
+/// Time and memory are bounded by the crate's limits, the stack to half a mebibyte.
 ///
 /// # Errors
 ///

@@ -3,7 +3,7 @@
 use crate::{array, compiled};
 use gpuvec_expr::{Element, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_NODES, MAX_TEXT, compile};
 
-/// A quarter of what Rust gives a thread, and a sixteenth of what glibc does.
+/// What `compile` promises to need at most.
 const STACK: usize = 512 << 10;
 
 /// Texts with `n` levels, of every part of the grammar that nests.

@@ -87,6 +87,8 @@ fn a_literal_is_rounded_to_f64_first_as_in_numpy() {
     let text = "a + 1.00000005960464477626179";
     assert_eq!(text.trim_start_matches("a + ").parse(), Ok(1.0 + f32::EPSILON));
     same(text, "a + 1.0");
+    // 2^60 + 2^36 + 1: the integer goes the same way.
+    same("a + 1152921573326323713", "a + 2**60");
 }
 
 #[test]
@@ -124,6 +126,7 @@ fn powers_are_multiplications_in_a_fixed_order() {
     same("a**1", "a");
     same("a**3", "a * (a*a)");
     same("a**6", "(a*a) * ((a*a) * (a*a))");
+    same("a**7", "a * ((a*a) * ((a*a) * (a*a)))");
     same("a**2.0", "a * a");
     same("a**-1", "1 / a");
     same("a**0.5", "sqrt(a)");
@@ -131,6 +134,7 @@ fn powers_are_multiplications_in_a_fixed_order() {
     same("x_i32**0.5", "sqrt(x_i32)");
     same("x_i32**2.0", "f64(x_i32) * f64(x_i32)");
     same("x_i32**3", "x_i32 * (x_i32 * x_i32)");
+    same("x_i32**96", "x_i32**32 * x_i32**64");
     same("x_i32**0 + a", "i32(1) + a");
     same("a**0", "f32(1)");
     same("sqrt(2)**0 * a", "1.0 * a");
