@@ -177,7 +177,7 @@ impl Builder {
         }
         let square = self.apply(Op::Mul, &[value, value], place)?;
         let even = self.product(square, n / 2, place)?;
-        if n % 2 == 0 { Ok(even) } else { self.apply(Op::Mul, &[value, even], place) }
+        if n.is_multiple_of(2) { Ok(even) } else { self.apply(Op::Mul, &[value, even], place) }
     }
 
     /// Reduces values, and ends the program.

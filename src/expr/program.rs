@@ -81,36 +81,22 @@ impl Program {
         inputs: &[Input<'_>], nodes: &[Node], reduction: Option<Reduction>, results: &[NodeId],
         output: Type,
     ) -> Program {
-        let mut needed = vec![false; nodes.len()];
-        results.iter().for_each(|&id| needed[usize::from(id)] = true);
-        for (id, node) in
-            nodes.iter().enumerate().rev().filter(|(_, node)| !node.operands().is_empty())
-        {
-            if needed[id] {
-                node.operands().iter().for_each(|&operand| needed[usize::from(operand)] = true);
-            }
-        }
-        let mut count = 0;
-        let places: Vec<NodeId> = needed
-            .iter()
-            .map(|&needed| {
-                let place = count;
-                count += NodeId::from(needed);
-                place
-            })
-            .collect();
-        let moved = |ids: &[NodeId]| -> Vec<NodeId> {
-            ids.iter().map(|&id| places[usize::from(id)]).collect()
-        };
-        Program {
+        let mut program = Program {
             inputs: inputs.iter().map(|i| (i.name.to_owned(), i.element, i.shape)).collect(),
-            nodes: (nodes.iter().zip(&needed).filter(|(_, needed)| **needed))
-                .map(|(node, _)| Node::new(node.source, node.ty, &moved(node.operands())))
-                .collect(),
+            nodes: Vec::new(),
             reduction,
-            results: moved(results),
+            results: results.to_vec(),
             output,
+        };
+        let needed = needed(nodes, results);
+        let mut places = vec![0; nodes.len()];
+        for (id, node) in nodes.iter().enumerate().filter(|(id, _)| needed[*id]) {
+            places[id] = program.nodes.len() as NodeId;
+            let operands = node.operands.map(|operand| places[usize::from(operand)]);
+            program.nodes.push(Node { operands, ..*node });
         }
+        program.results.iter_mut().for_each(|id| *id = places[usize::from(*id)]);
+        program
     }
 
     /// The inputs, as they were declared; not every one need be used.
@@ -145,6 +131,18 @@ impl Program {
     pub const fn output(&self) -> Type {
         self.output
     }
+}
+
+/// Marks the nodes that the results need.
+fn needed(nodes: &[Node], results: &[NodeId]) -> Vec<bool> {
+    let mut needed = vec![false; nodes.len()];
+    results.iter().for_each(|&id| needed[usize::from(id)] = true);
+    for (id, node) in nodes.iter().enumerate().rev() {
+        if needed[id] {
+            node.operands().iter().for_each(|&operand| needed[usize::from(operand)] = true);
+        }
+    }
+    needed
 }
 
 /// The program's text: a line for each node, and one for the output.
