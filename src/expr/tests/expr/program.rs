@@ -82,6 +82,20 @@ fn literals_take_the_type_of_their_partner() {
 }
 
 #[test]
+fn zeros_keep_their_sign_and_are_two_constants() {
+    gives(
+        "a * -0.0 + 0.0",
+        "%0: f32 = array a: f32
+        %1: f32 = -0.0
+        %2: f32 = mul %0, %1
+        %3: f32 = 0.0
+        %4: f32 = add %2, %3
+        output: f32 = %4",
+    );
+    same("a * -0", "a * 0.0");
+}
+
+#[test]
 fn a_literal_is_rounded_to_f64_first_as_in_numpy() {
     // 1 + 2^-24 + 2^-60: nearest to 1 + 2^-23 in f32, but in f64 it is the tie, which goes to 1.
     let text = "a + 1.00000005960464477626179";
