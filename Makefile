@@ -70,7 +70,7 @@ fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 
 test-rust: build ## the Rust tests, and what threads share in every interleaving
 	cargo test --release
-	cargo test --release -p gpuvec_ops -p gpuvec_exact
+	cargo test --release -p gpuvec_ops -p gpuvec_exact -p gpuvec_expr
 	RUSTFLAGS="--cfg loom" cargo test --lib --target-dir target/loom fork_join
 
 test-c: build ## the C examples: plain, header as C and C++, sanitizers, valgrind if installed

@@ -1,0 +1,355 @@
+//! Types and appends nodes; equal nodes are one.
+
+use crate::error::{Result, fault};
+use crate::literal::{Folded, Number, fold};
+use crate::types::Class;
+use crate::{Input, MAX_NODES, Node, NodeId, Op, Program, Reduction, Rule, Source, Type};
+use std::collections::HashMap;
+
+/// The largest power of a float that is a sequence of multiplications: each costs half an ulp.
+const MAX_POWER: i128 = 64;
+
+/// A part of an expression, and the place of its first character.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Value {
+    kind: Kind,
+    pub(crate) place: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// A Python number.
+    Literal(Number),
+    /// A node, whose type is that of the class.
+    Node(NodeId, Class),
+}
+
+impl Value {
+    pub(crate) const fn literal(number: Number, place: usize) -> Value {
+        Value { kind: Kind::Literal(number), place }
+    }
+
+    pub(crate) const fn class(self) -> Class {
+        match self.kind {
+            Kind::Literal(number) => number.class(),
+            Kind::Node(_, class) => class,
+        }
+    }
+}
+
+/// A program in the making.
+#[derive(Default)]
+pub(crate) struct Builder {
+    nodes: Vec<Node>,
+    known: HashMap<Node, NodeId>,
+}
+
+impl Builder {
+    // These are not inlined, so that the parser's frames, of which there are many, stay small.
+
+    /// Loads an input.
+    #[inline(never)]
+    pub(crate) fn input(&mut self, index: usize, input: &Input<'_>, place: usize) -> Result<Value> {
+        let node = Node::new(Source::Input(index as u8), input.element.widened(), &[]);
+        let kind = Kind::Node(self.node(node, place)?, input.element.class());
+        Ok(Value { kind, place })
+    }
+
+    /// A bool, which unlike numbers is never weak.
+    #[inline(never)]
+    pub(crate) fn bool(&mut self, value: bool, place: usize) -> Result<Value> {
+        let node = Node::new(Source::Constant(value.into()), Type::Bool, &[]);
+        let kind = Kind::Node(self.node(node, place)?, Class::Of(Type::Bool));
+        Ok(Value { kind, place })
+    }
+
+    /// Applies an operation to as many values as it takes. Errors are at `place`.
+    #[inline(never)]
+    pub(crate) fn apply(&mut self, op: Op, values: &[Value], place: usize) -> Result<Value> {
+        let start = values.iter().map(|value| value.place).fold(place, usize::min);
+        if let Some(number) = folded(op, values, place)? {
+            return Ok(Value::literal(number, start));
+        }
+        let class = common(values);
+        let Some(operand) = op.rule().operand(class) else {
+            return fault(place, refused(op, class.value_type()));
+        };
+        let result = match op.rule() {
+            Rule::Rounding if operand.value_type().is_integer() => {
+                return Ok(Value { place: start, ..values[0] });
+            }
+            Rule::Select => return self.select(values, place, start),
+            Rule::Comparison => Class::Of(Type::Bool),
+            _ if operand == Class::WeakFloat => operand,
+            _ => Class::Of(operand.value_type()),
+        };
+        let mut nodes = [0; 3];
+        for (node, &value) in nodes.iter_mut().zip(values) {
+            *node = self.convert(value, operand.value_type(), place)?;
+        }
+        let node = Node::new(Source::Op(op), result.value_type(), &nodes[..values.len()]);
+        Ok(Value { kind: Kind::Node(self.node(node, place)?, result), place: start })
+    }
+
+    fn select(&mut self, values: &[Value], place: usize, start: usize) -> Result<Value> {
+        let (condition, choices) = (values[0], &values[1..]);
+        let class = condition.class();
+        if class != Class::Of(Type::Bool) {
+            let ty = class.value_type();
+            let message = format!("where takes a bool as its condition, not {ty}: write x != 0");
+            return fault(condition.place, message);
+        }
+        let ty = common(choices).value_type();
+        let condition = self.convert(condition, Type::Bool, place)?;
+        let [a, b] = [choices[0], choices[1]].map(|choice| self.convert(choice, ty, place));
+        let node = Node::new(Source::Op(Op::Where), ty, &[condition, a?, b?]);
+        Ok(Value { kind: Kind::Node(self.node(node, place)?, Class::Of(ty)), place: start })
+    }
+
+    /// Gives a number as it is.
+    #[inline(never)]
+    pub(crate) fn plus(&self, value: Value, place: usize) -> Result<Value> {
+        if value.class() == Class::Of(Type::Bool) {
+            return fault(place, numbers_wanted("'+'"));
+        }
+        Ok(Value { place, ..value })
+    }
+
+    /// Casts a value to a type.
+    #[inline(never)]
+    pub(crate) fn cast(&mut self, value: Value, ty: Type, place: usize) -> Result<Value> {
+        let kind = Kind::Node(self.convert(value, ty, place)?, Class::Of(ty));
+        Ok(Value { kind, place })
+    }
+
+    /// Raises a value to a literal power: 0.5 by a square root, whole numbers by multiplications.
+    #[inline(never)]
+    pub(crate) fn power(&mut self, base: Value, exponent: Value, place: usize) -> Result<Value> {
+        let Kind::Literal(number) = exponent.kind else {
+            let message = "the exponent of ** is an integer literal or 0.5: write pow(x, y)";
+            return fault(exponent.place, message);
+        };
+        if base.class() == Class::Of(Type::Bool) {
+            return fault(place, numbers_wanted("'**'"));
+        }
+        let base = match (base.class(), number) {
+            (Class::WeakInt, Number::Int(n)) if n < 0 => as_float(base),
+            (_, Number::Int(_)) => base,
+            (_, Number::Float(_)) => match common(&[base, exponent]) {
+                Class::WeakFloat => as_float(base),
+                class => self.cast(base, class.value_type(), base.place)?,
+            },
+        };
+        if number == Number::Float(0.5) {
+            return self.apply(Op::Sqrt, &[base], place);
+        }
+        let integer = base.class().value_type().is_integer();
+        match number.whole() {
+            Some(n) if integer && n < 0 => {
+                fault(place, format!("integers have no power {n}: write f64(x)**{n}"))
+            }
+            Some(n) if integer || n.abs() <= MAX_POWER => self.whole_power(base, n, place),
+            _ => {
+                let exponent = Number::Float(number.float());
+                let message = format!(
+                    "x**{number} is no short sequence of multiplications: write pow(x, {exponent})"
+                );
+                fault(place, message)
+            }
+        }
+    }
+
+    /// Raises a value to a whole power; to a negative one by a division at the end.
+    fn whole_power(&mut self, base: Value, n: i128, place: usize) -> Result<Value> {
+        if n == 0 {
+            return self.one_like(base);
+        }
+        let product = self.product(base, n.unsigned_abs(), place)?;
+        let one = Value::literal(Number::Int(1), base.place);
+        if n > 0 { Ok(product) } else { self.apply(Op::Div, &[one, product], place) }
+    }
+
+    /// The product of `n` times the value: an even power is that of the square, an odd one is the
+    /// value times the even power below.
+    fn product(&mut self, value: Value, n: u128, place: usize) -> Result<Value> {
+        if n == 1 {
+            return Ok(value);
+        }
+        let square = self.apply(Op::Mul, &[value, value], place)?;
+        let even = self.product(square, n / 2, place)?;
+        if n.is_multiple_of(2) { Ok(even) } else { self.apply(Op::Mul, &[value, even], place) }
+    }
+
+    /// Reduces values, and ends the program.
+    pub(crate) fn reduce(
+        self, inputs: &[Input<'_>], reduction: Reduction, values: &[Value], place: usize,
+    ) -> Result<Program> {
+        let class = common(values);
+        let Some((reduction, operand, output)) = reduction.types(class) else {
+            return fault(place, refused_reduction(reduction, class.value_type()));
+        };
+        self.end(inputs, Some(reduction), values, operand, output, place)
+    }
+
+    /// Ends the program with a value for each element.
+    pub(crate) fn output(self, inputs: &[Input<'_>], value: Value) -> Result<Program> {
+        let ty = value.class().value_type();
+        self.end(inputs, None, &[value], ty, ty, value.place)
+    }
+
+    fn end(
+        mut self, inputs: &[Input<'_>], reduction: Option<Reduction>, values: &[Value],
+        operand: Type, output: Type, place: usize,
+    ) -> Result<Program> {
+        let results: Result<Vec<NodeId>> =
+            values.iter().map(|&value| self.convert(value, operand, place)).collect();
+        Ok(Program::new(inputs, &self.nodes, reduction, &results?, output))
+    }
+
+    /// The number 1 in a value's class.
+    fn one_like(&mut self, value: Value) -> Result<Value> {
+        let one = Value::literal(Number::Int(1), value.place);
+        match value.class() {
+            Class::WeakInt => Ok(one),
+            Class::WeakFloat => Ok(as_float(one)),
+            class => self.cast(one, class.value_type(), value.place),
+        }
+    }
+
+    /// The node of a value in a type.
+    fn convert(&mut self, value: Value, ty: Type, place: usize) -> Result<NodeId> {
+        match value.kind {
+            Kind::Literal(number) => match (number.bits(ty), number) {
+                (Some(bits), _) => self.node(Node::new(Source::Constant(bits), ty, &[]), place),
+                (None, Number::Float(_)) => {
+                    let float = self.convert(value, Type::F64, place)?;
+                    self.node(Node::new(Source::Op(Op::Cast), ty, &[float]), place)
+                }
+                (None, Number::Int(_)) => {
+                    let hint = match ty {
+                        Type::I32 => "compute in i64, as in i64(x)".into(),
+                        _ => format!("write a float, {number}.0"),
+                    };
+                    fault(value.place, format!("{number} does not fit into {ty}: {hint}"))
+                }
+            },
+            Kind::Node(id, class) if class.value_type() == ty => Ok(id),
+            Kind::Node(id, _) => self.node(Node::new(Source::Op(Op::Cast), ty, &[id]), place),
+        }
+    }
+
+    fn node(&mut self, node: Node, place: usize) -> Result<NodeId> {
+        if let Some(&id) = self.known.get(&node) {
+            return Ok(id);
+        }
+        if self.nodes.len() == MAX_NODES {
+            let message = format!("the expression has more than {MAX_NODES} operations: split it");
+            return fault(place, message);
+        }
+        let id = self.nodes.len() as NodeId;
+        self.nodes.push(node);
+        self.known.insert(node, id);
+        Ok(id)
+    }
+}
+
+/// A Python number as a Python float.
+fn as_float(value: Value) -> Value {
+    match value.kind {
+        Kind::Literal(number) => Value::literal(Number::Float(number.float()), value.place),
+        Kind::Node(..) => value,
+    }
+}
+
+fn common(values: &[Value]) -> Class {
+    Class::common(values.iter().map(|value| value.class()))
+}
+
+/// Does an operation at once, if all its operands are literals.
+fn folded(op: Op, values: &[Value], place: usize) -> Result<Option<Number>> {
+    let mut numbers = [Number::Int(0); 3];
+    for (number, value) in numbers.iter_mut().zip(values) {
+        match value.kind {
+            Kind::Literal(literal) => *number = literal,
+            Kind::Node(..) => return Ok(None),
+        }
+    }
+    match fold(op, &numbers[..values.len()]) {
+        Folded::Number(number) => Ok(Some(number)),
+        Folded::Not => Ok(None),
+        Folded::Error(message) => fault(place, message),
+    }
+}
+
+impl Rule {
+    /// The class to which operands of a common class are converted, or nothing if they are refused.
+    fn operand(self, common: Class) -> Option<Class> {
+        const BOOL: Class = Class::Of(Type::Bool);
+        match (self, common) {
+            (Rule::Comparison, BOOL) => Some(Class::Of(Type::I32)),
+            (Rule::Logic, BOOL) | (Rule::Select | Rule::Comparison, _) => Some(common),
+            (Rule::Logic | Rule::Cast, _) | (_, BOOL) => None,
+            (Rule::FloatOnly, class) if class.value_type().is_integer() => None,
+            (Rule::Number | Rule::Rounding | Rule::FloatOnly, class) => Some(class),
+            (Rule::Quotient, class) => Some(class.quotient()),
+            (Rule::Float, class) => Some(class.float()),
+        }
+    }
+}
+
+impl Reduction {
+    /// The reduction that is done, the type of what it takes and of its output; nothing if values of
+    /// this class are refused.
+    fn types(self, class: Class) -> Option<(Reduction, Type, Type)> {
+        use Reduction::{All, Any, ArgMax, ArgMin, Count, Dot, Max, Mean, Min, Norm, Sum};
+        let ty = class.value_type();
+        let sum = if ty.is_integer() { Type::I64 } else { ty };
+        let float = if ty == Type::F32 { ty } else { Type::F64 };
+        match (self, ty) {
+            (Any | All, Type::Bool) => Some((self, ty, ty)),
+            (Count | Sum, Type::Bool) => Some((Count, ty, Type::I64)),
+            (Mean, _) => Some((self, float, float)),
+            (_, Type::Bool) | (Any | All | Count, _) => None,
+            (Sum | Dot, _) => Some((self, ty, sum)),
+            (Norm, _) => Some((self, float, float)),
+            (Min | Max, _) => Some((self, ty, ty)),
+            (ArgMin | ArgMax, _) => Some((self, ty, Type::I64)),
+        }
+    }
+}
+
+/// Says why an operation does not take values of a type, and what to write.
+fn refused(op: Op, ty: Type) -> String {
+    let name = op.spelling();
+    match op.rule() {
+        Rule::Logic if op == Op::Not => format!("'~' takes a bool, not {ty}: write x == 0"),
+        Rule::Logic => format!(
+            "'{name}' takes bools, not {ty}: put comparisons in parentheses, \
+             as in (a < b) {name} (c < d)"
+        ),
+        Rule::FloatOnly if ty.is_integer() => {
+            format!("{name} takes floats, not {ty}: write x**2, or {name}(f64(x), y)")
+        }
+        _ if Op::FUNCTIONS.contains(&op) => numbers_wanted(name),
+        _ => numbers_wanted(&format!("'{name}'")),
+    }
+}
+
+/// Says that bools are refused, and what to write.
+fn numbers_wanted(name: &str) -> String {
+    format!(
+        "{name} takes numbers, not bools: write i32(x) or f32(x) for numbers, & and | for logic"
+    )
+}
+
+/// Says why a reduction does not take values of a type, and what to write.
+fn refused_reduction(reduction: Reduction, ty: Type) -> String {
+    let name = reduction.name();
+    match (reduction, ty) {
+        (Reduction::Min, Type::Bool) => "min takes numbers, not bools: write all(x)".into(),
+        (Reduction::Max, Type::Bool) => "max takes numbers, not bools: write any(x)".into(),
+        (Reduction::Dot, Type::Bool) => "dot takes numbers, not bools: write count(x & y)".into(),
+        (_, Type::Bool) => format!("{name} takes numbers, not bools: write {name}(i32(x))"),
+        _ => format!("{name} takes bools, not {ty}: write {name}(x != 0)"),
+    }
+}

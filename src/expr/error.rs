@@ -1,0 +1,75 @@
+//! Errors: what is wrong with an expression, and where.
+
+use std::fmt;
+
+/// The widest line that an error shows, in characters.
+const WIDTH: usize = 76;
+
+/// The characters before the caret in a line that is too wide.
+const BEFORE: usize = 50;
+
+/// What is wrong at a place of the text, given in bytes.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) message: String,
+    pub(crate) place: usize,
+}
+
+/// What an expression's parts are made of, or why not.
+pub(crate) type Result<T> = std::result::Result<T, Fault>;
+
+/// Gives the error with a message at a place.
+#[cold]
+#[inline(never)]
+pub(crate) fn fault<T>(place: usize, message: impl Into<String>) -> Result<T> {
+    Err(Fault { message: message.into(), place })
+}
+
+/// An error in an expression or its inputs: the message, the line, a caret under the place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    message: String,
+    line: String,
+    column: usize,
+}
+
+impl Error {
+    /// An error of the text. A wide line is shortened around the place.
+    pub(crate) fn in_text(text: &str, Fault { message, place }: Fault) -> Error {
+        let start = text[..place].rfind('\n').map_or(0, |newline| newline + 1);
+        let column = text[start..place].chars().count();
+        let line = || text[start..].chars().take_while(|&c| c != '\n');
+        let first = if line().nth(WIDTH).is_none() { 0 } else { column.saturating_sub(BEFORE) };
+        let (before, after) = (first > 0, line().nth(first + WIDTH).is_some());
+        let mut shown = String::from(if before { "..." } else { "" });
+        shown.extend(line().skip(first).take(WIDTH).map(|c| if c.is_control() { ' ' } else { c }));
+        shown.push_str(if after { "..." } else { "" });
+        Error { message, line: shown, column: column - first + if before { 3 } else { 0 } }
+    }
+
+    /// An error of the inputs, or of the text as a whole.
+    pub(crate) fn of_inputs(message: String) -> Error {
+        Error { message, line: String::new(), column: 0 }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if self.line.is_empty() {
+            return Ok(());
+        }
+        write!(f, "\n{}\n{:column$}^", self.line, "", column = self.column)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Quotes a part of the text, shortened.
+pub(crate) fn quoted(part: &str) -> String {
+    const LONGEST: usize = 40;
+    match part.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("'{}...'", &part[..end]),
+        None => format!("'{part}'"),
+    }
+}

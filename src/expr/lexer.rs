@@ -1,0 +1,148 @@
+//! Tokens of an expression.
+
+use crate::error::{Result, fault, quoted};
+
+/// A token.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Token<'t> {
+    /// A name of an input or a function.
+    Name(&'t str),
+    /// A literal without a point or an exponent.
+    Integer(&'t str),
+    /// A literal with one of them.
+    Float(&'t str),
+    /// An operator or a delimiter.
+    Symbol(&'static str),
+    /// The end of the text.
+    End,
+}
+
+impl Token<'_> {
+    /// The token as errors name it.
+    pub(crate) fn quoted(self) -> String {
+        match self {
+            Token::Name(text) | Token::Integer(text) | Token::Float(text) => quoted(text),
+            Token::Symbol(text) => quoted(text),
+            Token::End => "the end".into(),
+        }
+    }
+}
+
+/// The symbols, and those of other languages with what to write instead; longer ones first.
+const SYMBOLS: &[(&str, Option<&str>)] = &[
+    ("**", None),
+    ("//", None),
+    ("<=", None),
+    (">=", None),
+    ("==", None),
+    ("!=", None),
+    ("&&", Some("write & between bools, and parentheses around comparisons")),
+    ("||", Some("write | between bools, and parentheses around comparisons")),
+    ("<<", Some("write x * 2**n")),
+    (">>", Some("write x // 2**n")),
+    ("+", None),
+    ("-", None),
+    ("*", None),
+    ("/", None),
+    ("%", None),
+    ("<", None),
+    (">", None),
+    ("&", None),
+    ("|", None),
+    ("~", None),
+    ("(", None),
+    (")", None),
+    (",", None),
+    ("^", Some("write x**n for a power, and a != b for bools that differ")),
+    ("=", Some("write == to compare")),
+    ("!", Some("write ~x for the opposite of a bool")),
+    ("?", Some("write where(condition, a, b)")),
+    ("@", Some("write dot(a, b)")),
+    (".", Some("names have no parts: write sqrt, not np.sqrt")),
+    ("[", Some("an expression takes whole arrays: pass the part that you need")),
+];
+
+/// Splits a text into tokens, one at a time.
+pub(crate) struct Lexer<'t> {
+    text: &'t str,
+    position: usize,
+}
+
+impl<'t> Lexer<'t> {
+    pub(crate) const fn new(text: &'t str) -> Lexer<'t> {
+        Lexer { text, position: 0 }
+    }
+
+    /// The next token and its place. The end's is behind the last token.
+    pub(crate) fn next(&mut self) -> Result<(Token<'t>, usize)> {
+        let rest = self.skip_blanks();
+        let place = if rest.is_empty() { self.text.trim_ascii_end().len() } else { self.position };
+        let mut characters = rest.chars();
+        let (token, length) = match (characters.next(), characters.next()) {
+            (None, _) => (Token::End, 0),
+            (Some('0'..='9'), _) | (Some('.'), Some('0'..='9')) => number(rest, place)?,
+            (Some('a'..='z' | 'A'..='Z' | '_'), _) => {
+                let length = run(rest, is_word);
+                (Token::Name(&rest[..length]), length)
+            }
+            (Some(first), _) => match SYMBOLS.iter().find(|(symbol, _)| rest.starts_with(symbol)) {
+                Some((symbol, None)) => (Token::Symbol(symbol), symbol.len()),
+                Some((symbol, Some(hint))) => {
+                    return fault(place, format!("no operator '{symbol}' here: {hint}"));
+                }
+                None => {
+                    let shown = if first.is_control() {
+                        first.escape_debug().to_string()
+                    } else {
+                        first.into()
+                    };
+                    return fault(place, format!("no expression contains the character '{shown}'"));
+                }
+            },
+        };
+        self.position += length;
+        Ok((token, place))
+    }
+
+    /// Says whether an opening parenthesis comes next.
+    pub(crate) fn at_call(&mut self) -> bool {
+        self.skip_blanks().starts_with('(')
+    }
+
+    fn skip_blanks(&mut self) -> &'t str {
+        self.position += run(&self.text[self.position..], |c| c.is_ascii_whitespace());
+        &self.text[self.position..]
+    }
+}
+
+/// Says whether a name has this character, not as its first.
+pub(crate) const fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Counts the leading characters, all of them ASCII, that are wanted.
+fn run(text: &str, wanted: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !wanted(c)).unwrap_or(text.len())
+}
+
+/// The number at the start of the text.
+fn number(text: &str, place: usize) -> Result<(Token<'_>, usize)> {
+    let digits = |from: usize| from + run(&text[from..], |c| c.is_ascii_digit());
+    let whole = digits(0);
+    let mut end = whole;
+    if text[end..].starts_with('.') {
+        end = digits(end + 1);
+    }
+    if text[end..].starts_with(['e', 'E']) {
+        let signed = end + 1 + usize::from(text[end + 1..].starts_with(['+', '-']));
+        end = if digits(signed) > signed { digits(signed) } else { end };
+    }
+    let all = end + run(&text[end..], |c| is_word(c) || c == '.');
+    let leading_zero = end == whole && whole > 1 && text.starts_with('0');
+    if all > end || leading_zero {
+        let shown = quoted(&text[..all]);
+        return fault(place, format!("{shown} is no number: write digits, as in 12, 0.5 or 1e-3"));
+    }
+    let literal = &text[..end];
+    Ok((if end == whole { Token::Integer(literal) } else { Token::Float(literal) }, end))
+}

@@ -1,0 +1,117 @@
+//! Python's numbers, and arithmetic on them.
+
+use crate::types::Class;
+use crate::{Op, Type};
+use std::fmt;
+
+/// The value of a literal, or of arithmetic on literals.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Int(i128),
+    Float(f64),
+}
+
+/// What arithmetic on literals gives.
+pub(crate) enum Folded {
+    Number(Number),
+    /// The operation is left to the program.
+    Not,
+    /// There is no result, for this reason.
+    Error(&'static str),
+}
+
+impl Number {
+    pub(crate) const fn class(self) -> Class {
+        match self {
+            Number::Int(_) => Class::WeakInt,
+            Number::Float(_) => Class::WeakFloat,
+        }
+    }
+
+    pub(crate) const fn float(self) -> f64 {
+        match self {
+            Number::Int(value) => value as f64,
+            Number::Float(value) => value,
+        }
+    }
+
+    /// The number as an integer, if it is one; large floats are not.
+    pub(crate) fn whole(self) -> Option<i128> {
+        match self {
+            Number::Int(value) => Some(value),
+            Number::Float(value) => {
+                (value.fract() == 0.0 && value.abs() < 1e9).then_some(value as i128)
+            }
+        }
+    }
+
+    /// The bits of the number as a constant, or nothing if it does not fit. A float of 32 bits is
+    /// rounded from one of 64, as NumPy does it.
+    pub(crate) fn bits(self, ty: Type) -> Option<u64> {
+        let int = || match self {
+            Number::Int(value) => Some(value),
+            Number::Float(_) => None,
+        };
+        let float = if self.float().is_nan() { f64::NAN } else { self.float() };
+        match ty {
+            Type::Bool => Some((float != 0.0).into()),
+            Type::I32 => i32::try_from(int()?).ok().map(|value| value.cast_unsigned().into()),
+            Type::I64 => i64::try_from(int()?).ok().map(i64::cast_unsigned),
+            Type::F32 => Some((float as f32).to_bits().into()),
+            Type::F64 => Some(float.to_bits()),
+        }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Int(value) => write!(f, "{value}"),
+            Number::Float(value) => write!(f, "{value:?}"),
+        }
+    }
+}
+
+/// Does an operation on literals, if Python's result is exact or one IEEE 754 operation.
+pub(crate) fn fold(op: Op, numbers: &[Number]) -> Folded {
+    match (op, numbers) {
+        (Op::Div | Op::FloorDiv | Op::Mod, [_, divisor]) if divisor.float() == 0.0 => {
+            Folded::Error("a literal is divided by zero: write 1e999 for infinity")
+        }
+        (Op::Neg, [Number::Float(a)]) => Folded::Number(Number::Float(-a)),
+        (Op::Neg, [Number::Int(a)]) => integer(a.checked_neg()),
+        (Op::Div, [a, b]) => Folded::Number(Number::Float(a.float() / b.float())),
+        (_, [Number::Int(a), Number::Int(b)]) => integers(op, *a, *b),
+        (_, [a, b]) => floats(op, a.float(), b.float()),
+        _ => Folded::Not,
+    }
+}
+
+fn integers(op: Op, a: i128, b: i128) -> Folded {
+    let remainder =
+        || Some(a.checked_rem(b)?).map(|r| if r != 0 && (r < 0) != (b < 0) { r + b } else { r });
+    integer(match op {
+        Op::Add => a.checked_add(b),
+        Op::Sub => a.checked_sub(b),
+        Op::Mul => a.checked_mul(b),
+        Op::Mod => remainder(),
+        Op::FloorDiv => remainder().and_then(|r| a.checked_sub(r)?.checked_div(b)),
+        _ => return Folded::Not,
+    })
+}
+
+fn integer(value: Option<i128>) -> Folded {
+    match value {
+        Some(value) => Folded::Number(Number::Int(value)),
+        None => Folded::Error("the integer is too large: write a float, as in 1e40"),
+    }
+}
+
+fn floats(op: Op, a: f64, b: f64) -> Folded {
+    Folded::Number(Number::Float(match op {
+        Op::Add => a + b,
+        Op::Sub => a - b,
+        Op::Mul => a * b,
+        _ => return Folded::Not,
+    }))
+}

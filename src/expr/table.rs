@@ -1,0 +1,170 @@
+//! The table of operations: a row for each, with what both back ends and the parser need to know.
+//!
+//! A back end matches on the operation and the types of its operands.
+
+/// How an operation takes its operands, which it promotes to one type, and what it gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Numbers of any type; gives that type.
+    Number,
+    /// Numbers of any type; integers are their own result, without a node.
+    Rounding,
+    /// Numbers; integers become f64.
+    Quotient,
+    /// Numbers; integers become f64, those of 8 and 16 bits f32.
+    Float,
+    /// Floats alone: what NumPy does with integers needs another spelling.
+    FloatOnly,
+    /// Anything, bools as i32; gives a bool.
+    Comparison,
+    /// Bools; gives a bool.
+    Logic,
+    /// A bool, and two values of one type; gives that type.
+    Select,
+    /// A value of any type; gives the node's type.
+    Cast,
+}
+
+macro_rules! operations {
+    (
+        operators { $($o:ident $o_name:literal $symbol:literal $o_arity:literal $o_rule:ident $o_doc:literal;)+ }
+        functions { $($f:ident $f_name:literal $f_arity:literal $f_rule:ident $f_doc:literal;)+ }
+    ) => {
+        /// The operations.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Op {
+            $(#[doc = $o_doc] $o,)+
+            $(#[doc = $f_doc] $f,)+
+        }
+
+        impl Op {
+            /// Every row, in the table's order.
+            pub const ALL: &[Op] = &[$(Op::$o,)+ $(Op::$f,)+];
+
+            /// The operation's name in the program's text.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Op::$o => $o_name,)+ $(Op::$f => $f_name,)+ }
+            }
+
+            /// The operation's spelling in an expression.
+            #[must_use]
+            pub const fn spelling(self) -> &'static str {
+                match self { $(Op::$o => $symbol,)+ $(Op::$f => $f_name,)+ }
+            }
+
+            /// The number of operands: one to three.
+            #[must_use]
+            pub const fn arity(self) -> usize {
+                match self { $(Op::$o => $o_arity,)+ $(Op::$f => $f_arity,)+ }
+            }
+
+            /// The type rule.
+            #[must_use]
+            pub const fn rule(self) -> Rule {
+                match self { $(Op::$o => Rule::$o_rule,)+ $(Op::$f => Rule::$f_rule,)+ }
+            }
+
+            /// The operations that are written as calls.
+            pub const FUNCTIONS: &[Op] = &[$(Op::$f,)+];
+        }
+    };
+}
+
+operations! {
+    operators {
+        Neg "neg" "-" 1 Number "`-a`; integers wrap.";
+        Add "add" "+" 2 Number "`a + b`; integers wrap.";
+        Sub "sub" "-" 2 Number "`a - b`; integers wrap.";
+        Mul "mul" "*" 2 Number "`a * b`; integers wrap.";
+        Div "div" "/" 2 Quotient "`a / b`.";
+        FloorDiv "floordiv" "//" 2 Number "`a // b`, toward minus infinity; by the integer 0 it is 0.";
+        Mod "mod" "%" 2 Number "`a % b`, with the sign of b; by the integer 0 it is 0.";
+        Less "less" "<" 2 Comparison "`a < b`; `b > a` is the same node.";
+        LessEqual "less_equal" "<=" 2 Comparison "`a <= b`; `b >= a` is the same node.";
+        Equal "equal" "==" 2 Comparison "`a == b`.";
+        NotEqual "not_equal" "!=" 2 Comparison "`a != b`.";
+        And "and" "&" 2 Logic "`a & b`.";
+        Or "or" "|" 2 Logic "`a | b`.";
+        Not "not" "~" 1 Logic "`~a`.";
+        Cast "cast" "cast" 1 Cast "`f32(a)` and the like: floats are rounded to nearest; from floats \
+            to integers toward zero, saturated, NaN to 0; integers wrap; a bool is `a != 0`.";
+    }
+    functions {
+        Where "where" 3 Select "`where(condition, a, b)`: a where the condition holds, else b.";
+        Fma "fma" 3 Float "`a * b + c`, rounded once.";
+        Sqrt "sqrt" 1 Float "The square root.";
+        Cbrt "cbrt" 1 Float "The cube root.";
+        Abs "abs" 1 Number "The magnitude; that of the least integer wraps.";
+        Sign "sign" 1 Number "-1, 0 or 1; NaN for NaN.";
+        Minimum "minimum" 2 Number "IEEE 754-2019's minimum: NaN wins, and -0 < +0.";
+        Maximum "maximum" 2 Number "IEEE 754-2019's maximum: NaN wins, and -0 < +0.";
+        Floor "floor" 1 Rounding "The nearest integer that is not larger.";
+        Ceil "ceil" 1 Rounding "The nearest integer that is not smaller.";
+        Trunc "trunc" 1 Rounding "The nearest integer toward zero.";
+        Rint "rint" 1 Float "The nearest integer, ties to even.";
+        Copysign "copysign" 2 Float "The magnitude of a with the sign of b.";
+        Exp "exp" 1 Float "e to the power a.";
+        Exp2 "exp2" 1 Float "2 to the power a.";
+        Expm1 "expm1" 1 Float "`exp(a) - 1`, without cancellation.";
+        Log "log" 1 Float "The natural logarithm.";
+        Log2 "log2" 1 Float "The logarithm to base 2.";
+        Log10 "log10" 1 Float "The logarithm to base 10.";
+        Log1p "log1p" 1 Float "`log(1 + a)`, without cancellation.";
+        Sin "sin" 1 Float "The sine.";
+        Cos "cos" 1 Float "The cosine.";
+        Tan "tan" 1 Float "The tangent.";
+        Asin "asin" 1 Float "The inverse sine.";
+        Acos "acos" 1 Float "The inverse cosine.";
+        Atan "atan" 1 Float "The inverse tangent.";
+        Atan2 "atan2" 2 Float "The angle of the point (b, a).";
+        Sinh "sinh" 1 Float "The hyperbolic sine.";
+        Cosh "cosh" 1 Float "The hyperbolic cosine.";
+        Tanh "tanh" 1 Float "The hyperbolic tangent.";
+        Erf "erf" 1 Float "The error function.";
+        Hypot "hypot" 2 Float "`sqrt(a*a + b*b)`, without overflow.";
+        Pow "pow" 2 FloatOnly "a to the power b.";
+    }
+}
+
+macro_rules! reductions {
+    ($($reduction:ident $name:literal $arity:literal $doc:literal;)+) => {
+        /// The reductions, each of one value from all elements.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Reduction {
+            $(#[doc = $doc] $reduction,)+
+        }
+
+        impl Reduction {
+            /// Every row, in the table's order.
+            pub const ALL: &[Reduction] = &[$(Reduction::$reduction,)+];
+
+            /// The reduction's name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Reduction::$reduction => $name,)+ }
+            }
+
+            /// The number of operands: one or two.
+            #[must_use]
+            pub const fn arity(self) -> usize {
+                match self { $(Reduction::$reduction => $arity,)+ }
+            }
+        }
+    };
+}
+
+reductions! {
+    Sum "sum" 1 "The sum: exact and rounded once for floats, of integers an i64 that wraps. That of \
+        bools is their `Count`.";
+    Mean "mean" 1 "The sum, exact, divided by the number of elements; integers and bools become f64.";
+    Dot "dot" 2 "The sum of `a * b`: exact and rounded once for floats, of integers an i64 that wraps.";
+    Norm "norm" 1 "The square root of the exact sum of squares; integers become f64.";
+    Min "min" 1 "The smallest element; NaN wins, and -0 < +0.";
+    Max "max" 1 "The largest element; NaN wins, and -0 < +0.";
+    ArgMin "argmin" 1 "The index of the first smallest element, as an i64.";
+    ArgMax "argmax" 1 "The index of the first largest element, as an i64.";
+    Any "any" 1 "Says whether a bool is true.";
+    All "all" 1 "Says whether every bool is true.";
+    Count "count" 1 "The number of bools that are true, as an i64.";
+}

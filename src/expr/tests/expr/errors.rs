@@ -1,0 +1,297 @@
+//! The exact text of every error.
+
+use crate::{array, compiled};
+use gpuvec_expr::{Element, Input, compile};
+
+/// Checks the messages of texts, and the columns of their carets.
+#[track_caller]
+fn fail(cases: &[(&str, usize, &str)]) {
+    for &(text, column, message) in cases {
+        let error = compiled(text).expect_err(text).to_string();
+        assert_eq!(error, format!("{message}\n{text}\n{:column$}^", ""));
+    }
+}
+
+#[test]
+fn unknown_names() {
+    fail(&[
+        ("sqrt(a*a + b*c2)", 13, "no array is named 'c2'"),
+        ("x_i23 + 1", 0, "no array is named 'x_i23': did you mean 'x_i32'?"),
+        ("zzz", 0, "no array is named 'zzz'"),
+        ("sqrt + a", 0, "no array is named 'sqrt': write sqrt(...) for the function"),
+        ("sqr(a)", 0, "no function is named 'sqr': did you mean 'sqrt'?"),
+        ("arcsin(a)", 0, "no function is named 'arcsin': write asin"),
+        ("square(a)", 0, "no function is named 'square': write x**2"),
+        ("frobnicate(a)", 0, "no function is named 'frobnicate'"),
+        ("u8(a)", 0, "u8 is a type of inputs alone: write i32(x)"),
+        ("lambda", 0, "no array is named 'lambda'"),
+        ("sum", 0, "no array is named 'sum': write sum(...) for the function"),
+        ("a * frob", 4, "no array is named 'frob'"),
+    ]);
+}
+
+#[test]
+fn unknown_symbols() {
+    fail(&[
+        ("a $ b", 2, "no expression contains the character '$'"),
+        ("é", 0, "no expression contains the character 'é'"),
+        ("\"a\"", 0, "no expression contains the character '\"'"),
+        (
+            "a && m",
+            2,
+            "no operator '&&' here: write & between bools, and parentheses around comparisons",
+        ),
+        (
+            "a || m",
+            2,
+            "no operator '||' here: write | between bools, and parentheses around comparisons",
+        ),
+        ("a << 2", 2, "no operator '<<' here: write x * 2**n"),
+        ("a >> 2", 2, "no operator '>>' here: write x // 2**n"),
+        (
+            "a ^ 2",
+            2,
+            "no operator '^' here: write x**n for a power, and a != b for bools that differ",
+        ),
+        ("a = b", 2, "no operator '=' here: write == to compare"),
+        ("!m", 0, "no operator '!' here: write ~x for the opposite of a bool"),
+        ("m ? a : b", 2, "no operator '?' here: write where(condition, a, b)"),
+        ("a @ b", 2, "no operator '@' here: write dot(a, b)"),
+        ("np.sqrt(a)", 2, "no operator '.' here: names have no parts: write sqrt, not np.sqrt"),
+        (
+            "a[0]",
+            1,
+            "no operator '[' here: an expression takes whole arrays: pass the part that you need",
+        ),
+    ]);
+}
+
+#[test]
+fn numbers_that_are_wrong_or_do_not_fit() {
+    fail(&[
+        ("1.0f + a", 0, "'1.0f' is no number: write digits, as in 12, 0.5 or 1e-3"),
+        ("0x10", 0, "'0x10' is no number: write digits, as in 12, 0.5 or 1e-3"),
+        ("012", 0, "'012' is no number: write digits, as in 12, 0.5 or 1e-3"),
+        ("1..2", 0, "'1..2' is no number: write digits, as in 12, 0.5 or 1e-3"),
+        ("1_000", 0, "'1_000' is no number: write digits, as in 12, 0.5 or 1e-3"),
+        ("1e", 0, "'1e' is no number: write digits, as in 12, 0.5 or 1e-3"),
+        ("x_i32 + 3000000000", 8, "3000000000 does not fit into i32: compute in i64, as in i64(x)"),
+        ("i32(3000000000)", 4, "3000000000 does not fit into i32: compute in i64, as in i64(x)"),
+        (
+            "9223372036854775808",
+            0,
+            "9223372036854775808 does not fit into i64: write a float, 9223372036854775808.0",
+        ),
+        (
+            "x_i64 < 2**63",
+            8,
+            "9223372036854775808 does not fit into i64: write a float, 9223372036854775808.0",
+        ),
+        (
+            "99999999999999999999999999999999999999999",
+            0,
+            "the integer is too large: write a float, as in 1e40",
+        ),
+        ("2**200", 1, "the integer is too large: write a float, as in 1e40"),
+        ("1/0", 1, "a literal is divided by zero: write 1e999 for infinity"),
+        ("1 // 0", 2, "a literal is divided by zero: write 1e999 for infinity"),
+        ("7 % 0.0", 2, "a literal is divided by zero: write 1e999 for infinity"),
+        (
+            "x_i32 * 99999999999",
+            8,
+            "99999999999 does not fit into i32: compute in i64, as in i64(x)",
+        ),
+    ]);
+}
+
+#[test]
+fn grammar() {
+    fail(&[
+        ("a b", 2, "expected an operator or the end, found 'b'"),
+        ("a +", 3, "expected a value, found the end"),
+        ("(a", 2, "expected an operator or ')', found the end"),
+        ("a)", 1, "no '(' belongs to this ')'"),
+        ("()", 1, "expected a value, found ')'"),
+        ("sqrt(a b)", 7, "expected an operator, ',' or ')', found 'b'"),
+        ("sqrt(", 5, "expected a value, found the end"),
+        ("sqrt()", 5, "sqrt takes 1 argument, not 0"),
+        ("sqrt(a, b)", 8, "sqrt takes 1 argument, and this is one more"),
+        ("hypot(a)", 7, "hypot takes 2 arguments, not 1"),
+        ("fma(a, b", 8, "expected an operator, ',' or ')', found the end"),
+        (
+            "min(a, b)",
+            7,
+            "min takes 1 argument, and this is one more: write minimum(a, b) for two arrays",
+        ),
+        (
+            "max(a, b)",
+            7,
+            "max takes 1 argument, and this is one more: write maximum(a, b) for two arrays",
+        ),
+        (
+            "m and m",
+            2,
+            "expected an operator or the end, found 'and': write & between bools, and parentheses around comparisons",
+        ),
+        (
+            "m or m",
+            2,
+            "expected an operator or the end, found 'or': write | between bools, and parentheses around comparisons",
+        ),
+        ("not m", 0, "expected a value, found 'not': write ~x for the opposite of a bool"),
+        (
+            "a if m else b",
+            2,
+            "expected an operator or the end, found 'if': write where(condition, a, b)",
+        ),
+        ("m is m", 2, "expected an operator or the end, found 'is': write == to compare"),
+        ("sqrt(*a)", 5, "expected a value, found '*'"),
+        ("* a", 0, "expected a value, found '*'"),
+        ("True(a)", 4, "expected an operator or the end, found '('"),
+    ]);
+}
+
+#[test]
+fn reductions_in_wrong_places_or_of_wrong_types() {
+    fail(&[
+        (
+            "1 + sum(a)",
+            4,
+            "sum is a reduction, which must be the whole expression: compute it first, and pass the result as a scalar",
+        ),
+        (
+            "sum(a) / 2",
+            7,
+            "sum is a reduction, which must be the whole expression: compute it first, and pass the result as a scalar",
+        ),
+        (
+            "sum(sum(a))",
+            4,
+            "sum is a reduction, which must be the whole expression: compute it first, and pass the result as a scalar",
+        ),
+        (
+            "(sum(a))",
+            1,
+            "sum is a reduction, which must be the whole expression: compute it first, and pass the result as a scalar",
+        ),
+        ("min(m)", 0, "min takes numbers, not bools: write all(x)"),
+        ("max(m)", 0, "max takes numbers, not bools: write any(x)"),
+        ("argmin(m)", 0, "argmin takes numbers, not bools: write argmin(i32(x))"),
+        ("norm(m)", 0, "norm takes numbers, not bools: write norm(i32(x))"),
+        ("dot(m, m)", 0, "dot takes numbers, not bools: write count(x & y)"),
+        ("any(a)", 0, "any takes bools, not f32: write any(x != 0)"),
+        ("all(x_i32)", 0, "all takes bools, not i32: write all(x != 0)"),
+        ("count(a)", 0, "count takes bools, not f32: write count(x != 0)"),
+    ]);
+}
+
+#[test]
+fn operands_of_wrong_types() {
+    fail(&[
+        (
+            "m + m",
+            2,
+            "'+' takes numbers, not bools: write i32(x) or f32(x) for numbers, & and | for logic",
+        ),
+        (
+            "-m",
+            0,
+            "'-' takes numbers, not bools: write i32(x) or f32(x) for numbers, & and | for logic",
+        ),
+        (
+            "+m",
+            0,
+            "'+' takes numbers, not bools: write i32(x) or f32(x) for numbers, & and | for logic",
+        ),
+        (
+            "abs(m)",
+            0,
+            "abs takes numbers, not bools: write i32(x) or f32(x) for numbers, & and | for logic",
+        ),
+        (
+            "sqrt(m)",
+            0,
+            "sqrt takes numbers, not bools: write i32(x) or f32(x) for numbers, & and | for logic",
+        ),
+        (
+            "m**2",
+            1,
+            "'**' takes numbers, not bools: write i32(x) or f32(x) for numbers, & and | for logic",
+        ),
+        (
+            "a & b",
+            2,
+            "'&' takes bools, not f32: put comparisons in parentheses, as in (a < b) & (c < d)",
+        ),
+        (
+            "a < b & c < d",
+            6,
+            "'&' takes bools, not f32: put comparisons in parentheses, as in (a < b) & (c < d)",
+        ),
+        ("~a", 0, "'~' takes a bool, not f32: write x == 0"),
+        (
+            "x_i32 | m",
+            6,
+            "'|' takes bools, not i32: put comparisons in parentheses, as in (a < b) | (c < d)",
+        ),
+        ("pow(x_i32, 2)", 0, "pow takes floats, not i32: write x**2, or pow(f64(x), y)"),
+        ("where(a, b, c)", 6, "where takes a bool as its condition, not f32: write x != 0"),
+        ("a**b", 3, "the exponent of ** is an integer literal or 0.5: write pow(x, y)"),
+        ("a**0.3", 1, "x**0.3 is no short sequence of multiplications: write pow(x, 0.3)"),
+        ("a**100", 1, "x**100 is no short sequence of multiplications: write pow(x, 100.0)"),
+        ("a**100.0", 1, "x**100.0 is no short sequence of multiplications: write pow(x, 100.0)"),
+        ("x_i32**-1", 5, "integers have no power -1: write f64(x)**-1"),
+        (
+            "1 < 2 < m & a",
+            10,
+            "'&' takes bools, not f32: put comparisons in parentheses, as in (a < b) & (c < d)",
+        ),
+    ]);
+}
+
+#[test]
+fn only_the_line_of_the_error_is_shown() {
+    let error = |text: &str| compiled(text).expect_err(text).to_string();
+    assert_eq!(error("a +\n  b *\n\toops +\n a"), "no array is named 'oops'\n oops +\n ^");
+    assert_eq!(error("a +\n \n"), "expected a value, found the end\na +\n   ^");
+    assert_eq!(error("a \u{1}"), "no expression contains the character '\\u{1}'\na  \n  ^");
+}
+
+#[test]
+fn wide_lines_are_shortened_around_the_place() {
+    let text = "a + ".repeat(40) + "oops + " + &"a + ".repeat(40) + "a";
+    let shown = format!("...+ {}oops + {}+...", "a + ".repeat(12), "a + ".repeat(4) + "a ");
+    let caret = " ".repeat(53) + "^";
+    let error = compiled(&text).expect_err("oops").to_string();
+    assert_eq!(error, format!("no array is named 'oops'\n{shown}\n{caret}"));
+
+    let name = "x".repeat(100);
+    let (part, line) = (&name[..40], &name[..76]);
+    let error = compiled(&name).expect_err("x").to_string();
+    assert_eq!(error, format!("no array is named '{part}...'\n{line}...\n^"));
+}
+
+#[test]
+fn texts_and_inputs_that_are_wrong() {
+    for text in ["", " \t\n"] {
+        let error = compiled(text).expect_err("empty").to_string();
+        assert_eq!(error, "the expression is empty: write a formula of the inputs");
+    }
+    let long = "x".repeat(256);
+    for (names, message) in [
+        (vec![""], "'' is no name: write letters, digits and _, and no digit first".to_owned()),
+        (vec!["1a"], "'1a' is no name: write letters, digits and _, and no digit first".into()),
+        (vec!["a b"], "'a b' is no name: write letters, digits and _, and no digit first".into()),
+        (vec!["é"], "'é' is no name: write letters, digits and _, and no digit first".into()),
+        (vec!["and"], "'and' is a word of the language: choose another name".into()),
+        (vec!["True"], "'True' is a word of the language: choose another name".into()),
+        (vec!["a", "b", "a"], "'a' names two inputs: choose another name for one of them".into()),
+        (
+            vec![&long],
+            format!("'{}...' is longer than 255 bytes: choose a shorter name", &long[..40]),
+        ),
+    ] {
+        let inputs: Vec<Input<'_>> = names.iter().map(|name| array(name, Element::F32)).collect();
+        assert_eq!(compile("1", &inputs).expect_err(&message).to_string(), message);
+    }
+}

@@ -1,0 +1,44 @@
+//! Programs as expressions, which compile to the same program.
+
+use crate::INPUTS;
+use gpuvec_expr::{Node, NodeId, Op, Program, Source, Type};
+
+/// Writes a program as an expression, with every parenthesis and every type.
+pub(crate) fn written(program: &Program) -> String {
+    let results: Vec<String> =
+        program.results().iter().map(|&id| written_node(program, id)).collect();
+    match program.reduction() {
+        Some(reduction) => format!("{}({})", reduction.name(), results.join(", ")),
+        None => results[0].clone(),
+    }
+}
+
+fn written_node(program: &Program, id: NodeId) -> String {
+    let node: &Node = &program.nodes()[usize::from(id)];
+    let operands: Vec<String> =
+        node.operands().iter().map(|&operand| written_node(program, operand)).collect();
+    match node.source {
+        Source::Input(input) => INPUTS[usize::from(input)].name.into(),
+        Source::Constant(bits) => written_constant(node.ty, bits),
+        Source::Op(Op::Cast) => format!("{}({})", node.ty, operands[0]),
+        Source::Op(op) if Op::FUNCTIONS.contains(&op) => {
+            format!("{}({})", op.name(), operands.join(", "))
+        }
+        Source::Op(op) if op.arity() == 1 => format!("({}{})", op.spelling(), operands[0]),
+        Source::Op(op) => format!("({} {} {})", operands[0], op.spelling(), operands[1]),
+    }
+}
+
+fn written_constant(ty: Type, bits: u64) -> String {
+    let float = match ty {
+        Type::Bool => return if bits == 1 { "True" } else { "False" }.into(),
+        Type::I32 => return format!("i32({})", bits as u32 as i32),
+        Type::I64 => return format!("i64({})", bits as i64),
+        Type::F32 => f64::from(f32::from_bits(bits as u32)),
+        Type::F64 => f64::from_bits(bits),
+    };
+    if float.is_nan() {
+        return format!("{ty}(1e999 - 1e999)");
+    }
+    format!("{ty}({float:?})").replace("inf", "1e999")
+}

@@ -1,0 +1,77 @@
+"""Writes the types that NumPy gives, which the tests of src/expr compare with.
+
+    python3 tools/promotion_table.py > src/expr/tests/expr/promotion.txt
+
+A line has an operation, its left operand, and the type of the result for each right operand, in the
+order of the first line. Python's numbers are int and float. A dash is an error.
+"""
+
+import operator
+import warnings
+
+import numpy as np
+
+TYPES = "bool u8 i8 u16 i16 u32 i32 i64 f32 f64 int float".split()
+DTYPES = {"u": "uint", "i": "int", "f": "float"}
+
+BINARY = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "<": operator.lt,
+    "==": operator.eq,
+    "&": operator.and_,
+    "minimum": np.minimum,
+    "copysign": np.copysign,
+    "atan2": np.arctan2,
+    "hypot": np.hypot,
+    "pow": np.power,
+    "where": lambda a, b: np.where(np.ones(1, bool), a, b),
+    "dot": lambda a, b: np.sum(a * b),
+}
+
+UNARY = {
+    "neg": operator.neg,
+    "plus": operator.pos,
+    "square": lambda x: x**2,
+    "root": lambda x: x**0.5,
+    **{name: getattr(np, name) for name in "sqrt cbrt abs sign floor ceil trunc rint exp".split()},
+    **{name: getattr(np, name) for name in "sum mean min argmin any count_nonzero".split()},
+    "norm": np.linalg.norm,
+}
+
+
+def operand(name: str):
+    """Gives an array of a type, or a number of Python's."""
+    if name in ("int", "float"):
+        return {"int": 1, "float": 1.0}[name]
+    return np.ones(1, bool if name == "bool" else DTYPES[name[0]] + name[1:])
+
+
+def result(function, *operands) -> str:
+    """Names the type of a function's result."""
+    try:
+        value = function(*operands)
+    except TypeError:
+        return "-"
+    name = np.asarray(value).dtype.name
+    return name.replace("uint", "u").replace("int", "i").replace("float", "f")
+
+
+def main() -> None:
+    """Prints the table."""
+    warnings.simplefilter("error")
+    print("operation left", *TYPES)
+    for name, function in BINARY.items():
+        for left in TYPES:
+            row = [result(function, operand(left), operand(right)) for right in TYPES]
+            print(name, left, *row)
+    for name, function in UNARY.items():
+        print(name, "unary", *[result(function, operand(each)) for each in TYPES])
+
+
+if __name__ == "__main__":
+    main()
