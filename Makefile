@@ -15,7 +15,7 @@ FAKE_DRIVER := $(CURDIR)/target/fake_driver
 PYTHON_EXAMPLES := demo device_loop streams structured mixed exact_file exact_dask exact_mpi
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection large-sums load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection large-sums every-float load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,7 +70,7 @@ fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 
 test-rust: build ## the Rust tests, and what threads share in every interleaving
 	cargo test --release
-	cargo test --release -p gpuvec_ops -p gpuvec_exact -p gpuvec_expr
+	cargo test --release -p gpuvec_ops -p gpuvec_exact -p gpuvec_expr -p gpuvec_math
 	RUSTFLAGS="--cfg loom" cargo test --lib --target-dir target/loom fork_join
 
 test-c: build ## the C examples: plain, header as C and C++, sanitizers, valgrind if installed
@@ -89,6 +89,10 @@ test-fake-driver: fake-driver build $(VENV)/ready ## all of them again on the fa
 
 fault-injection: fake-driver build $(VENV)/ready ## make every driver call fail in turn, in every way
 	$(ON_FAKE_DRIVER) $(BIN)/python python_tests/support/fault_injection.py
+
+every-float: ## every function of expressions on all 2^32 inputs, in a quarter of an hour on two cores
+	RUSTFLAGS="-C target-cpu=native" cargo test --release --target-dir target/every-float -p gpuvec_math \
+		--test rounding -- --ignored --test-threads=1
 
 large-sums: build $(VENV)/ready ## exact sums of 2^28 elements
 	$(BIN)/python -m pytest -q -m large python_tests/exact
@@ -125,7 +129,7 @@ test-wheel: dist fake-driver ## install the wheel in an empty environment and ru
 reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes
 	release/reproducible.sh
 
-check-all: lint fresh test large-sums fault-injection load random-faults security sanitizers fuzz lintian licences test-wheel reproducible ## everything: takes an hour
+check-all: lint fresh test large-sums every-float fault-injection load random-faults security sanitizers fuzz lintian licences test-wheel reproducible ## everything: takes an hour
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)

@@ -1,0 +1,131 @@
+//! What both processors do exactly, and functions are made of.
+
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Sub};
+
+/// A processor on which a function is a branch-free sequence of operations.
+///
+/// Every operation is IEEE 754's, rounded to nearest with ties to even, with subnormals, and without
+/// contraction. A value is an element, a vector, or the name of a register: a machine may compute or
+/// write a program. Operators are those of [`Machine::F64`] and [`Machine::I64`].
+pub trait Machine {
+    /// A number of 32 bits: an argument or a result.
+    type F32: Copy;
+    /// A number of 64 bits.
+    type F64: Copy
+        + Add<Output = Self::F64>
+        + Sub<Output = Self::F64>
+        + Mul<Output = Self::F64>
+        + Div<Output = Self::F64>;
+    /// 64 bits; sums wrap.
+    type I64: Copy
+        + Add<Output = Self::I64>
+        + Sub<Output = Self::I64>
+        + BitAnd<Output = Self::I64>
+        + BitOr<Output = Self::I64>
+        + BitXor<Output = Self::I64>;
+    /// The outcome of a comparison.
+    type Bool: Copy;
+
+    /// The same value in 64 bits.
+    fn widen(&self, x: Self::F32) -> Self::F64;
+    /// The nearest value of 32 bits.
+    fn narrow(&self, x: Self::F64) -> Self::F32;
+    /// A constant.
+    fn f64(&self, value: f64) -> Self::F64;
+    /// A constant.
+    fn i64(&self, value: i64) -> Self::I64;
+    /// a · b + c, rounded once.
+    fn fma(&self, a: Self::F64, b: Self::F64, c: Self::F64) -> Self::F64;
+    /// The square root.
+    fn sqrt(&self, x: Self::F64) -> Self::F64;
+    /// The encoding of a number.
+    fn bits(&self, x: Self::F64) -> Self::I64;
+    /// The number with an encoding.
+    fn float(&self, bits: Self::I64) -> Self::F64;
+    /// Shifts to the left; zeros come in.
+    fn shift_left(&self, bits: Self::I64, count: u32) -> Self::I64;
+    /// Shifts to the right; zeros come in.
+    fn shift_right(&self, bits: Self::I64, count: u32) -> Self::I64;
+    /// a < b; false if one is NaN.
+    fn less(&self, a: Self::F64, b: Self::F64) -> Self::Bool;
+    /// a = b; false if one is NaN.
+    fn equal(&self, a: Self::F64, b: Self::F64) -> Self::Bool;
+    /// `yes` where the condition holds, else `no`.
+    fn select(&self, condition: Self::Bool, yes: Self::F64, no: Self::F64) -> Self::F64;
+}
+
+/// Rust's own numbers, one at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Scalar;
+
+impl Machine for Scalar {
+    type F32 = f32;
+    type F64 = f64;
+    type I64 = std::num::Wrapping<i64>;
+    type Bool = bool;
+
+    #[inline(always)]
+    fn widen(&self, x: f32) -> f64 {
+        x.into()
+    }
+
+    #[inline(always)]
+    fn narrow(&self, x: f64) -> f32 {
+        x as f32
+    }
+
+    #[inline(always)]
+    fn f64(&self, value: f64) -> f64 {
+        value
+    }
+
+    #[inline(always)]
+    fn i64(&self, value: i64) -> Self::I64 {
+        std::num::Wrapping(value)
+    }
+
+    #[inline(always)]
+    fn fma(&self, a: f64, b: f64, c: f64) -> f64 {
+        a.mul_add(b, c)
+    }
+
+    #[inline(always)]
+    fn sqrt(&self, x: f64) -> f64 {
+        x.sqrt()
+    }
+
+    #[inline(always)]
+    fn bits(&self, x: f64) -> Self::I64 {
+        std::num::Wrapping(x.to_bits() as i64)
+    }
+
+    #[inline(always)]
+    fn float(&self, bits: Self::I64) -> f64 {
+        f64::from_bits(bits.0 as u64)
+    }
+
+    #[inline(always)]
+    fn shift_left(&self, bits: Self::I64, count: u32) -> Self::I64 {
+        std::num::Wrapping(bits.0 << count)
+    }
+
+    #[inline(always)]
+    fn shift_right(&self, bits: Self::I64, count: u32) -> Self::I64 {
+        std::num::Wrapping((bits.0 as u64 >> count) as i64)
+    }
+
+    #[inline(always)]
+    fn less(&self, a: f64, b: f64) -> bool {
+        a < b
+    }
+
+    #[inline(always)]
+    fn equal(&self, a: f64, b: f64) -> bool {
+        a == b
+    }
+
+    #[inline(always)]
+    fn select(&self, condition: bool, yes: f64, no: f64) -> f64 {
+        if condition { yes } else { no }
+    }
+}

@@ -1,0 +1,23 @@
+//! The functions of expressions, written once for every processor.
+//!
+//! A function is a branch-free sequence of operations of a [`Machine`], so a core and a GPU that run
+//! the same sequence have the same bits. Every function of one f32 is correctly rounded: it is
+//! computed in f64 with an error far below an f32's last bit, and the few inputs for which that is
+//! not enough are known, because all 2^32 have been tried.
+
+#![forbid(unsafe_code)]
+
+mod error_function;
+mod exponential;
+mod inverse;
+mod logarithm;
+mod machine;
+mod sequence;
+mod trigonometric;
+
+pub use error_function::erf;
+pub use exponential::{cosh, exp, exp2, expm1, sinh, tanh};
+pub use inverse::{acos, asin, atan, cbrt};
+pub use logarithm::{log, log1p, log2, log10};
+pub use machine::{Machine, Scalar};
+pub use trigonometric::{cos, sin, tan};

@@ -1,0 +1,196 @@
+"""Finds the coefficients of src/math: polynomials of least greatest error, rounded to f64.
+
+Remez's exchange on a fine grid of Chebyshev points. Coefficients are rounded one after the other,
+lowest first, and those that remain are fitted again. Needs mpmath:
+
+    python tools/minimax.py           prints every polynomial with its relative error
+    python tools/minimax.py sine      prints some of them
+"""
+
+import sys
+
+from mpmath import (
+    asin,
+    atan,
+    atanh,
+    cos,
+    cosh,
+    erf,
+    log,
+    lu_solve,
+    matrix,
+    mp,
+    mpf,
+    pi,
+    sin,
+    sinh,
+    sqrt,
+)
+
+mp.prec = 240
+
+
+def chebyshev_points(low, high, count):
+    """Points of [low, high] that grow denser towards its ends, which they leave out."""
+    middle, radius = (low + high) / 2, (high - low) / 2
+    return [middle - radius * cos((2 * i + 1) * pi / (2 * count)) for i in range(count)]
+
+
+def evaluate(coefficients, z):
+    """The polynomial's value at z, by Horner's rule."""
+    value = mpf(0)
+    for c in reversed(coefficients):
+        value = value * z + c
+    return value
+
+
+def remez(points, target, weight, first, count):
+    """Fits `count` coefficients, of z^first and the next powers, to target; error times weight."""
+    n = len(points)
+    powers = [[z ** (first + j) for j in range(count)] for z in points]
+    chosen = [round(i * (n - 1) / count) for i in range(count + 1)]
+    for _ in range(30):
+        system = matrix(count + 1)
+        right = matrix(count + 1, 1)
+        for row, i in enumerate(chosen):
+            for j in range(count):
+                system[row, j] = powers[i][j]
+            system[row, count] = (-1) ** row / weight[i]
+            right[row] = target[i]
+        solution = lu_solve(system, right)
+        fitted = [solution[j] for j in range(count)]
+        errors = [
+            (target[i] - sum(c * p for c, p in zip(fitted, powers[i]))) * weight[i]
+            for i in range(n)
+        ]
+        peaks = alternating_peaks(errors)
+        while len(peaks) > count + 1:
+            peaks.pop(0 if abs(errors[peaks[0]]) < abs(errors[peaks[-1]]) else -1)
+        if len(peaks) < count + 1 or peaks == chosen:
+            break
+        chosen = peaks
+    return fitted
+
+
+def alternating_peaks(errors):
+    """The index of the greatest error in each run of errors of one sign."""
+    peaks = [0]
+    for i, error in enumerate(errors):
+        if (error > 0) != (errors[peaks[-1]] > 0):
+            peaks.append(i)
+        elif abs(error) > abs(errors[peaks[-1]]):
+            peaks[-1] = i
+    return peaks
+
+
+def minimax(function, weight, low, high, count):
+    """Coefficients, all doubles, and the greatest weighted error."""
+    points = chebyshev_points(mpf(low), mpf(high), 24 * count)
+    values = [function(z) for z in points]
+    weights = [mpf(weight(z)) for z in points]
+    rounded = []
+    if low < 0:
+        # Powers that vanish inside of the interval are no Chebyshev system: all are fitted once.
+        rounded = [mpf(float(c)) for c in remez(points, values, weights, 0, count)]
+    while len(rounded) < count:
+        rest = [v - evaluate(rounded, z) for v, z in zip(values, points)]
+        fitted = remez(points, rest, weights, len(rounded), count - len(rounded))
+        rounded.append(mpf(float(fitted[0])))
+    error = max(abs(evaluate(rounded, z) - v) * w for z, v, w in zip(points, values, weights))
+    return rounded, error
+
+
+HALF_LN2 = log(2) / 2 * 1.0001
+TAN_PI_8 = sqrt(mpf(2)) - 1
+HALF_PI_HIGH = mpf(float(pi / 2))
+TWO_OVER_ROOT_PI_HIGH = mpf(float(2 / sqrt(pi)))
+
+
+def over_turns(z):
+    """The angle, in radians, of sqrt(z) quarter-turns."""
+    return sqrt(z) * pi / 2
+
+
+# name: function of the polynomial's argument, weight, the argument's range, number of coefficients.
+# A weight makes the polynomial's error relative to the result that it becomes part of.
+POLYNOMIALS = {
+    "SINH": (
+        lambda z: (sinh(sqrt(z)) / sqrt(z) - 1) / z,
+        lambda z: z,
+        0,
+        HALF_LN2**2,
+        5,
+    ),
+    "COSH": (
+        lambda z: (cosh(sqrt(z)) - 1) / z,
+        lambda z: sqrt(z),
+        0,
+        HALF_LN2**2,
+        6,
+    ),
+    "ARTANH": (
+        lambda z: (2 * atanh(sqrt(z)) / sqrt(z) - 2) / z,
+        lambda z: z / 2,
+        0,
+        (TAN_PI_8**2) ** 2 * mpf("1.0001"),
+        7,
+    ),
+    "SINE": (
+        lambda z: sin(over_turns(z)) / sqrt(z) - HALF_PI_HIGH,
+        lambda z: sqrt(z) / sin(over_turns(z)),
+        0,
+        mpf("0.2501"),
+        7,
+    ),
+    "COSINE": (
+        lambda z: (cos(over_turns(z)) - 1) / z,
+        lambda z: z / cos(over_turns(z)),
+        0,
+        mpf("0.2501"),
+        7,
+    ),
+    "ARC_TANGENT": (
+        lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z,
+        lambda z: z,
+        0,
+        TAN_PI_8**2 * mpf("1.0001"),
+        12,
+    ),
+    "ARC_SINE": (
+        lambda z: (asin(sqrt(z)) / sqrt(z) - 1) / z,
+        lambda z: z,
+        0,
+        mpf("0.25"),
+        13,
+    ),
+    "NEAR": (
+        lambda z: erf(sqrt(z)) / sqrt(z) - TWO_OVER_ROOT_PI_HIGH,
+        lambda z: sqrt(z) / erf(sqrt(z)),
+        0,
+        mpf(1),
+        14,
+    ),
+    "FAR": (
+        lambda t: erf(t + mpf("2.5")),
+        lambda t: 1,
+        mpf("-1.5"),
+        mpf("1.5"),
+        27,
+    ),
+}
+
+
+def print_rust(name):
+    """Prints a polynomial as a Rust constant."""
+    coefficients, error = minimax(*POLYNOMIALS[name])
+    print(f"/// Relative error 2^{float(log(error, 2)):.1f}.")
+    print(f"const {name}: [f64; {len(coefficients)}] = [")
+    for c in coefficients:
+        print(f"    {float(c)!r},")
+    print("];", flush=True)
+
+
+if __name__ == "__main__":
+    wanted = [name.upper() for name in sys.argv[1:]]
+    for polynomial in wanted or POLYNOMIALS:
+        print_rust(polynomial)
