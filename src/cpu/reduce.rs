@@ -10,13 +10,13 @@ use crate::process::settings::{self, Vectors};
 use std::is_x86_feature_detected;
 
 /// Adds the elements of a chunk to the state of an exact sum.
-pub(crate) fn sum<O: Exact>(call: &Call, chunk: &Chunk, state: &mut State<O::Kind>) {
+pub(crate) fn sum<O: Exact>(call: &Call<'_>, chunk: &Chunk, state: &mut State<O::Kind>) {
     // SAFETY: the call promises the inputs' elements; the processor has the version.
     unsafe { exact::accumulate::<_, All>(version(), state, inputs::<O>(call, chunk)) }
 }
 
 /// The exact sum of a chunk's elements.
-pub(crate) fn value<O: Exact>(call: &Call, chunk: &Chunk) -> O::Element {
+pub(crate) fn value<O: Exact>(call: &Call<'_>, chunk: &Chunk) -> O::Element {
     // SAFETY: as above.
     unsafe { exact::value::<O::Kind, All>(version(), inputs::<O>(call, chunk)) }
 }
@@ -31,7 +31,7 @@ fn version() -> Version {
 }
 
 /// Adds the elements of a chunk to a state of one value.
-pub(crate) fn fold<O: Fold>(op: O, call: &Call, chunk: &Chunk, state: &mut O::Output) {
+pub(crate) fn fold<O: Fold>(op: O, call: &Call<'_>, chunk: &Chunk, state: &mut O::Output) {
     let inputs = &inputs::<O>(call, chunk);
     let chunk = if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
         // SAFETY: the processor has both.

@@ -11,7 +11,7 @@ use crate::ops::Shape;
 
 /// Part of a call, by the addresses at which the device reaches it.
 pub(super) struct Part<'a> {
-    pub(super) task: Task,
+    pub(super) task: Task<'a>,
     /// The address of the part's first element in each input.
     pub(super) inputs: &'a [u64],
     /// Elements.
@@ -62,7 +62,13 @@ pub(super) unsafe fn enqueue(
     let warps = flags.map_or(0, |flags| flags.clear(grid::warps(blocks)));
     let flags = flags.map_or(NULL, Flags::address);
     // Sums of f32 by integers alone; other kernels ignore it.
-    let mode = u64::from(device.lacks_f64_units && task.element_bytes() == size_of::<f32>());
+    let mode = match task {
+        Task::Compute { op, .. } => {
+            device.lacks_f64_units && op.element_bytes() == size_of::<f32>()
+        }
+        _ => false,
+    };
+    let mode = u64::from(mode);
     let n = n as u64;
     let launch = |kernel, parameters: &mut [u64]| {
         // SAFETY: this function's promise.

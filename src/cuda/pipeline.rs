@@ -44,7 +44,7 @@ impl Progress {
 /// reduction to `work`. When it returns, nothing is in flight in the call's arrays, unless the driver
 /// failed to wait: then its error says so.
 pub(crate) fn run(
-    device: &Device, call: &Call, plan: &OnGpus, queue: &Queue, work: &dyn Work,
+    device: &Device, call: &Call<'_>, plan: &OnGpus, queue: &Queue, work: &dyn Work,
 ) -> (Progress, Result<(), Error>) {
     let mut progress = Progress::default();
     let result = device.within(|| {
@@ -72,7 +72,7 @@ pub(crate) fn run(
 
 /// The addresses at which the device reaches arrays in place: the inputs, then the output.
 fn in_place_addresses(
-    device: &Device, call: &Call, plan: &OnGpus,
+    device: &Device, call: &Call<'_>, plan: &OnGpus,
 ) -> Result<ArrayVec<u64, { 1 + MAX_INPUTS }>, Error> {
     let address = |(array, transfer): (&Array, Transfer)| match transfer {
         Transfer::Mapped => device.address_of(array.address),
@@ -83,7 +83,7 @@ fn in_place_addresses(
 
 struct Pipeline<'a> {
     device: &'a Device,
-    call: &'a Call,
+    call: &'a Call<'a>,
     plan: &'a OnGpus,
     in_place: ArrayVec<u64, { 1 + MAX_INPUTS }>,
     work: &'a dyn Work,
@@ -157,7 +157,7 @@ impl<'a> Pipeline<'a> {
             Transfer::State => {
                 slot.scratch()?.lend(stream, |scratch| enqueue(Output::State(out, scratch)))?
             }
-            _ if task == Task::Copy => enqueue(Output::ByDriver(out))?,
+            _ if task.is_copy() => enqueue(Output::ByDriver(out))?,
             _ => enqueue(Output::Elements(out))?,
         };
         self.progress.wrote |= output.transfer != Transfer::State;
@@ -170,9 +170,9 @@ impl<'a> Pipeline<'a> {
         slot.wait()?;
         let output = self.output_view(&chunk);
         self.progress.bytes_staged += output.staged_bytes();
-        match (self.call.task(), output.transfer) {
-            (Task::Compute { op, .. }, Transfer::State) => {
-                self.work.take_state(slot.state(op.state_bytes())?);
+        match output.transfer {
+            Transfer::State => {
+                self.work.take_state(slot.state(self.call.task().state_bytes())?);
             }
             _ => output.take_out(&slot)?,
         }
@@ -187,9 +187,10 @@ impl<'a> Pipeline<'a> {
 
     /// The view of a chunk in the array of this number.
     fn view(&self, number: usize, array: &Array, transfer: Transfer, chunk: &Chunk) -> ChunkView {
-        let alike = |other: &Transfer| *other == transfer;
-        let buffers = self.plan.transfers.inputs.iter().take(number).copied().filter(alike).count();
-        let capacity = self.plan.partition.chunk();
-        ChunkView::new(array, transfer, self.in_place[number], chunk, capacity, buffers)
+        let earlier = self.call.arrays().zip(self.plan.transfers.all()).take(number);
+        let alike = earlier.filter(|(_, other)| *other == transfer);
+        let bytes: usize = alike.map(|(array, _)| array.element_bytes).sum();
+        let offset = bytes * self.plan.partition.chunk();
+        ChunkView::new(array, transfer, self.in_place[number], chunk, offset)
     }
 }

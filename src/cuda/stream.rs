@@ -174,7 +174,7 @@ impl Stream {
     }
 
     /// Queues a call as planned, and returns at once.
-    pub(crate) fn queue(&self, call: &Call, plan: &OnStream) -> Result<(), Error> {
+    pub(crate) fn queue(&self, call: &Call<'_>, plan: &OnStream) -> Result<(), Error> {
         self.enqueue(|| {
             let address = |(array, transfer): (&Array, Transfer)| match transfer {
                 Transfer::Mapped => self.device.address_of(array.address),

@@ -1,15 +1,16 @@
 //! The work of each kind of call, chunk by chunk.
 
 use crate::call::chunk::Chunk;
-use crate::call::{Call, Work};
-use crate::cpu;
+use crate::call::{Call, MAX_INPUTS, Operand, Work};
+use crate::cpu::{self, expression, expression::BlockProgram};
 use crate::error::Error;
 use crate::ops::{Accumulator, Elementwise, Exact};
+use arrayvec::ArrayVec;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A copy of bytes.
-pub(super) struct Copying<'a>(pub(super) &'a Call);
+pub(super) struct Copying<'a>(pub(super) &'a Call<'a>);
 
 impl Work for Copying<'_> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
@@ -18,7 +19,7 @@ impl Work for Copying<'_> {
 }
 
 /// An elementwise operation.
-pub(super) struct Mapping<'a, O>(pub(super) O, pub(super) &'a Call);
+pub(super) struct Mapping<'a, O>(pub(super) O, pub(super) &'a Call<'a>);
 
 impl<O: Elementwise> Work for Mapping<'_, O> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
@@ -103,12 +104,12 @@ impl<A: Accumulator, F: Fn(&Chunk, &mut A::State) + Sync> Work for Reducing<A, F
 
 /// An exact sum of one chunk, of which the calling core does all: no state is needed.
 pub(super) struct Whole<'a, O: Exact> {
-    call: &'a Call,
+    call: &'a Call<'a>,
     value: Mutex<Option<O::Element>>,
 }
 
 impl<'a, O: Exact> Whole<'a, O> {
-    pub(super) fn new(call: &'a Call) -> Self {
+    pub(super) fn new(call: &'a Call<'a>) -> Self {
         Whole { call, value: Mutex::new(None) }
     }
 
@@ -122,4 +123,39 @@ impl<O: Exact> Work for Whole<'_, O> {
         let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
         *value = chunks.next().map(|chunk| cpu::value::<O>(self.call, &chunk));
     }
+}
+
+/// An expression of each element.
+pub(super) struct Evaluating<'a> {
+    pub(super) blocks: &'a BlockProgram,
+    pub(super) operands: &'a [Operand],
+    pub(super) call: &'a Call<'a>,
+}
+
+impl Work for Evaluating<'_> {
+    fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
+        for chunk in chunks {
+            let operands = operands(self.call, self.operands, &chunk);
+            let output = self.call.output();
+            let out = output.host_address(chunk.start);
+            // SAFETY: the call promises the arrays, for the elements of the chunk.
+            unsafe { self.blocks.map(&operands, out, chunk.len) };
+        }
+    }
+}
+
+/// The inputs of a chunk, as blocks take them.
+fn operands(
+    call: &Call<'_>, operands: &[Operand], chunk: &Chunk,
+) -> ArrayVec<expression::Operand, MAX_INPUTS> {
+    let mut arrays = call.inputs().iter();
+    let operand = |operand: &Operand| match operand {
+        Operand::Array => {
+            let array = arrays.next().map(|array| array.host_address(chunk.start).cast_const());
+            expression::Operand::Array(array.unwrap_or_default())
+        }
+        Operand::Scalar(bits) => expression::Operand::Scalar(*bits),
+        Operand::Unused => expression::Operand::Scalar(0),
+    };
+    operands.iter().map(operand).collect()
 }
