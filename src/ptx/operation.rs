@@ -1,0 +1,258 @@
+//! Operations on values in registers, as instructions.
+
+use crate::Unsupported;
+use crate::writer::{Class, Operand, Writer};
+use gpuvec_expr::{Node, Op, Program, Type};
+
+/// The name of an instruction for a type: for bools, i32, i64, f32 and f64.
+fn named(ty: Type, names: [&'static str; 5]) -> &'static str {
+    match ty {
+        Type::Bool => names[0],
+        Type::I32 => names[1],
+        Type::I64 => names[2],
+        Type::F32 => names[3],
+        Type::F64 => names[4],
+    }
+}
+
+/// The instruction of an operation that is one, for operands of a type.
+fn instruction(op: Op, ty: Type) -> Option<&'static str> {
+    let names = match op {
+        Op::Neg => ["", "neg.s32", "neg.s64", "neg.f32", "neg.f64"],
+        Op::Add => ["", "add.s32", "add.s64", "add.rn.f32", "add.rn.f64"],
+        Op::Sub => ["", "sub.s32", "sub.s64", "sub.rn.f32", "sub.rn.f64"],
+        Op::Mul => ["", "mul.lo.s32", "mul.lo.s64", "mul.rn.f32", "mul.rn.f64"],
+        Op::Div => ["", "", "", "div.rn.f32", "div.rn.f64"],
+        Op::Less => ["", "setp.lt.s32", "setp.lt.s64", "setp.lt.f32", "setp.lt.f64"],
+        Op::LessEqual => ["", "setp.le.s32", "setp.le.s64", "setp.le.f32", "setp.le.f64"],
+        Op::Equal => ["", "setp.eq.s32", "setp.eq.s64", "setp.eq.f32", "setp.eq.f64"],
+        Op::NotEqual => ["", "setp.ne.s32", "setp.ne.s64", "setp.neu.f32", "setp.neu.f64"],
+        Op::And => ["and.pred", "", "", "", ""],
+        Op::Or => ["or.pred", "", "", "", ""],
+        Op::Not => ["not.pred", "", "", "", ""],
+        Op::Fma => ["", "", "", "fma.rn.f32", "fma.rn.f64"],
+        Op::Sqrt => ["", "", "", "sqrt.rn.f32", "sqrt.rn.f64"],
+        Op::Abs => ["", "", "", "abs.f32", "abs.f64"],
+        Op::Minimum => ["", "min.s32", "min.s64", "", ""],
+        Op::Maximum => ["", "max.s32", "max.s64", "", ""],
+        Op::Floor => ["", "", "", "cvt.rmi.f32.f32", "cvt.rmi.f64.f64"],
+        Op::Ceil => ["", "", "", "cvt.rpi.f32.f32", "cvt.rpi.f64.f64"],
+        Op::Trunc => ["", "", "", "cvt.rzi.f32.f32", "cvt.rzi.f64.f64"],
+        Op::Rint => ["", "", "", "cvt.rni.f32.f32", "cvt.rni.f64.f64"],
+        _ => return None,
+    };
+    Some(named(ty, names)).filter(|name| !name.is_empty())
+}
+
+/// The function of one f32, if it is one.
+fn function(writer: &Writer, op: Op, x: Operand) -> Option<Operand> {
+    let function: fn(&&Writer, Operand) -> Operand = match op {
+        Op::Cbrt => |m, x| gpuvec_math::cbrt(m, x),
+        Op::Exp => |m, x| gpuvec_math::exp(m, x),
+        Op::Exp2 => |m, x| gpuvec_math::exp2(m, x),
+        Op::Expm1 => |m, x| gpuvec_math::expm1(m, x),
+        Op::Log => |m, x| gpuvec_math::log(m, x),
+        Op::Log2 => |m, x| gpuvec_math::log2(m, x),
+        Op::Log10 => |m, x| gpuvec_math::log10(m, x),
+        Op::Log1p => |m, x| gpuvec_math::log1p(m, x),
+        Op::Sin => |m, x| gpuvec_math::sin(m, x),
+        Op::Cos => |m, x| gpuvec_math::cos(m, x),
+        Op::Tan => |m, x| gpuvec_math::tan(m, x),
+        Op::Asin => |m, x| gpuvec_math::asin(m, x),
+        Op::Acos => |m, x| gpuvec_math::acos(m, x),
+        Op::Atan => |m, x| gpuvec_math::atan(m, x),
+        Op::Sinh => |m, x| gpuvec_math::sinh(m, x),
+        Op::Cosh => |m, x| gpuvec_math::cosh(m, x),
+        Op::Tanh => |m, x| gpuvec_math::tanh(m, x),
+        Op::Erf => |m, x| gpuvec_math::erf(m, x),
+        _ => return None,
+    };
+    Some(function(&writer, x))
+}
+
+/// Writes the operation of a node on the values of its operands.
+pub(crate) fn apply(
+    writer: &Writer, program: &Program, op: Op, node: &Node, values: &[Operand],
+) -> Result<Operand, Unsupported> {
+    let last = node.operands().last().map_or(node.ty, |&id| program.nodes()[usize::from(id)].ty);
+    let class = Class::of(node.ty);
+    if let Some(name) = instruction(op, last) {
+        return Ok(writer.emit(name, class, values));
+    }
+    Ok(match (op, values) {
+        (Op::Cast, &[x]) => cast(writer, x, last, node.ty),
+        (Op::Where, &[condition, a, b]) => select(writer, node.ty, condition, a, b),
+        (Op::FloorDiv, &[a, b]) if last.is_integer() => divide(writer, last, a, b).0,
+        (Op::Mod, &[a, b]) if last.is_integer() => divide(writer, last, a, b).1,
+        (Op::FloorDiv, &[a, b]) => float_floor_div(writer, last, a, b),
+        (Op::Mod, &[a, b]) => float_mod(writer, last, a, b),
+        (Op::Abs, &[x]) => {
+            let negative = writer.emit(named(last, ["", "neg.s32", "neg.s64", "", ""]), class, &[x]);
+            writer.emit(named(last, ["", "max.s32", "max.s64", "", ""]), class, &[x, negative])
+        }
+        (Op::Sign, &[x]) => sign(writer, last, x),
+        (Op::Minimum | Op::Maximum, &[a, b]) => {
+            let name = match op {
+                Op::Minimum => named(last, ["", "", "", "min.f32", "min.f64"]),
+                _ => named(last, ["", "", "", "max.f32", "max.f64"]),
+            };
+            // It orders the zeros, and gives the other operand for a NaN: NaN is to win.
+            let number = writer.emit(name, class, &[a, b]);
+            unless_nan(writer, last, a, b, number)
+        }
+        (Op::Copysign, &[a, b]) => {
+            let b = canonical(writer, last, b);
+            let name = named(last, ["", "", "", "copysign.f32", "copysign.f64"]);
+            writer.emit(name, class, &[b, a])
+        }
+        (_, &[x]) if last == Type::F32 => {
+            function(writer, op, x).ok_or(Unsupported { op, ty: last })?
+        }
+        _ => return Err(Unsupported { op, ty: last }),
+    })
+}
+
+/// Replaces a NaN by the quiet one.
+pub(crate) fn canonical(writer: &Writer, ty: Type, x: Operand) -> Operand {
+    if matches!(ty, Type::F32 | Type::F64) { unless_nan(writer, ty, x, x, x) } else { x }
+}
+
+/// The number, or the quiet NaN if `a` or `b` is NaN.
+fn unless_nan(writer: &Writer, ty: Type, a: Operand, b: Operand, number: Operand) -> Operand {
+    let test = named(ty, ["", "", "", "setp.nan.f32", "setp.nan.f64"]);
+    let is_nan = writer.emit(test, Class::Predicate, &[a, b]);
+    select(writer, ty, is_nan, quiet_nan(ty), number)
+}
+
+fn quiet_nan(ty: Type) -> Operand {
+    float(ty, f64::NAN)
+}
+
+/// A constant, of which the type's value is exact.
+fn float(ty: Type, value: f64) -> Operand {
+    if ty == Type::F32 { Operand::f32(value as f32) } else { Operand::f64(value) }
+}
+
+/// An integer constant.
+fn integer(ty: Type, value: i32) -> Operand {
+    if ty == Type::I32 { Operand::b32(value) } else { Operand::b64(value.into()) }
+}
+
+/// The number 0.
+fn zero(ty: Type) -> Operand {
+    if ty.is_integer() { integer(ty, 0) } else { float(ty, 0.0) }
+}
+
+fn select(writer: &Writer, ty: Type, condition: Operand, a: Operand, b: Operand) -> Operand {
+    let class = Class::of(ty);
+    if ty != Type::Bool {
+        let name = named(ty, ["", "selp.b32", "selp.b64", "selp.f32", "selp.f64"]);
+        return writer.emit(name, class, &[a, b, condition]);
+    }
+    let a = writer.emit("and.pred", class, &[a, condition]);
+    let not = writer.emit("not.pred", class, &[condition]);
+    let b = writer.emit("and.pred", class, &[b, not]);
+    writer.emit("or.pred", class, &[a, b])
+}
+
+/// A float's sign.
+fn sign(writer: &Writer, ty: Type, x: Operand) -> Operand {
+    let (one, minus_one) = match ty {
+        Type::F32 | Type::F64 => (float(ty, 1.0), float(ty, -1.0)),
+        _ => (integer(ty, 1), integer(ty, -1)),
+    };
+    let test = |op, x: [Operand; 2]| {
+        let name = instruction(op, ty).unwrap_or_default();
+        writer.emit(name, Class::Predicate, &x)
+    };
+    let is_negative = test(Op::Less, [x, zero(ty)]);
+    let is_positive = test(Op::Less, [zero(ty), x]);
+    let signed = select(writer, ty, is_negative, minus_one, zero(ty));
+    let result = select(writer, ty, is_positive, one, signed);
+    if ty.is_integer() { result } else { unless_nan(writer, ty, x, x, result) }
+}
+
+/// The quotient of integers, rounded toward minus infinity, and the remainder; both are 0 for the divisor 0.
+fn divide(writer: &Writer, ty: Type, a: Operand, b: Operand) -> (Operand, Operand) {
+    let class = Class::of(ty);
+    let emit = |names: [&'static str; 2], operands: &[Operand]| {
+        writer.emit(names[usize::from(ty == Type::I64)], class, operands)
+    };
+    let test = |names: [&'static str; 2], operands: &[Operand]| {
+        writer.emit(names[usize::from(ty == Type::I64)], Class::Predicate, operands)
+    };
+    let (nought, one, minus_one) = (integer(ty, 0), integer(ty, 1), integer(ty, -1));
+    // By -1 the least integer overflows: -a is divided by 1 instead.
+    let is_minus_one = test(["setp.eq.s32", "setp.eq.s64"], &[b, minus_one]);
+    let is_zero = test(["setp.eq.s32", "setp.eq.s64"], &[b, nought]);
+    let negative = emit(["neg.s32", "neg.s64"], &[a]);
+    let dividend = select(writer, ty, is_minus_one, negative, a);
+    let by_one = writer.emit("or.pred", Class::Predicate, &[is_minus_one, is_zero]);
+    let divisor = select(writer, ty, by_one, one, b);
+    let quotient = emit(["div.s32", "div.s64"], &[dividend, divisor]);
+    let product = emit(["mul.lo.s32", "mul.lo.s64"], &[quotient, divisor]);
+    let remainder = emit(["sub.s32", "sub.s64"], &[dividend, product]);
+    let inexact = test(["setp.ne.s32", "setp.ne.s64"], &[remainder, nought]);
+    let signs = emit(["xor.b32", "xor.b64"], &[remainder, divisor]);
+    let opposite = test(["setp.lt.s32", "setp.lt.s64"], &[signs, nought]);
+    let below = writer.emit("and.pred", Class::Predicate, &[inexact, opposite]);
+    let down = select(writer, ty, below, minus_one, nought);
+    let quotient = emit(["add.s32", "add.s64"], &[quotient, down]);
+    let quotient = select(writer, ty, is_zero, nought, quotient);
+    let up = select(writer, ty, below, divisor, nought);
+    (quotient, emit(["add.s32", "add.s64"], &[remainder, up]))
+}
+
+fn cast(writer: &Writer, x: Operand, from: Type, to: Type) -> Operand {
+    use Type::{Bool, F32, F64, I32, I64};
+    let class = Class::of(to);
+    let name = match (from, to) {
+        (Bool, _) => {
+            let one = if to.is_integer() { integer(to, 1) } else { float(to, 1.0) };
+            return select(writer, to, x, one, zero(to));
+        }
+        (_, Bool) => {
+            let test = instruction(Op::NotEqual, from).unwrap_or_default();
+            return writer.emit(test, class, &[x, zero(from)]);
+        }
+        // NaN to 0: what the instruction makes of it depends on the types.
+        (F32 | F64, I32 | I64) => {
+            let name = match (from, to) {
+                (F32, I32) => "cvt.rzi.s32.f32",
+                (F32, _) => "cvt.rzi.s64.f32",
+                (_, I32) => "cvt.rzi.s32.f64",
+                _ => "cvt.rzi.s64.f64",
+            };
+            let test = named(from, ["", "", "", "setp.nan.f32", "setp.nan.f64"]);
+            let is_nan = writer.emit(test, Class::Predicate, &[x, x]);
+            let number = writer.emit(name, class, &[x]);
+            return select(writer, to, is_nan, zero(to), number);
+        }
+        (I32, I64) => "cvt.s64.s32",
+        (I64, I32) => "cvt.u32.u64",
+        (I32, F32) => "cvt.rn.f32.s32",
+        (I32, F64) => "cvt.rn.f64.s32",
+        (I64, F32) => "cvt.rn.f32.s64",
+        (I64, F64) => "cvt.rn.f64.s64",
+        (F32, F64) => "cvt.f64.f32",
+        (F64, F32) => "cvt.rn.f32.f64",
+        (I32, I32) | (I64, I64) | (F32, F32) | (F64, F64) => return x,
+    };
+    writer.emit(name, class, &[x])
+}
+
+/// The quotient of floats, rounded, and then rounded down.
+fn float_floor_div(writer: &Writer, ty: Type, a: Operand, b: Operand) -> Operand {
+    let class = Class::of(ty);
+    let quotient = writer.emit(named(ty, ["", "", "", "div.rn.f32", "div.rn.f64"]), class, &[a, b]);
+    let down = named(ty, ["", "", "", "cvt.rmi.f32.f32", "cvt.rmi.f64.f64"]);
+    writer.emit(down, class, &[quotient])
+}
+
+/// The remainder of floats.
+fn float_mod(writer: &Writer, ty: Type, a: Operand, b: Operand) -> Operand {
+    let class = Class::of(ty);
+    let quotient = float_floor_div(writer, ty, a, b);
+    let negative = writer.emit(named(ty, ["", "", "", "neg.f32", "neg.f64"]), class, &[quotient]);
+    writer.emit(named(ty, ["", "", "", "fma.rn.f32", "fma.rn.f64"]), class, &[negative, b, a])
+}
