@@ -291,9 +291,7 @@ enum gpuvec_status
     GPUVEC_ERROR_POINTER = 106,
     /** The function does not take this value. */
     GPUVEC_ERROR_VALUE = 107,
-    /**
-     * The stream, event, accumulator or expression does not exist: it was destroyed or never created.
-     */
+    /** The handle does not exist: it was destroyed or never created. */
     GPUVEC_ERROR_HANDLE = 108,
     /**
      * `n` is 0, and the operation has no result for no elements: `min`, `max`, `argmin`, `argmax`.

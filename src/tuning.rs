@@ -36,6 +36,25 @@ pub(crate) const AUTO_CORE_BYTES_ELEMENTWISE: [usize; 2] = [768 << 10, 7 << 19];
 /// The same for a reduction.
 pub(crate) const AUTO_CORE_BYTES_REDUCTION: [usize; 2] = [896 << 10, 7 << 19];
 
+/// The time of a core, in its cache, for a byte of each array of an operation.
+pub(crate) const CORE_PICOSECONDS: usize = 39;
+
+/// Past these bytes of all arrays a core waits for its memory, so long for each byte.
+pub(crate) const CORE_CACHE_BYTES: usize = 2 << 20;
+
+/// See [`CORE_CACHE_BYTES`].
+pub(crate) const MEMORY_PICOSECONDS: usize = 25;
+
+/// The time of a GPU for a call on few elements: of page-locked arrays, and where one has to be staged.
+pub(crate) const GPU_PICOSECONDS: [usize; 2] = [10_000_000, 25_000_000];
+
+/// The same for each byte: of the inputs or the output, whichever are more, since the bus has two
+/// directions; of all arrays where threads stage them.
+pub(crate) const BUS_PICOSECONDS: [usize; 2] = [22, 30];
+
+/// The driver's compiler takes as long as a core for so many bytes of each array of an operation: 30 ms.
+pub(crate) const COMPILER_BYTES: usize = 30_000_000_000 / CORE_PICOSECONDS;
+
 /// Up to this many bytes in each array, kernels reach pinned memory across the bus without a copy:
 /// for an elementwise operation, which uses both directions of the bus, and for a reduction. A copy
 /// by DMA would cost more to start than it saves. (An add of 8 MB arrays: 341 µs, 385 by DMA; of 16

@@ -1,7 +1,11 @@
 //! Expressions, as far as checks, plans and kernels need to know them.
 
+use crate::error::Error;
 use crate::expr::{Program, Reduction};
 use crate::ops::Shape;
+use crate::process::memory;
+use gpuvec_ptx::Kernel;
+use once_cell::sync::OnceCell;
 
 /// What a compiled expression computes, and what that costs.
 #[derive(Debug)]
@@ -14,12 +18,12 @@ pub(crate) struct Formula {
     pub(crate) output_bytes: usize,
     /// The size of a reduction's state as its kernel writes it.
     pub(crate) state_bytes: usize,
-    /// The number of elements that a thread of the kernel works on at once.
-    pub(crate) pack: usize,
     /// Says whether the formula is defined for no elements.
     pub(crate) has_empty_result: bool,
     /// The time of a core for an element, in picoseconds.
     pub(crate) cost: usize,
+    /// Written when a device or a caller first needs it.
+    kernel: OnceCell<Kernel>,
 }
 
 impl Formula {
@@ -31,13 +35,38 @@ impl Formula {
             shape: reduction.map_or(Shape::Elementwise, |_| Shape::Reduction),
             output_bytes: program.output().bytes(),
             state_bytes: 0,
-            pack: 4,
             has_empty_result: !matches!(reduction, Some(Min | Max | ArgMin | ArgMax)),
-            cost: 0,
+            cost: 150 * program.nodes().len(),
+            kernel: OnceCell::new(),
             program,
         }
     }
+
+    /// The kernel that computes the formula.
+    pub(crate) fn kernel(&self) -> Result<&Kernel, Error> {
+        self.kernel.get_or_try_init(|| {
+            let bytes = memory::NEEDED_BYTES + BYTES_OF_NODE * self.program.nodes().len();
+            if !memory::is_left_for(bytes) {
+                return Err(Error::OutOfHostMemory {
+                    bytes,
+                    purpose: "the kernel of an expression",
+                });
+            }
+            Kernel::new(&self.program).map_err(|unsupported| Error::Unsupported {
+                function: unsupported.op.spelling(),
+                operand: unsupported.ty.name(),
+            })
+        })
+    }
+
+    /// The number of elements that a thread of the kernel works on at once.
+    pub(super) fn pack(&self) -> usize {
+        self.kernel().map_or(1, Kernel::elements_per_thread)
+    }
 }
+
+/// Memory that a node may take when its instructions are written.
+const BYTES_OF_NODE: usize = 4 << 10;
 
 /// A declared input, as a call has it.
 #[derive(Clone, Copy, Debug)]

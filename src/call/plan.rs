@@ -3,6 +3,7 @@
 use super::array::{Array, MemoryKind};
 use super::checked::Call;
 use super::chunk::Partition;
+use super::formula::{Evaluation, Formula};
 use super::grid::{self, MAX_BLOCKS};
 use super::task::Task;
 use super::transfer::{SlotKind, Transfer, Transfers};
@@ -77,6 +78,8 @@ pub(crate) trait Machine {
     fn threads(&self, wanted: usize) -> usize;
     /// The first device that can compute; or why there is none.
     fn gpu(&self) -> Result<usize, Error>;
+    /// Says whether the first of them has compiled a formula.
+    fn is_ready_for(&self, formula: &Formula) -> bool;
     /// All devices that can compute; or why there is none.
     fn gpus(&self) -> Result<Vec<usize>, Error>;
 }
@@ -107,11 +110,25 @@ pub(crate) fn plan(
         Placement::Gpu => gpus(false),
         Placement::Cpu => cores(),
         Placement::Auto if is_small(call) || machine.gpu().is_err() => cores(),
-        Placement::Auto if work(call) <= core_bytes(call) => calling_core(),
+        Placement::Auto if pays_on_calling_core(call) => calling_core(),
+        Placement::Auto if waits_for_compiler(call, machine) => cores(),
         Placement::Auto => gpus(false),
-        Placement::All if pays_everywhere(call) && machine.gpu().is_ok() => gpus(true),
+        Placement::All
+            if pays_everywhere(call)
+                && machine.gpu().is_ok()
+                && !waits_for_compiler(call, machine) =>
+        {
+            gpus(true)
+        }
         Placement::All => cores(),
     }
+}
+
+/// Says whether a device has to compile the call's formula, and cores are done before it has.
+fn waits_for_compiler(call: &Call<'_>, machine: &impl Machine) -> bool {
+    let Task::Evaluate(Evaluation { formula, .. }) = call.task() else { return false };
+    let of_each = work(call) / machine.thread_limit();
+    of_each <= tuning::COMPILER_BYTES && !machine.is_ready_for(formula)
 }
 
 /// Plans a call for the cores: for the calling one alone if to wake others costs more than it saves.
@@ -209,8 +226,44 @@ fn is_small(call: &Call<'_>) -> bool {
 fn work(call: &Call<'_>) -> usize {
     match call.task() {
         Task::Compute { op, .. } if op.is_exact() => tuning::EXACT_WORK * call.max_bytes(),
+        Task::Evaluate(evaluation) => {
+            let time = call.n().saturating_mul(evaluation.formula.cost);
+            call.max_bytes().max(time / tuning::CORE_PICOSECONDS)
+        }
         _ => call.max_bytes(),
     }
+}
+
+/// Says whether the calling core is done before a GPU would be.
+fn pays_on_calling_core(call: &Call<'_>) -> bool {
+    match call.task() {
+        Task::Evaluate(_) => core_picoseconds(call) <= gpu_picoseconds(call),
+        _ => work(call) <= core_bytes(call),
+    }
+}
+
+/// The time of the calling core for an expression.
+fn core_picoseconds(call: &Call<'_>) -> usize {
+    let from_memory = bytes(call).iter().sum::<usize>().saturating_sub(tuning::CORE_CACHE_BYTES);
+    (work(call) * tuning::CORE_PICOSECONDS)
+        .saturating_add(from_memory.saturating_mul(tuning::MEMORY_PICOSECONDS))
+}
+
+/// The time of a GPU for an expression, which is that of the bus.
+fn gpu_picoseconds(call: &Call<'_>) -> usize {
+    let [inputs, output] = bytes(call);
+    let [mapped, staged] = tuning::GPU_PICOSECONDS;
+    let [of_mapped, of_staged] = tuning::BUS_PICOSECONDS;
+    if is_staged(call) {
+        staged.saturating_add(of_staged.saturating_mul(inputs + output))
+    } else {
+        mapped.saturating_add(of_mapped.saturating_mul(inputs.max(output)))
+    }
+}
+
+/// The bytes of all inputs, and of the output.
+fn bytes(call: &Call<'_>) -> [usize; 2] {
+    [call.inputs().iter().map(|array| array.bytes).sum(), call.output().bytes]
 }
 
 /// Says whether an array is out of the host's reach.
@@ -369,6 +422,10 @@ mod tests {
             let gpus: Vec<usize> = (0..self.0).collect();
             if gpus.is_empty() { Err(Error::NoGpu { why: "a test" }) } else { Ok(gpus) }
         }
+
+        fn is_ready_for(&self, _: &Formula) -> bool {
+            false
+        }
     }
 
     /// A machine that must not be asked for anything but its calling core.
@@ -390,6 +447,10 @@ mod tests {
 
         fn gpus(&self) -> Result<Vec<usize>, Error> {
             panic!("GPUs were asked for")
+        }
+
+        fn is_ready_for(&self, _: &Formula) -> bool {
+            panic!("a device was asked")
         }
     }
 
@@ -545,10 +606,11 @@ mod tests {
                 };
                 let chunk = plan.partition.chunk();
                 let bytes = chunk.min(n) * op.element_bytes();
-                let direct = plan.transfers.count(Transfer::Dma) * bytes;
+                let count = |transfer| plan.transfers.all().filter(|t| *t == transfer).count();
+                let direct = count(Transfer::Dma) * bytes;
                 match plan.transfers.slot_kind() {
                     SlotKind::Staged => {
-                        let staged = plan.transfers.count(Transfer::Staged) * bytes;
+                        let staged = count(Transfer::Staged) * bytes;
                         prop_assert!(staged.max(direct) <= tuning::STAGED_SLOT_BYTES);
                     }
                     SlotKind::Dma => prop_assert!(direct <= tuning::DMA_SLOT_BYTES),

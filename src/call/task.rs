@@ -34,7 +34,7 @@ impl Task<'_> {
         const BYTES: usize = 16;
         match self {
             Task::Compute { op, .. } => BYTES / op.element_bytes(),
-            Task::Evaluate(Evaluation { formula, .. }) => formula.pack,
+            Task::Evaluate(Evaluation { formula, .. }) => formula.pack(),
             Task::Copy => BYTES,
         }
     }

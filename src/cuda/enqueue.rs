@@ -3,11 +3,11 @@
 use super::completion::Flags;
 use super::device::Device;
 use super::driver::{CUstream, cuMemcpyAsync};
-use super::kernels::Kernel;
-use crate::call::Task;
-use crate::call::grid;
+use super::kernels::{Kernel, MAX_PARAMETERS};
+use crate::call::{Evaluation, Operand, Task, grid};
 use crate::error::Error;
 use crate::ops::Shape;
+use arrayvec::ArrayVec;
 
 /// Part of a call, by the addresses at which the device reaches it.
 pub(super) struct Part<'a> {
@@ -50,9 +50,9 @@ pub(super) unsafe fn enqueue(
 ) -> Result<u32, Error> {
     let Part { task, inputs, n, output, block_limit, flags } = part;
     let [a, b] = match *inputs {
+        [] => [NULL, NULL],
         [a] => [a, a],
-        [a, b] => [a, b],
-        _ => return Err(Error::Internal { text: "a kernel has one input or two" }),
+        [a, b, ..] => [a, b],
     };
     let block_limit = match task.shape() {
         Shape::Elementwise => block_limit,
@@ -81,6 +81,11 @@ pub(super) unsafe fn enqueue(
         (Task::Compute { op, alpha }, Output::Elements(out)) => {
             launch(Kernel::Compute(op), &mut [a, b, out, n, flags, alpha])
         }
+        (Task::Evaluate(Evaluation { formula, operands }), Output::Elements(out)) => {
+            let mut parameters = parameters(operands, inputs);
+            parameters.extend([out, n, flags]);
+            launch(Kernel::Formula(formula), &mut parameters)
+        }
         (Task::Compute { op, .. }, Output::State(state, scratch)) => {
             launch(Kernel::Compute(op), &mut [a, b, state, n, flags, scratch, NULL, mode])
         }
@@ -90,6 +95,17 @@ pub(super) unsafe fn enqueue(
         _ => Err(Error::Internal { text: "an output that the task does not have" }),
     }
     .map(|()| warps)
+}
+
+/// The parameters of a formula's kernel for its inputs.
+fn parameters(operands: &[Operand], arrays: &[u64]) -> ArrayVec<u64, MAX_PARAMETERS> {
+    let mut arrays = arrays.iter().copied();
+    let parameter = |operand: &Operand| match operand {
+        Operand::Array => arrays.next().unwrap_or(NULL),
+        Operand::Scalar(bits) => *bits,
+        Operand::Unused => NULL,
+    };
+    operands.iter().map(parameter).collect()
 }
 
 /// Queues a copy of bytes by the driver.

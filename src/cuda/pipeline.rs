@@ -12,7 +12,7 @@ use super::slot::TakenSlot;
 use super::transfer::ChunkView;
 use crate::call::chunk::{Chunk, Queue};
 use crate::call::plan::OnGpus;
-use crate::call::{Array, Call, MAX_INPUTS, Task, Transfer, Work};
+use crate::call::{Array, Call, Evaluation, MAX_INPUTS, Task, Transfer, Work};
 use crate::error::Error;
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
@@ -48,8 +48,12 @@ pub(crate) fn run(
 ) -> (Progress, Result<(), Error>) {
     let mut progress = Progress::default();
     let result = device.within(|| {
-        if let Task::Compute { op, .. } = call.task() {
-            device.kernels.prepare(Kernel::Compute(op))?;
+        match call.task() {
+            Task::Compute { op, .. } => device.kernels.prepare(Kernel::Compute(op))?,
+            Task::Evaluate(Evaluation { formula, .. }) => {
+                device.kernels.prepare(Kernel::Formula(formula))?;
+            }
+            Task::Copy => {}
         }
         let mut in_flight = VecDeque::new();
         let bytes = plan.slots * size_of::<(TakenSlot<'_>, Chunk)>();

@@ -3,6 +3,7 @@
 use super::handle::Handles;
 use crate::call::Formula;
 use crate::cpu::expression::BlockProgram;
+use crate::cuda::device;
 use crate::error::Error;
 use crate::expr::{self, Element, Input, Shape, Source};
 use crate::process::{fork, memory};
@@ -196,7 +197,9 @@ impl Expression {
     pub(crate) fn text(&self, form: i32) -> Result<String, Error> {
         match form {
             _ if form == GPUVEC_EXPR_PROGRAM as i32 => Ok(self.formula.program.to_string()),
-            _ if form == GPUVEC_EXPR_PTX as i32 => Err(Error::Internal { text: "no PTX yet" }),
+            _ if form == GPUVEC_EXPR_PTX as i32 => {
+                Ok(self.formula.kernel()?.image().to_string_lossy().into_owned())
+            }
             _ => Err(Error::Value {
                 argument: "form",
                 value: form.into(),
@@ -208,6 +211,13 @@ impl Expression {
     /// Says whether the formula uses the input of this index.
     pub(crate) fn uses(&self, input: usize) -> bool {
         self.uses >> input & 1 == 1
+    }
+}
+
+/// Devices forget the kernel.
+impl Drop for Expression {
+    fn drop(&mut self) {
+        device::forget(self.formula.id);
     }
 }
 

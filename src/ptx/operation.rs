@@ -87,7 +87,8 @@ pub(crate) fn apply(
         (Op::FloorDiv, &[a, b]) => float_floor_div(writer, last, a, b),
         (Op::Mod, &[a, b]) => float_mod(writer, last, a, b),
         (Op::Abs, &[x]) => {
-            let negative = writer.emit(named(last, ["", "neg.s32", "neg.s64", "", ""]), class, &[x]);
+            let negative =
+                writer.emit(named(last, ["", "neg.s32", "neg.s64", "", ""]), class, &[x]);
             writer.emit(named(last, ["", "max.s32", "max.s64", "", ""]), class, &[x, negative])
         }
         (Op::Sign, &[x]) => sign(writer, last, x),

@@ -56,8 +56,11 @@ pub(crate) unsafe fn evaluate(
 }
 
 /// Has the driver of a device compile an expression, where there is a GPU.
-pub(crate) fn prepare(_: &Expression, device: i32) -> Result<(), Error> {
-    device::asked_for(settings::placement()?, device).map(|_| ())
+pub(crate) fn prepare(expression: &Expression, device: i32) -> Result<(), Error> {
+    match device::asked_for(settings::placement()?, device)? {
+        Some(device) => device.prepare(&expression.formula),
+        None => Ok(()),
+    }
 }
 
 impl Runner<'_> {

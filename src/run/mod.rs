@@ -9,7 +9,7 @@ mod work;
 
 use crate::call::chunk::Chunk;
 use crate::call::plan::{Fallback, Machine, OnCores, Plan, on_cores, plan};
-use crate::call::{Call, Input, Task, Work};
+use crate::call::{Call, Formula, Input, Task, Work};
 use crate::cpu;
 use crate::cuda::{Device, alloc, device};
 use crate::error::Error;
@@ -131,6 +131,10 @@ impl Machine for Host {
 
     fn gpu(&self) -> Result<usize, Error> {
         device::usable().map(Device::ordinal)
+    }
+
+    fn is_ready_for(&self, formula: &Formula) -> bool {
+        device::usable().is_ok_and(|device| device.is_ready_for(formula))
     }
 
     fn gpus(&self) -> Result<Vec<usize>, Error> {
