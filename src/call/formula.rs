@@ -1,7 +1,7 @@
 //! Expressions, as far as checks, plans and kernels need to know them.
 
 use crate::error::Error;
-use crate::expr::{Program, Reduction};
+use crate::expr::Program;
 use crate::ops::Shape;
 use crate::process::memory;
 use gpuvec_ptx::Kernel;
@@ -27,15 +27,16 @@ pub(crate) struct Formula {
 }
 
 impl Formula {
-    pub(crate) fn new(id: u64, program: Program) -> Self {
-        use Reduction::{ArgMax, ArgMin, Max, Min};
-        let reduction = program.reduction();
+    /// Makes the formula of a program. `state` has the size of a reduction's state, and says whether no
+    /// elements have a result.
+    pub(crate) fn new(id: u64, program: Program, state: Option<(usize, bool)>) -> Self {
+        let (state_bytes, has_empty_result) = state.unwrap_or((0, true));
         Formula {
             id,
-            shape: reduction.map_or(Shape::Elementwise, |_| Shape::Reduction),
+            shape: if state.is_some() { Shape::Reduction } else { Shape::Elementwise },
             output_bytes: program.output().bytes(),
-            state_bytes: 0,
-            has_empty_result: !matches!(reduction, Some(Min | Max | ArgMin | ArgMax)),
+            state_bytes,
+            has_empty_result,
             cost: 150 * program.nodes().len(),
             kernel: OnceCell::new(),
             program,

@@ -2,10 +2,12 @@
 
 use super::handle::Handles;
 use crate::call::Formula;
-use crate::cpu::expression::BlockProgram;
+use crate::cpu;
+use crate::cpu::expression::{BlockProgram, BlockReduction, ReductionVisitor, visit};
 use crate::cuda::device;
 use crate::error::Error;
-use crate::expr::{self, Element, Input, Shape, Source};
+use crate::expr::{self, Element, Input, Program, Shape, Source};
+use crate::ops::Accumulator;
 use crate::process::{fork, memory};
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -169,17 +171,27 @@ impl Expression {
             return Err(Error::OutOfHostMemory { bytes, purpose: "an expression" }.into());
         }
         let program = expr::compile(text, inputs).map_err(Refused::Expression)?;
-        let blocks = BlockProgram::new(&program)?;
+        let blocks = BlockProgram::new(&program, cpu::version()).map_err(|unsupported| {
+            let (function, operand) = (unsupported.op.spelling(), unsupported.ty.name());
+            Error::Unsupported { function, operand }
+        })?;
         let uses = program.nodes().iter().fold(0, |uses, node| match node.source {
             Source::Input(input) => uses | 1 << input,
             _ => uses,
         });
         let id = NEWEST.fetch_add(1, Ordering::Relaxed);
-        Ok(Expression { text: text.to_owned(), formula: Formula::new(id, program), blocks, uses })
+        let state = reduce(&program, OfState);
+        let formula = Formula::new(id, program, state);
+        Ok(Expression { text: text.to_owned(), formula, blocks, uses })
     }
 
     fn is(&self, text: &str, inputs: &[Input<'_>]) -> bool {
         self.text == text && self.formula.program.inputs().eq(inputs.iter().copied())
+    }
+
+    /// Calls the visitor with the reduction, if the expression is one.
+    pub(crate) fn reduce<V: ReductionVisitor>(&self, visitor: V) -> Option<V::Result> {
+        reduce(&self.formula.program, visitor)
     }
 
     /// The type of the output's elements, a [`gpuvec_type`].
@@ -211,6 +223,23 @@ impl Expression {
     /// Says whether the formula uses the input of this index.
     pub(crate) fn uses(&self, input: usize) -> bool {
         self.uses >> input & 1 == 1
+    }
+}
+
+/// Calls the visitor with the reduction of a program, if it has one.
+fn reduce<V: ReductionVisitor>(program: &Program, visitor: V) -> Option<V::Result> {
+    let ty = program.nodes()[usize::from(*program.results().first()?)].ty;
+    visit(program.reduction()?, ty, visitor)
+}
+
+/// The size of a reduction's state, as kernels write it, and whether no elements have a result.
+struct OfState;
+
+impl ReductionVisitor for OfState {
+    type Result = (usize, bool);
+
+    fn visit<R: BlockReduction>(self) -> Self::Result {
+        (size_of::<<R::Accumulator as Accumulator>::Words>(), R::Accumulator::HAS_EMPTY_RESULT)
     }
 }
 

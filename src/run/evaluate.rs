@@ -1,13 +1,17 @@
 //! Runs compiled expressions.
 
-use super::work::Evaluating;
+use super::last_run::Run;
+use super::work::{Evaluating, Reducing};
 use super::{Runner, execute, with_call};
+use crate::call::chunk::Chunk;
 use crate::call::{Call, Evaluation, Input, MAX_INPUTS, Operand, Task};
+use crate::cpu::expression::{BlockReduction, ReductionVisitor};
 use crate::cuda::device;
 use crate::error::Error;
 use crate::expr::{Element, Shape};
 use crate::objects::expression::Expression;
 use crate::objects::stream::{Stream, gpuvec_stream};
+use crate::ops::Accumulator;
 use crate::process::settings;
 use arrayvec::ArrayVec;
 use std::ffi::c_void;
@@ -64,9 +68,32 @@ pub(crate) fn prepare(expression: &Expression, device: i32) -> Result<(), Error>
 }
 
 impl Runner<'_> {
-    fn evaluate(&self, expression: &Expression, operands: &[Operand]) -> Result<super::Run, Error> {
-        let mut work = Evaluating { blocks: &expression.blocks, operands, call: self.call };
-        self.run(&mut work)
+    fn evaluate(&self, expression: &Expression, operands: &[Operand]) -> Result<Run, Error> {
+        let mut work = Evaluating::new(expression, operands, self.call);
+        let run = match expression.reduce(Reduced { runner: self, work: &work }) {
+            Some(run) => run,
+            None => self.run(&mut work),
+        };
+        work.check()?;
+        run
+    }
+}
+
+/// Runs the reduction of an expression.
+struct Reduced<'a> {
+    runner: &'a Runner<'a>,
+    work: &'a Evaluating<'a>,
+}
+
+impl ReductionVisitor for Reduced<'_> {
+    type Result = Result<Run, Error>;
+
+    fn visit<R: BlockReduction>(self) -> Self::Result {
+        let accumulate = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
+            self.work.accumulate::<R>(chunks, state);
+        };
+        let store = |state: &_| self.runner.store(R::Accumulator::finish(state));
+        self.runner.reduce(Reducing::<R::Accumulator, _>::new(accumulate), store)
     }
 }
 

@@ -177,13 +177,16 @@ impl Runner<'_> {
     fn sum<O: Exact>(
         &self, then: impl FnOnce(&State<O::Kind>) -> Result<(), Error>,
     ) -> Result<Run, Error> {
-        let sum = |chunk: &_, state: &mut _| cpu::sum::<O>(self.call, chunk, state);
+        let sum = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
+            chunks.for_each(|chunk| cpu::sum::<O>(self.call, &chunk, state));
+        };
         self.reduce(Reducing::<O::Kind, _>::new(sum), then)
     }
 
     /// Runs a reduction, and hands its state to `then`.
     fn reduce<A: Accumulator>(
-        &self, mut work: Reducing<A, impl Fn(&Chunk, &mut A::State) + Sync>,
+        &self,
+        mut work: Reducing<A, impl Fn(&mut dyn Iterator<Item = Chunk>, &mut A::State) + Sync>,
         then: impl FnOnce(&A::State) -> Result<(), Error>,
     ) -> Result<Run, Error> {
         let run = self.run(&mut work)?;
@@ -212,7 +215,9 @@ impl Visitor for Runner<'_> {
     }
 
     fn fold<O: Fold>(self, op: O) -> Self::Result {
-        let fold = |chunk: &_, state: &mut _| cpu::fold(op, self.call, chunk, state);
+        let fold = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
+            chunks.for_each(|chunk| cpu::fold(op, self.call, &chunk, state));
+        };
         let store = |state: &_| self.store(O::Accumulator::finish(state));
         self.reduce(Reducing::<O::Accumulator, _>::new(fold), store)
     }
