@@ -200,15 +200,24 @@ impl<K: Kind> State<K> {
     /// The sum, rounded to nearest, ties to even. As IEEE 754 has it, a NaN wins, Inf − Inf is NaN, and
     /// an infinity wins over finite terms; an exact zero is +0, as is the sum of no terms.
     pub fn value(&self) -> K::Element {
+        self.scaled_value(0)
+    }
+
+    /// The sum times 2^exponent, rounded likewise, in any format. The product is below 2^3000.
+    pub fn scaled_value<T: Float>(&self, exponent: i32) -> T {
         let mut words = self.words;
         let [_, nan, plus, minus, digits @ ..] = words.as_mut() else { unreachable!() };
-        let infinity = K::Element::INFINITY;
-        let quiet = 1 << (K::Element::PRECISION - 2);
-        K::Element::from_encoding(match (*nan > 0, *plus > 0, *minus > 0) {
-            (false, false, false) => return digits::round(digits, K::LOW),
-            (false, true, false) => infinity,
-            (false, false, true) => infinity | 1 << (K::Element::BITS - 1),
-            _ => infinity | quiet,
+        let quiet = 1 << (T::PRECISION - 2);
+        T::from_encoding(match (*nan > 0, *plus > 0, *minus > 0) {
+            (false, false, false) => return digits::round(digits, K::LOW + exponent),
+            (false, true, false) => T::INFINITY,
+            (false, false, true) => T::INFINITY | 1 << (T::BITS - 1),
+            _ => T::INFINITY | quiet,
         })
+    }
+
+    /// The number of elements.
+    pub fn elements(&self) -> i64 {
+        self.words.as_ref()[0]
     }
 }

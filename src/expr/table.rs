@@ -78,8 +78,12 @@ operations! {
         Sub "sub" "-" 2 Number "`a - b`; integers wrap.";
         Mul "mul" "*" 2 Number "`a * b`; integers wrap.";
         Div "div" "/" 2 Quotient "`a / b`.";
-        FloorDiv "floordiv" "//" 2 Number "`a // b`, toward minus infinity; by the integer 0 it is 0.";
-        Mod "mod" "%" 2 Number "`a % b`, with the sign of b; by the integer 0 it is 0.";
+        FloorDiv "floordiv" "//" 2 Number "`a // b`, toward minus infinity; by the integer 0 it is 0. Of \
+            floats q = floor(a / b); if |q| < 2^24 (f64: 2^53) and fma(-q, b, a), for an infinite b a \
+            itself, is neither 0 nor of b's sign, a / b was rounded up to q, and the result is q - 1.";
+        Mod "mod" "%" 2 Number "`a % b`, with the sign of b; by the integer 0 it is 0. Of floats the exact \
+            remainder r of a / b rounded toward zero (C's fmod): r + b, rounded, if r is neither 0 nor \
+            of b's sign; a zero has b's sign.";
         Less "less" "<" 2 Comparison "`a < b`; `b > a` is the same node.";
         LessEqual "less_equal" "<=" 2 Comparison "`a <= b`; `b >= a` is the same node.";
         Equal "equal" "==" 2 Comparison "`a == b`.";
@@ -96,14 +100,14 @@ operations! {
         Sqrt "sqrt" 1 Float "The square root.";
         Cbrt "cbrt" 1 Float "The cube root.";
         Abs "abs" 1 Number "The magnitude; that of the least integer wraps.";
-        Sign "sign" 1 Number "-1, 0 or 1; NaN for NaN.";
+        Sign "sign" 1 Number "-1, 0 or 1; +0 for zeros, NaN for NaN.";
         Minimum "minimum" 2 Number "IEEE 754-2019's minimum: NaN wins, and -0 < +0.";
         Maximum "maximum" 2 Number "IEEE 754-2019's maximum: NaN wins, and -0 < +0.";
         Floor "floor" 1 Rounding "The nearest integer that is not larger.";
         Ceil "ceil" 1 Rounding "The nearest integer that is not smaller.";
         Trunc "trunc" 1 Rounding "The nearest integer toward zero.";
         Rint "rint" 1 Float "The nearest integer, ties to even.";
-        Copysign "copysign" 2 Float "The magnitude of a with the sign of b.";
+        Copysign "copysign" 2 Float "The magnitude of a with the sign of b; NaN counts as positive.";
         Exp "exp" 1 Float "e to the power a.";
         Exp2 "exp2" 1 Float "2 to the power a.";
         Expm1 "expm1" 1 Float "`exp(a) - 1`, without cancellation.";
@@ -157,13 +161,16 @@ macro_rules! reductions {
 reductions! {
     Sum "sum" 1 "The sum: exact and rounded once for floats, of integers an i64 that wraps. That of \
         bools is their `Count`.";
-    Mean "mean" 1 "The sum, exact, divided by the number of elements; integers and bools become f64.";
+    Mean "mean" 1 "The exact sum, rounded to f64, divided by the number of elements as an f64, rounded to \
+        f64 and then to the type; NaN for no elements. Only a mean that is too large is infinite. \
+        Integers and bools become f64.";
     Dot "dot" 2 "The sum of `a * b`: exact and rounded once for floats, of integers an i64 that wraps.";
-    Norm "norm" 1 "The square root of the exact sum of squares; integers become f64.";
+    Norm "norm" 1 "The exact sum of squares, rounded to f64, its square root, rounded to f64 and then to \
+        the type. Only a norm that is too large is infinite. Integers become f64.";
     Min "min" 1 "The smallest element; NaN wins, and -0 < +0.";
     Max "max" 1 "The largest element; NaN wins, and -0 < +0.";
-    ArgMin "argmin" 1 "The index of the first smallest element, as an i64.";
-    ArgMax "argmax" 1 "The index of the first largest element, as an i64.";
+    ArgMin "argmin" 1 "The index of the first smallest element, as an i64; NaN wins, and -0 equals +0.";
+    ArgMax "argmax" 1 "The index of the first largest element, as an i64; NaN wins, and -0 equals +0.";
     Any "any" 1 "Says whether a bool is true.";
     All "all" 1 "Says whether every bool is true.";
     Count "count" 1 "The number of bools that are true, as an i64.";

@@ -6,7 +6,7 @@
 
 use crate::Element;
 use bytemuck::Pod;
-use gpuvec_exact::{Kind, State};
+use gpuvec_exact::{Dot, Kind, State, Sum};
 use std::marker::PhantomData;
 
 /// An accumulator of a reduction.
@@ -50,7 +50,7 @@ impl<K: Kind<Words: Pod, Element: Element>> Accumulator for K {
     }
 }
 
-/// The sum of integers, wrapping.
+/// The sum of integers, wrapping; also the number of bools that are true.
 pub struct WrappingSum;
 
 /// The smallest value: IEEE 754-2019's minimum (section 9.6), in which NaN wins and -0 < +0.
@@ -94,6 +94,165 @@ values! {
     Max<f64>: f64, f64::NEG_INFINITY, false, |x, y| select(x, y, less(y, x));
     Max<i32>: i32, i32::MIN, false, i32::max;
     Max<i64>: i64, i64::MIN, false, i64::max;
+}
+
+/// The mean: the exact sum, rounded to f64, divided by the number of elements, rounded to f64, and then
+/// to the type.
+pub struct Mean<T>(PhantomData<T>);
+
+/// The Euclidean norm: the exact sum of squares, rounded to f64, its square root, rounded to f64, and then
+/// to the type.
+pub struct Norm<T>(PhantomData<T>);
+
+macro_rules! of_exact_sums {
+    ($($accumulator:ident<$value:ty> of $kind:ty, $finish:expr;)+) => {
+        $(impl Accumulator for $accumulator<$value> {
+            type State = State<$kind>;
+            type Words = <$kind as Kind>::Words;
+            type Result = $value;
+            const IDENTITY: Self::State = State::ZERO;
+            const HAS_EMPTY_RESULT: bool = true;
+
+            fn merge(state: &mut Self::State, other: &Self::State) {
+                state.merge(other);
+            }
+
+            fn from_words(words: Self::Words) -> Self::State {
+                State::from_words(words)
+            }
+
+            fn finish(state: &Self::State) -> $value {
+                ($finish(state) as $value).canonical()
+            }
+        })+
+    };
+}
+
+of_exact_sums! {
+    Mean<f32> of Sum<f32>, mean;
+    Mean<f64> of Sum<f64>, mean;
+    Norm<f32> of Dot<f32>, norm;
+    Norm<f64> of Dot<f64>, norm;
+}
+
+fn mean<K: Kind>(sum: &State<K>) -> f64 {
+    let elements = sum.elements() as f64;
+    match sum.scaled_value::<f64>(0) {
+        // A sum may be too large though no element is.
+        value if value.is_infinite() => sum.scaled_value::<f64>(-64) / elements * 2_f64.powi(64),
+        value => value / elements,
+    }
+}
+
+/// Scales a sum of squares that is too large for f64, or so small that it has fewer bits, by a power of 4.
+fn norm<K: Kind>(squares: &State<K>) -> f64 {
+    const SMALL: f64 = f64::from_bits(123 << 52); // 2^-900
+    let scaled =
+        |exponent: i32| squares.scaled_value::<f64>(-2 * exponent).sqrt() * 2_f64.powi(exponent);
+    match squares.scaled_value::<f64>(0) {
+        f64::INFINITY => scaled(600),
+        value if value < SMALL => scaled(-600),
+        value => value.sqrt(),
+    }
+}
+
+/// The index of the first smallest value. NaN wins over numbers, and zeros are equal.
+pub struct ArgMin<T>(PhantomData<T>);
+
+/// The index of the first largest value. NaN wins over numbers, and zeros are equal.
+pub struct ArgMax<T>(PhantomData<T>);
+
+/// A value and its index: the state of [`ArgMin`] and [`ArgMax`].
+///
+/// Its words are the value's bits, in the low end, and the index.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Indexed<T> {
+    /// The value.
+    pub value: T,
+    /// The index, which is less than that of the identity.
+    pub index: i64,
+}
+
+impl<T: Element> Indexed<T> {
+    /// Takes the other value if it wins, or is equal and has the smaller index.
+    #[inline(always)]
+    fn merge(&mut self, other: &Self, wins: impl Fn(T, T) -> bool) {
+        let (loses, is_earlier) = (wins(self.value, other.value), other.index < self.index);
+        if wins(other.value, self.value) | (!loses & is_earlier) {
+            *self = *other;
+        }
+    }
+}
+
+macro_rules! indexed {
+    ($($accumulator:ident<$value:ty>: $identity:expr, $wins:expr;)+) => {
+        $(impl Accumulator for $accumulator<$value> {
+            type State = Indexed<$value>;
+            type Words = [u64; 2];
+            type Result = i64;
+            const IDENTITY: Self::State = Indexed { value: $identity, index: i64::MAX };
+            const HAS_EMPTY_RESULT: bool = false;
+
+            #[inline(always)]
+            fn merge(state: &mut Self::State, other: &Self::State) {
+                state.merge(other, $wins);
+            }
+
+            fn from_words([value, index]: [u64; 2]) -> Self::State {
+                Indexed { value: Element::from_bits(value), index: index.cast_signed() }
+            }
+
+            fn finish(state: &Self::State) -> i64 {
+                state.index
+            }
+        })+
+    };
+}
+
+indexed! {
+    ArgMin<f32>: f32::INFINITY, |x, y| (x < y) | (x.is_nan() & !y.is_nan());
+    ArgMin<f64>: f64::INFINITY, |x, y| (x < y) | (x.is_nan() & !y.is_nan());
+    ArgMin<i32>: i32::MAX, |x, y| x < y;
+    ArgMin<i64>: i64::MAX, |x, y| x < y;
+    ArgMax<f32>: f32::NEG_INFINITY, |x, y| (x > y) | (x.is_nan() & !y.is_nan());
+    ArgMax<f64>: f64::NEG_INFINITY, |x, y| (x > y) | (x.is_nan() & !y.is_nan());
+    ArgMax<i32>: i32::MIN, |x, y| x > y;
+    ArgMax<i64>: i64::MIN, |x, y| x > y;
+}
+
+/// Says whether a bool is true. The state is the number of those that are.
+pub struct Any;
+
+/// Says whether every bool is true. The state is the number of those that are not.
+pub struct All;
+
+macro_rules! of_counts {
+    ($($accumulator:ty: $is_true:expr;)+) => {
+        $(impl Accumulator for $accumulator {
+            type State = i64;
+            type Words = i64;
+            type Result = bool;
+            const IDENTITY: i64 = 0;
+            const HAS_EMPTY_RESULT: bool = true;
+
+            fn merge(state: &mut i64, other: &i64) {
+                *state += other;
+            }
+
+            fn from_words(words: i64) -> i64 {
+                words
+            }
+
+            fn finish(&state: &i64) -> bool {
+                $is_true(state)
+            }
+        })+
+    };
+}
+
+of_counts! {
+    Any: |count| count > 0;
+    All: |count| count == 0;
 }
 
 /// A float, as far as its order is concerned.

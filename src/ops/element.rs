@@ -43,4 +43,5 @@ elements! {
         f64::from_bits;
     i32: |x| x, |x: i32| x.cast_unsigned().into(), |bits| (bits as u32).cast_signed();
     i64: |x| x, i64::cast_unsigned, u64::cast_signed;
+    bool: |x| x, u64::from, |bits| bits != 0;
 }

@@ -7,6 +7,8 @@ mod accumulator;
 mod element;
 mod table;
 
-pub use accumulator::{Accumulator, Max, Min, WrappingSum};
+pub use accumulator::{
+    Accumulator, All, Any, ArgMax, ArgMin, Indexed, Max, Mean, Min, Norm, WrappingSum,
+};
 pub use element::Element;
 pub use table::*;
