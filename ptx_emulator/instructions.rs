@@ -110,6 +110,7 @@ pub(crate) fn find(name: &str) -> Option<(fn(u64, u64, u64) -> u64, usize)> {
         "shr.u64" u64 |a, b| a.checked_shr(b as u32).unwrap_or(0);
         "and.pred" bool |a, b| a & b;
         "or.pred" bool |a, b| a | b;
+        "xor.pred" bool |a, b| a ^ b;
         "not.pred" bool |a| !a;
 
         "add.rn.f32" f32 |a, b| a + b;

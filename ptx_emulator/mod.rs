@@ -25,9 +25,18 @@ enum Action {
     Compute(fn(u64, u64, u64) -> u64),
     /// Loads from the address in the second slot, plus the offset. Of a narrow integer the sign fills
     /// the register, or zeros do.
-    Load { bytes: usize, aligned: u64, signed: bool, offset: u64 },
+    Load {
+        bytes: usize,
+        aligned: u64,
+        signed: bool,
+        offset: u64,
+    },
     /// Stores the first slot at the address in the second one, plus the offset.
-    Store { bytes: usize, aligned: u64, offset: u64 },
+    Store {
+        bytes: usize,
+        aligned: u64,
+        offset: u64,
+    },
     /// Goes on at another instruction, if the second slot is not 0.
     Jump(usize),
     Return,

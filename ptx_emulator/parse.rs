@@ -237,7 +237,13 @@ fn vector<'t>(name: &str, registers: &'t str) -> Result<impl Iterator<Item = &'t
 }
 
 fn count(name: &str) -> usize {
-    if name.contains(".v2.") { 2 } else if name.contains(".v4.") { 4 } else { 1 }
+    if name.contains(".v2.") {
+        2
+    } else if name.contains(".v4.") {
+        4
+    } else {
+        1
+    }
 }
 
 /// The offsets of an access's elements; the first is aligned as all of them together are.

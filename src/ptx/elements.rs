@@ -41,7 +41,9 @@ impl Array {
     pub(crate) fn head(self, writer: &Writer, lanes: usize) -> Operand {
         let elements = match self.shift() {
             0 => self.address,
-            shift => writer.emit("shr.u64", Class::B64, &[self.address, Operand::b32(shift as i32)]),
+            shift => {
+                writer.emit("shr.u64", Class::B64, &[self.address, Operand::b32(shift as i32)])
+            }
         };
         let negative = writer.emit("neg.s64", Class::B64, &[elements]);
         let most = Operand::b64(self.vector(lanes) as i64 - 1);
@@ -214,7 +216,9 @@ impl<'p> Elements<'p> {
                         values[usize::from(id)].map(|value| *operand = value).is_some()
                     });
                     let operands = &operands[..node.operands().len()];
-                    known.then(|| apply(self.writer, self.program, op, node, operands)).transpose()?
+                    known
+                        .then(|| apply(self.writer, self.program, op, node, operands))
+                        .transpose()?
                 }
             };
         }

@@ -4,8 +4,8 @@
 //! first of them on, and the elements before and behind the packs singly; else all elements singly.
 
 use crate::elements::{Array, Elements, element};
-use crate::writer::{Class, Operand, Writer};
 use crate::grid::Grid;
+use crate::writer::{Class, Operand, Writer};
 use crate::{Kernel, Unsupported};
 use gpuvec_expr::Program;
 

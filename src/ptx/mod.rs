@@ -53,7 +53,9 @@ impl Kernel {
     /// The kernel that a writer has written, with some parameters of 64 bits.
     fn of(writer: Writer, parameters: usize, elements_per_thread: usize) -> Kernel {
         let mut head = String::with_capacity(1024);
-        head.push_str(".version 8.0\n.target sm_60\n.address_size 64\n.visible .entry expression(\n");
+        head.push_str(
+            ".version 8.0\n.target sm_60\n.address_size 64\n.visible .entry expression(\n",
+        );
         for i in 0..parameters {
             let separator = if i + 1 < parameters { "," } else { "" };
             head.push_str(&format!(".param .u64 p{i}{separator}\n"));

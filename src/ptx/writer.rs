@@ -86,7 +86,9 @@ impl Operand {
                 decimal(text, number);
             }
             Operand::Named(name) => text.push_str(name),
-            Operand::Constant(Class::Predicate, bits) => text.push(if bits == 0 { '0' } else { '1' }),
+            Operand::Constant(Class::Predicate, bits) => {
+                text.push(if bits == 0 { '0' } else { '1' })
+            }
             Operand::Constant(Class::B32 | Class::B64, bits) => {
                 hexadecimal(text, "0x", bits, 16 - (bits | 1).leading_zeros() / 4);
             }

@@ -10,10 +10,7 @@ const FORMULAS: &[(&str, &str)] = &[
     ("add", "a + b"),
     ("three_ops", "a * b + c * 2"),
     ("eight_ops", "sqrt(a * a + b * b) * 0.5 + c / 3 - d"),
-    (
-        "horner",
-        "((((((((((a*0.1+0.2)*a+0.3)*a+0.4)*a+0.5)*a+0.6)*a+0.7)*a+0.8)*a+0.9)*a+1)*a+1.1)",
-    ),
+    ("horner", "((((((((((a*0.1+0.2)*a+0.3)*a+0.4)*a+0.5)*a+0.6)*a+0.7)*a+0.8)*a+0.9)*a+1)*a+1.1)"),
     (
         "where_divide",
         "where(a < b, (a*a + b*b) / (c + 2), sqrt(abs(a*b - c*d))) + minimum(a, b) * maximum(c, d) \
@@ -36,7 +33,8 @@ fn main() {
     fs::create_dir_all(&folder).expect("the folder can be made");
     for element in [Element::F32, Element::F64] {
         for (name, text) in FORMULAS {
-            let inputs = ["a", "b", "c", "d"].map(|name| Input { name, element, shape: Shape::Array });
+            let inputs =
+                ["a", "b", "c", "d"].map(|name| Input { name, element, shape: Shape::Array });
             let program = compile(text, &inputs).unwrap_or_else(|error| panic!("{error}"));
             match Kernel::new(&program) {
                 Ok(kernel) => {

@@ -112,11 +112,8 @@ fn cast(from: Type, to: Type, x: Bits) -> Bits {
 }
 
 fn integer(op: Op, x: &[i64]) -> i64 {
-    let floor_div = |a: i128, b: i128| if b == 0 { 0 } else { (a - a.rem_euclid(b.abs())) / b.abs() * b.signum() };
     let floored = |a: i64, b: i64| -> i64 {
         let (a, b) = (i128::from(a), i128::from(b));
-        // Toward minus infinity, by numbers that are wide enough.
-        let _ = floor_div;
         if b == 0 {
             return 0;
         }
@@ -159,6 +156,18 @@ macro_rules! floats {
                 (Op::Sub, [a, b]) => a - b,
                 (Op::Mul, [a, b]) => a * b,
                 (Op::Div, [a, b]) => a / b,
+                (Op::FloorDiv, [a, b]) => {
+                    let q = (a / b).floor();
+                    let rest = if b.is_infinite() { *a } else { (-q).mul_add(*b, *a) };
+                    let rounded_up = rest != 0.0 && (rest < 0.0) != (*b < 0.0);
+                    let exact = q.abs() < (1_u64 << $ty::MANTISSA_DIGITS) as $ty;
+                    if exact && rounded_up { q - 1.0 } else { q }
+                }
+                (Op::Mod, [a, b]) => match a % b {
+                    r if r == 0.0 => r.copysign(*b),
+                    r if (r < 0.0) != (*b < 0.0) => r + b,
+                    r => r,
+                },
                 (Op::Fma, [a, b, c]) => a.mul_add(*b, *c),
                 (Op::Sqrt, [a]) => a.sqrt(),
                 (Op::Abs, [a]) => a.abs(),
@@ -166,8 +175,20 @@ macro_rules! floats {
                 (Op::Sign, [a]) if *a == 0.0 => 0.0,
                 (Op::Sign, [a]) => a.signum(),
                 (Op::Minimum | Op::Maximum, [a, b]) if nan(a, b) => $ty::NAN,
-                (Op::Minimum, [a, b]) => if below(*a, *b) { *a } else { *b },
-                (Op::Maximum, [a, b]) => if below(*a, *b) { *b } else { *a },
+                (Op::Minimum, [a, b]) => {
+                    if below(*a, *b) {
+                        *a
+                    } else {
+                        *b
+                    }
+                }
+                (Op::Maximum, [a, b]) => {
+                    if below(*b, *a) || a == b && b.is_sign_negative() {
+                        *a
+                    } else {
+                        *b
+                    }
+                }
                 (Op::Floor, [a]) => a.floor(),
                 (Op::Ceil, [a]) => a.ceil(),
                 (Op::Trunc, [a]) => a.trunc(),
