@@ -242,18 +242,114 @@ fn cast(writer: &Writer, x: Operand, from: Type, to: Type) -> Operand {
     writer.emit(name, class, &[x])
 }
 
-/// The quotient of floats, rounded, and then rounded down.
+/// The quotient of floats, rounded toward minus infinity (src/expr/table.rs).
 fn float_floor_div(writer: &Writer, ty: Type, a: Operand, b: Operand) -> Operand {
     let class = Class::of(ty);
-    let quotient = writer.emit(named(ty, ["", "", "", "div.rn.f32", "div.rn.f64"]), class, &[a, b]);
-    let down = named(ty, ["", "", "", "cvt.rmi.f32.f32", "cvt.rmi.f64.f64"]);
-    writer.emit(down, class, &[quotient])
+    let float_op =
+        |names, operands: &[Operand]| writer.emit(named_float(ty, names), class, operands);
+    let test = |names, operands: &[Operand]| {
+        writer.emit(named_float(ty, names), Class::Predicate, operands)
+    };
+    let nought = zero(ty);
+    // Quotients below it have a bit for halves.
+    let large = float(ty, if ty == Type::F32 { 2_f64.powi(24) } else { 2_f64.powi(53) });
+    let quotient = float_op(["div.rn.f32", "div.rn.f64"], &[a, b]);
+    let down = float_op(["cvt.rmi.f32.f32", "cvt.rmi.f64.f64"], &[quotient]);
+    let negative = float_op(["neg.f32", "neg.f64"], &[down]);
+    let rest = float_op(["fma.rn.f32", "fma.rn.f64"], &[negative, b, a]);
+    let magnitude = float_op(["abs.f32", "abs.f64"], &[b]);
+    let b_is_infinite =
+        test(["setp.eq.f32", "setp.eq.f64"], &[magnitude, float(ty, f64::INFINITY)]);
+    let rest = select(writer, ty, b_is_infinite, a, rest);
+    let inexact = test(["setp.neu.f32", "setp.neu.f64"], &[rest, nought]);
+    let opposite = opposite(writer, ty, rest, b);
+    let size = float_op(["abs.f32", "abs.f64"], &[down]);
+    let is_small = test(["setp.lt.f32", "setp.lt.f64"], &[size, large]);
+    let is_above = writer.emit("and.pred", Class::Predicate, &[inexact, opposite]);
+    let is_above = writer.emit("and.pred", Class::Predicate, &[is_above, is_small]);
+    let below = float_op(["sub.rn.f32", "sub.rn.f64"], &[down, float(ty, 1.0)]);
+    select(writer, ty, is_above, below, down)
 }
 
-/// The remainder of floats.
+/// The name of an instruction for f32 or f64.
+fn named_float(ty: Type, [single, double]: [&'static str; 2]) -> &'static str {
+    if ty == Type::F32 { single } else { double }
+}
+
+/// Says whether one of two numbers is negative, and the other is not.
+fn opposite(writer: &Writer, ty: Type, a: Operand, b: Operand) -> Operand {
+    let name = named_float(ty, ["setp.lt.f32", "setp.lt.f64"]);
+    let [a, b] = [a, b].map(|x| writer.emit(name, Class::Predicate, &[x, zero(ty)]));
+    writer.emit("xor.pred", Class::Predicate, &[a, b])
+}
+
+/// The remainder of floats with the sign of the divisor (src/expr/table.rs).
 fn float_mod(writer: &Writer, ty: Type, a: Operand, b: Operand) -> Operand {
     let class = Class::of(ty);
-    let quotient = float_floor_div(writer, ty, a, b);
-    let negative = writer.emit(named(ty, ["", "", "", "neg.f32", "neg.f64"]), class, &[quotient]);
-    writer.emit(named(ty, ["", "", "", "fma.rn.f32", "fma.rn.f64"]), class, &[negative, b, a])
+    let rest = match ty {
+        // Of two f32 it is one, too.
+        Type::F32 => {
+            let [a, b] = [a, b].map(|x| cast(writer, x, ty, Type::F64));
+            let rest = remainder(writer, a, b);
+            cast(writer, rest, Type::F64, ty)
+        }
+        _ => remainder(writer, a, b),
+    };
+    let equal = named_float(ty, ["setp.eq.f32", "setp.eq.f64"]);
+    let is_zero = writer.emit(equal, Class::Predicate, &[rest, zero(ty)]);
+    let signed = writer.emit(named_float(ty, ["copysign.f32", "copysign.f64"]), class, &[b, rest]);
+    let opposite = opposite(writer, ty, rest, b);
+    let sum = writer.emit(named_float(ty, ["add.rn.f32", "add.rn.f64"]), class, &[rest, b]);
+    let rest = select(writer, ty, opposite, sum, rest);
+    select(writer, ty, is_zero, signed, rest)
+}
+
+/// The exact remainder of a / b rounded toward zero, with the sign of a: C's fmod.
+///
+/// A long division with digits of 52 bits: the divisor, times powers of 2^52, is taken away as often as
+/// the quotient says, or once more if that was rounded up, which is put right.
+fn remainder(writer: &Writer, a: Operand, b: Operand) -> Operand {
+    let float_op = |name, operands: &[Operand]| writer.emit(name, Class::F64, operands);
+    let test = |name, operands: &[Operand]| writer.emit(name, Class::Predicate, operands);
+    let [nought, one, infinity] = [0.0, 1.0, f64::INFINITY].map(Operand::f64);
+    let [digit, inverse] = [52, -52].map(|exponent| Operand::f64(2_f64.powi(exponent)));
+    let [size, divisor] = [a, b].map(|x| float_op("abs.f64", &[x]));
+    let is_finite = test("setp.lt.f64", &[size, infinity]);
+    let has_quotient = test("setp.lt.f64", &[divisor, infinity]);
+    let is_positive = test("setp.lt.f64", &[nought, divisor]);
+    let divides = test("and.pred", &[has_quotient, is_positive]);
+    // The loops end for these.
+    let size = float_op("selp.f64", &[size, nought, is_finite]);
+    let divisor = float_op("selp.f64", &[divisor, one, divides]);
+
+    let [up, down, end] = [writer.label(), writer.label(), writer.label()];
+    let [rest, scaled] = [size, divisor].map(|x| float_op("mov.f64", &[x]));
+    let next = writer.register(Class::F64);
+    writer.place(up);
+    writer.set("mul.rn.f64", next, &[scaled, digit]);
+    let is_above = test("setp.lt.f64", &[rest, next]);
+    writer.jump_if(is_above, down);
+    writer.set("mov.f64", scaled, &[next]);
+    let always = test("setp.eq.s32", &[Operand::b32(0), Operand::b32(0)]);
+    writer.jump_if(always, up);
+    writer.place(down);
+    let quotient = float_op("div.rn.f64", &[rest, scaled]);
+    let whole = float_op("cvt.rzi.f64.f64", &[quotient]);
+    let negative = float_op("neg.f64", &[whole]);
+    writer.set("fma.rn.f64", rest, &[negative, scaled, rest]);
+    let is_negative = test("setp.lt.f64", &[rest, nought]);
+    let put_right = float_op("add.rn.f64", &[rest, scaled]);
+    writer.set("selp.f64", rest, &[put_right, rest, is_negative]);
+    let is_last = test("setp.le.f64", &[scaled, divisor]);
+    writer.set("mul.rn.f64", scaled, &[scaled, inverse]);
+    writer.jump_if(is_last, end);
+    writer.jump_if(always, down);
+    writer.place(end);
+
+    let signed = float_op("copysign.f64", &[a, rest]);
+    let known = test("and.pred", &[is_finite, divides]);
+    let result = float_op("selp.f64", &[signed, Operand::f64(f64::NAN), known]);
+    let by_infinity = test("setp.eq.f64", &[float_op("abs.f64", &[b]), infinity]);
+    let is_a = test("and.pred", &[is_finite, by_infinity]);
+    float_op("selp.f64", &[a, result, is_a])
 }

@@ -1,0 +1,7 @@
+//! The kernels of programs, in the emulator, against an oracle: every bit.
+
+mod launches;
+mod operations;
+mod oracle;
+mod run;
+mod values;
