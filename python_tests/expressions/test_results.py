@@ -22,7 +22,7 @@ def run(formula: Formula, data: dict, resources, kinds, n: int, offset: int = 0)
     out = Surrounded(resources, kinds[-1], offset, np.zeros_like(right))
     with Compiled(formula.text, formula.inputs) as compiled:
         status = compiled.run([array.address for array in arrays], out.address, n)
-    assert status == Status.OK, last_error()
+        assert status == Status.OK, last_error()
     out.check(right)
     for array, values in zip(arrays, data.values()):
         array.check(values)

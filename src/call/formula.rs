@@ -53,6 +53,10 @@ impl Formula {
                     purpose: "the kernel of an expression",
                 });
             }
+            if let Some(reduction) = self.program.reduction() {
+                let (function, operand) = (reduction.name(), self.program.output().name());
+                return Err(Error::Unsupported { function, operand });
+            }
             Kernel::new(&self.program).map_err(|unsupported| Error::Unsupported {
                 function: unsupported.op.spelling(),
                 operand: unsupported.ty.name(),
