@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from ctypes import addressof, byref, c_double, c_int32, c_int64, c_size_t, c_void_p
-from ctypes import c_char_p as c_text
-from ctypes import create_string_buffer
+from ctypes import (
+    addressof,
+    byref,
+    c_char_p,
+    c_double,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_void_p,
+    create_string_buffer,
+)
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
@@ -13,15 +21,15 @@ from numpy import ndarray
 from ._arrays import address, check_dtype, check_layout, find, typed
 from ._device_array import DeviceArray
 from ._dlpack import Found
-from ._errors import check, failure
+from ._errors import Error, check, failure
 from ._library import functions, ordinal, release_with
 from ._operations import queued
 from ._streams import Stream, check_queued, handle_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
 
     from ._typing import Array
 
@@ -42,6 +50,8 @@ NUMBERS: dict[type, int] = {
     int: NUMBER | TYPES[np.dtype(np.int64)],
     bool: SCALAR | TYPES[np.dtype(np.bool_)],
 }
+
+WEAK_FLOAT = NUMBERS[float]
 
 # More formulas than a program has; those that `evaluate` remembers beside them are forgotten.
 MOST_REMEMBERED = 256
@@ -106,7 +116,18 @@ class Expression:
     (dtype('float32'), False)
     """
 
-    __slots__ = ("__weakref__", "_codes", "_dtype", "_handle", "_is_reduction", "_names", "_text")
+    __slots__ = (
+        "__weakref__",
+        "_codes",
+        "_dtype",
+        "_handle",
+        "_is_reduction",
+        "_names",
+        "_pointers",
+        "_text",
+    )
+
+    _is_reduction: bool
 
     def __init__(self, text: str, /, **inputs: Declaration) -> None:
         self._compile(text, tuple(inputs), tuple(_declared(*item) for item in inputs.items()))
@@ -118,14 +139,15 @@ class Expression:
             raise ValueError("text has a NUL character: pass a formula without it")
         count = len(names)
         handle = c_void_p()
-        encoded = (c_text * count)(*(name.encode() for name in names))
+        encoded = (c_char_p * count)(*(name.encode() for name in names))
         types = (c_int32 * count)(*codes)
         content = text.encode(errors="replace")
         check(functions.gpuvec_expr_compile(content, encoded, types, count, byref(handle)))
         self._text, self._names, self._codes, self._handle = text, names, codes, handle.value
         release_with(self, functions.gpuvec_expr_destroy, self._handle)
         self._dtype = DTYPES[functions.gpuvec_expr_output_type(self._handle)]
-        self._is_reduction = functions.gpuvec_expr_is_reduction(self._handle) == 1
+        self._pointers: Any = c_void_p * count
+        self._is_reduction = bool(functions.gpuvec_expr_is_reduction(self._handle))
 
     @property
     def text(self) -> str:
@@ -207,7 +229,7 @@ class Expression:
         if tuple(inputs) != self._names:
             inputs = self._in_order(inputs)
         if stream is None:
-            called = self._briefly(inputs, out)
+            called = self._briefly(inputs.values(), out)
             if called is not None:
                 return called
         return self._generally(inputs, out, stream)
@@ -224,52 +246,55 @@ class Expression:
     def _listed(self) -> str:
         return ", ".join(self._names) or "none"
 
-    def _briefly(self, inputs: dict[str, Any], out: Any) -> Any:
-        """Calls the library with plain ndarrays and numbers; None if there is anything else."""
-        shape = None
+    def _briefly(self, inputs: Iterable[Any], out: Any) -> Any:
+        """Calls the library with plain ndarrays and floats; None if there is anything else."""
+        first = None
         pointers, kept = [], []
-        for value, code in zip(inputs.values(), self._codes):
-            if code <= 255:
-                if type(value) is not ndarray or TYPES.get(value.dtype) != code:
+        for value, code in zip(inputs, self._codes):
+            if type(value) is ndarray:
+                if TYPES.get(value.dtype) != code or not value.flags.c_contiguous:
                     return None
-                if shape is None:
-                    shape, size = value.shape, value.size
+                if first is None:
+                    first, shape = value, value.shape
                 elif value.shape != shape:
                     return None
-                if not value.flags.c_contiguous:
-                    return None
                 pointers.append(address(value))
-            else:
-                if code != NUMBERS.get(type(value)) or type(value) is not float:
-                    return None
+            elif type(value) is float and code == WEAK_FLOAT:
                 number = c_double(value)
                 kept.append(number)
                 pointers.append(addressof(number))
-        if shape is None:
+            else:
+                return None
+        if first is None:
             return None
         wanted = () if self._is_reduction else shape
         if out is None:
             to = np.empty(wanted, self._dtype)
-        elif (
-            type(out) is ndarray
-            and out.dtype is self._dtype
-            and out.shape == wanted
-            and out.flags.carray
-        ):
+        elif type(out) is ndarray and out.dtype is self._dtype and out.flags.carray:
             to = out
+            if to.shape != wanted:
+                return None
         else:
             return None
-        given = (c_void_p * len(pointers))(*pointers)
-        status = functions.gpuvec_expr_run(self._handle, given, address(to), size, None)
+        given = self._pointers(*pointers)
+        status = functions.gpuvec_expr_run(self._handle, given, address(to), first.size, None)
         if status:
-            raise failure(status)
+            raise self._named(failure(status))
         return to[()] if out is None and self._is_reduction else to
+
+    def _named(self, error: Error) -> Error:
+        """Gives the inputs in an error their names."""
+        for number, name in enumerate(self._names):
+            described = str(error).replace(f"inputs[{number}]", name)
+            error.args = error.args[0], described
+        return error
 
     def _generally(self, inputs: dict[str, Any], out: Any, stream: Stream | None) -> Any:
         """Calls the library with arrays of any kind, or raises what is wrong with them."""
         handle = handle_of(stream)
         arrays: dict[str, Found] = {}
-        pointers, kept = [], []
+        pointers: list[int | None] = []
+        kept = []
         for (name, value), code in zip(inputs.items(), self._codes):
             if code > 255:
                 scalar = _scalar(name, value, code)
@@ -299,9 +324,12 @@ class Expression:
             if to.array.shape != shape and not (self._is_reduction and to.array.size == 1):
                 wanted = "an array of one element" if self._is_reduction else f"the shape {shape}"
                 raise ValueError(f"out has shape {to.array.shape}: pass {wanted}")
-        given = (c_void_p * len(pointers))(*pointers)
+        given = self._pointers(*pointers)
         status = functions.gpuvec_expr_run(self._handle, given, address(to.array), size, handle)
-        check_queued(status, stream)
+        try:
+            check_queued(status, stream)
+        except Error as error:
+            raise self._named(error) from None
         if stream is not None:
             queued(stream, (*inputs.values(), out), (*arrays.values(), to))
         if out is not None:
@@ -439,7 +467,7 @@ def _declared(name: str, declared: Declaration) -> int:
         return SCALAR | _type(name, declared.dtype)
     if isinstance(declared, type) and declared in NUMBERS and declared is not bool:
         return NUMBERS[declared]
-    return _type(name, np.dtype(declared))  # type: ignore[arg-type]
+    return _type(name, np.dtype(declared))
 
 
 def _type(name: str, dtype: np.dtype[Any]) -> int:

@@ -36,7 +36,9 @@ def test_every_length(placement, resources, formula, n):
 
 
 @pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
-@pytest.mark.parametrize("kinds", ["pinned", "device", "managed", "device pageable", "pinned device"])
+@pytest.mark.parametrize(
+    "kinds", ["pinned", "device", "managed", "device pageable", "pinned device"]
+)
 @pytest.mark.parametrize("n", [5, 70_001, 1_500_001])
 @pytest.mark.parametrize("formula", [*ELEMENTWISE[2:12:2], *REDUCTIONS[::3]], ids=str)
 def test_every_memory_kind(resources, on_gpu, formula, n, kinds):

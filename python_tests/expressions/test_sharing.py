@@ -95,10 +95,14 @@ def test_in_a_forked_child():
 def test_forked_while_others_compile():
     """No lock of the library is held in a child."""
 
+    def in_the_child() -> None:
+        with Compiled(f"{TEXT} + 1 * 0", INPUTS) as compiled:
+            check(compiled, 100)
+
     def work(number: int) -> None:
         for round_ in range(10):
             if number == 0:
-                in_child(lambda: check(Compiled(f"{TEXT} + {round_} * 0", INPUTS), 100))
+                in_child(in_the_child)
             else:
                 with Compiled(f"{TEXT} + {round_ % 3} * 0", INPUTS) as compiled:
                     check(compiled, 100)
