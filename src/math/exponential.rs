@@ -84,9 +84,14 @@ impl<M: Machine> Reduced<M> {
 /// Wrong for 0 of 2^32 inputs.
 #[inline(always)]
 pub fn exp<M: Machine>(m: &M, x: M::F32) -> M::F32 {
-    let x = clamp(m, m.widen(x), -110.0, 90.0);
+    m.narrow(exponential(m, clamp(m, m.widen(x), -110.0, 90.0)))
+}
+
+/// e^x for x below 700 in magnitude.
+#[inline(always)]
+pub(crate) fn exponential<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let reduced = reduce(m, x);
-    m.narrow(reduced.power * (m.f64(1.0) + reduced.expm1(m)))
+    reduced.power * (m.f64(1.0) + reduced.expm1(m))
 }
 
 /// 2^x = 2^k e^r, where r is ln 2 times the exact rest of x.

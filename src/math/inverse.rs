@@ -65,15 +65,25 @@ fn onto<M: Machine>(m: &M, base: M::F64, t: M::F64, square: M::F64, p: M::F64) -
 pub fn atan<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = m.widen(x);
     let size = magnitude(m, x);
-    let one = m.f64(1.0);
-    let near = m.less(size, m.f64(std::f64::consts::SQRT_2 - 1.0));
-    let middle = m.less(size, m.f64(std::f64::consts::SQRT_2 + 1.0));
-    let choose = |a, b, c| m.select(near, a, m.select(middle, b, c));
-    let t = choose(size, size - one, m.f64(-1.0)) / choose(one, size + one, size);
-    let base = choose(m.f64(0.0), m.f64(FRAC_PI_4), m.f64(FRAC_PI_2));
-    let square = t * t;
-    let y = onto(m, base, t, square, polynomial(m, square, &ARC_TANGENT));
+    let y = angle(m, size, m.f64(1.0), size);
     m.narrow(with_sign_of(m, except(m, size, y, &ATAN_EXCEPTION), x))
+}
+
+/// The angle of a point that is `height` above and `width` > 0 to the side of the origin: to the left
+/// if the sign of `side` is set.
+#[inline(always)]
+pub(crate) fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F64) -> M::F64 {
+    let far = m.less(width * m.f64(std::f64::consts::SQRT_2 + 1.0), height);
+    let middle = m.less(width * m.f64(std::f64::consts::SQRT_2 - 1.0), height);
+    let choose = |a, b, c| m.select(far, c, m.select(middle, b, a));
+    let minus = m.f64(0.0) - width;
+    let t = choose(height, height - width, minus) / choose(width, height + width, height);
+    let base = choose(m.f64(0.0), m.f64(FRAC_PI_4), m.f64(FRAC_PI_2));
+    let left = m.less(with_sign_of(m, m.f64(1.0), side), m.f64(0.0));
+    let base = m.select(left, m.f64(PI) - base, base);
+    let t = m.select(left, m.f64(0.0) - t, t);
+    let square = t * t;
+    onto(m, base, t, square, polynomial(m, square, &ARC_TANGENT))
 }
 
 /// An argument t of arc sines of at most ½: asin x = π/2 - 2 asin √((1 - x) / 2) for greater x.

@@ -69,6 +69,14 @@ pub fn log<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     m.narrow(special(m, x, sum))
 }
 
+/// The natural logarithm, with an error of a few last bits of an f64.
+#[inline(always)]
+pub(crate) fn natural<M: Machine>(m: &M, x: M::F64) -> M::F64 {
+    let (k, f) = split(m, x);
+    let low = m.fma(k, m.f64(LN_2_LOW), rest(m, f));
+    special(m, x, m.fma(k, m.f64(LN_2), f + low))
+}
+
 /// log(1 + x), as the logarithm of 1 + x in f64, whose last sum has three terms.
 ///
 /// Wrong for 0 of 2^32 inputs; the last sum is rounded to odd.

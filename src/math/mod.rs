@@ -14,6 +14,7 @@ mod logarithm;
 mod machine;
 mod sequence;
 mod trigonometric;
+mod two_arguments;
 
 pub use error_function::erf;
 pub use exponential::{cosh, exp, exp2, expm1, sinh, tanh};
@@ -21,3 +22,4 @@ pub use inverse::{acos, asin, atan, cbrt};
 pub use logarithm::{log, log1p, log2, log10};
 pub use machine::{Machine, Scalar};
 pub use trigonometric::{cos, sin, tan};
+pub use two_arguments::{atan2, hypot, pow};
