@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod double;
 mod error_function;
 mod exponential;
 mod inverse;
