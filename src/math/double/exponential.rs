@@ -8,7 +8,7 @@ use crate::exponential::{COSH, LN_2, LN_2_LOW, SINH, power_of_two};
 use crate::sequence::{TO_INTEGER, at_most, clamp, magnitude, nearest, polynomial, with_sign_of};
 
 /// Below this magnitude expm1, sinh and tanh are their argument.
-const TINY: f64 = f64::from_bits((1023 - 54) << 52);
+const TINY: f64 = super::power_of_two(-54);
 
 /// k ln 2 + r.
 struct Reduced<M: Machine> {
@@ -124,7 +124,8 @@ fn hyperbolic<M: Machine>(m: &M, x: M::F64) -> (Pair<M>, Pair<M>) {
     let theorem = |a: Pair<M>, b: Pair<M>| {
         let (term, term_rest) = product(m, b.0, r);
         let (y, rest) = sum(m, a.0, term);
-        let small = m.fma(a.0, cosh_rest, m.fma(b.0, sinh_rest, term_rest + a.1));
+        let small = m.fma(b.1, r, term_rest + a.1);
+        let small = m.fma(a.0, cosh_rest, m.fma(b.0, sinh_rest, small));
         (y, rest + small)
     };
     (theorem(sinh_k, cosh_k), theorem(cosh_k, sinh_k))

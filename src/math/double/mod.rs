@@ -6,9 +6,20 @@
 
 mod error_function;
 mod exponential;
+mod inverse;
 mod logarithm;
 mod pair;
+mod roots;
+mod trigonometric;
 
 pub use error_function::erf;
 pub use exponential::{cosh, exp, exp2, expm1, sinh, tanh};
+pub use inverse::{acos, asin, atan, atan2};
 pub use logarithm::{log, log1p, log2, log10, pow};
+pub use roots::{cbrt, hypot};
+pub use trigonometric::{cos, sin, tan};
+
+/// 2^exponent, a normal number.
+const fn power_of_two(exponent: i64) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}

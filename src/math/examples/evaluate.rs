@@ -27,8 +27,8 @@ fn main() -> std::io::Result<()> {
     let numbers: Vec<f64> = chunks.iter().map(|&bytes| f64::from_le_bytes(bytes)).collect();
     let name = name.as_str();
     let results: Vec<f64> = functions!(name, numbers, {
-        exp exp2 expm1 sinh cosh tanh log log1p log2 log10 erf
-    }, { pow });
+        exp exp2 expm1 sinh cosh tanh log log1p log2 log10 erf sin cos tan asin acos atan cbrt
+    }, { pow atan2 hypot });
     let bytes: Vec<u8> = results.iter().flat_map(|result| result.to_le_bytes()).collect();
     stdout().write_all(&bytes)
 }
