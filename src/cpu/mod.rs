@@ -2,9 +2,14 @@
 
 mod elementwise;
 mod exact;
+#[allow(dead_code, unused_imports, reason = "the exported functions will use it")]
+pub(crate) mod expression;
+mod fold;
 mod reduce;
 
 pub(crate) use elementwise::elementwise;
+#[allow(unused_imports, reason = "the exported functions will use it")]
+pub(crate) use reduce::version;
 pub(crate) use reduce::{fold, sum, value};
 
 use crate::call::Call;

@@ -245,7 +245,7 @@ macro_rules! operations {
 
         $($(
             #[doc = concat!($r_doc, " of ", stringify!($r_type), ".")]
-            #[derive(Clone, Copy, Debug)]
+            #[derive(Clone, Copy, Debug, Default)]
             pub struct $r;
 
             impl Operation for $r {

@@ -76,7 +76,11 @@ pub(crate) enum Version {
 impl Version {
     /// The best that the processor has.
     pub(crate) fn detect() -> Self {
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
+        let avx512 = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl");
+        if avx512 {
             Self::Avx512
         } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             Self::Avx2

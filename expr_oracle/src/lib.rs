@@ -1,0 +1,37 @@
+//! Runs programs of expressions one element at a time, by Rust's own operators.
+//!
+//! For tests, which compare both back ends with it, and no part of the library. It shares no code with
+//! them, but for the functions that have no other oracle with equal bits ([`function`]), and the
+//! deposits of exact sums.
+
+#![forbid(unsafe_code)]
+
+mod function;
+mod operation;
+pub mod random;
+mod reduction;
+mod value;
+
+pub use reduction::reduced;
+pub use value::{Value, bytes};
+
+use gpuvec_expr::{Program, Source};
+
+/// The results of a program for one element; `inputs` has the bits of each input's element.
+#[must_use]
+pub fn results(program: &Program, inputs: &[u64]) -> Vec<Value> {
+    let elements: Vec<_> = program.inputs().map(|input| input.element).collect();
+    let mut values: Vec<Value> = Vec::new();
+    for node in program.nodes() {
+        let operands: Vec<Value> =
+            node.operands().iter().map(|&operand| values[usize::from(operand)]).collect();
+        values.push(match node.source {
+            Source::Constant(bits) => Value::of_bits(node.ty, bits),
+            Source::Input(input) => {
+                Value::loaded(elements[usize::from(input)], inputs[usize::from(input)])
+            }
+            Source::Op(op) => operation::apply(op, &operands, node.ty),
+        });
+    }
+    program.results().iter().map(|&result| values[usize::from(result)]).collect()
+}

@@ -1,0 +1,174 @@
+//! The operations.
+
+use crate::Value::{self, Bool, F32, F64, I32, I64};
+use crate::function;
+use gpuvec_expr::{Op, Type};
+
+pub(crate) fn apply(op: Op, operands: &[Value], to: Type) -> Value {
+    match (op, operands) {
+        (Op::Where, [Bool(condition), a, b]) => *if *condition { a } else { b },
+        (Op::And, [Bool(a), Bool(b)]) => Bool(*a && *b),
+        (Op::Or, [Bool(a), Bool(b)]) => Bool(*a || *b),
+        (Op::Not, [Bool(a)]) => Bool(!a),
+        (Op::Cast, [a]) => cast(*a, to),
+        (_, [I32(a), ..]) => match integer(op, i128::from(*a), second(operands)) {
+            Integer::Number(x) => I32(x as i32),
+            Integer::Bool(x) => Bool(x),
+        },
+        (_, [I64(a), ..]) => match integer(op, i128::from(*a), second(operands)) {
+            Integer::Number(x) => I64(x as i64),
+            Integer::Bool(x) => Bool(x),
+        },
+        (_, [F32(a)]) => F32(unary_f32(op, *a).unwrap_or_else(|| function::of_f32(op, &[*a]))),
+        (_, [F64(a)]) => F64(unary_f64(op, *a).unwrap_or_else(|| function::of_f64(op, &[*a]))),
+        (Op::Fma, [F32(a), F32(b), F32(c)]) => F32(a.mul_add(*b, *c)),
+        (Op::Fma, [F64(a), F64(b), F64(c)]) => F64(a.mul_add(*b, *c)),
+        (_, [F32(a), F32(b)]) => binary_f32(op, *a, *b),
+        (_, [F64(a), F64(b)]) => binary_f64(op, *a, *b),
+        _ => panic!("{op:?} of {operands:?}"),
+    }
+}
+
+/// The second operand; 0 if there is none.
+fn second(operands: &[Value]) -> i128 {
+    match operands.get(1) {
+        Some(I32(b)) => (*b).into(),
+        Some(I64(b)) => (*b).into(),
+        _ => 0,
+    }
+}
+
+enum Integer {
+    Number(i128),
+    Bool(bool),
+}
+
+/// Integers without bounds; the caller wraps.
+fn integer(op: Op, a: i128, b: i128) -> Integer {
+    Integer::Number(match op {
+        Op::Neg => -a,
+        Op::Add => a + b,
+        Op::Sub => a - b,
+        Op::Mul => a * b,
+        Op::FloorDiv if b == 0 => 0,
+        // Euclid's remainder is not negative.
+        Op::FloorDiv if b > 0 => a.div_euclid(b),
+        Op::FloorDiv => (-a).div_euclid(-b),
+        Op::Mod if b == 0 => 0,
+        Op::Mod if b > 0 => a.rem_euclid(b),
+        Op::Mod => -((-a).rem_euclid(-b)),
+        Op::Abs => a.abs(),
+        Op::Sign => a.signum(),
+        Op::Minimum => a.min(b),
+        Op::Maximum => a.max(b),
+        Op::Less => return Integer::Bool(a < b),
+        Op::LessEqual => return Integer::Bool(a <= b),
+        Op::Equal => return Integer::Bool(a == b),
+        Op::NotEqual => return Integer::Bool(a != b),
+        _ => panic!("{op:?} of integers"),
+    })
+}
+
+fn cast(a: Value, to: Type) -> Value {
+    macro_rules! from_number {
+        ($a:expr) => {
+            match to {
+                Type::Bool => Bool($a != (0 as _)),
+                Type::I32 => I32($a as i32),
+                Type::I64 => I64($a as i64),
+                Type::F32 => F32($a as f32),
+                Type::F64 => F64($a as f64),
+            }
+        };
+    }
+    match a {
+        Bool(a) => from_number!(u8::from(a)),
+        I32(a) => from_number!(a),
+        I64(a) => from_number!(a),
+        F32(a) => from_number!(a),
+        F64(a) => from_number!(a),
+    }
+}
+
+macro_rules! floats {
+    ($unary:ident, $binary:ident, $T:ident, $variant:ident, $function:path) => {
+        fn $unary(op: Op, a: $T) -> Option<$T> {
+            Some(match op {
+                Op::Neg => -a,
+                Op::Sqrt => a.sqrt(),
+                Op::Abs => a.abs(),
+                Op::Sign if a == 0.0 => 0.0,
+                Op::Sign if a.is_nan() => a,
+                Op::Sign => a.signum(),
+                Op::Floor => a.floor(),
+                Op::Ceil => a.ceil(),
+                Op::Trunc => a.trunc(),
+                Op::Rint => a.round_ties_even(),
+                _ => return None,
+            })
+        }
+
+        fn $binary(op: Op, a: $T, b: $T) -> Value {
+            $variant(match op {
+                Op::Add => a + b,
+                Op::Sub => a - b,
+                Op::Mul => a * b,
+                Op::Div => a / b,
+                Op::FloorDiv => {
+                    let quotient = a / b;
+                    let rest = a % b;
+                    let is_whole = quotient.abs() >= (1_u64 << $T::MANTISSA_DIGITS) as $T;
+                    if is_whole || quotient.is_nan() || b == 0.0 {
+                        quotient
+                    } else if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
+                        // Between two whole numbers, of which this is the upper one.
+                        toward_zero(a.into(), rest.into(), b.into()) as $T - 1.0
+                    } else {
+                        (toward_zero(a.into(), rest.into(), b.into()) as $T).copysign(quotient)
+                    }
+                }
+                Op::Mod => {
+                    let rest = a % b;
+                    if rest == 0.0 {
+                        (0.0 as $T).copysign(b)
+                    } else if rest.is_sign_negative() != b.is_sign_negative() {
+                        rest + b
+                    } else {
+                        rest
+                    }
+                }
+                Op::Less => return Bool(a < b),
+                Op::LessEqual => return Bool(a <= b),
+                Op::Equal => return Bool(a == b),
+                Op::NotEqual => return Bool(a != b),
+                Op::Minimum | Op::Maximum if a.is_nan() || b.is_nan() => $T::NAN,
+                // The total order of IEEE 754 has -0 before +0.
+                Op::Minimum => {
+                    if a.total_cmp(&b).is_lt() {
+                        a
+                    } else {
+                        b
+                    }
+                }
+                Op::Maximum => {
+                    if a.total_cmp(&b).is_gt() {
+                        a
+                    } else {
+                        b
+                    }
+                }
+                Op::Copysign if b.is_nan() => a.abs(),
+                Op::Copysign => a.copysign(b),
+                _ => $function(op, &[a, b]),
+            })
+        }
+    };
+}
+
+floats!(unary_f32, binary_f32, f32, F32, function::of_f32);
+floats!(unary_f64, binary_f64, f64, F64, function::of_f64);
+
+/// The quotient a / b, rounded toward zero, where `rest` is the remainder: (a - rest) / b is whole.
+fn toward_zero(a: f64, rest: f64, b: f64) -> f64 {
+    if b.is_infinite() { 0.0 } else { ((a - rest) / b).round_ties_even() }
+}

@@ -1,0 +1,136 @@
+//! The reductions.
+
+use crate::Value::{self, Bool, F32, F64, I32, I64};
+use gpuvec_exact::{Dot, Float, Kind, State, Sum};
+use gpuvec_expr::{Reduction, Type};
+
+/// The reduction of the results of each element; none if it has no value for no elements.
+#[must_use]
+pub fn reduced(reduction: Reduction, ty: Type, results: &[Vec<Value>]) -> Option<Value> {
+    let first: Vec<Value> = results.iter().map(|values| values[0]).collect();
+    let last: Vec<Value> = results.iter().map(|values| values[values.len() - 1]).collect();
+    let trues = first.iter().filter(|value| matches!(value, Bool(true))).count();
+    Some(match (reduction, ty) {
+        (Reduction::Any, _) => Bool(trues > 0),
+        (Reduction::All, _) => Bool(trues == first.len()),
+        (Reduction::Count, _) => I64(trues as i64),
+        (Reduction::Sum, Type::I32 | Type::I64) => {
+            I64(first.iter().map(|&x| integer(x)).sum::<i128>() as i64)
+        }
+        (Reduction::Dot, Type::I32 | Type::I64) => {
+            let products = first.iter().zip(&last).map(|(&x, &y)| integer(x) * integer(y));
+            I64(products.map(|product| i128::from(product as i64)).sum::<i128>() as i64)
+        }
+        (Reduction::Sum, Type::F32) => F32(sum::<Sum<f32>>(&f32s(&first), &f32s(&last)).value()),
+        (Reduction::Dot, Type::F32) => F32(sum::<Dot<f32>>(&f32s(&first), &f32s(&last)).value()),
+        (Reduction::Sum, _) => F64(sum::<Sum<f64>>(&f64s(&first, 1.0), &f64s(&last, 1.0)).value()),
+        (Reduction::Dot, _) => F64(sum::<Dot<f64>>(&f64s(&first, 1.0), &f64s(&last, 1.0)).value()),
+        (Reduction::Mean, _) => {
+            let elements = first.len() as f64;
+            let sum_of = |scale| sum::<Sum<f64>>(&f64s(&first, scale), &f64s(&first, 1.0)).value();
+            let mean = match sum_of(1.0) {
+                value if value.is_infinite() => sum_of(2_f64.powi(-64)) / elements * 2_f64.powi(64),
+                value => value / elements,
+            };
+            if ty == Type::F32 { F32(mean as f32) } else { F64(mean) }
+        }
+        (Reduction::Norm, _) => {
+            let squares_of =
+                |scale| sum::<Dot<f64>>(&f64s(&first, scale), &f64s(&first, scale)).value();
+            let scaled =
+                |exponent: i32| squares_of(2_f64.powi(-exponent)).sqrt() * 2_f64.powi(exponent);
+            let norm = match squares_of(1.0) {
+                value if value.is_infinite() => scaled(600),
+                value if value < 2_f64.powi(-900) => scaled(-600),
+                value => value.sqrt(),
+            };
+            if ty == Type::F32 { F32(norm as f32) } else { F64(norm) }
+        }
+        (Reduction::Min | Reduction::ArgMin, _) => {
+            let index = winner(&first, Iterator::min)?;
+            if reduction == Reduction::ArgMin {
+                I64(index as i64)
+            } else {
+                zero(first, index, true)
+            }
+        }
+        (Reduction::Max | Reduction::ArgMax, _) => {
+            let index = winner(&first, Iterator::max)?;
+            if reduction == Reduction::ArgMax {
+                I64(index as i64)
+            } else {
+                zero(first, index, false)
+            }
+        }
+    })
+}
+
+fn sum<K: Kind<Element: Float>>(a: &[K::Element], b: &[K::Element]) -> State<K> {
+    let mut state = State::ZERO;
+    a.iter().zip(b).for_each(|(&x, &y)| state.deposit(K::term_of(x, y)));
+    state
+}
+
+fn integer(value: Value) -> i128 {
+    match value {
+        I32(x) => x.into(),
+        I64(x) => x.into(),
+        _ => panic!("{value:?} is no integer"),
+    }
+}
+
+fn f32s(values: &[Value]) -> Vec<f32> {
+    values.iter().map(|value| if let F32(x) = value { *x } else { panic!("{value:?}") }).collect()
+}
+
+/// Floats of either type, scaled so that their sum is not too large.
+fn f64s(values: &[Value], scale: f64) -> Vec<f64> {
+    let float = |value: &Value| match value {
+        F32(x) => (*x).into(),
+        F64(x) => *x,
+        _ => panic!("{value:?} is no float"),
+    };
+    values.iter().map(|value| float(value) * scale).collect()
+}
+
+/// The index of the first NaN, or else of the first of the best values.
+fn winner(
+    values: &[Value], best: impl Fn(std::vec::IntoIter<i128>) -> Option<i128>,
+) -> Option<usize> {
+    // Floats as integers in their order; zeros are equal.
+    let key = |value: &Value| match value {
+        F32(x) if x.is_nan() => None,
+        F64(x) if x.is_nan() => None,
+        F32(x) => Some(ordered(f64::from(*x))),
+        F64(x) => Some(ordered(*x)),
+        value => Some(integer(*value)),
+    };
+    let keys: Vec<Option<i128>> = values.iter().map(key).collect();
+    if let Some(nan) = keys.iter().position(Option::is_none) {
+        return Some(nan);
+    }
+    let keys: Vec<i128> = keys.into_iter().flatten().collect();
+    let best = best(keys.clone().into_iter())?;
+    keys.iter().position(|&x| x == best)
+}
+
+fn ordered(x: f64) -> i128 {
+    let magnitude = i128::from(x.abs().to_bits());
+    if x < 0.0 { -magnitude } else { magnitude }
+}
+
+/// The winner; of equal zeros the one with the smaller or greater sign.
+fn zero(values: Vec<Value>, index: usize, is_min: bool) -> Value {
+    let has = |negative: bool| {
+        values.iter().any(|value| match value {
+            F32(x) => *x == 0.0 && x.is_sign_negative() == negative,
+            F64(x) => *x == 0.0 && x.is_sign_negative() == negative,
+            _ => false,
+        })
+    };
+    match values[index] {
+        F32(x) if x == 0.0 => F32(if has(is_min) == is_min { -0.0 } else { 0.0 }),
+        F64(x) if x == 0.0 => F64(if has(is_min) == is_min { -0.0 } else { 0.0 }),
+        value => value,
+    }
+}

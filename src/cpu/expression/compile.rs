@@ -1,0 +1,295 @@
+//! Compiles a program into steps over blocks.
+
+use super::Version;
+use super::kernel::{GRAIN, Loop, Loops, of_version};
+use super::operations::{bytes, copy, element_bytes, load, operation};
+use gpuvec_expr::{Node, NodeId, Op, Program, Shape, Source, Type};
+
+/// The most elements of a block.
+const BLOCK: usize = 2048;
+
+/// The bytes that all registers take at most, where blocks can be so short.
+const REGISTER_BYTES: usize = 512 << 10;
+
+/// A program as steps over blocks. Immutable; any number of threads run it at the same time.
+pub(crate) struct BlockProgram {
+    /// The bytes of an element of each array, or 0 for a scalar.
+    pub(super) inputs: Vec<usize>,
+    /// The buffers behind the places after those of arrays and the output.
+    pub(super) buffers: Vec<Buffer>,
+    /// The values that are known before a run: constants and scalars.
+    pub(super) known: Vec<Known>,
+    /// Steps on values that are the same for all elements.
+    pub(super) uniform: Vec<Step>,
+    /// Steps on the elements of a block.
+    pub(super) steps: Vec<Step>,
+    /// The places of what a reduction takes; of one value, twice.
+    pub(super) results: [Place; 2],
+    /// The bytes of the largest value in a register.
+    pub(super) register_bytes: usize,
+    /// The elements of a block: a multiple of [`GRAIN`].
+    pub(super) block: usize,
+    /// The bytes of an element of the output, or 0 for a reduction.
+    pub(super) output_bytes: usize,
+    /// The instructions for which the program was compiled.
+    pub(super) version: Version,
+}
+
+/// An operation that the interpreter lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unsupported {
+    pub(crate) op: Op,
+    pub(crate) ty: Type,
+}
+
+/// A value that is the same for all elements, before it is widened.
+pub(super) struct Known {
+    pub(super) place: Place,
+    pub(super) bytes: usize,
+    pub(super) bits: Bits,
+}
+
+pub(super) enum Bits {
+    Constant(u64),
+    /// Of the scalar that is this input.
+    Scalar(usize),
+}
+
+/// Where values are: an index into the list of a run's addresses. Arrays come first, in the inputs'
+/// order, then the output, then buffers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) index: u16,
+    /// The first [`GRAIN`] elements stand for all.
+    pub(super) is_uniform: bool,
+}
+
+/// A buffer of a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Buffer {
+    /// [`GRAIN`] times a value that is the same for all elements.
+    Uniform,
+    /// The values of a block.
+    Register,
+}
+
+/// A loop and the places on which it works.
+pub(super) struct Step {
+    pub(super) run: Loop,
+    pub(super) operands: [Place; 3],
+    pub(super) out: Place,
+}
+
+impl BlockProgram {
+    /// Compiles a program for a set of vector instructions, which the processor has.
+    pub(crate) fn new(program: &Program, version: Version) -> Result<Self, Unsupported> {
+        let mut compiler = Compiler::new(program, version);
+        for id in 0..program.nodes().len() {
+            let value = compiler.node(id)?;
+            compiler.values.push(value);
+        }
+        Ok(compiler.finish())
+    }
+}
+
+struct Compiler<'p> {
+    program: &'p Program,
+    /// The place of each node's value so far.
+    values: Vec<Place>,
+    /// The last node that uses each node.
+    last_uses: Vec<usize>,
+    /// Registers whose values are used no more.
+    free: Vec<Place>,
+    compiled: BlockProgram,
+}
+
+impl<'p> Compiler<'p> {
+    fn new(program: &'p Program, version: Version) -> Self {
+        let inputs = program.inputs().map(|input| match input.shape {
+            Shape::Array => element_bytes(input.element),
+            Shape::Scalar => 0,
+        });
+        let compiled = BlockProgram {
+            inputs: inputs.collect(),
+            buffers: Vec::new(),
+            known: Vec::new(),
+            uniform: Vec::new(),
+            steps: Vec::new(),
+            results: [array(0); 2],
+            register_bytes: 1,
+            block: 0,
+            output_bytes: if program.reduction().is_none() { bytes(program.output()) } else { 0 },
+            version,
+        };
+        let values = Vec::with_capacity(program.nodes().len());
+        Compiler { program, values, last_uses: last_uses(program), free: Vec::new(), compiled }
+    }
+
+    /// The place of a node's value, which steps compute if need be.
+    fn node(&mut self, id: usize) -> Result<Place, Unsupported> {
+        let Node { source, ty, .. } = self.program.nodes()[id];
+        match source {
+            Source::Constant(bits) => Ok(self.known(bytes(ty), Bits::Constant(bits))),
+            Source::Input(input) => Ok(self.input(id, usize::from(input))),
+            Source::Op(op) => self.operation(id, op),
+        }
+    }
+
+    fn known(&mut self, bytes: usize, bits: Bits) -> Place {
+        let place = self.buffer(Buffer::Uniform);
+        self.compiled.known.push(Known { place, bytes, bits });
+        place
+    }
+
+    fn input(&mut self, id: usize, input: usize) -> Place {
+        let declared = self.program.inputs().nth(input).expect("the inputs are declared");
+        let stored = match declared.shape {
+            Shape::Array => array(input),
+            Shape::Scalar => self.known(element_bytes(declared.element), Bits::Scalar(input)),
+        };
+        match load(declared.element) {
+            Some(loops) => self.step(id, loops, &[stored], &[]),
+            None => stored,
+        }
+    }
+
+    fn operation(&mut self, id: usize, op: Op) -> Result<Place, Unsupported> {
+        let nodes = self.program.nodes();
+        let operands = nodes[id].operands();
+        let from = nodes[usize::from(operands[operands.len() - 1])].ty;
+        let loops = operation(op, from, nodes[id].ty).ok_or(Unsupported { op, ty: from })?;
+        let mut places = [NOWHERE; 3];
+        for (place, &operand) in places.iter_mut().zip(operands) {
+            *place = self.values[usize::from(operand)];
+        }
+        Ok(self.step(id, loops, &places[..operands.len()], operands))
+    }
+
+    /// Appends the step that computes a node's value from what is in places, of nodes if there are any.
+    fn step(&mut self, id: usize, loops: Loops, places: &[Place], nodes: &[NodeId]) -> Place {
+        if places.iter().all(|place| place.is_uniform) {
+            let out = self.buffer(Buffer::Uniform);
+            let step = self.loop_on(loops, places, out);
+            self.compiled.uniform.push(step);
+            return out;
+        }
+        let size = bytes(self.program.nodes()[id].ty);
+        self.release(id, nodes, |operand| operand >= size);
+        let out = if self.is_output(id) { self.output() } else { self.register(size) };
+        self.release(id, nodes, |operand| operand < size);
+        let step = self.loop_on(loops, places, out);
+        self.compiled.steps.push(step);
+        out
+    }
+
+    fn loop_on(&self, loops: Loops, places: &[Place], out: Place) -> Step {
+        let mut operands = [NOWHERE; 3];
+        operands[..places.len()].copy_from_slice(places);
+        Step { run: of_version(loops, self.compiled.version), operands, out }
+    }
+
+    /// Says whether a node is the output of an elementwise program.
+    fn is_output(&self, id: usize) -> bool {
+        self.program.reduction().is_none() && usize::from(self.program.results()[0]) == id
+    }
+
+    fn output(&self) -> Place {
+        array(self.compiled.inputs.len())
+    }
+
+    /// Frees the registers of a node's operands that no other node uses, if their size is such: a loop
+    /// may overwrite operands whose elements are as large as those of the result, or larger.
+    fn release(&mut self, id: usize, operands: &[NodeId], is_such: impl Fn(usize) -> bool) {
+        for (i, &operand) in operands.iter().enumerate() {
+            let node = usize::from(operand);
+            if self.last_uses[node] == id
+                && !operands[..i].contains(&operand)
+                && is_such(bytes(self.program.nodes()[node].ty))
+                && self.is_register(self.values[node])
+            {
+                self.free.push(self.values[node]);
+            }
+        }
+    }
+
+    fn is_register(&self, place: Place) -> bool {
+        let first = self.compiled.inputs.len() + 1;
+        let buffer = usize::from(place.index).checked_sub(first);
+        buffer.is_some_and(|buffer| self.compiled.buffers[buffer] == Buffer::Register)
+    }
+
+    fn register(&mut self, bytes: usize) -> Place {
+        self.compiled.register_bytes = self.compiled.register_bytes.max(bytes);
+        self.free.pop().unwrap_or_else(|| self.buffer(Buffer::Register))
+    }
+
+    fn buffer(&mut self, buffer: Buffer) -> Place {
+        self.compiled.buffers.push(buffer);
+        let index = (self.compiled.inputs.len() + self.compiled.buffers.len()) as u16;
+        Place { index, is_uniform: buffer == Buffer::Uniform }
+    }
+
+    fn finish(mut self) -> BlockProgram {
+        let results = self.program.results();
+        let mut places = [0, results.len() - 1].map(|i| self.values[usize::from(results[i])]);
+        let ty = self.program.nodes()[usize::from(results[0])].ty;
+        if self.program.reduction().is_none() {
+            // The one quiet NaN; and all values, if they are no step's.
+            let is_final = places[0].index == self.output().index && !has_nan(ty);
+            if !is_final {
+                let step = self.loop_on(copy(ty), &places[..1], self.output());
+                self.compiled.steps.push(step);
+            }
+        } else {
+            for place in &mut places {
+                *place = self.each(ty, *place);
+            }
+        }
+        self.compiled.results = places;
+        self.compiled.block = self.block();
+        self.compiled
+    }
+
+    /// A place with a value for each element, not one for all.
+    fn each(&mut self, ty: Type, place: Place) -> Place {
+        if !place.is_uniform {
+            return place;
+        }
+        let out = self.register(bytes(ty));
+        let step = self.loop_on(copy(ty), &[place], out);
+        self.compiled.steps.push(step);
+        out
+    }
+
+    /// The elements of a block: all, if nothing is computed from it.
+    fn block(&self) -> usize {
+        if self.compiled.steps.is_empty() {
+            return usize::MAX - usize::MAX % GRAIN;
+        }
+        let buffers = &self.compiled.buffers;
+        let registers = buffers.iter().filter(|&&buffer| buffer == Buffer::Register).count();
+        let most = REGISTER_BYTES / (registers.max(1) * self.compiled.register_bytes);
+        most.clamp(GRAIN, BLOCK) / GRAIN * GRAIN
+    }
+}
+
+/// The place of an operand that a loop does not take.
+const NOWHERE: Place = Place { index: 0, is_uniform: true };
+
+fn array(input: usize) -> Place {
+    Place { index: input as u16, is_uniform: false }
+}
+
+const fn has_nan(ty: Type) -> bool {
+    matches!(ty, Type::F32 | Type::F64)
+}
+
+/// The last node that uses each node; the results are used for ever.
+fn last_uses(program: &Program) -> Vec<usize> {
+    let mut last_uses = vec![0; program.nodes().len()];
+    for (id, node) in program.nodes().iter().enumerate() {
+        node.operands().iter().for_each(|&operand| last_uses[usize::from(operand)] = id);
+    }
+    program.results().iter().for_each(|&result| last_uses[usize::from(result)] = usize::MAX);
+    last_uses
+}

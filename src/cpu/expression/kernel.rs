@@ -1,0 +1,159 @@
+//! Loops over blocks: an operation on each element, compiled for each set of vector instructions.
+
+use super::Version;
+use std::arch::asm;
+
+/// Every loop runs over a multiple of this many elements, so that it has no rest.
+pub(super) const GRAIN: usize = 32;
+
+/// An operation on one element. Operands that it does not take are of no size.
+pub(super) trait Kernel {
+    type A: Copy;
+    type B: Copy;
+    type C: Copy;
+    type Out: Copy;
+    /// The elements that each version reads at once, before it writes any.
+    const CHUNKS: Chunks;
+
+    fn apply(a: Self::A, b: Self::B, c: Self::C) -> Self::Out;
+}
+
+/// The sizes of chunks, which keep a chunk in the registers of each version.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Chunks {
+    /// [`GRAIN`] elements: a few instructions each.
+    Short,
+    /// Two vectors of f64: functions.
+    Long,
+    /// One element, without vector instructions.
+    Scalar,
+}
+
+/// An operand or output of a loop: the address of the first element, and whether there are more.
+#[derive(Clone, Copy)]
+pub(super) struct Operand {
+    pub(super) pointer: *const u8,
+    /// All ones; 0 if the first [`GRAIN`] elements stand for all.
+    pub(super) mask: usize,
+}
+
+/// What a loop works on.
+pub(super) struct Args {
+    pub(super) operands: [Operand; 3],
+    pub(super) out: *mut u8,
+    /// A multiple of [`GRAIN`].
+    pub(super) len: usize,
+}
+
+/// A loop over a block.
+///
+/// It needs its version's instructions, and for each operand that it takes `len` elements, aligned as
+/// elements are; or [`GRAIN`], where the mask is 0. The output may be an operand whose elements
+/// are as large or larger, from the same address, and no other part of one.
+pub(super) type Loop = unsafe fn(&Args);
+
+/// An operation's loops, in the order of [`Version`].
+pub(super) type Loops = [Loop; 3];
+
+pub(super) const fn loops<K: Kernel>() -> Loops {
+    match K::CHUNKS {
+        Chunks::Short => [portable::<K, GRAIN>, avx2::<K, GRAIN>, avx512::<K, GRAIN>],
+        Chunks::Long => [portable::<K, 1>, avx2::<K, 8>, avx512::<K, 16>],
+        Chunks::Scalar => [portable::<K, 1>; 3],
+    }
+}
+
+/// The loop of a version.
+pub(super) fn of_version(loops: Loops, version: Version) -> Loop {
+    loops[version as usize]
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
+unsafe fn avx512<K: Kernel, const CHUNK: usize>(args: &Args) {
+    // SAFETY: the same contract.
+    unsafe { body::<K, CHUNK>(args) }
+}
+
+#[target_feature(enable = "avx2,fma")]
+unsafe fn avx2<K: Kernel, const CHUNK: usize>(args: &Args) {
+    // SAFETY: the same contract.
+    unsafe { body::<K, CHUNK>(args) }
+}
+
+unsafe fn portable<K: Kernel, const CHUNK: usize>(args: &Args) {
+    // SAFETY: the same contract.
+    unsafe { body::<K, CHUNK>(args) }
+}
+
+/// # Safety
+/// As for a [`Loop`].
+#[inline(always)]
+unsafe fn body<K: Kernel, const CHUNK: usize>(args: &Args) {
+    let Args { operands: [a, b, c], out, len } = *args;
+    for start in (0..len).step_by(CHUNK) {
+        // SAFETY: the caller promises `len` elements, of which these are some, or those of the first
+        // chunk; an array of elements is aligned as an element is.
+        unsafe {
+            let x = chunk::<K::A, CHUNK>(a, start).read();
+            let y = chunk::<K::B, CHUNK>(b, start).read();
+            let z = chunk::<K::C, CHUNK>(c, start).read();
+            let results: [K::Out; CHUNK] = std::array::from_fn(|i| K::apply(x[i], y[i], z[i]));
+            out.cast::<K::Out>().add(start).cast::<[K::Out; CHUNK]>().write(results);
+            stay_a_loop();
+        }
+    }
+}
+
+/// The chunk of an operand that begins at an element.
+#[inline(always)]
+fn chunk<T, const CHUNK: usize>(operand: Operand, start: usize) -> *const [T; CHUNK] {
+    operand.pointer.cast::<T>().wrapping_add(start & operand.mask).cast()
+}
+
+/// Keeps the compiler from making vector code of the loop around it, which would work on several
+/// chunks at once.
+#[inline(always)]
+fn stay_a_loop() {
+    // SAFETY: no instruction at all.
+    unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
+}
+
+/// The loops of a formula.
+macro_rules! kernel {
+    (|$a:ident: $A:ty| -> $Out:ty { $formula:expr }) => {
+        kernel!(Short, |$a: $A, _b: (), _c: ()| -> $Out { $formula })
+    };
+    (|$a:ident: $A:ty, $b:ident: $B:ty| -> $Out:ty { $formula:expr }) => {
+        kernel!(Short, |$a: $A, $b: $B, _c: ()| -> $Out { $formula })
+    };
+    (|$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty| -> $Out:ty { $formula:expr }) => {
+        kernel!(Short, |$a: $A, $b: $B, $c: $C| -> $Out { $formula })
+    };
+    ($chunks:ident, |$a:ident: $A:ty| -> $Out:ty { $formula:expr }) => {
+        kernel!($chunks, |$a: $A, _b: (), _c: ()| -> $Out { $formula })
+    };
+    ($chunks:ident, |$a:ident: $A:ty, $b:ident: $B:ty| -> $Out:ty { $formula:expr }) => {
+        kernel!($chunks, |$a: $A, $b: $B, _c: ()| -> $Out { $formula })
+    };
+    (
+        $chunks:ident,
+        |$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty| -> $Out:ty { $formula:expr }
+    ) => {{
+        struct Formula;
+
+        impl super::kernel::Kernel for Formula {
+            type A = $A;
+            type B = $B;
+            type C = $C;
+            type Out = $Out;
+            const CHUNKS: super::kernel::Chunks = super::kernel::Chunks::$chunks;
+
+            #[inline(always)]
+            fn apply($a: $A, $b: $B, $c: $C) -> $Out {
+                $formula
+            }
+        }
+        super::kernel::loops::<Formula>()
+    }};
+}
+pub(super) use kernel;

@@ -1,0 +1,29 @@
+//! Expressions on one core: a block interpreter.
+//!
+//! A [`BlockProgram`] is a list of steps, each a loop over a block of elements (`kernel.rs`). A block's
+//! values are in registers: buffers of a few KiB, which the next blocks use again, so that values
+//! between steps do not leave the core's caches. Steps read arrays where they are, and the last one writes
+//! to the output, except for types that are widened when they are loaded.
+//!
+//! Values that are the same for all elements, constants and scalars and what is computed from
+//! them, are computed once, as the few elements that a loop reads at a time.
+//!
+//! NaNs: a result is stored with the one quiet, positive NaN. Before that the sign and the payload of
+//! a NaN depend on the processor, so no operation lets them show: `copysign` takes a NaN's sign as
+//! positive.
+
+mod compile;
+mod functions;
+mod kernel;
+mod operations;
+mod reduce;
+mod run;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use compile::{BlockProgram, Unsupported};
+pub(crate) use reduce::{BlockReduction, ReductionVisitor, visit};
+pub(crate) use run::{Operand, Scratch};
+
+use super::exact::{self, Version};
+use super::fold;

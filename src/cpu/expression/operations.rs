@@ -1,0 +1,225 @@
+//! The loops of the table's operations, loads and stores.
+
+use super::functions;
+use super::kernel::{Loops, kernel};
+use gpuvec_expr::{Element, Op, Type};
+use gpuvec_ops::{Accumulator, Element as _, Max, Min};
+
+/// The loops of an operation on operands of type `from`, with a result of type `to`. For `where`, `from`
+/// is the type of its choices.
+pub(super) fn operation(op: Op, from: Type, to: Type) -> Option<Loops> {
+    match (op, from) {
+        (Op::Cast, _) => cast(from, to),
+        (Op::Where, _) => Some(choice(to)),
+        (_, Type::Bool) => logic(op),
+        (_, Type::I32) => of_i32(op),
+        (_, Type::I64) => of_i64(op),
+        (_, Type::F32) => of_f32(op).or_else(|| functions::of_f32(op)),
+        (_, Type::F64) => of_f64(op).or_else(|| functions::of_f64(op)),
+    }
+}
+
+/// Operations that integers and floats share, with their methods' names.
+macro_rules! numbers {
+    ($op:expr, $T:ty, $neg:path, $add:path, $sub:path, $mul:path, $abs:path) => {
+        match $op {
+            Op::Neg => Some(kernel!(|a: $T| -> $T { $neg(a) })),
+            Op::Add => Some(kernel!(|a: $T, b: $T| -> $T { $add(a, b) })),
+            Op::Sub => Some(kernel!(|a: $T, b: $T| -> $T { $sub(a, b) })),
+            Op::Mul => Some(kernel!(|a: $T, b: $T| -> $T { $mul(a, b) })),
+            Op::Abs => Some(kernel!(|a: $T| -> $T { $abs(a) })),
+            Op::Less => Some(kernel!(|a: $T, b: $T| -> bool { a < b })),
+            Op::LessEqual => Some(kernel!(|a: $T, b: $T| -> bool { a <= b })),
+            Op::Equal => Some(kernel!(|a: $T, b: $T| -> bool { a == b })),
+            Op::NotEqual => Some(kernel!(|a: $T, b: $T| -> bool { a != b })),
+            Op::Minimum => Some(kernel!(|a: $T, b: $T| -> $T { merged::<Min<$T>>(a, b) })),
+            Op::Maximum => Some(kernel!(|a: $T, b: $T| -> $T { merged::<Max<$T>>(a, b) })),
+            _ => None,
+        }
+    };
+}
+
+/// The state of both: minimum and maximum are what the reductions of these names do.
+#[inline(always)]
+fn merged<A: Accumulator>(mut a: A::State, b: A::State) -> A::State {
+    A::merge(&mut a, &b);
+    a
+}
+
+macro_rules! integers {
+    ($name:ident, $T:ident) => {
+        fn $name(op: Op) -> Option<Loops> {
+            match op {
+                Op::FloorDiv => Some(kernel!(Scalar, |a: $T, b: $T| -> $T {
+                    if b == 0 { 0 } else { a.wrapping_div(b) - $T::from(goes_below!(a, b)) }
+                })),
+                Op::Mod => Some(kernel!(Scalar, |a: $T, b: $T| -> $T {
+                    if b == 0 {
+                        0
+                    } else {
+                        a.wrapping_rem(b) + if goes_below!(a, b) { b } else { 0 }
+                    }
+                })),
+                Op::Sign => Some(kernel!(|a: $T| -> $T { a.signum() })),
+                _ => numbers!(
+                    op,
+                    $T,
+                    $T::wrapping_neg,
+                    $T::wrapping_add,
+                    $T::wrapping_sub,
+                    $T::wrapping_mul,
+                    $T::wrapping_abs
+                ),
+            }
+        }
+    };
+}
+
+/// Says whether the quotient's floor is below the quotient that is rounded toward zero.
+macro_rules! goes_below {
+    ($a:ident, $b:ident) => {
+        ($a.wrapping_rem($b) != 0) & (($a < 0) != ($b < 0))
+    };
+}
+
+integers!(of_i32, i32);
+integers!(of_i64, i64);
+
+macro_rules! floats {
+    ($name:ident, $T:ident) => {
+        fn $name(op: Op) -> Option<Loops> {
+            use std::ops::{Add, Mul, Neg, Sub};
+            match op {
+                Op::Div => Some(kernel!(|a: $T, b: $T| -> $T { a / b })),
+                Op::FloorDiv => Some(kernel!(Long, |a: $T, b: $T| -> $T {
+                    {
+                        // Quotients below it have a bit for halves.
+                        const LARGE: $T = (1_u64 << ($T::MANTISSA_DIGITS)) as $T;
+                        let q = (a / b).floor();
+                        let rest = if b.is_infinite() { a } else { (-q).mul_add(b, a) };
+                        let is_above = (rest != 0.0) & ((rest < 0.0) != (b < 0.0));
+                        if (q.abs() < LARGE) & is_above { q - 1.0 } else { q }
+                    }
+                })),
+                Op::Mod => Some(kernel!(Scalar, |a: $T, b: $T| -> $T {
+                    {
+                        let rest = a % b;
+                        if rest == 0.0 {
+                            rest.copysign(b)
+                        } else if (rest < 0.0) != (b < 0.0) {
+                            rest + b
+                        } else {
+                            rest
+                        }
+                    }
+                })),
+                Op::Fma => Some(kernel!(|a: $T, b: $T, c: $T| -> $T { a.mul_add(b, c) })),
+                Op::Sqrt => Some(kernel!(|a: $T| -> $T { a.sqrt() })),
+                Op::Sign => Some(kernel!(|a: $T| -> $T {
+                    if a > 0.0 {
+                        1.0
+                    } else if a < 0.0 {
+                        -1.0
+                    } else {
+                        a + 0.0
+                    }
+                })),
+                Op::Floor => Some(kernel!(|a: $T| -> $T { a.floor() })),
+                Op::Ceil => Some(kernel!(|a: $T| -> $T { a.ceil() })),
+                Op::Trunc => Some(kernel!(|a: $T| -> $T { a.trunc() })),
+                Op::Rint => Some(kernel!(|a: $T| -> $T { a.round_ties_even() })),
+                Op::Copysign => Some(kernel!(|a: $T, b: $T| -> $T {
+                    a.copysign(if b.is_nan() { 1.0 } else { b })
+                })),
+                _ => numbers!(op, $T, $T::neg, $T::add, $T::sub, $T::mul, $T::abs),
+            }
+        }
+    };
+}
+
+floats!(of_f32, f32);
+floats!(of_f64, f64);
+
+fn logic(op: Op) -> Option<Loops> {
+    match op {
+        Op::And => Some(kernel!(|a: bool, b: bool| -> bool { a & b })),
+        Op::Or => Some(kernel!(|a: bool, b: bool| -> bool { a | b })),
+        Op::Not => Some(kernel!(|a: bool| -> bool { !a })),
+        _ => None,
+    }
+}
+
+/// A choice between the bits of values.
+fn choice(ty: Type) -> Loops {
+    match bytes(ty) {
+        1 => kernel!(|a: bool, b: u8, c: u8| -> u8 { if a { b } else { c } }),
+        4 => kernel!(|a: bool, b: u32, c: u32| -> u32 { if a { b } else { c } }),
+        _ => kernel!(|a: bool, b: u64, c: u64| -> u64 { if a { b } else { c } }),
+    }
+}
+
+fn cast(from: Type, to: Type) -> Option<Loops> {
+    macro_rules! casts {
+        ($($from:ident $A:ty => $($to:ident $Out:ty),+;)+) => {
+            match (from, to) {
+                $($((Type::$from, Type::$to) => Some(kernel!(|a: $A| -> $Out { a as $Out })),)+)+
+                (Type::I32, Type::Bool) => Some(kernel!(|a: i32| -> bool { a != 0 })),
+                (Type::I64, Type::Bool) => Some(kernel!(|a: i64| -> bool { a != 0 })),
+                (Type::F32, Type::Bool) => Some(kernel!(|a: f32| -> bool { a != 0.0 })),
+                (Type::F64, Type::Bool) => Some(kernel!(|a: f64| -> bool { a != 0.0 })),
+                _ => None,
+            }
+        };
+    }
+    casts! {
+        // A bool is a byte of 0 or 1.
+        Bool u8 => I32 i32, I64 i64, F32 f32, F64 f64;
+        I32 i32 => I64 i64, F32 f32, F64 f64;
+        I64 i64 => I32 i32, F32 f32, F64 f64;
+        F32 f32 => I32 i32, I64 i64, F64 f64;
+        F64 f64 => I32 i32, I64 i64, F32 f32;
+    }
+}
+
+/// The loops that widen elements of an array; none if values are stored likewise.
+pub(super) fn load(element: Element) -> Option<Loops> {
+    match element {
+        Element::Bool => Some(kernel!(|a: u8| -> bool { a != 0 })),
+        Element::U8 => Some(kernel!(|a: u8| -> i32 { a.into() })),
+        Element::I8 => Some(kernel!(|a: i8| -> i32 { a.into() })),
+        Element::U16 => Some(kernel!(|a: u16| -> i32 { a.into() })),
+        Element::I16 => Some(kernel!(|a: i16| -> i32 { a.into() })),
+        Element::U32 => Some(kernel!(|a: u32| -> i64 { a.into() })),
+        Element::I32 | Element::I64 | Element::F32 | Element::F64 => None,
+    }
+}
+
+/// The loops that copy values as they are stored: with the one quiet NaN.
+pub(super) fn copy(ty: Type) -> Loops {
+    match ty {
+        Type::Bool => kernel!(|a: u8| -> u8 { a }),
+        Type::I32 => kernel!(|a: u32| -> u32 { a }),
+        Type::I64 => kernel!(|a: u64| -> u64 { a }),
+        Type::F32 => kernel!(|a: f32| -> f32 { a.canonical() }),
+        Type::F64 => kernel!(|a: f64| -> f64 { a.canonical() }),
+    }
+}
+
+/// The size of a stored value.
+pub(super) const fn bytes(ty: Type) -> usize {
+    match ty {
+        Type::Bool => 1,
+        Type::I32 | Type::F32 => 4,
+        Type::I64 | Type::F64 => 8,
+    }
+}
+
+/// The size of an array's element.
+pub(super) const fn element_bytes(element: Element) -> usize {
+    match element {
+        Element::Bool | Element::U8 | Element::I8 => 1,
+        Element::U16 | Element::I16 => 2,
+        Element::U32 | Element::I32 | Element::F32 => 4,
+        Element::I64 | Element::F64 => 8,
+    }
+}

@@ -1,0 +1,198 @@
+//! The reductions of expressions: a block's results go into the state of an accumulator.
+
+use super::compile::BlockProgram;
+use super::run::{Operand, Scratch};
+use super::{Version, exact, fold};
+use exact::{Inputs, Vectorised};
+use gpuvec_exact::{Dot, State, Sum};
+use gpuvec_expr::{Reduction, Type};
+use gpuvec_ops::{
+    Accumulator, All, Any, ArgMax, ArgMin, DotI32, DotI64, Element, Fold, Indexed, MaxF32, MaxF64,
+    MaxI32, MaxI64, Mean, MinF32, MinF64, MinI32, MinI64, Norm, SumI32, SumI64, WrappingSum,
+};
+use std::marker::PhantomData;
+
+/// A reduction of values of a type, as a type.
+pub(crate) trait BlockReduction: 'static {
+    /// Its accumulator.
+    type Accumulator: Accumulator;
+
+    /// Adds values to a state. `first` is the index of the first value in the whole array.
+    ///
+    /// # Safety
+    /// Both addresses have `len` values of the reduction's type; of a reduction of one value they are the
+    /// same. The processor has the version's instructions.
+    unsafe fn add(
+        version: Version, state: &mut <Self::Accumulator as Accumulator>::State,
+        values: [*const u8; 2], first: usize, len: usize,
+    );
+}
+
+/// Runs code that is generic over a reduction's type, for one known only at run time.
+pub(crate) trait ReductionVisitor {
+    /// The code's result.
+    type Result;
+    /// The code.
+    fn visit<R: BlockReduction>(self) -> Self::Result;
+}
+
+impl BlockProgram {
+    /// Adds the elements of a range to the state of the program's reduction, which is `R`. `first` is
+    /// the index of the range's first element in the whole arrays.
+    ///
+    /// # Safety
+    /// As [`BlockProgram::map`], without an output.
+    pub(crate) unsafe fn accumulate<R: BlockReduction>(
+        &self, scratch: &mut Scratch, operands: &[Operand], first: usize, n: usize,
+        state: &mut <R::Accumulator as Accumulator>::State,
+    ) {
+        let each = |values, start, len| {
+            // SAFETY: the run gives the addresses of `len` results.
+            unsafe { R::add(self.version, state, values, first + start, len) };
+        };
+        // SAFETY: the same contract.
+        unsafe { self.run(scratch, operands, std::ptr::null_mut(), n, each) };
+    }
+}
+
+/// An exact sum of a kind, in the state of an accumulator.
+struct Exact<K, A>(PhantomData<(K, A)>);
+
+impl<K: Vectorised, A: Accumulator<State = State<K>>> BlockReduction for Exact<K, A> {
+    type Accumulator = A;
+
+    unsafe fn add(
+        version: Version, state: &mut State<K>, [a, b]: [*const u8; 2], _: usize, len: usize,
+    ) {
+        let inputs = Inputs { a: a.cast(), b: b.cast(), len };
+        // SAFETY: the same contract.
+        unsafe { exact::accumulate::<K, exact::All>(version, state, inputs) };
+    }
+}
+
+/// A state of one value.
+struct Folding<O>(PhantomData<O>);
+
+impl<O: Fold + Default> BlockReduction for Folding<O> {
+    type Accumulator = O::Accumulator;
+
+    unsafe fn add(
+        version: Version, state: &mut O::Output, [a, b]: [*const u8; 2], _: usize, len: usize,
+    ) {
+        let inputs = Inputs { a: a.cast(), b: b.cast(), len };
+        // SAFETY: the same contract.
+        let other = unsafe { fold::fold(version, O::default(), &inputs) };
+        O::Accumulator::merge(state, &other);
+    }
+}
+
+/// The first of the values that win, which `O` finds.
+struct First<A, O>(PhantomData<(A, O)>);
+
+/// Values of which the winner is found before its index is looked for.
+const SEARCHED: usize = 2048;
+
+impl<A, O> BlockReduction for First<A, O>
+where
+    A: Accumulator<State = Indexed<O::Element>>,
+    O: Fold<Output = <O as gpuvec_ops::Operation>::Element> + Default,
+{
+    type Accumulator = A;
+
+    unsafe fn add(
+        version: Version, state: &mut A::State, [values, _]: [*const u8; 2], first: usize,
+        len: usize,
+    ) {
+        let wins = |value, index: usize, over: A::State| {
+            let mut merged = over;
+            A::merge(&mut merged, &Indexed { value, index: index as i64 });
+            merged.index != over.index
+        };
+        for start in (0..len).step_by(SEARCHED) {
+            let a = values.cast::<O::Element>().wrapping_add(start);
+            let inputs = Inputs { a, b: a, len: SEARCHED.min(len - start) };
+            // SAFETY: the caller promises the values, of which these are some, and the instructions.
+            let best = unsafe { fold::fold(version, O::default(), &inputs) };
+            if !wins(best, first + start, *state) {
+                continue;
+            }
+            // SAFETY: as above.
+            let value = |i: usize| unsafe { a.add(i).read() };
+            let later = Indexed { value: best, index: 1 };
+            let place = (0..inputs.len).find(|&i| wins(value(i), 0, later)).unwrap_or(0);
+            let found = Indexed { value: value(place), index: (first + start + place) as i64 };
+            A::merge(state, &found);
+        }
+    }
+}
+
+/// The number of bools that are `IS`.
+struct Counting<A, const IS: bool>(PhantomData<A>);
+
+impl<A: Accumulator<State = i64>, const IS: bool> BlockReduction for Counting<A, IS> {
+    type Accumulator = A;
+
+    unsafe fn add(_: Version, state: &mut i64, [values, _]: [*const u8; 2], _: usize, len: usize) {
+        // SAFETY: the caller promises the values, bytes of 0 or 1.
+        let bytes = unsafe { std::slice::from_raw_parts(values, len) };
+        // A byte holds a row's count of each lane.
+        let trues: i64 = bytes
+            .chunks(255 * 64)
+            .map(|rows| {
+                let mut lanes = [0u8; 64];
+                for row in rows.chunks(64) {
+                    lanes.iter_mut().zip(row).for_each(|(lane, byte)| *lane += byte);
+                }
+                lanes.iter().map(|&lane| i64::from(lane)).sum::<i64>()
+            })
+            .sum();
+        *state += if IS { trues } else { len as i64 - trues };
+    }
+}
+
+/// Calls the visitor with the reduction of values of a type; none if a program has no such reduction.
+pub(crate) fn visit<V: ReductionVisitor>(
+    reduction: Reduction, ty: Type, visitor: V,
+) -> Option<V::Result> {
+    macro_rules! rows {
+        ($($reduction:ident $ty:ident: $row:ty;)+) => {
+            match (reduction, ty) {
+                $((Reduction::$reduction, Type::$ty) => Some(visitor.visit::<$row>()),)+
+                _ => None,
+            }
+        };
+    }
+    rows! {
+        Sum F32: Exact<Sum<f32>, Sum<f32>>;
+        Sum F64: Exact<Sum<f64>, Sum<f64>>;
+        Sum I32: Folding<SumI32>;
+        Sum I64: Folding<SumI64>;
+        Mean F32: Exact<Sum<f32>, Mean<f32>>;
+        Mean F64: Exact<Sum<f64>, Mean<f64>>;
+        Dot F32: Exact<Dot<f32>, Dot<f32>>;
+        Dot F64: Exact<Dot<f64>, Dot<f64>>;
+        Dot I32: Folding<DotI32>;
+        Dot I64: Folding<DotI64>;
+        Norm F32: Exact<Dot<f32>, Norm<f32>>;
+        Norm F64: Exact<Dot<f64>, Norm<f64>>;
+        Min F32: Folding<MinF32>;
+        Min F64: Folding<MinF64>;
+        Min I32: Folding<MinI32>;
+        Min I64: Folding<MinI64>;
+        Max F32: Folding<MaxF32>;
+        Max F64: Folding<MaxF64>;
+        Max I32: Folding<MaxI32>;
+        Max I64: Folding<MaxI64>;
+        ArgMin F32: First<ArgMin<f32>, MinF32>;
+        ArgMin F64: First<ArgMin<f64>, MinF64>;
+        ArgMin I32: First<ArgMin<i32>, MinI32>;
+        ArgMin I64: First<ArgMin<i64>, MinI64>;
+        ArgMax F32: First<ArgMax<f32>, MaxF32>;
+        ArgMax F64: First<ArgMax<f64>, MaxF64>;
+        ArgMax I32: First<ArgMax<i32>, MaxI32>;
+        ArgMax I64: First<ArgMax<i64>, MaxI64>;
+        Any Bool: Counting<Any, true>;
+        All Bool: Counting<All, false>;
+        Count Bool: Counting<WrappingSum, true>;
+    }
+}

@@ -1,0 +1,212 @@
+//! Runs compiled programs over ranges of elements.
+
+use super::compile::{Bits, BlockProgram, Buffer, Place, Step};
+use super::kernel::{self, Args, GRAIN};
+use std::collections::TryReserveError;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+/// An input of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operand {
+    /// The address of the range's first element.
+    Array(*const c_void),
+    /// The bits of a scalar of the declared type, in the low end.
+    Scalar(u64),
+}
+
+/// The buffers of a thread, which it uses for any number of ranges.
+pub(crate) struct Scratch {
+    lines: Vec<MaybeUninit<Line>>,
+    addresses: Vec<*mut u8>,
+    /// The elements of a block, no more than are needed.
+    block: usize,
+}
+
+/// A line of the cache.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([u8; 64]);
+
+/// The bytes of a buffer for [`GRAIN`] elements.
+const GRAIN_BYTES: usize = 8 * GRAIN;
+
+impl BlockProgram {
+    /// The buffers for ranges of at most `n` elements.
+    pub(crate) fn scratch(&self, n: usize) -> Result<Scratch, TryReserveError> {
+        let mut scratch = Scratch {
+            lines: Vec::new(),
+            addresses: Vec::new(),
+            block: self.block.min(n.div_ceil(GRAIN).max(1).saturating_mul(GRAIN)),
+        };
+        let buffers: usize =
+            self.buffers.iter().map(|&buffer| self.buffer_bytes(buffer, scratch.block)).sum();
+        let ends = (self.inputs.len() + 1) * GRAIN_BYTES;
+        scratch.lines.try_reserve_exact((buffers + ends).div_ceil(size_of::<Line>()))?;
+        scratch.addresses.try_reserve_exact(self.inputs.len() + 1 + self.buffers.len())?;
+        Ok(scratch)
+    }
+
+    fn buffer_bytes(&self, buffer: Buffer, block: usize) -> usize {
+        match buffer {
+            Buffer::Uniform => GRAIN_BYTES,
+            Buffer::Register => block * self.register_bytes,
+        }
+    }
+
+    /// Computes the elementwise output of a range.
+    ///
+    /// # Safety
+    /// The operands are as declared: an array has `n` elements, aligned as elements are, and `out` has
+    /// room for as many. It may be an array whose elements have its size, and overlaps no other one.
+    /// No other thread writes to any of them. The processor has the instructions for which the program
+    /// was compiled. `scratch` is this program's, for at least `n` elements.
+    pub(crate) unsafe fn map(
+        &self, scratch: &mut Scratch, operands: &[Operand], out: *mut c_void, n: usize,
+    ) {
+        // SAFETY: the same contract.
+        unsafe { self.run(scratch, operands, out.cast(), n, |_, _, _| ()) };
+    }
+
+    /// Runs all blocks of a range; `each` takes the addresses of a block's results, the block's first
+    /// element and its length.
+    ///
+    /// # Safety
+    /// As [`BlockProgram::map`]. Of a reduction, `out` is not used.
+    pub(super) unsafe fn run(
+        &self, scratch: &mut Scratch, operands: &[Operand], out: *mut u8, n: usize,
+        mut each: impl FnMut([*const u8; 2], usize, usize),
+    ) {
+        let block = scratch.block;
+        // SAFETY: the caller promises the operands and the output.
+        let ends = unsafe { self.address(scratch, operands, out) };
+        let addresses = &mut scratch.addresses[..];
+        // SAFETY: the uniform values' buffers have room for GRAIN elements.
+        unsafe { run_steps(&self.uniform, addresses, GRAIN) };
+        if self.steps.is_empty() {
+            return each(self.results(addresses), 0, n);
+        }
+        let whole = n - n % GRAIN;
+        let mut start = 0;
+        while start < whole {
+            let len = block.min(whole - start);
+            // SAFETY: `len` elements are left of arrays and the output, and registers have room for
+            // a block.
+            unsafe { run_steps(&self.steps, addresses, len) };
+            each(self.results(addresses), start, len);
+            self.advance(addresses, len);
+            start += len;
+        }
+        if n > whole {
+            // SAFETY: `n - whole` elements are left, for which there is room in the ends.
+            let out = unsafe { self.take_ends(addresses, ends, n - whole) };
+            // SAFETY: arrays and output are now buffers of GRAIN elements.
+            unsafe { run_steps(&self.steps, addresses, GRAIN) };
+            each(self.results(addresses), whole, n - whole);
+            // SAFETY: the output has room for the elements that are left.
+            unsafe {
+                let from = addresses[self.inputs.len()];
+                out.copy_from_nonoverlapping(from, (n - whole) * self.output_bytes);
+            }
+        }
+    }
+
+    /// Sets the addresses of all places, and the values that are known. Returns the address of the
+    /// buffers for the ends of arrays.
+    ///
+    /// # Safety
+    /// As [`BlockProgram::run`].
+    unsafe fn address(&self, scratch: &mut Scratch, operands: &[Operand], out: *mut u8) -> *mut u8 {
+        let mut next = scratch.lines.as_mut_ptr().cast::<u8>();
+        let addresses = &mut scratch.addresses;
+        addresses.clear();
+        addresses.extend(operands.iter().map(|operand| match operand {
+            Operand::Array(pointer) => pointer.cast_mut().cast(),
+            Operand::Scalar(_) => next,
+        }));
+        addresses.push(out);
+        for &buffer in &self.buffers {
+            addresses.push(next);
+            next = next.wrapping_add(self.buffer_bytes(buffer, scratch.block));
+        }
+        for known in &self.known {
+            let bits = match known.bits {
+                Bits::Constant(bits) => bits,
+                Bits::Scalar(input) => match operands[input] {
+                    Operand::Scalar(bits) => bits,
+                    Operand::Array(_) => unreachable!("a scalar is passed as one"),
+                },
+            };
+            let buffer = addresses[usize::from(known.place.index)];
+            // SAFETY: the buffer has room for GRAIN values.
+            unsafe { fill(buffer, bits, known.bytes) };
+        }
+        next
+    }
+
+    fn results(&self, addresses: &[*mut u8]) -> [*const u8; 2] {
+        self.results.map(|place| addresses[usize::from(place.index)].cast_const())
+    }
+
+    /// Moves arrays and the output on by some elements.
+    fn advance(&self, addresses: &mut [*mut u8], elements: usize) {
+        let bytes = self.inputs.iter().chain([&self.output_bytes]);
+        for (address, bytes) in addresses.iter_mut().zip(bytes) {
+            *address = address.wrapping_add(bytes * elements);
+        }
+    }
+
+    /// Replaces arrays by copies of their last elements, and the output by a buffer. Returns the output's
+    /// address.
+    ///
+    /// # Safety
+    /// The arrays have these elements, fewer than GRAIN; `ends` has [`GRAIN_BYTES`] for each, and for the
+    /// output.
+    unsafe fn take_ends(
+        &self, addresses: &mut [*mut u8], ends: *mut u8, elements: usize,
+    ) -> *mut u8 {
+        for (i, bytes) in self.inputs.iter().enumerate() {
+            let end = ends.wrapping_add(i * GRAIN_BYTES);
+            // SAFETY: the caller promises the room and the elements.
+            unsafe {
+                end.write_bytes(0, GRAIN_BYTES);
+                end.copy_from_nonoverlapping(addresses[i], elements * bytes);
+            }
+            addresses[i] = end;
+        }
+        let output = self.inputs.len();
+        std::mem::replace(&mut addresses[output], ends.wrapping_add(output * GRAIN_BYTES))
+    }
+}
+
+/// Writes a value of some bytes [`GRAIN`] times.
+///
+/// # Safety
+/// The buffer is aligned as the value, and has room.
+unsafe fn fill(buffer: *mut u8, bits: u64, bytes: usize) {
+    // SAFETY: the caller promises the room.
+    unsafe {
+        match bytes {
+            1 => buffer.write_bytes(bits as u8, GRAIN),
+            2 => buffer.cast::<[u16; GRAIN]>().write([bits as u16; GRAIN]),
+            4 => buffer.cast::<[u32; GRAIN]>().write([bits as u32; GRAIN]),
+            _ => buffer.cast::<[u64; GRAIN]>().write([bits; GRAIN]),
+        }
+    }
+}
+
+/// Runs steps over some elements.
+///
+/// # Safety
+/// As for the loops of the steps.
+unsafe fn run_steps(steps: &[Step], addresses: &[*mut u8], len: usize) {
+    let operand = |place: Place| kernel::Operand {
+        pointer: addresses[usize::from(place.index)],
+        mask: usize::from(place.is_uniform).wrapping_sub(1),
+    };
+    for step in steps {
+        let out = addresses[usize::from(step.out.index)];
+        // SAFETY: the caller promises the operands.
+        unsafe { (step.run)(&Args { operands: step.operands.map(operand), out, len }) };
+    }
+}
