@@ -16,6 +16,7 @@ from mpmath import (
     cos,
     cosh,
     erf,
+    erfc,
     log,
     lu_solve,
     matrix,
@@ -104,6 +105,7 @@ HALF_LN2 = log(2) / 2 * 1.0001
 TAN_PI_8 = sqrt(mpf(2)) - 1
 HALF_PI_HIGH = mpf(float(pi / 2))
 TWO_OVER_ROOT_PI_HIGH = mpf(float(2 / sqrt(pi)))
+FAR_FROM = mpf(27) / 32
 
 
 def over_turns(z):
@@ -176,6 +178,40 @@ POLYNOMIALS = {
         mpf("-1.5"),
         mpf("1.5"),
         27,
+    ),
+}
+
+# The functions of f64 need these as well.
+POLYNOMIALS |= {
+    "ARTANH_TAIL": (
+        lambda z: (
+            (2 * atanh(sqrt(z)) / sqrt(z) - 2 - mpf(2) / 3 * z - mpf(2) / 5 * z**2) / z**3
+        ),
+        lambda z: z**3 / 2,
+        0,
+        (TAN_PI_8**2) ** 2 * mpf("1.0001"),
+        7,
+    ),
+    "SINE_RADIANS": (
+        lambda z: (sin(sqrt(z)) / sqrt(z) - 1) / z,
+        lambda z: z * sqrt(z) / sin(sqrt(z)),
+        0,
+        (pi / 4) ** 2 * mpf("1.0001"),
+        7,
+    ),
+    "COSINE_RADIANS": (
+        lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2,
+        lambda z: z**2 / cos(sqrt(z)),
+        0,
+        (pi / 4) ** 2 * mpf("1.0001"),
+        6,
+    ),
+    "LOG_ERFC": (
+        lambda t: log(erfc(t + FAR_FROM) / erfc(FAR_FROM)) / t,
+        lambda t: t * erfc(t + FAR_FROM),
+        0,
+        mpf("5.2"),
+        18,
     ),
 }
 

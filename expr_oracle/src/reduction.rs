@@ -23,15 +23,27 @@ pub fn reduced(reduction: Reduction, ty: Type, results: &[Vec<Value>]) -> Option
         }
         (Reduction::Sum, Type::F32) => F32(sum::<Sum<f32>>(&f32s(&first), &f32s(&last)).value()),
         (Reduction::Dot, Type::F32) => F32(sum::<Dot<f32>>(&f32s(&first), &f32s(&last)).value()),
-        (Reduction::Sum, _) => F64(sum::<Sum<f64>>(&f64s(&first), &f64s(&last)).value()),
-        (Reduction::Dot, _) => F64(sum::<Dot<f64>>(&f64s(&first), &f64s(&last)).value()),
-        // Sums that f64 holds: tests of the accumulators have the others.
+        (Reduction::Sum, _) => F64(sum::<Sum<f64>>(&f64s(&first, 1.0), &f64s(&last, 1.0)).value()),
+        (Reduction::Dot, _) => F64(sum::<Dot<f64>>(&f64s(&first, 1.0), &f64s(&last, 1.0)).value()),
         (Reduction::Mean, _) => {
-            let mean = sum::<Sum<f64>>(&f64s(&first), &f64s(&last)).value() / first.len() as f64;
+            let elements = first.len() as f64;
+            let sum_of = |scale| sum::<Sum<f64>>(&f64s(&first, scale), &f64s(&first, 1.0)).value();
+            let mean = match sum_of(1.0) {
+                value if value.is_infinite() => sum_of(2_f64.powi(-64)) / elements * 2_f64.powi(64),
+                value => value / elements,
+            };
             if ty == Type::F32 { F32(mean as f32) } else { F64(mean) }
         }
         (Reduction::Norm, _) => {
-            let norm = sum::<Dot<f64>>(&f64s(&first), &f64s(&first)).value().sqrt();
+            let squares_of =
+                |scale| sum::<Dot<f64>>(&f64s(&first, scale), &f64s(&first, scale)).value();
+            let scaled =
+                |exponent: i32| squares_of(2_f64.powi(-exponent)).sqrt() * 2_f64.powi(exponent);
+            let norm = match squares_of(1.0) {
+                value if value.is_infinite() => scaled(600),
+                value if value < 2_f64.powi(-900) => scaled(-600),
+                value => value.sqrt(),
+            };
             if ty == Type::F32 { F32(norm as f32) } else { F64(norm) }
         }
         (Reduction::Min | Reduction::ArgMin, _) => {
@@ -71,14 +83,14 @@ fn f32s(values: &[Value]) -> Vec<f32> {
     values.iter().map(|value| if let F32(x) = value { *x } else { panic!("{value:?}") }).collect()
 }
 
-/// Floats of either type.
-fn f64s(values: &[Value]) -> Vec<f64> {
+/// Floats of either type, scaled so that their sum is not too large.
+fn f64s(values: &[Value], scale: f64) -> Vec<f64> {
     let float = |value: &Value| match value {
         F32(x) => (*x).into(),
         F64(x) => *x,
         _ => panic!("{value:?} is no float"),
     };
-    values.iter().map(float).collect()
+    values.iter().map(|value| float(value) * scale).collect()
 }
 
 /// The index of the first NaN, or else of the first of the best values.

@@ -86,7 +86,9 @@ impl Kernel {
             Kernel::Compute(op) if op.shape() == Shape::Reduction => 8,
             Kernel::Compute(op) if op.has_alpha() => 6,
             Kernel::Compute(_) | Kernel::Copy => 5,
-            Kernel::Expression(number) => expression::at(number).map_or(0, |kernel| kernel.parameters()),
+            Kernel::Expression(number) => {
+                expression::at(number).map_or(0, |kernel| kernel.parameters())
+            }
         }
     }
 

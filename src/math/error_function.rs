@@ -4,7 +4,7 @@ use crate::Machine;
 use crate::sequence::{at_most, magnitude, polynomial, with_sign_of};
 
 /// Gives erf x = 2x/√π + x NEAR(x²) for |x| ≤ 1 with a relative error of 2^-63.7.
-const NEAR: [f64; 14] = [
+pub(crate) const NEAR: [f64; 14] = [
     1.5333028648299967e-17,
     -0.37612638903183754,
     0.11283791670955215,

@@ -8,7 +8,7 @@ use crate::Machine;
 use crate::sequence::{at_most, clamp, except, magnitude, nearest, polynomial, with_sign_of};
 
 /// Gives sinh r with a relative error of 2^-61.7.
-const SINH: [f64; 5] = [
+pub(crate) const SINH: [f64; 5] = [
     0.16666666666666677,
     0.008333333333321383,
     0.00019841269886829602,
@@ -16,7 +16,7 @@ const SINH: [f64; 5] = [
     2.510932835540414e-08,
 ];
 /// Gives cosh r with a relative error of 2^-67.8.
-const COSH: [f64; 6] = [
+pub(crate) const COSH: [f64; 6] = [
     0.5,
     0.04166666666666668,
     0.001388888888887744,
@@ -25,9 +25,9 @@ const COSH: [f64; 6] = [
     2.0919498626037117e-09,
 ];
 
-const LN_2: f64 = std::f64::consts::LN_2;
+pub(crate) const LN_2: f64 = std::f64::consts::LN_2;
 /// What `LN_2` is short of ln 2.
-const LN_2_LOW: f64 = 2.3190468138462996e-17;
+pub(crate) const LN_2_LOW: f64 = 2.3190468138462996e-17;
 
 /// Inputs of `exp2` and `sinh` whose results are too close to the middle of two floats.
 const EXP2_EXCEPTIONS: [(u32, u32); 2] = [(0x3b42_9d37, 0x3f80_4385), (0xbcf3_a937, 0x3f7a_c6b1)];
@@ -53,7 +53,7 @@ fn reduce<M: Machine>(m: &M, x: M::F64) -> Reduced<M> {
 
 /// 2^k, for k in the low bits of its argument.
 #[inline(always)]
-fn power_of_two<M: Machine>(m: &M, shifted: M::F64) -> M::F64 {
+pub(crate) fn power_of_two<M: Machine>(m: &M, shifted: M::F64) -> M::F64 {
     m.float(m.shift_left(m.bits(shifted) + m.i64(1023), 52))
 }
 
@@ -84,9 +84,14 @@ impl<M: Machine> Reduced<M> {
 /// Wrong for 0 of 2^32 inputs.
 #[inline(always)]
 pub fn exp<M: Machine>(m: &M, x: M::F32) -> M::F32 {
-    let x = clamp(m, m.widen(x), -110.0, 90.0);
+    m.narrow(exponential(m, clamp(m, m.widen(x), -110.0, 90.0)))
+}
+
+/// e^x for x below 700 in magnitude.
+#[inline(always)]
+pub(crate) fn exponential<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let reduced = reduce(m, x);
-    m.narrow(reduced.power * (m.f64(1.0) + reduced.expm1(m)))
+    reduced.power * (m.f64(1.0) + reduced.expm1(m))
 }
 
 /// 2^x = 2^k e^r, where r is ln 2 times the exact rest of x.

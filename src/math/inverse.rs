@@ -7,7 +7,7 @@ use crate::sequence::{TO_INTEGER, except, magnitude, polynomial, with_sign_of};
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
 /// Gives atan t = t + t³ ARC_TANGENT(t²) for |t| ≤ tan π/8 with a relative error of 2^-63.9.
-const ARC_TANGENT: [f64; 12] = [
+pub(crate) const ARC_TANGENT: [f64; 12] = [
     -0.33333333333333326,
     0.19999999999997095,
     -0.14285714285316428,
@@ -22,7 +22,7 @@ const ARC_TANGENT: [f64; 12] = [
     0.01489681974199842,
 ];
 /// Gives asin t = t + t³ ARC_SINE(t²) for |t| ≤ ½ with a relative error of 2^-58.5.
-const ARC_SINE: [f64; 13] = [
+pub(crate) const ARC_SINE: [f64; 13] = [
     0.16666666666666763,
     0.07499999999970128,
     0.044642857175257324,
@@ -49,7 +49,7 @@ const ATAN_EXCEPTION: [(u32, u32); 1] = [(0x3d8d_6b23, 0x3d8d_31c3)];
 const ACOS_EXCEPTIONS: [(u32, u32); 2] = [(0x3288_85a3, 0x3fc9_0fdb), (0x3982_6222, 0x3fc9_07b5)];
 
 /// How much the double nearest to π is short of π, relative to it: the same for its halves.
-const PI_REST: f64 = 3.8981718325193755e-17;
+pub(crate) const PI_REST: f64 = 3.8981718325193755e-17;
 
 /// base + t + t³p, where the base is a multiple of π/4.
 #[inline(always)]
@@ -65,15 +65,25 @@ fn onto<M: Machine>(m: &M, base: M::F64, t: M::F64, square: M::F64, p: M::F64) -
 pub fn atan<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = m.widen(x);
     let size = magnitude(m, x);
-    let one = m.f64(1.0);
-    let near = m.less(size, m.f64(std::f64::consts::SQRT_2 - 1.0));
-    let middle = m.less(size, m.f64(std::f64::consts::SQRT_2 + 1.0));
-    let choose = |a, b, c| m.select(near, a, m.select(middle, b, c));
-    let t = choose(size, size - one, m.f64(-1.0)) / choose(one, size + one, size);
-    let base = choose(m.f64(0.0), m.f64(FRAC_PI_4), m.f64(FRAC_PI_2));
-    let square = t * t;
-    let y = onto(m, base, t, square, polynomial(m, square, &ARC_TANGENT));
+    let y = angle(m, size, m.f64(1.0), size);
     m.narrow(with_sign_of(m, except(m, size, y, &ATAN_EXCEPTION), x))
+}
+
+/// The angle of a point that is `height` above and `width` > 0 to the side of the origin: to the left
+/// if the sign of `side` is set.
+#[inline(always)]
+pub(crate) fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F64) -> M::F64 {
+    let far = m.less(width * m.f64(std::f64::consts::SQRT_2 + 1.0), height);
+    let middle = m.less(width * m.f64(std::f64::consts::SQRT_2 - 1.0), height);
+    let choose = |a, b, c| m.select(far, c, m.select(middle, b, a));
+    let minus = m.f64(0.0) - width;
+    let t = choose(height, height - width, minus) / choose(width, height + width, height);
+    let base = choose(m.f64(0.0), m.f64(FRAC_PI_4), m.f64(FRAC_PI_2));
+    let left = m.less(with_sign_of(m, m.f64(1.0), side), m.f64(0.0));
+    let base = m.select(left, m.f64(PI) - base, base);
+    let t = m.select(left, m.f64(0.0) - t, t);
+    let square = t * t;
+    onto(m, base, t, square, polynomial(m, square, &ARC_TANGENT))
 }
 
 /// An argument t of arc sines of at most ½: asin x = π/2 - 2 asin √((1 - x) / 2) for greater x.
@@ -123,25 +133,31 @@ pub fn acos<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     m.narrow(except(m, x, y, &ACOS_EXCEPTIONS))
 }
 
-/// The cube root.
+/// The cube root, x times the square of x^(-1/3).
 ///
-/// Starts from x^(-1/3) by arithmetic on the exponent, takes two steps of the binomial series of
-/// (1 + h)^(-1/3) with h = x y³ - 1 (Muller, Elementary Functions), and multiplies x by its square.
 /// Wrong for 0 of 2^32 inputs.
 #[inline(always)]
 pub fn cbrt<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = m.widen(x);
     let size = magnitude(m, x);
-    let high = m.float(m.shift_right(m.bits(size), 32) | m.i64((1023 + 52) << 52));
+    let y = inverse_cube_root(m, size);
+    let root = x * (y * y);
+    m.narrow(m.select(m.less(size, m.f64(f64::INFINITY)), root, x))
+}
+
+/// x^(-1/3) for x > 0, with an error of a few last bits.
+///
+/// Starts by arithmetic on the exponent, and takes two steps of the binomial series of (1 + h)^(-1/3)
+/// with h = x y³ - 1 (Muller, Elementary Functions).
+#[inline(always)]
+pub(crate) fn inverse_cube_root<M: Machine>(m: &M, x: M::F64) -> M::F64 {
+    let high = m.float(m.shift_right(m.bits(x), 32) | m.i64((1023 + 52) << 52));
     let high = high - m.f64((1_i64 << 52) as f64);
     let start = m.fma(high, m.f64(-1.0 / 3.0), m.f64(CBRT_START));
     let y = m.float(m.shift_left(m.bits(start), 32));
     let step = |y: M::F64, series: &[f64]| {
-        let h = m.fma(size * y, y * y, m.f64(-1.0));
+        let h = m.fma(x * y, y * y, m.f64(-1.0));
         m.fma(y * h, polynomial(m, h, series), y)
     };
-    let y = step(y, &CBRT_SERIES);
-    let y = step(y, &CBRT_SERIES[..2]);
-    let root = x * (y * y);
-    m.narrow(m.select(m.less(size, m.f64(f64::INFINITY)), root, x))
+    step(step(y, &CBRT_SERIES), &CBRT_SERIES[..2])
 }

@@ -8,7 +8,7 @@ use crate::Machine;
 use crate::sequence::{polynomial, sum_to_odd};
 
 /// Gives 2 artanh s = 2s + s³ ARTANH(s²) with a relative error of 2^-59.5 (tools/minimax.py).
-const ARTANH: [f64; 7] = [
+pub(crate) const ARTANH: [f64; 7] = [
     0.6666666666666734,
     0.39999999999416574,
     0.28571428742051835,
@@ -19,11 +19,11 @@ const ARTANH: [f64; 7] = [
 ];
 
 /// ln 2 in a part whose products with exponents are exact, and the rest (Cody and Waite).
-const LN_2: f64 = f64::from_bits(0x3fe62e42fefa3800);
-const LN_2_LOW: f64 = f64::from_bits(0x3d2ef35793c76730);
+pub(crate) const LN_2: f64 = f64::from_bits(0x3fe62e42fefa3800);
+pub(crate) const LN_2_LOW: f64 = f64::from_bits(0x3d2ef35793c76730);
 /// log10 2, likewise.
-const LOG10_2: f64 = f64::from_bits(0x3fd34413509f7000);
-const LOG10_2_LOW: f64 = f64::from_bits(0x3d43fde623e2566b);
+pub(crate) const LOG10_2: f64 = f64::from_bits(0x3fd34413509f7000);
+pub(crate) const LOG10_2_LOW: f64 = f64::from_bits(0x3d43fde623e2566b);
 
 const SIGNIFICAND: i64 = (1 << 52) - 1;
 const ROOT_HALF: i64 = 0x3fe6_a09e_667f_3bcd;
@@ -31,7 +31,7 @@ const ONE: i64 = 1023 << 52;
 
 /// A positive finite number as 2^k (1 + f).
 #[inline(always)]
-fn split<M: Machine>(m: &M, x: M::F64) -> (M::F64, M::F64) {
+pub(crate) fn split<M: Machine>(m: &M, x: M::F64) -> (M::F64, M::F64) {
     let shifted = m.bits(x) + m.i64(ONE - ROOT_HALF);
     let biased = m.float(m.shift_right(shifted, 52) | m.i64((1023 + 52) << 52));
     let k = biased - m.f64(((1_i64 << 52) + 1023) as f64);
@@ -50,7 +50,7 @@ fn rest<M: Machine>(m: &M, f: M::F64) -> M::F64 {
 
 /// The logarithm of a special value, else y.
 #[inline(always)]
-fn special<M: Machine>(m: &M, x: M::F64, y: M::F64) -> M::F64 {
+pub(crate) fn special<M: Machine>(m: &M, x: M::F64, y: M::F64) -> M::F64 {
     let y = m.select(m.less(x, m.f64(f64::INFINITY)), y, x);
     let zero = m.equal(x, m.f64(0.0));
     let pole = m.select(zero, m.f64(f64::NEG_INFINITY), m.f64(f64::NAN));
@@ -67,6 +67,14 @@ pub fn log<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let low = m.fma(k, m.f64(LN_2_LOW), rest(m, f));
     let sum = sum_to_odd(m, k * m.f64(LN_2), f + low);
     m.narrow(special(m, x, sum))
+}
+
+/// The natural logarithm, with an error of a few last bits of an f64.
+#[inline(always)]
+pub(crate) fn natural<M: Machine>(m: &M, x: M::F64) -> M::F64 {
+    let (k, f) = split(m, x);
+    let low = m.fma(k, m.f64(LN_2_LOW), rest(m, f));
+    special(m, x, m.fma(k, m.f64(LN_2), f + low))
 }
 
 /// log(1 + x), as the logarithm of 1 + x in f64, whose last sum has three terms.

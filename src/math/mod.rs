@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod double;
 mod error_function;
 mod exponential;
 mod inverse;
@@ -14,6 +15,7 @@ mod logarithm;
 mod machine;
 mod sequence;
 mod trigonometric;
+mod two_arguments;
 
 pub use error_function::erf;
 pub use exponential::{cosh, exp, exp2, expm1, sinh, tanh};
@@ -21,3 +23,4 @@ pub use inverse::{acos, asin, atan, cbrt};
 pub use logarithm::{log, log1p, log2, log10};
 pub use machine::{Machine, Scalar};
 pub use trigonometric::{cos, sin, tan};
+pub use two_arguments::{atan2, hypot, pow};

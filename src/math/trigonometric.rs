@@ -106,7 +106,7 @@ impl<M: Machine> Angle<M> {
 
 /// Says whether a quadrant is odd, also as the sign of a number.
 #[inline(always)]
-fn is_odd<M: Machine>(m: &M, quadrant: M::I64) -> (M::Bool, M::I64) {
+pub(crate) fn is_odd<M: Machine>(m: &M, quadrant: M::I64) -> (M::Bool, M::I64) {
     let sign = m.shift_left(quadrant, 63);
     (m.less(m.float(sign | m.i64(1023 << 52)), m.f64(0.0)), sign)
 }

@@ -11,7 +11,7 @@ pub(crate) struct Value<'w, const FLOAT: bool> {
     pub(crate) operand: Operand,
 }
 
-type Float<'w> = Value<'w, true>;
+pub(crate) type Float<'w> = Value<'w, true>;
 type Bits<'w> = Value<'w, false>;
 
 macro_rules! operators {
@@ -41,6 +41,11 @@ operators! {
 }
 
 impl Writer {
+    /// A number of 64 bits, as functions take it.
+    pub(crate) fn float_value(&self, operand: Operand) -> Float<'_> {
+        self.value(operand)
+    }
+
     fn value<const FLOAT: bool>(&self, operand: Operand) -> Value<'_, FLOAT> {
         Value { writer: self, operand }
     }

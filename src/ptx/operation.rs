@@ -44,30 +44,44 @@ fn instruction(op: Op, ty: Type) -> Option<&'static str> {
     Some(named(ty, names)).filter(|name| !name.is_empty())
 }
 
-/// The function of one f32, if it is one.
-fn function(writer: &Writer, op: Op, x: Operand) -> Option<Operand> {
-    let function: fn(&&Writer, Operand) -> Operand = match op {
-        Op::Cbrt => |m, x| gpuvec_math::cbrt(m, x),
-        Op::Exp => |m, x| gpuvec_math::exp(m, x),
-        Op::Exp2 => |m, x| gpuvec_math::exp2(m, x),
-        Op::Expm1 => |m, x| gpuvec_math::expm1(m, x),
-        Op::Log => |m, x| gpuvec_math::log(m, x),
-        Op::Log2 => |m, x| gpuvec_math::log2(m, x),
-        Op::Log10 => |m, x| gpuvec_math::log10(m, x),
-        Op::Log1p => |m, x| gpuvec_math::log1p(m, x),
-        Op::Sin => |m, x| gpuvec_math::sin(m, x),
-        Op::Cos => |m, x| gpuvec_math::cos(m, x),
-        Op::Tan => |m, x| gpuvec_math::tan(m, x),
-        Op::Asin => |m, x| gpuvec_math::asin(m, x),
-        Op::Acos => |m, x| gpuvec_math::acos(m, x),
-        Op::Atan => |m, x| gpuvec_math::atan(m, x),
-        Op::Sinh => |m, x| gpuvec_math::sinh(m, x),
-        Op::Cosh => |m, x| gpuvec_math::cosh(m, x),
-        Op::Tanh => |m, x| gpuvec_math::tanh(m, x),
-        Op::Erf => |m, x| gpuvec_math::erf(m, x),
-        _ => return None,
-    };
-    Some(function(&writer, x))
+/// The function of one number or of two, if it is one.
+fn function(writer: &Writer, ty: Type, op: Op, operands: &[Operand]) -> Option<Operand> {
+    macro_rules! functions {
+        ($($op:ident $name:ident $($x:ident)+;)*) => {
+            match (op, operands) {
+                $((Op::$op, &[$($x),+]) if ty == Type::F32 => {
+                    gpuvec_math::$name(&writer, $($x),+)
+                })*
+                $((Op::$op, &[$($x),+]) => {
+                    gpuvec_math::double::$name(&writer, $(writer.float_value($x)),+).operand
+                })*
+                _ => return None,
+            }
+        };
+    }
+    Some(functions! {
+        Cbrt cbrt x;
+        Exp exp x;
+        Exp2 exp2 x;
+        Expm1 expm1 x;
+        Log log x;
+        Log2 log2 x;
+        Log10 log10 x;
+        Log1p log1p x;
+        Sin sin x;
+        Cos cos x;
+        Tan tan x;
+        Asin asin x;
+        Acos acos x;
+        Atan atan x;
+        Atan2 atan2 x y;
+        Sinh sinh x;
+        Cosh cosh x;
+        Tanh tanh x;
+        Erf erf x;
+        Hypot hypot x y;
+        Pow pow x y;
+    })
 }
 
 /// Writes the operation of a node on the values of its operands.
@@ -106,10 +120,7 @@ pub(crate) fn apply(
             let name = named(last, ["", "", "", "copysign.f32", "copysign.f64"]);
             writer.emit(name, class, &[b, a])
         }
-        (_, &[x]) if last == Type::F32 => {
-            function(writer, op, x).ok_or(Unsupported { op, ty: last })?
-        }
-        _ => return Err(Unsupported { op, ty: last }),
+        _ => function(writer, last, op, values).ok_or(Unsupported { op, ty: last })?,
     })
 }
 

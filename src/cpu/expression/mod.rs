@@ -18,6 +18,8 @@ mod kernel;
 mod operations;
 mod reduce;
 mod run;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use compile::BlockProgram;
 pub(crate) use reduce::{BlockReduction, ReductionVisitor, visit};

@@ -17,10 +17,7 @@ const FORMULAS: &[(&str, &str)] = &[
     ("add", "a + b"),
     ("three_ops", "a * b + c * 2"),
     ("eight_ops", "sqrt(a * a + b * b) * 0.5 + c / 3 - d"),
-    (
-        "horner",
-        "((((((((((a*0.1+0.2)*a+0.3)*a+0.4)*a+0.5)*a+0.6)*a+0.7)*a+0.8)*a+0.9)*a+1)*a+1.1)",
-    ),
+    ("horner", "((((((((((a*0.1+0.2)*a+0.3)*a+0.4)*a+0.5)*a+0.6)*a+0.7)*a+0.8)*a+0.9)*a+1)*a+1.1)"),
     (
         "where_divide",
         "where(a < b, (a*a + b*b) / (c + 2), sqrt(abs(a*b - c*d))) + minimum(a, b) * maximum(c, d) \
@@ -55,7 +52,8 @@ fn mix(mut x: u64) -> u64 {
 
 /// The bits of an input's element: any bits, a special value, or a float between 2^-8 and 2^8.
 fn value(element: Element, input: u64, i: u64) -> u64 {
-    const SPECIAL: [u64; 8] = [0, 1, 1 << 63, 0x7FF0, 0xFFF0, 0xFFF8, 0x3FF0, 0x8000_0000_0000_0001];
+    const SPECIAL: [u64; 8] =
+        [0, 1, 1 << 63, 0x7FF0, 0xFFF0, 0xFFF8, 0x3FF0, 0x8000_0000_0000_0001];
     let random = mix((input << 40) + i + 1);
     let (choice, special) = (random & 3, SPECIAL[(random >> 2 & 7) as usize]);
     let top = if special < 0x1_0000 { special << 48 } else { special };

@@ -2,6 +2,6 @@
 
 mod launches;
 mod operations;
-mod oracle;
+mod random;
 mod run;
 mod values;

@@ -1,8 +1,7 @@
 //! Every operation on every type, on special values.
 
-use crate::oracle::Bits;
 use crate::run::{Launch, check, program_of};
-use crate::values::{Random, special};
+use crate::values::{Bits, Random, special};
 use gpuvec_expr::{Element, Input, Op, Rule, Shape, Type, compile};
 
 /// All combinations of special values of three operands: x changes fastest.
@@ -35,27 +34,6 @@ fn text(op: Op) -> String {
     }
 }
 
-/// Functions of f64 and of two arguments, which kernels lack yet.
-fn is_missing(op: Op, element: Element) -> bool {
-    let has_f64 = [
-        Op::Fma,
-        Op::Sqrt,
-        Op::Abs,
-        Op::Sign,
-        Op::Minimum,
-        Op::Maximum,
-        Op::Floor,
-        Op::Ceil,
-        Op::Trunc,
-        Op::Rint,
-        Op::Copysign,
-        Op::Where,
-    ];
-    let is_function = Op::FUNCTIONS.contains(&op) && !has_f64.contains(&op);
-    let small = [Element::U8, Element::I8, Element::U16, Element::I16, Element::F32];
-    is_function && (op.arity() == 2 || !small.contains(&element))
-}
-
 #[test]
 fn every_operation_on_special_values() {
     let mut checked = 0;
@@ -64,10 +42,11 @@ fn every_operation_on_special_values() {
             let takes = match op.rule() {
                 Rule::Logic => element == Element::Bool,
                 Rule::Cast => false,
+                Rule::FloatOnly => matches!(element, Element::F32 | Element::F64),
                 Rule::Select | Rule::Comparison => true,
                 _ => element != Element::Bool,
             };
-            if !takes || is_missing(op, element) {
+            if !takes {
                 continue;
             }
             let inputs = combinations(element, op.arity());
@@ -93,14 +72,12 @@ fn every_cast() {
 #[test]
 fn functions_of_many_arguments() {
     let mut random = Random(3);
-    for &op in Op::FUNCTIONS {
-        if op.arity() != 1 || is_missing(op, Element::F32) {
-            continue;
+    for element in [Element::F32, Element::F64] {
+        for &op in Op::FUNCTIONS {
+            let n = 3000;
+            let inputs: Vec<_> = (0..4).map(|_| random.values(element, n)).collect();
+            check(&program_of(&text(op), element), &inputs, Launch::of(n));
         }
-        let program = program_of(&text(op), Element::F32);
-        let n = 3000;
-        let inputs: Vec<_> = (0..4).map(|_| random.values(Element::F32, n)).collect();
-        check(&program, &inputs, Launch::of(n));
     }
 }
 

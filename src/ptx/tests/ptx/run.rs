@@ -1,6 +1,7 @@
 //! Runs a program's kernel in the emulator, and compares with the oracle.
 
-use crate::oracle::{Bits, evaluate};
+use crate::values::Bits;
+use expr_oracle::{bytes, results};
 use gpuvec_expr::{Element, Input, Program, Shape, Type, compile};
 use gpuvec_ptx::Kernel;
 use ptx_emulator::HostMemory;
@@ -20,15 +21,6 @@ pub(crate) struct Launch {
 impl Launch {
     pub(crate) const fn of(n: usize) -> Launch {
         Launch { n, blocks: 1, past: &[0], in_place: None }
-    }
-}
-
-pub(crate) const fn bytes(element: Element) -> usize {
-    match element {
-        Element::Bool | Element::U8 | Element::I8 => 1,
-        Element::U16 | Element::I16 => 2,
-        Element::U32 | Element::I32 | Element::F32 => 4,
-        Element::I64 | Element::F64 => 8,
     }
 }
 
@@ -111,15 +103,15 @@ pub(crate) fn run(program: &Program, inputs: &[Vec<Bits>], launch: Launch) -> Ve
 /// Compares the kernel's results with the oracle's.
 #[track_caller]
 pub(crate) fn check(program: &Program, inputs: &[Vec<Bits>], launch: Launch) {
-    let results = run(program, inputs, launch);
+    let found = run(program, inputs, launch);
     let shapes: Vec<Shape> = program.inputs().map(|input| input.shape).collect();
-    for (i, result) in results.into_iter().enumerate() {
+    for (i, result) in found.into_iter().enumerate() {
         let at = |(values, shape): (&Vec<Bits>, &Shape)| match shape {
             Shape::Array => values[i],
             Shape::Scalar => values[0],
         };
         let of_element: Vec<Bits> = inputs.iter().zip(&shapes).map(at).collect();
-        let expected = evaluate(program, &of_element)[0];
+        let expected = results(program, &of_element)[0].stored();
         assert!(
             result == expected,
             "element {i} of {launch:?}: {result:#x}, not {expected:#x}, of {of_element:#x?}\n{program}"

@@ -1,7 +1,9 @@
 //! Values of every type on which operations go wrong.
 
-use crate::oracle::Bits;
 use gpuvec_expr::Element;
+
+/// A value, as bits in the low end.
+pub(crate) type Bits = u64;
 
 const F32: [u32; 40] = [
     0,

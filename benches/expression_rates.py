@@ -1,7 +1,7 @@
 """Measures the kernels of expressions on device arrays, beside the library's add and the driver's copy.
 
     make gpu-bundle                                  on a machine with Rust
-    CUDA_CACHE_DISABLE=1 python3 benches/expression_kernels.py      on a GPU machine
+    CUDA_CACHE_DISABLE=1 python3 benches/expression_rates.py      on a GPU machine
 """
 
 import argparse
@@ -79,7 +79,7 @@ def main() -> None:
         return bytes_moved / milliseconds(driver, launch) / 1e6
 
     to, source, count = c_uint64(places[1]), c_uint64(places[0]), c_size_t(size)
-    copy = rate(2 * size, lambda: driver.call("cuMemcpyDtoDAsync_v2", to, source, count, None))
+    copy = rate(2 * size, lambda: driver.call("cuMemcpyAsync", to, source, count, None))
     n = size // 4
     kernel = AddKernel(driver)
     parameters = [*places[:2], places[4], n, 0]

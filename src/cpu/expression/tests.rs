@@ -1,0 +1,500 @@
+//! The interpreter against the oracle, which runs one element at a time: every version, every bit.
+
+use super::*;
+use crate::ops::{Accumulator, Element as _};
+use expr_oracle::random::{Generator, INPUTS};
+use expr_oracle::{Value, bytes, reduced, results};
+use gpuvec_expr::{Element, Input, Op, Program, Shape, Type, compile};
+use proptest::prelude::*;
+use std::ffi::c_void;
+
+/// The versions that this processor has.
+fn versions() -> impl Iterator<Item = Version> {
+    [Version::Baseline, Version::Avx2, Version::Avx512]
+        .into_iter()
+        .filter(|&version| version <= Version::detect())
+}
+
+/// Bytes around every array, which nothing may change.
+const GUARD: usize = 64;
+
+/// Elements between guards, at an offset in elements from an aligned address.
+struct Array {
+    storage: Vec<u64>,
+    start: usize,
+    bytes: usize,
+}
+
+impl Array {
+    fn new(values: &[u64], size: usize, offset: usize) -> Self {
+        let start = GUARD + offset * size;
+        let bytes = values.len() * size;
+        let storage = vec![0x5A5A_5A5A_5A5A_5A5A; (start + bytes + GUARD).div_ceil(8) + 8];
+        let mut array = Array { storage, start, bytes };
+        for (element, value) in array.bytes_mut().chunks_mut(size.max(1)).zip(values) {
+            element.copy_from_slice(&value.to_ne_bytes()[..size]);
+        }
+        array
+    }
+
+    /// The first byte is at an address aligned to 64 bytes, plus the offset.
+    fn pointer(&self) -> *const u8 {
+        let address = self.storage.as_ptr().cast::<u8>();
+        address.wrapping_add(address.align_offset(64) + self.start)
+    }
+
+    fn all(&mut self) -> &mut [u8] {
+        let start = self.storage.as_ptr().cast::<u8>().align_offset(64);
+        let (_, all, _) = {
+            // SAFETY: any bytes are bytes.
+            unsafe { self.storage.align_to_mut::<u8>() }
+        };
+        &mut all[start..][..self.start + self.bytes + GUARD]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let (start, bytes) = (self.start, self.bytes);
+        &mut self.all()[start..][..bytes]
+    }
+
+    /// The values, if the guards are as they were.
+    fn values(&mut self, size: usize) -> Vec<u64> {
+        let (start, bytes) = (self.start, self.bytes);
+        let all = self.all();
+        assert!(all[..start].iter().chain(&all[start + bytes..]).all(|&byte| byte == 0x5A));
+        let word = |element: &[u8]| {
+            let mut word = [0; 8];
+            word[..size].copy_from_slice(element);
+            u64::from_ne_bytes(word)
+        };
+        self.bytes_mut().chunks(size).map(word).collect()
+    }
+}
+
+const fn size(ty: Type) -> usize {
+    match ty {
+        Type::Bool => 1,
+        Type::I32 | Type::F32 => 4,
+        Type::I64 | Type::F64 => 8,
+    }
+}
+
+/// A call: a program, and the values of its inputs; of a scalar, the first counts.
+struct Case<'a> {
+    program: &'a Program,
+    columns: Vec<Vec<u64>>,
+    n: usize,
+    offset: usize,
+}
+
+impl Case<'_> {
+    fn arrays(&self) -> Vec<Array> {
+        let inputs = self.program.inputs().zip(&self.columns).enumerate();
+        let array = |(i, (input, column)): (usize, (Input<'_>, &Vec<u64>))| {
+            Array::new(&column[..self.n], bytes(input.element), self.offset * (i + 1) % 7)
+        };
+        inputs.map(array).collect()
+    }
+
+    /// The operands of a part that begins at an element.
+    fn operands(&self, arrays: &[Array], start: usize) -> Vec<Operand> {
+        let operand = |(i, input): (usize, Input<'_>)| match input.shape {
+            Shape::Array => Operand::Array(
+                arrays[i].pointer().wrapping_add(start * bytes(input.element)).cast(),
+            ),
+            Shape::Scalar => Operand::Scalar(self.columns[i][0]),
+        };
+        self.program.inputs().enumerate().map(operand).collect()
+    }
+
+    /// The oracle's results of each element.
+    fn expected(&self) -> Vec<Vec<Value>> {
+        let element = |i: usize| -> Vec<u64> {
+            let inputs = self.program.inputs().zip(&self.columns);
+            inputs
+                .map(|(input, column)| column[if input.shape == Shape::Array { i } else { 0 }])
+                .collect()
+        };
+        (0..self.n).map(|i| results(self.program, &element(i))).collect()
+    }
+
+    /// The parts in which a call is done: all at once, or in two.
+    fn parts(&self) -> [Vec<(usize, usize)>; 2] {
+        let first = self.n / 3;
+        [vec![(0, self.n)], vec![(0, first), (first, self.n - first)]]
+    }
+
+    /// Checks every version, also in parts, and in place of an input.
+    fn check(&self) {
+        let expected = self.expected();
+        if let Some(reduction) = self.program.reduction() {
+            let ty = self.program.nodes()[usize::from(self.program.results()[0])].ty;
+            let expected = reduced(reduction, ty, &expected).map(Value::stored);
+            for version in versions() {
+                for parts in self.parts() {
+                    let visitor = Reduced { case: self, version, parts };
+                    let result = visit(reduction, ty, visitor).expect("a program's reduction");
+                    assert_eq!(result, expected, "{version:?}\n{}", self.program);
+                }
+            }
+            return;
+        }
+        let expected: Vec<u64> = expected.iter().map(|results| results[0].stored()).collect();
+        let size = size(self.program.output());
+        let inputs: Vec<Input<'_>> = self.program.inputs().collect();
+        let is_in_place =
+            |input: &Input<'_>| input.shape == Shape::Array && bytes(input.element) == size;
+        let places = (0..inputs.len()).filter(|&i| is_in_place(&inputs[i])).map(Some);
+        for version in versions() {
+            for place in std::iter::once(None).chain(places.clone()) {
+                for parts in self.parts() {
+                    let found = self.mapped(version, &parts, place, size);
+                    let wrong = (0..self.n).find(|&i| found[i] != expected[i]);
+                    assert_eq!(
+                        wrong.map(|i| (
+                            i,
+                            self.columns.iter().map(|c| c[i]).collect::<Vec<_>>(),
+                            found[i],
+                            expected[i]
+                        )),
+                        None,
+                        "{version:?}, in place of {place:?}\n{}",
+                        self.program
+                    );
+                }
+            }
+        }
+    }
+
+    fn mapped(
+        &self, version: Version, parts: &[(usize, usize)], place: Option<usize>, size: usize,
+    ) -> Vec<u64> {
+        let program = BlockProgram::new(self.program, version).expect("supported");
+        let mut scratch = program.scratch(self.n).expect("memory");
+        let mut arrays = self.arrays();
+        let mut out = Array::new(&vec![0; self.n], size, self.offset);
+        for &(start, len) in parts {
+            let target = place.map_or(&out, |input| &arrays[input]).pointer();
+            let target = target.wrapping_add(start * size).cast_mut().cast::<c_void>();
+            let operands = self.operands(&arrays, start);
+            // SAFETY: the arrays have `n` elements each, and one of them may be the output.
+            unsafe { program.map(&mut scratch, &operands, target, len) };
+        }
+        match place {
+            Some(input) => arrays[input].values(size),
+            None => out.values(size),
+        }
+    }
+}
+
+struct Reduced<'a> {
+    case: &'a Case<'a>,
+    version: Version,
+    parts: Vec<(usize, usize)>,
+}
+
+impl ReductionVisitor for Reduced<'_> {
+    type Result = Option<u64>;
+
+    fn visit<R: BlockReduction>(self) -> Option<u64> {
+        let Reduced { case, version, parts } = self;
+        let program = BlockProgram::new(case.program, version).expect("supported");
+        let mut scratch = program.scratch(case.n).expect("memory");
+        let arrays = case.arrays();
+        let mut state = R::Accumulator::IDENTITY;
+        // The last part first, and each in a state of its own.
+        for &(start, len) in parts.iter().rev() {
+            let operands = case.operands(&arrays, start);
+            let mut part = R::Accumulator::IDENTITY;
+            // SAFETY: the arrays have the part's elements.
+            unsafe { program.accumulate::<R>(&mut scratch, &operands, start, len, &mut part) };
+            R::Accumulator::merge(&mut state, &part);
+        }
+        let is_result = case.n > 0 || R::Accumulator::HAS_EMPTY_RESULT;
+        is_result.then(|| R::Accumulator::finish(&state).bits())
+    }
+}
+
+/// Values at which operations behave differently.
+fn special(element: Element) -> Vec<u64> {
+    let f64s = [
+        0.0,
+        1.0,
+        0.5,
+        1.5,
+        2.5,
+        3.0,
+        7.0,
+        0.1,
+        10.0,
+        1e-5,
+        100.25,
+        1e10,
+        1e15,
+        3e18,
+        1e19,
+        1e30,
+        2147483647.0,
+        2147483648.0,
+        4294967296.0,
+        9223372036854775808.0,
+        4503599627370497.5,
+        8388609.0,
+        8388608.5,
+        16777217.0,
+        88.7,
+        710.0,
+        1e-40,
+        1e-310,
+        1e300,
+        1.4e-45,
+        5e-324,
+        f64::MAX,
+        f64::MIN_POSITIVE,
+        f64::from(f32::MAX),
+        f64::from(f32::MIN_POSITIVE),
+        f64::INFINITY,
+    ];
+    let both = f64s.into_iter().chain(f64s.map(|x: f64| -x));
+    match element {
+        Element::F32 => {
+            let nans = [0x7FC0_0000, 0xFFC0_0000, 0x7F80_0001, 0xFFC0_1234];
+            both.map(|x| u64::from((x as f32).to_bits())).chain(nans).collect()
+        }
+        Element::F64 => {
+            let nans = [0x7FF8 << 48, 0xFFF8 << 48, (0x7FF0 << 48) + 1, (0xFFF8 << 48) + 0x1234];
+            both.map(f64::to_bits).chain(nans).collect()
+        }
+        // 2 is true, too.
+        Element::Bool => vec![0, 1, 2],
+        _ => {
+            let small = [0, 1, 2, 3, 7, 100, 127, 128, 255, 32767, 32768, 65535];
+            let large =
+                [0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, 1 << 62, i64::MAX, i64::MIN, 1 << 53];
+            small
+                .into_iter()
+                .chain(large)
+                .flat_map(|x| [x as u64, (x as u64).wrapping_neg()])
+                .collect()
+        }
+    }
+}
+
+/// Every combination of some values, up to a number of them.
+fn combinations(values: &[Vec<u64>]) -> Vec<Vec<u64>> {
+    const MOST: usize = 10_000;
+    let all: usize = values.iter().map(Vec::len).product();
+    // A step without a factor in common with the number of all leaves none out that is near.
+    let step = if all <= MOST { 1 } else { all / MOST | 1 };
+    let number = |mut place: usize, column: usize| {
+        for values in &values[..column] {
+            place /= values.len();
+        }
+        values[column][place % values[column].len()]
+    };
+    let rows = || (0..all).step_by(step);
+    (0..values.len()).map(|column| rows().map(|row| number(row, column)).collect()).collect()
+}
+
+/// The inputs x, y, ... of an element type.
+fn inputs(elements: &[Element]) -> Vec<Input<'static>> {
+    let names = ["x", "y", "z"].into_iter().zip(elements);
+    names.map(|(name, &element)| Input { name, element, shape: Shape::Array }).collect()
+}
+
+/// Compiles a text that the language and the interpreter have.
+fn program(text: &str, inputs: &[Input<'_>]) -> Option<Program> {
+    let program = compile(text, inputs).ok()?;
+    match BlockProgram::new(&program, Version::Baseline) {
+        Ok(_) => Some(program),
+        Err(Unsupported { op, ty }) => {
+            let is_missing = ty == Type::F64 || [Op::Atan2, Op::Hypot, Op::Pow].contains(&op);
+            assert!(is_missing && Op::FUNCTIONS.contains(&op), "{op:?} of {ty}");
+            None
+        }
+    }
+}
+
+fn check_special(text: &str, elements: &[Element]) -> bool {
+    let inputs = inputs(elements);
+    let Some(program) = program(text, &inputs) else { return false };
+    let columns = combinations(&elements.iter().map(|&e| special(e)).collect::<Vec<_>>());
+    let n = columns[0].len();
+    Case { program: &program, columns, n, offset: 1 }.check();
+    true
+}
+
+#[test]
+fn every_operation_of_every_type_on_special_values() {
+    for &op in Op::ALL {
+        let text = match (op, op.arity()) {
+            (Op::Cast, _) => continue,
+            (Op::Where, _) => "where(z, x, y)".into(),
+            (_, arity) if Op::FUNCTIONS.contains(&op) => {
+                format!("{}({})", op.name(), ["x", "x, y", "x, y, z"][arity - 1])
+            }
+            (_, 1) => format!("{}x", op.spelling()),
+            _ => format!("x {} y", op.spelling()),
+        };
+        let mut types = 0;
+        for &element in Element::ALL {
+            let mut elements = vec![element; op.arity()];
+            if op == Op::Where {
+                elements[2] = Element::Bool;
+            }
+            types += usize::from(check_special(&text, &elements));
+        }
+        assert!(types > 0, "{text}");
+    }
+}
+
+#[test]
+fn every_cast_of_special_values() {
+    for &element in Element::ALL {
+        for ty in Type::ALL {
+            assert!(check_special(&format!("{ty}(x)"), &[element]));
+        }
+    }
+}
+
+/// Cheap values that depend on their place: small numbers of any sign, with a NaN here and there.
+fn column(element: Element, n: usize, seed: u64, has_nans: bool) -> Vec<u64> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let value = |bits: u64| match element {
+        Element::Bool => bits >> 40 & 1,
+        Element::F32 if has_nans && bits % 61 == 0 => 0xFFC0_0001,
+        Element::F64 if has_nans && bits % 61 == 0 => 0xFFF8 << 48,
+        Element::F32 => u64::from(((bits as i16) as f32 / 256.0).to_bits()),
+        Element::F64 => ((bits as i32) as f64 / 65536.0).to_bits(),
+        _ => (bits as i16) as u64,
+    };
+    (0..n).map(|_| value(next())).collect()
+}
+
+fn check_sized(text: &str, n: usize, offset: usize, has_nans: bool) {
+    let program = program(text, &INPUTS).unwrap_or_else(|| panic!("{text}"));
+    let columns = INPUTS
+        .iter()
+        .enumerate()
+        .map(|(i, input)| column(input.element, n.max(1), (i + n) as u64, has_nans))
+        .collect();
+    Case { program: &program, columns, n, offset }.check();
+}
+
+/// Around grains and blocks.
+const SIZES: [usize; 14] = [0, 1, 2, 31, 32, 33, 63, 64, 65, 1000, 2047, 2048, 2049, 5000];
+
+#[test]
+fn every_size_and_alignment() {
+    for text in [
+        "a + b",
+        "a",
+        "m",
+        "s",
+        "x_u8",
+        "x_i64 * 3 - x_u32",
+        "where(m & (a < b), x_u8, x_i16) + x_i32",
+        "a * s + (s * 2 + 1) - c / d",
+        "x_f64 * a + sqrt(abs(x_f64)) - 0.5",
+        "(a + b) * (a - b) + (c + d) * (c - d) + a * b * c * d",
+        "x_i32 < x_u8",
+        "exp(a / 8) + log(abs(b) + 1)",
+        "sum(a * b + c)",
+        "sum(a)",
+        "dot(a, b)",
+        "dot(x_f64, s)",
+        "norm(a - b)",
+        "mean(x_f64)",
+        "mean(x_u8 * 2)",
+        "sum(x_i32 * x_i64)",
+        "sum(x_u8)",
+        "dot(x_i32, x_i16)",
+        "count(a < b)",
+        "sum(s)",
+    ] {
+        for n in SIZES {
+            check_sized(text, n, n % 5, false);
+            check_sized(text, n, 1 + n % 3, true);
+        }
+    }
+}
+
+#[test]
+fn every_reduction_of_every_type() {
+    for name in ["sum", "mean", "norm", "min", "max", "argmin", "argmax"] {
+        for x in ["a", "x_f64", "x_i32", "x_i64", "x_u8", "a * b - 1", "abs(x_f64) // 16"] {
+            for n in [0, 1, 33, 2048, 4100] {
+                check_sized(&format!("{name}({x})"), n, n % 4, false);
+                check_sized(&format!("{name}({x})"), n, n % 4, true);
+            }
+        }
+    }
+    for text in ["any(m)", "all(m)", "count(m)", "any(a < -500)", "all(a < 200)", "all(a == a)"] {
+        for n in [0, 1, 33, 2048, 40_000] {
+            check_sized(text, n, n % 4, false);
+            check_sized(text, n, n % 4, true);
+        }
+    }
+}
+
+#[test]
+fn first_of_equal_values_wins() {
+    let inputs = inputs(&[Element::F32]);
+    for (text, values) in [
+        ("argmin(x)", [3.0, 0.0, -0.0, 0.0]),
+        ("argmax(x)", [-3.0, -0.0, 0.0, -0.0]),
+        ("argmax(x)", [f32::NEG_INFINITY; 4]),
+        ("argmin(x)", [f32::INFINITY; 4]),
+        ("argmin(x)", [1.0, f32::NAN, 0.0, -f32::NAN]),
+        ("min(x)", [3.0, 0.0, -0.0, 0.0]),
+        ("max(x)", [-3.0, -0.0, 0.0, -0.0]),
+    ] {
+        let program = program(text, &inputs).expect("a reduction");
+        for repeated in [1, 700] {
+            let columns =
+                vec![values.iter().flat_map(|x| vec![u64::from(x.to_bits()); repeated]).collect()];
+            Case { program: &program, columns, n: 4 * repeated, offset: 0 }.check();
+        }
+    }
+}
+
+#[test]
+fn many_values_that_live_long_make_short_blocks() {
+    let terms: Vec<String> = (1..300).map(|i| format!("(x_f64 + {i}) * (a - {i})")).collect();
+    // All terms are needed again, in the other order.
+    let back: Vec<String> = terms.iter().rev().cloned().collect();
+    let text = format!("({}) - ({})", terms.join(" + "), back.join(" * 0.5 + "));
+    let program = program(&text, &INPUTS).expect("a program");
+    let compiled = BlockProgram::new(&program, Version::detect()).expect("supported");
+    assert!(compiled.block < 2048);
+    check_sized(&text, 1500, 1, true);
+}
+
+#[test]
+fn functions_that_are_missing_are_named() {
+    let program = compile("atan2(x_f64, 1)", &INPUTS).expect("a program");
+    let error = BlockProgram::new(&program, Version::Baseline).err();
+    assert_eq!(error, Some(Unsupported { op: Op::Atan2, ty: Type::F64 }));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_programs(
+        choices in prop::collection::vec(any::<u8>(), 10..200),
+        reduction in prop::sample::select(vec!["", "", "", "sum", "mean", "norm", "min", "argmax"]),
+        n in 0..200usize, offset in 0..5usize, has_nans: bool,
+    ) {
+        let text = format!("{reduction}({})", Generator::new(&choices).number(5).fewest);
+        if compile(&text, &INPUTS).is_ok() && program(&text, &INPUTS).is_some() {
+            check_sized(&text, n, offset, has_nans);
+        }
+    }
+}

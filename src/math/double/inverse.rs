@@ -1,0 +1,112 @@
+//! Inverse trigonometric functions.
+//!
+//! As those of f32, with the rests of quotients, roots and sums.
+
+use super::pair::{Pair, any_sum, quotient, sum};
+use super::power_of_two;
+use crate::Machine;
+use crate::inverse::{ARC_SINE, ARC_TANGENT, PI_REST};
+use crate::sequence::{at_most, magnitude, polynomial, with_sign_of};
+use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI, SQRT_2};
+
+/// base + t + t · square · p, where the base is a multiple of π/4.
+#[inline(always)]
+fn onto<M: Machine>(m: &M, base: M::F64, t: Pair<M>, square: M::F64, p: M::F64) -> M::F64 {
+    let (high, rest) = sum(m, base, t.0);
+    let low = m.fma(base, m.f64(PI_REST), rest + t.1);
+    high + m.fma(t.0 * square, p, low)
+}
+
+/// The angle of a point that is `height` above and `width` > 0 to the side of the origin: to the left
+/// if the sign of `side` is set.
+#[inline(always)]
+fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F64) -> M::F64 {
+    let zero = m.f64(0.0);
+    let far = m.less(width * m.f64(SQRT_2 + 1.0), height);
+    let middle = m.less(width * m.f64(SQRT_2 - 1.0), height);
+    let choose = |a, b, c| m.select(far, c, m.select(middle, b, a));
+    let difference = any_sum(m, height, zero - width);
+    let total = any_sum(m, height, width);
+    let rise = (choose(height, difference.0, zero - width), choose(zero, difference.1, zero));
+    let run = (choose(width, total.0, height), choose(zero, total.1, zero));
+    let (t, low) = quotient(m, rise, run);
+    let base = choose(zero, m.f64(FRAC_PI_4), m.f64(FRAC_PI_2));
+    let left = m.less(with_sign_of(m, m.f64(1.0), side), zero);
+    // Exact: the double nearest to π has three zeros at its end.
+    let base = m.select(left, m.f64(PI) - base, base);
+    let square = t * t;
+    // atan' t is nearly 1 - t².
+    let low = m.fma(zero - square, low, low);
+    let t = (m.select(left, zero - t, t), m.select(left, zero - low, low));
+    onto(m, base, t, square, polynomial(m, square, &ARC_TANGENT))
+}
+
+/// The inverse tangent.
+#[inline(always)]
+pub fn atan<M: Machine>(m: &M, x: M::F64) -> M::F64 {
+    // From 2^60 on it is the double nearest to π/2.
+    let size = at_most(m, magnitude(m, x), power_of_two(60));
+    with_sign_of(m, angle(m, size, m.f64(1.0), size), x)
+}
+
+/// The angle of the point (x, y), from -π to π.
+#[inline(always)]
+pub fn atan2<M: Machine>(m: &M, y: M::F64, x: M::F64) -> M::F64 {
+    let infinite = |x| m.equal(magnitude(m, x), m.f64(f64::INFINITY));
+    let (height, width) = (magnitude(m, y), magnitude(m, x));
+    let greater = m.select(m.less(width, height), height, width);
+    // Then sums do not overflow, and rests do not vanish but beside angles that do.
+    let small = m.less(greater, m.f64(power_of_two(400)));
+    let factor = m.select(small, m.f64(power_of_two(600)), m.f64(power_of_two(-60)));
+    let huge = m.f64(power_of_two(1020));
+    // Beside an infinite width, a finite height is zero.
+    let height = height * m.select(infinite(x), m.f64(0.0), factor);
+    let height = m.select(infinite(y), huge, height);
+    let width = m.select(infinite(x), huge, m.fma(width, factor, m.f64(power_of_two(-700))));
+    with_sign_of(m, angle(m, height, width, x), y)
+}
+
+/// An argument t of arc sines of at most ½: asin x = π/2 - 2 asin √((1 - x) / 2) for greater x.
+struct HalfAngle<M: Machine> {
+    /// x is below ½, and t is x.
+    near: M::Bool,
+    /// x, or -2 √((1 - x) / 2).
+    t: Pair<M>,
+    /// x², or (1 - x) / 2.
+    square: M::F64,
+}
+
+impl<M: Machine> HalfAngle<M> {
+    #[inline(always)]
+    fn new(m: &M, size: M::F64) -> Self {
+        let (zero, minus_two) = (m.f64(0.0), m.f64(-2.0));
+        let near = m.less(size, m.f64(0.5));
+        let half = (m.f64(1.0) - size) * m.f64(0.5);
+        let root = m.sqrt(half);
+        // The rest of the root, times -2; zero's is zero.
+        let rest = m.fma(root, root, zero - half) / (root + m.f64(power_of_two(-200)));
+        let t = (m.select(near, size, minus_two * root), m.select(near, zero, rest));
+        Self { near, t, square: m.select(near, size * size, half) }
+    }
+}
+
+/// The inverse sine.
+#[inline(always)]
+pub fn asin<M: Machine>(m: &M, x: M::F64) -> M::F64 {
+    let HalfAngle { near, t, square } = HalfAngle::new(m, magnitude(m, x));
+    let base = m.select(near, m.f64(0.0), m.f64(FRAC_PI_2));
+    with_sign_of(m, onto(m, base, t, square, polynomial(m, square, &ARC_SINE)), x)
+}
+
+/// The inverse cosine: acos x = π/2 - asin x.
+#[inline(always)]
+pub fn acos<M: Machine>(m: &M, x: M::F64) -> M::F64 {
+    let HalfAngle { near, t, square } = HalfAngle::new(m, magnitude(m, x));
+    let zero = m.f64(0.0);
+    let negative = m.less(x, zero);
+    let end = m.select(negative, m.f64(PI), zero);
+    let base = m.select(near, m.f64(FRAC_PI_2), end);
+    let turned = |t| m.select(negative, t, zero - t);
+    let t = (turned(t.0), turned(t.1));
+    onto(m, base, t, square, polynomial(m, square, &ARC_SINE))
+}

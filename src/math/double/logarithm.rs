@@ -1,0 +1,132 @@
+//! Logarithms, and powers.
+//!
+//! As those of f32: x = 2^k (1 + f) and s = f / (2 + f), with the rests of sums and products.
+
+use super::exponential::{exponential, power};
+use super::pair::{Pair, any_sum, multiply, product, quotient, sum};
+use crate::Machine;
+use crate::logarithm::{ARTANH, LN_2, LN_2_LOW, LOG10_2, LOG10_2_LOW, special, split};
+use crate::sequence::{at_most, clamp, magnitude, polynomial};
+use crate::two_arguments::signed_power;
+use std::f64::consts::{LOG2_E, LOG10_E};
+
+/// What the doubles nearest to 1 / ln 2 and 1 / ln 10 are short of them.
+const LOG2_E_LOW: f64 = 2.0355273740931033e-17;
+const LOG10_E_LOW: f64 = 1.098319650216765e-17;
+
+/// Gives 2 artanh s = 2s + s³ (2/3 + 2/5 s² + s⁴ ARTANH_TAIL(s²)) with a relative error of 2^-72.8.
+const ARTANH_TAIL: [f64; 7] = [
+    0.28571428571433155,
+    0.22222222220014567,
+    0.18181818605126976,
+    0.15384572922602624,
+    0.13335762150202343,
+    0.11685062239343735,
+    0.11910798718537749,
+];
+/// 2/3 and 2/5.
+const TWO_THIRDS: (f64, f64) = (2.0 / 3.0, 3.700743415417188e-17);
+const TWO_FIFTHS: (f64, f64) = (2.0 / 5.0, -2.2204460492503132e-17);
+
+/// A positive finite number, also a subnormal one, as 2^k (1 + f).
+#[inline(always)]
+fn split_any<M: Machine>(m: &M, x: M::F64) -> (M::F64, M::F64) {
+    let subnormal = m.less(x, m.f64(f64::MIN_POSITIVE));
+    let (k, f) = split(m, m.select(subnormal, x * m.f64((1_i64 << 52) as f64), x));
+    (m.select(subnormal, k - m.f64(52.0), k), f)
+}
+
+/// log(1 + f), with an error far below the last bit.
+#[inline(always)]
+fn fraction<M: Machine>(m: &M, f: M::F64) -> Pair<M> {
+    let s = f / (m.f64(2.0) + f);
+    let z = s * s;
+    let (half, half_rest) = product(m, f, f * m.f64(0.5));
+    let (high, rest) = sum(m, f, m.f64(0.0) - half);
+    (high, m.fma(s, m.fma(z, polynomial(m, z, &ARTANH), half), rest - half_rest))
+}
+
+/// k · unit + y · factor, for a unit whose first part has exact products.
+#[inline(always)]
+fn combine<M: Machine>(
+    m: &M, k: M::F64, unit: (f64, f64), y: Pair<M>, factor: (f64, f64),
+) -> M::F64 {
+    let (y, low) = multiply(m, y, (m.f64(factor.0), m.f64(factor.1)));
+    let (high, rest) = sum(m, k * m.f64(unit.0), y);
+    high + (rest + m.fma(k, m.f64(unit.1), low))
+}
+
+/// The natural logarithm.
+#[inline(always)]
+pub fn log<M: Machine>(m: &M, x: M::F64) -> M::F64 {
+    let (k, f) = split_any(m, x);
+    special(m, x, combine(m, k, (LN_2, LN_2_LOW), fraction(m, f), (1.0, 0.0)))
+}
+
+/// The logarithm to base 2.
+#[inline(always)]
+pub fn log2<M: Machine>(m: &M, x: M::F64) -> M::F64 {
+    let (k, f) = split_any(m, x);
+    special(m, x, combine(m, k, (1.0, 0.0), fraction(m, f), (LOG2_E, LOG2_E_LOW)))
+}
+
+/// The logarithm to base 10.
+#[inline(always)]
+pub fn log10<M: Machine>(m: &M, x: M::F64) -> M::F64 {
+    let (k, f) = split_any(m, x);
+    let y = combine(m, k, (LOG10_2, LOG10_2_LOW), fraction(m, f), (LOG10_E, LOG10_E_LOW));
+    special(m, x, y)
+}
+
+/// log(1 + x), as the logarithm of 1 + x rounded and the rest's share.
+#[inline(always)]
+pub fn log1p<M: Machine>(m: &M, x: M::F64) -> M::F64 {
+    let zero = m.f64(0.0);
+    let (above, rest) = any_sum(m, x, m.f64(1.0));
+    let (k, f) = split(m, above);
+    // Where k is zero f is x itself.
+    let exact = m.equal(k, zero);
+    let f = m.select(exact, x, f);
+    // 2^-k where the rest counts; 1 / (1 + f) is nearly 1 - f + f² - f³ + f⁴.
+    let scale = m.select(exact, zero, power(m, zero - at_most(m, k, 1000.0)));
+    let inverse = polynomial(m, f, &[1.0, -1.0, 1.0, -1.0, 1.0]);
+    let (high, low) = fraction(m, f);
+    let low = m.fma(rest * scale, inverse, low);
+    let y = combine(m, k, (LN_2, LN_2_LOW), (high, low), (1.0, 0.0));
+    special(m, above, m.select(m.equal(x, zero), x, y))
+}
+
+/// log(2^k (1 + f)) with an error of 2^-66.
+#[inline(always)]
+fn precise<M: Machine>(m: &M, k: M::F64, f: M::F64) -> Pair<M> {
+    let pair = |(high, low)| (m.f64(high), m.f64(low));
+    // An exact constant plus a smaller pair.
+    let add = |a: Pair<M>, b: Pair<M>| {
+        let (high, rest) = sum(m, a.0, b.0);
+        (high, rest + (a.1 + b.1))
+    };
+    let s = quotient(m, (f, m.f64(0.0)), sum(m, m.f64(2.0), f));
+    let z = multiply(m, s, s);
+    let tail = z.0 * polynomial(m, z.0, &ARTANH_TAIL);
+    let series = add(pair(TWO_FIFTHS), (tail, m.f64(0.0)));
+    let series = add(pair(TWO_THIRDS), multiply(m, z, series));
+    let cubic = multiply(m, s, multiply(m, z, series));
+    let y = add((s.0 + s.0, s.1 + s.1), cubic);
+    add((k * m.f64(LN_2), k * m.f64(LN_2_LOW)), y)
+}
+
+/// x to the power y, as e^(y log x).
+#[inline(always)]
+pub fn pow<M: Machine>(m: &M, x: M::F64, y: M::F64) -> M::F64 {
+    let size = magnitude(m, x);
+    let (k, f) = split_any(m, size);
+    let log = precise(m, k, f);
+    let log = (special(m, size, log.0), log.1);
+    // Powers beyond 2^80 are infinite, zero or one already: infinities would make NaNs.
+    let bound = (1_i128 << 80) as f64;
+    let exponent = clamp(m, y, -bound, bound);
+    let (high, low) = multiply(m, (exponent, m.f64(0.0)), log);
+    // The rest is no number where the first part is infinite.
+    let low = m.select(m.less(magnitude(m, high), m.f64(746.0)), low, m.f64(0.0));
+    signed_power(m, x, y, exponential(m, (clamp(m, high, -746.0, 710.0), low)))
+}

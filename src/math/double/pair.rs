@@ -1,0 +1,49 @@
+//! Unevaluated sums of two numbers, for what must be more exact than one.
+//!
+//! Dekker, A Floating-Point Technique for Extending the Available Precision; Muller and others,
+//! Handbook of Floating-Point Arithmetic.
+
+use crate::Machine;
+
+/// A value as a number and a much smaller rest, which is not above half its last bit where an
+/// operation asks for that.
+pub(super) type Pair<M> = (<M as Machine>::F64, <M as Machine>::F64);
+
+/// a + b, exactly, if |a| ≥ |b| or a is zero.
+#[inline(always)]
+pub(super) fn sum<M: Machine>(_: &M, a: M::F64, b: M::F64) -> Pair<M> {
+    let high = a + b;
+    (high, b - (high - a))
+}
+
+/// a + b, exactly.
+#[inline(always)]
+pub(super) fn any_sum<M: Machine>(_: &M, a: M::F64, b: M::F64) -> Pair<M> {
+    let high = a + b;
+    let of_b = high - a;
+    (high, (a - (high - of_b)) + (b - of_b))
+}
+
+/// a · b, exactly.
+#[inline(always)]
+pub(super) fn product<M: Machine>(m: &M, a: M::F64, b: M::F64) -> Pair<M> {
+    let high = a * b;
+    (high, m.fma(a, b, m.f64(0.0) - high))
+}
+
+/// a · b.
+#[inline(always)]
+pub(super) fn multiply<M: Machine>(m: &M, a: Pair<M>, b: Pair<M>) -> Pair<M> {
+    let (high, low) = product(m, a.0, b.0);
+    (high, m.fma(a.0, b.1, m.fma(a.1, b.0, low)))
+}
+
+/// a / b, with one division.
+#[inline(always)]
+pub(super) fn quotient<M: Machine>(m: &M, a: Pair<M>, b: Pair<M>) -> Pair<M> {
+    let inverse = m.f64(1.0) / b.0;
+    let high = a.0 * inverse;
+    let minus = m.f64(0.0) - high;
+    let rest = m.fma(minus, b.0, a.0) + m.fma(minus, b.1, a.1);
+    (high, rest * inverse)
+}

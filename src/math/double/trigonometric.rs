@@ -1,0 +1,202 @@
+//! Trigonometric functions.
+//!
+//! The argument is reduced to a quadrant and an angle r of at most π/4, a pair: with π/2 in three parts
+//! (Cody and Waite) or, from 2^30 on, by those bits of 2/π that count for the argument's exponent, as
+//! Payne and Hanek do. sin r and cos r are polynomials fitted by tools/minimax.py.
+
+use super::pair::{Pair, any_sum, multiply, product, quotient, sum};
+use super::power_of_two;
+use crate::Machine;
+use crate::sequence::{TO_INTEGER, magnitude, nearest, polynomial};
+use crate::trigonometric::is_odd;
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
+
+/// Gives sin r = r + r³ SINE(r²) with a relative error of 2^-63.2.
+const SINE: [f64; 7] = [
+    -0.16666666666666666,
+    0.008333333333333042,
+    -0.0001984126984096245,
+    2.755731907395995e-06,
+    -2.5052070913350496e-08,
+    1.6054309921903945e-10,
+    -7.389361415002503e-13,
+];
+/// Gives cos r = 1 - r²/2 + r⁴ COSINE(r²) with a relative error of 2^-63.9.
+const COSINE: [f64; 6] = [
+    0.041666666666666595,
+    -0.0013888888888873342,
+    2.4801587289001893e-05,
+    -2.7557314216915395e-07,
+    2.0875705369577252e-09,
+    -1.1358747393638473e-11,
+];
+/// What π/2 is more than its nearest double, in two parts.
+const HALF_PI_REST: (f64, f64) = (6.123233995736766e-17, -1.4973849048591698e-33);
+
+/// 2/π as the sum of these numbers of 50 bits, the one at i times 2^-50i.
+const TWO_OVER_PI: [f64; 24] = [
+    0.636619772367581,
+    0.33068755952925155,
+    0.32540679297213604,
+    0.39964395111064555,
+    0.31792711437062326,
+    0.5268031193200251,
+    0.8639831777135729,
+    0.5095885114856431,
+    0.9184065558140402,
+    0.6329474348412312,
+    0.28244935139302374,
+    0.09325506128194228,
+    0.22466011204652325,
+    0.06833165695263954,
+    0.6953054368476623,
+    0.3984982845762586,
+    0.35172159211398313,
+    0.9813937647621636,
+    0.9546503075161983,
+    0.5443922240974457,
+    0.8982159637446108,
+    0.8678175387119031,
+    0.7108622772701114,
+    0.08399653847947786,
+];
+const WORD: i64 = 50;
+/// Arguments from here on need them.
+const FAR: f64 = power_of_two(30);
+
+/// Below this magnitude the sine and the tangent are their argument.
+const TINY: f64 = power_of_two(-28);
+
+/// An angle: the number of the quadrant in its low bits, and radians from the middle of it.
+struct Angle<M: Machine> {
+    quadrant: M::I64,
+    r: Pair<M>,
+    square: M::F64,
+}
+
+/// The number of quarter-turns and the rest in radians, for arguments below `FAR` in magnitude.
+#[inline(always)]
+fn reduce_near<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
+    let (n, _) = nearest(m, x * m.f64(FRAC_2_PI));
+    let minus = m.f64(0.0) - n;
+    let (term, term_rest) = product(m, minus, m.f64(HALF_PI_REST.0));
+    let (high, rest) = any_sum(m, m.fma(minus, m.f64(FRAC_PI_2), x), term);
+    let (high, low) = sum(m, high, m.fma(minus, m.f64(HALF_PI_REST.1), rest + term_rest));
+    [n, high, low]
+}
+
+/// The same for magnitudes from `FAR` on; the number is one modulo four.
+#[inline(always)]
+fn reduce_far<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
+    // Words that only add multiples of four quarter-turns are skipped: 16, 8, 4, 2 and 1 of them.
+    let mut words = TWO_OVER_PI.map(|word| m.f64(word));
+    let mut x = x;
+    for count in [16, 8, 4, 2, 1] {
+        let skip = WORD * count as i64;
+        let far = m.less(m.f64(power_of_two(54 + skip)), x);
+        x = m.select(far, x * m.f64(power_of_two(-skip)), x);
+        for i in 0..count + 4 {
+            let next = *words.get(i + count).unwrap_or(&words[i]);
+            words[i] = m.select(far, next, words[i]);
+        }
+    }
+    let part = |i: i64| product(m, x * m.f64(power_of_two(-WORD * i)), words[i as usize]);
+    let (a, b, c, d) = (part(0), part(1), part(2), part(3));
+    let last = m.fma(x * m.f64(power_of_two(-WORD * 4)), words[4], d.1);
+    // Takes multiples of four away, exactly; b.0 is not negative, and a.1 is below 2^52.
+    let modulo = |x: M::F64| {
+        let to_four = m.f64(4.0 * TO_INTEGER);
+        x - ((x + to_four) - to_four)
+    };
+    let mut terms = [modulo(a.0), modulo(a.1), modulo(b.0), b.1, c.0, c.1, d.0, last];
+    // Turns the sum's terms into the sum and ever smaller rests (Ogita, Rump and Oishi, Accurate Sum
+    // and Dot Product).
+    let distil = |terms: &mut [M::F64; 8]| {
+        for i in (1..8).rev() {
+            let (high, low) = any_sum(m, terms[i - 1], terms[i]);
+            (terms[i - 1], terms[i]) = (high, low);
+        }
+    };
+    distil(&mut terms);
+    let (n, _) = nearest(m, terms[0]);
+    terms[0] = terms[0] - n;
+    distil(&mut terms);
+    let rest = (terms[1] + terms[2]) + (terms[3] + terms[4]);
+    let half_pi = (m.f64(FRAC_PI_2), m.f64(HALF_PI_REST.0));
+    let (high, low) = multiply(m, sum(m, terms[0], rest), half_pi);
+    let (high, low) = sum(m, high, low);
+    [n, high, low]
+}
+
+impl<M: Machine> Angle<M> {
+    /// The angle of a magnitude in radians.
+    #[inline(always)]
+    fn new(m: &M, size: M::F64) -> Self {
+        let near = m.less(size, m.f64(FAR));
+        let far = reduce_far(m, size);
+        let [n, high, low] = reduce_near(m, size);
+        let n = m.select(near, n, far[0]);
+        let r = (m.select(near, high, far[1]), m.select(near, low, far[2]));
+        Self { quadrant: m.bits(n + m.f64(TO_INTEGER)), r, square: r.0 * r.0 }
+    }
+
+    /// sin r.
+    #[inline(always)]
+    fn sine(&self, m: &M) -> Pair<M> {
+        let (r, low) = self.r;
+        let low = m.fma(self.square * low, m.f64(-0.5), low);
+        (r, m.fma(r * self.square, polynomial(m, self.square, &SINE), low))
+    }
+
+    /// cos r.
+    #[inline(always)]
+    fn cosine(&self, m: &M) -> Pair<M> {
+        let (r, low) = self.r;
+        let (half, half_rest) = product(m, r, r * m.f64(-0.5));
+        let (high, rest) = sum(m, m.f64(1.0), half);
+        let small = m.fma(r, m.f64(0.0) - low, rest + half_rest);
+        (high, m.fma(self.square * self.square, polynomial(m, self.square, &COSINE), small))
+    }
+
+    /// The sine of the angle, after `quarters` quarter-turns more.
+    #[inline(always)]
+    fn sine_after(&self, m: &M, quarters: i64) -> M::F64 {
+        let quadrant = self.quadrant + m.i64(quarters);
+        let (odd, _) = is_odd(m, quadrant);
+        let (sine, cosine) = (self.sine(m), self.cosine(m));
+        let y = m.select(odd, cosine.0, sine.0) + m.select(odd, cosine.1, sine.1);
+        let negative = m.shift_left(m.shift_right(quadrant, 1), 63);
+        m.float(m.bits(y) ^ negative)
+    }
+}
+
+/// y, which is for the magnitude of x, as an odd function's value at x.
+#[inline(always)]
+fn odd_function<M: Machine>(m: &M, x: M::F64, y: M::F64) -> M::F64 {
+    let sign = m.bits(x) & m.i64(i64::MIN);
+    m.select(m.less(magnitude(m, x), m.f64(TINY)), x, m.float(m.bits(y) ^ sign))
+}
+
+/// The sine.
+#[inline(always)]
+pub fn sin<M: Machine>(m: &M, x: M::F64) -> M::F64 {
+    odd_function(m, x, Angle::new(m, magnitude(m, x)).sine_after(m, 0))
+}
+
+/// The cosine.
+#[inline(always)]
+pub fn cos<M: Machine>(m: &M, x: M::F64) -> M::F64 {
+    Angle::new(m, magnitude(m, x)).sine_after(m, 1)
+}
+
+/// The tangent, as the quotient of the polynomials.
+#[inline(always)]
+pub fn tan<M: Machine>(m: &M, x: M::F64) -> M::F64 {
+    let angle = Angle::new(m, magnitude(m, x));
+    let normal = |(high, low)| sum(m, high, low);
+    let (sine, cosine) = (normal(angle.sine(m)), normal(angle.cosine(m)));
+    let (odd, sign) = is_odd(m, angle.quadrant);
+    let choose = |a: Pair<M>, b: Pair<M>| (m.select(odd, a.0, b.0), m.select(odd, a.1, b.1));
+    let (high, low) = quotient(m, choose(cosine, sine), choose(sine, cosine));
+    odd_function(m, x, m.float(m.bits(high + low) ^ sign))
+}
