@@ -12,7 +12,7 @@ SHORT_WHEEL_TESTS := $(wildcard python_tests/package) $(addprefix python_tests/,
 VENV := .venv
 BIN := $(VENV)/bin
 FAKE_DRIVER := $(CURDIR)/target/fake_driver
-PYTHON_EXAMPLES := demo device_loop streams structured mixed exact_file exact_dask exact_mpi
+PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
 .PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection large-sums every-float load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean

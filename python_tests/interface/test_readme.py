@@ -15,6 +15,7 @@ from programs import compile_c, library_environment, run
 
 README = ROOT / "README.md"
 RELEASE = ROOT / "target/release"
+EXAMPLES = "device_loop streams structured mixed black_scholes signal_pipeline".split()
 C, PYTHON = blocks(README, "c"), blocks(README, "python")
 
 
@@ -139,7 +140,7 @@ def test_demo(placement):
             assert re.search(rf"^{operation} +{memory} .* ms", output, flags=re.MULTILINE), output
 
 
-@pytest.mark.parametrize("name", ["device_loop", "streams", "structured", "mixed"])
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_example(placement, name):
     """Each example checks its own results and prints a summary."""
     environment = library_environment(GPUVEC_PLACEMENT=placement.name.lower())
