@@ -2,8 +2,8 @@
 
     PYTHONPATH=python python python_examples/black_scholes.py
 
-The formula is some 60 operations, which run in one pass over the arrays. Interest and volatility are
-numbers: other ones need no new compilation.
+The formula is some 60 operations, which run in one pass over the arrays. Interest and volatility
+are numbers: other ones need no new compilation.
 """
 
 import math

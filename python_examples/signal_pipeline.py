@@ -2,9 +2,9 @@
 
     PYTHONPATH=python python python_examples/signal_pipeline.py
 
-Each block of samples of 16 bits is copied to device memory, where three formulas run on a stream, each
-in one pass: the deviation from the running mean, the new mean and the new variance. A fourth counts
-the samples that are out of the ordinary. The same steps in NumPy give the same bits.
+Each block of samples of 16 bits is copied to device memory, where three formulas run on a stream,
+each in one pass: the deviation from the running mean, the new mean and the new variance. A fourth
+counts the samples that are out of the ordinary. The same steps in NumPy give the same bits.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The examples in README.md work as they are printed, as do the demo and the Python examples."""
+"""The documents' examples work as they are printed, as do the demo and the Python examples."""
 
 import array
 import ctypes
@@ -13,10 +13,12 @@ from bindings import ROOT
 from documents import blocks
 from programs import compile_c, library_environment, run
 
-README = ROOT / "README.md"
+README, EXPRESSIONS = ROOT / "README.md", ROOT / "docs/expressions.md"
 RELEASE = ROOT / "target/release"
 EXAMPLES = "device_loop streams structured mixed black_scholes signal_pipeline".split()
-C, PYTHON = blocks(README, "c"), blocks(README, "python")
+C, PYTHON = (
+    [*blocks(README, language), *blocks(EXPRESSIONS, language)] for language in ("c", "python")
+)
 
 
 def test_readme_shows_both_languages():
