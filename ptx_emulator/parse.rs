@@ -1,6 +1,6 @@
 //! Reads a text: declarations, labels, one instruction a line.
 
-use crate::{Action, Instruction, Kernel, Slot, instructions};
+use crate::{Action, Elements, Instruction, Kernel, Slot, instructions};
 use std::collections::HashMap;
 
 /// What registers, and thus results that no instruction has written, begin with.
@@ -9,8 +9,8 @@ const RUBBISH: u64 = 0xBAAD_F00D_BAAD_F00D;
 /// A kernel in the making.
 #[derive(Default)]
 struct Parser<'t> {
-    /// The classes of registers: the letter, the first slot, the number.
-    classes: Vec<(&'static str, usize, usize)>,
+    /// The classes of registers: the name, the first slot, the number.
+    classes: Vec<(&'t str, usize, usize)>,
     file: Vec<u64>,
     /// The slots of registers, constants and parameters, by their spelling.
     slots: HashMap<&'t str, Slot>,
@@ -25,6 +25,10 @@ struct Parser<'t> {
 const HEAD: [&str; 3] = [".version 8.0", ".target sm_60", ".address_size 64"];
 const ENTRY: &str = ".visible .entry ";
 
+/// What begins and ends the part of a reduction's text that is of an expression.
+const ELEMENTS: &str = "// elements of ";
+const END: &str = "// end";
+
 pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
     let mut lines = text.lines();
     if HEAD.iter().any(|&expected| lines.next() != Some(expected)) {
@@ -32,11 +36,17 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
     }
     let mut parser = Parser::default();
     let special = ["%tid.x", "%ctaid.x", "%nctaid.x"].map(|name| parser.slot(name, 0));
-    let mut name = None;
+    let (mut name, mut reduction) = (None, None);
+    let is_frame = text.contains(ELEMENTS);
     for line in lines {
         if let Some(entry) = line.strip_prefix(ENTRY) {
             name = Some(entry.trim_end_matches('(').to_owned());
-        } else {
+        } else if let Some(elements) = line.strip_prefix(ELEMENTS) {
+            reduction = Some(parser.elements(elements).ok_or("elements without a name")?);
+        } else if line == END {
+            parser.instruction("ret")?;
+            break;
+        } else if !is_frame || reduction.is_some() || line.starts_with(".param ") {
             parser.line(line).map_err(|why| format!("{why}: {line}"))?;
         }
     }
@@ -46,7 +56,7 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
     }
     let Parser { file, parameters, instructions, .. } = parser;
     let name = name.ok_or("there is no kernel")?;
-    Ok(Kernel { name, instructions, file, parameters, special })
+    Ok(Kernel { name, instructions, file, parameters, special, reduction })
 }
 
 impl<'t> Parser<'t> {
@@ -77,21 +87,27 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// Reads what is computed, as in `min f32: %q1 %q2 %q3 %q4 %q5 %q6`: registers of the frame.
+    fn elements(&mut self, line: &'t str) -> Option<Elements> {
+        let (what, registers) = line.split_once(": ")?;
+        let (reduction, ty) = what.split_once(' ')?;
+        let slots: Vec<Slot> = registers.split(' ').map(|name| self.slot(name, RUBBISH)).collect();
+        let [results @ .., index, count] = &slots[..] else { return None };
+        let (reduction, ty) = (reduction.to_owned(), ty.to_owned());
+        Some(Elements { reduction, ty, results: results.to_vec(), index: *index, count: *count })
+    }
+
     /// Makes the registers of a class, as in `.f32 %f<3>;`.
     fn declare(&mut self, declaration: &'t str) -> Result<(), String> {
         let count = declaration.split(['<', '>']).nth(1).and_then(|count| count.parse().ok());
         let (class, _) = declaration.split_once('<').ok_or("no registers")?;
-        let letter = match class {
-            ".pred %p" => "%p",
-            ".b32 %r" => "%r",
-            ".b64 %q" => "%q",
-            ".f32 %f" => "%f",
-            ".f64 %d" => "%d",
-            _ => return Err("unknown registers".into()),
-        };
+        let name = class.split_once(' ').ok_or("no registers")?.1;
+        if ![".pred %ep", ".b32 %er", ".b64 %eq", ".f32 %ef", ".f64 %ed"].contains(&class) {
+            return Err("unknown registers".into());
+        }
         let (first, count) = (self.file.len(), count.ok_or("no number of registers")?);
         self.file.resize(first + count, RUBBISH);
-        self.classes.push((letter, first, count));
+        self.classes.push((name, first, count));
         Ok(())
     }
 
@@ -100,8 +116,8 @@ impl<'t> Parser<'t> {
         if let Some(&slot) = self.slots.get(text) {
             return Ok(slot);
         }
-        if let Some(number) = text.get(2..).filter(|_| text.starts_with('%')) {
-            let class = self.classes.iter().find(|(letter, ..)| text.starts_with(letter));
+        if let Some((name, number)) = text.split_at_checked(3).filter(|_| text.starts_with('%')) {
+            let class = self.classes.iter().find(|class| class.0 == name);
             let number: usize = number.parse().map_err(|_| "no register's number")?;
             let &(_, first, count) = class.ok_or("no such registers")?;
             return if number < count {

@@ -29,7 +29,9 @@ pub(crate) fn at(number: usize) -> Option<Arc<Kernel>> {
 pub(crate) fn run(number: usize, parameters: &[u64], blocks: usize) -> Result<u64, Code> {
     let kernel = at(number).ok_or(ILLEGAL_ADDRESS)?;
     let mut parameters = parameters.to_vec();
-    let flags = parameters.last_mut().map_or(0, std::mem::take);
+    // Behind the inputs: the output, the number of elements, the flags, and three more for reductions.
+    let place = parameters.len() - if kernel.reduction().is_some() { 4 } else { 1 };
+    let flags = std::mem::take(&mut parameters[place]);
     let outcome = kernel.run(&parameters, blocks as u32, &mut Reached::default());
     outcome.map_err(|why| {
         violate(&format!("a kernel's {why}"));

@@ -17,8 +17,8 @@ pub(crate) struct Array {
 
 impl Array {
     /// The array whose address is a parameter.
-    pub(crate) fn new(writer: &Writer, element: Element, parameter: usize) -> Array {
-        let address = writer.load_parameter(".u64", Class::B64, parameter);
+    pub(crate) fn new(writer: &Writer, element: Element, letter: char, number: usize) -> Array {
+        let address = writer.load_parameter(".u64", Class::B64, letter, number);
         Array { element, address: writer.emit("cvta.to.global.u64", Class::B64, &[address]) }
     }
 
@@ -161,11 +161,11 @@ impl<'p> Elements<'p> {
         let Some(input) = self.program.inputs().nth(index) else { return };
         match input.shape {
             Shape::Array => {
-                self.arrays.push((node, Array::new(self.writer, input.element, index)));
+                self.arrays.push((node, Array::new(self.writer, input.element, 'a', index)));
             }
             Shape::Scalar | Shape::Number => {
                 let (name, class) = access(input.element);
-                let raw = self.writer.load_parameter(name, class, index);
+                let raw = self.writer.load_parameter(name, class, 'a', index);
                 self.shared[node] = Some(widened(self.writer, input.element, raw));
             }
         }

@@ -5,7 +5,7 @@
 
 use crate::elements::{Array, Elements, element};
 use crate::grid::Grid;
-use crate::writer::{Class, Operand, Writer};
+use crate::writer::{Class, Operand, Writer, input_parameters};
 use crate::{Kernel, Unsupported};
 use gpuvec_expr::Program;
 
@@ -14,11 +14,10 @@ use gpuvec_expr::Program;
 const MOST_INSTRUCTIONS: [usize; 2] = [256, 128];
 
 pub(crate) fn kernel(program: &Program) -> Result<Kernel, Unsupported> {
-    let inputs = program.inputs().len();
     let writer = Writer::new();
     let elements = Elements::new(program, &writer)?;
-    let out = Array::new(&writer, element(program.output()), inputs);
-    let n = writer.load_parameter(".u64", Class::B64, inputs + 1);
+    let out = Array::new(&writer, element(program.output()), 'p', 0);
+    let n = writer.load_parameter(".u64", Class::B64, 'p', 1);
     let grid = Grid::new(&writer);
     let before = writer.instructions();
     let index = writer.register(Class::B64);
@@ -51,8 +50,13 @@ pub(crate) fn kernel(program: &Program) -> Result<Kernel, Unsupported> {
             Ok(())
         })?;
     }
-    grid.signal_completion(&writer, inputs + 2);
-    Ok(Kernel::of(writer, inputs + 3, lanes))
+    grid.signal_completion(&writer, 2);
+    let mut text = String::with_capacity(32 << 10);
+    text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n.visible .entry expression(\n");
+    input_parameters(&mut text, program.inputs().len());
+    text.push_str(".param .u64 p0,\n.param .u64 p1,\n.param .u64 p2\n)\n.reqntid 256\n{\n");
+    writer.finish(&mut text);
+    Ok(Kernel::of_text(text, lanes))
 }
 
 /// Computes and stores elements from an index on.

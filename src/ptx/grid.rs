@@ -47,7 +47,7 @@ impl Grid {
     /// that the warp has written (kernels/common.cuh).
     pub(crate) fn signal_completion(&self, writer: &Writer, parameter: usize) {
         let end = writer.label();
-        let flags = writer.load_parameter(".u64", Class::B64, parameter);
+        let flags = writer.load_parameter(".u64", Class::B64, 'p', parameter);
         let absent = writer.emit("setp.eq.s64", Class::Predicate, &[flags, Operand::b64(0)]);
         writer.jump_if(absent, end);
         writer.line("bar.warp.sync 0xFFFFFFFF");

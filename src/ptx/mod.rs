@@ -8,11 +8,15 @@
 //! | then | the output's address |
 //! | | the number of elements |
 //! | | the address of the warps' completion flags, or 0 (kernels/common.cuh) |
+//! | for reductions | the address of the scratch memory (kernels/reduce.cuh) |
+//! | | the address of the result, or 0: then the output is the state (src/ops/accumulator.rs) |
+//! | | how to add up (kernels/exact.cuh), or for argmin and argmax the index of the first element |
 //!
 //! Arrays begin at any element. The output may be an input whose elements have the same size: each
 //! element is read before it is written, by the same thread. The kernel takes blocks of
 //! [`BLOCK_THREADS`] threads and any number of blocks; a thread of a large grid takes
-//! [`Kernel::elements_per_thread`] elements.
+//! [`Kernel::elements_per_thread`] elements. Reductions have compiled kernels, of kernels/expression.cu,
+//! in which the instructions for the elements are put.
 //!
 //! The text says all that IEEE 754 leaves open: each operation rounds to nearest by itself (`.rn`),
 //! none flushes subnormals, and a NaN's sign and payload never reach a result.
@@ -21,15 +25,18 @@
 
 mod elements;
 mod elementwise;
+mod fold;
 mod grid;
 mod machine;
 mod operation;
+mod reduction;
 mod writer;
+
+pub use reduction::frame;
 
 use gpuvec_expr::{Op, Program, Type};
 use std::ffi::{CStr, CString};
 use std::fmt;
-use writer::Writer;
 
 /// The name of every kernel.
 pub const NAME: &CStr = c"expression";
@@ -45,25 +52,17 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Writes the kernel of a program.
-    pub fn new(program: &Program) -> Result<Kernel, Unsupported> {
-        elementwise::kernel(program)
+    /// Writes the kernel of a program, for a reduction with the text of its [`frame`].
+    pub fn new(program: &Program, frame: &str) -> Result<Kernel, Unsupported> {
+        match program.reduction() {
+            Some(reduction) => reduction::kernel(program, reduction, frame),
+            None => elementwise::kernel(program),
+        }
     }
 
-    /// The kernel that a writer has written, with some parameters of 64 bits.
-    fn of(writer: Writer, parameters: usize, elements_per_thread: usize) -> Kernel {
-        let mut head = String::with_capacity(1024);
-        head.push_str(
-            ".version 8.0\n.target sm_60\n.address_size 64\n.visible .entry expression(\n",
-        );
-        for i in 0..parameters {
-            let separator = if i + 1 < parameters { "," } else { "" };
-            head.push_str(&format!(".param .u64 p{i}{separator}\n"));
-        }
-        head.push_str(&format!(")\n.reqntid {BLOCK_THREADS}\n{{\n"));
-        let text = writer.finish(&head);
-        let text = CString::new(text).unwrap_or_default();
-        Kernel { text, elements_per_thread }
+    fn of_text(text: String, elements_per_thread: usize) -> Kernel {
+        // No name of the caller's is in it: there is no NUL.
+        Kernel { text: CString::new(text).unwrap_or_default(), elements_per_thread }
     }
 
     /// The kernel's PTX, as a driver takes it.

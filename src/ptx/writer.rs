@@ -3,6 +3,9 @@
 use gpuvec_expr::Type;
 use std::cell::{Cell, RefCell};
 
+/// What names of registers begin with: in the frames of reductions others are used.
+const PREFIX: &str = "%e";
+
 /// The classes of registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -81,7 +84,7 @@ impl Operand {
     fn write(self, text: &mut String) {
         match self {
             Operand::Register(class, number) => {
-                text.push('%');
+                text.push_str(PREFIX);
                 text.push(class.letter());
                 decimal(text, number);
             }
@@ -176,6 +179,33 @@ impl Writer {
         text.push_str(";\n");
     }
 
+    /// Moves a value to or from a register that another text names.
+    pub(crate) fn move_to(&self, outer: &str, value: Operand) {
+        let name = match value {
+            Operand::Register(Class::F32, _) | Operand::Constant(Class::F32, _) => "mov.f32 ",
+            Operand::Register(Class::F64, _) | Operand::Constant(Class::F64, _) => "mov.f64 ",
+            _ => "mov.b64 ",
+        };
+        let text = &mut *self.text.borrow_mut();
+        text.push_str(name);
+        text.push_str(outer);
+        text.push_str(", ");
+        value.write(text);
+        text.push_str(";\n");
+    }
+
+    /// The 64 bits of a register that another text names.
+    pub(crate) fn move_from(&self, outer: &str) -> Operand {
+        let result = self.register(Class::B64);
+        let text = &mut *self.text.borrow_mut();
+        text.push_str("mov.b64 ");
+        result.write(text);
+        text.push_str(", ");
+        text.push_str(outer);
+        text.push_str(";\n");
+        result
+    }
+
     /// Writes an instruction without operands.
     pub(crate) fn line(&self, line: &str) {
         let text = &mut *self.text.borrow_mut();
@@ -183,15 +213,19 @@ impl Writer {
         text.push_str(";\n");
     }
 
-    /// Loads a parameter, or the low end of it, by a type into a new register.
-    pub(crate) fn load_parameter(&self, ty: &str, class: Class, number: usize) -> Operand {
+    /// Loads a parameter, or the low end of it, by a type into a new register: an input's, whose letter is
+    /// `a`, or one of those that follow, `p`.
+    pub(crate) fn load_parameter(
+        &self, ty: &str, class: Class, letter: char, number: usize,
+    ) -> Operand {
         let result = self.register(class);
         let text = &mut *self.text.borrow_mut();
         text.push_str("ld.param");
         text.push_str(ty);
         text.push(' ');
         result.write(text);
-        text.push_str(", [p");
+        text.push_str(", [");
+        text.push(letter);
         decimal(text, number as u32);
         text.push_str("];\n");
         result
@@ -217,7 +251,7 @@ impl Writer {
 
     pub(crate) fn place(&self, Label(number): Label) {
         let text = &mut *self.text.borrow_mut();
-        text.push('$');
+        text.push_str("$e");
         decimal(text, number);
         text.push_str(":\n");
     }
@@ -228,7 +262,7 @@ impl Writer {
         let text = &mut *self.text.borrow_mut();
         text.push('@');
         predicate.write(text);
-        text.push_str(" bra $");
+        text.push_str(" bra $e");
         decimal(text, number);
         text.push_str(";\n");
     }
@@ -259,22 +293,28 @@ impl Writer {
         text.push_str(";\n");
     }
 
-    /// Ends the text of a kernel with this head, which the registers' declarations follow.
-    pub(crate) fn finish(self, head: &str) -> String {
-        let body = self.text.into_inner();
-        let mut text = String::with_capacity(head.len() + body.len() + 160);
-        text.push_str(head);
+    /// Adds the text to another one, behind the declarations of its registers.
+    pub(crate) fn finish(self, text: &mut String) {
         for class in Class::ALL {
             text.push_str(".reg ");
             text.push_str(class.name());
-            text.push_str(" %");
+            text.push(' ');
+            text.push_str(PREFIX);
             text.push(class.letter());
             text.push('<');
-            decimal(&mut text, self.registers[class as usize].get().max(1));
+            decimal(text, self.registers[class as usize].get().max(1));
             text.push_str(">;\n");
         }
-        text.push_str(&body);
-        text
+        text.push_str(&self.text.into_inner());
+    }
+}
+
+/// Writes the parameters of inputs, before others.
+pub(crate) fn input_parameters(text: &mut String, inputs: usize) {
+    for number in 0..inputs {
+        text.push_str(".param .u64 a");
+        decimal(text, number as u32);
+        text.push_str(",\n");
     }
 }
 

@@ -36,9 +36,37 @@ const FORMULAS: &[(&str, &str)] = &[
     ),
 ];
 
+/// Reductions of them.
+const REDUCTIONS: &[(&str, &str)] = &[
+    ("sum", "sum(a)"),
+    ("sum_horner", "sum((((a*0.1+0.2)*a+0.3)*a+0.4)*a+0.5)"),
+    (
+        "sum_where_divide",
+        "sum(where(a < b, (a*a + b*b) / (c + 2), sqrt(abs(a*b - c*d))) + minimum(a, b) * maximum(c, d) \
+         - floor(a) / (1 + b*b) + abs(c) * (d - 0.5) - where(c > d, a, b))",
+    ),
+    ("sum_finite", "sum(where(abs(a) < 1000, sqrt(abs(a)), 0))"),
+    ("mean_finite", "mean(where(abs(a) < 1000, a, 0))"),
+    ("dot", "dot(a, b)"),
+    ("dot_finite", "dot(where(abs(a) < 1000, a, 0), where(abs(b) < 1000, b, 1))"),
+    ("norm_finite", "norm(where(abs(a) < 1000, a, 0))"),
+    ("norm_huge", "norm(where(a < 1e300, where(a == a, a, 0), 0))"),
+    ("min_finite", "min(where(a == a, a * b, 0))"),
+    ("max", "max(a)"),
+    ("argmin_finite", "argmin(where(a == a, a, 0))"),
+    ("argmax", "argmax(a - b)"),
+    ("any", "any(a > 1e9)"),
+    ("all", "all(a == a)"),
+    ("count", "count(a < b)"),
+];
+
 /// Elements of a formula's case, and of an operation's.
 const FORMULA_ELEMENTS: usize = (1 << 21) + 3;
+const REDUCTION_ELEMENTS: usize = (1 << 20) + 77;
 const OPERATION_ELEMENTS: usize = (1 << 16) + 1;
+
+/// Bytes of the largest state, which others are filled up to.
+const MOST_STATE_BYTES: usize = 8 * (4 + 134);
 
 /// Elements that one hash stands for.
 const HASHED: usize = 1 << 12;
@@ -88,8 +116,15 @@ const fn bytes(element: Element) -> usize {
     }
 }
 
-/// The results of the emulator.
-fn results(program: &Program, kernel: &Kernel, n: usize) -> Vec<u8> {
+/// The compiled kernel of a program's reduction.
+fn frame_text(program: &Program) -> String {
+    let Some(name) = gpuvec_ptx::frame(program) else { return String::new() };
+    let file = format!("{}/../../kernels/ptx/{name}.ptx", env!("CARGO_MANIFEST_DIR"));
+    fs::read_to_string(file).expect("kernels/ptx has the frames")
+}
+
+/// The results of the emulator: of elements, or of a reduction its result or its state.
+fn results(program: &Program, kernel: &Kernel, n: usize, state: bool) -> Vec<u8> {
     let text = kernel.image().to_str().expect("PTX is ASCII");
     let emulated = ptx_emulator::Kernel::parse(text).unwrap_or_else(|why| panic!("{why}"));
     let address = |number: usize| (number as u64 + 1) << 32;
@@ -101,8 +136,13 @@ fn results(program: &Program, kernel: &Kernel, n: usize) -> Vec<u8> {
         arrays.push(array);
         parameters.push(address(number));
     }
+    let place = address(arrays.len());
     let mut out = vec![0; n * output_bytes(program)];
-    parameters.extend([address(arrays.len()), n as u64, 0]);
+    match (program.reduction(), state) {
+        (None, _) => parameters.extend([place, n as u64, 0]),
+        (Some(_), true) => parameters.extend([place, n as u64, 0, 0, 0, 0]),
+        (Some(_), false) => parameters.extend([0, n as u64, 0, 0, place, 0]),
+    }
     let mut memory = HostMemory::default();
     memory.add(address(arrays.len()), &mut out);
     for (number, array) in arrays.iter_mut().enumerate() {
@@ -146,7 +186,7 @@ impl Cases<'_> {
             Err(error) => panic!("{error}"),
         };
         let name = format!("{name}_{}", element.name());
-        let Ok(kernel) = Kernel::new(&program) else {
+        let Ok(kernel) = Kernel::new(&program, &frame_text(&program)) else {
             println!("{name}: not for GPUs yet");
             return;
         };
@@ -158,7 +198,13 @@ impl Cases<'_> {
         if self.texts_only {
             return;
         }
-        put("hashes", &hashes(&results(&program, &kernel, n), output_bytes(&program)));
+        if program.reduction().is_some() {
+            put("result", &results(&program, &kernel, n, false)[..output_bytes(&program)]);
+            put("state", &results(&program, &kernel, n, true)[..MOST_STATE_BYTES]);
+        } else {
+            let results = results(&program, &kernel, n, false);
+            put("hashes", &hashes(&results, output_bytes(&program)));
+        }
         let lanes = kernel.elements_per_thread();
         let inputs = vec![element.name(); 4].join(",");
         let output = program.output();
@@ -187,6 +233,18 @@ fn main() {
     for (name, text) in FORMULAS {
         for element in [Element::F32, Element::F64] {
             cases.add(name, text, element, FORMULA_ELEMENTS);
+        }
+    }
+    for (name, text) in REDUCTIONS {
+        for element in [Element::F32, Element::F64] {
+            cases.add(name, text, element, REDUCTION_ELEMENTS);
+        }
+    }
+    for (name, text) in
+        [("sum", "sum(a * b)"), ("dot", "dot(a, b)"), ("argmin", "argmin(a)"), ("min", "min(a)")]
+    {
+        for element in [Element::I32, Element::I64] {
+            cases.add(name, text, element, REDUCTION_ELEMENTS);
         }
     }
     if texts_only {

@@ -3,5 +3,6 @@
 mod launches;
 mod operations;
 mod random;
+mod reductions;
 mod run;
 mod values;

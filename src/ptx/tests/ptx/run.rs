@@ -6,6 +6,22 @@ use gpuvec_expr::{Element, Input, Program, Shape, Type, compile};
 use gpuvec_ptx::Kernel;
 use ptx_emulator::HostMemory;
 
+/// The compiled kernels of reductions.
+const FRAMES: [(&str, &str); 5] = [
+    ("expression_sum_f32", include_str!("../../../../kernels/ptx/expression_sum_f32.ptx")),
+    ("expression_sum_f64", include_str!("../../../../kernels/ptx/expression_sum_f64.ptx")),
+    ("expression_dot_f32", include_str!("../../../../kernels/ptx/expression_dot_f32.ptx")),
+    ("expression_dot_f64", include_str!("../../../../kernels/ptx/expression_dot_f64.ptx")),
+    ("expression_fold", include_str!("../../../../kernels/ptx/expression_fold.ptx")),
+];
+
+fn kernel_of(program: &Program) -> Kernel {
+    let wanted = gpuvec_ptx::frame(program);
+    let found = FRAMES.iter().find(|(name, _)| Some(*name) == wanted);
+    let frame = found.map_or("", |(_, text)| text);
+    Kernel::new(program, frame).unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// How arrays lie, and how the kernel is launched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Launch {
@@ -64,7 +80,7 @@ impl Array {
 
 /// Runs a program on values of its inputs, of which a scalar takes the first.
 pub(crate) fn run(program: &Program, inputs: &[Vec<Bits>], launch: Launch) -> Vec<Bits> {
-    let kernel = Kernel::new(program).unwrap_or_else(|error| panic!("{error}"));
+    let kernel = kernel_of(program);
     let text = kernel.image().to_str().expect("PTX is ASCII");
     let emulated = ptx_emulator::Kernel::parse(text).unwrap_or_else(|why| panic!("{why}\n{text}"));
     let past = |number: usize| launch.past[number.min(launch.past.len() - 1)];
@@ -83,14 +99,19 @@ pub(crate) fn run(program: &Program, inputs: &[Vec<Bits>], launch: Launch) -> Ve
     }
     let place = launch.in_place.and_then(|input| arrays.iter().position(|(n, _)| *n == input));
     let place = place.unwrap_or_else(|| {
-        let found = vec![0xA5A5_A5A5_A5A5_A5A5; launch.n];
+        let len = if program.reduction().is_some() { 1 } else { launch.n };
+        let found = vec![0xA5A5_A5A5_A5A5_A5A5; len];
         arrays.push((
             inputs.len(),
             Array::new(inputs.len(), past(inputs.len()), out_element, &found),
         ));
         arrays.len() - 1
     });
-    parameters.extend([arrays[place].1.address, launch.n as u64, 0]);
+    let (out, n) = (arrays[place].1.address, launch.n as u64);
+    match program.reduction() {
+        Some(_) => parameters.extend([0, n, 0, 0, out, 0]),
+        None => parameters.extend([out, n, 0]),
+    }
     let mut memory = HostMemory::default();
     for (_, array) in &mut arrays {
         memory.add(array.address - GUARD as u64, &mut array.bytes);
@@ -117,6 +138,25 @@ pub(crate) fn check(program: &Program, inputs: &[Vec<Bits>], launch: Launch) {
             "element {i} of {launch:?}: {result:#x}, not {expected:#x}, of {of_element:#x?}\n{program}"
         );
     }
+}
+
+/// Compares the kernel's result of a reduction with the oracle's.
+#[track_caller]
+pub(crate) fn check_reduction(program: &Program, inputs: &[Vec<Bits>], launch: Launch) {
+    let shapes: Vec<Shape> = program.inputs().map(|input| input.shape).collect();
+    let of_element = |i: usize| {
+        let at = |(values, shape): (&Vec<Bits>, &Shape)| match shape {
+            Shape::Array => values[i],
+            Shape::Scalar => values[0],
+        };
+        results(program, &inputs.iter().zip(&shapes).map(at).collect::<Vec<_>>())
+    };
+    let values: Vec<_> = (0..launch.n).map(of_element).collect();
+    let reduction = program.reduction().expect("a reduction");
+    let ty = program.nodes()[usize::from(program.results()[0])].ty;
+    let expected = expr_oracle::reduced(reduction, ty, &values).map(expr_oracle::Value::stored);
+    let found = run(program, inputs, launch);
+    assert_eq!(Some(found[0]), expected, "{launch:?}\n{program}");
 }
 
 /// Compiles an expression of arrays x, y, z and a scalar s, all of a type.
