@@ -2,6 +2,7 @@
 
 use super::Version;
 use std::arch::asm;
+use std::mem::MaybeUninit;
 
 /// Every loop runs over a multiple of this many elements, so that it has no rest.
 pub(super) const GRAIN: usize = 32;
@@ -97,8 +98,11 @@ unsafe fn body<K: Kernel, const CHUNK: usize>(args: &Args) {
             let x = chunk::<K::A, CHUNK>(a, start).read();
             let y = chunk::<K::B, CHUNK>(b, start).read();
             let z = chunk::<K::C, CHUNK>(c, start).read();
-            let results: [K::Out; CHUNK] = std::array::from_fn(|i| K::apply(x[i], y[i], z[i]));
-            out.cast::<K::Out>().add(start).cast::<[K::Out; CHUNK]>().write(results);
+            let mut results = [const { MaybeUninit::<K::Out>::uninit() }; CHUNK];
+            for i in 0..CHUNK {
+                results[i].write(K::apply(x[i], y[i], z[i]));
+            }
+            out.cast::<K::Out>().add(start).cast::<[MaybeUninit<K::Out>; CHUNK]>().write(results);
             stay_a_loop();
         }
     }
