@@ -2,7 +2,7 @@
 
 use super::kernel::{Loops, kernel};
 use gpuvec_expr::Op;
-use gpuvec_math::{self as single, Scalar, double};
+use gpuvec_math::{self as single, Scalar, Usual, double};
 
 macro_rules! functions {
     ($name:ident, $T:ident, $module:ident) => {
@@ -12,6 +12,16 @@ macro_rules! functions {
                     Some(kernel!(Long, |a: $T| -> $T { $module::$function(&Scalar, a) }))
                 };
             }
+            macro_rules! seldom {
+                                ($function:ident) => {
+                                    Some(kernel!(Long, |a: $T| -> $T {
+                                        $module::$function(&Scalar, a)
+                                    } usually {
+                                        let machine = Usual::default();
+                                        ($module::$function(&machine, a), machine.missed())
+                                    }))
+                                };
+                            }
             macro_rules! two {
                 ($function:ident) => {
                     Some(kernel!(Long, |a: $T, b: $T| -> $T { $module::$function(&Scalar, a, b) }))
@@ -26,9 +36,9 @@ macro_rules! functions {
                 Op::Log2 => one!(log2),
                 Op::Log10 => one!(log10),
                 Op::Log1p => one!(log1p),
-                Op::Sin => one!(sin),
-                Op::Cos => one!(cos),
-                Op::Tan => one!(tan),
+                Op::Sin => seldom!(sin),
+                Op::Cos => seldom!(cos),
+                Op::Tan => seldom!(tan),
                 Op::Asin => one!(asin),
                 Op::Acos => one!(acos),
                 Op::Atan => one!(atan),
