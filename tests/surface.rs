@@ -170,6 +170,8 @@ fn every_kernel_has_its_row() {
     let kernel = |op: &Op| op.kernel().to_owned();
     let others = ["copy_bytes", "probe"].map(str::to_owned);
     let rows: BTreeSet<String> = Op::ALL.iter().map(kernel).chain(others).collect();
-    let without: Vec<String> = kernels().difference(&rows).cloned().collect();
+    // Into those of kernels/expression.cu go the instructions of expressions.
+    let is_row = |name: &&String| !name.starts_with("expression_");
+    let without: Vec<String> = kernels().difference(&rows).filter(is_row).cloned().collect();
     assert!(without.is_empty(), "kernels without a row in src/ops/table.rs: {without:?}");
 }

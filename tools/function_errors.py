@@ -51,9 +51,26 @@ TWO_1024 = gmpy2.exp2(1024)
 
 def hard_points(random):
     """Arguments that are special for some function: edges, and numbers around simple ones."""
-    simple = [0.0, 0.5, 0.84375, 1.0, 2.0, 3.0, 6.0, 8.0, 10.0, 100.0, 1e22, 745.0, 709.78, 710.4758]
+    simple = [
+        0.0,
+        0.5,
+        0.84375,
+        1.0,
+        2.0,
+        3.0,
+        6.0,
+        8.0,
+        10.0,
+        100.0,
+        1e22,
+        745.0,
+        709.78,
+        710.4758,
+    ]
     simple += [2.0**e for e in range(-1074, 1024)] + [10.0**e for e in range(-308, 309)]
-    simple += [k * math.pi / 4 for k in range(1, 4000)] + [k * math.log(2) / 2 for k in range(1, 2100)]
+    simple += [k * math.pi / 4 for k in range(1, 4000)] + [
+        k * math.log(2) / 2 for k in range(1, 2100)
+    ]
     simple += [math.ldexp(HARD_ANGLE, e) for e in range(-60, 970)] + [sys.float_info.max]
     near = np.array(simple)
     steps = [near]
@@ -89,12 +106,18 @@ def arguments(name, count):
             random.uniform(-1080, 1030, len(first)) / scale,
             second,
         )
-        second = np.where(random.random(len(first)) < 0.1, np.rint(random.uniform(-20, 20, len(first))), second)
+        second = np.where(
+            random.random(len(first)) < 0.1, np.rint(random.uniform(-20, 20, len(first))), second
+        )
         first = size
     else:
         # Arguments of magnitudes so close that both count.
-        close = size * 2.0 ** random.integers(-60, 60, len(first)) * random.uniform(1, 2, len(first))
-        second = np.where(random.random(len(first)) < 0.7, close * random.choice([-1, 1], len(first)), second)
+        close = (
+            size * 2.0 ** random.integers(-60, 60, len(first)) * random.uniform(1, 2, len(first))
+        )
+        second = np.where(
+            random.random(len(first)) < 0.7, close * random.choice([-1, 1], len(first)), second
+        )
     return np.stack([first, second], axis=1).ravel()
 
 

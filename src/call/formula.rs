@@ -43,30 +43,35 @@ impl Formula {
         }
     }
 
-    /// The kernel that computes the formula.
-    pub(crate) fn kernel(&self) -> Result<&Kernel, Error> {
+    /// The image of the compiled kernel that a reduction's is made of.
+    pub(crate) fn frame(&self) -> Option<&'static str> {
+        gpuvec_ptx::frame(&self.program)
+    }
+
+    /// The kernel that computes the formula; `text` gives that of an image.
+    pub(crate) fn kernel(
+        &self, text: impl FnOnce(&'static str) -> Result<&'static str, Error>,
+    ) -> Result<&Kernel, Error> {
         self.kernel.get_or_try_init(|| {
-            let bytes = memory::NEEDED_BYTES + BYTES_OF_NODE * self.program.nodes().len();
+            let frame = self.frame().map_or(Ok(""), text)?;
+            let nodes = self.program.nodes().len();
+            let bytes = memory::NEEDED_BYTES + 2 * frame.len() + BYTES_OF_NODE * nodes;
             if !memory::is_left_for(bytes) {
                 return Err(Error::OutOfHostMemory {
                     bytes,
                     purpose: "the kernel of an expression",
                 });
             }
-            if let Some(reduction) = self.program.reduction() {
-                let (function, operand) = (reduction.name(), self.program.output().name());
-                return Err(Error::Unsupported { function, operand });
-            }
-            Kernel::new(&self.program).map_err(|unsupported| Error::Unsupported {
+            Kernel::new(&self.program, frame).map_err(|unsupported| Error::Unsupported {
                 function: unsupported.op.spelling(),
                 operand: unsupported.ty.name(),
             })
         })
     }
 
-    /// The number of elements that a thread of the kernel works on at once.
+    /// The number of elements that a thread of an elementwise kernel works on at once.
     pub(super) fn pack(&self) -> usize {
-        self.kernel().map_or(1, Kernel::elements_per_thread)
+        self.kernel(|_| Ok("")).map_or(1, Kernel::elements_per_thread)
     }
 }
 

@@ -14,6 +14,8 @@ pub(super) struct Part<'a> {
     pub(super) task: Task<'a>,
     /// The address of the part's first element in each input.
     pub(super) inputs: &'a [u64],
+    /// The index of the first element in the whole arrays.
+    pub(super) first: usize,
     /// Elements.
     pub(super) n: usize,
     pub(super) output: Output,
@@ -36,6 +38,8 @@ pub(super) enum Output {
     Result(u64, u64),
 }
 
+const NO_OUTPUT: Error = Error::Internal { text: "an output that the task does not have" };
+
 /// In the place of an address, for a kernel that is not to write there.
 const NULL: u64 = 0;
 
@@ -48,7 +52,7 @@ const NULL: u64 = 0;
 pub(super) unsafe fn enqueue(
     device: &Device, stream: CUstream, part: Part<'_>,
 ) -> Result<u32, Error> {
-    let Part { task, inputs, n, output, block_limit, flags } = part;
+    let Part { task, inputs, first, n, output, block_limit, flags } = part;
     let [a, b] = match *inputs {
         [] => [NULL, NULL],
         [a] => [a, a],
@@ -81,9 +85,23 @@ pub(super) unsafe fn enqueue(
         (Task::Compute { op, alpha }, Output::Elements(out)) => {
             launch(Kernel::Compute(op), &mut [a, b, out, n, flags, alpha])
         }
-        (Task::Evaluate(Evaluation { formula, operands }), Output::Elements(out)) => {
+        (Task::Evaluate(Evaluation { formula, operands }), output) => {
             let mut parameters = parameters(operands, inputs);
-            parameters.extend([out, n, flags]);
+            let last = match formula.frame() {
+                Some("expression_fold") => first as u64,
+                Some("expression_sum_f32" | "expression_dot_f32") => device.lacks_f64_units.into(),
+                _ => 0,
+            };
+            match output {
+                Output::Elements(out) => parameters.extend([out, n, flags]),
+                Output::State(state, scratch) => {
+                    parameters.extend([state, n, flags, scratch, NULL, last]);
+                }
+                Output::Result(result, scratch) => {
+                    parameters.extend([NULL, n, flags, scratch, result, last]);
+                }
+                Output::ByDriver(_) => return Err(NO_OUTPUT),
+            }
             launch(Kernel::Formula(formula), &mut parameters)
         }
         (Task::Compute { op, .. }, Output::State(state, scratch)) => {
@@ -92,7 +110,7 @@ pub(super) unsafe fn enqueue(
         (Task::Compute { op, .. }, Output::Result(result, scratch)) => {
             launch(Kernel::Compute(op), &mut [a, b, NULL, n, flags, scratch, result, mode])
         }
-        _ => Err(Error::Internal { text: "an output that the task does not have" }),
+        _ => Err(NO_OUTPUT),
     }
     .map(|()| warps)
 }

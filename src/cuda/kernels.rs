@@ -56,6 +56,14 @@ fn unpacked() -> Result<&'static [u8], Error> {
     UNPACKED.get_or_try_init(unpack).map(Vec::as_slice)
 }
 
+/// The kernel of a formula.
+pub(crate) fn kernel_of(formula: &Formula) -> Result<&gpuvec_ptx::Kernel, Error> {
+    formula.kernel(|name| {
+        let ptx = IMAGES[place(name)?].ptx()?;
+        ptx.to_str().map_err(|_| Error::Internal { text: "an image that is no text" })
+    })
+}
+
 /// The place of a kernel's image.
 fn place(name: &str) -> Result<usize, Error> {
     IMAGES
@@ -134,7 +142,7 @@ impl Kernels {
             Some(cell) => cell,
             None => self.enter(formula)?,
         };
-        let load = || load(self.ordinal, formula.kernel()?.image(), gpuvec_ptx::NAME);
+        let load = || load(self.ordinal, kernel_of(formula)?.image(), gpuvec_ptx::NAME);
         cell.get_or_try_init(load).map(|function| function.0)
     }
 

@@ -152,7 +152,8 @@ impl<'a> Pipeline<'a> {
         let flags = if self.plan.uses_flags { slot.flags() } else { None };
         let (task, block_limit) = (self.call.task(), self.plan.block_limit);
         let enqueue = |output| {
-            let part = Part { task, inputs: &addresses, n: chunk.len, output, block_limit, flags };
+            let Chunk { start: first, len: n } = *chunk;
+            let part = Part { task, inputs: &addresses, first, n, output, block_limit, flags };
             // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited
             // for before the call returns; the transfers are such that the device reaches each of them.
             unsafe { enqueue(self.device, stream, part) }

@@ -21,6 +21,6 @@ pub use error_function::erf;
 pub use exponential::{cosh, exp, exp2, expm1, sinh, tanh};
 pub use inverse::{acos, asin, atan, cbrt};
 pub use logarithm::{log, log1p, log2, log10};
-pub use machine::{Machine, Scalar};
+pub use machine::{Machine, Scalar, Usual};
 pub use trigonometric::{cos, sin, tan};
 pub use two_arguments::{atan2, hypot, pow};

@@ -4,7 +4,7 @@ use super::handle::Handles;
 use crate::call::Formula;
 use crate::cpu;
 use crate::cpu::expression::{BlockProgram, BlockReduction, ReductionVisitor, visit};
-use crate::cuda::device;
+use crate::cuda::{device, kernels};
 use crate::error::Error;
 use crate::expr::{self, Element, Input, Program, Shape, Source};
 use crate::ops::Accumulator;
@@ -210,7 +210,7 @@ impl Expression {
         match form {
             _ if form == GPUVEC_EXPR_PROGRAM as i32 => Ok(self.formula.program.to_string()),
             _ if form == GPUVEC_EXPR_PTX as i32 => {
-                Ok(self.formula.kernel()?.image().to_string_lossy().into_owned())
+                Ok(kernels::kernel_of(&self.formula)?.image().to_string_lossy().into_owned())
             }
             _ => Err(Error::Value {
                 argument: "form",
