@@ -13,8 +13,8 @@ import time
 import gpuvec
 import numpy as np
 
-N = 500_000
-BLOCKS = 20
+N = 250_000
+BLOCKS = 10
 RATE = 0.125
 LIMIT = 16.0
 
