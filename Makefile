@@ -114,9 +114,10 @@ security: build ## setuid processes, files, sockets, the driver's name (as root,
 sanitizers: ## the Rust tests under AddressSanitizer and ThreadSanitizer, with and without the fake driver
 	tools/sanitizers.sh
 
-fuzz: ## any arguments in any order, against a model; bytes of any states (FUZZ_SECONDS=60)
+fuzz: ## any arguments in any order, against a model; bytes of any states; any texts (FUZZ_SECONDS=60)
 	tools/fuzz.sh $(FUZZ_SECONDS)
 	tools/fuzz.sh $(FUZZ_SECONDS) states
+	tools/fuzz.sh $(FUZZ_SECONDS) expressions
 
 lintian: build ## Debian packages of what `make install` installs, checked by lintian
 	tools/lintian.sh
