@@ -4,6 +4,7 @@
 mod array;
 mod checked;
 pub(crate) mod chunk;
+mod cost;
 mod formula;
 pub(crate) mod grid;
 pub(crate) mod plan;

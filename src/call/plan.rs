@@ -3,7 +3,8 @@
 use super::array::{Array, MemoryKind};
 use super::checked::Call;
 use super::chunk::Partition;
-use super::formula::{Evaluation, Formula};
+use super::cost::{is_small, is_staged, pays_on_calling_core, waits_for_compiler, work};
+use super::formula::Formula;
 use super::grid::{self, MAX_BLOCKS};
 use super::task::Task;
 use super::transfer::{SlotKind, Transfer, Transfers};
@@ -124,13 +125,6 @@ pub(crate) fn plan(
     }
 }
 
-/// Says whether a device has to compile the call's formula, and cores are done before it has.
-fn waits_for_compiler(call: &Call<'_>, machine: &impl Machine) -> bool {
-    let Task::Evaluate(Evaluation { formula, .. }) = call.task() else { return false };
-    let of_each = work(call) / machine.thread_limit();
-    of_each <= tuning::COMPILER_BYTES && !machine.is_ready_for(formula)
-}
-
 /// Plans a call for the cores: for the calling one alone if to wake others costs more than it saves.
 pub(crate) fn on_cores(call: &Call<'_>, machine: &impl Machine) -> OnCores {
     if is_small(call) {
@@ -217,67 +211,9 @@ fn can_signal_completion(call: &Call<'_>, transfers: &Transfers, block_limit: u3
     has_few_warps && transfers.output != Transfer::Dma && !call.any(MemoryKind::Managed)
 }
 
-/// Says whether to wake a core, or a GPU, costs more than it saves.
-fn is_small(call: &Call<'_>) -> bool {
-    work(call) <= tuning::CALLING_CORE_BYTES
-}
-
-/// The work of a call on cores, in bytes of each array that most operations do in the same time.
-fn work(call: &Call<'_>) -> usize {
-    match call.task() {
-        Task::Compute { op, .. } if op.is_exact() => tuning::EXACT_WORK * call.max_bytes(),
-        Task::Evaluate(evaluation) => {
-            let time = call.n().saturating_mul(evaluation.formula.cost);
-            call.max_bytes().max(time / tuning::CORE_PICOSECONDS)
-        }
-        _ => call.max_bytes(),
-    }
-}
-
-/// Says whether the calling core is done before a GPU would be.
-fn pays_on_calling_core(call: &Call<'_>) -> bool {
-    match call.task() {
-        Task::Evaluate(_) => core_picoseconds(call) <= gpu_picoseconds(call),
-        _ => work(call) <= core_bytes(call),
-    }
-}
-
-/// The time of the calling core for an expression.
-fn core_picoseconds(call: &Call<'_>) -> usize {
-    let from_memory = bytes(call).iter().sum::<usize>().saturating_sub(tuning::CORE_CACHE_BYTES);
-    (work(call) * tuning::CORE_PICOSECONDS)
-        .saturating_add(from_memory.saturating_mul(tuning::MEMORY_PICOSECONDS))
-}
-
-/// The time of a GPU for an expression, which is that of the bus.
-fn gpu_picoseconds(call: &Call<'_>) -> usize {
-    let [inputs, output] = bytes(call);
-    let [mapped, staged] = tuning::GPU_PICOSECONDS;
-    let [of_mapped, of_staged] = tuning::BUS_PICOSECONDS;
-    if is_staged(call) {
-        staged.saturating_add(of_staged.saturating_mul(inputs + output))
-    } else {
-        mapped.saturating_add(of_mapped.saturating_mul(inputs.max(output)))
-    }
-}
-
-/// The bytes of all inputs, and of the output.
-fn bytes(call: &Call<'_>) -> [usize; 2] {
-    [call.inputs().iter().map(|array| array.bytes).sum(), call.output().bytes]
-}
-
 /// Says whether an array is out of the host's reach.
 fn needs_gpu(call: &Call<'_>) -> bool {
     call.device().is_some()
-}
-
-/// Bytes of each array up to which the calling core is done before a GPU would be.
-fn core_bytes(call: &Call<'_>) -> usize {
-    let [pinned, pageable] = match call.task().shape() {
-        Shape::Elementwise => tuning::AUTO_CORE_BYTES_ELEMENTWISE,
-        Shape::Reduction => tuning::AUTO_CORE_BYTES_REDUCTION,
-    };
-    if is_staged(call) { pageable } else { pinned }
 }
 
 /// Says whether all GPUs take chunks of a call that one GPU could compute: of host arrays that each
@@ -326,13 +262,6 @@ fn uses_dma(call: &Call<'_>, gpus: usize) -> bool {
         Shape::Reduction => call.max_bytes() > reduction,
     };
     pays && !is_staged(call)
-}
-
-/// Says whether an array has to go through a pinned buffer.
-fn is_staged(call: &Call<'_>) -> bool {
-    let is_pageable = |array: &Array| array.kind == MemoryKind::Pageable;
-    let output_too = call.task().shape() == Shape::Elementwise;
-    call.inputs().iter().any(is_pageable) || (output_too && is_pageable(call.output()))
 }
 
 /// The elements of a chunk, a power of two. Where one GPU works, arrays that no buffer holds a chunk of
