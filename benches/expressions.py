@@ -48,8 +48,7 @@ def horner(terms: int) -> str:
 
 LONG = (
     "where(a < b, (a + b) * c - d, (a - b) * c + d) / (c + 0.5)"
-    " + where(c < d, a * d, b * d) * (a - 0.25) / (b + 1.5)"
-    " + (a * b - c * d) * (a + d) - (b + c) * 0.125"
+    " + (a * b - c * d) * (a + d) - (b + c) * 0.125 + (a - d) * (b - 0.5) * c"
 )
 
 CASES = {

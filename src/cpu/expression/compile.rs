@@ -1,8 +1,9 @@
 //! Compiles a program into steps over blocks.
 
 use super::Version;
+use super::fuse::Pairs;
 use super::kernel::{GRAIN, Loop, Loops, of_version};
-use super::operations::{bytes, copy, element_bytes, load, operation};
+use super::operations::{bytes, canonical, copy, element_bytes, load, operation};
 use gpuvec_expr::{Node, NodeId, Op, Program, Shape, Source, Type};
 
 /// The bytes of a register, whose elements are those of a block.
@@ -85,7 +86,7 @@ impl BlockProgram {
     pub(crate) fn new(program: &Program, version: Version) -> Result<Self, Unsupported> {
         let mut compiler = Compiler::new(program, version);
         for id in 0..program.nodes().len() {
-            let value = compiler.node(id)?;
+            let value = if compiler.pairs.is_absorbed(id) { NOWHERE } else { compiler.node(id)? };
             compiler.values.push(value);
         }
         Ok(compiler.finish())
@@ -94,6 +95,7 @@ impl BlockProgram {
 
 struct Compiler<'p> {
     program: &'p Program,
+    pairs: Pairs,
     /// The place of each node's value so far.
     values: Vec<Place>,
     /// The last node that uses each node.
@@ -117,8 +119,15 @@ impl<'p> Compiler<'p> {
             output_bytes: if program.reduction().is_none() { bytes(program.output()) } else { 0 },
             version,
         };
-        let values = Vec::with_capacity(program.nodes().len());
-        Compiler { program, values, last_uses: last_uses(program), free: Vec::new(), compiled }
+        let pairs = Pairs::of(program);
+        Compiler {
+            program,
+            values: Vec::with_capacity(program.nodes().len()),
+            last_uses: last_uses(program, &pairs),
+            pairs,
+            free: Vec::new(),
+            compiled,
+        }
     }
 
     /// The place of a node's value, which steps compute if need be.
@@ -156,9 +165,11 @@ impl<'p> Compiler<'p> {
 
     fn operation(&mut self, id: usize, op: Op) -> Result<Place, Unsupported> {
         let nodes = self.program.nodes();
-        let operands = nodes[id].operands();
-        let from = nodes[usize::from(operands[operands.len() - 1])].ty;
-        let loops = operation(op, from, nodes[id].ty).ok_or(Unsupported { op, ty: from })?;
+        let (operands, number) = self.pairs.operands(nodes, id);
+        let operands = &operands[..number];
+        let from = nodes[usize::from(operands[number - 1])].ty;
+        let loops = self.pairs.loops(nodes, id).or_else(|| operation(op, from, nodes[id].ty));
+        let loops = loops.ok_or(Unsupported { op, ty: from })?;
         let mut places = [NOWHERE; 3];
         for (place, &operand) in places.iter_mut().zip(operands) {
             *place = self.values[usize::from(operand)];
@@ -235,11 +246,11 @@ impl<'p> Compiler<'p> {
         let mut places = [0, results.len() - 1].map(|i| self.values[usize::from(results[i])]);
         let ty = self.program.nodes()[usize::from(results[0])].ty;
         if self.program.reduction().is_none() {
-            // The one quiet NaN; and all values, if they are no step's.
-            let is_final = places[0].index == self.output().index && !has_nan(ty);
-            if !is_final {
-                let step = self.loop_on(copy(ty), &places[..1], self.output());
-                self.compiled.steps.push(step);
+            if places[0].index != self.output().index {
+                self.compiled.steps.push(self.loop_on(copy(ty), &places[..1], self.output()));
+            }
+            if let Some(loops) = canonical(ty) {
+                self.compiled.steps.push(self.loop_on(loops, &[], self.output()));
             }
         } else {
             for place in &mut places {
@@ -281,15 +292,13 @@ fn array(input: usize) -> Place {
     Place { index: input as u16, is_uniform: false }
 }
 
-const fn has_nan(ty: Type) -> bool {
-    matches!(ty, Type::F32 | Type::F64)
-}
-
 /// The last node that uses each node; the results are used for ever.
-fn last_uses(program: &Program) -> Vec<usize> {
-    let mut last_uses = vec![0; program.nodes().len()];
-    for (id, node) in program.nodes().iter().enumerate() {
-        node.operands().iter().for_each(|&operand| last_uses[usize::from(operand)] = id);
+fn last_uses(program: &Program, pairs: &Pairs) -> Vec<usize> {
+    let nodes = program.nodes();
+    let mut last_uses = vec![0; nodes.len()];
+    for id in (0..nodes.len()).filter(|&id| !pairs.is_absorbed(id)) {
+        let (operands, number) = pairs.operands(nodes, id);
+        operands[..number].iter().for_each(|&operand| last_uses[usize::from(operand)] = id);
     }
     program.results().iter().for_each(|&result| last_uses[usize::from(result)] = usize::MAX);
     last_uses

@@ -14,6 +14,7 @@
 
 mod compile;
 mod functions;
+mod fuse;
 mod kernel;
 mod operations;
 mod reduce;
