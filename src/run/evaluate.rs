@@ -44,8 +44,8 @@ pub(crate) unsafe fn evaluate(
                     arrays.push(Input { name, pointer, element_bytes: input.element.bytes() });
                     Operand::Array
                 }
-                // SAFETY: this function's promise.
                 Shape::Scalar | Shape::Number => {
+                    // SAFETY: this function's promise.
                     Operand::Scalar(unsafe { scalar(name, pointer, input.element)? })
                 }
             }
