@@ -15,7 +15,7 @@ FAKE_DRIVER := $(CURDIR)/target/fake_driver
 PYTHON_EXAMPLES := demo device_loop streams structured mixed exact_file exact_dask exact_mpi
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection large-sums every-float load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection large-sums every-float function-errors load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,9 +90,14 @@ test-fake-driver: fake-driver build $(VENV)/ready ## all of them again on the fa
 fault-injection: fake-driver build $(VENV)/ready ## make every driver call fail in turn, in every way
 	$(ON_FAKE_DRIVER) $(BIN)/python python_tests/support/fault_injection.py
 
-every-float: ## every function of expressions on all 2^32 inputs, in a quarter of an hour on two cores
+every-float: ## every function of one f32 on all 2^32 inputs, those of two on 2^27, in a quarter of an hour on two cores
 	RUSTFLAGS="-C target-cpu=native" cargo test --release --target-dir target/every-float -p gpuvec_math \
-		--test rounding -- --ignored --test-threads=1
+		--test rounding --test two_arguments -- --ignored --test-threads=1
+
+function-errors: $(VENV)/functions ## the errors of the functions of f64, on a million arguments each, against MPFR
+	RUSTFLAGS="-C target-cpu=native" cargo build --release --target-dir target/every-float -p gpuvec_math \
+		--example evaluate
+	$(BIN)/python tools/function_errors.py target/every-float/release/examples/evaluate
 
 large-sums: build $(VENV)/ready ## exact sums of 2^28 elements
 	$(BIN)/python -m pytest -q -m large python_tests/exact
@@ -129,7 +134,7 @@ test-wheel: dist fake-driver ## install the wheel in an empty environment and ru
 reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes
 	release/reproducible.sh
 
-check-all: lint fresh test large-sums every-float fault-injection load random-faults security sanitizers fuzz lintian licences test-wheel reproducible ## everything: takes an hour
+check-all: lint fresh test large-sums every-float function-errors fault-injection load random-faults security sanitizers fuzz lintian licences test-wheel reproducible ## everything: takes an hour
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)
@@ -157,6 +162,10 @@ $(VENV)/release: release/requirements.txt $(VENV)/ready
 
 $(VENV)/benches: benches/requirements.txt $(VENV)/ready
 	$(BIN)/pip install --quiet -r benches/requirements.txt
+	touch $@
+
+$(VENV)/functions: src/math/requirements.txt $(VENV)/ready
+	$(BIN)/pip install --quiet -r src/math/requirements.txt
 	touch $@
 
 $(VENV)/ruff: tools/requirements.txt $(VENV)/ready

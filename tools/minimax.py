@@ -184,9 +184,7 @@ POLYNOMIALS = {
 # The functions of f64 need these as well.
 POLYNOMIALS |= {
     "ARTANH_TAIL": (
-        lambda z: (
-            (2 * atanh(sqrt(z)) / sqrt(z) - 2 - mpf(2) / 3 * z - mpf(2) / 5 * z**2) / z**3
-        ),
+        lambda z: (2 * atanh(sqrt(z)) / sqrt(z) - 2 - mpf(2) / 3 * z - mpf(2) / 5 * z**2) / z**3,
         lambda z: z**3 / 2,
         0,
         (TAN_PI_8**2) ** 2 * mpf("1.0001"),

@@ -5,9 +5,8 @@
 //! Payne and Hanek do. sin r and cos r are polynomials fitted by tools/minimax.py.
 
 use super::pair::{Pair, any_sum, multiply, product, quotient, sum};
-use super::power_of_two;
 use crate::Machine;
-use crate::sequence::{TO_INTEGER, magnitude, nearest, polynomial};
+use crate::sequence::{TO_INTEGER, magnitude, nearest, polynomial, two_to};
 use crate::trigonometric::is_odd;
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
@@ -33,39 +32,40 @@ const COSINE: [f64; 6] = [
 /// What π/2 is more than its nearest double, in two parts.
 const HALF_PI_REST: (f64, f64) = (6.123233995736766e-17, -1.4973849048591698e-33);
 
-/// 2/π as the sum of these numbers of 50 bits, the one at i times 2^-50i.
-const TWO_OVER_PI: [f64; 24] = [
-    0.636619772367581,
-    0.33068755952925155,
-    0.32540679297213604,
-    0.39964395111064555,
-    0.31792711437062326,
-    0.5268031193200251,
-    0.8639831777135729,
-    0.5095885114856431,
-    0.9184065558140402,
-    0.6329474348412312,
-    0.28244935139302374,
-    0.09325506128194228,
-    0.22466011204652325,
-    0.06833165695263954,
-    0.6953054368476623,
-    0.3984982845762586,
-    0.35172159211398313,
-    0.9813937647621636,
-    0.9546503075161983,
-    0.5443922240974457,
-    0.8982159637446108,
-    0.8678175387119031,
-    0.7108622772701114,
-    0.08399653847947786,
+/// The first bits of 2/π, in words of `WORD` bits.
+const TWO_OVER_PI: [u64; 25] = [
+    0xa2f9_836e_4e44,
+    0x1529_fc27_57d1,
+    0xf534_ddc0_db62,
+    0x9599_3c43_9041,
+    0xfe51_63ab_debb,
+    0xc561_b724_6e3a,
+    0x424d_d2e0_0649,
+    0x2eea_09d1_921c,
+    0xfe1d_eb1c_b129,
+    0xa73e_e882_35f5,
+    0x2ebb_4484_e99c,
+    0x7026_b45f_7e41,
+    0x3991_d639_8353,
+    0x39f4_9c84_5f8b,
+    0xbdf9_283b_1ff8,
+    0x97ff_de05_980f,
+    0xef2f_118b_5a0a,
+    0x6d1f_6d36_7ecf,
+    0x27cb_09b7_4f46,
+    0x3f66_9e5f_ea2d,
+    0x7527_bac7_ebe5,
+    0xf17b_3d07_39f7,
+    0x8a52_92ea_6bfb,
+    0x5fb1_1f8d_5d08,
+    0x5603_3046_fc7b,
 ];
-const WORD: i64 = 50;
-/// Arguments from here on need them.
-const FAR: f64 = power_of_two(30);
+const WORD: i64 = 48;
+/// Arguments above need them.
+const FAR: f64 = two_to(30);
 
 /// Below this magnitude the sine and the tangent are their argument.
-const TINY: f64 = power_of_two(-28);
+const TINY: f64 = two_to(-28);
 
 /// An angle: the number of the quadrant in its low bits, and radians from the middle of it.
 struct Angle<M: Machine> {
@@ -74,7 +74,7 @@ struct Angle<M: Machine> {
     square: M::F64,
 }
 
-/// The number of quarter-turns and the rest in radians, for arguments below `FAR` in magnitude.
+/// The number of quarter-turns and the rest in radians, for magnitudes up to `FAR`.
 #[inline(always)]
 fn reduce_near<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
     let (n, _) = nearest(m, x * m.f64(FRAC_2_PI));
@@ -85,24 +85,24 @@ fn reduce_near<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
     [n, high, low]
 }
 
-/// The same for magnitudes from `FAR` on; the number is one modulo four.
+/// The same for greater magnitudes; the number is one modulo four.
 #[inline(always)]
 fn reduce_far<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
     // Words that only add multiples of four quarter-turns are skipped: 16, 8, 4, 2 and 1 of them.
-    let mut words = TWO_OVER_PI.map(|word| m.f64(word));
+    let mut words = TWO_OVER_PI.map(|word| m.f64(word as f64 * two_to(-WORD)));
     let mut x = x;
     for count in [16, 8, 4, 2, 1] {
         let skip = WORD * count as i64;
-        let far = m.less(m.f64(power_of_two(54 + skip)), x);
-        x = m.select(far, x * m.f64(power_of_two(-skip)), x);
+        let far = m.less(m.f64(two_to(54 + skip)), x);
+        x = m.select(far, x * m.f64(two_to(-skip)), x);
         for i in 0..count + 4 {
             let next = *words.get(i + count).unwrap_or(&words[i]);
             words[i] = m.select(far, next, words[i]);
         }
     }
-    let part = |i: i64| product(m, x * m.f64(power_of_two(-WORD * i)), words[i as usize]);
+    let part = |i: i64| product(m, x * m.f64(two_to(-WORD * i)), words[i as usize]);
     let (a, b, c, d) = (part(0), part(1), part(2), part(3));
-    let last = m.fma(x * m.f64(power_of_two(-WORD * 4)), words[4], d.1);
+    let last = m.fma(x * m.f64(two_to(-WORD * 4)), words[4], d.1);
     // Takes multiples of four away, exactly; b.0 is not negative, and a.1 is below 2^52.
     let modulo = |x: M::F64| {
         let to_four = m.f64(4.0 * TO_INTEGER);
@@ -132,12 +132,9 @@ impl<M: Machine> Angle<M> {
     /// The angle of a magnitude in radians.
     #[inline(always)]
     fn new(m: &M, size: M::F64) -> Self {
-        let near = m.less(size, m.f64(FAR));
-        let far = reduce_far(m, size);
-        let [n, high, low] = reduce_near(m, size);
-        let n = m.select(near, n, far[0]);
-        let r = (m.select(near, high, far[1]), m.select(near, low, far[2]));
-        Self { quadrant: m.bits(n + m.f64(TO_INTEGER)), r, square: r.0 * r.0 }
+        let far = m.less(m.f64(FAR), size);
+        let [n, high, low] = m.rarely(far, reduce_near(m, size), || reduce_far(m, size));
+        Self { quadrant: m.bits(n + m.f64(TO_INTEGER)), r: (high, low), square: high * high }
     }
 
     /// sin r.

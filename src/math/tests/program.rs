@@ -1,6 +1,9 @@
 //! A machine that writes programs, as the GPU's does: functions are one sequence for all inputs.
 
-use gpuvec_math::{Machine, Scalar};
+mod samples;
+
+use gpuvec_math::{Machine, Scalar, double};
+use samples::Random;
 use std::cell::RefCell;
 use std::num::Wrapping;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Sub};
@@ -8,7 +11,7 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Sub};
 /// An operation on earlier results of 64 bits.
 type Operation = Box<dyn Fn(&[u64]) -> u64>;
 
-/// The sequence of operations so far. The first result is the argument, an f32.
+/// The sequence of operations so far. The first two results are the arguments.
 #[derive(Default)]
 struct Program(RefCell<Vec<Operation>>);
 
@@ -23,19 +26,23 @@ type Float<'a> = Value<'a, true>;
 type Bits<'a> = Value<'a, false>;
 
 impl Program {
+    fn argument<const F: bool>(&self, place: usize) -> Value<'_, F> {
+        Value { program: self, place }
+    }
+
     fn push<const F: bool>(&self, operation: impl Fn(&[u64]) -> u64 + 'static) -> Value<'_, F> {
         let mut operations = self.0.borrow_mut();
         operations.push(Box::new(operation));
-        Value { program: self, place: operations.len() }
+        Value { program: self, place: operations.len() + 1 }
     }
 
-    fn run(&self, x: f32) -> f32 {
-        let mut results = vec![u64::from(x.to_bits())];
+    fn run(&self, arguments: [u64; 2], place: usize) -> u64 {
+        let mut results = arguments.to_vec();
         for operation in self.0.borrow().iter() {
             let result = operation(&results);
             results.push(result);
         }
-        f32::from_bits(results[results.len() - 1] as u32)
+        results[place]
     }
 }
 
@@ -138,23 +145,91 @@ impl<'a> Machine for &'a Program {
     }
 }
 
+/// A float by its bits; NaNs are all alike.
+trait Encoded {
+    fn encoded(self) -> u64;
+}
+
+impl Encoded for f32 {
+    fn encoded(self) -> u64 {
+        if self.is_nan() { u64::MAX } else { self.to_bits().into() }
+    }
+}
+
+impl Encoded for f64 {
+    fn encoded(self) -> u64 {
+        if self.is_nan() { u64::MAX } else { self.to_bits() }
+    }
+}
+
 macro_rules! functions {
-    ($($name:ident)*) => {
-        $(#[test]
-        fn $name() {
-            let program = Program::default();
-            gpuvec_math::$name(&&program, Value { program: &program, place: 0 });
-            for x in (0..=u32::MAX).step_by(1_000_003).map(f32::from_bits) {
-                let (expected, result) = (gpuvec_math::$name(&Scalar, x), program.run(x));
-                assert!(
-                    result.to_bits() == expected.to_bits() || (result.is_nan() && expected.is_nan()),
-                    "{x:e}: {result:e}, not {expected:e}"
-                );
-            }
-        })*
+    ($module:ident $float:ident $decode:expr; $($path:path: $name:ident($($place:literal)*);)*) => {
+        mod $module {
+            use super::*;
+
+            $(#[test]
+            fn $name() {
+                let program = Program::default();
+                let result = $path(&&program, $(program.argument($place)),*);
+                let mut random = Random(4);
+                for _ in 0..4096 {
+                    let arguments = [random.$float(), random.$float()];
+                    let expected = $path(&Scalar, $(arguments[$place]),*);
+                    let bits = program.run(arguments.map(|x| x.to_bits().into()), result.place);
+                    let found: $float = $decode(bits);
+                    assert_eq!(found.encoded(), expected.encoded(), "of {arguments:?}");
+                }
+            })*
+        }
     };
 }
 
 functions! {
-    exp exp2 expm1 sinh cosh tanh log log1p log2 log10 sin cos tan atan asin acos cbrt erf
+    of_f32 f32 |bits| f32::from_bits(bits as u32);
+    gpuvec_math::exp: exp(0);
+    gpuvec_math::exp2: exp2(0);
+    gpuvec_math::expm1: expm1(0);
+    gpuvec_math::sinh: sinh(0);
+    gpuvec_math::cosh: cosh(0);
+    gpuvec_math::tanh: tanh(0);
+    gpuvec_math::log: log(0);
+    gpuvec_math::log1p: log1p(0);
+    gpuvec_math::log2: log2(0);
+    gpuvec_math::log10: log10(0);
+    gpuvec_math::sin: sin(0);
+    gpuvec_math::cos: cos(0);
+    gpuvec_math::tan: tan(0);
+    gpuvec_math::atan: atan(0);
+    gpuvec_math::asin: asin(0);
+    gpuvec_math::acos: acos(0);
+    gpuvec_math::cbrt: cbrt(0);
+    gpuvec_math::erf: erf(0);
+    gpuvec_math::atan2: atan2(0 1);
+    gpuvec_math::hypot: hypot(0 1);
+    gpuvec_math::pow: pow(0 1);
+}
+
+functions! {
+    of_f64 f64 f64::from_bits;
+    double::exp: exp(0);
+    double::exp2: exp2(0);
+    double::expm1: expm1(0);
+    double::sinh: sinh(0);
+    double::cosh: cosh(0);
+    double::tanh: tanh(0);
+    double::log: log(0);
+    double::log1p: log1p(0);
+    double::log2: log2(0);
+    double::log10: log10(0);
+    double::sin: sin(0);
+    double::cos: cos(0);
+    double::tan: tan(0);
+    double::atan: atan(0);
+    double::asin: asin(0);
+    double::acos: acos(0);
+    double::cbrt: cbrt(0);
+    double::erf: erf(0);
+    double::atan2: atan2(0 1);
+    double::hypot: hypot(0 1);
+    double::pow: pow(0 1);
 }
