@@ -2,7 +2,7 @@
 //! implementation need not have are the library's own sequences, whose errors have tests of their own.
 
 use gpuvec_expr::Op;
-use gpuvec_math::{self as math, Scalar};
+use gpuvec_math::{self as math, Scalar, double};
 
 pub(crate) fn of_f32(op: Op, operands: &[f32]) -> f32 {
     match (op, operands) {
@@ -32,35 +32,28 @@ pub(crate) fn of_f32(op: Op, operands: &[f32]) -> f32 {
 }
 
 pub(crate) fn of_f64(op: Op, operands: &[f64]) -> f64 {
-    macro_rules! functions {
-        ($($op:ident $name:ident $($x:ident)+;)*) => {
-            match (op, operands) {
-                $((Op::$op, &[$($x),+]) => math::double::$name(&Scalar, $($x),+),)*
-                _ => panic!("{op:?} of {operands:?}"),
-            }
-        };
-    }
-    functions! {
-        Cbrt cbrt x;
-        Exp exp x;
-        Exp2 exp2 x;
-        Expm1 expm1 x;
-        Log log x;
-        Log2 log2 x;
-        Log10 log10 x;
-        Log1p log1p x;
-        Sin sin x;
-        Cos cos x;
-        Tan tan x;
-        Asin asin x;
-        Acos acos x;
-        Atan atan x;
-        Atan2 atan2 x y;
-        Sinh sinh x;
-        Cosh cosh x;
-        Tanh tanh x;
-        Erf erf x;
-        Hypot hypot x y;
-        Pow pow x y;
+    match (op, operands) {
+        (Op::Cbrt, [a]) => double::cbrt(&Scalar, *a),
+        (Op::Exp, [a]) => double::exp(&Scalar, *a),
+        (Op::Exp2, [a]) => double::exp2(&Scalar, *a),
+        (Op::Expm1, [a]) => double::expm1(&Scalar, *a),
+        (Op::Log, [a]) => double::log(&Scalar, *a),
+        (Op::Log2, [a]) => double::log2(&Scalar, *a),
+        (Op::Log10, [a]) => double::log10(&Scalar, *a),
+        (Op::Log1p, [a]) => double::log1p(&Scalar, *a),
+        (Op::Sin, [a]) => double::sin(&Scalar, *a),
+        (Op::Cos, [a]) => double::cos(&Scalar, *a),
+        (Op::Tan, [a]) => double::tan(&Scalar, *a),
+        (Op::Asin, [a]) => double::asin(&Scalar, *a),
+        (Op::Acos, [a]) => double::acos(&Scalar, *a),
+        (Op::Atan, [a]) => double::atan(&Scalar, *a),
+        (Op::Sinh, [a]) => double::sinh(&Scalar, *a),
+        (Op::Cosh, [a]) => double::cosh(&Scalar, *a),
+        (Op::Tanh, [a]) => double::tanh(&Scalar, *a),
+        (Op::Erf, [a]) => double::erf(&Scalar, *a),
+        (Op::Atan2, [a, b]) => double::atan2(&Scalar, *a, *b),
+        (Op::Hypot, [a, b]) => double::hypot(&Scalar, *a, *b),
+        (Op::Pow, [a, b]) => double::pow(&Scalar, *a, *b),
+        _ => panic!("{op:?} of {operands:?}"),
     }
 }

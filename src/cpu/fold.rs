@@ -69,7 +69,7 @@ fn body<O: Fold, const LANES: usize>(op: O, inputs: &Inputs<O::Element>) -> O::O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::{DotI32, DotI64, Element, MaxF64, MinF32, SumI32};
+    use gpuvec_ops::{DotI32, DotI64, Element, MaxF64, MinF32, SumI32};
     use proptest::prelude::*;
 
     /// Every version that this processor can run gives the bits of one lane.

@@ -5,15 +5,15 @@ use super::kernel::{GRAIN, Loop, Loops, of_version};
 use super::operations::{bytes, copy, element_bytes, load, operation};
 use gpuvec_expr::{Node, NodeId, Op, Program, Shape, Source, Type};
 
-/// The most elements of a block.
-const BLOCK: usize = 2048;
+/// The bytes of a register, whose elements are those of a block.
+const BLOCK_BYTES: usize = 4 << 10;
 
 /// The bytes that all registers take at most, where blocks can be so short.
 const REGISTER_BYTES: usize = 512 << 10;
 
 /// A program as steps over blocks. Immutable; any number of threads run it at the same time.
 pub(crate) struct BlockProgram {
-    /// The bytes of an element of each array, or 0 for a scalar.
+    /// The bytes of an element of each array that is used, and 0 for other inputs.
     pub(super) inputs: Vec<usize>,
     /// The buffers behind the places after those of arrays and the output.
     pub(super) buffers: Vec<Buffer>,
@@ -105,18 +105,14 @@ struct Compiler<'p> {
 
 impl<'p> Compiler<'p> {
     fn new(program: &'p Program, version: Version) -> Self {
-        let inputs = program.inputs().map(|input| match input.shape {
-            Shape::Array => element_bytes(input.element),
-            Shape::Scalar => 0,
-        });
         let compiled = BlockProgram {
-            inputs: inputs.collect(),
+            inputs: vec![0; program.inputs().len()],
             buffers: Vec::new(),
             known: Vec::new(),
             uniform: Vec::new(),
             steps: Vec::new(),
             results: [array(0); 2],
-            register_bytes: 1,
+            register_bytes: bytes(program.nodes()[usize::from(program.results()[0])].ty),
             block: 0,
             output_bytes: if program.reduction().is_none() { bytes(program.output()) } else { 0 },
             version,
@@ -144,7 +140,10 @@ impl<'p> Compiler<'p> {
     fn input(&mut self, id: usize, input: usize) -> Place {
         let declared = self.program.inputs().nth(input).expect("the inputs are declared");
         let stored = match declared.shape {
-            Shape::Array => array(input),
+            Shape::Array => {
+                self.compiled.inputs[input] = element_bytes(declared.element);
+                array(input)
+            }
             Shape::Scalar => self.known(element_bytes(declared.element), Bits::Scalar(input)),
         };
         match load(declared.element) {
@@ -268,8 +267,8 @@ impl<'p> Compiler<'p> {
         }
         let buffers = &self.compiled.buffers;
         let registers = buffers.iter().filter(|&&buffer| buffer == Buffer::Register).count();
-        let most = REGISTER_BYTES / (registers.max(1) * self.compiled.register_bytes);
-        most.clamp(GRAIN, BLOCK) / GRAIN * GRAIN
+        let most = (REGISTER_BYTES / registers.max(1)).min(BLOCK_BYTES);
+        (most / self.compiled.register_bytes).max(GRAIN) / GRAIN * GRAIN
     }
 }
 

@@ -2,39 +2,58 @@
 
 use super::kernel::{Loops, kernel};
 use gpuvec_expr::Op;
-use gpuvec_math::{self as math, Scalar};
+use gpuvec_math::{self as single, Scalar, Usual, double};
 
-pub(super) fn of_f32(op: Op) -> Option<Loops> {
-    macro_rules! functions {
-        ($($op:ident $name:ident;)+) => {
+macro_rules! functions {
+    ($name:ident, $T:ident, $module:ident) => {
+        pub(super) fn $name(op: Op) -> Option<Loops> {
+            macro_rules! one {
+                ($function:ident) => {
+                    Some(kernel!(Long, |a: $T| -> $T { $module::$function(&Scalar, a) }))
+                };
+            }
+            macro_rules! seldom {
+                                ($function:ident) => {
+                                    Some(kernel!(Long, |a: $T| -> $T {
+                                        $module::$function(&Scalar, a)
+                                    } usually {
+                                        let machine = Usual::default();
+                                        ($module::$function(&machine, a), machine.missed())
+                                    }))
+                                };
+                            }
+            macro_rules! two {
+                ($function:ident) => {
+                    Some(kernel!(Long, |a: $T, b: $T| -> $T { $module::$function(&Scalar, a, b) }))
+                };
+            }
             match op {
-                $(Op::$op => Some(kernel!(Long, |a: f32| -> f32 { math::$name(&Scalar, a) })),)+
+                Op::Cbrt => one!(cbrt),
+                Op::Exp => one!(exp),
+                Op::Exp2 => one!(exp2),
+                Op::Expm1 => one!(expm1),
+                Op::Log => one!(log),
+                Op::Log2 => one!(log2),
+                Op::Log10 => one!(log10),
+                Op::Log1p => one!(log1p),
+                Op::Sin => seldom!(sin),
+                Op::Cos => seldom!(cos),
+                Op::Tan => seldom!(tan),
+                Op::Asin => one!(asin),
+                Op::Acos => one!(acos),
+                Op::Atan => one!(atan),
+                Op::Atan2 => two!(atan2),
+                Op::Sinh => one!(sinh),
+                Op::Cosh => one!(cosh),
+                Op::Tanh => one!(tanh),
+                Op::Erf => one!(erf),
+                Op::Hypot => two!(hypot),
+                Op::Pow => two!(pow),
                 _ => None,
             }
-        };
-    }
-    functions! {
-        Cbrt cbrt;
-        Exp exp;
-        Exp2 exp2;
-        Expm1 expm1;
-        Log log;
-        Log2 log2;
-        Log10 log10;
-        Log1p log1p;
-        Sin sin;
-        Cos cos;
-        Tan tan;
-        Asin asin;
-        Acos acos;
-        Atan atan;
-        Sinh sinh;
-        Cosh cosh;
-        Tanh tanh;
-        Erf erf;
-    }
+        }
+    };
 }
 
-pub(super) fn of_f64(_op: Op) -> Option<Loops> {
-    None
-}
+functions!(of_f32, f32, single);
+functions!(of_f64, f64, double);

@@ -2,6 +2,7 @@
 
 use super::Version;
 use std::arch::asm;
+use std::mem::MaybeUninit;
 
 /// Every loop runs over a multiple of this many elements, so that it has no rest.
 pub(super) const GRAIN: usize = 32;
@@ -16,13 +17,21 @@ pub(super) trait Kernel {
     const CHUNKS: Chunks;
 
     fn apply(a: Self::A, b: Self::B, c: Self::C) -> Self::Out;
+
+    /// The same by a faster formula, and whether its result is wrong, which is rare.
+    #[inline(always)]
+    fn usual(a: Self::A, b: Self::B, c: Self::C) -> (Self::Out, bool) {
+        (Self::apply(a, b, c), false)
+    }
 }
 
 /// The sizes of chunks, which keep a chunk in the registers of each version.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunks {
-    /// [`GRAIN`] elements: a few instructions each.
+    /// [`GRAIN`] elements: a few instructions each, to which AVX-512 adds nothing.
     Short,
+    /// The same for operations that only AVX-512 has.
+    Newest,
     /// Two vectors of f64: functions.
     Long,
     /// One element, without vector instructions.
@@ -57,7 +66,8 @@ pub(super) type Loops = [Loop; 3];
 
 pub(super) const fn loops<K: Kernel>() -> Loops {
     match K::CHUNKS {
-        Chunks::Short => [portable::<K, GRAIN>, avx2::<K, GRAIN>, avx512::<K, GRAIN>],
+        Chunks::Short => [portable::<K, GRAIN>, avx2::<K, GRAIN>, avx2::<K, GRAIN>],
+        Chunks::Newest => [portable::<K, GRAIN>, avx2::<K, GRAIN>, avx512::<K, GRAIN>],
         Chunks::Long => [portable::<K, 1>, avx2::<K, 8>, avx512::<K, 16>],
         Chunks::Scalar => [portable::<K, 1>; 3],
     }
@@ -97,11 +107,28 @@ unsafe fn body<K: Kernel, const CHUNK: usize>(args: &Args) {
             let x = chunk::<K::A, CHUNK>(a, start).read();
             let y = chunk::<K::B, CHUNK>(b, start).read();
             let z = chunk::<K::C, CHUNK>(c, start).read();
-            let results: [K::Out; CHUNK] = std::array::from_fn(|i| K::apply(x[i], y[i], z[i]));
-            out.cast::<K::Out>().add(start).cast::<[K::Out; CHUNK]>().write(results);
+            let mut results = [const { MaybeUninit::<K::Out>::uninit() }; CHUNK];
+            let mut is_wrong = false;
+            for i in 0..CHUNK {
+                let (result, missed) = K::usual(x[i], y[i], z[i]);
+                results[i].write(result);
+                is_wrong |= missed;
+            }
+            if is_wrong {
+                for i in 0..CHUNK {
+                    results[i].write(apply::<K>(x[i], y[i], z[i]));
+                }
+            }
+            out.cast::<K::Out>().add(start).cast::<[MaybeUninit<K::Out>; CHUNK]>().write(results);
             stay_a_loop();
         }
     }
+}
+
+/// Once in the library, for all versions.
+#[inline(never)]
+fn apply<K: Kernel>(a: K::A, b: K::B, c: K::C) -> K::Out {
+    K::apply(a, b, c)
 }
 
 /// The chunk of an operand that begins at an element.
@@ -118,26 +145,20 @@ fn stay_a_loop() {
     unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
 }
 
-/// The loops of a formula.
+/// The loops of a formula; `usually` gives a faster one, and whether its result is wrong.
 macro_rules! kernel {
-    (|$a:ident: $A:ty| -> $Out:ty { $formula:expr }) => {
-        kernel!(Short, |$a: $A, _b: (), _c: ()| -> $Out { $formula })
+    (|$($formula:tt)+) => {
+        kernel!(Short, |$($formula)+)
     };
-    (|$a:ident: $A:ty, $b:ident: $B:ty| -> $Out:ty { $formula:expr }) => {
-        kernel!(Short, |$a: $A, $b: $B, _c: ()| -> $Out { $formula })
+    ($chunks:ident, |$a:ident: $A:ty| $($formula:tt)+) => {
+        kernel!($chunks, |$a: $A, _b: (), _c: ()| $($formula)+)
     };
-    (|$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty| -> $Out:ty { $formula:expr }) => {
-        kernel!(Short, |$a: $A, $b: $B, $c: $C| -> $Out { $formula })
-    };
-    ($chunks:ident, |$a:ident: $A:ty| -> $Out:ty { $formula:expr }) => {
-        kernel!($chunks, |$a: $A, _b: (), _c: ()| -> $Out { $formula })
-    };
-    ($chunks:ident, |$a:ident: $A:ty, $b:ident: $B:ty| -> $Out:ty { $formula:expr }) => {
-        kernel!($chunks, |$a: $A, $b: $B, _c: ()| -> $Out { $formula })
+    ($chunks:ident, |$a:ident: $A:ty, $b:ident: $B:ty| $($formula:tt)+) => {
+        kernel!($chunks, |$a: $A, $b: $B, _c: ()| $($formula)+)
     };
     (
-        $chunks:ident,
-        |$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty| -> $Out:ty { $formula:expr }
+        $chunks:ident, |$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty|
+        -> $Out:ty $formula:block $(usually $usual:block)?
     ) => {{
         struct Formula;
 
@@ -149,9 +170,12 @@ macro_rules! kernel {
             const CHUNKS: super::kernel::Chunks = super::kernel::Chunks::$chunks;
 
             #[inline(always)]
-            fn apply($a: $A, $b: $B, $c: $C) -> $Out {
-                $formula
-            }
+            fn apply($a: $A, $b: $B, $c: $C) -> $Out $formula
+
+            $(
+                #[inline(always)]
+                fn usual($a: $A, $b: $B, $c: $C) -> ($Out, bool) $usual
+            )?
         }
         super::kernel::loops::<Formula>()
     }};

@@ -21,19 +21,19 @@ pub(super) fn operation(op: Op, from: Type, to: Type) -> Option<Loops> {
 
 /// Operations that integers and floats share, with their methods' names.
 macro_rules! numbers {
-    ($op:expr, $T:ty, $neg:path, $add:path, $sub:path, $mul:path, $abs:path) => {
+    ($op:expr, $chunks:ident, $T:ty, $neg:path, $add:path, $sub:path, $mul:path, $abs:path) => {
         match $op {
             Op::Neg => Some(kernel!(|a: $T| -> $T { $neg(a) })),
             Op::Add => Some(kernel!(|a: $T, b: $T| -> $T { $add(a, b) })),
             Op::Sub => Some(kernel!(|a: $T, b: $T| -> $T { $sub(a, b) })),
-            Op::Mul => Some(kernel!(|a: $T, b: $T| -> $T { $mul(a, b) })),
-            Op::Abs => Some(kernel!(|a: $T| -> $T { $abs(a) })),
+            Op::Mul => Some(kernel!($chunks, |a: $T, b: $T| -> $T { $mul(a, b) })),
+            Op::Abs => Some(kernel!($chunks, |a: $T| -> $T { $abs(a) })),
             Op::Less => Some(kernel!(|a: $T, b: $T| -> bool { a < b })),
             Op::LessEqual => Some(kernel!(|a: $T, b: $T| -> bool { a <= b })),
             Op::Equal => Some(kernel!(|a: $T, b: $T| -> bool { a == b })),
             Op::NotEqual => Some(kernel!(|a: $T, b: $T| -> bool { a != b })),
-            Op::Minimum => Some(kernel!(|a: $T, b: $T| -> $T { merged::<Min<$T>>(a, b) })),
-            Op::Maximum => Some(kernel!(|a: $T, b: $T| -> $T { merged::<Max<$T>>(a, b) })),
+            Op::Minimum => Some(kernel!($chunks, |a: $T, b: $T| -> $T { merged::<Min<$T>>(a, b) })),
+            Op::Maximum => Some(kernel!($chunks, |a: $T, b: $T| -> $T { merged::<Max<$T>>(a, b) })),
             _ => None,
         }
     };
@@ -47,7 +47,7 @@ fn merged<A: Accumulator>(mut a: A::State, b: A::State) -> A::State {
 }
 
 macro_rules! integers {
-    ($name:ident, $T:ident) => {
+    ($name:ident, $T:ident, $chunks:ident) => {
         fn $name(op: Op) -> Option<Loops> {
             match op {
                 Op::FloorDiv => Some(kernel!(Scalar, |a: $T, b: $T| -> $T {
@@ -63,6 +63,7 @@ macro_rules! integers {
                 Op::Sign => Some(kernel!(|a: $T| -> $T { a.signum() })),
                 _ => numbers!(
                     op,
+                    $chunks,
                     $T,
                     $T::wrapping_neg,
                     $T::wrapping_add,
@@ -82,36 +83,40 @@ macro_rules! goes_below {
     };
 }
 
-integers!(of_i32, i32);
-integers!(of_i64, i64);
+integers!(of_i32, i32, Short);
+integers!(of_i64, i64, Newest);
+
+/// The remainder with the sign of the divisor.
+macro_rules! remainder {
+    ($rest:expr, $b:ident) => {{
+        let rest = $rest;
+        let moved = if (rest < 0.0) != ($b < 0.0) { rest + $b } else { rest };
+        if rest == 0.0 { rest.copysign($b) } else { moved }
+    }};
+}
 
 macro_rules! floats {
     ($name:ident, $T:ident) => {
         fn $name(op: Op) -> Option<Loops> {
             use std::ops::{Add, Mul, Neg, Sub};
+            /// Integers below it are floats.
+            const LARGE: $T = (1_u64 << $T::MANTISSA_DIGITS) as $T;
             match op {
                 Op::Div => Some(kernel!(|a: $T, b: $T| -> $T { a / b })),
                 Op::FloorDiv => Some(kernel!(Long, |a: $T, b: $T| -> $T {
-                    {
-                        // Quotients below it have a bit for halves.
-                        const LARGE: $T = (1_u64 << ($T::MANTISSA_DIGITS)) as $T;
-                        let q = (a / b).floor();
-                        let rest = if b.is_infinite() { a } else { (-q).mul_add(b, a) };
-                        let is_above = (rest != 0.0) & ((rest < 0.0) != (b < 0.0));
-                        if (q.abs() < LARGE) & is_above { q - 1.0 } else { q }
-                    }
+                    let q = (a / b).floor();
+                    let rest = if b.is_infinite() { a } else { (-q).mul_add(b, a) };
+                    let is_above = (rest != 0.0) & ((rest < 0.0) != (b < 0.0));
+                    if (q.abs() < LARGE) & is_above { q - 1.0 } else { q }
                 })),
-                Op::Mod => Some(kernel!(Scalar, |a: $T, b: $T| -> $T {
-                    {
-                        let rest = a % b;
-                        if rest == 0.0 {
-                            rest.copysign(b)
-                        } else if (rest < 0.0) != (b < 0.0) {
-                            rest + b
-                        } else {
-                            rest
-                        }
-                    }
+                Op::Mod => Some(kernel!(Long, |a: $T, b: $T| -> $T {
+                    remainder!(a % b, b)
+                } usually {
+                    // The rest for a quotient that was rounded up to q has the other sign, and is exact.
+                    let q = (a / b).floor();
+                    let result = remainder!((-q).mul_add(b, a), b);
+                    // Also infinities and NaNs.
+                    (result, !(q.abs() < LARGE) | b.is_infinite())
                 })),
                 Op::Fma => Some(kernel!(|a: $T, b: $T, c: $T| -> $T { a.mul_add(b, c) })),
                 Op::Sqrt => Some(kernel!(|a: $T| -> $T { a.sqrt() })),
@@ -131,7 +136,7 @@ macro_rules! floats {
                 Op::Copysign => Some(kernel!(|a: $T, b: $T| -> $T {
                     a.copysign(if b.is_nan() { 1.0 } else { b })
                 })),
-                _ => numbers!(op, $T, $T::neg, $T::add, $T::sub, $T::mul, $T::abs),
+                _ => numbers!(op, Short, $T, $T::neg, $T::add, $T::sub, $T::mul, $T::abs),
             }
         }
     };
@@ -158,26 +163,56 @@ fn choice(ty: Type) -> Loops {
     }
 }
 
+/// `as`, in the form of which the compiler makes vector code.
+macro_rules! saturated {
+    ($a:ident as $Out:ident) => {{
+        const LEAST: f32 = $Out::MIN as f32;
+        let (is_less, is_more) = ($a < LEAST.into(), $a >= (-LEAST).into());
+        let inside = if is_less | is_more | $a.is_nan() { 0.0 } else { $a };
+        // SAFETY: the number is in the integer's range.
+        let integer: $Out = unsafe { inside.to_int_unchecked() };
+        if is_less {
+            $Out::MIN
+        } else if is_more {
+            $Out::MAX
+        } else {
+            integer
+        }
+    }};
+}
 fn cast(from: Type, to: Type) -> Option<Loops> {
     macro_rules! casts {
-        ($($from:ident $A:ty => $($to:ident $Out:ty),+;)+) => {
+        ($($chunks:ident $from:ident $A:ty => $to:ident $Out:ty, |$a:ident| $formula:block;)+) => {
             match (from, to) {
-                $($((Type::$from, Type::$to) => Some(kernel!(|a: $A| -> $Out { a as $Out })),)+)+
-                (Type::I32, Type::Bool) => Some(kernel!(|a: i32| -> bool { a != 0 })),
-                (Type::I64, Type::Bool) => Some(kernel!(|a: i64| -> bool { a != 0 })),
-                (Type::F32, Type::Bool) => Some(kernel!(|a: f32| -> bool { a != 0.0 })),
-                (Type::F64, Type::Bool) => Some(kernel!(|a: f64| -> bool { a != 0.0 })),
+                $((Type::$from, Type::$to) => {
+                    Some(kernel!($chunks, |$a: $A| -> $Out $formula))
+                })+
                 _ => None,
             }
         };
     }
     casts! {
         // A bool is a byte of 0 or 1.
-        Bool u8 => I32 i32, I64 i64, F32 f32, F64 f64;
-        I32 i32 => I64 i64, F32 f32, F64 f64;
-        I64 i64 => I32 i32, F32 f32, F64 f64;
-        F32 f32 => I32 i32, I64 i64, F64 f64;
-        F64 f64 => I32 i32, I64 i64, F32 f32;
+        Short Bool u8 => I32 i32, |a| { a.into() };
+        Short Bool u8 => I64 i64, |a| { a.into() };
+        Short Bool u8 => F32 f32, |a| { a.into() };
+        Short Bool u8 => F64 f64, |a| { a.into() };
+        Short I32 i32 => Bool bool, |a| { a != 0 };
+        Short I32 i32 => I64 i64, |a| { a.into() };
+        Short I32 i32 => F32 f32, |a| { a as f32 };
+        Short I32 i32 => F64 f64, |a| { a.into() };
+        Short I64 i64 => Bool bool, |a| { a != 0 };
+        Short I64 i64 => I32 i32, |a| { a as i32 };
+        Newest I64 i64 => F32 f32, |a| { a as f32 };
+        Newest I64 i64 => F64 f64, |a| { a as f64 };
+        Short F32 f32 => Bool bool, |a| { a != 0.0 };
+        Short F32 f32 => I32 i32, |a| { saturated!(a as i32) };
+        Newest F32 f32 => I64 i64, |a| { saturated!(a as i64) };
+        Short F32 f32 => F64 f64, |a| { a.into() };
+        Short F64 f64 => Bool bool, |a| { a != 0.0 };
+        Short F64 f64 => I32 i32, |a| { saturated!(a as i32) };
+        Newest F64 f64 => I64 i64, |a| { saturated!(a as i64) };
+        Short F64 f64 => F32 f32, |a| { a as f32 };
     }
 }
 

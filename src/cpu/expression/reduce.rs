@@ -7,8 +7,8 @@ use exact::{Inputs, Vectorised};
 use gpuvec_exact::{Dot, State, Sum};
 use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{
-    Accumulator, All, Any, ArgMax, ArgMin, DotI32, DotI64, Element, Fold, Indexed, MaxF32, MaxF64,
-    MaxI32, MaxI64, Mean, MinF32, MinF64, MinI32, MinI64, Norm, SumI32, SumI64, WrappingSum,
+    Accumulator, All, Any, ArgMax, ArgMin, DotI32, DotI64, Fold, Indexed, MaxF32, MaxF64, MaxI32,
+    MaxI64, Mean, MinF32, MinF64, MinI32, MinI64, Norm, SumI32, SumI64, WrappingSum,
 };
 use std::marker::PhantomData;
 

@@ -1,10 +1,10 @@
 //! The interpreter against the oracle, which runs one element at a time: every version, every bit.
 
 use super::*;
-use crate::ops::{Accumulator, Element as _};
 use expr_oracle::random::{Generator, INPUTS};
 use expr_oracle::{Value, bytes, reduced, results};
 use gpuvec_expr::{Element, Input, Op, Program, Shape, Type, compile};
+use gpuvec_ops::{Accumulator, Element as _};
 use proptest::prelude::*;
 use std::ffi::c_void;
 
@@ -474,13 +474,6 @@ fn many_values_that_live_long_make_short_blocks() {
     let compiled = BlockProgram::new(&program, Version::detect()).expect("supported");
     assert!(compiled.block < 2048);
     check_sized(&text, 1500, 1, true);
-}
-
-#[test]
-fn functions_that_are_missing_are_named() {
-    let program = compile("atan2(x_f64, 1)", &INPUTS).expect("a program");
-    let error = BlockProgram::new(&program, Version::Baseline).err();
-    assert_eq!(error, Some(Unsupported { op: Op::Atan2, ty: Type::F64 }));
 }
 
 proptest! {
