@@ -83,7 +83,7 @@ impl<'t> Parser<'t> {
             return self.declare(declaration);
         }
         match line {
-            ")" | "{" | "}" | ".reqntid 256" => Ok(()),
+            ")" | "{" | "}" | ".reqntid 256" | ".minnctapersm 2" => Ok(()),
             _ => self.instruction(line.strip_suffix(';').ok_or("no semicolon")?),
         }
     }

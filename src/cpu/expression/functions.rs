@@ -13,15 +13,15 @@ macro_rules! functions {
                 };
             }
             macro_rules! seldom {
-                                ($function:ident) => {
-                                    Some(kernel!(Long, |a: $T| -> $T {
-                                        $module::$function(&Scalar, a)
-                                    } usually {
-                                        let machine = Usual::default();
-                                        ($module::$function(&machine, a), machine.missed())
-                                    }))
-                                };
-                            }
+                                        ($function:ident) => {
+                                            Some(kernel!(Long, |a: $T| -> $T {
+                                                $module::$function(&Scalar, a)
+                                            } usually {
+                                                let machine = Usual::default();
+                                                ($module::$function(&machine, a), machine.missed())
+                                            }))
+                                        };
+                                    }
             macro_rules! two {
                 ($function:ident) => {
                     Some(kernel!(Long, |a: $T, b: $T| -> $T { $module::$function(&Scalar, a, b) }))

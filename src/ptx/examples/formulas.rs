@@ -208,7 +208,7 @@ impl Cases<'_> {
             put("hashes", &hashes(&results[..n * size], size));
         }
         let lanes = kernel.elements_per_thread();
-        let inputs = vec![element.name(); 4].join(",");
+        let inputs = [element.name(); 4].join(",");
         let output = program.output();
         writeln!(self.lines, "{name} {n} {lanes} {inputs} {output}").expect("strings grow");
     }
