@@ -1,7 +1,7 @@
-"""Measures the kernels of expressions on device arrays, beside the library's add and the driver's copy.
+"""Measures the kernels of expressions on device arrays, beside the library's add and a copy.
 
-    make gpu-bundle                                  on a machine with Rust
-    CUDA_CACHE_DISABLE=1 python3 benches/expression_rates.py      on a GPU machine
+make gpu-bundle                                  on a machine with Rust
+CUDA_CACHE_DISABLE=1 python3 benches/expression_rates.py      on a GPU machine
 """
 
 import argparse

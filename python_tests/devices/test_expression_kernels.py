@@ -63,6 +63,6 @@ def test_the_bits(driver, case: Case):
         for blocks in (blocks_of(case, case.n), 7):
             kernel.launch(arrays.parameters(), blocks)
             wrong = np.flatnonzero(hashed(arrays.results()) != case.hashes())
-            assert not wrong.size, f"blocks {wrong[:9]} of 4096 elements, {past} past, {blocks} blocks"
+            assert not wrong.size, f"{wrong[:9]} of 4096 elements, {past} past, {blocks} blocks"
         arrays.free()
     kernel.unload()

@@ -1,4 +1,4 @@
-"""The kernels of expressions that src/ptx/examples/formulas.rs wrote, launched without the library."""
+"""The kernels that src/ptx/examples/formulas.rs wrote, launched without the library."""
 
 import os
 from ctypes import addressof, byref, c_char_p, c_uint, c_uint64, c_void_p
@@ -187,7 +187,9 @@ class Arrays:
         """Returns the kernel's parameters."""
         return [*self.places(), self.n, 0]
 
-    def reduced(self, kernel: "ExpressionKernel", blocks: int, mode: int, finish: bool) -> np.ndarray:
+    def reduced(
+        self, kernel: "ExpressionKernel", blocks: int, mode: int, finish: bool
+    ) -> np.ndarray:
         """Returns the words of a reduction's state, or the result in the first of them."""
         scratch = DeviceArray(self.driver, np.zeros(SCRATCH_BYTES, np.uint8))
         words = DeviceArray(self.driver, np.zeros(STATE_WORDS, np.int64))
