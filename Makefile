@@ -59,8 +59,9 @@ fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX 
 kernels: $(VENV)/ready $(VENV)/kernels ## compile kernels/*.cu to the PTX that the library carries
 	$(BIN)/python kernels/build.py
 
-usage: $(VENV)/ready $(VENV)/kernels ## registers and spills of each kernel on each architecture
-	$(BIN)/python kernels/build.py --usage
+usage: $(VENV)/ready $(VENV)/kernels ## registers and spills of each kernel, and of expressions, on each architecture
+	cargo run --release -q -p gpuvec_ptx --example formulas -- target/formulas --texts
+	$(BIN)/python kernels/build.py --usage target/formulas
 
 fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	cargo build --release -p fake_driver
@@ -70,7 +71,7 @@ fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 
 test-rust: build ## the Rust tests, and what threads share in every interleaving
 	cargo test --release
-	cargo test --release -p gpuvec_ops -p gpuvec_exact -p gpuvec_expr -p gpuvec_math
+	cargo test --release -p gpuvec_ops -p gpuvec_exact -p gpuvec_expr -p gpuvec_math -p gpuvec_ptx
 	RUSTFLAGS="--cfg loom" cargo test --lib --target-dir target/loom fork_join
 
 test-c: build ## the C examples: plain, header as C and C++, sanitizers, valgrind if installed

@@ -1,7 +1,7 @@
-"""Measures the kernels of expressions on device arrays, beside the library's add and the driver's copy.
+"""Measures the kernels of expressions on device arrays, beside the library's add and a copy.
 
-    make gpu-bundle                                  on a machine with Rust
-    CUDA_CACHE_DISABLE=1 python3 benches/expression_rates.py      on a GPU machine
+make gpu-bundle                                  on a machine with Rust
+CUDA_CACHE_DISABLE=1 python3 benches/expression_rates.py      on a GPU machine
 """
 
 import argparse
@@ -17,7 +17,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python_tests" / "support"))
 from cuda_driver import DeviceArray, Driver
-from expression_kernels import ROOT, TYPES, Case, ExpressionKernel, blocks_of, cases
+from expression_kernels import ROOT, SCRATCH_BYTES, TYPES, Case, ExpressionKernel, blocks_of, cases
 
 LOCAL_BYTES, REGISTERS = 3, 4
 CALLS, ROUNDS = 10, 7
@@ -25,7 +25,7 @@ CALLS, ROUNDS = 10, 7
 
 def used(image: bytes, inputs: int) -> list[int]:
     """Returns the inputs whose addresses a text loads."""
-    return [i for i in range(inputs) if re.search(rb"\[p%d\]" % i, image)]
+    return [i for i in range(inputs) if re.search(rb"\[a%d\]" % i, image)]
 
 
 def milliseconds(driver: Driver, launch) -> float:
@@ -53,6 +53,13 @@ def attribute(driver: Driver, kernel: ExpressionKernel, number: int) -> int:
     return value.value
 
 
+def multiprocessors(driver: Driver) -> int:
+    """Returns the device's multiprocessors."""
+    count = c_int()
+    driver.call("cuDeviceGetAttribute", byref(count), 16, 0)
+    return count.value
+
+
 class AddKernel(ExpressionKernel):
     """The library's add."""
 
@@ -74,6 +81,7 @@ def main() -> None:
     # A float that is finite in both formats, between 1 and 2.
     arrays = [DeviceArray(driver, np.full(size // 4, 0x3FA03FA0, np.uint32)) for _ in range(5)]
     places = [array.address for array in arrays]
+    scratch = DeviceArray(driver, np.zeros(SCRATCH_BYTES, np.uint8)).address
 
     def rate(bytes_moved: int, launch) -> float:
         return bytes_moved / milliseconds(driver, launch) / 1e6
@@ -89,18 +97,26 @@ def main() -> None:
     for case in cases():
         if case.name.startswith(("op_", "to_")):
             continue
-        show(driver, case, places, size, add)
+        show(driver, case, places, scratch, size, add)
 
 
-def show(driver: Driver, case: Case, places: list[int], size: int, add: float) -> None:
+def show(
+    driver: Driver, case: Case, places: list[int], scratch: int, size: int, add: float
+) -> None:
     """Prints a kernel's line."""
     start = time.perf_counter()
     kernel = ExpressionKernel(driver, case.image())
     load = 1e3 * (time.perf_counter() - start)
     n = size // np.dtype(TYPES[case.inputs[0]]).itemsize
-    moved = (len(used(case.image(), len(case.inputs))) + 1) * size
-    parameters = [*places, n, 0]
-    blocks = blocks_of(case, n)
+    moved = len(used(case.image(), len(case.inputs))) * size
+    if case.is_reduction():
+        # The blocks of src/call/grid.rs.
+        parameters = [*places[:4], 0, n, 0, scratch, places[4], 0]
+        blocks = min(n >> 12, 8 * multiprocessors(driver))
+    else:
+        moved += size
+        parameters = [*places, n, 0]
+        blocks = blocks_of(case, n)
     taken = milliseconds(driver, lambda: kernel.launch(parameters, blocks))
     rate = moved / taken / 1e6
     numbers = [attribute(driver, kernel, which) for which in (REGISTERS, LOCAL_BYTES)]

@@ -194,8 +194,11 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
 
 }  // namespace exact
 
+// Blocks that a multiprocessor is to hold at once: with more of them large expressions have too few registers.
+constexpr int BLOCKS = 2;
+
 #define EXACT(name, T, K)                                                                       \
-    extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, K::BLOCKS)                       \
+    extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)                          \
         name(long long *out, u64 n, unsigned *flags, Scratch *scratch, T *result, u64 mode) {    \
         exact::reduce_elements<K>(out, n, scratch, result, mode);                                \
         signal_completion(flags);                                                                \

@@ -38,8 +38,11 @@ bits! {
     f64: |x| f64::from_bits(x), |x| if x.is_nan() { NAN_64 } else { x.to_bits() };
 }
 
+/// Computes a slot's value from three; those that an instruction lacks are anything.
+pub(crate) type Compute = fn(u64, u64, u64) -> u64;
+
 /// The instruction with a name that computes a value from so many values.
-pub(crate) fn find(name: &str) -> Option<(fn(u64, u64, u64) -> u64, usize)> {
+pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
     macro_rules! table {
         ($($known:literal $ty:ident |$($x:ident),*| $value:expr;)*) => {
             match name {

@@ -12,6 +12,8 @@ pub trait Memory {
 #[derive(Default)]
 pub struct HostMemory<'a> {
     arrays: Vec<(u64, &'a mut [u8])>,
+    /// The array that was reached last.
+    last: usize,
 }
 
 impl<'a> HostMemory<'a> {
@@ -21,11 +23,19 @@ impl<'a> HostMemory<'a> {
     }
 
     fn reach(&mut self, address: u64, bytes: usize) -> Result<&mut [u8], String> {
-        let found = self.arrays.iter_mut().find_map(|(start, array)| {
+        let place = |(start, array): &(u64, &mut [u8])| {
             let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
-            array.get_mut(offset..offset.checked_add(bytes)?)
+            let end = offset.checked_add(bytes)?;
+            (end <= array.len()).then_some(offset..end)
+        };
+        let known = self.arrays.get(self.last).and_then(place);
+        let found = known.map(|range| (self.last, range)).or_else(|| {
+            self.arrays.iter().enumerate().find_map(|(i, array)| Some((i, place(array)?)))
         });
-        found.ok_or_else(|| format!("there is no array of {bytes} bytes at {address:#x}"))
+        let (number, range) =
+            found.ok_or_else(|| format!("there is no array of {bytes} bytes at {address:#x}"))?;
+        self.last = number;
+        Ok(&mut self.arrays[number].1[range])
     }
 }
 

@@ -16,6 +16,8 @@ mod reduction;
 
 pub use memory::{HostMemory, Memory};
 
+use instructions::Compute;
+
 /// Threads of a block.
 const BLOCK_THREADS: u64 = 256;
 
@@ -26,7 +28,7 @@ type Slot = u32;
 #[derive(Clone, Copy)]
 enum Action {
     /// Computes the value of one slot from three.
-    Compute(fn(u64, u64, u64) -> u64),
+    Compute(Compute),
     /// Loads from the address in the second slot, plus the offset. Of a narrow integer the sign fills
     /// the register, or zeros do.
     Load {

@@ -1,5 +1,6 @@
 //! Reads a text: declarations, labels, one instruction a line.
 
+use crate::instructions::Compute;
 use crate::{Action, Elements, Instruction, Kernel, Slot, instructions};
 use std::collections::HashMap;
 
@@ -82,7 +83,7 @@ impl<'t> Parser<'t> {
             return self.declare(declaration);
         }
         match line {
-            ")" | "{" | "}" | ".reqntid 256" => Ok(()),
+            ")" | "{" | "}" | ".reqntid 256" | ".minnctapersm 2" => Ok(()),
             _ => self.instruction(line.strip_suffix(';').ok_or("no semicolon")?),
         }
     }
@@ -182,7 +183,7 @@ impl<'t> Parser<'t> {
         if name.starts_with("ld.param") {
             let from = *self.slots.get(place).ok_or("no such parameter")?;
             let to = self.operand(registers)?;
-            let part: fn(u64, u64, u64) -> u64 = match (bytes, signed) {
+            let part: Compute = match (bytes, signed) {
                 (1, false) => |a, _, _| a as u8 as u64,
                 (1, true) => |a, _, _| a as i8 as u64,
                 (2, false) => |a, _, _| a as u16 as u64,

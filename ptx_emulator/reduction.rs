@@ -99,6 +99,6 @@ fn indexed<A: Accumulator<State = Indexed<T>>, T: Element>(
 ) -> Reduced {
     let index = |i: usize| first.cast_signed() + i as i64;
     let state = merged::<A>(elements, |bits, i| Indexed { value: of(bits), index: index(i) });
-    let words = [state.value.bits(), state.index.cast_unsigned()];
+    let words = [state.value.canonical().bits(), state.index.cast_unsigned()];
     Reduced { state: bytes_of(&words).to_vec(), result: bytes(A::finish(&state)) }
 }

@@ -1,4 +1,4 @@
-"""The kernels of expressions that src/ptx/examples/formulas.rs wrote, launched without the library."""
+"""The kernels that src/ptx/examples/formulas.rs wrote, launched without the library."""
 
 import os
 from ctypes import addressof, byref, c_char_p, c_uint, c_uint64, c_void_p
@@ -14,6 +14,12 @@ THREADS = 256
 
 # Elements that one hash stands for.
 HASHED = 1 << 12
+
+SCRATCH_BYTES = 65_536
+STATE_WORDS = 4 + 134
+
+# The words of an exact sum's state before its digits.
+COUNTS = 4
 
 TYPES = {
     "bool": np.uint8,
@@ -45,6 +51,22 @@ class Case(NamedTuple):
     def hashes(self) -> np.ndarray:
         """Returns the hashes of the results."""
         return np.fromfile(FOLDER / f"{self.name}.hashes", np.uint64)
+
+    def is_reduction(self) -> bool:
+        """Says whether the result is one value."""
+        return not (FOLDER / f"{self.name}.hashes").exists()
+
+    def result(self) -> bytes:
+        """Returns the result of a reduction."""
+        return (FOLDER / f"{self.name}.result").read_bytes()
+
+    def state(self) -> np.ndarray:
+        """Returns the words of a reduction's state."""
+        return np.fromfile(FOLDER / f"{self.name}.state", np.int64)
+
+    def is_exact(self) -> bool:
+        """Says whether the state is that of an exact sum."""
+        return b"FINISH" not in self.image() and b"exact" in self.image()
 
 
 def cases() -> list[Case]:
@@ -126,6 +148,13 @@ class ExpressionKernel:
         self.driver.call("cuModuleUnload", self.module)
 
 
+def integer(words: np.ndarray) -> tuple[list[int], int]:
+    """Returns the counts of an exact sum's state, and its digits as one integer."""
+    digits = enumerate(int(word) for word in words[COUNTS:])
+    counts = [int(word) for word in words[:COUNTS]]
+    return counts, sum(digit << 32 * place for place, digit in digits)
+
+
 def blocks_of(case: Case, n: int) -> int:
     """Returns the blocks with a thread for each pack."""
     return max(1, -(-n // (case.elements_per_thread * THREADS)))
@@ -135,7 +164,7 @@ class Arrays:
     """A case's arrays on the device, each some elements past a boundary."""
 
     def __init__(self, driver: Driver, case: Case, n: int, past: int) -> None:
-        self.n, self.past = n, past
+        self.driver, self.n, self.past = driver, n, past
         made = [values(element, number, n) for number, element in enumerate(case.inputs)]
         out = np.zeros(n, TYPES[case.output])
         self.arrays = [
@@ -147,13 +176,31 @@ class Arrays:
         """Elements that an array is past a boundary: with 3 the arrays differ."""
         return (number * 3) % 4 if self.past == 3 else self.past
 
-    def parameters(self) -> list[int]:
-        """Returns the kernel's parameters."""
-        places = [
+    def places(self) -> list[int]:
+        """Returns the arrays' addresses."""
+        return [
             array.address + self.offset(number) * array.like.itemsize
             for number, array in enumerate(self.arrays)
         ]
-        return [*places, self.n, 0]
+
+    def parameters(self) -> list[int]:
+        """Returns the kernel's parameters."""
+        return [*self.places(), self.n, 0]
+
+    def reduced(
+        self, kernel: "ExpressionKernel", blocks: int, mode: int, finish: bool
+    ) -> np.ndarray:
+        """Returns the words of a reduction's state, or the result in the first of them."""
+        scratch = DeviceArray(self.driver, np.zeros(SCRATCH_BYTES, np.uint8))
+        words = DeviceArray(self.driver, np.zeros(STATE_WORDS, np.int64))
+        out, result = (0, words.address) if finish else (words.address, 0)
+        inputs = self.places()[:-1]
+        kernel.launch([*inputs, out, self.n, 0, scratch.address, result, mode], blocks)
+        found = words.values()
+        assert not scratch.values().any(), "the scratch memory is not zero again"
+        scratch.free()
+        words.free()
+        return found
 
     def results(self) -> np.ndarray:
         """Returns the output."""

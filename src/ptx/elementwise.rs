@@ -54,7 +54,9 @@ pub(crate) fn kernel(program: &Program) -> Result<Kernel, Unsupported> {
     let mut text = String::with_capacity(32 << 10);
     text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n.visible .entry expression(\n");
     input_parameters(&mut text, program.inputs().len());
-    text.push_str(".param .u64 p0,\n.param .u64 p1,\n.param .u64 p2\n)\n.reqntid 256\n{\n");
+    text.push_str(
+        ".param .u64 p0,\n.param .u64 p1,\n.param .u64 p2\n)\n.reqntid 256\n.minnctapersm 2\n{\n",
+    );
     writer.finish(&mut text);
     Ok(Kernel::of_text(text, lanes))
 }

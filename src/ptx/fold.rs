@@ -126,8 +126,14 @@ impl Fold {
                 let bits = match self.ty {
                     Type::F32 => {
                         "{\n.reg .f64 %ma;\n.reg .f32 %mf;\n.reg .b32 %mr;\n.reg .b64 %mv;\n\
-                         mov.b64 %ma, {1};\ncvt.rn.f32.f64 %mf, %ma;\nmov.b32 %mr, %mf;\n\
-                         cvt.u64.u32 %mv, %mr;\nst.u64 [{0}], %mv;\n}\n"
+                         .reg .pred %mp;\nmov.b64 %ma, {1};\ncvt.rn.f32.f64 %mf, %ma;\n\
+                         setp.nan.f32 %mp, %mf, %mf;\nselp.f32 %mf, 0f7FC00000, %mf, %mp;\n\
+                         mov.b32 %mr, %mf;\ncvt.u64.u32 %mv, %mr;\nst.u64 [{0}], %mv;\n}\n"
+                    }
+                    Type::F64 => {
+                        "{\n.reg .f64 %ma;\n.reg .pred %mp;\nmov.b64 %ma, {1};\n\
+                         setp.nan.f64 %mp, %ma, %ma;\n\
+                         selp.f64 %ma, 0d7FF8000000000000, %ma, %mp;\nst.f64 [{0}], %ma;\n}\n"
                     }
                     Type::I32 => {
                         "{\n.reg .b64 %mv;\nand.b64 %mv, {1}, 0xFFFFFFFF;\nst.u64 [{0}], %mv;\n}\n"

@@ -112,4 +112,18 @@ impl<'w> Machine for &'w Writer {
         let operands = [yes.operand, no.operand, condition];
         self.value(self.emit("selp.f64", Class::F64, &operands))
     }
+
+    fn rarely<const N: usize>(
+        &self, condition: Operand, usual: [Float<'w>; N], rare: impl FnOnce() -> [Float<'w>; N],
+    ) -> [Float<'w>; N] {
+        let results = usual.map(|x| self.emit("mov.f64", Class::F64, &[x.operand]));
+        let usually = self.emit("not.pred", Class::Predicate, &[condition]);
+        let end = self.label();
+        self.jump_if(usually, end);
+        for (result, value) in results.into_iter().zip(rare()) {
+            self.set("mov.f64", result, &[value.operand]);
+        }
+        self.place(end);
+        results.map(|result| self.value(result))
+    }
 }

@@ -137,7 +137,7 @@ fn results(program: &Program, kernel: &Kernel, n: usize, state: bool) -> Vec<u8>
         parameters.push(address(number));
     }
     let place = address(arrays.len());
-    let mut out = vec![0; n * output_bytes(program)];
+    let mut out = vec![0; (n * output_bytes(program)).max(MOST_STATE_BYTES)];
     match (program.reduction(), state) {
         (None, _) => parameters.extend([place, n as u64, 0]),
         (Some(_), true) => parameters.extend([place, n as u64, 0, 0, 0, 0]),
@@ -200,13 +200,15 @@ impl Cases<'_> {
         }
         if program.reduction().is_some() {
             put("result", &results(&program, &kernel, n, false)[..output_bytes(&program)]);
-            put("state", &results(&program, &kernel, n, true)[..MOST_STATE_BYTES]);
+            let mut state = results(&program, &kernel, n, true);
+            state.truncate(MOST_STATE_BYTES);
+            put("state", &state);
         } else {
-            let results = results(&program, &kernel, n, false);
-            put("hashes", &hashes(&results, output_bytes(&program)));
+            let (results, size) = (results(&program, &kernel, n, false), output_bytes(&program));
+            put("hashes", &hashes(&results[..n * size], size));
         }
         let lanes = kernel.elements_per_thread();
-        let inputs = vec![element.name(); 4].join(",");
+        let inputs = [element.name(); 4].join(",");
         let output = program.output();
         writeln!(self.lines, "{name} {n} {lanes} {inputs} {output}").expect("strings grow");
     }
