@@ -1,4 +1,4 @@
-"""The driver's part in expressions: what it compiles, when, and what a failure does; on fake GPUs."""
+"""What the driver does for expressions, when, and what a failure of it does; on fake GPUs."""
 
 from on_fake_driver import needs_fake_driver, run
 
