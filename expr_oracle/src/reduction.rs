@@ -129,8 +129,8 @@ fn zero(values: Vec<Value>, index: usize, is_min: bool) -> Value {
         })
     };
     match values[index] {
-        F32(x) if x == 0.0 => F32(if has(is_min) == is_min { -0.0 } else { 0.0 }),
-        F64(x) if x == 0.0 => F64(if has(is_min) == is_min { -0.0 } else { 0.0 }),
+        F32(0.0) => F32(if has(is_min) == is_min { -0.0 } else { 0.0 }),
+        F64(0.0) => F64(if has(is_min) == is_min { -0.0 } else { 0.0 }),
         value => value,
     }
 }
