@@ -12,7 +12,7 @@ SHORT_WHEEL_TESTS := $(wildcard python_tests/package) $(addprefix python_tests/,
 VENV := .venv
 BIN := $(VENV)/bin
 FAKE_DRIVER := $(CURDIR)/target/fake_driver
-PYTHON_EXAMPLES := demo device_loop streams structured mixed exact_file exact_dask exact_mpi
+PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
 .PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection large-sums every-float function-errors load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
@@ -59,8 +59,9 @@ fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX 
 kernels: $(VENV)/ready $(VENV)/kernels ## compile kernels/*.cu to the PTX that the library carries
 	$(BIN)/python kernels/build.py
 
-usage: $(VENV)/ready $(VENV)/kernels ## registers and spills of each kernel on each architecture
-	$(BIN)/python kernels/build.py --usage
+usage: $(VENV)/ready $(VENV)/kernels ## registers and spills of each kernel, and of expressions, on each architecture
+	cargo run --release -q -p gpuvec_ptx --example formulas -- target/formulas --texts
+	$(BIN)/python kernels/build.py --usage target/formulas
 
 fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	cargo build --release -p fake_driver
@@ -70,7 +71,7 @@ fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 
 test-rust: build ## the Rust tests, and what threads share in every interleaving
 	cargo test --release
-	cargo test --release -p gpuvec_ops -p gpuvec_exact -p gpuvec_expr -p gpuvec_math
+	cargo test --release -p gpuvec_ops -p gpuvec_exact -p gpuvec_expr -p gpuvec_math -p gpuvec_ptx
 	RUSTFLAGS="--cfg loom" cargo test --lib --target-dir target/loom fork_join
 
 test-c: build ## the C examples: plain, header as C and C++, sanitizers, valgrind if installed
@@ -114,9 +115,10 @@ security: build ## setuid processes, files, sockets, the driver's name (as root,
 sanitizers: ## the Rust tests under AddressSanitizer and ThreadSanitizer, with and without the fake driver
 	tools/sanitizers.sh
 
-fuzz: ## any arguments in any order, against a model; bytes of any states (FUZZ_SECONDS=60)
+fuzz: ## any arguments in any order, against a model; bytes of any states; any texts (FUZZ_SECONDS=60)
 	tools/fuzz.sh $(FUZZ_SECONDS)
 	tools/fuzz.sh $(FUZZ_SECONDS) states
+	tools/fuzz.sh $(FUZZ_SECONDS) expressions
 
 lintian: build ## Debian packages of what `make install` installs, checked by lintian
 	tools/lintian.sh

@@ -5,8 +5,9 @@ than a call needs.
 
     python kernels/build.py           write the .ptx files
     python kernels/build.py --check   fail if the .ptx files are not what the .cu files give
-    python kernels/build.py --usage   let ptxas compile the PTX for every architecture, and print
-                                      each kernel's registers and spills
+    python kernels/build.py --usage [FOLDER]
+                                      let ptxas compile the PTX for every architecture, and that in
+                                      a folder, and print each kernel's registers and spills
 
 Needs the packages of kernels/requirements.txt, and no GPU.
 """
@@ -113,8 +114,17 @@ def images(compiler: Compiler) -> dict[Path, str]:
     return found
 
 
+def is_frame(image: Path) -> bool:
+    """Whether it is a kernel of expressions without the expression (expression.cu)."""
+    return "\nELEMENTS " in image.read_text()
+
+
+# With more registers a multiprocessor holds less than three blocks.
+MOST_REGISTERS = 80
+
+
 def print_usage(image: Path) -> bool:
-    """Prints registers and spills of an image's kernels; whether none spills."""
+    """Prints registers and spills of an image's kernels; whether none spills or has too many."""
     clean = True
     ptxas = package_folder("cuda_nvcc") / "bin" / "ptxas"
     for architecture in ARCHITECTURES:
@@ -125,8 +135,9 @@ def print_usage(image: Path) -> bool:
         registers = re.findall(r"Used (\d+) registers", log)
         names = re.findall(r"Compiling entry function '(\w+)'", log)
         for name, used, (stores, loads) in zip(names, registers, spills, strict=True):
-            print(f"{name:12} {architecture:7} {used:>3} registers, {stores}+{loads} bytes spilled")
-            clean &= stores == loads == "0"
+            name = image.stem if name == "expression" else name
+            print(f"{name:20} {architecture:7} {used:>3} registers, {stores}+{loads} bytes spilled")
+            clean &= stores == loads == "0" and int(used) <= MOST_REGISTERS
     return clean
 
 
@@ -134,8 +145,11 @@ def main() -> None:
     """Does what the command line asks for."""
     mode = sys.argv[1] if len(sys.argv) > 1 else ""
     if mode == "--usage":
-        files = sorted([*IMAGES.glob("*.ptx"), *KERNELS.parent.glob("benches/*.ptx")])
-        sys.exit(0 if all([print_usage(image) for image in files]) else "a kernel spills")
+        images = [image for image in IMAGES.glob("*.ptx") if not is_frame(image)]
+        others = [file for folder in sys.argv[2:] for file in Path(folder).glob("*.ptx")]
+        files = sorted([*images, *KERNELS.parent.glob("benches/*.ptx"), *others])
+        clean = all([print_usage(image) for image in files])
+        sys.exit(0 if clean else f"a kernel spills or has more than {MOST_REGISTERS} registers")
     made = images(Compiler())
     if mode == "--check":
         kept = {image: image.read_text() for image in [*IMAGES.glob("*"), *made] if image.exists()}

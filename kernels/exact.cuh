@@ -176,10 +176,11 @@ struct Sum {
     static constexpr int DIGITS = D, ROWS = COUNTS + D, LEVELS = L, BLOCKS = B;
 
     // The power of two that a thread's elements are below.
+    template <int N>
     __device__ static int top(const T *x, const T *) {
         unsigned most = 0;
 #pragma unroll
-        for (int k = 0; k < BATCH; k++) {
+        for (int k = 0; k < N; k++) {
             most = max(most, Format<T>::high(x[k]) & 0x7FFFFFFF);
         }
         const unsigned stored = most >> HIGH_FRACTION<T>;
@@ -270,10 +271,11 @@ struct Dot {
     static constexpr int LOW = 2 * Format<T>::LEAST, FLOOR = F, BATCH = ::BATCH<T, 2>;
     static constexpr int DIGITS = D, ROWS = COUNTS + D, LEVELS = L, BLOCKS = B;
 
+    template <int N>
     __device__ static int top(const T *x, const T *y) {
         unsigned most_x = 0, most_y = 0;
 #pragma unroll
-        for (int k = 0; k < BATCH; k++) {
+        for (int k = 0; k < N; k++) {
             most_x = max(most_x, Format<T>::high(x[k]) & 0x7FFFFFFF);
             most_y = max(most_y, Format<T>::high(y[k]) & 0x7FFFFFFF);
         }
@@ -336,6 +338,7 @@ struct Window {
     }
 
     // Adds a batch if the window holds all of it: says so in the whole warp.
+    template <int N>
     __device__ bool add(const T *x, const T *y) {
         double sums[K::LEVELS];
 #pragma unroll
@@ -344,7 +347,7 @@ struct Window {
         }
         u64 left = 0;
 #pragma unroll
-        for (int k = 0; k < K::BATCH; k++) {
+        for (int k = 0; k < N; k++) {
             left |= K::add(sums, x[k], y[k]);
         }
         // But for the sign of a zero.
@@ -429,14 +432,14 @@ __device__ inline void add_batches(Columns<K> &columns, const T *a, const T *b, 
             T x[K::BATCH], y[K::BATCH];
             read_batch<K::BATCH>(a + start, x);
             read_batch<K::BATCH>(b + start, y);
-            const int top = K::top(x, y);
+            const int top = K::template top<K::BATCH>(x, y);
             const bool moves = has_failed || !window.reaches(top);
             if (moves) {
                 window.flush(columns);
                 deposits += K::LEVELS;
                 window.unit = window.reaching(top);
             }
-            if (window.unit <= MAX_UNIT && window.add(x, y)) {
+            if (window.unit <= MAX_UNIT && window.template add<K::BATCH>(x, y)) {
                 has_failed = false;
                 skipped = 0;
                 start += next_batch(LEN);
@@ -528,11 +531,11 @@ __device__ inline T rounded(long long *digits, int count, int low) {
     return F::of_bits(min(steps + q + up, F::INFINITY_BITS) | (negative ? F::SIGN : 0));
 }
 
-// The value of a state's words, of which the digits from `first` to `last` may be other than 0; they are
-// overwritten. A digit above them takes the sign.
-template <class K>
-__device__ inline typename K::Element value(long long *words, int first, int last) {
-    typedef Format<typename K::Element> F;
+// The value of a state's words times 2^exponent. The digits from `first` to `last` may be other than 0; their
+// magnitude takes their place. A digit above them takes the sign.
+template <class K, class T>
+__device__ inline T value(long long *words, int first, int last, int exponent) {
+    typedef Format<T> F;
     const bool has_plus = words[PLUS_INFINITIES] > 0, has_minus = words[MINUS_INFINITIES] > 0;
     if (words[NANS] > 0 || (has_plus && has_minus)) {
         return F::of_bits(F::INFINITY_BITS | 1ULL << (F::PRECISION - 2));
@@ -544,7 +547,7 @@ __device__ inline typename K::Element value(long long *words, int first, int las
         return 0;
     }
     const int count = min(last + 2, K::DIGITS) - first;
-    return rounded<typename K::Element>(words + COUNTS + first, count, K::LOW + 32 * first);
+    return rounded<T>(words + COUNTS + first, count, K::LOW + 32 * first + exponent);
 }
 
 // Adds the block's words to those of the others. Says in the whole block whether all are there: then the
@@ -564,20 +567,11 @@ __device__ inline bool merge(long long *words, Scratch *scratch) {
     return true;
 }
 
-template <class K, class T>
-__device__ inline void reduce(const T *a, const T *b, long long *out, u64 n, Scratch *scratch, T *result,
-                              u64 mode) {
-    __shared__ Columns<K> columns;
-    __shared__ long long words[K::ROWS];
-    __shared__ int first, last;
-    if (threadIdx.x == 0) {
-        first = K::DIGITS;
-        last = -1;
-    }
-    columns.clear();
-    __syncthreads();
-    add_batches(columns, a, b, n, mode);
-    __syncthreads();
+// Makes the words of all blocks of the block's columns, and stores them. The last block has them in the end, and
+// `first` and `last` of the digits other than 0: it does what `finish` says.
+template <class K, class Finish>
+__device__ inline void gather(const Columns<K> &columns, long long *words, int &first, int &last,
+                              long long *out, u64 n, Scratch *scratch, Finish finish) {
     const int row = threadIdx.x;
     if (row < K::ROWS) {
         words[row] = columns.word(row);
@@ -596,9 +590,28 @@ __device__ inline void reduce(const T *a, const T *b, long long *out, u64 n, Scr
         atomicMax(&last, row - COUNTS);
     }
     __syncthreads();
-    if (result != nullptr && threadIdx.x == 0) {
-        *result = value<K>(words, first, last);
+    finish();
+}
+
+template <class K, class T>
+__device__ inline void reduce(const T *a, const T *b, long long *out, u64 n, Scratch *scratch, T *result,
+                              u64 mode) {
+    __shared__ Columns<K> columns;
+    __shared__ long long words[K::ROWS];
+    __shared__ int first, last;
+    if (threadIdx.x == 0) {
+        first = K::DIGITS;
+        last = -1;
     }
+    columns.clear();
+    __syncthreads();
+    add_batches(columns, a, b, n, mode);
+    __syncthreads();
+    gather(columns, words, first, last, out, n, scratch, [&] {
+        if (result != nullptr && threadIdx.x == 0) {
+            *result = value<K, T>(words, first, last, 0);
+        }
+    });
 }
 
 // Levels for data of which the terms differ by 2^134 in one f32 product, and so on: more cost more. Blocks

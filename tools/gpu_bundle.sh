@@ -20,4 +20,5 @@ for line in sys.stdin:
     cp "$program" "$bundle/tests/$name"
 done
 strip "$bundle"/tests/*
+cargo run --release -q -p gpuvec_ptx --example formulas "$bundle/expressions"
 du -sh "$bundle"

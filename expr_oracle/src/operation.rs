@@ -170,5 +170,10 @@ floats!(unary_f64, binary_f64, f64, F64, function::of_f64);
 
 /// The quotient a / b, rounded toward zero, where `rest` is the remainder: (a - rest) / b is whole.
 fn toward_zero(a: f64, rest: f64, b: f64) -> f64 {
-    if b.is_infinite() { 0.0 } else { ((a - rest) / b).round_ties_even() }
+    if b.is_infinite() {
+        return 0.0;
+    }
+    // The difference may be rounded by more than b.
+    let near = ((a - rest) / b).round_ties_even();
+    near + (((-near).mul_add(b, a) - rest) / b).round_ties_even()
 }

@@ -2,7 +2,7 @@
 
 use crate::faults::violate;
 use crate::memory::reach_by_kernel;
-use crate::{Code, ILLEGAL_ADDRESS, flags};
+use crate::{Code, ILLEGAL_ADDRESS, expression, flags};
 use gpuvec_exact::{Guards, Kind, State, accumulate};
 use gpuvec_ops::{Accumulator, Element, Elementwise, Exact, Fold, Op, Operation, Shape, Visitor};
 use std::ops::Range;
@@ -17,6 +17,8 @@ pub(crate) enum Kernel {
     Compute(Op),
     /// Copies bytes.
     Copy,
+    /// Computes an expression.
+    Expression(usize),
 }
 
 /// Returns all kernels with their names, in the order of their handles.
@@ -25,23 +27,36 @@ fn all() -> impl Iterator<Item = (&'static str, Kernel)> {
     Op::ALL.iter().map(computing).chain([("probe", Kernel::Probe), ("copy_bytes", Kernel::Copy)])
 }
 
-/// Returns the kernel of that name.
-pub(crate) fn find(name: &str) -> Option<Kernel> {
-    all().find(|(known, _)| *known == name).map(|(_, kernel)| kernel)
+/// Returns the kernels of a text, with their names.
+pub(crate) fn load(text: &str) -> Result<Vec<(String, Kernel)>, Code> {
+    let names = text.split(".visible .entry ").skip(1).filter_map(|rest| rest.split('(').next());
+    let kernel = |name: &str| {
+        let known = all().find(|(known, _)| *known == name).map(|(_, kernel)| Ok(kernel));
+        let kernel = known.unwrap_or_else(|| expression::load(text).map(Kernel::Expression))?;
+        Ok((name.to_owned(), kernel))
+    };
+    names.map(kernel).collect()
 }
 
 /// Returns a kernel's number, from 0.
 pub(crate) fn number(kernel: Kernel) -> Option<usize> {
-    all().position(|(_, known)| known == kernel)
+    match kernel {
+        Kernel::Expression(number) => Some(all().count() + number),
+        _ => all().position(|(_, known)| known == kernel),
+    }
 }
 
 /// Returns the kernel of that number.
 pub(crate) fn at(number: usize) -> Option<Kernel> {
-    all().nth(number).map(|(_, kernel)| kernel)
+    let expression = || {
+        let number = number.checked_sub(all().count())?;
+        expression::at(number).map(|_| Kernel::Expression(number))
+    };
+    all().nth(number).map(|(_, kernel)| kernel).or_else(expression)
 }
 
-/// The maximum number of a kernel's parameters.
-pub(crate) const PARAMETERS: usize = 8;
+/// The maximum number of parameters of a kernel other than an expression's.
+const PARAMETERS: usize = 8;
 
 /// The warps of a block.
 const WARPS: usize = 8;
@@ -71,14 +86,23 @@ impl Kernel {
             Kernel::Compute(op) if op.shape() == Shape::Reduction => 8,
             Kernel::Compute(op) if op.has_alpha() => 6,
             Kernel::Compute(_) | Kernel::Copy => 5,
+            Kernel::Expression(number) => {
+                expression::at(number).map_or(0, |kernel| kernel.parameters())
+            }
         }
     }
 
-    /// Runs the kernel with `warps` warps; missing parameters are zeros.
-    pub(crate) fn run(self, parameters: [u64; PARAMETERS], warps: usize) -> Result<(), Code> {
+    /// Runs the kernel with `warps` warps.
+    pub(crate) fn run(self, given: &[u64], warps: usize) -> Result<(), Code> {
+        let mut parameters = [0; PARAMETERS];
+        parameters.iter_mut().zip(given).for_each(|(parameter, &value)| *parameter = value);
         let [a, _, out, n, flags, alpha, ..] = parameters;
         match self {
             Kernel::Probe => return Ok(()),
+            Kernel::Expression(number) => {
+                let flags = expression::run(number, given, warps / WARPS)?;
+                return signal_completion(flags as usize, warps);
+            }
             Kernel::Compute(op) => op.visit(alpha, Run { parameters, blocks: warps / WARPS })?,
             Kernel::Copy => copy(a as usize, out as usize, n as usize)?,
         }

@@ -12,6 +12,7 @@ pub mod api;
 mod context;
 pub mod control;
 mod event;
+mod expression;
 mod faults;
 mod flags;
 mod held_calls;

@@ -3,7 +3,7 @@
 //! The polynomials are fitted by tools/minimax.py (Muller, Elementary Functions).
 
 use crate::Machine;
-use crate::sequence::{TO_INTEGER, except, magnitude, polynomial, with_sign_of};
+use crate::sequence::{TO_INTEGER, except, magnitude, polynomial, two_to, with_sign_of};
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
 /// Gives atan t = t + t³ ARC_TANGENT(t²) for |t| ≤ tan π/8 with a relative error of 2^-63.9.
@@ -152,7 +152,7 @@ pub fn cbrt<M: Machine>(m: &M, x: M::F32) -> M::F32 {
 #[inline(always)]
 pub(crate) fn inverse_cube_root<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let high = m.float(m.shift_right(m.bits(x), 32) | m.i64((1023 + 52) << 52));
-    let high = high - m.f64((1_i64 << 52) as f64);
+    let high = high - m.f64(two_to(52));
     let start = m.fma(high, m.f64(-1.0 / 3.0), m.f64(CBRT_START));
     let y = m.float(m.shift_left(m.bits(start), 32));
     let step = |y: M::F64, series: &[f64]| {

@@ -5,7 +5,7 @@
 //! fdlibm's log): log(1 + f) = f + s (f²/2 + s² ARTANH(s²)) - f²/2.
 
 use crate::Machine;
-use crate::sequence::{polynomial, sum_to_odd};
+use crate::sequence::{polynomial, sum_to_odd, two_to};
 
 /// Gives 2 artanh s = 2s + s³ ARTANH(s²) with a relative error of 2^-59.5 (tools/minimax.py).
 pub(crate) const ARTANH: [f64; 7] = [
@@ -34,7 +34,7 @@ const ONE: i64 = 1023 << 52;
 pub(crate) fn split<M: Machine>(m: &M, x: M::F64) -> (M::F64, M::F64) {
     let shifted = m.bits(x) + m.i64(ONE - ROOT_HALF);
     let biased = m.float(m.shift_right(shifted, 52) | m.i64((1023 + 52) << 52));
-    let k = biased - m.f64(((1_i64 << 52) + 1023) as f64);
+    let k = biased - m.f64(two_to(52) + 1023.0);
     let f = m.float((shifted & m.i64(SIGNIFICAND)) + m.i64(ROOT_HALF)) - m.f64(1.0);
     (k, f)
 }

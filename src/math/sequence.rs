@@ -6,6 +6,11 @@ use crate::Machine;
 /// in between is in the low bits of the sum.
 pub(crate) const TO_INTEGER: f64 = 6_755_399_441_055_744.0; // 1.5 · 2^52
 
+/// 2^exponent, a normal number.
+pub(crate) const fn two_to(exponent: i64) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}
+
 /// The polynomial with these coefficients, lowest first, by Horner's rule.
 #[inline(always)]
 pub(crate) fn polynomial<M: Machine>(m: &M, x: M::F64, coefficients: &[f64]) -> M::F64 {

@@ -7,7 +7,7 @@
 //! tools/minimax.py (Muller, Elementary Functions).
 
 use crate::Machine;
-use crate::sequence::{TO_INTEGER, except, magnitude, nearest, polynomial};
+use crate::sequence::{TO_INTEGER, except, magnitude, nearest, polynomial, two_to};
 
 /// Gives sin(fπ/2) = f HALF_PI + f SINE(f²) with a relative error of 2^-57.9.
 const SINE: [f64; 7] = [
@@ -43,12 +43,8 @@ const TWO_OVER_PI: [f64; 6] = [
 /// The rest of 2/π after three, four, five and six parts.
 const REST: [f64; 4] =
     [2.52682603558315e-26, 1.668286766860824e-34, 1.1588713353428143e-43, 7.053959263504975e-52];
-/// From each of these magnitudes on, one part more is a multiple of four quarter-turns.
-const SKIPPED: [f64; 3] = [
-    f64::from_bits((1023 + 53) << 52),
-    f64::from_bits((1023 + 81) << 52),
-    f64::from_bits((1023 + 109) << 52),
-];
+/// Above each of these magnitudes, one part more is a multiple of four quarter-turns.
+const SKIPPED: [f64; 3] = [two_to(53), two_to(81), two_to(109)];
 
 /// Cosines so close to the middle of two floats that the sequence is wrong.
 const COS_EXCEPTIONS: [(u32, u32); 2] = [(0x5f18_b878, 0x3f7f_14bb), (0x6115_cb11, 0x3f78_142f)];
@@ -63,19 +59,23 @@ struct Angle<M: Machine> {
 #[inline(always)]
 fn reduce<M: Machine>(m: &M, x: M::F64) -> Angle<M> {
     let size = magnitude(m, x);
-    let skip = SKIPPED.map(|bound| m.less(size, m.f64(bound)));
-    let choose = |parts: &[f64]| {
-        let far = m.select(skip[2], m.f64(parts[2]), m.f64(parts[3]));
-        m.select(skip[0], m.f64(parts[0]), m.select(skip[1], m.f64(parts[1]), far))
+    let parts = |i: usize| {
+        let [a, b, c] = [TWO_OVER_PI[i], TWO_OVER_PI[i + 1], TWO_OVER_PI[i + 2]];
+        [a, b, c, REST[i]].map(|part| m.f64(part))
     };
-    let turns = x * choose(&TWO_OVER_PI[0..4]);
+    let [first, second, third] = SKIPPED.map(|bound| m.less(m.f64(bound), size));
+    let choose = |condition, yes: [M::F64; 4], no: [M::F64; 4]| {
+        std::array::from_fn(|i| m.select(condition, yes[i], no[i]))
+    };
+    let [a, b, c, rest] =
+        m.rarely(first, parts(0), || choose(second, choose(third, parts(3), parts(2)), parts(1)));
+    let turns = x * a;
     let to_four = m.f64(4.0 * TO_INTEGER);
     let a = turns - ((turns + to_four) - to_four);
-    let b = x * choose(&TWO_OVER_PI[1..5]);
-    let c = x * choose(&TWO_OVER_PI[2..6]);
+    let (b, c) = (x * b, x * c);
     let (n, shifted) = nearest(m, (a + b) + c);
     // Each sum is exact where it cancels.
-    let f = m.fma(x, choose(&REST), ((a - n) + b) + c);
+    let f = m.fma(x, rest, ((a - n) + b) + c);
     Angle { quadrant: m.bits(shifted), f }
 }
 

@@ -195,7 +195,7 @@ pub unsafe extern "C" fn cuCtxPopCurrent_v2(to: *mut Handle) -> Code {
 }
 
 /// The kernels of each module that is loaded.
-static MODULES: Mutex<Vec<Vec<Kernel>>> = Mutex::new(Vec::new());
+static MODULES: Mutex<Vec<Vec<(String, Kernel)>>> = Mutex::new(Vec::new());
 
 /// Counts the modules that were loaded.
 pub(crate) fn modules() -> usize {
@@ -214,9 +214,9 @@ unsafe fn load(to: *mut usize, image: *const c_char) -> Result<(), Code> {
     if !text.contains(".version 8.0") {
         return Err(UNSUPPORTED_PTX_VERSION);
     }
-    let names = text.split(".visible .entry ").skip(1).filter_map(|rest| rest.split('(').next());
+    let kernels = kernels::load(text)?;
     let mut modules = lock(&MODULES);
-    modules.push(names.filter_map(kernels::find).collect());
+    modules.push(kernels);
     // SAFETY: this function's promise.
     unsafe { put(to, modules.len()) };
     Ok(())
@@ -248,11 +248,11 @@ pub unsafe extern "C" fn cuModuleGetFunction(
 ) -> Code {
     call("cuModuleGetFunction", |_| {
         // SAFETY: the caller's promise.
-        let wanted = unsafe { CStr::from_ptr(name) }.to_str().ok().and_then(kernels::find);
+        let wanted = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| NOT_FOUND)?;
         let modules = lock(&MODULES);
         let loaded = modules.get(module.wrapping_sub(1)).ok_or(INVALID_HANDLE)?;
-        let kernel = wanted.filter(|kernel| loaded.contains(kernel)).ok_or(NOT_FOUND)?;
-        let number = kernels::number(kernel).ok_or(NOT_FOUND)?;
+        let (_, kernel) = loaded.iter().find(|(name, _)| name == wanted).ok_or(NOT_FOUND)?;
+        let number = kernels::number(*kernel).ok_or(NOT_FOUND)?;
         // SAFETY: the caller's promise.
         unsafe { put(to, number + 1) };
         Ok(())
@@ -267,14 +267,12 @@ pub unsafe extern "C" fn cuLaunchKernel(
 ) -> Code {
     call("cuLaunchKernel", |fails| {
         let kernel = kernels::at(function.wrapping_sub(1)).ok_or(INVALID_HANDLE)?;
-        let mut values = [0; kernels::PARAMETERS];
-        for (i, value) in values.iter_mut().enumerate().take(kernel.parameters()) {
-            // SAFETY: the kernel has a parameter of this number, and the library keeps each in a
-            // word of 64 bits; they are read before this returns.
-            *value = unsafe { parameters.add(i).read().read() };
-        }
+        // SAFETY: the kernel has parameters of these numbers, and the library keeps each in a word of 64
+        // bits; they are read before this returns.
+        let value = |i| unsafe { parameters.add(i).read().read() };
+        let values: Vec<u64> = (0..kernel.parameters()).map(value).collect();
         let warps = grid_x as usize * block_x.div_ceil(32) as usize;
-        stream::enqueue(on, failing(fails, move || kernel.run(values, warps)))
+        stream::enqueue(on, failing(fails, move || kernel.run(&values, warps)))
     })
 }
 

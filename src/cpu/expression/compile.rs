@@ -157,7 +157,9 @@ impl<'p> Compiler<'p> {
                 self.compiled.inputs[input] = element_bytes(declared.element);
                 array(input)
             }
-            Shape::Scalar => self.known(element_bytes(declared.element), Bits::Scalar(input)),
+            Shape::Scalar | Shape::Number => {
+                self.known(element_bytes(declared.element), Bits::Scalar(input))
+            }
         };
         match load(declared.element) {
             Some(loops) => self.step(id, loops, cost::MOVE, &[stored], &[]),

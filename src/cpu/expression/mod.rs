@@ -23,7 +23,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use compile::{BlockProgram, Unsupported};
+pub(crate) use compile::BlockProgram;
 pub(crate) use reduce::{BlockReduction, ReductionVisitor, visit};
 pub(crate) use run::{Operand, Scratch};
 

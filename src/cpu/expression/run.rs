@@ -26,7 +26,7 @@ pub(crate) struct Scratch {
 /// A line of the cache.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line([u8; 64]);
+struct Line(#[expect(dead_code, reason = "read and written through pointers")] [u8; 64]);
 
 /// The bytes of a buffer for [`GRAIN`] elements.
 const GRAIN_BYTES: usize = 8 * GRAIN;

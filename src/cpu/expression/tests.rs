@@ -1,5 +1,6 @@
 //! The interpreter against the oracle, which runs one element at a time: every version, every bit.
 
+use super::compile::Unsupported;
 use super::*;
 use expr_oracle::random::{Generator, INPUTS};
 use expr_oracle::{Value, bytes, reduced, results};
@@ -102,7 +103,7 @@ impl Case<'_> {
             Shape::Array => Operand::Array(
                 arrays[i].pointer().wrapping_add(start * bytes(input.element)).cast(),
             ),
-            Shape::Scalar => Operand::Scalar(self.columns[i][0]),
+            Shape::Scalar | Shape::Number => Operand::Scalar(self.columns[i][0]),
         };
         self.program.inputs().enumerate().map(operand).collect()
     }

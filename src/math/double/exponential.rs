@@ -5,10 +5,12 @@
 use super::pair::{Pair, any_sum, product, quotient, sum};
 use crate::Machine;
 use crate::exponential::{COSH, LN_2, LN_2_LOW, SINH, power_of_two};
-use crate::sequence::{TO_INTEGER, at_most, clamp, magnitude, nearest, polynomial, with_sign_of};
+use crate::sequence::{
+    TO_INTEGER, at_most, clamp, magnitude, nearest, polynomial, two_to, with_sign_of,
+};
 
 /// Below this magnitude expm1, sinh and tanh are their argument.
-const TINY: f64 = super::power_of_two(-54);
+const TINY: f64 = two_to(-54);
 
 /// k ln 2 + r.
 struct Reduced<M: Machine> {

@@ -3,10 +3,9 @@
 //! As those of f32, with the rests of quotients, roots and sums.
 
 use super::pair::{Pair, any_sum, quotient, sum};
-use super::power_of_two;
 use crate::Machine;
 use crate::inverse::{ARC_SINE, ARC_TANGENT, PI_REST};
-use crate::sequence::{at_most, magnitude, polynomial, with_sign_of};
+use crate::sequence::{at_most, magnitude, polynomial, two_to, with_sign_of};
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI, SQRT_2};
 
 /// base + t + t · square · p, where the base is a multiple of π/4.
@@ -45,7 +44,7 @@ fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F64) -> M::F
 #[inline(always)]
 pub fn atan<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     // From 2^60 on it is the double nearest to π/2.
-    let size = at_most(m, magnitude(m, x), power_of_two(60));
+    let size = at_most(m, magnitude(m, x), two_to(60));
     with_sign_of(m, angle(m, size, m.f64(1.0), size), x)
 }
 
@@ -56,13 +55,13 @@ pub fn atan2<M: Machine>(m: &M, y: M::F64, x: M::F64) -> M::F64 {
     let (height, width) = (magnitude(m, y), magnitude(m, x));
     let greater = m.select(m.less(width, height), height, width);
     // Then sums do not overflow, and rests do not vanish but beside angles that do.
-    let small = m.less(greater, m.f64(power_of_two(400)));
-    let factor = m.select(small, m.f64(power_of_two(600)), m.f64(power_of_two(-60)));
-    let huge = m.f64(power_of_two(1020));
+    let small = m.less(greater, m.f64(two_to(400)));
+    let factor = m.select(small, m.f64(two_to(600)), m.f64(two_to(-60)));
+    let huge = m.f64(two_to(1020));
     // Beside an infinite width, a finite height is zero.
     let height = height * m.select(infinite(x), m.f64(0.0), factor);
     let height = m.select(infinite(y), huge, height);
-    let width = m.select(infinite(x), huge, m.fma(width, factor, m.f64(power_of_two(-700))));
+    let width = m.select(infinite(x), huge, m.fma(width, factor, m.f64(two_to(-700))));
     with_sign_of(m, angle(m, height, width, x), y)
 }
 
@@ -84,7 +83,7 @@ impl<M: Machine> HalfAngle<M> {
         let half = (m.f64(1.0) - size) * m.f64(0.5);
         let root = m.sqrt(half);
         // The rest of the root, times -2; zero's is zero.
-        let rest = m.fma(root, root, zero - half) / (root + m.f64(power_of_two(-200)));
+        let rest = m.fma(root, root, zero - half) / (root + m.f64(two_to(-200)));
         let t = (m.select(near, size, minus_two * root), m.select(near, zero, rest));
         Self { near, t, square: m.select(near, size * size, half) }
     }

@@ -6,7 +6,7 @@ use super::exponential::{exponential, power};
 use super::pair::{Pair, any_sum, multiply, product, quotient, sum};
 use crate::Machine;
 use crate::logarithm::{ARTANH, LN_2, LN_2_LOW, LOG10_2, LOG10_2_LOW, special, split};
-use crate::sequence::{at_most, clamp, magnitude, polynomial};
+use crate::sequence::{at_most, clamp, magnitude, polynomial, two_to};
 use crate::two_arguments::signed_power;
 use std::f64::consts::{LOG2_E, LOG10_E};
 
@@ -32,7 +32,7 @@ const TWO_FIFTHS: (f64, f64) = (2.0 / 5.0, -2.2204460492503132e-17);
 #[inline(always)]
 fn split_any<M: Machine>(m: &M, x: M::F64) -> (M::F64, M::F64) {
     let subnormal = m.less(x, m.f64(f64::MIN_POSITIVE));
-    let (k, f) = split(m, m.select(subnormal, x * m.f64((1_i64 << 52) as f64), x));
+    let (k, f) = split(m, m.select(subnormal, x * m.f64(two_to(52)), x));
     (m.select(subnormal, k - m.f64(52.0), k), f)
 }
 
@@ -123,8 +123,7 @@ pub fn pow<M: Machine>(m: &M, x: M::F64, y: M::F64) -> M::F64 {
     let log = precise(m, k, f);
     let log = (special(m, size, log.0), log.1);
     // Powers beyond 2^80 are infinite, zero or one already: infinities would make NaNs.
-    let bound = (1_i128 << 80) as f64;
-    let exponent = clamp(m, y, -bound, bound);
+    let exponent = clamp(m, y, -two_to(80), two_to(80));
     let (high, low) = multiply(m, (exponent, m.f64(0.0)), log);
     // The rest is no number where the first part is infinite.
     let low = m.select(m.less(magnitude(m, high), m.f64(746.0)), low, m.f64(0.0));

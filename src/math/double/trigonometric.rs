@@ -5,9 +5,8 @@
 //! Payne and Hanek do. sin r and cos r are polynomials fitted by tools/minimax.py.
 
 use super::pair::{Pair, any_sum, multiply, product, quotient, sum};
-use super::power_of_two;
 use crate::Machine;
-use crate::sequence::{TO_INTEGER, magnitude, nearest, polynomial};
+use crate::sequence::{TO_INTEGER, magnitude, nearest, polynomial, two_to};
 use crate::trigonometric::is_odd;
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
@@ -63,10 +62,10 @@ const TWO_OVER_PI: [u64; 25] = [
 ];
 const WORD: i64 = 48;
 /// Arguments above need them.
-const FAR: f64 = power_of_two(30);
+const FAR: f64 = two_to(30);
 
 /// Below this magnitude the sine and the tangent are their argument.
-const TINY: f64 = power_of_two(-28);
+const TINY: f64 = two_to(-28);
 
 /// An angle: the number of the quadrant in its low bits, and radians from the middle of it.
 struct Angle<M: Machine> {
@@ -90,20 +89,20 @@ fn reduce_near<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
 #[inline(always)]
 fn reduce_far<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
     // Words that only add multiples of four quarter-turns are skipped: 16, 8, 4, 2 and 1 of them.
-    let mut words = TWO_OVER_PI.map(|word| m.f64(word as f64 * power_of_two(-WORD)));
+    let mut words = TWO_OVER_PI.map(|word| m.f64(word as f64 * two_to(-WORD)));
     let mut x = x;
     for count in [16, 8, 4, 2, 1] {
         let skip = WORD * count as i64;
-        let far = m.less(m.f64(power_of_two(54 + skip)), x);
-        x = m.select(far, x * m.f64(power_of_two(-skip)), x);
+        let far = m.less(m.f64(two_to(54 + skip)), x);
+        x = m.select(far, x * m.f64(two_to(-skip)), x);
         for i in 0..count + 4 {
             let next = *words.get(i + count).unwrap_or(&words[i]);
             words[i] = m.select(far, next, words[i]);
         }
     }
-    let part = |i: i64| product(m, x * m.f64(power_of_two(-WORD * i)), words[i as usize]);
+    let part = |i: i64| product(m, x * m.f64(two_to(-WORD * i)), words[i as usize]);
     let (a, b, c, d) = (part(0), part(1), part(2), part(3));
-    let last = m.fma(x * m.f64(power_of_two(-WORD * 4)), words[4], d.1);
+    let last = m.fma(x * m.f64(two_to(-WORD * 4)), words[4], d.1);
     // Takes multiples of four away, exactly; b.0 is not negative, and a.1 is below 2^52.
     let modulo = |x: M::F64| {
         let to_four = m.f64(4.0 * TO_INTEGER);

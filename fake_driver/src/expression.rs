@@ -1,0 +1,86 @@
+//! The kernels of expressions: PTX that the emulator runs.
+
+use crate::faults::violate;
+use crate::memory::{find, reach_by_kernel};
+use crate::{Code, ILLEGAL_ADDRESS, INVALID_IMAGE, lock};
+use ptx_emulator::{Kernel, Memory};
+use std::sync::{Arc, Mutex};
+
+/// The kernels that were loaded.
+static LOADED: Mutex<Vec<Arc<Kernel>>> = Mutex::new(Vec::new());
+
+/// Loads the kernel of a text, and returns its number.
+pub(crate) fn load(text: &str) -> Result<usize, Code> {
+    let kernel = Kernel::parse(text).map_err(|why| {
+        violate(&format!("a kernel's PTX: {why}"));
+        INVALID_IMAGE
+    })?;
+    let mut loaded = lock(&LOADED);
+    loaded.push(Arc::new(kernel));
+    Ok(loaded.len() - 1)
+}
+
+/// Returns the kernel of that number.
+pub(crate) fn at(number: usize) -> Option<Arc<Kernel>> {
+    lock(&LOADED).get(number).cloned()
+}
+
+/// Runs a kernel, and returns the address of the completion flags.
+pub(crate) fn run(number: usize, parameters: &[u64], blocks: usize) -> Result<u64, Code> {
+    let kernel = at(number).ok_or(ILLEGAL_ADDRESS)?;
+    let mut parameters = parameters.to_vec();
+    // Behind the inputs: the output, the number of elements, the flags, and three more for reductions.
+    let place = parameters.len() - if kernel.reduction().is_some() { 4 } else { 1 };
+    let flags = std::mem::take(&mut parameters[place]);
+    let outcome = kernel.run(&parameters, blocks as u32, &mut Reached::default());
+    outcome.map_err(|why| {
+        violate(&format!("a kernel's {why}"));
+        ILLEGAL_ADDRESS
+    })?;
+    Ok(flags)
+}
+
+/// The memory that a kernel reaches, and the blocks of it that it has reached.
+#[derive(Default)]
+struct Reached {
+    blocks: Vec<(usize, usize, *mut u8)>,
+}
+
+impl Reached {
+    fn place(&mut self, address: u64, bytes: usize) -> Result<*mut u8, String> {
+        let address = address as usize;
+        let known = self.blocks.iter().find_map(|&(start, len, at)| {
+            let offset = address.checked_sub(start)?;
+            // The block's bytes are consecutive.
+            (offset + bytes <= len).then(|| at.wrapping_add(offset))
+        });
+        if let Some(place) = known {
+            return Ok(place);
+        }
+        if let Some(block) = find(address)
+            && let Some(at) = reach_by_kernel(block.start, block.bytes)
+        {
+            self.blocks.push((block.start, block.bytes, at));
+        }
+        let place = reach_by_kernel(address, bytes);
+        place.ok_or_else(|| format!("access at {address:#x}: there are no {bytes} bytes"))
+    }
+}
+
+impl Memory for Reached {
+    fn load(&mut self, address: u64, bytes: usize) -> Result<u64, String> {
+        let place = self.place(address, bytes)?;
+        let mut value = [0; 8];
+        // SAFETY: `place` found the bytes, at most eight. Another thread can use them only if the host
+        // program has a race, which the tests are to detect.
+        unsafe { place.copy_to_nonoverlapping(value.as_mut_ptr(), bytes) };
+        Ok(u64::from_le_bytes(value))
+    }
+
+    fn store(&mut self, address: u64, bytes: usize, value: u64) -> Result<(), String> {
+        let place = self.place(address, bytes)?;
+        // SAFETY: as above.
+        unsafe { place.copy_from_nonoverlapping(value.to_le_bytes().as_ptr(), bytes) };
+        Ok(())
+    }
+}

@@ -1,0 +1,295 @@
+// Reductions of expressions: kernels without the expression, whose instructions src/ptx puts in.
+//
+// Words in capitals stand for them:
+//
+//   ELEMENTS  values of the elements i, i + 32, i + 64, i + 96, as far as these are below n: others have
+//             those of the last element
+//   FINISH    what the result of an exact sum is: FINISH_SUM and so on
+//   IDENTITY  the state of no elements; MERGE that of two sets; STATE and RESULT store it, or the result
+//
+// The parameters follow those of the inputs. The last one is how to add up (exact sums), or the index of
+// the first element (folds).
+#include "accumulators.cuh"
+#include "exact.cuh"
+
+// Elements of a thread in a batch.
+constexpr int LEN = 4;
+
+__device__ inline void elements(u64 i, u64 n, float *x, float *) {
+    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5;"
+                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+                 : "l"(i), "l"(n));
+}
+
+__device__ inline void elements(u64 i, u64 n, double *x, double *) {
+    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5;"
+                 : "=d"(x[0]), "=d"(x[1]), "=d"(x[2]), "=d"(x[3])
+                 : "l"(i), "l"(n));
+}
+
+__device__ inline void elements(u64 i, u64 n, u64 *x, u64 *) {
+    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5;"
+                 : "=l"(x[0]), "=l"(x[1]), "=l"(x[2]), "=l"(x[3])
+                 : "l"(i), "l"(n));
+}
+
+__device__ inline void pairs(u64 i, u64 n, float *x, float *y) {
+    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9;"
+                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(y[0]), "=f"(y[1]), "=f"(y[2]),
+                   "=f"(y[3])
+                 : "l"(i), "l"(n));
+}
+
+__device__ inline void pairs(u64 i, u64 n, double *x, double *y) {
+    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9;"
+                 : "=d"(x[0]), "=d"(x[1]), "=d"(x[2]), "=d"(x[3]), "=d"(y[0]), "=d"(y[1]), "=d"(y[2]),
+                   "=d"(y[3])
+                 : "l"(i), "l"(n));
+}
+
+namespace exact {
+
+constexpr int FINISH_SUM = 0, FINISH_MEAN = 1, FINISH_NORM = 2;
+
+template <class T, int D, int L, int B>
+__device__ inline void read(u64 i, u64 n, const Sum<T, D, L, B> &, T *x, T *y) {
+    elements(i, n, x, y);
+#pragma unroll
+    for (int k = 0; k < LEN; k++) {
+        y[k] = 0;
+    }
+}
+
+template <class T, int D, int L, int B, int F>
+__device__ inline void read(u64 i, u64 n, const Dot<T, D, L, B, F> &, T *x, T *y) {
+    pairs(i, n, x, y);
+}
+
+// Adds all batches of this warp: as `add_batches`, but elements are computed once, and are zeros behind
+// the last one.
+template <class K>
+__device__ inline void add_elements(Columns<K> &columns, u64 n, u64 mode) {
+    typedef typename K::Element T;
+    Window<K> window;
+    int skipped = 0, to_skip = 0, deposits = 0;
+#pragma unroll 1
+    for (u64 start = first_batch(LEN * WARP); start < n; start += next_batch(LEN * WARP)) {
+        if (deposits > MOST_DEPOSITS - LEN - K::LEVELS) {
+            columns.normalise();
+            deposits = 0;
+        }
+        T x[LEN], y[LEN];
+        read(start + lane(), n, K(), x, y);
+        if (n - start < LEN * WARP) {
+#pragma unroll
+            for (int k = 0; k < LEN; k++) {
+                const bool is_there = start + k * WARP + lane() < n;
+                x[k] = is_there ? x[k] : 0;
+                y[k] = is_there ? y[k] : 0;
+            }
+        }
+        bool is_done = false;
+        if (mode != BY_INTEGERS && to_skip == 0) {
+            const int top = K::template top<LEN>(x, y);
+            bool moves = !window.reaches(top);
+#pragma unroll 1
+            while (true) {
+                if (moves) {
+                    window.flush(columns);
+                    deposits += K::LEVELS;
+                    window.unit = window.reaching(top);
+                }
+                is_done = window.unit <= MAX_UNIT && window.template add<LEN>(x, y);
+                if (is_done || moves) {
+                    break;
+                }
+                // A lower window may hold the batch.
+                moves = true;
+            }
+            to_skip = skipped = is_done ? 0 : min(2 * skipped + 1, MOST_SKIPPED);
+        } else {
+            to_skip -= to_skip > 0;
+        }
+        if (!is_done) {
+            deposits += LEN;
+#pragma unroll 1
+            for (int k = 0; k < LEN; k++) {
+                K::add(columns, x[0], y[0]);
+#pragma unroll
+                for (int next = 1; next < LEN; next++) {
+                    x[next - 1] = x[next];
+                    y[next - 1] = y[next];
+                }
+            }
+        }
+    }
+    window.flush(columns);
+}
+
+// 2^exponent, a normal number.
+__device__ inline double power_of_two(int exponent) { return __hiloint2double((exponent + 1023) << 20, 0); }
+
+// The result as src/ops/accumulator.rs has it: sums that are too large for f64, or sums of squares so small that
+// it has fewer bits, are rounded again, scaled.
+template <class K>
+__device__ inline double finished(long long *words, int first, int last, int what) {
+    double sum = 0;
+    int scale = 0;
+#pragma unroll 1
+    for (int attempt = 0; attempt < 2; attempt++) {
+        const double rounded = value<K, double>(words, first, last, -scale);
+        // The digits have lost their sign in the first attempt.
+        sum = attempt == 0 ? rounded : copysign(rounded, sum);
+        if (what == FINISH_SUM) {
+            return sum;
+        }
+        if (attempt == 0 && isinf(sum)) {
+            scale = what == FINISH_MEAN ? 64 : 1200;
+        } else if (attempt == 0 && what == FINISH_NORM && sum < power_of_two(-900)) {
+            scale = -1200;
+        } else {
+            break;
+        }
+    }
+    if (what == FINISH_MEAN) {
+        return __dmul_rn(__ddiv_rn(sum, __ll2double_rn(words[0])), power_of_two(scale));
+    }
+    return __dmul_rn(__dsqrt_rn(sum), power_of_two(scale / 2));
+}
+
+template <class K>
+__device__ inline float result_of(long long *words, int first, int last, int what, float) {
+    if (what == FINISH_SUM) {
+        return value<K, float>(words, first, last, 0);
+    }
+    return canonical(__double2float_rn(finished<K>(words, first, last, what)));
+}
+
+template <class K>
+__device__ inline double result_of(long long *words, int first, int last, int what, double) {
+    return canonical(finished<K>(words, first, last, what));
+}
+
+template <class K, class T>
+__device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, T *result, u64 mode) {
+    __shared__ Columns<K> columns;
+    __shared__ long long words[K::ROWS];
+    __shared__ int first, last;
+    if (threadIdx.x == 0) {
+        first = K::DIGITS;
+        last = -1;
+    }
+    columns.clear();
+    __syncthreads();
+    add_elements(columns, n, mode);
+    __syncthreads();
+    gather(columns, words, first, last, out, n, scratch, [&] {
+        if (result != nullptr && threadIdx.x == 0) {
+            int what;
+            asm volatile("FINISH %0;" : "=r"(what));
+            *result = result_of<K>(words, first, last, what, T());
+        }
+    });
+}
+
+}  // namespace exact
+
+// Blocks that a multiprocessor is to hold at once: with more of them large expressions have too few registers.
+constexpr int BLOCKS = 2;
+
+#define EXACT(name, T, K)                                                                       \
+    extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)                          \
+        name(long long *out, u64 n, unsigned *flags, Scratch *scratch, T *result, u64 mode) {    \
+        exact::reduce_elements<K>(out, n, scratch, result, mode);                                \
+        signal_completion(flags);                                                                \
+    }
+
+EXACT(expression_sum_f32, float, exact::SumF32)
+EXACT(expression_sum_f64, double, exact::SumF64)
+EXACT(expression_dot_f32, float, exact::DotF32)
+EXACT(expression_dot_f64, double, exact::DotF64)
+
+// Two words: a value, and an index where the reduction has one.
+struct Fold {
+    u64 value, index;
+
+    __device__ static Fold identity() {
+        Fold fold;
+        asm volatile("IDENTITY %0, %1;" : "=l"(fold.value), "=l"(fold.index));
+        return fold;
+    }
+
+    __device__ void merge(Fold other) {
+        u64 value, index;
+        asm volatile("MERGE %0, %1, %2, %3, %4, %5;"
+                     : "=l"(value), "=l"(index)
+                     : "l"(this->value), "l"(this->index), "l"(other.value), "l"(other.index));
+        this->value = value;
+        this->index = index;
+    }
+};
+
+// Merges the states of a block's threads in all of them.
+__device__ inline Fold merged(Fold state) {
+    __shared__ Fold warps[BLOCK_THREADS / WARP];
+#pragma unroll 1
+    for (int half = WARP / 2; half > 0; half /= 2) {
+        const u64 value = __shfl_xor_sync(ALL_THREADS, state.value, half);
+        const u64 index = __shfl_xor_sync(ALL_THREADS, state.index, half);
+        state.merge(Fold{value, index});
+    }
+    if (lane() == 0) {
+        warps[threadIdx.x / WARP] = state;
+    }
+    __syncthreads();
+    state = warps[0];
+#pragma unroll 1
+    for (int warp = 1; warp < BLOCK_THREADS / WARP; warp++) {
+        state.merge(warps[warp]);
+    }
+    __syncthreads();
+    return state;
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS)
+    expression_fold(u64 *out, u64 n, unsigned *flags, Scratch *scratch, u64 *result, u64 index) {
+    Fold state = Fold::identity();
+#pragma unroll 1
+    for (u64 start = first_batch(LEN * WARP); start < n; start += next_batch(LEN * WARP)) {
+        u64 x[LEN];
+        elements(start + lane(), n, x, nullptr);
+#pragma unroll
+        for (int k = 0; k < LEN; k++) {
+            const u64 i = start + k * WARP + lane();
+            if (i < n) {
+                state.merge(Fold{x[k], index + i});
+            }
+        }
+    }
+    state = merged(state);
+    bool is_last = true;
+    if (gridDim.x > 1) {
+        Fold *of_blocks = reinterpret_cast<Fold *>(scratch->words);
+        if (threadIdx.x == 0) {
+            of_blocks[blockIdx.x] = state;
+        }
+        is_last = is_last_block(scratch);
+        if (is_last) {
+            state = Fold::identity();
+            for (unsigned block = threadIdx.x; block < gridDim.x; block += BLOCK_THREADS) {
+                state.merge(Fold{__ldcg(&of_blocks[block].value), __ldcg(&of_blocks[block].index)});
+                of_blocks[block] = Fold{0, 0};
+            }
+            state = merged(state);
+        }
+    }
+    if (is_last && threadIdx.x == 0) {
+        if (out != nullptr) {
+            asm volatile("STATE %0, %1, %2;" ::"l"(out), "l"(state.value), "l"(state.index) : "memory");
+        } else {
+            asm volatile("RESULT %0, %1, %2;" ::"l"(result), "l"(state.value), "l"(state.index)
+                         : "memory");
+        }
+    }
+    signal_completion(flags);
+}

@@ -1,0 +1,172 @@
+//! What the instructions compute, as the PTX ISA's reference says.
+
+/// What a NaN of 32 bits becomes in arithmetic.
+const NAN_32: u32 = 0xFFD1_2345;
+/// The same of 64 bits.
+const NAN_64: u64 = 0xFFFD_1234_5678_9ABC;
+/// What an operation gives where the reference leaves it open.
+const UNDEFINED: u64 = 0xDEAD_BEEF_DEAD_BEEF;
+
+/// Bits as a value of a type, and back.
+trait Bits: Copy {
+    fn of_slot(bits: u64) -> Self;
+    fn to_slot(self) -> u64;
+}
+
+macro_rules! bits {
+    ($($ty:ty: |$bits:ident| $from:expr, |$value:ident| $into:expr;)*) => {
+        $(impl Bits for $ty {
+            fn of_slot($bits: u64) -> $ty {
+                $from
+            }
+
+            fn to_slot(self) -> u64 {
+                let $value = self;
+                $into
+            }
+        })*
+    };
+}
+
+bits! {
+    bool: |x| x != 0, |x| x as u64;
+    u32: |x| x as u32, |x| x as u64;
+    i32: |x| x as i32, |x| x as u32 as u64;
+    u64: |x| x, |x| x;
+    i64: |x| x as i64, |x| x as u64;
+    f32: |x| f32::from_bits(x as u32), |x| if x.is_nan() { NAN_32.into() } else { x.to_bits() as u64 };
+    f64: |x| f64::from_bits(x), |x| if x.is_nan() { NAN_64 } else { x.to_bits() };
+}
+
+/// Computes a slot's value from three; those that an instruction lacks are anything.
+pub(crate) type Compute = fn(u64, u64, u64) -> u64;
+
+/// The instruction with a name that computes a value from so many values.
+pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
+    macro_rules! table {
+        ($($known:literal $ty:ident |$($x:ident),*| $value:expr;)*) => {
+            match name {
+                $($known => {
+                    fn compute(a: u64, b: u64, c: u64) -> u64 {
+                        let mut operands = [a, b, c].into_iter();
+                        $(let $x: $ty = Bits::of_slot(operands.next().unwrap_or_default());)*
+                        Bits::to_slot($value)
+                    }
+                    Some((compute, [$(stringify!($x)),*].len()))
+                })*
+                _ => None,
+            }
+        };
+    }
+    table! {
+        "mov.b32" u32 |a| a;
+        "mov.u32" u32 |a| a;
+        "mov.b64" u64 |a| a;
+        "mov.f32" u32 |a| a;
+        "mov.f64" u64 |a| a;
+        "cvta.to.global.u64" u64 |a| a;
+        "cvt.u64.u32" u32 |a| u64::from(a);
+        "cvt.u32.u64" u64 |a| a as u32;
+        "cvt.s64.s32" i32 |a| i64::from(a);
+        "cvt.f64.f32" f32 |a| f64::from(a);
+        "cvt.rn.f32.f64" f64 |a| a as f32;
+        "cvt.rn.f32.s32" i32 |a| a as f32;
+        "cvt.rn.f32.s64" i64 |a| a as f32;
+        "cvt.rn.f64.s32" i32 |a| f64::from(a);
+        "cvt.rn.f64.s64" i64 |a| a as f64;
+        "cvt.rzi.s32.f32" f32 |a| if a.is_nan() { UNDEFINED as i32 } else { a as i32 };
+        "cvt.rzi.s32.f64" f64 |a| if a.is_nan() { UNDEFINED as i32 } else { a as i32 };
+        "cvt.rzi.s64.f32" f32 |a| if a.is_nan() { UNDEFINED as i64 } else { a as i64 };
+        "cvt.rzi.s64.f64" f64 |a| if a.is_nan() { UNDEFINED as i64 } else { a as i64 };
+        "cvt.rmi.f32.f32" f32 |a| a.floor();
+        "cvt.rmi.f64.f64" f64 |a| a.floor();
+        "cvt.rpi.f32.f32" f32 |a| a.ceil();
+        "cvt.rpi.f64.f64" f64 |a| a.ceil();
+        "cvt.rzi.f32.f32" f32 |a| a.trunc();
+        "cvt.rzi.f64.f64" f64 |a| a.trunc();
+        "cvt.rni.f32.f32" f32 |a| a.round_ties_even();
+        "cvt.rni.f64.f64" f64 |a| a.round_ties_even();
+
+        "add.s32" i32 |a, b| a.wrapping_add(b);
+        "add.s64" i64 |a, b| a.wrapping_add(b);
+        "sub.s32" i32 |a, b| a.wrapping_sub(b);
+        "sub.s64" i64 |a, b| a.wrapping_sub(b);
+        "mul.lo.s32" i32 |a, b| a.wrapping_mul(b);
+        "mul.lo.s64" i64 |a, b| a.wrapping_mul(b);
+        "mul.wide.u32" u32 |a, b| u64::from(a) * u64::from(b);
+        "div.s32" i32 |a, b| a.checked_div(b).unwrap_or(UNDEFINED as i32);
+        "div.s64" i64 |a, b| a.checked_div(b).unwrap_or(UNDEFINED as i64);
+        "neg.s32" i32 |a| a.wrapping_neg();
+        "neg.s64" i64 |a| a.wrapping_neg();
+        "min.s32" i32 |a, b| a.min(b);
+        "min.s64" i64 |a, b| a.min(b);
+        "min.u64" u64 |a, b| a.min(b);
+        "max.s32" i32 |a, b| a.max(b);
+        "max.s64" i64 |a, b| a.max(b);
+        "and.b32" u32 |a, b| a & b;
+        "and.b64" u64 |a, b| a & b;
+        "or.b32" u32 |a, b| a | b;
+        "or.b64" u64 |a, b| a | b;
+        "xor.b32" u32 |a, b| a ^ b;
+        "xor.b64" u64 |a, b| a ^ b;
+        "shl.b64" u64 |a, b| a.checked_shl(b as u32).unwrap_or(0);
+        "shr.u64" u64 |a, b| a.checked_shr(b as u32).unwrap_or(0);
+        "and.pred" bool |a, b| a & b;
+        "or.pred" bool |a, b| a | b;
+        "xor.pred" bool |a, b| a ^ b;
+        "not.pred" bool |a| !a;
+
+        "add.rn.f32" f32 |a, b| a + b;
+        "add.rn.f64" f64 |a, b| a + b;
+        "sub.rn.f32" f32 |a, b| a - b;
+        "sub.rn.f64" f64 |a, b| a - b;
+        "mul.rn.f32" f32 |a, b| a * b;
+        "mul.rn.f64" f64 |a, b| a * b;
+        "div.rn.f32" f32 |a, b| a / b;
+        "div.rn.f64" f64 |a, b| a / b;
+        "fma.rn.f32" f32 |a, b, c| a.mul_add(b, c);
+        "fma.rn.f64" f64 |a, b, c| a.mul_add(b, c);
+        "sqrt.rn.f32" f32 |a| a.sqrt();
+        "sqrt.rn.f64" f64 |a| a.sqrt();
+        "neg.f32" f32 |a| -a;
+        "neg.f64" f64 |a| -a;
+        "abs.f32" f32 |a| a.abs();
+        "abs.f64" f64 |a| a.abs();
+        "copysign.f32" u32 |a, b| (a & 0x8000_0000) | (b & 0x7FFF_FFFF);
+        "copysign.f64" u64 |a, b| (a & (1 << 63)) | (b & !(1 << 63));
+        "min.f32" f32 |a, b| if is_below(a.into(), b.into()) || b.is_nan() { a } else { b };
+        "min.f64" f64 |a, b| if is_below(a, b) || b.is_nan() { a } else { b };
+        "max.f32" f32 |a, b| if is_below(b.into(), a.into()) || b.is_nan() { a } else { b };
+        "max.f64" f64 |a, b| if is_below(b, a) || b.is_nan() { a } else { b };
+
+        "setp.lt.s32" i32 |a, b| a < b;
+        "setp.lt.s64" i64 |a, b| a < b;
+        "setp.lt.u64" u64 |a, b| a < b;
+        "setp.lt.f32" f32 |a, b| a < b;
+        "setp.lt.f64" f64 |a, b| a < b;
+        "setp.le.s32" i32 |a, b| a <= b;
+        "setp.le.s64" i64 |a, b| a <= b;
+        "setp.le.f32" f32 |a, b| a <= b;
+        "setp.le.f64" f64 |a, b| a <= b;
+        "setp.ge.u64" u64 |a, b| a >= b;
+        "setp.eq.s32" i32 |a, b| a == b;
+        "setp.eq.s64" i64 |a, b| a == b;
+        "setp.eq.f32" f32 |a, b| a == b;
+        "setp.eq.f64" f64 |a, b| a == b;
+        "setp.ne.s32" i32 |a, b| a != b;
+        "setp.ne.s64" i64 |a, b| a != b;
+        "setp.neu.f32" f32 |a, b| a != b;
+        "setp.neu.f64" f64 |a, b| a != b;
+        "setp.nan.f32" f32 |a, b| a.is_nan() || b.is_nan();
+        "setp.nan.f64" f64 |a, b| a.is_nan() || b.is_nan();
+        "selp.b32" u64 |a, b, c| (if c != 0 { a } else { b }) & 0xFFFF_FFFF;
+        "selp.b64" u64 |a, b, c| if c != 0 { a } else { b };
+        "selp.f32" u64 |a, b, c| if c != 0 { a } else { b };
+        "selp.f64" u64 |a, b, c| if c != 0 { a } else { b };
+    }
+}
+
+/// Orders -0 before +0.
+fn is_below(a: f64, b: f64) -> bool {
+    a < b || (a == b && a.is_sign_negative() && b.is_sign_positive())
+}

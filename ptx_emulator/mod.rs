@@ -1,0 +1,221 @@
+//! Runs the PTX of expressions on the CPU, one thread after the other.
+//!
+//! It knows the instructions that src/ptx writes, and refuses all others. Where PTX leaves a result open,
+//! its results are odd ones, so that a program that depends on them shows: a NaN has a sign and a payload,
+//! registers begin with rubbish.
+//!
+//! Of a reduction it runs the part that computes the elements; what the compiled part makes of them, the
+//! library's accumulators do.
+
+#![forbid(unsafe_code)]
+
+mod instructions;
+mod memory;
+mod parse;
+mod reduction;
+
+pub use memory::{HostMemory, Memory};
+
+use instructions::Compute;
+
+/// Threads of a block.
+const BLOCK_THREADS: u64 = 256;
+
+/// A place in a thread's file: a register, a constant, a parameter.
+type Slot = u32;
+
+/// What an instruction does.
+#[derive(Clone, Copy)]
+enum Action {
+    /// Computes the value of one slot from three.
+    Compute(Compute),
+    /// Loads from the address in the second slot, plus the offset. Of a narrow integer the sign fills
+    /// the register, or zeros do.
+    Load {
+        bytes: usize,
+        aligned: u64,
+        signed: bool,
+        offset: u64,
+    },
+    /// Stores the first slot at the address in the second one, plus the offset.
+    Store {
+        bytes: usize,
+        aligned: u64,
+        offset: u64,
+    },
+    /// Goes on at another instruction, if the second slot is not 0.
+    Jump(usize),
+    Return,
+}
+
+#[derive(Clone, Copy)]
+struct Instruction {
+    action: Action,
+    slot: Slot,
+    from: [Slot; 3],
+}
+
+/// A kernel.
+pub struct Kernel {
+    name: String,
+    instructions: Vec<Instruction>,
+    /// The file at the beginning: constants are in their slots.
+    file: Vec<u64>,
+    /// The slots of the parameters, all of 64 bits.
+    parameters: Vec<Slot>,
+    /// The slots of %tid.x, %ctaid.x and %nctaid.x.
+    special: [Slot; 3],
+    reduction: Option<Elements>,
+}
+
+/// The part of a reduction that computes a thread's elements; the rest is compiled code.
+struct Elements {
+    reduction: String,
+    ty: String,
+    /// The values of elements, those of a dot product's second factor behind those of the first.
+    results: Vec<Slot>,
+    /// The index of the first element, and the number of elements.
+    index: Slot,
+    count: Slot,
+}
+
+/// Elements that a thread takes at once, and the distance between them.
+const LANES: usize = 4;
+const WARP: usize = 32;
+
+impl Kernel {
+    /// Reads the one kernel of a text, or says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Kernel, String> {
+        parse::kernel(text)
+    }
+
+    /// The kernel's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of parameters, each of 64 bits.
+    #[must_use]
+    pub fn parameters(&self) -> usize {
+        self.parameters.len()
+    }
+
+    /// The reduction and the type of what it reduces, if it is one.
+    #[must_use]
+    pub fn reduction(&self) -> Option<(&str, &str)> {
+        self.reduction.as_ref().map(|elements| (&elements.reduction[..], &elements.ty[..]))
+    }
+
+    /// Computes what a reduction reduces: two factors for each element, of which only dot products and
+    /// norms need the second. Integers have 64 bits, as have floats that are not added.
+    fn elements(
+        &self, elements: &Elements, parameters: &[u64], memory: &mut impl Memory,
+    ) -> Result<Vec<[u64; 2]>, String> {
+        let mut file = self.file_with(parameters)?;
+        let count = parameters[parameters.len() - 5];
+        file[elements.count as usize] = count;
+        let mut found = vec![[0; 2]; count as usize];
+        for batch in (0..found.len()).step_by(LANES * WARP) {
+            for first in batch..batch + WARP {
+                file[elements.index as usize] = first as u64;
+                self.thread(&mut file, memory)?;
+                for (i, &slot) in elements.results.iter().enumerate() {
+                    if let Some(element) = found.get_mut(first + i % LANES * WARP) {
+                        element[i / LANES] = file[slot as usize];
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reduces, and stores the state or the result where the parameters say.
+    fn reduce(
+        &self, elements: &Elements, parameters: &[u64], memory: &mut impl Memory,
+    ) -> Result<(), String> {
+        let &[.., out, _, _, _, result, first] = parameters else {
+            return Err("a reduction without its parameters".into());
+        };
+        let found = self.elements(elements, parameters, memory)?;
+        let reduced = reduction::reduce(&elements.reduction, &elements.ty, &found, first)?;
+        let (place, bytes) = match (out, result) {
+            (0, place) => (place, reduced.result),
+            (place, 0) => (place, reduced.state),
+            _ => return Err("a place for the state and one for the result".into()),
+        };
+        (place..).zip(bytes).try_for_each(|(place, byte)| memory.store(place, 1, byte.into()))
+    }
+
+    /// Runs all threads of a grid, and returns the number of instructions, or none for a reduction, of
+    /// which it runs the expression's part. A fault says which access failed.
+    pub fn run(
+        &self, parameters: &[u64], blocks: u32, memory: &mut impl Memory,
+    ) -> Result<u64, String> {
+        if let Some(elements) = &self.reduction {
+            return self.reduce(elements, parameters, memory).map(|()| 0);
+        }
+        let mut file = self.file_with(parameters)?;
+        let mut instructions = 0;
+        let [thread, block, grid] = self.special.map(|slot| slot as usize);
+        file[grid] = blocks.into();
+        for number in 0..u64::from(blocks) {
+            file[block] = number;
+            for number in 0..BLOCK_THREADS {
+                file[thread] = number;
+                instructions += self.thread(&mut file, memory)?;
+            }
+        }
+        Ok(instructions)
+    }
+
+    /// The file of threads that have these parameters.
+    fn file_with(&self, parameters: &[u64]) -> Result<Vec<u64>, String> {
+        if parameters.len() != self.parameters.len() {
+            let (found, expected) = (parameters.len(), self.parameters.len());
+            return Err(format!("{found} parameters, not {expected}"));
+        }
+        let mut file = self.file.clone();
+        for (&slot, &value) in self.parameters.iter().zip(parameters) {
+            file[slot as usize] = value;
+        }
+        Ok(file)
+    }
+
+    fn thread(&self, file: &mut [u64], memory: &mut impl Memory) -> Result<u64, String> {
+        let (mut next, mut count) = (0, 0);
+        loop {
+            let Some(&Instruction { action, slot, from }) = self.instructions.get(next) else {
+                return Err("the kernel does not return".into());
+            };
+            next += 1;
+            count += 1;
+            let [a, b, c] = from.map(|slot| file[slot as usize]);
+            match action {
+                Action::Compute(compute) => file[slot as usize] = compute(a, b, c),
+                Action::Load { bytes, aligned, signed, offset } => {
+                    let address = checked(a.wrapping_add(offset), aligned)?;
+                    let value = memory.load(address, bytes)?;
+                    let unused = 64 - 8 * bytes as u32;
+                    let wide = (value << unused).cast_signed() >> unused;
+                    file[slot as usize] = if signed { wide.cast_unsigned() } else { value };
+                }
+                Action::Store { bytes, aligned, offset } => {
+                    let address = checked(a.wrapping_add(offset), aligned)?;
+                    memory.store(address, bytes, file[slot as usize])?;
+                }
+                Action::Jump(target) if a != 0 => next = target,
+                Action::Jump(_) => {}
+                Action::Return => return Ok(count),
+            }
+        }
+    }
+}
+
+/// The address, if it is as aligned as an access needs.
+fn checked(address: u64, aligned: u64) -> Result<u64, String> {
+    if address.is_multiple_of(aligned) {
+        return Ok(address);
+    }
+    Err(format!("an access of {aligned} bytes at once at {address:#x}, which is not aligned"))
+}

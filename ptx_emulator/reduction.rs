@@ -1,0 +1,104 @@
+//! What the compiled part of a reduction makes of the elements, by the library's own accumulators.
+
+use bytemuck::bytes_of;
+use gpuvec_exact::{Dot, Kind, State, Sum};
+use gpuvec_ops::{
+    Accumulator, All, Any, ArgMax, ArgMin, Element, Indexed, Max, Mean, Min, Norm, WrappingSum,
+};
+
+/// The bytes of a state and of its result.
+pub(crate) struct Reduced {
+    pub(crate) state: Vec<u8>,
+    pub(crate) result: Vec<u8>,
+}
+
+/// Reduces elements, of which the first has an index.
+pub(crate) fn reduce(
+    reduction: &str, ty: &str, elements: &[[u64; 2]], first: u64,
+) -> Result<Reduced, String> {
+    let one = |value: u64| value.cast_signed();
+    Ok(match (reduction, ty) {
+        ("sum", "f32") => exact::<Sum<f32>, Sum<f32>>(elements),
+        ("sum", "f64") => exact::<Sum<f64>, Sum<f64>>(elements),
+        ("mean", "f32") => exact::<Sum<f32>, Mean<f32>>(elements),
+        ("mean", "f64") => exact::<Sum<f64>, Mean<f64>>(elements),
+        ("dot", "f32") => exact::<Dot<f32>, Dot<f32>>(elements),
+        ("dot", "f64") => exact::<Dot<f64>, Dot<f64>>(elements),
+        ("norm", "f32") => exact::<Dot<f32>, Norm<f32>>(elements),
+        ("norm", "f64") => exact::<Dot<f64>, Norm<f64>>(elements),
+        ("sum" | "dot" | "count", _) => value::<WrappingSum>(elements, one),
+        ("any", _) => counted::<Any>(elements),
+        ("all", _) => counted::<All>(elements),
+        ("min", "f32") => value::<Min<f32>>(elements, |bits| f64::from_bits(bits) as f32),
+        ("max", "f32") => value::<Max<f32>>(elements, |bits| f64::from_bits(bits) as f32),
+        ("min", "f64") => value::<Min<f64>>(elements, f64::from_bits),
+        ("max", "f64") => value::<Max<f64>>(elements, f64::from_bits),
+        ("min", "i32") => value::<Min<i32>>(elements, |bits| bits as i32),
+        ("max", "i32") => value::<Max<i32>>(elements, |bits| bits as i32),
+        ("min", "i64") => value::<Min<i64>>(elements, one),
+        ("max", "i64") => value::<Max<i64>>(elements, one),
+        ("argmin", "f32") => {
+            indexed::<ArgMin<f32>, f32>(elements, first, |bits| f64::from_bits(bits) as f32)
+        }
+        ("argmax", "f32") => {
+            indexed::<ArgMax<f32>, f32>(elements, first, |bits| f64::from_bits(bits) as f32)
+        }
+        ("argmin", "f64") => indexed::<ArgMin<f64>, f64>(elements, first, f64::from_bits),
+        ("argmax", "f64") => indexed::<ArgMax<f64>, f64>(elements, first, f64::from_bits),
+        ("argmin", "i32") => indexed::<ArgMin<i32>, i32>(elements, first, |bits| bits as i32),
+        ("argmax", "i32") => indexed::<ArgMax<i32>, i32>(elements, first, |bits| bits as i32),
+        ("argmin", "i64") => indexed::<ArgMin<i64>, i64>(elements, first, one),
+        ("argmax", "i64") => indexed::<ArgMax<i64>, i64>(elements, first, one),
+        _ => return Err(format!("no reduction {reduction} of {ty}")),
+    })
+}
+
+/// The low bytes of a result.
+fn bytes<T: Element>(result: T) -> Vec<u8> {
+    result.bits().to_le_bytes()[..size_of::<T>()].to_vec()
+}
+
+fn exact<K: Kind<Element: Element>, A: Accumulator<State = State<K>>>(
+    elements: &[[u64; 2]],
+) -> Reduced {
+    let mut state = State::<K>::ZERO;
+    for &[x, y] in elements {
+        state.deposit(K::term_of(Element::from_bits(x), Element::from_bits(y)));
+    }
+    let words = state.words().as_ref().iter();
+    Reduced {
+        state: words.flat_map(|word| word.to_le_bytes()).collect(),
+        result: bytes(A::finish(&state)),
+    }
+}
+
+fn merged<A: Accumulator>(elements: &[[u64; 2]], of: impl Fn(u64, usize) -> A::State) -> A::State {
+    let mut state = A::IDENTITY;
+    for (i, &[x, _]) in elements.iter().enumerate() {
+        A::merge(&mut state, &of(x, i));
+    }
+    state
+}
+
+/// A fold whose state is its result, before NaNs are made one.
+fn value<A: Accumulator<State = <A as Accumulator>::Result>>(
+    elements: &[[u64; 2]], of: impl Fn(u64) -> A::State,
+) -> Reduced {
+    let state = merged::<A>(elements, |bits, _| of(bits));
+    let result = bytes(A::finish(&state));
+    Reduced { state: result.clone(), result }
+}
+
+fn counted<A: Accumulator<State = i64>>(elements: &[[u64; 2]]) -> Reduced {
+    let state = merged::<A>(elements, |bits, _| bits.cast_signed());
+    Reduced { state: bytes_of(&state).to_vec(), result: bytes(A::finish(&state)) }
+}
+
+fn indexed<A: Accumulator<State = Indexed<T>>, T: Element>(
+    elements: &[[u64; 2]], first: u64, of: impl Fn(u64) -> T,
+) -> Reduced {
+    let index = |i: usize| first.cast_signed() + i as i64;
+    let state = merged::<A>(elements, |bits, i| Indexed { value: of(bits), index: index(i) });
+    let words = [state.value.canonical().bits(), state.index.cast_unsigned()];
+    Reduced { state: bytes_of(&words).to_vec(), result: bytes(A::finish(&state)) }
+}

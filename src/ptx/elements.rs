@@ -1,0 +1,227 @@
+//! What a program does with each element: loads, operations, stores.
+
+use crate::Unsupported;
+use crate::operation::{apply, canonical};
+use crate::writer::{Class, Operand, Writer};
+use gpuvec_expr::{Element, Program, Shape, Source, Type};
+
+/// Bytes that a thread moves at once, in one instruction.
+const PACK_BYTES: usize = 16;
+
+/// An array that is read or written.
+#[derive(Clone, Copy)]
+pub(crate) struct Array {
+    element: Element,
+    address: Operand,
+}
+
+impl Array {
+    /// The array whose address is a parameter.
+    pub(crate) fn new(writer: &Writer, element: Element, letter: char, number: usize) -> Array {
+        let address = writer.load_parameter(".u64", Class::B64, letter, number);
+        Array { element, address: writer.emit("cvta.to.global.u64", Class::B64, &[address]) }
+    }
+
+    /// The bytes of an element, as a power of two.
+    pub(crate) const fn shift(self) -> u32 {
+        match self.element {
+            Element::Bool | Element::U8 | Element::I8 => 0,
+            Element::U16 | Element::I16 => 1,
+            Element::U32 | Element::I32 | Element::F32 => 2,
+            Element::I64 | Element::F64 => 3,
+        }
+    }
+
+    /// The elements of `lanes` that one instruction moves.
+    fn vector(self, lanes: usize) -> usize {
+        lanes.min(PACK_BYTES >> self.shift())
+    }
+
+    /// The elements before the first one that begins a vector.
+    pub(crate) fn head(self, writer: &Writer, lanes: usize) -> Operand {
+        let elements = match self.shift() {
+            0 => self.address,
+            shift => {
+                writer.emit("shr.u64", Class::B64, &[self.address, Operand::b32(shift as i32)])
+            }
+        };
+        let negative = writer.emit("neg.s64", Class::B64, &[elements]);
+        let most = Operand::b64(self.vector(lanes) as i64 - 1);
+        writer.emit("and.b64", Class::B64, &[negative, most])
+    }
+
+    /// The bytes by which an element is past the beginning of a vector.
+    pub(crate) fn past(self, writer: &Writer, index: Operand, lanes: usize) -> Operand {
+        let bytes = Operand::b64(((self.vector(lanes) << self.shift()) - 1) as i64);
+        writer.emit("and.b64", Class::B64, &[self.place(writer, index), bytes])
+    }
+
+    /// The address of an element.
+    fn place(self, writer: &Writer, index: Operand) -> Operand {
+        let offset = match self.shift() {
+            0 => index,
+            shift => writer.emit("shl.b64", Class::B64, &[index, Operand::b32(shift as i32)]),
+        };
+        writer.emit("add.s64", Class::B64, &[self.address, offset])
+    }
+
+    /// Reads elements, several of which begin a vector.
+    fn load(self, writer: &Writer, index: Operand, lanes: usize) -> Vec<Operand> {
+        let (name, class) = access(self.element);
+        let raw: Vec<Operand> = (0..lanes).map(|_| writer.register(class)).collect();
+        self.transfer(writer, "ld.global", name, index, &raw);
+        raw.into_iter().map(|raw| widened(writer, self.element, raw)).collect()
+    }
+
+    /// Writes elements, several of which begin a vector.
+    pub(crate) fn store(self, writer: &Writer, index: Operand, values: &[Operand]) {
+        let ty = self.element.widened();
+        let raw: Vec<Operand> = values.iter().map(|&value| stored(writer, ty, value)).collect();
+        self.transfer(writer, "st.global", access(self.element).0, index, &raw);
+    }
+
+    fn transfer(self, writer: &Writer, what: &str, ty: &str, index: Operand, raw: &[Operand]) {
+        let place = self.place(writer, index);
+        for (vector, offset) in raw.chunks(self.vector(raw.len())).zip((0..).step_by(PACK_BYTES)) {
+            writer.access(what, ty, vector, place, offset);
+        }
+    }
+}
+
+/// The type by which elements are accessed, and the class of their registers.
+const fn access(element: Element) -> (&'static str, Class) {
+    match element {
+        Element::Bool | Element::U8 => (".u8", Class::B32),
+        Element::I8 => (".s8", Class::B32),
+        Element::U16 => (".u16", Class::B32),
+        Element::I16 => (".s16", Class::B32),
+        Element::U32 => (".u32", Class::B64),
+        Element::I32 => (".u32", Class::B32),
+        Element::I64 => (".u64", Class::B64),
+        Element::F32 => (".f32", Class::F32),
+        Element::F64 => (".f64", Class::F64),
+    }
+}
+
+/// The value of what was loaded.
+fn widened(writer: &Writer, element: Element, raw: Operand) -> Operand {
+    match element {
+        Element::Bool => writer.emit("setp.ne.s32", Class::Predicate, &[raw, Operand::b32(0)]),
+        _ => raw,
+    }
+}
+
+/// A value as it is stored.
+fn stored(writer: &Writer, ty: Type, value: Operand) -> Operand {
+    match ty {
+        Type::Bool => {
+            let [one, zero] = [1, 0].map(Operand::b32);
+            writer.emit("selp.b32", Class::B32, &[one, zero, value])
+        }
+        _ => writer.in_register(canonical(writer, ty, value)),
+    }
+}
+
+/// The element type of values in memory.
+pub(crate) const fn element(ty: Type) -> Element {
+    match ty {
+        Type::Bool => Element::Bool,
+        Type::I32 => Element::I32,
+        Type::I64 => Element::I64,
+        Type::F32 => Element::F32,
+        Type::F64 => Element::F64,
+    }
+}
+
+/// A program's values, as far as they are known before its elements are.
+pub(crate) struct Elements<'p> {
+    program: &'p Program,
+    writer: &'p Writer,
+    /// The arrays that are used, with their nodes.
+    arrays: Vec<(usize, Array)>,
+    /// The nodes that all elements share.
+    shared: Vec<Option<Operand>>,
+}
+
+impl<'p> Elements<'p> {
+    /// Loads addresses and scalars, and computes all that no array has a part in.
+    pub(crate) fn new(program: &'p Program, writer: &'p Writer) -> Result<Self, Unsupported> {
+        let shared = vec![None; program.nodes().len()];
+        let mut elements = Elements { program, writer, arrays: Vec::new(), shared };
+        for (id, node) in program.nodes().iter().enumerate() {
+            if let Source::Input(index) = node.source {
+                elements.input(id, usize::from(index));
+            }
+        }
+        elements.shared = elements.values(&[])?;
+        Ok(elements)
+    }
+
+    fn input(&mut self, node: usize, index: usize) {
+        let Some(input) = self.program.inputs().nth(index) else { return };
+        match input.shape {
+            Shape::Array => {
+                self.arrays.push((node, Array::new(self.writer, input.element, 'a', index)));
+            }
+            Shape::Scalar | Shape::Number => {
+                let (name, class) = access(input.element);
+                let raw = self.writer.load_parameter(name, class, 'a', index);
+                self.shared[node] = Some(widened(self.writer, input.element, raw));
+            }
+        }
+    }
+
+    /// The arrays that are used.
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = Array> {
+        self.arrays.iter().map(|(_, array)| *array)
+    }
+
+    /// Computes the results of one element or of several, which begin vectors in all arrays: for each
+    /// the values that are stored or reduced.
+    pub(crate) fn results(
+        &self, index: Operand, lanes: usize,
+    ) -> Result<Vec<Vec<Operand>>, Unsupported> {
+        let loaded: Vec<_> = self
+            .arrays
+            .iter()
+            .map(|(node, array)| (*node, array.load(self.writer, index, lanes)))
+            .collect();
+        (0..lanes)
+            .map(|lane| {
+                let of_lane: Vec<_> =
+                    loaded.iter().map(|(node, values)| (*node, values[lane])).collect();
+                let values = self.values(&of_lane)?;
+                let results = self.program.results().iter();
+                Ok(results.filter_map(|&id| values[usize::from(id)]).collect())
+            })
+            .collect()
+    }
+
+    /// Computes the nodes that are known from the loaded ones.
+    fn values(&self, loaded: &[(usize, Operand)]) -> Result<Vec<Option<Operand>>, Unsupported> {
+        let mut values = self.shared.clone();
+        for &(node, value) in loaded {
+            values[node] = Some(value);
+        }
+        for (id, node) in self.program.nodes().iter().enumerate() {
+            if values[id].is_some() {
+                continue;
+            }
+            values[id] = match node.source {
+                Source::Constant(bits) => Some(Operand::Constant(Class::of(node.ty), bits)),
+                Source::Input(_) => None,
+                Source::Op(op) => {
+                    let mut operands = [Operand::b32(0); 3];
+                    let known = operands.iter_mut().zip(node.operands()).all(|(operand, &id)| {
+                        values[usize::from(id)].map(|value| *operand = value).is_some()
+                    });
+                    let operands = &operands[..node.operands().len()];
+                    known
+                        .then(|| apply(self.writer, self.program, op, node, operands))
+                        .transpose()?
+                }
+            };
+        }
+        Ok(values)
+    }
+}

@@ -1,0 +1,109 @@
+//! The kernel of an elementwise program.
+//!
+//! Where there are elements that begin vectors in all arrays, threads take packs of elements from the
+//! first of them on, and the elements before and behind the packs singly; else all elements singly.
+
+use crate::elements::{Array, Elements, element};
+use crate::grid::Grid;
+use crate::writer::{Class, Operand, Writer, input_parameters};
+use crate::{Kernel, Unsupported};
+use gpuvec_expr::Program;
+
+/// The most instructions for an element where a thread takes several at once, and where it takes more
+/// than two: others would need too many registers.
+const MOST_INSTRUCTIONS: [usize; 2] = [256, 128];
+
+pub(crate) fn kernel(program: &Program) -> Result<Kernel, Unsupported> {
+    let writer = Writer::new();
+    let elements = Elements::new(program, &writer)?;
+    let out = Array::new(&writer, element(program.output()), 'p', 0);
+    let n = writer.load_parameter(".u64", Class::B64, 'p', 1);
+    let grid = Grid::new(&writer);
+    let before = writer.instructions();
+    let index = writer.register(Class::B64);
+    let single = writer.aside(|| step(&elements, &writer, out, index, 1))?;
+    let instructions = writer.instructions() - before;
+    let widest = elements.arrays().chain([out]).map(|array| array.shift()).max();
+    let lanes = match MOST_INSTRUCTIONS.map(|most| instructions <= most) {
+        [true, true] if widest < Some(3) => 4,
+        [true, _] => 2,
+        _ => 1,
+    };
+    if lanes == 1 {
+        grid.for_each(&writer, index, n, || {
+            writer.append(&single);
+            Ok(())
+        })?;
+    } else {
+        let packs = Packs::new(&writer, &elements, out, n, lanes);
+        let i = writer.register(Class::B64);
+        grid.for_each(&writer, i, packs.count, || {
+            let index = packs.element(&writer, i);
+            step(&elements, &writer, out, index, lanes)
+        })?;
+        let singles = writer.emit("sub.s64", Class::B64, &[n, packs.elements]);
+        grid.for_each(&writer, i, singles, || {
+            let behind = writer.emit("add.s64", Class::B64, &[i, packs.elements]);
+            let is_before = writer.emit("setp.lt.u64", Class::Predicate, &[i, packs.head]);
+            writer.set("selp.b64", index, &[i, behind, is_before]);
+            writer.append(&single);
+            Ok(())
+        })?;
+    }
+    grid.signal_completion(&writer, 2);
+    let mut text = String::with_capacity(32 << 10);
+    text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n.visible .entry expression(\n");
+    input_parameters(&mut text, program.inputs().len());
+    text.push_str(
+        ".param .u64 p0,\n.param .u64 p1,\n.param .u64 p2\n)\n.reqntid 256\n.minnctapersm 2\n{\n",
+    );
+    writer.finish(&mut text);
+    Ok(Kernel::of_text(text, lanes))
+}
+
+/// Computes and stores elements from an index on.
+fn step(
+    elements: &Elements<'_>, writer: &Writer, out: Array, index: Operand, lanes: usize,
+) -> Result<(), Unsupported> {
+    let results = elements.results(index, lanes)?;
+    out.store(writer, index, &results.concat());
+    Ok(())
+}
+
+/// The packs of elements.
+struct Packs {
+    /// Elements before the first pack.
+    head: Operand,
+    count: Operand,
+    /// Elements of all packs.
+    elements: Operand,
+    lanes: usize,
+}
+
+impl Packs {
+    fn new(
+        writer: &Writer, elements: &Elements<'_>, out: Array, n: Operand, lanes: usize,
+    ) -> Packs {
+        let arrays = || elements.arrays().chain([out]);
+        // The smallest elements have the most places in a vector.
+        let reference = arrays().min_by_key(|array| array.shift()).unwrap_or(out);
+        let boundary = reference.head(writer, lanes);
+        let head = writer.emit("min.u64", Class::B64, &[boundary, n]);
+        let past = arrays().map(|array| array.past(writer, head, lanes));
+        let past = past.reduce(|a, b| writer.emit("or.b64", Class::B64, &[a, b])).unwrap_or(n);
+        let aligned = writer.emit("setp.eq.s64", Class::Predicate, &[past, Operand::b64(0)]);
+        let rest = writer.emit("sub.s64", Class::B64, &[n, head]);
+        let shift = Operand::b32(lanes.ilog2() as i32);
+        let packs = writer.emit("shr.u64", Class::B64, &[rest, shift]);
+        let count = writer.emit("selp.b64", Class::B64, &[packs, Operand::b64(0), aligned]);
+        let elements = writer.emit("shl.b64", Class::B64, &[count, shift]);
+        Packs { head, count, elements, lanes }
+    }
+
+    /// The first element of a pack.
+    fn element(&self, writer: &Writer, pack: Operand) -> Operand {
+        let shift = Operand::b32(self.lanes.ilog2() as i32);
+        let offset = writer.emit("shl.b64", Class::B64, &[pack, shift]);
+        writer.emit("add.s64", Class::B64, &[self.head, offset])
+    }
+}

@@ -1,0 +1,177 @@
+//! How states of two words are merged: a value, for floats the bits of an f64, and an index.
+
+use crate::writer::{Class, Operand, Writer};
+use gpuvec_expr::{Reduction, Type};
+
+/// A reduction, and the type of what it reduces.
+#[derive(Clone, Copy)]
+pub(crate) struct Fold {
+    reduction: Reduction,
+    ty: Type,
+}
+
+impl Fold {
+    pub(crate) const fn new(reduction: Reduction, ty: Type) -> Fold {
+        Fold { reduction, ty }
+    }
+
+    const fn is_float(self) -> bool {
+        matches!(self.ty, Type::F32 | Type::F64)
+    }
+
+    fn is_minimum(self) -> bool {
+        matches!(self.reduction, Reduction::Min | Reduction::ArgMin)
+    }
+
+    /// Says whether it is one of integers that are added.
+    fn adds(self) -> bool {
+        use Reduction::{All, Any, Count, Dot, Sum};
+        matches!(self.reduction, Sum | Dot | Any | All | Count)
+    }
+
+    /// The values of an element as they are merged; those of exact sums stay.
+    pub(crate) fn values(self, writer: &Writer, values: &[Operand]) -> Vec<Operand> {
+        use Reduction::{All, Dot, Mean, Norm, Sum};
+        if self.is_float() && matches!(self.reduction, Sum | Dot | Mean | Norm) {
+            return values.to_vec();
+        }
+        let wide: Vec<Operand> = values.iter().map(|&value| self.wide(writer, value)).collect();
+        match (self.reduction, &wide[..]) {
+            (Dot, [a, b]) => vec![writer.emit("mul.lo.s64", Class::B64, &[*a, *b])],
+            (All, [a]) => vec![writer.emit("xor.b64", Class::B64, &[*a, Operand::b64(1)])],
+            _ => wide,
+        }
+    }
+
+    fn wide(self, writer: &Writer, value: Operand) -> Operand {
+        match self.ty {
+            Type::Bool => {
+                let [one, zero] = [1, 0].map(Operand::b64);
+                writer.emit("selp.b64", Class::B64, &[one, zero, value])
+            }
+            Type::I32 => writer.emit("cvt.s64.s32", Class::B64, &[value]),
+            Type::I64 => value,
+            Type::F32 => {
+                let wide = writer.emit("cvt.f64.f32", Class::F64, &[value]);
+                writer.emit("mov.b64", Class::B64, &[wide])
+            }
+            Type::F64 => writer.emit("mov.b64", Class::B64, &[value]),
+        }
+    }
+
+    /// The lines that a word in capitals stands for.
+    pub(crate) fn lines(self, word: &str) -> String {
+        match word {
+            "IDENTITY" => {
+                format!("mov.b64 {{0}}, {:#x};\nmov.b64 {{1}}, {:#x};\n", self.identity(), i64::MAX)
+            }
+            "MERGE" => self.merge(),
+            "STATE" => self.state(),
+            _ => self.result(),
+        }
+    }
+
+    fn identity(self) -> u64 {
+        let sign = if self.is_minimum() { 1.0 } else { -1.0 };
+        match self.ty {
+            _ if self.adds() => 0,
+            Type::F32 | Type::F64 => (sign * f64::INFINITY).to_bits(),
+            Type::I32 if self.is_minimum() => i64::from(i32::MAX).cast_unsigned(),
+            Type::I32 => i64::from(i32::MIN).cast_unsigned(),
+            _ if self.is_minimum() => i64::MAX.cast_unsigned(),
+            _ => i64::MIN.cast_unsigned(),
+        }
+    }
+
+    /// Merges {2}, {3} and {4}, {5}, which may be the registers of the result, {0}, {1}.
+    fn merge(self) -> String {
+        let name = if self.is_minimum() { "min" } else { "max" };
+        match self.reduction {
+            _ if self.adds() => "add.s64 {0}, {2}, {4};\nmov.b64 {1}, 0;\n".into(),
+            Reduction::ArgMin | Reduction::ArgMax => self.merge_indexed(),
+            _ if self.is_float() => format!(
+                "{{\n.reg .f64 %ma, %mb, %mc;\n.reg .pred %mp;\nmov.b64 %ma, {{2}};\nmov.b64 %mb, {{4}};\n\
+                 {name}.f64 %mc, %ma, %mb;\nsetp.nan.f64 %mp, %ma, %mb;\n\
+                 selp.f64 %mc, 0d7FF8000000000000, %mc, %mp;\nmov.b64 {{0}}, %mc;\nmov.b64 {{1}}, 0;\n}}\n"
+            ),
+            _ => format!("{name}.s64 {{0}}, {{2}}, {{4}};\nmov.b64 {{1}}, 0;\n"),
+        }
+    }
+
+    /// Takes the second pair if its value wins, or if the first one's does not and its index is smaller.
+    fn merge_indexed(self) -> String {
+        let test = if self.is_minimum() { "lt" } else { "gt" };
+        let wins = if self.is_float() {
+            format!(
+                "mov.b64 %ma, {{2}};\nmov.b64 %mb, {{4}};\nsetp.{test}.f64 %mp, %mb, %ma;\n\
+                 setp.{test}.f64 %mq, %ma, %mb;\nsetp.nan.f64 %mr, %ma, %ma;\nsetp.nan.f64 %ms, %mb, %mb;\n\
+                 not.pred %mt, %mr;\nand.pred %mt, %mt, %ms;\nor.pred %mp, %mp, %mt;\n\
+                 not.pred %mt, %ms;\nand.pred %mt, %mt, %mr;\nor.pred %mq, %mq, %mt;\n"
+            )
+        } else {
+            format!("setp.{test}.s64 %mp, {{4}}, {{2}};\nsetp.{test}.s64 %mq, {{2}}, {{4}};\n")
+        };
+        format!(
+            "{{\n.reg .f64 %ma, %mb;\n.reg .b64 %mv, %mi;\n.reg .pred %mp, %mq, %mr, %ms, %mt;\n{wins}\
+             setp.lt.s64 %mr, {{5}}, {{3}};\nnot.pred %mq, %mq;\nand.pred %mr, %mr, %mq;\n\
+             or.pred %mp, %mp, %mr;\nselp.b64 %mv, {{4}}, {{2}}, %mp;\nselp.b64 %mi, {{5}}, {{3}}, %mp;\n\
+             mov.b64 {{0}}, %mv;\nmov.b64 {{1}}, %mi;\n}}\n"
+        )
+    }
+
+    /// Stores the state of the words {1} and {2} at {0}.
+    fn state(self) -> String {
+        match self.reduction {
+            Reduction::ArgMin | Reduction::ArgMax => {
+                let bits = match self.ty {
+                    Type::F32 => {
+                        "{\n.reg .f64 %ma;\n.reg .f32 %mf;\n.reg .b32 %mr;\n.reg .b64 %mv;\n\
+                         .reg .pred %mp;\nmov.b64 %ma, {1};\ncvt.rn.f32.f64 %mf, %ma;\n\
+                         setp.nan.f32 %mp, %mf, %mf;\nselp.f32 %mf, 0f7FC00000, %mf, %mp;\n\
+                         mov.b32 %mr, %mf;\ncvt.u64.u32 %mv, %mr;\nst.u64 [{0}], %mv;\n}\n"
+                    }
+                    Type::F64 => {
+                        "{\n.reg .f64 %ma;\n.reg .pred %mp;\nmov.b64 %ma, {1};\n\
+                         setp.nan.f64 %mp, %ma, %ma;\n\
+                         selp.f64 %ma, 0d7FF8000000000000, %ma, %mp;\nst.f64 [{0}], %ma;\n}\n"
+                    }
+                    Type::I32 => {
+                        "{\n.reg .b64 %mv;\nand.b64 %mv, {1}, 0xFFFFFFFF;\nst.u64 [{0}], %mv;\n}\n"
+                    }
+                    _ => "st.u64 [{0}], {1};\n",
+                };
+                format!("{bits}st.u64 [{{0}}+8], {{2}};\n")
+            }
+            _ => self.value(),
+        }
+    }
+
+    /// Stores the result of the words {1} and {2} at {0}.
+    fn result(self) -> String {
+        match self.reduction {
+            Reduction::Any | Reduction::All => {
+                let test = if self.reduction == Reduction::Any { "ne" } else { "eq" };
+                format!(
+                    "{{\n.reg .pred %mp;\n.reg .b32 %mr;\nsetp.{test}.s64 %mp, {{1}}, 0;\n\
+                     selp.b32 %mr, 1, 0, %mp;\nst.u8 [{{0}}], %mr;\n}}\n"
+                )
+            }
+            Reduction::ArgMin | Reduction::ArgMax => "st.u64 [{0}], {2};\n".into(),
+            _ => self.value(),
+        }
+    }
+
+    /// Stores the value {1} at {0}.
+    fn value(self) -> String {
+        match self.ty {
+            Type::F32 => "{\n.reg .f64 %ma;\n.reg .f32 %mf;\n.reg .pred %mp;\nmov.b64 %ma, {1};\n\
+                cvt.rn.f32.f64 %mf, %ma;\nsetp.nan.f32 %mp, %mf, %mf;\n\
+                selp.f32 %mf, 0f7FC00000, %mf, %mp;\nst.f32 [{0}], %mf;\n}\n"
+                .into(),
+            Type::I32 if !self.adds() => {
+                "{\n.reg .b32 %mr;\ncvt.u32.u64 %mr, {1};\nst.u32 [{0}], %mr;\n}\n".into()
+            }
+            _ => "st.u64 [{0}], {1};\n".into(),
+        }
+    }
+}

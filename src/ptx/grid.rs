@@ -1,0 +1,68 @@
+//! The kernel's threads.
+
+use crate::writer::{Class, Operand, Writer};
+use crate::{BLOCK_THREADS, Unsupported};
+
+/// The calling thread's place in the grid.
+pub(crate) struct Grid {
+    /// The thread's number.
+    thread: Operand,
+    /// The thread's number in its block, of 32 bits.
+    in_block: Operand,
+    /// The number of threads.
+    threads: Operand,
+}
+
+impl Grid {
+    pub(crate) fn new(writer: &Writer) -> Grid {
+        let special = |name| writer.emit("mov.u32", Class::B32, &[Operand::Named(name)]);
+        let [block, blocks, in_block] = ["%ctaid.x", "%nctaid.x", "%tid.x"].map(special);
+        let block_threads = Operand::b32(BLOCK_THREADS as i32);
+        let first = writer.emit("mul.wide.u32", Class::B64, &[block, block_threads]);
+        let wide = writer.emit("cvt.u64.u32", Class::B64, &[in_block]);
+        let thread = writer.emit("add.s64", Class::B64, &[first, wide]);
+        let threads = writer.emit("mul.wide.u32", Class::B64, &[blocks, block_threads]);
+        Grid { thread, in_block, threads }
+    }
+
+    /// Writes a loop in which each number below `limit` is that of one thread, in `i`.
+    pub(crate) fn for_each(
+        &self, writer: &Writer, i: Operand, limit: Operand,
+        body: impl FnOnce() -> Result<(), Unsupported>,
+    ) -> Result<(), Unsupported> {
+        let [again, end] = [writer.label(), writer.label()];
+        writer.set("mov.b64", i, &[self.thread]);
+        let none = writer.emit("setp.ge.u64", Class::Predicate, &[i, limit]);
+        writer.jump_if(none, end);
+        writer.place(again);
+        body()?;
+        writer.set("add.s64", i, &[i, self.threads]);
+        let more = writer.emit("setp.lt.u64", Class::Predicate, &[i, limit]);
+        writer.jump_if(more, again);
+        writer.place(end);
+        Ok(())
+    }
+
+    /// Ends the kernel: sets the warp's flag for the host, if the parameter is the flags' address, after all
+    /// that the warp has written (kernels/common.cuh).
+    pub(crate) fn signal_completion(&self, writer: &Writer, parameter: usize) {
+        let end = writer.label();
+        let flags = writer.load_parameter(".u64", Class::B64, 'p', parameter);
+        let absent = writer.emit("setp.eq.s64", Class::Predicate, &[flags, Operand::b64(0)]);
+        writer.jump_if(absent, end);
+        writer.line("bar.warp.sync 0xFFFFFFFF");
+        let lane = writer.emit("and.b32", Class::B32, &[self.in_block, Operand::b32(31)]);
+        let other = writer.emit("setp.ne.s32", Class::Predicate, &[lane, Operand::b32(0)]);
+        writer.jump_if(other, end);
+        writer.line("membar.sys");
+        let flags = writer.emit("cvta.to.global.u64", Class::B64, &[flags]);
+        // The words of the warps: four bytes for 32 threads.
+        let offset = writer.emit("shr.u64", Class::B64, &[self.thread, Operand::b32(3)]);
+        let place = writer.emit("add.s64", Class::B64, &[flags, offset]);
+        let one = writer.in_register(Operand::b32(1));
+        writer.access("st.volatile.global", ".u32", &[one], place, 0);
+        writer.place(end);
+        writer.line("ret");
+        writer.append("}\n");
+    }
+}

@@ -1,0 +1,96 @@
+//! Programs of expressions become PTX text: one kernel each, `expression`.
+//!
+//! Its parameters have 64 bits each:
+//!
+//! | parameters | hold |
+//! |---|---|
+//! | one for each declared input, in order | an array's address, or a scalar's bits in the low end |
+//! | then | the output's address |
+//! | | the number of elements |
+//! | | the address of the warps' completion flags, or 0 (kernels/common.cuh) |
+//! | for reductions | the address of the scratch memory (kernels/reduce.cuh) |
+//! | | the address of the result, or 0: then the output is the state (src/ops/accumulator.rs) |
+//! | | how to add up (kernels/exact.cuh), or for argmin and argmax the index of the first element |
+//!
+//! Arrays begin at any element. The output may be an input whose elements have the same size: each
+//! element is read before it is written, by the same thread. The kernel takes blocks of
+//! [`BLOCK_THREADS`] threads and any number of blocks; a thread of a large grid takes
+//! [`Kernel::elements_per_thread`] elements. Reductions have compiled kernels, of kernels/expression.cu,
+//! in which the instructions for the elements are put.
+//!
+//! The text says all that IEEE 754 leaves open: each operation rounds to nearest by itself (`.rn`),
+//! none flushes subnormals, and a NaN's sign and payload never reach a result.
+
+#![forbid(unsafe_code)]
+
+mod elements;
+mod elementwise;
+mod fold;
+mod grid;
+mod machine;
+mod operation;
+mod reduction;
+mod writer;
+
+pub use reduction::frame;
+
+use gpuvec_expr::{Op, Program, Type};
+use std::ffi::{CStr, CString};
+use std::fmt;
+
+/// The name of every kernel.
+pub const NAME: &CStr = c"expression";
+
+/// Threads of a block.
+pub const BLOCK_THREADS: u32 = 256;
+
+/// A program's kernel.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    text: CString,
+    elements_per_thread: usize,
+}
+
+impl Kernel {
+    /// Writes the kernel of a program, for a reduction with the text of its [`frame`].
+    pub fn new(program: &Program, frame: &str) -> Result<Kernel, Unsupported> {
+        match program.reduction() {
+            Some(reduction) => reduction::kernel(program, reduction, frame),
+            None => elementwise::kernel(program),
+        }
+    }
+
+    fn of_text(text: String, elements_per_thread: usize) -> Kernel {
+        // No name of the caller's is in it: there is no NUL.
+        Kernel { text: CString::new(text).unwrap_or_default(), elements_per_thread }
+    }
+
+    /// The kernel's PTX, as a driver takes it.
+    #[must_use]
+    pub fn image(&self) -> &CStr {
+        &self.text
+    }
+
+    /// The elements that a thread takes at once.
+    #[must_use]
+    pub const fn elements_per_thread(&self) -> usize {
+        self.elements_per_thread
+    }
+}
+
+/// A function that GPUs cannot compute yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// The function.
+    pub op: Op,
+    /// The type of its operands.
+    pub ty: Type,
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} has no implementation for GPUs yet", self.op.spelling(), self.ty)
+    }
+}
+
+impl std::error::Error for Unsupported {}

@@ -1,0 +1,77 @@
+//! Heads, packs and tails: any length, alignment and grid, and outputs in place.
+
+use crate::run::{Launch, check, program_of};
+use crate::values::Random;
+use gpuvec_expr::{Element, Input, Shape, compile};
+
+const LENGTHS: [usize; 16] = [0, 1, 2, 3, 4, 5, 7, 8, 255, 256, 257, 1023, 1024, 1025, 1031, 4100];
+const PAST: [&[usize]; 8] = [&[0], &[1], &[2], &[3], &[0, 1], &[1, 1, 1, 1, 2], &[0, 4], &[3, 0]];
+
+#[test]
+fn every_length_and_alignment() {
+    let mut random = Random(1);
+    for element in [Element::F32, Element::F64, Element::U8, Element::I16, Element::Bool] {
+        let text = if element == Element::Bool { "x & ~y" } else { "x + y * s" };
+        let program = program_of(text, element);
+        let inputs: Vec<_> = (0..4).map(|_| random.values(element, 4100)).collect();
+        for n in LENGTHS {
+            for past in PAST {
+                for blocks in [1, 3] {
+                    check(&program, &inputs, Launch { blocks, past, ..Launch::of(n) });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn arrays_of_several_widths() {
+    let mut random = Random(2);
+    let elements = [Element::U8, Element::F64, Element::I16, Element::F32];
+    let inputs: Vec<Input<'_>> = ["a", "b", "c", "d"]
+        .into_iter()
+        .zip(elements)
+        .map(|(name, element)| Input { name, element, shape: Shape::Array })
+        .collect();
+    let values: Vec<_> = elements.iter().map(|&element| random.values(element, 4100)).collect();
+    for text in ["a + b + c + d", "f32(a) * d", "where(c < a, a, c)", "b < d", "i64(c)", "c"] {
+        let program = compile(text, &inputs).unwrap_or_else(|error| panic!("{error}"));
+        for n in LENGTHS {
+            for past in PAST {
+                check(&program, &values, Launch { past, ..Launch::of(n) });
+            }
+        }
+    }
+}
+
+#[test]
+fn outputs_in_place() {
+    let mut random = Random(3);
+    for element in [Element::F32, Element::F64, Element::I32] {
+        let program = program_of("x * y - x", element);
+        let inputs: Vec<_> = (0..4).map(|_| random.values(element, 1030)).collect();
+        for past in PAST {
+            for in_place in [Some(0), Some(1)] {
+                check(&program, &inputs, Launch { past, in_place, ..Launch::of(1030) });
+            }
+        }
+    }
+}
+
+#[test]
+fn programs_of_every_size() {
+    let mut random = Random(4);
+    let inputs: Vec<_> = (0..4).map(|_| random.values(Element::F32, 1030)).collect();
+    for terms in [1, 20, 40, 80, 160] {
+        let text = vec!["sqrt(x*x + y) / (z + s)"; terms].join(" - x * ");
+        let distinct: Vec<String> =
+            (0..terms).map(|i| format!("sqrt(x*x + {i}) / (z + s)")).collect();
+        for text in [text, distinct.join(" - x * ")] {
+            check(
+                &program_of(&text, Element::F32),
+                &inputs,
+                Launch { past: &[1], ..Launch::of(1030) },
+            );
+        }
+    }
+}

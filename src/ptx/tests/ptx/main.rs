@@ -1,0 +1,8 @@
+//! The kernels of programs, in the emulator, against an oracle: every bit.
+
+mod launches;
+mod operations;
+mod random;
+mod reductions;
+mod run;
+mod values;
