@@ -111,7 +111,7 @@ def numexpr_call(text: str, arrays: dict, out: np.ndarray):
 def gpuvec_time(program: str, text: str, ty: str, n: int) -> float:
     """Return the best version's time for an element, in nanoseconds."""
     run = subprocess.run([program, str(n), ty, text], check=True, capture_output=True, text=True)
-    return min(float(line.split()[1]) for line in run.stdout.splitlines())
+    return min(float(line.split()[1]) for line in run.stdout.splitlines()[1:])
 
 
 def main() -> None:

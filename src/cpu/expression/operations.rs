@@ -60,7 +60,7 @@ macro_rules! integers {
                         a.wrapping_rem(b) + if goes_below!(a, b) { b } else { 0 }
                     }
                 })),
-                Op::Sign => Some(kernel!(|a: $T| -> $T { a.signum() })),
+                Op::Sign => Some(kernel!(|a: $T| -> $T { $T::from(a > 0) - $T::from(a < 0) })),
                 _ => numbers!(
                     op,
                     $chunks,
@@ -115,8 +115,8 @@ macro_rules! floats {
                     // The rest for a quotient that was rounded up to q has the other sign, and is exact.
                     let q = (a / b).floor();
                     let result = remainder!((-q).mul_add(b, a), b);
-                    // Also infinities and NaNs.
-                    (result, !(q.abs() < LARGE) | b.is_infinite())
+                    let is_exact = (q.abs() < LARGE) & !b.is_infinite();
+                    (result, !is_exact)
                 })),
                 Op::Fma => Some(kernel!(|a: $T, b: $T, c: $T| -> $T { a.mul_add(b, c) })),
                 Op::Sqrt => Some(kernel!(|a: $T| -> $T { a.sqrt() })),
