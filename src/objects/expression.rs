@@ -171,10 +171,7 @@ impl Expression {
             return Err(Error::OutOfHostMemory { bytes, purpose: "an expression" }.into());
         }
         let program = expr::compile(text, inputs).map_err(Refused::Expression)?;
-        let blocks = BlockProgram::new(&program, cpu::version()).map_err(|unsupported| {
-            let (function, operand) = (unsupported.op.spelling(), unsupported.ty.name());
-            Error::Unsupported { function, operand }
-        })?;
+        let blocks = BlockProgram::new(&program, cpu::version());
         let uses = program.nodes().iter().fold(0, |uses, node| match node.source {
             Source::Input(input) => uses | 1 << input,
             _ => uses,

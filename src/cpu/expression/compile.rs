@@ -1,7 +1,6 @@
 //! Compiles a program into steps over blocks.
 
 use super::Version;
-use super::cost;
 use super::fuse::Pairs;
 use super::kernel::{GRAIN, Loop, Loops, of_version};
 use super::operations::{bytes, canonical, copy, element_bytes, load, operation};
@@ -28,17 +27,8 @@ pub(crate) struct BlockProgram {
     pub(super) block: usize,
     /// The bytes of an element of the output, or 0 for a reduction.
     pub(super) output_bytes: usize,
-    /// The time of a core for an element in its caches, in picoseconds.
-    cost: u32,
     /// The instructions for which the program was compiled.
     pub(super) version: Version,
-}
-
-/// An operation that the interpreter lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unsupported {
-    pub(crate) op: Op,
-    pub(crate) ty: Type,
 }
 
 /// A value that is the same for all elements, before it is widened.
@@ -81,18 +71,13 @@ pub(super) struct Step {
 
 impl BlockProgram {
     /// Compiles a program for a set of vector instructions, which the processor has.
-    pub(crate) fn new(program: &Program, version: Version) -> Result<Self, Unsupported> {
+    pub(crate) fn new(program: &Program, version: Version) -> Self {
         let mut compiler = Compiler::new(program, version);
         for id in 0..program.nodes().len() {
-            let value = if compiler.pairs.is_absorbed(id) { NOWHERE } else { compiler.node(id)? };
+            let value = if compiler.pairs.is_absorbed(id) { NOWHERE } else { compiler.node(id) };
             compiler.values.push(value);
         }
-        Ok(compiler.finish())
-    }
-
-    /// The time of a core for an element in its caches, in picoseconds, as far as it is known beforehand.
-    pub(crate) fn cost(&self) -> u32 {
-        self.cost
+        compiler.finish()
     }
 }
 
@@ -119,7 +104,6 @@ impl<'p> Compiler<'p> {
             results: [array(0); 2],
             register_bytes: bytes(program.nodes()[usize::from(program.results()[0])].ty),
             block: 0,
-            cost: 0,
             output_bytes: if program.reduction().is_none() { bytes(program.output()) } else { 0 },
             version,
         };
@@ -135,11 +119,11 @@ impl<'p> Compiler<'p> {
     }
 
     /// The place of a node's value, which steps compute if need be.
-    fn node(&mut self, id: usize) -> Result<Place, Unsupported> {
+    fn node(&mut self, id: usize) -> Place {
         let Node { source, ty, .. } = self.program.nodes()[id];
         match source {
-            Source::Constant(bits) => Ok(self.known(bytes(ty), Bits::Constant(bits))),
-            Source::Input(input) => Ok(self.input(id, usize::from(input))),
+            Source::Constant(bits) => self.known(bytes(ty), Bits::Constant(bits)),
+            Source::Input(input) => self.input(id, usize::from(input)),
             Source::Op(op) => self.operation(id, op),
         }
     }
@@ -162,29 +146,27 @@ impl<'p> Compiler<'p> {
             }
         };
         match load(declared.element) {
-            Some(loops) => self.step(id, loops, cost::MOVE, &[stored], &[]),
+            Some(loops) => self.step(id, loops, &[stored], &[]),
             None => stored,
         }
     }
 
-    fn operation(&mut self, id: usize, op: Op) -> Result<Place, Unsupported> {
+    fn operation(&mut self, id: usize, op: Op) -> Place {
         let nodes = self.program.nodes();
         let (operands, number) = self.pairs.operands(nodes, id);
         let operands = &operands[..number];
         let from = nodes[usize::from(operands[number - 1])].ty;
         let loops = self.pairs.loops(nodes, id).or_else(|| operation(op, from, nodes[id].ty));
-        let loops = loops.ok_or(Unsupported { op, ty: from })?;
+        let loops = loops.expect("the language has no other operations");
         let mut places = [NOWHERE; 3];
         for (place, &operand) in places.iter_mut().zip(operands) {
             *place = self.values[usize::from(operand)];
         }
-        Ok(self.step(id, loops, cost::operation(op, from), &places[..number], operands))
+        self.step(id, loops, &places[..number], operands)
     }
 
     /// Appends the step that computes a node's value from what is in places, of nodes if there are any.
-    fn step(
-        &mut self, id: usize, loops: Loops, cost: u32, places: &[Place], nodes: &[NodeId],
-    ) -> Place {
+    fn step(&mut self, id: usize, loops: Loops, places: &[Place], nodes: &[NodeId]) -> Place {
         if places.iter().all(|place| place.is_uniform) {
             let out = self.buffer(Buffer::Uniform);
             let step = self.loop_on(loops, places, out);
@@ -197,7 +179,6 @@ impl<'p> Compiler<'p> {
         self.release(id, nodes, |operand| operand < size);
         let step = self.loop_on(loops, places, out);
         self.compiled.steps.push(step);
-        self.compiled.cost += cost;
         out
     }
 
@@ -252,10 +233,6 @@ impl<'p> Compiler<'p> {
         let results = self.program.results();
         let mut places = [0, results.len() - 1].map(|i| self.values[usize::from(results[i])]);
         let ty = self.program.nodes()[usize::from(results[0])].ty;
-        self.compiled.cost += match self.program.reduction() {
-            Some(reduction) => cost::reduction(reduction, ty),
-            None => cost::MOVE,
-        };
         if self.program.reduction().is_none() {
             if places[0].index != self.output().index {
                 self.compiled.steps.push(self.loop_on(copy(ty), &places[..1], self.output()));
@@ -269,8 +246,6 @@ impl<'p> Compiler<'p> {
             }
         }
         self.compiled.results = places;
-        let streams = self.compiled.inputs.iter().sum::<usize>() + self.compiled.output_bytes;
-        self.compiled.cost += cost::BYTE * streams as u32;
         self.compiled.block = self.block();
         self.compiled
     }

@@ -13,7 +13,6 @@
 //! positive.
 
 mod compile;
-mod cost;
 mod functions;
 mod fuse;
 mod kernel;

@@ -1,6 +1,5 @@
 //! The interpreter against the oracle, which runs one element at a time: every version, every bit.
 
-use super::compile::Unsupported;
 use super::*;
 use expr_oracle::random::{Generator, INPUTS};
 use expr_oracle::{Value, bytes, reduced, results};
@@ -170,7 +169,7 @@ impl Case<'_> {
     fn mapped(
         &self, version: Version, parts: &[(usize, usize)], place: Option<usize>, size: usize,
     ) -> Vec<u64> {
-        let program = BlockProgram::new(self.program, version).expect("supported");
+        let program = BlockProgram::new(self.program, version);
         let mut scratch = program.scratch(self.n).expect("memory");
         let mut arrays = self.arrays();
         let mut out = Array::new(&vec![0; self.n], size, self.offset);
@@ -199,7 +198,7 @@ impl ReductionVisitor for Reduced<'_> {
 
     fn visit<R: BlockReduction>(self) -> Option<u64> {
         let Reduced { case, version, parts } = self;
-        let program = BlockProgram::new(case.program, version).expect("supported");
+        let program = BlockProgram::new(case.program, version);
         let mut scratch = program.scratch(case.n).expect("memory");
         let arrays = case.arrays();
         let mut state = R::Accumulator::IDENTITY;
@@ -303,22 +302,9 @@ fn inputs(elements: &[Element]) -> Vec<Input<'static>> {
     names.map(|(name, &element)| Input { name, element, shape: Shape::Array }).collect()
 }
 
-/// Compiles a text that the language and the interpreter have.
-fn program(text: &str, inputs: &[Input<'_>]) -> Option<Program> {
-    let program = compile(text, inputs).ok()?;
-    match BlockProgram::new(&program, Version::Baseline) {
-        Ok(_) => Some(program),
-        Err(Unsupported { op, ty }) => {
-            let is_missing = ty == Type::F64 || [Op::Atan2, Op::Hypot, Op::Pow].contains(&op);
-            assert!(is_missing && Op::FUNCTIONS.contains(&op), "{op:?} of {ty}");
-            None
-        }
-    }
-}
-
 fn check_special(text: &str, elements: &[Element]) -> bool {
     let inputs = inputs(elements);
-    let Some(program) = program(text, &inputs) else { return false };
+    let Ok(program) = compile(text, &inputs) else { return false };
     let columns = combinations(&elements.iter().map(|&e| special(e)).collect::<Vec<_>>());
     let n = columns[0].len();
     Case { program: &program, columns, n, offset: 1 }.check();
@@ -379,7 +365,7 @@ fn column(element: Element, n: usize, seed: u64, has_nans: bool) -> Vec<u64> {
 }
 
 fn check_sized(text: &str, n: usize, offset: usize, has_nans: bool) {
-    let program = program(text, &INPUTS).unwrap_or_else(|| panic!("{text}"));
+    let program = compile(text, &INPUTS).unwrap_or_else(|error| panic!("{error}"));
     let columns = INPUTS
         .iter()
         .enumerate()
@@ -457,7 +443,7 @@ fn first_of_equal_values_wins() {
         ("min(x)", [3.0, 0.0, -0.0, 0.0]),
         ("max(x)", [-3.0, -0.0, 0.0, -0.0]),
     ] {
-        let program = program(text, &inputs).expect("a reduction");
+        let program = compile(text, &inputs).expect("a reduction");
         for repeated in [1, 700] {
             let columns =
                 vec![values.iter().flat_map(|x| vec![u64::from(x.to_bits()); repeated]).collect()];
@@ -472,8 +458,8 @@ fn many_values_that_live_long_make_short_blocks() {
     // All terms are needed again, in the other order.
     let back: Vec<String> = terms.iter().rev().cloned().collect();
     let text = format!("({}) - ({})", terms.join(" + "), back.join(" * 0.5 + "));
-    let program = program(&text, &INPUTS).expect("a program");
-    let compiled = BlockProgram::new(&program, Version::detect()).expect("supported");
+    let program = compile(&text, &INPUTS).expect("a program");
+    let compiled = BlockProgram::new(&program, Version::detect());
     assert!(compiled.block < 512);
     check_sized(&text, 1500, 1, true);
 }
@@ -488,7 +474,7 @@ proptest! {
         n in 0..200usize, offset in 0..5usize, has_nans: bool,
     ) {
         let text = format!("{reduction}({})", Generator::new(&choices).number(5).fewest);
-        if compile(&text, &INPUTS).is_ok() && program(&text, &INPUTS).is_some() {
+        if compile(&text, &INPUTS).is_ok() {
             check_sized(&text, n, offset, has_nans);
         }
     }
