@@ -1,8 +1,9 @@
 """Expressions in several threads, in forked children, and destroyed while in use."""
 
 import numpy as np
+import pytest
 from arrays import assert_same_bits
-from bindings import Place, Status, last_error, lib, placed
+from bindings import Place, Status, last_error, lib, placed, why_cpu
 from fork import in_child
 from formulas import Compiled
 from threads import in_threads
@@ -75,6 +76,26 @@ def test_more_texts_than_the_library_remembers(placement):
                 assert status == Status.OK, last_error()
                 assert (i == np.arange(50) + number).all()
         check(compiled, 100)
+
+
+@pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
+def test_queued_work_outlives_its_kernel(resources, on_gpu):
+    """The driver unloads the kernels of expressions that are gone after it has run them."""
+    n, rounds = 200_003, 20
+    values = np.arange(n, dtype=np.float32) % 100
+    x = resources.memory("device", values.nbytes)
+    x.put(values)
+    stream = lib.gpuvec_stream_create(0)
+    for number in range(rounds):
+        with Compiled(f"x + {number}", {"x": "f4"}) as compiled:
+            status = compiled.run([x.address], x.address, n, stream)
+            assert status == Status.OK, last_error()
+    for number in range(200):
+        with Compiled(f"x - {number}", {"x": "f4"}) as other:
+            assert lib.gpuvec_expr_prepare(other.handle, 0) == Status.OK, last_error()
+    assert lib.gpuvec_stream_synchronize(stream) == Status.OK, last_error()
+    assert lib.gpuvec_stream_destroy(stream) == Status.OK
+    assert_same_bits(x.get(np.float32), values + np.float32(sum(range(rounds))))
 
 
 def test_in_a_forked_child():
