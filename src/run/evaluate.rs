@@ -1,7 +1,7 @@
 //! Runs compiled expressions.
 
 use super::last_run::Run;
-use super::work::{Evaluating, Reducing};
+use super::work::Evaluating;
 use super::{Runner, execute, with_call};
 use crate::call::chunk::Chunk;
 use crate::call::{Call, Evaluation, Input, MAX_INPUTS, Operand, Task};
@@ -93,7 +93,7 @@ impl ReductionVisitor for Reduced<'_> {
             self.work.accumulate::<R>(chunks, state);
         };
         let store = |state: &_| self.runner.store(R::Accumulator::finish(state));
-        self.runner.reduce(Reducing::<R::Accumulator, _>::new(accumulate), store)
+        self.runner.reduce::<R::Accumulator>(&accumulate, store)
     }
 }
 

@@ -24,7 +24,7 @@ use last_run::{Backend, Run};
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
-use work::{Copying, Mapping, Reducing, Whole};
+use work::{Accumulate, Copying, Mapping, Reducing, Whole};
 
 /// Runs a task over `n` elements of each input, or queues it on a stream. Says in the thread's last run
 /// how.
@@ -180,15 +180,15 @@ impl Runner<'_> {
         let sum = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
             chunks.for_each(|chunk| cpu::sum::<O>(self.call, &chunk, state));
         };
-        self.reduce(Reducing::<O::Kind, _>::new(sum), then)
+        self.reduce::<O::Kind>(&sum, then)
     }
 
     /// Runs a reduction, and hands its state to `then`.
     fn reduce<A: Accumulator>(
-        &self,
-        mut work: Reducing<A, impl Fn(&mut dyn Iterator<Item = Chunk>, &mut A::State) + Sync>,
+        &self, accumulate: &Accumulate<'_, A::State>,
         then: impl FnOnce(&A::State) -> Result<(), Error>,
     ) -> Result<Run, Error> {
+        let mut work = Reducing::<A>::new(accumulate);
         let run = self.run(&mut work)?;
         then(&work.state()?)?;
         Ok(run)
@@ -219,7 +219,7 @@ impl Visitor for Runner<'_> {
             chunks.for_each(|chunk| cpu::fold(op, self.call, &chunk, state));
         };
         let store = |state: &_| self.store(O::Accumulator::finish(state));
-        self.reduce(Reducing::<O::Accumulator, _>::new(fold), store)
+        self.reduce::<O::Accumulator>(&fold, store)
     }
 
     fn exact<O: Exact>(self, _: O) -> Self::Result {

@@ -29,10 +29,13 @@ impl<O: Elementwise> Work for Mapping<'_, O> {
     }
 }
 
+/// Adds the elements of chunks to a state. (Its type is erased: operations and expressions with one
+/// accumulator share code.)
+pub(super) type Accumulate<'a, S> = dyn Fn(&mut dyn Iterator<Item = Chunk>, &mut S) + Sync + 'a;
+
 /// A reduction. Each worker leaves its state in a place, where another one rarely is.
-pub(super) struct Reducing<A: Accumulator, F> {
-    /// Adds the elements of chunks to a state.
-    accumulate: F,
+pub(super) struct Reducing<'a, A: Accumulator> {
+    accumulate: &'a Accumulate<'a, A::State>,
     chunks: usize,
     places: [Mutex<Option<Merged<A>>>; PLACES],
     next: AtomicUsize,
@@ -47,8 +50,8 @@ struct Merged<A: Accumulator> {
     chunks: usize,
 }
 
-impl<A: Accumulator, F: Fn(&mut dyn Iterator<Item = Chunk>, &mut A::State)> Reducing<A, F> {
-    pub(super) fn new(accumulate: F) -> Self {
+impl<'a, A: Accumulator> Reducing<'a, A> {
+    pub(super) fn new(accumulate: &'a Accumulate<'a, A::State>) -> Self {
         let places = [const { Mutex::new(None) }; PLACES];
         Reducing { accumulate, chunks: 0, places, next: AtomicUsize::new(0) }
     }
@@ -80,11 +83,7 @@ impl<A: Accumulator, F: Fn(&mut dyn Iterator<Item = Chunk>, &mut A::State)> Redu
 
 const MISSING: Error = Error::Internal { text: "a chunk was not reduced" };
 
-impl<A, F> Work for Reducing<A, F>
-where
-    A: Accumulator,
-    F: Fn(&mut dyn Iterator<Item = Chunk>, &mut A::State) + Sync,
-{
+impl<A: Accumulator> Work for Reducing<'_, A> {
     fn begin(&mut self, chunks: usize) {
         self.chunks = chunks;
         for place in &mut self.places {
@@ -153,6 +152,7 @@ impl<'a> Evaluating<'a> {
     }
 
     /// The buffers of a worker.
+    #[inline(never)]
     fn scratch(&self) -> Option<Scratch> {
         let scratch = self.expression.blocks.scratch(self.call.n());
         scratch.map_err(|_| *self.failure() = Some(NO_BUFFERS)).ok()
@@ -175,6 +175,7 @@ impl<'a> Evaluating<'a> {
     }
 
     /// The inputs from an element on.
+    #[inline(never)]
     fn inputs(&self, start: usize) -> ArrayVec<expression::Operand, MAX_INPUTS> {
         let mut arrays = self.call.inputs().iter();
         let operand = |operand: &Operand| match operand {
