@@ -12,7 +12,7 @@ SHORT_WHEEL_TESTS := $(wildcard python_tests/package) $(addprefix python_tests/,
 VENV := .venv
 BIN := $(VENV)/bin
 FAKE_DRIVER := $(CURDIR)/target/fake_driver
-PYTHON_EXAMPLES := demo device_loop streams structured mixed exact_file exact_dask exact_mpi
+PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
 .PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection large-sums every-float function-errors load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
@@ -115,9 +115,10 @@ security: build ## setuid processes, files, sockets, the driver's name (as root,
 sanitizers: ## the Rust tests under AddressSanitizer and ThreadSanitizer, with and without the fake driver
 	tools/sanitizers.sh
 
-fuzz: ## any arguments in any order, against a model; bytes of any states (FUZZ_SECONDS=60)
+fuzz: ## any arguments in any order, against a model; bytes of any states; any texts (FUZZ_SECONDS=60)
 	tools/fuzz.sh $(FUZZ_SECONDS)
 	tools/fuzz.sh $(FUZZ_SECONDS) states
+	tools/fuzz.sh $(FUZZ_SECONDS) expressions
 
 lintian: build ## Debian packages of what `make install` installs, checked by lintian
 	tools/lintian.sh

@@ -14,6 +14,10 @@ mod expression;
 #[allow(dead_code, unused_imports, reason = "as above")]
 mod fold;
 
+#[path = "../src/tuning.rs"]
+#[allow(dead_code, reason = "the sizes of other calls")]
+mod tuning;
+
 use exact::Version;
 use expression::{BlockProgram, BlockReduction, Operand, ReductionVisitor, visit};
 use gpuvec_expr::{Element, Input, Program, Shape, compile};
@@ -34,6 +38,8 @@ fn main() {
     let inputs = INPUTS.map(|name| Input { name, element, shape: Shape::Array });
     let program = compile(&text, &inputs).unwrap_or_else(|error| panic!("{error}"));
     let arrays: Vec<Vec<u64>> = (0..INPUTS.len()).map(|seed| array(element, n, seed)).collect();
+    let blocks = BlockProgram::new(&program, Version::detect()).expect("supported");
+    println!("expected {:.4}", f64::from(blocks.cost()) / 1000.0);
     for version in [Version::Baseline, Version::Avx2, Version::Avx512] {
         if version <= Version::detect() {
             let time = time(&program, version, &arrays, n);

@@ -365,6 +365,51 @@ static void streams(size_t n)
     CHECK_OK(pinned_free(values));
 }
 
+/* Evaluates expressions for each element, and as a reduction; a wrong text shows its place. */
+static void expressions(size_t n)
+{
+    static const char *const NAMES[] = {"a", "i", "k"};
+    static const int32_t TYPES[] = {GPUVEC_F32, GPUVEC_I16, GPUVEC_F64 | GPUVEC_NUMBER};
+    const double k = 0.5;
+    float *const a = malloc(n * sizeof *a), *const out = malloc(n * sizeof *out);
+    int16_t *const i = malloc(n * sizeof *i);
+    CHECK(a != NULL && out != NULL && i != NULL);
+    for (size_t at = 0; at < n; at++) {
+        a[at] = (float)(at % 100);
+        i[at] = (int16_t)(at % 7);
+    }
+    const void *const inputs[] = {a, i, &k};
+    gpuvec_expr *scaled, *largest, *wrong;
+    CHECK_OK(gpuvec_expr_compile("where(i > 2, k*a, a + i)", NAMES, TYPES, 3, &scaled));
+    CHECK_OK(gpuvec_expr_compile("max(a * k)", NAMES, TYPES, 3, &largest));
+    CHECK(gpuvec_expr_output_type(scaled) == GPUVEC_F32 && !gpuvec_expr_is_reduction(scaled));
+    CHECK(gpuvec_expr_output_type(largest) == GPUVEC_F32 && gpuvec_expr_is_reduction(largest));
+    CHECK_OK(gpuvec_expr_prepare(scaled, 0));
+    CHECK_OK(gpuvec_expr_run(scaled, inputs, out, n, NULL));
+    for (size_t at = 0; at < n; at++) {
+        CHECK(out[at] == (i[at] > 2 ? 0.5f * a[at] : a[at] + (float)i[at]));
+    }
+    CHECK_OK(gpuvec_expr_run(largest, inputs, out, n, NULL));
+    CHECK(out[0] == (n < 100 ? (float)(n - 1) : 99.0f) / 2);
+
+    char program[512];
+    size_t needed;
+    CHECK_OK(gpuvec_expr_text(scaled, GPUVEC_EXPR_PROGRAM, program, sizeof program, &needed));
+    CHECK(strlen(program) + 1 == needed && strstr(program, "where") != NULL);
+    CHECK_OK(gpuvec_expr_text(scaled, GPUVEC_EXPR_PTX, NULL, 0, &needed));
+    CHECK(needed > 1);
+
+    CHECK(gpuvec_expr_compile("a + b", NAMES, TYPES, 3, &wrong) == GPUVEC_ERROR_EXPRESSION);
+    CHECK(wrong == NULL && strstr(gpuvec_last_error(), "'b'\na + b\n    ^") != NULL);
+    CHECK_OK(gpuvec_expr_destroy(scaled));
+    CHECK_OK(gpuvec_expr_destroy(largest));
+    CHECK(gpuvec_expr_run(scaled, inputs, out, n, NULL) == GPUVEC_ERROR_HANDLE);
+    CHECK_OK(gpuvec_expr_destroy(NULL));
+    free(a);
+    free(i);
+    free(out);
+}
+
 /* Sums in two accumulators, and merges them: by the library, and by their states. */
 static void accumulators(size_t n)
 {
@@ -429,6 +474,7 @@ static void everything(int32_t place, size_t n)
     streams(n);
     native_stream();
     accumulators(n);
+    expressions(n);
 }
 
 int main(int argc, char **argv)

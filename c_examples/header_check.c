@@ -71,6 +71,13 @@ static const function FUNCTIONS[] = {
     (function)gpuvec_accumulator_serialize,
     (function)gpuvec_accumulator_deserialize,
     (function)gpuvec_accumulator_destroy,
+    (function)gpuvec_expr_compile,
+    (function)gpuvec_expr_run,
+    (function)gpuvec_expr_prepare,
+    (function)gpuvec_expr_output_type,
+    (function)gpuvec_expr_is_reduction,
+    (function)gpuvec_expr_text,
+    (function)gpuvec_expr_destroy,
     (function)gpuvec_last_error,
     (function)gpuvec_last_status,
     (function)gpuvec_status_string,
@@ -94,11 +101,15 @@ int main(void)
     gpuvec_event *const event = NULL;
     const gpuvec_accumulator_kind kind = GPUVEC_ACCUMULATOR_SUM_F32;
     gpuvec_accumulator *const accumulator = NULL;
+    const int32_t type = GPUVEC_F32 | GPUVEC_SCALAR;
+    const gpuvec_expr_form form = GPUVEC_EXPR_PTX;
+    gpuvec_expr *const expr = NULL;
     for (size_t i = 0; i < sizeof FUNCTIONS / sizeof *FUNCTIONS; i++) {
         if (FUNCTIONS[i] == 0) {
             return 1;
         }
     }
     return status || place || backend || stream != NULL || event != NULL || kind != 1 ||
-           accumulator != NULL;
+           accumulator != NULL || type == GPUVEC_NUMBER || form == GPUVEC_EXPR_PROGRAM ||
+           expr != NULL;
 }

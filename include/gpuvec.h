@@ -44,6 +44,22 @@
  * program with its own functions of these five names defines GPUVEC_NO_SHORT_NAMES before it
  * includes this header.
  *
+ * == Expressions ==
+ *
+ * An expression is a formula as text, which runs in one pass over the arrays:
+ *
+ *     const char *names[] = {"a", "b"};
+ *     const int32_t types[] = {GPUVEC_F32, GPUVEC_F32};
+ *     const void *inputs[] = {a, b};
+ *     gpuvec_expr *expr;
+ *     if (gpuvec_expr_compile("sqrt(a*a + b*b)", names, types, 2, &expr) == GPUVEC_OK) {
+ *         gpuvec_expr_run(expr, inputs, out, n, NULL);
+ *         gpuvec_expr_destroy(expr);
+ *     }
+ *
+ * Expressions never change, and any number of threads may run one at the same time. All that this
+ * header says of operations holds for gpuvec_expr_run, too. docs/expressions.md has the language.
+ *
  * == Arrays ==
  *
  * An array may be in any kind of memory: pageable (ordinary) host memory, pinned (page-locked) host
@@ -54,8 +70,8 @@
  * Inputs are never written. The output may be exactly one of the inputs (in place); any other
  * overlap of the output with an input is GPUVEC_ERROR_OVERLAP.
  *
- * With n == 0 a function succeeds and accesses no input; only min and max, which then have no
- * result, return GPUVEC_ERROR_EMPTY.
+ * With n == 0 a function succeeds and accesses no input; only min, max, argmin and argmax, which then
+ * have no result, return GPUVEC_ERROR_EMPTY.
  *
  * An operation on device memory runs on the GPU that holds the output or, if the output is in host
  * memory, the first input in device memory. It uses that GPU's arrays in place; arrays of other
@@ -114,7 +130,7 @@
  * unchanged; only gpuvec_stream_from_native, which takes a stream of a GPU, then returns NULL. With
  * placement cpu an operation waits for its stream and then computes on the cores; a copy is queued.
  *
- * Streams, events and accumulators are handles that the library never dereferences: one that was
+ * Streams, events, accumulators and expressions are handles that the library never dereferences: one that was
  * destroyed or never created is GPUVEC_ERROR_HANDLE.
  *
  * == Placement ==
@@ -134,7 +150,7 @@
  * (auto, gpu, cpu or all). The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
  * number of CPU threads; the default is one for each CPU of the process's main thread, and the
  * library never uses more than 256. GPUVEC_VECTORS (portable, avx2 or avx512) names the newest
- * vector instructions that sums on the CPU may use; the default is what the processor has, and
+ * vector instructions that sums and expressions on the CPU may use; the default is what the processor has, and
  * results are the same. The variables are read once; an empty one counts as unset. If one has any
  * other value, every function that returns a status, a handle or memory fails with
  * GPUVEC_ERROR_ENVIRONMENT, except gpuvec_set_placement, which overrides GPUVEC_PLACEMENT.
@@ -233,6 +249,15 @@
  */
 #define GPUVEC_ABI_VERSION 1
 
+/** Added to a `gpuvec_type`, declares an input of one value, which is read at each call. */
+#define GPUVEC_SCALAR 256
+
+/**
+ * Added to `GPUVEC_F64` or `GPUVEC_I64`, declares an input of one value that takes the type of its
+ * partner, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
+ */
+#define GPUVEC_NUMBER 512
+
 /** The calling core alone did the work. */
 #define GPUVEC_PATH_CALLING_CORE 1
 
@@ -282,14 +307,21 @@ enum gpuvec_status
     GPUVEC_ERROR_POINTER = 106,
     /** The function does not take this value. */
     GPUVEC_ERROR_VALUE = 107,
-    /** The stream, event or accumulator does not exist: it was destroyed or never created. */
+    /** The handle does not exist: it was destroyed or never created. */
     GPUVEC_ERROR_HANDLE = 108,
-    /** `n` is 0, and the operation has no result for no elements: `min` and `max`. */
+    /**
+     * `n` is 0, and the operation has no result for no elements: `min`, `max`, `argmin`, `argmax`.
+     */
     GPUVEC_ERROR_EMPTY = 109,
     /**
      * The bytes are no state of an accumulator: they are damaged, incomplete or of something else.
      */
     GPUVEC_ERROR_STATE = 110,
+    /**
+     * The text of an expression, or a declaration of its inputs, is wrong; `gpuvec_last_error()`
+     * shows the place.
+     */
+    GPUVEC_ERROR_EXPRESSION = 111,
     /** The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why. */
     GPUVEC_ERROR_NO_GPU = 201,
     /**
@@ -396,11 +428,70 @@ typedef int32_t gpuvec_accumulator_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+/** The type of the elements of an expression's input or output. */
+enum gpuvec_type
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** `bool`, a byte: 0 is false, and anything else true. An output is 0 or 1. */
+    GPUVEC_BOOL = 1,
+    /** `uint8_t`, for inputs. */
+    GPUVEC_U8 = 2,
+    /** `int8_t`, for inputs. */
+    GPUVEC_I8 = 3,
+    /** `uint16_t`, for inputs. */
+    GPUVEC_U16 = 4,
+    /** `int16_t`, for inputs. */
+    GPUVEC_I16 = 5,
+    /** `uint32_t`, for inputs. */
+    GPUVEC_U32 = 6,
+    /** `int32_t`. */
+    GPUVEC_I32 = 7,
+    /** `int64_t`. */
+    GPUVEC_I64 = 8,
+    /** `float`. */
+    GPUVEC_F32 = 9,
+    /** `double`. */
+    GPUVEC_F64 = 10,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_type gpuvec_type;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_type;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/** A text that `gpuvec_expr_text` gives. */
+enum gpuvec_expr_form
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** The program: a line for each value, in the order of evaluation. */
+    GPUVEC_EXPR_PROGRAM = 1,
+    /** The kernel, in PTX. */
+    GPUVEC_EXPR_PTX = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_expr_form gpuvec_expr_form;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_expr_form;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 /** An accumulator: the exact sum of all elements that were added to it. */
 typedef struct gpuvec_accumulator gpuvec_accumulator;
 
 /** An event: a point in a stream's work, to wait for or to measure times between. */
 typedef struct gpuvec_event gpuvec_event;
+
+/** An expression: a formula over arrays and scalars, compiled for any number of calls. */
+typedef struct gpuvec_expr gpuvec_expr;
 
 /** A stream: a queue of work that is done in order. */
 typedef struct gpuvec_stream gpuvec_stream;
@@ -1022,6 +1113,93 @@ gpuvec_status gpuvec_max_i64(const int64_t *a,
                              int64_t *out,
                              size_t n,
                              struct gpuvec_stream *stream);
+
+/* == Expressions == */
+
+/**
+ * Compiles an expression, such as `"sqrt(a*a + b*b)"` or `"sum(w * abs(x))"`, and stores its handle in
+ * `expr`.
+ *
+ * `text` is a C string in UTF-8, in the language of docs/expressions.md. The expression has `count`
+ * inputs, at most 32: `names` points to their names, C strings, and `types` to their types: a
+ * `gpuvec_type` is an array with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value,
+ * which is read at each call. `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` are such a
+ * value, too, which takes the type of its partner, as a number in the text does. No memory of the caller's is used after the call.
+ *
+ * A text that was compiled with the same names and types before is likely to be found among those
+ * that the library remembers. An expression never changes: any number of threads may use it at the
+ * same time. Destroy it with `gpuvec_expr_destroy`.
+ *
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_EXPRESSION` if the text, a name or a type does not fit, and
+ * `gpuvec_last_error()` then shows the place; or another error. After an error `*expr` is NULL.
+ */
+gpuvec_status gpuvec_expr_compile(const char *text,
+                                  const char *const *names,
+                                  const int32_t *types,
+                                  size_t count,
+                                  struct gpuvec_expr **expr);
+
+/**
+ * Evaluates an expression for each of `n` elements, or reduces all of them to one value.
+ *
+ * `inputs` points to a pointer for each input, in the order of `gpuvec_expr_compile`: to an array of
+ * `n` elements, in memory of any kind, or to the value of a scalar, in host memory at any address. A
+ * scalar is read before the call returns. The pointer of an input that the text does not use may be
+ * anything. `out` is an array of `n` elements of the type `gpuvec_expr_output_type(expr)`, or of one
+ * if the expression is a reduction. It may be exactly one of the input arrays if the elements of both
+ * have the same size.
+ *
+ * The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With
+ * placement `auto` a call on host arrays does not wait for that: cores do its work until
+ * `gpuvec_expr_prepare`, or a call on device memory or with placement `gpu`, has had it compiled.
+ *
+ * Returns `GPUVEC_OK` or an error, of which `inputs[i]` is the name of an input.
+ */
+gpuvec_status gpuvec_expr_run(struct gpuvec_expr *expr,
+                              const void *const *inputs,
+                              void *out,
+                              size_t n,
+                              struct gpuvec_stream *stream);
+
+/**
+ * Has the driver of a GPU compile an expression, unless it has done so before: the next calls run
+ * there at once. The driver keeps what it compiled in a cache on disk, from process to process.
+ *
+ * `device` counts from 0. Does nothing where no GPU is usable, and with placement `cpu`; `device` is
+ * then 0. Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_expr_prepare(struct gpuvec_expr *expr,
+                                  int32_t device);
+
+/** Returns the type of the output's elements, a `gpuvec_type`; or an error, a `gpuvec_status`. */
+int32_t gpuvec_expr_output_type(struct gpuvec_expr *expr);
+
+/**
+ * Returns 1 if the expression is a reduction, whose output is one value, 0 if it is not; or an error,
+ * a `gpuvec_status`.
+ */
+int32_t gpuvec_expr_is_reduction(struct gpuvec_expr *expr);
+
+/**
+ * Stores a text of an expression in `buffer`, in host memory: its program, or the PTX for the GPU's
+ * driver. `form` is a `gpuvec_expr_form`.
+ *
+ * At most `size` bytes are written, and the text always ends with a NUL; `buffer` may be NULL if
+ * `size` is 0. Unless `needed` is NULL, the size that holds all of the text is stored there. The
+ * texts are for people: they may change with every version. Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_expr_text(struct gpuvec_expr *expr,
+                               int32_t form,
+                               char *buffer,
+                               size_t size,
+                               size_t *needed);
+
+/**
+ * Destroys an expression; NULL does nothing. Calls in progress and queued work still finish.
+ *
+ * Returns `GPUVEC_OK` or `GPUVEC_ERROR_HANDLE`.
+ */
+gpuvec_status gpuvec_expr_destroy(struct gpuvec_expr *expr);
 
 /* == Memory == */
 

@@ -44,6 +44,22 @@
  * program with its own functions of these five names defines GPUVEC_NO_SHORT_NAMES before it
  * includes this header.
  *
+ * == Expressions ==
+ *
+ * An expression is a formula as text, which runs in one pass over the arrays:
+ *
+ *     const char *names[] = {"a", "b"};
+ *     const int32_t types[] = {GPUVEC_F32, GPUVEC_F32};
+ *     const void *inputs[] = {a, b};
+ *     gpuvec_expr *expr;
+ *     if (gpuvec_expr_compile("sqrt(a*a + b*b)", names, types, 2, &expr) == GPUVEC_OK) {
+ *         gpuvec_expr_run(expr, inputs, out, n, NULL);
+ *         gpuvec_expr_destroy(expr);
+ *     }
+ *
+ * Expressions never change, and any number of threads may run one at the same time. All that this
+ * header says of operations holds for gpuvec_expr_run, too. docs/expressions.md has the language.
+ *
  * == Arrays ==
  *
  * An array may be in any kind of memory: pageable (ordinary) host memory, pinned (page-locked) host
@@ -54,8 +70,8 @@
  * Inputs are never written. The output may be exactly one of the inputs (in place); any other
  * overlap of the output with an input is GPUVEC_ERROR_OVERLAP.
  *
- * With n == 0 a function succeeds and accesses no input; only min and max, which then have no
- * result, return GPUVEC_ERROR_EMPTY.
+ * With n == 0 a function succeeds and accesses no input; only min, max, argmin and argmax, which then
+ * have no result, return GPUVEC_ERROR_EMPTY.
  *
  * An operation on device memory runs on the GPU that holds the output or, if the output is in host
  * memory, the first input in device memory. It uses that GPU's arrays in place; arrays of other
@@ -114,7 +130,7 @@
  * unchanged; only gpuvec_stream_from_native, which takes a stream of a GPU, then returns NULL. With
  * placement cpu an operation waits for its stream and then computes on the cores; a copy is queued.
  *
- * Streams, events and accumulators are handles that the library never dereferences: one that was
+ * Streams, events, accumulators and expressions are handles that the library never dereferences: one that was
  * destroyed or never created is GPUVEC_ERROR_HANDLE.
  *
  * == Placement ==
@@ -134,7 +150,7 @@
  * (auto, gpu, cpu or all). The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
  * number of CPU threads; the default is one for each CPU of the process's main thread, and the
  * library never uses more than 256. GPUVEC_VECTORS (portable, avx2 or avx512) names the newest
- * vector instructions that sums on the CPU may use; the default is what the processor has, and
+ * vector instructions that sums and expressions on the CPU may use; the default is what the processor has, and
  * results are the same. The variables are read once; an empty one counts as unset. If one has any
  * other value, every function that returns a status, a handle or memory fails with
  * GPUVEC_ERROR_ENVIRONMENT, except gpuvec_set_placement, which overrides GPUVEC_PLACEMENT.

@@ -34,12 +34,15 @@ pub enum gpuvec_status {
     GPUVEC_ERROR_POINTER = 106,
     /// The function does not take this value.
     GPUVEC_ERROR_VALUE = 107,
-    /// The stream, event or accumulator does not exist: it was destroyed or never created.
+    /// The handle does not exist: it was destroyed or never created.
     GPUVEC_ERROR_HANDLE = 108,
-    /// `n` is 0, and the operation has no result for no elements: `min` and `max`.
+    /// `n` is 0, and the operation has no result for no elements: `min`, `max`, `argmin`, `argmax`.
     GPUVEC_ERROR_EMPTY = 109,
     /// The bytes are no state of an accumulator: they are damaged, incomplete or of something else.
     GPUVEC_ERROR_STATE = 110,
+    /// The text of an expression, or a declaration of its inputs, is wrong; `gpuvec_last_error()`
+    /// shows the place.
+    GPUVEC_ERROR_EXPRESSION = 111,
     /// The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why.
     GPUVEC_ERROR_NO_GPU = 201,
     /// The process was forked after the driver was in use, and the call needs it; or a signal
@@ -80,9 +83,10 @@ pub(crate) const STATUSES: &[(gpuvec_status, &CStr)] = &[
     ),
     (GPUVEC_ERROR_POINTER, c"GPUVEC_ERROR_POINTER: the function does not take this pointer"),
     (GPUVEC_ERROR_VALUE, c"GPUVEC_ERROR_VALUE: the function does not take this value"),
-    (GPUVEC_ERROR_HANDLE, c"GPUVEC_ERROR_HANDLE: no such stream, event or accumulator"),
+    (GPUVEC_ERROR_HANDLE, c"GPUVEC_ERROR_HANDLE: no such stream, event, accumulator or expression"),
     (GPUVEC_ERROR_EMPTY, c"GPUVEC_ERROR_EMPTY: no elements have no minimum or maximum"),
     (GPUVEC_ERROR_STATE, c"GPUVEC_ERROR_STATE: the bytes are no state of an accumulator"),
+    (GPUVEC_ERROR_EXPRESSION, c"GPUVEC_ERROR_EXPRESSION: the expression is wrong"),
     (GPUVEC_ERROR_NO_GPU, c"GPUVEC_ERROR_NO_GPU: the placement is gpu but no GPU is usable"),
     (
         GPUVEC_ERROR_FORKED,
@@ -111,6 +115,15 @@ pub(crate) const STATUSES: &[(gpuvec_status, &CStr)] = &[
 pub(crate) enum Error {
     #[error("{argument} is NULL, but its length is {n}: pass an array of that length")]
     Null { argument: &'static str, n: usize },
+
+    #[error("{argument} is NULL: pass a C string")]
+    NullText { argument: &'static str },
+
+    #[error("{argument} is NULL, and it is a scalar: pass the address of its value in host memory")]
+    NullScalar { argument: &'static str },
+
+    #[error("{argument} is no UTF-8 at byte {place}: pass UTF-8")]
+    NotUtf8 { argument: &'static str, place: usize },
 
     #[error("{argument} is NULL: pass the address for the result")]
     NullResult { argument: &'static str },
@@ -190,6 +203,12 @@ pub(crate) enum Error {
 
     #[error("n is 0, and no elements have no minimum or maximum: pass at least one element")]
     Empty,
+
+    #[error("the expression is wrong")]
+    Expression,
+
+    #[error("{function} of {operand} has no implementation yet: write another formula")]
+    Unsupported { function: &'static str, operand: &'static str },
 
     #[error("no usable GPU: {why}")]
     NoGpu { why: &'static str },
@@ -280,9 +299,11 @@ impl Error {
     /// Returns the status that the caller gets.
     pub(crate) fn status(&self) -> gpuvec_status {
         match self {
-            Error::Null { .. } | Error::NullResult { .. } | Error::NullHandle { .. } => {
-                GPUVEC_ERROR_NULL
-            }
+            Error::Null { .. }
+            | Error::NullText { .. }
+            | Error::NullScalar { .. }
+            | Error::NullResult { .. }
+            | Error::NullHandle { .. } => GPUVEC_ERROR_NULL,
             Error::Misaligned { .. } => GPUVEC_ERROR_MISALIGNED,
             Error::TooLong { .. } | Error::TooManyBytes { .. } | Error::TooManyElements => {
                 GPUVEC_ERROR_SIZE
@@ -300,6 +321,9 @@ impl Error {
             | Error::StateBytes { .. } => GPUVEC_ERROR_VALUE,
             Error::State(_) => GPUVEC_ERROR_STATE,
             Error::Empty => GPUVEC_ERROR_EMPTY,
+            Error::Expression | Error::NotUtf8 { .. } | Error::Unsupported { .. } => {
+                GPUVEC_ERROR_EXPRESSION
+            }
             Error::NoGpu { .. } => GPUVEC_ERROR_NO_GPU,
             Error::Forked | Error::ForkedInHandler => GPUVEC_ERROR_FORKED,
             Error::Reentrant => GPUVEC_ERROR_REENTRANT,

@@ -32,10 +32,14 @@ mod process;
 mod run;
 mod tuning;
 
+pub use ::gpuvec_expr as expr;
 pub use gpuvec_exact as exact;
 pub use gpuvec_ops as ops;
 
 pub use error::gpuvec_status;
 pub use objects::accumulator::{gpuvec_accumulator, gpuvec_accumulator_kind};
+pub use objects::expression::{
+    GPUVEC_NUMBER, GPUVEC_SCALAR, gpuvec_expr, gpuvec_expr_form, gpuvec_type,
+};
 pub use process::settings::Placement;
 pub use run::last_run;

@@ -4,6 +4,7 @@
 //! benches/variants.py, which compare other values with these (docs/tuning.md); docs/benchmark.md
 //! shows what comes of them.
 
+use crate::expr::Op;
 use std::time::Duration;
 
 /// Up to this many bytes in each array, cores are not woken: the calling core does the work. (An add
@@ -35,6 +36,48 @@ pub(crate) const AUTO_CORE_BYTES_ELEMENTWISE: [usize; 2] = [768 << 10, 7 << 19];
 
 /// The same for a reduction.
 pub(crate) const AUTO_CORE_BYTES_REDUCTION: [usize; 2] = [896 << 10, 7 << 19];
+
+/// The time of a core, in its cache, for a byte of each array of an operation.
+pub(crate) const CORE_PICOSECONDS: usize = 39;
+
+/// The time of a core for an element of an expression's operation on values of 32 bits, and of 64, in
+/// picoseconds. (Measured by formulas of one operation and of several, in vectors of AVX-512.)
+pub(crate) const fn operation_picoseconds(op: Op) -> [usize; 2] {
+    match op {
+        Op::Div | Op::FloorDiv | Op::Mod => [120, 300],
+        Op::Sqrt => [150, 530],
+        Op::Hypot => [450, 750],
+        Op::Exp | Op::Exp2 | Op::Expm1 | Op::Sinh | Op::Cosh | Op::Asin | Op::Acos | Op::Cbrt => {
+            [800, 1100]
+        }
+        Op::Log | Op::Log2 | Op::Log10 | Op::Atan | Op::Atan2 | Op::Tanh => [1100, 1500],
+        Op::Log1p | Op::Sin | Op::Cos | Op::Tan | Op::Erf => [1600, 2200],
+        Op::Pow => [2900, 4900],
+        _ => [30, 65],
+    }
+}
+
+/// The same for what a reduction takes.
+pub(crate) const REDUCTION_PICOSECONDS: [usize; 2] = [100, 250];
+
+/// The same for a byte of an array that is read.
+pub(crate) const INPUT_PICOSECONDS: usize = 10;
+
+/// Past these bytes of all arrays a core waits for its memory, so long for each byte.
+pub(crate) const CORE_CACHE_BYTES: usize = 2 << 20;
+
+/// See [`CORE_CACHE_BYTES`].
+pub(crate) const MEMORY_PICOSECONDS: usize = 25;
+
+/// The time of a GPU for a call on few elements: of page-locked arrays, and where one has to be staged.
+pub(crate) const GPU_PICOSECONDS: [usize; 2] = [10_000_000, 25_000_000];
+
+/// The same for each byte: of the inputs or the output, whichever are more, since the bus has two
+/// directions; of all arrays where threads stage them.
+pub(crate) const BUS_PICOSECONDS: [usize; 2] = [22, 30];
+
+/// The driver's compiler takes as long as a core for so many bytes of each array of an operation: 30 ms.
+pub(crate) const COMPILER_BYTES: usize = 30_000_000_000 / CORE_PICOSECONDS;
 
 /// Up to this many bytes in each array, kernels reach pinned memory across the bus without a copy:
 /// for an elementwise operation, which uses both directions of the bus, and for a reduction. A copy
@@ -100,3 +143,13 @@ pub(crate) const F64_RATIO: i32 = 8;
 
 /// Device memory of each slot and stream in which the blocks of a reduction merge their states.
 pub(crate) const REDUCTION_SCRATCH_BYTES: usize = 64 << 10;
+
+/// The bytes of a block of an expression in each buffer: of an elementwise one, so that some buffers stay in
+/// a core's first cache, and of a reduction, of which exact sums take longer blocks faster. (Eight
+/// operations on 10^5 f32: 64 µs; 72 with 8 KiB, 89 with 16, 65 with 2. A sum of products of f64: 43 µs; 54
+/// with 4 KiB.)
+pub(crate) const EXPRESSION_BLOCK_BYTES: [usize; 2] = [4 << 10, 16 << 10];
+
+/// The bytes of all buffers of an expression, which stay in a core's second cache; blocks become as short
+/// as this needs.
+pub(crate) const EXPRESSION_BYTES: usize = 512 << 10;

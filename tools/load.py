@@ -3,7 +3,8 @@
     tools/load.py [--seconds 120] [--threads 64]
 
 Mixes operations, sizes from 1 to 2 million, kinds of memory, in-place calls, errors, allocations,
-placements, streams, events and registered memory (load_streams.py). Compares every result bit by
+placements, streams, events and registered memory (load_streams.py), and expressions
+(load_expressions.py). Compares every result bit by
 bit with a precomputed one from NumPy.
 
 Samples resident memory, threads, open files, free device memory, and the fake driver's counters. A
@@ -32,6 +33,7 @@ from arrays import call_at
 from bindings import Backend, Place, Status, last_error, last_run, lib, pinned_empty, why_cpu
 from cuda_driver import DeviceArray
 from load_cases import MOST_BYTES, MOST_ON_DEVICE, OFFSETS, Case, Cases, Gpu
+from load_expressions import ExpressionWork, SharedExpressions
 from load_streams import Shared, StreamWork
 from streams import Resources, ok
 
@@ -227,9 +229,14 @@ def main() -> None:
     stop = threading.Event()
     with Resources() as resources:
         shared = Shared(resources, cases, options.threads)
+        expressions = SharedExpressions()
         workers = []
         for number in range(options.threads):
-            works = [Calls(number, cases, gpu), StreamWork(resources, shared, number)]
+            works = [
+                Calls(number, cases, gpu),
+                StreamWork(resources, shared, number),
+                ExpressionWork(expressions, number),
+            ]
             workers.append(Worker(number, works, gpu, stop))
         for worker in workers:
             worker.start()

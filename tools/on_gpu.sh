@@ -44,7 +44,7 @@ if wants examples; then
     for placement in auto gpu cpu; do
         export GPUVEC_PLACEMENT=$placement
         lines=12 step "examples-$placement" make -C c_examples LIB="$bundle" run
-        for example in demo device_loop streams structured mixed exact_file; do
+        for example in demo device_loop streams structured mixed black_scholes signal_pipeline exact_file; do
             lines=12 step "$example-$placement" python3 "python_examples/$example.py"
         done
     done

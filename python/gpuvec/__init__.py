@@ -17,6 +17,8 @@ Memory
     `pinned_empty`, `pinned_zeros`, `pinned_like`, `pinned`, `to_device`, `from_dlpack`, `copy`.
 Streams
     `Stream`, `Event`.
+Formulas
+    `evaluate`, `Expression`, `Scalar`.
 Exact sums in pieces
     `Accumulator`.
 Placement and devices
@@ -37,11 +39,13 @@ from ._errors import (
     ArgumentError,
     DeviceError,
     Error,
+    ExpressionError,
     InternalError,
     OutOfMemoryError,
     Status,
     UnavailableError,
 )
+from ._expressions import Expression, Scalar, evaluate
 from ._library import functions, library_path
 from ._memory import (
     copy,
@@ -77,9 +81,12 @@ __all__ = [
     "DeviceError",
     "Error",
     "Event",
+    "Expression",
+    "ExpressionError",
     "InternalError",
     "OutOfMemoryError",
     "Run",
+    "Scalar",
     "Status",
     "Stream",
     "UnavailableError",
@@ -92,6 +99,7 @@ __all__ = [
     "device_name",
     "div",
     "dot",
+    "evaluate",
     "from_dlpack",
     "functions",
     "get_placement",

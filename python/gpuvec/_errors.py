@@ -25,6 +25,7 @@ class Status(enum.IntEnum):
     ERROR_HANDLE = 108
     ERROR_EMPTY = 109
     ERROR_STATE = 110
+    ERROR_EXPRESSION = 111
     ERROR_NO_GPU = 201
     ERROR_FORKED = 202
     ERROR_ENVIRONMENT = 203
@@ -64,6 +65,10 @@ class ArgumentError(Error, ValueError):
     """An argument is wrong (1xx): an overlap, an address, a handle, a damaged state."""
 
 
+class ExpressionError(ArgumentError):
+    """The text of an expression is wrong; the message shows the place."""
+
+
 class UnavailableError(Error, RuntimeError):
     """The call cannot run here or as requested (2xx): no GPU, a forked child, the environment."""
 
@@ -93,7 +98,8 @@ def failure(status: int) -> Error:
     """Makes the exception for a call of this thread that just returned an error."""
     # Empty if another call of this thread, in a finalizer, succeeded in between.
     described = text(functions.gpuvec_last_error()) or text(functions.gpuvec_status_string(status))
-    return _CLASSES.get(status // 100, Error)(status, described)
+    kind = _CLASSES.get(status // 100, Error)
+    return (ExpressionError if status == Status.ERROR_EXPRESSION else kind)(status, described)
 
 
 def check(status: int) -> None:

@@ -1,4 +1,4 @@
-"""The examples in README.md work as they are printed, as do the demo and the Python examples."""
+"""The documents' examples work as they are printed, as do the demo and the Python examples."""
 
 import array
 import ctypes
@@ -13,9 +13,12 @@ from bindings import ROOT
 from documents import blocks
 from programs import compile_c, library_environment, run
 
-README = ROOT / "README.md"
+README, EXPRESSIONS = ROOT / "README.md", ROOT / "docs/expressions.md"
 RELEASE = ROOT / "target/release"
-C, PYTHON = blocks(README, "c"), blocks(README, "python")
+EXAMPLES = "device_loop streams structured mixed black_scholes signal_pipeline".split()
+C, PYTHON = (
+    [*blocks(README, language), *blocks(EXPRESSIONS, language)] for language in ("c", "python")
+)
 
 
 def test_readme_shows_both_languages():
@@ -139,7 +142,7 @@ def test_demo(placement):
             assert re.search(rf"^{operation} +{memory} .* ms", output, flags=re.MULTILINE), output
 
 
-@pytest.mark.parametrize("name", ["device_loop", "streams", "structured", "mixed"])
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_example(placement, name):
     """Each example checks its own results and prints a summary."""
     environment = library_environment(GPUVEC_PLACEMENT=placement.name.lower())

@@ -5,7 +5,7 @@ import ctypes
 import gpuvec
 import header
 import pytest
-from gpuvec import _accumulator, _library, _settings
+from gpuvec import _accumulator, _expressions, _library, _settings
 
 
 def test_every_exported_function_is_declared():
@@ -57,6 +57,21 @@ def test_names_and_numbers_are_the_header_s(name):
     else:
         found = {prefix + text.upper(): value for value, text in enumerate(lists[name])}
     assert found == header.enumeration(f"gpuvec_{name}")
+
+
+def test_types_and_forms_are_the_header_s():
+    """The numbers by which expressions declare their inputs, and their texts."""
+    short = {"b": "BOOL", "i": "I{}", "u": "U{}", "f": "F{}"}
+    types = {
+        "GPUVEC_" + short[dtype.kind].format(8 * dtype.itemsize): number
+        for dtype, number in _expressions.TYPES.items()
+    }
+    assert types == header.enumeration("gpuvec_type")
+    forms = {"GPUVEC_EXPR_PROGRAM": _expressions.PROGRAM, "GPUVEC_EXPR_PTX": _expressions.PTX}
+    assert forms == header.enumeration("gpuvec_expr_form")
+    macros = header.defines()
+    assert macros["GPUVEC_SCALAR"] == _expressions.SCALAR
+    assert macros["GPUVEC_NUMBER"] == _expressions.NUMBER
 
 
 def test_paths_are_the_header_s():

@@ -31,3 +31,9 @@ total.add([1.0], a)  # type: ignore[arg-type]
 total.merge(1)  # type: ignore[arg-type]
 gpuvec.set_placement("GPU")  # type: ignore[arg-type]
 gpuvec.to_device(1.0)  # type: ignore[arg-type]
+
+gpuvec.evaluate("x*k + y", x=a, y=device, k=2.5, out=a, stream=gpuvec.Stream())
+scaled = gpuvec.Expression("k * x", x=np.float32, k=gpuvec.Scalar("f4"))
+scaled(x=bytes(12), k=np.float32(2))
+gpuvec.evaluate(b"x", x=a)  # type: ignore[arg-type]
+gpuvec.evaluate("x", x=[1.0])  # type: ignore[arg-type]

@@ -39,8 +39,9 @@ def declarations() -> list:
 
 
 def operations() -> set:
-    """Returns the functions that have an argument `out`."""
-    return {name for _, name, arguments in declarations() if re.search(r"\bout\b", arguments)}
+    """Returns the functions that have an argument `out`, but for that of expressions."""
+    found = {name for _, name, arguments in declarations() if re.search(r"\bout\b", arguments)}
+    return found - {"gpuvec_expr_run"}
 
 
 def prototypes() -> dict:

@@ -9,6 +9,7 @@ import numpy as np
 import scenarios_streams
 from arrays import GUARD_BYTE, MIXED, UNIFORM, call_at
 from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
+from formulas import Compiled, Formula
 from header import enumeration
 from operations import CLASSIC, Operation, named
 from work import DEVICE_KINDS, ONE_OF_EACH, RIGHT, OnArrays, Work, assert_holds, outcome_of
@@ -154,6 +155,49 @@ class Accumulation(OnArrays):
         self.accumulator = lib.gpuvec_accumulator_create(DOT_F64)
 
 
+@dataclass
+class Evaluation(OnArrays):
+    """An expression of arrays of two widths."""
+
+    formula: Formula
+    kinds: tuple[str, ...]
+    n: int
+
+    codes = ONE_OF_EACH
+
+    def __str__(self) -> str:
+        """For a scenario's name."""
+        return f"expression {self.formula}, {self.n} {' '.join(self.kinds)}"
+
+    def in_parent(self) -> None:
+        """Makes inputs and result."""
+        data = self.formula.data(self.n)
+        result = self.formula.expected(data)
+        untouched = np.full(result.nbytes, GUARD_BYTE, np.uint8).view(result.dtype)
+        kinds = dict(zip((*data, "out"), self.kinds))
+        self.lay_out(kinds, {**data, "out": untouched}, {"out": result})
+
+    def in_child(self) -> None:
+        """Makes the arrays, and compiles the text."""
+        super().in_child()
+        self.compiled = Compiled(self.formula.text, self.formula.inputs)
+
+    @property
+    def always_answers(self) -> bool:
+        """Returns whether the cores can do the work: they access all arrays."""
+        return not self.is_on_device
+
+    def attempt(self) -> str:
+        """Makes the call."""
+        *inputs, out = (self.address(name) for name in self.before)
+        return outcome_of(self.compiled.run(inputs, out, self.n))
+
+    def check(self, outcome: str, calls: list[str]) -> None:
+        """Fails unless the output is right or untouched, and nothing else was written."""
+        may_have_written = not self.formula.is_reduction and "cuLaunchKernel" in calls
+        self.check_arrays(outcome, may_have_written)
+
+
 class Init(Work):
     """`gpuvec_init`."""
 
@@ -217,6 +261,22 @@ FAMILY_KINDS = [
 ]
 
 
+def narrowed_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Returns the products, as float32."""
+    return (a * b).astype(np.float32)
+
+
+def count_less(a: np.ndarray, b: np.ndarray) -> np.int64:
+    """Returns the number of elements of a that are less than b's."""
+    return np.int64((a < b).sum())
+
+
+FORMULAS = [
+    Formula("f32(a * b)", {"a": "f4", "b": "f8"}, narrowed_product),
+    Formula("count(a < b)", {"a": "f4", "b": "f8"}, count_less, is_reduction=True),
+]
+
+
 def works() -> Iterator[tuple[Work, Place]]:
     """Yields all work with the placements that suit it."""
     for operation in CLASSIC:
@@ -229,6 +289,11 @@ def works() -> Iterator[tuple[Work, Place]]:
         for kinds, in_place in product((UNIFORM[0], UNIFORM[2]), ("", "a")):
             yield LongCall(operation, kinds, LONG, in_place), Place.AUTO
     yield from family_works()
+    for formula, kinds in product(FORMULAS, FAMILY_KINDS):
+        is_on_device = any(kind in DEVICE_KINDS for kind in kinds)
+        # With placement auto, cores evaluate host arrays until the driver has compiled the text.
+        places = GPU_PLACES if is_on_device else (Place.GPU,)
+        yield from ((Evaluation(formula, kinds, FIVE // 2), place) for place in places)
     for work in (Init(), WhyCpu()):
         yield from ((work, place) for place in GPU_PLACES)
     yield from scenarios_streams.works()

@@ -23,7 +23,7 @@ LEAVING = frozenset(
     [
         *["cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuPointerGetAttributes"],
         *["cuStreamDestroy_v2", "cuEventDestroy_v2", "cuDevicePrimaryCtxRelease_v2"],
-        *["cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"],
+        *["cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuModuleUnload"],
     ]
 )
 

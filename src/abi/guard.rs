@@ -77,7 +77,17 @@ pub(super) fn choice<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R 
 #[inline(never)]
 fn keep_error(error: &Error) {
     LAST_STATUS.set(error.status() as i32);
-    LAST_ERROR.with(|text| text.set(error));
+    if *error != Error::Expression {
+        LAST_ERROR.with(|text| text.set(error));
+    }
+}
+
+/// Stores what is wrong with an expression as the text of this thread's last error, which has no place
+/// in an [`Error`], and gives the error that leads to it.
+#[cold]
+pub(super) fn refuse(expression: &impl std::fmt::Display) -> Error {
+    LAST_ERROR.with(|text| text.set(expression));
+    Error::Expression
 }
 
 /// Answers a question about the library, and leaves the last error as it is. Answers `otherwise`

@@ -18,6 +18,8 @@ pub mod elementwise;
 pub mod accumulator;
 pub mod reduce;
 
+pub mod expr;
+
 pub mod memory;
 
 pub mod stream;

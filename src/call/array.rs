@@ -1,5 +1,7 @@
 //! One array argument that has passed every check.
 
+use std::ffi::c_void;
+
 /// The most inputs that a call has.
 pub(crate) const MAX_INPUTS: usize = 32;
 
@@ -48,9 +50,14 @@ impl Array {
     /// # Panics
     /// If the array is in device memory, which the host does not reach.
     pub(crate) fn host_pointer<T>(&self, element: usize) -> *mut T {
-        assert!(self.device().is_none(), "{} is device memory", self.name);
         debug_assert_eq!(self.element_bytes, size_of::<T>());
-        std::ptr::with_exposed_provenance_mut(self.address + element * size_of::<T>())
+        self.host_address(element).cast()
+    }
+
+    /// The same, of an element whose type is not known here.
+    pub(crate) fn host_address(&self, element: usize) -> *mut c_void {
+        assert!(self.device().is_none(), "{} is device memory", self.name);
+        std::ptr::with_exposed_provenance_mut(self.address + element * self.element_bytes)
     }
 
     pub(super) fn overlaps(&self, other: &Array) -> bool {

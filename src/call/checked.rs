@@ -22,14 +22,14 @@ pub(crate) struct Input {
 /// or overlaps none. Code that is given a call may rely on that, for the elements of a
 /// [`Chunk`](super::chunk::Chunk) that it has.
 #[derive(Debug)]
-pub(crate) struct Call {
-    task: Task,
+pub(crate) struct Call<'a> {
+    task: Task<'a>,
     n: usize,
     inputs: ArrayVec<Array, MAX_INPUTS>,
     output: Array,
 }
 
-impl Call {
+impl<'a> Call<'a> {
     /// Checks the arguments of a task over `n` elements of each input, asks `kind_of` for the kind of
     /// memory that each array is in, and hands the call to `then`. Gives `None` if there is nothing to
     /// do. (To return the call would be to move it, which takes as long as a short call's work.)
@@ -38,9 +38,9 @@ impl Call {
     /// The promise of the header, which a call stands for from here on: each pointer leads to memory
     /// for `n` elements (one, for the output of a reduction), unless the checks refuse it.
     pub(crate) unsafe fn with<R>(
-        task: Task, inputs: &[Input], (output_name, out): (&'static str, *mut c_void), n: usize,
-        mut kind_of: impl FnMut(&Array) -> Result<MemoryKind, Error>,
-        then: impl FnOnce(&Call) -> Result<R, Error>,
+        task: Task<'a>, inputs: &[Input], (output_name, out): (&'static str, *mut c_void),
+        n: usize, mut kind_of: impl FnMut(&Array) -> Result<MemoryKind, Error>,
+        then: impl FnOnce(&Call<'_>) -> Result<R, Error>,
     ) -> Result<Option<R>, Error> {
         let is_reduction = task.shape() == Shape::Reduction;
         if n == 0 && !task.has_empty_result() {
@@ -51,15 +51,15 @@ impl Call {
         }
         let mut arrays = ArrayVec::new();
         for input in inputs.iter().filter(|_| n > 0) {
-            arrays.push(array(input.name, input.pointer, n, input.element_bytes)?);
+            arrays.push(array(task, input.name, input.pointer, n, input.element_bytes)?);
         }
         if is_reduction && out.is_null() {
             return Err(Error::NullResult { argument: output_name });
         }
-        let output =
-            array(output_name, out, if is_reduction { 1 } else { n }, task.output_bytes())?;
+        let len = if is_reduction { 1 } else { n };
+        let output = array(task, output_name, out, len, task.output_bytes())?;
         let mut call = Call { task, n, inputs: arrays, output };
-        if task == Task::Copy && call.is_in_place() {
+        if task.is_copy() && call.is_in_place() {
             return Ok(None);
         }
         call.refuse_overlap()?;
@@ -83,7 +83,7 @@ impl Call {
         Ok(())
     }
 
-    pub(crate) fn task(&self) -> Task {
+    pub(crate) fn task(&self) -> Task<'a> {
         self.task
     }
 
@@ -110,6 +110,11 @@ impl Call {
         self.arrays().any(|array| array.kind == kind)
     }
 
+    /// The size of the largest element.
+    pub(crate) fn element_bytes(&self) -> usize {
+        self.arrays().map(|array| array.element_bytes).max().unwrap_or(1)
+    }
+
     /// Bytes of the longest array.
     pub(crate) fn max_bytes(&self) -> usize {
         self.arrays().map(|array| array.bytes).max().unwrap_or(0)
@@ -128,14 +133,13 @@ impl Call {
 
 /// An array of `n` elements, aligned as one of them, in memory of a kind not yet known.
 fn array(
-    name: &'static str, pointer: *const c_void, n: usize, element_bytes: usize,
+    task: Task<'_>, name: &'static str, pointer: *const c_void, n: usize, element_bytes: usize,
 ) -> Result<Array, Error> {
     let address = pointer.expose_provenance();
     let fits =
         |bytes: &usize| isize::try_from(*bytes).is_ok() && address.checked_add(*bytes).is_some();
-    let bytes = n.checked_mul(element_bytes).filter(fits).ok_or(match element_bytes {
-        // Only a copy has elements of one byte: its length is the argument `bytes`.
-        1 => Error::TooManyBytes { bytes: n },
+    let bytes = n.checked_mul(element_bytes).filter(fits).ok_or(match task {
+        Task::Copy => Error::TooManyBytes { bytes: n },
         _ => Error::TooLong { n, element_bytes },
     })?;
     if pointer.is_null() {
@@ -162,7 +166,7 @@ pub(crate) mod tests {
 
     fn with_kinds<R>(
         op: Op, inputs: &[usize], out: usize, n: usize,
-        kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>, then: impl FnOnce(&Call) -> R,
+        kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>, then: impl FnOnce(&Call<'_>) -> R,
     ) -> Result<Option<R>, Error> {
         let pointer = std::ptr::without_provenance_mut::<c_void>;
         let inputs: Vec<Input> = ["a", "b"]
@@ -183,7 +187,7 @@ pub(crate) mod tests {
 
     /// A call on arrays of these kinds, which no test follows.
     pub(crate) fn with_call<R>(
-        op: Op, n: usize, kinds: [MemoryKind; 3], then: impl FnOnce(&Call) -> R,
+        op: Op, n: usize, kinds: [MemoryKind; 3], then: impl FnOnce(&Call<'_>) -> R,
     ) -> R {
         const SPACE: usize = 1 << 44;
         let [a, b, out] = [1, 2, 3].map(|place| place * SPACE);

@@ -6,19 +6,15 @@ use crate::tuning::REDUCTION_BLOCK;
 
 pub(crate) const BLOCK_THREADS: u32 = 256;
 const WARP_THREADS: u32 = 32;
-/// Bytes that a thread of an elementwise kernel reads of each array at once.
-const PACK_BYTES: usize = 16;
 /// The most blocks that CUDA launches; threads go on to further elements from there.
 pub(crate) const MAX_BLOCKS: u32 = i32::MAX as u32;
 
 /// The blocks of a task's kernel over `n` elements, at most `limit`: a thread for each pack of an
 /// elementwise kernel (threads that go over several packs are slower by some per cent on a device's
 /// own memory), a block for each [`REDUCTION_BLOCK`] elements of a reduction.
-pub(crate) fn blocks(task: Task, n: usize, limit: u32) -> u32 {
+pub(crate) fn blocks(task: Task<'_>, n: usize, limit: u32) -> u32 {
     let blocks = match task.shape() {
-        Shape::Elementwise => {
-            (n * task.element_bytes()).div_ceil(PACK_BYTES).div_ceil(BLOCK_THREADS as usize)
-        }
+        Shape::Elementwise => n.div_ceil(task.pack()).div_ceil(BLOCK_THREADS as usize),
         Shape::Reduction => n.div_ceil(REDUCTION_BLOCK),
     };
     u32::try_from(blocks).map_or(limit, |blocks| blocks.min(limit))

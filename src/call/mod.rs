@@ -4,6 +4,8 @@
 mod array;
 mod checked;
 pub(crate) mod chunk;
+mod cost;
+mod formula;
 pub(crate) mod grid;
 pub(crate) mod plan;
 mod task;
@@ -11,5 +13,6 @@ mod transfer;
 
 pub(crate) use array::{Array, MAX_INPUTS, MemoryKind};
 pub(crate) use checked::{Call, Input};
+pub(crate) use formula::{Evaluation, Formula, Operand};
 pub(crate) use task::{Task, Work};
 pub(crate) use transfer::{SlotKind, Transfer, Transfers};

@@ -3,6 +3,8 @@
 use super::array::{Array, MemoryKind};
 use super::checked::Call;
 use super::chunk::Partition;
+use super::cost::{is_small, is_staged, pays_on_calling_core, waits_for_compiler, work};
+use super::formula::Formula;
 use super::grid::{self, MAX_BLOCKS};
 use super::task::Task;
 use super::transfer::{SlotKind, Transfer, Transfers};
@@ -77,6 +79,8 @@ pub(crate) trait Machine {
     fn threads(&self, wanted: usize) -> usize;
     /// The first device that can compute; or why there is none.
     fn gpu(&self) -> Result<usize, Error>;
+    /// Says whether the first of them has compiled a formula.
+    fn is_ready_for(&self, formula: &Formula) -> bool;
     /// All devices that can compute; or why there is none.
     fn gpus(&self) -> Result<Vec<usize>, Error>;
 }
@@ -84,9 +88,9 @@ pub(crate) trait Machine {
 /// Plans a call, which has a stream of the device `stream` if there is one. Fails where the placement
 /// demands a GPU and there is none.
 pub(crate) fn plan(
-    call: &Call, placement: Placement, stream: Option<usize>, machine: &impl Machine,
+    call: &Call<'_>, placement: Placement, stream: Option<usize>, machine: &impl Machine,
 ) -> Result<Plan, Error> {
-    let is_copy = call.task() == Task::Copy;
+    let is_copy = call.task().is_copy();
     if let Some(device) = stream
         && (placement != Placement::Cpu || is_copy)
         && is_queueable(call, device)
@@ -107,15 +111,22 @@ pub(crate) fn plan(
         Placement::Gpu => gpus(false),
         Placement::Cpu => cores(),
         Placement::Auto if is_small(call) || machine.gpu().is_err() => cores(),
-        Placement::Auto if work(call) <= core_bytes(call) => calling_core(),
+        Placement::Auto if pays_on_calling_core(call) => calling_core(),
+        Placement::Auto if waits_for_compiler(call, machine) => cores(),
         Placement::Auto => gpus(false),
-        Placement::All if pays_everywhere(call) && machine.gpu().is_ok() => gpus(true),
+        Placement::All
+            if pays_everywhere(call)
+                && machine.gpu().is_ok()
+                && !waits_for_compiler(call, machine) =>
+        {
+            gpus(true)
+        }
         Placement::All => cores(),
     }
 }
 
 /// Plans a call for the cores: for the calling one alone if to wake others costs more than it saves.
-pub(crate) fn on_cores(call: &Call, machine: &impl Machine) -> OnCores {
+pub(crate) fn on_cores(call: &Call<'_>, machine: &impl Machine) -> OnCores {
     if is_small(call) {
         return on_threads(call, 1);
     }
@@ -123,7 +134,7 @@ pub(crate) fn on_cores(call: &Call, machine: &impl Machine) -> OnCores {
     on_threads(call, machine.threads(worth.min(machine.thread_limit())))
 }
 
-fn on_threads(call: &Call, threads: usize) -> OnCores {
+fn on_threads(call: &Call<'_>, threads: usize) -> OnCores {
     let chunks = if threads == 1 { 1 } else { threads * tuning::CHUNKS_PER_CORE };
     let [least, most] = tuning::CORE_CHUNK;
     let chunk = call.n().div_ceil(chunks).next_power_of_two().clamp(least, most);
@@ -132,7 +143,7 @@ fn on_threads(call: &Call, threads: usize) -> OnCores {
 }
 
 fn on_gpus(
-    call: &Call, placement: Placement, with_cores: bool, machine: &impl Machine,
+    call: &Call<'_>, placement: Placement, with_cores: bool, machine: &impl Machine,
 ) -> Result<OnGpus, Error> {
     let devices = match call.device() {
         Some(ordinal) => vec![ordinal],
@@ -144,7 +155,7 @@ fn on_gpus(
     let (mut threads, mut cores) = (1, 0);
     if with_cores {
         cores = machine.threads(machine.thread_limit().saturating_sub(devices.len()));
-        chunk = chunk.min(tuning::SHARED_CHUNK_BYTES / call.task().element_bytes());
+        chunk = chunk.min(tuning::SHARED_CHUNK_BYTES / call.element_bytes());
     }
     let partition = Partition::new(call.n(), chunk);
     let kind = transfers.slot_kind();
@@ -179,7 +190,7 @@ fn on_gpus(
 /// The most blocks of a kernel over `n` elements. An elementwise kernel that alone reads and writes across
 /// the bus has few; of several such kernels, those that fill the device keep the others waiting, and few
 /// blocks of each would be many. A reduction that reads across the bus has few.
-fn block_limit(call: &Call, transfers: &Transfers, n: usize, crosses_bus_alone: bool) -> u32 {
+fn block_limit(call: &Call<'_>, transfers: &Transfers, n: usize, crosses_bus_alone: bool) -> u32 {
     match call.task().shape() {
         Shape::Elementwise if crosses_bus_alone => tuning::BLOCKS_ACROSS_BUS,
         Shape::Reduction if transfers.read_across_bus() => {
@@ -192,7 +203,7 @@ fn block_limit(call: &Call, transfers: &Transfers, n: usize, crosses_bus_alone: 
 
 /// Says whether the kernel's warps can signal that all work is done. They cannot for a copy behind
 /// the kernel, nor for managed memory, which may not be the host's before the driver says so.
-fn can_signal_completion(call: &Call, transfers: &Transfers, block_limit: u32) -> bool {
+fn can_signal_completion(call: &Call<'_>, transfers: &Transfers, block_limit: u32) -> bool {
     let has_few_warps = match call.task() {
         Task::Copy => false,
         task => grid::warps(grid::blocks(task, call.n(), block_limit)) <= tuning::FLAGGED_WARPS,
@@ -200,51 +211,29 @@ fn can_signal_completion(call: &Call, transfers: &Transfers, block_limit: u32) -
     has_few_warps && transfers.output != Transfer::Dma && !call.any(MemoryKind::Managed)
 }
 
-/// Says whether to wake a core, or a GPU, costs more than it saves.
-fn is_small(call: &Call) -> bool {
-    work(call) <= tuning::CALLING_CORE_BYTES
-}
-
-/// The work of a call on cores, in bytes of each array that most operations do in the same time.
-fn work(call: &Call) -> usize {
-    match call.task() {
-        Task::Compute { op, .. } if op.is_exact() => tuning::EXACT_WORK * call.max_bytes(),
-        _ => call.max_bytes(),
-    }
-}
-
 /// Says whether an array is out of the host's reach.
-fn needs_gpu(call: &Call) -> bool {
+fn needs_gpu(call: &Call<'_>) -> bool {
     call.device().is_some()
-}
-
-/// Bytes of each array up to which the calling core is done before a GPU would be.
-fn core_bytes(call: &Call) -> usize {
-    let [pinned, pageable] = match call.task().shape() {
-        Shape::Elementwise => tuning::AUTO_CORE_BYTES_ELEMENTWISE,
-        Shape::Reduction => tuning::AUTO_CORE_BYTES_REDUCTION,
-    };
-    if is_staged(call) { pageable } else { pinned }
 }
 
 /// Says whether all GPUs take chunks of a call that one GPU could compute: of host arrays that each
 /// of them reaches, and so long that it pays.
-fn pays_on_several_gpus(call: &Call) -> bool {
+fn pays_on_several_gpus(call: &Call<'_>) -> bool {
     let is_for_all =
         |array: &Array| matches!(array.kind, MemoryKind::Pageable | MemoryKind::Pinned);
     call.max_bytes() > tuning::SEVERAL_GPUS_BYTES
         && call.arrays().all(is_for_all)
-        && call.task() != Task::Copy
+        && !call.task().is_copy()
 }
 
 /// Says whether cores and GPUs together are done before the cores alone. Cores that stage arrays for
 /// a GPU would better compute.
-fn pays_everywhere(call: &Call) -> bool {
+fn pays_everywhere(call: &Call<'_>) -> bool {
     pays_on_several_gpus(call) && !is_staged(call)
 }
 
 /// The transfers of the arrays to `devices`, of which the first holds those in device memory.
-fn transfers(call: &Call, devices: &[usize]) -> Transfers {
+fn transfers(call: &Call<'_>, devices: &[usize]) -> Transfers {
     let uses_dma = uses_dma(call, devices.len());
     let transfer = |array: &Array| match (call.task(), array.kind) {
         // The driver copies between all memory that it knows.
@@ -266,7 +255,7 @@ fn transfers(call: &Call, devices: &[usize]) -> Transfers {
 /// Says whether pinned arrays are copied to the device, and not read and written across the bus by
 /// the kernels themselves. Beside arrays that are staged copies do not pay; nor for an elementwise
 /// operation on several GPUs, which together get more from the host without.
-fn uses_dma(call: &Call, gpus: usize) -> bool {
+fn uses_dma(call: &Call<'_>, gpus: usize) -> bool {
     let [elementwise, reduction] = tuning::MAPPED_BYTES;
     let pays = match call.task().shape() {
         Shape::Elementwise => gpus == 1 && call.max_bytes() > elementwise,
@@ -275,34 +264,33 @@ fn uses_dma(call: &Call, gpus: usize) -> bool {
     pays && !is_staged(call)
 }
 
-/// Says whether an array has to go through a pinned buffer.
-fn is_staged(call: &Call) -> bool {
-    let is_pageable = |array: &Array| array.kind == MemoryKind::Pageable;
-    let output_too = call.task().shape() == Shape::Elementwise;
-    call.inputs().iter().any(is_pageable) || (output_too && is_pageable(call.output()))
-}
-
-/// The elements of a chunk. Where one GPU works, arrays that no buffer holds a chunk of stay whole.
-fn gpu_chunk(call: &Call, transfers: &Transfers, gpus: usize) -> usize {
-    let element_bytes = call.task().element_bytes();
-    let buffer_bytes = |slot_bytes: usize, transfer: Transfer| {
-        1 << (slot_bytes / transfers.count(transfer).max(1)).ilog2()
+/// The elements of a chunk, a power of two. Where one GPU works, arrays that no buffer holds a chunk of
+/// stay whole.
+fn gpu_chunk(call: &Call<'_>, transfers: &Transfers, gpus: usize) -> usize {
+    let element_bytes = call.element_bytes();
+    // A slot has the elements of all arrays of a transfer, whatever the size of each.
+    let fitting = |slot_bytes: usize, transfer: Transfer| {
+        let arrays = call.arrays().zip(transfers.all());
+        let alike = arrays.filter(|(_, other)| *other == transfer);
+        let bytes: usize = alike.map(|(array, _)| array.element_bytes).sum();
+        1 << (slot_bytes / bytes.max(1)).ilog2()
     };
     let largest = match transfers.slot_kind() {
         SlotKind::InPlace if gpus == 1 => return call.n(),
-        SlotKind::InPlace => tuning::DMA_SLOT_BYTES,
-        SlotKind::Dma => buffer_bytes(tuning::DMA_SLOT_BYTES, Transfer::Dma),
-        SlotKind::Staged => buffer_bytes(tuning::STAGED_SLOT_BYTES, Transfer::Staged)
-            .min(buffer_bytes(tuning::STAGED_SLOT_BYTES, Transfer::Dma))
-            .min(tuning::STAGED_CHUNK_BYTES),
+        SlotKind::InPlace => tuning::DMA_SLOT_BYTES / element_bytes,
+        SlotKind::Dma => fitting(tuning::DMA_SLOT_BYTES, Transfer::Dma),
+        SlotKind::Staged => fitting(tuning::STAGED_SLOT_BYTES, Transfer::Staged)
+            .min(fitting(tuning::STAGED_SLOT_BYTES, Transfer::Dma))
+            .min(tuning::STAGED_CHUNK_BYTES / element_bytes),
     };
     let wanted = call.max_bytes() / (tuning::PIPELINE_DEPTH * gpus);
-    wanted.next_power_of_two().clamp(tuning::SMALLEST_CHUNK_BYTES, largest) / element_bytes
+    let wanted = wanted.next_power_of_two().max(tuning::SMALLEST_CHUNK_BYTES) / element_bytes;
+    wanted.min(largest)
 }
 
 /// Says whether a call can be queued on a stream of the device: kernels, or the driver, reach every
 /// array where it is.
-fn is_queueable(call: &Call, device: usize) -> bool {
+fn is_queueable(call: &Call<'_>, device: usize) -> bool {
     let by_driver = is_copied_by_driver(call);
     let is_reached = |array: &Array| match array.kind {
         MemoryKind::Device { ordinal } => ordinal == device || by_driver,
@@ -314,11 +302,11 @@ fn is_queueable(call: &Call, device: usize) -> bool {
 
 /// Says whether a stream leaves a copy to the driver: from or to a device, and not of memory that was
 /// page-locked in parts. From host to host the driver makes the caller wait.
-fn is_copied_by_driver(call: &Call) -> bool {
-    call.task() == Task::Copy && needs_gpu(call) && !call.any(MemoryKind::PinnedInParts)
+fn is_copied_by_driver(call: &Call<'_>) -> bool {
+    call.task().is_copy() && needs_gpu(call) && !call.any(MemoryKind::PinnedInParts)
 }
 
-fn on_stream(call: &Call) -> OnStream {
+fn on_stream(call: &Call<'_>) -> OnStream {
     let by_driver = is_copied_by_driver(call);
     let transfer = |array: &Array| match array.kind {
         MemoryKind::Pinned | MemoryKind::PinnedInParts if !by_driver => Transfer::Mapped,
@@ -326,7 +314,7 @@ fn on_stream(call: &Call) -> OnStream {
     };
     let inputs = call.inputs().iter().map(transfer).collect();
     let transfers = Transfers { inputs, output: transfer(call.output()) };
-    let crosses_bus = transfers.cross_bus() || (call.task() == Task::Copy && !by_driver);
+    let crosses_bus = transfers.cross_bus() || (call.task().is_copy() && !by_driver);
     let block_limit = block_limit(call, &transfers, call.n(), crosses_bus);
     OnStream { transfers, block_limit, copies_by_driver: by_driver }
 }
@@ -363,6 +351,10 @@ mod tests {
             let gpus: Vec<usize> = (0..self.0).collect();
             if gpus.is_empty() { Err(Error::NoGpu { why: "a test" }) } else { Ok(gpus) }
         }
+
+        fn is_ready_for(&self, _: &Formula) -> bool {
+            false
+        }
     }
 
     /// A machine that must not be asked for anything but its calling core.
@@ -384,6 +376,10 @@ mod tests {
 
         fn gpus(&self) -> Result<Vec<usize>, Error> {
             panic!("GPUs were asked for")
+        }
+
+        fn is_ready_for(&self, _: &Formula) -> bool {
+            panic!("a device was asked")
         }
     }
 
@@ -539,10 +535,11 @@ mod tests {
                 };
                 let chunk = plan.partition.chunk();
                 let bytes = chunk.min(n) * op.element_bytes();
-                let direct = plan.transfers.count(Transfer::Dma) * bytes;
+                let count = |transfer| plan.transfers.all().filter(|t| *t == transfer).count();
+                let direct = count(Transfer::Dma) * bytes;
                 match plan.transfers.slot_kind() {
                     SlotKind::Staged => {
-                        let staged = plan.transfers.count(Transfer::Staged) * bytes;
+                        let staged = count(Transfer::Staged) * bytes;
                         prop_assert!(staged.max(direct) <= tuning::STAGED_SLOT_BYTES);
                     }
                     SlotKind::Dma => prop_assert!(direct <= tuning::DMA_SLOT_BYTES),

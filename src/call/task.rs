@@ -1,30 +1,50 @@
 //! The task of a call, and the interface of the work that does it.
 
 use super::chunk::Chunk;
+use super::formula::Evaluation;
 use crate::ops::{Op, Shape};
 
 /// The task of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Task<'a> {
     /// An operation, with the bits of the number that it multiplies by, or 0.
     Compute { op: Op, alpha: u64 },
+    /// An expression.
+    Evaluate(Evaluation<'a>),
     /// A copy of bytes.
     Copy,
 }
 
-impl Task {
+impl Task<'_> {
     pub(crate) fn shape(self) -> Shape {
         match self {
             Task::Compute { op, .. } => op.shape(),
+            Task::Evaluate(Evaluation { formula, .. }) => formula.shape,
             Task::Copy => Shape::Elementwise,
         }
     }
 
-    /// The size of an element of the inputs, in bytes.
-    pub(crate) fn element_bytes(self) -> usize {
+    pub(crate) fn is_copy(self) -> bool {
+        matches!(self, Task::Copy)
+    }
+
+    /// The number of elements that a thread of an elementwise kernel works on at once: 16 bytes of each
+    /// array, unless a formula has it otherwise.
+    pub(super) fn pack(self) -> usize {
+        const BYTES: usize = 16;
         match self {
-            Task::Compute { op, .. } => op.element_bytes(),
-            Task::Copy => 1,
+            Task::Compute { op, .. } => BYTES / op.element_bytes(),
+            Task::Evaluate(Evaluation { formula, .. }) => formula.pack(),
+            Task::Copy => BYTES,
+        }
+    }
+
+    /// The size of a reduction's state as its kernel writes it, in bytes.
+    pub(crate) fn state_bytes(self) -> usize {
+        match self {
+            Task::Compute { op, .. } => op.state_bytes(),
+            Task::Evaluate(Evaluation { formula, .. }) => formula.state_bytes,
+            Task::Copy => 0,
         }
     }
 
@@ -32,6 +52,7 @@ impl Task {
     pub(super) fn has_empty_result(self) -> bool {
         match self {
             Task::Compute { op, .. } => op.has_empty_result(),
+            Task::Evaluate(Evaluation { formula, .. }) => formula.has_empty_result,
             Task::Copy => true,
         }
     }
@@ -39,6 +60,7 @@ impl Task {
     pub(super) fn output_bytes(self) -> usize {
         match self {
             Task::Compute { op, .. } => op.output_bytes(),
+            Task::Evaluate(Evaluation { formula, .. }) => formula.output_bytes,
             Task::Copy => 1,
         }
     }

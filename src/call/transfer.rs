@@ -51,11 +51,6 @@ impl Transfers {
         self.all().any(|other| other == transfer)
     }
 
-    /// The number of arrays with this transfer.
-    pub(crate) fn count(&self, transfer: Transfer) -> usize {
-        self.all().filter(|other| *other == transfer).count()
-    }
-
     /// Says whether kernels read or write host memory element by element, across the bus.
     pub(crate) fn cross_bus(&self) -> bool {
         self.any(Transfer::Mapped) || self.any(Transfer::Staged)

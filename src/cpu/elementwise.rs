@@ -12,7 +12,7 @@ use std::is_x86_feature_detected;
 const BLOCK: usize = 32;
 
 /// Computes `out[i] = op(a[i], b[i])` for the elements of a chunk.
-pub(crate) fn elementwise<O: Elementwise>(op: O, call: &Call, chunk: &Chunk) {
+pub(crate) fn elementwise<O: Elementwise>(op: O, call: &Call<'_>, chunk: &Chunk) {
     let inputs = inputs::<O>(call, chunk);
     let out = Out(call.output().host_pointer(chunk.start));
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {

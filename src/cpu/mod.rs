@@ -2,7 +2,6 @@
 
 mod elementwise;
 mod exact;
-#[allow(dead_code, unused_imports, reason = "the exported functions will use it")]
 pub(crate) mod expression;
 mod fold;
 mod reduce;
@@ -18,7 +17,7 @@ use crate::ops::Operation;
 use exact::Inputs;
 
 /// The inputs' elements of a chunk, which the [`Call`] promises to be readable.
-fn inputs<O: Operation>(call: &Call, chunk: &Chunk) -> Inputs<O::Element> {
+fn inputs<O: Operation>(call: &Call<'_>, chunk: &Chunk) -> Inputs<O::Element> {
     let pointer =
         |input: usize| call.inputs()[input].host_pointer::<O::Element>(chunk.start).cast_const();
     let a = pointer(0);
@@ -27,7 +26,7 @@ fn inputs<O: Operation>(call: &Call, chunk: &Chunk) -> Inputs<O::Element> {
 }
 
 /// Copies the bytes of a chunk.
-pub(crate) fn copy(call: &Call, chunk: &Chunk) {
+pub(crate) fn copy(call: &Call<'_>, chunk: &Chunk) {
     let from: *const u8 = call.inputs()[0].host_pointer(chunk.start);
     let to: *mut u8 = call.output().host_pointer(chunk.start);
     // SAFETY: the call promises both arrays, which do not overlap, for all elements; no other thread

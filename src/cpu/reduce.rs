@@ -9,13 +9,13 @@ use crate::ops::{Accumulator, Exact, Fold};
 use crate::process::settings::{self, Vectors};
 
 /// Adds the elements of a chunk to the state of an exact sum.
-pub(crate) fn sum<O: Exact>(call: &Call, chunk: &Chunk, state: &mut State<O::Kind>) {
+pub(crate) fn sum<O: Exact>(call: &Call<'_>, chunk: &Chunk, state: &mut State<O::Kind>) {
     // SAFETY: the call promises the inputs' elements; the processor has the version.
     unsafe { exact::accumulate::<_, All>(version(), state, inputs::<O>(call, chunk)) }
 }
 
 /// The exact sum of a chunk's elements.
-pub(crate) fn value<O: Exact>(call: &Call, chunk: &Chunk) -> O::Element {
+pub(crate) fn value<O: Exact>(call: &Call<'_>, chunk: &Chunk) -> O::Element {
     // SAFETY: as above.
     unsafe { exact::value::<O::Kind, All>(version(), inputs::<O>(call, chunk)) }
 }
@@ -30,7 +30,7 @@ pub(crate) fn version() -> Version {
 }
 
 /// Adds the elements of a chunk to a state of one value.
-pub(crate) fn fold<O: Fold>(op: O, call: &Call, chunk: &Chunk, state: &mut O::Output) {
+pub(crate) fn fold<O: Fold>(op: O, call: &Call<'_>, chunk: &Chunk, state: &mut O::Output) {
     // SAFETY: as above.
     let chunk = unsafe { super::fold::fold(version(), op, &inputs::<O>(call, chunk)) };
     O::Accumulator::merge(state, &chunk);

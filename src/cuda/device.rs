@@ -9,11 +9,11 @@ use super::driver::{
     self, CUcontext, CUdevice, Driver, cuDeviceGet, cuDeviceGetCount, cuDeviceGetName,
 };
 use super::fallible_once::FallibleOnceCell;
-use super::kernels::Kernels;
+use super::kernels::{Kernel, Kernels};
 use super::memory_kind;
 use super::owned::{Owned, Refused};
 use super::slot::SlotPool;
-use crate::call::SlotKind;
+use crate::call::{Formula, SlotKind};
 use crate::error::{Error, interned};
 use crate::process::settings::Placement;
 use crate::tuning;
@@ -150,6 +150,18 @@ pub(crate) fn forget_failures() {
     }
 }
 
+/// Unloads the kernel of a formula from all devices.
+pub(crate) fn forget(formula: u64) {
+    if driver::if_open().is_none() {
+        return;
+    }
+    for device in GPUS.get().into_iter().flatten().filter_map(|gpu| gpu.device.get()) {
+        if let Some(module) = device.kernels.forget(formula) {
+            device.destroy([Owned::Module(module)]);
+        }
+    }
+}
+
 impl Gpu {
     /// The device of a number, which the driver shows.
     fn shown(number: c_int) -> Result<Self, Error> {
@@ -209,6 +221,16 @@ impl Device {
 
     pub(crate) fn ordinal(&self) -> usize {
         self.gpu.ordinal
+    }
+
+    /// Loads the kernel of a formula, if it was not.
+    pub(crate) fn prepare(&self, formula: &Formula) -> Result<(), Error> {
+        self.within(|| self.kernels.prepare(Kernel::Formula(formula)))
+    }
+
+    /// Says whether the kernel of a formula is loaded.
+    pub(crate) fn is_ready_for(&self, formula: &Formula) -> bool {
+        self.kernels.has(formula)
     }
 
     /// The slots of a kind, for a caller with the device's context current, which stays so until it has

@@ -279,6 +279,7 @@ driver! {
     fn cuEventSynchronize(event: CUevent);
     fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void);
     fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
+    fn cuModuleUnload(module: CUmodule);
     fn cuPointerGetAttribute(value: *mut c_void, attribute: CUpointer_attribute, at: CUdeviceptr);
     fn cuPointerGetAttributes(
         count: c_uint, attributes: *mut CUpointer_attribute, values: *mut *mut c_void,

@@ -3,17 +3,19 @@
 use super::completion::Flags;
 use super::device::Device;
 use super::driver::{CUstream, cuMemcpyAsync};
-use super::kernels::Kernel;
-use crate::call::Task;
-use crate::call::grid;
+use super::kernels::{Kernel, MAX_PARAMETERS};
+use crate::call::{Evaluation, Operand, Task, grid};
 use crate::error::Error;
 use crate::ops::Shape;
+use arrayvec::ArrayVec;
 
 /// Part of a call, by the addresses at which the device reaches it.
 pub(super) struct Part<'a> {
-    pub(super) task: Task,
+    pub(super) task: Task<'a>,
     /// The address of the part's first element in each input.
     pub(super) inputs: &'a [u64],
+    /// The index of the first element in the whole arrays.
+    pub(super) first: usize,
     /// Elements.
     pub(super) n: usize,
     pub(super) output: Output,
@@ -36,6 +38,8 @@ pub(super) enum Output {
     Result(u64, u64),
 }
 
+const NO_OUTPUT: Error = Error::Internal { text: "an output that the task does not have" };
+
 /// In the place of an address, for a kernel that is not to write there.
 const NULL: u64 = 0;
 
@@ -48,11 +52,11 @@ const NULL: u64 = 0;
 pub(super) unsafe fn enqueue(
     device: &Device, stream: CUstream, part: Part<'_>,
 ) -> Result<u32, Error> {
-    let Part { task, inputs, n, output, block_limit, flags } = part;
+    let Part { task, inputs, first, n, output, block_limit, flags } = part;
     let [a, b] = match *inputs {
+        [] => [NULL, NULL],
         [a] => [a, a],
-        [a, b] => [a, b],
-        _ => return Err(Error::Internal { text: "a kernel has one input or two" }),
+        [a, b, ..] => [a, b],
     };
     let block_limit = match task.shape() {
         Shape::Elementwise => block_limit,
@@ -62,7 +66,13 @@ pub(super) unsafe fn enqueue(
     let warps = flags.map_or(0, |flags| flags.clear(grid::warps(blocks)));
     let flags = flags.map_or(NULL, Flags::address);
     // Sums of f32 by integers alone; other kernels ignore it.
-    let mode = u64::from(device.lacks_f64_units && task.element_bytes() == size_of::<f32>());
+    let mode = match task {
+        Task::Compute { op, .. } => {
+            device.lacks_f64_units && op.element_bytes() == size_of::<f32>()
+        }
+        _ => false,
+    };
+    let mode = u64::from(mode);
     let n = n as u64;
     let launch = |kernel, parameters: &mut [u64]| {
         // SAFETY: this function's promise.
@@ -75,15 +85,45 @@ pub(super) unsafe fn enqueue(
         (Task::Compute { op, alpha }, Output::Elements(out)) => {
             launch(Kernel::Compute(op), &mut [a, b, out, n, flags, alpha])
         }
+        (Task::Evaluate(Evaluation { formula, operands }), output) => {
+            let mut parameters = parameters(operands, inputs);
+            let last = match formula.frame() {
+                Some("expression_fold") => first as u64,
+                Some("expression_sum_f32" | "expression_dot_f32") => device.lacks_f64_units.into(),
+                _ => 0,
+            };
+            match output {
+                Output::Elements(out) => parameters.extend([out, n, flags]),
+                Output::State(state, scratch) => {
+                    parameters.extend([state, n, flags, scratch, NULL, last]);
+                }
+                Output::Result(result, scratch) => {
+                    parameters.extend([NULL, n, flags, scratch, result, last]);
+                }
+                Output::ByDriver(_) => return Err(NO_OUTPUT),
+            }
+            launch(Kernel::Formula(formula), &mut parameters)
+        }
         (Task::Compute { op, .. }, Output::State(state, scratch)) => {
             launch(Kernel::Compute(op), &mut [a, b, state, n, flags, scratch, NULL, mode])
         }
         (Task::Compute { op, .. }, Output::Result(result, scratch)) => {
             launch(Kernel::Compute(op), &mut [a, b, NULL, n, flags, scratch, result, mode])
         }
-        _ => Err(Error::Internal { text: "an output that the task does not have" }),
+        _ => Err(NO_OUTPUT),
     }
     .map(|()| warps)
+}
+
+/// The parameters of a formula's kernel for its inputs.
+fn parameters(operands: &[Operand], arrays: &[u64]) -> ArrayVec<u64, MAX_PARAMETERS> {
+    let mut arrays = arrays.iter().copied();
+    let parameter = |operand: &Operand| match operand {
+        Operand::Array => arrays.next().unwrap_or(NULL),
+        Operand::Scalar(bits) => *bits,
+        Operand::Unused => NULL,
+    };
+    operands.iter().map(parameter).collect()
 }
 
 /// Queues a copy of bytes by the driver.

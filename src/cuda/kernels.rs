@@ -1,14 +1,20 @@
 //! The kernels: PTX inside the library, which each device's driver compiles for itself.
 
 use super::driver::{
-    self, CUfunction, CUstream, Code, cuLaunchKernel, cuModuleGetFunction, cuModuleLoadData,
+    self, CUfunction, CUmodule, CUstream, Code, cuLaunchKernel, cuModuleGetFunction,
+    cuModuleLoadData,
 };
+use super::owned::OwnedModule;
 use crate::call::grid::BLOCK_THREADS;
+use crate::call::{Formula, MAX_INPUTS};
 use crate::error::{Error, interned};
 use crate::ops::Op;
+use crate::process::memory;
 use miniz_oxide::inflate::decompress_slice_iter_to_slice;
 use once_cell::sync::OnceCell;
+use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An image of PTX: one kernel, which a driver compiles in some milliseconds.
 struct Image {
@@ -23,6 +29,10 @@ struct Image {
 include!(concat!(env!("OUT_DIR"), "/images.rs"));
 
 impl Image {
+    fn load(&self, ordinal: usize) -> Result<Function, Error> {
+        load(ordinal, self.ptx()?, self.name)
+    }
+
     fn ptx(&self) -> Result<&'static CStr, Error> {
         const NO_PTX: Error = Error::Internal { text: "an image without its end" };
         CStr::from_bytes_until_nul(&unpacked()?[self.start..]).map_err(|_| NO_PTX)
@@ -46,6 +56,14 @@ fn unpacked() -> Result<&'static [u8], Error> {
     UNPACKED.get_or_try_init(unpack).map(Vec::as_slice)
 }
 
+/// The kernel of a formula.
+pub(crate) fn kernel_of(formula: &Formula) -> Result<&gpuvec_ptx::Kernel, Error> {
+    formula.kernel(|name| {
+        let ptx = IMAGES[place(name)?].ptx()?;
+        ptx.to_str().map_err(|_| Error::Internal { text: "an image that is no text" })
+    })
+}
+
 /// The place of a kernel's image.
 fn place(name: &str) -> Result<usize, Error> {
     IMAGES
@@ -58,9 +76,11 @@ const OLDEST_CUDA: i32 = 12_000;
 
 /// A kernel, by its purpose.
 #[derive(Clone, Copy)]
-pub(super) enum Kernel {
+pub(super) enum Kernel<'a> {
     /// An operation's.
     Compute(Op),
+    /// A formula's.
+    Formula(&'a Formula),
     /// Copies bytes between addresses of host memory that the device reaches.
     Copy,
 }
@@ -73,9 +93,15 @@ pub(super) struct Kernels {
     /// The place of each operation's image.
     places: Vec<usize>,
     copy: usize,
+    /// The formulas' kernels, by the formulas' ids. A kernel is loaded without the lock.
+    formulas: Mutex<HashMap<u64, Arc<OnceCell<Function>>>>,
 }
 
-struct Function(CUfunction);
+/// The most parameters of a kernel: a formula's inputs and a few more.
+pub(super) const MAX_PARAMETERS: usize = MAX_INPUTS + 8;
+
+/// A kernel that is loaded, with its module.
+struct Function(CUfunction, CUmodule);
 
 // SAFETY: the CUDA driver API lets any thread use a function.
 unsafe impl Send for Function {}
@@ -86,25 +112,64 @@ impl Kernels {
     /// The kernels of device `ordinal`, whose context is current, if its driver takes them. None is
     /// loaded yet, but for one that does nothing: a driver that takes it takes the others.
     pub(super) fn new(ordinal: usize) -> Result<Self, Error> {
-        load(ordinal, &IMAGES[place("probe")?])?;
+        IMAGES[place("probe")?].load(ordinal)?;
         let places = Op::ALL.iter().map(|op| place(op.kernel())).collect::<Result<_, _>>()?;
         let loaded = [const { OnceCell::new() }; IMAGES.len()];
-        Ok(Kernels { ordinal, loaded, places, copy: place("copy_bytes")? })
+        let formulas = Mutex::default();
+        Ok(Kernels { ordinal, loaded, places, copy: place("copy_bytes")?, formulas })
     }
 
     /// Loads a kernel, if it was not: a failure is known before work begins.
-    pub(super) fn prepare(&self, kernel: Kernel) -> Result<(), Error> {
+    pub(super) fn prepare(&self, kernel: Kernel<'_>) -> Result<(), Error> {
         self.function(kernel).map(|_| ())
     }
 
     /// A kernel, loaded now if it was not; other threads that need it wait.
-    fn function(&self, kernel: Kernel) -> Result<CUfunction, Error> {
+    fn function(&self, kernel: Kernel<'_>) -> Result<CUfunction, Error> {
         let place = match kernel {
             Kernel::Compute(op) => self.places[op as usize],
             Kernel::Copy => self.copy,
+            Kernel::Formula(formula) => return self.formula(formula),
         };
-        let load = || load(self.ordinal, &IMAGES[place]);
+        let load = || IMAGES[place].load(self.ordinal);
         self.loaded[place].get_or_try_init(load).map(|function| function.0)
+    }
+
+    /// The kernel of a formula, loaded now if it was not.
+    fn formula(&self, formula: &Formula) -> Result<CUfunction, Error> {
+        let known = self.formulas().get(&formula.id).cloned();
+        let cell = match known {
+            Some(cell) => cell,
+            None => self.enter(formula)?,
+        };
+        let load = || load(self.ordinal, kernel_of(formula)?.image(), gpuvec_ptx::NAME);
+        cell.get_or_try_init(load).map(|function| function.0)
+    }
+
+    /// A place for a formula's kernel.
+    fn enter(&self, formula: &Formula) -> Result<Arc<OnceCell<Function>>, Error> {
+        let bytes = memory::NEEDED_BYTES;
+        let mut formulas = self.formulas();
+        if formulas.try_reserve(1).is_err() || !memory::is_left() {
+            return Err(Error::OutOfHostMemory { bytes, purpose: "one more kernel" });
+        }
+        Ok(formulas.entry(formula.id).or_default().clone())
+    }
+
+    /// Says whether a formula's kernel is loaded.
+    pub(super) fn has(&self, formula: &Formula) -> bool {
+        self.formulas().get(&formula.id).is_some_and(|cell| cell.get().is_some())
+    }
+
+    /// Gives up the kernel of a formula: its module, if it is loaded.
+    pub(super) fn forget(&self, id: u64) -> Option<OwnedModule> {
+        let cell = self.formulas().remove(&id)?;
+        let Function(_, module) = Arc::into_inner(cell)?.into_inner()?;
+        Some(OwnedModule::new(module))
+    }
+
+    fn formulas(&self) -> MutexGuard<'_, HashMap<u64, Arc<OnceCell<Function>>>> {
+        self.formulas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues a kernel with these parameters, or the first of them that it has, each of at most 64
@@ -115,36 +180,36 @@ impl Kernels {
     /// must lead the device to the memory that kernels/*.cu says, which nothing else changes until the
     /// stream has run the kernel.
     pub(super) unsafe fn launch(
-        &self, kernel: Kernel, blocks: u32, stream: CUstream, values: &mut [u64],
+        &self, kernel: Kernel<'_>, blocks: u32, stream: CUstream, values: &mut [u64],
     ) -> Result<(), Error> {
         let function = self.function(kernel)?;
-        let mut parameters = [std::ptr::null_mut::<c_void>(); 8];
+        let mut parameters = [std::ptr::null_mut::<c_void>(); MAX_PARAMETERS];
         for (parameter, value) in parameters.iter_mut().zip(values) {
             *parameter = std::ptr::from_mut(value).cast();
         }
         let (x, parameters, extra) = (BLOCK_THREADS, parameters.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the driver copies the kernel's parameters before it returns, each in its size from
-        // the low end of a local word: kernels/*.cu declare their types. The rest is this function's
+        // the low end of a local word: kernels/*.cu, or a formula's kernel, declare their types. The rest is this function's
         // promise.
         unsafe { cuLaunchKernel(function, blocks, 1, 1, x, 1, 1, 0, stream, parameters, extra) }
             .of("cuLaunchKernel", self.ordinal)
     }
 }
 
-/// Loads an image into the current context, for ever, and finds its kernel.
-fn load(ordinal: usize, image: &Image) -> Result<Function, Error> {
+/// Loads a kernel's PTX into the current context, for ever but for formulas, and finds the kernel.
+fn load(ordinal: usize, ptx: &CStr, name: &CStr) -> Result<Function, Error> {
     let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: the image and the name end in NUL; the driver writes one handle into each local. The
-    // module is never unloaded: at exit the driver may be gone before this library.
+    // SAFETY: the image and the name end in NUL; the driver writes one handle into each local. At exit
+    // no module is unloaded: the driver may be gone before this library.
     unsafe {
-        match cuModuleLoadData(&raw mut module, image.ptx()?.as_ptr().cast()) {
+        match cuModuleLoadData(&raw mut module, ptx.as_ptr().cast()) {
             Code::SUCCESS => {}
             code => return Err(refusal(ordinal, code)),
         }
-        cuModuleGetFunction(&raw mut function, module, image.name.as_ptr())
+        cuModuleGetFunction(&raw mut function, module, name.as_ptr())
             .of("cuModuleGetFunction", ordinal)?;
     }
-    Ok(Function(function))
+    Ok(Function(function, module))
 }
 
 /// The reason for which the driver refused an image with a code.

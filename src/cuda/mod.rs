@@ -12,7 +12,7 @@ pub(crate) mod driver;
 mod enqueue;
 pub(crate) mod event;
 mod fallible_once;
-mod kernels;
+pub(crate) mod kernels;
 mod loader;
 pub(crate) mod memory_kind;
 mod owned;

@@ -4,8 +4,9 @@
 //! is gone, and could not be told.
 
 use super::driver::{
-    CUdeviceptr, CUevent, CUstream, Code, cuEventCreate, cuEventDestroy_v2, cuMemAlloc_v2,
-    cuMemFree_v2, cuMemHostAlloc, cuStreamCreateWithPriority, cuStreamDestroy_v2,
+    CUdeviceptr, CUevent, CUmodule, CUstream, Code, cuEventCreate, cuEventDestroy_v2,
+    cuMemAlloc_v2, cuMemFree_v2, cuMemHostAlloc, cuModuleUnload, cuStreamCreateWithPriority,
+    cuStreamDestroy_v2,
 };
 use crate::error::Error;
 use std::collections::VecDeque;
@@ -26,7 +27,13 @@ pub(super) struct OwnedEvent(CUevent);
 #[derive(Debug)]
 pub(super) struct OwnedMemory(CUdeviceptr);
 
-// SAFETY: the CUDA driver API lets any thread use streams and events.
+/// A module of the device whose context was current.
+#[derive(Debug)]
+pub(super) struct OwnedModule(CUmodule);
+
+// SAFETY: the CUDA driver API lets any thread use streams, events and modules.
+unsafe impl Send for OwnedModule {}
+// SAFETY: as above.
 unsafe impl Send for OwnedStream {}
 // SAFETY: as above.
 unsafe impl Sync for OwnedStream {}
@@ -62,6 +69,13 @@ impl OwnedEvent {
 
     pub(super) fn raw(&self) -> CUevent {
         self.0
+    }
+}
+
+impl OwnedModule {
+    /// Takes over a module, which nothing else unloads.
+    pub(super) fn new(raw: CUmodule) -> Self {
+        OwnedModule(raw)
     }
 }
 
@@ -107,18 +121,20 @@ pub(super) enum Owned {
     Stream(OwnedStream),
     Event(OwnedEvent),
     Memory(OwnedMemory),
+    Module(OwnedModule),
 }
 
 impl Owned {
     /// Destroys the object, whose device's context is current; gives it back if the driver refuses.
     fn destroy(self) -> Result<(), Owned> {
         // SAFETY: the object exists, since its creator made it and this is its only owner. The driver
-        // keeps streams and events until their work is done, and waits before it frees memory.
+        // keeps streams and events until their work is done, and waits before it frees memory or code.
         let code = unsafe {
             match &self {
                 Owned::Stream(OwnedStream(stream)) => cuStreamDestroy_v2(*stream),
                 Owned::Event(OwnedEvent(event)) => cuEventDestroy_v2(*event),
                 Owned::Memory(OwnedMemory(address)) => cuMemFree_v2(*address),
+                Owned::Module(OwnedModule(module)) => cuModuleUnload(*module),
             }
         };
         if code == Code::SUCCESS { Ok(()) } else { Err(self) }

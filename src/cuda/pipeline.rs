@@ -12,7 +12,7 @@ use super::slot::TakenSlot;
 use super::transfer::ChunkView;
 use crate::call::chunk::{Chunk, Queue};
 use crate::call::plan::OnGpus;
-use crate::call::{Array, Call, MAX_INPUTS, Task, Transfer, Work};
+use crate::call::{Array, Call, Evaluation, MAX_INPUTS, Task, Transfer, Work};
 use crate::error::Error;
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
@@ -44,12 +44,16 @@ impl Progress {
 /// reduction to `work`. When it returns, nothing is in flight in the call's arrays, unless the driver
 /// failed to wait: then its error says so.
 pub(crate) fn run(
-    device: &Device, call: &Call, plan: &OnGpus, queue: &Queue, work: &dyn Work,
+    device: &Device, call: &Call<'_>, plan: &OnGpus, queue: &Queue, work: &dyn Work,
 ) -> (Progress, Result<(), Error>) {
     let mut progress = Progress::default();
     let result = device.within(|| {
-        if let Task::Compute { op, .. } = call.task() {
-            device.kernels.prepare(Kernel::Compute(op))?;
+        match call.task() {
+            Task::Compute { op, .. } => device.kernels.prepare(Kernel::Compute(op))?,
+            Task::Evaluate(Evaluation { formula, .. }) => {
+                device.kernels.prepare(Kernel::Formula(formula))?;
+            }
+            Task::Copy => {}
         }
         let mut in_flight = VecDeque::new();
         let bytes = plan.slots * size_of::<(TakenSlot<'_>, Chunk)>();
@@ -72,7 +76,7 @@ pub(crate) fn run(
 
 /// The addresses at which the device reaches arrays in place: the inputs, then the output.
 fn in_place_addresses(
-    device: &Device, call: &Call, plan: &OnGpus,
+    device: &Device, call: &Call<'_>, plan: &OnGpus,
 ) -> Result<ArrayVec<u64, { 1 + MAX_INPUTS }>, Error> {
     let address = |(array, transfer): (&Array, Transfer)| match transfer {
         Transfer::Mapped => device.address_of(array.address),
@@ -83,7 +87,7 @@ fn in_place_addresses(
 
 struct Pipeline<'a> {
     device: &'a Device,
-    call: &'a Call,
+    call: &'a Call<'a>,
     plan: &'a OnGpus,
     in_place: ArrayVec<u64, { 1 + MAX_INPUTS }>,
     work: &'a dyn Work,
@@ -148,7 +152,8 @@ impl<'a> Pipeline<'a> {
         let flags = if self.plan.uses_flags { slot.flags() } else { None };
         let (task, block_limit) = (self.call.task(), self.plan.block_limit);
         let enqueue = |output| {
-            let part = Part { task, inputs: &addresses, n: chunk.len, output, block_limit, flags };
+            let Chunk { start: first, len: n } = *chunk;
+            let part = Part { task, inputs: &addresses, first, n, output, block_limit, flags };
             // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited
             // for before the call returns; the transfers are such that the device reaches each of them.
             unsafe { enqueue(self.device, stream, part) }
@@ -157,7 +162,7 @@ impl<'a> Pipeline<'a> {
             Transfer::State => {
                 slot.scratch()?.lend(stream, |scratch| enqueue(Output::State(out, scratch)))?
             }
-            _ if task == Task::Copy => enqueue(Output::ByDriver(out))?,
+            _ if task.is_copy() => enqueue(Output::ByDriver(out))?,
             _ => enqueue(Output::Elements(out))?,
         };
         self.progress.wrote |= output.transfer != Transfer::State;
@@ -170,9 +175,9 @@ impl<'a> Pipeline<'a> {
         slot.wait()?;
         let output = self.output_view(&chunk);
         self.progress.bytes_staged += output.staged_bytes();
-        match (self.call.task(), output.transfer) {
-            (Task::Compute { op, .. }, Transfer::State) => {
-                self.work.take_state(slot.state(op.state_bytes())?);
+        match output.transfer {
+            Transfer::State => {
+                self.work.take_state(slot.state(self.call.task().state_bytes())?);
             }
             _ => output.take_out(&slot)?,
         }
@@ -187,9 +192,10 @@ impl<'a> Pipeline<'a> {
 
     /// The view of a chunk in the array of this number.
     fn view(&self, number: usize, array: &Array, transfer: Transfer, chunk: &Chunk) -> ChunkView {
-        let alike = |other: &Transfer| *other == transfer;
-        let buffers = self.plan.transfers.inputs.iter().take(number).copied().filter(alike).count();
-        let capacity = self.plan.partition.chunk();
-        ChunkView::new(array, transfer, self.in_place[number], chunk, capacity, buffers)
+        let earlier = self.call.arrays().zip(self.plan.transfers.all()).take(number);
+        let alike = earlier.filter(|(_, other)| *other == transfer);
+        let bytes: usize = alike.map(|(array, _)| array.element_bytes).sum();
+        let offset = bytes * self.plan.partition.chunk();
+        ChunkView::new(array, transfer, self.in_place[number], chunk, offset)
     }
 }

@@ -174,7 +174,7 @@ impl Stream {
     }
 
     /// Queues a call as planned, and returns at once.
-    pub(crate) fn queue(&self, call: &Call, plan: &OnStream) -> Result<(), Error> {
+    pub(crate) fn queue(&self, call: &Call<'_>, plan: &OnStream) -> Result<(), Error> {
         self.enqueue(|| {
             let address = |(array, transfer): (&Array, Transfer)| match transfer {
                 Transfer::Mapped => self.device.address_of(array.address),
@@ -187,7 +187,8 @@ impl Stream {
                 addresses.split_last().ok_or(Error::Internal { text: "a call has no array" })?;
             let (task, block_limit) = (call.task(), plan.block_limit);
             let enqueue = |output| {
-                let part = Part { task, inputs, n: call.n(), output, block_limit, flags: None };
+                let (first, n, flags) = (0, call.n(), None);
+                let part = Part { task, inputs, first, n, output, block_limit, flags };
                 // SAFETY: the call promises the arrays until the stream has done the work; the plan
                 // found that the device reaches them. The scratch memory is this stream's.
                 unsafe { enqueue(self.device, self.raw, part) }.map(|_| ())

@@ -21,16 +21,15 @@ pub(super) struct ChunkView {
 }
 
 impl ChunkView {
-    /// The view of a chunk in an array, which kernels reach at the address `in_place`, if they do.
-    /// The buffer has room for `buffers` chunks of `capacity` elements before this array's.
+    /// The view of a chunk in an array, which kernels reach at the address `in_place`, if they do. The
+    /// array's buffer begins `offset` bytes behind the first one.
     pub(super) fn new(
-        array: &Array, transfer: Transfer, in_place: u64, chunk: &Chunk, capacity: usize,
-        buffers: usize,
+        array: &Array, transfer: Transfer, in_place: u64, chunk: &Chunk, offset: usize,
     ) -> Self {
         let start = chunk.start * array.element_bytes;
         ChunkView {
             transfer,
-            offset: buffers * capacity * array.element_bytes,
+            offset,
             address: array.address + start,
             in_place: in_place + start as u64,
             bytes: chunk.len * array.element_bytes,

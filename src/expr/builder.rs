@@ -3,7 +3,9 @@
 use crate::error::{Result, fault};
 use crate::literal::{Folded, Number, fold};
 use crate::types::Class;
-use crate::{Input, MAX_NODES, Node, NodeId, Op, Program, Reduction, Rule, Source, Type};
+use crate::{
+    Element, Input, MAX_NODES, Node, NodeId, Op, Program, Reduction, Rule, Shape, Source, Type,
+};
 use std::collections::HashMap;
 
 /// The largest power of a float that is a sequence of multiplications: each costs half an ulp.
@@ -51,7 +53,7 @@ impl Builder {
     #[inline(never)]
     pub(crate) fn input(&mut self, index: usize, input: &Input<'_>, place: usize) -> Result<Value> {
         let node = Node::new(Source::Input(index as u8), input.element.widened(), &[]);
-        let kind = Kind::Node(self.node(node, place)?, input.element.class());
+        let kind = Kind::Node(self.node(node, place)?, input.class());
         Ok(Value { kind, place })
     }
 
@@ -293,6 +295,16 @@ impl Rule {
             (Rule::Number | Rule::Rounding | Rule::FloatOnly, class) => Some(class),
             (Rule::Quotient, class) => Some(class.quotient()),
             (Rule::Float, class) => Some(class.float()),
+        }
+    }
+}
+
+impl Input<'_> {
+    fn class(&self) -> Class {
+        match (self.shape, self.element) {
+            (Shape::Number, Element::F64) => Class::WeakFloat,
+            (Shape::Number, Element::I64) => Class::WeakInt,
+            _ => self.element.class(),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::lexer::{Lexer, Token, is_word};
 use crate::literal::Number;
 use crate::suggest::{function_suggestion, suggestion};
 use crate::{
-    Element, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_TEXT, Op, Program, Reduction, Type,
+    Element, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_TEXT, Op, Program, Reduction, Shape, Type,
 };
 
 /// Python's words, which are no names, with what to write instead.
@@ -51,7 +51,7 @@ fn check_inputs(inputs: &[Input<'_>]) -> std::result::Result<(), String> {
             "there are {count} inputs, but at most {MAX_INPUTS} are taken: split the expression"
         ));
     }
-    for (i, Input { name, .. }) in inputs.iter().enumerate() {
+    for (i, Input { name, element, shape }) in inputs.iter().enumerate() {
         let wrong = if name.len() > MAX_NAME {
             format!("is longer than {MAX_NAME} bytes: choose a shorter name")
         } else if !name.starts_with(|c: char| is_word(c) && !c.is_ascii_digit())
@@ -60,6 +60,11 @@ fn check_inputs(inputs: &[Input<'_>]) -> std::result::Result<(), String> {
             "is no name: write letters, digits and _, and no digit first".into()
         } else if KEYWORDS.iter().any(|(keyword, _)| keyword == name) {
             "is a word of the language: choose another name".into()
+        } else if *shape == Shape::Number && !matches!(element, Element::F64 | Element::I64) {
+            format!(
+                "is a number of type {}: declare it as f64 or i64, or as a scalar",
+                element.name()
+            )
         } else if inputs[..i].iter().any(|earlier| earlier.name == *name) {
             "names two inputs: choose another name for one of them".into()
         } else {

@@ -4,16 +4,29 @@ use crate::{Element, Op, Reduction, Type};
 use std::fmt;
 
 /// The number of elements of an input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// As many elements as the call has.
     Array,
     /// One value, which is read at the call.
     Scalar,
+    /// The same, an f64 or i64 that takes the type of its partner, as a literal does.
+    Number,
+}
+
+impl Shape {
+    /// Its name in the program's text.
+    const fn name(self) -> &'static str {
+        match self {
+            Shape::Array => "array",
+            Shape::Scalar => "scalar",
+            Shape::Number => "number",
+        }
+    }
 }
 
 /// An input, as the caller declares it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Input<'a> {
     /// The name in the expression.
     pub name: &'a str,
@@ -154,8 +167,7 @@ impl fmt::Display for Program {
                 Source::Constant(bits) => constant(f, node.ty, bits)?,
                 Source::Input(input) => {
                     let (name, element, shape) = &self.inputs[usize::from(input)];
-                    let shape = if *shape == Shape::Array { "array" } else { "scalar" };
-                    write!(f, "{shape} {name}: {}", element.name())?;
+                    write!(f, "{} {name}: {}", shape.name(), element.name())?;
                 }
                 Source::Op(op) => list(f, op.name(), node.operands())?,
             }

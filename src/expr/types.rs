@@ -33,6 +33,16 @@ impl Type {
         }
     }
 
+    /// The size of a value in memory.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Type::Bool => 1,
+            Type::I32 | Type::F32 => 4,
+            Type::I64 | Type::F64 => 8,
+        }
+    }
+
     /// Says whether it is i32 or i64.
     #[must_use]
     pub const fn is_integer(self) -> bool {
@@ -47,7 +57,7 @@ impl fmt::Display for Type {
 }
 
 macro_rules! elements {
-    ($($element:ident $name:literal => $widened:ident;)+) => {
+    ($($element:ident $name:literal $bytes:literal => $widened:ident;)+) => {
         /// The type of an input's elements in memory.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Element {
@@ -64,6 +74,12 @@ macro_rules! elements {
                 match self { $(Element::$element => $name,)+ }
             }
 
+            /// The size of an element.
+            #[must_use]
+            pub const fn bytes(self) -> usize {
+                match self { $(Element::$element => $bytes,)+ }
+            }
+
             /// The type of the value that is loaded.
             #[must_use]
             pub const fn widened(self) -> Type {
@@ -74,16 +90,16 @@ macro_rules! elements {
 }
 
 elements! {
-    Bool "bool" => Bool;
-    U8 "u8" => I32;
-    I8 "i8" => I32;
-    U16 "u16" => I32;
-    I16 "i16" => I32;
-    U32 "u32" => I64;
-    I32 "i32" => I32;
-    I64 "i64" => I64;
-    F32 "f32" => F32;
-    F64 "f64" => F64;
+    Bool "bool" 1 => Bool;
+    U8 "u8" 1 => I32;
+    I8 "i8" 1 => I32;
+    U16 "u16" 2 => I32;
+    I16 "i16" 2 => I32;
+    U32 "u32" 4 => I64;
+    I32 "i32" 4 => I32;
+    I64 "i64" 8 => I64;
+    F32 "f32" 4 => F32;
+    F64 "f64" 8 => F64;
 }
 
 impl Element {

@@ -41,7 +41,11 @@ impl<T> Handles<T> {
 
     /// Returns a handle of a new object.
     pub(crate) fn give<H>(&self, object: T) -> Result<*mut H, Error> {
-        let object = Arc::new(object);
+        self.give_shared(Arc::new(object))
+    }
+
+    /// Returns a handle of an object that may have others.
+    pub(crate) fn give_shared<H>(&self, object: Arc<T>) -> Result<*mut H, Error> {
         self.with_table(|table| {
             let place = table.free_place()?;
             table.places[place].object = Some(object);

@@ -4,6 +4,7 @@
 pub(crate) mod accumulator;
 pub(crate) mod allocation;
 pub(crate) mod event;
+pub(crate) mod expression;
 mod handle;
 pub(crate) mod registration;
 pub(crate) mod stream;

@@ -312,4 +312,64 @@ mod tests {
             }
         }
     }
+
+    fn of<K: Kind<Element = f64, Term = f64>>(terms: &[f64]) -> State<K> {
+        let mut state = State::ZERO;
+        terms.iter().for_each(|&term| state.deposit(term));
+        state
+    }
+
+    fn norm_of(elements: &[f64]) -> f64 {
+        let mut state = State::<Dot<f64>>::ZERO;
+        elements.iter().for_each(|&x| state.deposit((x, x)));
+        Norm::<f64>::finish(&state)
+    }
+
+    #[test]
+    fn means_and_norms_are_finite_if_they_are_in_range() {
+        assert_eq!(Mean::<f64>::finish(&of(&[f64::MAX; 4])), f64::MAX);
+        assert_eq!(Mean::<f64>::finish(&of(&[f64::MAX, f64::INFINITY])), f64::INFINITY);
+        assert_eq!(Mean::<f64>::finish(&of(&[])).to_bits(), 0x7FF8 << 48);
+        let squares = |elements: &[f32]| {
+            let mut state = State::<Dot<f32>>::ZERO;
+            elements.iter().for_each(|&x| state.deposit((x, x)));
+            Norm::<f32>::finish(&state)
+        };
+        assert_eq!(squares(&[3e38, 4e37]), (3e38_f64.powi(2) + 4e37_f64.powi(2)).sqrt() as f32);
+        assert_eq!(squares(&[3, 4].map(f32::from_bits)), f32::from_bits(5));
+        for exponent in [-600, 0, 600] {
+            let unit = 2_f64.powi(exponent);
+            assert_eq!(norm_of(&[3.0 * unit, -4.0 * unit]), 5.0 * unit);
+        }
+        assert_eq!(norm_of(&[5e-324]), 5e-324);
+        assert_eq!(norm_of(&[]).to_bits(), 0);
+        assert_eq!(norm_of(&[f64::NEG_INFINITY]), f64::INFINITY);
+        assert_eq!(norm_of(&[f64::MAX; 2]), f64::INFINITY);
+    }
+
+    #[test]
+    fn the_first_of_equal_values_wins_in_any_order() {
+        let indexed = |value, index| Indexed { value, index };
+        let index = |states: [Indexed<f64>; 2]| {
+            let [x, y] = states;
+            let both = [merged::<ArgMin<f64>>(x, y), merged::<ArgMin<f64>>(y, x)];
+            assert_eq!(both[0].index, both[1].index);
+            ArgMin::<f64>::finish(&both[0])
+        };
+        assert_eq!(index([indexed(1.0, 7), indexed(1.0, 5)]), 5);
+        assert_eq!(index([indexed(0.0, 5), indexed(-0.0, 7)]), 5);
+        assert_eq!(index([indexed(1.0, 5), indexed(0.0, 7)]), 7);
+        assert_eq!(index([indexed(-1.0, 5), indexed(f64::NAN, 7)]), 7);
+        assert_eq!(index([indexed(f64::NAN, 9), indexed(-f64::NAN, 7)]), 7);
+        assert_eq!(index([indexed(f64::INFINITY, 3), ArgMin::<f64>::IDENTITY]), 3);
+        let words = [(-2.5_f64).to_bits(), 4];
+        assert_eq!(ArgMax::<f64>::from_words(words), indexed(-2.5, 4));
+    }
+
+    #[test]
+    fn any_and_all_of_no_bools_are_pythons() {
+        assert!(!Any::finish(&Any::IDENTITY));
+        assert!(All::finish(&All::IDENTITY));
+        assert!(Any::finish(&merged::<Any>(0, 2)) && !All::finish(&merged::<All>(0, 2)));
+    }
 }

@@ -163,7 +163,7 @@ impl<'p> Elements<'p> {
             Shape::Array => {
                 self.arrays.push((node, Array::new(self.writer, input.element, 'a', index)));
             }
-            Shape::Scalar => {
+            Shape::Scalar | Shape::Number => {
                 let (name, class) = access(input.element);
                 let raw = self.writer.load_parameter(name, class, 'a', index);
                 self.shared[node] = Some(widened(self.writer, input.element, raw));

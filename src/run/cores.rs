@@ -8,7 +8,7 @@ use crate::cuda::default_stream;
 use crate::pool;
 
 /// Computes all chunks of a call.
-pub(super) fn run(call: &Call, plan: &OnCores, work: &dyn Work) -> Run {
+pub(super) fn run(call: &Call<'_>, plan: &OnCores, work: &dyn Work) -> Run {
     if may_be_written_by_devices(call) {
         default_stream::synchronize_for_cores();
     }
@@ -29,6 +29,6 @@ pub(super) fn run(call: &Call, plan: &OnCores, work: &dyn Work) -> Run {
 }
 
 /// Says whether a device may be at work in the memory of an array.
-pub(super) fn may_be_written_by_devices(call: &Call) -> bool {
+pub(super) fn may_be_written_by_devices(call: &Call<'_>) -> bool {
     call.arrays().any(|array| array.kind != MemoryKind::Pageable)
 }

@@ -4,7 +4,7 @@ use super::cores::may_be_written_by_devices;
 use super::last_run::{self, Backend, Run};
 use crate::call::chunk::Queue;
 use crate::call::plan::OnGpus;
-use crate::call::{Array, Call, Task, Transfer, Transfers, Work};
+use crate::call::{Array, Call, Transfer, Transfers, Work};
 use crate::cuda::pipeline::{self, Progress};
 use crate::cuda::{Device, default_stream, device};
 use crate::error::Error;
@@ -24,7 +24,7 @@ impl From<Error> for Failure {
 }
 
 /// Computes all chunks of a call.
-pub(super) fn run(call: &Call, plan: &OnGpus, work: &dyn Work) -> Result<Run, Failure> {
+pub(super) fn run(call: &Call<'_>, plan: &OnGpus, work: &dyn Work) -> Result<Run, Failure> {
     let devices: Vec<&'static Device> =
         plan.devices.iter().map(|ordinal| device::one(*ordinal)).collect::<Result<_, _>>()?;
     synchronize(call, plan, &devices)?;
@@ -45,7 +45,7 @@ pub(super) fn run(call: &Call, plan: &OnGpus, work: &dyn Work) -> Result<Run, Fa
 
 /// Waits for work of other libraries that may be about to write into the arrays, as far as the slots'
 /// streams are not ordered with it.
-fn synchronize(call: &Call, plan: &OnGpus, devices: &[&'static Device]) -> Result<(), Error> {
+fn synchronize(call: &Call<'_>, plan: &OnGpus, devices: &[&'static Device]) -> Result<(), Error> {
     if may_be_written_by_devices(call) {
         default_stream::synchronize_for(devices);
     }
@@ -67,7 +67,7 @@ enum Worker {
 
 /// A call whose chunks several workers take.
 struct Parallel<'a> {
-    call: &'a Call,
+    call: &'a Call<'a>,
     plan: &'a OnGpus,
     work: &'a dyn Work,
     queue: Queue,
@@ -142,8 +142,8 @@ impl Parallel<'_> {
 }
 
 /// The path bits of a call's transfers.
-pub(super) fn path(call: &Call, transfers: &Transfers) -> u32 {
-    let is_copy = call.task() == Task::Copy;
+pub(super) fn path(call: &Call<'_>, transfers: &Transfers) -> u32 {
+    let is_copy = call.task().is_copy();
     let bits = |transfer: Transfer| match transfer {
         Transfer::InPlace if is_copy && call.device().is_some() => last_run::GPUVEC_PATH_DMA,
         Transfer::Staged if is_copy => last_run::GPUVEC_PATH_STAGED,

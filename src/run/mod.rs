@@ -1,6 +1,7 @@
 //! Runs calls: makes a [`Call`] of a caller's arguments, plans it, and does as the plan says.
 
 mod cores;
+mod evaluate;
 mod gpus;
 pub mod last_run;
 mod memory_kinds;
@@ -8,7 +9,7 @@ mod work;
 
 use crate::call::chunk::Chunk;
 use crate::call::plan::{Fallback, Machine, OnCores, Plan, on_cores, plan};
-use crate::call::{Call, Input, Task, Work};
+use crate::call::{Call, Formula, Input, Task, Work};
 use crate::cpu;
 use crate::cuda::{Device, alloc, device};
 use crate::error::Error;
@@ -17,6 +18,7 @@ use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::ops::{Accumulator, Elementwise, Exact, Fold, Visitor};
 use crate::pool;
 use crate::process::settings::{self, Placement};
+pub(crate) use evaluate::{evaluate, prepare};
 use gpus::Failure;
 use last_run::{Backend, Run};
 use memory_kinds::MemoryKinds;
@@ -30,10 +32,16 @@ use work::{Copying, Mapping, Reducing, Whole};
 /// # Safety
 /// As [`Call::with`].
 pub(crate) unsafe fn run(
-    task: Task, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
+    task: Task<'_>, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    let then = |call: &_, placement, stream: Option<&_>| execute(call, placement, stream);
+    let then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
+        execute(call, placement, stream, |runner| match task {
+            Task::Compute { op, alpha } => op.visit(alpha, runner),
+            Task::Copy => runner.run(&mut Copying(call)),
+            Task::Evaluate(_) => Err(Error::Internal { text: "an expression without its program" }),
+        })
+    };
     // SAFETY: this function's promise.
     unsafe { with_call(task, inputs, output, n, stream, then) }
 }
@@ -50,7 +58,7 @@ pub(crate) unsafe fn accumulate<O: Exact>(
     let task = Task::Compute { op: O::OP, alpha: op.alpha() };
     // In the place of an output, which nothing writes.
     let output = ("state", (&raw mut *state).cast());
-    let then = |call: &_, placement, stream: Option<&Stream>| {
+    let then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
         let plan = plan(call, placement, None, &Host)?;
         stream.map_or(Ok(()), Stream::synchronize)?;
         Runner { call, plan: &plan }.sum::<O>(|sum| {
@@ -67,17 +75,17 @@ pub(crate) unsafe fn accumulate<O: Exact>(
 /// # Safety
 /// As [`Call::with`].
 unsafe fn with_call(
-    task: Task, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
+    task: Task<'_>, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
     stream: *mut gpuvec_stream,
-    then: impl FnOnce(&Call, Placement, Option<&Stream>) -> Result<Run, Error>,
+    then: impl FnOnce(&Call<'_>, Placement, Option<&Stream>) -> Result<Run, Error>,
 ) -> Result<(), Error> {
     let (placement, stream) = (settings::placement()?, given(stream)?);
     let mut kinds = None;
     let kind_of = |array: &_| {
         let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
-        if task == Task::Copy { kinds.of_copied(array) } else { kinds.of(array) }
+        if task.is_copy() { kinds.of_copied(array) } else { kinds.of(array) }
     };
-    let then = |call: &_| then(call, placement, stream.as_deref());
+    let then = |call: &Call<'_>| then(call, placement, stream.as_deref());
     // SAFETY: this function's promise.
     if let Some(run) = unsafe { Call::with(task, inputs, output, n, kind_of, then)? }
         && n > 0
@@ -87,8 +95,11 @@ unsafe fn with_call(
     Ok(())
 }
 
-/// Plans a call, and does as the plan says.
-fn execute(call: &Call, placement: Placement, stream: Option<&Stream>) -> Result<Run, Error> {
+/// Plans a call, and queues it, or lets `work` do as the plan says.
+fn execute(
+    call: &Call<'_>, placement: Placement, stream: Option<&Stream>,
+    work: impl FnOnce(Runner<'_>) -> Result<Run, Error>,
+) -> Result<Run, Error> {
     let plan = plan(call, placement, stream.and_then(Stream::device), &Host)?;
     if let (Plan::Queue(plan), Some(Stream::Gpu(stream))) = (&plan, stream) {
         stream.queue(call, plan)?;
@@ -102,11 +113,7 @@ fn execute(call: &Call, placement: Placement, stream: Option<&Stream>) -> Result
         });
     }
     stream.map_or(Ok(()), Stream::synchronize)?;
-    let runner = Runner { call, plan: &plan };
-    match call.task() {
-        Task::Compute { op, alpha } => op.visit(alpha, runner),
-        Task::Copy => runner.run(&mut Copying(call)),
-    }
+    work(Runner { call, plan: &plan })
 }
 
 /// This process, for plans.
@@ -126,6 +133,10 @@ impl Machine for Host {
         device::usable().map(Device::ordinal)
     }
 
+    fn is_ready_for(&self, formula: &Formula) -> bool {
+        device::usable().is_ok_and(|device| device.is_ready_for(formula))
+    }
+
     fn gpus(&self) -> Result<Vec<usize>, Error> {
         Ok(device::all_usable()?.into_iter().map(Device::ordinal).collect())
     }
@@ -133,7 +144,7 @@ impl Machine for Host {
 
 /// Runs a call that is done when it returns.
 struct Runner<'a> {
-    call: &'a Call,
+    call: &'a Call<'a>,
     plan: &'a Plan,
 }
 
@@ -166,13 +177,16 @@ impl Runner<'_> {
     fn sum<O: Exact>(
         &self, then: impl FnOnce(&State<O::Kind>) -> Result<(), Error>,
     ) -> Result<Run, Error> {
-        let sum = |chunk: &_, state: &mut _| cpu::sum::<O>(self.call, chunk, state);
+        let sum = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
+            chunks.for_each(|chunk| cpu::sum::<O>(self.call, &chunk, state));
+        };
         self.reduce(Reducing::<O::Kind, _>::new(sum), then)
     }
 
     /// Runs a reduction, and hands its state to `then`.
     fn reduce<A: Accumulator>(
-        &self, mut work: Reducing<A, impl Fn(&Chunk, &mut A::State) + Sync>,
+        &self,
+        mut work: Reducing<A, impl Fn(&mut dyn Iterator<Item = Chunk>, &mut A::State) + Sync>,
         then: impl FnOnce(&A::State) -> Result<(), Error>,
     ) -> Result<Run, Error> {
         let run = self.run(&mut work)?;
@@ -201,7 +215,9 @@ impl Visitor for Runner<'_> {
     }
 
     fn fold<O: Fold>(self, op: O) -> Self::Result {
-        let fold = |chunk: &_, state: &mut _| cpu::fold(op, self.call, chunk, state);
+        let fold = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
+            chunks.for_each(|chunk| cpu::fold(op, self.call, &chunk, state));
+        };
         let store = |state: &_| self.store(O::Accumulator::finish(state));
         self.reduce(Reducing::<O::Accumulator, _>::new(fold), store)
     }

@@ -1,15 +1,18 @@
 //! The work of each kind of call, chunk by chunk.
 
 use crate::call::chunk::Chunk;
-use crate::call::{Call, Work};
+use crate::call::{Call, MAX_INPUTS, Operand, Work};
 use crate::cpu;
+use crate::cpu::expression::{self, BlockReduction, Scratch};
 use crate::error::Error;
+use crate::objects::expression::Expression;
 use crate::ops::{Accumulator, Elementwise, Exact};
+use arrayvec::ArrayVec;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A copy of bytes.
-pub(super) struct Copying<'a>(pub(super) &'a Call);
+pub(super) struct Copying<'a>(pub(super) &'a Call<'a>);
 
 impl Work for Copying<'_> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
@@ -18,7 +21,7 @@ impl Work for Copying<'_> {
 }
 
 /// An elementwise operation.
-pub(super) struct Mapping<'a, O>(pub(super) O, pub(super) &'a Call);
+pub(super) struct Mapping<'a, O>(pub(super) O, pub(super) &'a Call<'a>);
 
 impl<O: Elementwise> Work for Mapping<'_, O> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
@@ -28,7 +31,7 @@ impl<O: Elementwise> Work for Mapping<'_, O> {
 
 /// A reduction. Each worker leaves its state in a place, where another one rarely is.
 pub(super) struct Reducing<A: Accumulator, F> {
-    /// Adds the elements of a chunk to a state.
+    /// Adds the elements of chunks to a state.
     accumulate: F,
     chunks: usize,
     places: [Mutex<Option<Merged<A>>>; PLACES],
@@ -44,7 +47,7 @@ struct Merged<A: Accumulator> {
     chunks: usize,
 }
 
-impl<A: Accumulator, F: Fn(&Chunk, &mut A::State)> Reducing<A, F> {
+impl<A: Accumulator, F: Fn(&mut dyn Iterator<Item = Chunk>, &mut A::State)> Reducing<A, F> {
     pub(super) fn new(accumulate: F) -> Self {
         let places = [const { Mutex::new(None) }; PLACES];
         Reducing { accumulate, chunks: 0, places, next: AtomicUsize::new(0) }
@@ -77,7 +80,11 @@ impl<A: Accumulator, F: Fn(&Chunk, &mut A::State)> Reducing<A, F> {
 
 const MISSING: Error = Error::Internal { text: "a chunk was not reduced" };
 
-impl<A: Accumulator, F: Fn(&Chunk, &mut A::State) + Sync> Work for Reducing<A, F> {
+impl<A, F> Work for Reducing<A, F>
+where
+    A: Accumulator,
+    F: Fn(&mut dyn Iterator<Item = Chunk>, &mut A::State) + Sync,
+{
     fn begin(&mut self, chunks: usize) {
         self.chunks = chunks;
         for place in &mut self.places {
@@ -87,10 +94,7 @@ impl<A: Accumulator, F: Fn(&Chunk, &mut A::State) + Sync> Work for Reducing<A, F
 
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
         let (mut state, mut count) = (A::IDENTITY, 0);
-        for chunk in chunks {
-            (self.accumulate)(&chunk, &mut state);
-            count += 1;
-        }
+        (self.accumulate)(&mut chunks.inspect(|_| count += 1), &mut state);
         if count > 0 {
             self.add(&state, count);
         }
@@ -103,12 +107,12 @@ impl<A: Accumulator, F: Fn(&Chunk, &mut A::State) + Sync> Work for Reducing<A, F
 
 /// An exact sum of one chunk, of which the calling core does all: no state is needed.
 pub(super) struct Whole<'a, O: Exact> {
-    call: &'a Call,
+    call: &'a Call<'a>,
     value: Mutex<Option<O::Element>>,
 }
 
 impl<'a, O: Exact> Whole<'a, O> {
-    pub(super) fn new(call: &'a Call) -> Self {
+    pub(super) fn new(call: &'a Call<'a>) -> Self {
         Whole { call, value: Mutex::new(None) }
     }
 
@@ -121,5 +125,84 @@ impl<O: Exact> Work for Whole<'_, O> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
         let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
         *value = chunks.next().map(|chunk| cpu::value::<O>(self.call, &chunk));
+    }
+}
+
+/// An expression of the elements of a call.
+pub(super) struct Evaluating<'a> {
+    expression: &'a Expression,
+    operands: &'a [Operand],
+    call: &'a Call<'a>,
+    failure: Mutex<Option<Error>>,
+}
+
+impl<'a> Evaluating<'a> {
+    pub(super) fn new(
+        expression: &'a Expression, operands: &'a [Operand], call: &'a Call<'a>,
+    ) -> Self {
+        Evaluating { expression, operands, call, failure: Mutex::new(None) }
+    }
+
+    /// Fails if a worker lacked memory: it has left its chunks undone.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<Error>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The buffers of a worker.
+    fn scratch(&self) -> Option<Scratch> {
+        let scratch = self.expression.blocks.scratch(self.call.n());
+        scratch.map_err(|_| *self.failure() = Some(NO_BUFFERS)).ok()
+    }
+
+    /// Adds the elements of chunks to the state of the expression's reduction, which is `R`.
+    pub(super) fn accumulate<R: BlockReduction>(
+        &self, chunks: &mut dyn Iterator<Item = Chunk>,
+        state: &mut <R::Accumulator as Accumulator>::State,
+    ) {
+        let Some(mut scratch) = self.scratch() else { return };
+        let blocks = &self.expression.blocks;
+        for Chunk { start, len } in chunks {
+            // SAFETY: the call promises the elements of the chunk, which no other thread has; the
+            // scratch memory is for all elements of the call.
+            unsafe {
+                blocks.accumulate::<R>(&mut scratch, &self.inputs(start), start, len, state);
+            }
+        }
+    }
+
+    /// The inputs from an element on.
+    fn inputs(&self, start: usize) -> ArrayVec<expression::Operand, MAX_INPUTS> {
+        let mut arrays = self.call.inputs().iter();
+        let operand = |operand: &Operand| match operand {
+            Operand::Array => {
+                let address = arrays.next().map(|array| array.host_address(start).cast_const());
+                expression::Operand::Array(address.unwrap_or_default())
+            }
+            Operand::Scalar(bits) => expression::Operand::Scalar(*bits),
+            Operand::Unused => expression::Operand::Scalar(0),
+        };
+        self.operands.iter().map(operand).collect()
+    }
+}
+
+const NO_BUFFERS: Error =
+    Error::OutOfHostMemory { bytes: 512 << 10, purpose: "the values of an expression" };
+
+impl Work for Evaluating<'_> {
+    fn begin(&mut self, _: usize) {
+        *self.failure() = None;
+    }
+
+    fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
+        let Some(mut scratch) = self.scratch() else { return };
+        for Chunk { start, len } in chunks {
+            let out = self.call.output().host_address(start);
+            // SAFETY: as in `accumulate`.
+            unsafe { self.expression.blocks.map(&mut scratch, &self.inputs(start), out, len) };
+        }
     }
 }

@@ -1,15 +1,12 @@
 //! Compiles a program into steps over blocks.
 
 use super::Version;
+use super::cost;
+use super::fuse::Pairs;
 use super::kernel::{GRAIN, Loop, Loops, of_version};
-use super::operations::{bytes, copy, element_bytes, load, operation};
+use super::operations::{bytes, canonical, copy, element_bytes, load, operation};
+use crate::tuning::{EXPRESSION_BLOCK_BYTES, EXPRESSION_BYTES};
 use gpuvec_expr::{Node, NodeId, Op, Program, Shape, Source, Type};
-
-/// The bytes of a register, whose elements are those of a block.
-const BLOCK_BYTES: usize = 4 << 10;
-
-/// The bytes that all registers take at most, where blocks can be so short.
-const REGISTER_BYTES: usize = 512 << 10;
 
 /// A program as steps over blocks. Immutable; any number of threads run it at the same time.
 pub(crate) struct BlockProgram {
@@ -31,6 +28,8 @@ pub(crate) struct BlockProgram {
     pub(super) block: usize,
     /// The bytes of an element of the output, or 0 for a reduction.
     pub(super) output_bytes: usize,
+    /// The time of a core for an element in its caches, in picoseconds.
+    cost: u32,
     /// The instructions for which the program was compiled.
     pub(super) version: Version,
 }
@@ -85,15 +84,21 @@ impl BlockProgram {
     pub(crate) fn new(program: &Program, version: Version) -> Result<Self, Unsupported> {
         let mut compiler = Compiler::new(program, version);
         for id in 0..program.nodes().len() {
-            let value = compiler.node(id)?;
+            let value = if compiler.pairs.is_absorbed(id) { NOWHERE } else { compiler.node(id)? };
             compiler.values.push(value);
         }
         Ok(compiler.finish())
+    }
+
+    /// The time of a core for an element in its caches, in picoseconds, as far as it is known beforehand.
+    pub(crate) fn cost(&self) -> u32 {
+        self.cost
     }
 }
 
 struct Compiler<'p> {
     program: &'p Program,
+    pairs: Pairs,
     /// The place of each node's value so far.
     values: Vec<Place>,
     /// The last node that uses each node.
@@ -114,11 +119,19 @@ impl<'p> Compiler<'p> {
             results: [array(0); 2],
             register_bytes: bytes(program.nodes()[usize::from(program.results()[0])].ty),
             block: 0,
+            cost: 0,
             output_bytes: if program.reduction().is_none() { bytes(program.output()) } else { 0 },
             version,
         };
-        let values = Vec::with_capacity(program.nodes().len());
-        Compiler { program, values, last_uses: last_uses(program), free: Vec::new(), compiled }
+        let pairs = Pairs::of(program);
+        Compiler {
+            program,
+            values: Vec::with_capacity(program.nodes().len()),
+            last_uses: last_uses(program, &pairs),
+            pairs,
+            free: Vec::new(),
+            compiled,
+        }
     }
 
     /// The place of a node's value, which steps compute if need be.
@@ -144,28 +157,34 @@ impl<'p> Compiler<'p> {
                 self.compiled.inputs[input] = element_bytes(declared.element);
                 array(input)
             }
-            Shape::Scalar => self.known(element_bytes(declared.element), Bits::Scalar(input)),
+            Shape::Scalar | Shape::Number => {
+                self.known(element_bytes(declared.element), Bits::Scalar(input))
+            }
         };
         match load(declared.element) {
-            Some(loops) => self.step(id, loops, &[stored], &[]),
+            Some(loops) => self.step(id, loops, cost::MOVE, &[stored], &[]),
             None => stored,
         }
     }
 
     fn operation(&mut self, id: usize, op: Op) -> Result<Place, Unsupported> {
         let nodes = self.program.nodes();
-        let operands = nodes[id].operands();
-        let from = nodes[usize::from(operands[operands.len() - 1])].ty;
-        let loops = operation(op, from, nodes[id].ty).ok_or(Unsupported { op, ty: from })?;
+        let (operands, number) = self.pairs.operands(nodes, id);
+        let operands = &operands[..number];
+        let from = nodes[usize::from(operands[number - 1])].ty;
+        let loops = self.pairs.loops(nodes, id).or_else(|| operation(op, from, nodes[id].ty));
+        let loops = loops.ok_or(Unsupported { op, ty: from })?;
         let mut places = [NOWHERE; 3];
         for (place, &operand) in places.iter_mut().zip(operands) {
             *place = self.values[usize::from(operand)];
         }
-        Ok(self.step(id, loops, &places[..operands.len()], operands))
+        Ok(self.step(id, loops, cost::operation(op, from), &places[..number], operands))
     }
 
     /// Appends the step that computes a node's value from what is in places, of nodes if there are any.
-    fn step(&mut self, id: usize, loops: Loops, places: &[Place], nodes: &[NodeId]) -> Place {
+    fn step(
+        &mut self, id: usize, loops: Loops, cost: u32, places: &[Place], nodes: &[NodeId],
+    ) -> Place {
         if places.iter().all(|place| place.is_uniform) {
             let out = self.buffer(Buffer::Uniform);
             let step = self.loop_on(loops, places, out);
@@ -178,6 +197,7 @@ impl<'p> Compiler<'p> {
         self.release(id, nodes, |operand| operand < size);
         let step = self.loop_on(loops, places, out);
         self.compiled.steps.push(step);
+        self.compiled.cost += cost;
         out
     }
 
@@ -232,12 +252,16 @@ impl<'p> Compiler<'p> {
         let results = self.program.results();
         let mut places = [0, results.len() - 1].map(|i| self.values[usize::from(results[i])]);
         let ty = self.program.nodes()[usize::from(results[0])].ty;
+        self.compiled.cost += match self.program.reduction() {
+            Some(reduction) => cost::reduction(reduction, ty),
+            None => cost::MOVE,
+        };
         if self.program.reduction().is_none() {
-            // The one quiet NaN; and all values, if they are no step's.
-            let is_final = places[0].index == self.output().index && !has_nan(ty);
-            if !is_final {
-                let step = self.loop_on(copy(ty), &places[..1], self.output());
-                self.compiled.steps.push(step);
+            if places[0].index != self.output().index {
+                self.compiled.steps.push(self.loop_on(copy(ty), &places[..1], self.output()));
+            }
+            if let Some(loops) = canonical(ty) {
+                self.compiled.steps.push(self.loop_on(loops, &[], self.output()));
             }
         } else {
             for place in &mut places {
@@ -245,6 +269,8 @@ impl<'p> Compiler<'p> {
             }
         }
         self.compiled.results = places;
+        let streams = self.compiled.inputs.iter().sum::<usize>() + self.compiled.output_bytes;
+        self.compiled.cost += cost::BYTE * streams as u32;
         self.compiled.block = self.block();
         self.compiled
     }
@@ -267,7 +293,8 @@ impl<'p> Compiler<'p> {
         }
         let buffers = &self.compiled.buffers;
         let registers = buffers.iter().filter(|&&buffer| buffer == Buffer::Register).count();
-        let most = (REGISTER_BYTES / registers.max(1)).min(BLOCK_BYTES);
+        let block = EXPRESSION_BLOCK_BYTES[usize::from(self.program.reduction().is_some())];
+        let most = block.min(EXPRESSION_BYTES / registers.max(1));
         (most / self.compiled.register_bytes).max(GRAIN) / GRAIN * GRAIN
     }
 }
@@ -279,15 +306,13 @@ fn array(input: usize) -> Place {
     Place { index: input as u16, is_uniform: false }
 }
 
-const fn has_nan(ty: Type) -> bool {
-    matches!(ty, Type::F32 | Type::F64)
-}
-
 /// The last node that uses each node; the results are used for ever.
-fn last_uses(program: &Program) -> Vec<usize> {
-    let mut last_uses = vec![0; program.nodes().len()];
-    for (id, node) in program.nodes().iter().enumerate() {
-        node.operands().iter().for_each(|&operand| last_uses[usize::from(operand)] = id);
+fn last_uses(program: &Program, pairs: &Pairs) -> Vec<usize> {
+    let nodes = program.nodes();
+    let mut last_uses = vec![0; nodes.len()];
+    for id in (0..nodes.len()).filter(|&id| !pairs.is_absorbed(id)) {
+        let (operands, number) = pairs.operands(nodes, id);
+        operands[..number].iter().for_each(|&operand| last_uses[usize::from(operand)] = id);
     }
     program.results().iter().for_each(|&result| last_uses[usize::from(result)] = usize::MAX);
     last_uses

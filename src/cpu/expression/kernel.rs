@@ -1,6 +1,7 @@
 //! Loops over blocks: an operation on each element, compiled for each set of vector instructions.
 
 use super::Version;
+use gpuvec_ops::Element;
 use std::arch::asm;
 use std::mem::MaybeUninit;
 
@@ -66,10 +67,40 @@ pub(super) type Loops = [Loop; 3];
 
 pub(super) const fn loops<K: Kernel>() -> Loops {
     match K::CHUNKS {
-        Chunks::Short => [portable::<K, GRAIN>, avx2::<K, GRAIN>, avx2::<K, GRAIN>],
-        Chunks::Newest => [portable::<K, GRAIN>, avx2::<K, GRAIN>, avx512::<K, GRAIN>],
+        Chunks::Short => [portable::<K, 8>, avx2::<K, GRAIN>, avx2::<K, GRAIN>],
+        Chunks::Newest => [portable::<K, 8>, avx2::<K, GRAIN>, avx512::<K, GRAIN>],
         Chunks::Long => [portable::<K, 1>, avx2::<K, 8>, avx512::<K, 16>],
         Chunks::Scalar => [portable::<K, 1>; 3],
+    }
+}
+
+/// Loops that give every NaN of the output the one encoding; the operand is the output.
+pub(super) const fn canonical<T: Element>() -> Loops {
+    #[target_feature(enable = "avx2")]
+    unsafe fn avx2<T: Element>(args: &Args) {
+        // SAFETY: the same contract.
+        unsafe { canonical_body::<T, GRAIN>(args) }
+    }
+
+    [canonical_body::<T, 8>, avx2::<T>, avx2::<T>]
+}
+
+/// Few chunks have a NaN, and to find out is cheaper than to write: of two values at once, since a pair
+/// without an order has a NaN on one side.
+///
+/// # Safety
+/// As for a [`Loop`].
+#[inline(always)]
+unsafe fn canonical_body<T: Element, const CHUNK: usize>(args: &Args) {
+    for start in (0..args.len).step_by(CHUNK) {
+        // SAFETY: the caller promises `len` elements, of which these are some.
+        let values = unsafe { &mut *args.out.cast::<T>().add(start).cast::<[T; CHUNK]>() };
+        let (low, high) = values.split_at(CHUNK / 2);
+        let is_unordered = |pair: (&T, &T)| pair.0.partial_cmp(pair.1).is_none();
+        if low.iter().zip(high).fold(false, |any, pair| any | is_unordered(pair)) {
+            values.iter_mut().for_each(|value| *value = value.canonical());
+        }
+        stay_a_loop();
     }
 }
 

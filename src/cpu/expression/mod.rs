@@ -13,7 +13,9 @@
 //! positive.
 
 mod compile;
+mod cost;
 mod functions;
+mod fuse;
 mod kernel;
 mod operations;
 mod reduce;
@@ -21,7 +23,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use compile::{BlockProgram, Unsupported};
+pub(crate) use compile::BlockProgram;
 pub(crate) use reduce::{BlockReduction, ReductionVisitor, visit};
 pub(crate) use run::{Operand, Scratch};
 

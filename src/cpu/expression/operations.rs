@@ -1,9 +1,9 @@
 //! The loops of the table's operations, loads and stores.
 
 use super::functions;
-use super::kernel::{Loops, kernel};
+use super::kernel::{self, Loops, kernel};
 use gpuvec_expr::{Element, Op, Type};
-use gpuvec_ops::{Accumulator, Element as _, Max, Min};
+use gpuvec_ops::{Accumulator, Max, Min};
 
 /// The loops of an operation on operands of type `from`, with a result of type `to`. For `where`, `from`
 /// is the type of its choices.
@@ -60,7 +60,7 @@ macro_rules! integers {
                         a.wrapping_rem(b) + if goes_below!(a, b) { b } else { 0 }
                     }
                 })),
-                Op::Sign => Some(kernel!(|a: $T| -> $T { a.signum() })),
+                Op::Sign => Some(kernel!(|a: $T| -> $T { $T::from(a > 0) - $T::from(a < 0) })),
                 _ => numbers!(
                     op,
                     $chunks,
@@ -115,8 +115,8 @@ macro_rules! floats {
                     // The rest for a quotient that was rounded up to q has the other sign, and is exact.
                     let q = (a / b).floor();
                     let result = remainder!((-q).mul_add(b, a), b);
-                    // Also infinities and NaNs.
-                    (result, !(q.abs() < LARGE) | b.is_infinite())
+                    let is_exact = (q.abs() < LARGE) & !b.is_infinite();
+                    (result, !is_exact)
                 })),
                 Op::Fma => Some(kernel!(|a: $T, b: $T, c: $T| -> $T { a.mul_add(b, c) })),
                 Op::Sqrt => Some(kernel!(|a: $T| -> $T { a.sqrt() })),
@@ -229,14 +229,21 @@ pub(super) fn load(element: Element) -> Option<Loops> {
     }
 }
 
-/// The loops that copy values as they are stored: with the one quiet NaN.
+/// The loops that copy values.
 pub(super) fn copy(ty: Type) -> Loops {
+    match bytes(ty) {
+        1 => kernel!(|a: u8| -> u8 { a }),
+        4 => kernel!(|a: u32| -> u32 { a }),
+        _ => kernel!(|a: u64| -> u64 { a }),
+    }
+}
+
+/// The loops that give the NaNs of a type the one encoding.
+pub(super) fn canonical(ty: Type) -> Option<Loops> {
     match ty {
-        Type::Bool => kernel!(|a: u8| -> u8 { a }),
-        Type::I32 => kernel!(|a: u32| -> u32 { a }),
-        Type::I64 => kernel!(|a: u64| -> u64 { a }),
-        Type::F32 => kernel!(|a: f32| -> f32 { a.canonical() }),
-        Type::F64 => kernel!(|a: f64| -> f64 { a.canonical() }),
+        Type::F32 => Some(kernel::canonical::<f32>()),
+        Type::F64 => Some(kernel::canonical::<f64>()),
+        Type::Bool | Type::I32 | Type::I64 => None,
     }
 }
 

@@ -46,12 +46,12 @@ impl BlockProgram {
         &self, scratch: &mut Scratch, operands: &[Operand], first: usize, n: usize,
         state: &mut <R::Accumulator as Accumulator>::State,
     ) {
-        let each = |values, start, len| {
+        let mut each = |values, start, len| {
             // SAFETY: the run gives the addresses of `len` results.
             unsafe { R::add(self.version, state, values, first + start, len) };
         };
         // SAFETY: the same contract.
-        unsafe { self.run(scratch, operands, std::ptr::null_mut(), n, each) };
+        unsafe { self.run(scratch, operands, std::ptr::null_mut(), n, &mut each) };
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Scratch {
 /// A line of the cache.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line([u8; 64]);
+struct Line(#[expect(dead_code, reason = "read and written through pointers")] [u8; 64]);
 
 /// The bytes of a buffer for [`GRAIN`] elements.
 const GRAIN_BYTES: usize = 8 * GRAIN;
@@ -65,7 +65,7 @@ impl BlockProgram {
         &self, scratch: &mut Scratch, operands: &[Operand], out: *mut c_void, n: usize,
     ) {
         // SAFETY: the same contract.
-        unsafe { self.run(scratch, operands, out.cast(), n, |_, _, _| ()) };
+        unsafe { self.run(scratch, operands, out.cast(), n, &mut |_, _, _| ()) };
     }
 
     /// Runs all blocks of a range; `each` takes the addresses of a block's results, the block's first
@@ -75,7 +75,7 @@ impl BlockProgram {
     /// As [`BlockProgram::map`]. Of a reduction, `out` is not used.
     pub(super) unsafe fn run(
         &self, scratch: &mut Scratch, operands: &[Operand], out: *mut u8, n: usize,
-        mut each: impl FnMut([*const u8; 2], usize, usize),
+        each: &mut dyn FnMut([*const u8; 2], usize, usize),
     ) {
         let block = scratch.block;
         // SAFETY: the caller promises the operands and the output.

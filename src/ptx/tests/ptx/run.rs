@@ -129,7 +129,7 @@ pub(crate) fn check(program: &Program, inputs: &[Vec<Bits>], launch: Launch) {
     for (i, result) in found.into_iter().enumerate() {
         let at = |(values, shape): (&Vec<Bits>, &Shape)| match shape {
             Shape::Array => values[i],
-            Shape::Scalar => values[0],
+            Shape::Scalar | Shape::Number => values[0],
         };
         let of_element: Vec<Bits> = inputs.iter().zip(&shapes).map(at).collect();
         let expected = results(program, &of_element)[0].stored();
@@ -147,7 +147,7 @@ pub(crate) fn check_reduction(program: &Program, inputs: &[Vec<Bits>], launch: L
     let of_element = |i: usize| {
         let at = |(values, shape): (&Vec<Bits>, &Shape)| match shape {
             Shape::Array => values[i],
-            Shape::Scalar => values[0],
+            Shape::Scalar | Shape::Number => values[0],
         };
         results(program, &inputs.iter().zip(&shapes).map(at).collect::<Vec<_>>())
     };

@@ -1,0 +1,77 @@
+//! Any bytes as the text of an expression, and any parts of texts, of inputs of any types: a text is
+//! refused with a reason, or it runs, and gives the same bits again.
+
+#![no_main]
+
+use gpuvec::abi::errors::gpuvec_last_error;
+use gpuvec::abi::expr::*;
+use gpuvec::gpuvec_status::*;
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
+use libfuzzer_sys::fuzz_target;
+use std::ffi::{CStr, CString, c_void};
+
+const NAMES: [&CStr; 4] = [c"a", c"b", c"c", c"k"];
+/// Elements, and room for the widest ones.
+const N: usize = 100;
+const WORDS: usize = N;
+
+#[derive(Arbitrary, Debug)]
+struct Case<'a> {
+    types: [u8; 4],
+    elements: [u64; 8],
+    text: &'a [u8],
+}
+
+/// Parts of texts, of which bytes choose: most of what they make is almost right.
+#[rustfmt::skip]
+const PARTS: [&str; 64] = [
+    "a", "b", "c", "k", "(", ")", "+", "-", "*", "/", "//", "%", "**", "2", "0.5", "1e9", "<", "<=", "==",
+    "!=", ">", "&", "|", "~", ",", "where(", "sqrt(", "exp(", "log(", "sin(", "abs(", "minimum(", "f32(",
+    "f64(", "i32(", "i64(", "bool(", "floor(", "rint(", "sum(", "mean(", "dot(", "norm(", "min(",
+    "argmax(", "any(", "count(", "fma(", "pow(", "sign(", "copysign(", "True", "7", "-1", "1/3", " ",
+    "a*b+c", "(a", "b)", "k*", "tanh(", "erf(", "cbrt(", "\n",
+];
+
+fuzz_target!(|case: Case<'_>| {
+    run(&case, case.text);
+    let made: String =
+        case.text.iter().map(|&byte| PARTS[usize::from(byte) % PARTS.len()]).collect();
+    run(&case, made.as_bytes());
+});
+
+fn run(case: &Case<'_>, text: &[u8]) {
+    let Ok(text) = CString::new(text) else { return };
+    let names = NAMES.map(CStr::as_ptr);
+    // The last one is a scalar or a number.
+    let mut types = case.types.map(|ty| i32::from(ty % 10) + 1);
+    types[3] = if case.types[3] < 128 { types[3] | 256 } else { 8 + 2 * (types[3] % 2) | 512 };
+    let mut expr = std::ptr::null_mut();
+    // SAFETY: a C string, and four names and types.
+    let status = unsafe {
+        gpuvec_expr_compile(text.as_ptr(), names.as_ptr(), types.as_ptr(), 4, &raw mut expr)
+    };
+    if status != 0 {
+        assert_eq!(status, GPUVEC_ERROR_EXPRESSION as i32);
+        // SAFETY: a C string of this thread's.
+        assert!(!unsafe { CStr::from_ptr(gpuvec_last_error()) }.is_empty() && expr.is_null());
+        return;
+    }
+    let arrays: Vec<[u64; WORDS]> = (0..4).map(|i| elements(case, i)).collect();
+    let inputs: Vec<*const c_void> = arrays.iter().map(|array| array.as_ptr().cast()).collect();
+    let mut outs = [[0_u64; WORDS]; 2];
+    for out in &mut outs {
+        let out = out.as_mut_ptr().cast();
+        // SAFETY: each array has room for the elements of any type.
+        let status =
+            unsafe { gpuvec_expr_run(expr, inputs.as_ptr(), out, N, std::ptr::null_mut()) };
+        assert_eq!(status, 0);
+    }
+    assert_eq!(outs[0], outs[1]);
+    assert_eq!(gpuvec_expr_destroy(expr), 0);
+    assert_eq!(gpuvec_expr_destroy(expr), GPUVEC_ERROR_HANDLE as i32);
+}
+
+/// The words of an array.
+fn elements(case: &Case<'_>, array: usize) -> [u64; WORDS] {
+    std::array::from_fn(|i| case.elements[(i + array) % 8].rotate_left((i / 8) as u32))
+}

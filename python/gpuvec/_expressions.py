@@ -1,0 +1,499 @@
+"""Expressions: formulas as text, which run in one pass over the arrays."""
+
+from __future__ import annotations
+
+from ctypes import (
+    addressof,
+    byref,
+    c_char_p,
+    c_double,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_void_p,
+    create_string_buffer,
+)
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+from numpy import ndarray
+
+from ._arrays import address, check_dtype, check_layout, find, typed
+from ._device_array import DeviceArray
+from ._dlpack import Found
+from ._errors import Error, check, failure
+from ._library import functions, ordinal, release_with
+from ._operations import queued
+from ._streams import Stream, check_queued, handle_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import DTypeLike
+
+    from ._typing import Array
+
+# The number of each element type, as the header has them, and what is added to it.
+TYPES: dict[np.dtype[Any], int] = {
+    np.dtype(name): number
+    for number, name in enumerate(
+        "bool uint8 int8 uint16 int16 uint32 int32 int64 float32 float64".split(), start=1
+    )
+}
+DTYPES = {number: dtype for dtype, number in TYPES.items()}
+SCALAR, NUMBER = 256, 512
+PROGRAM, PTX = 1, 2
+
+# The declarations of Python's numbers, which take the type of their partners.
+NUMBERS: dict[type, int] = {
+    float: NUMBER | TYPES[np.dtype(np.float64)],
+    int: NUMBER | TYPES[np.dtype(np.int64)],
+    bool: SCALAR | TYPES[np.dtype(np.bool_)],
+}
+
+WEAK_FLOAT = NUMBERS[float]
+
+# More formulas than a program has; those that `evaluate` remembers beside them are forgotten.
+MOST_REMEMBERED = 256
+
+
+class Scalar:
+    """Declares an input of an `Expression` that is one value of a type, given at each call.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> scaled = gpuvec.Expression("k * x", x=np.float32, k=gpuvec.Scalar(np.float32))
+    >>> scaled(x=np.float32([1, 2]), k=3)
+    array([3., 6.], dtype=float32)
+    """
+
+    __slots__ = ("dtype",)
+
+    dtype: np.dtype[Any]
+
+    def __init__(self, dtype: DTypeLike) -> None:
+        self.dtype = np.dtype(dtype)
+
+    def __repr__(self) -> str:
+        """Return the declaration."""
+        return f"gpuvec.Scalar({self.dtype})"
+
+
+Declaration = Union["DTypeLike", Scalar, type]
+Number = Union[float, int, bool, np.generic]
+
+
+class Expression:
+    """A formula that is compiled once and then called with arrays, in any thread.
+
+    A call evaluates the formula for each element, or reduces all elements to one value, in one pass
+    and without temporary arrays; the results have the same bits on every processor. The language is
+    Python's syntax with NumPy's types: see docs/expressions.md.
+
+    Parameters
+    ----------
+    text : str
+        The formula, such as ``"sqrt(a*a + b*b)"`` or ``"sum(w * abs(x))"``.
+    **inputs : dtype, Scalar, float or int
+        The names of the formula's inputs, each with the type of its arrays: bool, uint8, int8,
+        uint16, int16, uint32, int32, int64, float32 or float64. `Scalar` declares one value.
+        ``float`` and ``int`` declare a Python number, which takes the type of its partners, as a
+        number in the text does. ``out`` and ``stream`` are no names of inputs.
+
+    Raises
+    ------
+    ExpressionError
+        If the text is wrong; the message shows the place.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> hypotenuse = gpuvec.Expression("sqrt(a*a + b*b)", a=np.float32, b=np.float32)
+    >>> hypotenuse(a=np.float32([3, 5]), b=np.float32([4, 12]))
+    array([ 5., 13.], dtype=float32)
+    >>> hypotenuse.dtype, hypotenuse.is_reduction
+    (dtype('float32'), False)
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_codes",
+        "_dtype",
+        "_handle",
+        "_is_reduction",
+        "_names",
+        "_pointers",
+        "_text",
+    )
+
+    _is_reduction: bool
+
+    def __init__(self, text: str, /, **inputs: Declaration) -> None:
+        self._compile(text, tuple(inputs), tuple(_declared(*item) for item in inputs.items()))
+
+    def _compile(self, text: str, names: tuple[str, ...], codes: tuple[int, ...]) -> None:
+        if not isinstance(text, str):
+            raise TypeError(f"text is a {type(text).__name__}: pass a str")
+        if "\0" in text:
+            raise ValueError("text has a NUL character: pass a formula without it")
+        count = len(names)
+        handle = c_void_p()
+        encoded = (c_char_p * count)(*(name.encode() for name in names))
+        types = (c_int32 * count)(*codes)
+        content = text.encode(errors="replace")
+        check(functions.gpuvec_expr_compile(content, encoded, types, count, byref(handle)))
+        self._text, self._names, self._codes, self._handle = text, names, codes, handle.value
+        release_with(self, functions.gpuvec_expr_destroy, self._handle)
+        self._dtype = DTYPES[functions.gpuvec_expr_output_type(self._handle)]
+        self._pointers: Any = c_void_p * count
+        self._is_reduction = bool(functions.gpuvec_expr_is_reduction(self._handle))
+
+    @property
+    def text(self) -> str:
+        """The formula."""
+        return self._text
+
+    @property
+    def inputs(self) -> Mapping[str, np.dtype[Any]]:
+        """The names of the inputs, with the types of their elements."""
+        return {name: DTYPES[code & 255] for name, code in zip(self._names, self._codes)}
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the result's elements."""
+        return self._dtype
+
+    @property
+    def is_reduction(self) -> bool:
+        """Says whether the result is one value."""
+        return self._is_reduction
+
+    @property
+    def program(self) -> str:
+        """The program: a line for each value, in the order of evaluation."""
+        return self._described(PROGRAM)
+
+    @property
+    def ptx(self) -> str:
+        """The kernel, in PTX."""
+        return self._described(PTX)
+
+    def _described(self, form: int) -> str:
+        needed = c_size_t()
+        check(functions.gpuvec_expr_text(self._handle, form, None, 0, byref(needed)))
+        text = create_string_buffer(needed.value)
+        check(functions.gpuvec_expr_text(self._handle, form, text, len(text), None))
+        return text.value.decode()
+
+    def prepare(self, device: int = 0) -> None:
+        """Have the driver of a GPU compile the formula now; without a GPU, do nothing.
+
+        Otherwise the first call that runs on the GPU waits for that, some 10 to 100 ms. Calls on
+        host arrays with placement ``auto`` do not wait: cores do their work until the formula was
+        compiled for the GPU.
+        """
+        check(functions.gpuvec_expr_prepare(self._handle, ordinal(device)))
+
+    def __call__(
+        self,
+        *,
+        out: Array | None = None,
+        stream: Stream | None = None,
+        **inputs: Array | Number,
+    ) -> Any:
+        """Evaluate the formula.
+
+        Parameters
+        ----------
+        out : array, optional
+            The result, of the type `dtype`, and of the inputs' shape or, for a reduction, of one
+            element. It may be an input whose elements have the same size.
+        stream : Stream, optional
+            Queues the work behind the stream's earlier work. Without a stream the call returns when
+            the result is there.
+        **inputs : array or number
+            The value of each input: C-contiguous arrays of one shape, as `gpuvec.add` takes them,
+            or a number for a scalar.
+
+        Returns
+        -------
+        array or scalar
+            ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an
+            ndarray; of a reduction, a scalar.
+        """
+        return self._call(inputs, out, stream)
+
+    def _call(self, inputs: dict[str, Any], out: Any, stream: Stream | None) -> Any:
+        """Calls the library in the short way, or else in the general one."""
+        if tuple(inputs) != self._names:
+            inputs = self._in_order(inputs)
+        if stream is None:
+            called = self._briefly(inputs.values(), out)
+            if called is not None:
+                return called
+        return self._generally(inputs, out, stream)
+
+    def _in_order(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        for name in self._names:
+            if name not in inputs:
+                raise TypeError(f"{name} is missing: the formula's inputs are {self._listed()}")
+        for name in inputs:
+            if name not in self._names:
+                raise TypeError(f"{name} is no input: the formula's inputs are {self._listed()}")
+        return {name: inputs[name] for name in self._names}
+
+    def _listed(self) -> str:
+        return ", ".join(self._names) or "none"
+
+    def _briefly(self, inputs: Iterable[Any], out: Any) -> Any:
+        """Calls the library with plain ndarrays and floats; None if there is anything else."""
+        first = None
+        pointers, kept = [], []
+        for value, code in zip(inputs, self._codes):
+            if type(value) is ndarray:
+                if TYPES.get(value.dtype) != code or not value.flags.c_contiguous:
+                    return None
+                if first is None:
+                    first, shape = value, value.shape
+                elif value.shape != shape:
+                    return None
+                pointers.append(address(value))
+            elif type(value) is float and code == WEAK_FLOAT:
+                number = c_double(value)
+                kept.append(number)
+                pointers.append(addressof(number))
+            else:
+                return None
+        if first is None:
+            return None
+        wanted = () if self._is_reduction else shape
+        if out is None:
+            to = np.empty(wanted, self._dtype)
+        elif type(out) is ndarray and out.dtype is self._dtype and out.flags.carray:
+            to = out
+            if to.shape != wanted:
+                return None
+        else:
+            return None
+        given = self._pointers(*pointers)
+        status = functions.gpuvec_expr_run(self._handle, given, address(to), first.size, None)
+        if status:
+            raise self._named(failure(status))
+        return to[()] if out is None and self._is_reduction else to
+
+    def _named(self, error: Error) -> Error:
+        """Gives the inputs in an error their names."""
+        for number, name in enumerate(self._names):
+            described = str(error).replace(f"inputs[{number}]", name)
+            error.args = error.args[0], described
+        return error
+
+    def _generally(self, inputs: dict[str, Any], out: Any, stream: Stream | None) -> Any:
+        """Calls the library with arrays of any kind, or raises what is wrong with them."""
+        handle = handle_of(stream)
+        arrays: dict[str, Found] = {}
+        pointers: list[int | None] = []
+        kept = []
+        for (name, value), code in zip(inputs.items(), self._codes):
+            if code > 255:
+                scalar = _scalar(name, value, code)
+                kept.append(scalar)
+                pointers.append(addressof(scalar))
+                continue
+            if isinstance(value, (np.generic, float, int, bool)):
+                raise TypeError(f"{name} is a number, and was declared as an array: pass an array")
+            dtype = DTYPES[code]
+            found = typed(name, find(name, value, stream), dtype)
+            check_dtype(name, found.array, [dtype])
+            check_layout(name, found.array)
+            arrays[name] = found
+            pointers.append(address(found.array))
+        to = None if out is None else typed("out", find("out", out, stream), self._dtype)
+        shape, size = self._shape(arrays, to)
+        if to is None:
+            device = _device(inputs, arrays)
+            if self._is_reduction or device is None:
+                to = Found(np.empty(shape, self._dtype))
+            else:
+                out = DeviceArray(shape, self._dtype, device)
+                to = out._found
+        else:
+            check_dtype("out", to.array, [self._dtype])
+            check_layout("out", to.array, is_output=True)
+            if to.array.shape != shape and not (self._is_reduction and to.array.size == 1):
+                wanted = "an array of one element" if self._is_reduction else f"the shape {shape}"
+                raise ValueError(f"out has shape {to.array.shape}: pass {wanted}")
+        given = self._pointers(*pointers)
+        status = functions.gpuvec_expr_run(self._handle, given, address(to.array), size, handle)
+        try:
+            check_queued(status, stream)
+        except Error as error:
+            raise self._named(error) from None
+        if stream is not None:
+            queued(stream, (*inputs.values(), out), (*arrays.values(), to))
+        if out is not None:
+            return out
+        return to.array[()] if self._is_reduction or not shape else to.array
+
+    def _shape(self, arrays: dict[str, Found], to: Found | None) -> tuple[tuple[int, ...], int]:
+        """Returns the shape of the result, and the number of elements."""
+        shapes = {name: found.array.shape for name, found in arrays.items()}
+        first = next(iter(shapes), None)
+        if first is None:
+            shape = () if to is None or self._is_reduction else to.array.shape
+            return shape, int(np.prod(shape, dtype=np.int64))
+        for name, shape in shapes.items():
+            if shape != shapes[first]:
+                raise ValueError(
+                    f"{name} has shape {shape} and {first} has {shapes[first]}: pass arrays of one "
+                    "shape, there is no broadcasting"
+                )
+        return () if self._is_reduction else shapes[first], arrays[first].array.size
+
+    def __repr__(self) -> str:
+        """Return the formula, its inputs and the type of its result."""
+        inputs = ", ".join(
+            f"{name}: {_shown(code)}" for name, code in zip(self._names, self._codes)
+        )
+        return f"<gpuvec.Expression: {self._text!r} of {inputs or 'nothing'}, {self._dtype}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the expression as its text and the types of its inputs."""
+        return _compiled, (self._text, self._names, self._codes)
+
+
+def _compiled(text: str, names: tuple[str, ...], codes: tuple[int, ...]) -> Expression:
+    expression = Expression.__new__(Expression)
+    expression._compile(text, names, codes)
+    return expression
+
+
+_remembered: dict[Any, Expression] = {}
+
+
+def evaluate(
+    text: str,
+    /,
+    *,
+    out: Array | None = None,
+    stream: Stream | None = None,
+    **inputs: Array | Number,
+) -> Any:
+    """Evaluate a formula of arrays and numbers, in one pass and without temporary arrays.
+
+    The formula is compiled for the types of the arguments, and remembered: it is the `Expression`
+    that these types declare.
+
+    Parameters
+    ----------
+    text : str
+        The formula, such as ``"sqrt(a*a + b*b)"`` or ``"sum(w * abs(x))"``: see
+        docs/expressions.md.
+    out : array, optional
+        The result; it may be an input whose elements have the same size.
+    stream : Stream, optional
+        Queues the work behind the stream's earlier work. Without a stream the function returns when
+        the result is there.
+    **inputs : array or number
+        The value of each name in the formula. Names are never looked up in the caller's variables.
+        Arrays are C-contiguous and of one shape. A NumPy scalar keeps its type; a Python float or
+        int takes the type of its partners, as a number in the text does.
+
+    Returns
+    -------
+    array or scalar
+        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray;
+        of a reduction, a scalar.
+
+    Raises
+    ------
+    ExpressionError
+        If the text is wrong; the message shows the place.
+    TypeError
+        If an argument is no array or number, or has another type.
+    ValueError
+        If an argument has another shape, is not contiguous or not aligned, or is an output that is
+        read-only; as `ArgumentError`, if the output overlaps an input without being that input.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> a, b = np.float32([1, 2]), np.float32([10, 20])
+    >>> gpuvec.evaluate("a*b + k", a=a, b=b, k=0.5)
+    array([10.5, 40.5], dtype=float32)
+    >>> float(gpuvec.evaluate("sum(where(a > 1, b, 0))", a=a, b=b))
+    20.0
+    >>> gpuvec.evaluate("a + c", a=a, b=b)
+    Traceback (most recent call last):
+    ...
+    gpuvec._errors.ExpressionError: no array is named 'c'
+    a + c
+        ^
+    """
+    try:
+        codes = [
+            TYPES[value.dtype] if type(value) is ndarray else _code(name, value)
+            for name, value in inputs.items()
+        ]
+    except KeyError:
+        codes = [_code(name, value) for name, value in inputs.items()]
+    key = (text, *inputs, *codes)
+    expression = _remembered.get(key)
+    if expression is None:
+        if len(_remembered) >= MOST_REMEMBERED:
+            _remembered.clear()
+        expression = _remembered[key] = _compiled(text, tuple(inputs), tuple(codes))
+    return expression._call(inputs, out, stream)
+
+
+def _code(name: str, value: Any) -> int:
+    """Returns the declaration of an argument."""
+    number = NUMBERS.get(type(value))
+    if number is not None:
+        return number
+    if isinstance(value, np.generic):
+        return SCALAR | _type(name, value.dtype)
+    found = find(name, value)
+    if found.is_raw:
+        raise TypeError(f"{name} has no element type but bytes: pass np.frombuffer(memory, dtype)")
+    check_dtype(name, found.array, list(TYPES))
+    return TYPES[found.array.dtype]
+
+
+def _declared(name: str, declared: Declaration) -> int:
+    """Returns the number of a declaration."""
+    if isinstance(declared, Scalar):
+        return SCALAR | _type(name, declared.dtype)
+    if isinstance(declared, type) and declared in NUMBERS and declared is not bool:
+        return NUMBERS[declared]
+    return _type(name, np.dtype(declared))
+
+
+def _type(name: str, dtype: np.dtype[Any]) -> int:
+    check_dtype(name, np.empty(0, dtype), list(TYPES))
+    return TYPES[dtype]
+
+
+def _scalar(name: str, value: Any, code: int) -> Any:
+    """Returns the value of a scalar, as the library reads it."""
+    dtype = DTYPES[code & 255]
+    if not isinstance(value, (np.generic, float, int, bool)):
+        raise TypeError(f"{name} is a {type(value).__name__}: pass a number")
+    if dtype.kind in "iu" and isinstance(value, (float, np.floating)):
+        raise TypeError(f"{name} is {value!r}, and was declared as {dtype}: pass an integer")
+    number = np.asarray(value, dtype)
+    return (c_int64 * 1).from_buffer_copy(number.tobytes().ljust(8, b"\0"))
+
+
+def _device(inputs: dict[str, Any], arrays: dict[str, Found]) -> int | None:
+    """Returns the GPU for a new result: that of an input; None if it is ordinary memory."""
+    for name, found in arrays.items():
+        if isinstance(inputs[name], DeviceArray) or found.device is not None:
+            return found.device or 0
+    return None
+
+
+def _shown(code: int) -> str:
+    kind = {0: "", SCALAR: "scalar ", NUMBER: "number "}[code & ~255]
+    return f"{kind}{DTYPES[code & 255]}"

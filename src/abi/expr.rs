@@ -1,0 +1,195 @@
+//! Expressions: formulas as text, compiled for any number of calls.
+
+use super::{Status, guard};
+use crate::error::Error;
+use crate::expr::{Input, MAX_INPUTS};
+use crate::objects::expression::{self, Refused, gpuvec_expr};
+use crate::objects::stream::gpuvec_stream;
+use crate::run::{evaluate, prepare};
+use arrayvec::ArrayVec;
+use std::ffi::{CStr, c_char, c_void};
+
+/// == Expressions ==
+///
+/// Compiles an expression, such as `"sqrt(a*a + b*b)"` or `"sum(w * abs(x))"`, and stores its handle in
+/// `expr`.
+///
+/// `text` is a C string in UTF-8, in the language of docs/expressions.md. The expression has `count`
+/// inputs, at most 32: `names` points to their names, C strings, and `types` to their types: a
+/// `gpuvec_type` is an array with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value,
+/// which is read at each call. `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` are such a
+/// value, too, which takes the type of its partner, as a number in the text does. No memory of the caller's is used after the call.
+///
+/// A text that was compiled with the same names and types before is likely to be found among those
+/// that the library remembers. An expression never changes: any number of threads may use it at the
+/// same time. Destroy it with `gpuvec_expr_destroy`.
+///
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_EXPRESSION` if the text, a name or a type does not fit, and
+/// `gpuvec_last_error()` then shows the place; or another error. After an error `*expr` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpuvec_expr_compile(
+    text: *const c_char, names: *const *const c_char, types: *const i32, count: usize,
+    expr: *mut *mut gpuvec_expr,
+) -> Status {
+    // SAFETY: the caller's promise, as the header says.
+    guard::call(|| unsafe { compile(text, names, types, count, expr) })
+}
+
+/// Evaluates an expression for each of `n` elements, or reduces all of them to one value.
+///
+/// `inputs` points to a pointer for each input, in the order of `gpuvec_expr_compile`: to an array of
+/// `n` elements, in memory of any kind, or to the value of a scalar, in host memory at any address. A
+/// scalar is read before the call returns. The pointer of an input that the text does not use may be
+/// anything. `out` is an array of `n` elements of the type `gpuvec_expr_output_type(expr)`, or of one
+/// if the expression is a reduction. It may be exactly one of the input arrays if the elements of both
+/// have the same size.
+///
+/// The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With
+/// placement `auto` a call on host arrays does not wait for that: cores do its work until
+/// `gpuvec_expr_prepare`, or a call on device memory or with placement `gpu`, has had it compiled.
+///
+/// Returns `GPUVEC_OK` or an error, of which `inputs[i]` is the name of an input.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpuvec_expr_run(
+    expr: *mut gpuvec_expr, inputs: *const *const c_void, out: *mut c_void, n: usize,
+    stream: *mut gpuvec_stream,
+) -> Status {
+    guard::operation(|| {
+        let expression = expression::given(expr)?;
+        // SAFETY: the caller's promise, as the header says.
+        unsafe { evaluate(&expression, inputs, out, n, stream) }
+    })
+}
+
+/// Has the driver of a GPU compile an expression, unless it has done so before: the next calls run
+/// there at once. The driver keeps what it compiled in a cache on disk, from process to process.
+///
+/// `device` counts from 0. Does nothing where no GPU is usable, and with placement `cpu`; `device` is
+/// then 0. Returns `GPUVEC_OK` or an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_expr_prepare(expr: *mut gpuvec_expr, device: i32) -> Status {
+    guard::call(|| prepare(&*expression::given(expr)?, device).map(|()| 0))
+}
+
+/// Returns the type of the output's elements, a `gpuvec_type`; or an error, a `gpuvec_status`.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_expr_output_type(expr: *mut gpuvec_expr) -> i32 {
+    guard::call(|| Ok(expression::given(expr)?.output_type()))
+}
+
+/// Returns 1 if the expression is a reduction, whose output is one value, 0 if it is not; or an error,
+/// a `gpuvec_status`.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_expr_is_reduction(expr: *mut gpuvec_expr) -> i32 {
+    guard::call(|| Ok(expression::given(expr)?.is_reduction().into()))
+}
+
+/// Stores a text of an expression in `buffer`, in host memory: its program, or the PTX for the GPU's
+/// driver. `form` is a `gpuvec_expr_form`.
+///
+/// At most `size` bytes are written, and the text always ends with a NUL; `buffer` may be NULL if
+/// `size` is 0. Unless `needed` is NULL, the size that holds all of the text is stored there. The
+/// texts are for people: they may change with every version. Returns `GPUVEC_OK` or an error.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpuvec_expr_text(
+    expr: *mut gpuvec_expr, form: i32, buffer: *mut c_char, size: usize, needed: *mut usize,
+) -> Status {
+    guard::call(|| {
+        let text = expression::given(expr)?.text(form)?;
+        if buffer.is_null() && size > 0 {
+            return Err(Error::NullResult { argument: "buffer" });
+        }
+        // SAFETY: the caller's promise, as the header says.
+        unsafe { store(&text, buffer.cast(), size, needed) };
+        Ok(0)
+    })
+}
+
+/// Destroys an expression; NULL does nothing. Calls in progress and queued work still finish.
+///
+/// Returns `GPUVEC_OK` or `GPUVEC_ERROR_HANDLE`.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_expr_destroy(expr: *mut gpuvec_expr) -> Status {
+    guard::call(|| expression::destroy(expr).map(|()| 0))
+}
+
+/// Compiles the text of a C string.
+///
+/// # Safety
+/// As for every function of this module.
+unsafe fn compile(
+    text: *const c_char, names: *const *const c_char, types: *const i32, count: usize,
+    expr: *mut *mut gpuvec_expr,
+) -> Result<Status, Error> {
+    if expr.is_null() {
+        return Err(Error::NullResult { argument: "expr" });
+    }
+    // SAFETY: this function's promise.
+    unsafe {
+        expr.write(std::ptr::null_mut());
+        let text = c_str("text", text)?;
+        let inputs = declared(names, types, count)?;
+        expr.write(expression::compile(text, &inputs).map_err(|refused| match refused {
+            Refused::Expression(error) => guard::refuse(&error),
+            Refused::Other(error) => error,
+        })?);
+    }
+    Ok(0)
+}
+
+/// The inputs that a caller declares.
+///
+/// # Safety
+/// `names` and `types` lead to `count` elements that live as long as the result.
+unsafe fn declared<'a>(
+    names: *const *const c_char, types: *const i32, count: usize,
+) -> Result<ArrayVec<Input<'a>, MAX_INPUTS>, Error> {
+    if count > MAX_INPUTS {
+        let value = i64::try_from(count).unwrap_or(i64::MAX);
+        return Err(Error::Value { argument: "count", value, expected: "pass at most 32 inputs" });
+    }
+    for (argument, is_null) in [("names", names.is_null()), ("types", types.is_null())] {
+        if is_null && count > 0 {
+            return Err(Error::Null { argument, n: count });
+        }
+    }
+    let input = |i| {
+        // SAFETY: this function's promise.
+        let (name, declared) =
+            unsafe { (c_str("an element of names", names.add(i).read())?, types.add(i).read()) };
+        let (element, shape) = expression::declaration(declared)?;
+        Ok(Input { name, element, shape })
+    };
+    (0..count).map(input).collect()
+}
+
+/// The text of a C string.
+///
+/// # Safety
+/// It lives as long as the result.
+unsafe fn c_str<'a>(argument: &'static str, text: *const c_char) -> Result<&'a str, Error> {
+    if text.is_null() {
+        return Err(Error::NullText { argument });
+    }
+    // SAFETY: this function's promise.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|error| Error::NotUtf8 { argument, place: error.valid_up_to() })
+}
+
+/// Stores a text as far as it fits, and the size that all of it needs.
+///
+/// # Safety
+/// There is room for `size` bytes, and for the size, unless `needed` is NULL.
+unsafe fn store(text: &str, buffer: *mut u8, size: usize, needed: *mut usize) {
+    // SAFETY: this function's promise.
+    unsafe {
+        if let Some(fits) = size.checked_sub(1) {
+            let fits = text.floor_char_boundary(fits);
+            buffer.copy_from(text.as_ptr(), fits);
+            buffer.add(fits).write(0);
+        }
+        if !needed.is_null() {
+            needed.write(text.len() + 1);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Expressions, as far as checks, plans and kernels need to know them.
+
+use crate::error::Error;
+use crate::expr::{Node, NodeId, Program, Source};
+use crate::ops::Shape;
+use crate::process::memory;
+use crate::tuning;
+use gpuvec_ptx::Kernel;
+use once_cell::sync::OnceCell;
+
+/// What a compiled expression computes, and what that costs.
+#[derive(Debug)]
+pub(crate) struct Formula {
+    /// Tells the formulas of a process apart.
+    pub(crate) id: u64,
+    pub(crate) program: Program,
+    pub(crate) shape: Shape,
+    /// The size of an element of the output.
+    pub(crate) output_bytes: usize,
+    /// The size of a reduction's state as its kernel writes it.
+    pub(crate) state_bytes: usize,
+    /// Says whether the formula is defined for no elements.
+    pub(crate) has_empty_result: bool,
+    /// The time of a core for an element, in picoseconds.
+    pub(crate) cost: usize,
+    /// Written when a device or a caller first needs it.
+    kernel: OnceCell<Kernel>,
+}
+
+impl Formula {
+    /// Makes the formula of a program. `state` has the size of a reduction's state, and says whether no
+    /// elements have a result.
+    pub(crate) fn new(id: u64, program: Program, state: Option<(usize, bool)>) -> Self {
+        let (state_bytes, has_empty_result) = state.unwrap_or((0, true));
+        Formula {
+            id,
+            shape: if state.is_some() { Shape::Reduction } else { Shape::Elementwise },
+            output_bytes: program.output().bytes(),
+            state_bytes,
+            has_empty_result,
+            cost: cost(&program),
+            kernel: OnceCell::new(),
+            program,
+        }
+    }
+
+    /// The image of the compiled kernel that a reduction's is made of.
+    pub(crate) fn frame(&self) -> Option<&'static str> {
+        gpuvec_ptx::frame(&self.program)
+    }
+
+    /// The kernel that computes the formula; `text` gives that of an image.
+    pub(crate) fn kernel(
+        &self, text: impl FnOnce(&'static str) -> Result<&'static str, Error>,
+    ) -> Result<&Kernel, Error> {
+        self.kernel.get_or_try_init(|| {
+            let frame = self.frame().map_or(Ok(""), text)?;
+            let nodes = self.program.nodes().len();
+            let bytes = memory::NEEDED_BYTES + 2 * frame.len() + BYTES_OF_NODE * nodes;
+            if !memory::is_left_for(bytes) {
+                return Err(Error::OutOfHostMemory {
+                    bytes,
+                    purpose: "the kernel of an expression",
+                });
+            }
+            Kernel::new(&self.program, frame).map_err(|unsupported| Error::Unsupported {
+                function: unsupported.op.spelling(),
+                operand: unsupported.ty.name(),
+            })
+        })
+    }
+
+    /// The number of elements that a thread of an elementwise kernel works on at once.
+    pub(super) fn pack(&self) -> usize {
+        self.kernel(|_| Ok("")).map_or(1, Kernel::elements_per_thread)
+    }
+}
+
+/// The time of a core for an element, in picoseconds.
+fn cost(program: &Program) -> usize {
+    let nodes = program.nodes();
+    let is_wide = |id: NodeId| usize::from(nodes[usize::from(id)].ty.bytes() == 8);
+    let of_node = |node: &Node| match (node.source, node.operands()) {
+        (Source::Op(op), [first, ..]) => tuning::operation_picoseconds(op)[is_wide(*first)],
+        (Source::Input(_), _) => tuning::INPUT_PICOSECONDS * node.ty.bytes(),
+        _ => 0,
+    };
+    let reduced = program.reduction().and_then(|_| program.results().first());
+    let of_reduction = reduced.map_or(0, |&id| tuning::REDUCTION_PICOSECONDS[is_wide(id)]);
+    nodes.iter().map(of_node).sum::<usize>() + of_reduction
+}
+
+/// Memory that a node may take when its instructions are written.
+const BYTES_OF_NODE: usize = 4 << 10;
+
+/// A declared input, as a call has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operand {
+    /// The next of the call's input arrays.
+    Array,
+    /// The bits of a scalar, in its own type.
+    Scalar(u64),
+    /// Nothing: the formula does not use the input.
+    Unused,
+}
+
+/// A formula with the inputs that a call gives it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Evaluation<'a> {
+    pub(crate) formula: &'a Formula,
+    /// In the order of the declaration.
+    pub(crate) operands: &'a [Operand],
+}

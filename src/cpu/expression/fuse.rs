@@ -1,0 +1,116 @@
+//! Pairs of operations that one loop does, each rounded: `a * b + c` and the like.
+
+use super::kernel::{Loops, kernel};
+use gpuvec_expr::{Node, NodeId, Op, Program, Source, Type};
+
+/// A node's loop and operands, when pairs are one loop.
+pub(super) struct Pairs {
+    /// The operand that a node's loop computes as well: 0 or 1.
+    absorbed: Vec<Option<usize>>,
+    /// The nodes that are computed in the loop of another one.
+    is_absorbed: Vec<bool>,
+}
+
+impl Pairs {
+    /// Pairs each sum, difference, product and quotient of floats with an operand that is one, too, and
+    /// that nothing else uses.
+    pub(super) fn of(program: &Program) -> Self {
+        let nodes = program.nodes();
+        let mut uses = vec![0_u32; nodes.len()];
+        let operands = nodes.iter().flat_map(Node::operands).chain(program.results());
+        operands.for_each(|&operand| uses[usize::from(operand)] += 1);
+        let mut pairs =
+            Pairs { absorbed: vec![None; nodes.len()], is_absorbed: vec![false; nodes.len()] };
+        for (id, node) in nodes.iter().enumerate().filter(|(_, node)| arithmetic(node).is_some()) {
+            let is_free = |&operand: &NodeId| {
+                let operand = usize::from(operand);
+                uses[operand] == 1
+                    && arithmetic(&nodes[operand]).is_some()
+                    && pairs.absorbed[operand].is_none()
+            };
+            pairs.absorbed[id] = node.operands().iter().position(is_free);
+            if let Some(operand) = pairs.absorbed[id] {
+                pairs.is_absorbed[usize::from(node.operands()[operand])] = true;
+            }
+        }
+        pairs
+    }
+
+    /// Says whether a node is computed in the loop of another one.
+    pub(super) fn is_absorbed(&self, id: usize) -> bool {
+        self.is_absorbed[id]
+    }
+
+    /// The operands of a node's loop: those of its pair, if there is one.
+    pub(super) fn operands(&self, nodes: &[Node], id: usize) -> ([NodeId; 3], usize) {
+        let operands = nodes[id].operands();
+        let mut all = [0; 3];
+        let Some(absorbed) = self.absorbed[id] else {
+            all[..operands.len()].copy_from_slice(operands);
+            return (all, operands.len());
+        };
+        all[..2].copy_from_slice(nodes[usize::from(operands[absorbed])].operands());
+        all[2] = operands[1 - absorbed];
+        (all, 3)
+    }
+
+    /// The loops of a pair, if a node has one.
+    pub(super) fn loops(&self, nodes: &[Node], id: usize) -> Option<Loops> {
+        let absorbed = self.absorbed[id]?;
+        let first = arithmetic(&nodes[usize::from(nodes[id].operands()[absorbed])])?;
+        let second = arithmetic(&nodes[id])?;
+        Some(match nodes[id].ty {
+            Type::F32 => of_f32(first, second, absorbed == 1),
+            _ => of_f64(first, second, absorbed == 1),
+        })
+    }
+}
+
+/// The operations that are done in pairs.
+#[derive(Clone, Copy)]
+enum Arithmetic {
+    Add,
+    Sub,
+    Mul,
+    Div,
+}
+
+fn arithmetic(node: &Node) -> Option<Arithmetic> {
+    match (node.source, node.ty) {
+        (Source::Op(Op::Add), Type::F32 | Type::F64) => Some(Arithmetic::Add),
+        (Source::Op(Op::Sub), Type::F32 | Type::F64) => Some(Arithmetic::Sub),
+        (Source::Op(Op::Mul), Type::F32 | Type::F64) => Some(Arithmetic::Mul),
+        (Source::Op(Op::Div), _) => Some(Arithmetic::Div),
+        _ => None,
+    }
+}
+
+macro_rules! pairs {
+    ($name:ident, $T:ident) => {
+        /// The loops of `(a first b) second c`, or of `c second (a first b)`.
+        fn $name(first: Arithmetic, second: Arithmetic, is_right: bool) -> Loops {
+            use Arithmetic::{Add, Div, Mul, Sub};
+            macro_rules! second {
+                ($a:ident, $b:ident, $c:ident, $first:expr) => {
+                    match (second, is_right) {
+                        (Add, _) => kernel!(|$a: $T, $b: $T, $c: $T| -> $T { $first + $c }),
+                        (Sub, false) => kernel!(|$a: $T, $b: $T, $c: $T| -> $T { $first - $c }),
+                        (Sub, true) => kernel!(|$a: $T, $b: $T, $c: $T| -> $T { $c - $first }),
+                        (Mul, _) => kernel!(|$a: $T, $b: $T, $c: $T| -> $T { $first * $c }),
+                        (Div, false) => kernel!(|$a: $T, $b: $T, $c: $T| -> $T { $first / $c }),
+                        (Div, true) => kernel!(|$a: $T, $b: $T, $c: $T| -> $T { $c / $first }),
+                    }
+                };
+            }
+            match first {
+                Add => second!(a, b, c, (a + b)),
+                Sub => second!(a, b, c, (a - b)),
+                Mul => second!(a, b, c, (a * b)),
+                Div => second!(a, b, c, (a / b)),
+            }
+        }
+    };
+}
+
+pairs!(of_f32, f32);
+pairs!(of_f64, f64);

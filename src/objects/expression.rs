@@ -1,0 +1,254 @@
+//! Compiled expressions, which any number of handles and calls share.
+
+use super::handle::Handles;
+use crate::call::Formula;
+use crate::cpu;
+use crate::cpu::expression::{BlockProgram, BlockReduction, ReductionVisitor, visit};
+use crate::cuda::{device, kernels};
+use crate::error::Error;
+use crate::expr::{self, Element, Input, Program, Shape, Source};
+use crate::ops::Accumulator;
+use crate::process::{fork, memory};
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An expression: a formula over arrays and scalars, compiled for any number of calls.
+#[expect(non_camel_case_types, reason = "the name that C callers see")]
+pub struct gpuvec_expr {
+    _private: [u8; 0],
+}
+
+/// The type of the elements of an expression's input or output.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(non_camel_case_types, reason = "the names that C callers see")]
+pub enum gpuvec_type {
+    /// `bool`, a byte: 0 is false, and anything else true. An output is 0 or 1.
+    GPUVEC_BOOL = 1,
+    /// `uint8_t`, for inputs.
+    GPUVEC_U8 = 2,
+    /// `int8_t`, for inputs.
+    GPUVEC_I8 = 3,
+    /// `uint16_t`, for inputs.
+    GPUVEC_U16 = 4,
+    /// `int16_t`, for inputs.
+    GPUVEC_I16 = 5,
+    /// `uint32_t`, for inputs.
+    GPUVEC_U32 = 6,
+    /// `int32_t`.
+    GPUVEC_I32 = 7,
+    /// `int64_t`.
+    GPUVEC_I64 = 8,
+    /// `float`.
+    GPUVEC_F32 = 9,
+    /// `double`.
+    GPUVEC_F64 = 10,
+}
+
+/// Added to a `gpuvec_type`, declares an input of one value, which is read at each call.
+pub const GPUVEC_SCALAR: i32 = 256;
+
+/// Added to `GPUVEC_F64` or `GPUVEC_I64`, declares an input of one value that takes the type of its
+/// partner, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
+pub const GPUVEC_NUMBER: i32 = 512;
+
+/// A text that `gpuvec_expr_text` gives.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(non_camel_case_types, reason = "the names that C callers see")]
+pub enum gpuvec_expr_form {
+    /// The program: a line for each value, in the order of evaluation.
+    GPUVEC_EXPR_PROGRAM = 1,
+    /// The kernel, in PTX.
+    GPUVEC_EXPR_PTX = 2,
+}
+
+use gpuvec_expr_form::*;
+use gpuvec_type::*;
+
+const TYPES: [(gpuvec_type, Element); 10] = [
+    (GPUVEC_BOOL, Element::Bool),
+    (GPUVEC_U8, Element::U8),
+    (GPUVEC_I8, Element::I8),
+    (GPUVEC_U16, Element::U16),
+    (GPUVEC_I16, Element::I16),
+    (GPUVEC_U32, Element::U32),
+    (GPUVEC_I32, Element::I32),
+    (GPUVEC_I64, Element::I64),
+    (GPUVEC_F32, Element::F32),
+    (GPUVEC_F64, Element::F64),
+];
+
+/// The type and shape of an input that a caller declares with this number.
+pub(crate) fn declaration(declared: i32) -> Result<(Element, Shape), Error> {
+    const MASK: i32 = GPUVEC_SCALAR | GPUVEC_NUMBER;
+    let (shape, number) = match declared & MASK {
+        0 => (Shape::Array, declared),
+        GPUVEC_SCALAR => (Shape::Scalar, declared - GPUVEC_SCALAR),
+        GPUVEC_NUMBER => (Shape::Number, declared - GPUVEC_NUMBER),
+        _ => (Shape::Array, 0),
+    };
+    let known = TYPES.iter().find(|(known, _)| *known as i32 == number);
+    known.map(|(_, element)| (*element, shape)).ok_or(Error::Value {
+        argument: "an element of types",
+        value: declared.into(),
+        expected: "pass a gpuvec_type, from 1 to 10; with | GPUVEC_SCALAR for one value, or | GPUVEC_NUMBER",
+    })
+}
+
+/// The object behind an expression's handle. Immutable.
+pub(crate) struct Expression {
+    text: String,
+    pub(crate) formula: Formula,
+    pub(crate) blocks: BlockProgram,
+    /// A bit for each input that the formula uses.
+    uses: u32,
+}
+
+/// Says why there is no expression.
+pub(crate) enum Refused {
+    /// The text or the inputs are wrong.
+    Expression(expr::Error),
+    Other(Error),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Refused::Other(error)
+    }
+}
+
+static EXPRESSIONS: Handles<Expression> = Handles::new(4, "gpuvec_expr_compile");
+
+/// The expression of a handle.
+pub(crate) fn given(expression: *mut gpuvec_expr) -> Result<Arc<Expression>, Error> {
+    EXPRESSIONS.get("expr", expression)
+}
+
+/// Gives a handle of the expression with this text and these inputs.
+pub(crate) fn compile(text: &str, inputs: &[Input<'_>]) -> Result<*mut gpuvec_expr, Refused> {
+    let place = &CACHE[place(text, inputs)];
+    let known = with(place, |cached| cached.clone().filter(|known| known.is(text, inputs)));
+    let expression = match known {
+        Some(known) => known,
+        None => {
+            let new = Arc::new(Expression::new(text, inputs)?);
+            // The earlier expression is dropped here, without the lock.
+            let _earlier = with(place, |cached| cached.replace(new.clone()));
+            new
+        }
+    };
+    Ok(EXPRESSIONS.give_shared(expression)?)
+}
+
+/// Destroys a handle.
+pub(crate) fn destroy(expression: *mut gpuvec_expr) -> Result<(), Error> {
+    if expression.is_null() { Ok(()) } else { EXPRESSIONS.take("expr", expression).map(drop) }
+}
+
+/// The newest expressions, each in the place that its text and inputs have by their hash.
+static CACHE: [Mutex<Option<Arc<Expression>>>; CACHED] = [const { Mutex::new(None) }; CACHED];
+const CACHED: usize = 64;
+
+fn place(text: &str, inputs: &[Input<'_>]) -> usize {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    inputs.hash(&mut hasher);
+    (hasher.finish() % CACHED as u64) as usize
+}
+
+fn with<T, R>(place: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
+    fork::with_lock(|| work(&mut place.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+impl Expression {
+    fn new(text: &str, inputs: &[Input<'_>]) -> Result<Self, Refused> {
+        static NEWEST: AtomicU64 = AtomicU64::new(0);
+        let bytes = memory::NEEDED_BYTES + BYTES_OF_CHARACTER * text.len();
+        if !memory::is_left_for(bytes) {
+            return Err(Error::OutOfHostMemory { bytes, purpose: "an expression" }.into());
+        }
+        let program = expr::compile(text, inputs).map_err(Refused::Expression)?;
+        let blocks = BlockProgram::new(&program, cpu::version()).map_err(|unsupported| {
+            let (function, operand) = (unsupported.op.spelling(), unsupported.ty.name());
+            Error::Unsupported { function, operand }
+        })?;
+        let uses = program.nodes().iter().fold(0, |uses, node| match node.source {
+            Source::Input(input) => uses | 1 << input,
+            _ => uses,
+        });
+        let id = NEWEST.fetch_add(1, Ordering::Relaxed);
+        let state = reduce(&program, OfState);
+        let formula = Formula::new(id, program, state);
+        Ok(Expression { text: text.to_owned(), formula, blocks, uses })
+    }
+
+    fn is(&self, text: &str, inputs: &[Input<'_>]) -> bool {
+        self.text == text && self.formula.program.inputs().eq(inputs.iter().copied())
+    }
+
+    /// Calls the visitor with the reduction, if the expression is one.
+    pub(crate) fn reduce<V: ReductionVisitor>(&self, visitor: V) -> Option<V::Result> {
+        reduce(&self.formula.program, visitor)
+    }
+
+    /// The type of the output's elements, a [`gpuvec_type`].
+    pub(crate) fn output_type(&self) -> i32 {
+        let name = self.formula.program.output().name();
+        let known = TYPES.iter().find(|(_, element)| element.name() == name);
+        known.map_or(0, |(known, _)| *known as i32)
+    }
+
+    pub(crate) fn is_reduction(&self) -> bool {
+        self.formula.program.reduction().is_some()
+    }
+
+    /// The text of the form, a [`gpuvec_expr_form`].
+    pub(crate) fn text(&self, form: i32) -> Result<String, Error> {
+        match form {
+            _ if form == GPUVEC_EXPR_PROGRAM as i32 => Ok(self.formula.program.to_string()),
+            _ if form == GPUVEC_EXPR_PTX as i32 => {
+                Ok(kernels::kernel_of(&self.formula)?.image().to_string_lossy().into_owned())
+            }
+            _ => Err(Error::Value {
+                argument: "form",
+                value: form.into(),
+                expected: "pass a gpuvec_expr_form, 1 or 2",
+            }),
+        }
+    }
+
+    /// Says whether the formula uses the input of this index.
+    pub(crate) fn uses(&self, input: usize) -> bool {
+        self.uses >> input & 1 == 1
+    }
+}
+
+/// Calls the visitor with the reduction of a program, if it has one.
+fn reduce<V: ReductionVisitor>(program: &Program, visitor: V) -> Option<V::Result> {
+    let ty = program.nodes()[usize::from(*program.results().first()?)].ty;
+    visit(program.reduction()?, ty, visitor)
+}
+
+/// The size of a reduction's state, as kernels write it, and whether no elements have a result.
+struct OfState;
+
+impl ReductionVisitor for OfState {
+    type Result = (usize, bool);
+
+    fn visit<R: BlockReduction>(self) -> Self::Result {
+        (size_of::<<R::Accumulator as Accumulator>::Words>(), R::Accumulator::HAS_EMPTY_RESULT)
+    }
+}
+
+/// Devices forget the kernel.
+impl Drop for Expression {
+    fn drop(&mut self) {
+        device::forget(self.formula.id);
+    }
+}
+
+/// Memory that a character of a text may take when it is compiled.
+const BYTES_OF_CHARACTER: usize = 64;
