@@ -20,7 +20,7 @@ LOCAL_BYTES, REGISTERS = 3, 4
 # The number of calls between two events.
 CALLS = 10
 
-# But for those of expressions, which are no kernels without one: expression_rates.py measures these.
+# But for those of expressions, which are no kernels without one (expression_rates.py).
 IMAGES = sorted(
     image
     for image in (ROOT / "kernels" / "ptx").glob("*.ptx")
