@@ -9,6 +9,9 @@ use std::sync::{Arc, Mutex};
 /// The kernels that were loaded.
 static LOADED: Mutex<Vec<Arc<Kernel>>> = Mutex::new(Vec::new());
 
+/// Bytes of a reduction's scratch memory, which are zero between kernels.
+const SCRATCH_BYTES: usize = 65_536;
+
 /// Loads the kernel of a text, and returns its number.
 pub(crate) fn load(text: &str) -> Result<usize, Code> {
     let kernel = Kernel::parse(text).map_err(|why| {
@@ -32,12 +35,26 @@ pub(crate) fn run(number: usize, parameters: &[u64], blocks: usize) -> Result<u6
     // Behind the inputs: the output, the number of elements, the flags, and three more for reductions.
     let place = parameters.len() - if kernel.reduction().is_some() { 4 } else { 1 };
     let flags = std::mem::take(&mut parameters[place]);
-    let outcome = kernel.run(&parameters, blocks as u32, &mut Reached::default());
+    let mut memory = Reached::default();
+    let scratch = kernel.reduction().map(|_| parameters[parameters.len() - 3]);
+    let outcome = scratch
+        .map_or(Ok(()), |scratch| check_scratch(scratch, &mut memory))
+        .and_then(|()| kernel.run(&parameters, blocks as u32, &mut memory));
     outcome.map_err(|why| {
         violate(&format!("a kernel's {why}"));
         ILLEGAL_ADDRESS
     })?;
     Ok(flags)
+}
+
+/// Checks that a reduction's scratch memory is there, and zero.
+fn check_scratch(scratch: u64, memory: &mut Reached) -> Result<(), String> {
+    for place in (scratch..).step_by(8).take(SCRATCH_BYTES / 8) {
+        if memory.load(place, 8)? != 0 {
+            return Err("scratch memory is not zero".into());
+        }
+    }
+    Ok(())
 }
 
 /// The memory that a kernel reaches, and the blocks of it that it has reached.

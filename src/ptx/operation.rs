@@ -53,7 +53,7 @@ fn function(writer: &Writer, ty: Type, op: Op, operands: &[Operand]) -> Option<O
                     gpuvec_math::$name(&writer, $($x),+)
                 })*
                 $((Op::$op, &[$($x),+]) => {
-                    gpuvec_math::double::$name(&writer, $(writer.float_value($x)),+).operand
+                    gpuvec_math::double::$name(&writer, $(writer.float_of($x)),+).operand()
                 })*
                 _ => return None,
             }

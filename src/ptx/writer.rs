@@ -127,6 +127,8 @@ pub(crate) struct Writer {
     registers: [Cell<u32>; 5],
     labels: Cell<u32>,
     instructions: Cell<usize>,
+    /// The operands of functions, by their numbers.
+    pub(crate) values: RefCell<Vec<Operand>>,
 }
 
 impl Writer {
