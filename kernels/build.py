@@ -145,9 +145,9 @@ def main() -> None:
     """Does what the command line asks for."""
     mode = sys.argv[1] if len(sys.argv) > 1 else ""
     if mode == "--usage":
-        images = [image for image in IMAGES.glob("*.ptx") if not is_frame(image)]
+        whole = [image for image in IMAGES.glob("*.ptx") if not is_frame(image)]
         others = [file for folder in sys.argv[2:] for file in Path(folder).glob("*.ptx")]
-        files = sorted([*images, *KERNELS.parent.glob("benches/*.ptx"), *others])
+        files = sorted([*whole, *KERNELS.parent.glob("benches/*.ptx"), *others])
         clean = all([print_usage(image) for image in files])
         sys.exit(0 if clean else f"a kernel spills or has more than {MOST_REGISTERS} registers")
     made = images(Compiler())

@@ -17,6 +17,7 @@ struct Format;
 
 template <>
 struct Format<float> {
+    typedef float Value;
     typedef unsigned Bits;
     static constexpr int PRECISION = 24, LEAST = -149, BIAS = 127;
     static constexpr u64 INFINITY_BITS = 0x7F800000, SIGN = 0x80000000;
@@ -28,6 +29,7 @@ struct Format<float> {
 
 template <>
 struct Format<double> {
+    typedef double Value;
     typedef u64 Bits;
     static constexpr int PRECISION = 53, LEAST = -1074, BIAS = 1023;
     static constexpr u64 INFINITY_BITS = 0x7FF0000000000000, SIGN = 0x8000000000000000;
@@ -501,11 +503,10 @@ __device__ inline bool any_below(const long long *digits, int count, int positio
     return false;
 }
 
-// The value of digits times 2^low, as `round` in src/exact/digits.rs has it, where the argument is. The
-// digits are overwritten.
-template <class T>
-__device__ inline T rounded(long long *digits, int count, int low) {
-    typedef Format<T> F;
+// The value of digits times 2^low in a format, as `round` in src/exact/digits.rs has it, where the argument is.
+// The digits are overwritten.
+template <class F>
+__device__ inline typename F::Value rounded(long long *digits, int count, int low, F format) {
     normalise(digits, count);
     const bool negative = digits[count - 1] < 0;
     if (negative) {
@@ -523,31 +524,30 @@ __device__ inline T rounded(long long *digits, int count, int low) {
         return 0;
     }
     const int highest = 32 * place + 63 - __clzll(digits[place]);
-    const int unit = max(highest - (F::PRECISION - 1), F::LEAST - low);
+    const int unit = max(highest - (format.PRECISION - 1), format.LEAST - low);
     const u64 q = bits_from(digits, count, unit);
     const u64 half = bits_from(digits, count, unit - 1) & 1;
     const u64 up = half & (q | any_below(digits, count, unit - 1));
-    const u64 steps = static_cast<u64>(unit + low - F::LEAST) << (F::PRECISION - 1);
-    return F::of_bits(min(steps + q + up, F::INFINITY_BITS) | (negative ? F::SIGN : 0));
+    const u64 steps = static_cast<u64>(unit + low - format.LEAST) << (format.PRECISION - 1);
+    return format.of_bits(min(steps + q + up, format.INFINITY_BITS) | (negative ? format.SIGN : 0));
 }
 
-// The value of a state's words times 2^exponent. The digits from `first` to `last` may be other than 0; their
-// magnitude takes their place. A digit above them takes the sign.
-template <class K, class T>
-__device__ inline T value(long long *words, int first, int last, int exponent) {
-    typedef Format<T> F;
+// The value of a state's words times 2^exponent, in a format. The digits from `first` to `last` may be other than
+// 0; their magnitude takes their place. A digit above them takes the sign.
+template <class K, class F>
+__device__ inline typename F::Value value(long long *words, int first, int last, int exponent, F format) {
     const bool has_plus = words[PLUS_INFINITIES] > 0, has_minus = words[MINUS_INFINITIES] > 0;
     if (words[NANS] > 0 || (has_plus && has_minus)) {
-        return F::of_bits(F::INFINITY_BITS | 1ULL << (F::PRECISION - 2));
+        return format.of_bits(format.INFINITY_BITS | 1ULL << (format.PRECISION - 2));
     }
     if (has_plus || has_minus) {
-        return F::of_bits(F::INFINITY_BITS | (has_minus ? F::SIGN : 0));
+        return format.of_bits(format.INFINITY_BITS | (has_minus ? format.SIGN : 0));
     }
     if (first > last) {
         return 0;
     }
     const int count = min(last + 2, K::DIGITS) - first;
-    return rounded<T>(words + COUNTS + first, count, K::LOW + 32 * first + exponent);
+    return rounded(words + COUNTS + first, count, K::LOW + 32 * first + exponent, format);
 }
 
 // Adds the block's words to those of the others. Says in the whole block whether all are there: then the
@@ -609,7 +609,7 @@ __device__ inline void reduce(const T *a, const T *b, long long *out, u64 n, Scr
     __syncthreads();
     gather(columns, words, first, last, out, n, scratch, [&] {
         if (result != nullptr && threadIdx.x == 0) {
-            *result = value<K, T>(words, first, last, 0);
+            *result = value<K>(words, first, last, 0, Format<T>());
         }
     });
 }

@@ -129,20 +129,39 @@ __device__ inline void add_elements(Columns<K> &columns, u64 n, u64 mode) {
 // 2^exponent, a normal number.
 __device__ inline double power_of_two(int exponent) { return __hiloint2double((exponent + 1023) << 20, 0); }
 
-// The result as src/ops/accumulator.rs has it: sums that are too large for f64, or sums of squares so small that
-// it has fewer bits, are rounded again, scaled.
-template <class K>
-__device__ inline double finished(long long *words, int first, int last, int what) {
+// A format that is chosen when the kernel runs; its values are their encodings.
+struct AnyFormat {
+    typedef u64 Value;
+    int PRECISION, LEAST;
+    u64 INFINITY_BITS, SIGN;
+
+    template <class T>
+    __device__ static AnyFormat of() {
+        typedef Format<T> F;
+        return {F::PRECISION, F::LEAST, F::INFINITY_BITS, F::SIGN};
+    }
+
+    __device__ static u64 of_bits(u64 bits) { return bits; }
+};
+
+// The result: a sum in the element's format, else an f64 that a mean or a norm is made of, as
+// src/ops/accumulator.rs has it: sums that are too large for f64, or sums of squares so small that it has fewer
+// bits, are rounded again, scaled.
+template <class K, class T>
+__device__ inline T result_of(long long *words, int first, int last, int what) {
+    const AnyFormat format =
+        what == FINISH_SUM ? AnyFormat::of<T>() : AnyFormat::of<double>();
     double sum = 0;
     int scale = 0;
 #pragma unroll 1
     for (int attempt = 0; attempt < 2; attempt++) {
-        const double rounded = value<K, double>(words, first, last, -scale);
-        // The digits have lost their sign in the first attempt.
-        sum = attempt == 0 ? rounded : copysign(rounded, sum);
+        const u64 bits = value<K>(words, first, last, -scale, format);
         if (what == FINISH_SUM) {
-            return sum;
+            return Format<T>::of_bits(bits);
         }
+        // The digits have lost their sign in the first attempt.
+        const double rounded = Format<double>::of_bits(bits);
+        sum = attempt == 0 ? rounded : copysign(rounded, sum);
         if (attempt == 0 && isinf(sum)) {
             scale = what == FINISH_MEAN ? 64 : 1200;
         } else if (attempt == 0 && what == FINISH_NORM && sum < power_of_two(-900)) {
@@ -152,22 +171,10 @@ __device__ inline double finished(long long *words, int first, int last, int wha
         }
     }
     if (what == FINISH_MEAN) {
-        return __dmul_rn(__ddiv_rn(sum, __ll2double_rn(words[0])), power_of_two(scale));
+        sum = __ddiv_rn(sum, __ll2double_rn(words[0]));
+        return canonical(static_cast<T>(__dmul_rn(sum, power_of_two(scale))));
     }
-    return __dmul_rn(__dsqrt_rn(sum), power_of_two(scale / 2));
-}
-
-template <class K>
-__device__ inline float result_of(long long *words, int first, int last, int what, float) {
-    if (what == FINISH_SUM) {
-        return value<K, float>(words, first, last, 0);
-    }
-    return canonical(__double2float_rn(finished<K>(words, first, last, what)));
-}
-
-template <class K>
-__device__ inline double result_of(long long *words, int first, int last, int what, double) {
-    return canonical(finished<K>(words, first, last, what));
+    return canonical(static_cast<T>(__dmul_rn(__dsqrt_rn(sum), power_of_two(scale / 2))));
 }
 
 template <class K, class T>
@@ -187,7 +194,7 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
         if (result != nullptr && threadIdx.x == 0) {
             int what;
             asm volatile("FINISH %0;" : "=r"(what));
-            *result = result_of<K>(words, first, last, what, T());
+            *result = result_of<K, T>(words, first, last, what);
         }
     });
 }

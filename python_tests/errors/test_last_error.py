@@ -10,7 +10,7 @@ from arrays import compute
 from bindings import Run, Status, last_error, lib
 from operations import OPERATIONS
 
-INT32 = [-(2**31), -1, 2, 100, 111, 200, 206, 300, 400, 500, 900, 902, 2**31 - 1]
+INT32 = [-(2**31), -1, 2, 100, 112, 200, 206, 300, 400, 500, 900, 902, 2**31 - 1]
 
 
 def fail() -> str:

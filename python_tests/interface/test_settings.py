@@ -121,10 +121,13 @@ memory = ctypes.create_string_buffer(1 << 16)
 
 def plausible(types):
     pages = iter(range(-(-ctypes.addressof(memory) // 4096), 1 << 52))
-    return [4096 * next(pages) if ctype is ctypes.c_void_p else 1 for ctype in types]
+    others = {ctypes.c_char_p: b"1"}
+    return [
+        4096 * next(pages) if ctype is ctypes.c_void_p else others.get(ctype, 1) for ctype in types
+    ]
 
 def nothing(types):
-    return [None if ctype is ctypes.c_void_p else 0 for ctype in types]
+    return [None if ctype in (ctypes.c_void_p, ctypes.c_char_p) else 0 for ctype in types]
 
 def answer(name, arguments):
     result, types = FUNCTIONS[name]
