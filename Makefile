@@ -15,7 +15,7 @@ FAKE_DRIVER := $(CURDIR)/target/fake_driver
 PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection large-sums every-float function-errors load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection large-sums every-float random-expressions function-errors load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,9 @@ function-errors: $(VENV)/functions ## the errors of the functions of f64, on a m
 		--example evaluate
 	$(BIN)/python tools/function_errors.py target/every-float/release/examples/evaluate
 
+random-expressions: ## 10^5 random expressions as PTX in the emulator, in half a minute
+	cargo test --release -p gpuvec_ptx -- --ignored
+
 large-sums: build $(VENV)/ready ## exact sums of 2^28 elements
 	$(BIN)/python -m pytest -q -m large python_tests/exact
 
@@ -136,7 +139,7 @@ test-wheel: dist fake-driver ## install the wheel in an empty environment and ru
 reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes
 	release/reproducible.sh
 
-check-all: lint fresh test large-sums every-float function-errors fault-injection load random-faults security sanitizers fuzz lintian licences test-wheel reproducible ## everything: takes an hour
+check-all: lint fresh usage test large-sums every-float random-expressions function-errors fault-injection load random-faults security sanitizers fuzz lintian licences test-wheel reproducible ## everything: takes an hour
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)

@@ -20,7 +20,12 @@ LOCAL_BYTES, REGISTERS = 3, 4
 # The number of calls between two events.
 CALLS = 10
 
-IMAGES = sorted((ROOT / "kernels" / "ptx").glob("*.ptx"))
+# But for those of expressions, which are no kernels without one (expression_rates.py).
+IMAGES = sorted(
+    image
+    for image in (ROOT / "kernels" / "ptx").glob("*.ptx")
+    if not image.stem.startswith("expression_")
+)
 
 
 def resources_of(device: Device, image: Path, kernel: str) -> Optional[tuple[int, int]]:

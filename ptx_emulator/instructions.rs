@@ -149,6 +149,8 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "setp.le.f32" f32 |a, b| a <= b;
         "setp.le.f64" f64 |a, b| a <= b;
         "setp.ge.u64" u64 |a, b| a >= b;
+        "setp.gt.s64" i64 |a, b| a > b;
+        "setp.gt.f64" f64 |a, b| a > b;
         "setp.eq.s32" i32 |a, b| a == b;
         "setp.eq.s64" i64 |a, b| a == b;
         "setp.eq.f32" f32 |a, b| a == b;

@@ -98,8 +98,15 @@ impl<'t> Parser<'t> {
         Some(Elements { reduction, ty, results: results.to_vec(), index: *index, count: *count })
     }
 
-    /// Makes the registers of a class, as in `.f32 %f<3>;`.
+    /// Makes the registers of a class, as in `.f32 %ef<3>;`, or those of a list, as in `.f32 %x, %y;`.
     fn declare(&mut self, declaration: &'t str) -> Result<(), String> {
+        if let Some((_, names)) = declaration.split_once(' ').filter(|_| !declaration.contains('<'))
+        {
+            for name in names.trim_end_matches(';').split(", ") {
+                self.slot(name, RUBBISH);
+            }
+            return Ok(());
+        }
         let count = declaration.split(['<', '>']).nth(1).and_then(|count| count.parse().ok());
         let (class, _) = declaration.split_once('<').ok_or("no registers")?;
         let name = class.split_once(' ').ok_or("no registers")?.1;
@@ -228,7 +235,7 @@ impl<'t> Parser<'t> {
 
 /// The bytes that an access moves to or from a register, and whether their sign fills it.
 fn access(name: &str) -> Result<(usize, bool), String> {
-    let known = ["ld.param.", "ld.global.", "st.global.", "st.volatile.global."];
+    let known = ["ld.param.", "ld.global.", "st.global.", "st.volatile.global.", "st."];
     let rest = known.iter().find_map(|known| name.strip_prefix(known)).ok_or("unknown access")?;
     Ok(match rest.trim_start_matches("v2.").trim_start_matches("v4.") {
         "u8" => (1, false),

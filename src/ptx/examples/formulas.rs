@@ -47,6 +47,12 @@ const REDUCTIONS: &[(&str, &str)] = &[
     ),
     ("sum_finite", "sum(where(abs(a) < 1000, sqrt(abs(a)), 0))"),
     ("mean_finite", "mean(where(abs(a) < 1000, a, 0))"),
+    (
+        "sum_black_scholes",
+        "sum(a * (0.5 + 0.5*erf((log(a/b) + (0.02 + 0.5*d*d)*c) / (d*sqrt(c)) / sqrt(2.0))) \
+         - b * exp(-0.02*c) * (0.5 + 0.5*erf(((log(a/b) + (0.02 + 0.5*d*d)*c) / (d*sqrt(c)) \
+         - d*sqrt(c)) / sqrt(2.0))))",
+    ),
     ("dot", "dot(a, b)"),
     ("dot_finite", "dot(where(abs(a) < 1000, a, 0), where(abs(b) < 1000, b, 1))"),
     ("norm_finite", "norm(where(abs(a) < 1000, a, 0))"),
