@@ -105,7 +105,7 @@ HALF_LN2 = log(2) / 2 * 1.0001
 TAN_PI_8 = sqrt(mpf(2)) - 1
 HALF_PI_HIGH = mpf(float(pi / 2))
 TWO_OVER_ROOT_PI_HIGH = mpf(float(2 / sqrt(pi)))
-FAR_FROM = mpf(27) / 32
+FAR_FROM = mpf(11) / 16
 
 
 def over_turns(z):
@@ -208,8 +208,8 @@ POLYNOMIALS |= {
         lambda t: log(erfc(t + FAR_FROM) / erfc(FAR_FROM)) / t,
         lambda t: t * erfc(t + FAR_FROM),
         0,
-        mpf("5.2"),
-        18,
+        6 - FAR_FROM,
+        19,
     ),
 }
 

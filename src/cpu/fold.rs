@@ -7,6 +7,8 @@ use gpuvec_ops::{Accumulator, Fold};
 ///
 /// # Safety
 /// The inputs have their elements, and the processor has the version's instructions.
+// Once in the library, for all its callers.
+#[inline(never)]
 pub(crate) unsafe fn fold<O: Fold>(
     version: Version, op: O, inputs: &Inputs<O::Element>,
 ) -> O::Output {

@@ -102,6 +102,8 @@ impl Version {
 ///
 /// # Safety
 /// The inputs have their elements, and the processor has the version's instructions.
+// Once in the library, for all its callers.
+#[inline(never)]
 pub(crate) unsafe fn accumulate<K: Vectorised, C: Conditions>(
     version: Version, state: &mut State<K>, mut inputs: Inputs<K::Element>,
 ) {

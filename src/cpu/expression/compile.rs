@@ -1,6 +1,7 @@
 //! Compiles a program into steps over blocks.
 
 use super::Version;
+use super::cost;
 use super::fuse::Pairs;
 use super::kernel::{GRAIN, Loop, Loops, of_version};
 use super::operations::{bytes, canonical, copy, element_bytes, load, operation};
@@ -27,6 +28,8 @@ pub(crate) struct BlockProgram {
     pub(super) block: usize,
     /// The bytes of an element of the output, or 0 for a reduction.
     pub(super) output_bytes: usize,
+    /// The time of a core for an element in its caches, in picoseconds.
+    cost: u32,
     /// The instructions for which the program was compiled.
     pub(super) version: Version,
 }
@@ -79,6 +82,11 @@ impl BlockProgram {
         }
         compiler.finish()
     }
+
+    /// The time of a core for an element in its caches, in picoseconds, as far as it is known beforehand.
+    pub(crate) fn cost(&self) -> u32 {
+        self.cost
+    }
 }
 
 struct Compiler<'p> {
@@ -104,6 +112,7 @@ impl<'p> Compiler<'p> {
             results: [array(0); 2],
             register_bytes: bytes(program.nodes()[usize::from(program.results()[0])].ty),
             block: 0,
+            cost: 0,
             output_bytes: if program.reduction().is_none() { bytes(program.output()) } else { 0 },
             version,
         };
@@ -146,7 +155,7 @@ impl<'p> Compiler<'p> {
             }
         };
         match load(declared.element) {
-            Some(loops) => self.step(id, loops, &[stored], &[]),
+            Some(loops) => self.step(id, loops, cost::MOVE, &[stored], &[]),
             None => stored,
         }
     }
@@ -162,11 +171,13 @@ impl<'p> Compiler<'p> {
         for (place, &operand) in places.iter_mut().zip(operands) {
             *place = self.values[usize::from(operand)];
         }
-        self.step(id, loops, &places[..number], operands)
+        self.step(id, loops, cost::operation(op, from), &places[..number], operands)
     }
 
     /// Appends the step that computes a node's value from what is in places, of nodes if there are any.
-    fn step(&mut self, id: usize, loops: Loops, places: &[Place], nodes: &[NodeId]) -> Place {
+    fn step(
+        &mut self, id: usize, loops: Loops, cost: u32, places: &[Place], nodes: &[NodeId],
+    ) -> Place {
         if places.iter().all(|place| place.is_uniform) {
             let out = self.buffer(Buffer::Uniform);
             let step = self.loop_on(loops, places, out);
@@ -179,6 +190,7 @@ impl<'p> Compiler<'p> {
         self.release(id, nodes, |operand| operand < size);
         let step = self.loop_on(loops, places, out);
         self.compiled.steps.push(step);
+        self.compiled.cost += cost;
         out
     }
 
@@ -233,6 +245,10 @@ impl<'p> Compiler<'p> {
         let results = self.program.results();
         let mut places = [0, results.len() - 1].map(|i| self.values[usize::from(results[i])]);
         let ty = self.program.nodes()[usize::from(results[0])].ty;
+        self.compiled.cost += match self.program.reduction() {
+            Some(reduction) => cost::reduction(reduction, ty),
+            None => cost::MOVE,
+        };
         if self.program.reduction().is_none() {
             if places[0].index != self.output().index {
                 self.compiled.steps.push(self.loop_on(copy(ty), &places[..1], self.output()));
@@ -246,6 +262,8 @@ impl<'p> Compiler<'p> {
             }
         }
         self.compiled.results = places;
+        let streams = self.compiled.inputs.iter().sum::<usize>() + self.compiled.output_bytes;
+        self.compiled.cost += cost::BYTE * streams as u32;
         self.compiled.block = self.block();
         self.compiled
     }

@@ -29,7 +29,7 @@ pub(super) trait Kernel {
 /// The sizes of chunks, which keep a chunk in the registers of each version.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunks {
-    /// [`GRAIN`] elements: a few instructions each, to which AVX-512 adds nothing.
+    /// Four vectors: a few instructions for each element, to which AVX-512 adds nothing.
     Short,
     /// The same for operations that only AVX-512 has.
     Newest,
@@ -66,9 +66,11 @@ pub(super) type Loop = unsafe fn(&Args);
 pub(super) type Loops = [Loop; 3];
 
 pub(super) const fn loops<K: Kernel>() -> Loops {
+    let is_wide = size_of::<K::A>() == 8 || size_of::<K::Out>() == 8;
     match K::CHUNKS {
-        Chunks::Short => [portable::<K, 8>, avx2::<K, GRAIN>, avx2::<K, GRAIN>],
-        Chunks::Newest => [portable::<K, 8>, avx2::<K, GRAIN>, avx512::<K, GRAIN>],
+        Chunks::Short if is_wide => [portable::<K, 4>, avx2::<K, 16>, avx2::<K, 16>],
+        Chunks::Short => [portable::<K, 4>, avx2::<K, 32>, avx2::<K, 32>],
+        Chunks::Newest => [portable::<K, 4>, avx2::<K, 16>, avx512::<K, 16>],
         Chunks::Long => [portable::<K, 1>, avx2::<K, 8>, avx512::<K, 16>],
         Chunks::Scalar => [portable::<K, 1>; 3],
     }

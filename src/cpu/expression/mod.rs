@@ -13,6 +13,7 @@
 //! positive.
 
 mod compile;
+mod cost;
 mod functions;
 mod fuse;
 mod kernel;

@@ -58,7 +58,7 @@ pub(super) fn power<M: Machine>(m: &M, k: M::F64) -> M::F64 {
     power_of_two(m, k + m.f64(TO_INTEGER))
 }
 
-/// y · 2^k in two steps, of which only the last one rounds, where the result is subnormal.
+/// y · 2^k in two steps, of which only the second one can round.
 #[inline(always)]
 fn scale<M: Machine>(m: &M, y: M::F64, k: M::F64) -> M::F64 {
     let (half, shifted) = nearest(m, k * m.f64(0.5));
@@ -116,7 +116,7 @@ pub fn expm1<M: Machine>(m: &M, x: M::F64) -> M::F64 {
 fn hyperbolic<M: Machine>(m: &M, x: M::F64) -> (Pair<M>, Pair<M>) {
     let Reduced { k, r: (r, low), square } = Reduced::of(m, (x, m.f64(0.0)));
     let quarter = power(m, k - m.f64(2.0));
-    // 2^-64 is as small as nothing beside its inverse.
+    // 2^-k, which no longer counts from 2^64 on.
     let inverse = power(m, m.f64(-2.0) - at_most(m, k, 64.0));
     let sinh_k = sum(m, quarter, m.f64(0.0) - inverse);
     let cosh_k = sum(m, quarter, inverse);

@@ -54,7 +54,7 @@ pub fn atan2<M: Machine>(m: &M, y: M::F64, x: M::F64) -> M::F64 {
     let infinite = |x| m.equal(magnitude(m, x), m.f64(f64::INFINITY));
     let (height, width) = (magnitude(m, y), magnitude(m, x));
     let greater = m.select(m.less(width, height), height, width);
-    // Then sums do not overflow, and rests do not vanish but beside angles that do.
+    // With these factors sums do not overflow, and no rest vanishes that counts.
     let small = m.less(greater, m.f64(two_to(400)));
     let factor = m.select(small, m.f64(two_to(600)), m.f64(two_to(-60)));
     let huge = m.f64(two_to(1020));

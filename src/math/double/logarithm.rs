@@ -96,7 +96,7 @@ pub fn log1p<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     special(m, above, m.select(m.equal(x, zero), x, y))
 }
 
-/// log(2^k (1 + f)) with an error of 2^-66.
+/// log(2^k (1 + f)), with a relative error of about 2^-66.
 #[inline(always)]
 fn precise<M: Machine>(m: &M, k: M::F64, f: M::F64) -> Pair<M> {
     let pair = |(high, low)| (m.f64(high), m.f64(low));
@@ -125,7 +125,7 @@ pub fn pow<M: Machine>(m: &M, x: M::F64, y: M::F64) -> M::F64 {
     // Powers beyond 2^80 are infinite, zero or one already: infinities would make NaNs.
     let exponent = clamp(m, y, -two_to(80), two_to(80));
     let (high, low) = multiply(m, (exponent, m.f64(0.0)), log);
-    // The rest is no number where the first part is infinite.
+    // Where the first part is infinite the rest is NaN.
     let low = m.select(m.less(magnitude(m, high), m.f64(746.0)), low, m.f64(0.0));
     signed_power(m, x, y, exponential(m, (clamp(m, high, -746.0, 710.0), low)))
 }

@@ -9,7 +9,7 @@
 //! | exp 0.75 | exp2 0.75 | expm1 0.81 | sinh 0.69 | cosh 0.62 | tanh 0.63 |
 //! | log 0.60 | log2 0.66 | log10 0.64 | log1p 0.60 | pow 0.75 | hypot 0.69 |
 //! | sin 0.70 | cos 0.70 | tan 0.81 | asin 0.61 | acos 0.59 | atan 0.60 |
-//! | atan2 0.70 | erf 0.87 | cbrt 0.50 | | | |
+//! | atan2 0.72 | erf 0.71 | cbrt 0.50 | | | |
 //!
 //! exp, exp2, pow, atan2 and hypot reach theirs where results, or their last bits, are subnormal.
 

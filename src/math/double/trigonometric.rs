@@ -103,7 +103,7 @@ fn reduce_far<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
     let part = |i: i64| product(m, x * m.f64(two_to(-WORD * i)), words[i as usize]);
     let (a, b, c, d) = (part(0), part(1), part(2), part(3));
     let last = m.fma(x * m.f64(two_to(-WORD * 4)), words[4], d.1);
-    // Takes multiples of four away, exactly; b.0 is not negative, and a.1 is below 2^52.
+    // Takes multiples of four away, exactly; at most 2^49 is left of a.0, which no later step minds.
     let modulo = |x: M::F64| {
         let to_four = m.f64(4.0 * TO_INTEGER);
         x - ((x + to_four) - to_four)
@@ -167,7 +167,7 @@ impl<M: Machine> Angle<M> {
     }
 }
 
-/// y, which is for the magnitude of x, as an odd function's value at x.
+/// An odd function's value at x, of which y is the one at the magnitude of x.
 #[inline(always)]
 fn odd_function<M: Machine>(m: &M, x: M::F64, y: M::F64) -> M::F64 {
     let sign = m.bits(x) & m.i64(i64::MIN);

@@ -1,0 +1,44 @@
+//! What operations cost a core: measured on one of 2023, with AVX-512 (`benches/expressions.py`).
+
+use gpuvec_expr::{Op, Reduction, Type};
+
+/// The time of an operation on an element, in picoseconds. A core without AVX2 needs many times as much.
+pub(super) fn operation(op: Op, ty: Type) -> u32 {
+    let [short, long] = match op {
+        Op::FloorDiv | Op::Mod if ty.is_integer() => [1600, 1600],
+        Op::Div => [100, 260],
+        Op::FloorDiv | Op::Mod => [220, 400],
+        Op::Fma | Op::Where => [100, 220],
+        Op::Sqrt => [170, 520],
+        Op::Hypot => [560, 900],
+        Op::Exp | Op::Exp2 | Op::Expm1 | Op::Cbrt => [750, 1200],
+        Op::Asin | Op::Acos | Op::Atan | Op::Sinh | Op::Cosh | Op::Tanh => [1000, 1500],
+        Op::Log | Op::Log2 | Op::Log10 | Op::Log1p | Op::Atan2 => [1300, 1500],
+        Op::Sin | Op::Cos | Op::Tan => [1700, 1900],
+        Op::Erf => [1900, 3400],
+        Op::Pow => [3000, 6700],
+        _ => [60, 130],
+    };
+    match ty {
+        Type::Bool | Type::I32 | Type::F32 => short,
+        Type::I64 | Type::F64 => long,
+    }
+}
+
+/// The time to widen an element when it is loaded, or to look for a NaN in it when it is stored.
+pub(super) const MOVE: u32 = 30;
+
+/// The time for a byte of an array that is read or written.
+pub(super) const BYTE: u32 = 5;
+
+/// The time to add a value to the state of a reduction.
+pub(super) fn reduction(reduction: Reduction, ty: Type) -> u32 {
+    use Reduction::{Dot, Mean, Norm, Sum};
+    match (reduction, ty) {
+        (Sum | Mean, Type::F32) => 170,
+        (Sum | Mean, Type::F64) => 240,
+        (Dot | Norm, Type::F32) => 270,
+        (Dot | Norm, Type::F64) => 520,
+        _ => 60,
+    }
+}
