@@ -4,7 +4,6 @@
 //! benches/variants.py, which compare other values with these (docs/tuning.md); docs/benchmark.md
 //! shows what comes of them.
 
-use crate::expr::Op;
 use std::time::Duration;
 
 /// Up to this many bytes in each array, cores are not woken: the calling core does the work. (An add
@@ -39,33 +38,6 @@ pub(crate) const AUTO_CORE_BYTES_REDUCTION: [usize; 2] = [896 << 10, 7 << 19];
 
 /// The time of a core, in its cache, for a byte of each array of an operation.
 pub(crate) const CORE_PICOSECONDS: usize = 39;
-
-/// The time of a core for an element of an expression's operation on values of 32 bits, and of 64, in
-/// picoseconds. (Measured by formulas of one operation and of several, in vectors of AVX-512.)
-pub(crate) const fn operation_picoseconds(op: Op) -> [usize; 2] {
-    match op {
-        Op::Div => [100, 260],
-        Op::FloorDiv | Op::Mod => [220, 400],
-        Op::Sqrt => [150, 530],
-        Op::Hypot => [450, 750],
-        Op::Exp | Op::Exp2 | Op::Expm1 | Op::Sinh | Op::Cosh | Op::Asin | Op::Acos | Op::Cbrt => {
-            [800, 1100]
-        }
-        Op::Log | Op::Log2 | Op::Log10 | Op::Atan | Op::Atan2 | Op::Tanh => [1100, 1500],
-        Op::Log1p | Op::Sin | Op::Cos | Op::Tan | Op::Erf => [1600, 2200],
-        Op::Pow => [2900, 4900],
-        _ => [30, 65],
-    }
-}
-
-/// The same for a division of integers, which gives an integer.
-pub(crate) const INTEGER_DIVISION_PICOSECONDS: usize = 1600;
-
-/// The same for what a reduction takes.
-pub(crate) const REDUCTION_PICOSECONDS: [usize; 2] = [100, 250];
-
-/// The same for a byte of an array that is read.
-pub(crate) const INPUT_PICOSECONDS: usize = 10;
 
 /// Past these bytes of all arrays a core waits for its memory, so long for each byte.
 pub(crate) const CORE_CACHE_BYTES: usize = 2 << 20;

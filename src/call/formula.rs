@@ -1,10 +1,9 @@
 //! Expressions, as far as checks, plans and kernels need to know them.
 
 use crate::error::Error;
-use crate::expr::{Node, NodeId, Op, Program, Source};
+use crate::expr::Program;
 use crate::ops::Shape;
 use crate::process::memory;
-use crate::tuning;
 use gpuvec_ptx::Kernel;
 use once_cell::sync::OnceCell;
 
@@ -28,9 +27,11 @@ pub(crate) struct Formula {
 }
 
 impl Formula {
-    /// Makes the formula of a program. `state` has the size of a reduction's state, and says whether no
-    /// elements have a result.
-    pub(crate) fn new(id: u64, program: Program, state: Option<(usize, bool)>) -> Self {
+    /// Makes the formula of a program, which costs a core so many picoseconds for an element. `state` has
+    /// the size of a reduction's state, and says whether no elements have a result.
+    pub(crate) fn new(
+        id: u64, program: Program, cost: usize, state: Option<(usize, bool)>,
+    ) -> Self {
         let (state_bytes, has_empty_result) = state.unwrap_or((0, true));
         Formula {
             id,
@@ -38,7 +39,7 @@ impl Formula {
             output_bytes: program.output().bytes(),
             state_bytes,
             has_empty_result,
-            cost: cost(&program),
+            cost,
             kernel: OnceCell::new(),
             program,
         }
@@ -74,23 +75,6 @@ impl Formula {
     pub(super) fn pack(&self) -> usize {
         self.kernel(|_| Ok("")).map_or(1, Kernel::elements_per_thread)
     }
-}
-
-/// The time of a core for an element, in picoseconds.
-fn cost(program: &Program) -> usize {
-    let nodes = program.nodes();
-    let is_wide = |id: NodeId| usize::from(nodes[usize::from(id)].ty.bytes() == 8);
-    let of_node = |node: &Node| match (node.source, node.operands()) {
-        (Source::Op(Op::FloorDiv | Op::Mod), _) if node.ty.is_integer() => {
-            tuning::INTEGER_DIVISION_PICOSECONDS
-        }
-        (Source::Op(op), [first, ..]) => tuning::operation_picoseconds(op)[is_wide(*first)],
-        (Source::Input(_), _) => tuning::INPUT_PICOSECONDS * node.ty.bytes(),
-        _ => 0,
-    };
-    let reduced = program.reduction().and_then(|_| program.results().first());
-    let of_reduction = reduced.map_or(0, |&id| tuning::REDUCTION_PICOSECONDS[is_wide(id)]);
-    nodes.iter().map(of_node).sum::<usize>() + of_reduction
 }
 
 /// Memory that a node may take when its instructions are written.

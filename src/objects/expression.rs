@@ -178,7 +178,7 @@ impl Expression {
         });
         let id = NEWEST.fetch_add(1, Ordering::Relaxed);
         let state = reduce(&program, OfState);
-        let formula = Formula::new(id, program, state);
+        let formula = Formula::new(id, program, blocks.cost() as usize, state);
         Ok(Expression { text: text.to_owned(), formula, blocks, uses })
     }
 
