@@ -7,7 +7,6 @@ import pytest
 from bindings import LIBRARY, lib
 from programs import run, run_python, run_silently
 
-
 # Compares a process before and after the library is loaded.
 AROUND_LOADING = """
 import ctypes, os, signal
