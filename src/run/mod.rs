@@ -33,9 +33,8 @@ pub(crate) unsafe fn run(
     task: Task, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    let then = |call: &_, placement, stream: Option<&_>| execute(call, placement, stream);
     // SAFETY: this function's promise.
-    unsafe { with_call(task, inputs, output, n, stream, then) }
+    unsafe { with_call(task, inputs, output, n, stream, &mut execute) }
 }
 
 /// Adds the terms of an exact sum or dot product to a state. The stream's earlier work is done before, and
@@ -50,7 +49,7 @@ pub(crate) unsafe fn accumulate<O: Exact>(
     let task = Task::Compute { op: O::OP, alpha: op.alpha() };
     // In the place of an output, which nothing writes.
     let output = ("state", (&raw mut *state).cast());
-    let then = |call: &_, placement, stream: Option<&Stream>| {
+    let mut then = |call: &Call, placement, stream: Option<&Stream>| {
         let plan = plan(call, placement, None, &Host)?;
         stream.map_or(Ok(()), Stream::synchronize)?;
         Runner { call, plan: &plan }.sum::<O>(|sum| {
@@ -59,8 +58,11 @@ pub(crate) unsafe fn accumulate<O: Exact>(
         })
     };
     // SAFETY: this function's promise.
-    unsafe { with_call(task, inputs, output, n, stream, then) }
+    unsafe { with_call(task, inputs, output, n, stream, &mut then) }
 }
+
+/// Does the work of a checked call. Its type is erased, since most of a short call's code comes before.
+type Then<'a> = &'a mut dyn FnMut(&Call, Placement, Option<&Stream>) -> Result<Run, Error>;
 
 /// Checks the arguments, and hands the call, the placement and the stream to `then`. Keeps the last run.
 ///
@@ -68,8 +70,7 @@ pub(crate) unsafe fn accumulate<O: Exact>(
 /// As [`Call::with`].
 unsafe fn with_call(
     task: Task, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
-    stream: *mut gpuvec_stream,
-    then: impl FnOnce(&Call, Placement, Option<&Stream>) -> Result<Run, Error>,
+    stream: *mut gpuvec_stream, then: Then,
 ) -> Result<(), Error> {
     let (placement, stream) = (settings::placement()?, given(stream)?);
     let mut kinds = None;
