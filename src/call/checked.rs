@@ -135,7 +135,7 @@ fn array(
         |bytes: &usize| isize::try_from(*bytes).is_ok() && address.checked_add(*bytes).is_some();
     let bytes = n.checked_mul(element_bytes).filter(fits).ok_or(match element_bytes {
         // Only a copy has elements of one byte: its length is the argument `bytes`.
-        1 => Error::TooManyBytes { bytes: n },
+        1 => Error::TooManyBytes { argument: "bytes", bytes: n },
         _ => Error::TooLong { n, element_bytes },
     })?;
     if pointer.is_null() {
