@@ -94,8 +94,8 @@ pub(crate) const REDUCTION_BLOCK_ACROSS_BUS: usize = 4 << 12;
 /// 2^28 f32 in device memory: 0.970 of the rate of a plain loop; 0.965 with 4, 0.925 with 6.)
 pub(crate) const REDUCTION_BLOCKS: u32 = 8;
 
-/// Sums of f32 do without f64 arithmetic on devices where it is more than so many times slower than that
-/// of f32.
+/// Sums of f32 do without f64 arithmetic on devices where it is slower than that of f32 by more than this
+/// factor.
 pub(crate) const F64_RATIO: i32 = 8;
 
 /// Device memory of each slot and stream in which the blocks of a reduction merge their states.
