@@ -33,8 +33,16 @@ pub(crate) const SPIN_TIME: Duration = Duration::from_micros(100);
 /// are page-locked, and if one has to be staged.
 pub(crate) const AUTO_CORE_BYTES_ELEMENTWISE: [usize; 2] = [768 << 10, 7 << 19];
 
-/// The same for a reduction.
+/// The same for a reduction of integers, or to the smallest or largest element.
 pub(crate) const AUTO_CORE_BYTES_REDUCTION: [usize; 2] = [896 << 10, 7 << 19];
+
+/// The same for an exact sum of f32, and of f64.
+pub(crate) const AUTO_CORE_BYTES_SUM: [[usize; 2]; 2] =
+    [[512 << 10, 7 << 19], [1664 << 10, 8 << 20]];
+
+/// The same for an exact dot product.
+pub(crate) const AUTO_CORE_BYTES_DOT: [[usize; 2]; 2] =
+    [[512 << 10, 3 << 20], [704 << 10, 4 << 20]];
 
 /// Up to this many bytes in each array, kernels reach pinned memory across the bus without a copy:
 /// for an elementwise operation, which uses both directions of the bus, and for a reduction. A copy
