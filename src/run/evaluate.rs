@@ -52,11 +52,11 @@ pub(crate) unsafe fn evaluate(
         });
     }
     let task = Task::Evaluate(Evaluation { formula, operands: &operands });
-    let then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
-        execute(call, placement, stream, |runner| runner.evaluate(expression, &operands))
+    let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
+        execute(call, placement, stream, &mut |runner| runner.evaluate(expression, &operands))
     };
     // SAFETY: this function's promise.
-    unsafe { with_call(task, &arrays, ("out", out), n, stream, then) }
+    unsafe { with_call(task, &arrays, ("out", out), n, stream, &mut then) }
 }
 
 /// Has the driver of a device compile an expression, where there is a GPU.

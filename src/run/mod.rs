@@ -35,15 +35,15 @@ pub(crate) unsafe fn run(
     task: Task<'_>, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    let then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
-        execute(call, placement, stream, |runner| match task {
+    let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
+        execute(call, placement, stream, &mut |runner| match task {
             Task::Compute { op, alpha } => op.visit(alpha, runner),
             Task::Copy => runner.run(&mut Copying(call)),
             Task::Evaluate(_) => Err(Error::Internal { text: "an expression without its program" }),
         })
     };
     // SAFETY: this function's promise.
-    unsafe { with_call(task, inputs, output, n, stream, then) }
+    unsafe { with_call(task, inputs, output, n, stream, &mut then) }
 }
 
 /// Adds the terms of an exact sum or dot product to a state. The stream's earlier work is done before, and
@@ -58,7 +58,7 @@ pub(crate) unsafe fn accumulate<O: Exact>(
     let task = Task::Compute { op: O::OP, alpha: op.alpha() };
     // In the place of an output, which nothing writes.
     let output = ("state", (&raw mut *state).cast());
-    let then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
+    let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
         let plan = plan(call, placement, None, &Host)?;
         stream.map_or(Ok(()), Stream::synchronize)?;
         Runner { call, plan: &plan }.sum::<O>(|sum| {
@@ -67,8 +67,11 @@ pub(crate) unsafe fn accumulate<O: Exact>(
         })
     };
     // SAFETY: this function's promise.
-    unsafe { with_call(task, inputs, output, n, stream, then) }
+    unsafe { with_call(task, inputs, output, n, stream, &mut then) }
 }
+
+/// Does the work of a checked call. Its type is erased, since most of a short call's code comes before.
+type Then<'a> = &'a mut dyn FnMut(&Call<'_>, Placement, Option<&Stream>) -> Result<Run, Error>;
 
 /// Checks the arguments, and hands the call, the placement and the stream to `then`. Keeps the last run.
 ///
@@ -76,8 +79,7 @@ pub(crate) unsafe fn accumulate<O: Exact>(
 /// As [`Call::with`].
 unsafe fn with_call(
     task: Task<'_>, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
-    stream: *mut gpuvec_stream,
-    then: impl FnOnce(&Call<'_>, Placement, Option<&Stream>) -> Result<Run, Error>,
+    stream: *mut gpuvec_stream, then: Then<'_>,
 ) -> Result<(), Error> {
     let (placement, stream) = (settings::placement()?, given(stream)?);
     let mut kinds = None;
@@ -98,7 +100,7 @@ unsafe fn with_call(
 /// Plans a call, and queues it, or lets `work` do as the plan says.
 fn execute(
     call: &Call<'_>, placement: Placement, stream: Option<&Stream>,
-    work: impl FnOnce(Runner<'_>) -> Result<Run, Error>,
+    work: &mut dyn FnMut(Runner<'_>) -> Result<Run, Error>,
 ) -> Result<Run, Error> {
     let plan = plan(call, placement, stream.and_then(Stream::device), &Host)?;
     if let (Plan::Queue(plan), Some(Stream::Gpu(stream))) = (&plan, stream) {
