@@ -1,7 +1,7 @@
 //! Runs compiled expressions.
 
 use super::last_run::Run;
-use super::work::Evaluating;
+use super::work::{Evaluating, States};
 use super::{Runner, execute, with_call};
 use crate::call::chunk::Chunk;
 use crate::call::{Call, Evaluation, Input, MAX_INPUTS, Operand, Task};
@@ -92,8 +92,8 @@ impl ReductionVisitor for Reduced<'_> {
         let accumulate = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
             self.work.accumulate::<R>(chunks, state);
         };
-        let store = |state: &_| self.runner.store(R::Accumulator::finish(state));
-        self.runner.reduce::<R::Accumulator>(&accumulate, store)
+        let store = &mut |state: &_| self.runner.store(R::Accumulator::finish(state));
+        self.runner.reduce(&accumulate, States::of::<R::Accumulator>(), store)
     }
 }
 

@@ -24,7 +24,7 @@ use last_run::{Backend, Run};
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
-use work::{Accumulate, Copying, Mapping, Reducing, Whole};
+use work::{Accumulate, Copying, Mapping, Reducing, States, Whole};
 
 /// Runs a task over `n` elements of each input, or queues it on a stream. Says in the thread's last run
 /// how.
@@ -61,7 +61,7 @@ pub(crate) unsafe fn accumulate<O: Exact>(
     let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
         let plan = plan(call, placement, None, &Host)?;
         stream.map_or(Ok(()), Stream::synchronize)?;
-        Runner { call, plan: &plan }.sum::<O>(|sum| {
+        Runner { call, plan: &plan }.sum::<O>(&mut |sum| {
             state.merge(sum);
             Ok(())
         })
@@ -177,20 +177,21 @@ impl Runner<'_> {
 
     /// Runs an exact sum, and hands its state to `then`.
     fn sum<O: Exact>(
-        &self, then: impl FnOnce(&State<O::Kind>) -> Result<(), Error>,
+        &self, then: &mut dyn FnMut(&State<O::Kind>) -> Result<(), Error>,
     ) -> Result<Run, Error> {
         let sum = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
             chunks.for_each(|chunk| cpu::sum::<O>(self.call, &chunk, state));
         };
-        self.reduce::<O::Kind>(&sum, then)
+        self.reduce(&sum, States::of::<O::Kind>(), then)
     }
 
     /// Runs a reduction, and hands its state to `then`.
-    fn reduce<A: Accumulator>(
-        &self, accumulate: &Accumulate<'_, A::State>,
-        then: impl FnOnce(&A::State) -> Result<(), Error>,
+    #[inline(never)]
+    fn reduce<S: Copy + Send + Sync>(
+        &self, accumulate: &Accumulate<'_, S>, states: States<S>,
+        then: &mut dyn FnMut(&S) -> Result<(), Error>,
     ) -> Result<Run, Error> {
-        let mut work = Reducing::<A>::new(accumulate);
+        let mut work = Reducing::new(accumulate, states);
         let run = self.run(&mut work)?;
         then(&work.state()?)?;
         Ok(run)
@@ -220,8 +221,8 @@ impl Visitor for Runner<'_> {
         let fold = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
             chunks.for_each(|chunk| cpu::fold(op, self.call, &chunk, state));
         };
-        let store = |state: &_| self.store(O::Accumulator::finish(state));
-        self.reduce::<O::Accumulator>(&fold, store)
+        let store = &mut |state: &_| self.store(O::Accumulator::finish(state));
+        self.reduce(&fold, States::of::<O::Accumulator>(), store)
     }
 
     fn exact<O: Exact>(self, _: O) -> Self::Result {
@@ -232,7 +233,7 @@ impl Visitor for Runner<'_> {
             let run = self.run(&mut work)?;
             return self.store(work.value()?).map(|()| run);
         }
-        self.sum::<O>(|state| self.store(state.value()))
+        self.sum::<O>(&mut |state| self.store(state.value()))
     }
 }
 
