@@ -5,7 +5,7 @@ use super::work::{Evaluating, States};
 use super::{Runner, execute, with_call};
 use crate::call::chunk::Chunk;
 use crate::call::{Call, Evaluation, Input, MAX_INPUTS, Operand, Task};
-use crate::cpu::expression::{BlockReduction, ReductionVisitor};
+use crate::cpu::expression::{Add, BlockReduction, ReductionVisitor};
 use crate::cuda::device;
 use crate::error::Error;
 use crate::expr::{Element, Shape};
@@ -89,11 +89,19 @@ impl ReductionVisitor for Reduced<'_> {
     type Result = Result<Run, Error>;
 
     fn visit<R: BlockReduction>(self) -> Self::Result {
-        let accumulate = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
-            self.work.accumulate::<R>(chunks, state);
+        let store = |runner: &Runner<'_>, state: &_| runner.store(R::Accumulator::finish(state));
+        self.reduce(States::of::<R::Accumulator>(), R::add, store)
+    }
+}
+
+impl Reduced<'_> {
+    fn reduce<S: Copy + Send + Sync>(
+        self, states: States<S>, add: Add<S>, store: fn(&Runner<'_>, &S) -> Result<(), Error>,
+    ) -> Result<Run, Error> {
+        let accumulate = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut S| {
+            self.work.accumulate(chunks, add, state);
         };
-        let store = &mut |state: &_| self.runner.store(R::Accumulator::finish(state));
-        self.runner.reduce(&accumulate, States::of::<R::Accumulator>(), store)
+        self.runner.reduce(&accumulate, states, &mut |state| store(self.runner, state))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::call::chunk::Chunk;
 use crate::call::{Call, MAX_INPUTS, Operand, Work};
 use crate::cpu;
-use crate::cpu::expression::{self, BlockReduction, Scratch};
+use crate::cpu::expression::{self, Add, Scratch};
 use crate::error::Error;
 use crate::objects::expression::Expression;
 use crate::ops::{Accumulator, Elementwise, Exact};
@@ -176,10 +176,9 @@ impl<'a> Evaluating<'a> {
         scratch.map_err(|_| *self.failure() = Some(NO_BUFFERS)).ok()
     }
 
-    /// Adds the elements of chunks to the state of the expression's reduction, which is `R`.
-    pub(super) fn accumulate<R: BlockReduction>(
-        &self, chunks: &mut dyn Iterator<Item = Chunk>,
-        state: &mut <R::Accumulator as Accumulator>::State,
+    /// Adds the elements of chunks to the state of the expression's reduction, whose function is `add`.
+    pub(super) fn accumulate<S>(
+        &self, chunks: &mut dyn Iterator<Item = Chunk>, add: Add<S>, state: &mut S,
     ) {
         let Some(mut scratch) = self.scratch() else { return };
         let blocks = &self.expression.blocks;
@@ -187,7 +186,7 @@ impl<'a> Evaluating<'a> {
             // SAFETY: the call promises the elements of the chunk, which no other thread has; the
             // scratch memory is for all elements of the call.
             unsafe {
-                blocks.accumulate::<R>(&mut scratch, &self.inputs(start), start, len, state);
+                blocks.accumulate(&mut scratch, &self.inputs(start), start, len, add, state);
             }
         }
     }

@@ -24,7 +24,7 @@ mod run;
 mod tests;
 
 pub(crate) use compile::BlockProgram;
-pub(crate) use reduce::{BlockReduction, ReductionVisitor, visit};
+pub(crate) use reduce::{Add, BlockReduction, ReductionVisitor, visit};
 pub(crate) use run::{Operand, Scratch};
 
 use super::exact::{self, Version};

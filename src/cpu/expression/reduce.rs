@@ -36,19 +36,22 @@ pub(crate) trait ReductionVisitor {
     fn visit<R: BlockReduction>(self) -> Self::Result;
 }
 
+/// [`BlockReduction::add`], of any reduction with states of a type.
+pub(crate) type Add<S> = unsafe fn(Version, &mut S, [*const u8; 2], usize, usize);
+
 impl BlockProgram {
-    /// Adds the elements of a range to the state of the program's reduction, which is `R`. `first` is
-    /// the index of the range's first element in the whole arrays.
+    /// Adds the elements of a range to the state of the program's reduction, whose function is `add`. `first`
+    /// is the index of the range's first element in the whole arrays.
     ///
     /// # Safety
     /// As [`BlockProgram::map`], without an output.
-    pub(crate) unsafe fn accumulate<R: BlockReduction>(
-        &self, scratch: &mut Scratch, operands: &[Operand], first: usize, n: usize,
-        state: &mut <R::Accumulator as Accumulator>::State,
+    pub(crate) unsafe fn accumulate<S>(
+        &self, scratch: &mut Scratch, operands: &[Operand], first: usize, n: usize, add: Add<S>,
+        state: &mut S,
     ) {
         let mut each = |values, start, len| {
             // SAFETY: the run gives the addresses of `len` results.
-            unsafe { R::add(self.version, state, values, first + start, len) };
+            unsafe { add(self.version, state, values, first + start, len) };
         };
         // SAFETY: the same contract.
         unsafe { self.run(scratch, operands, std::ptr::null_mut(), n, &mut each) };

@@ -207,7 +207,7 @@ impl ReductionVisitor for Reduced<'_> {
             let operands = case.operands(&arrays, start);
             let mut part = R::Accumulator::IDENTITY;
             // SAFETY: the arrays have the part's elements.
-            unsafe { program.accumulate::<R>(&mut scratch, &operands, start, len, &mut part) };
+            unsafe { program.accumulate(&mut scratch, &operands, start, len, R::add, &mut part) };
             R::Accumulator::merge(&mut state, &part);
         }
         let is_result = case.n > 0 || R::Accumulator::HAS_EMPTY_RESULT;
