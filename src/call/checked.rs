@@ -25,7 +25,7 @@ pub(crate) struct Input {
 pub(crate) struct Call<'a> {
     task: Task<'a>,
     n: usize,
-    inputs: ArrayVec<Array, MAX_INPUTS>,
+    inputs: &'a mut [Array],
     output: Array,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Call<'a> {
         if n == 0 && (!is_reduction || out.is_null()) {
             return Ok(None);
         }
-        let mut arrays = ArrayVec::new();
+        let mut arrays = ArrayVec::<Array, MAX_INPUTS>::new();
         for input in inputs.iter().filter(|_| n > 0) {
             arrays.push(array(task, input.name, input.pointer, n, input.element_bytes)?);
         }
@@ -58,7 +58,7 @@ impl<'a> Call<'a> {
         }
         let len = if is_reduction { 1 } else { n };
         let output = array(task, output_name, out, len, task.output_bytes())?;
-        let mut call = Call { task, n, inputs: arrays, output };
+        let mut call = Call { task, n, inputs: &mut arrays, output };
         if task.is_copy() && call.is_in_place() {
             return Ok(None);
         }
@@ -73,7 +73,7 @@ impl<'a> Call<'a> {
     /// reduction may be an input's first element.)
     fn refuse_overlap(&self) -> Result<(), Error> {
         let output = &self.output;
-        for input in &self.inputs {
+        for input in &*self.inputs {
             let is_in_place =
                 input.address == output.address && input.element_bytes == output.element_bytes;
             if input.overlaps(output) && !is_in_place {
@@ -93,7 +93,7 @@ impl<'a> Call<'a> {
     }
 
     pub(crate) fn inputs(&self) -> &[Array] {
-        &self.inputs
+        self.inputs
     }
 
     /// The output: `n` elements, or the one value of a reduction.
