@@ -77,13 +77,18 @@ impl<'a, S: Copy> Reducing<'a, S> {
     /// The state of all chunks.
     pub(super) fn state(&mut self) -> Result<S, Error> {
         let (mut state, mut chunks) = ((self.states.identity)(), 0);
-        for place in &mut self.places {
-            if let Some(merged) = place.get_mut().unwrap_or_else(PoisonError::into_inner) {
-                (self.states.merge)(&mut state, &merged.state);
-                chunks += merged.chunks;
-            }
+        let merge = self.states.merge;
+        for merged in self.used().iter_mut().filter_map(|place| inner(place).as_ref()) {
+            merge(&mut state, &merged.state);
+            chunks += merged.chunks;
         }
         if chunks == self.chunks { Ok(state) } else { Err(MISSING) }
+    }
+
+    /// The places that may hold a state.
+    fn used(&mut self) -> &mut [Mutex<Option<Merged<S>>>] {
+        let used = PLACES.min(*self.next.get_mut());
+        &mut self.places[..used]
     }
 
     fn add(&self, state: &S, chunks: usize) {
@@ -99,14 +104,16 @@ impl<'a, S: Copy> Reducing<'a, S> {
     }
 }
 
+fn inner<T>(place: &mut Mutex<T>) -> &mut T {
+    place.get_mut().unwrap_or_else(PoisonError::into_inner)
+}
+
 const MISSING: Error = Error::Internal { text: "a chunk was not reduced" };
 
 impl<S: Copy + Send + Sync> Work for Reducing<'_, S> {
     fn begin(&mut self, chunks: usize) {
         self.chunks = chunks;
-        for place in &mut self.places {
-            *place.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
-        }
+        self.used().iter_mut().for_each(|place| *inner(place) = None);
     }
 
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
