@@ -144,6 +144,9 @@ impl Machine for Host {
     }
 }
 
+/// Does something with the state of a reduction.
+type Finish<'a, S> = &'a mut dyn FnMut(&S) -> Result<(), Error>;
+
 /// Runs a call that is done when it returns.
 struct Runner<'a> {
     call: &'a Call<'a>,
@@ -176,9 +179,7 @@ impl Runner<'_> {
     }
 
     /// Runs an exact sum, and hands its state to `then`.
-    fn sum<O: Exact>(
-        &self, then: &mut dyn FnMut(&State<O::Kind>) -> Result<(), Error>,
-    ) -> Result<Run, Error> {
+    fn sum<O: Exact>(&self, then: Finish<'_, State<O::Kind>>) -> Result<Run, Error> {
         let sum = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
             chunks.for_each(|chunk| cpu::sum::<O>(self.call, &chunk, state));
         };
@@ -188,8 +189,7 @@ impl Runner<'_> {
     /// Runs a reduction, and hands its state to `then`.
     #[inline(never)]
     fn reduce<S: Copy + Send + Sync>(
-        &self, accumulate: &Accumulate<'_, S>, states: States<S>,
-        then: &mut dyn FnMut(&S) -> Result<(), Error>,
+        &self, accumulate: &Accumulate<'_, S>, states: States<S>, then: Finish<'_, S>,
     ) -> Result<Run, Error> {
         let mut work = Reducing::new(accumulate, states);
         let run = self.run(&mut work)?;
