@@ -73,6 +73,15 @@ impl Array {
         raw.into_iter().map(|raw| widened(writer, self.element, raw)).collect()
     }
 
+    /// Reads the element at an offset of bytes.
+    fn load_at(self, writer: &Writer, offset: Operand) -> Operand {
+        let (name, class) = access(self.element);
+        let raw = writer.register(class);
+        let place = writer.emit("add.s64", Class::B64, &[self.address, offset]);
+        writer.access("ld.global", name, &[raw], place, 0);
+        widened(writer, self.element, raw)
+    }
+
     /// Writes elements, several of which begin a vector.
     pub(crate) fn store(self, writer: &Writer, index: Operand, values: &[Operand]) {
         let ty = self.element.widened();
@@ -181,11 +190,38 @@ impl<'p> Elements<'p> {
     pub(crate) fn results(
         &self, index: Operand, lanes: usize,
     ) -> Result<Vec<Vec<Operand>>, Unsupported> {
-        let loaded: Vec<_> = self
-            .arrays
-            .iter()
-            .map(|(node, array)| (*node, array.load(self.writer, index, lanes)))
-            .collect();
+        let load = |array: Array| array.load(self.writer, index, lanes);
+        self.results_of(lanes, load)
+    }
+
+    /// The addresses of an element in the arrays, for elements at distances from it.
+    pub(crate) fn from(self, index: Operand) -> Self {
+        let writer = self.writer;
+        let from = |(node, array): (usize, Array)| {
+            (node, Array { address: array.place(writer, index), ..array })
+        };
+        Elements { arrays: self.arrays.into_iter().map(from).collect(), ..self }
+    }
+
+    /// Computes the results of elements at distances, of 32 bits, from the first one.
+    pub(crate) fn results_at(
+        &self, distances: &[Operand],
+    ) -> Result<Vec<Vec<Operand>>, Unsupported> {
+        let load = |array: Array| {
+            let size = Operand::b32(1 << array.shift());
+            let load = |&distance| {
+                let offset = self.writer.emit("mul.wide.s32", Class::B64, &[distance, size]);
+                array.load_at(self.writer, offset)
+            };
+            distances.iter().map(load).collect()
+        };
+        self.results_of(distances.len(), load)
+    }
+
+    fn results_of(
+        &self, lanes: usize, load: impl Fn(Array) -> Vec<Operand>,
+    ) -> Result<Vec<Vec<Operand>>, Unsupported> {
+        let loaded: Vec<_> = self.arrays.iter().map(|&(node, array)| (node, load(array))).collect();
         (0..lanes)
             .map(|lane| {
                 let of_lane: Vec<_> =
