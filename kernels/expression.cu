@@ -199,7 +199,8 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
 }  // namespace exact
 
 // Blocks that a multiprocessor is to hold at once: with more of them large expressions have too few registers.
-constexpr int BLOCKS = 2;
+// Sums of small ones get 4 (src/ptx/reduction.rs).
+constexpr int BLOCKS = 3;
 
 #define EXACT(name, T, K)                                                                       \
     extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)                          \

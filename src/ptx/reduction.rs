@@ -17,6 +17,12 @@ const FOLD_ELEMENTS: usize = 16;
 const MOST_BYTES: usize = 64;
 const MOST_INSTRUCTIONS: usize = 512;
 
+/// The blocks that a multiprocessor is to hold in frames, and those of sums whose batches need no loop and at most
+/// so many instructions: they do with fewer registers.
+const BLOCKS: &str = ".minnctapersm 3\n";
+const BLOCKS_OF_SMALL: &str = ".minnctapersm 4\n";
+const MOST_INSTRUCTIONS_OF_SMALL: usize = 256;
+
 /// The name of the compiled kernel that a program's reduction needs: an image of kernels/ptx.
 #[must_use]
 pub fn frame(program: &Program) -> Option<&'static str> {
@@ -41,6 +47,7 @@ pub(crate) fn kernel(
 ) -> Result<Kernel, Unsupported> {
     let fold = Fold::new(reduction, operand_type(program));
     let mut text = String::with_capacity(frame.len() + (32 << 10));
+    let mut is_small = false;
     for line in frame.split_inclusive('\n') {
         if line.starts_with(".visible .entry ") {
             text.push_str(".visible .entry expression(\n");
@@ -54,7 +61,9 @@ pub(crate) fn kernel(
         let (word, operands) = line.trim_end_matches(";\n").split_once(' ').unwrap_or((line, ""));
         let operands: Vec<&str> = operands.split(", ").collect();
         match (word, &operands[..]) {
-            ("ELEMENTS", _) => elements(&mut text, program, reduction, fold, &operands)?,
+            ("ELEMENTS", _) => {
+                is_small = elements(&mut text, program, reduction, fold, &operands)?;
+            }
             ("FINISH", [result]) => {
                 let what = match reduction {
                     Reduction::Mean => "1",
@@ -65,6 +74,9 @@ pub(crate) fn kernel(
             }
             _ => fill(&mut text, &fold.lines(word), &operands),
         }
+    }
+    if is_small {
+        text = text.replacen(BLOCKS, BLOCKS_OF_SMALL, 1);
     }
     Ok(Kernel::of_text(text, FOLD_ELEMENTS))
 }
@@ -86,11 +98,11 @@ fn fill(text: &mut String, lines: &str, operands: &[&str]) {
 /// Adds the instructions for a thread's elements. Operands are the results, of dot products those of the
 /// second factor behind those of the first, the index of the first element, and the number of elements.
 ///
-/// The comments are for the emulator.
+/// The comments are for the emulator. Gives whether it is a sum that does with few registers.
 fn elements(
     text: &mut String, program: &Program, reduction: Reduction, fold: Fold, operands: &[&str],
-) -> Result<(), Unsupported> {
-    let [results @ .., first, count] = operands else { return Ok(()) };
+) -> Result<bool, Unsupported> {
+    let [results @ .., first, count] = operands else { return Ok(false) };
     let writer = Writer::new();
     let [index, count] = [first, count].map(|outer| writer.move_from(outer));
     let len = match reduction {
@@ -122,12 +134,14 @@ fn elements(
         writer.move_to(value, word);
         writer.move_to(place, writer.emit("add.s64", Class::B64, &[index, distance]));
     }
+    let is_sum = matches!(reduction, Reduction::Sum | Reduction::Mean) && fold.is_exact();
+    let is_small = is_sum && batch.is_small;
     let (len, ty) = (len.to_string(), operand_type(program).name());
     text.extend(["// ", &len, " elements of ", reduction.name(), " ", ty, ": "]);
     text.extend([&operands.join(" "), "\n{\n"]);
     writer.finish(text);
     text.push_str("}\n// end\n");
-    Ok(())
+    Ok(is_small)
 }
 
 /// An element of a batch.
@@ -149,6 +163,8 @@ struct Batch<'p> {
     len: usize,
     /// Elements of a turn of the loop.
     group: usize,
+    /// Whether it has no loop, and few instructions.
+    is_small: bool,
 }
 
 impl<'p> Batch<'p> {
@@ -170,7 +186,8 @@ impl<'p> Batch<'p> {
         };
         let halves = |group: &usize| Some(group / 2).filter(|&half| half > 0);
         let group = std::iter::successors(Some(len), halves).find(fits).unwrap_or(1);
-        Ok(Batch { writer, elements, last, len, group })
+        let is_small = group == len && group * instructions <= MOST_INSTRUCTIONS_OF_SMALL;
+        Ok(Batch { writer, elements, last, len, group, is_small })
     }
 
     fn distance(&self, of_place: Operand) -> Operand {
