@@ -101,9 +101,7 @@ impl Fold {
             values[0] = writer.emit("not.pred", Class::Predicate, &[values[0]]);
         }
         values[0] = match self.ty {
-            Type::Bool => {
-                writer.emit("and.pred", Class::Predicate, &[values[0], element.is_there])
-            }
+            Type::Bool => writer.emit("and.pred", Class::Predicate, &[values[0], element.is_there]),
             Type::I32 => {
                 writer.emit("selp.b32", Class::B32, &[values[0], nothing, element.is_there])
             }
