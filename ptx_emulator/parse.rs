@@ -153,6 +153,12 @@ impl<'t> Parser<'t> {
             self.push(Action::Jump(0), 0, [slot, 0, 0]);
             return Ok(());
         }
+        if let Some(label) = line.strip_prefix("bra ") {
+            let always = self.slot("1", 1);
+            self.jumps.push((self.instructions.len(), label));
+            self.push(Action::Jump(0), 0, [always, 0, 0]);
+            return Ok(());
+        }
         match line {
             "ret" => {
                 self.push(Action::Return, 0, no_slots);

@@ -1,14 +1,11 @@
 //! The kernels of reductions: compiled frames, in which words in capitals stand for what depends on the
 //! expression (kernels/expression.cu).
 
-use crate::elements::Elements;
+use crate::elements::{Elements, STEP};
 use crate::fold::Fold;
 use crate::writer::{Class, Operand, Writer, input_parameters};
 use crate::{Kernel, Unsupported};
 use gpuvec_expr::{Program, Reduction, Type};
-
-/// The distance between a thread's elements.
-const WARP: i32 = 32;
 
 /// Elements of a thread in a batch of a fold (kernels/expression.cu).
 const FOLD_ELEMENTS: usize = 16;
@@ -110,7 +107,7 @@ fn elements(
         Reduction::Dot | Reduction::Norm => results.len() / 2,
         _ => results.len(),
     };
-    let batch = Batch::new(program, &writer, index, count, len)?;
+    let batch = Batch::new(program, &writer, [index, count], len, fold.is_exact())?;
     if fold.is_exact() {
         batch.for_each(|group| {
             for (k, results) in results.chunks(len).enumerate() {
@@ -163,22 +160,25 @@ struct Batch<'p> {
     len: usize,
     /// Elements of a turn of the loop.
     group: usize,
+    /// Whether whole groups have loads of their own: other folds have no need of them.
+    is_exact: bool,
     /// Whether it has no loop, and few instructions.
     is_small: bool,
 }
 
 impl<'p> Batch<'p> {
     fn new(
-        program: &'p Program, writer: &'p Writer, index: Operand, count: Operand, len: usize,
+        program: &'p Program, writer: &'p Writer, [index, count]: [Operand; 2], len: usize,
+        is_exact: bool,
     ) -> Result<Self, Unsupported> {
         let emit = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
         let last = emit("sub.s64", &[count, Operand::b64(1)]);
         let last = emit("sub.s64", &[last, index]);
-        let last = emit("min.s64", &[last, Operand::b64(i64::from(WARP) * (len as i64 - 1))]);
+        let last = emit("min.s64", &[last, Operand::b64(i64::from(STEP) * (len as i64 - 1))]);
         let last = writer.emit("cvt.u32.u64", Class::B32, &[last]);
         let elements = Elements::new(program, writer)?.from(index);
         let before = writer.instructions();
-        writer.aside(|| elements.results_at(&[last]).map(|_| ()))?;
+        writer.aside(|| elements.results_at(last, &[last], None).map(|_| ()))?;
         let instructions = writer.instructions() - before;
         let bytes: usize = elements.arrays().map(|array| 4.max(1 << array.shift())).sum();
         let fits = |group: &usize| {
@@ -187,7 +187,7 @@ impl<'p> Batch<'p> {
         let halves = |group: &usize| Some(group / 2).filter(|&half| half > 0);
         let group = std::iter::successors(Some(len), halves).find(fits).unwrap_or(1);
         let is_small = group == len && group * instructions <= MOST_INSTRUCTIONS_OF_SMALL;
-        Ok(Batch { writer, elements, last, len, group, is_small })
+        Ok(Batch { writer, elements, last, len, group, is_exact, is_small })
     }
 
     fn distance(&self, of_place: Operand) -> Operand {
@@ -203,11 +203,14 @@ impl<'p> Batch<'p> {
         let places: Vec<Operand> = (0..self.group as i32)
             .map(|k| match k {
                 0 => start,
-                _ => writer.emit("add.s32", Class::B32, &[start, Operand::b32(k * WARP)]),
+                _ => writer.emit("add.s32", Class::B32, &[start, Operand::b32(k * STEP)]),
             })
             .collect();
         let distances: Vec<Operand> = places.iter().map(|&place| self.distance(place)).collect();
-        let results = self.elements.results_at(&distances)?;
+        let end = places[self.group - 1];
+        let is_whole =
+            self.is_exact.then(|| writer.emit("setp.le.s32", Class::Predicate, &[end, self.last]));
+        let results = self.elements.results_at(start, &distances, is_whole)?;
         let element = |(k, values): (usize, Vec<Operand>)| Element {
             distance: distances[k],
             is_there: writer.emit("setp.le.s32", Class::Predicate, &[places[k], self.last]),
@@ -215,9 +218,9 @@ impl<'p> Batch<'p> {
         };
         body(&results.into_iter().enumerate().map(element).collect::<Vec<_>>());
         if self.group < self.len {
-            let next = Operand::b32(self.group as i32 * WARP);
+            let next = Operand::b32(self.group as i32 * STEP);
             writer.set("add.s32", start, &[start, next]);
-            let end = Operand::b32(self.len as i32 * WARP);
+            let end = Operand::b32(self.len as i32 * STEP);
             let more = writer.emit("setp.lt.s32", Class::Predicate, &[start, end]);
             writer.jump_if(more, again);
         }

@@ -283,6 +283,14 @@ impl Writer {
         text.push_str(";\n");
     }
 
+    /// Writes a jump.
+    pub(crate) fn jump(&self, Label(number): Label) {
+        let text = &mut *self.text.borrow_mut();
+        text.push_str("bra $e");
+        decimal(text, number);
+        text.push_str(";\n");
+    }
+
     /// Writes a load or a store of some registers at consecutive places.
     pub(crate) fn access(
         &self, name: &str, ty: &str, registers: &[Operand], address: Operand, offset: u32,
