@@ -60,6 +60,13 @@ __device__ inline void read(u64 i, u64 n, const Dot<T, D, L, B, F> &, T (&x)[N],
     pairs(i, n, x, y);
 }
 
+// Levels that hold most batches of ordinary elements: the others stay as they are then.
+template <class K>
+constexpr int FEW_LEVELS = sizeof(typename K::Element) == 4 ? K::LEVELS / 2 : K::LEVELS;
+
+// Batches that are added in all levels, without a try of few, after few have not held one.
+constexpr int NOT_TRIED = 15;
+
 // Adds all batches of this warp: as `add_batches`, but elements are computed once, and are zeros behind
 // the last one.
 template <class K>
@@ -67,7 +74,7 @@ __device__ inline void add_elements(Columns<K> &columns, u64 n, u64 mode) {
     typedef typename K::Element T;
     constexpr int LEN = K::BATCH;
     Window<K> window;
-    int skipped = 0, to_skip = 0, deposits = 0;
+    int skipped = 0, to_skip = 0, deposits = 0, in_all_levels = 0;
 #pragma unroll 1
     for (u64 start = first_batch(LEN * WARP); start < n; start += next_batch(LEN * WARP)) {
         if (deposits > MOST_DEPOSITS - LEN - K::LEVELS) {
@@ -96,7 +103,15 @@ __device__ inline void add_elements(Columns<K> &columns, u64 n, u64 mode) {
                     deposits += K::LEVELS;
                     window.unit = window.reaching(top);
                 }
-                is_done = window.unit <= MAX_UNIT && window.template add<LEN>(x, y);
+                if (window.unit <= MAX_UNIT) {
+                    constexpr int FEW = FEW_LEVELS<K>;
+                    const bool tries = FEW < K::LEVELS && in_all_levels == 0;
+                    is_done = tries && window.template add<LEN, FEW>(x, y);
+                    if (!is_done) {
+                        is_done = window.template add<LEN>(x, y);
+                        in_all_levels = tries ? NOT_TRIED : in_all_levels - 1;
+                    }
+                }
                 if (is_done || moves) {
                     break;
                 }
