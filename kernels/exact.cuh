@@ -153,11 +153,12 @@ struct Sum {
         return stored == SPECIAL<T> ? NOT_FINITE : exact::top<T>(stored);
     }
 
-    // Adds a term to the levels' sums. Gives the bits of what they do not hold.
+    // Adds a term to the sums of the highest levels. Gives the bits of what they do not hold.
+    template <int N>
     __device__ static u64 add(double *sums, T x, T) {
         double part = static_cast<double>(x);
 #pragma unroll
-        for (int level = 0; level < L; level++) {
+        for (int level = 0; level < N; level++) {
             part = deposit(sums[level], part);
         }
         return Format<double>::bits(part);
@@ -250,7 +251,10 @@ struct Dot {
         return is_finite ? exact::top<T>(stored_x) + exact::top<T>(stored_y) : NOT_FINITE;
     }
 
-    __device__ static u64 add(double *sums, T x, T y) { return add_product<L>(sums, x, y); }
+    template <int N>
+    __device__ static u64 add(double *sums, T x, T y) {
+        return add_product<N>(sums, x, y);
+    }
 
     __device__ static void add(Columns<Dot> &columns, T x, T y) {
         const Integer<T> i(x), j(y);
@@ -303,25 +307,25 @@ struct Window {
         return __all_sync(ALL_THREADS, top <= unit + REACH) && batches < BATCHES;
     }
 
-    // Adds a batch if the window holds all of it: says so in the whole warp.
-    template <int N>
+    // Adds a batch if the window's highest levels hold all of it: says so in the whole warp.
+    template <int N, int LEVELS = K::LEVELS>
     __device__ bool add(const T *x, const T *y) {
-        double sums[K::LEVELS];
+        double sums[LEVELS];
 #pragma unroll
-        for (int level = 0; level < K::LEVELS; level++) {
+        for (int level = 0; level < LEVELS; level++) {
             sums[level] = begin(unit, level);
         }
         u64 left = 0;
 #pragma unroll
         for (int k = 0; k < N; k++) {
-            left |= K::add(sums, x[k], y[k]);
+            left |= K::template add<LEVELS>(sums, x[k], y[k]);
         }
         // But for the sign of a zero.
         if (__any_sync(ALL_THREADS, left << 1 != 0)) {
             return false;
         }
 #pragma unroll
-        for (int level = 0; level < K::LEVELS; level++) {
+        for (int level = 0; level < LEVELS; level++) {
             counts[level] +=
                 __double_as_longlong(sums[level]) - __double_as_longlong(begin(unit, level));
         }

@@ -2,8 +2,8 @@
 //
 // Words in capitals stand for them:
 //
-//   ELEMENTS  values of the elements i, i + 32, i + 64, i + 96, as far as these are below n: others have
-//             those of the last element
+//   ELEMENTS  of exact sums: values of the elements i, i + 32 and so on of the inputs i and n, as far as
+//             these are below n: others have those of the last element. Of folds: the state of the elements
 //   FINISH    what the result of an exact sum is: FINISH_SUM and so on
 //   IDENTITY  the state of no elements; MERGE that of two sets; STATE and RESULT store it, or the result
 //
@@ -12,35 +12,30 @@
 #include "accumulators.cuh"
 #include "exact.cuh"
 
-// Elements of a thread in a batch.
-constexpr int LEN = 4;
-
-__device__ inline void elements(u64 i, u64 n, float *x, float *) {
-    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5;"
-                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+__device__ inline void elements(u64 i, u64 n, float (&x)[16]) {
+    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17;"
+                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]),
+                   "=f"(x[7]), "=f"(x[8]), "=f"(x[9]), "=f"(x[10]), "=f"(x[11]), "=f"(x[12]),
+                   "=f"(x[13]), "=f"(x[14]), "=f"(x[15])
                  : "l"(i), "l"(n));
 }
 
-__device__ inline void elements(u64 i, u64 n, double *x, double *) {
-    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5;"
-                 : "=d"(x[0]), "=d"(x[1]), "=d"(x[2]), "=d"(x[3])
-                 : "l"(i), "l"(n));
-}
-
-__device__ inline void elements(u64 i, u64 n, u64 *x, u64 *) {
-    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5;"
-                 : "=l"(x[0]), "=l"(x[1]), "=l"(x[2]), "=l"(x[3])
-                 : "l"(i), "l"(n));
-}
-
-__device__ inline void pairs(u64 i, u64 n, float *x, float *y) {
+__device__ inline void elements(u64 i, u64 n, double (&x)[8]) {
     asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9;"
-                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(y[0]), "=f"(y[1]), "=f"(y[2]),
-                   "=f"(y[3])
+                 : "=d"(x[0]), "=d"(x[1]), "=d"(x[2]), "=d"(x[3]), "=d"(x[4]), "=d"(x[5]), "=d"(x[6]),
+                   "=d"(x[7])
                  : "l"(i), "l"(n));
 }
 
-__device__ inline void pairs(u64 i, u64 n, double *x, double *y) {
+__device__ inline void pairs(u64 i, u64 n, float (&x)[8], float (&y)[8]) {
+    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17;"
+                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]),
+                   "=f"(x[7]), "=f"(y[0]), "=f"(y[1]), "=f"(y[2]), "=f"(y[3]), "=f"(y[4]), "=f"(y[5]),
+                   "=f"(y[6]), "=f"(y[7])
+                 : "l"(i), "l"(n));
+}
+
+__device__ inline void pairs(u64 i, u64 n, double (&x)[4], double (&y)[4]) {
     asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9;"
                  : "=d"(x[0]), "=d"(x[1]), "=d"(x[2]), "=d"(x[3]), "=d"(y[0]), "=d"(y[1]), "=d"(y[2]),
                    "=d"(y[3])
@@ -51,27 +46,35 @@ namespace exact {
 
 constexpr int FINISH_SUM = 0, FINISH_MEAN = 1, FINISH_NORM = 2;
 
-template <class T, int D, int L, int B>
-__device__ inline void read(u64 i, u64 n, const Sum<T, D, L, B> &, T *x, T *y) {
-    elements(i, n, x, y);
+template <class T, int D, int L, int B, int N>
+__device__ inline void read(u64 i, u64 n, const Sum<T, D, L, B> &, T (&x)[N], T (&y)[N]) {
+    elements(i, n, x);
 #pragma unroll
-    for (int k = 0; k < LEN; k++) {
+    for (int k = 0; k < N; k++) {
         y[k] = 0;
     }
 }
 
-template <class T, int D, int L, int B, int F>
-__device__ inline void read(u64 i, u64 n, const Dot<T, D, L, B, F> &, T *x, T *y) {
+template <class T, int D, int L, int B, int F, int N>
+__device__ inline void read(u64 i, u64 n, const Dot<T, D, L, B, F> &, T (&x)[N], T (&y)[N]) {
     pairs(i, n, x, y);
 }
+
+// Levels that hold most batches of ordinary elements: the others stay as they are then.
+template <class K>
+constexpr int FEW_LEVELS = sizeof(typename K::Element) == 4 ? K::LEVELS / 2 : K::LEVELS;
+
+// Batches that are added in all levels, without a try of few, after few have not held one.
+constexpr int NOT_TRIED = 15;
 
 // Adds all batches of this warp: as `add_batches`, but elements are computed once, and are zeros behind
 // the last one.
 template <class K>
 __device__ inline void add_elements(Columns<K> &columns, u64 n, u64 mode) {
     typedef typename K::Element T;
+    constexpr int LEN = K::BATCH;
     Window<K> window;
-    int skipped = 0, to_skip = 0, deposits = 0;
+    int skipped = 0, to_skip = 0, deposits = 0, in_all_levels = 0;
 #pragma unroll 1
     for (u64 start = first_batch(LEN * WARP); start < n; start += next_batch(LEN * WARP)) {
         if (deposits > MOST_DEPOSITS - LEN - K::LEVELS) {
@@ -81,9 +84,10 @@ __device__ inline void add_elements(Columns<K> &columns, u64 n, u64 mode) {
         T x[LEN], y[LEN];
         read(start + lane(), n, K(), x, y);
         if (n - start < LEN * WARP) {
+            const int len = static_cast<int>(n - start) - lane();
 #pragma unroll
             for (int k = 0; k < LEN; k++) {
-                const bool is_there = start + k * WARP + lane() < n;
+                const bool is_there = k * WARP < len;
                 x[k] = is_there ? x[k] : 0;
                 y[k] = is_there ? y[k] : 0;
             }
@@ -99,7 +103,15 @@ __device__ inline void add_elements(Columns<K> &columns, u64 n, u64 mode) {
                     deposits += K::LEVELS;
                     window.unit = window.reaching(top);
                 }
-                is_done = window.unit <= MAX_UNIT && window.template add<LEN>(x, y);
+                if (window.unit <= MAX_UNIT) {
+                    constexpr int FEW = FEW_LEVELS<K>;
+                    const bool tries = FEW < K::LEVELS && in_all_levels == 0;
+                    is_done = tries && window.template add<LEN, FEW>(x, y);
+                    if (!is_done) {
+                        is_done = window.template add<LEN>(x, y);
+                        in_all_levels = tries ? NOT_TRIED : in_all_levels - 1;
+                    }
+                }
                 if (is_done || moves) {
                     break;
                 }
@@ -202,7 +214,8 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
 }  // namespace exact
 
 // Blocks that a multiprocessor is to hold at once: with more of them large expressions have too few registers.
-constexpr int BLOCKS = 2;
+// Sums of small ones get 4 (src/ptx/reduction.rs).
+constexpr int BLOCKS = 3;
 
 #define EXACT(name, T, K)                                                                       \
     extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)                          \
@@ -258,20 +271,20 @@ __device__ inline Fold merged(Fold state) {
     return state;
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK_THREADS)
+// Elements of a thread in a batch of a fold.
+constexpr int LEN = 16;
+
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
     expression_fold(u64 *out, u64 n, unsigned *flags, Scratch *scratch, u64 *result, u64 index) {
     Fold state = Fold::identity();
 #pragma unroll 1
     for (u64 start = first_batch(LEN * WARP); start < n; start += next_batch(LEN * WARP)) {
-        u64 x[LEN];
-        elements(start + lane(), n, x, nullptr);
-#pragma unroll
-        for (int k = 0; k < LEN; k++) {
-            const u64 i = start + k * WARP + lane();
-            if (i < n) {
-                state.merge(Fold{x[k], index + i});
-            }
-        }
+        Fold batch;
+        asm volatile("ELEMENTS %0, %1, %2, %3;"
+                     : "=l"(batch.value), "=l"(batch.index)
+                     : "l"(start + lane()), "l"(n));
+        batch.index += index;
+        state.merge(batch);
     }
     state = merged(state);
     bool is_last = true;

@@ -93,6 +93,7 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "sub.s64" i64 |a, b| a.wrapping_sub(b);
         "mul.lo.s32" i32 |a, b| a.wrapping_mul(b);
         "mul.lo.s64" i64 |a, b| a.wrapping_mul(b);
+        "mul.wide.s32" i32 |a, b| i64::from(a) * i64::from(b);
         "mul.wide.u32" u32 |a, b| u64::from(a) * u64::from(b);
         "div.s32" i32 |a, b| a.checked_div(b).unwrap_or(UNDEFINED as i32);
         "div.s64" i64 |a, b| a.checked_div(b).unwrap_or(UNDEFINED as i64);

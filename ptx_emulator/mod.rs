@@ -72,15 +72,17 @@ pub struct Kernel {
 struct Elements {
     reduction: String,
     ty: String,
-    /// The values of elements, those of a dot product's second factor behind those of the first.
+    /// Elements of a thread, WARP from one another.
+    lanes: usize,
+    /// The values of elements, those of a dot product's second factor behind those of the first; or the
+    /// words of their state.
     results: Vec<Slot>,
     /// The index of the first element, and the number of elements.
     index: Slot,
     count: Slot,
 }
 
-/// Elements that a thread takes at once, and the distance between them.
-const LANES: usize = 4;
+/// Threads of a warp.
 const WARP: usize = 32;
 
 impl Kernel {
@@ -107,27 +109,33 @@ impl Kernel {
         self.reduction.as_ref().map(|elements| (&elements.reduction[..], &elements.ty[..]))
     }
 
-    /// Computes what a reduction reduces: two factors for each element, of which only dot products and
-    /// norms need the second. Integers have 64 bits, as have floats that are not added.
+    /// Computes what a reduction reduces. Of exact sums: two factors for each element, of which only dot
+    /// products and norms need the second. Of others: the states of all threads, whose values have 64 bits.
     fn elements(
         &self, elements: &Elements, parameters: &[u64], memory: &mut impl Memory,
     ) -> Result<Vec<[u64; 2]>, String> {
         let mut file = self.file_with(parameters)?;
         let count = parameters[parameters.len() - 5];
         file[elements.count as usize] = count;
-        let mut found = vec![[0; 2]; count as usize];
-        for batch in (0..found.len()).step_by(LANES * WARP) {
+        let (count, lanes) = (count as usize, elements.lanes);
+        let mut values = vec![[0; 2]; count];
+        let mut states = Vec::new();
+        for batch in (0..count).step_by(lanes * WARP) {
             for first in batch..batch + WARP {
                 file[elements.index as usize] = first as u64;
                 self.thread(&mut file, memory)?;
+                if let [value, place] = elements.results[..] {
+                    states.push([value, place].map(|slot| file[slot as usize]));
+                    continue;
+                }
                 for (i, &slot) in elements.results.iter().enumerate() {
-                    if let Some(element) = found.get_mut(first + i % LANES * WARP) {
-                        element[i / LANES] = file[slot as usize];
+                    if let Some(element) = values.get_mut(first + i % lanes * WARP) {
+                        element[i / lanes] = file[slot as usize];
                     }
                 }
             }
         }
-        Ok(found)
+        Ok(if elements.results.len() == 2 { states } else { values })
     }
 
     /// Reduces, and stores the state or the result where the parameters say.

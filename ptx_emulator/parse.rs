@@ -27,7 +27,7 @@ const HEAD: [&str; 3] = [".version 8.0", ".target sm_60", ".address_size 64"];
 const ENTRY: &str = ".visible .entry ";
 
 /// What begins and ends the part of a reduction's text that is of an expression.
-const ELEMENTS: &str = "// elements of ";
+const ELEMENTS: &str = " elements of ";
 const END: &str = "// end";
 
 pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
@@ -42,8 +42,9 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
     for line in lines {
         if let Some(entry) = line.strip_prefix(ENTRY) {
             name = Some(entry.trim_end_matches('(').to_owned());
-        } else if let Some(elements) = line.strip_prefix(ELEMENTS) {
-            reduction = Some(parser.elements(elements).ok_or("elements without a name")?);
+        } else if let Some((lanes, elements)) = line.split_once(ELEMENTS) {
+            let lanes = lanes.trim_start_matches("// ").parse().map_err(|_| "no number")?;
+            reduction = Some(parser.elements(lanes, elements).ok_or("elements without a name")?);
         } else if line == END {
             parser.instruction("ret")?;
             break;
@@ -88,14 +89,15 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads what is computed, as in `min f32: %q1 %q2 %q3 %q4 %q5 %q6`: registers of the frame.
-    fn elements(&mut self, line: &'t str) -> Option<Elements> {
+    /// Reads what is computed, as in `min f32: %q1 %q2 %q3 %q4`: registers of the frame.
+    fn elements(&mut self, lanes: usize, line: &'t str) -> Option<Elements> {
         let (what, registers) = line.split_once(": ")?;
         let (reduction, ty) = what.split_once(' ')?;
         let slots: Vec<Slot> = registers.split(' ').map(|name| self.slot(name, RUBBISH)).collect();
         let [results @ .., index, count] = &slots[..] else { return None };
         let (reduction, ty) = (reduction.to_owned(), ty.to_owned());
-        Some(Elements { reduction, ty, results: results.to_vec(), index: *index, count: *count })
+        let results = results.to_vec();
+        Some(Elements { reduction, ty, lanes, results, index: *index, count: *count })
     }
 
     /// Makes the registers of a class, as in `.f32 %ef<3>;`, or those of a list, as in `.f32 %x, %y;`.
@@ -149,6 +151,12 @@ impl<'t> Parser<'t> {
             let slot = self.operand(guard)?;
             self.jumps.push((self.instructions.len(), label));
             self.push(Action::Jump(0), 0, [slot, 0, 0]);
+            return Ok(());
+        }
+        if let Some(label) = line.strip_prefix("bra ") {
+            let always = self.slot("1", 1);
+            self.jumps.push((self.instructions.len(), label));
+            self.push(Action::Jump(0), 0, [always, 0, 0]);
             return Ok(());
         }
         match line {

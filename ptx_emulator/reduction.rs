@@ -12,7 +12,7 @@ pub(crate) struct Reduced {
     pub(crate) result: Vec<u8>,
 }
 
-/// Reduces elements, of which the first has an index.
+/// Reduces elements, or threads' states, of which the first element has an index.
 pub(crate) fn reduce(
     reduction: &str, ty: &str, elements: &[[u64; 2]], first: u64,
 ) -> Result<Reduced, String> {
@@ -72,10 +72,10 @@ fn exact<K: Kind<Element: Element>, A: Accumulator<State = State<K>>>(
     }
 }
 
-fn merged<A: Accumulator>(elements: &[[u64; 2]], of: impl Fn(u64, usize) -> A::State) -> A::State {
+fn merged<A: Accumulator>(states: &[[u64; 2]], of: impl Fn(u64, u64) -> A::State) -> A::State {
     let mut state = A::IDENTITY;
-    for (i, &[x, _]) in elements.iter().enumerate() {
-        A::merge(&mut state, &of(x, i));
+    for &[value, index] in states {
+        A::merge(&mut state, &of(value, index));
     }
     state
 }
@@ -97,7 +97,7 @@ fn counted<A: Accumulator<State = i64>>(elements: &[[u64; 2]]) -> Reduced {
 fn indexed<A: Accumulator<State = Indexed<T>>, T: Element>(
     elements: &[[u64; 2]], first: u64, of: impl Fn(u64) -> T,
 ) -> Reduced {
-    let index = |i: usize| first.cast_signed() + i as i64;
+    let index = |i: u64| first.wrapping_add(i).cast_signed();
     let state = merged::<A>(elements, |bits, i| Indexed { value: of(bits), index: index(i) });
     let words = [state.value.canonical().bits(), state.index.cast_unsigned()];
     Reduced { state: bytes_of(&words).to_vec(), result: bytes(A::finish(&state)) }

@@ -8,6 +8,9 @@ use gpuvec_expr::{Element, Program, Shape, Source, Type};
 /// Bytes that a thread moves at once, in one instruction.
 const PACK_BYTES: usize = 16;
 
+/// The distance between a thread's elements in a reduction.
+pub(crate) const STEP: i32 = 32;
+
 /// An array that is read or written.
 #[derive(Clone, Copy)]
 pub(crate) struct Array {
@@ -71,6 +74,17 @@ impl Array {
         let raw: Vec<Operand> = (0..lanes).map(|_| writer.register(class)).collect();
         self.transfer(writer, "ld.global", name, index, &raw);
         raw.into_iter().map(|raw| widened(writer, self.element, raw)).collect()
+    }
+
+    /// Reads elements, `STEP` from one another, from a distance of 32 bits on.
+    fn load_spread(self, writer: &Writer, distance: Operand, raw: &[Operand]) {
+        let size = Operand::b32(1 << self.shift());
+        let offset = writer.emit("mul.wide.s32", Class::B64, &[distance, size]);
+        let place = writer.emit("add.s64", Class::B64, &[self.address, offset]);
+        for (k, &raw) in raw.iter().enumerate() {
+            let offset = (k as u32 * STEP as u32) << self.shift();
+            writer.access("ld.global", access(self.element).0, &[raw], place, offset);
+        }
     }
 
     /// Writes elements, several of which begin a vector.
@@ -181,11 +195,55 @@ impl<'p> Elements<'p> {
     pub(crate) fn results(
         &self, index: Operand, lanes: usize,
     ) -> Result<Vec<Vec<Operand>>, Unsupported> {
-        let loaded: Vec<_> = self
-            .arrays
-            .iter()
-            .map(|(node, array)| (*node, array.load(self.writer, index, lanes)))
-            .collect();
+        let load = |&(node, array): &(usize, Array)| (node, array.load(self.writer, index, lanes));
+        self.results_of(lanes, self.arrays.iter().map(load).collect())
+    }
+
+    /// The addresses of an element in the arrays, for elements at distances from it.
+    pub(crate) fn from(self, index: Operand) -> Self {
+        let writer = self.writer;
+        let from = |(node, array): (usize, Array)| {
+            (node, Array { address: array.place(writer, index), ..array })
+        };
+        Elements { arrays: self.arrays.into_iter().map(from).collect(), ..self }
+    }
+
+    /// Computes the results of elements at distances, of 32 bits, from the first one: from `start` on, each
+    /// `STEP` further than the last, if `is_whole` is given and true.
+    pub(crate) fn results_at(
+        &self, start: Operand, distances: &[Operand], is_whole: Option<Operand>,
+    ) -> Result<Vec<Vec<Operand>>, Unsupported> {
+        let writer = self.writer;
+        let raw = |&(_, array): &(usize, Array)| {
+            let class = access(array.element).1;
+            distances.iter().map(|_| writer.register(class)).collect()
+        };
+        let raw: Vec<Vec<Operand>> = self.arrays.iter().map(raw).collect();
+        let [whole, end] = [writer.label(), writer.label()];
+        is_whole.into_iter().for_each(|is_whole| writer.jump_if(is_whole, whole));
+        for ((_, array), raw) in self.arrays.iter().zip(&raw) {
+            for (&raw, &distance) in raw.iter().zip(distances) {
+                array.load_spread(writer, distance, &[raw]);
+            }
+        }
+        if is_whole.is_some() {
+            writer.jump(end);
+            writer.place(whole);
+            for ((_, array), raw) in self.arrays.iter().zip(&raw) {
+                array.load_spread(writer, start, raw);
+            }
+            writer.place(end);
+        }
+        let loaded = self.arrays.iter().zip(raw).map(|(&(node, array), raw)| {
+            (node, raw.into_iter().map(|raw| widened(writer, array.element, raw)).collect())
+        });
+        self.results_of(distances.len(), loaded.collect())
+    }
+
+    /// Computes the results of elements of which each array's are loaded.
+    fn results_of(
+        &self, lanes: usize, loaded: Vec<(usize, Vec<Operand>)>,
+    ) -> Result<Vec<Vec<Operand>>, Unsupported> {
         (0..lanes)
             .map(|lane| {
                 let of_lane: Vec<_> =

@@ -1,5 +1,7 @@
 //! How states of two words are merged: a value, for floats the bits of an f64, and an index.
 
+use crate::operation::quiet_nan;
+use crate::reduction::Element;
 use crate::writer::{Class, Operand, Writer};
 use gpuvec_expr::{Reduction, Type};
 
@@ -29,18 +31,92 @@ impl Fold {
         matches!(self.reduction, Sum | Dot | Any | All | Count)
     }
 
-    /// The values of an element as they are merged; those of exact sums stay.
-    pub(crate) fn values(self, writer: &Writer, values: &[Operand]) -> Vec<Operand> {
-        use Reduction::{All, Dot, Mean, Norm, Sum};
-        if self.is_float() && matches!(self.reduction, Sum | Dot | Mean | Norm) {
-            return values.to_vec();
+    /// Says whether it is an exact sum, of which the frame adds up the elements.
+    pub(crate) fn is_exact(self) -> bool {
+        use Reduction::{Dot, Mean, Norm, Sum};
+        self.is_float() && matches!(self.reduction, Sum | Dot | Mean | Norm)
+    }
+
+    /// The state of no elements of a thread's batch: a value, and the distance of the element that has it from
+    /// the first one.
+    pub(crate) fn begin(self, writer: &Writer, distance: Operand) -> [Operand; 2] {
+        let identity = match self.ty {
+            _ if self.adds() => Operand::b64(0),
+            Type::F32 => Operand::f32(f64::from_bits(self.identity()) as f32),
+            Type::I32 => Operand::b32(self.identity() as i32),
+            ty => Operand::Constant(Class::of(ty), self.identity()),
+        };
+        [identity, distance].map(|first| writer.copy(first))
+    }
+
+    /// Adds an element to a thread's state, behind those it has.
+    pub(crate) fn add(self, writer: &Writer, [state, place]: [Operand; 2], element: &Element) {
+        if self.adds() {
+            let term = self.term(writer, element);
+            return writer.set("add.s64", state, &[state, term]);
         }
+        let value = element.values[0];
+        let names = |names: [&'static str; 4]| match self.ty {
+            Type::F32 => names[0],
+            Type::F64 => names[1],
+            Type::I32 => names[2],
+            _ => names[3],
+        };
+        let select = names(["selp.f32", "selp.f64", "selp.b32", "selp.b64"]);
+        if matches!(self.reduction, Reduction::ArgMin | Reduction::ArgMax) {
+            let [low, high] = if self.is_minimum() { [state, value] } else { [value, state] };
+            let test = names(["setp.le.f32", "setp.le.f64", "setp.le.s32", "setp.le.s64"]);
+            let mut stays = writer.emit(test, Class::Predicate, &[low, high]);
+            if self.is_float() {
+                let test = names(["setp.nan.f32", "setp.nan.f64", "", ""]);
+                let is_nan = writer.emit(test, Class::Predicate, &[state, state]);
+                stays = writer.emit("or.pred", Class::Predicate, &[stays, is_nan]);
+            }
+            writer.set(select, state, &[state, value, stays]);
+            return writer.set("selp.b32", place, &[place, element.distance, stays]);
+        }
+        let name = match self.is_minimum() {
+            true => names(["min.f32", "min.f64", "min.s32", "min.s64"]),
+            false => names(["max.f32", "max.f64", "max.s32", "max.s64"]),
+        };
+        if self.is_float() {
+            let test = names(["setp.nan.f32", "setp.nan.f64", "", ""]);
+            let is_nan = writer.emit(test, Class::Predicate, &[state, value]);
+            writer.set(name, state, &[state, value]);
+            writer.set(select, state, &[quiet_nan(self.ty), state, is_nan]);
+        } else {
+            writer.set(name, state, &[state, value]);
+        }
+    }
+
+    /// What an element adds to a sum or a count: nothing if it is not there.
+    fn term(self, writer: &Writer, element: &Element) -> Operand {
+        let mut values = element.values.clone();
+        let nothing = match self.ty {
+            Type::Bool => Operand::Constant(Class::Predicate, 0),
+            Type::I32 => Operand::b32(0),
+            _ => Operand::b64(0),
+        };
+        if self.reduction == Reduction::All {
+            values[0] = writer.emit("not.pred", Class::Predicate, &[values[0]]);
+        }
+        values[0] = match self.ty {
+            Type::Bool => writer.emit("and.pred", Class::Predicate, &[values[0], element.is_there]),
+            Type::I32 => {
+                writer.emit("selp.b32", Class::B32, &[values[0], nothing, element.is_there])
+            }
+            _ => writer.emit("selp.b64", Class::B64, &[values[0], nothing, element.is_there]),
+        };
         let wide: Vec<Operand> = values.iter().map(|&value| self.wide(writer, value)).collect();
-        match (self.reduction, &wide[..]) {
-            (Dot, [a, b]) => vec![writer.emit("mul.lo.s64", Class::B64, &[*a, *b])],
-            (All, [a]) => vec![writer.emit("xor.b64", Class::B64, &[*a, Operand::b64(1)])],
-            _ => wide,
-        }
+        wide.into_iter()
+            .reduce(|a, b| writer.emit("mul.lo.s64", Class::B64, &[a, b]))
+            .unwrap_or(nothing)
+    }
+
+    /// A thread's state as the frame has it: a word, and the distance with 64 bits.
+    pub(crate) fn words(self, writer: &Writer, [state, place]: [Operand; 2]) -> [Operand; 2] {
+        let word = if self.adds() { state } else { self.wide(writer, state) };
+        [word, writer.emit("cvt.s64.s32", Class::B64, &[place])]
     }
 
     fn wide(self, writer: &Writer, value: Operand) -> Operand {

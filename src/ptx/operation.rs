@@ -97,7 +97,7 @@ fn unless_nan(writer: &Writer, ty: Type, a: Operand, b: Operand, number: Operand
     select(writer, ty, is_nan, quiet_nan(ty), number)
 }
 
-fn quiet_nan(ty: Type) -> Operand {
+pub(crate) fn quiet_nan(ty: Type) -> Operand {
     float(ty, f64::NAN)
 }
 

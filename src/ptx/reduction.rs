@@ -1,15 +1,24 @@
 //! The kernels of reductions: compiled frames, in which words in capitals stand for what depends on the
 //! expression (kernels/expression.cu).
 
-use crate::elements::Elements;
+use crate::elements::{Elements, STEP};
 use crate::fold::Fold;
 use crate::writer::{Class, Operand, Writer, input_parameters};
 use crate::{Kernel, Unsupported};
 use gpuvec_expr::{Program, Reduction, Type};
 
-/// Elements that a thread takes at once, and the distance between them.
-const LANES: usize = 4;
-const WARP: i64 = 32;
+/// Elements of a thread in a batch of a fold (kernels/expression.cu).
+const FOLD_ELEMENTS: usize = 16;
+
+/// What a thread does at once, without a loop: the most bytes that it reads, and the most instructions.
+const MOST_BYTES: usize = 64;
+const MOST_INSTRUCTIONS: usize = 512;
+
+/// The blocks that a multiprocessor is to hold in frames, and those of sums whose batches need no loop and at most
+/// so many instructions: they do with fewer registers.
+const BLOCKS: &str = ".minnctapersm 3\n";
+const BLOCKS_OF_SMALL: &str = ".minnctapersm 4\n";
+const MOST_INSTRUCTIONS_OF_SMALL: usize = 256;
 
 /// The name of the compiled kernel that a program's reduction needs: an image of kernels/ptx.
 #[must_use]
@@ -35,6 +44,7 @@ pub(crate) fn kernel(
 ) -> Result<Kernel, Unsupported> {
     let fold = Fold::new(reduction, operand_type(program));
     let mut text = String::with_capacity(frame.len() + (32 << 10));
+    let mut is_small = false;
     for line in frame.split_inclusive('\n') {
         if line.starts_with(".visible .entry ") {
             text.push_str(".visible .entry expression(\n");
@@ -48,7 +58,9 @@ pub(crate) fn kernel(
         let (word, operands) = line.trim_end_matches(";\n").split_once(' ').unwrap_or((line, ""));
         let operands: Vec<&str> = operands.split(", ").collect();
         match (word, &operands[..]) {
-            ("ELEMENTS", _) => elements(&mut text, program, reduction, fold, &operands)?,
+            ("ELEMENTS", _) => {
+                is_small = elements(&mut text, program, reduction, fold, &operands)?;
+            }
             ("FINISH", [result]) => {
                 let what = match reduction {
                     Reduction::Mean => "1",
@@ -60,7 +72,10 @@ pub(crate) fn kernel(
             _ => fill(&mut text, &fold.lines(word), &operands),
         }
     }
-    Ok(Kernel::of_text(text, LANES))
+    if is_small {
+        text = text.replacen(BLOCKS, BLOCKS_OF_SMALL, 1);
+    }
+    Ok(Kernel::of_text(text, FOLD_ELEMENTS))
 }
 
 /// Adds lines in which digits in braces stand for operands.
@@ -80,28 +95,135 @@ fn fill(text: &mut String, lines: &str, operands: &[&str]) {
 /// Adds the instructions for a thread's elements. Operands are the results, of dot products those of the
 /// second factor behind those of the first, the index of the first element, and the number of elements.
 ///
-/// The comments are for the emulator.
+/// The comments are for the emulator. Gives whether it is a sum that does with few registers.
 fn elements(
     text: &mut String, program: &Program, reduction: Reduction, fold: Fold, operands: &[&str],
-) -> Result<(), Unsupported> {
-    let [results @ .., first, count] = operands else { return Ok(()) };
+) -> Result<bool, Unsupported> {
+    let [results @ .., first, count] = operands else { return Ok(false) };
     let writer = Writer::new();
     let [index, count] = [first, count].map(|outer| writer.move_from(outer));
-    let last = writer.emit("sub.s64", Class::B64, &[count, Operand::b64(1)]);
-    let elements = Elements::new(program, &writer)?;
-    for lane in 0..LANES {
-        let i = writer.emit("add.s64", Class::B64, &[index, Operand::b64(lane as i64 * WARP)]);
-        let i = writer.emit("min.u64", Class::B64, &[i, last]);
-        let values = elements.results(i, 1)?.concat();
-        let values = fold.values(&writer, &values);
-        for (k, outer) in results.iter().skip(lane).step_by(LANES).enumerate() {
-            // A norm's value is both factors.
-            writer.move_to(outer, values[k.min(values.len() - 1)]);
-        }
+    let len = match reduction {
+        _ if !fold.is_exact() => FOLD_ELEMENTS,
+        Reduction::Dot | Reduction::Norm => results.len() / 2,
+        _ => results.len(),
+    };
+    let batch = Batch::new(program, &writer, [index, count], len, fold.is_exact())?;
+    if fold.is_exact() {
+        batch.for_each(|group| {
+            for (k, results) in results.chunks(len).enumerate() {
+                // Results move up where a loop has several groups.
+                let (kept, new) = results.split_at(len - group.len());
+                for (to, from) in kept.iter().zip(&results[group.len()..]) {
+                    writer.move_between(to, from, Class::of(operand_type(program)));
+                }
+                for (outer, element) in new.iter().zip(group) {
+                    // A norm's value is both factors.
+                    writer.move_to(outer, element.values[k.min(element.values.len() - 1)]);
+                }
+            }
+        })?;
+    } else if let [value, place] = results {
+        let state = fold.begin(&writer, batch.distance(Operand::b32(0)));
+        batch.for_each(|group| {
+            group.iter().for_each(|element| fold.add(&writer, state, element));
+        })?;
+        let [word, distance] = fold.words(&writer, state);
+        writer.move_to(value, word);
+        writer.move_to(place, writer.emit("add.s64", Class::B64, &[index, distance]));
     }
-    let ty = operand_type(program).name();
-    text.extend(["// elements of ", reduction.name(), " ", ty, ": ", &operands.join(" "), "\n{\n"]);
+    let is_sum = matches!(reduction, Reduction::Sum | Reduction::Mean) && fold.is_exact();
+    let is_small = is_sum && batch.is_small;
+    let (len, ty) = (len.to_string(), operand_type(program).name());
+    text.extend(["// ", &len, " elements of ", reduction.name(), " ", ty, ": "]);
+    text.extend([&operands.join(" "), "\n{\n"]);
     writer.finish(text);
     text.push_str("}\n// end\n");
-    Ok(())
+    Ok(is_small)
+}
+
+/// An element of a batch.
+pub(crate) struct Element {
+    /// The distance from the first one, at most that of the last element of all.
+    pub(crate) distance: Operand,
+    /// Whether it is one: others are the last element.
+    pub(crate) is_there: Operand,
+    /// What is reduced.
+    pub(crate) values: Vec<Operand>,
+}
+
+/// The elements that a thread takes.
+struct Batch<'p> {
+    writer: &'p Writer,
+    elements: Elements<'p>,
+    /// The distance from the first element to the last one of all, at most the last one of the batch.
+    last: Operand,
+    len: usize,
+    /// Elements of a turn of the loop.
+    group: usize,
+    /// Whether whole groups have loads of their own: other folds have no need of them.
+    is_exact: bool,
+    /// Whether it has no loop, and few instructions.
+    is_small: bool,
+}
+
+impl<'p> Batch<'p> {
+    fn new(
+        program: &'p Program, writer: &'p Writer, [index, count]: [Operand; 2], len: usize,
+        is_exact: bool,
+    ) -> Result<Self, Unsupported> {
+        let emit = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
+        let last = emit("sub.s64", &[count, Operand::b64(1)]);
+        let last = emit("sub.s64", &[last, index]);
+        let last = emit("min.s64", &[last, Operand::b64(i64::from(STEP) * (len as i64 - 1))]);
+        let last = writer.emit("cvt.u32.u64", Class::B32, &[last]);
+        let elements = Elements::new(program, writer)?.from(index);
+        let before = writer.instructions();
+        writer.aside(|| elements.results_at(last, &[last], None).map(|_| ()))?;
+        let instructions = writer.instructions() - before;
+        let bytes: usize = elements.arrays().map(|array| 4.max(1 << array.shift())).sum();
+        let fits = |group: &usize| {
+            group * bytes <= MOST_BYTES && group * instructions <= MOST_INSTRUCTIONS
+        };
+        let halves = |group: &usize| Some(group / 2).filter(|&half| half > 0);
+        let group = std::iter::successors(Some(len), halves).find(fits).unwrap_or(1);
+        let is_small = group == len && group * instructions <= MOST_INSTRUCTIONS_OF_SMALL;
+        Ok(Batch { writer, elements, last, len, group, is_exact, is_small })
+    }
+
+    fn distance(&self, of_place: Operand) -> Operand {
+        self.writer.emit("min.s32", Class::B32, &[of_place, self.last])
+    }
+
+    /// Does something with the elements, some at once.
+    fn for_each(&self, mut body: impl FnMut(&[Element])) -> Result<(), Unsupported> {
+        let writer = self.writer;
+        let start = writer.emit("mov.b32", Class::B32, &[Operand::b32(0)]);
+        let again = writer.label();
+        writer.place(again);
+        let places: Vec<Operand> = (0..self.group as i32)
+            .map(|k| match k {
+                0 => start,
+                _ => writer.emit("add.s32", Class::B32, &[start, Operand::b32(k * STEP)]),
+            })
+            .collect();
+        let distances: Vec<Operand> = places.iter().map(|&place| self.distance(place)).collect();
+        let end = places[self.group - 1];
+        let is_whole =
+            self.is_exact.then(|| writer.emit("setp.le.s32", Class::Predicate, &[end, self.last]));
+        let results = self.elements.results_at(start, &distances, is_whole)?;
+        let element = |(k, values): (usize, Vec<Operand>)| Element {
+            distance: distances[k],
+            is_there: writer.emit("setp.le.s32", Class::Predicate, &[places[k], self.last]),
+            values,
+        };
+        body(&results.into_iter().enumerate().map(element).collect::<Vec<_>>());
+        if self.group < self.len {
+            let next = Operand::b32(self.group as i32 * STEP);
+            writer.set("add.s32", start, &[start, next]);
+            let end = Operand::b32(self.len as i32 * STEP);
+            let more = writer.emit("setp.lt.s32", Class::Predicate, &[start, end]);
+            writer.jump_if(more, again);
+        }
+        Ok(())
+    }
 }

@@ -194,6 +194,13 @@ impl Writer {
         text.push_str(";\n");
     }
 
+    /// Moves a value between registers that another text names.
+    pub(crate) fn move_between(&self, to: &str, from: &str, class: Class) {
+        let name = if class == Class::F32 { "mov.f32 " } else { "mov.f64 " };
+        let text = &mut *self.text.borrow_mut();
+        [name, to, ", ", from, ";\n"].iter().for_each(|part| text.push_str(part));
+    }
+
     /// The 64 bits of a register that another text names.
     pub(crate) fn move_from(&self, outer: &str) -> Operand {
         let result = self.register(Class::B64);
@@ -233,14 +240,21 @@ impl Writer {
 
     /// The value in a register, as vectors need it.
     pub(crate) fn in_register(&self, value: Operand) -> Operand {
-        let name = match value {
-            Operand::Constant(Class::B32, _) => "mov.b32",
-            Operand::Constant(Class::B64, _) => "mov.b64",
-            Operand::Constant(Class::F32, _) => "mov.f32",
-            Operand::Constant(Class::F64, _) => "mov.f64",
-            _ => return value,
+        if matches!(value, Operand::Constant(..)) { self.copy(value) } else { value }
+    }
+
+    /// The value in a register of its own.
+    pub(crate) fn copy(&self, value: Operand) -> Operand {
+        let (Operand::Constant(class, _) | Operand::Register(class, _)) = value else {
+            return value;
         };
-        let Operand::Constant(class, _) = value else { return value };
+        let name = match class {
+            Class::Predicate => return value,
+            Class::B32 => "mov.b32",
+            Class::B64 => "mov.b64",
+            Class::F32 => "mov.f32",
+            Class::F64 => "mov.f64",
+        };
         self.emit(name, class, &[value])
     }
 
@@ -263,6 +277,14 @@ impl Writer {
         text.push('@');
         predicate.write(text);
         text.push_str(" bra $e");
+        decimal(text, number);
+        text.push_str(";\n");
+    }
+
+    /// Writes a jump.
+    pub(crate) fn jump(&self, Label(number): Label) {
+        let text = &mut *self.text.borrow_mut();
+        text.push_str("bra $e");
         decimal(text, number);
         text.push_str(";\n");
     }
