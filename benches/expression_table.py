@@ -18,7 +18,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Optional
 
@@ -358,6 +359,16 @@ SHOWN = {
 }
 
 
+def versions() -> dict[str, str]:
+    """Returns the versions of the libraries that are installed."""
+    names = ["numpy", "numexpr", "torch", "cupy", "cupy-cuda12x", "cupy-cuda13x"]
+    found = {}
+    for name in names:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
 def main() -> None:
     """Measures the parts, and writes the data and the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -375,6 +386,7 @@ def main() -> None:
     has_gpu = not why_no_gpu()
     about = f"{platform.processor() or platform.machine()}, {cores()} cores"
     about += f", {Device().name()}, driver {driver_version()}" if has_gpu else ", no GPU"
+    about += "".join(f", {name} {version}" for name, version in versions().items())
     data: dict[str, Any] = {"about": about}
     given.output.mkdir(parents=True, exist_ok=True)
     texts = [f"# Expressions, measured\n\n{about}."]
