@@ -47,20 +47,30 @@ pub(crate) const AUTO_CORE_BYTES_DOT: [[usize; 2]; 2] =
 /// The time of a core, in its cache, for a byte of each array of an operation.
 pub(crate) const CORE_PICOSECONDS: usize = 39;
 
-/// Past these bytes of all arrays a core waits for its memory, so long for each byte.
+/// Past these bytes of all arrays a core waits for its memory, so long for each byte. (Expressions of 4
+/// to 20 MB: 25 to 50 ps; past 40 MB some 85, where a GPU is faster in any case.)
 pub(crate) const CORE_CACHE_BYTES: usize = 2 << 20;
 
 /// See [`CORE_CACHE_BYTES`].
-pub(crate) const MEMORY_PICOSECONDS: usize = 25;
+pub(crate) const MEMORY_PICOSECONDS: usize = 35;
 
 /// The time of a GPU for a call on few elements: of page-locked arrays, and where one has to be staged.
-pub(crate) const GPU_PICOSECONDS: [usize; 2] = [10_000_000, 25_000_000];
+/// (Expressions of 1,000 elements: 10.1 to 11.8 µs, and 10.7 to 13.7.)
+pub(crate) const GPU_PICOSECONDS: [usize; 2] = [10_000_000, 12_000_000];
 
 /// The same for each byte: of the inputs or the output, whichever are more, since the bus has two
-/// directions; of all arrays where threads stage them.
+/// directions; of all arrays where threads stage them. (`a + b` of 40 MB arrays: 20, and 35.)
 pub(crate) const BUS_PICOSECONDS: [usize; 2] = [22, 30];
 
+/// The first bytes of all arrays, of which a thread stages chunk after chunk before others help, take
+/// longer: so long for each. (Expressions of 0.4 to 2 MB: 62 to 69 ps for a byte in all.)
+pub(crate) const STAGED_ALONE_BYTES: usize = 2 << 20;
+
+/// See [`STAGED_ALONE_BYTES`].
+pub(crate) const STAGED_ALONE_PICOSECONDS: usize = 35;
+
 /// The driver's compiler takes as long as a core for so many bytes of each array of an operation: 30 ms.
+/// (One operation: 18 ms; 24: 44; Black-Scholes: 89.)
 pub(crate) const COMPILER_BYTES: usize = 30_000_000_000 / CORE_PICOSECONDS;
 
 /// Up to this many bytes in each array, kernels reach pinned memory across the bus without a copy:

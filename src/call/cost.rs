@@ -49,7 +49,9 @@ fn gpu_picoseconds(call: &Call<'_>) -> usize {
     let [mapped, staged] = tuning::GPU_PICOSECONDS;
     let [of_mapped, of_staged] = tuning::BUS_PICOSECONDS;
     if is_staged(call) {
-        staged.saturating_add(of_staged.saturating_mul(inputs.saturating_add(output)))
+        let bytes = inputs.saturating_add(output);
+        let alone = tuning::STAGED_ALONE_PICOSECONDS * bytes.min(tuning::STAGED_ALONE_BYTES);
+        staged.saturating_add(alone).saturating_add(of_staged.saturating_mul(bytes))
     } else {
         mapped.saturating_add(of_mapped.saturating_mul(inputs.max(output)))
     }

@@ -1,4 +1,4 @@
-//! What operations cost a core: measured on one of 2023, with AVX-512 (`benches/expressions.py`).
+//! What operations cost a core: measured on one of 2023, with AVX-512 (`benches/expression_table.py`).
 
 use gpuvec_expr::{Op, Reduction, Type};
 
