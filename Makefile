@@ -133,7 +133,7 @@ licences: ## licences and sources of every package, offline; the notices that go
 dist: $(VENV)/release ## make the files of a release in dist/: wheel, sources, archive for C, checksums
 	release/dist.sh
 
-test-wheel: dist fake-driver ## install the wheel in an empty environment and run the tests on it
+test-wheel: dist build fake-driver ## install the wheel in an empty environment and run the tests on it
 	release/test_wheel.sh $(WHEEL_TESTS)
 
 reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes

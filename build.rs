@@ -1,5 +1,7 @@
 //! Links the library so that it always loads, writes its header, and packs the kernels' images.
 
+use lzma_rust2::{LzmaOptions, LzmaWriter};
+use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::{env, fs};
@@ -106,17 +108,15 @@ fn version_macros() -> String {
 }
 
 /// Packs the images of kernels/ptx, and writes the table that src/cuda/kernels.rs includes: `IMAGES`, by
-/// name, with the place of each in `UNPACKED_BYTES` bytes that `PACKED` is deflated from. Those bytes
-/// have the images in the order of their sizes, so that similar ones are within deflate's window.
+/// name, with the place of each in the `UNPACKED_BYTES` bytes of `PACKED`.
 fn pack_images() {
-    const BEST: u8 = 10;
     println!("cargo::rerun-if-changed=kernels/ptx");
     let root = env::var("CARGO_MANIFEST_DIR").expect("cargo names the package's folder");
     let out = env::var("OUT_DIR").expect("cargo names the folder for what is built");
     let folder = Path::new(&root).join("kernels/ptx");
     let entries = fs::read_dir(&folder).expect("kernels/ptx is readable");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable entry").path()).collect();
-    paths.sort_by_cached_key(|path| (path.metadata().map_or(0, |file| file.len()), path.clone()));
+    paths.sort();
     let (mut images, mut rows) = (Vec::new(), Vec::new());
     for path in &paths {
         let name = path.file_stem().expect("an image has a name").display().to_string();
@@ -124,10 +124,9 @@ fn pack_images() {
         images.extend(fs::read(path).expect("an image is readable"));
         images.push(0);
     }
-    rows.sort();
-    let packed = miniz_oxide::deflate::compress_to_vec(&images, BEST);
+    let packed = pack(&images);
     let table = format!(
-        "static PACKED: &[u8] = include_bytes!(\"images.deflate\");\n\
+        "static PACKED: &[u8] = include_bytes!(\"images.lzma\");\n\
          const UNPACKED_BYTES: usize = {};\n\
          static IMAGES: [Image; {}] = [\n{}];\n",
         images.len(),
@@ -135,6 +134,17 @@ fn pack_images() {
         rows.concat()
     );
     let write = |name, text: &[u8]| fs::write(Path::new(&out).join(name), text);
-    write("images.deflate", &packed).expect("the folder is writable");
+    write("images.lzma", &packed).expect("the folder is writable");
     write("images.rs", table.as_bytes()).expect("the folder is writable");
+}
+
+/// Packs bytes in the .lzma format.
+fn pack(bytes: &[u8]) -> Vec<u8> {
+    const BEST: u32 = 9;
+    let mut options = LzmaOptions::with_preset(BEST);
+    // Texts have no words of 4 bytes; and a dictionary of all of them is large enough.
+    (options.lc, options.pb, options.dict_size) = (2, 0, bytes.len() as u32);
+    let mut packer = LzmaWriter::new_use_header(Vec::new(), &options, Some(bytes.len() as u64))
+        .expect("the options are valid");
+    packer.write_all(bytes).and_then(|()| packer.finish()).expect("memory takes what is written")
 }

@@ -43,7 +43,7 @@ def own_function(arrays: Any) -> Any:
 
 
 def arguments() -> dict[str, Any]:
-    """What the statements use."""
+    """Returns the variables of the statements."""
     a, b, out, fixed_a, fixed_b = (np.ones(N, np.float32) for _ in range(5))
     fixed_a.flags.writeable = fixed_b.flags.writeable = False
     pa, pb, pout = (array.ctypes.data for array in (a, b, out))

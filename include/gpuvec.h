@@ -404,7 +404,7 @@ typedef int32_t gpuvec_backend;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-/** What an accumulator sums. */
+/** The kind of an accumulator: its operation and the type of its elements. */
 enum gpuvec_accumulator_kind
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t

@@ -1,4 +1,4 @@
-// What every kernel shares: where a thread stands in the grid, canonical NaNs, and completion flags.
+// The common part of kernels: where a thread stands in the grid, canonical NaNs, and completion flags.
 #pragma once
 
 typedef unsigned long long u64;

@@ -1,4 +1,4 @@
-// What every reduction shares: how the grid goes over the arrays, and how its blocks become one state.
+// The common part of reductions: how the grid goes over the arrays, and how its blocks become one state.
 //
 // The states of elements may be merged in any order. A warp takes a batch of elements, the grid's warps
 // take batches in turn; each block merges its warps' states and adds its own to the scratch memory, by
@@ -37,8 +37,8 @@ __device__ inline u64 first_batch(int len) { return grid_thread() / WARP * len; 
 
 __device__ inline u64 next_batch(int len) { return grid_threads() / WARP * len; }
 
-// Says in the whole block whether this block is the last that has added its state. What the others have
-// added is visible then.
+// Says in the whole block whether this block is the last that has added its state. The states
+// that other blocks have added are visible then.
 __device__ inline bool is_last_block(Scratch *scratch) {
     __shared__ bool is_last;
     __threadfence();

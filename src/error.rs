@@ -137,8 +137,8 @@ pub(crate) enum Error {
     #[error("n is {n}: {n} elements of {element_bytes} bytes do not fit into the address space")]
     TooLong { n: usize, element_bytes: usize },
 
-    #[error("bytes is {bytes}: more than the address space holds")]
-    TooManyBytes { bytes: usize },
+    #[error("{argument} is {bytes}: more than the address space holds")]
+    TooManyBytes { argument: &'static str, bytes: usize },
 
     #[error(
         "{output} partly overlaps {input}: pass the same array (in place) or arrays that do not \

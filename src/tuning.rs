@@ -33,8 +33,16 @@ pub(crate) const SPIN_TIME: Duration = Duration::from_micros(100);
 /// are page-locked, and if one has to be staged.
 pub(crate) const AUTO_CORE_BYTES_ELEMENTWISE: [usize; 2] = [768 << 10, 7 << 19];
 
-/// The same for a reduction.
+/// The same for a reduction of integers, or to the smallest or largest element.
 pub(crate) const AUTO_CORE_BYTES_REDUCTION: [usize; 2] = [896 << 10, 7 << 19];
+
+/// The same for an exact sum of f32, and of f64.
+pub(crate) const AUTO_CORE_BYTES_SUM: [[usize; 2]; 2] =
+    [[512 << 10, 7 << 19], [1664 << 10, 8 << 20]];
+
+/// The same for an exact dot product.
+pub(crate) const AUTO_CORE_BYTES_DOT: [[usize; 2]; 2] =
+    [[512 << 10, 3 << 20], [704 << 10, 4 << 20]];
 
 /// The time of a core, in its cache, for a byte of each array of an operation.
 pub(crate) const CORE_PICOSECONDS: usize = 39;
@@ -113,8 +121,8 @@ pub(crate) const REDUCTION_BLOCK_ACROSS_BUS: usize = 4 << 12;
 /// 2^28 f32 in device memory: 0.970 of the rate of a plain loop; 0.965 with 4, 0.925 with 6.)
 pub(crate) const REDUCTION_BLOCKS: u32 = 8;
 
-/// Sums of f32 do without f64 arithmetic on devices where it is more than so many times slower than that
-/// of f32.
+/// Sums of f32 do without f64 arithmetic on devices where it is slower than that of f32 by more than this
+/// factor.
 pub(crate) const F64_RATIO: i32 = 8;
 
 /// Device memory of each slot and stream in which the blocks of a reduction merge their states.

@@ -40,7 +40,7 @@ class Accumulator:
     Parameters
     ----------
     operation : {"sum", "dot"}
-        What is accumulated.
+        The operation.
     dtype : float32 or float64
         The type of the elements and of the value.
 
@@ -76,7 +76,7 @@ class Accumulator:
 
     @property
     def operation(self) -> str:
-        """What is accumulated: "sum" or "dot"."""
+        """The operation: "sum" or "dot"."""
         return self._operation
 
     @property

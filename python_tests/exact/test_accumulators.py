@@ -166,6 +166,10 @@ def test_states_that_are_none(create, kind):
         assert last_error().startswith("bytes is no state of an accumulator: ")
     assert lib.gpuvec_accumulator_deserialize(None, size) is None
     assert lib.gpuvec_last_status() == Status.ERROR_NULL
+    for size in 2**64 - 1, 2**63, 2**63 - 1:
+        assert lib.gpuvec_accumulator_deserialize(ctypes.addressof(state), size) is None
+        assert lib.gpuvec_last_status() == Status.ERROR_SIZE
+        assert last_error() == f"size is {size}: more than the address space holds"
 
 
 def test_accumulators_of_two_kinds_do_not_merge(create):

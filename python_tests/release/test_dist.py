@@ -23,8 +23,7 @@ GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x8
 
 def test_the_wheel_is_small(dist):
     [wheel] = dist.glob("*.whl")
-    # The aim is 500,000.
-    assert wheel.stat().st_size <= 522_000
+    assert wheel.stat().st_size <= 500_000
 
 
 def test_the_wheel_needs_numpy_alone(wheel):
@@ -63,7 +62,7 @@ def test_the_library_has_no_path_of_its_builder(wheel):
     library = wheel["gpuvec/libgpuvec.so"]
     for folder in ROOT, Path.home(), Path("/tmp"):
         assert f"{folder}/".encode() not in library
-    assert b"crates/miniz_oxide-" in library, "paths are kept, but those of no machine"
+    assert b"crates/lzma-rust2-" in library, "paths are kept, but those of no machine"
 
 
 def test_a_program_builds_with_the_unpacked_archive(dist, tmp_path):

@@ -115,6 +115,9 @@ pub unsafe extern "C" fn gpuvec_accumulator_deserialize(
         if bytes.is_null() {
             return Err(Error::Null { argument: "bytes", n: size });
         }
+        if bytes.addr().checked_add(size).is_none_or(|end| isize::try_from(end).is_err()) {
+            return Err(Error::TooManyBytes { argument: "size", bytes: size });
+        }
         // SAFETY: the caller promises `size` readable bytes, which no thread changes meanwhile.
         accumulator::deserialize(unsafe { std::slice::from_raw_parts(bytes.cast(), size) })
     })

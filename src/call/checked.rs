@@ -139,7 +139,7 @@ fn array(
     let fits =
         |bytes: &usize| isize::try_from(*bytes).is_ok() && address.checked_add(*bytes).is_some();
     let bytes = n.checked_mul(element_bytes).filter(fits).ok_or(match task {
-        Task::Copy => Error::TooManyBytes { bytes: n },
+        Task::Copy => Error::TooManyBytes { argument: "bytes", bytes: n },
         _ => Error::TooLong { n, element_bytes },
     })?;
     if pointer.is_null() {

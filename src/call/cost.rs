@@ -25,11 +25,13 @@ pub(super) fn work(call: &Call<'_>) -> usize {
     }
 }
 
-/// Says whether the calling core is done before a GPU would be.
-pub(super) fn pays_on_calling_core(call: &Call<'_>) -> bool {
+/// Says whether the calling core is done before a GPU would be. With an operation it always is where no
+/// other thread helps to stage arrays: to stage them takes as long as to compute.
+pub(super) fn pays_on_calling_core(call: &Call<'_>, machine: &impl Machine) -> bool {
+    let stages_alone = || is_staged(call) && machine.thread_limit() == 1;
     match call.task() {
         Task::Evaluate(_) => core_picoseconds(call) <= gpu_picoseconds(call),
-        _ => work(call) <= core_bytes(call),
+        _ => stages_alone() || call.max_bytes() <= core_bytes(call),
     }
 }
 
@@ -61,9 +63,16 @@ fn bytes(call: &Call<'_>) -> [usize; 2] {
 
 /// Bytes of each array up to which the calling core is done before a GPU would be.
 fn core_bytes(call: &Call<'_>) -> usize {
-    let [pinned, pageable] = match call.task().shape() {
-        Shape::Elementwise => tuning::AUTO_CORE_BYTES_ELEMENTWISE,
-        Shape::Reduction => tuning::AUTO_CORE_BYTES_REDUCTION,
+    let [pinned, pageable] = match call.task() {
+        Task::Compute { op, .. } if op.is_exact() => {
+            let is_f64 = usize::from(op.element_bytes() == size_of::<f64>());
+            match call.inputs().len() {
+                1 => tuning::AUTO_CORE_BYTES_SUM[is_f64],
+                _ => tuning::AUTO_CORE_BYTES_DOT[is_f64],
+            }
+        }
+        task if task.shape() == Shape::Reduction => tuning::AUTO_CORE_BYTES_REDUCTION,
+        _ => tuning::AUTO_CORE_BYTES_ELEMENTWISE,
     };
     if is_staged(call) { pageable } else { pinned }
 }

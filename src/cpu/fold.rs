@@ -33,7 +33,7 @@ fn avx2<O: Fold>(op: O, inputs: &Inputs<O::Element>) -> O::Output {
 }
 
 fn baseline<O: Fold>(op: O, inputs: &Inputs<O::Element>) -> O::Output {
-    body::<O, 32>(op, inputs)
+    body::<O, 8>(op, inputs)
 }
 
 /// Aligned so that no wide register of states is split between two cache lines.

@@ -54,6 +54,7 @@ impl Code {
     }
 
     /// Returns the driver's own name for the code.
+    #[cold]
     pub(crate) fn name(self) -> &'static str {
         let mut name: *const c_char = std::ptr::null();
         // SAFETY: the driver writes a pointer to a constant string, or leaves NULL; the driver is

@@ -10,7 +10,7 @@ use crate::call::{Formula, MAX_INPUTS};
 use crate::error::{Error, interned};
 use crate::ops::Op;
 use crate::process::memory;
-use miniz_oxide::inflate::decompress_slice_iter_to_slice;
+use lzma_rust2::{LzmaReader, Read};
 use once_cell::sync::OnceCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
@@ -39,17 +39,20 @@ impl Image {
     }
 }
 
-/// The PTX of all images, unpacked when a device first needs one, in a millisecond.
+/// The PTX of all images, unpacked when a device first needs one, in some milliseconds.
 fn unpacked() -> Result<&'static [u8], Error> {
     static UNPACKED: OnceCell<Vec<u8>> = OnceCell::new();
     let unpack = || {
+        // The reader allocates as much again, and these buffers, for which it cannot fail.
+        const BUFFERS: usize = 128 << 10;
+        let (bytes, purpose) = (2 * UNPACKED_BYTES + BUFFERS, "the kernels' images");
+        let none_left = |_| Error::OutOfHostMemory { bytes, purpose };
+        Vec::<u8>::new().try_reserve_exact(bytes).map_err(none_left)?;
         let mut images = Vec::new();
-        let (bytes, purpose) = (UNPACKED_BYTES, "the kernels' images");
-        images.try_reserve_exact(bytes).map_err(|_| Error::OutOfHostMemory { bytes, purpose })?;
-        images.resize(bytes, 0);
-        let (has_zlib_header, ignores_checksum) = (false, true);
-        let packed = std::iter::once(PACKED);
-        decompress_slice_iter_to_slice(&mut images, packed, has_zlib_header, ignores_checksum)
+        images.try_reserve_exact(UNPACKED_BYTES).map_err(none_left)?;
+        images.resize(UNPACKED_BYTES, 0);
+        LzmaReader::new_mem_limit(PACKED, u32::MAX, None)
+            .and_then(|mut reader| reader.read_exact(&mut images))
             .map_err(|_| Error::Internal { text: "the kernels' images do not unpack" })?;
         Ok(images)
     };

@@ -121,22 +121,36 @@ pub const fn wire_bytes<K: Kind>() -> usize {
 /// # Panics
 /// If there are not [`wire_bytes`] bytes.
 pub fn encode<K: Kind>(state: &State<K>, bytes: &mut [u8]) {
-    assert_eq!(bytes.len(), wire_bytes::<K>(), "bytes of the wire form");
     let mut state = *state;
     state.normalise();
-    let words = || [K::CODE.magic(), 1].into_iter().chain(state.words().as_ref().iter().copied());
+    write(K::CODE, state.words().as_ref(), bytes);
+}
+
+/// Reads a state, or several that were added word by word.
+pub fn decode<K: Kind>(bytes: &[u8]) -> Result<State<K>, WireError> {
+    let mut state = K::ZERO;
+    // The last digit is limited by the sum of 2^64 terms, or of their negatives.
+    let most = 1 << (K::TOP + 64 - K::LOW - 32 * (K::DIGITS as i32 - 1));
+    read(K::CODE, most, bytes, state.as_mut())?;
+    Ok(State::from_words(state))
+}
+
+/// Writes the words of a normalised state.
+fn write(code: Code, state: &[i64], bytes: &mut [u8]) {
+    assert_eq!(bytes.len(), bytes_of(state), "bytes of the wire form");
+    let words = || [code.magic(), 1].into_iter().chain(state.iter().copied());
     for (place, word) in bytes.chunks_exact_mut(8).zip(words().chain([checksum(words())])) {
         place.copy_from_slice(&word.to_le_bytes());
     }
 }
 
-/// Reads a state, or several that were added word by word.
-pub fn decode<K: Kind>(bytes: &[u8]) -> Result<State<K>, WireError> {
+/// Reads the words of a state, in which the last digit is at most `most`.
+fn read(code: Code, most: i64, bytes: &[u8], state: &mut [i64]) -> Result<(), WireError> {
     let found = kind_of(bytes)?;
-    if found != K::CODE {
+    if found != code {
         return Err(WireError::OtherKind { found: found as u8 });
     }
-    let (found, expected) = (bytes.len(), wire_bytes::<K>());
+    let (found, expected) = (bytes.len(), bytes_of(state));
     if found != expected {
         return Err(WireError::Length { found, expected });
     }
@@ -144,18 +158,22 @@ pub fn decode<K: Kind>(bytes: &[u8]) -> Result<State<K>, WireError> {
     if checksum(words(bytes).take(count)) != word(bytes, count) {
         return Err(WireError::Checksum);
     }
-    let mut state = K::ZERO;
-    for (place, word) in state.as_mut().iter_mut().zip(words(bytes).skip(HEADER)) {
+    for (place, word) in state.iter_mut().zip(words(bytes).skip(HEADER)) {
         *place = word;
     }
-    let (counts, digits) = state.as_ref().split_at(COUNTS);
+    let (counts, digits) = state.split_at(COUNTS);
     if counts.iter().any(|count| !(0..=counts[0]).contains(count)) {
         return Err(WireError::Counts);
     }
-    if !digits_in_range::<K>(digits, word(bytes, 1)) {
+    if !digits_in_range(digits, most, word(bytes, 1)) {
         return Err(WireError::Digits);
     }
-    Ok(State::from_words(state))
+    Ok(())
+}
+
+/// The length of the wire form of a state's words.
+const fn bytes_of(state: &[i64]) -> usize {
+    8 * (HEADER + state.len() + 1)
 }
 
 /// The kind of state that some bytes begin as.
@@ -180,11 +198,10 @@ pub fn kind_of(bytes: &[u8]) -> Result<Code, WireError> {
     known.ok_or(WireError::OtherKind { found: code })
 }
 
-/// Checks if `digits` can be the sum of the digits of `states` normalised states. The last digit is
-/// limited by the sum of 2^64 terms, or of their negatives.
-fn digits_in_range<K: Kind>(digits: &[i64], states: i64) -> bool {
+/// Checks if `digits` can be the sum of the digits of `states` normalised states, of which the last is at
+/// most `most`.
+fn digits_in_range(digits: &[i64], most: i64, states: i64) -> bool {
     let [lower @ .., last] = digits else { return false };
-    let most = 1_i64 << (K::TOP + 64 - K::LOW - 32 * lower.len() as i32);
     lower.iter().all(|digit| (0..=states * 0xFFFF_FFFF).contains(digit))
         && (-states * most..=states * most).contains(last)
 }

@@ -16,7 +16,7 @@ pub struct gpuvec_accumulator {
     _private: [u8; 0],
 }
 
-/// What an accumulator sums.
+/// The kind of an accumulator: its operation and the type of its elements.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(non_camel_case_types, reason = "the names that C callers see")]
@@ -122,7 +122,7 @@ fn code(kind: i32) -> Option<Code> {
 }
 
 impl Accumulator {
-    /// What the accumulator sums.
+    /// The kind of the accumulator's state.
     pub(crate) fn code(&self) -> Code {
         self.with(|held| held.code())
     }

@@ -133,7 +133,7 @@ fn whole_pages(bytes: usize) -> Result<usize, Error> {
         .max(1)
         .checked_next_multiple_of(PAGE)
         .filter(|bytes| isize::try_from(*bytes).is_ok())
-        .ok_or(Error::TooManyBytes { bytes })
+        .ok_or(Error::TooManyBytes { argument: "bytes", bytes })
 }
 
 /// Runs `work` with every allocation that was not freed yet, by address.

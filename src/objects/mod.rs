@@ -1,4 +1,4 @@
-//! What callers hold: streams, events and accumulators by their handles, allocations,
+//! Objects that callers hold: streams, events and accumulators by their handles, allocations,
 //! registrations.
 
 pub(crate) mod accumulator;

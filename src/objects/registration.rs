@@ -120,7 +120,7 @@ fn array(address: usize, bytes: usize) -> Result<Range<usize>, Error> {
             isize::try_from(bytes).is_ok() && end.checked_next_multiple_of(PAGE).is_some()
         })
         .map(|end| address..end)
-        .ok_or(Error::TooManyBytes { bytes })
+        .ok_or(Error::TooManyBytes { argument: "bytes", bytes })
 }
 
 /// Returns the pages that hold an array. Only an empty one can be in the address space's last page.

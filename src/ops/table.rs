@@ -74,7 +74,7 @@ pub trait Visitor {
     fn exact<O: Exact>(self, op: O) -> Self::Result;
 }
 
-/// What a row of a reduction with a formula has, and one without, whose accumulator is an exact sum.
+/// Implements a row's traits: a reduction with a formula folds, one without is an exact sum.
 macro_rules! reduction {
     ($op:ident of $type:ident => $out:ident by $accumulator:ty) => {
         impl Exact for $op {

@@ -26,8 +26,8 @@
 mod elements;
 mod elementwise;
 mod fold;
+mod function;
 mod grid;
-mod machine;
 mod operation;
 mod reduction;
 mod writer;

@@ -1,6 +1,7 @@
 //! Operations on values in registers, as instructions.
 
 use crate::Unsupported;
+use crate::function::function;
 use crate::writer::{Class, Operand, Writer};
 use gpuvec_expr::{Node, Op, Program, Type};
 
@@ -42,46 +43,6 @@ fn instruction(op: Op, ty: Type) -> Option<&'static str> {
         _ => return None,
     };
     Some(named(ty, names)).filter(|name| !name.is_empty())
-}
-
-/// The function of one number or of two, if it is one.
-fn function(writer: &Writer, ty: Type, op: Op, operands: &[Operand]) -> Option<Operand> {
-    macro_rules! functions {
-        ($($op:ident $name:ident $($x:ident)+;)*) => {
-            match (op, operands) {
-                $((Op::$op, &[$($x),+]) if ty == Type::F32 => {
-                    gpuvec_math::$name(&writer, $($x),+)
-                })*
-                $((Op::$op, &[$($x),+]) => {
-                    gpuvec_math::double::$name(&writer, $(writer.float_of($x)),+).operand()
-                })*
-                _ => return None,
-            }
-        };
-    }
-    Some(functions! {
-        Cbrt cbrt x;
-        Exp exp x;
-        Exp2 exp2 x;
-        Expm1 expm1 x;
-        Log log x;
-        Log2 log2 x;
-        Log10 log10 x;
-        Log1p log1p x;
-        Sin sin x;
-        Cos cos x;
-        Tan tan x;
-        Asin asin x;
-        Acos acos x;
-        Atan atan x;
-        Atan2 atan2 x y;
-        Sinh sinh x;
-        Cosh cosh x;
-        Tanh tanh x;
-        Erf erf x;
-        Hypot hypot x y;
-        Pow pow x y;
-    })
 }
 
 /// Writes the operation of a node on the values of its operands.

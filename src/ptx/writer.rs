@@ -120,15 +120,13 @@ fn hexadecimal(text: &mut String, prefix: &str, bits: u64, digits: u32) {
 #[derive(Clone, Copy)]
 pub(crate) struct Label(u32);
 
-/// A text in the making. Values of the functions' machine share it.
+/// A text in the making.
 #[derive(Default)]
 pub(crate) struct Writer {
     text: RefCell<String>,
     registers: [Cell<u32>; 5],
     labels: Cell<u32>,
     instructions: Cell<usize>,
-    /// The operands of functions, by their numbers.
-    pub(crate) values: RefCell<Vec<Operand>>,
 }
 
 impl Writer {

@@ -1,7 +1,7 @@
 //! Runs compiled expressions.
 
 use super::last_run::Run;
-use super::work::Evaluating;
+use super::work::{Evaluating, States};
 use super::{Runner, execute, with_call};
 use crate::call::chunk::Chunk;
 use crate::call::{Call, Evaluation, Input, MAX_INPUTS, Operand, Task};
@@ -54,11 +54,11 @@ pub(crate) unsafe fn evaluate(
         });
     }
     let task = Task::Evaluate(Evaluation { formula, operands: &operands });
-    let then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
-        execute(call, placement, stream, |runner| runner.evaluate(expression, &operands))
+    let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
+        execute(call, placement, stream, &mut |runner| runner.evaluate(expression, &operands))
     };
     // SAFETY: this function's promise.
-    unsafe { with_call(task, &arrays, ("out", out), n, stream, then) }
+    unsafe { with_call(task, &arrays, ("out", out), n, stream, &mut then) }
 }
 
 /// Has the driver of a device compile an expression, where there is a GPU.
@@ -94,8 +94,8 @@ impl ReductionVisitor for Reduced<'_> {
         let accumulate = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
             self.work.accumulate::<R>(chunks, state);
         };
-        let store = |state: &_| self.runner.store(R::Accumulator::finish(state));
-        self.runner.reduce::<R::Accumulator>(&accumulate, store)
+        let store = &mut |state: &_| self.runner.store(R::Accumulator::finish(state));
+        self.runner.reduce(&accumulate, States::of::<R::Accumulator>(), store)
     }
 }
 

@@ -24,7 +24,7 @@ use last_run::{Backend, Run};
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
-use work::{Accumulate, Copying, Mapping, Reducing, Whole};
+use work::{Accumulate, Copying, Mapping, Reducing, States, Whole};
 
 /// Runs a task over `n` elements of each input, or queues it on a stream. Says in the thread's last run
 /// how.
@@ -35,15 +35,15 @@ pub(crate) unsafe fn run(
     task: Task<'_>, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    let then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
-        execute(call, placement, stream, |runner| match task {
+    let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
+        execute(call, placement, stream, &mut |runner| match task {
             Task::Compute { op, alpha } => op.visit(alpha, runner),
             Task::Copy => runner.run(&mut Copying(call)),
             Task::Evaluate(_) => Err(Error::Internal { text: "an expression without its program" }),
         })
     };
     // SAFETY: this function's promise.
-    unsafe { with_call(task, inputs, output, n, stream, then) }
+    unsafe { with_call(task, inputs, output, n, stream, &mut then) }
 }
 
 /// Adds the terms of an exact sum or dot product to a state. The stream's earlier work is done before, and
@@ -58,17 +58,20 @@ pub(crate) unsafe fn accumulate<O: Exact>(
     let task = Task::Compute { op: O::OP, alpha: op.alpha() };
     // In the place of an output, which nothing writes.
     let output = ("state", (&raw mut *state).cast());
-    let then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
+    let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
         let plan = plan(call, placement, None, &Host)?;
         stream.map_or(Ok(()), Stream::synchronize)?;
-        Runner { call, plan: &plan }.sum::<O>(|sum| {
+        Runner { call, plan: &plan }.sum::<O>(&mut |sum| {
             state.merge(sum);
             Ok(())
         })
     };
     // SAFETY: this function's promise.
-    unsafe { with_call(task, inputs, output, n, stream, then) }
+    unsafe { with_call(task, inputs, output, n, stream, &mut then) }
 }
+
+/// Does the work of a checked call. Its type is erased, since most of a short call's code comes before.
+type Then<'a> = &'a mut dyn FnMut(&Call<'_>, Placement, Option<&Stream>) -> Result<Run, Error>;
 
 /// Checks the arguments, and hands the call, the placement and the stream to `then`. Keeps the last run.
 ///
@@ -76,8 +79,7 @@ pub(crate) unsafe fn accumulate<O: Exact>(
 /// As [`Call::with`].
 unsafe fn with_call(
     task: Task<'_>, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
-    stream: *mut gpuvec_stream,
-    then: impl FnOnce(&Call<'_>, Placement, Option<&Stream>) -> Result<Run, Error>,
+    stream: *mut gpuvec_stream, then: Then<'_>,
 ) -> Result<(), Error> {
     let (placement, stream) = (settings::placement()?, given(stream)?);
     let mut kinds = None;
@@ -98,7 +100,7 @@ unsafe fn with_call(
 /// Plans a call, and queues it, or lets `work` do as the plan says.
 fn execute(
     call: &Call<'_>, placement: Placement, stream: Option<&Stream>,
-    work: impl FnOnce(Runner<'_>) -> Result<Run, Error>,
+    work: &mut dyn FnMut(Runner<'_>) -> Result<Run, Error>,
 ) -> Result<Run, Error> {
     let plan = plan(call, placement, stream.and_then(Stream::device), &Host)?;
     if let (Plan::Queue(plan), Some(Stream::Gpu(stream))) = (&plan, stream) {
@@ -175,20 +177,21 @@ impl Runner<'_> {
 
     /// Runs an exact sum, and hands its state to `then`.
     fn sum<O: Exact>(
-        &self, then: impl FnOnce(&State<O::Kind>) -> Result<(), Error>,
+        &self, then: &mut dyn FnMut(&State<O::Kind>) -> Result<(), Error>,
     ) -> Result<Run, Error> {
         let sum = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
             chunks.for_each(|chunk| cpu::sum::<O>(self.call, &chunk, state));
         };
-        self.reduce::<O::Kind>(&sum, then)
+        self.reduce(&sum, States::of::<O::Kind>(), then)
     }
 
     /// Runs a reduction, and hands its state to `then`.
-    fn reduce<A: Accumulator>(
-        &self, accumulate: &Accumulate<'_, A::State>,
-        then: impl FnOnce(&A::State) -> Result<(), Error>,
+    #[inline(never)]
+    fn reduce<S: Copy + Send + Sync>(
+        &self, accumulate: &Accumulate<'_, S>, states: States<S>,
+        then: &mut dyn FnMut(&S) -> Result<(), Error>,
     ) -> Result<Run, Error> {
-        let mut work = Reducing::<A>::new(accumulate);
+        let mut work = Reducing::new(accumulate, states);
         let run = self.run(&mut work)?;
         then(&work.state()?)?;
         Ok(run)
@@ -218,8 +221,8 @@ impl Visitor for Runner<'_> {
         let fold = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
             chunks.for_each(|chunk| cpu::fold(op, self.call, &chunk, state));
         };
-        let store = |state: &_| self.store(O::Accumulator::finish(state));
-        self.reduce::<O::Accumulator>(&fold, store)
+        let store = &mut |state: &_| self.store(O::Accumulator::finish(state));
+        self.reduce(&fold, States::of::<O::Accumulator>(), store)
     }
 
     fn exact<O: Exact>(self, _: O) -> Self::Result {
@@ -230,7 +233,7 @@ impl Visitor for Runner<'_> {
             let run = self.run(&mut work)?;
             return self.store(work.value()?).map(|()| run);
         }
-        self.sum::<O>(|state| self.store(state.value()))
+        self.sum::<O>(&mut |state| self.store(state.value()))
     }
 }
 

@@ -29,15 +29,33 @@ impl<O: Elementwise> Work for Mapping<'_, O> {
     }
 }
 
-/// Adds the elements of chunks to a state. (Its type is erased: operations and expressions with one
-/// accumulator share code.)
+/// Adds the elements of chunks to a state. (Types are erased: reductions with states of one type share
+/// code.)
 pub(super) type Accumulate<'a, S> = dyn Fn(&mut dyn Iterator<Item = Chunk>, &mut S) + Sync + 'a;
 
+/// What an accumulator does with its states.
+pub(super) struct States<S> {
+    identity: fn() -> S,
+    merge: fn(&mut S, &S),
+    from_words: fn(&[u8]) -> S,
+}
+
+impl<S> States<S> {
+    pub(super) fn of<A: Accumulator<State = S>>() -> Self {
+        States {
+            identity: || A::IDENTITY,
+            merge: A::merge,
+            from_words: |words| A::from_words(bytemuck::pod_read_unaligned(words)),
+        }
+    }
+}
+
 /// A reduction. Each worker leaves its state in a place, where another one rarely is.
-pub(super) struct Reducing<'a, A: Accumulator> {
-    accumulate: &'a Accumulate<'a, A::State>,
+pub(super) struct Reducing<'a, S> {
+    accumulate: &'a Accumulate<'a, S>,
+    states: States<S>,
     chunks: usize,
-    places: [Mutex<Option<Merged<A>>>; PLACES],
+    places: [Mutex<Option<Merged<S>>>; PLACES],
     next: AtomicUsize,
 }
 
@@ -45,35 +63,35 @@ pub(super) struct Reducing<'a, A: Accumulator> {
 const PLACES: usize = 16;
 
 /// The state of the chunks that were merged, and their number.
-struct Merged<A: Accumulator> {
-    state: A::State,
+struct Merged<S> {
+    state: S,
     chunks: usize,
 }
 
-impl<'a, A: Accumulator> Reducing<'a, A> {
-    pub(super) fn new(accumulate: &'a Accumulate<'a, A::State>) -> Self {
+impl<'a, S: Copy> Reducing<'a, S> {
+    pub(super) fn new(accumulate: &'a Accumulate<'a, S>, states: States<S>) -> Self {
         let places = [const { Mutex::new(None) }; PLACES];
-        Reducing { accumulate, chunks: 0, places, next: AtomicUsize::new(0) }
+        Reducing { accumulate, states, chunks: 0, places, next: AtomicUsize::new(0) }
     }
 
     /// The state of all chunks.
-    pub(super) fn state(&mut self) -> Result<A::State, Error> {
-        let (mut state, mut chunks) = (A::IDENTITY, 0);
+    pub(super) fn state(&mut self) -> Result<S, Error> {
+        let (mut state, mut chunks) = ((self.states.identity)(), 0);
         for place in &mut self.places {
             if let Some(merged) = place.get_mut().unwrap_or_else(PoisonError::into_inner) {
-                A::merge(&mut state, &merged.state);
+                (self.states.merge)(&mut state, &merged.state);
                 chunks += merged.chunks;
             }
         }
         if chunks == self.chunks { Ok(state) } else { Err(MISSING) }
     }
 
-    fn add(&self, state: &A::State, chunks: usize) {
+    fn add(&self, state: &S, chunks: usize) {
         let place = self.next.fetch_add(1, Ordering::Relaxed) % PLACES;
         let mut place = self.places[place].lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *place {
             Some(merged) => {
-                A::merge(&mut merged.state, state);
+                (self.states.merge)(&mut merged.state, state);
                 merged.chunks += chunks;
             }
             None => *place = Some(Merged { state: *state, chunks }),
@@ -83,7 +101,7 @@ impl<'a, A: Accumulator> Reducing<'a, A> {
 
 const MISSING: Error = Error::Internal { text: "a chunk was not reduced" };
 
-impl<A: Accumulator> Work for Reducing<'_, A> {
+impl<S: Copy + Send + Sync> Work for Reducing<'_, S> {
     fn begin(&mut self, chunks: usize) {
         self.chunks = chunks;
         for place in &mut self.places {
@@ -92,7 +110,7 @@ impl<A: Accumulator> Work for Reducing<'_, A> {
     }
 
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
-        let (mut state, mut count) = (A::IDENTITY, 0);
+        let (mut state, mut count) = ((self.states.identity)(), 0);
         (self.accumulate)(&mut chunks.inspect(|_| count += 1), &mut state);
         if count > 0 {
             self.add(&state, count);
@@ -100,7 +118,7 @@ impl<A: Accumulator> Work for Reducing<'_, A> {
     }
 
     fn take_state(&self, words: &[u8]) {
-        self.add(&A::from_words(bytemuck::pod_read_unaligned(words)), 1);
+        self.add(&(self.states.from_words)(words), 1);
     }
 }
 

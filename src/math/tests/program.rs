@@ -1,148 +1,57 @@
-//! A machine that writes programs, as the GPU's does: functions are one sequence for all inputs.
+//! Recordings, of which the GPU's instructions are made: functions are one sequence for all inputs.
 
 mod samples;
 
-use gpuvec_math::{Machine, Scalar, double};
+use gpuvec_math::{Recorder, Scalar, Step, double, steps};
 use samples::Random;
-use std::cell::RefCell;
-use std::num::Wrapping;
-use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Sub};
-
-/// An operation on earlier results of 64 bits.
-type Operation = Box<dyn Fn(&[u64]) -> u64>;
-
-/// The sequence of operations so far. The first two results are the arguments.
-#[derive(Default)]
-struct Program(RefCell<Vec<Operation>>);
-
-/// The place of a result.
-#[derive(Clone, Copy)]
-struct Value<'a, const IS_FLOAT: bool> {
-    program: &'a Program,
-    place: usize,
-}
-
-type Float<'a> = Value<'a, true>;
-type Bits<'a> = Value<'a, false>;
-
-impl Program {
-    fn argument<const F: bool>(&self, place: usize) -> Value<'_, F> {
-        Value { program: self, place }
-    }
-
-    fn push<const F: bool>(&self, operation: impl Fn(&[u64]) -> u64 + 'static) -> Value<'_, F> {
-        let mut operations = self.0.borrow_mut();
-        operations.push(Box::new(operation));
-        Value { program: self, place: operations.len() + 1 }
-    }
-
-    fn run(&self, arguments: [u64; 2], place: usize) -> u64 {
-        let mut results = arguments.to_vec();
-        for operation in self.0.borrow().iter() {
-            let result = operation(&results);
-            results.push(result);
-        }
-        results[place]
-    }
-}
-
-impl<'a, const F: bool> Value<'a, F> {
-    fn with<const G: bool>(self, other: Self, f: fn(u64, u64) -> u64) -> Value<'a, G> {
-        self.program.push(move |r| f(r[self.place], r[other.place]))
-    }
-
-    fn map<const G: bool>(self, f: impl Fn(u64) -> u64 + 'static) -> Value<'a, G> {
-        self.program.push(move |r| f(r[self.place]))
-    }
-}
 
 fn number(bits: u64) -> f64 {
     f64::from_bits(bits)
 }
 
-macro_rules! operators {
-    ($($operator:ident $name:ident: $value:ident, |$a:ident, $b:ident| $result:expr;)*) => {
-        $(impl<'a> $operator for $value<'a> {
-            type Output = Self;
-
-            fn $name(self, other: Self) -> Self {
-                self.with(other, |$a, $b| $result)
+/// Runs a recording on arguments' encodings, without its rare steps where they may be skipped.
+fn run(recording: &[u8], constants: &[u64], arguments: &[u64]) -> u64 {
+    let mut values = arguments.to_vec();
+    let mut is_skipping = false;
+    for (step, [i, j, k]) in steps(recording, arguments.len()) {
+        let bits = |place: usize| values.get(place).copied().unwrap_or_default();
+        let (x, y) = (number(bits(i)), number(bits(j)));
+        let made = match step {
+            Step::Float | Step::Bits => constants[i],
+            Step::AddFloat => (x + y).to_bits(),
+            Step::SubFloat => (x - y).to_bits(),
+            Step::MulFloat => (x * y).to_bits(),
+            Step::DivFloat => (x / y).to_bits(),
+            Step::AddBits => bits(i).wrapping_add(bits(j)),
+            Step::SubBits => bits(i).wrapping_sub(bits(j)),
+            Step::And => bits(i) & bits(j),
+            Step::Or => bits(i) | bits(j),
+            Step::Xor => bits(i) ^ bits(j),
+            Step::Widen => f64::from(f32::from_bits(bits(i) as u32)).to_bits(),
+            Step::Narrow => (x as f32).to_bits().into(),
+            Step::Fma => x.mul_add(y, number(bits(k))).to_bits(),
+            Step::Sqrt => x.sqrt().to_bits(),
+            Step::ToBits | Step::ToFloat | Step::Copy => bits(i),
+            Step::ShiftLeft => bits(i) << j,
+            Step::ShiftRight => bits(i) >> j,
+            Step::Less => (x < y).into(),
+            Step::Equal => (x == y).into(),
+            Step::Select => bits(if bits(k) == 1 { i } else { j }),
+            Step::SkipUnless | Step::End => {
+                is_skipping = step == Step::SkipUnless && bits(i) == 0;
+                continue;
             }
-        })*
-    };
-}
-
-operators! {
-    Add add: Float, |a, b| (number(a) + number(b)).to_bits();
-    Sub sub: Float, |a, b| (number(a) - number(b)).to_bits();
-    Mul mul: Float, |a, b| (number(a) * number(b)).to_bits();
-    Div div: Float, |a, b| (number(a) / number(b)).to_bits();
-    Add add: Bits, |a, b| (Wrapping(a) + Wrapping(b)).0;
-    Sub sub: Bits, |a, b| (Wrapping(a) - Wrapping(b)).0;
-    BitAnd bitand: Bits, |a, b| a & b;
-    BitOr bitor: Bits, |a, b| a | b;
-    BitXor bitxor: Bits, |a, b| a ^ b;
-}
-
-impl<'a> Machine for &'a Program {
-    type F32 = Bits<'a>;
-    type F64 = Float<'a>;
-    type I64 = Bits<'a>;
-    type Bool = Bits<'a>;
-
-    fn widen(&self, x: Bits<'a>) -> Float<'a> {
-        x.map(|x| f64::from(f32::from_bits(x as u32)).to_bits())
+            Step::Set => {
+                if !is_skipping {
+                    values[i] = bits(j);
+                }
+                continue;
+            }
+            Step::Return => return bits(i),
+        };
+        values.push(made);
     }
-
-    fn narrow(&self, x: Float<'a>) -> Bits<'a> {
-        x.map(|x| (number(x) as f32).to_bits().into())
-    }
-
-    fn f64(&self, value: f64) -> Float<'a> {
-        self.push(move |_| value.to_bits())
-    }
-
-    fn i64(&self, value: i64) -> Bits<'a> {
-        self.push(move |_| value as u64)
-    }
-
-    fn fma(&self, a: Float<'a>, b: Float<'a>, c: Float<'a>) -> Float<'a> {
-        self.push(move |r| {
-            number(r[a.place]).mul_add(number(r[b.place]), number(r[c.place])).to_bits()
-        })
-    }
-
-    fn sqrt(&self, x: Float<'a>) -> Float<'a> {
-        x.map(|x| number(x).sqrt().to_bits())
-    }
-
-    fn bits(&self, x: Float<'a>) -> Bits<'a> {
-        Value { program: x.program, place: x.place }
-    }
-
-    fn float(&self, bits: Bits<'a>) -> Float<'a> {
-        Value { program: bits.program, place: bits.place }
-    }
-
-    fn shift_left(&self, bits: Bits<'a>, count: u32) -> Bits<'a> {
-        bits.map(move |bits| bits << count)
-    }
-
-    fn shift_right(&self, bits: Bits<'a>, count: u32) -> Bits<'a> {
-        bits.map(move |bits| bits >> count)
-    }
-
-    fn less(&self, a: Float<'a>, b: Float<'a>) -> Bits<'a> {
-        a.with(b, |a, b| (number(a) < number(b)).into())
-    }
-
-    fn equal(&self, a: Float<'a>, b: Float<'a>) -> Bits<'a> {
-        a.with(b, |a, b| (number(a) == number(b)).into())
-    }
-
-    fn select(&self, condition: Bits<'a>, yes: Float<'a>, no: Float<'a>) -> Float<'a> {
-        self.push(move |r| r[if r[condition.place] == 1 { yes.place } else { no.place }])
-    }
+    panic!("a recording without its end")
 }
 
 /// A float by its bits; NaNs are all alike.
@@ -169,13 +78,15 @@ macro_rules! functions {
 
             $(#[test]
             fn $name() {
-                let program = Program::default();
-                let result = $path(&&program, $(program.argument($place)),*);
+                let recorder = Recorder::default();
+                let start = recorder.record(|x: [_; [$($place),*].len()]| $path(&&recorder, $(x[$place]),*));
+                let (recordings, constants) = recorder.finish();
                 let mut random = Random(4);
                 for _ in 0..4096 {
                     let arguments = [random.$float(), random.$float()];
                     let expected = $path(&Scalar, $(arguments[$place]),*);
-                    let bits = program.run(arguments.map(|x| x.to_bits().into()), result.place);
+                    let encodings = [$(u64::from(arguments[$place].to_bits())),*];
+                    let bits = run(&recordings[start..], &constants, &encodings);
                     let found: $float = $decode(bits);
                     assert_eq!(found.encoded(), expected.encoded(), "of {arguments:?}");
                 }

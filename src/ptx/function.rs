@@ -1,0 +1,68 @@
+//! The functions of src/math as instructions, from recordings of them.
+
+use crate::writer::{Class, Operand, Writer};
+use gpuvec_expr::{Op, Type};
+use gpuvec_math::{Step, steps};
+
+// `RECORDINGS`; `CONSTANTS`; and `places`, where the recordings of a function of f32 and of f64 begin.
+include!(concat!(env!("OUT_DIR"), "/recordings.rs"));
+
+/// Writes a function of one number or of two of a type, if the operation is one.
+pub(crate) fn function(
+    writer: &Writer, ty: Type, op: Op, arguments: &[Operand],
+) -> Option<Operand> {
+    let place = places(op)?[usize::from(ty == Type::F64)];
+    let mut values = arguments.to_vec();
+    let mut ends = Vec::new();
+    for (step, [a, b, c]) in steps(&RECORDINGS[place..], arguments.len()) {
+        let value = |number: usize| values[number];
+        let emit = |name, class, operands: &[Operand]| writer.emit(name, class, operands);
+        let unary = |name, class| emit(name, class, &[value(a)]);
+        let binary = |name, class| emit(name, class, &[value(a), value(b)]);
+        let ternary = |name| emit(name, Class::F64, &[value(a), value(b), value(c)]);
+        let shifted = |name| emit(name, Class::B64, &[value(a), Operand::b32(b as i32)]);
+        let made = match step {
+            Step::Float => Operand::Constant(Class::F64, CONSTANTS[a]),
+            Step::Bits => Operand::Constant(Class::B64, CONSTANTS[a]),
+            Step::AddFloat => binary("add.rn.f64", Class::F64),
+            Step::SubFloat => binary("sub.rn.f64", Class::F64),
+            Step::MulFloat => binary("mul.rn.f64", Class::F64),
+            Step::DivFloat => binary("div.rn.f64", Class::F64),
+            Step::AddBits => binary("add.s64", Class::B64),
+            Step::SubBits => binary("sub.s64", Class::B64),
+            Step::And => binary("and.b64", Class::B64),
+            Step::Or => binary("or.b64", Class::B64),
+            Step::Xor => binary("xor.b64", Class::B64),
+            Step::Widen => unary("cvt.f64.f32", Class::F64),
+            Step::Narrow => unary("cvt.rn.f32.f64", Class::F32),
+            Step::Fma => ternary("fma.rn.f64"),
+            Step::Sqrt => unary("sqrt.rn.f64", Class::F64),
+            Step::ToBits => unary("mov.b64", Class::B64),
+            Step::ToFloat => unary("mov.b64", Class::F64),
+            Step::ShiftLeft => shifted("shl.b64"),
+            Step::ShiftRight => shifted("shr.u64"),
+            Step::Less => binary("setp.lt.f64", Class::Predicate),
+            Step::Equal => binary("setp.eq.f64", Class::Predicate),
+            Step::Select => ternary("selp.f64"),
+            Step::Copy => unary("mov.f64", Class::F64),
+            Step::SkipUnless => {
+                let skips = unary("not.pred", Class::Predicate);
+                let end = writer.label();
+                writer.jump_if(skips, end);
+                ends.push(end);
+                continue;
+            }
+            Step::Set => {
+                writer.set("mov.f64", value(a), &[value(b)]);
+                continue;
+            }
+            Step::End => {
+                writer.place(ends.pop()?);
+                continue;
+            }
+            Step::Return => return Some(value(a)),
+        };
+        values.push(made);
+    }
+    None
+}
