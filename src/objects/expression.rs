@@ -168,8 +168,8 @@ fn with<T, R>(place: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
 impl Expression {
     fn new(text: &str, inputs: &[Input<'_>]) -> Result<Self, Refused> {
         static NEWEST: AtomicU64 = AtomicU64::new(0);
-        let bytes = memory::NEEDED_BYTES + BYTES_OF_CHARACTER * text.len();
-        if !memory::is_left_for(bytes) {
+        if !memory::is_left_for(MOST_BYTES) {
+            let bytes = MOST_BYTES;
             return Err(Error::OutOfHostMemory { bytes, purpose: "an expression" }.into());
         }
         let program = expr::compile(text, inputs).map_err(Refused::Expression)?;
@@ -282,5 +282,5 @@ impl Drop for Expression {
     }
 }
 
-/// Memory that a character of a text may take when it is compiled.
-const BYTES_OF_CHARACTER: usize = 64;
+/// Memory that is enough to compile any text: few characters may make as many nodes as there may be.
+const MOST_BYTES: usize = 1 << 20;
