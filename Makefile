@@ -122,6 +122,7 @@ fuzz: ## any arguments in any order, against a model; bytes of any states; any t
 	tools/fuzz.sh $(FUZZ_SECONDS)
 	tools/fuzz.sh $(FUZZ_SECONDS) states
 	tools/fuzz.sh $(FUZZ_SECONDS) expressions
+	tools/fuzz.sh $(FUZZ_SECONDS) texts
 
 lintian: build ## Debian packages of what `make install` installs, checked by lintian
 	tools/lintian.sh

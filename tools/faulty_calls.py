@@ -9,6 +9,7 @@ from typing import Callable, Optional
 import numpy as np
 from arrays import call_at
 from bindings import Place, Status, last_error, lib, why_cpu
+from formulas import FORMULAS, Compiled, Formula
 from load_cases import same_bytes
 from operations import OPERATIONS, Operation
 
@@ -50,6 +51,24 @@ class Case:
         """Operation and length."""
         return f"{self.operation} of {self.n}"
 
+    def call(self, *addresses: int) -> int:
+        """Calls the operation on inputs and an output; returns the status."""
+        return call_at(self.operation, *addresses, self.n)
+
+
+class FormulaCase(Case):
+    """An expression with its inputs and its result."""
+
+    def __init__(self, formula: Formula, n: int) -> None:
+        self.operation, self.n = formula, n
+        data = formula.data(n)
+        self.inputs, self.expected = list(data.values()), formula.expected(data)
+        self.compiled = Compiled(formula.text, formula.inputs)
+
+    def call(self, *addresses: int) -> int:
+        """Evaluates the expression; returns the status."""
+        return self.compiled.run(list(addresses[:-1]), addresses[-1], self.n)
+
 
 class Shared:
     """The cases, memory, streams and events that all threads share."""
@@ -57,6 +76,7 @@ class Shared:
     def __init__(self, may_lose: bool) -> None:
         self.may_lose, self.place = may_lose, Place.AUTO
         self.cases = [Case(operation, n) for operation in OPERATIONS for n in SIZES]
+        self.cases += [FormulaCase(formula, n) for formula in FORMULAS for n in SIZES]
         self.registered = np.empty(THREADS * PART_BYTES + 2 * PAGE, np.uint8)
         self.parts = self.registered.ctypes.data + -self.registered.ctypes.data % PAGE
         self.streams: list[int] = []
@@ -167,7 +187,7 @@ class Caller:
             out_kind = self.chance.choice(["pageable", "pinned"])
             out = self.output(out_kind, case.expected, kept)
             must = self.shared.place == Place.AUTO and not self.is_on_device
-            status = call_at(case.operation, *given, out, case.n)
+            status = case.call(*given, out)
             self.ok(status, f"{case}, {kinds} into {out_kind}", must=must)
             expect_bits(out, case.expected, f"{case}, {kinds} into {out_kind}")
             for kind, address, values in zip(kinds, given, case.inputs):
@@ -306,7 +326,7 @@ class Caller:
         try:
             ctypes.memset(at, 7, case.expected.nbytes)
             addresses = [values.ctypes.data for values in case.inputs]
-            status = call_at(case.operation, *addresses, at, case.n)
+            status = case.call(*addresses, at)
             must = self.shared.place == Place.AUTO
             self.ok(status, f"{case} into registered memory", must=must)
             expect_bits(at, case.expected, f"{case} into registered memory")

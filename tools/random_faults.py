@@ -30,7 +30,6 @@ from typing import Callable, Optional
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
-from arrays import call_at
 from bindings import Backend, Place, Status, last_error, last_run, lib
 from fake_driver import FAKE_DRIVER_FOLDER, FakeDriver
 from faulty_calls import THREADS, Caller, Case, Shared, Wrong, expect_bits
@@ -125,7 +124,7 @@ class Round:
         """Checks a case in pageable memory, without faults."""
         out = np.empty_like(case.expected)
         addresses = [values.ctypes.data for values in case.inputs]
-        status = call_at(case.operation, *addresses, out.ctypes.data, case.n)
+        status = case.call(*addresses, out.ctypes.data)
         gone = (Status.ERROR_DEVICE_LOST, Status.ERROR_NO_GPU)
         if status in gone and self.may_lose and place == Place.GPU:
             return

@@ -105,6 +105,35 @@ def test_wrong_arguments_of_run(placement):
         assert compiled.run([at, at_k], to, 100, 12345) == Status.ERROR_HANDLE
 
 
+@pytest.mark.parametrize("text", ["a + k", "i32(k) - a", "where(a > k, k, a)"])
+def test_a_number_that_is_no_i32_beside_an_i32(placement, text):
+    """It does not wrap: the call is refused, and the output stays as it was."""
+    a, out = np.arange(100, dtype=np.int32), np.full(100, 7, np.int32)
+    with Compiled(text, {"a": "i4", "k": TYPES["GPUVEC_I64"] | NUMBER}) as compiled:
+        for value, is_right in [
+            (2**31 - 1, True),
+            (2**31, False),
+            (-(2**31), True),
+            (-(2**63), False),
+        ]:
+            out[:] = 7
+            k = np.array([value])
+            status = compiled.run([a.ctypes.data, k.ctypes.data], out.ctypes.data, 100)
+            assert status == (Status.OK if is_right else Status.ERROR_VALUE)
+            if not is_right:
+                assert f"inputs[1] is {value}: its partner is an i32" in last_error()
+                assert (out == 7).all()
+
+
+def test_a_number_beside_other_types_may_be_any(placement):
+    """An i64 takes all integers, and a float rounds them."""
+    k, out = np.array([2**62 + 1]), np.empty(3, np.int64)
+    with Compiled("i64(a) + k", {"a": "i4", "k": TYPES["GPUVEC_I64"] | NUMBER}) as compiled:
+        a = np.arange(3, dtype=np.int32)
+        assert compiled.run([a.ctypes.data, k.ctypes.data], out.ctypes.data, 3) == Status.OK
+    assert (out == 2**62 + 1 + np.arange(3)).all()
+
+
 def test_an_output_of_another_width_may_not_be_an_input(placement):
     """In place needs elements of one size."""
     x = np.arange(64, dtype=np.float64)

@@ -1,7 +1,7 @@
 //! Expressions, as far as checks, plans and kernels need to know them.
 
 use crate::error::Error;
-use crate::expr::Program;
+use crate::expr::{Node, Program, Rule, Source};
 use crate::ops::Shape;
 use crate::process::memory;
 use gpuvec_ptx::Kernel;
@@ -56,8 +56,8 @@ impl Formula {
     ) -> Result<&Kernel, Error> {
         self.kernel.get_or_try_init(|| {
             let frame = self.frame().map_or(Ok(""), text)?;
-            let nodes = self.program.nodes().len();
-            let bytes = memory::NEEDED_BYTES + 2 * frame.len() + BYTES_OF_NODE * nodes;
+            let nodes: usize = self.program.nodes().iter().map(bytes_of).sum();
+            let bytes = memory::NEEDED_BYTES + 2 * frame.len() + nodes;
             if !memory::is_left_for(bytes) {
                 return Err(Error::OutOfHostMemory {
                     bytes,
@@ -77,8 +77,14 @@ impl Formula {
     }
 }
 
-/// Memory that a node may take when its instructions are written.
-const BYTES_OF_NODE: usize = 4 << 10;
+/// Memory that a node may take when its instructions are written, for each of a thread's elements: a
+/// tangent of f64 is 14 KB of text, and texts grow by copies.
+const fn bytes_of(node: &Node) -> usize {
+    match node.source {
+        Source::Op(op) if matches!(op.rule(), Rule::Float | Rule::FloatOnly) => 384 << 10,
+        _ => 4 << 10,
+    }
+}
 
 /// A declared input, as a call has it.
 #[derive(Clone, Copy, Debug)]

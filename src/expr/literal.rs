@@ -76,7 +76,7 @@ impl fmt::Display for Number {
 pub(crate) fn fold(op: Op, numbers: &[Number]) -> Folded {
     match (op, numbers) {
         (Op::Div | Op::FloorDiv | Op::Mod, [_, divisor]) if divisor.float() == 0.0 => {
-            Folded::Error("a literal is divided by zero: write 1e999 for infinity")
+            Folded::Error("a literal is divided by zero: write inf for infinity")
         }
         (Op::Neg, [Number::Float(a)]) => Folded::Number(Number::Float(-a)),
         (Op::Neg, [Number::Int(a)]) => integer(a.checked_neg()),

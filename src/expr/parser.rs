@@ -22,6 +22,14 @@ const KEYWORDS: &[(&str, &str)] = &[
     ("is", "write == to compare"),
 ];
 
+/// Python's floats that have names, unless an input has the name.
+const CONSTANTS: &[(&str, f64)] = &[
+    ("pi", std::f64::consts::PI),
+    ("e", std::f64::consts::E),
+    ("inf", f64::INFINITY),
+    ("nan", f64::NAN),
+];
+
 /// Compiles an expression of the inputs.
 ///
 /// Time and memory are bounded by the crate's limits, the stack to half a mebibyte.
@@ -278,10 +286,14 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// An input, or a constant.
     #[inline(never)]
     fn input(&mut self, name: &str, place: usize) -> Result<Value> {
-        match self.inputs.iter().position(|input| input.name == name) {
-            Some(index) => self.builder.input(index, &self.inputs[index], place),
+        if let Some(index) = self.inputs.iter().position(|input| input.name == name) {
+            return self.builder.input(index, &self.inputs[index], place);
+        }
+        match CONSTANTS.iter().find(|(constant, _)| *constant == name) {
+            Some((_, value)) => Ok(Value::literal(Number::Float(*value), place)),
             None if functions().any(|function| function == name) => fault(
                 place,
                 format!("no array is named '{name}': write {name}(...) for the function"),

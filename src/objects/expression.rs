@@ -6,7 +6,7 @@ use crate::cpu;
 use crate::cpu::expression::{BlockProgram, BlockReduction, ReductionVisitor, visit};
 use crate::cuda::{device, kernels};
 use crate::error::Error;
-use crate::expr::{self, Element, Input, Program, Shape, Source};
+use crate::expr::{self, Element, Input, Node, Op, Program, Shape, Source, Type};
 use crate::ops::Accumulator;
 use crate::process::{fork, memory};
 
@@ -105,6 +105,8 @@ pub(crate) struct Expression {
     pub(crate) blocks: BlockProgram,
     /// A bit for each input that the formula uses.
     uses: u32,
+    /// A bit for each number that the formula uses as i32, the type of its partner.
+    narrows: u32,
 }
 
 /// Says why there is no expression.
@@ -166,20 +168,18 @@ fn with<T, R>(place: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
 impl Expression {
     fn new(text: &str, inputs: &[Input<'_>]) -> Result<Self, Refused> {
         static NEWEST: AtomicU64 = AtomicU64::new(0);
-        let bytes = memory::NEEDED_BYTES + BYTES_OF_CHARACTER * text.len();
-        if !memory::is_left_for(bytes) {
+        if !memory::is_left_for(MOST_BYTES) {
+            let bytes = MOST_BYTES;
             return Err(Error::OutOfHostMemory { bytes, purpose: "an expression" }.into());
         }
         let program = expr::compile(text, inputs).map_err(Refused::Expression)?;
         let blocks = BlockProgram::new(&program, cpu::version());
-        let uses = program.nodes().iter().fold(0, |uses, node| match node.source {
-            Source::Input(input) => uses | 1 << input,
-            _ => uses,
-        });
+        let uses = inputs_of(program.nodes().iter());
+        let narrows = narrowed(&program);
         let id = NEWEST.fetch_add(1, Ordering::Relaxed);
         let state = reduce(&program, OfState);
         let formula = Formula::new(id, program, blocks.cost() as usize, state);
-        Ok(Expression { text: text.to_owned(), formula, blocks, uses })
+        Ok(Expression { text: text.to_owned(), formula, blocks, uses, narrows })
     }
 
     fn is(&self, text: &str, inputs: &[Input<'_>]) -> bool {
@@ -221,6 +221,41 @@ impl Expression {
     pub(crate) fn uses(&self, input: usize) -> bool {
         self.uses >> input & 1 == 1
     }
+
+    /// Fails if a number, the input of this index, does not fit into the type of its partner.
+    pub(crate) fn check_number(
+        &self, input: usize, argument: &'static str, bits: u64,
+    ) -> Result<(), Error> {
+        let value = bits.cast_signed();
+        if self.narrows >> input & 1 == 0 || i32::try_from(value).is_ok() {
+            return Ok(());
+        }
+        Err(Error::Value {
+            argument,
+            value,
+            expected: "its partner is an i32: pass an i32, or compute in i64, as in i64(x)",
+        })
+    }
+}
+
+/// A bit for each input among nodes.
+fn inputs_of<'n>(nodes: impl Iterator<Item = &'n Node>) -> u32 {
+    nodes.fold(0, |inputs, node| match node.source {
+        Source::Input(input) => inputs | 1 << input,
+        _ => inputs,
+    })
+}
+
+/// A bit for each number of 64 bits that becomes an i32.
+fn narrowed(program: &Program) -> u32 {
+    let is_number =
+        |input: &Input<'_>| input.shape == Shape::Number && input.element == Element::I64;
+    let numbers = program.inputs().enumerate().filter(|(_, input)| is_number(input));
+    let numbers = numbers.fold(0, |numbers, (input, _)| numbers | 1 << input);
+    let nodes = program.nodes();
+    let casts =
+        nodes.iter().filter(|node| node.source == Source::Op(Op::Cast) && node.ty == Type::I32);
+    numbers & inputs_of(casts.map(|cast| &nodes[usize::from(cast.operands()[0])]))
 }
 
 /// Calls the visitor with the reduction of a program, if it has one.
@@ -247,5 +282,5 @@ impl Drop for Expression {
     }
 }
 
-/// Memory that a character of a text may take when it is compiled.
-const BYTES_OF_CHARACTER: usize = 64;
+/// Memory that is enough to compile any text: few characters may make as many nodes as there may be.
+const MOST_BYTES: usize = 1 << 20;

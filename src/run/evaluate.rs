@@ -46,7 +46,9 @@ pub(crate) unsafe fn evaluate(
                 }
                 Shape::Scalar | Shape::Number => {
                     // SAFETY: this function's promise.
-                    Operand::Scalar(unsafe { scalar(name, pointer, input.element)? })
+                    let bits = unsafe { scalar(name, pointer, input.element)? };
+                    expression.check_number(number, name, bits)?;
+                    Operand::Scalar(bits)
                 }
             }
         });

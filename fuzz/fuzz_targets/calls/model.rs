@@ -4,12 +4,17 @@ use crate::memory::Memory;
 use crate::steps::Operation;
 use gpuvec::abi::classic::{add_arrays, dot_product, vector_add};
 use gpuvec::abi::elementwise::*;
+use gpuvec::abi::expr::{gpuvec_expr_compile, gpuvec_expr_run};
 use gpuvec::abi::memory::gpuvec_copy;
 use gpuvec::abi::reduce::*;
 use gpuvec::exact::{Dot, Kind, State, Sum};
 use gpuvec::gpuvec_status::{self, *};
-use std::ffi::c_void;
-use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut, without_provenance_mut};
+use gpuvec::gpuvec_type::{self, *};
+use std::ffi::{CStr, c_void};
+use std::ptr::{
+    null_mut, with_exposed_provenance, with_exposed_provenance_mut, without_provenance_mut,
+};
+use std::sync::OnceLock;
 
 /// The arguments of one call on arrays.
 #[derive(Debug)]
@@ -51,11 +56,11 @@ impl Task {
         let (element_bytes, output_bytes, inputs, is_reduction) = match self {
             Task::Copy => (1, 1, 1, false),
             Task::Compute(operation, _) => match operation {
-                VectorAdd | AddArrays | AxpyF32 => (4, 4, 2, false),
+                VectorAdd | AddArrays | AxpyF32 | FormulaF32 => (4, 4, 2, false),
                 MulI64 | DivF64 | AxpyF64 => (8, 8, 2, false),
                 ScaleF32 => (4, 4, 1, false),
                 DotProduct => (4, 4, 2, true),
-                DotI32 => (4, 8, 2, true),
+                DotI32 | SumOfFormulaI32 => (4, 8, 2, true),
                 MinF32 => (4, 4, 1, true),
                 SumF64 | SumI64 => (8, 8, 1, true),
             },
@@ -69,6 +74,39 @@ impl Task {
         !matches!(self, Task::Compute(VectorAdd | AddArrays | DotProduct, _))
     }
 }
+
+/// Runs an expression of the arrays `a` and `b`, compiled once.
+///
+/// # Safety
+/// As for `gpuvec_expr_run`.
+unsafe fn run(
+    expression: &OnceLock<usize>, (text, ty): (&CStr, gpuvec_type), inputs: [*const c_void; 2],
+    out: *mut c_void, n: usize, stream: usize,
+) -> i32 {
+    let handle = *expression.get_or_init(|| {
+        let (names, types) = ([c"a".as_ptr(), c"b".as_ptr()], [ty as i32; 2]);
+        let mut expr = null_mut();
+        // SAFETY: C strings, and arrays of two.
+        let status = unsafe {
+            gpuvec_expr_compile(text.as_ptr(), names.as_ptr(), types.as_ptr(), 2, &raw mut expr)
+        };
+        assert_eq!(status, 0);
+        expr.addr()
+    });
+    // SAFETY: this function's promise.
+    unsafe {
+        gpuvec_expr_run(
+            without_provenance_mut(handle),
+            inputs.as_ptr(),
+            out,
+            n,
+            without_provenance_mut(stream),
+        )
+    }
+}
+
+static FORMULA: OnceLock<usize> = OnceLock::new();
+static SUM: OnceLock<usize> = OnceLock::new();
 
 /// The address, the number of elements, and the bytes of an element.
 type Array = (usize, usize, usize);
@@ -99,6 +137,10 @@ impl Arguments {
                 SumF64 => gpuvec_sum_f64(a.cast(), out.cast(), n, stream),
                 SumI64 => gpuvec_sum_i64(a.cast(), out.cast(), n, stream),
                 MinF32 => gpuvec_min_f32(a.cast(), out.cast(), n, stream),
+                FormulaF32 => run(&FORMULA, (c"a*b + 1", GPUVEC_F32), [a, b], out, n, self.stream),
+                SumOfFormulaI32 => {
+                    run(&SUM, (c"sum(i64(a)*b)", GPUVEC_I32), [a, b], out, n, self.stream)
+                }
             }
         }
     }
@@ -169,7 +211,8 @@ impl Arguments {
                 stored(if a.iter().any(|x| float(x).is_nan()) { f32::NAN } else { least }).into()
             }
             SumI64 => a.iter().fold(0u64, |sum, x| sum.wrapping_add(*x)).to_ne_bytes().into(),
-            DotI32 => {
+            FormulaF32 => each(&a, &b, |x, y| stored(float(x) * float(y) + 1.0)),
+            DotI32 | SumOfFormulaI32 => {
                 let term = |(x, y): (&u64, &u64)| i64::from(*x as i32) * i64::from(*y as i32);
                 a.iter().zip(&b).map(term).fold(0i64, i64::wrapping_add).to_ne_bytes().into()
             }
@@ -189,7 +232,9 @@ impl Arguments {
         errors.extend(arrays().flat_map(wrong_argument));
         let in_place = match self.task {
             Task::Copy => true,
-            Task::Compute(operation, _) => operation != Operation::DotI32,
+            Task::Compute(operation, _) => {
+                !matches!(operation, Operation::DotI32 | Operation::SumOfFormulaI32)
+            }
         };
         let is_same = |input: Array| in_place && input.0 == self.out;
         let shares = |input: &Array| {

@@ -118,7 +118,7 @@ impl Device {
     }
 }
 
-/// One operation of each shape and each size of element.
+/// One operation of each shape and each size of element, and expressions of each shape.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     VectorAdd,
@@ -133,6 +133,10 @@ pub enum Operation {
     SumF64,
     SumI64,
     MinF32,
+    /// `a*b + 1`, of f32.
+    FormulaF32,
+    /// `sum(i64(a)*b)`, of i32.
+    SumOfFormulaI32,
 }
 
 #[derive(Arbitrary, Debug)]

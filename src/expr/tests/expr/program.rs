@@ -2,7 +2,8 @@
 
 use crate::program;
 use crate::written::written;
-use gpuvec_expr::{Op, Rule, Source};
+use expr_oracle::random::array;
+use gpuvec_expr::{Element, Op, Rule, Source, compile};
 
 #[track_caller]
 fn gives(text: &str, expected: &str) {
@@ -34,6 +35,13 @@ fn equal_parts_are_one_node() {
         %11: f32 = add %8, %10
         output: f32 = sum %11",
     );
+}
+
+#[test]
+fn an_input_hides_a_constant_of_its_name() {
+    let program = compile("e * pi", &[array("e", Element::I32)]).expect("right");
+    let text = "%0: i32 = array e: i32\n%1: f64 = cast %0\n%2: f64 = 3.141592653589793\n";
+    assert!(program.to_string().starts_with(text), "{program}");
 }
 
 #[test]
@@ -78,6 +86,10 @@ fn literals_take_the_type_of_their_partner() {
     );
     same("a + 7 // 2 + -7 // 2 + 7 % -2", "a + 3 + -4 + -1");
     same("a + 1e999", "a + 2e999");
+    same("a * pi - e", "a * 3.141592653589793 - 2.718281828459045");
+    same("a - inf + -inf", "a - 1e999 + -1e999");
+    same("a + nan", "a + (1e999 - 1e999)");
+    same("x_f64 / (2*pi)", "x_f64 / 6.283185307179586");
     same("a * (1e999 - 1e999)", "a * ((1e999 - 1e999) * -1)");
 }
 

@@ -1,0 +1,66 @@
+//! Any bytes as the text of an expression, and any parts of texts, as programs and as kernels: millions
+//! of them in minutes. What the library does with texts is the target `expressions`.
+
+#![no_main]
+
+mod parts;
+
+use gpuvec_expr::{Element, Input, MAX_NODES, Shape, compile};
+use gpuvec_ptx::{Kernel, frame};
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
+use libfuzzer_sys::fuzz_target;
+
+#[derive(Arbitrary, Debug)]
+struct Case<'a> {
+    inputs: [u8; 4],
+    text: &'a [u8],
+}
+
+fuzz_target!(|case: Case<'_>| {
+    if let Ok(text) = str::from_utf8(case.text) {
+        check(&case, text);
+    }
+    check(&case, &parts::joined(case.text));
+});
+
+/// A text is refused with a reason and, unless all of it is at fault, the place; or it is a program.
+fn check(case: &Case<'_>, text: &str) {
+    let inputs = [0, 1, 2, 3].map(|i| declared(parts::NAMES[i], case.inputs[i]));
+    match compile(text, &inputs) {
+        Err(error) => {
+            let shown = error.to_string();
+            let mut lines = shown.lines();
+            assert!(lines.next().is_some_and(|message| !message.is_empty()), "{text:?}");
+            let (line, caret) = (lines.next(), lines.next());
+            let width = line.map(|line| line.chars().count());
+            assert!(caret.map(str::len) <= width.map(|width| width + 1), "{text:?}: {shown}");
+            assert_eq!(caret.is_none(), text.trim_ascii().is_empty(), "{text:?}: {shown}");
+        }
+        Ok(program) => {
+            let nodes = program.nodes();
+            assert!(nodes.len() <= MAX_NODES && compile(text, &inputs).as_ref() == Ok(&program));
+            for (id, node) in nodes.iter().enumerate() {
+                assert!(node.operands().iter().all(|&operand| usize::from(operand) < id));
+            }
+            assert_eq!(program.to_string().lines().count(), nodes.len() + 1);
+            // Kernels take longer, and are as different as their programs' nodes.
+            if nodes.len() <= 16 {
+                assert_eq!(frame(&program).is_some(), program.reduction().is_some());
+                assert!(Kernel::new(&program, FRAME).is_ok_and(|made| !made.image().is_empty()));
+            }
+        }
+    }
+}
+
+/// The part of a reduction's compiled kernel that depends on the expression.
+const FRAME: &str = "ELEMENTS %a, %b, %c, %d, %e, %f, %g, %h, %first, %count;\nFINISH %result;\n";
+
+/// An input of any type; numbers are of two.
+fn declared(name: &str, byte: u8) -> Input<'_> {
+    let shape = [Shape::Array, Shape::Array, Shape::Scalar, Shape::Number][usize::from(byte >> 6)];
+    let elements = match shape {
+        Shape::Number => &[Element::I64, Element::F64],
+        _ => Element::ALL,
+    };
+    Input { name, element: elements[usize::from(byte) % elements.len()], shape }
+}

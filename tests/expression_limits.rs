@@ -1,0 +1,159 @@
+//! The largest expressions: the memory and the stack that they take, through the exported functions.
+
+use gpuvec::abi::expr::*;
+use gpuvec::gpuvec_expr_form::GPUVEC_EXPR_PTX;
+use gpuvec::{GPUVEC_SCALAR, gpuvec_expr, gpuvec_status, gpuvec_type::*};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ffi::{CString, c_void};
+use std::ptr::null_mut;
+use std::thread;
+
+/// Counts the bytes of a thread's allocations. One that is freed before anything else happens was a
+/// question whether memory is left.
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[derive(Clone, Copy)]
+struct Count {
+    live: isize,
+    most: isize,
+    /// The newest allocation, if nothing happened since.
+    newest: usize,
+    asked_for: isize,
+}
+
+const ZERO: Count = Count { live: 0, most: 0, newest: 0, asked_for: 0 };
+
+thread_local! {
+    static COUNT: Cell<Count> = const { Cell::new(ZERO) };
+}
+
+// SAFETY: the system's allocator does the work.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: this function's promise.
+        let memory = unsafe { System.alloc(layout) };
+        let mut count = COUNT.get();
+        count.most = count.most.max(count.live);
+        count.live += layout.size().cast_signed();
+        count.newest = memory.addr();
+        COUNT.set(count);
+        memory
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        let mut count = COUNT.get();
+        let size = layout.size().cast_signed();
+        if count.newest == memory.addr() {
+            count.asked_for = count.asked_for.max(size);
+        } else {
+            count.most = count.most.max(count.live);
+        }
+        count.live -= size;
+        count.newest = 0;
+        COUNT.set(count);
+        // SAFETY: this function's promise.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+/// Fails if `work` allocates more than it asked for beforehand.
+fn counted<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    COUNT.set(ZERO);
+    let result = work();
+    let Count { live, most, asked_for, .. } = COUNT.get();
+    let most = most.max(live);
+    println!("{what}: {most} bytes of {asked_for}");
+    assert!(most <= asked_for, "{what}: {most} bytes, but {asked_for} were asked for");
+    result
+}
+
+const OK: i32 = gpuvec_status::GPUVEC_OK as i32;
+
+/// A sum of terms, each of its number.
+fn sum(terms: usize, term: impl Fn(usize) -> String) -> String {
+    (0..terms).map(term).collect::<Vec<_>>().join("+")
+}
+
+/// Texts that need much, of an i32 `i`, an f32 `f`, an f64 `d`, a scalar `s` and a bool `m`.
+fn texts() -> Vec<String> {
+    vec![
+        "i+".repeat(4095) + "i",
+        "i+".repeat(4096) + "i",
+        sum(16, |k| format!("(i+{k})**{}", i128::MAX)),
+        sum(1363, |k| format!("d*{k}.{}", "5".repeat(38))),
+        sum(1000, |k| format!("i64(i*{k})")),
+        sum(1363, |k| format!("s*{k}.5")),
+        "i+".repeat(4000) + &"x".repeat(50_000),
+        "d".to_owned() + &" ".repeat(65_535),
+        sum(100, |k| format!("tan(d*{k}.5)")),
+        sum(100, |k| format!("pow(f, {k}.5)")),
+        format!("sum({})", sum(100, |k| format!("tan(d*{k}.5)"))),
+        format!("norm({})", sum(100, |k| format!("erf(f*{k}.5)"))),
+        "d+1*(".repeat(200) + "d" + &")".repeat(200),
+        "m|m&(i<1+2*-".repeat(100) + "i" + &")".repeat(100),
+    ]
+}
+
+/// Compiles a text; the handle is NULL if the text is wrong.
+fn compile(text: &str) -> *mut gpuvec_expr {
+    let text = CString::new(text).expect("no NUL");
+    let names = [c"i", c"f", c"d", c"s", c"m"].map(|name| name.as_ptr());
+    let types = [GPUVEC_I32, GPUVEC_F32, GPUVEC_F64, GPUVEC_F64, GPUVEC_BOOL].map(|ty| ty as i32);
+    let types = [types[0], types[1], types[2], types[3] | GPUVEC_SCALAR, types[4]];
+    let mut expr = null_mut();
+    // SAFETY: C strings and five types.
+    unsafe { gpuvec_expr_compile(text.as_ptr(), names.as_ptr(), types.as_ptr(), 5, &raw mut expr) };
+    expr
+}
+
+/// Runs an expression on a few elements.
+fn run(expr: *mut gpuvec_expr) -> i32 {
+    let (array, mut out) = ([0_u64; 8], [0_u64; 8]);
+    let inputs = [array.as_ptr().cast::<c_void>(); 5];
+    // SAFETY: eight elements of any type each, and room for the output.
+    unsafe { gpuvec_expr_run(expr, inputs.as_ptr(), out.as_mut_ptr().cast(), 8, null_mut()) }
+}
+
+#[test]
+fn no_text_takes_more_memory_than_was_asked_for() {
+    // The first call makes what lasts.
+    gpuvec_expr_destroy(compile("i"));
+    for text in texts() {
+        let name = format!("{:.20} of {} bytes", text, text.len());
+        let expr = counted(&name, || compile(&text));
+        if !expr.is_null() {
+            let form = GPUVEC_EXPR_PTX as i32;
+            // SAFETY: no text is stored.
+            let kernel = || unsafe { gpuvec_expr_text(expr, form, null_mut(), 0, null_mut()) };
+            assert_eq!(counted(&format!("the kernel of {name}"), kernel), OK);
+            assert_eq!(gpuvec_expr_destroy(expr), OK);
+        }
+    }
+}
+
+/// Does work in a thread of a small stack. (From a quarter of another thread's stack on, glibc would
+/// reuse that one.)
+fn on_stack(kibibytes: usize, work: impl FnOnce() + Send + 'static) {
+    let thread = thread::Builder::new().stack_size(kibibytes << 10).spawn(work);
+    assert!(thread.expect("a thread").join().is_ok());
+}
+
+#[test]
+fn texts_compile_on_half_a_mebibyte_of_stack_and_run_on_much_less() {
+    for text in texts() {
+        on_stack(480, move || {
+            let expr = compile(&text);
+            if !expr.is_null() {
+                let handle = expr.expose_provenance();
+                on_stack(96, move || {
+                    assert_eq!(run(std::ptr::with_exposed_provenance_mut(handle)), OK);
+                });
+                assert_eq!(gpuvec_expr_destroy(expr), OK);
+            }
+        });
+    }
+}
