@@ -72,7 +72,6 @@ def test_a_call_continues_with_fewer_slots(call):
     script = """
     import os
     os.environ["GPUVEC_NUM_THREADS"] = "1"
-    lib.gpuvec_set_placement(Place.GPU)
     a, b = (filled("pageable", values) for values in repeated(OPERATIONS[0], FOR_A_GPU))
     assert call(OPERATIONS[0], a.array, b.array, a.array) == Status.OK, last_error()
     assert last_run().backend == Backend.GPU
