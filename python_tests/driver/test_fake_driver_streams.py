@@ -142,7 +142,7 @@ def test_default_streams(default):
         fake_driver.drain()
         assert code("cuEventRecord", end, {default}) == code("cuEventSynchronize", end) == OK
         assert elapsed(event, end)[1] > 0
-        assert code("cuStreamQuery", {default}) == code("cuStreamSynchronize", {default}) == OK
+        assert code("cuStreamSynchronize", {default}) == code("cuStreamQuery", {default}) == OK
         assert code("cuStreamDestroy_v2", {default}) == INVALID_HANDLE
 
         on_device(0)

@@ -331,19 +331,12 @@ mod tests {
     const DEVICE: MemoryKind = MemoryKind::Device { ordinal: 0 };
     const OTHER: MemoryKind = MemoryKind::Device { ordinal: 1 };
 
-    /// A machine with a number of GPUs, and threads for its calls.
-    struct With {
-        gpus: usize,
-        threads: usize,
-    }
-
-    fn with(gpus: usize) -> With {
-        With { gpus, threads: 16 }
-    }
+    /// A machine with 16 threads and as many GPUs as it says.
+    struct With(usize);
 
     impl Machine for With {
         fn thread_limit(&self) -> usize {
-            self.threads
+            16
         }
 
         fn threads(&self, wanted: usize) -> usize {
@@ -355,7 +348,7 @@ mod tests {
         }
 
         fn gpus(&self) -> Result<Vec<usize>, Error> {
-            let gpus: Vec<usize> = (0..self.gpus).collect();
+            let gpus: Vec<usize> = (0..self.0).collect();
             if gpus.is_empty() { Err(Error::NoGpu { why: "a test" }) } else { Ok(gpus) }
         }
 
@@ -393,7 +386,7 @@ mod tests {
     fn planned(
         op: Op, n: usize, kinds: [MemoryKind; 3], placement: Placement, gpus: usize,
     ) -> Plan {
-        with_call(op, n, kinds, |call| plan(call, placement, None, &with(gpus)).unwrap())
+        with_call(op, n, kinds, |call| plan(call, placement, None, &With(gpus)).unwrap())
     }
 
     /// A plan in one line.
@@ -505,22 +498,10 @@ mod tests {
     }
 
     #[test]
-    fn auto_does_not_stage_with_one_thread() {
-        let on = |kind| {
-            let alone = With { gpus: 1, threads: 1 };
-            with_call(Op::AddF32, 1 << 30, [Pinned, kind, Pinned], |call| {
-                line(&plan(call, Auto, None, &alone).unwrap())
-            })
-        };
-        assert!(on(Pageable).starts_with("cores: 1 threads"));
-        assert!(on(Pinned).starts_with("GPUs [0]"));
-    }
-
-    #[test]
     fn a_stream_takes_calls_whose_arrays_its_device_reaches() {
         let on = |stream, placement, op, n, kinds| {
             with_call(op, n, kinds, |call| {
-                line(&plan(call, placement, Some(stream), &with(2)).unwrap())
+                line(&plan(call, placement, Some(stream), &With(2)).unwrap())
             })
         };
         let whole = "stream: InPlace InPlace InPlace; any blocks";
@@ -552,7 +533,7 @@ mod tests {
     #[test]
     fn a_gpu_that_is_demanded_and_missing_is_an_error() {
         let result =
-            with_call(Op::AddF32, 1000, [Pageable; 3], |call| plan(call, Gpu, None, &with(0)));
+            with_call(Op::AddF32, 1000, [Pageable; 3], |call| plan(call, Gpu, None, &With(0)));
         assert!(matches!(result, Err(Error::NoGpu { .. })));
     }
 
@@ -588,7 +569,7 @@ mod tests {
         #[test]
         fn each_core_has_a_chunk_of_some_size_to_take(n in 1usize..1 << 40) {
             let OnCores { threads, partition } =
-                with_call(Op::DotF32, n, [Pageable; 3], |call| on_cores(call, &with(0)));
+                with_call(Op::DotF32, n, [Pageable; 3], |call| on_cores(call, &With(0)));
             let [least, most] = tuning::CORE_CHUNK;
             prop_assert!((least..=most).contains(&partition.chunk()));
             prop_assert!(threads == 1 || partition.chunks() >= threads);
