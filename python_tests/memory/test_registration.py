@@ -240,19 +240,26 @@ def test_a_failed_registration_leaves_the_others(comes, code):
 def test_random_overlapping_ranges_of_many_threads(delay):
     """Each registration holds until its end, and nothing is locked in the end.
 
-    Each thread has a few bytes of every page. It computes on those in the array that it has
-    registered, while other threads register and unregister arrays that overlap it.
+    Each thread has a few bytes of every page. It computes on them while other threads lock and
+    unlock the page: on those in the array that it has registered itself, and on those beside all
+    registered arrays, which are pageable.
     """
     run(
         """
         import random
 
         COUNT, STRIPE, ROUNDS = 24, 256, 60
-        base = pages(COUNT)
+        base, halves = pages(COUNT), pages(COUNT)
 
         def work(number):
             chance = random.Random(number)
             for _ in range(ROUNDS):
+                # In the first half of a page, whose second half nobody registers.
+                half = halves + chance.randrange(COUNT) * PAGE + 64 * number
+                ok(register(half, 64))
+                beside = halves + chance.randrange(COUNT) * PAGE + PAGE // 2 + number * STRIPE
+                assert bytes_staged(beside, STRIPE // 4) > 0
+                ok(unregister(half))
                 start = chance.randrange(COUNT * PAGE - 8)
                 size = chance.randrange(1, min(6 * PAGE, COUNT * PAGE - start) + 1)
                 # Another thread may have registered the same address with another length.

@@ -8,14 +8,14 @@ const WIDTH: usize = 76;
 /// The characters before the caret in a line that is too wide.
 const BEFORE: usize = 50;
 
-/// What is wrong at a place of the text, given in bytes.
+/// A mistake at a place of the text, given in bytes.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) message: String,
     pub(crate) place: usize,
 }
 
-/// What an expression's parts are made of, or why not.
+/// The outcome of reading a part of an expression.
 pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
 /// Gives the error with a message at a place.

@@ -11,7 +11,7 @@ pub(crate) enum Number {
     Float(f64),
 }
 
-/// What arithmetic on literals gives.
+/// The outcome of arithmetic on literals.
 pub(crate) enum Folded {
     Number(Number),
     /// The operation is left to the program.

@@ -39,7 +39,7 @@ pub struct Input<'a> {
 /// The place of a node in its program.
 pub type NodeId = u16;
 
-/// Where a node's value comes from.
+/// The source of a node's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// A constant of the node's type, its bits in the low end. A NaN is the quiet one.
@@ -53,7 +53,7 @@ pub enum Source {
 /// A value of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// Where the value comes from.
+    /// The source of the value.
     pub source: Source,
     /// The value's type.
     pub ty: Type,

@@ -2,7 +2,7 @@
 //!
 //! A back end matches on the operation and the types of its operands.
 
-/// How an operation takes its operands, which it promotes to one type, and what it gives.
+/// The type rule of an operation: the operands that it takes, promoted to one type, and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Numbers of any type; gives that type.

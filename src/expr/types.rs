@@ -112,7 +112,7 @@ impl Element {
     }
 }
 
-/// What promotion knows of an operand.
+/// An operand, as far as promotion needs to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// A Python integer, which takes the type of its partner.

@@ -1,4 +1,4 @@
-//! What both processors do exactly, and functions are made of.
+//! The operations that both processors do exactly, of which functions are made.
 
 use std::cell::Cell;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Sub};
