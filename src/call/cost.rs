@@ -25,13 +25,11 @@ pub(super) fn work(call: &Call<'_>) -> usize {
     }
 }
 
-/// Says whether the calling core is done before a GPU would be. With an operation it always is where no
-/// other thread helps to stage arrays: to stage them takes as long as to compute.
-pub(super) fn pays_on_calling_core(call: &Call<'_>, machine: &impl Machine) -> bool {
-    let stages_alone = || is_staged(call) && machine.thread_limit() == 1;
+/// Says whether the calling core is done before a GPU would be.
+pub(super) fn pays_on_calling_core(call: &Call<'_>) -> bool {
     match call.task() {
         Task::Evaluate(_) => core_picoseconds(call) <= gpu_picoseconds(call),
-        _ => stages_alone() || call.max_bytes() <= core_bytes(call),
+        _ => call.max_bytes() <= core_bytes(call),
     }
 }
 

@@ -111,7 +111,7 @@ pub(crate) fn plan(
         Placement::Gpu => gpus(false),
         Placement::Cpu => cores(),
         Placement::Auto if is_small(call) || machine.gpu().is_err() => cores(),
-        Placement::Auto if pays_on_calling_core(call, machine) => calling_core(),
+        Placement::Auto if pays_on_calling_core(call) => calling_core(),
         Placement::Auto if waits_for_compiler(call, machine) => cores(),
         Placement::Auto => gpus(false),
         Placement::All
