@@ -83,6 +83,10 @@ pub(crate) const MAPPED_BYTES: [usize; 2] = [16 << 20, 8 << 20];
 /// are slower: 179 µs for an add of 10^6 f32, 231 with a thread for each 16 bytes.
 pub(crate) const BLOCKS_ACROSS_BUS: u32 = 64;
 
+/// Blocks of an elementwise kernel that any device is busy with for a while: several times those that it
+/// runs at once.
+pub(crate) const LARGE_GRID: usize = 4096;
+
 /// The most warps of a kernel that signals completion by flags: those of a kernel that alone reads and
 /// writes across the bus. (An add of 1,000 pinned f32: 10.0 µs, 11.4 by the stream.)
 pub(crate) const FLAGGED_WARPS: u32 = 8 * BLOCKS_ACROSS_BUS;

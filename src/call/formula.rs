@@ -71,9 +71,10 @@ impl Formula {
         })
     }
 
-    /// The number of elements that a thread of an elementwise kernel works on at once.
-    pub(super) fn pack(&self) -> usize {
-        self.kernel(|_| Ok("")).map_or(1, Kernel::elements_per_thread)
+    /// The number of elements that a thread of an elementwise kernel works on at once, and how many such
+    /// packs a thread of a large grid takes.
+    pub(super) fn packs(&self) -> [usize; 2] {
+        self.kernel(|_| Ok("")).map_or([1; 2], |kernel| [kernel.pack(), kernel.packs_per_thread()])
     }
 }
 

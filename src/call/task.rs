@@ -28,14 +28,14 @@ impl Task<'_> {
         matches!(self, Task::Copy)
     }
 
-    /// The number of elements that a thread of an elementwise kernel works on at once: 16 bytes of each
-    /// array, unless a formula has it otherwise.
-    pub(super) fn pack(self) -> usize {
+    /// The number of elements that a thread of an elementwise kernel works on at once, and how many such
+    /// packs a thread of a large grid takes: one of 16 bytes of each array, unless a formula has it otherwise.
+    pub(super) fn packs(self) -> [usize; 2] {
         const BYTES: usize = 16;
         match self {
-            Task::Compute { op, .. } => BYTES / op.element_bytes(),
-            Task::Evaluate(Evaluation { formula, .. }) => formula.pack(),
-            Task::Copy => BYTES,
+            Task::Compute { op, .. } => [BYTES / op.element_bytes(), 1],
+            Task::Evaluate(Evaluation { formula, .. }) => formula.packs(),
+            Task::Copy => [BYTES, 1],
         }
     }
 

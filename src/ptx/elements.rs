@@ -5,8 +5,9 @@ use crate::operation::{apply, canonical};
 use crate::writer::{Class, Operand, Writer};
 use gpuvec_expr::{Element, Program, Shape, Source, Type};
 
-/// Bytes that a thread moves at once, in one instruction.
-const PACK_BYTES: usize = 16;
+/// Bytes, and elements, that one instruction moves at most.
+const VECTOR_BYTES: usize = 16;
+const VECTOR_ELEMENTS: usize = 4;
 
 /// The distance between a thread's elements in a reduction.
 pub(crate) const STEP: i32 = 32;
@@ -37,7 +38,7 @@ impl Array {
 
     /// The elements of `lanes` that one instruction moves.
     fn vector(self, lanes: usize) -> usize {
-        lanes.min(PACK_BYTES >> self.shift())
+        lanes.min(VECTOR_ELEMENTS).min(VECTOR_BYTES >> self.shift())
     }
 
     /// The elements before the first one that begins a vector.
@@ -96,8 +97,9 @@ impl Array {
 
     fn transfer(self, writer: &Writer, what: &str, ty: &str, index: Operand, raw: &[Operand]) {
         let place = self.place(writer, index);
-        for (vector, offset) in raw.chunks(self.vector(raw.len())).zip((0..).step_by(PACK_BYTES)) {
-            writer.access(what, ty, vector, place, offset);
+        let vector = self.vector(raw.len());
+        for (part, offset) in raw.chunks(vector).zip((0..).step_by(vector << self.shift())) {
+            writer.access(what, ty, part, place, offset);
         }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn function(
                 let skips = unary("not.pred", Class::Predicate);
                 let end = writer.label();
                 writer.jump_if(skips, end);
-                ends.push(end);
+                ends.push((end, writer.instructions()));
                 continue;
             }
             Step::Set => {
@@ -57,7 +57,9 @@ pub(crate) fn function(
                 continue;
             }
             Step::End => {
-                writer.place(ends.pop()?);
+                let (end, before) = ends.pop()?;
+                writer.are_rare_since(before);
+                writer.place(end);
                 continue;
             }
             Step::Return => return Some(value(a)),

@@ -15,7 +15,7 @@
 //! Arrays begin at any element. The output may be an input whose elements have the same size: each
 //! element is read before it is written, by the same thread. The kernel takes blocks of
 //! [`BLOCK_THREADS`] threads and any number of blocks; a thread of a large grid takes
-//! [`Kernel::elements_per_thread`] elements. Reductions have compiled kernels, of kernels/expression.cu,
+//! [`Kernel::packs_per_thread`] packs of [`Kernel::pack`] elements. Reductions have compiled kernels, of kernels/expression.cu,
 //! in which the instructions for the elements are put.
 //!
 //! The text says all that IEEE 754 leaves open: each operation rounds to nearest by itself (`.rn`),
@@ -48,7 +48,8 @@ pub const BLOCK_THREADS: u32 = 256;
 #[derive(Clone, Debug)]
 pub struct Kernel {
     text: CString,
-    elements_per_thread: usize,
+    pack: usize,
+    packs_per_thread: usize,
 }
 
 impl Kernel {
@@ -60,9 +61,9 @@ impl Kernel {
         }
     }
 
-    fn of_text(text: String, elements_per_thread: usize) -> Kernel {
+    fn of_text(text: String, [pack, packs_per_thread]: [usize; 2]) -> Kernel {
         // No name of the caller's is in it: there is no NUL.
-        Kernel { text: CString::new(text).unwrap_or_default(), elements_per_thread }
+        Kernel { text: CString::new(text).unwrap_or_default(), pack, packs_per_thread }
     }
 
     /// The kernel's PTX, as a driver takes it.
@@ -73,8 +74,14 @@ impl Kernel {
 
     /// The elements that a thread takes at once.
     #[must_use]
-    pub const fn elements_per_thread(&self) -> usize {
-        self.elements_per_thread
+    pub const fn pack(&self) -> usize {
+        self.pack
+    }
+
+    /// The packs that a thread of a large grid takes, one after the other.
+    #[must_use]
+    pub const fn packs_per_thread(&self) -> usize {
+        self.packs_per_thread
     }
 }
 

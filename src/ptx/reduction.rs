@@ -75,7 +75,7 @@ pub(crate) fn kernel(
     if is_small {
         text = text.replacen(BLOCKS, BLOCKS_OF_SMALL, 1);
     }
-    Ok(Kernel::of_text(text, FOLD_ELEMENTS))
+    Ok(Kernel::of_text(text, [FOLD_ELEMENTS, 1]))
 }
 
 /// Adds lines in which digits in braces stand for operands.

@@ -134,9 +134,14 @@ impl Writer {
         Writer { text: RefCell::new(String::with_capacity(16 << 10)), ..Writer::default() }
     }
 
-    /// The number of instructions so far.
+    /// The number of instructions so far, without those that are rarely run.
     pub(crate) fn instructions(&self) -> usize {
         self.instructions.get()
+    }
+
+    /// Counts the instructions since there were `before` as rarely run.
+    pub(crate) fn are_rare_since(&self, before: usize) {
+        self.instructions.set(before);
     }
 
     /// Writes a part, which is given instead of being added to the text.

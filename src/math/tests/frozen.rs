@@ -59,9 +59,9 @@ frozen! {
     log1p one 0x56c2_ac05_04c4_33fc
     log2 one 0x1512_84e9_632f_994a
     log10 one 0x33ac_78f6_e704_1a5a
-    sin one 0x0e6d_8463_cc6c_4fb6
-    cos one 0x0aba_cd50_cba9_0244
-    tan one 0xd9ab_8c03_a7a5_7cd2
+    sin one 0x56d3_3924_37bd_fee8
+    cos one 0xd68a_f4fb_7a85_1f12
+    tan one 0x8a5f_3d4f_8af9_55a1
     atan one 0x7430_8055_610e_d79d
     asin one 0xac1e_3f9c_dfdf_7233
     acos one 0xfa92_7766_4e1c_9185

@@ -213,10 +213,10 @@ impl Cases<'_> {
             let (results, size) = (results(&program, &kernel, n, false), output_bytes(&program));
             put("hashes", &hashes(&results[..n * size], size));
         }
-        let lanes = kernel.elements_per_thread();
+        let each = kernel.pack() * kernel.packs_per_thread();
         let inputs = [element.name(); 4].join(",");
         let output = program.output();
-        writeln!(self.lines, "{name} {n} {lanes} {inputs} {output}").expect("strings grow");
+        writeln!(self.lines, "{name} {n} {each} {inputs} {output}").expect("strings grow");
     }
 }
 

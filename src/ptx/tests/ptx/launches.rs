@@ -11,13 +11,19 @@ const PAST: [&[usize]; 8] = [&[0], &[1], &[2], &[3], &[0, 1], &[1, 1, 1, 1, 2], 
 fn every_length_and_alignment() {
     let mut random = Random(1);
     for element in [Element::F32, Element::F64, Element::U8, Element::I16, Element::Bool] {
-        let text = if element == Element::Bool { "x & ~y" } else { "x + y * s" };
-        let program = program_of(text, element);
         let inputs: Vec<_> = (0..4).map(|_| random.values(element, 4100)).collect();
-        for n in LENGTHS {
-            for past in PAST {
-                for blocks in [1, 3] {
-                    check(&program, &inputs, Launch { blocks, past, ..Launch::of(n) });
+        // Threads take one vector at once, and two.
+        let texts = match element {
+            Element::Bool => ["x & ~y", "exp(f32(x)) > 1.5"],
+            _ => ["x + y * s", "exp(x)"],
+        };
+        for text in texts {
+            let program = program_of(text, element);
+            for n in LENGTHS {
+                for past in PAST {
+                    for blocks in [1, 3] {
+                        check(&program, &inputs, Launch { blocks, past, ..Launch::of(n) });
+                    }
                 }
             }
         }
@@ -34,7 +40,9 @@ fn arrays_of_several_widths() {
         .map(|(name, element)| Input { name, element, shape: Shape::Array })
         .collect();
     let values: Vec<_> = elements.iter().map(|&element| random.values(element, 4100)).collect();
-    for text in ["a + b + c + d", "f32(a) * d", "where(c < a, a, c)", "b < d", "i64(c)", "c"] {
+    for text in
+        ["a + b + c + d", "f32(a) * d", "where(c < a, a, c)", "b < d", "i64(c)", "c", "exp(b + c)"]
+    {
         let program = compile(text, &inputs).unwrap_or_else(|error| panic!("{error}"));
         for n in LENGTHS {
             for past in PAST {
