@@ -1,8 +1,9 @@
 """The calls that run under compute-sanitizer: every kernel, on every path, alone and on streams.
 
-Each result is compared with the tests' oracles, and its surroundings with their earlier content, so
-that a pass means right results as well. Sizes are small, and lie around the widths of vectors,
-blocks and chunks: under a sanitizer a call takes many times as long.
+Each result is compared with the tests' oracles, or with what the cores make of an expression, and
+its surroundings with their earlier content, so that a pass means right results as well. Sizes are
+small, and lie around the widths of vectors, blocks and chunks: under a sanitizer a call takes many
+times as long.
 """
 
 import itertools
@@ -15,6 +16,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from arrays import call_at
 from bindings import PathBit, Place, last_run, lib, why_cpu
+from formulas import FORMULAS, Compiled, values
 from operations import FAMILY, Operation, named
 from streams import KINDS, QUEUED_KINDS, Chain, Resources, ok
 from surrounded import Surrounded
@@ -51,6 +53,12 @@ SEVERAL_TURNS = 528 * 8 * 4096 + 4097
 OF_SEVERAL_TURNS = ["sum_f32", "sum_f64", "sum_i32"]
 # Bytes, and the offsets of source and target in their memory.
 COPIES = [(1, 0, 3), (4099, 5, 1), (70_001, 0, 0)]
+
+# Every function of floats, and every exact sum.
+FUNCTIONS = "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh erf cbrt"
+OF_FLOATS = [f"{function}(a)" for function in FUNCTIONS.split()]
+OF_FLOATS += ["pow(a, b)", "atan2(a, b)", "hypot(a, b)", "a // b + a % b"]
+OF_FLOATS += ["sum(a*b)", "mean(a)", "norm(a)", "dot(a, b)"]
 
 PATHS = {PathBit.STAGED, PathBit.MAPPED, PathBit.DMA, PathBit.RESIDENT}
 # The paths that calls took.
@@ -91,6 +99,38 @@ def every_kernel_on_a_stream() -> int:
         for operation, layout in itertools.product(FAMILY, QUEUED):
             operate(operation, next(sizes), layout, stream)
     return len(FAMILY) * len(QUEUED)
+
+
+def evaluate(text: str, inputs: dict[str, str], n: int, layout: Layout) -> None:
+    """Evaluates an expression on the GPU; fails unless it writes the cores' bits, and no more."""
+    random = np.random.default_rng(n)
+    data = [values(random, np.dtype(dtype), n) for dtype in inputs.values()]
+    with Compiled(text, inputs) as compiled, Resources() as resources:
+        expected = np.empty(1 if compiled.is_reduction() else n, compiled.dtype())
+        lib.gpuvec_set_placement(Place.CPU)
+        ok(compiled.run([array.ctypes.data for array in data], expected.ctypes.data, n))
+        lib.gpuvec_set_placement(Place.GPU)
+        *arrays, out = (
+            Surrounded(resources, *place, array)
+            for place, array in zip(layout, (*data, np.zeros_like(expected)))
+        )
+        ok(compiled.run([array.address for array in arrays], out.address, n))
+        out.check(expected)
+        for array, unchanged in zip(arrays, data):
+            array.check(unchanged)
+
+
+def expressions() -> int:
+    """Evaluates expressions of every function and reduction; the sizes take turns."""
+    sizes = itertools.cycle(SIZES)
+    formulas = [(formula.text, formula.inputs) for formula in FORMULAS]
+    for dtype in ("f4", "f8"):
+        names = ({"a": dtype, "b": dtype} if "b" in text else {"a": dtype} for text in OF_FLOATS)
+        formulas += zip(OF_FLOATS, names)
+    layouts = [(("device", 0),) * 3, (("device", 1),) * 3, MIXED[0]]
+    for (text, inputs), layout in itertools.product(formulas, layouts):
+        evaluate(text, inputs, next(sizes), layout)
+    return len(formulas) * len(layouts)
 
 
 def large_arrays() -> int:
@@ -148,7 +188,7 @@ def main() -> None:
     if why_cpu():
         sys.exit(why_cpu())
     calls = 0
-    for part in (every_kernel, every_kernel_on_a_stream, large_arrays, copies, chains):
+    for part in (every_kernel, every_kernel_on_a_stream, expressions, large_arrays, copies, chains):
         count = part()
         print(f"{part.__name__}: {count} calls", flush=True)
         calls += count

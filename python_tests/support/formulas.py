@@ -152,6 +152,15 @@ class Compiled:
         given = ctypes.addressof(pointers) if inputs else None
         return lib.gpuvec_expr_run(self.handle, given, out, n, stream)
 
+    def dtype(self) -> np.dtype:
+        """Returns the type of the output."""
+        number = lib.gpuvec_expr_output_type(self.handle)
+        return next(dtype for dtype, code in NAMES.items() if code == number)
+
+    def is_reduction(self) -> bool:
+        """Says whether the output is one value."""
+        return lib.gpuvec_expr_is_reduction(self.handle) == 1
+
     def text(self, form: str) -> str:
         """Returns a text of the expression."""
         needed, number = c_size_t(), FORMS[f"GPUVEC_EXPR_{form}"]
