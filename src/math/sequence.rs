@@ -18,6 +18,19 @@ pub(crate) fn polynomial<M: Machine>(m: &M, x: M::F64, coefficients: &[f64]) -> 
     rest.iter().rev().fold(m.f64(*last), |sum, &c| m.fma(sum, x, m.f64(c)))
 }
 
+/// The same by Horner's rule for the even and for the odd powers, whose operations do not wait for one
+/// another.
+#[inline(always)]
+pub(crate) fn long_polynomial<M: Machine>(m: &M, x: M::F64, coefficients: &[f64]) -> M::F64 {
+    let square = x * x;
+    let every_other = |first: usize| {
+        let mut powers = coefficients[first..].iter().step_by(2).rev();
+        let last = m.f64(*powers.next().expect("a long polynomial has both"));
+        powers.fold(last, |sum, &c| m.fma(sum, square, m.f64(c)))
+    };
+    m.fma(every_other(1), x, every_other(0))
+}
+
 /// The nearest integer to a number below 2^51 in magnitude, and the sum whose low bits it is.
 #[inline(always)]
 pub(crate) fn nearest<M: Machine>(m: &M, x: M::F64) -> (M::F64, M::F64) {

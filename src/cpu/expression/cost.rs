@@ -15,7 +15,7 @@ pub(super) fn operation(op: Op, ty: Type) -> u32 {
         Op::Asin | Op::Acos | Op::Atan | Op::Sinh | Op::Cosh | Op::Tanh => [1000, 1500],
         Op::Log | Op::Log2 | Op::Log10 | Op::Log1p | Op::Atan2 => [1300, 1500],
         Op::Sin | Op::Cos | Op::Tan => [1700, 1600],
-        Op::Erf => [1900, 3400],
+        Op::Erf => [1900, 3100],
         Op::Pow => [3000, 6700],
         _ => [60, 130],
     };

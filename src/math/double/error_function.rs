@@ -4,7 +4,7 @@ use super::exponential::complement;
 use super::pair::sum;
 use crate::Machine;
 use crate::error_function::NEAR;
-use crate::sequence::{at_most, magnitude, polynomial, with_sign_of};
+use crate::sequence::{at_most, long_polynomial, magnitude, with_sign_of};
 
 /// From here on the function is 1 - erfc x.
 const FAR_FROM: f64 = 11.0 / 16.0;
@@ -42,10 +42,10 @@ const SLOPE: f64 = 0.1283791670955126;
 pub fn erf<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let size = at_most(m, magnitude(m, x), 6.0);
     let square = size * size;
-    let slope = m.fma(square, polynomial(m, square, &NEAR[1..]), m.f64(SLOPE));
+    let slope = m.fma(square, long_polynomial(m, square, &NEAR[1..]), m.f64(SLOPE));
     let near = m.fma(size, slope, size);
     let t = size - m.f64(FAR_FROM);
-    let (log, rest) = sum(m, m.f64(LOG_ERFC_START.0), t * polynomial(m, t, &LOG_ERFC));
+    let (log, rest) = sum(m, m.f64(LOG_ERFC_START.0), t * long_polynomial(m, t, &LOG_ERFC));
     let far = complement(m, (log, rest + m.f64(LOG_ERFC_START.1)));
     with_sign_of(m, m.select(m.less(size, m.f64(FAR_FROM)), near, far), x)
 }

@@ -66,7 +66,7 @@ frozen! {
     asin one 0xac1e_3f9c_dfdf_7233
     acos one 0xfa92_7766_4e1c_9185
     cbrt one 0xa281_cb91_2887_ec8e
-    erf one 0x91a3_3add_e2fd_6090
+    erf one 0xfea6_4361_7ae1_339f
     atan2 two 0x25bd_3839_2864_f749
     hypot two 0x218b_a87e_9e19_bd07
     pow two 0xa386_d15b_7e94_ccd5
