@@ -5,7 +5,7 @@ import pytest
 from arrays import assert_same_bits
 from bindings import lib, why_cpu
 from corpus import KINDS, Kind, corpus
-from cuda_driver import DeviceArray, Driver
+from cuda_driver import DeviceArray
 from exact_kernels import BY_INTEGERS, BY_THE_DATA, ExactKernel, Sum, grids
 from exact_sums import by_exponents, exact_integer
 
@@ -14,16 +14,6 @@ METHODS = [BY_THE_DATA, BY_INTEGERS]
 
 # Of the corpus's cases.
 EVERY = 11
-
-
-@pytest.fixture
-def driver():
-    """Makes the primary context current, and returns the driver."""
-    driver = Driver()
-    before = driver.current()
-    driver.set_current(driver.context)
-    yield driver
-    driver.set_current(before)
 
 
 @pytest.fixture(params=KINDS, ids=str)

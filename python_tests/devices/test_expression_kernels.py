@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from bindings import lib, why_cpu
-from cuda_driver import Driver
 from expression_kernels import (
     Arrays,
     Case,
@@ -20,16 +19,6 @@ pytestmark = [
     pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU"),
     pytest.mark.skipif(not CASES, reason="there are no cases: make gpu-bundle"),
 ]
-
-
-@pytest.fixture(scope="module")
-def driver():
-    """Makes the primary context current, and returns the driver."""
-    driver = Driver()
-    before = driver.current()
-    driver.set_current(driver.context)
-    yield driver
-    driver.set_current(before)
 
 
 @pytest.mark.parametrize(
