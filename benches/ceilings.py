@@ -14,7 +14,6 @@ from device import DRIVER_ERRORS, ROOT, Device
 from timing import Contender, measure
 
 IMAGE = ROOT / "benches" / "ceilings.ptx"
-ADD_IMAGE = ROOT / "kernels" / "ptx" / "add_f32.ptx"
 THREADS = 512
 
 # Launches per synchronization, to hide the cost of a launch.
@@ -160,7 +159,7 @@ def of_gpu(device: Device, size: int, rounds: int) -> tuple[dict[str, dict], dic
             "kernel reading pinned memory",
         ),
         "zero_copy_add": (
-            *("Gelements/s", giga_elements, lambda: gpu.kernel(ADD_IMAGE, "add_f32", host, 1)),
+            *("Gelements/s", giga_elements, lambda: gpu.kernel(IMAGE, "plain_add_f32", host, 1)),
             "kernel adding f32 in pinned memory",
         ),
         "device_copy": (
@@ -189,7 +188,7 @@ def of_gpu(device: Device, size: int, rounds: int) -> tuple[dict[str, dict], dic
 
 def of_calls(compiled: Compiled, device: Device, seconds: float, rounds: int) -> dict[str, dict]:
     """Measures the driver's shortest calls from C, in microseconds."""
-    opened = compiled.open(ADD_IMAGE, "add_f32", 4, False)
+    opened = compiled.open(IMAGE, "plain_add_f32", 4, False)
     pageable, pinned = np.ones(1000, np.float32), device.pinned(1000, np.float32)
     there = device.memory(1000, np.float32)
     table = {

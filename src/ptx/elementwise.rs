@@ -5,7 +5,7 @@
 
 use crate::elements::{Array, Elements, element};
 use crate::grid::Grid;
-use crate::writer::{Class, Operand, Writer, input_parameters};
+use crate::writer::{Class, Operand, Writer, entry};
 use crate::{Kernel, Unsupported};
 use gpuvec_expr::Program;
 
@@ -13,7 +13,7 @@ use gpuvec_expr::Program;
 /// than two: others would need too many registers.
 const MOST_INSTRUCTIONS: [usize; 2] = [256, 128];
 
-pub(crate) fn kernel(program: &Program) -> Result<Kernel, Unsupported> {
+pub(crate) fn kernel(name: &str, program: &Program) -> Result<Kernel, Unsupported> {
     let writer = Writer::new();
     let elements = Elements::new(program, &writer)?;
     let out = Array::new(&writer, element(program.output()), 'p', 0);
@@ -52,13 +52,13 @@ pub(crate) fn kernel(program: &Program) -> Result<Kernel, Unsupported> {
     }
     grid.signal_completion(&writer, 2);
     let mut text = String::with_capacity(32 << 10);
-    text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n.visible .entry expression(\n");
-    input_parameters(&mut text, program.inputs().len());
+    text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n");
+    entry(&mut text, name, program.inputs().len());
     text.push_str(
         ".param .u64 p0,\n.param .u64 p1,\n.param .u64 p2\n)\n.reqntid 256\n.minnctapersm 2\n{\n",
     );
     writer.finish(&mut text);
-    Ok(Kernel::of_text(text, lanes))
+    Ok(Kernel::of_text(name, text, lanes))
 }
 
 /// Computes and stores elements from an index on.
