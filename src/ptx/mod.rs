@@ -65,8 +65,8 @@ impl Kernel {
 
     fn of_text(name: &str, text: String, elements_per_thread: usize) -> Kernel {
         // No name of the caller's is in them: there is no NUL.
-        let [name, text] = [name.into(), text].map(|text| CString::new(text).unwrap_or_default());
-        Kernel { name, text, elements_per_thread }
+        let c_string = |text: String| CString::new(text).unwrap_or_default();
+        Kernel { name: c_string(name.into()), text: c_string(text), elements_per_thread }
     }
 
     /// The kernel's name in its image.
