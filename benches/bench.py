@@ -148,11 +148,11 @@ class Bench:
             # Room for three arrays and for other processes.
             size = min(size, self.device.free_bytes() // 4)
             measured, missing = ceilings.of_gpu(self.device, size, chosen.rounds)
-            calls = ceilings.of_calls(
+            calls, missing_calls = ceilings.of_calls(
                 self.compiled, self.device, chosen.seconds_per_point, chosen.rounds
             )
             self.data["ceilings"] |= {**measured, **calls}
-            self.data["missing"] |= missing
+            self.data["missing"] |= {**missing, **missing_calls}
 
     def kernels(self) -> None:
         """Times the library's kernels on device arrays."""

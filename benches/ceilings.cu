@@ -1,9 +1,47 @@
 // Plain kernels that measure a machine's ceilings and that the naive function launches. They are
 // not part of the library.
 //
-// All have the parameters of the library's elementwise kernels. Arrays start at a multiple of
-// PACK_BYTES.
+// All have the same parameters. Arrays start at a multiple of PACK_BYTES.
 #include "common.cuh"
+
+// Bytes that a thread moves at once, in one instruction.
+constexpr int PACK_BYTES = 16;
+
+// Elements that PACK_BYTES hold, aligned as the wide load needs.
+template <class T>
+struct alignas(PACK_BYTES) Pack {
+    static constexpr int LEN = PACK_BYTES / sizeof(T);
+    T at[LEN];
+};
+
+template <class T>
+__device__ inline void plain_add(const T *a, const T *b, T *out, u64 n) {
+    const u64 packs = n / Pack<T>::LEN;
+    const Pack<T> *a_packs = reinterpret_cast<const Pack<T> *>(a);
+    const Pack<T> *b_packs = reinterpret_cast<const Pack<T> *>(b);
+    Pack<T> *out_packs = reinterpret_cast<Pack<T> *>(out);
+    for (u64 i = grid_thread(); i < packs; i += grid_threads()) {
+        const Pack<T> x = a_packs[i];
+        const Pack<T> y = b_packs[i];
+        Pack<T> sums;
+#pragma unroll
+        for (int k = 0; k < Pack<T>::LEN; k++) {
+            sums.at[k] = x.at[k] + y.at[k];
+        }
+        out_packs[i] = sums;
+    }
+    for (u64 i = packs * Pack<T>::LEN + grid_thread(); i < n; i += grid_threads()) {
+        out[i] = a[i] + b[i];
+    }
+}
+
+extern "C" __global__ void plain_add_f32(const float *a, const float *b, float *out, u64 n) {
+    plain_add(a, b, out, n);
+}
+
+extern "C" __global__ void plain_add_f64(const double *a, const double *b, double *out, u64 n) {
+    plain_add(a, b, out, n);
+}
 
 // Fused multiply-add, so that memory is the only bottleneck.
 __device__ inline float fused(float x, float y, float sum) { return __fmaf_rn(x, y, sum); }

@@ -14,7 +14,7 @@ from device import DRIVER_ERRORS, ROOT, Device
 from timing import Contender, measure
 
 IMAGE = ROOT / "benches" / "ceilings.ptx"
-ADD_IMAGE = ROOT / "kernels" / "ptx" / "add_f32.ptx"
+EMPTY_IMAGE = ROOT / "kernels" / "ptx" / "probe.ptx"
 THREADS = 512
 
 # Launches per synchronization, to hide the cost of a launch.
@@ -160,7 +160,7 @@ def of_gpu(device: Device, size: int, rounds: int) -> tuple[dict[str, dict], dic
             "kernel reading pinned memory",
         ),
         "zero_copy_add": (
-            *("Gelements/s", giga_elements, lambda: gpu.kernel(ADD_IMAGE, "add_f32", host, 1)),
+            *("Gelements/s", giga_elements, lambda: gpu.kernel(IMAGE, "plain_add_f32", host, 1)),
             "kernel adding f32 in pinned memory",
         ),
         "device_copy": (
@@ -187,19 +187,17 @@ def of_gpu(device: Device, size: int, rounds: int) -> tuple[dict[str, dict], dic
     return measured, missing
 
 
-def of_calls(compiled: Compiled, device: Device, seconds: float, rounds: int) -> dict[str, dict]:
-    """Measures the driver's shortest calls from C, in microseconds."""
-    opened = compiled.open(ADD_IMAGE, "add_f32", 4, False)
+def of_calls(
+    compiled: Compiled, device: Device, seconds: float, rounds: int
+) -> tuple[dict[str, dict], dict[str, str]]:
+    """Returns the times of the driver's shortest calls from C, and why others were not measured."""
+    opened = compiled.open(EMPTY_IMAGE, "probe", 4, False)
     pageable, pinned = np.ones(1000, np.float32), device.pinned(1000, np.float32)
     there = device.memory(1000, np.float32)
     table = {
         "launch_synchronize": (
             compiled.launch_batch(opened, None, 0),
             "empty launch and synchronize, from C",
-        ),
-        "launch_pinned_1000": (
-            compiled.launch_batch(opened, pinned.ctypes.data, pinned.size),
-            "launch of an add of 1,000 floats in pinned memory and synchronize, from C",
         ),
         "synchronize_default": (
             compiled.synchronize_batch(opened),
@@ -216,14 +214,23 @@ def of_calls(compiled: Compiled, device: Device, seconds: float, rounds: int) ->
             name = f"query_{kind}_{count or 'alone'}"
             batch = compiled.query_batch(opened, address, count)
             table[name] = (batch, f"query of a {kind} pointer's memory kind: {what}")
+    name, what = "launch_pinned_1000", "launch of an add of 1,000 floats in pinned memory"
+    missing = {}
+    try:
+        add = compiled.open(IMAGE, "plain_add_f32", 4, False)
+        batch = compiled.launch_batch(add, pinned.ctypes.data, pinned.size)
+        table[name] = (batch, f"{what} and synchronize, from C")
+    except RuntimeError as error:
+        missing[name] = f"{what}: {error}"
     contenders = [Contender(name, batch) for name, (batch, _) in table.items()]
     results = measure(contenders, seconds, rounds)
     device.free_pinned(pinned)
     device.free(there)
-    return {
+    measured = {
         name: {
             **{key: seen[f"{of}_us"] for key, of in EXTREMES.items()},
             **{"unit": "µs", "what": table[name][1]},
         }
         for name, seen in results.items()
     }
+    return measured, missing

@@ -128,8 +128,8 @@ class Device(Driver):
         return function
 
     def launch(self, kernel, grid: tuple, addresses: tuple, n: int, stream=None) -> None:
-        """Queues a kernel with arguments (a, b, out, n, no flags) on a grid (blocks, threads)."""
-        values = [c_uint64(value) for value in (*addresses, n, 0)]
+        """Queues a kernel with arguments (a, b, out, n) on a grid (blocks, threads)."""
+        values = [c_uint64(value) for value in (*addresses, n)]
         places = (c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         blocks, threads = (c_uint(size) for size in grid)
         one, none = c_uint(1), c_uint(0)

@@ -1,11 +1,10 @@
-"""Measures the kernels of expressions on device arrays, beside the library's add and a copy.
+"""Measures the kernels of expressions on device arrays, beside a copy.
 
 make gpu-bundle                                  on a machine with Rust
 CUDA_CACHE_DISABLE=1 python3 benches/expression_rates.py      on a GPU machine
 """
 
 import argparse
-import ctypes
 import re
 import sys
 import time
@@ -17,7 +16,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python_tests" / "support"))
 from cuda_driver import DeviceArray, Driver
-from expression_kernels import ROOT, SCRATCH_BYTES, TYPES, Case, ExpressionKernel, blocks_of, cases
+from expression_kernels import SCRATCH_BYTES, TYPES, Case, ExpressionKernel, blocks_of, cases
 
 LOCAL_BYTES, REGISTERS = 3, 4
 CALLS, ROUNDS = 10, 7
@@ -60,17 +59,6 @@ def multiprocessors(driver: Driver) -> int:
     return count.value
 
 
-class AddKernel(ExpressionKernel):
-    """The library's add."""
-
-    def __init__(self, driver: Driver) -> None:
-        self.driver = driver
-        self.module, self.function = c_void_p(), c_void_p()
-        image = (ROOT / "kernels" / "ptx" / "add_f32.ptx").read_bytes()
-        driver.call("cuModuleLoadData", byref(self.module), ctypes.c_char_p(image))
-        driver.call("cuModuleGetFunction", byref(self.function), self.module, b"add_f32")
-
-
 def main() -> None:
     """Measures, and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -83,25 +71,19 @@ def main() -> None:
     places = [array.address for array in arrays]
     scratch = DeviceArray(driver, np.zeros(SCRATCH_BYTES, np.uint8)).address
 
-    def rate(bytes_moved: int, launch) -> float:
-        return bytes_moved / milliseconds(driver, launch) / 1e6
-
     to, source, count = c_uint64(places[1]), c_uint64(places[0]), c_size_t(size)
-    copy = rate(2 * size, lambda: driver.call("cuMemcpyAsync", to, source, count, None))
-    n = size // 4
-    kernel = AddKernel(driver)
-    parameters = [*places[:2], places[4], n, 0]
-    add = rate(3 * size, lambda: kernel.launch(parameters, n // 1024))
-    print(f"driver's copy {copy:.0f} GB/s, add_f32 of the library {add:.0f} GB/s\n")
-    print("kernel                load ms  regs  local      ms    GB/s  of add  Gelements/s")
+    taken = milliseconds(driver, lambda: driver.call("cuMemcpyAsync", to, source, count, None))
+    copy = 2 * size / taken / 1e6
+    print(f"driver's copy {copy:.0f} GB/s\n")
+    print("kernel                load ms  regs  local      ms    GB/s of copy  Gelements/s")
     for case in cases():
         if case.name.startswith(("op_", "to_")):
             continue
-        show(driver, case, places, scratch, size, add)
+        show(driver, case, places, scratch, size, copy)
 
 
 def show(
-    driver: Driver, case: Case, places: list[int], scratch: int, size: int, add: float
+    driver: Driver, case: Case, places: list[int], scratch: int, size: int, copy: float
 ) -> None:
     """Prints a kernel's line."""
     start = time.perf_counter()
@@ -122,7 +104,7 @@ def show(
     numbers = [attribute(driver, kernel, which) for which in (REGISTERS, LOCAL_BYTES)]
     print(
         f"{case.name:20} {load:8.2f} {numbers[0]:5} {numbers[1]:6} {taken:7.3f} {rate:7.0f} "
-        f"{rate / add:7.3f} {n / taken / 1e6:12.1f}",
+        f"{rate / copy:7.3f} {n / taken / 1e6:12.1f}",
         flush=True,
     )
     kernel.unload()

@@ -7,7 +7,7 @@ from threading import Barrier
 
 from bindings import lib
 from cases import Arrays
-from ceilings import ADD_IMAGE, OfGpu, Work
+from ceilings import IMAGE, OfGpu, Work
 from compiled import Compiled
 from device import Device
 from gpuvec_calls import Gpuvec, placements, ran
@@ -25,7 +25,7 @@ WAVES = 4
 def works(gpu: OfGpu) -> dict[str, tuple[Work, float, str]]:
     """Returns a GPU's work items, with their amounts and units."""
     gpu.device.set_current(gpu.device.context)
-    kernel = gpu.device.kernel(ADD_IMAGE, "add_f32")
+    kernel = gpu.device.kernel(IMAGE, "plain_add_f32")
     blocks = WAVES * gpu.device.multiprocessors
     bytes_, elements = (gpu.size / 1e9, "GB/s"), (gpu.n / 1e9, "Gelements/s")
     return {

@@ -12,6 +12,7 @@ import bounds
 import numpy as np
 from bindings import Place, lib
 from device import DRIVER_ERRORS, ROOT, Device
+from expression_kernels import FOLDER
 from operations import FAMILY, Operation
 from streams import Resources, ok
 
@@ -20,22 +21,24 @@ LOCAL_BYTES, REGISTERS = 3, 4
 # The number of calls between two events.
 CALLS = 10
 
-# But for those of expressions, which are no kernels without one (expression_rates.py).
-IMAGES = sorted(
-    image
-    for image in (ROOT / "kernels" / "ptx").glob("*.ptx")
-    if not image.stem.startswith("expression_")
-)
+PREFIX = "gpuvec_"
+KERNELS = sorted(["copy_bytes", *(operation.name[len(PREFIX) :] for operation in FAMILY)])
 
 
-def resources_of(device: Device, image: Path, kernel: str) -> Optional[tuple[int, int]]:
+def image_of(kernel: str) -> Path:
+    """Returns the kernel's PTX, which is compiled, or generated and written by make gpu-bundle."""
+    compiled = ROOT / "kernels" / "ptx" / f"{kernel}.ptx"
+    return compiled if compiled.exists() else FOLDER / compiled.name
+
+
+def resources_of(device: Device, kernel: str) -> Optional[tuple[int, int]]:
     """Returns a kernel's registers per thread and its spilled bytes (local memory)."""
     try:
-        function = device.kernel(image, kernel)
+        function = device.kernel(image_of(kernel), kernel)
         values = [c_int(), c_int()]
         for value, attribute in zip(values, (REGISTERS, LOCAL_BYTES)):
             device.call("cuFuncGetAttribute", byref(value), attribute, function)
-    except DRIVER_ERRORS:
+    except (*DRIVER_ERRORS, FileNotFoundError):
         return None
     return values[0].value, values[1].value
 
@@ -80,11 +83,11 @@ def ceiling_of(operation: Operation) -> str:
     return f"{loop}_f{8 * np.dtype(operation.dtype).itemsize}"
 
 
-def row(device: Device, image: Path, kernel: str, timed: Timed, ceilings: dict) -> dict:
+def row(device: Device, kernel: str, timed: Timed, ceilings: dict) -> dict:
     """Makes a kernel's row."""
-    used = resources_of(device, image, kernel) or ("unknown", "unknown")
+    used = resources_of(device, kernel) or ("unknown", "unknown")
     line = {"kernel": kernel, "registers": used[0], "spilled bytes": used[1]}
-    operation = next((one for one in FAMILY if one.name == f"gpuvec_{kernel}"), None)
+    operation = next((one for one in FAMILY if one.name == PREFIX + kernel), None)
     if operation is None:
         return {**line, "bytes per element": "", "GB/s": "", "of ceiling": "", "ceiling": ""}
     moved = len(operation.arrays) - (operation.kind == "reduction")
@@ -105,4 +108,4 @@ def kernel_rates(device: Device, size: int, rounds: int, ceilings: dict) -> list
     lib.gpuvec_set_placement(Place.GPU)
     with Resources() as resources:
         timed = Timed(resources, size - size % 8, rounds)
-        return [row(device, image, image.stem, timed, ceilings) for image in IMAGES]
+        return [row(device, kernel, timed, ceilings) for kernel in KERNELS]

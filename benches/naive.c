@@ -70,8 +70,7 @@ struct naive *naive_open(const char *ptx, const char *kernel, size_t element, in
 
 static int launch(struct naive *naive, device_pointer a, device_pointer b, device_pointer out,
                   size_t n) {
-    unsigned *no_flags = NULL;
-    void *arguments[] = {&a, &b, &out, &n, &no_flags};
+    void *arguments[] = {&a, &b, &out, &n};
     size_t blocks = (n + THREADS - 1) / THREADS;
     blocks = blocks < 1 ? 1 : blocks > MOST_BLOCKS ? MOST_BLOCKS : blocks;
     return naive->launch(naive->kernel, (unsigned)blocks, 1, 1, THREADS, 1, 1, 0, NULL, arguments,

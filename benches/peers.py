@@ -14,7 +14,7 @@ from typing import Callable, Optional
 import numpy as np
 from cases import TYPES, Case
 from ceilings import IMAGE
-from compiled import ROOT, Compiled
+from compiled import Compiled
 from timing import Contender, of_python
 
 Call = Callable[[], object]
@@ -245,11 +245,10 @@ class Naive(Peer):
         """Supports host arrays, called from C."""
         if case.kind == "device":
             return None
-        kernel = f"{'fma_dot' if case.op == 'dot' else 'add'}_{case.dtype}"
+        kernel = f"{'fma_dot' if case.op == 'dot' else 'plain_add'}_{case.dtype}"
         if kernel not in self.opened:
-            image = IMAGE if case.op == "dot" else ROOT / "kernels" / "ptx" / f"{kernel}.ptx"
-            element = case.a.itemsize
-            self.opened[kernel] = self.compiled.open(image, kernel, element, case.op == "dot")
+            reduces, element = case.op == "dot", case.a.itemsize
+            self.opened[kernel] = self.compiled.open(IMAGE, kernel, element, reduces)
         batch = self.compiled.naive_batch(self.opened[kernel], case.addresses(), case.n)
         return Contender(self.name, batch)
 

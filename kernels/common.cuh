@@ -3,27 +3,14 @@
 
 typedef unsigned long long u64;
 
-// Bytes that a thread moves at once, in one instruction.
-constexpr int PACK_BYTES = 16;
-
 constexpr int WARP = 32;
 
 // Threads of a block of the library's kernels.
 constexpr int BLOCK_THREADS = 256;
 
-// Elements that PACK_BYTES hold, aligned as the wide load needs.
-template <class T>
-struct alignas(PACK_BYTES) Pack {
-    static constexpr int LEN = PACK_BYTES / sizeof(T);
-    T at[LEN];
-};
-
 __device__ inline u64 grid_thread() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
 
 __device__ inline u64 grid_threads() { return (u64)gridDim.x * blockDim.x; }
-
-// Bytes by which the address is past a multiple of PACK_BYTES.
-__device__ inline u64 past_pack(const void *address) { return (u64)address % PACK_BYTES; }
 
 // The value as it is stored: every NaN becomes the one quiet NaN, as on the CPU.
 __device__ inline float canonical(float x) { return x != x ? __int_as_float(0x7FC00000) : x; }
@@ -33,8 +20,6 @@ __device__ inline double canonical(double x) {
 }
 
 __device__ inline int canonical(int x) { return x; }
-
-__device__ inline unsigned char canonical(unsigned char x) { return x; }
 
 __device__ inline long long canonical(long long x) { return x; }
 

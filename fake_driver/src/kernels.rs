@@ -1,4 +1,5 @@
-//! The kernels, by name: gpuvec's table of operations, one element after the other, and copies.
+//! The kernels, by name: gpuvec's table of operations, one element after the other, and copies. Kernels of
+//! other names are expressions'.
 
 use crate::faults::violate;
 use crate::memory::reach_by_kernel;
@@ -55,9 +56,6 @@ pub(crate) fn at(number: usize) -> Option<Kernel> {
     all().nth(number).map(|(_, kernel)| kernel).or_else(expression)
 }
 
-/// The maximum number of parameters of a kernel other than an expression's.
-const PARAMETERS: usize = 8;
-
 /// The warps of a block.
 const WARPS: usize = 8;
 
@@ -81,11 +79,21 @@ pub(crate) fn integer_sums() -> usize {
 impl Kernel {
     /// Returns the number of parameters, each of at most 64 bits.
     pub(crate) fn parameters(self) -> usize {
+        self.input_parameters()
+            + match self {
+                Kernel::Probe | Kernel::Expression(_) => 0,
+                Kernel::Compute(op) if op.shape() == Shape::Reduction => 6,
+                Kernel::Compute(_) | Kernel::Copy => 3,
+            }
+    }
+
+    /// Returns the number of parameters for inputs, or of all parameters of an expression.
+    fn input_parameters(self) -> usize {
         match self {
             Kernel::Probe => 0,
-            Kernel::Compute(op) if op.shape() == Shape::Reduction => 8,
-            Kernel::Compute(op) if op.has_alpha() => 6,
-            Kernel::Compute(_) | Kernel::Copy => 5,
+            Kernel::Compute(op) if op.shape() == Shape::Reduction => 2,
+            Kernel::Compute(op) => op.inputs() + usize::from(op.has_alpha()),
+            Kernel::Copy => 1,
             Kernel::Expression(number) => {
                 expression::at(number).map_or(0, |kernel| kernel.parameters())
             }
@@ -94,25 +102,33 @@ impl Kernel {
 
     /// Runs the kernel with `warps` warps.
     pub(crate) fn run(self, given: &[u64], warps: usize) -> Result<(), Code> {
-        let mut parameters = [0; PARAMETERS];
-        parameters.iter_mut().zip(given).for_each(|(parameter, &value)| *parameter = value);
-        let [a, _, out, n, flags, alpha, ..] = parameters;
+        let (inputs, given_behind) = given.split_at(self.input_parameters());
+        let mut behind = [0; 6];
+        behind.iter_mut().zip(given_behind).for_each(|(parameter, &value)| *parameter = value);
+        let [out, n, flags, ..] = behind.map(|parameter| parameter as usize);
         match self {
             Kernel::Probe => return Ok(()),
             Kernel::Expression(number) => {
                 let flags = expression::run(number, given, warps / WARPS)?;
                 return signal_completion(flags as usize, warps);
             }
-            Kernel::Compute(op) => op.visit(alpha, Run { parameters, blocks: warps / WARPS })?,
-            Kernel::Copy => copy(a as usize, out as usize, n as usize)?,
+            Kernel::Compute(op) => {
+                let arrays = [0, op.inputs() - 1].map(|input| inputs[input] as usize);
+                let alpha = if op.has_alpha() { inputs[op.inputs()] } else { 0 };
+                op.visit(alpha, Run { arrays, behind, blocks: warps / WARPS })?;
+            }
+            Kernel::Copy => copy(inputs[0] as usize, out, n)?,
         }
-        signal_completion(flags as usize, warps)
+        signal_completion(flags, warps)
     }
 }
 
 /// Runs an operation's kernel.
 struct Run {
-    parameters: [u64; PARAMETERS],
+    /// The addresses of the inputs: twice the same, where there is one.
+    arrays: [usize; 2],
+    /// The parameters behind those for inputs.
+    behind: [u64; 6],
     blocks: usize,
 }
 
@@ -120,7 +136,7 @@ impl Visitor for Run {
     type Result = Result<(), Code>;
 
     fn elementwise<O: Elementwise>(self, op: O) -> Result<(), Code> {
-        let [_, _, out, n, ..] = self.parameters.map(|parameter| parameter as usize);
+        let [out, n, ..] = self.behind.map(|parameter| parameter as usize);
         let at = self.inputs::<O>()?;
         let out = array::<O::Element>(out, n, "out")?;
         for i in 0..n {
@@ -147,7 +163,7 @@ impl Visitor for Run {
     }
 
     fn exact<O: Exact>(self, _: O) -> Result<(), Code> {
-        let [.., mode] = self.parameters;
+        let [.., mode] = self.behind;
         let by_integers = mode == 1 && size_of::<O::Element>() == size_of::<f32>();
         INTEGER_SUMS.fetch_add(by_integers.into(), Ordering::Relaxed);
         let at = self.inputs::<O>()?;
@@ -170,7 +186,7 @@ impl Visitor for Run {
 impl Run {
     /// Returns a function that reads an element of each input.
     fn inputs<O: Operation>(&self) -> Result<impl Fn(usize) -> (O::Element, O::Element), Code> {
-        let [a, b, _, n, ..] = self.parameters.map(|parameter| parameter as usize);
+        let ([a, b], n) = (self.arrays, self.behind[1] as usize);
         let (a, b) = (array::<O::Element>(a, n, "a")?, array::<O::Element>(b, n, "b")?);
         // SAFETY: as in `elementwise`.
         Ok(move |i| unsafe { (a.add(i).read(), b.add(i).read()) })
@@ -183,8 +199,7 @@ impl Run {
         &self, add: impl Fn(&mut A::State, Range<usize>),
         share: impl Fn(&mut A::Words, &A::State, bool),
     ) -> Result<(), Code> {
-        let [_, _, out, n, _, scratch, result, _] =
-            self.parameters.map(|parameter| parameter as usize);
+        let [out, n, _, scratch, result, _] = self.behind.map(|parameter| parameter as usize);
         let scratch = array::<u128>(scratch, SCRATCH, "scratch memory")?;
         // SAFETY: as in `elementwise`; any bytes are words.
         if (0..SCRATCH).any(|word| unsafe { scratch.add(word).read() } != 0) {

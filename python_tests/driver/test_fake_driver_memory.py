@@ -159,16 +159,15 @@ def test_kernels_of_another_device(kind):
     """Kernels access managed and host memory; access to another device's memory is a violation."""
     run(
         f"""
-        ptx = (ROOT / "kernels/ptx/add_f32.ptx").read_text()
-        name = re.search(r"\\.entry (\\w*add\\w*)\\(", ptx)[1]
+        ptx = (ROOT / "kernels/ptx/copy_bytes.ptx").read_text()
         on_device(0)
         address, values = memory("{kind}", 400)
         values.view(np.uint32)[:] = 0
         on_device(1)
         module = made("cuModuleLoadData", ctypes.c_char_p(ptx.encode()))
-        function = made("cuModuleGetFunction", module, ctypes.c_char_p(name.encode()))
-        words = [c_uint64(word) for word in (address, address, address, 100, 0)]
-        parameters = (c_void_p * 5)(*[ctypes.addressof(word) for word in words])
+        function = made("cuModuleGetFunction", module, ctypes.c_char_p(b"copy_bytes"))
+        words = [c_uint64(word) for word in (address, address, 400, 0)]
+        parameters = (c_void_p * 4)(*[ctypes.addressof(word) for word in words])
         queue = stream()
         grid = (c_uint(1), c_uint(1), c_uint(1), c_uint(128), c_uint(1), c_uint(1), c_uint(0))
         assert code("cuLaunchKernel", c_uint64(function), *grid, queue, parameters, None) == OK

@@ -53,10 +53,14 @@ pub(super) unsafe fn enqueue(
     device: &Device, stream: CUstream, part: Part<'_>,
 ) -> Result<u32, Error> {
     let Part { task, inputs, first, n, output, block_limit, flags } = part;
-    let [a, b] = match *inputs {
-        [] => [NULL, NULL],
-        [a] => [a, a],
-        [a, b, ..] => [a, b],
+    let kernel = match (task, output, inputs) {
+        (Task::Copy, Output::ByDriver(out), &[from]) => {
+            // SAFETY: this function's promise.
+            return unsafe { copy(device, stream, from, out, n) }.map(|()| 0);
+        }
+        (Task::Copy, ..) => Kernel::Copy,
+        (Task::Compute { op, .. }, ..) => Kernel::Compute(op),
+        (Task::Evaluate(Evaluation { formula, .. }), ..) => Kernel::Formula(formula),
     };
     let block_limit = match task.shape() {
         Shape::Elementwise => block_limit,
@@ -64,66 +68,57 @@ pub(super) unsafe fn enqueue(
     };
     let blocks = grid::blocks(task, n, block_limit);
     let warps = flags.map_or(0, |flags| flags.clear(grid::warps(blocks)));
-    let flags = flags.map_or(NULL, Flags::address);
-    // Sums of f32 by integers alone; other kernels ignore it.
-    let mode = match task {
-        Task::Compute { op, .. } => {
-            device.lacks_f64_units && op.element_bytes() == size_of::<f32>()
+    let (n, flags) = (n as u64, flags.map_or(NULL, Flags::address));
+    let mut parameters = input_parameters(task, inputs);
+    let last = || last_parameter(device, task, first);
+    match output {
+        Output::ByDriver(_) => return Err(NO_OUTPUT),
+        Output::Elements(out) => parameters.extend([out, n, flags]),
+        Output::State(state, scratch) => {
+            parameters.extend([state, n, flags, scratch, NULL, last()]);
         }
-        _ => false,
-    };
-    let mode = u64::from(mode);
-    let n = n as u64;
-    let launch = |kernel, parameters: &mut [u64]| {
-        // SAFETY: this function's promise.
-        unsafe { device.kernels.launch(kernel, blocks, stream, parameters) }
-    };
-    match (task, output) {
-        // SAFETY: this function's promise.
-        (Task::Copy, Output::ByDriver(out)) => unsafe { copy(device, stream, a, out, part.n) },
-        (Task::Copy, Output::Elements(out)) => launch(Kernel::Copy, &mut [a, b, out, n, flags]),
-        (Task::Compute { op, alpha }, Output::Elements(out)) => {
-            launch(Kernel::Compute(op), &mut [a, b, out, n, flags, alpha])
+        Output::Result(result, scratch) => {
+            parameters.extend([NULL, n, flags, scratch, result, last()]);
         }
-        (Task::Evaluate(Evaluation { formula, operands }), output) => {
-            let mut parameters = parameters(operands, inputs);
-            let last = match formula.frame() {
-                Some("expression_fold") => first as u64,
-                Some("expression_sum_f32" | "expression_dot_f32") => device.lacks_f64_units.into(),
-                _ => 0,
-            };
-            match output {
-                Output::Elements(out) => parameters.extend([out, n, flags]),
-                Output::State(state, scratch) => {
-                    parameters.extend([state, n, flags, scratch, NULL, last]);
-                }
-                Output::Result(result, scratch) => {
-                    parameters.extend([NULL, n, flags, scratch, result, last]);
-                }
-                Output::ByDriver(_) => return Err(NO_OUTPUT),
-            }
-            launch(Kernel::Formula(formula), &mut parameters)
-        }
-        (Task::Compute { op, .. }, Output::State(state, scratch)) => {
-            launch(Kernel::Compute(op), &mut [a, b, state, n, flags, scratch, NULL, mode])
-        }
-        (Task::Compute { op, .. }, Output::Result(result, scratch)) => {
-            launch(Kernel::Compute(op), &mut [a, b, NULL, n, flags, scratch, result, mode])
-        }
-        _ => Err(NO_OUTPUT),
     }
-    .map(|()| warps)
+    // SAFETY: this function's promise.
+    unsafe { device.kernels.launch(kernel, blocks, stream, &mut parameters)? };
+    Ok(warps)
 }
 
-/// The parameters of a formula's kernel for its inputs.
-fn parameters(operands: &[Operand], arrays: &[u64]) -> ArrayVec<u64, MAX_PARAMETERS> {
+/// The parameters of a kernel for its inputs.
+fn input_parameters(task: Task<'_>, arrays: &[u64]) -> ArrayVec<u64, MAX_PARAMETERS> {
     let mut arrays = arrays.iter().copied();
-    let parameter = |operand: &Operand| match operand {
-        Operand::Array => arrays.next().unwrap_or(NULL),
-        Operand::Scalar(bits) => *bits,
-        Operand::Unused => NULL,
+    match task {
+        Task::Evaluate(Evaluation { operands, .. }) => {
+            let parameter = |operand: &Operand| match operand {
+                Operand::Array => arrays.next().unwrap_or(NULL),
+                Operand::Scalar(bits) => *bits,
+                Operand::Unused => NULL,
+            };
+            operands.iter().map(parameter).collect()
+        }
+        // Compiled reductions take two arrays, which may be the same.
+        Task::Compute { op, .. } if op.shape() == Shape::Reduction => {
+            arrays.cycle().take(2).collect()
+        }
+        Task::Compute { op, alpha } => arrays.chain(op.has_alpha().then_some(alpha)).collect(),
+        Task::Copy => arrays.collect(),
+    }
+}
+
+/// The last parameter of a reduction's kernel: the index of the first element, or for exact sums whether they
+/// are to use integers alone. Other kernels ignore it.
+fn last_parameter(device: &Device, task: Task<'_>, first: usize) -> u64 {
+    let has_f32 = match task {
+        Task::Compute { op, .. } => op.element_bytes() == size_of::<f32>(),
+        Task::Evaluate(Evaluation { formula, .. }) => match formula.frame() {
+            Some("expression_fold") => return first as u64,
+            frame => matches!(frame, Some("expression_sum_f32" | "expression_dot_f32")),
+        },
+        Task::Copy => false,
     };
-    operands.iter().map(parameter).collect()
+    u64::from(has_f32 && device.lacks_f64_units)
 }
 
 /// Queues a copy of bytes by the driver.

@@ -1,4 +1,5 @@
-//! The kernels: PTX inside the library, which each device's driver compiles for itself.
+//! The kernels: PTX inside the library, or generated from formulas, which each device's driver compiles for
+//! itself.
 
 use super::driver::{
     self, CUfunction, CUmodule, CUstream, Code, cuLaunchKernel, cuModuleGetFunction,
@@ -8,7 +9,7 @@ use super::owned::OwnedModule;
 use crate::call::grid::BLOCK_THREADS;
 use crate::call::{Formula, MAX_INPUTS};
 use crate::error::{Error, interned};
-use crate::ops::Op;
+use crate::ops::{Op, Shape};
 use crate::process::memory;
 use lzma_rust2::{LzmaReader, Read};
 use once_cell::sync::OnceCell;
@@ -16,7 +17,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An image of PTX: one kernel, which a driver compiles in some milliseconds.
+/// An image of PTX: one compiled kernel.
 struct Image {
     /// The kernel's name.
     name: &'static CStr,
@@ -29,6 +30,12 @@ struct Image {
 include!(concat!(env!("OUT_DIR"), "/images.rs"));
 
 impl Image {
+    fn of(name: &str) -> Result<&'static Self, Error> {
+        let place = IMAGES.binary_search_by(|image| image.name.to_bytes().cmp(name.as_bytes()));
+        let none = |_| Error::Internal { text: interned(format!("there is no kernel {name}")) };
+        place.map(|place| &IMAGES[place]).map_err(none)
+    }
+
     fn load(&self, ordinal: usize) -> Result<Function, Error> {
         load(ordinal, self.ptx()?, self.name)
     }
@@ -62,16 +69,19 @@ fn unpacked() -> Result<&'static [u8], Error> {
 /// The kernel of a formula.
 pub(crate) fn kernel_of(formula: &Formula) -> Result<&gpuvec_ptx::Kernel, Error> {
     formula.kernel(|name| {
-        let ptx = IMAGES[place(name)?].ptx()?;
+        let ptx = Image::of(name)?.ptx()?;
         ptx.to_str().map_err(|_| Error::Internal { text: "an image that is no text" })
     })
 }
 
-/// The place of a kernel's image.
-fn place(name: &str) -> Result<usize, Error> {
-    IMAGES
-        .binary_search_by(|image| image.name.to_bytes().cmp(name.as_bytes()))
-        .map_err(|_| Error::Internal { text: interned(format!("there is no kernel {name}")) })
+/// The kernel of an elementwise operation, generated from its formula in some microseconds.
+fn generated(op: Op) -> Result<gpuvec_ptx::Kernel, Error> {
+    if !memory::is_left() {
+        let bytes = memory::NEEDED_BYTES;
+        return Err(Error::OutOfHostMemory { bytes, purpose: "the kernel of an operation" });
+    }
+    const NO_KERNEL: Error = Error::Internal { text: "an operation without a kernel" };
+    gpuvec_ptx::Kernel::of_operation(op).ok_or(NO_KERNEL)
 }
 
 /// The oldest driver that takes the images' PTX ISA 8.0 supports this CUDA version.
@@ -91,11 +101,8 @@ pub(super) enum Kernel<'a> {
 /// The kernels of one device, each loaded into its context when it is first needed.
 pub(super) struct Kernels {
     ordinal: usize,
-    /// For each image.
-    loaded: [OnceCell<Function>; IMAGES.len()],
-    /// The place of each operation's image.
-    places: Vec<usize>,
-    copy: usize,
+    operations: [OnceCell<Function>; Op::ALL.len()],
+    copy: OnceCell<Function>,
     /// The formulas' kernels, by the formulas' ids. A kernel is loaded without the lock.
     formulas: Mutex<HashMap<u64, Arc<OnceCell<Function>>>>,
 }
@@ -115,11 +122,9 @@ impl Kernels {
     /// The kernels of device `ordinal`, whose context is current, if its driver takes them. None is
     /// loaded yet, but for one that does nothing: a driver that takes it takes the others.
     pub(super) fn new(ordinal: usize) -> Result<Self, Error> {
-        IMAGES[place("probe")?].load(ordinal)?;
-        let places = Op::ALL.iter().map(|op| place(op.kernel())).collect::<Result<_, _>>()?;
-        let loaded = [const { OnceCell::new() }; IMAGES.len()];
-        let formulas = Mutex::default();
-        Ok(Kernels { ordinal, loaded, places, copy: place("copy_bytes")?, formulas })
+        Image::of("probe")?.load(ordinal)?;
+        let operations = [const { OnceCell::new() }; Op::ALL.len()];
+        Ok(Kernels { ordinal, operations, copy: OnceCell::new(), formulas: Mutex::default() })
     }
 
     /// Loads a kernel, if it was not: a failure is known before work begins.
@@ -129,13 +134,27 @@ impl Kernels {
 
     /// A kernel, loaded now if it was not; other threads that need it wait.
     fn function(&self, kernel: Kernel<'_>) -> Result<CUfunction, Error> {
-        let place = match kernel {
-            Kernel::Compute(op) => self.places[op as usize],
-            Kernel::Copy => self.copy,
+        let function = match kernel {
+            Kernel::Compute(op) => {
+                self.operations[op as usize].get_or_try_init(|| self.operation(op))
+            }
+            Kernel::Copy => {
+                self.copy.get_or_try_init(|| Image::of("copy_bytes")?.load(self.ordinal))
+            }
             Kernel::Formula(formula) => return self.formula(formula),
         };
-        let load = || IMAGES[place].load(self.ordinal);
-        self.loaded[place].get_or_try_init(load).map(|function| function.0)
+        function.map(|function| function.0)
+    }
+
+    fn operation(&self, op: Op) -> Result<Function, Error> {
+        match op.shape() {
+            Shape::Elementwise => self.generated(&generated(op)?),
+            Shape::Reduction => Image::of(op.kernel())?.load(self.ordinal),
+        }
+    }
+
+    fn generated(&self, kernel: &gpuvec_ptx::Kernel) -> Result<Function, Error> {
+        load(self.ordinal, kernel.image(), kernel.name())
     }
 
     /// The kernel of a formula, loaded now if it was not.
@@ -145,8 +164,7 @@ impl Kernels {
             Some(cell) => cell,
             None => self.enter(formula)?,
         };
-        let load = || load(self.ordinal, kernel_of(formula)?.image(), gpuvec_ptx::NAME);
-        cell.get_or_try_init(load).map(|function| function.0)
+        cell.get_or_try_init(|| self.generated(kernel_of(formula)?)).map(|function| function.0)
     }
 
     /// A place for a formula's kernel.
@@ -180,8 +198,8 @@ impl Kernels {
     ///
     /// # Safety
     /// The stream must be the device's, whose context is current. The addresses among the parameters
-    /// must lead the device to the memory that kernels/*.cu says, which nothing else changes until the
-    /// stream has run the kernel.
+    /// must lead the device to the memory that the kernel accesses (src/ptx/mod.rs, kernels/*.cu), which
+    /// nothing else changes until the stream has run the kernel.
     pub(super) unsafe fn launch(
         &self, kernel: Kernel<'_>, blocks: u32, stream: CUstream, values: &mut [u64],
     ) -> Result<(), Error> {
@@ -192,8 +210,7 @@ impl Kernels {
         }
         let (x, parameters, extra) = (BLOCK_THREADS, parameters.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the driver copies the kernel's parameters before it returns, each in its size from
-        // the low end of a local word: kernels/*.cu, or a formula's kernel, declare their types. The rest is this function's
-        // promise.
+        // the low end of a local word: kernels declare their types. The rest is this function's promise.
         unsafe { cuLaunchKernel(function, blocks, 1, 1, x, 1, 1, 0, stream, parameters, extra) }
             .of("cuLaunchKernel", self.ordinal)
     }
@@ -233,8 +250,12 @@ mod tests {
 
     #[test]
     fn every_operation_has_its_kernel() {
-        for op in Op::ALL {
-            assert!(place(op.kernel()).is_ok(), "{op:?}: run 'make kernels'");
+        for &op in Op::ALL {
+            let found = match op.shape() {
+                Shape::Elementwise => generated(op).map(|_| ()),
+                Shape::Reduction => Image::of(op.kernel()).map(|_| ()),
+            };
+            assert!(found.is_ok(), "{op:?}: {found:?}");
         }
     }
 

@@ -1,6 +1,8 @@
 //! The table of operations: one row per operation and element type.
 //!
-//! A row gives the kernel's name and the formula of one element; everything else follows from it.
+//! A row gives the kernel's name and the formula of one element; everything else follows from it. The
+//! formula of an elementwise operation is there twice: as Rust for cores, and as an expression, of which
+//! a kernel is generated.
 //! To add an operation, see CONTRIBUTING.md.
 
 use crate::{Accumulator, Element, Max, Min, WrappingSum};
@@ -103,7 +105,7 @@ macro_rules! reduction {
 macro_rules! operations {
     (
         elementwise {
-            $($e_name:literal, $e_inputs:literal inputs, $e_doc:literal {
+            $($e_name:literal, $e_inputs:literal inputs, $formula:literal {
                 $($e:ident $(($alpha:ident))? of $e_type:ident: ($e_a:pat, $e_b:pat) => $e_out:expr;)+
             })+
         }
@@ -117,7 +119,7 @@ macro_rules! operations {
         /// The rows of the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Op {
-            $($(#[doc = concat!($e_doc, " of ", stringify!($e_type), ".")] $e,)+)+
+            $($(#[doc = concat!("`", $formula, "` of ", stringify!($e_type), ".")] $e,)+)+
             $($(#[doc = concat!($r_doc, " of ", stringify!($r_type), ".")] $r,)+)+
         }
 
@@ -131,6 +133,25 @@ macro_rules! operations {
                 match self {
                     $($(Op::$e => concat!($e_name, "_", stringify!($e_type)),)+)+
                     $($(Op::$r => concat!($r_name, "_", stringify!($r_type)),)+)+
+                }
+            }
+
+            /// The expression of an elementwise operation: of its arrays `a` and `b`, and of the number
+            /// `alpha` by which it multiplies.
+            #[must_use]
+            pub const fn formula(self) -> Option<&'static str> {
+                match self {
+                    $($(Op::$e => Some($formula),)+)+
+                    _ => None,
+                }
+            }
+
+            /// The name of its inputs' element type.
+            #[must_use]
+            pub const fn element_name(self) -> &'static str {
+                match self {
+                    $($(Op::$e => stringify!($e_type),)+)+
+                    $($(Op::$r => stringify!($r_type),)+)+
                 }
             }
 
@@ -219,7 +240,7 @@ macro_rules! operations {
         }
 
         $($(
-            #[doc = concat!($e_doc, " of ", stringify!($e_type), ".")]
+            #[doc = concat!("`", $formula, "` of ", stringify!($e_type), ".")]
             #[derive(Clone, Copy, Debug)]
             pub struct $e $((#[doc = stringify!($alpha)] pub $e_type))?;
 
@@ -267,33 +288,33 @@ macro_rules! operations {
 
 operations! {
     elementwise {
-        "add", 2 inputs, "`a[i] + b[i]`" {
+        "add", 2 inputs, "a + b" {
             AddF32 of f32: (a, b) => a + b;
             AddF64 of f64: (a, b) => a + b;
             AddI32 of i32: (a, b) => a.wrapping_add(b);
             AddI64 of i64: (a, b) => a.wrapping_add(b);
         }
-        "sub", 2 inputs, "`a[i] - b[i]`" {
+        "sub", 2 inputs, "a - b" {
             SubF32 of f32: (a, b) => a - b;
             SubF64 of f64: (a, b) => a - b;
             SubI32 of i32: (a, b) => a.wrapping_sub(b);
             SubI64 of i64: (a, b) => a.wrapping_sub(b);
         }
-        "mul", 2 inputs, "`a[i] * b[i]`" {
+        "mul", 2 inputs, "a * b" {
             MulF32 of f32: (a, b) => a * b;
             MulF64 of f64: (a, b) => a * b;
             MulI32 of i32: (a, b) => a.wrapping_mul(b);
             MulI64 of i64: (a, b) => a.wrapping_mul(b);
         }
-        "div", 2 inputs, "`a[i] / b[i]`" {
+        "div", 2 inputs, "a / b" {
             DivF32 of f32: (a, b) => a / b;
             DivF64 of f64: (a, b) => a / b;
         }
-        "scale", 1 inputs, "`alpha * a[i]`" {
+        "scale", 1 inputs, "alpha * a" {
             ScaleF32(alpha) of f32: (a, _) => alpha * a;
             ScaleF64(alpha) of f64: (a, _) => alpha * a;
         }
-        "axpy", 2 inputs, "`alpha * a[i] + b[i]`, rounded once," {
+        "axpy", 2 inputs, "fma(alpha, a, b)" {
             AxpyF32(alpha) of f32: (a, b) => alpha.mul_add(a, b);
             AxpyF64(alpha) of f64: (a, b) => alpha.mul_add(a, b);
         }

@@ -5,7 +5,7 @@
 
 use crate::elements::{Array, Elements, element};
 use crate::grid::Grid;
-use crate::writer::{Class, Operand, Writer, input_parameters};
+use crate::writer::{Class, Operand, Writer, entry};
 use crate::{Kernel, Unsupported};
 use gpuvec_expr::Program;
 
@@ -42,7 +42,7 @@ impl Share {
     }
 }
 
-pub(crate) fn kernel(program: &Program) -> Result<Kernel, Unsupported> {
+pub(crate) fn kernel(name: &str, program: &Program) -> Result<Kernel, Unsupported> {
     let writer = Writer::new();
     let elements = Elements::new(program, &writer)?;
     let out = Array::new(&writer, element(program.output()), 'p', 0);
@@ -78,13 +78,13 @@ pub(crate) fn kernel(program: &Program) -> Result<Kernel, Unsupported> {
     }
     grid.signal_completion(&writer, 2);
     let mut text = String::with_capacity(32 << 10);
-    text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n.visible .entry expression(\n");
-    input_parameters(&mut text, program.inputs().len());
+    text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n");
+    entry(&mut text, name, program.inputs().len());
     text.push_str(
         ".param .u64 p0,\n.param .u64 p1,\n.param .u64 p2\n)\n.reqntid 256\n.minnctapersm 2\n{\n",
     );
     writer.finish(&mut text);
-    Ok(Kernel::of_text(text, [lanes, packs]))
+    Ok(Kernel::of_text(name, text, [lanes, packs]))
 }
 
 /// Computes and stores elements from an index on.

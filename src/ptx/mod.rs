@@ -1,4 +1,5 @@
-//! Programs of expressions become PTX text: one kernel each, `expression`.
+//! Programs become PTX text: one kernel each. That of an expression is `expression`, that of an elementwise
+//! operation of src/ops has the operation's name.
 //!
 //! Its parameters have 64 bits each:
 //!
@@ -25,6 +26,7 @@
 
 mod elements;
 mod elementwise;
+mod family;
 mod fold;
 mod function;
 mod grid;
@@ -38,8 +40,8 @@ use gpuvec_expr::{Op, Program, Type};
 use std::ffi::{CStr, CString};
 use std::fmt;
 
-/// The name of every kernel.
-pub const NAME: &CStr = c"expression";
+/// The name of the kernels of expressions.
+const NAME: &str = "expression";
 
 /// Threads of a block.
 pub const BLOCK_THREADS: u32 = 256;
@@ -47,23 +49,31 @@ pub const BLOCK_THREADS: u32 = 256;
 /// A program's kernel.
 #[derive(Clone, Debug)]
 pub struct Kernel {
+    name: CString,
     text: CString,
     pack: usize,
     packs_per_thread: usize,
 }
 
 impl Kernel {
-    /// Writes the kernel of a program, for a reduction with the text of its [`frame`].
+    /// Writes the kernel of an expression's program, for a reduction with the text of its [`frame`].
     pub fn new(program: &Program, frame: &str) -> Result<Kernel, Unsupported> {
         match program.reduction() {
             Some(reduction) => reduction::kernel(program, reduction, frame),
-            None => elementwise::kernel(program),
+            None => elementwise::kernel(NAME, program),
         }
     }
 
-    fn of_text(text: String, [pack, packs_per_thread]: [usize; 2]) -> Kernel {
-        // No name of the caller's is in it: there is no NUL.
-        Kernel { text: CString::new(text).unwrap_or_default(), pack, packs_per_thread }
+    fn of_text(name: &str, text: String, [pack, packs_per_thread]: [usize; 2]) -> Kernel {
+        // No name of the caller's is in them: there is no NUL.
+        let c_string = |text: String| CString::new(text).unwrap_or_default();
+        Kernel { name: c_string(name.into()), text: c_string(text), pack, packs_per_thread }
+    }
+
+    /// The kernel's name in its image.
+    #[must_use]
+    pub fn name(&self) -> &CStr {
+        &self.name
     }
 
     /// The kernel's PTX, as a driver takes it.

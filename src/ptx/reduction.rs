@@ -3,8 +3,8 @@
 
 use crate::elements::{Elements, STEP};
 use crate::fold::Fold;
-use crate::writer::{Class, Operand, Writer, input_parameters};
-use crate::{Kernel, Unsupported};
+use crate::writer::{Class, Operand, Writer, entry};
+use crate::{Kernel, NAME, Unsupported};
 use gpuvec_expr::{Program, Reduction, Type};
 
 /// Elements of a thread in a batch of a fold (kernels/expression.cu).
@@ -47,8 +47,7 @@ pub(crate) fn kernel(
     let mut is_small = false;
     for line in frame.split_inclusive('\n') {
         if line.starts_with(".visible .entry ") {
-            text.push_str(".visible .entry expression(\n");
-            input_parameters(&mut text, program.inputs().len());
+            entry(&mut text, NAME, program.inputs().len());
             continue;
         }
         if !line.starts_with(|first: char| first.is_ascii_uppercase()) {
@@ -75,7 +74,7 @@ pub(crate) fn kernel(
     if is_small {
         text = text.replacen(BLOCKS, BLOCKS_OF_SMALL, 1);
     }
-    Ok(Kernel::of_text(text, [FOLD_ELEMENTS, 1]))
+    Ok(Kernel::of_text(NAME, text, [FOLD_ELEMENTS, 1]))
 }
 
 /// Adds lines in which digits in braces stand for operands.

@@ -336,8 +336,9 @@ impl Writer {
     }
 }
 
-/// Writes the parameters of inputs, before others.
-pub(crate) fn input_parameters(text: &mut String, inputs: usize) {
+/// Begins a kernel, with the parameters of its inputs, before others.
+pub(crate) fn entry(text: &mut String, name: &str, inputs: usize) {
+    text.extend([".visible .entry ", name, "(\n"]);
     for number in 0..inputs {
         text.push_str(".param .u64 a");
         decimal(text, number as u32);

@@ -1,5 +1,6 @@
 //! Writes kernels to a folder, with what they give, for machines without Rust: `make usage` compiles the
-//! texts, python_tests/devices/test_expression_kernels.py runs them on a GPU.
+//! texts, python_tests/devices/test_expression_kernels.py runs them on a GPU. Of the elementwise operations of
+//! src/ops it writes the texts alone, by their names.
 //!
 //! A line of `cases` is a case: its name, the number of elements, those that a thread takes, the inputs'
 //! element types, and the output's. The results' hashes are in a file of the case's name.
@@ -14,7 +15,7 @@ use std::{env, fs};
 /// Formulas with 1 to 58 operations, of arrays a to d of f32 or of f64.
 const FORMULAS: &[(&str, &str)] = &[
     ("copy", "a"),
-    ("add", "a + b"),
+    ("one_op", "a + b"),
     ("three_ops", "a * b + c * 2"),
     ("eight_ops", "sqrt(a * a + b * b) * 0.5 + c / 3 - d"),
     ("horner", "((((((((((a*0.1+0.2)*a+0.3)*a+0.4)*a+0.5)*a+0.6)*a+0.7)*a+0.8)*a+0.9)*a+1)*a+1.1)"),
@@ -237,6 +238,11 @@ fn main() {
     let folder = env::args().nth(1).expect("the folder to write to");
     let texts_only = env::args().nth(2).is_some_and(|option| option == "--texts");
     fs::create_dir_all(&folder).expect("the folder can be made");
+    for kernel in gpuvec_ops::Op::ALL.iter().filter_map(|&op| Kernel::of_operation(op)) {
+        let name = kernel.name().to_str().expect("names are ASCII");
+        let file = Path::new(&folder).join(format!("{name}.ptx"));
+        fs::write(file, kernel.image().to_bytes()).expect("the folder is writable");
+    }
     let mut cases = Cases { folder: Path::new(&folder), lines: String::new(), texts_only };
     for (name, text) in FORMULAS {
         for element in [Element::F32, Element::F64] {

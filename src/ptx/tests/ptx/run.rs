@@ -80,13 +80,22 @@ impl Array {
 
 /// Runs a program on values of its inputs, of which a scalar takes the first.
 pub(crate) fn run(program: &Program, inputs: &[Vec<Bits>], launch: Launch) -> Vec<Bits> {
-    let kernel = kernel_of(program);
+    let declared: Vec<Input<'_>> = program.inputs().collect();
+    let output = output_element(program.output());
+    let reduces = program.reduction().is_some();
+    run_kernel(&kernel_of(program), &declared, output, reduces, inputs, launch)
+}
+
+/// Runs a kernel with these inputs and this type of output.
+pub(crate) fn run_kernel(
+    kernel: &Kernel, declared: &[Input<'_>], output: Element, reduces: bool, inputs: &[Vec<Bits>],
+    launch: Launch,
+) -> Vec<Bits> {
     let text = kernel.image().to_str().expect("PTX is ASCII");
     let emulated = ptx_emulator::Kernel::parse(text).unwrap_or_else(|why| panic!("{why}\n{text}"));
     let past = |number: usize| launch.past[number.min(launch.past.len() - 1)];
-    let out_element = output_element(program.output());
     let (mut arrays, mut parameters) = (Vec::new(), Vec::new());
-    for (number, (input, values)) in program.inputs().zip(inputs).enumerate() {
+    for (number, (input, values)) in declared.iter().zip(inputs).enumerate() {
         if input.shape == Shape::Scalar {
             // Bits above the element's are anything.
             let unused = u64::MAX.checked_shl(8 * bytes(input.element) as u32).unwrap_or(0);
@@ -99,18 +108,17 @@ pub(crate) fn run(program: &Program, inputs: &[Vec<Bits>], launch: Launch) -> Ve
     }
     let place = launch.in_place.and_then(|input| arrays.iter().position(|(n, _)| *n == input));
     let place = place.unwrap_or_else(|| {
-        let len = if program.reduction().is_some() { 1 } else { launch.n };
+        let len = if reduces { 1 } else { launch.n };
         let found = vec![0xA5A5_A5A5_A5A5_A5A5; len];
-        arrays.push((
-            inputs.len(),
-            Array::new(inputs.len(), past(inputs.len()), out_element, &found),
-        ));
+        let number = inputs.len();
+        arrays.push((number, Array::new(number, past(number), output, &found)));
         arrays.len() - 1
     });
     let (out, n) = (arrays[place].1.address, launch.n as u64);
-    match program.reduction() {
-        Some(_) => parameters.extend([0, n, 0, 0, out, 0]),
-        None => parameters.extend([out, n, 0]),
+    if reduces {
+        parameters.extend([0, n, 0, 0, out, 0]);
+    } else {
+        parameters.extend([out, n, 0]);
     }
     let mut memory = HostMemory::default();
     for (_, array) in &mut arrays {
@@ -118,7 +126,7 @@ pub(crate) fn run(program: &Program, inputs: &[Vec<Bits>], launch: Launch) -> Ve
     }
     let outcome = emulated.run(&parameters, launch.blocks, &mut memory);
     outcome.unwrap_or_else(|why| panic!("{why}\n{launch:?}\n{text}"));
-    arrays[place].1.values(bytes(out_element))
+    arrays[place].1.values(bytes(output))
 }
 
 /// Compares the kernel's results with the oracle's.
