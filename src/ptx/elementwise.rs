@@ -5,6 +5,7 @@
 
 use crate::elements::{Array, Elements, element};
 use crate::grid::Grid;
+use crate::large::Large;
 use crate::writer::{Class, Operand, Writer, input_parameters};
 use crate::{Kernel, Unsupported};
 use gpuvec_expr::Program;
@@ -13,9 +14,9 @@ use gpuvec_expr::Program;
 /// than two: others would need too many registers.
 const MOST_INSTRUCTIONS: [usize; 2] = [256, 128];
 
-pub(crate) fn kernel(program: &Program) -> Result<Kernel, Unsupported> {
+pub(crate) fn kernel(program: &Program, large: Option<&Large<'_>>) -> Result<Kernel, Unsupported> {
     let writer = Writer::new();
-    let elements = Elements::new(program, &writer)?;
+    let elements = Elements::new(program, &writer, large)?;
     let out = Array::new(&writer, element(program.output()), 'p', 0);
     let n = writer.load_parameter(".u64", Class::B64, 'p', 1);
     let grid = Grid::new(&writer);
@@ -25,6 +26,7 @@ pub(crate) fn kernel(program: &Program) -> Result<Kernel, Unsupported> {
     let instructions = writer.instructions() - before;
     let widest = elements.arrays().chain([out]).map(|array| array.shift()).max();
     let lanes = match MOST_INSTRUCTIONS.map(|most| instructions <= most) {
+        _ if large.is_some() => 1,
         [true, true] if widest < Some(3) => 4,
         [true, _] => 2,
         _ => 1,
@@ -52,11 +54,14 @@ pub(crate) fn kernel(program: &Program) -> Result<Kernel, Unsupported> {
     }
     grid.signal_completion(&writer, 2);
     let mut text = String::with_capacity(32 << 10);
-    text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n.visible .entry expression(\n");
+    text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n");
+    large.map_or(Ok(()), |large| large.functions(&mut text))?;
+    text.push_str(".visible .entry expression(\n");
     input_parameters(&mut text, program.inputs().len());
     text.push_str(
         ".param .u64 p0,\n.param .u64 p1,\n.param .u64 p2\n)\n.reqntid 256\n.minnctapersm 2\n{\n",
     );
+    large.into_iter().for_each(|large| large.declare(&mut text));
     writer.finish(&mut text);
     Ok(Kernel::of_text(text, lanes))
 }
