@@ -1,6 +1,7 @@
 //! The kernels of programs, in the emulator, against an oracle: every bit.
 
 mod folds;
+mod large;
 mod launches;
 mod operations;
 mod random;
