@@ -137,7 +137,7 @@ impl<'p> Large<'p> {
         let memory = writer.emit("mov.b64", Class::B64, &[Operand::Named(MEMORY)]);
         let values = Values::new(self, writer, memory);
         for (id, input) in inputs.iter().enumerate() {
-            input.into_iter().for_each(|&value| values.store(id, value));
+            input.iter().for_each(|&value| values.store(id, value));
         }
         (0..self.parts()).for_each(|number| writer.call(&part_name(number), None, &[memory]));
         let mut values = Values::new(self, writer, memory);
