@@ -17,6 +17,7 @@ mod reduction;
 pub use memory::{HostMemory, Memory};
 
 use instructions::Compute;
+use parse::RUBBISH;
 
 /// Threads of a block.
 const BLOCK_THREADS: u64 = 256;
@@ -43,8 +44,13 @@ enum Action {
         aligned: u64,
         offset: u64,
     },
+    /// Loads the word of local memory at the address in the second slot, plus the offset, or stores the first slot.
+    LoadLocal(u64),
+    StoreLocal(u64),
     /// Goes on at another instruction, if the second slot is not 0.
     Jump(usize),
+    /// Goes on at a function's first instruction, and behind this one when it returns.
+    Call(usize),
     Return,
 }
 
@@ -58,7 +64,12 @@ struct Instruction {
 /// A kernel.
 pub struct Kernel {
     name: String,
+    /// Those of the functions, then the kernel's own.
     instructions: Vec<Instruction>,
+    /// The kernel's first instruction.
+    start: usize,
+    /// Bytes of a thread's local memory, which has words of 8.
+    local: usize,
     /// The file at the beginning: constants are in their slots.
     file: Vec<u64>,
     /// The slots of the parameters, all of 64 bits.
@@ -84,6 +95,9 @@ struct Elements {
 
 /// Threads of a warp.
 const WARP: usize = 32;
+
+/// Bytes of a word of local memory.
+const WORD: usize = 8;
 
 impl Kernel {
     /// Reads the one kernel of a text, or says what is wrong with it.
@@ -191,7 +205,12 @@ impl Kernel {
     }
 
     fn thread(&self, file: &mut [u64], memory: &mut impl Memory) -> Result<u64, String> {
-        let (mut next, mut count) = (0, 0);
+        let (mut next, mut count) = (self.start, 0);
+        let mut back = Vec::new();
+        let mut local = vec![RUBBISH; self.local / WORD];
+        let word = |address: u64, offset: u64| {
+            Ok::<_, String>(checked(address.wrapping_add(offset), WORD as u64)? as usize / WORD)
+        };
         loop {
             let Some(&Instruction { action, slot, from }) = self.instructions.get(next) else {
                 return Err("the kernel does not return".into());
@@ -212,9 +231,21 @@ impl Kernel {
                     let address = checked(a.wrapping_add(offset), aligned)?;
                     memory.store(address, bytes, file[slot as usize])?;
                 }
+                Action::LoadLocal(offset) => {
+                    let word = local.get(word(a, offset)?).ok_or("no such local memory")?;
+                    file[slot as usize] = *word;
+                }
+                Action::StoreLocal(offset) => {
+                    let word = local.get_mut(word(a, offset)?).ok_or("no such local memory")?;
+                    *word = file[slot as usize];
+                }
                 Action::Jump(target) if a != 0 => next = target,
                 Action::Jump(_) => {}
-                Action::Return => return Ok(count),
+                Action::Call(target) => back.push(std::mem::replace(&mut next, target)),
+                Action::Return => match back.pop() {
+                    Some(behind) => next = behind,
+                    None => return Ok(count),
+                },
             }
         }
     }

@@ -1,30 +1,44 @@
-//! Reads a text: declarations, labels, one instruction a line.
+//! Reads a text: functions, declarations, labels, one instruction a line.
 
 use crate::instructions::Compute;
 use crate::{Action, Elements, Instruction, Kernel, Slot, instructions};
 use std::collections::HashMap;
 
-/// What registers, and thus results that no instruction has written, begin with.
-const RUBBISH: u64 = 0xBAAD_F00D_BAAD_F00D;
+/// What registers and local memory, and thus results that no instruction has written, begin with.
+pub(crate) const RUBBISH: u64 = 0xBAAD_F00D_BAAD_F00D;
 
 /// A kernel in the making.
 #[derive(Default)]
 struct Parser<'t> {
-    /// The classes of registers: the name, the first slot, the number.
+    /// The functions, by their names.
+    functions: HashMap<&'t str, Function>,
+    /// The classes of registers of a function or the kernel: the name, the first slot, the number.
     classes: Vec<(&'t str, usize, usize)>,
     file: Vec<u64>,
     /// The slots of registers, constants and parameters, by their spelling.
     slots: HashMap<&'t str, Slot>,
     parameters: Vec<Slot>,
     instructions: Vec<Instruction>,
+    /// Bytes of a thread's local memory.
+    local: usize,
     labels: HashMap<&'t str, usize>,
     /// The jumps, which may precede their labels.
     jumps: Vec<(usize, &'t str)>,
 }
 
+/// A function that the kernel calls.
+#[derive(Clone)]
+struct Function {
+    start: usize,
+    result: Option<Slot>,
+    parameters: Vec<Slot>,
+}
+
 /// The head of every text.
 const HEAD: [&str; 3] = [".version 8.0", ".target sm_60", ".address_size 64"];
 const ENTRY: &str = ".visible .entry ";
+const FUNCTION: &str = ".func ";
+const LOCAL: &str = ".local .align 8 .b8 ";
 
 /// What begins and ends the part of a reduction's text that is of an expression.
 const ELEMENTS: &str = " elements of ";
@@ -37,28 +51,31 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
     }
     let mut parser = Parser::default();
     let special = ["%tid.x", "%ctaid.x", "%nctaid.x"].map(|name| parser.slot(name, 0));
-    let (mut name, mut reduction) = (None, None);
+    let (mut name, mut reduction, mut start, mut in_function) = (None, None, 0, false);
     let is_frame = text.contains(ELEMENTS);
     for line in lines {
         if let Some(entry) = line.strip_prefix(ENTRY) {
+            parser.end_scope()?;
+            (start, in_function) = (parser.instructions.len(), false);
             name = Some(entry.trim_end_matches('(').to_owned());
+        } else if let Some(function) = line.strip_prefix(FUNCTION) {
+            parser.end_scope()?;
+            in_function = true;
+            parser.function(function).ok_or_else(|| format!("no function: {line}"))?;
         } else if let Some((lanes, elements)) = line.split_once(ELEMENTS) {
             let lanes = lanes.trim_start_matches("// ").parse().map_err(|_| "no number")?;
             reduction = Some(parser.elements(lanes, elements).ok_or("elements without a name")?);
         } else if line == END {
             parser.instruction("ret")?;
             break;
-        } else if !is_frame || reduction.is_some() || line.starts_with(".param ") {
+        } else if !is_frame || in_function || reduction.is_some() || line.starts_with(".param ") {
             parser.line(line).map_err(|why| format!("{why}: {line}"))?;
         }
     }
-    for &(place, label) in &parser.jumps {
-        let &target = parser.labels.get(label).ok_or_else(|| format!("no label {label}"))?;
-        parser.instructions[place].action = Action::Jump(target);
-    }
-    let Parser { file, parameters, instructions, .. } = parser;
+    parser.end_scope()?;
+    let Parser { file, parameters, instructions, local, .. } = parser;
     let name = name.ok_or("there is no kernel")?;
-    Ok(Kernel { name, instructions, file, parameters, special, reduction })
+    Ok(Kernel { name, instructions, start, local, file, parameters, special, reduction })
 }
 
 impl<'t> Parser<'t> {
@@ -68,6 +85,66 @@ impl<'t> Parser<'t> {
             file.push(value);
             file.len() as Slot - 1
         })
+    }
+
+    /// Ends a function or the kernel, whose registers and labels are its own.
+    fn end_scope(&mut self) -> Result<(), String> {
+        for (place, label) in self.jumps.drain(..) {
+            let &target = self.labels.get(label).ok_or_else(|| format!("no label {label}"))?;
+            self.instructions[place].action = Action::Jump(target);
+        }
+        self.labels.clear();
+        self.classes.clear();
+        Ok(())
+    }
+
+    /// Begins a function, as in `(.reg .f64 %result) tan_f64(.reg .f64 %x)`. Not every one has a result.
+    fn function(&mut self, line: &'t str) -> Option<()> {
+        let (name, parameters) = line.strip_suffix(')')?.rsplit_once('(')?;
+        let mut register = |text: &'t str| {
+            let name = text.strip_prefix(".reg ")?.split_once(' ')?.1;
+            Some(self.slot(name, RUBBISH))
+        };
+        let (result, name) = match name.strip_prefix('(').and_then(|name| name.split_once(") ")) {
+            Some((result, name)) => (Some(register(result)?), name),
+            None => (None, name),
+        };
+        let parameters = parameters.split(", ").map(register).collect::<Option<_>>()?;
+        let start = self.instructions.len();
+        let known = self.functions.insert(name, Function { start, result, parameters });
+        known.is_none().then_some(())
+    }
+
+    /// Makes the threads' local memory, as in `memory[16];`: at address 0.
+    fn declare_local(&mut self, declaration: &'t str) -> Option<()> {
+        let (name, bytes) = declaration.strip_suffix("];")?.split_once('[')?;
+        self.local = bytes.parse().ok()?;
+        self.slot(name, 0);
+        Some(())
+    }
+
+    /// Reads a call, as in `(%ed1), tan_f64, (%ed0)`.
+    fn call(&mut self, text: &'t str) -> Result<(), String> {
+        let (to, name) = match text.strip_prefix('(').and_then(|text| text.split_once("), ")) {
+            Some((to, rest)) => (Some(self.operand(to)?), rest),
+            None => (None, text),
+        };
+        let (name, arguments) = name.split_once(", (").ok_or("no arguments")?;
+        let arguments = arguments.strip_suffix(')').ok_or("no end of the arguments")?.split(", ");
+        let Function { start, result, parameters } =
+            self.functions.get(name).ok_or("no such function")?.clone();
+        let arguments = arguments.map(|text| self.operand(text)).collect::<Result<Vec<_>, _>>()?;
+        if arguments.len() != parameters.len() || to.is_some() != result.is_some() {
+            return Err("another number of arguments or results".into());
+        }
+        parameters.into_iter().zip(arguments).for_each(|(to, from)| self.copy(to, from));
+        self.push(Action::Call(start), 0, [0; 3]);
+        to.into_iter().zip(result).for_each(|(to, from)| self.copy(to, from));
+        Ok(())
+    }
+
+    fn copy(&mut self, to: Slot, from: Slot) {
+        self.push(Action::Compute(|value, _, _| value), to, [from, 0, 0]);
     }
 
     fn line(&mut self, line: &'t str) -> Result<(), String> {
@@ -82,6 +159,9 @@ impl<'t> Parser<'t> {
         }
         if let Some(declaration) = line.strip_prefix(".reg ") {
             return self.declare(declaration);
+        }
+        if let Some(declaration) = line.strip_prefix(LOCAL) {
+            return self.declare_local(declaration).ok_or_else(|| "no local memory".into());
         }
         match line {
             ")" | "{" | "}" | ".reqntid 256" | ".minnctapersm 2" => Ok(()),
@@ -169,6 +249,7 @@ impl<'t> Parser<'t> {
         }
         let (name, operands) = line.split_once(' ').ok_or("no operands")?;
         match name.split('.').next() {
+            Some("call") => self.call(operands),
             Some("ld") => self.load(name, operands),
             Some("st") => self.store(name, operands),
             _ => {
@@ -210,6 +291,11 @@ impl<'t> Parser<'t> {
             return Ok(());
         }
         let (address, first) = self.place(place)?;
+        if name.starts_with("ld.local") {
+            let to = self.operand(registers)?;
+            self.push(Action::LoadLocal(first), to, [address, 0, 0]);
+            return Ok(());
+        }
         for (register, (offset, aligned)) in vector(name, registers)?.zip(places(name, bytes)) {
             let to = self.operand(register)?;
             let offset = first + offset;
@@ -226,6 +312,11 @@ impl<'t> Parser<'t> {
             .ok_or("no address")?;
         let (bytes, _) = access(name)?;
         let (address, first) = self.place(place)?;
+        if name.starts_with("st.local") {
+            let value = self.operand(registers)?;
+            self.push(Action::StoreLocal(first), value, [address, 0, 0]);
+            return Ok(());
+        }
         for (register, (offset, aligned)) in vector(name, registers)?.zip(places(name, bytes)) {
             let value = self.operand(register)?;
             let offset = first + offset;
@@ -243,8 +334,16 @@ impl<'t> Parser<'t> {
 
 /// The bytes that an access moves to or from a register, and whether their sign fills it.
 fn access(name: &str) -> Result<(usize, bool), String> {
-    let known = ["ld.param.", "ld.global.", "st.global.", "st.volatile.global.", "st."];
-    let rest = known.iter().find_map(|known| name.strip_prefix(known)).ok_or("unknown access")?;
+    const KNOWN: [&str; 7] = [
+        "ld.param.",
+        "ld.global.",
+        "ld.local.",
+        "st.global.",
+        "st.volatile.global.",
+        "st.local.",
+        "st.",
+    ];
+    let rest = KNOWN.iter().find_map(|known| name.strip_prefix(known)).ok_or("unknown access")?;
     Ok(match rest.trim_start_matches("v2.").trim_start_matches("v4.") {
         "u8" => (1, false),
         "s8" => (1, true),

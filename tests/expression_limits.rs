@@ -1,6 +1,7 @@
 //! The largest expressions: the memory and the stack that they take, through the exported functions.
 
 use gpuvec::abi::expr::*;
+use gpuvec::expr::Op;
 use gpuvec::gpuvec_expr_form::GPUVEC_EXPR_PTX;
 use gpuvec::{GPUVEC_SCALAR, gpuvec_expr, gpuvec_status, gpuvec_type::*};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -93,9 +94,26 @@ fn texts() -> Vec<String> {
         sum(100, |k| format!("pow(f, {k}.5)")),
         format!("sum({})", sum(100, |k| format!("tan(d*{k}.5)"))),
         format!("norm({})", sum(100, |k| format!("erf(f*{k}.5)"))),
+        sum(22, |k| format!("tan(d*{k}.5)")),
+        format!("sum({})", sum(240, |k| format!("exp(f*{k}.5)"))),
+        sum(1000, |k| format!("tan(d*{k}.5)")),
+        format!("norm({})", sum(1000, |k| format!("pow(f,{k}.5)"))),
+        sum(2, |k| format!("({})", every_function(k))),
+        "d".to_owned() + &"%s".repeat(4094),
         "d+1*(".repeat(200) + "d" + &")".repeat(200),
         "m|m&(i<1+2*-".repeat(100) + "i" + &")".repeat(100),
     ]
+}
+
+/// A sum of all functions, of f32 and of f64.
+fn every_function(number: usize) -> String {
+    let call = |&op: &Op| match op.arity() {
+        1 => format!("{0}(f+{number})+{0}(d+{number})", op.name()),
+        2 => format!("{0}(f,{number})+{0}(d,{number})", op.name()),
+        _ if op == Op::Where => "where(m,f,d)".into(),
+        _ => format!("fma(f,d,{number})"),
+    };
+    Op::FUNCTIONS.iter().map(call).collect::<Vec<_>>().join("+")
 }
 
 /// Compiles a text; the handle is NULL if the text is wrong.

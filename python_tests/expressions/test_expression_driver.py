@@ -117,6 +117,31 @@ with Resources() as resources:
     )
 
 
+def test_large_expressions_are_computed_in_parts():
+    """The bits are NumPy's, and so is the result of a reduction."""
+    run(
+        PRELUDE
+        + """
+lib.gpuvec_set_placement(Place.GPU)
+n = 10_007
+pointers = [a.ctypes.data, b.ctypes.data]
+text = " + ".join(f"a / (b + {k})" for k in range(1, 700))
+right = a[:n] / (b[:n] + np.float32(1))
+for k in range(2, 700):
+    right += a[:n] / (b[:n] + np.float32(k))
+with Compiled(text, INPUTS) as compiled:
+    ok(compiled.run(pointers, out.ctypes.data, n))
+    assert_same_bits(out[:n], right)
+    assert Backend(last_run().backend) == Backend.GPU
+first = np.empty(1, np.int64)
+with Compiled(f"argmax({text})", INPUTS) as compiled:
+    ok(compiled.run(pointers, first.ctypes.data, n))
+    assert first[0] == np.argmax(right)
+""",
+        DEVICES=1,
+    )
+
+
 def test_several_gpus_share_a_long_call():
     """Each takes chunks, of arrays of different widths."""
     run(

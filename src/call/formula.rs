@@ -57,7 +57,7 @@ impl Formula {
         self.kernel.get_or_try_init(|| {
             let frame = self.frame().map_or(Ok(""), text)?;
             let nodes: usize = self.program.nodes().iter().map(bytes_of).sum();
-            let bytes = memory::NEEDED_BYTES + 2 * frame.len() + nodes;
+            let bytes = memory::NEEDED_BYTES + 2 * frame.len() + nodes.min(MOST_BYTES);
             if !memory::is_left_for(bytes) {
                 return Err(Error::OutOfHostMemory {
                     bytes,
@@ -77,6 +77,9 @@ impl Formula {
         self.kernel(|_| Ok("")).map_or([1; 2], |kernel| [kernel.pack(), kernel.packs_per_thread()])
     }
 }
+
+/// Memory that the kernel of a program of any size may take: that of a large one has each function once.
+const MOST_BYTES: usize = 4 << 20;
 
 /// Memory that a node may take when its instructions are written, for each of a thread's elements: a
 /// tangent of f64 is 14 KB of text, and texts grow by copies.

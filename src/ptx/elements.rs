@@ -1,7 +1,8 @@
 //! What a program does with each element: loads, operations, stores.
 
 use crate::Unsupported;
-use crate::operation::{apply, canonical};
+use crate::large::Large;
+use crate::operation::{apply, canonical, operand_type};
 use crate::writer::{Class, Operand, Writer};
 use gpuvec_expr::{Element, Program, Shape, Source, Type};
 
@@ -105,7 +106,7 @@ impl Array {
 }
 
 /// The type by which elements are accessed, and the class of their registers.
-const fn access(element: Element) -> (&'static str, Class) {
+pub(crate) const fn access(element: Element) -> (&'static str, Class) {
     match element {
         Element::Bool | Element::U8 => (".u8", Class::B32),
         Element::I8 => (".s8", Class::B32),
@@ -120,7 +121,7 @@ const fn access(element: Element) -> (&'static str, Class) {
 }
 
 /// The value of what was loaded.
-fn widened(writer: &Writer, element: Element, raw: Operand) -> Operand {
+pub(crate) fn widened(writer: &Writer, element: Element, raw: Operand) -> Operand {
     match element {
         Element::Bool => writer.emit("setp.ne.s32", Class::Predicate, &[raw, Operand::b32(0)]),
         _ => raw,
@@ -128,7 +129,7 @@ fn widened(writer: &Writer, element: Element, raw: Operand) -> Operand {
 }
 
 /// A value as it is stored.
-fn stored(writer: &Writer, ty: Type, value: Operand) -> Operand {
+pub(crate) fn stored(writer: &Writer, ty: Type, value: Operand) -> Operand {
     match ty {
         Type::Bool => {
             let [one, zero] = [1, 0].map(Operand::b32);
@@ -153,6 +154,8 @@ pub(crate) const fn element(ty: Type) -> Element {
 pub(crate) struct Elements<'p> {
     program: &'p Program,
     writer: &'p Writer,
+    /// The parts that compute the nodes, if the program is large.
+    large: Option<&'p Large<'p>>,
     /// The arrays that are used, with their nodes.
     arrays: Vec<(usize, Array)>,
     /// The nodes that all elements share.
@@ -160,16 +163,20 @@ pub(crate) struct Elements<'p> {
 }
 
 impl<'p> Elements<'p> {
-    /// Loads addresses and scalars, and computes all that no array has a part in.
-    pub(crate) fn new(program: &'p Program, writer: &'p Writer) -> Result<Self, Unsupported> {
+    /// Loads addresses and scalars, and computes all that no array has a part in, unless the program is large.
+    pub(crate) fn new(
+        program: &'p Program, writer: &'p Writer, large: Option<&'p Large<'p>>,
+    ) -> Result<Self, Unsupported> {
         let shared = vec![None; program.nodes().len()];
-        let mut elements = Elements { program, writer, arrays: Vec::new(), shared };
+        let mut elements = Elements { program, writer, large, arrays: Vec::new(), shared };
         for (id, node) in program.nodes().iter().enumerate() {
             if let Source::Input(index) = node.source {
                 elements.input(id, usize::from(index));
             }
         }
-        elements.shared = elements.values(&[])?;
+        if large.is_none() {
+            elements.shared = elements.values(&[])?;
+        }
         Ok(elements)
     }
 
@@ -250,6 +257,9 @@ impl<'p> Elements<'p> {
             .map(|lane| {
                 let of_lane: Vec<_> =
                     loaded.iter().map(|(node, values)| (*node, values[lane])).collect();
+                if let Some(large) = self.large {
+                    return Ok(large.results(self.writer, &self.known(&of_lane)));
+                }
                 let values = self.values(&of_lane)?;
                 let results = self.program.results().iter();
                 Ok(results.filter_map(|&id| values[usize::from(id)]).collect())
@@ -257,12 +267,18 @@ impl<'p> Elements<'p> {
             .collect()
     }
 
-    /// Computes the nodes that are known from the loaded ones.
-    fn values(&self, loaded: &[(usize, Operand)]) -> Result<Vec<Option<Operand>>, Unsupported> {
+    /// The nodes that are shared or loaded.
+    fn known(&self, loaded: &[(usize, Operand)]) -> Vec<Option<Operand>> {
         let mut values = self.shared.clone();
         for &(node, value) in loaded {
             values[node] = Some(value);
         }
+        values
+    }
+
+    /// Computes the nodes that are known from the loaded ones.
+    fn values(&self, loaded: &[(usize, Operand)]) -> Result<Vec<Option<Operand>>, Unsupported> {
+        let mut values = self.known(loaded);
         for (id, node) in self.program.nodes().iter().enumerate() {
             if values[id].is_some() {
                 continue;
@@ -276,9 +292,8 @@ impl<'p> Elements<'p> {
                         values[usize::from(id)].map(|value| *operand = value).is_some()
                     });
                     let operands = &operands[..node.operands().len()];
-                    known
-                        .then(|| apply(self.writer, self.program, op, node, operands))
-                        .transpose()?
+                    let from = operand_type(self.program, node);
+                    known.then(|| apply(self.writer, op, from, node.ty, operands)).transpose()?
                 }
             };
         }

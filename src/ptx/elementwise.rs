@@ -5,6 +5,7 @@
 
 use crate::elements::{Array, Elements, element};
 use crate::grid::Grid;
+use crate::large::Large;
 use crate::writer::{Class, Operand, Writer, entry};
 use crate::{Kernel, Unsupported};
 use gpuvec_expr::Program;
@@ -42,9 +43,11 @@ impl Share {
     }
 }
 
-pub(crate) fn kernel(name: &str, program: &Program) -> Result<Kernel, Unsupported> {
+pub(crate) fn kernel(
+    name: &str, program: &Program, large: Option<&Large<'_>>,
+) -> Result<Kernel, Unsupported> {
     let writer = Writer::new();
-    let elements = Elements::new(program, &writer)?;
+    let elements = Elements::new(program, &writer, large)?;
     let out = Array::new(&writer, element(program.output()), 'p', 0);
     let n = writer.load_parameter(".u64", Class::B64, 'p', 1);
     let grid = Grid::new(&writer);
@@ -54,7 +57,10 @@ pub(crate) fn kernel(name: &str, program: &Program) -> Result<Kernel, Unsupporte
     let instructions = writer.instructions() - before;
     let arrays: Vec<Array> = elements.arrays().chain([out]).collect();
     let widest = arrays.iter().map(|array| array.shift()).max().unwrap_or(0);
-    let Share { lanes, packs } = Share::new(instructions, arrays.len(), 1 << widest);
+    let Share { lanes, packs } = match large {
+        None => Share::new(instructions, arrays.len(), 1 << widest),
+        Some(_) => Share { lanes: 1, packs: 1 },
+    };
     if lanes == 1 {
         grid.for_each(&writer, index, n, || {
             writer.append(&single);
@@ -79,10 +85,12 @@ pub(crate) fn kernel(name: &str, program: &Program) -> Result<Kernel, Unsupporte
     grid.signal_completion(&writer, 2);
     let mut text = String::with_capacity(32 << 10);
     text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n");
+    large.map_or(Ok(()), |large| large.functions(&mut text))?;
     entry(&mut text, name, program.inputs().len());
     text.push_str(
         ".param .u64 p0,\n.param .u64 p1,\n.param .u64 p2\n)\n.reqntid 256\n.minnctapersm 2\n{\n",
     );
+    large.into_iter().for_each(|large| large.declare(&mut text));
     writer.finish(&mut text);
     Ok(Kernel::of_text(name, text, [lanes, packs]))
 }

@@ -17,6 +17,10 @@ impl Fold {
         Fold { reduction, ty }
     }
 
+    pub(crate) const fn reduction(self) -> Reduction {
+        self.reduction
+    }
+
     const fn is_float(self) -> bool {
         matches!(self.ty, Type::F32 | Type::F64)
     }

@@ -1,11 +1,24 @@
 //! The functions of src/math as instructions, from recordings of them.
 
+use crate::large::DIVISION;
 use crate::writer::{Class, Operand, Writer};
 use gpuvec_expr::{Op, Type};
 use gpuvec_math::{Step, steps};
 
 // `RECORDINGS`; `CONSTANTS`; and `places`, where the recordings of a function of f32 and of f64 begin.
 include!(concat!(env!("OUT_DIR"), "/recordings.rs"));
+
+/// The number of a function's instructions, if the operation is one.
+pub(crate) fn length(ty: Type, op: Op) -> Option<usize> {
+    let place = places(op)?[usize::from(ty == Type::F64)];
+    let of_step = |(step, _)| match step {
+        Step::Float | Step::Bits => 0,
+        Step::DivFloat | Step::Sqrt => DIVISION,
+        _ => 1,
+    };
+    let all = steps(&RECORDINGS[place..], op.arity());
+    Some(all.take_while(|(step, _)| *step != Step::Return).map(of_step).sum())
+}
 
 /// Writes a function of one number or of two of a type, if the operation is one.
 pub(crate) fn function(

@@ -30,6 +30,7 @@ mod family;
 mod fold;
 mod function;
 mod grid;
+mod large;
 mod operation;
 mod reduction;
 mod writer;
@@ -37,6 +38,7 @@ mod writer;
 pub use reduction::frame;
 
 use gpuvec_expr::{Op, Program, Type};
+use large::Large;
 use std::ffi::{CStr, CString};
 use std::fmt;
 
@@ -45,6 +47,20 @@ const NAME: &str = "expression";
 
 /// Threads of a block.
 pub const BLOCK_THREADS: u32 = 256;
+
+/// What a driver compiles in one piece.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most instructions for an element. Beyond it a program is computed in parts.
+    pub instructions: usize,
+    /// The operations of a part.
+    pub part: usize,
+}
+
+impl Limits {
+    /// The limits with which a driver compiles any program in some seconds.
+    pub const USUAL: Limits = Limits { instructions: 1 << 13, part: 128 };
+}
 
 /// A program's kernel.
 #[derive(Clone, Debug)]
@@ -58,9 +74,17 @@ pub struct Kernel {
 impl Kernel {
     /// Writes the kernel of an expression's program, for a reduction with the text of its [`frame`].
     pub fn new(program: &Program, frame: &str) -> Result<Kernel, Unsupported> {
+        Kernel::with_limits(program, frame, Limits::USUAL)
+    }
+
+    /// Writes the kernel of a program, in parts if it is beyond a limit.
+    pub fn with_limits(
+        program: &Program, frame: &str, limits: Limits,
+    ) -> Result<Kernel, Unsupported> {
+        let large = Large::of(program, limits);
         match program.reduction() {
-            Some(reduction) => reduction::kernel(program, reduction, frame),
-            None => elementwise::kernel(NAME, program),
+            Some(reduction) => reduction::kernel(program, reduction, frame, large.as_ref()),
+            None => elementwise::kernel(NAME, program, large.as_ref()),
         }
     }
 

@@ -45,18 +45,22 @@ fn instruction(op: Op, ty: Type) -> Option<&'static str> {
     Some(named(ty, names)).filter(|name| !name.is_empty())
 }
 
-/// Writes the operation of a node on the values of its operands.
+/// The type of a node's last operand.
+pub(crate) fn operand_type(program: &Program, node: &Node) -> Type {
+    node.operands().last().map_or(node.ty, |&id| program.nodes()[usize::from(id)].ty)
+}
+
+/// Writes an operation on values, the last of which has a type, with a result of a type.
 pub(crate) fn apply(
-    writer: &Writer, program: &Program, op: Op, node: &Node, values: &[Operand],
+    writer: &Writer, op: Op, last: Type, to: Type, values: &[Operand],
 ) -> Result<Operand, Unsupported> {
-    let last = node.operands().last().map_or(node.ty, |&id| program.nodes()[usize::from(id)].ty);
-    let class = Class::of(node.ty);
+    let class = Class::of(to);
     if let Some(name) = instruction(op, last) {
         return Ok(writer.emit(name, class, values));
     }
     Ok(match (op, values) {
-        (Op::Cast, &[x]) => cast(writer, x, last, node.ty),
-        (Op::Where, &[condition, a, b]) => select(writer, node.ty, condition, a, b),
+        (Op::Cast, &[x]) => cast(writer, x, last, to),
+        (Op::Where, &[condition, a, b]) => select(writer, to, condition, a, b),
         (Op::FloorDiv, &[a, b]) if last.is_integer() => divide(writer, last, a, b).0,
         (Op::Mod, &[a, b]) if last.is_integer() => divide(writer, last, a, b).1,
         (Op::FloorDiv, &[a, b]) => float_floor_div(writer, last, a, b),

@@ -3,6 +3,7 @@
 
 use crate::elements::{Elements, STEP};
 use crate::fold::Fold;
+use crate::large::Large;
 use crate::writer::{Class, Operand, Writer, entry};
 use crate::{Kernel, NAME, Unsupported};
 use gpuvec_expr::{Program, Reduction, Type};
@@ -40,13 +41,14 @@ fn operand_type(program: &Program) -> Type {
 }
 
 pub(crate) fn kernel(
-    program: &Program, reduction: Reduction, frame: &str,
+    program: &Program, reduction: Reduction, frame: &str, large: Option<&Large<'_>>,
 ) -> Result<Kernel, Unsupported> {
     let fold = Fold::new(reduction, operand_type(program));
     let mut text = String::with_capacity(frame.len() + (32 << 10));
     let mut is_small = false;
     for line in frame.split_inclusive('\n') {
         if line.starts_with(".visible .entry ") {
+            large.map_or(Ok(()), |large| large.functions(&mut text))?;
             entry(&mut text, NAME, program.inputs().len());
             continue;
         }
@@ -58,7 +60,7 @@ pub(crate) fn kernel(
         let operands: Vec<&str> = operands.split(", ").collect();
         match (word, &operands[..]) {
             ("ELEMENTS", _) => {
-                is_small = elements(&mut text, program, reduction, fold, &operands)?;
+                is_small = elements(&mut text, program, large, fold, &operands)?;
             }
             ("FINISH", [result]) => {
                 let what = match reduction {
@@ -96,17 +98,18 @@ fn fill(text: &mut String, lines: &str, operands: &[&str]) {
 ///
 /// The comments are for the emulator. Gives whether it is a sum that does with few registers.
 fn elements(
-    text: &mut String, program: &Program, reduction: Reduction, fold: Fold, operands: &[&str],
+    text: &mut String, program: &Program, large: Option<&Large<'_>>, fold: Fold, operands: &[&str],
 ) -> Result<bool, Unsupported> {
     let [results @ .., first, count] = operands else { return Ok(false) };
     let writer = Writer::new();
     let [index, count] = [first, count].map(|outer| writer.move_from(outer));
+    let reduction = fold.reduction();
     let len = match reduction {
         _ if !fold.is_exact() => FOLD_ELEMENTS,
         Reduction::Dot | Reduction::Norm => results.len() / 2,
         _ => results.len(),
     };
-    let batch = Batch::new(program, &writer, [index, count], len, fold.is_exact())?;
+    let batch = Batch::new(program, large, &writer, [index, count], len, fold.is_exact())?;
     if fold.is_exact() {
         batch.for_each(|group| {
             for (k, results) in results.chunks(len).enumerate() {
@@ -135,6 +138,7 @@ fn elements(
     let (len, ty) = (len.to_string(), operand_type(program).name());
     text.extend(["// ", &len, " elements of ", reduction.name(), " ", ty, ": "]);
     text.extend([&operands.join(" "), "\n{\n"]);
+    large.into_iter().for_each(|large| large.declare(text));
     writer.finish(text);
     text.push_str("}\n// end\n");
     Ok(is_small)
@@ -167,21 +171,23 @@ struct Batch<'p> {
 
 impl<'p> Batch<'p> {
     fn new(
-        program: &'p Program, writer: &'p Writer, [index, count]: [Operand; 2], len: usize,
-        is_exact: bool,
+        program: &'p Program, large: Option<&'p Large<'p>>, writer: &'p Writer,
+        [index, count]: [Operand; 2], len: usize, is_exact: bool,
     ) -> Result<Self, Unsupported> {
         let emit = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
         let last = emit("sub.s64", &[count, Operand::b64(1)]);
         let last = emit("sub.s64", &[last, index]);
         let last = emit("min.s64", &[last, Operand::b64(i64::from(STEP) * (len as i64 - 1))]);
         let last = writer.emit("cvt.u32.u64", Class::B32, &[last]);
-        let elements = Elements::new(program, writer)?.from(index);
+        let elements = Elements::new(program, writer, large)?.from(index);
         let before = writer.instructions();
         writer.aside(|| elements.results_at(last, &[last], None).map(|_| ()))?;
         let instructions = writer.instructions() - before;
         let bytes: usize = elements.arrays().map(|array| 4.max(1 << array.shift())).sum();
         let fits = |group: &usize| {
-            group * bytes <= MOST_BYTES && group * instructions <= MOST_INSTRUCTIONS
+            large.is_none()
+                && group * bytes <= MOST_BYTES
+                && group * instructions <= MOST_INSTRUCTIONS
         };
         let halves = |group: &usize| Some(group / 2).filter(|&half| half > 0);
         let group = std::iter::successors(Some(len), halves).find(fits).unwrap_or(1);

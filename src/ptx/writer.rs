@@ -41,13 +41,24 @@ impl Class {
         }
     }
 
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Class::Predicate => ".pred",
             Class::B32 => ".b32",
             Class::B64 => ".b64",
             Class::F32 => ".f32",
             Class::F64 => ".f64",
+        }
+    }
+
+    /// The instruction that copies a value. (There is none for predicates.)
+    pub(crate) const fn copy(self) -> &'static str {
+        match self {
+            Class::Predicate => "",
+            Class::B32 => "mov.b32",
+            Class::B64 => "mov.b64",
+            Class::F32 => "mov.f32",
+            Class::F64 => "mov.f64",
         }
     }
 }
@@ -184,6 +195,24 @@ impl Writer {
         text.push_str(";\n");
     }
 
+    /// Writes a call of a device function, with its result in a given register if it has one.
+    pub(crate) fn call(&self, name: &str, result: Option<Operand>, operands: &[Operand]) {
+        self.instructions.set(self.instructions.get() + 1);
+        let text = &mut *self.text.borrow_mut();
+        text.push_str("call ");
+        if let Some(result) = result {
+            text.push('(');
+            result.write(text);
+            text.push_str("), ");
+        }
+        text.push_str(name);
+        for (i, operand) in operands.iter().enumerate() {
+            text.push_str(if i == 0 { ", (" } else { ", " });
+            operand.write(text);
+        }
+        text.push_str(");\n");
+    }
+
     /// Moves a value to or from a register that another text names.
     pub(crate) fn move_to(&self, outer: &str, value: Operand) {
         let name = match value {
@@ -253,14 +282,7 @@ impl Writer {
         let (Operand::Constant(class, _) | Operand::Register(class, _)) = value else {
             return value;
         };
-        let name = match class {
-            Class::Predicate => return value,
-            Class::B32 => "mov.b32",
-            Class::B64 => "mov.b64",
-            Class::F32 => "mov.f32",
-            Class::F64 => "mov.f64",
-        };
-        self.emit(name, class, &[value])
+        if class == Class::Predicate { value } else { self.emit(class.copy(), class, &[value]) }
     }
 
     pub(crate) fn label(&self) -> Label {

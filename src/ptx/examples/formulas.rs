@@ -71,6 +71,7 @@ const REDUCTIONS: &[(&str, &str)] = &[
 const FORMULA_ELEMENTS: usize = (1 << 21) + 3;
 const REDUCTION_ELEMENTS: usize = (1 << 20) + 77;
 const OPERATION_ELEMENTS: usize = (1 << 16) + 1;
+const LARGE_ELEMENTS: usize = (1 << 12) + 3;
 
 /// Bytes of the largest state, which others are filled up to.
 const MOST_STATE_BYTES: usize = 8 * (4 + 134);
@@ -234,6 +235,20 @@ fn operation(op: Op) -> String {
     }
 }
 
+/// A sum of calls of all functions, so many that it is computed in parts.
+fn large() -> String {
+    let call = |(op, x): (&Op, &str)| match (op, op.arity()) {
+        (Op::Where, _) => format!("where({x} < b, b, c)"),
+        (_, 1) => format!("{}({x})", op.name()),
+        (_, 2) => format!("{}({x}, b)", op.name()),
+        _ => format!("{}({x}, b, c)", op.name()),
+    };
+    let first = ["a", "b", "c", "d", "a*b", "b*c", "c*d", "d*a"];
+    let operations = Op::FUNCTIONS.iter().flat_map(|op| first.map(|x| (op, x)));
+    let term = |call: String| format!("where(abs({call}) < 8, {call}, 0)");
+    operations.map(call).map(term).collect::<Vec<_>>().join(" + ")
+}
+
 fn main() {
     let folder = env::args().nth(1).expect("the folder to write to");
     let texts_only = env::args().nth(2).is_some_and(|option| option == "--texts");
@@ -260,6 +275,10 @@ fn main() {
         for element in [Element::I32, Element::I64] {
             cases.add(name, text, element, REDUCTION_ELEMENTS);
         }
+    }
+    for element in [Element::F32, Element::F64] {
+        cases.add("large", &large(), element, LARGE_ELEMENTS);
+        cases.add("sum_large", &format!("sum({})", large()), element, LARGE_ELEMENTS);
     }
     if texts_only {
         return;

@@ -1,6 +1,6 @@
 //! The kernels of elementwise operations: the bits of the table's formulas for cores.
 
-use crate::run::{Launch, run_kernel};
+use crate::run::{Launch, run_text};
 use crate::values::{Bits, Random};
 use gpuvec_expr::{Element, Input, Shape};
 use gpuvec_ops::{Element as _, Elementwise, Exact, Fold, Op, Visitor};
@@ -47,7 +47,8 @@ fn check(op: Op, element: Element, values: &[Vec<Bits>], launch: Launch) {
     let kernel = Kernel::of_operation(op).expect("an elementwise operation");
     let declared = inputs(op, element);
     let values = &values[..declared.len()];
-    let found = run_kernel(&kernel, &declared, element, false, values, launch);
+    let text = kernel.image().to_str().expect("PTX is ASCII");
+    let found = run_text(text, &declared, element, false, values, launch);
     let alpha = if op.has_alpha() { values[op.inputs()][0] } else { 0 };
     for (i, result) in found.into_iter().enumerate() {
         let operands = [values[0][i], values[op.inputs() - 1][i]];

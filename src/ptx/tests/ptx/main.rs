@@ -2,6 +2,7 @@
 
 mod family;
 mod folds;
+mod large;
 mod launches;
 mod operations;
 mod random;

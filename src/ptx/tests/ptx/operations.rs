@@ -23,14 +23,30 @@ fn combinations(element: Element, arity: usize) -> Vec<Vec<Bits>> {
 }
 
 fn text(op: Op) -> String {
+    text_of(op, "x")
+}
+
+/// An operation on a first operand, y and z.
+pub(crate) fn text_of(op: Op, x: &str) -> String {
     let symbol = op.spelling();
     match (op, op.arity()) {
-        (Op::Not | Op::Neg, _) => format!("{symbol}x"),
-        (Op::Where, _) => "where(x < y, y, z)".into(),
-        (op, 1) if Op::FUNCTIONS.contains(&op) => format!("{symbol}(x)"),
-        (op, 2) if Op::FUNCTIONS.contains(&op) => format!("{symbol}(x, y)"),
-        (op, 3) if Op::FUNCTIONS.contains(&op) => format!("{symbol}(x, y, z)"),
-        _ => format!("x {symbol} y"),
+        (Op::Not | Op::Neg, _) => format!("{symbol}{x}"),
+        (Op::Where, _) => format!("where({x} < y, y, z)"),
+        (op, 1) if Op::FUNCTIONS.contains(&op) => format!("{symbol}({x})"),
+        (op, 2) if Op::FUNCTIONS.contains(&op) => format!("{symbol}({x}, y)"),
+        (op, 3) if Op::FUNCTIONS.contains(&op) => format!("{symbol}({x}, y, z)"),
+        _ => format!("{x} {symbol} y"),
+    }
+}
+
+/// Says whether an operation takes elements.
+pub(crate) fn takes(op: Op, element: Element) -> bool {
+    match op.rule() {
+        Rule::Logic => element == Element::Bool,
+        Rule::Cast => false,
+        Rule::FloatOnly => matches!(element, Element::F32 | Element::F64),
+        Rule::Select | Rule::Comparison => true,
+        _ => element != Element::Bool,
     }
 }
 
@@ -39,14 +55,7 @@ fn every_operation_on_special_values() {
     let mut checked = 0;
     for &op in Op::ALL {
         for &element in Element::ALL {
-            let takes = match op.rule() {
-                Rule::Logic => element == Element::Bool,
-                Rule::Cast => false,
-                Rule::FloatOnly => matches!(element, Element::F32 | Element::F64),
-                Rule::Select | Rule::Comparison => true,
-                _ => element != Element::Bool,
-            };
-            if !takes {
+            if !takes(op, element) {
                 continue;
             }
             let inputs = combinations(element, op.arity());

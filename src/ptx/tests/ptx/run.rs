@@ -3,7 +3,7 @@
 use crate::values::Bits;
 use expr_oracle::{bytes, results};
 use gpuvec_expr::{Element, Input, Program, Shape, Type, compile};
-use gpuvec_ptx::Kernel;
+use gpuvec_ptx::{Kernel, Limits};
 use ptx_emulator::HostMemory;
 
 /// The compiled kernels of reductions.
@@ -15,11 +15,17 @@ const FRAMES: [(&str, &str); 5] = [
     ("expression_fold", include_str!("../../../../kernels/ptx/expression_fold.ptx")),
 ];
 
-fn kernel_of(program: &Program) -> Kernel {
+/// Limits within which tests' programs are, and others for which they are large.
+pub(crate) const LIMITS: [Limits; 2] = [Limits::USUAL, Limits { instructions: 0, part: 3 }];
+
+/// The text of a program's kernel.
+pub(crate) fn text(program: &Program, limits: Limits) -> String {
     let wanted = gpuvec_ptx::frame(program);
     let found = FRAMES.iter().find(|(name, _)| Some(*name) == wanted);
     let frame = found.map_or("", |(_, text)| text);
-    Kernel::new(program, frame).unwrap_or_else(|error| panic!("{error}"))
+    let kernel = Kernel::with_limits(program, frame, limits);
+    let kernel = kernel.unwrap_or_else(|error| panic!("{error}"));
+    kernel.image().to_str().expect("PTX is ASCII").to_owned()
 }
 
 /// How arrays lie, and how the kernel is launched.
@@ -78,20 +84,18 @@ impl Array {
     }
 }
 
-/// Runs a program on values of its inputs, of which a scalar takes the first.
-pub(crate) fn run(program: &Program, inputs: &[Vec<Bits>], launch: Launch) -> Vec<Bits> {
+/// Runs a program's kernel on values of its inputs, of which a scalar takes the first.
+fn run(program: &Program, text: &str, inputs: &[Vec<Bits>], launch: Launch) -> Vec<Bits> {
     let declared: Vec<Input<'_>> = program.inputs().collect();
     let output = output_element(program.output());
-    let reduces = program.reduction().is_some();
-    run_kernel(&kernel_of(program), &declared, output, reduces, inputs, launch)
+    run_text(text, &declared, output, program.reduction().is_some(), inputs, launch)
 }
 
 /// Runs a kernel with these inputs and this type of output.
-pub(crate) fn run_kernel(
-    kernel: &Kernel, declared: &[Input<'_>], output: Element, reduces: bool, inputs: &[Vec<Bits>],
+pub(crate) fn run_text(
+    text: &str, declared: &[Input<'_>], output: Element, reduces: bool, inputs: &[Vec<Bits>],
     launch: Launch,
 ) -> Vec<Bits> {
-    let text = kernel.image().to_str().expect("PTX is ASCII");
     let emulated = ptx_emulator::Kernel::parse(text).unwrap_or_else(|why| panic!("{why}\n{text}"));
     let past = |number: usize| launch.past[number.min(launch.past.len() - 1)];
     let (mut arrays, mut parameters) = (Vec::new(), Vec::new());
@@ -129,12 +133,18 @@ pub(crate) fn run_kernel(
     arrays[place].1.values(bytes(output))
 }
 
-/// Compares the kernel's results with the oracle's.
+/// Compares the results of the program's kernels with the oracle's.
 #[track_caller]
 pub(crate) fn check(program: &Program, inputs: &[Vec<Bits>], launch: Launch) {
-    let found = run(program, inputs, launch);
+    for limits in LIMITS {
+        compare(program, &run(program, &text(program, limits), inputs, launch), inputs, launch);
+    }
+}
+
+#[track_caller]
+fn compare(program: &Program, found: &[Bits], inputs: &[Vec<Bits>], launch: Launch) {
     let shapes: Vec<Shape> = program.inputs().map(|input| input.shape).collect();
-    for (i, result) in found.into_iter().enumerate() {
+    for (i, &result) in found.iter().enumerate() {
         let at = |(values, shape): (&Vec<Bits>, &Shape)| match shape {
             Shape::Array => values[i],
             Shape::Scalar | Shape::Number => values[0],
@@ -148,7 +158,7 @@ pub(crate) fn check(program: &Program, inputs: &[Vec<Bits>], launch: Launch) {
     }
 }
 
-/// Compares the kernel's result of a reduction with the oracle's.
+/// Compares the results of a reduction's kernels with the oracle's.
 #[track_caller]
 pub(crate) fn check_reduction(program: &Program, inputs: &[Vec<Bits>], launch: Launch) {
     let shapes: Vec<Shape> = program.inputs().map(|input| input.shape).collect();
@@ -163,8 +173,10 @@ pub(crate) fn check_reduction(program: &Program, inputs: &[Vec<Bits>], launch: L
     let reduction = program.reduction().expect("a reduction");
     let ty = program.nodes()[usize::from(program.results()[0])].ty;
     let expected = expr_oracle::reduced(reduction, ty, &values).map(expr_oracle::Value::stored);
-    let found = run(program, inputs, launch);
-    assert_eq!(Some(found[0]), expected, "{launch:?}\n{program}");
+    for limits in LIMITS {
+        let found = run(program, &text(program, limits), inputs, launch);
+        assert_eq!(Some(found[0]), expected, "{launch:?}\n{program}");
+    }
 }
 
 /// Compiles an expression of arrays x, y, z and a scalar s, all of a type.
