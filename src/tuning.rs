@@ -69,9 +69,10 @@ pub(crate) const STAGED_ALONE_BYTES: usize = 2 << 20;
 /// See [`STAGED_ALONE_BYTES`].
 pub(crate) const STAGED_ALONE_PICOSECONDS: usize = 35;
 
-/// The driver's compiler takes as long as a core for so many bytes of each array of an operation: 30 ms.
-/// (One operation: 18 ms; 24: 44; Black-Scholes: 89.)
-pub(crate) const COMPILER_BYTES: usize = 30_000_000_000 / CORE_PICOSECONDS;
+/// The time of a driver's compiler for any formula, that for each picosecond which an element costs a core,
+/// and the most of it, in picoseconds. (One operation: 18 ms; 24: 44; Black-Scholes: 89; 4,090 divisions:
+/// 3 s.)
+pub(crate) const COMPILER_PICOSECONDS: [usize; 3] = [15_000_000_000, 7_000_000, 3_000_000_000_000];
 
 /// Up to this many bytes in each array, kernels reach pinned memory across the bus without a copy:
 /// for an elementwise operation, which uses both directions of the bus, and for a reduction. A copy

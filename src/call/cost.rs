@@ -80,8 +80,10 @@ fn core_bytes(call: &Call<'_>) -> usize {
 /// Says whether a device has to compile the call's formula, and cores are done before it has.
 pub(super) fn waits_for_compiler(call: &Call<'_>, machine: &impl Machine) -> bool {
     let Task::Evaluate(Evaluation { formula, .. }) = call.task() else { return false };
-    let of_each = work(call) / machine.thread_limit();
-    of_each <= tuning::COMPILER_BYTES && !machine.is_ready_for(formula)
+    let [any, for_each, most] = tuning::COMPILER_PICOSECONDS;
+    let compiler = any + formula.cost.saturating_mul(for_each).min(most);
+    let of_each = work(call).saturating_mul(tuning::CORE_PICOSECONDS) / machine.thread_limit();
+    of_each <= compiler && !machine.is_ready_for(formula)
 }
 
 /// Says whether an array has to go through a pinned buffer.
@@ -165,6 +167,8 @@ mod tests {
     #[test]
     fn a_formula_goes_where_it_is_done_first() {
         let (light, heavy) = (("a0*a1 + 1", 200), ("exp(sin(a0)) + log(cos(a1))", 5000));
+        // As if it had a thousand functions.
+        let long = ("tan(a0) + tan(a1)", 2_000_000);
         let cases = [
             // Text and picoseconds, n, memory, placement, whether the driver has compiled it, threads or 0.
             (light, 1000, Pageable, Auto, true, 1),
@@ -177,6 +181,9 @@ mod tests {
             (heavy, 200_000, Pinned, Auto, false, 16),
             (heavy, 200_000, Pinned, Auto, true, 0),
             (heavy, 10_000_000_000, Pageable, Auto, false, 0),
+            (long, 10_000_000, Pinned, Auto, false, 16),
+            (long, 10_000_000, Pinned, Auto, true, 0),
+            (long, 100_000_000, Pinned, Auto, false, 0),
         ];
         for (text, n, kind, placement, is_ready, threads) in cases {
             let found = planned(text, &[Element::F32; 2], n, kind, placement, is_ready);
