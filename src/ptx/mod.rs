@@ -59,7 +59,7 @@ pub struct Limits {
 
 impl Limits {
     /// The limits with which a driver compiles any program in some seconds.
-    pub const USUAL: Limits = Limits { instructions: 1 << 13, part: 128 };
+    pub const USUAL: Limits = Limits { instructions: 1 << 11, part: 128 };
 }
 
 /// A program's kernel.
