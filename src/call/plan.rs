@@ -253,12 +253,15 @@ fn transfers(call: &Call<'_>, devices: &[usize]) -> Transfers {
 }
 
 /// Says whether pinned arrays are copied to the device, and not read and written across the bus by
-/// the kernels themselves. Beside arrays that are staged copies do not pay; nor for an elementwise
-/// operation on several GPUs, which together get more from the host without.
+/// the kernels themselves. Beside arrays that are staged copies do not pay; nor on several GPUs for an
+/// elementwise operation that reads more than it writes: together they get more from the host without.
+/// (Two GPUs, 400 MB arrays: an exponential 5.0 ms, 7.1 without copies.)
 fn uses_dma(call: &Call<'_>, gpus: usize) -> bool {
     let [elementwise, reduction] = tuning::MAPPED_BYTES;
     let pays = match call.task().shape() {
-        Shape::Elementwise => gpus == 1 && call.max_bytes() > elementwise,
+        Shape::Elementwise => {
+            (gpus == 1 || call.inputs().len() == 1) && call.max_bytes() > elementwise
+        }
         Shape::Reduction => call.max_bytes() > reduction,
     };
     pays && !is_staged(call)
@@ -454,6 +457,8 @@ mod tests {
              "GPUs [0]: Dma Dma Dma; 96 chunks; 1 threads, 2 slots; 0 cores; any blocks; Cores"),
             (Auto, 2, add, 100_000_000, [Pinned; 3],
              "GPUs [0, 1]: Mapped Mapped Mapped; 24 chunks; 1 threads, 8 slots; 0 cores; any blocks; Cores"),
+            (Auto, 2, Op::ScaleF32, 100_000_000, [Pinned; 3],
+             "GPUs [0, 1]: Dma Dma; 48 chunks; 1 threads, 2 slots; 0 cores; any blocks; Cores"),
             (Auto, 2, dot, 100_000_000, [Pinned; 3],
              "GPUs [0, 1]: Dma Dma State; 48 chunks; 1 threads, 2 slots; 0 cores; any blocks; Cores"),
             (Auto, 2, add, 100_000_000, [Pageable, Pinned, Pinned],
