@@ -207,9 +207,6 @@ pub(crate) enum Error {
     #[error("the expression is wrong")]
     Expression,
 
-    #[error("{function} of {operand} has no implementation yet: write another formula")]
-    Unsupported { function: &'static str, operand: &'static str },
-
     #[error("no usable GPU: {why}")]
     NoGpu { why: &'static str },
 
@@ -321,9 +318,7 @@ impl Error {
             | Error::StateBytes { .. } => GPUVEC_ERROR_VALUE,
             Error::State(_) => GPUVEC_ERROR_STATE,
             Error::Empty => GPUVEC_ERROR_EMPTY,
-            Error::Expression | Error::NotUtf8 { .. } | Error::Unsupported { .. } => {
-                GPUVEC_ERROR_EXPRESSION
-            }
+            Error::Expression | Error::NotUtf8 { .. } => GPUVEC_ERROR_EXPRESSION,
             Error::NoGpu { .. } => GPUVEC_ERROR_NO_GPU,
             Error::Forked | Error::ForkedInHandler => GPUVEC_ERROR_FORKED,
             Error::Reentrant => GPUVEC_ERROR_REENTRANT,

@@ -64,10 +64,7 @@ impl Formula {
                     purpose: "the kernel of an expression",
                 });
             }
-            Kernel::new(&self.program, frame).map_err(|unsupported| Error::Unsupported {
-                function: unsupported.op.spelling(),
-                operand: unsupported.ty.name(),
-            })
+            Ok(Kernel::new(&self.program, frame))
         })
     }
 

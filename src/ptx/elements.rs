@@ -1,6 +1,5 @@
 //! What a program does with each element: loads, operations, stores.
 
-use crate::Unsupported;
 use crate::large::Large;
 use crate::operation::{apply, canonical, operand_type};
 use crate::writer::{Class, Operand, Writer};
@@ -166,7 +165,7 @@ impl<'p> Elements<'p> {
     /// Loads addresses and scalars, and computes all that no array has a part in, unless the program is large.
     pub(crate) fn new(
         program: &'p Program, writer: &'p Writer, large: Option<&'p Large<'p>>,
-    ) -> Result<Self, Unsupported> {
+    ) -> Self {
         let shared = vec![None; program.nodes().len()];
         let mut elements = Elements { program, writer, large, arrays: Vec::new(), shared };
         for (id, node) in program.nodes().iter().enumerate() {
@@ -175,9 +174,9 @@ impl<'p> Elements<'p> {
             }
         }
         if large.is_none() {
-            elements.shared = elements.values(&[])?;
+            elements.shared = elements.values(&[]);
         }
-        Ok(elements)
+        elements
     }
 
     fn input(&mut self, node: usize, index: usize) {
@@ -201,9 +200,7 @@ impl<'p> Elements<'p> {
 
     /// Computes the results of one element or of several, which begin vectors in all arrays: for each
     /// the values that are stored or reduced.
-    pub(crate) fn results(
-        &self, index: Operand, lanes: usize,
-    ) -> Result<Vec<Vec<Operand>>, Unsupported> {
+    pub(crate) fn results(&self, index: Operand, lanes: usize) -> Vec<Vec<Operand>> {
         let load = |&(node, array): &(usize, Array)| (node, array.load(self.writer, index, lanes));
         self.results_of(lanes, self.arrays.iter().map(load).collect())
     }
@@ -221,7 +218,7 @@ impl<'p> Elements<'p> {
     /// `STEP` further than the last, if `is_whole` is given and true.
     pub(crate) fn results_at(
         &self, start: Operand, distances: &[Operand], is_whole: Option<Operand>,
-    ) -> Result<Vec<Vec<Operand>>, Unsupported> {
+    ) -> Vec<Vec<Operand>> {
         let writer = self.writer;
         let raw = |&(_, array): &(usize, Array)| {
             let class = access(array.element).1;
@@ -250,19 +247,17 @@ impl<'p> Elements<'p> {
     }
 
     /// Computes the results of elements of which each array's are loaded.
-    fn results_of(
-        &self, lanes: usize, loaded: Vec<(usize, Vec<Operand>)>,
-    ) -> Result<Vec<Vec<Operand>>, Unsupported> {
+    fn results_of(&self, lanes: usize, loaded: Vec<(usize, Vec<Operand>)>) -> Vec<Vec<Operand>> {
         (0..lanes)
             .map(|lane| {
                 let of_lane: Vec<_> =
                     loaded.iter().map(|(node, values)| (*node, values[lane])).collect();
                 if let Some(large) = self.large {
-                    return Ok(large.results(self.writer, &self.known(&of_lane)));
+                    return large.results(self.writer, &self.known(&of_lane));
                 }
-                let values = self.values(&of_lane)?;
+                let values = self.values(&of_lane);
                 let results = self.program.results().iter();
-                Ok(results.filter_map(|&id| values[usize::from(id)]).collect())
+                results.filter_map(|&id| values[usize::from(id)]).collect()
             })
             .collect()
     }
@@ -277,7 +272,7 @@ impl<'p> Elements<'p> {
     }
 
     /// Computes the nodes that are known from the loaded ones.
-    fn values(&self, loaded: &[(usize, Operand)]) -> Result<Vec<Option<Operand>>, Unsupported> {
+    fn values(&self, loaded: &[(usize, Operand)]) -> Vec<Option<Operand>> {
         let mut values = self.known(loaded);
         for (id, node) in self.program.nodes().iter().enumerate() {
             if values[id].is_some() {
@@ -293,10 +288,10 @@ impl<'p> Elements<'p> {
                     });
                     let operands = &operands[..node.operands().len()];
                     let from = operand_type(self.program, node);
-                    known.then(|| apply(self.writer, op, from, node.ty, operands)).transpose()?
+                    known.then(|| apply(self.writer, op, from, node.ty, operands))
                 }
             };
         }
-        Ok(values)
+        values
     }
 }

@@ -3,11 +3,11 @@
 //! Where there are elements that begin vectors in all arrays, threads take packs of elements from the
 //! first of them on, and the elements before and behind the packs singly; else all elements singly.
 
+use crate::Kernel;
 use crate::elements::{Array, Elements, element};
 use crate::grid::Grid;
 use crate::large::Large;
 use crate::writer::{Class, Operand, Writer, entry};
-use crate::{Kernel, Unsupported};
 use gpuvec_expr::Program;
 
 /// What a thread of a large grid takes.
@@ -43,17 +43,15 @@ impl Share {
     }
 }
 
-pub(crate) fn kernel(
-    name: &str, program: &Program, large: Option<&Large<'_>>,
-) -> Result<Kernel, Unsupported> {
+pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -> Kernel {
     let writer = Writer::new();
-    let elements = Elements::new(program, &writer, large)?;
+    let elements = Elements::new(program, &writer, large);
     let out = Array::new(&writer, element(program.output()), 'p', 0);
     let n = writer.load_parameter(".u64", Class::B64, 'p', 1);
     let grid = Grid::new(&writer);
     let before = writer.instructions();
     let index = writer.register(Class::B64);
-    let single = writer.aside(|| step(&elements, &writer, out, index, 1))?;
+    let single = writer.aside(|| step(&elements, &writer, out, index, 1));
     let instructions = writer.instructions() - before;
     let arrays: Vec<Array> = elements.arrays().chain([out]).collect();
     let widest = arrays.iter().map(|array| array.shift()).max().unwrap_or(0);
@@ -62,46 +60,38 @@ pub(crate) fn kernel(
         Some(_) => Share { lanes: 1, packs: 1 },
     };
     if lanes == 1 {
-        grid.for_each(&writer, index, n, || {
-            writer.append(&single);
-            Ok(())
-        })?;
+        grid.for_each(&writer, index, n, || writer.append(&single));
     } else {
         let packs = Packs::new(&writer, &elements, out, n, lanes);
         let i = writer.register(Class::B64);
         grid.for_each(&writer, i, packs.count, || {
             let index = packs.element(&writer, i);
-            step(&elements, &writer, out, index, lanes)
-        })?;
+            step(&elements, &writer, out, index, lanes);
+        });
         let singles = writer.emit("sub.s64", Class::B64, &[n, packs.elements]);
         grid.for_each(&writer, i, singles, || {
             let behind = writer.emit("add.s64", Class::B64, &[i, packs.elements]);
             let is_before = writer.emit("setp.lt.u64", Class::Predicate, &[i, packs.head]);
             writer.set("selp.b64", index, &[i, behind, is_before]);
             writer.append(&single);
-            Ok(())
-        })?;
+        });
     }
     grid.signal_completion(&writer, 2);
     let mut text = String::with_capacity(32 << 10);
     text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n");
-    large.map_or(Ok(()), |large| large.functions(&mut text))?;
+    large.into_iter().for_each(|large| large.functions(&mut text));
     entry(&mut text, name, program.inputs().len());
     text.push_str(
         ".param .u64 p0,\n.param .u64 p1,\n.param .u64 p2\n)\n.reqntid 256\n.minnctapersm 2\n{\n",
     );
     large.into_iter().for_each(|large| large.declare(&mut text));
     writer.finish(&mut text);
-    Ok(Kernel::of_text(name, text, [lanes, packs]))
+    Kernel::of_text(name, text, [lanes, packs])
 }
 
 /// Computes and stores elements from an index on.
-fn step(
-    elements: &Elements<'_>, writer: &Writer, out: Array, index: Operand, lanes: usize,
-) -> Result<(), Unsupported> {
-    let results = elements.results(index, lanes)?;
-    out.store(writer, index, &results.concat());
-    Ok(())
+fn step(elements: &Elements<'_>, writer: &Writer, out: Array, index: Operand, lanes: usize) {
+    out.store(writer, index, &elements.results(index, lanes).concat());
 }
 
 /// The packs of elements.

@@ -15,6 +15,6 @@ impl Kernel {
         let number = op.has_alpha().then(|| input("alpha", Shape::Scalar));
         let inputs: Vec<Input<'_>> = arrays.chain(number).collect();
         let program = compile(op.formula()?, &inputs).ok()?;
-        elementwise::kernel(op.kernel(), &program, None).ok()
+        Some(elementwise::kernel(op.kernel(), &program, None))
     }
 }

@@ -20,14 +20,14 @@ pub(crate) fn length(ty: Type, op: Op) -> Option<usize> {
     Some(all.take_while(|(step, _)| *step != Step::Return).map(of_step).sum())
 }
 
-/// Writes a function of one number or of two of a type, if the operation is one.
-pub(crate) fn function(
-    writer: &Writer, ty: Type, op: Op, arguments: &[Operand],
-) -> Option<Operand> {
-    let place = places(op)?[usize::from(ty == Type::F64)];
+/// Writes a function of one number or of two of a type, which the operation is.
+pub(crate) fn function(writer: &Writer, ty: Type, op: Op, arguments: &[Operand]) -> Operand {
+    let Some(places) = places(op) else { unreachable!("{op:?} is no function") };
     let mut values = arguments.to_vec();
     let mut ends = Vec::new();
-    for (step, [a, b, c]) in steps(&RECORDINGS[place..], arguments.len()) {
+    for (step, [a, b, c]) in
+        steps(&RECORDINGS[places[usize::from(ty == Type::F64)]..], arguments.len())
+    {
         let value = |number: usize| values[number];
         let emit = |name, class, operands: &[Operand]| writer.emit(name, class, operands);
         let unary = |name, class| emit(name, class, &[value(a)]);
@@ -70,14 +70,16 @@ pub(crate) fn function(
                 continue;
             }
             Step::End => {
-                let (end, before) = ends.pop()?;
+                let Some((end, before)) = ends.pop() else {
+                    unreachable!("parts end after they begin")
+                };
                 writer.are_rare_since(before);
                 writer.place(end);
                 continue;
             }
-            Step::Return => return Some(value(a)),
+            Step::Return => return value(a),
         };
         values.push(made);
     }
-    None
+    unreachable!("a recording ends with its result")
 }

@@ -1,7 +1,7 @@
 //! The kernel's threads.
 
+use crate::BLOCK_THREADS;
 use crate::writer::{Class, Operand, Writer};
-use crate::{BLOCK_THREADS, Unsupported};
 
 /// The calling thread's place in the grid.
 pub(crate) struct Grid {
@@ -27,20 +27,18 @@ impl Grid {
 
     /// Writes a loop in which each number below `limit` is that of one thread, in `i`.
     pub(crate) fn for_each(
-        &self, writer: &Writer, i: Operand, limit: Operand,
-        body: impl FnOnce() -> Result<(), Unsupported>,
-    ) -> Result<(), Unsupported> {
+        &self, writer: &Writer, i: Operand, limit: Operand, body: impl FnOnce(),
+    ) {
         let [again, end] = [writer.label(), writer.label()];
         writer.set("mov.b64", i, &[self.thread]);
         let none = writer.emit("setp.ge.u64", Class::Predicate, &[i, limit]);
         writer.jump_if(none, end);
         writer.place(again);
-        body()?;
+        body();
         writer.set("add.s64", i, &[i, self.threads]);
         let more = writer.emit("setp.lt.u64", Class::Predicate, &[i, limit]);
         writer.jump_if(more, again);
         writer.place(end);
-        Ok(())
     }
 
     /// Ends the kernel: sets the warp's flag for the host, if the parameter is the flags' address, after all

@@ -5,11 +5,11 @@
 //! tangents would be 14 MB; without parts, a driver would compile two thousand calls for half a minute, since its
 //! time grows with the square of a function's calls, and faster.
 
+use crate::Limits;
 use crate::elements::{access, element, stored, widened};
 use crate::function;
 use crate::operation::{apply, operand_type};
 use crate::writer::{Class, Operand, Writer};
-use crate::{Limits, Unsupported};
 use gpuvec_expr::{Node, NodeId, Op, Program, Source, Type};
 use std::ops::Range;
 
@@ -96,19 +96,19 @@ impl<'p> Large<'p> {
     }
 
     /// Writes the device functions, which come before the kernel.
-    pub(crate) fn functions(&self, text: &mut String) -> Result<(), Unsupported> {
+    pub(crate) fn functions(&self, text: &mut String) {
         let mut written = Vec::new();
         for (op, ty, _) in self.program.nodes().iter().filter_map(|node| long(self.program, node)) {
             if !written.contains(&(op, ty)) {
                 written.push((op, ty));
-                function(text, op, ty)?;
+                function(text, op, ty);
             }
         }
-        (0..self.parts()).try_for_each(|number| self.part(text, number))
+        (0..self.parts()).for_each(|number| self.part(text, number));
     }
 
     /// Writes a part.
-    fn part(&self, text: &mut String, number: usize) -> Result<(), Unsupported> {
+    fn part(&self, text: &mut String, number: usize) {
         let writer = Writer::new();
         let mut values = Values::new(self, &writer, ADDRESS);
         for id in self.nodes(number) {
@@ -122,7 +122,7 @@ impl<'p> Large<'p> {
                     writer.call(&name(op, ty), Some(result), &operands);
                     result
                 }
-                None => apply(&writer, op, ty, node.ty, &operands)?,
+                None => apply(&writer, op, ty, node.ty, &operands),
             };
             values.put(id, value);
         }
@@ -130,7 +130,6 @@ impl<'p> Large<'p> {
         text.extend([".func ", &part_name(number), "(.reg .b64 %memory)\n{\n"]);
         writer.finish(text);
         text.push_str("}\n");
-        Ok(())
     }
 
     /// Calls the parts for an element, of which the inputs' values are given, and gives its results.
@@ -220,11 +219,11 @@ fn name(op: Op, ty: Type) -> String {
 }
 
 /// Writes the device function of an operation.
-fn function(text: &mut String, op: Op, ty: Type) -> Result<(), Unsupported> {
+fn function(text: &mut String, op: Op, ty: Type) {
     let (writer, class) = (Writer::new(), Class::of(ty));
     let parameters = &["%x", "%y"][..op.arity()];
     let operands: Vec<Operand> = parameters.iter().map(|&name| Operand::Named(name)).collect();
-    let result = apply(&writer, op, ty, ty, &operands)?;
+    let result = apply(&writer, op, ty, ty, &operands);
     writer.set(class.copy(), Operand::Named("%result"), &[result]);
     writer.line("ret");
     text.extend([".func (.reg ", class.name(), " %result) ", &name(op, ty)]);
@@ -234,5 +233,4 @@ fn function(text: &mut String, op: Op, ty: Type) -> Result<(), Unsupported> {
     text.push_str(")\n{\n");
     writer.finish(text);
     text.push_str("}\n");
-    Ok(())
 }

@@ -37,10 +37,9 @@ mod writer;
 
 pub use reduction::frame;
 
-use gpuvec_expr::{Op, Program, Type};
+use gpuvec_expr::Program;
 use large::Large;
 use std::ffi::{CStr, CString};
-use std::fmt;
 
 /// The name of the kernels of expressions.
 const NAME: &str = "expression";
@@ -73,14 +72,12 @@ pub struct Kernel {
 
 impl Kernel {
     /// Writes the kernel of an expression's program, for a reduction with the text of its [`frame`].
-    pub fn new(program: &Program, frame: &str) -> Result<Kernel, Unsupported> {
+    pub fn new(program: &Program, frame: &str) -> Kernel {
         Kernel::with_limits(program, frame, Limits::USUAL)
     }
 
     /// Writes the kernel of a program, in parts if it is beyond a limit.
-    pub fn with_limits(
-        program: &Program, frame: &str, limits: Limits,
-    ) -> Result<Kernel, Unsupported> {
+    pub fn with_limits(program: &Program, frame: &str, limits: Limits) -> Kernel {
         let large = Large::of(program, limits);
         match program.reduction() {
             Some(reduction) => reduction::kernel(program, reduction, frame, large.as_ref()),
@@ -118,20 +115,3 @@ impl Kernel {
         self.packs_per_thread
     }
 }
-
-/// A function that GPUs cannot compute yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unsupported {
-    /// The function.
-    pub op: Op,
-    /// The type of its operands.
-    pub ty: Type,
-}
-
-impl fmt::Display for Unsupported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} has no implementation for GPUs yet", self.op.spelling(), self.ty)
-    }
-}
-
-impl std::error::Error for Unsupported {}

@@ -1,6 +1,5 @@
 //! Operations on values in registers, as instructions.
 
-use crate::Unsupported;
 use crate::function::function;
 use crate::writer::{Class, Operand, Writer};
 use gpuvec_expr::{Node, Op, Program, Type};
@@ -51,14 +50,12 @@ pub(crate) fn operand_type(program: &Program, node: &Node) -> Type {
 }
 
 /// Writes an operation on values, the last of which has a type, with a result of a type.
-pub(crate) fn apply(
-    writer: &Writer, op: Op, last: Type, to: Type, values: &[Operand],
-) -> Result<Operand, Unsupported> {
+pub(crate) fn apply(writer: &Writer, op: Op, last: Type, to: Type, values: &[Operand]) -> Operand {
     let class = Class::of(to);
     if let Some(name) = instruction(op, last) {
-        return Ok(writer.emit(name, class, values));
+        return writer.emit(name, class, values);
     }
-    Ok(match (op, values) {
+    match (op, values) {
         (Op::Cast, &[x]) => cast(writer, x, last, to),
         (Op::Where, &[condition, a, b]) => select(writer, to, condition, a, b),
         (Op::FloorDiv, &[a, b]) if last.is_integer() => divide(writer, last, a, b).0,
@@ -85,8 +82,8 @@ pub(crate) fn apply(
             let name = named(last, ["", "", "", "copysign.f32", "copysign.f64"]);
             writer.emit(name, class, &[b, a])
         }
-        _ => function(writer, last, op, values).ok_or(Unsupported { op, ty: last })?,
-    })
+        _ => function(writer, last, op, values),
+    }
 }
 
 /// Replaces a NaN by the quiet one.

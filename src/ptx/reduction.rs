@@ -5,7 +5,7 @@ use crate::elements::{Elements, STEP};
 use crate::fold::Fold;
 use crate::large::Large;
 use crate::writer::{Class, Operand, Writer, entry};
-use crate::{Kernel, NAME, Unsupported};
+use crate::{Kernel, NAME};
 use gpuvec_expr::{Program, Reduction, Type};
 
 /// Elements of a thread in a batch of a fold (kernels/expression.cu).
@@ -42,13 +42,13 @@ fn operand_type(program: &Program) -> Type {
 
 pub(crate) fn kernel(
     program: &Program, reduction: Reduction, frame: &str, large: Option<&Large<'_>>,
-) -> Result<Kernel, Unsupported> {
+) -> Kernel {
     let fold = Fold::new(reduction, operand_type(program));
     let mut text = String::with_capacity(frame.len() + (32 << 10));
     let mut is_small = false;
     for line in frame.split_inclusive('\n') {
         if line.starts_with(".visible .entry ") {
-            large.map_or(Ok(()), |large| large.functions(&mut text))?;
+            large.into_iter().for_each(|large| large.functions(&mut text));
             entry(&mut text, NAME, program.inputs().len());
             continue;
         }
@@ -60,7 +60,7 @@ pub(crate) fn kernel(
         let operands: Vec<&str> = operands.split(", ").collect();
         match (word, &operands[..]) {
             ("ELEMENTS", _) => {
-                is_small = elements(&mut text, program, large, fold, &operands)?;
+                is_small = elements(&mut text, program, large, fold, &operands);
             }
             ("FINISH", [result]) => {
                 let what = match reduction {
@@ -76,7 +76,7 @@ pub(crate) fn kernel(
     if is_small {
         text = text.replacen(BLOCKS, BLOCKS_OF_SMALL, 1);
     }
-    Ok(Kernel::of_text(NAME, text, [FOLD_ELEMENTS, 1]))
+    Kernel::of_text(NAME, text, [FOLD_ELEMENTS, 1])
 }
 
 /// Adds lines in which digits in braces stand for operands.
@@ -99,8 +99,8 @@ fn fill(text: &mut String, lines: &str, operands: &[&str]) {
 /// The comments are for the emulator. Gives whether it is a sum that does with few registers.
 fn elements(
     text: &mut String, program: &Program, large: Option<&Large<'_>>, fold: Fold, operands: &[&str],
-) -> Result<bool, Unsupported> {
-    let [results @ .., first, count] = operands else { return Ok(false) };
+) -> bool {
+    let [results @ .., first, count] = operands else { return false };
     let writer = Writer::new();
     let [index, count] = [first, count].map(|outer| writer.move_from(outer));
     let reduction = fold.reduction();
@@ -109,7 +109,7 @@ fn elements(
         Reduction::Dot | Reduction::Norm => results.len() / 2,
         _ => results.len(),
     };
-    let batch = Batch::new(program, large, &writer, [index, count], len, fold.is_exact())?;
+    let batch = Batch::new(program, large, &writer, [index, count], len, fold.is_exact());
     if fold.is_exact() {
         batch.for_each(|group| {
             for (k, results) in results.chunks(len).enumerate() {
@@ -123,12 +123,12 @@ fn elements(
                     writer.move_to(outer, element.values[k.min(element.values.len() - 1)]);
                 }
             }
-        })?;
+        });
     } else if let [value, place] = results {
         let state = fold.begin(&writer, batch.distance(Operand::b32(0)));
         batch.for_each(|group| {
             group.iter().for_each(|element| fold.add(&writer, state, element));
-        })?;
+        });
         let [word, distance] = fold.words(&writer, state);
         writer.move_to(value, word);
         writer.move_to(place, writer.emit("add.s64", Class::B64, &[index, distance]));
@@ -141,7 +141,7 @@ fn elements(
     large.into_iter().for_each(|large| large.declare(text));
     writer.finish(text);
     text.push_str("}\n// end\n");
-    Ok(is_small)
+    is_small
 }
 
 /// An element of a batch.
@@ -173,15 +173,15 @@ impl<'p> Batch<'p> {
     fn new(
         program: &'p Program, large: Option<&'p Large<'p>>, writer: &'p Writer,
         [index, count]: [Operand; 2], len: usize, is_exact: bool,
-    ) -> Result<Self, Unsupported> {
+    ) -> Self {
         let emit = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
         let last = emit("sub.s64", &[count, Operand::b64(1)]);
         let last = emit("sub.s64", &[last, index]);
         let last = emit("min.s64", &[last, Operand::b64(i64::from(STEP) * (len as i64 - 1))]);
         let last = writer.emit("cvt.u32.u64", Class::B32, &[last]);
-        let elements = Elements::new(program, writer, large)?.from(index);
+        let elements = Elements::new(program, writer, large).from(index);
         let before = writer.instructions();
-        writer.aside(|| elements.results_at(last, &[last], None).map(|_| ()))?;
+        writer.aside(|| drop(elements.results_at(last, &[last], None)));
         let instructions = writer.instructions() - before;
         let bytes: usize = elements.arrays().map(|array| 4.max(1 << array.shift())).sum();
         let fits = |group: &usize| {
@@ -192,7 +192,7 @@ impl<'p> Batch<'p> {
         let halves = |group: &usize| Some(group / 2).filter(|&half| half > 0);
         let group = std::iter::successors(Some(len), halves).find(fits).unwrap_or(1);
         let is_small = group == len && group * instructions <= MOST_INSTRUCTIONS_OF_SMALL;
-        Ok(Batch { writer, elements, last, len, group, is_exact, is_small })
+        Batch { writer, elements, last, len, group, is_exact, is_small }
     }
 
     fn distance(&self, of_place: Operand) -> Operand {
@@ -200,7 +200,7 @@ impl<'p> Batch<'p> {
     }
 
     /// Does something with the elements, some at once.
-    fn for_each(&self, mut body: impl FnMut(&[Element])) -> Result<(), Unsupported> {
+    fn for_each(&self, mut body: impl FnMut(&[Element])) {
         let writer = self.writer;
         let start = writer.emit("mov.b32", Class::B32, &[Operand::b32(0)]);
         let again = writer.label();
@@ -215,7 +215,7 @@ impl<'p> Batch<'p> {
         let end = places[self.group - 1];
         let is_whole =
             self.is_exact.then(|| writer.emit("setp.le.s32", Class::Predicate, &[end, self.last]));
-        let results = self.elements.results_at(start, &distances, is_whole)?;
+        let results = self.elements.results_at(start, &distances, is_whole);
         let element = |(k, values): (usize, Vec<Operand>)| Element {
             distance: distances[k],
             is_there: writer.emit("setp.le.s32", Class::Predicate, &[places[k], self.last]),
@@ -229,6 +229,5 @@ impl<'p> Batch<'p> {
             let more = writer.emit("setp.lt.s32", Class::Predicate, &[start, end]);
             writer.jump_if(more, again);
         }
-        Ok(())
     }
 }

@@ -156,11 +156,10 @@ impl Writer {
     }
 
     /// Writes a part, which is given instead of being added to the text.
-    pub(crate) fn aside<E>(&self, write: impl FnOnce() -> Result<(), E>) -> Result<String, E> {
+    pub(crate) fn aside(&self, write: impl FnOnce()) -> String {
         let before = self.text.replace(String::with_capacity(4096));
-        let outcome = write();
-        let part = self.text.replace(before);
-        outcome.map(|()| part)
+        write();
+        self.text.replace(before)
     }
 
     /// Adds a part that was written aside.

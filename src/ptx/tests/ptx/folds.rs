@@ -41,7 +41,7 @@ impl Merge {
         let operand = if ty == Type::Bool { "x == y" } else { "x" };
         let arguments = if reduction == Reduction::Dot { "x, y" } else { operand };
         let program = program_of(&format!("{}({arguments})", reduction.name()), ty);
-        let kernel = Kernel::new(&program, FRAME).unwrap_or_else(|error| panic!("{error}"));
+        let kernel = Kernel::new(&program, FRAME);
         let text = kernel.image().to_str().expect("PTX is ASCII");
         Merge(ptx_emulator::Kernel::parse(text).unwrap_or_else(|why| panic!("{why}\n{text}")))
     }

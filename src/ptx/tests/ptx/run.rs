@@ -24,7 +24,6 @@ pub(crate) fn text(program: &Program, limits: Limits) -> String {
     let found = FRAMES.iter().find(|(name, _)| Some(*name) == wanted);
     let frame = found.map_or("", |(_, text)| text);
     let kernel = Kernel::with_limits(program, frame, limits);
-    let kernel = kernel.unwrap_or_else(|error| panic!("{error}"));
     kernel.image().to_str().expect("PTX is ASCII").to_owned()
 }
 
