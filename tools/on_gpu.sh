@@ -6,9 +6,9 @@
 #                            test programs
 #     tools/on_gpu.sh        on the GPU machine, in a checkout with target/gpu; needs no Rust
 #
-# Arguments choose parts: examples tests sanitizer mutants overlap load large timings (default: all but
-# load, which takes minutes, LOAD_SECONDS=120 of them, and large, which needs 60 GB of memory on the
-# host and on the device). The tests use PyTorch and CuPy as well if they are installed. Logs go to
+# Arguments choose parts: examples tests floats sanitizer mutants overlap load large timings (default:
+# all but load, which takes minutes, LOAD_SECONDS=120 of them, and large, which needs 60 GB of memory on
+# the host and on the device). The tests use PyTorch and CuPy as well if they are installed. Logs go to
 # $OUT, or target/gpu/logs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -20,7 +20,7 @@ export PYTHONPATH=$PWD/python GPUVEC_LIB=$bundle/libgpuvec.so LD_LIBRARY_PATH=$b
 mkdir -p target/fake_driver && cp "$bundle/libfake_driver.so" target/fake_driver/libcuda.so.1
 [ -e target/release/libgpuvec.so ] || { mkdir -p target/release && cp -P "$bundle"/libgpuvec.so* target/release/; }
 chmod +x "$bundle"/tests/*
-parts=${*:-examples tests sanitizer mutants overlap timings}
+parts=${*:-examples tests floats sanitizer mutants overlap timings}
 failed=()
 
 step() { # NAME COMMAND...: runs it into a log, shows its end (more if it fails), and goes on
@@ -63,6 +63,10 @@ if wants tests; then
     lines=12 step python-most run_pytest "${many[@]}" "${most[@]}"
     lines=12 step python-processes run_pytest "${few[@]}" "${processes[@]}"
     lines=12 step python-alone run_pytest "${alone[@]}"
+fi
+
+if wants floats; then
+    lines=30 step "floats" python3 tools/every_float.py
 fi
 
 if wants sanitizer; then
