@@ -1124,7 +1124,8 @@ gpuvec_status gpuvec_max_i64(const int64_t *a,
  * inputs, at most 32: `names` points to their names, C strings, and `types` to their types: a
  * `gpuvec_type` is an array with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value,
  * which is read at each call. `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` are such a
- * value, too, which takes the type of its partner, as a number in the text does. No memory of the caller's is used after the call.
+ * value, too, which takes the type of its partner, as a number in the text does. No memory of the
+ * caller's is used after the call.
  *
  * A text that was compiled with the same names and types before is likely to be found among those
  * that the library remembers. An expression never changes: any number of threads may use it at the

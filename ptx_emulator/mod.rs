@@ -44,7 +44,8 @@ enum Action {
         aligned: u64,
         offset: u64,
     },
-    /// Loads the word of local memory at the address in the second slot, plus the offset, or stores the first slot.
+    /// Loads the word of local memory at the address in the second slot, plus the offset, or stores the
+    /// first slot.
     LoadLocal(u64),
     StoreLocal(u64),
     /// Goes on at another instruction, if the second slot is not 0.

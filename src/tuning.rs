@@ -143,10 +143,10 @@ pub(crate) const F64_RATIO: i32 = 8;
 /// Device memory of each slot and stream in which the blocks of a reduction merge their states.
 pub(crate) const REDUCTION_SCRATCH_BYTES: usize = 64 << 10;
 
-/// The bytes of a block of an expression in each buffer: of an elementwise one, so that some buffers stay in
-/// a core's first cache, and of a reduction, of which exact sums take longer blocks faster. (Eight
-/// operations on 10^5 f32: 64 µs; 72 with 8 KiB, 89 with 16, 65 with 2. A sum of products of f64: 43 µs; 54
-/// with 4 KiB.)
+/// The bytes of a block of an expression in each buffer: of an elementwise one, so that some buffers
+/// stay in a core's first cache, and of a reduction, of which exact sums take longer blocks faster.
+/// (Eight operations on 10^5 f32: 64 µs; 72 with 8 KiB, 89 with 16, 65 with 2. A sum of products of
+/// f64: 43 µs; 54 with 4 KiB.)
 pub(crate) const EXPRESSION_BLOCK_BYTES: [usize; 2] = [4 << 10, 16 << 10];
 
 /// The bytes of all buffers of an expression, which stay in a core's second cache; blocks become as short

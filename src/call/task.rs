@@ -28,8 +28,9 @@ impl Task<'_> {
         matches!(self, Task::Copy)
     }
 
-    /// The number of elements that a thread of an elementwise kernel works on at once, and how many such
-    /// packs a thread of a large grid takes: one of 16 bytes of each array, unless a formula has it otherwise.
+    /// The number of elements that a thread of an elementwise kernel works on at once, and how many
+    /// such packs a thread of a large grid takes: one of 16 bytes of each array, unless a formula has
+    /// it otherwise.
     pub(super) fn packs(self) -> [usize; 2] {
         const BYTES: usize = 16;
         match self {

@@ -107,8 +107,8 @@ fn input_parameters(task: Task<'_>, arrays: &[u64]) -> ArrayVec<u64, MAX_PARAMET
     }
 }
 
-/// The last parameter of a reduction's kernel: the index of the first element, or for exact sums whether they
-/// are to use integers alone. Other kernels ignore it.
+/// The last parameter of a reduction's kernel: the index of the first element, or for exact sums
+/// whether they are to use integers alone. Other kernels ignore it.
 fn last_parameter(device: &Device, task: Task<'_>, first: usize) -> u64 {
     let has_f32 = match task {
         Task::Compute { op, .. } => op.element_bytes() == size_of::<f32>(),

@@ -162,7 +162,8 @@ pub(crate) struct Elements<'p> {
 }
 
 impl<'p> Elements<'p> {
-    /// Loads addresses and scalars, and computes all that no array has a part in, unless the program is large.
+    /// Loads addresses and scalars, and computes all that no array has a part in, unless the program is
+    /// large.
     pub(crate) fn new(
         program: &'p Program, writer: &'p Writer, large: Option<&'p Large<'p>>,
     ) -> Self {

@@ -21,10 +21,10 @@ struct Share {
 impl Share {
     /// The share for `instructions` for an element, and `arrays` with elements of up to `bytes`.
     ///
-    /// Arrays of 2^29 bytes, GB/s of an H200 with 1, 2 and 8 packs a thread: an add of f32 4363, 4350, 4281;
-    /// 20 operations 4104, 4205, 4080; an exponential 3099, 3295, 3418. With two vectors at once 3981, and of
-    /// f64 4104 for 3794; sines of f64 2967 for 2274, but cube roots of f32, with 3 instructions more than
-    /// exponentials, 3154 for 3469.
+    /// Arrays of 2^29 bytes, GB/s of an H200 with 1, 2 and 8 packs a thread: an add of f32 4363, 4350,
+    /// 4281; 20 operations 4104, 4205, 4080; an exponential 3099, 3295, 3418. With two vectors at once
+    /// 3981, and of f64 4104 for 3794; sines of f64 2967 for 2274, but cube roots of f32, with 3
+    /// instructions more than exponentials, 3154 for 3469.
     fn new(instructions: usize, arrays: usize, bytes: usize) -> Share {
         let packs = match instructions / arrays {
             ..6 => 1,

@@ -41,8 +41,8 @@ impl Fold {
         self.is_float() && matches!(self.reduction, Sum | Dot | Mean | Norm)
     }
 
-    /// The state of no elements of a thread's batch: a value, and the distance of the element that has it from
-    /// the first one.
+    /// The state of no elements of a thread's batch: a value, and the distance of the element that has
+    /// it from the first one.
     pub(crate) fn begin(self, writer: &Writer, distance: Operand) -> [Operand; 2] {
         let identity = match self.ty {
             _ if self.adds() => Operand::b64(0),

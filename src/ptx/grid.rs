@@ -41,8 +41,8 @@ impl Grid {
         writer.place(end);
     }
 
-    /// Ends the kernel: sets the warp's flag for the host, if the parameter is the flags' address, after all
-    /// that the warp has written (kernels/common.cuh).
+    /// Ends the kernel: sets the warp's flag for the host, if the parameter is the flags' address,
+    /// after all that the warp has written (kernels/common.cuh).
     pub(crate) fn signal_completion(&self, writer: &Writer, parameter: usize) {
         let end = writer.label();
         let flags = writer.load_parameter(".u64", Class::B64, 'p', parameter);

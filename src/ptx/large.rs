@@ -1,9 +1,9 @@
 //! The kernels of large programs, whose parts and whose long operations are device functions.
 //!
-//! The kernel calls one part after the other, and the parts call the operations. Values that one part makes and
-//! another one uses are in local memory. With each operation written where it is used, the text of a thousand
-//! tangents would be 14 MB; without parts, a driver would compile two thousand calls for half a minute, since its
-//! time grows with the square of a function's calls, and faster.
+//! The kernel calls one part after the other, and the parts call the operations. Values that one part
+//! makes and another one uses are in local memory. With each operation written where it is used, the
+//! text of a thousand tangents would be 14 MB; without parts, a driver would compile two thousand calls
+//! for half a minute, since its time grows with the square of a function's calls, and faster.
 
 use crate::Limits;
 use crate::elements::{access, element, stored, widened};
@@ -13,8 +13,8 @@ use crate::writer::{Class, Operand, Writer};
 use gpuvec_expr::{Node, NodeId, Op, Program, Source, Type};
 use std::ops::Range;
 
-/// Instructions that a driver compiles in the time of a float's division or root, and in that of a division with a
-/// whole quotient.
+/// Instructions that a driver compiles in the time of a float's division or root, and in that of a
+/// division with a whole quotient.
 pub(crate) const DIVISION: usize = 64;
 const WHOLE_DIVISION: usize = 128;
 

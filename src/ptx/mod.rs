@@ -16,8 +16,8 @@
 //! Arrays begin at any element. The output may be an input whose elements have the same size: each
 //! element is read before it is written, by the same thread. The kernel takes blocks of
 //! [`BLOCK_THREADS`] threads and any number of blocks; a thread of a large grid takes
-//! [`Kernel::packs_per_thread`] packs of [`Kernel::pack`] elements. Reductions have compiled kernels, of kernels/expression.cu,
-//! in which the instructions for the elements are put.
+//! [`Kernel::packs_per_thread`] packs of [`Kernel::pack`] elements. Reductions have compiled kernels,
+//! of kernels/expression.cu, in which the instructions for the elements are put.
 //!
 //! The text says all that IEEE 754 leaves open: each operation rounds to nearest by itself (`.rn`),
 //! none flushes subnormals, and a NaN's sign and payload never reach a result.

@@ -146,7 +146,8 @@ fn sign(writer: &Writer, ty: Type, x: Operand) -> Operand {
     if ty.is_integer() { result } else { unless_nan(writer, ty, x, x, result) }
 }
 
-/// The quotient of integers, rounded toward minus infinity, and the remainder; both are 0 for the divisor 0.
+/// The quotient of integers, rounded toward minus infinity, and the remainder; both are 0 for the
+/// divisor 0.
 fn divide(writer: &Writer, ty: Type, a: Operand, b: Operand) -> (Operand, Operand) {
     let class = Class::of(ty);
     let emit = |names: [&'static str; 2], operands: &[Operand]| {

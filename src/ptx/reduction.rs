@@ -15,8 +15,8 @@ const FOLD_ELEMENTS: usize = 16;
 const MOST_BYTES: usize = 64;
 const MOST_INSTRUCTIONS: usize = 512;
 
-/// The blocks that a multiprocessor is to hold in frames, and those of sums whose batches need no loop and at most
-/// so many instructions: they do with fewer registers.
+/// The blocks that a multiprocessor is to hold in frames, and those of sums whose batches need no loop
+/// and at most so many instructions: they do with fewer registers.
 const BLOCKS: &str = ".minnctapersm 3\n";
 const BLOCKS_OF_SMALL: &str = ".minnctapersm 4\n";
 const MOST_INSTRUCTIONS_OF_SMALL: usize = 256;

@@ -40,8 +40,8 @@ pub(crate) trait ReductionVisitor {
 pub(crate) type Add<S> = unsafe fn(Version, &mut S, [*const u8; 2], usize, usize);
 
 impl BlockProgram {
-    /// Adds the elements of a range to the state of the program's reduction, whose function is `add`. `first`
-    /// is the index of the range's first element in the whole arrays.
+    /// Adds the elements of a range to the state of the program's reduction, whose function is `add`.
+    /// `first` is the index of the range's first element in the whole arrays.
     ///
     /// # Safety
     /// As [`BlockProgram::map`], without an output.
