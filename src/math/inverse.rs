@@ -76,12 +76,12 @@ pub(crate) fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F
     let far = m.less(width * m.f64(std::f64::consts::SQRT_2 + 1.0), height);
     let middle = m.less(width * m.f64(std::f64::consts::SQRT_2 - 1.0), height);
     let choose = |a, b, c| m.select(far, c, m.select(middle, b, a));
-    let minus = m.f64(0.0) - width;
+    let minus = -width;
     let t = choose(height, height - width, minus) / choose(width, height + width, height);
     let base = choose(m.f64(0.0), m.f64(FRAC_PI_4), m.f64(FRAC_PI_2));
     let left = m.less(with_sign_of(m, m.f64(1.0), side), m.f64(0.0));
     let base = m.select(left, m.f64(PI) - base, base);
-    let t = m.select(left, m.f64(0.0) - t, t);
+    let t = m.select(left, -t, t);
     let square = t * t;
     onto(m, base, t, square, polynomial(m, square, &ARC_TANGENT))
 }
@@ -128,7 +128,7 @@ pub fn acos<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let negative = m.less(x, m.f64(0.0));
     let end = m.select(negative, m.f64(PI), m.f64(0.0));
     let base = m.select(near, m.f64(FRAC_PI_2), end);
-    let t = m.select(negative, t, m.f64(0.0) - t);
+    let t = m.select(negative, t, -t);
     let y = onto(m, base, t, square, polynomial(m, square, &ARC_SINE));
     m.narrow(except(m, x, y, &ACOS_EXCEPTIONS))
 }

@@ -1,7 +1,7 @@
 //! The operations that both processors do exactly, of which functions are made.
 
 use std::cell::Cell;
-use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Sub};
 
 /// A processor on which a function is a branch-free sequence of operations.
 ///
@@ -13,6 +13,7 @@ pub trait Machine {
     type F32: Copy;
     /// A number of 64 bits.
     type F64: Copy
+        + Neg<Output = Self::F64>
         + Add<Output = Self::F64>
         + Sub<Output = Self::F64>
         + Mul<Output = Self::F64>

@@ -6,7 +6,7 @@
 
 use crate::Machine;
 use std::cell::{Cell, RefCell};
-use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Sub};
 
 macro_rules! steps {
     ($($step:ident $values:literal $numbers:literal $makes:literal $doc:literal;)*) => {
@@ -34,6 +34,7 @@ macro_rules! steps {
 steps! {
     Float 0 1 true "The float whose encoding is in the table of constants at a place.";
     Bits 0 1 true "The 64 bits in that table at a place.";
+    NegFloat 1 0 true "-a.";
     AddFloat 2 0 true "a + b.";
     SubFloat 2 0 true "a - b.";
     MulFloat 2 0 true "a · b.";
@@ -179,6 +180,14 @@ operators! {
     BitAnd bitand Bits And;
     BitOr bitor Bits Or;
     BitXor bitxor Bits Xor;
+}
+
+impl<'r> Neg for Float<'r> {
+    type Output = Self;
+
+    fn neg(self) -> Self {
+        self.recorder.value(Step::NegFloat, &[self.number])
+    }
 }
 
 impl<'r> Machine for &'r Recorder {

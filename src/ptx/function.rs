@@ -37,6 +37,7 @@ pub(crate) fn function(writer: &Writer, ty: Type, op: Op, arguments: &[Operand])
         let made = match step {
             Step::Float => Operand::Constant(Class::F64, CONSTANTS[a]),
             Step::Bits => Operand::Constant(Class::B64, CONSTANTS[a]),
+            Step::NegFloat => unary("neg.f64", Class::F64),
             Step::AddFloat => binary("add.rn.f64", Class::F64),
             Step::SubFloat => binary("sub.rn.f64", Class::F64),
             Step::MulFloat => binary("mul.rn.f64", Class::F64),

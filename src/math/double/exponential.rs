@@ -30,8 +30,8 @@ impl<M: Machine> Reduced<M> {
     fn of(m: &M, x: Pair<M>) -> Self {
         let (k, _) = nearest(m, x.0 * m.f64(std::f64::consts::LOG2_E));
         let r = m.fma(k, m.f64(-LN_2), x.0);
-        let low = m.fma(k, m.f64(LN_2_LOW), m.f64(0.0) - x.1);
-        Self::new(k, sum(m, r, m.f64(0.0) - low))
+        let low = m.fma(k, m.f64(LN_2_LOW), -x.1);
+        Self::new(k, sum(m, r, -low))
     }
 
     /// e^r - 1 - r.0.
@@ -78,7 +78,7 @@ pub(super) fn exponential<M: Machine>(m: &M, x: Pair<M>) -> M::F64 {
 pub(super) fn complement<M: Machine>(m: &M, x: Pair<M>) -> M::F64 {
     let reduced = Reduced::of(m, x);
     let (high, low) = reduced.exp(m);
-    let minus_power = m.f64(0.0) - power(m, reduced.k);
+    let minus_power = -power(m, reduced.k);
     let (y, rest) = sum(m, m.f64(1.0), high * minus_power);
     y + m.fma(minus_power, low, rest)
 }
@@ -118,7 +118,7 @@ fn hyperbolic<M: Machine>(m: &M, x: M::F64) -> (Pair<M>, Pair<M>) {
     let quarter = power(m, k - m.f64(2.0));
     // 2^-k, which no longer counts from 2^64 on.
     let inverse = power(m, m.f64(-2.0) - at_most(m, k, 64.0));
-    let sinh_k = sum(m, quarter, m.f64(0.0) - inverse);
+    let sinh_k = sum(m, quarter, -inverse);
     let cosh_k = sum(m, quarter, inverse);
     let sinh_rest = m.fma(square * r, polynomial(m, square, &SINH), low);
     let cosh_rest = m.fma(square, polynomial(m, square, &COSH), r * low);

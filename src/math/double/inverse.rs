@@ -24,9 +24,9 @@ fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F64) -> M::F
     let far = m.less(width * m.f64(SQRT_2 + 1.0), height);
     let middle = m.less(width * m.f64(SQRT_2 - 1.0), height);
     let choose = |a, b, c| m.select(far, c, m.select(middle, b, a));
-    let difference = any_sum(m, height, zero - width);
+    let difference = any_sum(m, height, -width);
     let total = any_sum(m, height, width);
-    let rise = (choose(height, difference.0, zero - width), choose(zero, difference.1, zero));
+    let rise = (choose(height, difference.0, -width), choose(zero, difference.1, zero));
     let run = (choose(width, total.0, height), choose(zero, total.1, zero));
     let (t, low) = quotient(m, rise, run);
     let base = choose(zero, m.f64(FRAC_PI_4), m.f64(FRAC_PI_2));
@@ -35,8 +35,8 @@ fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F64) -> M::F
     let base = m.select(left, m.f64(PI) - base, base);
     let square = t * t;
     // atan' t is nearly 1 - t².
-    let low = m.fma(zero - square, low, low);
-    let t = (m.select(left, zero - t, t), m.select(left, zero - low, low));
+    let low = m.fma(-square, low, low);
+    let t = (m.select(left, -t, t), m.select(left, -low, low));
     onto(m, base, t, square, polynomial(m, square, &ARC_TANGENT))
 }
 
@@ -83,7 +83,7 @@ impl<M: Machine> HalfAngle<M> {
         let half = (m.f64(1.0) - size) * m.f64(0.5);
         let root = m.sqrt(half);
         // The rest of the root, times -2; zero's is zero.
-        let rest = m.fma(root, root, zero - half) / (root + m.f64(two_to(-200)));
+        let rest = m.fma(root, root, -half) / (root + m.f64(two_to(-200)));
         let t = (m.select(near, size, minus_two * root), m.select(near, zero, rest));
         Self { near, t, square: m.select(near, size * size, half) }
     }
@@ -105,7 +105,7 @@ pub fn acos<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let negative = m.less(x, zero);
     let end = m.select(negative, m.f64(PI), zero);
     let base = m.select(near, m.f64(FRAC_PI_2), end);
-    let turned = |t| m.select(negative, t, zero - t);
+    let turned = |t| m.select(negative, t, -t);
     let t = (turned(t.0), turned(t.1));
     onto(m, base, t, square, polynomial(m, square, &ARC_SINE))
 }

@@ -42,7 +42,7 @@ fn fraction<M: Machine>(m: &M, f: M::F64) -> Pair<M> {
     let s = f / (m.f64(2.0) + f);
     let z = s * s;
     let (half, half_rest) = product(m, f, f * m.f64(0.5));
-    let (high, rest) = sum(m, f, m.f64(0.0) - half);
+    let (high, rest) = sum(m, f, -half);
     (high, m.fma(s, m.fma(z, polynomial(m, z, &ARTANH), half), rest - half_rest))
 }
 
@@ -88,7 +88,7 @@ pub fn log1p<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let exact = m.equal(k, zero);
     let f = m.select(exact, x, f);
     // 2^-k where the rest counts; 1 / (1 + f) is nearly 1 - f + f² - f³ + f⁴.
-    let scale = m.select(exact, zero, power(m, zero - at_most(m, k, 1000.0)));
+    let scale = m.select(exact, zero, power(m, -at_most(m, k, 1000.0)));
     let inverse = polynomial(m, f, &[1.0, -1.0, 1.0, -1.0, 1.0]);
     let (high, low) = fraction(m, f);
     let low = m.fma(rest * scale, inverse, low);

@@ -28,7 +28,7 @@ pub(super) fn any_sum<M: Machine>(_: &M, a: M::F64, b: M::F64) -> Pair<M> {
 #[inline(always)]
 pub(super) fn product<M: Machine>(m: &M, a: M::F64, b: M::F64) -> Pair<M> {
     let high = a * b;
-    (high, m.fma(a, b, m.f64(0.0) - high))
+    (high, m.fma(a, b, -high))
 }
 
 /// a · b.
@@ -43,7 +43,7 @@ pub(super) fn multiply<M: Machine>(m: &M, a: Pair<M>, b: Pair<M>) -> Pair<M> {
 pub(super) fn quotient<M: Machine>(m: &M, a: Pair<M>, b: Pair<M>) -> Pair<M> {
     let inverse = m.f64(1.0) / b.0;
     let high = a.0 * inverse;
-    let minus = m.f64(0.0) - high;
+    let minus = -high;
     let rest = m.fma(minus, b.0, a.0) + m.fma(minus, b.1, a.1);
     (high, rest * inverse)
 }

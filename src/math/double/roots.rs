@@ -18,7 +18,7 @@ pub fn cbrt<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let inverse_square = inverse * inverse;
     let root = scaled * inverse_square;
     let (square, rest) = product(m, root, root);
-    let excess = m.fma(rest, root, m.fma(square, root, zero - scaled));
+    let excess = m.fma(rest, root, m.fma(square, root, -scaled));
     let root = m.fma(excess * m.f64(-1.0 / 3.0), inverse_square, root);
     let root = m.select(small, root * m.f64(two_to(-100)), root);
     // Zero, infinity and NaN are their own roots.
@@ -42,7 +42,7 @@ pub fn hypot<M: Machine>(m: &M, x: M::F64, y: M::F64) -> M::F64 {
     let (b_square, b_rest) = product(m, b * down, b * down);
     let (square, rest) = sum(m, a_square, b_square);
     let root = m.sqrt(square);
-    let lack = m.fma(m.f64(0.0) - root, root, square) + (rest + (a_rest + b_rest));
+    let lack = m.fma(-root, root, square) + (rest + (a_rest + b_rest));
     let root = m.fma(lack, m.f64(0.5) / (root + m.f64(f64::MIN_POSITIVE)), root);
     or_infinite(m, x, y, root * up)
 }

@@ -74,21 +74,22 @@ struct Angle<M: Machine> {
     square: M::F64,
 }
 
-/// The number of quarter-turns and the rest in radians, for magnitudes up to `FAR`.
+/// The rest of quarter-turns in radians, behind a number whose low bits are those of how many there were,
+/// for magnitudes up to `FAR`.
 ///
 /// The first difference is exact, and where it is not zero a multiple of 2^-52, of which the last bit of
 /// `term`, at most 2^-23, is a part: so `sum` is exact, though `term` may be the larger one (Muller and
 /// others, Handbook of Floating-Point Arithmetic, 4.3.1).
 #[inline(always)]
 fn reduce_near<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
-    let (n, _) = nearest(m, x * m.f64(FRAC_2_PI));
-    let minus = m.f64(0.0) - n;
+    let (n, shifted) = nearest(m, x * m.f64(FRAC_2_PI));
+    let minus = -n;
     let (term, term_rest) = product(m, minus, m.f64(HALF_PI_REST.0));
     let (high, rest) = sum(m, m.fma(minus, m.f64(FRAC_PI_2), x), term);
-    [n, high, m.fma(minus, m.f64(HALF_PI_REST.1), rest + term_rest)]
+    [shifted, high, m.fma(minus, m.f64(HALF_PI_REST.1), rest + term_rest)]
 }
 
-/// The same for greater magnitudes; the number is one modulo four.
+/// The same for greater magnitudes; the number of quarter-turns is one modulo four.
 #[inline(always)]
 fn reduce_far<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
     // Words that only add multiples of four quarter-turns are skipped: 16, 8, 4, 2 and 1 of them.
@@ -121,14 +122,14 @@ fn reduce_far<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
         }
     };
     distil(&mut terms);
-    let (n, _) = nearest(m, terms[0]);
+    let (n, shifted) = nearest(m, terms[0]);
     terms[0] = terms[0] - n;
     distil(&mut terms);
     let rest = (terms[1] + terms[2]) + (terms[3] + terms[4]);
     let half_pi = (m.f64(FRAC_PI_2), m.f64(HALF_PI_REST.0));
     let (high, low) = multiply(m, sum(m, terms[0], rest), half_pi);
     let (high, low) = sum(m, high, low);
-    [n, high, low]
+    [shifted, high, low]
 }
 
 impl<M: Machine> Angle<M> {
@@ -136,8 +137,8 @@ impl<M: Machine> Angle<M> {
     #[inline(always)]
     fn new(m: &M, size: M::F64) -> Self {
         let far = m.less(m.f64(FAR), size);
-        let [n, high, low] = m.rarely(far, reduce_near(m, size), || reduce_far(m, size));
-        Self { quadrant: m.bits(n + m.f64(TO_INTEGER)), r: (high, low), square: high * high }
+        let [shifted, high, low] = m.rarely(far, reduce_near(m, size), || reduce_far(m, size));
+        Self { quadrant: m.bits(shifted), r: (high, low), square: high * high }
     }
 
     /// sin r.
@@ -153,7 +154,7 @@ impl<M: Machine> Angle<M> {
     fn cosine(&self, m: &M) -> Pair<M> {
         let (r, low) = self.r;
         let (high, rest) = sum(m, m.f64(1.0), self.square * m.f64(-0.5));
-        let small = m.fma(r, m.f64(0.0) - low, rest);
+        let small = m.fma(r, -low, rest);
         (high, m.fma(self.square * self.square, polynomial(m, self.square, &COSINE), small))
     }
 

@@ -18,6 +18,7 @@ fn run(recording: &[u8], constants: &[u64], arguments: &[u64]) -> u64 {
         let (x, y) = (number(bits(i)), number(bits(j)));
         let made = match step {
             Step::Float | Step::Bits => constants[i],
+            Step::NegFloat => (-x).to_bits(),
             Step::AddFloat => (x + y).to_bits(),
             Step::SubFloat => (x - y).to_bits(),
             Step::MulFloat => (x * y).to_bits(),
