@@ -9,8 +9,8 @@ __device__ inline void copy_singly(const unsigned char *from, unsigned char *to,
 
 // Copies between memory that the host reaches too: the driver's own copy makes the caller wait.
 //
-// Where both arrays are past a multiple of 16 bytes by the same amount, all but the ends is copied 16 bytes
-// at a time, else every byte singly.
+// Moves 16 bytes at a time, but for the ends, if both addresses have the same remainder modulo 16; else
+// single bytes.
 extern "C" __global__ void copy_bytes(const unsigned char *from, unsigned char *to, u64 n,
                                       unsigned *flags) {
     constexpr u64 PACK = sizeof(uint4);

@@ -4,7 +4,7 @@ use crate::instructions::Compute;
 use crate::{Action, Elements, Instruction, Kernel, Slot, instructions};
 use std::collections::HashMap;
 
-/// What registers and local memory, and thus results that no instruction has written, begin with.
+/// The initial bits of registers and of local memory, which make a read before a write visible.
 pub(crate) const RUBBISH: u64 = 0xBAAD_F00D_BAAD_F00D;
 
 /// A kernel in the making.

@@ -254,7 +254,7 @@ def test_random_overlapping_ranges_of_many_threads(delay):
         def work(number):
             chance = random.Random(number)
             for _ in range(ROUNDS):
-                # In the first half of a page, whose second half nobody registers.
+                # Registers 64 bytes of a page's first half; no thread registers any of the second.
                 half = halves + chance.randrange(COUNT) * PAGE + 64 * number
                 ok(register(half, 64))
                 beside = halves + chance.randrange(COUNT) * PAGE + PAGE // 2 + number * STRIPE

@@ -10,22 +10,23 @@ use crate::large::Large;
 use crate::writer::{Class, Operand, Writer, entry};
 use gpuvec_expr::Program;
 
-/// What a thread of a large grid takes.
+/// The elements that each thread of a large grid takes.
 #[derive(Clone, Copy)]
-struct Share {
-    /// The elements that it takes at once, a pack.
+struct PerThread {
+    /// Elements of a pack, which are computed at once.
     lanes: usize,
+    /// Packs, which follow one another.
     packs: usize,
 }
 
-impl Share {
-    /// The share for `instructions` for an element, and `arrays` with elements of up to `bytes`.
+impl PerThread {
+    /// Chooses both for `instructions` for an element, and `arrays` with elements of up to `bytes`.
     ///
     /// Arrays of 2^29 bytes, GB/s of an H200 with 1, 2 and 8 packs a thread: an add of f32 4363, 4350,
     /// 4281; 20 operations 4104, 4205, 4080; an exponential 3099, 3295, 3418. With two vectors at once
     /// 3981, and of f64 4104 for 3794; sines of f64 2967 for 2274, but cube roots of f32, with 3
     /// instructions more than exponentials, 3154 for 3469.
-    fn new(instructions: usize, arrays: usize, bytes: usize) -> Share {
+    fn new(instructions: usize, arrays: usize, bytes: usize) -> PerThread {
         let packs = match instructions / arrays {
             ..6 => 1,
             6..16 => 2,
@@ -39,7 +40,7 @@ impl Share {
             129..=256 => 2,
             _ => 1,
         };
-        Share { lanes, packs }
+        PerThread { lanes, packs }
     }
 }
 
@@ -55,9 +56,9 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
     let instructions = writer.instructions() - before;
     let arrays: Vec<Array> = elements.arrays().chain([out]).collect();
     let widest = arrays.iter().map(|array| array.shift()).max().unwrap_or(0);
-    let Share { lanes, packs } = match large {
-        None => Share::new(instructions, arrays.len(), 1 << widest),
-        Some(_) => Share { lanes: 1, packs: 1 },
+    let PerThread { lanes, packs } = match large {
+        None => PerThread::new(instructions, arrays.len(), 1 << widest),
+        Some(_) => PerThread { lanes: 1, packs: 1 },
     };
     if lanes == 1 {
         grid.for_each(&writer, index, n, || writer.append(&single));

@@ -93,7 +93,7 @@ impl Fold {
         }
     }
 
-    /// What an element adds to a sum or a count: nothing if it is not there.
+    /// The term of an element in a sum or a count: zero if the element is past the end.
     fn term(self, writer: &Writer, element: &Element) -> Operand {
         let mut values = element.values.clone();
         let nothing = match self.ty {

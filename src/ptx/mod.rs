@@ -47,7 +47,7 @@ const NAME: &str = "expression";
 /// Threads of a block.
 pub const BLOCK_THREADS: u32 = 256;
 
-/// What a driver compiles in one piece.
+/// The limits of the text that a driver compiles in one piece.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The most instructions for an element. Beyond it a program is computed in parts.

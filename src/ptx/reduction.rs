@@ -11,12 +11,12 @@ use gpuvec_expr::{Program, Reduction, Type};
 /// Elements of a thread in a batch of a fold (kernels/expression.cu).
 const FOLD_ELEMENTS: usize = 16;
 
-/// What a thread does at once, without a loop: the most bytes that it reads, and the most instructions.
+/// Limits of a loop's body: the bytes that a thread reads in it, and its instructions.
 const MOST_BYTES: usize = 64;
 const MOST_INSTRUCTIONS: usize = 512;
 
-/// The blocks that a multiprocessor is to hold in frames, and those of sums whose batches need no loop
-/// and at most so many instructions: they do with fewer registers.
+/// The blocks for each multiprocessor that frames ask the driver for. Sums without a loop and with at most
+/// [`MOST_INSTRUCTIONS_OF_SMALL`] instructions need fewer registers, and ask for more blocks.
 const BLOCKS: &str = ".minnctapersm 3\n";
 const BLOCKS_OF_SMALL: &str = ".minnctapersm 4\n";
 const MOST_INSTRUCTIONS_OF_SMALL: usize = 256;
@@ -148,9 +148,9 @@ fn elements(
 pub(crate) struct Element {
     /// The distance from the first one, at most that of the last element of all.
     pub(crate) distance: Operand,
-    /// Whether it is one: others are the last element.
+    /// A predicate: false past the end, where the last element stands in.
     pub(crate) is_there: Operand,
-    /// What is reduced.
+    /// The values that the reduction takes: two for a dot product, else one.
     pub(crate) values: Vec<Operand>,
 }
 
@@ -163,9 +163,9 @@ struct Batch<'p> {
     len: usize,
     /// Elements of a turn of the loop.
     group: usize,
-    /// Whether whole groups have loads of their own: other folds have no need of them.
+    /// True for exact sums, whose whole groups have loads of their own.
     is_exact: bool,
-    /// Whether it has no loop, and few instructions.
+    /// True for a batch without a loop and with few instructions.
     is_small: bool,
 }
 

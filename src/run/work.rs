@@ -33,7 +33,7 @@ impl<O: Elementwise> Work for Mapping<'_, O> {
 /// code.)
 pub(super) type Accumulate<'a, S> = dyn Fn(&mut dyn Iterator<Item = Chunk>, &mut S) + Sync + 'a;
 
-/// What an accumulator does with its states.
+/// The operations of an accumulator on its states.
 pub(super) struct States<S> {
     identity: fn() -> S,
     merge: fn(&mut S, &S),

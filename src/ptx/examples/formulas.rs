@@ -232,7 +232,7 @@ fn operation(op: Op) -> String {
     }
 }
 
-/// A sum of calls of all functions, so many that it is computed in parts.
+/// Writes a sum of calls of every function, which is long enough to be computed in parts.
 fn large() -> String {
     let call = |(op, x): (&Op, &str)| match (op, op.arity()) {
         (Op::Where, _) => format!("where({x} < b, b, c)"),
