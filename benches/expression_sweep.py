@@ -3,15 +3,18 @@
     GPUVEC_LIB=target/gpu/libgpuvec.so python3 benches/expression_sweep.py --output target/bench
 
 Writes sweep.json and sweep.md; takes less than 90 seconds on a GPU machine. The calling core alone
-is a process of its own, which has one thread (see sweep.py).
+is a process of its own, which has one thread (see sweep.py). Both processes make their calls on the
+same CPU, by turns: CPUs whose other hardware thread is busy are slower.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import product
 from pathlib import Path
@@ -85,6 +88,23 @@ def points(kinds: list[str], device: Optional[Device]) -> Iterator[dict[str, Any
                     yield {"formula": name, "kind": kind, "n": n, **point(contenders)}
 
 
+def on_one_cpu(kinds: list[str], device: Optional[Device]) -> list[dict[str, Any]]:
+    """Returns all points, measured on one CPU.
+
+    Processes that a thread starts inherit its CPU. The library's threads do not: they have those of
+    the main thread.
+    """
+
+    def bound() -> list[dict[str, Any]]:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+        if device:
+            device.set_current(device.context)
+        return list(points(kinds, device))
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(bound).result()
+
+
 def point(contenders: list[Contender]) -> dict[str, Any]:
     """Measures one point; the first contender is placement auto."""
     results = measure(contenders, SECONDS, ROUNDS)
@@ -128,7 +148,7 @@ def main() -> None:
         serve()
         return
     device = None if why_no_gpu() else Device()
-    found = list(points(["pinned", "pageable"] if device else ["pageable"], device))
+    found = on_one_cpu(["pinned", "pageable"] if device else ["pageable"], device)
     given.output.mkdir(parents=True, exist_ok=True)
     (given.output / "sweep.json").write_text(json.dumps(found, indent=1))
     (given.output / "sweep.md").write_text(shown(found) + "\n")
