@@ -106,9 +106,10 @@ pub(crate) const STAGED_CHUNK_BYTES: usize = 1 << 20;
 /// Pinned memory of a slot for a chunk of arrays that are staged, all of them together.
 pub(crate) const STAGED_SLOT_BYTES: usize = 3 * STAGED_CHUNK_BYTES;
 
-/// Device memory of a slot for a chunk of arrays that are copied there, all of them together: a copy of
-/// 8 MiB comes nearer to what the bus can do than one of 4.
-pub(crate) const DMA_SLOT_BYTES: usize = 16 << 20;
+/// Device memory of a slot for a chunk of arrays that are copied there, all of them together: four inputs
+/// and an output of 4 MiB each, since longer copies come nearer to what the bus can do. (`a * b + c * d` on
+/// 400 MB arrays: 30.8 ms, 32.6 with 16 MiB.)
+pub(crate) const DMA_SLOT_BYTES: usize = 20 << 20;
 
 /// The fewest chunks of a call for each GPU, so that copies and kernels overlap.
 pub(crate) const PIPELINE_DEPTH: usize = 8;
@@ -143,11 +144,11 @@ pub(crate) const F64_RATIO: i32 = 8;
 /// Device memory of each slot and stream in which the blocks of a reduction merge their states.
 pub(crate) const REDUCTION_SCRATCH_BYTES: usize = 64 << 10;
 
-/// The bytes of a block of an expression in each buffer: of an elementwise one, so that some buffers
-/// stay in a core's first cache, and of a reduction, of which exact sums take longer blocks faster.
-/// (Eight operations on 10^5 f32: 64 µs; 72 with 8 KiB, 89 with 16, 65 with 2. A sum of products of
-/// f64: 43 µs; 54 with 4 KiB.)
-pub(crate) const EXPRESSION_BLOCK_BYTES: [usize; 2] = [4 << 10, 16 << 10];
+/// The bytes of a block of an expression in each buffer: of an elementwise one with at most one buffer
+/// and with more, so that they and the arrays stay in a core's first cache, and of a reduction, of which
+/// exact sums take longer blocks faster. (10^5 f32: three operations 27 µs, 32 with 4 KiB, 40 with 16; eight
+/// operations 60 µs, 71 with 8 KiB. A sum of products of f64: 43 µs; 54 with 4 KiB.)
+pub(crate) const EXPRESSION_BLOCK_BYTES: [usize; 3] = [8 << 10, 4 << 10, 16 << 10];
 
 /// The bytes of all buffers of an expression, which stay in a core's second cache; blocks become as short
 /// as this needs.

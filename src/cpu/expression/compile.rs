@@ -4,7 +4,7 @@ use super::Version;
 use super::cost;
 use super::fuse::Pairs;
 use super::kernel::{GRAIN, Loop, Loops, of_version};
-use super::operations::{bytes, canonical, copy, element_bytes, load, operation};
+use super::operations::{bytes, copy, element_bytes, load, operation};
 use crate::tuning::{EXPRESSION_BLOCK_BYTES, EXPRESSION_BYTES};
 use gpuvec_expr::{Node, NodeId, Op, Program, Shape, Source, Type};
 
@@ -253,9 +253,6 @@ impl<'p> Compiler<'p> {
             if places[0].index != self.output().index {
                 self.compiled.steps.push(self.loop_on(copy(ty), &places[..1], self.output()));
             }
-            if let Some(loops) = canonical(ty) {
-                self.compiled.steps.push(self.loop_on(loops, &[], self.output()));
-            }
         } else {
             for place in &mut places {
                 *place = self.each(ty, *place);
@@ -286,7 +283,12 @@ impl<'p> Compiler<'p> {
         }
         let buffers = &self.compiled.buffers;
         let registers = buffers.iter().filter(|&&buffer| buffer == Buffer::Register).count();
-        let block = EXPRESSION_BLOCK_BYTES[usize::from(self.program.reduction().is_some())];
+        let [few_buffers, more_buffers, reduction] = EXPRESSION_BLOCK_BYTES;
+        let block = match self.program.reduction() {
+            None if registers <= 1 => few_buffers,
+            None => more_buffers,
+            Some(_) => reduction,
+        };
         let most = block.min(EXPRESSION_BYTES / registers.max(1));
         (most / self.compiled.register_bytes).max(GRAIN) / GRAIN * GRAIN
     }

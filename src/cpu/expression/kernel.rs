@@ -1,7 +1,7 @@
 //! Loops over blocks: an operation on each element, compiled for each set of vector instructions.
 
 use super::Version;
-use gpuvec_ops::Element;
+use super::value::{NanMasks, Value};
 use std::arch::asm;
 use std::mem::MaybeUninit;
 
@@ -13,7 +13,7 @@ pub(super) trait Kernel {
     type A: Copy;
     type B: Copy;
     type C: Copy;
-    type Out: Copy;
+    type Out: Value;
     /// The elements that each version reads at once, before it writes any.
     const CHUNKS: Chunks;
 
@@ -53,6 +53,8 @@ pub(super) struct Args {
     pub(super) out: *mut u8,
     /// A multiple of [`GRAIN`].
     pub(super) len: usize,
+    /// Every NaN of the output gets the one encoding.
+    pub(super) is_canonical: bool,
 }
 
 /// A loop over a block.
@@ -76,36 +78,6 @@ pub(super) const fn loops<K: Kernel>() -> Loops {
     }
 }
 
-/// Loops that give every NaN of the output the one encoding; the operand is the output.
-pub(super) const fn canonical<T: Element>() -> Loops {
-    #[target_feature(enable = "avx2")]
-    unsafe fn avx2<T: Element>(args: &Args) {
-        // SAFETY: the same contract.
-        unsafe { canonical_body::<T, GRAIN>(args) }
-    }
-
-    [canonical_body::<T, 8>, avx2::<T>, avx2::<T>]
-}
-
-/// Few chunks have a NaN, and to find out is cheaper than to write: of two values at once, since a pair
-/// without an order has a NaN on one side.
-///
-/// # Safety
-/// As for a [`Loop`].
-#[inline(always)]
-unsafe fn canonical_body<T: Element, const CHUNK: usize>(args: &Args) {
-    for start in (0..args.len).step_by(CHUNK) {
-        // SAFETY: the caller promises `len` elements, of which these are some.
-        let values = unsafe { &mut *args.out.cast::<T>().add(start).cast::<[T; CHUNK]>() };
-        let (low, high) = values.split_at(CHUNK / 2);
-        let is_unordered = |pair: (&T, &T)| pair.0.partial_cmp(pair.1).is_none();
-        if low.iter().zip(high).fold(false, |any, pair| any | is_unordered(pair)) {
-            values.iter_mut().for_each(|value| *value = value.canonical());
-        }
-        stay_a_loop();
-    }
-}
-
 /// The loop of a version.
 pub(super) fn of_version(loops: Loops, version: Version) -> Loop {
     loops[version as usize]
@@ -114,25 +86,42 @@ pub(super) fn of_version(loops: Loops, version: Version) -> Loop {
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
 unsafe fn avx512<K: Kernel, const CHUNK: usize>(args: &Args) {
     // SAFETY: the same contract.
-    unsafe { body::<K, CHUNK>(args) }
+    unsafe {
+        if body::<K, CHUNK>(args) {
+            canonical_avx2::<K::Out>(args);
+        }
+    }
 }
 
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2<K: Kernel, const CHUNK: usize>(args: &Args) {
     // SAFETY: the same contract.
-    unsafe { body::<K, CHUNK>(args) }
+    unsafe {
+        if body::<K, CHUNK>(args) {
+            canonical_avx2::<K::Out>(args);
+        }
+    }
 }
 
 unsafe fn portable<K: Kernel, const CHUNK: usize>(args: &Args) {
     // SAFETY: the same contract.
-    unsafe { body::<K, CHUNK>(args) }
+    unsafe {
+        if body::<K, CHUNK>(args) {
+            canonical_portable::<K::Out>(args);
+        }
+    }
 }
 
+/// Writes all results. Says whether NaNs are to get the one encoding and there may be some: a function's
+/// results need their registers, and are looked at afterwards.
+///
 /// # Safety
 /// As for a [`Loop`].
 #[inline(always)]
-unsafe fn body<K: Kernel, const CHUNK: usize>(args: &Args) {
-    let Args { operands: [a, b, c], out, len } = *args;
+unsafe fn body<K: Kernel, const CHUNK: usize>(args: &Args) -> bool {
+    let Args { operands: [a, b, c], out, len, is_canonical } = *args;
+    let looks_now = matches!(K::CHUNKS, Chunks::Short | Chunks::Newest);
+    let mut nans = NanMasks::<K::Out, CHUNK>::default();
     for start in (0..len).step_by(CHUNK) {
         // SAFETY: the caller promises `len` elements, of which these are some, or those of the first
         // chunk; an array of elements is aligned as an element is.
@@ -152,9 +141,55 @@ unsafe fn body<K: Kernel, const CHUNK: usize>(args: &Args) {
                     results[i].write(apply::<K>(x[i], y[i], z[i]));
                 }
             }
-            out.cast::<K::Out>().add(start).cast::<[MaybeUninit<K::Out>; CHUNK]>().write(results);
+            // All of them are written.
+            let results = (&raw const results).cast::<[K::Out; CHUNK]>().read();
+            if looks_now {
+                nans.add(&results);
+            }
+            out.cast::<K::Out>().add(start).cast::<[K::Out; CHUNK]>().write(results);
             stay_a_loop();
         }
+    }
+    is_canonical && (!looks_now || nans.is_any())
+}
+
+/// [`canonical`], once in the library for each type.
+///
+/// # Safety
+/// As for it.
+#[inline(never)]
+unsafe fn canonical_portable<T: Value>(args: &Args) {
+    // SAFETY: the same contract.
+    unsafe { canonical::<T, 8>(args) }
+}
+
+/// The same with AVX2.
+///
+/// # Safety
+/// As for it.
+#[target_feature(enable = "avx2")]
+#[inline(never)]
+unsafe fn canonical_avx2<T: Value>(args: &Args) {
+    // SAFETY: the same contract.
+    unsafe { canonical::<T, GRAIN>(args) }
+}
+
+/// Gives every NaN of the output the one encoding. Few chunks have one, and to find out is cheaper than
+/// to write.
+///
+/// # Safety
+/// As for a [`Loop`] that has written the output.
+#[inline(always)]
+unsafe fn canonical<T: Value, const CHUNK: usize>(args: &Args) {
+    for start in (0..args.len).step_by(CHUNK) {
+        // SAFETY: the caller promises `len` elements, of which these are some.
+        let values = unsafe { &mut *args.out.cast::<T>().add(start).cast::<[T; CHUNK]>() };
+        let mut nans = NanMasks::<T, CHUNK>::default();
+        nans.add(values);
+        if nans.is_any() {
+            values.iter_mut().for_each(|value| *value = value.canonical());
+        }
+        stay_a_loop();
     }
 }
 

@@ -8,7 +8,8 @@
 //! Values that are the same for all elements, constants and scalars and what is computed from
 //! them, are computed once, as the few elements that a loop reads at a time.
 //!
-//! NaNs: a result is stored with the one quiet, positive NaN. Before that the sign and the payload of
+//! NaNs: a result is stored with the one quiet, positive NaN: the loop that writes the output sees to it
+//! (`value.rs`). Before that the sign and the payload of
 //! a NaN depend on the processor, so no operation lets them show: `copysign` takes a NaN's sign as
 //! positive.
 
@@ -22,6 +23,7 @@ mod reduce;
 mod run;
 #[cfg(test)]
 mod tests;
+mod value;
 
 pub(crate) use compile::BlockProgram;
 pub(crate) use reduce::{Add, BlockReduction, ReductionVisitor, visit};

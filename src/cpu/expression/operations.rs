@@ -1,7 +1,7 @@
 //! The loops of the table's operations, loads and stores.
 
 use super::functions;
-use super::kernel::{self, Loops, kernel};
+use super::kernel::{Loops, kernel};
 use gpuvec_expr::{Element, Op, Type};
 use gpuvec_ops::{Accumulator, Max, Min};
 
@@ -154,13 +154,26 @@ fn logic(op: Op) -> Option<Loops> {
     }
 }
 
-/// A choice between the bits of values.
+/// The loops of a formula for values of any type.
+macro_rules! of_each_type {
+    ($ty:expr, $loops:ident) => {
+        match $ty {
+            Type::Bool => $loops!(u8),
+            Type::I32 => $loops!(i32),
+            Type::I64 => $loops!(i64),
+            Type::F32 => $loops!(f32),
+            Type::F64 => $loops!(f64),
+        }
+    };
+}
+
 fn choice(ty: Type) -> Loops {
-    match bytes(ty) {
-        1 => kernel!(|a: bool, b: u8, c: u8| -> u8 { if a { b } else { c } }),
-        4 => kernel!(|a: bool, b: u32, c: u32| -> u32 { if a { b } else { c } }),
-        _ => kernel!(|a: bool, b: u64, c: u64| -> u64 { if a { b } else { c } }),
+    macro_rules! choice {
+        ($T:ident) => {
+            kernel!(|a: bool, b: $T, c: $T| -> $T { if a { b } else { c } })
+        };
     }
+    of_each_type!(ty, choice)
 }
 
 /// `as`, in the form of which the compiler makes vector code.
@@ -231,20 +244,12 @@ pub(super) fn load(element: Element) -> Option<Loops> {
 
 /// The loops that copy values.
 pub(super) fn copy(ty: Type) -> Loops {
-    match bytes(ty) {
-        1 => kernel!(|a: u8| -> u8 { a }),
-        4 => kernel!(|a: u32| -> u32 { a }),
-        _ => kernel!(|a: u64| -> u64 { a }),
+    macro_rules! copy {
+        ($T:ident) => {
+            kernel!(|a: $T| -> $T { a })
+        };
     }
-}
-
-/// The loops that give the NaNs of a type the one encoding.
-pub(super) fn canonical(ty: Type) -> Option<Loops> {
-    match ty {
-        Type::F32 => Some(kernel::canonical::<f32>()),
-        Type::F64 => Some(kernel::canonical::<f64>()),
-        Type::Bool | Type::I32 | Type::I64 => None,
-    }
+    of_each_type!(ty, copy)
 }
 
 /// The size of a stored value.

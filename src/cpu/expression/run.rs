@@ -82,7 +82,7 @@ impl BlockProgram {
         let ends = unsafe { self.address(scratch, operands, out) };
         let addresses = &mut scratch.addresses[..];
         // SAFETY: the uniform values' buffers have room for GRAIN elements.
-        unsafe { run_steps(&self.uniform, addresses, GRAIN) };
+        unsafe { self.run_steps(&self.uniform, addresses, GRAIN) };
         if self.steps.is_empty() {
             return each(self.results(addresses), 0, n);
         }
@@ -92,7 +92,7 @@ impl BlockProgram {
             let len = block.min(whole - start);
             // SAFETY: `len` elements are left of arrays and the output, and registers have room for
             // a block.
-            unsafe { run_steps(&self.steps, addresses, len) };
+            unsafe { self.run_steps(&self.steps, addresses, len) };
             each(self.results(addresses), start, len);
             self.advance(addresses, len);
             start += len;
@@ -101,7 +101,7 @@ impl BlockProgram {
             // SAFETY: `n - whole` elements are left, for which there is room in the ends.
             let out = unsafe { self.take_ends(addresses, ends, n - whole) };
             // SAFETY: arrays and output are now buffers of GRAIN elements.
-            unsafe { run_steps(&self.steps, addresses, GRAIN) };
+            unsafe { self.run_steps(&self.steps, addresses, GRAIN) };
             each(self.results(addresses), whole, n - whole);
             // SAFETY: the output has room for the elements that are left.
             unsafe {
@@ -177,6 +177,28 @@ impl BlockProgram {
         let output = self.inputs.len();
         std::mem::replace(&mut addresses[output], ends.wrapping_add(output * GRAIN_BYTES))
     }
+
+    /// Runs steps over some elements.
+    ///
+    /// # Safety
+    /// As for the loops of the steps.
+    unsafe fn run_steps(&self, steps: &[Step], addresses: &[*mut u8], len: usize) {
+        let operand = |place: Place| kernel::Operand {
+            pointer: addresses[usize::from(place.index)],
+            mask: usize::from(place.is_uniform).wrapping_sub(1),
+        };
+        for step in steps {
+            let index = usize::from(step.out.index);
+            let args = Args {
+                operands: step.operands.map(operand),
+                out: addresses[index],
+                len,
+                is_canonical: index == self.inputs.len(),
+            };
+            // SAFETY: the caller promises the operands.
+            unsafe { (step.run)(&args) };
+        }
+    }
 }
 
 /// Writes a value of some bytes [`GRAIN`] times.
@@ -192,21 +214,5 @@ unsafe fn fill(buffer: *mut u8, bits: u64, bytes: usize) {
             4 => buffer.cast::<[u32; GRAIN]>().write([bits as u32; GRAIN]),
             _ => buffer.cast::<[u64; GRAIN]>().write([bits; GRAIN]),
         }
-    }
-}
-
-/// Runs steps over some elements.
-///
-/// # Safety
-/// As for the loops of the steps.
-unsafe fn run_steps(steps: &[Step], addresses: &[*mut u8], len: usize) {
-    let operand = |place: Place| kernel::Operand {
-        pointer: addresses[usize::from(place.index)],
-        mask: usize::from(place.is_uniform).wrapping_sub(1),
-    };
-    for step in steps {
-        let out = addresses[usize::from(step.out.index)];
-        // SAFETY: the caller promises the operands.
-        unsafe { (step.run)(&Args { operands: step.operands.map(operand), out, len }) };
     }
 }
