@@ -9,9 +9,8 @@
 //! them, are computed once, as the few elements that a loop reads at a time.
 //!
 //! NaNs: a result is stored with the one quiet, positive NaN: the loop that writes the output sees to it
-//! (`value.rs`). Before that the sign and the payload of
-//! a NaN depend on the processor, so no operation lets them show: `copysign` takes a NaN's sign as
-//! positive.
+//! (`value.rs`). Before that the sign and the payload of a NaN depend on the processor, so no operation
+//! lets them show: `copysign` takes a NaN's sign as positive.
 
 mod compile;
 mod cost;
