@@ -280,7 +280,7 @@ fn gpu_chunk(call: &Call<'_>, transfers: &Transfers, gpus: usize) -> usize {
     };
     let largest = match transfers.slot_kind() {
         SlotKind::InPlace if gpus == 1 => return call.n(),
-        SlotKind::InPlace => tuning::DMA_SLOT_BYTES / element_bytes,
+        SlotKind::InPlace => 1 << (tuning::DMA_SLOT_BYTES / element_bytes).ilog2(),
         SlotKind::Dma => fitting(tuning::DMA_SLOT_BYTES, Transfer::Dma),
         SlotKind::Staged => fitting(tuning::STAGED_SLOT_BYTES, Transfer::Staged)
             .min(fitting(tuning::STAGED_SLOT_BYTES, Transfer::Dma))
