@@ -88,7 +88,7 @@ test-fake-driver: fake-driver build $(VENV)/ready ## all of them again on the fa
 	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python
 	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py
 
-fault-injection: fake-driver build $(VENV)/ready ## make every driver call fail in turn, in every way
+fault-injection: fake-driver build $(VENV)/ready ## make every driver call fail in turn, in every way, in half an hour on two cores
 	$(ON_FAKE_DRIVER) $(BIN)/python python_tests/support/fault_injection.py
 
 every-float: ## every function of one f32 on all 2^32 inputs, those of two on 2^27, in a quarter of an hour on two cores
@@ -140,7 +140,7 @@ test-wheel: dist build fake-driver ## install the wheel in an empty environment 
 reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes
 	release/reproducible.sh
 
-check-all: lint fresh usage test large-sums every-float random-expressions function-errors fault-injection load random-faults security sanitizers fuzz lintian licences test-wheel reproducible ## everything: takes an hour
+check-all: lint fresh usage test large-sums every-float random-expressions function-errors fault-injection load random-faults security sanitizers fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)
