@@ -89,9 +89,9 @@ def points(kinds: list[str], device: Optional[Device]) -> Iterator[dict[str, Any
 
 
 def on_one_cpu(kinds: list[str], device: Optional[Device]) -> list[dict[str, Any]]:
-    """Returns all points, measured on one CPU.
+    """Measures all points on one CPU.
 
-    Processes that a thread starts inherit its CPU. The library's threads do not: they have those of
+    A process inherits the CPU of the thread that starts it. The library's threads run on all CPUs of
     the main thread.
     """
 

@@ -116,7 +116,7 @@ impl<'p> Compiler<'p> {
             output_bytes: if program.reduction().is_none() { bytes(program.output()) } else { 0 },
             version,
         };
-        let pairs = Pairs::of(program);
+        let pairs = Pairs::of(program, version);
         Compiler {
             program,
             values: Vec::with_capacity(program.nodes().len()),

@@ -1,6 +1,8 @@
 //! Pairs of operations that one loop does, each rounded: `a * b + c` and the like.
 
+use super::Version;
 use super::kernel::{Loops, kernel};
+use Arithmetic::{Add, Div, Mul, Sub};
 use gpuvec_expr::{Node, NodeId, Op, Program, Source, Type};
 
 /// A node's loop and operands, when pairs are one loop.
@@ -12,20 +14,24 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// Pairs each sum, difference, product and quotient of floats with an operand that is one, too, and
-    /// that nothing else uses.
-    pub(super) fn of(program: &Program) -> Self {
+    /// Pairs each sum, difference, product and quotient of floats with an operand that is a sum, a
+    /// difference or a product and has no other use. Without AVX2 there are no pairs: for old processors
+    /// their loops are not worth the bytes.
+    pub(super) fn of(program: &Program, version: Version) -> Self {
         let nodes = program.nodes();
         let mut uses = vec![0_u32; nodes.len()];
         let operands = nodes.iter().flat_map(Node::operands).chain(program.results());
         operands.for_each(|&operand| uses[usize::from(operand)] += 1);
         let mut pairs =
             Pairs { absorbed: vec![None; nodes.len()], is_absorbed: vec![false; nodes.len()] };
+        if version == Version::Baseline {
+            return pairs;
+        }
         for (id, node) in nodes.iter().enumerate().filter(|(_, node)| arithmetic(node).is_some()) {
             let is_free = |&operand: &NodeId| {
                 let operand = usize::from(operand);
                 uses[operand] == 1
-                    && arithmetic(&nodes[operand]).is_some()
+                    && matches!(arithmetic(&nodes[operand]), Some(Add | Sub | Mul))
                     && pairs.absorbed[operand].is_none()
             };
             pairs.absorbed[id] = node.operands().iter().position(is_free);
@@ -59,10 +65,10 @@ impl Pairs {
         let absorbed = self.absorbed[id]?;
         let first = arithmetic(&nodes[usize::from(nodes[id].operands()[absorbed])])?;
         let second = arithmetic(&nodes[id])?;
-        Some(match nodes[id].ty {
+        match nodes[id].ty {
             Type::F32 => of_f32(first, second, absorbed == 1),
             _ => of_f64(first, second, absorbed == 1),
-        })
+        }
     }
 }
 
@@ -77,10 +83,10 @@ enum Arithmetic {
 
 fn arithmetic(node: &Node) -> Option<Arithmetic> {
     match (node.source, node.ty) {
-        (Source::Op(Op::Add), Type::F32 | Type::F64) => Some(Arithmetic::Add),
-        (Source::Op(Op::Sub), Type::F32 | Type::F64) => Some(Arithmetic::Sub),
-        (Source::Op(Op::Mul), Type::F32 | Type::F64) => Some(Arithmetic::Mul),
-        (Source::Op(Op::Div), _) => Some(Arithmetic::Div),
+        (Source::Op(Op::Add), Type::F32 | Type::F64) => Some(Add),
+        (Source::Op(Op::Sub), Type::F32 | Type::F64) => Some(Sub),
+        (Source::Op(Op::Mul), Type::F32 | Type::F64) => Some(Mul),
+        (Source::Op(Op::Div), _) => Some(Div),
         _ => None,
     }
 }
@@ -88,26 +94,33 @@ fn arithmetic(node: &Node) -> Option<Arithmetic> {
 macro_rules! pairs {
     ($name:ident, $T:ident) => {
         /// The loops of `(a first b) second c`, or of `c second (a first b)`.
-        fn $name(first: Arithmetic, second: Arithmetic, is_right: bool) -> Loops {
-            use Arithmetic::{Add, Div, Mul, Sub};
+        fn $name(first: Arithmetic, second: Arithmetic, is_right: bool) -> Option<Loops> {
             macro_rules! second {
                 ($a:ident, $b:ident, $c:ident, $first:expr) => {
                     match (second, is_right) {
-                        (Add, _) => kernel!(|$a: $T, $b: $T, $c: $T| -> $T { $first + $c }),
-                        (Sub, false) => kernel!(|$a: $T, $b: $T, $c: $T| -> $T { $first - $c }),
-                        (Sub, true) => kernel!(|$a: $T, $b: $T, $c: $T| -> $T { $c - $first }),
-                        (Mul, _) => kernel!(|$a: $T, $b: $T, $c: $T| -> $T { $first * $c }),
-                        (Div, false) => kernel!(|$a: $T, $b: $T, $c: $T| -> $T { $first / $c }),
-                        (Div, true) => kernel!(|$a: $T, $b: $T, $c: $T| -> $T { $c / $first }),
+                        (Add, _) => kernel!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first + $c }),
+                        (Sub, false) => {
+                            kernel!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first - $c })
+                        }
+                        (Sub, true) => {
+                            kernel!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $c - $first })
+                        }
+                        (Mul, _) => kernel!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first * $c }),
+                        (Div, false) => {
+                            kernel!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first / $c })
+                        }
+                        (Div, true) => {
+                            kernel!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $c / $first })
+                        }
                     }
                 };
             }
-            match first {
+            Some(match first {
                 Add => second!(a, b, c, (a + b)),
                 Sub => second!(a, b, c, (a - b)),
                 Mul => second!(a, b, c, (a * b)),
-                Div => second!(a, b, c, (a / b)),
-            }
+                Div => return None,
+            })
         }
     };
 }

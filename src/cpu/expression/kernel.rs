@@ -31,12 +31,21 @@ pub(super) trait Kernel {
 pub(super) enum Chunks {
     /// Four vectors: a few instructions for each element, to which AVX-512 adds nothing.
     Short,
+    /// The same for two operations, which are one loop where there is AVX2.
+    Fused,
     /// The same for operations that only AVX-512 has.
     Newest,
     /// Two vectors of f64: functions.
     Long,
     /// One element, without vector instructions.
     Scalar,
+}
+
+impl Chunks {
+    /// Says that a chunk leaves vector registers for masks of NaNs.
+    const fn leave_registers(self) -> bool {
+        matches!(self, Chunks::Short | Chunks::Fused | Chunks::Newest)
+    }
 }
 
 /// An operand or output of a loop: the address of the first element, and whether there are more.
@@ -53,7 +62,7 @@ pub(super) struct Args {
     pub(super) out: *mut u8,
     /// A multiple of [`GRAIN`].
     pub(super) len: usize,
-    /// Every NaN of the output gets the one encoding.
+    /// Says that every NaN of the output gets the one encoding.
     pub(super) is_canonical: bool,
 }
 
@@ -72,10 +81,17 @@ pub(super) const fn loops<K: Kernel>() -> Loops {
     match K::CHUNKS {
         Chunks::Short if is_wide => [portable::<K, 4>, avx2::<K, 16>, avx2::<K, 16>],
         Chunks::Short => [portable::<K, 4>, avx2::<K, 32>, avx2::<K, 32>],
+        Chunks::Fused if is_wide => [missing, avx2::<K, 16>, avx2::<K, 16>],
+        Chunks::Fused => [missing, avx2::<K, 32>, avx2::<K, 32>],
         Chunks::Newest => [portable::<K, 4>, avx2::<K, 16>, avx512::<K, 16>],
         Chunks::Long => [portable::<K, 1>, avx2::<K, 8>, avx512::<K, 16>],
         Chunks::Scalar => [portable::<K, 1>; 3],
     }
+}
+
+/// Stands for a loop that the library does without.
+unsafe fn missing(_: &Args) {
+    unreachable!("only AVX2 has fused loops");
 }
 
 /// The loop of a version.
@@ -87,7 +103,7 @@ pub(super) fn of_version(loops: Loops, version: Version) -> Loop {
 unsafe fn avx512<K: Kernel, const CHUNK: usize>(args: &Args) {
     // SAFETY: the same contract.
     unsafe {
-        if body::<K, CHUNK>(args) {
+        if body::<K, CHUNK>(args, K::CHUNKS.leave_registers()) {
             canonical_avx2::<K::Out>(args);
         }
     }
@@ -97,7 +113,7 @@ unsafe fn avx512<K: Kernel, const CHUNK: usize>(args: &Args) {
 unsafe fn avx2<K: Kernel, const CHUNK: usize>(args: &Args) {
     // SAFETY: the same contract.
     unsafe {
-        if body::<K, CHUNK>(args) {
+        if body::<K, CHUNK>(args, K::CHUNKS.leave_registers()) {
             canonical_avx2::<K::Out>(args);
         }
     }
@@ -106,21 +122,20 @@ unsafe fn avx2<K: Kernel, const CHUNK: usize>(args: &Args) {
 unsafe fn portable<K: Kernel, const CHUNK: usize>(args: &Args) {
     // SAFETY: the same contract.
     unsafe {
-        if body::<K, CHUNK>(args) {
+        if body::<K, CHUNK>(args, false) {
             canonical_portable::<K::Out>(args);
         }
     }
 }
 
-/// Writes all results. Says whether NaNs are to get the one encoding and there may be some: a function's
-/// results need their registers, and are looked at afterwards.
+/// Writes all results, and returns whether [`canonical`] has to follow. `searches` says that the loop
+/// itself searches the results for NaNs, which is faster and takes registers and code.
 ///
 /// # Safety
 /// As for a [`Loop`].
 #[inline(always)]
-unsafe fn body<K: Kernel, const CHUNK: usize>(args: &Args) -> bool {
+unsafe fn body<K: Kernel, const CHUNK: usize>(args: &Args, searches: bool) -> bool {
     let Args { operands: [a, b, c], out, len, is_canonical } = *args;
-    let looks_now = matches!(K::CHUNKS, Chunks::Short | Chunks::Newest);
     let mut nans = NanMasks::<K::Out, CHUNK>::default();
     for start in (0..len).step_by(CHUNK) {
         // SAFETY: the caller promises `len` elements, of which these are some, or those of the first
@@ -141,32 +156,32 @@ unsafe fn body<K: Kernel, const CHUNK: usize>(args: &Args) -> bool {
                     results[i].write(apply::<K>(x[i], y[i], z[i]));
                 }
             }
-            // All of them are written.
+            // Initialized: the loop has written every result.
             let results = (&raw const results).cast::<[K::Out; CHUNK]>().read();
-            if looks_now {
+            if searches {
                 nans.add(&results);
             }
             out.cast::<K::Out>().add(start).cast::<[K::Out; CHUNK]>().write(results);
             stay_a_loop();
         }
     }
-    is_canonical && (!looks_now || nans.is_any())
+    is_canonical && (!searches || nans.is_any())
 }
 
 /// [`canonical`], once in the library for each type.
 ///
 /// # Safety
-/// As for it.
+/// As for [`canonical`].
 #[inline(never)]
 unsafe fn canonical_portable<T: Value>(args: &Args) {
     // SAFETY: the same contract.
     unsafe { canonical::<T, 8>(args) }
 }
 
-/// The same with AVX2.
+/// [`canonical`] with AVX2, once in the library for each type.
 ///
 /// # Safety
-/// As for it.
+/// As for [`canonical`].
 #[target_feature(enable = "avx2")]
 #[inline(never)]
 unsafe fn canonical_avx2<T: Value>(args: &Args) {
@@ -174,8 +189,7 @@ unsafe fn canonical_avx2<T: Value>(args: &Args) {
     unsafe { canonical::<T, GRAIN>(args) }
 }
 
-/// Gives every NaN of the output the one encoding. Few chunks have one, and to find out is cheaper than
-/// to write.
+/// Gives every NaN of the output the one encoding. Writes only chunks with a NaN, which are few.
 ///
 /// # Safety
 /// As for a [`Loop`] that has written the output.

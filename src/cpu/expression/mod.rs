@@ -8,8 +8,8 @@
 //! Values that are the same for all elements, constants and scalars and what is computed from
 //! them, are computed once, as the few elements that a loop reads at a time.
 //!
-//! NaNs: a result is stored with the one quiet, positive NaN: the loop that writes the output sees to it
-//! (`value.rs`). Before that the sign and the payload of a NaN depend on the processor, so no operation
+//! NaNs: a result is stored with the one quiet, positive NaN, by the loop that writes the output
+//! (`kernel.rs`). Before that the sign and the payload of a NaN depend on the processor, so no operation
 //! lets them show: `copysign` takes a NaN's sign as positive.
 
 mod compile;

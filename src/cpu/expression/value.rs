@@ -20,7 +20,7 @@ macro_rules! floats {
         $(impl Value for $T {
             type Mask = $Mask;
 
-            /// A pair without an order has a NaN on one side.
+            /// Two values without an order have a NaN among them.
             #[inline(always)]
             fn nan_mask(self, other: Self) -> $Mask {
                 if self.partial_cmp(&other).is_none() { $Mask::MAX } else { 0 }
@@ -67,7 +67,7 @@ impl<T: Value, const CHUNK: usize> Default for NanMasks<T, CHUNK> {
 }
 
 impl<T: Value, const CHUNK: usize> NanMasks<T, CHUNK> {
-    /// Adds those of a chunk; one comparison looks at two values.
+    /// Adds the masks of a chunk's NaNs; one comparison serves two values.
     #[inline(always)]
     pub(super) fn add(&mut self, values: &[T; CHUNK]) {
         let half = CHUNK / 2;
@@ -76,6 +76,7 @@ impl<T: Value, const CHUNK: usize> NanMasks<T, CHUNK> {
         }
     }
 
+    /// Returns whether any chunk had a NaN.
     #[inline(always)]
     pub(super) fn is_any(&self) -> bool {
         self.0.iter().fold(false, |any, &mask| any | (mask != T::Mask::default()))

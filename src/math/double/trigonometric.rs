@@ -74,8 +74,8 @@ struct Angle<M: Machine> {
     square: M::F64,
 }
 
-/// The rest of quarter-turns in radians, behind a number whose low bits are those of how many there were,
-/// for magnitudes up to `FAR`.
+/// The number of quarter-turns, in the low bits of a shifted number, and the rest in radians, for
+/// magnitudes up to `FAR`.
 ///
 /// The first difference is exact, and where it is not zero a multiple of 2^-52, of which the last bit of
 /// `term`, at most 2^-23, is a part: so `sum` is exact, though `term` may be the larger one (Muller and
