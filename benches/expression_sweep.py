@@ -91,8 +91,8 @@ def points(kinds: list[str], device: Optional[Device]) -> Iterator[dict[str, Any
 def on_one_cpu(kinds: list[str], device: Optional[Device]) -> list[dict[str, Any]]:
     """Measures all points on one CPU.
 
-    A process inherits the CPU of the thread that starts it. The library's threads run on all CPUs of
-    the main thread.
+    A process inherits the CPU of the thread that starts it. The library's threads run on all CPUs
+    of the main thread.
     """
 
     def bound() -> list[dict[str, Any]]:
