@@ -65,10 +65,10 @@ impl Pairs {
         let absorbed = self.absorbed[id]?;
         let first = arithmetic(&nodes[usize::from(nodes[id].operands()[absorbed])])?;
         let second = arithmetic(&nodes[id])?;
-        match nodes[id].ty {
+        Some(match nodes[id].ty {
             Type::F32 => of_f32(first, second, absorbed == 1),
             _ => of_f64(first, second, absorbed == 1),
-        }
+        })
     }
 }
 
@@ -94,7 +94,7 @@ fn arithmetic(node: &Node) -> Option<Arithmetic> {
 macro_rules! pairs {
     ($name:ident, $T:ident) => {
         /// The loops of `(a first b) second c`, or of `c second (a first b)`.
-        fn $name(first: Arithmetic, second: Arithmetic, is_right: bool) -> Option<Loops> {
+        fn $name(first: Arithmetic, second: Arithmetic, is_right: bool) -> Loops {
             macro_rules! second {
                 ($a:ident, $b:ident, $c:ident, $first:expr) => {
                     match (second, is_right) {
@@ -115,12 +115,12 @@ macro_rules! pairs {
                     }
                 };
             }
-            Some(match first {
+            match first {
                 Add => second!(a, b, c, (a + b)),
                 Sub => second!(a, b, c, (a - b)),
                 Mul => second!(a, b, c, (a * b)),
-                Div => return None,
-            })
+                Div => unreachable!("quotients are computed in loops of their own"),
+            }
         }
     };
 }
