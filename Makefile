@@ -12,6 +12,10 @@ SHORT_WHEEL_TESTS := $(wildcard python_tests/package) $(addprefix python_tests/,
 VENV := .venv
 BIN := $(VENV)/bin
 FAKE_DRIVER := $(CURDIR)/target/fake_driver
+# Everything here finds what cargo built in ./target, whatever the caller's environment or cargo's
+# configuration names.
+export CARGO_TARGET_DIR := $(CURDIR)/target
+unexport CARGO_BUILD_TARGET CARGO_BUILD_TARGET_DIR CARGO_BUILD_BUILD_DIR
 PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
@@ -34,7 +38,7 @@ build: ## build target/release/libgpuvec.so and include/gpuvec.h
 
 install: target/release/libgpuvec.so
 install uninstall: ## install the library for other programs (PREFIX=/usr/local), or remove it
-	@$(MAKE) --no-print-directory -f install/Makefile $@
+	@install/install.sh $@
 
 # `sudo make install` after `make build` runs no cargo, which root may lack.
 target/release/libgpuvec.so:
