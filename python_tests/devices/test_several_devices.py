@@ -64,6 +64,7 @@ def test_a_lost_device_is_passed_over():
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["pinned", "pinned+3", "pageable+7"])
 @pytest.mark.parametrize("place", ["GPU", "AUTO"])
 def test_all_devices_take_part_in_long_calls(place, kind):
