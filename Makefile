@@ -24,7 +24,7 @@ ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 .PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-fake-driver fault-injection large-sums every-float random-expressions function-errors load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build $(VENV)/ready ## set up, build, and run the C and Python examples on real arrays
 	$(MAKE) -C c_examples run
