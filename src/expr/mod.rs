@@ -27,6 +27,7 @@ mod builder;
 mod error;
 mod lexer;
 mod literal;
+mod operator;
 mod parser;
 mod program;
 mod suggest;
