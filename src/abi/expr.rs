@@ -127,13 +127,14 @@ unsafe fn compile(
     }
     // SAFETY: this function's promise.
     unsafe {
-        expr.write(std::ptr::null_mut());
+        expr.write_unaligned(std::ptr::null_mut());
         let text = c_str("text", text)?;
         let inputs = declared(names, types, count)?;
-        expr.write(expression::compile(text, &inputs).map_err(|refused| match refused {
+        let handle = expression::compile(text, &inputs).map_err(|refused| match refused {
             Refused::Expression(error) => guard::refuse(&error),
             Refused::Other(error) => error,
-        })?);
+        })?;
+        expr.write_unaligned(handle);
     }
     Ok(0)
 }
@@ -156,8 +157,10 @@ unsafe fn declared<'a>(
     }
     let input = |i| {
         // SAFETY: this function's promise.
-        let (name, declared) =
-            unsafe { (c_str("an element of names", names.add(i).read())?, types.add(i).read()) };
+        let (name, declared) = unsafe {
+            let name = names.add(i).read_unaligned();
+            (c_str("an element of names", name)?, types.add(i).read_unaligned())
+        };
         let (element, shape) = expression::declaration(declared)?;
         Ok(Input { name, element, shape })
     };
@@ -187,10 +190,10 @@ unsafe fn store(text: &str, buffer: *mut u8, size: usize, needed: *mut usize) {
         if let Some(fits) = size.checked_sub(1) {
             let fits = text.floor_char_boundary(fits);
             buffer.copy_from(text.as_ptr(), fits);
-            buffer.add(fits).write(0);
+            buffer.add(fits).write_unaligned(0);
         }
         if !needed.is_null() {
-            needed.write(text.len() + 1);
+            needed.write_unaligned(text.len() + 1);
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) unsafe fn evaluate(
             Operand::Unused
         } else {
             // SAFETY: this function's promise.
-            let pointer = unsafe { inputs.add(number).read() };
+            let pointer = unsafe { inputs.add(number).read_unaligned() };
             match input.shape {
                 Shape::Array => {
                     arrays.push(Input { name, pointer, element_bytes: input.element.bytes() });

@@ -3,8 +3,9 @@
 use crate::{array, compiled};
 use gpuvec_expr::{Element, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_NODES, MAX_TEXT, compile};
 
-/// More than `compile` needs for any text, with what the thread itself takes.
-const STACK: usize = 64 << 10;
+/// More than `compile` needs for any text, with what the thread itself takes. Builds that are not optimised
+/// have larger frames.
+const STACK: usize = if cfg!(debug_assertions) { 256 << 10 } else { 64 << 10 };
 
 /// Texts with `n` levels, of every part of the grammar that nests.
 fn nested(n: usize) -> Vec<String> {
