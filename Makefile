@@ -21,7 +21,7 @@ PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signa
 WITH_ANY_DRIVER := $(addprefix python_tests/,driver install release)
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-fake-driver fault-injection large-sums every-float random-expressions function-errors load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-fake-driver fault-injection large-sums every-float random-expressions function-errors load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -134,6 +134,9 @@ security: build ## setuid processes, files, sockets, the driver's name (as root,
 sanitizers: ## the Rust tests under AddressSanitizer and ThreadSanitizer, with and without the fake driver
 	tools/sanitizers.sh
 
+miri: ## callers' values at any address, in Miri, which nightly Rust has
+	tools/miri.sh
+
 fuzz: ## any arguments in any order, against a model; bytes of any states; any texts (FUZZ_SECONDS=60)
 	tools/fuzz.sh $(FUZZ_SECONDS)
 	tools/fuzz.sh $(FUZZ_SECONDS) states
@@ -156,7 +159,7 @@ test-wheel: dist build fake-driver ## install the wheel in an empty environment 
 reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes
 	release/reproducible.sh
 
-check-all: lint fresh usage test test-thorough large-sums every-float random-expressions function-errors fault-injection load random-faults security sanitizers fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
+check-all: lint fresh usage test test-thorough large-sums every-float random-expressions function-errors fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)

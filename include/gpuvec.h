@@ -64,8 +64,10 @@
  *
  * An array may be in any kind of memory: pageable (ordinary) host memory, pinned (page-locked) host
  * memory, managed memory, or device memory (a GPU's). One call may mix memory kinds. An array may
- * have any length: it need not fit into the GPU's memory. Its address may be any multiple of its
- * element size.
+ * have any length: it need not fit into the GPU's memory. Its address, and that of a reduction's
+ * result, may be any multiple of its element size. Everything else that an argument points to may be
+ * at any address, as in a packed structure: a scalar, a handle, a size, a gpuvec_run, the names, types
+ * and pointers of an expression's inputs.
  *
  * Inputs are never written. The output may be exactly one of the inputs (in place); any other
  * overlap of the output with an input is GPUVEC_ERROR_OVERLAP.
@@ -1148,7 +1150,8 @@ gpuvec_status gpuvec_expr_compile(const char *text,
  * scalar is read before the call returns. The pointer of an input that the text does not use may be
  * anything. `out` is an array of `n` elements of the type `gpuvec_expr_output_type(expr)`, or of one
  * if the expression is a reduction. It may be exactly one of the input arrays if the elements of both
- * have the same size.
+ * have the same size. A reduction that reads no array reduces `n` equal elements: the calling core does
+ * it, with every placement, in some microseconds, whatever `n` is.
  *
  * The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With
  * placement `auto` a call on host arrays does not wait for that: cores do its work until

@@ -91,6 +91,9 @@ pub(crate) fn plan(
     call: &Call<'_>, placement: Placement, stream: Option<usize>, machine: &impl Machine,
 ) -> Result<Plan, Error> {
     let is_copy = call.task().is_copy();
+    if call.is_uniform() {
+        return on_one_element(placement, machine);
+    }
     if let Some(device) = stream
         && (placement != Placement::Cpu || is_copy)
         && is_queueable(call, device)
@@ -123,6 +126,15 @@ pub(crate) fn plan(
         }
         Placement::All => cores(),
     }
+}
+
+/// Plans a reduction that reads no array: the calling core computes one element, which stands for all.
+/// Nothing is left for a GPU, but a placement that demands one does so here, too.
+fn on_one_element(placement: Placement, machine: &impl Machine) -> Result<Plan, Error> {
+    if placement == Placement::Gpu {
+        machine.gpu()?;
+    }
+    Ok(Plan::Cores(OnCores { threads: 1, partition: Partition::new(1, 1) }))
 }
 
 /// Plans a call for the cores: for the calling one alone if to wake others costs more than it saves.

@@ -47,10 +47,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    // These are not inlined, so that the parser's frames, of which there are many, stay small.
-
     /// Loads an input.
-    #[inline(never)]
     pub(crate) fn input(&mut self, index: usize, input: &Input<'_>, place: usize) -> Result<Value> {
         let node = Node::new(Source::Input(index as u8), input.element.widened(), &[]);
         let kind = Kind::Node(self.node(node, place)?, input.class());
@@ -58,7 +55,6 @@ impl Builder {
     }
 
     /// A bool, which unlike numbers is never weak.
-    #[inline(never)]
     pub(crate) fn bool(&mut self, value: bool, place: usize) -> Result<Value> {
         let node = Node::new(Source::Constant(value.into()), Type::Bool, &[]);
         let kind = Kind::Node(self.node(node, place)?, Class::Of(Type::Bool));
@@ -66,7 +62,6 @@ impl Builder {
     }
 
     /// Applies an operation to as many values as it takes. Errors are at `place`.
-    #[inline(never)]
     pub(crate) fn apply(&mut self, op: Op, values: &[Value], place: usize) -> Result<Value> {
         let start = values.iter().map(|value| value.place).fold(place, usize::min);
         if let Some(number) = folded(op, values, place)? {
@@ -109,7 +104,6 @@ impl Builder {
     }
 
     /// Gives a number as it is.
-    #[inline(never)]
     pub(crate) fn plus(&self, value: Value, place: usize) -> Result<Value> {
         if value.class() == Class::Of(Type::Bool) {
             return fault(place, numbers_wanted("'+'"));
@@ -118,14 +112,12 @@ impl Builder {
     }
 
     /// Casts a value to a type.
-    #[inline(never)]
     pub(crate) fn cast(&mut self, value: Value, ty: Type, place: usize) -> Result<Value> {
         let kind = Kind::Node(self.convert(value, ty, place)?, Class::Of(ty));
         Ok(Value { kind, place })
     }
 
     /// Raises a value to a literal power: 0.5 by a square root, whole numbers by multiplications.
-    #[inline(never)]
     pub(crate) fn power(&mut self, base: Value, exponent: Value, place: usize) -> Result<Value> {
         let Kind::Literal(number) = exponent.kind else {
             let message = "the exponent of ** is an integer literal or 0.5: write pow(x, y)";
@@ -174,12 +166,18 @@ impl Builder {
     /// The product of `n` times the value: an even power is that of the square, an odd one is the
     /// value times the even power below.
     fn product(&mut self, value: Value, n: u128, place: usize) -> Result<Value> {
-        if n == 1 {
-            return Ok(value);
+        let mut squares = vec![value];
+        for halvings in 1..=n.ilog2() as usize {
+            let root = squares[halvings - 1];
+            squares.push(self.apply(Op::Mul, &[root, root], place)?);
         }
-        let square = self.apply(Op::Mul, &[value, value], place)?;
-        let even = self.product(square, n / 2, place)?;
-        if n.is_multiple_of(2) { Ok(even) } else { self.apply(Op::Mul, &[value, even], place) }
+        let mut product = squares[squares.len() - 1];
+        for (halvings, &square) in squares.iter().enumerate().rev().skip(1) {
+            if n >> halvings & 1 == 1 {
+                product = self.apply(Op::Mul, &[square, product], place)?;
+            }
+        }
+        Ok(product)
     }
 
     /// Reduces values, and ends the program.

@@ -27,6 +27,7 @@ mod builder;
 mod error;
 mod lexer;
 mod literal;
+mod operator;
 mod parser;
 mod program;
 mod suggest;
@@ -41,7 +42,8 @@ pub use types::{Element, Type};
 
 /// The largest number of inputs.
 pub const MAX_INPUTS: usize = 32;
-/// The largest number of nodes.
+/// The largest number of nodes: inputs that are used, constants, conversions and operations. Equal ones are
+/// one.
 pub const MAX_NODES: usize = 4096;
 /// The deepest nesting of parentheses, calls, signs and powers.
 pub const MAX_DEPTH: usize = 200;

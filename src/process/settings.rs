@@ -6,7 +6,7 @@
 use super::{memory, scheduling};
 use crate::error::{Error, interned};
 use once_cell::race::OnceBox;
-use std::ffi::{CStr, c_char};
+use std::ffi::CStr;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -146,11 +146,16 @@ fn parsed_vectors(value: Option<String>) -> Result<Vectors, Error> {
     }
 }
 
+// Miri knows this one alone.
+#[cfg(miri)]
+use libc::getenv as secure_getenv;
+
+#[cfg(not(miri))]
 #[expect(unused_doc_comments, reason = "cbindgen reads it: none of this is for the header")]
 /// cbindgen:ignore
 unsafe extern "C" {
     /// glibc's, which the libc crate does not declare for Linux.
-    fn secure_getenv(name: *const c_char) -> *const c_char;
+    fn secure_getenv(name: *const std::ffi::c_char) -> *const std::ffi::c_char;
 }
 
 /// The value of an environment variable. An empty one is unset.
