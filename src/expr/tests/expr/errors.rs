@@ -83,7 +83,7 @@ fn numbers_that_are_wrong_or_do_not_fit() {
             "9223372036854775808 does not fit into i64: write a float, 9223372036854775808.0",
         ),
         (
-            "x_i64 < 2**63",
+            "x_i64 + 2**63",
             8,
             "9223372036854775808 does not fit into i64: write a float, 9223372036854775808.0",
         ),
