@@ -400,13 +400,19 @@ impl Reduction {
 fn refused(op: Op, ty: Type) -> String {
     let name = op.spelling();
     match op.rule() {
+        Rule::Logic if op == Op::Not && ty.is_integer() => {
+            format!("'~' takes a bool, not {ty}: write x == 0, or -x - 1 for the inverted bits")
+        }
         Rule::Logic if op == Op::Not => format!("'~' takes a bool, not {ty}: write x == 0"),
         Rule::Logic => format!(
             "'{name}' takes bools, not {ty}: put comparisons in parentheses, \
-             as in (a < b) {name} (c < d)"
+             as in (a < b) {name} (c < d){}",
+            if ty.is_integer() { "; integers have no operations on bits" } else { "" }
         ),
         Rule::FloatOnly if ty.is_integer() => {
-            format!("{name} takes floats, not {ty}: write x**2, or {name}(f64(x), y)")
+            format!(
+                "{name} takes floats, not {ty}: write x**n for a literal n, or {name}(f64(x), y) in f64"
+            )
         }
         _ if Op::FUNCTIONS.contains(&op) => numbers_wanted(name),
         _ => numbers_wanted(&format!("'{name}'")),
@@ -426,7 +432,9 @@ fn refused_reduction(reduction: Reduction, ty: Type) -> String {
     match (reduction, ty) {
         (Reduction::Min, Type::Bool) => "min takes numbers, not bools: write all(x)".into(),
         (Reduction::Max, Type::Bool) => "max takes numbers, not bools: write any(x)".into(),
-        (Reduction::Dot, Type::Bool) => "dot takes numbers, not bools: write count(x & y)".into(),
+        (Reduction::Dot, Type::Bool) => {
+            "dot takes numbers, not bools: write any(x & y), or count(x & y) for the number".into()
+        }
         (_, Type::Bool) => format!("{name} takes numbers, not bools: write {name}(i32(x))"),
         _ => format!("{name} takes bools, not {ty}: write {name}(x != 0)"),
     }
