@@ -104,7 +104,8 @@ class Expression:
         The names of the formula's inputs, each with the type of its arrays: bool, uint8, int8,
         uint16, int16, uint32, int32, int64, float32 or float64. `Scalar` declares one value.
         ``float`` and ``int`` declare a Python number, which takes the type of its partners, as a
-        number in the text does. ``out`` and ``stream`` are no names of inputs.
+        number in the text does; so does what is made of such numbers alone. ``out`` and ``stream``
+        are no names of inputs.
 
     Raises
     ------
@@ -514,7 +515,7 @@ def _scalar(name: str, value: Any, code: int) -> Any:
     return (c_int64 * 1).from_buffer_copy(number.tobytes().ljust(8, b"\0"))
 
 
-def _digits(integer: int) -> str:
+def _digits(integer: Any) -> str:
     """Returns the digits of an integer, unless there are too many for a message."""
     bits = int(integer).bit_length()
     return str(integer) if bits <= 128 else f"an integer of {bits} bits"

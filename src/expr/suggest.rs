@@ -57,6 +57,7 @@ const EQUIVALENTS: &[(&str, &str)] = &[
     ("less_equal", "x <= y"),
     ("ln", "log(x)"),
     ("logaddexp", "where(x == y, x + log(2), maximum(x, y) + log1p(exp(-abs(x - y))))"),
+    ("logp1", "log1p(x)"),
     ("logical_and", "(x != 0) & (y != 0)"),
     ("logical_not", "x == 0"),
     ("logical_or", "(x != 0) | (y != 0)"),
@@ -90,30 +91,34 @@ const EQUIVALENTS: &[(&str, &str)] = &[
 /// Names of NumPy, numexpr, Python, C and CUDA that are no misspellings of what the language has.
 const MISSING: &str = "\
     acosh acot acoth allclose angle arange arccosh arcsinh arctanh argpartition argsort argwhere \
-    array_equal asinh atanh bincount bitwise_count cbrtl choose comb complex conj conjugate contains \
-    convolve corrcoef correlate cosm1 cospi cot coth cov cross csc csch cumprod cumsum \
-    cumulative_prod cumulative_sum cyl_bessel_i0 diff digitize dist divmod ediff1d einsum erfc erfcinv \
-    erfcx erfinv exp10 expit factorial fdim fract frexp fsum full full_like gamma gcd gradient \
-    histogram i0 i1 ilogb imag interp isclose iscomplex isin isnat isqrt isreal j0 j1 jn kron kurtosis \
-    lcm ldexp lerp lgamma linspace llrint llround logaddexp2 logb logical_reduce logit lrint lround mad \
-    matmul matvec median mix mode modf nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax \
-    nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nanvar nextafter nint nonzero \
-    normcdf ones ones_like outer percentile perm piecewise pow10 pow2 powi prod ptp quantile rcbrt real \
-    relu rem remquo rhypot rms roll rsqrt scalbln scalbn searchsorted sec sech sigmoid sinc sincos \
-    sincospi sinpi skew softmax softplus sort spacing std sumprod take tanpi tau tgamma trace trapezoid \
-    tril triu ulp unique unwrap var vecmat y0 y1 yn zeros zeros_like";
+    array_equal asinh atanh bincount bitwise_count choose comb complex conj conjugate contains \
+    convolve corrcoef correlate cospi cot coth cov cross csc csch cumprod cumsum cumulative_prod \
+    cumulative_sum diff digitize dist divmod ediff1d einsum erfc erfcinv erfcx erfinv exp10 \
+    exp10m1 exp2m1 expit factorial fdim fract frexp fsum full full_like gamma gcd gradient \
+    histogram i0 i1 ilogb imag interp isclose iscomplex isin isnat isqrt isreal j0 j1 jn kron \
+    kurtosis lcm ldexp lerp lgamma linspace llrint llround logaddexp2 logb logit lrint lround mad \
+    map matmul matvec median mix mode modf nan nan_to_num nanargmax nanargmin nancumprod \
+    nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nanvar \
+    nextafter nint nonzero normcdf ones ones_like outer percentile perm piecewise pow10 pow2 powi \
+    prod ptp quantile rcbrt real relu rem remquo rhypot rms roll rsqrt scalbln scalbn \
+    searchsorted sec sech sem sigmoid sinc sincos sincospi sinpi skew softmax softplus sort \
+    spacing std take tanpi tau tgamma trace trapezoid tril triu uint ulp unique unwrap var vecmat \
+    y0 y1 yn zeros zeros_like";
 
 /// Gives the text ": did you mean ...?" with the known name that is nearest, or nothing.
 pub(crate) fn suggestion<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
     nearest(name, known).map_or(String::new(), |known| format!(": did you mean '{known}'?"))
 }
 
-/// Gives the advice for a function.
+/// Gives the advice for a function. A name that contains the nearest one is another function's, as hypot3.
 pub(crate) fn function_suggestion<'k>(
     name: &str, known: impl Iterator<Item = &'k str> + Clone,
 ) -> String {
     // C's functions of float have an f behind their names.
     let stem = name.strip_suffix('f').unwrap_or(name);
+    if known.clone().any(|known| known == stem) {
+        return format!(": write {stem}");
+    }
     for name in [name, stem] {
         if let Some((_, here)) = EQUIVALENTS.iter().find(|(other, _)| *other == name) {
             return format!(": write {here}");
@@ -122,7 +127,8 @@ pub(crate) fn function_suggestion<'k>(
             return ": the language does not have it".into();
         }
     }
-    suggestion(name, known)
+    let near = nearest(name, known).filter(|near| !name.contains(near));
+    suggestion(name, near.into_iter())
 }
 
 /// Gives what to write for the cast of an integer to a type that only inputs have.
