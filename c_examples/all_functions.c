@@ -417,7 +417,7 @@ static void accumulators(size_t n)
     const int32_t kind = GPUVEC_ACCUMULATOR_DOT_F32;
     gpuvec_accumulator *first = gpuvec_accumulator_create(kind);
     gpuvec_accumulator *second = gpuvec_accumulator_create(kind);
-    unsigned char state[216];
+    unsigned char state[224];
     float value = -1, whole = -1;
     CHECK(values != NULL && first != NULL && second != NULL);
     for (size_t i = 0; i < n; i++) {

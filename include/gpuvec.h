@@ -886,8 +886,8 @@ gpuvec_status gpuvec_accumulator_merge(struct gpuvec_accumulator *accumulator,
 gpuvec_status gpuvec_accumulator_value(struct gpuvec_accumulator *accumulator, void *value);
 
 /**
- * Returns the number of bytes that the state of an accumulator of this kind is serialized to: 144,
- * 216, 600 or 1,128; 0 if there is no such kind.
+ * Returns the number of bytes that the state of an accumulator of this kind is serialized to: 152,
+ * 224, 608 or 1,136; 0 if there is no such kind.
  */
 size_t gpuvec_accumulator_bytes(int32_t kind);
 
@@ -897,7 +897,8 @@ size_t gpuvec_accumulator_bytes(int32_t kind);
  *
  * The bytes are signed, little-endian integers of 64 bits. The states of up to 2^30 accumulators
  * of one kind merge by plain addition of these integers, as `MPI_SUM` of `MPI_INT64_T` and NCCL
- * do it: the sums are the state of all their elements. Returns `GPUVEC_OK` or an error.
+ * do it, in any grouping: the sums are the state of all their elements. Returns `GPUVEC_OK` or an
+ * error.
  */
 gpuvec_status gpuvec_accumulator_serialize(struct gpuvec_accumulator *accumulator,
                                            void *bytes,
@@ -907,7 +908,8 @@ gpuvec_status gpuvec_accumulator_serialize(struct gpuvec_accumulator *accumulato
  * Creates an accumulator from `size` bytes that `gpuvec_accumulator_serialize` stored, or from the
  * sums of several. Its kind is in the bytes.
  *
- * Returns NULL on failure, with `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or from
+ * Returns NULL on failure, with `GPUVEC_ERROR_SIZE` for a sum of more than 2^30 states or of 2^63
+ * elements or more, and with `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or from
  * somewhere else; `gpuvec_last_error()` tells why. Destroy the accumulator with
  * `gpuvec_accumulator_destroy`.
  */
@@ -1157,7 +1159,9 @@ gpuvec_status gpuvec_expr_compile(const char *text,
  * placement `auto` a call on host arrays does not wait for that: cores do its work until
  * `gpuvec_expr_prepare`, or a call on device memory or with placement `gpu`, has had it compiled.
  *
- * Returns `GPUVEC_OK` or an error, of which `inputs[i]` is the name of an input.
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is
+ * computed from such numbers alone, does not fit into 64 bits or the type of its partner; or another
+ * error. Errors name an input `inputs[i]`.
  */
 gpuvec_status gpuvec_expr_run(struct gpuvec_expr *expr,
                               const void *const *inputs,

@@ -201,6 +201,9 @@ pub(crate) enum Error {
     #[error("bytes is no state of an accumulator: {0}")]
     State(WireError),
 
+    #[error("bytes is the sum of too many states: {0}")]
+    TooManyStates(WireError),
+
     #[error("n is 0, and no elements have no minimum or maximum: pass at least one element")]
     Empty,
 
@@ -302,9 +305,10 @@ impl Error {
             | Error::NullResult { .. }
             | Error::NullHandle { .. } => GPUVEC_ERROR_NULL,
             Error::Misaligned { .. } => GPUVEC_ERROR_MISALIGNED,
-            Error::TooLong { .. } | Error::TooManyBytes { .. } | Error::TooManyElements => {
-                GPUVEC_ERROR_SIZE
-            }
+            Error::TooLong { .. }
+            | Error::TooManyBytes { .. }
+            | Error::TooManyElements
+            | Error::TooManyStates(_) => GPUVEC_ERROR_SIZE,
             Error::Overlap { .. } => GPUVEC_ERROR_OVERLAP,
             Error::OutOfBounds { .. } => GPUVEC_ERROR_OUT_OF_BOUNDS,
             Error::NotGivenBy { .. } | Error::NotRegisteredHere { .. } | Error::NoMemory { .. } => {

@@ -24,8 +24,8 @@ KINDS: dict[tuple[str, np.dtype[Any]], int] = {
     ("dot", np.dtype(np.float64)): 4,
 }
 
-# Words of a state: where its number of elements is, and how words lie in memory.
-_COUNT = 2
+# Words of a state: where its number of elements is, in halves, and how words lie in memory.
+_COUNT = slice(2, 4)
 _WORD = np.dtype("<i8")
 
 
@@ -87,7 +87,8 @@ class Accumulator:
     @property
     def count(self) -> int:
         """The number of elements, or of pairs of them, that were added."""
-        return int(self.to_words()[_COUNT])
+        low, high = self.to_words()[_COUNT].tolist()
+        return int(low + (high << 32))
 
     def add(self, a: Array, b: Array | None = None, stream: Stream | None = None) -> None:
         """Add elements; to a dot product, the products of pairs of elements.
@@ -172,7 +173,8 @@ class Accumulator:
         """Return the state as integers, which add up.
 
         The sum of the words of several accumulators is the words of all their elements. So any sum
-        of int64 merges accumulators: ``np.sum``, ``MPI.SUM``, NCCL, for up to 2**30 of them.
+        of int64 merges accumulators: ``np.sum``, ``MPI.SUM``, NCCL, for up to 2**30 of them, in any
+        grouping.
 
         Examples
         --------
@@ -208,7 +210,7 @@ class Accumulator:
         >>> x = gpuvec.Accumulator("sum", np.float32)
         >>> x.add(np.ones(5, np.float32))
         >>> len(x.to_bytes())
-        144
+        152
         >>> gpuvec.Accumulator.from_bytes(x.to_bytes())
         <gpuvec.Accumulator: sum of 5 float32, 5.0>
         """
@@ -222,7 +224,8 @@ class Accumulator:
         ------
         ArgumentError
             If the bytes are damaged, incomplete or of something else: ``status`` is
-            ``ERROR_STATE``.
+            ``ERROR_STATE``. If they are the sum of more than 2**30 states, or of 2**63 elements or
+            more, it is ``ERROR_SIZE``.
         """
         content = bytes(state)
         accumulator = cls.__new__(cls)

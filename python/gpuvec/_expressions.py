@@ -60,6 +60,11 @@ MOST_REMEMBERED = 256
 class Scalar:
     """Declares an input of an `Expression` that is one value of a type, given at each call.
 
+    A value is a number of Python's or NumPy's that NumPy's casting ``"same_kind"`` converts to the
+    type: floats take any real number, integers an integer or a bool, and bools a bool. Integers are
+    judged by their values: one that the type does not hold is an ``OverflowError``. Any other value
+    is a ``TypeError``.
+
     Examples
     --------
     >>> import gpuvec, numpy as np
@@ -99,7 +104,8 @@ class Expression:
         The names of the formula's inputs, each with the type of its arrays: bool, uint8, int8,
         uint16, int16, uint32, int32, int64, float32 or float64. `Scalar` declares one value.
         ``float`` and ``int`` declare a Python number, which takes the type of its partners, as a
-        number in the text does. ``out`` and ``stream`` are no names of inputs.
+        number in the text does; so does what is made of such numbers alone. ``out`` and ``stream``
+        are no names of inputs.
 
     Raises
     ------
@@ -475,15 +481,44 @@ def _type(name: str, dtype: np.dtype[Any]) -> int:
     return TYPES[dtype]
 
 
+# The kinds of numbers that are converted to a scalar of a type, and their names.
+CONVERTED = {
+    "b": ("b", "a bool"),
+    "i": ("biu", "an integer"),
+    "u": ("biu", "an integer"),
+    "f": ("biuf", "a real number"),
+}
+
+
 def _scalar(name: str, value: Any, code: int) -> Any:
     """Returns the value of a scalar, as the library reads it."""
     dtype = DTYPES[code & 255]
-    if not isinstance(value, (np.generic, float, int, bool)):
+    if not isinstance(value, (np.generic, float, int)):
         raise TypeError(f"{name} is a {type(value).__name__}: pass a number")
-    if dtype.kind in "iu" and isinstance(value, (float, np.floating)):
-        raise TypeError(f"{name} is {value!r}, and was declared as {dtype}: pass an integer")
-    number = np.asarray(value, dtype)
+    kind = value.dtype.kind if isinstance(value, np.generic) else np.dtype(type(value)).kind
+    kinds, wanted = CONVERTED[dtype.kind]
+    if kind not in kinds:
+        raise TypeError(f"{name} is {value!r}, and its type is {dtype}: pass {wanted}")
+    if dtype.kind in "iu":
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        if not least <= int(value) <= most:
+            raise OverflowError(
+                f"{name} is {_digits(value)}, which {dtype} does not hold: pass an integer from "
+                f"{least} to {most}"
+            )
+    try:
+        number = np.asarray(value, dtype)
+    except OverflowError:
+        raise OverflowError(
+            f"{name} is {_digits(value)}, which {dtype} does not hold: pass a smaller number"
+        ) from None
     return (c_int64 * 1).from_buffer_copy(number.tobytes().ljust(8, b"\0"))
+
+
+def _digits(integer: Any) -> str:
+    """Returns the digits of an integer, unless there are too many for a message."""
+    bits = int(integer).bit_length()
+    return str(integer) if bits <= 128 else f"an integer of {bits} bits"
 
 
 def _device(inputs: dict[str, Any], arrays: dict[str, Found]) -> int | None:

@@ -172,7 +172,7 @@ def test_wrong_arguments(arguments, error, words):
         ({"a": A.astype(">f4")}, TypeError, "of the other byte order"),
         ({"a": bytes(8)}, TypeError, "a has no element type but bytes"),
         ({"a": "1"}, TypeError, "a is a builtins.str"),
-        ({"a": 2**63}, OverflowError, "too large"),
+        ({"a": 2**63}, OverflowError, "a is 9223372036854775808, which int64 does not hold"),
     ],
 )
 def test_wrong_arguments_of_evaluate(arguments, error, words):

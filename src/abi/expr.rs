@@ -50,7 +50,9 @@ pub unsafe extern "C" fn gpuvec_expr_compile(
 /// placement `auto` a call on host arrays does not wait for that: cores do its work until
 /// `gpuvec_expr_prepare`, or a call on device memory or with placement `gpu`, has had it compiled.
 ///
-/// Returns `GPUVEC_OK` or an error, of which `inputs[i]` is the name of an input.
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is
+/// computed from such numbers alone, does not fit into 64 bits or the type of its partner; or another
+/// error. Errors name an input `inputs[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_run(
     expr: *mut gpuvec_expr, inputs: *const *const c_void, out: *mut c_void, n: usize,

@@ -11,8 +11,9 @@
 //! - Integers of less than 32 bits are computed as i32, and u32 as i64: the elements are widened when
 //!   they are loaded. Elements of 8 and 16 bits combine with f32 into f32, as in NumPy.
 //! - Chains of comparisons work: `0 < x < 1` is `(0 < x) & (x < 1)`.
-//! - A float that is computed from literals alone stays a Python float: `x * sqrt(2)` is f32 for an
-//!   x of f32.
+//! - A number that is computed from Python's numbers alone, literals or inputs, stays one, also by
+//!   functions: `x * sqrt(2)` is f32 for an x of f32.
+//! - Python's integers have 64 bits where a call computes them; past that, the call fails.
 //! - `x**n` is a sequence of multiplications, the same for each type.
 //!
 //! Nothing is rewritten in a way that could change a bit. Equal nodes are shared. Arithmetic on
@@ -25,6 +26,7 @@
 
 mod builder;
 mod error;
+mod integers;
 mod lexer;
 mod literal;
 mod operator;
@@ -35,6 +37,7 @@ mod table;
 mod types;
 
 pub use error::Error;
+pub use integers::{Integers, Unfit};
 pub use parser::compile;
 pub use program::{Input, Node, NodeId, Program, Shape, Source};
 pub use table::{Op, Reduction, Rule};

@@ -7,7 +7,7 @@ use crate::error::{Error, Result, fault, quoted};
 use crate::lexer::{Lexer, Token, is_word};
 use crate::literal::Number;
 use crate::operator::{Comparison, Operator};
-use crate::suggest::{function_suggestion, suggestion};
+use crate::suggest::{cast_of_integers, function_suggestion, suggestion};
 use crate::{
     Element, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_TEXT, Op, Program, Reduction, Shape, Type,
 };
@@ -18,11 +18,11 @@ const KEYWORDS: &[(&str, &str)] = &[
     ("False", ""),
     ("and", "write & between bools, and parentheses around comparisons"),
     ("or", "write | between bools, and parentheses around comparisons"),
-    ("not", "write ~x for the opposite of a bool"),
+    ("not", "write ~(x) for the opposite of a bool"),
     ("if", "write where(condition, a, b)"),
     ("else", "write where(condition, a, b)"),
-    ("in", "write == to compare"),
-    ("is", "write == to compare"),
+    ("in", "write (x == 1) | (x == 2) to compare with several values"),
+    ("is", "write x == y to compare, and x != x for NaN"),
 ];
 
 /// Python's floats that have names, unless an input has the name.
@@ -280,8 +280,8 @@ impl<'t> Parser<'t> {
     fn argument(&mut self, call: Call) -> Result<()> {
         if self.arguments(call) == call.callee.arity() {
             let hint = match call.callee.name() {
-                "min" => ": write minimum(a, b) for two arrays",
-                "max" => ": write maximum(a, b) for two arrays",
+                "min" => ": write minimum(a, b), in which NaN wins, for two arrays",
+                "max" => ": write maximum(a, b), in which NaN wins, for two arrays",
                 _ => "",
             };
             let takes = call.callee.takes();
@@ -513,8 +513,9 @@ fn callee(name: &str, place: usize) -> Result<Callee> {
         return fault(place, outermost(reduction.name()));
     }
     if let Some(element) = Element::ALL.iter().find(|element| element.name() == name) {
-        let ty = element.widened();
-        return fault(place, format!("{name} is a type of inputs alone: write {ty}(x)"));
+        let cast = cast_of_integers(*element);
+        let message = format!("{name} is a type of inputs alone: write {cast} for integers");
+        return fault(place, message);
     }
     let near = function_suggestion(name, functions());
     fault(place, format!("no function is named {}{near}", quoted(name)))
@@ -525,7 +526,7 @@ fn is_keyword(name: &str) -> bool {
 }
 
 /// The names that may be called.
-fn functions() -> impl Iterator<Item = &'static str> {
+fn functions() -> impl Iterator<Item = &'static str> + Clone {
     let casts = Type::ALL.into_iter().map(Type::name);
     let functions = Op::FUNCTIONS.iter().map(|op| op.name());
     casts.chain(functions).chain(Reduction::ALL.iter().map(|reduction| reduction.name()))

@@ -46,12 +46,17 @@ pub(crate) unsafe fn evaluate(
                 }
                 Shape::Scalar | Shape::Number => {
                     // SAFETY: this function's promise.
-                    let bits = unsafe { scalar(name, pointer, input.element)? };
-                    expression.check_number(number, name, bits)?;
-                    Operand::Scalar(bits)
+                    Operand::Scalar(unsafe { scalar(name, pointer, input.element)? })
                 }
             }
         });
+    }
+    if n > 0 {
+        let bits = |input: usize| match operands[input] {
+            Operand::Scalar(bits) => bits,
+            _ => 0,
+        };
+        expression.check_integers(bits, |input| NAMES[input])?;
     }
     let task = Task::Evaluate(Evaluation { formula, operands: &operands });
     let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
