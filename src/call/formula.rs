@@ -5,7 +5,7 @@ use crate::expr::{Node, Program, Rule, Source};
 use crate::ops::Shape;
 use crate::process::memory;
 use gpuvec_ptx::Kernel;
-use once_cell::sync::OnceCell;
+use once_cell::race::OnceBox;
 
 /// What a compiled expression computes, and what that costs.
 #[derive(Debug)]
@@ -22,8 +22,9 @@ pub(crate) struct Formula {
     pub(crate) has_empty_result: bool,
     /// The time of a core for an element, in picoseconds.
     pub(crate) cost: usize,
-    /// Written when a device or a caller first needs it.
-    kernel: OnceCell<Kernel>,
+    /// Written when a device or a caller first needs it. No lock: a child forked while another thread
+    /// writes the kernel writes its own.
+    kernel: OnceBox<Kernel>,
 }
 
 impl Formula {
@@ -40,7 +41,7 @@ impl Formula {
             state_bytes,
             has_empty_result,
             cost,
-            kernel: OnceCell::new(),
+            kernel: OnceBox::new(),
             program,
         }
     }
@@ -50,7 +51,8 @@ impl Formula {
         gpuvec_ptx::frame(&self.program)
     }
 
-    /// The kernel that computes the formula; `text` gives that of an image.
+    /// The kernel that computes the formula; `text` gives that of an image. Threads that need it for the
+    /// first time concurrently each write it, in memory that they ask for, and all but one drop theirs.
     pub(crate) fn kernel(
         &self, text: impl FnOnce(&'static str) -> Result<&'static str, Error>,
     ) -> Result<&Kernel, Error> {
@@ -64,7 +66,7 @@ impl Formula {
                     purpose: "the kernel of an expression",
                 });
             }
-            Ok(Kernel::new(&self.program, frame))
+            Ok(Box::new(Kernel::new(&self.program, frame)))
         })
     }
 

@@ -15,6 +15,7 @@ mod fallible_once;
 pub(crate) mod kernels;
 mod loader;
 pub(crate) mod memory_kind;
+mod modules;
 mod owned;
 pub(crate) mod pipeline;
 mod scratch;
