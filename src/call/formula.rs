@@ -107,3 +107,35 @@ pub(crate) struct Evaluation<'a> {
     /// In the order of the declaration.
     pub(crate) operands: &'a [Operand],
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expr::{Element, Input, Shape, compile};
+
+    #[test]
+    fn a_child_forked_while_a_kernel_is_written_writes_its_own() {
+        const SECONDS: u32 = 20;
+        let frame = |_| Ok(include_str!("../../kernels/ptx/expression_fold.ptx"));
+        let input = Input { name: "a", element: Element::F32, shape: Shape::Array };
+        let program = compile("min(a)", &[input]).unwrap();
+        let formula = Formula::new(0, program, 1, Some((8, false)));
+        let mut status = -1;
+        let forking = |name| {
+            // SAFETY: the child writes a kernel and ends, or is ended by the signal.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: sets a timer for the process.
+                unsafe { libc::alarm(SECONDS) };
+                let is_written = formula.kernel(frame).is_ok();
+                // SAFETY: ends this process.
+                unsafe { libc::_exit(i32::from(!is_written)) };
+            }
+            // SAFETY: the child is this process's own.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            frame(name)
+        };
+        assert!(formula.kernel(forking).is_ok());
+        assert_eq!(status, 0);
+    }
+}

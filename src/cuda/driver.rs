@@ -266,6 +266,7 @@ driver! {
     fn cuCtxGetDevice(device: *mut CUdevice);
     fn cuCtxPopCurrent_v2(context: *mut CUcontext);
     fn cuCtxPushCurrent_v2(context: CUcontext);
+    fn cuCtxSetCurrent(context: CUcontext);
     fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
     fn cuDeviceGetCount(count: *mut c_int);
     fn cuDeviceGetName(name: *mut c_char, bytes: c_int, device: CUdevice);
