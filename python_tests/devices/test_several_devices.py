@@ -86,13 +86,13 @@ assert devices("{kind}", 300_001) == [1, 1]
 
 @pytest.mark.parametrize("kind", ["pinned", "pageable"])
 @pytest.mark.parametrize("place", ["GPU", "ALL"])
-@pytest.mark.parametrize("threads", [1, 2, 3, 6])
+@pytest.mark.parametrize("threads", [1, 3, 6])
 def test_threads_are_limited_on_several_devices(threads, place, kind):
     """One thread drives several devices, all of which take part, and no others are at work."""
     run(
         f"""
 def of_the_library():
-    "The library's threads in this process."
+    "The names of the library's threads in this process."
     names = []
     for task in os.listdir("/proc/self/task"):
         with open(f"/proc/self/task/{{task}}/comm") as comm:
@@ -110,15 +110,14 @@ with fake_driver.call_held(name):
     calling = Started(call_all)
     if uses_gpus:
         fake_driver.wait_for_held_calls(min({threads}, 4))
-    if {threads} <= 4:
-        assert len(of_the_library()) < {threads}, of_the_library()
+    for_gpus = [name for name in of_the_library() if "gpu-" in name]
+    assert len(for_gpus) < {threads}, for_gpus
+    assert {threads} > 1 or of_the_library() == []
 found, at_work = calling.get()
 assert at_work <= {threads}, at_work
 assert not uses_gpus or {threads} > 1 or found == [15, 15], found
-for operation in OPERATIONS:
-    assert attempt(operation, LONG, "{kind}") == (Status.OK, "")
-    assert last_run().threads <= {threads}
 check_in_place("{kind}")
+assert last_run().threads <= {threads}
 """,
         variables={"GPUVEC_NUM_THREADS": str(threads)},
         DEVICES=4,
