@@ -269,7 +269,8 @@ impl ReductionVisitor for OfState {
     }
 }
 
-/// Devices forget the kernel.
+/// Devices forget the kernel, without a call of the driver: the calling thread may be one that compiles
+/// another text.
 impl Drop for Expression {
     fn drop(&mut self) {
         device::forget(self.formula.id);
