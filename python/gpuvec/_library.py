@@ -103,6 +103,8 @@ SIGNATURES: dict[str, Signature] = {
     "gpuvec_last_status": (c_int32, []),
     "gpuvec_status_string": (c_char_p, [c_int32]),
     "gpuvec_set_placement": (c_int32, [c_int32]),
+    "gpuvec_set_thread_placement": (c_int32, [c_int32]),
+    "gpuvec_get_thread_placement": (c_int32, []),
     "gpuvec_get_placement": (c_int32, []),
     "gpuvec_why_cpu": (c_char_p, []),
     "gpuvec_last_run": (c_int32, [POINTER(RunStructure), c_size_t]),
