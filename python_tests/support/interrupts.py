@@ -5,9 +5,11 @@ Python runs signal handlers between bytecodes, so these are all the places where
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +67,21 @@ def pinned(values: np.ndarray) -> np.ndarray:
     return array
 
 
+@cache
+def long_work() -> tuple[Any, ...]:
+    """Returns the arrays of a copy that keeps a GPU busy for some milliseconds; none without one."""
+    if gpuvec.why_cpu() or hasattr(ctypes.CDLL("libcuda.so.1"), "fake_driver_calls"):
+        return ()
+    return gpuvec.DeviceArray(2**25), gpuvec.pinned_zeros(2**25)
+
+
 class State:
     """What a call uses: a stream, an array of which the results are known, and an operand."""
 
     def __init__(self) -> None:
         self.stream = gpuvec.Stream()
+        if long_work():
+            gpuvec.copy(*long_work(), stream=self.stream)
         self.x = gpuvec.to_device(VALUES)
         self.y: Any = pinned(ONES)
         self.event = gpuvec.Event()
