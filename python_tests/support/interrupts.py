@@ -69,7 +69,7 @@ def pinned(values: np.ndarray) -> np.ndarray:
 
 @cache
 def long_work() -> tuple[Any, ...]:
-    """Returns the arrays of a copy that keeps a GPU busy for some milliseconds; none without one."""
+    """Returns arrays: a copy of them keeps a GPU busy for some milliseconds. None without a GPU."""
     if gpuvec.why_cpu() or hasattr(ctypes.CDLL("libcuda.so.1"), "fake_driver_calls"):
         return ()
     return gpuvec.DeviceArray(2**25), gpuvec.pinned_zeros(2**25)
@@ -86,6 +86,7 @@ class State:
         self.y: Any = pinned(ONES)
         self.event = gpuvec.Event()
         self.total = gpuvec.Accumulator("sum", np.float32)
+        self.let_go: Callable[[], Any] = lambda: None
 
 
 def add(state: State) -> Any:
@@ -160,6 +161,7 @@ def synchronize(state: State) -> Any:
 def drop_stream(state: State) -> Any:
     """Drops a stream with queued work, and the array that the work uses."""
     add(state)
+    state.let_go()
     state.y = state.stream = None
 
 
@@ -236,19 +238,42 @@ def check_once(
 ) -> None:
     """Interrupts a call at one bytecode, and checks what is left."""
     state = State()
-    held = nullcontext() if fake_driver is None or call not in QUEUED else fake_driver.held()
+    if fake_driver is not None:
+        fake_driver.plan("")
+    held: Any = nullcontext()
+    if fake_driver is not None and call in (*QUEUED, drop_stream):
+        held = fake_driver.held()
+        state.let_go = lambda: fake_driver.driver.fake_driver_hold(False)
     allocations = ledger(fake_driver)
     with held:
         result = interrupt.call(lambda: call(state))
+        if call is drop_stream:
+            state.let_go()
         state.y = None
         if fake_driver is not None and call in QUEUED and fake_driver.count("pending"):
             for kind, before in allocations.items():
                 assert ledger(fake_driver)[kind] >= before, f"{kind} were freed in use"
     after = VALUES + ONES
     found = values_of(state.x)
-    assert (found == VALUES).all() or (found == after).all(), interrupt.left
+    assert (found == VALUES).all() or (found == after).all()
     if result is not None:
-        assert (values_of(result) == after).all(), interrupt.left
+        assert (values_of(result) == after).all()
+    if call is drop_stream and fake_driver is not None:
+        check_order(fake_driver.calls())
+    if state.stream is not None:
+        state.stream.synchronize()
+    if fake_driver is not None:
+        fake_driver.drain()
+    assert (values_of(state.x) == found).all(), "the work was not waited for"
+
+
+def check_order(calls: list[str]) -> None:
+    """Fails if memory is freed after work was queued and before it was waited for."""
+    is_busy = False
+    for name in calls:
+        is_busy |= name.startswith("cuLaunchKernel")
+        is_busy &= name not in ("cuEventSynchronize", "cuStreamSynchronize")
+        assert not (is_busy and name.startswith("cuMemFree")), calls
 
 
 def ledger(fake_driver: FakeDriver | None) -> dict[str, int]:
