@@ -149,7 +149,9 @@
  * device memory is GPUVEC_ERROR_PLACEMENT.
  *
  * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT
- * (auto, gpu, cpu or all). The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
+ * (auto, gpu, cpu or all). gpuvec_set_thread_placement sets that of the calling thread alone.
+ *
+ * The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
  * number of CPU threads; the default is one for each CPU of the process's main thread, and the
  * library never uses more than 256. GPUVEC_VECTORS (portable, avx2 or avx512) names the newest
  * vector instructions that sums and expressions on the CPU may use; the default is what the processor has, and
@@ -244,6 +246,9 @@
 #define GPUVEC_VERSION_MINOR 1
 /** The patch version. */
 #define GPUVEC_VERSION_PATCH 0
+
+/** The placement of a thread that follows the process's; see `gpuvec_set_thread_placement`. */
+#define GPUVEC_PLACE_INHERIT -1
 
 /**
  * The version of this header's binary interface; the library's is `gpuvec_abi_version()`. It is
@@ -1393,7 +1398,8 @@ gpuvec_status gpuvec_event_destroy(struct gpuvec_event *event);
 /* == Settings and library == */
 
 /**
- * Sets the placement of all later calls in every thread: `placement` is a `gpuvec_place`.
+ * Sets the placement of all later calls in every thread that does not have its own:
+ * `placement` is a `gpuvec_place`.
  *
  * Overrides the environment variable `GPUVEC_PLACEMENT`. Returns `GPUVEC_OK`, or
  * `GPUVEC_ERROR_VALUE` for any other number.
@@ -1401,11 +1407,27 @@ gpuvec_status gpuvec_event_destroy(struct gpuvec_event *event);
 gpuvec_status gpuvec_set_placement(int32_t placement);
 
 /**
- * Returns the placement in force, a `gpuvec_place`; or `GPUVEC_ERROR_ENVIRONMENT` if
- * `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then tells; or
- * `GPUVEC_ERROR_REENTRANT` in a signal handler that interrupted a call.
+ * Returns the placement in force for the calling thread, a `gpuvec_place`; or
+ * `GPUVEC_ERROR_ENVIRONMENT` if `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then
+ * tells; or `GPUVEC_ERROR_REENTRANT` in a signal handler that interrupted a call.
  */
 int32_t gpuvec_get_placement(void);
+
+/**
+ * Sets the placement of the calling thread's later calls, whatever the process's is: `placement` is
+ * a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` to follow the process's again.
+ *
+ * Other threads are not affected. A child made by `fork` starts with the placement of the thread
+ * that called `fork`; a new thread has none of its own. Returns `GPUVEC_OK`, or
+ * `GPUVEC_ERROR_VALUE` for any other number.
+ */
+gpuvec_status gpuvec_set_thread_placement(int32_t placement);
+
+/**
+ * Returns the calling thread's own placement, a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` if it has
+ * none.
+ */
+int32_t gpuvec_get_thread_placement(void);
 
 /**
  * Tells why no GPU is usable: no driver, a driver that is too old, no device, a device that

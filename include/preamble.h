@@ -149,7 +149,9 @@
  * device memory is GPUVEC_ERROR_PLACEMENT.
  *
  * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT
- * (auto, gpu, cpu or all). The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
+ * (auto, gpu, cpu or all). gpuvec_set_thread_placement sets that of the calling thread alone.
+ *
+ * The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
  * number of CPU threads; the default is one for each CPU of the process's main thread, and the
  * library never uses more than 256. GPUVEC_VECTORS (portable, avx2 or avx512) names the newest
  * vector instructions that sums and expressions on the CPU may use; the default is what the processor has, and

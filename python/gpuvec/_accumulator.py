@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._arrays import address, check_dtype, check_equal, check_layout, find, typed
-from ._errors import check, made
-from ._library import functions, release_with
+from ._arrays import address, check_axes, check_dtype, check_equal, check_layout, find, typed
+from ._errors import check
+from ._library import functions
+from ._owned import Owned
 from ._streams import Stream, handle_of
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Accumulator:
     <gpuvec.Accumulator: sum of 3 float64, 1.0>
     """
 
-    __slots__ = ("__weakref__", "_dtype", "_handle", "_operation")
+    __slots__ = ("__weakref__", "_dtype", "_handle", "_operation", "_owned")
 
     _dtype: np.dtype[Any]
     _handle: int
@@ -67,12 +68,15 @@ class Accumulator:
             if operation not in ("sum", "dot"):
                 raise ValueError(f"operation is {operation!r}: pass 'sum' or 'dot'")
             raise TypeError(f"dtype is {np.dtype(dtype)}: pass float32 or float64")
-        self._set(functions.gpuvec_accumulator_create(kind), kind)
+        self._create(functions.gpuvec_accumulator_create, kind)
+        self._set_kind(kind)
 
-    def _set(self, handle: int | None, kind: int) -> None:
-        self._handle = made(handle)
+    def _create(self, create: Any, *arguments: object) -> None:
+        self._owned = Owned(functions.gpuvec_accumulator_destroy)
+        self._handle = self._owned.create(create, *arguments)
+
+    def _set_kind(self, kind: int) -> None:
         [(self._operation, self._dtype)] = [key for key, number in KINDS.items() if number == kind]
-        release_with(self, functions.gpuvec_accumulator_destroy, self._handle)
 
     @property
     def operation(self) -> str:
@@ -121,6 +125,7 @@ class Accumulator:
         first, last = found["a"], found.get("b")
         if last is not None:
             check_equal("b", last, "a", first)
+            check_axes("a", first)
         check(
             functions.gpuvec_accumulator_add(
                 self._handle,
@@ -229,8 +234,8 @@ class Accumulator:
         """
         content = bytes(state)
         accumulator = cls.__new__(cls)
-        handle = made(functions.gpuvec_accumulator_deserialize(content, len(content)))
-        accumulator._set(handle, _kind(len(content)))
+        accumulator._create(functions.gpuvec_accumulator_deserialize, content, len(content))
+        accumulator._set_kind(_kind(len(content)))
         return accumulator
 
     def _bytes(self) -> int:
