@@ -196,11 +196,17 @@ pub fn cos<M: Machine>(m: &M, x: M::F64) -> M::F64 {
 }
 
 /// The tangent, as the quotient of the polynomials.
+///
+/// Before the last rounding the error is at most 0.47 units, near 1: 0.33 of the sine and 0.14 of the cosine.
+/// That would be 0.35 more without what the square of r rounds off.
 #[inline(always)]
 pub fn tan<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let angle = Angle::new(m, magnitude(m, x));
     let normal = |(high, low)| sum(m, high, low);
-    let (sine, cosine) = (normal(angle.sine(m)), normal(angle.cosine(m)));
+    let square_rest = m.fma(angle.r.0, angle.r.0, -angle.square);
+    let (high, low) = angle.cosine(m);
+    let cosine = normal((high, m.fma(square_rest, m.f64(-0.5), low)));
+    let sine = normal(angle.sine(m));
     let (odd, sign) = is_odd(m, angle.quadrant);
     let choose = |a: Pair<M>, b: Pair<M>| (m.select(odd, a.0, b.0), m.select(odd, a.1, b.1));
     let (high, low) = quotient(m, choose(cosine, sine), choose(sine, cosine));
