@@ -104,8 +104,7 @@ class Expression:
         The names of the formula's inputs, each with the type of its arrays: bool, uint8, int8,
         uint16, int16, uint32, int32, int64, float32 or float64. `Scalar` declares one value.
         ``float`` and ``int`` declare a Python number, which takes the type of its partners, as a
-        number in the text does; so does what is made of such numbers alone. ``out`` and ``stream``
-        are no names of inputs.
+        number in the text does. ``out`` and ``stream`` are no names of inputs.
 
     Raises
     ------
