@@ -108,8 +108,8 @@ class Expression:
         The names of the formula's inputs, in a mapping or as keywords, each with the type of its
         arrays: bool, uint8, int8, uint16, int16, uint32, int32, int64, float32 or float64. `Scalar`
         declares one value. ``float`` and ``int`` declare a Python number, which takes the type of
-        its partners, as a number in the text does; so does what is made of such numbers alone. A
-        call takes inputs that are named ``out`` or ``stream`` in a mapping.
+        its partners, as a number in the text does. A call takes inputs that are named ``out`` or
+        ``stream`` in a mapping.
 
     Raises
     ------
