@@ -257,12 +257,6 @@ pub(crate) enum Error {
     Driver { call: &'static str, name: &'static str, code: u32, ordinal: usize },
 
     #[error(
-        "the results are there, but the calling thread's CUDA context is now that of device {ordinal}: \
-         cuCtxPopCurrent failed with {name} ({code}); set the context again"
-    )]
-    ContextNotRestored { name: &'static str, code: u32, ordinal: usize },
-
-    #[error(
         "device {ordinal} is lost after an earlier failure: restart the process to use it again"
     )]
     DeviceLost { ordinal: usize },
@@ -337,7 +331,7 @@ impl Error {
             Error::OutOfHostMemory { .. } => GPUVEC_ERROR_OUT_OF_MEMORY,
             Error::Driver { code: CUDA_ERROR_OUT_OF_MEMORY, .. } => GPUVEC_ERROR_OUT_OF_MEMORY,
             Error::Driver { .. } if self.loses_device() => GPUVEC_ERROR_DEVICE_LOST,
-            Error::Driver { .. } | Error::ContextNotRestored { .. } => GPUVEC_ERROR_DRIVER,
+            Error::Driver { .. } => GPUVEC_ERROR_DRIVER,
             Error::DeviceLost { .. } => GPUVEC_ERROR_DEVICE_LOST,
             Error::Internal { .. } => GPUVEC_ERROR_INTERNAL,
         }

@@ -218,26 +218,3 @@ assert caller.current() is None
 """,
         DEVICES=2,
     )
-
-
-def test_a_context_that_cannot_be_restored_is_an_error():
-    """The results are there, and the next operation works once the caller has set its context."""
-    run_on_fake_driver(
-        CONTEXTS
-        + """
-a, b = (filled("pinned", values) for values in repeated(OPERATIONS[0], 1000))
-out = output(OPERATIONS[0], "pinned", 1000)
-for context in contexts():
-    fake_driver.plan("cuCtxPopCurrent_v2=999,cuCtxSetCurrent=999")
-    status = call(OPERATIONS[0], a.array, b.array, out.array)
-    assert status == Status.ERROR_DRIVER and "context" in last_error(), last_error()
-    assert_same_bits(out.array, OPERATIONS[0].oracle(a.array, b.array))
-    out.array[:] = 0
-    fake_driver.plan("")
-    caller.call("cuCtxPopCurrent_v2", byref(c_void_p()))
-    assert caller.current() == context
-    ok(call(OPERATIONS[0], a.array, b.array, out.array))
-    assert caller.current() == context
-""",
-        DEVICES=2,
-    )

@@ -4,7 +4,6 @@
 //! here and becomes a status; an error becomes a status and the text of this thread's
 //! `gpuvec_last_error`. The guard prints nothing: a panic's message becomes part of that text.
 
-use crate::cuda::context;
 use crate::error::{Error, gpuvec_status, interned};
 use crate::pool;
 use crate::process::float_modes::with_ieee;
@@ -47,7 +46,7 @@ pub(super) fn operation(body: impl FnOnce() -> Result<(), Error>) -> i32 {
     choice(|| {
         last_run::set(Run::default());
         settings::check()?;
-        context::with_restored(body).map(|()| gpuvec_status::GPUVEC_OK as i32)
+        body().map(|()| gpuvec_status::GPUVEC_OK as i32)
     })
 }
 

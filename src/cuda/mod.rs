@@ -5,7 +5,7 @@
 
 pub(crate) mod alloc;
 mod completion;
-pub(crate) mod context;
+mod context;
 pub(crate) mod default_stream;
 pub(crate) mod device;
 pub(crate) mod driver;
