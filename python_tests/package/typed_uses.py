@@ -35,5 +35,9 @@ gpuvec.to_device(1.0)  # type: ignore[arg-type]
 gpuvec.evaluate("x*k + y", x=a, y=device, k=2.5, out=a, stream=gpuvec.Stream())
 scaled = gpuvec.Expression("k * x", x=np.float32, k=gpuvec.Scalar("f4"))
 scaled(x=bytes(12), k=np.float32(2))
+scaled({"x": device, "k": 2}, out=a)
+gpuvec.evaluate("x + out", {"x": a, "out": device}, out=a)
+gpuvec.Expression("x + self", {"x": np.float32, "self": float})
 gpuvec.evaluate(b"x", x=a)  # type: ignore[arg-type]
 gpuvec.evaluate("x", x=[1.0])  # type: ignore[arg-type]
+gpuvec.evaluate("x", [a])  # type: ignore[arg-type]
