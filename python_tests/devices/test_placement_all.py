@@ -117,6 +117,7 @@ else:
     raise AssertionError(seen)
 check_in_place("{kind}")
 """,
+        variables={"GPUVEC_NUM_THREADS": "4"},
         DEVICES=3,
     )
 

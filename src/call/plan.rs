@@ -166,8 +166,9 @@ fn on_gpus(
     };
     let transfers = transfers(call, &devices);
     let mut chunk = gpu_chunk(call, &transfers, devices.len());
-    let groups =
-        if devices.len() == 1 { 1 } else { machine.thread_limit().clamp(1, devices.len()) };
+    // Cores that are to work keep one of several threads.
+    let for_devices = machine.thread_limit().saturating_sub(usize::from(with_cores));
+    let groups = for_devices.clamp(1, devices.len());
     let (mut threads, mut cores) = (1, 0);
     if with_cores {
         let left = machine.thread_limit().saturating_sub(groups);

@@ -89,7 +89,8 @@ impl Drop for Entered {
         // SAFETY: the driver writes one handle into a local; the topmost context is the one that was
         // pushed.
         let code = unsafe { cuCtxPopCurrent_v2(&raw mut popped) };
-        if code != Code::SUCCESS && current() == pushed {
+        let is_left = || known_current().is_some_and(|current| current != pushed);
+        if code != Code::SUCCESS && !is_left() {
             // SAFETY: takes no pointer that is followed. Setting NULL pops the topmost context, which still
             // is the one that was pushed (CUDA driver API, cuCtxSetCurrent).
             let _ = unsafe { cuCtxSetCurrent(std::ptr::null_mut()) };
@@ -100,12 +101,15 @@ impl Drop for Entered {
 /// The calling thread's context, to compare with others: it may be one that was destroyed. NULL if
 /// there is none, or the driver cannot tell.
 pub(super) fn current() -> CUcontext {
+    known_current().unwrap_or(std::ptr::null_mut())
+}
+
+/// As [`current`]; `None` if the driver cannot tell.
+fn known_current() -> Option<CUcontext> {
     let mut current = std::ptr::null_mut();
     // SAFETY: the driver writes one handle into a local.
-    match unsafe { cuCtxGetCurrent(&raw mut current) } {
-        Code::SUCCESS => current,
-        _ => std::ptr::null_mut(),
-    }
+    let code = unsafe { cuCtxGetCurrent(&raw mut current) };
+    (code == Code::SUCCESS).then_some(current)
 }
 
 /// The device of a context.
