@@ -104,7 +104,7 @@ function-errors: $(VENV)/functions ## the errors of the functions of f64, on a m
 random-expressions: ## 10^5 random expressions as PTX in the emulator, in half a minute
 	cargo test --release -p gpuvec_ptx -- --ignored
 
-numpy-expressions: build $(VENV)/ready ## 10^5 random expressions beside NumPy, in minutes (NUMPY_COUNT=100000)
+numpy-expressions: build $(VENV)/ready ## 10^5 random expressions beside NumPy, in a minute on two cores (NUMPY_COUNT=100000)
 	$(BIN)/python tools/numpy_expressions.py --count $(NUMPY_COUNT)
 
 peers: build $(VENV)/ready ## numexpr's own tests on gpuvec, by an adapter: docs/peers.md

@@ -481,8 +481,14 @@ class Oracle(ast.NodeVisitor):
 
     def visit_BinOp(self, node: ast.BinOp) -> Value:
         """Applies an operator."""
-        left, right = self.visit(node.left), self.visit(node.right)
         is_power = isinstance(node.op, ast.Pow)
+        right = self.visit(node.right)
+        try:
+            left = self.visit(node.left)
+        except Unfit:
+            if is_power and is_python(right) and right == 0:
+                raise Undecided("x**0 does without x") from None
+            raise
         if is_power and any(isinstance(each, ast.Name) for each in ast.walk(node.right)):
             raise Refused("the exponent is no literal")
         try:
