@@ -13,13 +13,19 @@ SHORT_WHEEL_TESTS := $(wildcard python_tests/package) $(addprefix python_tests/,
 VENV := .venv
 BIN := $(VENV)/bin
 FAKE_DRIVER := $(CURDIR)/target/fake_driver
+# Everything here finds what cargo built in ./target, whatever the caller's environment or cargo's
+# configuration names.
+export CARGO_TARGET_DIR := $(CURDIR)/target
+unexport CARGO_BUILD_TARGET CARGO_BUILD_TARGET_DIR CARGO_BUILD_BUILD_DIR
 PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
+# Tests to which the driver that a process finds makes no difference.
+WITH_ANY_DRIVER := $(addprefix python_tests/,driver install release)
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-fake-driver fault-injection large-sums every-float random-expressions numpy-expressions peers function-errors load random-faults security sanitizers fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-fake-driver fault-injection large-sums every-float random-expressions numpy-expressions peers function-errors load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build $(VENV)/ready ## set up, build, and run the C and Python examples on real arrays
 	$(MAKE) -C c_examples run
@@ -27,7 +33,9 @@ demo: build $(VENV)/ready ## set up, build, and run the C and Python examples on
 	    echo "--- $$example.py"; PYTHONPATH=python $(BIN)/python python_examples/$$example.py; \
 	done
 
-test: test-rust test-c test-python test-fake-driver ## set up and run every test
+test: test-rust test-c test-python ## set up and run the tests: Rust, C and Python
+
+test-thorough: test-interleavings test-sanitized test-long test-fake-driver ## longer tests: interleavings, sanitizers, the fake driver, the wheel
 	$(MAKE) test-wheel WHEEL_TESTS="$(SHORT_WHEEL_TESTS)"
 
 build: ## build target/release/libgpuvec.so and include/gpuvec.h
@@ -35,7 +43,7 @@ build: ## build target/release/libgpuvec.so and include/gpuvec.h
 
 install: target/release/libgpuvec.so
 install uninstall: ## install the library for other programs (PREFIX=/usr/local), or remove it
-	@$(MAKE) --no-print-directory -f install/Makefile $@
+	@install/install.sh $@
 
 # `sudo make install` after `make build` runs no cargo, which root may lack.
 target/release/libgpuvec.so:
@@ -70,23 +78,31 @@ fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	# In place, the copy would change under processes that have it open.
 	cp --remove-destination target/release/libfake_driver.so $(FAKE_DRIVER)/libcuda.so.1
 
-test-rust: build ## the Rust tests, and what threads share in every interleaving
+test-rust: build ## the Rust tests
 	cargo test --release
 	cargo test --release -p gpuvec_ops -p gpuvec_exact -p gpuvec_expr -p gpuvec_math -p gpuvec_ptx
+
+test-c: build ## the C examples; the header as C and C++
+	$(MAKE) -C c_examples run header
+
+test-python: build fake-driver $(VENV)/ready ## the Python tests, but the long ones
+	tools/test_python.sh $(BIN)/python -m "not large and not long"
+
+test-interleavings: ## every interleaving of the threads that share a piece of work
 	RUSTFLAGS="--cfg loom" cargo test --lib --target-dir target/loom fork_join
 
-test-c: build ## the C examples: plain, header as C and C++, sanitizers, valgrind if installed
-	$(MAKE) -C c_examples run header sanitize
+test-sanitized: build ## the C examples under sanitizers and, if it is installed, valgrind
+	$(MAKE) -C c_examples sanitize
 	@if command -v valgrind >/dev/null; then $(MAKE) -C c_examples valgrind; \
 	else echo "valgrind is not installed: the examples did not run under it"; fi
 
-test-python: build fake-driver $(VENV)/ready ## the Python tests
-	tools/test_python.sh $(BIN)/python
+test-long: build fake-driver $(VENV)/ready ## the long Python tests
+	$(BIN)/python -m pytest -q -n auto -m long
 
-test-fake-driver: fake-driver build $(VENV)/ready ## all of them again on the fake driver, where the GPU's path runs
+test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake driver, where the GPU's path runs
 	$(ON_FAKE_DRIVER) cargo test --release
 	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
-	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python
+	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python -m "not large and not long" $(WITH_ANY_DRIVER:%=--deselect=%)
 	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py
 
 fault-injection: fake-driver build $(VENV)/ready ## make every driver call fail in turn, in every way, in half an hour on two cores
@@ -125,6 +141,9 @@ security: build ## setuid processes, files, sockets, the driver's name (as root,
 sanitizers: ## the Rust tests under AddressSanitizer and ThreadSanitizer, with and without the fake driver
 	tools/sanitizers.sh
 
+miri: ## callers' values at any address, in Miri, which nightly Rust has
+	tools/miri.sh
+
 fuzz: ## any arguments in any order, against a model; bytes of any states; any texts (FUZZ_SECONDS=60)
 	tools/fuzz.sh $(FUZZ_SECONDS)
 	tools/fuzz.sh $(FUZZ_SECONDS) states
@@ -147,7 +166,7 @@ test-wheel: dist build fake-driver ## install the wheel in an empty environment 
 reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes
 	release/reproducible.sh
 
-check-all: lint fresh usage test large-sums every-float random-expressions numpy-expressions peers function-errors fault-injection load random-faults security sanitizers fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
+check-all: lint fresh usage test test-thorough large-sums every-float random-expressions numpy-expressions peers function-errors fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)

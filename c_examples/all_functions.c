@@ -33,6 +33,15 @@ static void placements(void)
     CHECK(gpuvec_why_cpu()[0] != '\0');
     CHECK(gpuvec_set_placement(-1) == GPUVEC_ERROR_VALUE);
     CHECK(gpuvec_get_placement() == GPUVEC_PLACE_CPU);
+
+    CHECK(gpuvec_get_thread_placement() == GPUVEC_PLACE_INHERIT);
+    CHECK_OK(gpuvec_set_thread_placement(GPUVEC_PLACE_ALL));
+    CHECK(gpuvec_get_thread_placement() == GPUVEC_PLACE_ALL);
+    CHECK_OK(gpuvec_set_placement(GPUVEC_PLACE_AUTO));
+    CHECK(gpuvec_get_placement() == GPUVEC_PLACE_ALL);
+    CHECK(gpuvec_set_thread_placement(4) == GPUVEC_ERROR_VALUE);
+    CHECK_OK(gpuvec_set_thread_placement(GPUVEC_PLACE_INHERIT));
+    CHECK(gpuvec_get_placement() == GPUVEC_PLACE_AUTO);
 }
 
 static void devices(void)
@@ -417,7 +426,7 @@ static void accumulators(size_t n)
     const int32_t kind = GPUVEC_ACCUMULATOR_DOT_F32;
     gpuvec_accumulator *first = gpuvec_accumulator_create(kind);
     gpuvec_accumulator *second = gpuvec_accumulator_create(kind);
-    unsigned char state[216];
+    unsigned char state[224];
     float value = -1, whole = -1;
     CHECK(values != NULL && first != NULL && second != NULL);
     for (size_t i = 0; i < n; i++) {

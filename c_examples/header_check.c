@@ -83,6 +83,8 @@ static const function FUNCTIONS[] = {
     (function)gpuvec_status_string,
     (function)gpuvec_set_placement,
     (function)gpuvec_get_placement,
+    (function)gpuvec_set_thread_placement,
+    (function)gpuvec_get_thread_placement,
     (function)gpuvec_why_cpu,
     (function)gpuvec_last_run,
     (function)gpuvec_init,

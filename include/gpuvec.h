@@ -64,8 +64,10 @@
  *
  * An array may be in any kind of memory: pageable (ordinary) host memory, pinned (page-locked) host
  * memory, managed memory, or device memory (a GPU's). One call may mix memory kinds. An array may
- * have any length: it need not fit into the GPU's memory. Its address may be any multiple of its
- * element size.
+ * have any length: it need not fit into the GPU's memory. Its address, and that of a reduction's
+ * result, may be any multiple of its element size. Everything else that an argument points to may be
+ * at any address, as in a packed structure: a scalar, a handle, a size, a gpuvec_run, the names, types
+ * and pointers of an expression's inputs.
  *
  * Inputs are never written. The output may be exactly one of the inputs (in place); any other
  * overlap of the output with an input is GPUVEC_ERROR_OVERLAP.
@@ -147,7 +149,9 @@
  * device memory is GPUVEC_ERROR_PLACEMENT.
  *
  * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT
- * (auto, gpu, cpu or all). The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
+ * (auto, gpu, cpu or all). gpuvec_set_thread_placement sets that of the calling thread alone.
+ *
+ * The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
  * number of CPU threads; the default is one for each CPU of the process's main thread, and the
  * library never uses more than 256. GPUVEC_VECTORS (portable, avx2 or avx512) names the newest
  * vector instructions that sums and expressions on the CPU may use; the default is what the processor has, and
@@ -242,6 +246,9 @@
 #define GPUVEC_VERSION_MINOR 1
 /** The patch version. */
 #define GPUVEC_VERSION_PATCH 0
+
+/** The placement of a thread that follows the process's; see `gpuvec_set_thread_placement`. */
+#define GPUVEC_PLACE_INHERIT -1
 
 /**
  * The version of this header's binary interface; the library's is `gpuvec_abi_version()`. It is
@@ -884,8 +891,8 @@ gpuvec_status gpuvec_accumulator_merge(struct gpuvec_accumulator *accumulator,
 gpuvec_status gpuvec_accumulator_value(struct gpuvec_accumulator *accumulator, void *value);
 
 /**
- * Returns the number of bytes that the state of an accumulator of this kind is serialized to: 144,
- * 216, 600 or 1,128; 0 if there is no such kind.
+ * Returns the number of bytes that the state of an accumulator of this kind is serialized to: 152,
+ * 224, 608 or 1,136; 0 if there is no such kind.
  */
 size_t gpuvec_accumulator_bytes(int32_t kind);
 
@@ -895,7 +902,8 @@ size_t gpuvec_accumulator_bytes(int32_t kind);
  *
  * The bytes are signed, little-endian integers of 64 bits. The states of up to 2^30 accumulators
  * of one kind merge by plain addition of these integers, as `MPI_SUM` of `MPI_INT64_T` and NCCL
- * do it: the sums are the state of all their elements. Returns `GPUVEC_OK` or an error.
+ * do it, in any grouping: the sums are the state of all their elements. Returns `GPUVEC_OK` or an
+ * error.
  */
 gpuvec_status gpuvec_accumulator_serialize(struct gpuvec_accumulator *accumulator,
                                            void *bytes,
@@ -905,7 +913,8 @@ gpuvec_status gpuvec_accumulator_serialize(struct gpuvec_accumulator *accumulato
  * Creates an accumulator from `size` bytes that `gpuvec_accumulator_serialize` stored, or from the
  * sums of several. Its kind is in the bytes.
  *
- * Returns NULL on failure, with `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or from
+ * Returns NULL on failure, with `GPUVEC_ERROR_SIZE` for a sum of more than 2^30 states or of 2^63
+ * elements or more, and with `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or from
  * somewhere else; `gpuvec_last_error()` tells why. Destroy the accumulator with
  * `gpuvec_accumulator_destroy`.
  */
@@ -1148,13 +1157,16 @@ gpuvec_status gpuvec_expr_compile(const char *text,
  * scalar is read before the call returns. The pointer of an input that the text does not use may be
  * anything. `out` is an array of `n` elements of the type `gpuvec_expr_output_type(expr)`, or of one
  * if the expression is a reduction. It may be exactly one of the input arrays if the elements of both
- * have the same size.
+ * have the same size. A reduction that reads no array reduces `n` equal elements: the calling core does
+ * it, with every placement, in some microseconds, whatever `n` is.
  *
  * The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With
  * placement `auto` a call on host arrays does not wait for that: cores do its work until
  * `gpuvec_expr_prepare`, or a call on device memory or with placement `gpu`, has had it compiled.
  *
- * Returns `GPUVEC_OK` or an error, of which `inputs[i]` is the name of an input.
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is
+ * computed from such numbers alone, does not fit into 64 bits or the type of its partner; or another
+ * error. Errors name an input `inputs[i]`.
  */
 gpuvec_status gpuvec_expr_run(struct gpuvec_expr *expr,
                               const void *const *inputs,
@@ -1386,7 +1398,8 @@ gpuvec_status gpuvec_event_destroy(struct gpuvec_event *event);
 /* == Settings and library == */
 
 /**
- * Sets the placement of all later calls in every thread: `placement` is a `gpuvec_place`.
+ * Sets the placement of all later calls in every thread that does not have its own:
+ * `placement` is a `gpuvec_place`.
  *
  * Overrides the environment variable `GPUVEC_PLACEMENT`. Returns `GPUVEC_OK`, or
  * `GPUVEC_ERROR_VALUE` for any other number.
@@ -1394,11 +1407,27 @@ gpuvec_status gpuvec_event_destroy(struct gpuvec_event *event);
 gpuvec_status gpuvec_set_placement(int32_t placement);
 
 /**
- * Returns the placement in force, a `gpuvec_place`; or `GPUVEC_ERROR_ENVIRONMENT` if
- * `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then tells; or
- * `GPUVEC_ERROR_REENTRANT` in a signal handler that interrupted a call.
+ * Returns the placement in force for the calling thread, a `gpuvec_place`; or
+ * `GPUVEC_ERROR_ENVIRONMENT` if `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then
+ * tells; or `GPUVEC_ERROR_REENTRANT` in a signal handler that interrupted a call.
  */
 int32_t gpuvec_get_placement(void);
+
+/**
+ * Sets the placement of the calling thread's later calls, whatever the process's is: `placement` is
+ * a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` to follow the process's again.
+ *
+ * Other threads are not affected. A child made by `fork` starts with the placement of the thread
+ * that called `fork`; a new thread has none of its own. Returns `GPUVEC_OK`, or
+ * `GPUVEC_ERROR_VALUE` for any other number.
+ */
+gpuvec_status gpuvec_set_thread_placement(int32_t placement);
+
+/**
+ * Returns the calling thread's own placement, a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` if it has
+ * none.
+ */
+int32_t gpuvec_get_thread_placement(void);
 
 /**
  * Tells why no GPU is usable: no driver, a driver that is too old, no device, a device that

@@ -64,8 +64,10 @@
  *
  * An array may be in any kind of memory: pageable (ordinary) host memory, pinned (page-locked) host
  * memory, managed memory, or device memory (a GPU's). One call may mix memory kinds. An array may
- * have any length: it need not fit into the GPU's memory. Its address may be any multiple of its
- * element size.
+ * have any length: it need not fit into the GPU's memory. Its address, and that of a reduction's
+ * result, may be any multiple of its element size. Everything else that an argument points to may be
+ * at any address, as in a packed structure: a scalar, a handle, a size, a gpuvec_run, the names, types
+ * and pointers of an expression's inputs.
  *
  * Inputs are never written. The output may be exactly one of the inputs (in place); any other
  * overlap of the output with an input is GPUVEC_ERROR_OVERLAP.
@@ -147,7 +149,9 @@
  * device memory is GPUVEC_ERROR_PLACEMENT.
  *
  * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT
- * (auto, gpu, cpu or all). The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
+ * (auto, gpu, cpu or all). gpuvec_set_thread_placement sets that of the calling thread alone.
+ *
+ * The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
  * number of CPU threads; the default is one for each CPU of the process's main thread, and the
  * library never uses more than 256. GPUVEC_VECTORS (portable, avx2 or avx512) names the newest
  * vector instructions that sums and expressions on the CPU may use; the default is what the processor has, and

@@ -19,8 +19,9 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 name=libgpuvec-$version-linux-x86_64
 stage=target/wheel/$name
 rm -rf "$stage"
-make --silent --file=install/Makefile install DESTDIR="$PWD/target/wheel" PREFIX="/$name" \
-    BUILT="target/wheel/$GPUVEC_GLIBC/x86_64-unknown-linux-gnu/release/libgpuvec.so"
+DESTDIR="$PWD/target/wheel" PREFIX="/$name" \
+    BUILT="target/wheel/$GPUVEC_GLIBC/x86_64-unknown-linux-gnu/release/libgpuvec.so" \
+    install/install.sh install
 install -Dm 644 -t "$stage/share/doc/gpuvec" LICENSE-* README.md CHANGELOG.md
 tar --create --sort=name --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw,a-s \
     --mtime="@$SOURCE_DATE_EPOCH" --directory=target/wheel "$name" |

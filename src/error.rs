@@ -201,6 +201,9 @@ pub(crate) enum Error {
     #[error("bytes is no state of an accumulator: {0}")]
     State(WireError),
 
+    #[error("bytes is the sum of too many states: {0}")]
+    TooManyStates(WireError),
+
     #[error("n is 0, and no elements have no minimum or maximum: pass at least one element")]
     Empty,
 
@@ -254,6 +257,12 @@ pub(crate) enum Error {
     Driver { call: &'static str, name: &'static str, code: u32, ordinal: usize },
 
     #[error(
+        "the results are there, but the calling thread's CUDA context is now that of device {ordinal}: \
+         cuCtxPopCurrent failed with {name} ({code}); set the context again"
+    )]
+    ContextNotRestored { name: &'static str, code: u32, ordinal: usize },
+
+    #[error(
         "device {ordinal} is lost after an earlier failure: restart the process to use it again"
     )]
     DeviceLost { ordinal: usize },
@@ -302,9 +311,10 @@ impl Error {
             | Error::NullResult { .. }
             | Error::NullHandle { .. } => GPUVEC_ERROR_NULL,
             Error::Misaligned { .. } => GPUVEC_ERROR_MISALIGNED,
-            Error::TooLong { .. } | Error::TooManyBytes { .. } | Error::TooManyElements => {
-                GPUVEC_ERROR_SIZE
-            }
+            Error::TooLong { .. }
+            | Error::TooManyBytes { .. }
+            | Error::TooManyElements
+            | Error::TooManyStates(_) => GPUVEC_ERROR_SIZE,
             Error::Overlap { .. } => GPUVEC_ERROR_OVERLAP,
             Error::OutOfBounds { .. } => GPUVEC_ERROR_OUT_OF_BOUNDS,
             Error::NotGivenBy { .. } | Error::NotRegisteredHere { .. } | Error::NoMemory { .. } => {
@@ -327,7 +337,7 @@ impl Error {
             Error::OutOfHostMemory { .. } => GPUVEC_ERROR_OUT_OF_MEMORY,
             Error::Driver { code: CUDA_ERROR_OUT_OF_MEMORY, .. } => GPUVEC_ERROR_OUT_OF_MEMORY,
             Error::Driver { .. } if self.loses_device() => GPUVEC_ERROR_DEVICE_LOST,
-            Error::Driver { .. } => GPUVEC_ERROR_DRIVER,
+            Error::Driver { .. } | Error::ContextNotRestored { .. } => GPUVEC_ERROR_DRIVER,
             Error::DeviceLost { .. } => GPUVEC_ERROR_DEVICE_LOST,
             Error::Internal { .. } => GPUVEC_ERROR_INTERNAL,
         }

@@ -66,6 +66,21 @@ fn every_exported_function_is_public_documented_and_one_guard_call() {
     }
 }
 
+/// A scalar, a handle or a structure of a caller may be at any address.
+#[test]
+fn callers_values_are_accessed_at_any_address() {
+    let files = files("src/abi", "rs").into_iter().chain(["src/run/evaluate.rs".into()]);
+    for path in files {
+        let text = read(&path);
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in code {
+            let aligned = [".read()", ".write(", "ptr::read(", "ptr::write("];
+            let found = aligned.iter().find(|aligned| line.contains(*aligned));
+            assert_eq!(found, None, "{}: write read_unaligned or write_unaligned", path.display());
+        }
+    }
+}
+
 /// The rooms of src/; each imports only itself and rooms further on.
 const ROOMS: &[&str] = &[
     "abi", "run", "objects", "cuda", "cpu", "call", "pool", "process", "ops", "tuning", "error",

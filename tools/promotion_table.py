@@ -3,7 +3,8 @@
     python3 tools/promotion_table.py > src/expr/tests/expr/promotion.txt
 
 A line has an operation, its left operand, and the type of the result for each right operand, in the
-order of the first line. Python's numbers are int and float. A dash is an error.
+order of the first line. Python's numbers are k, an int, and h, a float, and what is made of them. A
+dash is an error.
 """
 
 import operator
@@ -11,7 +12,11 @@ import warnings
 
 import numpy as np
 
-TYPES = "bool u8 i8 u16 i16 u32 i32 i64 f32 f64 int float".split()
+ARRAYS = "bool u8 i8 u16 i16 u32 i32 i64 f32 f64".split()
+INTS = "k -(-k) k+1 k*k-k abs(k) k**2 k//2 k%3".split()
+FLOATS = "k/2 k**-1 k**0.5 h -(-h) k+h k*h h//1 h**2".split()
+NUMBERS = INTS + FLOATS
+TYPES = ARRAYS + NUMBERS
 DTYPES = {"u": "uint", "i": "int", "f": "float"}
 
 BINARY = {
@@ -46,8 +51,8 @@ UNARY = {
 
 def operand(name: str):
     """Gives an array of a type, or a number of Python's."""
-    if name in ("int", "float"):
-        return {"int": 1, "float": 1.0}[name]
+    if name in NUMBERS:
+        return eval(name, {"k": 2, "h": 1.5})
     return np.ones(1, bool if name == "bool" else DTYPES[name[0]] + name[1:])
 
 

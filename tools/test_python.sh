@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Runs the Python tests with the Python that is given, as many side by side as there are processors.
+# Runs the Python tests with the Python that is given, as many side by side as there are processors, and
+# with options of pytest.
 #
-#     tools/test_python.sh .venv/bin/python
+#     tools/test_python.sh .venv/bin/python [OPTION...]
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/test_parts.sh
 jobs=${TEST_JOBS:-$(nproc)}
+run=("$1" -m pytest -q "${@:2}")
 status=0
-"$1" -m pytest -q -n "$jobs" "${most[@]}" || status=1
-"$1" -m pytest -q -n "$jobs" --dist loadfile "${processes[@]}" || status=1
-"$1" -m pytest -q "${alone[@]}" || status=1
+"${run[@]}" -n "$jobs" "${most[@]}" || status=1
+"${run[@]}" -n "$jobs" --dist loadfile "${processes[@]}" || status=1
+"${run[@]}" "${alone[@]}" || status=1
 exit $status

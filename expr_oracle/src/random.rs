@@ -2,8 +2,9 @@
 
 use gpuvec_expr::{Element, Input, Shape};
 
-/// The inputs of the tests: a to d are of f32, those of other types have the type in their names.
-pub const INPUTS: [Input<'static>; 14] = [
+/// The inputs of the tests: a to d are of f32, those of other types have the type in their names; k and h
+/// are a Python integer and a Python float.
+pub const INPUTS: [Input<'static>; 16] = [
     array("a", Element::F32),
     array("b", Element::F32),
     array("c", Element::F32),
@@ -18,6 +19,8 @@ pub const INPUTS: [Input<'static>; 14] = [
     array("x_i32", Element::I32),
     array("x_i64", Element::I64),
     array("x_f64", Element::F64),
+    Input { name: "k", element: Element::I64, shape: Shape::Number },
+    Input { name: "h", element: Element::F64, shape: Shape::Number },
 ];
 
 /// An array of a type.
@@ -91,6 +94,9 @@ impl<'b> Generator<'b> {
                 "x_i32",
                 "x_i64",
                 "x_f64",
+                "k",
+                "k",
+                "h",
                 "0",
                 "1",
                 "2",

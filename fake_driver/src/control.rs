@@ -1,7 +1,7 @@
 //! The controls that tests use.
 
 use crate::memory::{self, Kind};
-use crate::{context, event, faults, held_calls, kernels, stream};
+use crate::{context, event, faults, held_calls, kernels, module, stream};
 use std::ffi::{CStr, CString, c_char};
 
 /// Replaces the plan of faults and counts calls from 1 again.
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn fake_driver_count(what: *const c_char) -> i64 {
         b"streams" => stream::count().0,
         b"pending" => stream::count().1,
         b"events" => event::count(),
-        b"modules" => crate::api::modules(),
+        b"modules" => module::count(),
         b"contexts" => context::retained(),
         b"held_calls" => held_calls::waiting(),
         b"integer_sums" => kernels::integer_sums(),

@@ -22,7 +22,7 @@ pub(crate) enum Kernel {
     Expression(usize),
 }
 
-/// Returns all kernels with their names, in the order of their handles.
+/// Returns all kernels with their names, except those of expressions.
 fn all() -> impl Iterator<Item = (&'static str, Kernel)> {
     let computing = |op: &Op| (op.kernel(), Kernel::Compute(*op));
     Op::ALL.iter().map(computing).chain([("probe", Kernel::Probe), ("copy_bytes", Kernel::Copy)])
@@ -37,23 +37,6 @@ pub(crate) fn load(text: &str) -> Result<Vec<(String, Kernel)>, Code> {
         Ok((name.to_owned(), kernel))
     };
     names.map(kernel).collect()
-}
-
-/// Returns a kernel's number, from 0.
-pub(crate) fn number(kernel: Kernel) -> Option<usize> {
-    match kernel {
-        Kernel::Expression(number) => Some(all().count() + number),
-        _ => all().position(|(_, known)| known == kernel),
-    }
-}
-
-/// Returns the kernel of that number.
-pub(crate) fn at(number: usize) -> Option<Kernel> {
-    let expression = || {
-        let number = number.checked_sub(all().count())?;
-        expression::at(number).map(|_| Kernel::Expression(number))
-    };
-    all().nth(number).map(|(_, kernel)| kernel).or_else(expression)
 }
 
 /// The warps of a block.

@@ -18,6 +18,7 @@ mod flags;
 mod held_calls;
 mod kernels;
 mod memory;
+mod module;
 mod names;
 mod process;
 mod stream;

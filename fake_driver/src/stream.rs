@@ -66,6 +66,10 @@ const OF_ALL_THREADS: usize = 0;
 /// The handle of a thread's own default stream (CU_STREAM_PER_THREAD).
 const PER_THREAD: usize = 2;
 
+/// Modes of a thread (CU_STREAM_CAPTURE_MODE_GLOBAL and _RELAXED).
+const GLOBAL: u32 = 0;
+const RELAXED: u32 = 2;
+
 /// The handles of streams that are being captured.
 static CAPTURED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
@@ -75,6 +79,7 @@ static LET_GO: Condvar = Condvar::new();
 thread_local! {
     static AT_WORK: Cell<Option<usize>> = const { Cell::new(None) };
     static THREAD: Cell<usize> = const { Cell::new(0) };
+    static CAPTURE_MODE: Cell<u32> = const { Cell::new(GLOBAL) };
 }
 
 /// This thread's number, from 1. It needs no destructor, so that destructors may ask for it.
@@ -240,6 +245,17 @@ pub(crate) fn capture(handle: usize, is_captured: bool) {
 pub(crate) fn is_captured(handle: usize) -> Result<bool, Code> {
     context_of(handle)?;
     Ok(lock(&CAPTURED).contains(&handle))
+}
+
+/// Returns whether a capture forbids this thread the calls that are unsafe during one: while any stream is
+/// being captured, which is always in global mode, unless this thread is in relaxed mode.
+pub(crate) fn is_forbidden_by_capture() -> bool {
+    CAPTURE_MODE.get() != RELAXED && !lock(&CAPTURED).is_empty()
+}
+
+/// Replaces this thread's capture mode, and returns the one before.
+pub(crate) fn exchange_capture_mode(mode: u32) -> u32 {
+    CAPTURE_MODE.replace(mode)
 }
 
 fn refuse_captured(handle: usize) -> Result<(), Code> {

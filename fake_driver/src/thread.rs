@@ -9,6 +9,9 @@ pub(crate) fn start<F: FnOnce() + Send + 'static>(body: F) -> bool {
     extern "C" fn main<F: FnOnce()>(body: *mut c_void) -> *mut c_void {
         // SAFETY: `start` leaked the box for this thread alone.
         let body = *unsafe { Box::from_raw(body.cast::<F>()) };
+        // A new thread has the name of the one that starts it, which may be the library's.
+        // SAFETY: the kernel copies a C string of at most 16 bytes.
+        unsafe { libc::prctl(libc::PR_SET_NAME, c"fake driver".as_ptr()) };
         body();
         std::ptr::null_mut()
     }

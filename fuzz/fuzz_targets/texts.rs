@@ -46,7 +46,7 @@ fn check(case: &Case<'_>, text: &str) {
             // Kernels take longer, and are as different as their programs' nodes.
             if nodes.len() <= 16 {
                 assert_eq!(frame(&program).is_some(), program.reduction().is_some());
-                assert!(Kernel::new(&program, FRAME).is_ok_and(|made| !made.image().is_empty()));
+                assert!(!Kernel::new(&program, FRAME).image().is_empty());
             }
         }
     }

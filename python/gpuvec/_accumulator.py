@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._arrays import address, check_dtype, check_equal, check_layout, find, typed
-from ._errors import check, made
-from ._library import functions, release_with
+from ._arrays import address, check_axes, check_dtype, check_equal, check_layout, find, typed
+from ._errors import check
+from ._library import functions
+from ._owned import Owned
 from ._streams import Stream, handle_of
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ KINDS: dict[tuple[str, np.dtype[Any]], int] = {
     ("dot", np.dtype(np.float64)): 4,
 }
 
-# Words of a state: where its number of elements is, and how words lie in memory.
-_COUNT = 2
+# Words of a state: where its number of elements is, in halves, and how words lie in memory.
+_COUNT = slice(2, 4)
 _WORD = np.dtype("<i8")
 
 
@@ -55,7 +56,7 @@ class Accumulator:
     <gpuvec.Accumulator: sum of 3 float64, 1.0>
     """
 
-    __slots__ = ("__weakref__", "_dtype", "_handle", "_operation")
+    __slots__ = ("__weakref__", "_dtype", "_handle", "_operation", "_owned")
 
     _dtype: np.dtype[Any]
     _handle: int
@@ -67,12 +68,15 @@ class Accumulator:
             if operation not in ("sum", "dot"):
                 raise ValueError(f"operation is {operation!r}: pass 'sum' or 'dot'")
             raise TypeError(f"dtype is {np.dtype(dtype)}: pass float32 or float64")
-        self._set(functions.gpuvec_accumulator_create(kind), kind)
+        self._create(functions.gpuvec_accumulator_create, kind)
+        self._set_kind(kind)
 
-    def _set(self, handle: int | None, kind: int) -> None:
-        self._handle = made(handle)
+    def _create(self, create: Any, *arguments: object) -> None:
+        self._owned = Owned(functions.gpuvec_accumulator_destroy)
+        self._handle = self._owned.create(create, *arguments)
+
+    def _set_kind(self, kind: int) -> None:
         [(self._operation, self._dtype)] = [key for key, number in KINDS.items() if number == kind]
-        release_with(self, functions.gpuvec_accumulator_destroy, self._handle)
 
     @property
     def operation(self) -> str:
@@ -87,7 +91,8 @@ class Accumulator:
     @property
     def count(self) -> int:
         """The number of elements, or of pairs of them, that were added."""
-        return int(self.to_words()[_COUNT])
+        low, high = self.to_words()[_COUNT].tolist()
+        return int(low + (high << 32))
 
     def add(self, a: Array, b: Array | None = None, stream: Stream | None = None) -> None:
         """Add elements; to a dot product, the products of pairs of elements.
@@ -120,6 +125,7 @@ class Accumulator:
         first, last = found["a"], found.get("b")
         if last is not None:
             check_equal("b", last, "a", first)
+            check_axes("a", first)
         check(
             functions.gpuvec_accumulator_add(
                 self._handle,
@@ -172,7 +178,8 @@ class Accumulator:
         """Return the state as integers, which add up.
 
         The sum of the words of several accumulators is the words of all their elements. So any sum
-        of int64 merges accumulators: ``np.sum``, ``MPI.SUM``, NCCL, for up to 2**30 of them.
+        of int64 merges accumulators: ``np.sum``, ``MPI.SUM``, NCCL, for up to 2**30 of them, in any
+        grouping.
 
         Examples
         --------
@@ -208,7 +215,7 @@ class Accumulator:
         >>> x = gpuvec.Accumulator("sum", np.float32)
         >>> x.add(np.ones(5, np.float32))
         >>> len(x.to_bytes())
-        144
+        152
         >>> gpuvec.Accumulator.from_bytes(x.to_bytes())
         <gpuvec.Accumulator: sum of 5 float32, 5.0>
         """
@@ -222,12 +229,13 @@ class Accumulator:
         ------
         ArgumentError
             If the bytes are damaged, incomplete or of something else: ``status`` is
-            ``ERROR_STATE``.
+            ``ERROR_STATE``. If they are the sum of more than 2**30 states, or of 2**63 elements or
+            more, it is ``ERROR_SIZE``.
         """
         content = bytes(state)
         accumulator = cls.__new__(cls)
-        handle = made(functions.gpuvec_accumulator_deserialize(content, len(content)))
-        accumulator._set(handle, _kind(len(content)))
+        accumulator._create(functions.gpuvec_accumulator_deserialize, content, len(content))
+        accumulator._set_kind(_kind(len(content)))
         return accumulator
 
     def _bytes(self) -> int:

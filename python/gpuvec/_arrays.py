@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._cuda_interface import found_on_gpu
 from ._device_array import DeviceArray
-from ._dlpack import Found, borrowed, described
-from ._streams import LEGACY_DEFAULT_STREAM, Event, Stream
+from ._dlpack import Found, borrowed
+from ._streams import LEGACY_DEFAULT_STREAM, Stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+# The names of arguments that a call writes: a converted copy in their place would lose the results.
+OUTPUTS = ("out", "dst")
 
 # Formats of buffers that have bytes and no element type: those of bytes, bytearray and mmap.
 RAW_FORMATS = ("B", "c")
@@ -60,7 +64,9 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
     """
     if isinstance(argument, np.ndarray):
         if _is_masked(argument):
-            raise TypeError(f"{name} is a masked array, and gpuvec knows no mask: pass {name}.data")
+            raise TypeError(
+                f"{name} is a masked array, and gpuvec does not apply masks: pass {_unmasked(name)}"
+            )
         return Found(np.asarray(argument))
     if isinstance(argument, DeviceArray):
         if stream is None:
@@ -70,14 +76,14 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
         native = LEGACY_DEFAULT_STREAM if stream is None else stream._native
         return borrowed(name, argument, native)
     if hasattr(argument, "__cuda_array_interface__"):
-        return _from_cuda_array_interface(name, argument, stream)
+        return found_on_gpu(name, argument, stream)
     try:
         memory = memoryview(argument)
         return Found(np.asarray(memory), None, memory.format in RAW_FORMATS)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"{name} is {_kind(argument)}: pass a NumPy array, a gpuvec.DeviceArray, or an object "
-            "with the buffer protocol, DLPack or __cuda_array_interface__"
+            f"{name} is {_kind(name, argument)}: pass a NumPy array, a gpuvec.DeviceArray, or an "
+            "object with the buffer protocol, DLPack or __cuda_array_interface__"
         ) from error
 
 
@@ -87,35 +93,18 @@ def _is_masked(array: NDArray[Any]) -> bool:
     return masks is not None and isinstance(array, masks.MaskedArray)
 
 
-def _kind(argument: object) -> str:
-    """Names an argument's type; a hint for those that only NumPy can convert, as pandas' are."""
-    hint = " (see its to_numpy())" if hasattr(argument, "to_numpy") else ""
+def _unmasked(name: str) -> str:
+    """Says what to pass in place of a masked array."""
+    if name in OUTPUTS:
+        return "an array without a mask"
+    return f"{name}.compressed(), or {name}.filled(value) with a value that fits the operation"
+
+
+def _kind(name: str, argument: object) -> str:
+    """Names an argument's type; a hint for inputs that only NumPy can convert, as pandas' are."""
+    is_convertible = name not in OUTPUTS and hasattr(argument, "to_numpy")
+    hint = " (see its to_numpy())" if is_convertible else ""
     return f"a {type(argument).__module__}.{type(argument).__qualname__}{hint}"
-
-
-def _from_cuda_array_interface(name: str, argument: Any, stream: Stream | None) -> Found:
-    interface = argument.__cuda_array_interface__
-    if interface.get("mask") is not None:
-        raise TypeError(f"{name} has a mask, and gpuvec knows none: pass an array without one")
-    # Every call is ordered with the legacy default stream.
-    if interface.get("stream") not in (None, LEGACY_DEFAULT_STREAM):
-        event = Event()
-        event.record(Stream.from_native(interface["stream"]))
-        if stream is None:
-            event.synchronize()
-        else:
-            stream.wait(event)
-    data, is_read_only = interface["data"]
-    array = described(
-        data,
-        interface["shape"],
-        interface["typestr"],
-        interface.get("strides"),
-        is_read_only,
-        argument,
-    )
-    # The interface does not name the GPU: results go to the first.
-    return Found(array, 0)
 
 
 def typed(name: str, found: Found, dtype: np.dtype[Any]) -> Found:
@@ -135,10 +124,8 @@ def check_dtype(name: str, array: NDArray[Any], wanted: Sequence[np.dtype[Any]])
         return
     native = array.dtype.newbyteorder("=")
     if native in wanted:
-        raise TypeError(
-            f"{name} has dtype {array.dtype.str}, of the other byte order: "
-            f"pass {name}.astype(np.{native})"
-        )
+        hint = f"an array of {native}" if name in OUTPUTS else f"{name}.astype(np.{native})"
+        raise TypeError(f"{name} has dtype {array.dtype.str}, of the other byte order: pass {hint}")
     *others, last = map(str, wanted)
     names = f"{', '.join(others)} or {last}" if others else last
     raise TypeError(f"{name} has dtype {array.dtype}: pass {names}")
@@ -158,16 +145,31 @@ def check_equal(name: str, array: NDArray[Any], other: str, reference: NDArray[A
         )
 
 
+def check_axes(name: str, array: NDArray[Any]) -> None:
+    """Raises ValueError for an argument of a dot product that has more than one axis.
+
+    NumPy multiplies matrices there.
+    """
+    if array.ndim > 1:
+        raise ValueError(
+            f"{name} has shape {array.shape}, and a dot product takes arrays of one axis: pass "
+            f"{name}.ravel() to multiply element by element, or call np.matmul for a product of "
+            "matrices"
+        )
+
+
 def check_layout(name: str, array: NDArray[Any], is_output: bool = False) -> None:
     """Raises ValueError unless an array is contiguous, and writable as an output.
 
     The library checks the alignment.
     """
     if not array.flags.c_contiguous:
-        hint = "a C-contiguous array" if is_output else f"np.ascontiguousarray({name})"
+        # A copy of what is written, page-locked or shared would be another array.
+        is_copyable = name not in (*OUTPUTS, "array")
+        hint = f", such as np.ascontiguousarray({name})" if is_copyable else ""
         raise ValueError(
             f"{name} is not C-contiguous: it has shape {array.shape} and strides {array.strides}: "
-            f"pass {hint}"
+            f"pass a C-contiguous array{hint}"
         )
     if is_output and not array.flags.writeable:
         raise ValueError(f"{name} is read-only: pass a writable array")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ._dlpack import CPU, CUDA, Found, capsule_of
-from ._errors import check, made
-from ._library import RunStructure, functions, ordinal, release_with
-from ._streams import Event
+from ._errors import check
+from ._library import RunStructure, functions, ordinal
+from ._owned import Owned
+from ._streams import Stream, Use
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -27,14 +29,34 @@ def size_of(shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> int:
     """Returns the bytes of an array; refuses elements that are Python objects."""
     if dtype.hasobject:
         raise TypeError(f"dtype is {dtype}, which has Python objects: pass a dtype without them")
+    _check_shape(shape)
     # Broadcasting makes a shape's arrays without their memory, and refuses impossible ones.
     return int(np.broadcast_to(np.empty((), dtype), shape).nbytes)
 
 
-def allocated(pointer: int | None, size: int, free: Any) -> ctypes.Array[ctypes.c_char]:
+def _check_shape(shape: Any) -> None:
+    """Raises an error unless a shape is an integer or a tuple or list of them, none negative."""
+    try:
+        if isinstance(shape, np.ndarray):
+            raise TypeError
+        lengths = shape if isinstance(shape, (tuple, list)) else (shape,)
+        smallest = min(map(operator.index, lengths), default=0)
+    except TypeError:
+        raise TypeError(
+            f"shape is a {type(shape).__name__}: pass the number of elements along each axis; "
+            "gpuvec.to_device(array) copies the elements of an array"
+        ) from None
+    if smallest < 0:
+        raise ValueError(f"shape is {shape}, with a negative number: pass numbers of elements")
+
+
+def allocated(
+    size: int, allocate: Any, free: Any, *arguments: object
+) -> ctypes.Array[ctypes.c_char]:
     """Wraps new memory of the library's, which is freed with the object."""
-    memory = (ctypes.c_char * size).from_address(made(pointer))
-    release_with(memory, free, pointer)
+    owned = Owned(free)
+    memory = (ctypes.c_char * size).from_address(owned.create(allocate, size, *arguments))
+    memory.owned = owned  # type: ignore[attr-defined]
     return memory
 
 
@@ -72,25 +94,25 @@ class DeviceArray:
 
     # `device` is None where the memory is the host's.
     _found: Found
-    # The event behind the last queued work of each stream that uses the array, by its handle.
-    _uses: dict[int, Event]
+    # The uses by queued work that was not waited for: the last of each stream, or more.
+    _uses: set[Use]
 
     def __init__(
         self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, device: int = 0
     ) -> None:
         dtype = np.dtype(dtype)
         size = size_of(shape, dtype)
-        pointer = functions.gpuvec_device_alloc(size, ordinal(device))
-        memory = allocated(pointer, size, functions.gpuvec_device_free)
+        allocate, free = functions.gpuvec_device_alloc, functions.gpuvec_device_free
+        memory = allocated(size, allocate, free, ordinal(device))
         is_on_gpu = _is_device_memory(memory)
         self._found = Found(array_in(memory, shape, dtype), device if is_on_gpu else None)
-        self._uses = {}
+        self._uses = set()
 
     @classmethod
     def _of(cls, found: Found) -> DeviceArray:
         """Makes an array of memory that another library allocated."""
         array = cls.__new__(cls)
-        array._found, array._uses = found, {}
+        array._found, array._uses = found, set()
         return array
 
     @property
@@ -197,11 +219,18 @@ class DeviceArray:
             self._wait()
         return self._found.array
 
+    def _note(self, use: Use, stream: Stream) -> list[Use]:
+        """Adds a use, and returns those that it comes after."""
+        earlier = [one for one in self._uses.copy() if one.is_closed and one.is_of(stream)]
+        self._uses.add(use)
+        return earlier
+
     def _wait(self) -> None:
         """Waits for the work that gpuvec's streams were given on this array."""
-        while self._uses:
-            _, event = self._uses.popitem()
-            event.synchronize()
+        for use in self._uses.copy():
+            status = use.wait()
+            self._uses.discard(use)
+            check(status)
 
 
 def _is_device_memory(memory: ctypes.Array[ctypes.c_char]) -> bool:

@@ -41,9 +41,11 @@ DEVICES = {
     MANAGED: "CUDA managed",
     14: "oneAPI",
 }
-# DLDataTypeCode: signed and unsigned integers, floats, complex numbers.
-KINDS = {0: "i", 1: "u", 2: "f", 5: "c"}
-READ_ONLY = 1
+# DLDataTypeCode: signed and unsigned integers, floats, complex numbers, booleans; and their bits.
+KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+BITS = {"i": (8, 16, 32, 64), "u": (8, 16, 32, 64), "f": (16, 32, 64), "c": (64, 128), "b": (8,)}
+# Flags of a tensor. Writes to a copy do not reach the exporter's array.
+READ_ONLY, IS_COPIED = 1, 2
 
 
 class Tensor(ctypes.Structure):
@@ -110,6 +112,7 @@ class _Described:
 
 
 def described(
+    name: str,
     address: int,
     shape: tuple[int, ...],
     typestr: str,
@@ -117,26 +120,45 @@ def described(
     is_read_only: bool,
     owner: object,
 ) -> NDArray[Any]:
-    """Makes the array that describes memory at an address."""
+    """Makes the array that describes the memory of an argument."""
+    if not address and 0 not in shape:
+        raise ValueError(f"{name} has NULL data and shape {shape}: pass an array that has memory")
     interface = {
         "version": 3,
         "shape": shape,
         "typestr": typestr,
-        # NumPy takes no NULL, not even for no elements; the library takes any aligned address.
+        # NumPy refuses NULL, also without elements; the library accepts any aligned address.
         "data": (address or 4096, is_read_only),
         "strides": strides,
     }
-    return np.asarray(_Described(interface, owner))
+    try:
+        return np.asarray(_Described(interface, owner))
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{name} has shape {shape}, typestr {typestr!r} and strides {strides}, which are not "
+            f"those of an array: {error}"
+        ) from error
 
 
 def tensor_of(capsule: object) -> tuple[Tensor, bool]:
-    """Returns the tensor in a capsule, and whether it is read-only."""
+    """Returns the tensor in a capsule, and whether it must not be written."""
     if _is_valid(capsule, b"dltensor_versioned"):
         versioned = ManagedVersioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
         if versioned.major != 1:
             raise BufferError(f"DLPack {versioned.major}.{versioned.minor} is not known: 1.x is")
-        return versioned.tensor, bool(versioned.flags & READ_ONLY)
+        return versioned.tensor, bool(versioned.flags & (READ_ONLY | IS_COPIED))
     return Managed.from_address(_get_pointer(capsule, b"dltensor")).tensor, False
+
+
+def typestr_of(name: str, tensor: Tensor) -> str:
+    """Returns the type of a tensor's elements, as NumPy writes it."""
+    kind = KINDS.get(tensor.code, "")
+    if tensor.bits not in BITS.get(kind, ()) or tensor.lanes != 1:
+        raise TypeError(
+            f"{name} has a DLPack type without a NumPy type (code {tensor.code}, {tensor.bits} "
+            f"bits, {tensor.lanes} lanes): pass an array of a type that NumPy has, as float32"
+        )
+    return f"{'|' if tensor.bits == 8 else '<'}{kind}{tensor.bits // 8}"
 
 
 def borrowed(name: str, producer: Any, stream: int) -> Found:
@@ -157,17 +179,14 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
         # A producer of DLPack 0.x.
         capsule = producer.__dlpack__(stream=order)
     tensor, is_read_only = tensor_of(capsule)
-    if tensor.code not in KINDS or tensor.lanes != 1:
-        raise TypeError(
-            f"{name} has a DLPack type without a NumPy type (code {tensor.code}, "
-            f"{tensor.bits} bits): pass float32, float64, int32 or int64"
-        )
+    typestr = typestr_of(name, tensor)
     size = tensor.bits // 8
     dims = range(tensor.ndim)
     array = described(
-        (tensor.data or 0) + tensor.byte_offset,
+        name,
+        tensor.data + tensor.byte_offset if tensor.data else 0,
         tuple(tensor.shape[i] for i in dims),
-        f"<{KINDS[tensor.code]}{size}",
+        typestr,
         tuple(tensor.strides[i] * size for i in dims) if tensor.strides else None,
         is_read_only,
         capsule,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from ctypes import (
     addressof,
     byref,
@@ -18,16 +20,17 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 from numpy import ndarray
 
-from ._arrays import address, check_dtype, check_layout, find, typed
+from ._arrays import address, check_axes, check_dtype, check_layout, find, typed
 from ._device_array import DeviceArray
 from ._dlpack import Found
 from ._errors import Error, check, failure
-from ._library import functions, ordinal, release_with
-from ._operations import queued
-from ._streams import Stream, check_queued, handle_of
+from ._library import functions, ordinal
+from ._owned import Owned
+from ._queue import call
+from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from numpy.typing import DTypeLike
 
@@ -59,6 +62,11 @@ MOST_REMEMBERED = 256
 
 class Scalar:
     """Declares an input of an `Expression` that is one value of a type, given at each call.
+
+    A value is a number of Python's or NumPy's that NumPy's casting ``"same_kind"`` converts to the
+    type: floats take any real number, integers an integer or a bool, and bools a bool. Integers are
+    judged by their values: one that the type does not hold is an ``OverflowError``. Any other value
+    is a ``TypeError``.
 
     Examples
     --------
@@ -95,11 +103,13 @@ class Expression:
     ----------
     text : str
         The formula, such as ``"sqrt(a*a + b*b)"`` or ``"sum(w * abs(x))"``.
-    **inputs : dtype, Scalar, float or int
-        The names of the formula's inputs, each with the type of its arrays: bool, uint8, int8,
-        uint16, int16, uint32, int32, int64, float32 or float64. `Scalar` declares one value.
-        ``float`` and ``int`` declare a Python number, which takes the type of its partners, as a
-        number in the text does. ``out`` and ``stream`` are no names of inputs.
+    inputs : mapping, optional
+    **named : dtype, Scalar, float or int
+        The names of the formula's inputs, in a mapping or as keywords, each with the type of its
+        arrays: bool, uint8, int8, uint16, int16, uint32, int32, int64, float32 or float64. `Scalar`
+        declares one value. ``float`` and ``int`` declare a Python number, which takes the type of
+        its partners, as a number in the text does. A call takes inputs that are named ``out`` or
+        ``stream`` in a mapping.
 
     Raises
     ------
@@ -121,15 +131,24 @@ class Expression:
         "_codes",
         "_dtype",
         "_handle",
+        "_is_dot",
         "_is_reduction",
         "_names",
+        "_owned",
         "_pointers",
         "_text",
     )
 
     _is_reduction: bool
 
-    def __init__(self, text: str, /, **inputs: Declaration) -> None:
+    def __init__(
+        self,
+        text: str,
+        inputs: Mapping[str, Declaration] | None = None,
+        /,
+        **named: Declaration,
+    ) -> None:
+        inputs = _merged(inputs, named)
         self._compile(text, tuple(inputs), tuple(_declared(*item) for item in inputs.items()))
 
     def _compile(self, text: str, names: tuple[str, ...], codes: tuple[int, ...]) -> None:
@@ -138,16 +157,17 @@ class Expression:
         if "\0" in text:
             raise ValueError("text has a NUL character: pass a formula without it")
         count = len(names)
-        handle = c_void_p()
+        self._owned = Owned(functions.gpuvec_expr_destroy)
+        handle = self._owned.handle
         encoded = (c_char_p * count)(*(name.encode() for name in names))
         types = (c_int32 * count)(*codes)
         content = text.encode(errors="replace")
         check(functions.gpuvec_expr_compile(content, encoded, types, count, byref(handle)))
         self._text, self._names, self._codes, self._handle = text, names, codes, handle.value
-        release_with(self, functions.gpuvec_expr_destroy, self._handle)
         self._dtype = DTYPES[functions.gpuvec_expr_output_type(self._handle)]
         self._pointers: Any = c_void_p * count
         self._is_reduction = bool(functions.gpuvec_expr_is_reduction(self._handle))
+        self._is_dot = self._is_reduction and " = dot " in self.program
 
     @property
     def text(self) -> str:
@@ -197,22 +217,26 @@ class Expression:
 
     def __call__(
         self,
+        inputs: Mapping[str, Array | Number] | None = None,
+        /,
         *,
         out: Array | None = None,
         stream: Stream | None = None,
-        **inputs: Array | Number,
+        **named: Array | Number,
     ) -> Any:
         """Evaluate the formula.
 
         Parameters
         ----------
+        inputs : mapping, optional
+            The values of inputs by name, as the keywords give them.
         out : array, optional
             The result, of the type `dtype`, and of the inputs' shape or, for a reduction, of one
             element. It may be an input whose elements have the same size.
         stream : Stream, optional
             Queues the work behind the stream's earlier work. Without a stream the call returns when
             the result is there.
-        **inputs : array or number
+        **named : array or number
             The value of each input: C-contiguous arrays of one shape, as `gpuvec.add` takes them,
             or a number for a scalar.
 
@@ -222,7 +246,9 @@ class Expression:
             ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an
             ndarray; of a reduction, a scalar.
         """
-        return self._call(inputs, out, stream)
+        given = _merged(inputs, named)
+        _check_keywords(self._names, given, out, stream)
+        return self._call(given, out, stream)
 
     def _call(self, inputs: dict[str, Any], out: Any, stream: Stream | None) -> Any:
         """Calls the library in the short way, or else in the general one."""
@@ -265,7 +291,7 @@ class Expression:
                 pointers.append(addressof(number))
             else:
                 return None
-        if first is None:
+        if first is None or (self._is_dot and first.ndim > 1):
             return None
         wanted = () if self._is_reduction else shape
         if out is None:
@@ -291,7 +317,7 @@ class Expression:
 
     def _generally(self, inputs: dict[str, Any], out: Any, stream: Stream | None) -> Any:
         """Calls the library with arrays of any kind, or raises what is wrong with them."""
-        handle = handle_of(stream)
+        check_stream(stream)
         arrays: dict[str, Found] = {}
         pointers: list[int | None] = []
         kept = []
@@ -325,13 +351,11 @@ class Expression:
                 wanted = "an array of one element" if self._is_reduction else f"the shape {shape}"
                 raise ValueError(f"out has shape {to.array.shape}: pass {wanted}")
         given = self._pointers(*pointers)
-        status = functions.gpuvec_expr_run(self._handle, given, address(to.array), size, handle)
+        run = functions.gpuvec_expr_run, self._handle, given, address(to.array), size
         try:
-            check_queued(status, stream)
+            call(stream, (*inputs.values(), out), (*arrays.values(), to), *run)
         except Error as error:
             raise self._named(error) from None
-        if stream is not None:
-            queued(stream, (*inputs.values(), out), (*arrays.values(), to))
         if out is not None:
             return out
         return to.array[()] if self._is_reduction or not shape else to.array
@@ -349,6 +373,8 @@ class Expression:
                     f"{name} has shape {shape} and {first} has {shapes[first]}: pass arrays of one "
                     "shape, there is no broadcasting"
                 )
+        if self._is_dot:
+            check_axes(first, arrays[first].array)
         return () if self._is_reduction else shapes[first], arrays[first].array.size
 
     def __repr__(self) -> str:
@@ -374,11 +400,12 @@ _remembered: dict[Any, Expression] = {}
 
 def evaluate(
     text: str,
+    inputs: Mapping[str, Array | Number] | None = None,
     /,
     *,
     out: Array | None = None,
     stream: Stream | None = None,
-    **inputs: Array | Number,
+    **named: Array | Number,
 ) -> Any:
     """Evaluate a formula of arrays and numbers, in one pass and without temporary arrays.
 
@@ -390,15 +417,19 @@ def evaluate(
     text : str
         The formula, such as ``"sqrt(a*a + b*b)"`` or ``"sum(w * abs(x))"``: see
         docs/expressions.md.
+    inputs : mapping, optional
+        The values of names in the formula. Pass columns and other data in it: as keywords, one that
+        is named ``out`` would be the result, and be overwritten.
     out : array, optional
         The result; it may be an input whose elements have the same size.
     stream : Stream, optional
         Queues the work behind the stream's earlier work. Without a stream the function returns when
         the result is there.
-    **inputs : array or number
-        The value of each name in the formula. Names are never looked up in the caller's variables.
-        Arrays are C-contiguous and of one shape. A NumPy scalar keeps its type; a Python float or
-        int takes the type of its partners, as a number in the text does.
+    **named : array or number
+        The value of each name in the formula that is not in the mapping. Names are never looked up
+        in the caller's variables. Arrays are C-contiguous and of one shape. A NumPy scalar keeps
+        its type; a Python float or int takes the type of its partners, as a number in the text
+        does.
 
     Returns
     -------
@@ -424,6 +455,8 @@ def evaluate(
     array([10.5, 40.5], dtype=float32)
     >>> float(gpuvec.evaluate("sum(where(a > 1, b, 0))", a=a, b=b))
     20.0
+    >>> gpuvec.evaluate("a + out", {"a": a, "out": b})
+    array([11., 22.], dtype=float32)
     >>> gpuvec.evaluate("a + c", a=a, b=b)
     Traceback (most recent call last):
     ...
@@ -431,20 +464,50 @@ def evaluate(
     a + c
         ^
     """
+    given = _merged(inputs, named)
+    if out is not None or stream is not None:
+        _check_keywords(_NAMES.findall(text) if isinstance(text, str) else (), given, out, stream)
     try:
         codes = [
             TYPES[value.dtype] if type(value) is ndarray else _code(name, value)
-            for name, value in inputs.items()
+            for name, value in given.items()
         ]
     except KeyError:
-        codes = [_code(name, value) for name, value in inputs.items()]
-    key = (text, *inputs, *codes)
+        codes = [_code(name, value) for name, value in given.items()]
+    key = (text, *given, *codes)
     expression = _remembered.get(key)
     if expression is None:
         if len(_remembered) >= MOST_REMEMBERED:
             _remembered.clear()
-        expression = _remembered[key] = _compiled(text, tuple(inputs), tuple(codes))
-    return expression._call(inputs, out, stream)
+        expression = _remembered[key] = _compiled(text, tuple(given), tuple(codes))
+    return expression._call(given, out, stream)
+
+
+_NAMES = re.compile(r"[^\W\d]\w*")
+
+
+def _merged(inputs: Mapping[str, Any] | None, named: dict[str, Any]) -> dict[str, Any]:
+    """Returns the inputs of a mapping and of keywords."""
+    if inputs is None:
+        return named
+    if not isinstance(inputs, Mapping):
+        raise TypeError(f"inputs is a {type(inputs).__name__}: pass a mapping of names to inputs")
+    for name in inputs:
+        if not isinstance(name, str):
+            raise TypeError(f"inputs has the name {name!r}: pass names that are strings")
+        if name in named:
+            raise TypeError(f"{name} is in the mapping and a keyword: pass it once")
+    return {**inputs, **named}
+
+
+def _check_keywords(names: Iterable[str], given: dict[str, Any], out: Any, stream: Any) -> None:
+    """Raises TypeError if ``out=`` or ``stream=`` may be meant as an input of the formula."""
+    for keyword, value in (("out", out), ("stream", stream)):
+        if value is not None and keyword in names and keyword not in given:
+            raise TypeError(
+                f"{keyword} is an input of the formula, and {keyword}= is not: pass the input in a "
+                f'mapping, {{"{keyword}": ...}}, before the keywords'
+            )
 
 
 def _code(name: str, value: Any) -> int:
@@ -475,15 +538,44 @@ def _type(name: str, dtype: np.dtype[Any]) -> int:
     return TYPES[dtype]
 
 
+# The kinds of numbers that are converted to a scalar of a type, and their names.
+CONVERTED = {
+    "b": ("b", "a bool"),
+    "i": ("biu", "an integer"),
+    "u": ("biu", "an integer"),
+    "f": ("biuf", "a real number"),
+}
+
+
 def _scalar(name: str, value: Any, code: int) -> Any:
     """Returns the value of a scalar, as the library reads it."""
     dtype = DTYPES[code & 255]
-    if not isinstance(value, (np.generic, float, int, bool)):
+    if not isinstance(value, (np.generic, float, int)):
         raise TypeError(f"{name} is a {type(value).__name__}: pass a number")
-    if dtype.kind in "iu" and isinstance(value, (float, np.floating)):
-        raise TypeError(f"{name} is {value!r}, and was declared as {dtype}: pass an integer")
-    number = np.asarray(value, dtype)
+    kind = value.dtype.kind if isinstance(value, np.generic) else np.dtype(type(value)).kind
+    kinds, wanted = CONVERTED[dtype.kind]
+    if kind not in kinds:
+        raise TypeError(f"{name} is {value!r}, and its type is {dtype}: pass {wanted}")
+    if dtype.kind in "iu":
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        if not least <= int(value) <= most:
+            raise OverflowError(
+                f"{name} is {_digits(value)}, which {dtype} does not hold: pass an integer from "
+                f"{least} to {most}"
+            )
+    try:
+        number = np.asarray(value, dtype)
+    except OverflowError:
+        raise OverflowError(
+            f"{name} is {_digits(value)}, which {dtype} does not hold: pass a smaller number"
+        ) from None
     return (c_int64 * 1).from_buffer_copy(number.tobytes().ljust(8, b"\0"))
+
+
+def _digits(integer: Any) -> str:
+    """Returns the digits of an integer, unless there are too many for a message."""
+    bits = int(integer).bit_length()
+    return str(integer) if bits <= 128 else f"an integer of {bits} bits"
 
 
 def _device(inputs: dict[str, Any], arrays: dict[str, Found]) -> int | None:

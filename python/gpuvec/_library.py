@@ -6,7 +6,6 @@ import ctypes
 import operator
 import os
 import sys
-import weakref
 from ctypes import (
     POINTER,
     c_char_p,
@@ -104,6 +103,8 @@ SIGNATURES: dict[str, Signature] = {
     "gpuvec_status_string": (c_char_p, [c_int32]),
     "gpuvec_set_placement": (c_int32, [c_int32]),
     "gpuvec_get_placement": (c_int32, []),
+    "gpuvec_set_thread_placement": (c_int32, [c_int32]),
+    "gpuvec_get_thread_placement": (c_int32, []),
     "gpuvec_why_cpu": (c_char_p, []),
     "gpuvec_last_run": (c_int32, [POINTER(RunStructure), c_size_t]),
     "gpuvec_init": (c_int32, []),
@@ -167,16 +168,6 @@ def library_path() -> str:
     1
     """
     return _path
-
-
-def release_with(owner: object, release: Any, *arguments: object) -> None:
-    """Calls ``release`` when ``owner`` is gone.
-
-    The end of the process releases what is left: objects may outlive the interpreter's exit
-    handlers.
-    """
-    finalizer = weakref.finalize(owner, release, *arguments)
-    finalizer.atexit = False  # type: ignore[misc]
 
 
 def ordinal(device: int) -> int:

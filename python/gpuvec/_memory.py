@@ -13,8 +13,9 @@ from ._device_array import DeviceArray, allocated, array_in, size_of
 from ._dlpack import borrowed
 from ._errors import check
 from ._library import functions
-from ._operations import queued
-from ._streams import LEGACY_DEFAULT_STREAM, Stream, check_queued, handle_of
+from ._owned import Owned
+from ._queue import call
+from ._streams import LEGACY_DEFAULT_STREAM, Stream, check_stream
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -56,7 +57,7 @@ def pinned_empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) ->
     """
     dtype = np.dtype(dtype)
     size = size_of(shape, dtype)
-    memory = allocated(functions.pinned_alloc(size), size, functions.pinned_free)
+    memory = allocated(size, functions.pinned_alloc, functions.pinned_free)
     return array_in(memory, shape, dtype)
 
 
@@ -124,12 +125,16 @@ def pinned(array: T) -> Iterator[T]:
     if not found.array.size:
         yield array
         return
-    start = address(found.array)
-    check(functions.gpuvec_host_register(start, found.array.nbytes))
+    start = address(found.array) or 0
+    locked = Owned(functions.gpuvec_host_unregister)
     try:
+        locked.claim(start, functions.gpuvec_host_register, start, found.array.nbytes)
         yield array
     finally:
-        check(functions.gpuvec_host_unregister(start))
+        is_locked = locked.handle.value is not None
+        del locked
+        if is_locked:
+            check(functions.gpuvec_last_status())
 
 
 def to_device(array: Array, device: int = 0, stream: Stream | None = None) -> DeviceArray:
@@ -178,7 +183,7 @@ def copy(dst: Array, src: Array, stream: Stream | None = None) -> None:
     >>> back
     array([1, 2, 3], dtype=int32)
     """
-    handle = handle_of(stream)
+    check_stream(stream)
     source, to = find("src", src, stream), find("dst", dst, stream)
     source = source if to.is_raw else typed("src", source, to.array.dtype)
     to = to if source.is_raw else typed("dst", to, source.array.dtype)
@@ -188,9 +193,7 @@ def copy(dst: Array, src: Array, stream: Stream | None = None) -> None:
     if to.array.dtype.hasobject:
         raise TypeError(f"src has dtype {to.array.dtype}, which has Python objects: pass others")
     pointers = address(to.array), address(source.array)
-    check_queued(functions.gpuvec_copy(*pointers, source.array.nbytes, handle), stream)
-    if stream is not None:
-        queued(stream, (dst, src), (to, source))
+    call(stream, (dst, src), (to, source), functions.gpuvec_copy, *pointers, source.array.nbytes)
 
 
 def from_dlpack(array: SupportsDLPack) -> DeviceArray:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 import numpy as np
 from numpy import ndarray
 
-from ._arrays import address, check_dtype, check_equal, check_layout, find, typed, view
+from ._arrays import address, check_axes, check_dtype, check_equal, check_layout, find, typed, view
 from ._device_array import DeviceArray
 from ._dlpack import Found
 from ._errors import failure
 from ._library import OPERATIONS, SIGNATURES, functions, library_path
-from ._streams import Stream, check_queued, handle_of
+from ._queue import call
+from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,10 +54,11 @@ Entry = tuple[Any, Any, np.dtype[Any]]
 class Operation:
     """An operation: the library's functions for it, and how they are called."""
 
-    __slots__ = ("is_reduction", "is_unary", "table", "types")
+    __slots__ = ("is_reduction", "is_unary", "most_axes", "table", "types")
 
     def __init__(self, name: str, inputs: int, result: str = "") -> None:
         self.is_unary = inputs == 1
+        self.most_axes = 1 if name == "dot" else np.iinfo(np.int32).max
         self.is_reduction = bool(result)
         self.table: dict[np.dtype[Any], Entry] = {}
         for element in OPERATIONS[name]:
@@ -86,6 +88,7 @@ class Operation:
         if (
             b.dtype is not dtype
             or b.shape != shape
+            or len(shape) > self.most_axes
             or type(to) is not ndarray
             or to.dtype is not result
             or (to.size != 1 if self.is_reduction else to.shape != shape)
@@ -118,7 +121,7 @@ class Operation:
     def general(self, a: Any, b: Any, out: Any, stream: Stream | None, *alpha: float) -> Any:
         """Calls the operation on arrays of any kind, or raises what is wrong with them."""
         arrays = self._inputs(a, b)
-        handle = handle_of(stream)
+        check_stream(stream)
         found = {name: find(name, array, stream) for name, array in zip("ab", arrays)}
         to = None if out is None else find("out", out, stream)
         dtype = self._dtype(found)
@@ -127,6 +130,8 @@ class Operation:
         first = inputs[0].array
         for one in inputs[1:]:
             check_equal("b", one.array, "a", first)
+        if self.most_axes == 1:
+            check_axes("a", first)
         if to is not None:
             to = self._checked_out(to, result, first)
         elif self.is_reduction:
@@ -135,9 +140,7 @@ class Operation:
             out, to = _new(arrays, inputs)
         used = (*inputs, to)
         pointers = [_pointer(one.array) for one in used]
-        check_queued(of_addresses(*alpha, *pointers, first.size, handle), stream)
-        if stream is not None:
-            queued(stream, (*arrays, out), used)
+        call(stream, (*arrays, out), used, of_addresses, *alpha, *pointers, first.size)
         return to.array[()] if out is None else out
 
     def _dtype(self, found: dict[str, Found]) -> np.dtype[Any]:
@@ -180,14 +183,6 @@ def _pointer(array: NDArray[Any]) -> Any:
     if flags.c_contiguous:
         return address(array)
     raise TypeError
-
-
-def queued(stream: Stream, objects: tuple[Any, ...], arrays: tuple[Found, ...]) -> None:
-    """Keeps the arrays of a call on a stream alive until the stream is done with them."""
-    event = stream._hold(*(found.array for found in arrays))
-    for used in objects:
-        if event is not None and isinstance(used, DeviceArray):
-            used._uses[handle_of(stream) or 0] = event
 
 
 def _new(arrays: tuple[Any, ...], inputs: list[Found]) -> tuple[Any, Found]:
@@ -349,7 +344,7 @@ def dot(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     Parameters
     ----------
     a, b : array of float32, float64, int32 or int64
-        As for `add`; of arrays with several axes, all elements.
+        As for `add`, of one axis: NumPy's dot of arrays with more axes multiplies matrices.
     out : array of one element, optional
         The result: of the inputs' type, or int64 for integers.
     stream : Stream, optional

@@ -60,7 +60,7 @@ def last_run() -> Run:
 
 
 def get_placement() -> Placement:
-    """Return the placement in force: "auto", "gpu", "cpu" or "all"."""
+    """Return the placement in force for this thread: "auto", "gpu", "cpu" or "all"."""
     number = int(functions.gpuvec_get_placement())
     if number >= len(PLACEMENTS):
         raise _environment_error(number)
@@ -74,7 +74,7 @@ def _environment_error(status: int) -> Error:
 
 
 def set_placement(placement: Placement) -> None:
-    """Set the placement of all later calls in every thread.
+    """Set the placement of all later calls, in every thread that is not in a `placement` block.
 
     Parameters
     ----------
@@ -83,14 +83,15 @@ def set_placement(placement: Placement) -> None:
         a usable GPU, on all cores. "gpu": on the GPU, or an error. "cpu": on all cores. "all": on
         all cores and, for long pinned arrays, on all GPUs at the same time.
     """
-    if placement not in PLACEMENTS:
-        raise ValueError(f"placement is {placement!r}: pass one of {', '.join(PLACEMENTS)}")
-    check(functions.gpuvec_set_placement(PLACEMENTS.index(placement)))
+    check(functions.gpuvec_set_placement(_number(placement)))
 
 
 @contextmanager
 def placement(placement: Placement) -> Iterator[None]:
-    """Set the placement during a with statement, in every thread; see `set_placement`.
+    """Set the placement of this thread's calls during a with statement; see `set_placement`.
+
+    Other threads are not affected. A `set_placement` in the block is for the process, and is in
+    force in this thread after the block.
 
     Examples
     --------
@@ -99,12 +100,19 @@ def placement(placement: Placement) -> Iterator[None]:
     ...     gpuvec.get_placement()
     'cpu'
     """
-    before = get_placement()
-    set_placement(placement)
+    number = _number(placement)
+    before = functions.gpuvec_get_thread_placement()
     try:
+        check(functions.gpuvec_set_thread_placement(number))
         yield
     finally:
-        set_placement(before)
+        check(functions.gpuvec_set_thread_placement(before))
+
+
+def _number(placement: Placement) -> int:
+    if placement not in PLACEMENTS:
+        raise ValueError(f"placement is {placement!r}: pass one of {', '.join(PLACEMENTS)}")
+    return PLACEMENTS.index(placement)
 
 
 def why_cpu() -> str:

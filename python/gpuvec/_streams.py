@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import sys
+import weakref
 from types import TracebackType
 from typing import Any, NoReturn
 
-from ._errors import Error, Status, check, failure, made
-from ._library import functions, ordinal, release_with
+from ._errors import Status, check, failure
+from ._library import functions, ordinal
+from ._owned import Owned
 
 # The legacy default stream, as CUDA, DLPack and __cuda_array_interface__ number it.
 LEGACY_DEFAULT_STREAM = 1
 
 _numbers = itertools.count()
 
-# Arrays and the event behind the work that uses them, by a number of their own.
-_Held = dict[int, "tuple[Event, tuple[object, ...]]"]
-
 
 class _Handle:
     """A handle of the library's, which belongs to this process."""
 
-    __slots__ = ("__weakref__", "_handle")
+    __slots__ = ("__weakref__", "_handle", "_owned")
 
     _handle: int
+    _owned: Owned
+
+    def _create(self, create: Any, destroy: Any, *arguments: object) -> None:
+        self._owned = Owned(destroy)
+        self._handle = self._owned.create(create, *arguments)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} belongs to its process: it cannot be pickled")
@@ -46,11 +51,7 @@ class Event(_Handle):
     __slots__ = ()
 
     def __init__(self) -> None:
-        self._handle = made(functions.gpuvec_event_create())
-
-    def __del__(self, destroy: Any = functions.gpuvec_event_destroy) -> None:
-        """Destroy the event; each queued call makes one, and this is faster than a finalizer."""
-        destroy(getattr(self, "_handle", None))
+        self._create(functions.gpuvec_event_create, functions.gpuvec_event_destroy)
 
     def record(self, stream: Stream | None = None) -> None:
         """Record the event behind the work that is queued on a stream now.
@@ -77,6 +78,60 @@ class Event(_Handle):
         ms = ctypes.c_float()
         check(functions.gpuvec_event_elapsed(self._handle, end._handle, ctypes.byref(ms)))
         return ms.value
+
+
+class Call:
+    """A call of the library that queues work, as long as the work may still be queued."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Use:
+    """The use of arrays by a call on a stream: noted before the call, ended by an event behind it.
+
+    If an exception comes in between, the use stays open: the end of the stream's work ends it.
+    """
+
+    __slots__ = ("_call", "_event", "_stream", "is_closed")
+
+    def __init__(self, stream: Stream, call: Call) -> None:
+        self._stream = stream._handle
+        self._call = weakref.ref(call)
+        self._event = Event()
+        self.is_closed = False
+
+    def close(self) -> int:
+        """Records the event behind the work that was queued; returns the status."""
+        status: int = functions.gpuvec_event_record(self._event._handle, self._stream)
+        self.is_closed = status == Status.OK
+        return status
+
+    def may_begin(self) -> bool:
+        """Says whether the call may still queue work."""
+        return not self.is_closed and self._call() is not None
+
+    def is_of(self, stream: Stream) -> bool:
+        """Says whether the call is on that stream."""
+        return self._stream == stream._handle
+
+    def is_done(self) -> bool:
+        """Says, without waiting, whether the work is known to be done."""
+        if not self.is_closed and self.close() != Status.OK:
+            return False
+        # An event in a captured graph has no answer: its arrays are held.
+        return bool(functions.gpuvec_event_query(self._event._handle) == Status.OK)
+
+    def wait(self) -> int:
+        """Waits until the work is done; returns the status."""
+        if self.is_closed:
+            return int(functions.gpuvec_event_synchronize(self._event._handle))
+        status: int = functions.gpuvec_stream_synchronize(self._stream)
+        # A stream that is gone has waited.
+        return Status.OK if status == Status.ERROR_HANDLE else status
+
+
+# The uses of arrays by a stream's work, with the arrays, by numbers.
+_Held = dict[int, "tuple[Use, tuple[object, ...]]"]
 
 
 class Stream(_Handle):
@@ -117,7 +172,7 @@ class Stream(_Handle):
     _native: int
 
     def __init__(self, device: int = 0) -> None:
-        self._set(functions.gpuvec_stream_create(ordinal(device)), LEGACY_DEFAULT_STREAM)
+        self._begin(LEGACY_DEFAULT_STREAM, functions.gpuvec_stream_create, ordinal(device))
 
     @classmethod
     def from_native(cls, native: Any) -> Stream:
@@ -134,18 +189,18 @@ class Stream(_Handle):
         protocol = getattr(native, "__cuda_stream__", None)
         native = int(protocol()[1] if protocol else native)
         stream = cls.__new__(cls)
-        handle = functions.gpuvec_stream_from_native(native)
-        stream._set(handle, native or LEGACY_DEFAULT_STREAM)
+        stream._begin(native or LEGACY_DEFAULT_STREAM, functions.gpuvec_stream_from_native, native)
         return stream
 
-    def _set(self, handle: int | None, native: int) -> None:
-        self._handle, self._native = made(handle), native
-        self._held = {}
-        release_with(self, _end_stream, self._handle, self._held)
+    def _begin(self, native: int, create: Any, argument: int) -> None:
+        _end_streams()
+        self._native, self._held = native, {}
+        self._create(create, functions.gpuvec_stream_destroy, argument)
+        _streams[weakref.ref(self, _end_stream)] = self._owned, self._held
 
     def synchronize(self) -> None:
         """Wait until all work queued on the stream is done."""
-        done = list(self._held)
+        done = [key for key, (use, _) in self._held.copy().items() if not use.may_begin()]
         check(functions.gpuvec_stream_synchronize(self._handle))
         for number in done:
             self._held.pop(number, None)
@@ -171,47 +226,36 @@ class Stream(_Handle):
         """Wait for the stream."""
         self.synchronize()
 
-    def _hold(self, *arrays: object) -> Event | None:
-        """Keeps the arrays of a call that was just queued until the stream is done with them.
+    def _hold(self, call: Call, arrays: tuple[object, ...]) -> Use:
+        """Keeps the arrays of a call until the stream is done with them; the call comes later."""
+        use = Use(self, call)
+        self._held[next(_numbers)] = use, arrays
+        return use
 
-        Returns the event behind the call, or None if it is done. Threads may hold and release at
-        once: an entry is made after its work was queued, and its event behind that.
-        """
-        try:
-            event = Event()
-            event.record(self)
-        except Error:
-            functions.gpuvec_stream_synchronize(self._handle)
-            raise
-        self._held[next(_numbers)] = event, arrays
-        for number, (earlier, _) in list(self._held.items()):
-            # An event in a captured graph has no answer: its arrays are held.
-            if functions.gpuvec_event_query(earlier._handle) != Status.OK:
-                return event
+    def _release(self) -> None:
+        """Releases the arrays of work that is done."""
+        for number, (use, _) in self._held.copy().items():
+            if use.may_begin():
+                continue
+            if not use.is_done():
+                # Nor is the work behind it.
+                return
             self._held.pop(number, None)
-        return None
 
 
-def handle_of(stream: Stream | None) -> int | None:
-    """Returns what the library takes for a stream."""
-    if stream is None:
-        return None
-    if not isinstance(stream, Stream):
+def check_stream(stream: Stream | None) -> None:
+    """Raises TypeError unless an argument is a stream or None."""
+    if stream is not None and not isinstance(stream, Stream):
         raise TypeError(
             f"stream is a {type(stream).__name__}: pass a gpuvec.Stream; "
             "gpuvec.Stream.from_native adopts a stream of another library"
         )
-    return stream._handle
 
 
-def check_queued(status: int, stream: Stream | None) -> None:
-    """Raises the exception for a status that is an error of a call with or without a stream."""
-    if status:
-        error = failure(status)
-        if stream is not None and status >= Status.ERROR_OUT_OF_MEMORY:
-            # A part of the work may be queued, and nothing keeps its arrays alive.
-            functions.gpuvec_stream_synchronize(stream._handle)
-        raise error
+def handle_of(stream: Stream | None) -> int | None:
+    """Returns what the library takes for a stream."""
+    check_stream(stream)
+    return None if stream is None else stream._handle
 
 
 def _is_done(status: int) -> bool:
@@ -220,9 +264,25 @@ def _is_done(status: int) -> bool:
     return status == Status.OK
 
 
-def _end_stream(handle: int, held: _Held) -> None:
-    """Destroys a stream when the arrays of its work are no longer in use."""
-    for event, _ in held.values():
-        functions.gpuvec_event_synchronize(event._handle)
-    held.clear()
-    functions.gpuvec_stream_destroy(handle)
+# The handles and the held arrays of all streams; of one that is gone, until its work is done.
+_streams: dict[weakref.ref[Stream], tuple[Owned, _Held]] = {}
+
+
+def _end_stream(ended: weakref.ref[Stream], is_exiting: Any = sys.is_finalizing) -> None:
+    """Destroys a stream when the arrays of its work are no longer in use.
+
+    An exception of a signal handler may come at any point: `_end_streams` then does it again.
+    """
+    if is_exiting():
+        return
+    _, held = _streams.get(ended, (None, {}))
+    for use, _ in held.copy().values():
+        use.wait()
+    _streams.pop(ended, None)
+
+
+def _end_streams() -> None:
+    """Ends the streams that are gone, and were not ended because of an exception."""
+    for stream in _streams.copy():
+        if stream() is None:
+            _end_stream(stream)

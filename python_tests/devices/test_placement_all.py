@@ -45,6 +45,7 @@ def check(operation, n: int, kind: str) -> None:
     assert all(array.guards_are_intact() for array in (a, b, out))
 
 
+@pytest.mark.long
 @each_operation
 @pytest.mark.parametrize("kind", ["pinned", "pinned+3"])
 def test_long_page_locked_arrays(operation, kind):

@@ -64,6 +64,7 @@ def test_a_lost_device_is_passed_over():
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["pinned", "pinned+3", "pageable+7"])
 @pytest.mark.parametrize("place", ["GPU", "AUTO"])
 def test_all_devices_take_part_in_long_calls(place, kind):
@@ -81,6 +82,73 @@ assert devices("{kind}", 300_001) == [1, 1]
 """,
         DEVICES=3,
         DELAY=300,
+    )
+
+
+@pytest.mark.parametrize("kind", ["pinned", "pageable"])
+@pytest.mark.parametrize("place", ["GPU", "ALL"])
+@pytest.mark.parametrize("threads", [1, 3, 6])
+def test_threads_are_limited_on_several_devices(threads, place, kind):
+    """One thread drives several devices, all of which take part, and no others are at work."""
+    run(
+        f"""
+def of_the_library():
+    "The names of the library's threads in this process."
+    names = []
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{{task}}/comm") as comm:
+            names.append(comm.read())
+    return [name for name in names if name.startswith("gpuvec-")]
+
+def call_all():
+    return devices("{kind}"), last_run().threads
+
+lib.gpuvec_set_placement(Place.{place})
+ok(lib.gpuvec_init())
+uses_gpus = "{place}" == "GPU" or "{kind}" == "pinned"
+name = "cuLaunchKernel" if uses_gpus else ""
+with fake_driver.call_held(name):
+    calling = Started(call_all)
+    if uses_gpus:
+        fake_driver.wait_for_held_calls(min({threads}, 4))
+    for_gpus = [name for name in of_the_library() if "gpu-" in name]
+    assert len(for_gpus) < {threads}, for_gpus
+    assert {threads} > 1 or of_the_library() == []
+found, at_work = calling.get()
+assert at_work <= {threads}, at_work
+assert not uses_gpus or {threads} > 1 or found == [15, 15], found
+check_in_place("{kind}")
+assert last_run().threads <= {threads}
+""",
+        variables={"GPUVEC_NUM_THREADS": str(threads)},
+        DEVICES=4,
+    )
+
+
+def test_one_thread_drives_several_devices_of_which_one_fails():
+    """The others take the chunks of a device without memory; one that is lost fails the call."""
+    run(
+        """
+from fake_driver import Fault
+lib.gpuvec_set_placement(Place.GPU)
+ok(lib.gpuvec_init())
+fake_driver.plan("")
+assert devices("pageable", 1000)
+fake_driver.plan("")
+assert devices() == [7, 7]
+calls = fake_driver.calls()
+for number in [n for n, name in enumerate(calls, 1) if name == "cuLaunchKernel"][:12]:
+    fake_driver.plan(f"{number}=2")
+    status, text = attempt(PAIR[0], LONG)
+    assert status in (Status.OK, Status.ERROR_OUT_OF_MEMORY), text
+    fake_driver.plan("")
+    assert devices() == [7, 7]
+fake_driver.plan(f"{calls.index('cuLaunchKernel') + 2}=719")
+lost = [attempt(PAIR[0], LONG)[0] for _ in range(3)]
+assert Status.ERROR_DEVICE_LOST in lost and lost[-1] == Status.OK, lost
+""",
+        threads=1,
+        DEVICES=3,
     )
 
 

@@ -178,6 +178,7 @@ def run(script: str, work: str) -> None:
     on_fake_driver.run(PRELUDE + tables + script, limit=110, variables=settings, FLAGS=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("work", WORKS)
 def test_a_transient_code_is_an_error_of_one_call(work):
     """The error has the code's name and number, and the next call works."""
@@ -205,6 +206,7 @@ assert not wrong
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codes", [LOSING, LOSING_NEWER], ids=["CUDA 11", "newer"])
 @pytest.mark.parametrize("work", ["add", "streams"])
 def test_a_code_that_loses_the_device(work, codes):

@@ -177,3 +177,67 @@ def test_device_pointers_where_the_driver_does_not_open():
         assert lib.vector_add(a.ctypes.data, b.ctypes.data, b.ctypes.data, 1000) == Status.OK
         """
     )
+
+
+# A caller whose context is none, the primary one of another device, or one of its own.
+CONTEXTS = """
+from cuda_driver import Driver
+caller = Driver(1)
+lib.gpuvec_set_placement(Place.GPU)
+ok(lib.gpuvec_init())
+
+def contexts():
+    caller.set_current(None)
+    yield None
+    caller.set_current(caller.context)
+    yield caller.context.value
+    yield caller.new_context().value
+"""
+
+
+@pytest.mark.parametrize("code", [1, 201, 999])
+def test_a_context_that_cannot_be_popped_is_replaced(code):
+    """The caller's context is current after each call, and so is the stack of contexts below."""
+    run_on_fake_driver(
+        CONTEXTS
+        + f"""
+for context in contexts():
+    fake_driver.plan("cuCtxPopCurrent_v2={code}")
+    for operation in SAMPLE:
+        assert attempt(operation, 1000)[0] == Status.OK, last_error()
+        assert caller.current() == context
+    stream = lib.gpuvec_stream_create(0)
+    ok(lib.gpuvec_stream_synchronize(stream))
+    ok(lib.gpuvec_stream_destroy(stream))
+    assert caller.current() == context
+    fake_driver.plan("")
+caller.call("cuCtxPopCurrent_v2", byref(c_void_p()))
+assert caller.current() == caller.context.value
+caller.call("cuCtxPopCurrent_v2", byref(c_void_p()))
+assert caller.current() is None
+""",
+        DEVICES=2,
+    )
+
+
+def test_a_context_that_cannot_be_restored_is_an_error():
+    """The results are there, and the next operation works once the caller has set its context."""
+    run_on_fake_driver(
+        CONTEXTS
+        + """
+a, b = (filled("pinned", values) for values in repeated(OPERATIONS[0], 1000))
+out = output(OPERATIONS[0], "pinned", 1000)
+for context in contexts():
+    fake_driver.plan("cuCtxPopCurrent_v2=999,cuCtxSetCurrent=999")
+    status = call(OPERATIONS[0], a.array, b.array, out.array)
+    assert status == Status.ERROR_DRIVER and "context" in last_error(), last_error()
+    assert_same_bits(out.array, OPERATIONS[0].oracle(a.array, b.array))
+    out.array[:] = 0
+    fake_driver.plan("")
+    caller.call("cuCtxPopCurrent_v2", byref(c_void_p()))
+    assert caller.current() == context
+    ok(call(OPERATIONS[0], a.array, b.array, out.array))
+    assert caller.current() == context
+""",
+        DEVICES=2,
+    )

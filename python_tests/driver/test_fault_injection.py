@@ -59,6 +59,7 @@ def inject_faults(only: str, *plan: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scenario", "plan"),
     [
@@ -75,6 +76,7 @@ def test_fault_injection_tells_kept_promises_from_broken_ones(scenario, plan):
     assert f"--only '{scenario}' --plan 1000=2" in failed.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("breach", BROKEN)
 def test_fault_injection_reports_a_broken_promise(breach):
     """Each broken promise of work on streams is reported."""

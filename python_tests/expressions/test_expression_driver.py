@@ -76,6 +76,7 @@ def test_a_kernel_that_nothing_can_use_is_unloaded():
 lib.gpuvec_set_placement(Place.GPU)
 with Compiled(TEXT, INPUTS) as compiled:
     check(compiled)
+before = fake_driver.count("modules") - 1
 fake_driver.plan("")
 with Compiled(TEXT, INPUTS) as compiled:
     check(compiled)
@@ -84,7 +85,7 @@ for number in range(1000):
     with Compiled(f"a*b + {number}", INPUTS) as compiled:
         ok(lib.gpuvec_expr_prepare(compiled.handle, 0))
 assert modules() >= 999
-assert modules() - fake_driver.calls().count("cuModuleUnload") <= 64
+assert fake_driver.count("modules") - before <= 64
 """,
         DEVICES=1,
     )
@@ -200,6 +201,140 @@ with Compiled(TEXT, INPUTS) as compiled:
     fake_driver.plan("")
     ok(lib.gpuvec_expr_prepare(compiled.handle, 0))
     assert check(compiled) == Backend.GPU
+""",
+        DEVICES=1,
+    )
+
+
+# Makes the library forget the earlier expressions: their places among the newest have others.
+FORGET = """
+def forget():
+    for number in range(1000):
+        with Compiled(f"a*b - {number}", INPUTS):
+            pass
+
+"""
+
+
+def test_kernels_of_others_are_unloaded_by_calls_that_load():
+    """The driver is slow to unload one: no call waits but the one that loads another kernel."""
+    run(
+        PRELUDE
+        + FORGET
+        + """
+lib.gpuvec_set_placement(Place.GPU)
+stream = lib.gpuvec_stream_create(0)
+idle = lib.gpuvec_stream_create(0)
+kept, third = Compiled("a - b", INPUTS), Compiled("a / b", INPUTS)
+ok(lib.gpuvec_expr_prepare(kept.handle, 0))
+with Compiled(TEXT, INPUTS) as compiled:
+    check(compiled)
+
+def others():
+    "Calls that have nothing to do with the expression."
+    forget()
+    ok(lib.gpuvec_expr_prepare(kept.handle, 0))
+    ok(kept.run([a.ctypes.data, b.ctypes.data], out.ctypes.data, N))
+    assert_same_bits(out, a - b)
+    ok(lib.gpuvec_stream_destroy(lib.gpuvec_stream_create(0)))
+    ok(lib.gpuvec_stream_synchronize(stream))
+
+loaded = fake_driver.count("modules")
+with fake_driver.call_held("cuModuleUnload"):
+    others()
+    ok(lib.gpuvec_stream_destroy(idle))
+    assert fake_driver.count("held_calls") == 0
+    loading = Started(lib.gpuvec_expr_prepare, third.handle, 0)
+    fake_driver.wait_for_held_calls()
+    others()
+    # Another thread that needs the new kernel has it.
+    ok(lib.gpuvec_expr_prepare(third.handle, 0))
+    assert fake_driver.count("held_calls") == 1
+ok(loading.get())
+assert fake_driver.count("modules") == loaded
+ok(lib.gpuvec_stream_destroy(stream))
+""",
+        DEVICES=1,
+    )
+
+
+def test_modules_that_the_driver_refuses_to_unload_are_unloaded_later():
+    """Nothing accumulates."""
+    run(
+        PRELUDE
+        + FORGET
+        + """
+texts = [f"a + b * {number}" for number in range(20)]
+loaded = fake_driver.count("modules")
+for text in texts:
+    with Compiled(text, INPUTS) as compiled:
+        ok(lib.gpuvec_expr_prepare(compiled.handle, 0))
+forget()
+fake_driver.plan("cuModuleUnload=2")
+for number in range(10):
+    with Compiled(f"a - {number}.5", INPUTS) as compiled:
+        ok(lib.gpuvec_expr_prepare(compiled.handle, 0))
+fake_driver.plan("")
+forget()
+needed = []
+for number in range(30):
+    needed.append(Compiled(f"b - {number}.5", INPUTS))
+    ok(lib.gpuvec_expr_prepare(needed[-1].handle, 0))
+assert fake_driver.count("modules") - loaded - 1 == len(needed), fake_driver.count("modules")
+""",
+        DEVICES=1,
+    )
+
+
+def test_kernels_are_loaded_and_unloaded_while_another_thread_captures():
+    """In the relaxed mode of the thread, which afterwards is what it was."""
+    run(
+        PRELUDE
+        + FORGET
+        + """
+from cuda_driver import Driver
+with Compiled(TEXT, INPUTS) as compiled:
+    ok(lib.gpuvec_expr_prepare(compiled.handle, 0))
+forget()
+loaded = fake_driver.count("modules")
+driver = Driver()
+with driver.entered():
+    stream = driver.new_stream()
+with fake_driver.captured(stream.value):
+    with Compiled("a - b", INPUTS) as compiled:
+        ok(lib.gpuvec_expr_prepare(compiled.handle, 0))
+assert fake_driver.count("modules") == loaded
+mode = c_int(1)
+assert fake_driver.driver.cuThreadExchangeStreamCaptureMode(byref(mode)) == 0
+assert mode.value == 0
+""",
+        DEVICES=1,
+    )
+
+
+def test_a_module_without_its_kernel_is_unloaded():
+    """An expression's, an operation's, and the one by which a device is tried when it opens."""
+    run(
+        PRELUDE
+        + """
+lib.gpuvec_set_placement(Place.GPU)
+NOT_FOUND = 500
+fake_driver.plan(f"cuModuleGetFunction={NOT_FOUND}")
+assert lib.gpuvec_init() == Status.ERROR_NO_GPU, last_error()
+assert fake_driver.count("modules") == 0
+fake_driver.plan("")
+ok(lib.gpuvec_init())
+loaded = fake_driver.count("modules")
+fake_driver.plan(f"cuModuleGetFunction={NOT_FOUND}")
+with Compiled(TEXT, INPUTS) as compiled:
+    status = lib.gpuvec_expr_prepare(compiled.handle, 0)
+    assert status == Status.ERROR_DRIVER, last_error()
+for name in ("gpuvec_add_f32", "gpuvec_sum_f32"):
+    arrays = [a, b, out] if "add" in name else [a, out]
+    status = getattr(lib, name)(*[array.ctypes.data for array in arrays], N, None)
+    assert status == Status.ERROR_DRIVER, (name, last_error())
+assert fake_driver.count("modules") == loaded
+assert fake_driver.calls().count("cuModuleLoadData") >= 3
 """,
         DEVICES=1,
     )

@@ -32,6 +32,64 @@ def test_results(placement):
     assert gpuvec.evaluate("1 + 2") == 3
 
 
+def test_inputs_in_a_mapping(placement):
+    """All names are possible, also those of keywords."""
+    names = ("self", "text", "inputs", "out", "stream", "expression")
+    for name in names:
+        expected = A * 2 + B
+        columns = {name: A, "b": B}
+        out = np.empty_like(A)
+        text = f"{name}*2 + b"
+        expression = gpuvec.Expression(text, {name: np.float32, "b": np.float32})
+        for found in (
+            gpuvec.evaluate(text, columns),
+            gpuvec.evaluate(text, columns, out=out),
+            gpuvec.evaluate(text, {name: A}, b=B),
+            expression(columns),
+            expression(columns, out=out),
+            expression({name: A}, b=B),
+        ):
+            assert_same_bits(found, expected)
+        declared = gpuvec.Expression(text, **{name: np.float32}, b=np.float32)
+        assert_same_bits(declared(columns, stream=gpuvec.Stream()), expected)
+    assert_same_bits(gpuvec.Expression("self + 1", self=np.float32)(self=A), A + 1)
+
+
+def test_a_column_named_out_is_not_written():
+    """A mapping has inputs alone; a keyword that may be an input is refused."""
+    columns = {"x": A, "out": B.copy(), "stream": B}
+    assert_same_bits(gpuvec.evaluate("x*2", columns), A * 2)
+    assert_same_bits(columns["out"], B)
+    expression = gpuvec.Expression("x + out", {"x": np.float32, "out": np.float32})
+    for call in (
+        lambda: gpuvec.evaluate("x + out", x=A, out=columns["out"]),
+        lambda: gpuvec.evaluate("x + out", {"x": A}, out=columns["out"]),
+        lambda: expression(x=A, out=columns["out"]),
+    ):
+        with pytest.raises(TypeError, match="^out is an input of the formula.*mapping"):
+            call()
+    with pytest.raises(TypeError, match="^stream is an input of the formula.*mapping"):
+        gpuvec.evaluate("x + stream", x=A, stream=B)
+    assert_same_bits(columns["out"], B)
+
+
+@pytest.mark.parametrize(
+    "inputs, keywords, words",
+    [
+        ([A], {}, "^inputs is a list: pass a mapping"),
+        (A, {}, "^inputs is a ndarray: pass a mapping"),
+        ({1: A}, {}, "^inputs has the name 1"),
+        ({"a": A}, {"a": A}, "^a is in the mapping and a keyword"),
+    ],
+)
+def test_wrong_mappings(inputs, keywords, words):
+    """The error says what was found."""
+    expression = gpuvec.Expression("a + 1", a=np.float32)
+    for call in (lambda *a, **k: gpuvec.evaluate("a + 1", *a, **k), expression):
+        with pytest.raises(TypeError, match=words):
+            call(inputs, **keywords)
+
+
 def test_names_are_never_the_caller_s():
     """Only what is passed is known."""
     a = B  # noqa: F841
@@ -172,7 +230,7 @@ def test_wrong_arguments(arguments, error, words):
         ({"a": A.astype(">f4")}, TypeError, "of the other byte order"),
         ({"a": bytes(8)}, TypeError, "a has no element type but bytes"),
         ({"a": "1"}, TypeError, "a is a builtins.str"),
-        ({"a": 2**63}, OverflowError, "too large"),
+        ({"a": 2**63}, OverflowError, "a is 9223372036854775808, which int64 does not hold"),
     ],
 )
 def test_wrong_arguments_of_evaluate(arguments, error, words):

@@ -1,9 +1,13 @@
 """Expressions in several threads, in forked children, and destroyed while in use."""
 
+import threading
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 from arrays import assert_same_bits
 from bindings import Place, Status, last_error, lib, placed, why_cpu
+from cuda_driver import Driver, HeldUp
 from fork import in_child
 from formulas import Compiled
 from threads import in_threads
@@ -98,6 +102,25 @@ def test_queued_work_outlives_its_kernel(resources, on_gpu):
     assert_same_bits(x.get(np.float32), values + np.float32(sum(range(rounds))))
 
 
+@pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
+def test_calls_do_not_wait_for_the_kernels_of_others(on_gpu):
+    """Such a call would wait for work in flight if it unloaded a kernel that nothing can use."""
+    not_ready = 600
+    with Compiled(TEXT, INPUTS) as compiled:
+        check(compiled, 10_000)
+    driver, idle = Driver(), lib.gpuvec_stream_create(0)
+    held = HeldUp(driver)
+    try:
+        for number in range(1000):
+            with Compiled(f"a - {number}", {"a": "f4"}):
+                pass
+        assert lib.gpuvec_stream_destroy(idle) == Status.OK
+        with driver.entered():
+            assert driver.driver.cuStreamQuery(held.stream) == not_ready
+    finally:
+        held.destroy()
+
+
 def test_in_a_forked_child():
     """A child goes on with its parent's handles, on its cores, and compiles others."""
     with placed(Place.AUTO), Compiled(TEXT, INPUTS) as compiled:
@@ -130,3 +153,36 @@ def test_forked_while_others_compile():
 
     with placed(Place.CPU):
         in_threads(work, 4)
+
+
+# More operations than any ordinary expression has: kernels take milliseconds to write.
+LONG = "sum(" + " + ".join(f"a / (a + {k})" for k in range(1, 900)) + ")"
+
+
+@pytest.mark.parametrize("use", ["text", "prepare"])
+def test_forked_while_another_thread_writes_kernels(use):
+    """A child that needs the same kernels writes its own."""
+
+    def write(kernels: list[Compiled], begins: threading.Event) -> None:
+        begins.set()
+        for compiled in kernels:
+            if use == "text":
+                compiled.text("PTX")
+            else:
+                assert lib.gpuvec_expr_prepare(compiled.handle, 0) == Status.OK, last_error()
+
+    def write_all(kernels: list[Compiled]) -> None:
+        for compiled in kernels:
+            compiled.text("PTX")
+
+    for round_ in range(8):
+        with ExitStack() as stack:
+            numbers = range(1000 + 20 * round_, 1020 + 20 * round_)
+            texts = [LONG.replace("899", str(number)) for number in numbers]
+            kernels = [stack.enter_context(Compiled(text, {"a": "f8"})) for text in texts]
+            begins = threading.Event()
+            writer = threading.Thread(target=write, args=(kernels, begins))
+            writer.start()
+            begins.wait()
+            in_child(lambda kernels=kernels: write_all(kernels))
+            writer.join()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bindings import ROOT, lib
 from header import prototypes
-from installed import REAL_NAME, SONAME, make, needs
+from installed import REAL_NAME, SONAME, Installed, make, making, needs
 from programs import run
 
 HERE = Path(__file__).parent
@@ -61,6 +61,44 @@ def test_uninstall_removes_what_install_installed_and_nothing_else(tmp_path):
     make("uninstall", PREFIX=tmp_path)
     assert files(tmp_path) == {"lib/pkgconfig/other.pc"}
     assert not (tmp_path / "lib/cmake/gpuvec").exists()
+
+
+def test_folders_with_spaces(tmp_path):
+    """Other programs find what lies there, and `make uninstall` removes that and nothing else."""
+    needs("make", "cc", "pkg-config")
+    prefix, neighbour = tmp_path / "my folder", tmp_path / "my"
+    neighbour.mkdir()
+    folders = {"PREFIX": prefix, "INCLUDEDIR": tmp_path / "my headers"}
+    make("install", **folders)
+    installed = Installed(prefix, prefix / "lib")
+    program = tmp_path / "use"
+    run(["cc", HERE / "use.c", "-o", program, *installed.pkg_config("--cflags", "--libs")])
+    assert run([program], env=installed.environment()) == RESULT
+    make("uninstall", **folders)
+    assert files(tmp_path) == {"use"} and neighbour.is_dir()
+
+
+REFUSED = [("PREFIX", folder) for folder in ("here", "../up", "/opt/../up", "/a|b", "/a'b", "/a&b")]
+REFUSED += [(variable, "here") for variable in ("LIBDIR", "INCLUDEDIR", "MANDIR", "DESTDIR")]
+
+
+@pytest.mark.parametrize("variable, folder", REFUSED)
+def test_folders_that_cannot_be_right_are_refused(tmp_path, variable, folder):
+    """Nothing is written, and the message names the variable and its value."""
+    needs("make")
+    for target in ("install", "uninstall"):
+        done = making(target, **{"DESTDIR": tmp_path, variable: folder})
+        assert done.returncode != 0 and f"{variable} is '{folder}': pass" in done.stderr
+    assert not files(tmp_path)
+
+
+def test_build_leaves_the_callers_target_folder_alone(tmp_path, monkeypatch):
+    """The library is where every other target of the makefile looks for it."""
+    needs("make", "cargo")
+    for variable in ("CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR", "CARGO_BUILD_BUILD_DIR"):
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+    make("build")
+    assert (ROOT / "target/release/libgpuvec.so").exists() and not list(tmp_path.iterdir())
 
 
 def test_no_installed_text_names_the_folders_that_it_was_installed_in(installed, tmp_path):

@@ -182,8 +182,8 @@ def test_bytes_are_what_the_documentation_says():
     total.add(np.array([1, 2, np.inf], np.float32))
     words = total.to_words().tolist()
     magic = int.from_bytes(b"gv", "little") << 16 | 1 << 8 | 1
-    assert words[:6] == [magic, 1, 3, 0, 1, 0]
-    assert sum(digit << 32 * k for k, digit in enumerate(words[6:-1])) == 3 << 149
+    assert words[:7] == [magic, 1, 3, 0, 0, 1, 0]
+    assert sum(digit << 32 * k for k, digit in enumerate(words[7:-1])) == 3 << 149
     odd = 0x9E3779B97F4A7C15
     checksum = sum(w * pow(odd, len(words) - 1 - i, 1 << 64) for i, w in enumerate(words[:-1]))
     assert words[-1] % (1 << 64) == checksum % (1 << 64)
@@ -201,7 +201,7 @@ def test_every_damaged_byte_is_found(kind):
             assert error.value.status == gpuvec.Status.ERROR_STATE
 
 
-@pytest.mark.parametrize("state", [b"", b"x", bytes(144), bytes(600), b"gv" * 72, b"\xff" * 1128])
+@pytest.mark.parametrize("state", [b"", b"x", bytes(152), bytes(608), b"gv" * 76, b"\xff" * 1136])
 def test_foreign_bytes_are_refused(state):
     with pytest.raises(gpuvec.ArgumentError) as error:
         gpuvec.Accumulator.from_bytes(state)

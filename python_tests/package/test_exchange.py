@@ -1,10 +1,12 @@
 """Arrays of other libraries, through DLPack and __cuda_array_interface__, both ways."""
 
+import ctypes
 import gc
 
 import gpuvec
 import numpy as np
 import pytest
+from gpuvec._dlpack import Managed, ManagedVersioned, Tensor
 from on_fake_driver import needs_fake_driver, run
 
 CPU, CUDA = 1, 2
@@ -61,7 +63,7 @@ def test_a_read_only_array_through_dlpack_is_an_input(placement):
         (np.ones(8)[::2], ValueError, "a is not C-contiguous"),
         (np.ones(3, np.uint8), TypeError, "a has dtype uint8: pass float32"),
         (np.ones(3, np.complex64), TypeError, "a has dtype complex64: pass float32"),
-        (np.ones(3, bool), TypeError, "a has a DLPack type .* 8 bits.*: pass float32"),
+        (np.ones(3, bool), TypeError, "a has dtype bool: pass float32"),
     ],
     ids=str,
 )
@@ -138,29 +140,217 @@ def test_exports_that_are_not_possible(placement):
         gpuvec.from_dlpack([1, 2])
 
 
+def interface(**changes) -> object:
+    """Makes an object with a __cuda_array_interface__ of no elements, or another one."""
+    entries = {"version": 3, "shape": (0,), "typestr": "<f8", "data": (0, False), **changes}
+
+    class Described:
+        __cuda_array_interface__ = {k: v for k, v in entries.items() if v is not MISSING}
+
+    return Described()
+
+
+MISSING = object()
+
+
 def test_masks_are_not_ignored():
     """An array with a mask in its __cuda_array_interface__ is refused."""
-
-    class Masked:
-        __cuda_array_interface__ = {"mask": object()}
-
     with pytest.raises(TypeError, match="a has a mask"):
-        gpuvec.sum(Masked())
+        gpuvec.sum(interface(mask=object()))
 
 
 def test_no_elements_have_no_address(placement):
     """Other libraries describe an empty array by NULL."""
+    for shape, typestr, stream in [((0,), "<f8", None), ([0], "<f8", 1), ((3, 0), "<f8", 1)]:
+        empty = interface(shape=shape, typestr=typestr, stream=stream)
+        assert gpuvec.sum(empty) == 0
+        assert gpuvec.add(empty, empty).shape == tuple(shape)
+        gpuvec.add(np.empty(shape), np.empty(shape), out=empty)
+    none = HandMade(0, (0,), (2, 64))
+    assert gpuvec.sum(none) == 0
+    assert gpuvec.add(none, none, out=HandMade(0, (0,), (2, 64))).array == 0
 
-    class Empty:
-        __cuda_array_interface__ = {
-            "version": 3,
-            "shape": (0,),
-            "typestr": "<f8",
-            "data": (0, False),
-        }
 
-    assert gpuvec.sum(Empty()) == 0
-    assert gpuvec.add(Empty(), Empty()).shape == (0,)
+@pytest.mark.parametrize(
+    "changes, error, words",
+    [
+        ({"shape": (3,)}, ValueError, r"NULL data and shape \(3,\)"),
+        ({"shape": ()}, ValueError, r"NULL data and shape \(\)"),
+        ({"shape": (-3,)}, TypeError, r"shape \(-3,\)"),
+        ({"shape": (2.0,)}, TypeError, r"shape \(2.0,\)"),
+        ({"shape": 3}, TypeError, "shape 3"),
+        ({"shape": None}, TypeError, "shape None"),
+        ({"shape": (0, 2**70)}, ValueError, "shape"),
+        ({"shape": (0,) * 100}, ValueError, "shape"),
+        ({"typestr": 4}, TypeError, "typestr 4"),
+        ({"typestr": "<q9"}, TypeError, "typestr '<q9'"),
+        ({"typestr": "|O"}, TypeError, r"typestr '\|O'"),
+        ({"typestr": b"<f8"}, TypeError, "typestr b'<f8'"),
+        ({"data": None}, TypeError, "data None"),
+        ({"data": 4096}, TypeError, "data 4096"),
+        ({"data": (4096,)}, TypeError, r"data \(4096,\)"),
+        ({"data": (None, False)}, TypeError, r"data \(None, False\)"),
+        ({"data": (-8, False)}, TypeError, r"data \(-8, False\)"),
+        ({"data": (2**64, False)}, TypeError, "data"),
+        ({"strides": (8, 8)}, TypeError, r"strides \(8, 8\)"),
+        ({"strides": 8}, TypeError, "strides 8"),
+        ({"strides": (0.5,)}, TypeError, r"strides \(0.5,\)"),
+        ({"stream": 0}, ValueError, "stream 0, which the protocol forbids"),
+        ({"stream": -1}, ValueError, "stream -1"),
+        ({"stream": "1"}, TypeError, "stream '1'"),
+        *(
+            ({entry: MISSING}, TypeError, f"without '{entry}'")
+            for entry in ("version", "shape", "typestr", "data")
+        ),
+    ],
+    ids=str,
+)
+def test_wrong_cuda_array_interfaces(placement, changes, error, words):
+    """Every entry is checked; the error names the argument, as input and as output."""
+    with pytest.raises(error, match=f"^a has .*{words}"):
+        gpuvec.sum(interface(**changes))
+    with pytest.raises(error, match=f"^out has .*{words}"):
+        gpuvec.add(np.ones(3), np.ones(3), out=interface(**changes))
+
+
+def test_a_cuda_array_interface_is_a_dict():
+    """Anything else is refused."""
+
+    class Wrong:
+        __cuda_array_interface__ = 5
+
+    with pytest.raises(TypeError, match="^a has a __cuda_array_interface__ that is 5"):
+        gpuvec.sum(Wrong())
+
+
+# The element types of DLPack: code, bits.
+DLPACK_TYPES = {
+    "bool": (6, 8),
+    "uint8": (1, 8),
+    "int8": (0, 8),
+    "uint16": (1, 16),
+    "int16": (0, 16),
+    "uint32": (1, 32),
+    "int32": (0, 32),
+    "int64": (0, 64),
+    "float32": (2, 32),
+    "float64": (2, 64),
+}
+
+
+class HandMade:
+    """A tensor in host memory as DLPack lays it out, made without NumPy."""
+
+    def __init__(self, array, shape, kind, is_new=True, lanes=1, flags=0):
+        self.array = array
+        self.shape = (ctypes.c_int64 * len(shape))(*shape)
+        address = array.ctypes.data if isinstance(array, np.ndarray) else array
+        tensor = Tensor(address, CPU, 0, len(shape), *kind, lanes, self.shape, None, 0)
+        self.is_new = is_new
+        self.memory = ManagedVersioned(1, 0, None, None, flags, tensor)
+        if not is_new:
+            self.memory = Managed(tensor, None, None)
+
+    def __dlpack_device__(self):
+        """Return the device."""
+        return (CPU, 0)
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        """Export the tensor."""
+        if max_version and not self.is_new:
+            raise TypeError("unexpected keyword argument 'max_version'")
+        name = b"dltensor_versioned" if self.is_new else b"dltensor"
+        return new_capsule(ctypes.addressof(self.memory), name, None)
+
+
+new_capsule = ctypes.PyDLL(None).PyCapsule_New
+new_capsule.restype = ctypes.py_object
+new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["1.0", "0.x"])
+@pytest.mark.parametrize("name", DLPACK_TYPES)
+def test_every_type_through_dlpack(placement, name, is_new):
+    """Inputs of expressions have all ten types, and outputs those of results."""
+    values = np.array([0, 1, 1, 0, 1], name)
+    theirs = HandMade(values, (5,), DLPACK_TYPES[name], is_new)
+    right = gpuvec.evaluate("where(x == 1, x, x)", x=values)
+    out = np.zeros_like(right)
+    taken = HandMade(out, (5,), DLPACK_TYPES[out.dtype.name], is_new)
+    assert gpuvec.evaluate("where(x == 1, x, x)", x=theirs, out=taken) is taken
+    assert (out == values).all()
+    assert gpuvec.evaluate("count(x != 0)", x=Producer(values, not is_new)) == 3
+
+
+def test_masks_through_dlpack(placement):
+    """Booleans of other libraries select elements, and take the results of comparisons."""
+    mask, out = np.array([True, False, True]), np.zeros(3, bool)
+    theirs = HandMade(mask, (3,), DLPACK_TYPES["bool"])
+    a, b = np.float32([1, 2, 3]), np.float32([10, 20, 30])
+    assert (gpuvec.evaluate("where(m, a, b)", m=theirs, a=a, b=b) == [1, 20, 3]).all()
+    gpuvec.evaluate("a > 1", a=a, out=HandMade(out, (3,), DLPACK_TYPES["bool"]))
+    assert (out == [False, True, True]).all()
+
+
+@pytest.mark.parametrize(
+    "kind, lanes", [((4, 16), 1), ((2, 8), 1), ((0, 4), 1), ((6, 1), 1), ((2, 32), 4), ((99, 8), 1)]
+)
+def test_types_of_dlpack_alone(kind, lanes):
+    """Types that NumPy does not have are refused by the argument's name."""
+    with pytest.raises(TypeError, match=f"^a has a DLPack type .*code {kind[0]}, {kind[1]} bits"):
+        gpuvec.sum(HandMade(np.ones(3), (3,), kind, lanes=lanes))
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["1.0", "0.x"])
+def test_null_through_dlpack(placement, is_new):
+    """Elements at NULL are an error that names the argument; the process lives."""
+    null = HandMade(0, (3,), (2, 64), is_new)
+    for name, call in {
+        "a": lambda: gpuvec.sum(null),
+        "out": lambda: gpuvec.add(np.ones(3), np.ones(3), out=null),
+        "src": lambda: gpuvec.copy(np.ones(3), null),
+        "array": lambda: gpuvec.from_dlpack(null),
+        "x": lambda: gpuvec.evaluate("x + 1", x=null),
+    }.items():
+        with pytest.raises(ValueError, match=rf"^{name} has NULL data and shape \(3,\)"):
+            call()
+
+
+@pytest.mark.parametrize("flags", [1, 2], ids=["read-only", "a copy"])
+def test_flags_of_dlpack(placement, flags):
+    """Neither a read-only tensor nor a copy is an output; both are inputs."""
+    array = np.ones(3)
+    theirs = HandMade(array, (3,), (2, 64), flags=flags)
+    assert gpuvec.sum(theirs) == 3
+    with pytest.raises(ValueError, match="^out is read-only"):
+        gpuvec.add(array, array, out=theirs)
+    assert (array == 1).all()
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+@pytest.mark.parametrize("name", DLPACK_TYPES)
+def test_every_type_of_other_libraries(placement, library, name):
+    """Arrays of PyTorch and CuPy are inputs and outputs of all types that these libraries have."""
+    module = pytest.importorskip(library)
+    if library == "cupy" and (gpuvec.device_count() == 0 or gpuvec.why_cpu()):
+        pytest.skip("there is no GPU")
+    if not hasattr(module, name):
+        pytest.skip(f"this {library} does not have {name}")
+    dtype = getattr(module, name)
+    on = [{}] if library == "cupy" else [{"device": "cpu"}]
+    if library == "torch" and module.cuda.is_available() and not gpuvec.why_cpu():
+        on.append({"device": "cuda"})
+    for place in on:
+        x = module.asarray([0, 1, 1, 0, 1], dtype=dtype, **place)
+        result = gpuvec.Expression("where(x == 1, x, x)", x=name).dtype.name
+        out = module.zeros(5, dtype=getattr(module, result), **place)
+        mask = module.zeros(5, dtype=module.bool if library == "torch" else bool, **place)
+        assert gpuvec.evaluate("count(x != 0)", x=x) == 3
+        assert gpuvec.evaluate("where(x == 1, x, x)", x=x, out=out) is out
+        assert bool((out == x).all())
+        gpuvec.evaluate("x != 0", x=x, out=mask)
+        assert bool((mask == (x != 0)).all())
+        assert gpuvec.evaluate("sum(where(m, 2.0, 1.0))", m=mask) == 8
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -3,18 +3,29 @@
 import pickle
 import re
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import gpuvec
 import numpy as np
 import pytest
-from bindings import LIBRARY, Place, lib
+from bindings import LIBRARY, Place, last_error, lib
+from fork import in_child
 from programs import library_environment, run, run_python
 
 PLACEMENTS = ("auto", "gpu", "cpu", "all")
 
 
-def test_placement_is_the_library_s():
-    """A placement holds in the with statement, for all users of the library, and no longer."""
+@pytest.fixture
+def process_placement():
+    """Restores the process's placement after the test."""
+    before = gpuvec.get_placement()
+    yield
+    gpuvec.set_placement(before)
+
+
+def test_a_placement_holds_in_its_block():
+    """For all users of the library in the thread, and no longer, also after an exception."""
     before = gpuvec.get_placement()
     for name in PLACEMENTS:
         with gpuvec.placement(name):
@@ -24,6 +35,62 @@ def test_placement_is_the_library_s():
                 raise KeyError
             assert gpuvec.get_placement() == name
     assert gpuvec.get_placement() == before
+    assert lib.gpuvec_get_thread_placement() == -1
+
+
+def test_a_placement_is_its_thread_s(process_placement):
+    """Blocks of several threads hold at once, and other threads follow the process's placement."""
+    gpuvec.set_placement("all")
+    inside = threading.Barrier(len(PLACEMENTS) + 1)
+
+    def in_block(name: str) -> None:
+        assert gpuvec.get_placement() == "all"
+        with gpuvec.placement(name):
+            inside.wait()
+            assert gpuvec.get_placement() == name
+            inside.wait()
+        assert gpuvec.get_placement() == "all"
+
+    with ThreadPoolExecutor(len(PLACEMENTS)) as pool:
+        blocks = [pool.submit(in_block, name) for name in PLACEMENTS]
+        inside.wait()
+        assert gpuvec.get_placement() == "all"
+        inside.wait()
+        for block in blocks:
+            block.result()
+
+
+def test_a_placement_set_in_a_block_is_the_process_s(process_placement):
+    """It holds at once in other threads, and in this one after the block."""
+    gpuvec.set_placement("auto")
+    with ThreadPoolExecutor(1) as other:
+        with gpuvec.placement("cpu"):
+            gpuvec.set_placement("all")
+            assert gpuvec.get_placement() == "cpu"
+            assert other.submit(gpuvec.get_placement).result() == "all"
+            gpuvec.sum(np.ones(10))
+            assert gpuvec.last_run().backend == "cpu"
+        assert gpuvec.get_placement() == "all"
+
+
+def test_a_forked_child_has_its_thread_s_placement():
+    """It is that of the thread which forks."""
+    with gpuvec.placement("cpu"):
+        in_child(check_placement_is_cpu)
+
+
+def check_placement_is_cpu() -> None:
+    """Fails unless placement cpu is in force."""
+    assert gpuvec.get_placement() == "cpu"
+
+
+@pytest.mark.parametrize("wrong", [4, -2, 2**31 - 1])
+def test_wrong_placements_of_a_thread(wrong):
+    """The C function refuses them, and nothing is changed."""
+    with gpuvec.placement("cpu"):
+        assert lib.gpuvec_set_thread_placement(wrong) == gpuvec.Status.ERROR_VALUE
+        assert f"placement is {wrong}: pass " in last_error()
+        assert lib.gpuvec_get_thread_placement() == Place.CPU
 
 
 @pytest.mark.parametrize("name", ["GPU", "", None, 1])

@@ -273,3 +273,26 @@ def test_a_reduction_on_a_stream_that_is_captured_is_an_error(length):
             counter[:], total[:] = 0, 7
         """
     )
+
+
+def test_a_reduction_that_reads_no_array_leaves_a_capture():
+    """It is an error, too: to wait for the stream would end the capture."""
+    run(
+        """
+        from cuda_driver import Driver
+        from formulas import Compiled
+
+        native = Driver().new_stream().value
+        stream, total = adopted(native), array(np.full(1, 7.0))
+        with Compiled("sum(0.5)", {}) as compiled:
+            with fake_driver.captured(native):
+                fake_driver.plan("")
+                status = compiled.run([], total.ctypes.data, 10**15, stream)
+                assert status == Status.ERROR_VALUE, Status(status).name
+                assert "captured" in last_error(), last_error()
+                assert "cuStreamSynchronize" not in fake_driver.calls(), fake_driver.calls()
+            assert total[0] == 7
+            ok(compiled.run([], total.ctypes.data, 10**15, stream))
+            assert total[0] == 5e14
+        """
+    )

@@ -102,7 +102,7 @@ def faulty_run(scenario: Scenario, held: dict[str, int], fault: Fault) -> str:
     driver.plan("")
     check_outcome(scenario, fault, outcome, text, calls)
     failed = fault.failed(calls)
-    is_put_back = "cuCtxPopCurrent_v2" in failed or driver.context() == context
+    is_put_back = lost_context(failed) or driver.context() == context
     assert is_put_back, "another context is current"
     given_up = fault.on and "cuStreamSynchronize" in failed
     may_be_pending = given_up or (work.queues and outcome != RIGHT)
@@ -116,12 +116,19 @@ def faulty_run(scenario: Scenario, held: dict[str, int], fault: Fault) -> str:
     return outcome
 
 
+def lost_context(failed: list[str]) -> bool:
+    """Returns whether the driver refused both ways back to the caller's context."""
+    return {"cuCtxPopCurrent_v2", "cuCtxSetCurrent"} <= set(failed)
+
+
 def check_outcome(
     scenario: Scenario, fault: Fault, outcome: str, text: str, calls: list[str]
 ) -> None:
     """Fails unless the fault explains the outcome and the last error fits it."""
     assert len(calls) >= fault.number, f"only {len(calls)} calls were made"
     explained = [RIGHT, NULL, Status.ERROR_NO_GPU.name, CODES[fault.code].name]
+    if lost_context(fault.failed(calls)):
+        explained.append(Status.ERROR_DRIVER.name)
     assert outcome in explained, f"{outcome}: {text}"
     assert bool(text) == (outcome != RIGHT), f"{outcome} with the text '{text}'"
     assert "SUCCESS" not in text, text
@@ -129,7 +136,8 @@ def check_outcome(
         assert last_run().backend != Backend.CPU, "the CPU did what was the GPU's"
     must_answer = scenario.place == Place.AUTO and scenario.work.always_answers
     if must_answer and not scenario.work.is_half_done(calls):
-        assert outcome == RIGHT, f"auto gave {outcome}: {text}"
+        says_lost = outcome == Status.ERROR_DRIVER.name and lost_context(fault.failed(calls))
+        assert outcome == RIGHT or says_lost, f"auto gave {outcome}: {text}"
 
 
 def check_afterwards(

@@ -1,7 +1,9 @@
 """The library as `make install` installs it, for tests of other projects that use it."""
 
 import os
+import shlex
 import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,15 +30,22 @@ class Installed:
 
     def pkg_config(self, *options: str) -> list:
         """Returns the words that pkg-config prints for gpuvec."""
-        return run(["pkg-config", *options, "gpuvec"], env=self.environment()).split()
+        return shlex.split(run(["pkg-config", *options, "gpuvec"], env=self.environment()))
 
 
-def make(target: str, **folders) -> None:
-    """Runs `make install` or `make uninstall` with the folders."""
-    words = [f"{name}={folder}" for name, folder in folders.items()]
+def make(target: str, **variables) -> None:
+    """Runs `make install`, `make uninstall` or another target with these variables."""
+    done = making(target, **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def making(target: str, **variables) -> subprocess.CompletedProcess:
+    """Runs a target with these variables on make's command line."""
+    words = [f"{name}={value}" for name, value in variables.items()]
     # Nothing of a `make` that runs these tests reaches this one.
     inherited = {name: text for name, text in os.environ.items() if not name.startswith("MAKE")}
-    run(["make", "-s", target, *words], cwd=ROOT, env=inherited)
+    command = ["make", "-s", target, *words]
+    return subprocess.run(command, cwd=ROOT, env=inherited, capture_output=True, text=True)
 
 
 def needs(*commands: str) -> None:

@@ -72,8 +72,8 @@ pub unsafe extern "C" fn gpuvec_accumulator_value(
     })
 }
 
-/// Returns the number of bytes that the state of an accumulator of this kind is serialized to: 144,
-/// 216, 600 or 1,128; 0 if there is no such kind.
+/// Returns the number of bytes that the state of an accumulator of this kind is serialized to: 152,
+/// 224, 608 or 1,136; 0 if there is no such kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_accumulator_bytes(kind: i32) -> usize {
     guard::constant(0, || accumulator::bytes(kind))
@@ -84,7 +84,8 @@ pub extern "C" fn gpuvec_accumulator_bytes(kind: i32) -> usize {
 ///
 /// The bytes are signed, little-endian integers of 64 bits. The states of up to 2^30 accumulators
 /// of one kind merge by plain addition of these integers, as `MPI_SUM` of `MPI_INT64_T` and NCCL
-/// do it: the sums are the state of all their elements. Returns `GPUVEC_OK` or an error.
+/// do it, in any grouping: the sums are the state of all their elements. Returns `GPUVEC_OK` or an
+/// error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_serialize(
     accumulator: *mut gpuvec_accumulator, bytes: *mut c_void, size: usize,
@@ -104,7 +105,8 @@ pub unsafe extern "C" fn gpuvec_accumulator_serialize(
 /// Creates an accumulator from `size` bytes that `gpuvec_accumulator_serialize` stored, or from the
 /// sums of several. Its kind is in the bytes.
 ///
-/// Returns NULL on failure, with `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or from
+/// Returns NULL on failure, with `GPUVEC_ERROR_SIZE` for a sum of more than 2^30 states or of 2^63
+/// elements or more, and with `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or from
 /// somewhere else; `gpuvec_last_error()` tells why. Destroy the accumulator with
 /// `gpuvec_accumulator_destroy`.
 #[unsafe(no_mangle)]

@@ -43,13 +43,16 @@ pub unsafe extern "C" fn gpuvec_expr_compile(
 /// scalar is read before the call returns. The pointer of an input that the text does not use may be
 /// anything. `out` is an array of `n` elements of the type `gpuvec_expr_output_type(expr)`, or of one
 /// if the expression is a reduction. It may be exactly one of the input arrays if the elements of both
-/// have the same size.
+/// have the same size. A reduction that reads no array reduces `n` equal elements: the calling core does
+/// it, with every placement, in some microseconds, whatever `n` is.
 ///
 /// The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With
 /// placement `auto` a call on host arrays does not wait for that: cores do its work until
 /// `gpuvec_expr_prepare`, or a call on device memory or with placement `gpu`, has had it compiled.
 ///
-/// Returns `GPUVEC_OK` or an error, of which `inputs[i]` is the name of an input.
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is
+/// computed from such numbers alone, does not fit into 64 bits or the type of its partner; or another
+/// error. Errors name an input `inputs[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_run(
     expr: *mut gpuvec_expr, inputs: *const *const c_void, out: *mut c_void, n: usize,
@@ -127,13 +130,14 @@ unsafe fn compile(
     }
     // SAFETY: this function's promise.
     unsafe {
-        expr.write(std::ptr::null_mut());
+        expr.write_unaligned(std::ptr::null_mut());
         let text = c_str("text", text)?;
         let inputs = declared(names, types, count)?;
-        expr.write(expression::compile(text, &inputs).map_err(|refused| match refused {
+        let handle = expression::compile(text, &inputs).map_err(|refused| match refused {
             Refused::Expression(error) => guard::refuse(&error),
             Refused::Other(error) => error,
-        })?);
+        })?;
+        expr.write_unaligned(handle);
     }
     Ok(0)
 }
@@ -156,8 +160,10 @@ unsafe fn declared<'a>(
     }
     let input = |i| {
         // SAFETY: this function's promise.
-        let (name, declared) =
-            unsafe { (c_str("an element of names", names.add(i).read())?, types.add(i).read()) };
+        let (name, declared) = unsafe {
+            let name = names.add(i).read_unaligned();
+            (c_str("an element of names", name)?, types.add(i).read_unaligned())
+        };
         let (element, shape) = expression::declaration(declared)?;
         Ok(Input { name, element, shape })
     };
@@ -187,10 +193,10 @@ unsafe fn store(text: &str, buffer: *mut u8, size: usize, needed: *mut usize) {
         if let Some(fits) = size.checked_sub(1) {
             let fits = text.floor_char_boundary(fits);
             buffer.copy_from(text.as_ptr(), fits);
-            buffer.add(fits).write(0);
+            buffer.add(fits).write_unaligned(0);
         }
         if !needed.is_null() {
-            needed.write(text.len() + 1);
+            needed.write_unaligned(text.len() + 1);
         }
     }
 }

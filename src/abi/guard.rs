@@ -4,6 +4,7 @@
 //! here and becomes a status; an error becomes a status and the text of this thread's
 //! `gpuvec_last_error`. The guard prints nothing: a panic's message becomes part of that text.
 
+use crate::cuda::context;
 use crate::error::{Error, gpuvec_status, interned};
 use crate::pool;
 use crate::process::float_modes::with_ieee;
@@ -46,7 +47,7 @@ pub(super) fn operation(body: impl FnOnce() -> Result<(), Error>) -> i32 {
     choice(|| {
         last_run::set(Run::default());
         settings::check()?;
-        body().map(|()| gpuvec_status::GPUVEC_OK as i32)
+        context::with_restored(body).map(|()| gpuvec_status::GPUVEC_OK as i32)
     })
 }
 
@@ -139,16 +140,20 @@ pub(super) fn keep(text: impl std::fmt::Display) -> *const c_char {
 
 /// Runs `body` with IEEE-754's default modes, and turns a panic into an error.
 fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
-    // Not a `Once`: a child forked while another thread is inside would wait for it for ever.
+    // Not a `Once`: a child forked while another thread is inside would wait for it for ever. The hook has
+    // a lock of std's, in which no thread may be at a fork.
     static HOOKED: AtomicBool = AtomicBool::new(false);
-    let wants_hook = !HOOKED.load(Ordering::Acquire) && memory::is_left();
-    if wants_hook && !HOOKED.swap(true, Ordering::AcqRel) {
-        let others = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if !is_ours(info) {
-                others(info);
+    if !HOOKED.load(Ordering::Acquire) && memory::is_left() {
+        fork::with_lock(|| {
+            if !HOOKED.swap(true, Ordering::AcqRel) {
+                let others = panic::take_hook();
+                panic::set_hook(Box::new(move |info| {
+                    if !is_ours(info) {
+                        others(info);
+                    }
+                }));
             }
-        }));
+        });
     }
     // A panic may leave work half done, which does no harm after this call: the library recovers from
     // poisoned locks, and the caller's output is unspecified after an error, as the header says.

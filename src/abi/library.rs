@@ -10,7 +10,8 @@ use std::ffi::{CStr, c_char};
 
 /// == Settings and library ==
 ///
-/// Sets the placement of all later calls in every thread: `placement` is a `gpuvec_place`.
+/// Sets the placement of all later calls in every thread that does not have its own:
+/// `placement` is a `gpuvec_place`.
 ///
 /// Overrides the environment variable `GPUVEC_PLACEMENT`. Returns `GPUVEC_OK`, or
 /// `GPUVEC_ERROR_VALUE` for any other number.
@@ -27,9 +28,9 @@ pub extern "C" fn gpuvec_set_placement(placement: i32) -> Status {
     })
 }
 
-/// Returns the placement in force, a `gpuvec_place`; or `GPUVEC_ERROR_ENVIRONMENT` if
-/// `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then tells; or
-/// `GPUVEC_ERROR_REENTRANT` in a signal handler that interrupted a call.
+/// Returns the placement in force for the calling thread, a `gpuvec_place`; or
+/// `GPUVEC_ERROR_ENVIRONMENT` if `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then
+/// tells; or `GPUVEC_ERROR_REENTRANT` in a signal handler that interrupted a call.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_get_placement() -> i32 {
     guard::query(gpuvec_status::GPUVEC_ERROR_REENTRANT as i32, || match settings::placement() {
@@ -37,6 +38,40 @@ pub extern "C" fn gpuvec_get_placement() -> i32 {
         Err(error) => error.status() as i32,
     })
 }
+
+/// Sets the placement of the calling thread's later calls, whatever the process's is: `placement` is
+/// a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` to follow the process's again.
+///
+/// Other threads are not affected. A child made by `fork` starts with the placement of the thread
+/// that called `fork`; a new thread has none of its own. Returns `GPUVEC_OK`, or
+/// `GPUVEC_ERROR_VALUE` for any other number.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_set_thread_placement(placement: i32) -> Status {
+    guard::choice(|| {
+        let own = match placement {
+            GPUVEC_PLACE_INHERIT => None,
+            value => Some(Placement::from_value(value).ok_or(Error::Value {
+                argument: "placement",
+                value: i64::from(value),
+                expected: "pass GPUVEC_PLACE_AUTO (0), _GPU (1), _CPU (2), _ALL (3) or _INHERIT (-1)",
+            })?),
+        };
+        settings::set_thread_placement(own);
+        Ok(0)
+    })
+}
+
+/// Returns the calling thread's own placement, a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` if it has
+/// none.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_get_thread_placement() -> i32 {
+    guard::constant(GPUVEC_PLACE_INHERIT, || {
+        settings::thread_placement().map_or(GPUVEC_PLACE_INHERIT, |own| own as i32)
+    })
+}
+
+/// The placement of a thread that follows the process's; see `gpuvec_set_thread_placement`.
+pub const GPUVEC_PLACE_INHERIT: i32 = -1;
 
 /// Tells why no GPU is usable: no driver, a driver that is too old, no device, a device that
 /// refuses to work, placement `cpu`, a forked child.

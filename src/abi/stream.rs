@@ -124,7 +124,7 @@ pub unsafe extern "C" fn gpuvec_event_elapsed(
         let between = event::elapsed(start, end)?;
         if let Some(milliseconds) = between {
             // SAFETY: the caller's promise, as the header says.
-            unsafe { ms.write(milliseconds) };
+            unsafe { ms.write_unaligned(milliseconds) };
         }
         Ok(ready(between.is_some()))
     })

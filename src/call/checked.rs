@@ -53,6 +53,10 @@ impl<'a> Call<'a> {
         for input in inputs.iter().filter(|_| n > 0) {
             arrays.push(array(task, input.name, input.pointer, n, input.element_bytes)?);
         }
+        if is_reduction && inputs.is_empty() {
+            // As much as if the values were in an array.
+            size(task, n, task.output_bytes())?;
+        }
         if is_reduction && out.is_null() {
             return Err(Error::NullResult { argument: output_name });
         }
@@ -90,6 +94,11 @@ impl<'a> Call<'a> {
     /// Elements in each input: 0 only for a reduction, of which there is an output then and no input.
     pub(crate) fn n(&self) -> usize {
         self.n
+    }
+
+    /// Says whether the call reduces elements that are all the same, since it reads no array.
+    pub(crate) fn is_uniform(&self) -> bool {
+        self.n > 0 && self.inputs.is_empty() && self.task.shape() == Shape::Reduction
     }
 
     pub(crate) fn inputs(&self) -> &[Array] {
@@ -136,12 +145,10 @@ fn array(
     task: Task<'_>, name: &'static str, pointer: *const c_void, n: usize, element_bytes: usize,
 ) -> Result<Array, Error> {
     let address = pointer.expose_provenance();
-    let fits =
-        |bytes: &usize| isize::try_from(*bytes).is_ok() && address.checked_add(*bytes).is_some();
-    let bytes = n.checked_mul(element_bytes).filter(fits).ok_or(match task {
-        Task::Copy => Error::TooManyBytes { argument: "bytes", bytes: n },
-        _ => Error::TooLong { n, element_bytes },
-    })?;
+    let bytes = size(task, n, element_bytes)?;
+    if address.checked_add(bytes).is_none() {
+        return Err(too_long(task, n, element_bytes));
+    }
     if pointer.is_null() {
         return Err(Error::Null { argument: name, n });
     }
@@ -149,6 +156,19 @@ fn array(
         return Err(Error::Misaligned { argument: name, address, alignment: element_bytes });
     }
     Ok(Array { name, address, element_bytes, bytes, kind: MemoryKind::Pageable })
+}
+
+/// The bytes of `n` elements, which must fit into the address space.
+fn size(task: Task<'_>, n: usize, element_bytes: usize) -> Result<usize, Error> {
+    let fits = |bytes: &usize| isize::try_from(*bytes).is_ok();
+    n.checked_mul(element_bytes).filter(fits).ok_or_else(|| too_long(task, n, element_bytes))
+}
+
+fn too_long(task: Task<'_>, n: usize, element_bytes: usize) -> Error {
+    match task {
+        Task::Copy => Error::TooManyBytes { argument: "bytes", bytes: n },
+        _ => Error::TooLong { n, element_bytes },
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::expr::{Node, Program, Rule, Source};
 use crate::ops::Shape;
 use crate::process::memory;
 use gpuvec_ptx::Kernel;
-use once_cell::sync::OnceCell;
+use once_cell::race::OnceBox;
 
 /// What a compiled expression computes, and what that costs.
 #[derive(Debug)]
@@ -22,8 +22,9 @@ pub(crate) struct Formula {
     pub(crate) has_empty_result: bool,
     /// The time of a core for an element, in picoseconds.
     pub(crate) cost: usize,
-    /// Written when a device or a caller first needs it.
-    kernel: OnceCell<Kernel>,
+    /// Written when a device or a caller first needs it. No lock: a child forked while another thread
+    /// writes the kernel writes its own.
+    kernel: OnceBox<Kernel>,
 }
 
 impl Formula {
@@ -40,7 +41,7 @@ impl Formula {
             state_bytes,
             has_empty_result,
             cost,
-            kernel: OnceCell::new(),
+            kernel: OnceBox::new(),
             program,
         }
     }
@@ -50,7 +51,8 @@ impl Formula {
         gpuvec_ptx::frame(&self.program)
     }
 
-    /// The kernel that computes the formula; `text` gives that of an image.
+    /// The kernel that computes the formula; `text` gives that of an image. Threads that need it for the
+    /// first time concurrently each write it, in memory that they ask for, and all but one drop theirs.
     pub(crate) fn kernel(
         &self, text: impl FnOnce(&'static str) -> Result<&'static str, Error>,
     ) -> Result<&Kernel, Error> {
@@ -64,7 +66,7 @@ impl Formula {
                     purpose: "the kernel of an expression",
                 });
             }
-            Ok(Kernel::new(&self.program, frame))
+            Ok(Box::new(Kernel::new(&self.program, frame)))
         })
     }
 
@@ -104,4 +106,36 @@ pub(crate) struct Evaluation<'a> {
     pub(crate) formula: &'a Formula,
     /// In the order of the declaration.
     pub(crate) operands: &'a [Operand],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expr::{Element, Input, Shape, compile};
+
+    #[test]
+    fn a_child_forked_while_a_kernel_is_written_writes_its_own() {
+        const SECONDS: u32 = 20;
+        let frame = |_| Ok(include_str!("../../kernels/ptx/expression_fold.ptx"));
+        let input = Input { name: "a", element: Element::F32, shape: Shape::Array };
+        let program = compile("min(a)", &[input]).unwrap();
+        let formula = Formula::new(0, program, 1, Some((8, false)));
+        let mut status = -1;
+        let forking = |name| {
+            // SAFETY: the child writes a kernel and ends, or is ended by the signal.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: sets a timer for the process.
+                unsafe { libc::alarm(SECONDS) };
+                let is_written = formula.kernel(frame).is_ok();
+                // SAFETY: ends this process.
+                unsafe { libc::_exit(i32::from(!is_written)) };
+            }
+            // SAFETY: the child is this process's own.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            frame(name)
+        };
+        assert!(formula.kernel(forking).is_ok());
+        assert_eq!(status, 0);
+    }
 }

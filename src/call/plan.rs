@@ -46,9 +46,11 @@ pub(crate) struct OnGpus {
     pub(crate) devices: Vec<usize>,
     pub(crate) transfers: Transfers,
     pub(crate) partition: Partition,
-    /// Threads that feed each device: several where they stage arrays.
+    /// Groups of devices, each with threads of its own: a group for each device, as far as there are threads.
+    pub(crate) groups: usize,
+    /// Threads that feed each group: several where they stage arrays.
     pub(crate) threads: usize,
-    /// Slots that each of those threads holds at most.
+    /// Slots of each device that each of those threads holds at most.
     pub(crate) slots: usize,
     /// Threads that compute chunks concurrently with the devices.
     pub(crate) cores: usize,
@@ -91,6 +93,9 @@ pub(crate) fn plan(
     call: &Call<'_>, placement: Placement, stream: Option<usize>, machine: &impl Machine,
 ) -> Result<Plan, Error> {
     let is_copy = call.task().is_copy();
+    if call.is_uniform() {
+        return on_one_element(placement, machine);
+    }
     if let Some(device) = stream
         && (placement != Placement::Cpu || is_copy)
         && is_queueable(call, device)
@@ -125,6 +130,15 @@ pub(crate) fn plan(
     }
 }
 
+/// Plans a reduction that reads no array: the calling core computes one element, which stands for all.
+/// Nothing is left for a GPU, but a placement that demands one does so here, too.
+fn on_one_element(placement: Placement, machine: &impl Machine) -> Result<Plan, Error> {
+    if placement == Placement::Gpu {
+        machine.gpu()?;
+    }
+    Ok(Plan::Cores(OnCores { threads: 1, partition: Partition::new(1, 1) }))
+}
+
 /// Plans a call for the cores: for the calling one alone if to wake others costs more than it saves.
 pub(crate) fn on_cores(call: &Call<'_>, machine: &impl Machine) -> OnCores {
     if is_small(call) {
@@ -152,16 +166,19 @@ fn on_gpus(
     };
     let transfers = transfers(call, &devices);
     let mut chunk = gpu_chunk(call, &transfers, devices.len());
+    let groups =
+        if devices.len() == 1 { 1 } else { machine.thread_limit().clamp(1, devices.len()) };
     let (mut threads, mut cores) = (1, 0);
     if with_cores {
-        cores = machine.threads(machine.thread_limit().saturating_sub(devices.len()));
+        let left = machine.thread_limit().saturating_sub(groups);
+        cores = if left == 0 { 0 } else { machine.threads(left) };
         chunk = chunk.min(tuning::SHARED_CHUNK_BYTES / call.element_bytes());
     }
     let partition = Partition::new(call.n(), chunk);
     let kind = transfers.slot_kind();
     if kind == SlotKind::Staged {
-        let wanted = tuning::STAGING_THREADS.min(machine.thread_limit()).min(partition.chunks());
-        threads = machine.threads(wanted);
+        let for_each = (machine.thread_limit() / groups).clamp(1, tuning::STAGING_THREADS);
+        threads = machine.threads(for_each.min(partition.chunks()));
     }
     let slots = (tuning::SLOTS[kind as usize] / threads).clamp(1, partition.chunks());
     let is_one_chunk = partition.chunks() == 1;
@@ -178,6 +195,7 @@ fn on_gpus(
         devices,
         transfers,
         partition,
+        groups,
         threads,
         slots,
         cores,
@@ -334,12 +352,20 @@ mod tests {
     const DEVICE: MemoryKind = MemoryKind::Device { ordinal: 0 };
     const OTHER: MemoryKind = MemoryKind::Device { ordinal: 1 };
 
-    /// A machine with 16 threads and as many GPUs as it says.
-    struct With(usize);
+    /// A machine with GPUs, and a limit of threads.
+    struct Host {
+        gpus: usize,
+        limit: usize,
+    }
 
-    impl Machine for With {
+    /// A machine with as many GPUs, and 16 threads.
+    fn with(gpus: usize) -> Host {
+        Host { gpus, limit: 16 }
+    }
+
+    impl Machine for Host {
         fn thread_limit(&self) -> usize {
-            16
+            self.limit
         }
 
         fn threads(&self, wanted: usize) -> usize {
@@ -351,7 +377,7 @@ mod tests {
         }
 
         fn gpus(&self) -> Result<Vec<usize>, Error> {
-            let gpus: Vec<usize> = (0..self.0).collect();
+            let gpus: Vec<usize> = (0..self.gpus).collect();
             if gpus.is_empty() { Err(Error::NoGpu { why: "a test" }) } else { Ok(gpus) }
         }
 
@@ -389,7 +415,7 @@ mod tests {
     fn planned(
         op: Op, n: usize, kinds: [MemoryKind; 3], placement: Placement, gpus: usize,
     ) -> Plan {
-        with_call(op, n, kinds, |call| plan(call, placement, None, &With(gpus)).unwrap())
+        with_call(op, n, kinds, |call| plan(call, placement, None, &with(gpus)).unwrap())
     }
 
     /// A plan in one line.
@@ -506,7 +532,7 @@ mod tests {
     fn a_stream_takes_calls_whose_arrays_its_device_reaches() {
         let on = |stream, placement, op, n, kinds| {
             with_call(op, n, kinds, |call| {
-                line(&plan(call, placement, Some(stream), &With(2)).unwrap())
+                line(&plan(call, placement, Some(stream), &with(2)).unwrap())
             })
         };
         let whole = "stream: InPlace InPlace InPlace; any blocks";
@@ -538,7 +564,7 @@ mod tests {
     #[test]
     fn a_gpu_that_is_demanded_and_missing_is_an_error() {
         let result =
-            with_call(Op::AddF32, 1000, [Pageable; 3], |call| plan(call, Gpu, None, &With(0)));
+            with_call(Op::AddF32, 1000, [Pageable; 3], |call| plan(call, Gpu, None, &with(0)));
         assert!(matches!(result, Err(Error::NoGpu { .. })));
     }
 
@@ -572,9 +598,27 @@ mod tests {
         }
 
         #[test]
+        fn no_more_threads_than_allowed(
+            n in 1usize..1 << 40, gpus in 1usize..9, limit in 1usize..20,
+            a in any_kind(), b in any_kind(), all: bool,
+        ) {
+            let placement = if all { All } else { Gpu };
+            let machine = Host { gpus, limit };
+            let plan = with_call(Op::AddF32, n, [a, b, a], |call| plan(call, placement, None, &machine));
+            let (threads, groups, devices) = match plan.unwrap() {
+                Plan::Gpus(plan) => {
+                    (plan.groups * plan.threads + plan.cores, plan.groups, plan.devices.len())
+                }
+                Plan::Cores(plan) => (plan.threads, 1, 1),
+                Plan::Queue(_) => panic!("there is no stream"),
+            };
+            prop_assert!(threads <= limit && (1..=devices).contains(&groups));
+        }
+
+        #[test]
         fn each_core_has_a_chunk_of_some_size_to_take(n in 1usize..1 << 40) {
             let OnCores { threads, partition } =
-                with_call(Op::DotF32, n, [Pageable; 3], |call| on_cores(call, &With(0)));
+                with_call(Op::DotF32, n, [Pageable; 3], |call| on_cores(call, &with(0)));
             let [least, most] = tuning::CORE_CHUNK;
             prop_assert!((least..=most).contains(&partition.chunk()));
             prop_assert!(threads == 1 || partition.chunks() >= threads);

@@ -2,10 +2,12 @@
 
 use super::driver::{
     CUcontext, CUdevice, CUdevice_attribute, Code, cuCtxGetCurrent, cuCtxGetDevice,
-    cuCtxPopCurrent_v2, cuCtxPushCurrent_v2, cuDeviceGetAttribute, cuDevicePrimaryCtxRelease_v2,
-    cuDevicePrimaryCtxRetain,
+    cuCtxPopCurrent_v2, cuCtxPushCurrent_v2, cuCtxSetCurrent, cuDeviceGetAttribute,
+    cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRetain,
 };
 use crate::error::Error;
+use crate::pool;
+use std::cell::Cell;
 use std::ffi::c_int;
 
 /// A device's primary context, retained.
@@ -58,11 +60,11 @@ impl Primary {
     /// Makes it the calling thread's context, if it is not, until the result is dropped.
     pub(super) fn enter(&self, ordinal: usize) -> Result<Entered, Error> {
         if current() == self.raw {
-            return Ok(Entered { is_pushed: false });
+            return Ok(Entered { pushed: None, ordinal });
         }
         // SAFETY: the context is retained.
         unsafe { cuCtxPushCurrent_v2(self.raw) }.of("cuCtxPushCurrent", ordinal)?;
-        Ok(Entered { is_pushed: true })
+        Ok(Entered { pushed: Some(self.raw), ordinal })
     }
 }
 
@@ -76,30 +78,63 @@ impl Drop for Primary {
 /// A context is the calling thread's, above the caller's own, which is never used: it may be one that
 /// was destroyed.
 pub(super) struct Entered {
-    is_pushed: bool,
+    /// The context, unless it was current before.
+    pushed: Option<CUcontext>,
+    ordinal: usize,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        if !self.is_pushed {
-            return;
+        let left = self.pushed.map_or(Ok(()), |pushed| leave(pushed, self.ordinal));
+        // The library's own threads have no context of a caller's.
+        if let Err(error) = left
+            && !pool::is_ours()
+        {
+            NOT_RESTORED.set(Some(error));
         }
-        let mut popped = std::ptr::null_mut();
-        // SAFETY: the driver writes one handle into a local; the topmost context is the one that
-        // was pushed.
-        let _ = unsafe { cuCtxPopCurrent_v2(&raw mut popped) };
     }
+}
+
+/// Pops a context that was pushed on the calling thread's stack.
+fn leave(pushed: CUcontext, ordinal: usize) -> Result<(), Error> {
+    let mut popped = std::ptr::null_mut();
+    // SAFETY: the driver writes one handle into a local; the topmost context is the one that was pushed.
+    let code = unsafe { cuCtxPopCurrent_v2(&raw mut popped) };
+    let is_left = || known_current().is_some_and(|current| current != pushed);
+    // SAFETY: the topmost context still is the one that was pushed. Setting none pops it, as well (CUDA
+    // driver API, cuCtxSetCurrent).
+    let set_none = || unsafe { cuCtxSetCurrent(std::ptr::null_mut()) };
+    if code == Code::SUCCESS || is_left() || set_none() == Code::SUCCESS {
+        return Ok(());
+    }
+    let Code(number) = code;
+    Err(Error::ContextNotRestored { name: code.name(), code: number, ordinal })
+}
+
+thread_local! {
+    /// The latest failure to restore this thread's context.
+    static NOT_RESTORED: Cell<Option<Error>> = const { Cell::new(None) };
+}
+
+/// Runs an operation, which fails if it leaves the calling thread with another context.
+pub(crate) fn with_restored(operation: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    NOT_RESTORED.set(None);
+    operation()?;
+    NOT_RESTORED.get().map_or(Ok(()), Err)
 }
 
 /// The calling thread's context, to compare with others: it may be one that was destroyed. NULL if
 /// there is none, or the driver cannot tell.
 pub(super) fn current() -> CUcontext {
+    known_current().unwrap_or(std::ptr::null_mut())
+}
+
+/// As [`current`]; `None` if the driver cannot tell.
+fn known_current() -> Option<CUcontext> {
     let mut current = std::ptr::null_mut();
     // SAFETY: the driver writes one handle into a local.
-    match unsafe { cuCtxGetCurrent(&raw mut current) } {
-        Code::SUCCESS => current,
-        _ => std::ptr::null_mut(),
-    }
+    let code = unsafe { cuCtxGetCurrent(&raw mut current) };
+    (code == Code::SUCCESS).then_some(current)
 }
 
 /// The device of a context.
@@ -111,7 +146,7 @@ pub(super) unsafe fn device_of(context: CUcontext) -> Result<CUdevice, Error> {
     // SAFETY: this function's promise; the driver writes one number into a local.
     unsafe {
         cuCtxPushCurrent_v2(context).of("cuCtxPushCurrent", 0)?;
-        let _entered = Entered { is_pushed: true };
+        let _entered = Entered { pushed: Some(context), ordinal: 0 };
         cuCtxGetDevice(&raw mut device).of("cuCtxGetDevice", 0)?;
     }
     Ok(device)

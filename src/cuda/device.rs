@@ -150,15 +150,13 @@ pub(crate) fn forget_failures() {
     }
 }
 
-/// Unloads the kernel of a formula from all devices.
+/// Lets all devices forget the kernel of a formula. Makes no call of the driver.
 pub(crate) fn forget(formula: u64) {
     if driver::if_open().is_none() {
         return;
     }
     for device in GPUS.get().into_iter().flatten().filter_map(|gpu| gpu.device.get()) {
-        if let Some(module) = device.kernels.forget(formula) {
-            device.destroy([Owned::Module(module)]);
-        }
+        device.kernels.forget(formula);
     }
 }
 
@@ -275,15 +273,16 @@ impl Device {
         memory_kind::device_address(self.ordinal(), host_address)
     }
 
-    /// Destroys objects of the device, or remembers those that the driver refuses, for the next time.
-    /// A lost device has none, and a forked child none of its parent's.
+    /// Destroys objects of the device, or remembers those that the driver refuses; retries those that it
+    /// refused before. A lost device has none, and a forked child none of its parent's.
     pub(super) fn destroy(&self, objects: impl IntoIterator<Item = Owned>) {
         if driver::if_open().is_none() || self.refuse_lost().is_err() {
             return;
         }
-        self.refused.add(objects);
-        if let Ok(_entered) = self.enter() {
-            self.refused.destroy_all();
+        let Ok(_entered) = self.enter() else { return self.refused.add(objects) };
+        self.refused.retry();
+        for object in objects {
+            self.refused.add(object.destroy().err());
         }
     }
 }

@@ -266,6 +266,7 @@ driver! {
     fn cuCtxGetDevice(device: *mut CUdevice);
     fn cuCtxPopCurrent_v2(context: *mut CUcontext);
     fn cuCtxPushCurrent_v2(context: CUcontext);
+    fn cuCtxSetCurrent(context: CUcontext);
     fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
     fn cuDeviceGetCount(count: *mut c_int);
     fn cuDeviceGetName(name: *mut c_char, bytes: c_int, device: CUdevice);
@@ -299,6 +300,7 @@ driver! {
     fn cuStreamQuery(stream: CUstream);
     fn cuStreamSynchronize(stream: CUstream);
     fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int);
     fn cuMemsetD8Async(to: CUdeviceptr, value: c_uchar, bytes: usize, stream: CUstream);
     fn cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize);
     fn cuMemcpyAsync(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);

@@ -1,17 +1,15 @@
 //! The kernels: PTX inside the library, or generated from formulas, which each device's driver compiles for
 //! itself.
 
-use super::driver::{
-    self, CUfunction, CUmodule, CUstream, Code, cuLaunchKernel, cuModuleGetFunction,
-    cuModuleLoadData,
-};
-use super::owned::OwnedModule;
+use super::driver::{CUfunction, CUstream, cuLaunchKernel};
+use super::modules::{Function, Modules};
 use crate::call::grid::BLOCK_THREADS;
 use crate::call::{Formula, MAX_INPUTS};
 use crate::error::{Error, interned};
 use crate::ops::{Op, Shape};
 use crate::process::memory;
 use lzma_rust2::{LzmaReader, Read};
+use once_cell::race::OnceBox;
 use once_cell::sync::OnceCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
@@ -36,8 +34,8 @@ impl Image {
         place.map(|place| &IMAGES[place]).map_err(none)
     }
 
-    fn load(&self, ordinal: usize) -> Result<Function, Error> {
-        load(ordinal, self.ptx()?, self.name)
+    fn load(&self, modules: &Modules) -> Result<Function, Error> {
+        modules.load(self.ptx()?, self.name)
     }
 
     fn ptx(&self) -> Result<&'static CStr, Error> {
@@ -46,9 +44,11 @@ impl Image {
     }
 }
 
-/// The PTX of all images, unpacked when a device first needs one, in some milliseconds.
+/// The PTX of all images, unpacked when a device or a caller first needs one, in some milliseconds. A child
+/// that is forked while another thread unpacks them unpacks its own; threads that need them for the first
+/// time concurrently all do, and all but one drop theirs.
 fn unpacked() -> Result<&'static [u8], Error> {
-    static UNPACKED: OnceCell<Vec<u8>> = OnceCell::new();
+    static UNPACKED: OnceBox<Vec<u8>> = OnceBox::new();
     let unpack = || {
         // The reader allocates as much again, and these buffers, for which it cannot fail.
         const BUFFERS: usize = 128 << 10;
@@ -61,7 +61,7 @@ fn unpacked() -> Result<&'static [u8], Error> {
         LzmaReader::new_mem_limit(PACKED, u32::MAX, None)
             .and_then(|mut reader| reader.read_exact(&mut images))
             .map_err(|_| Error::Internal { text: "the kernels' images do not unpack" })?;
-        Ok(images)
+        Ok(Box::new(images))
     };
     UNPACKED.get_or_try_init(unpack).map(Vec::as_slice)
 }
@@ -84,9 +84,6 @@ fn generated(op: Op) -> Result<gpuvec_ptx::Kernel, Error> {
     gpuvec_ptx::Kernel::of_operation(op).ok_or(NO_KERNEL)
 }
 
-/// The oldest driver that takes the images' PTX ISA 8.0 supports this CUDA version.
-const OLDEST_CUDA: i32 = 12_000;
-
 /// A kernel, by its purpose.
 #[derive(Clone, Copy)]
 pub(super) enum Kernel<'a> {
@@ -103,6 +100,7 @@ pub(super) struct Kernels {
     ordinal: usize,
     operations: [OnceCell<Function>; Op::ALL.len()],
     copy: OnceCell<Function>,
+    modules: Modules,
     /// The formulas' kernels, by the formulas' ids. A kernel is loaded without the lock.
     formulas: Mutex<HashMap<u64, Arc<OnceCell<Function>>>>,
 }
@@ -110,21 +108,15 @@ pub(super) struct Kernels {
 /// The most parameters of a kernel: a formula's inputs and a few more.
 pub(super) const MAX_PARAMETERS: usize = MAX_INPUTS + 8;
 
-/// A kernel that is loaded, with its module.
-struct Function(CUfunction, CUmodule);
-
-// SAFETY: the CUDA driver API lets any thread use a function.
-unsafe impl Send for Function {}
-// SAFETY: as above.
-unsafe impl Sync for Function {}
-
 impl Kernels {
     /// The kernels of device `ordinal`, whose context is current, if its driver takes them. None is
     /// loaded yet, but for one that does nothing: a driver that takes it takes the others.
     pub(super) fn new(ordinal: usize) -> Result<Self, Error> {
-        Image::of("probe")?.load(ordinal)?;
+        let modules = Modules::new(ordinal);
+        Image::of("probe")?.load(&modules)?;
         let operations = [const { OnceCell::new() }; Op::ALL.len()];
-        Ok(Kernels { ordinal, operations, copy: OnceCell::new(), formulas: Mutex::default() })
+        let (copy, formulas) = (OnceCell::new(), Mutex::default());
+        Ok(Kernels { ordinal, operations, copy, modules, formulas })
     }
 
     /// Loads a kernel, if it was not: a failure is known before work begins.
@@ -139,32 +131,41 @@ impl Kernels {
                 self.operations[op as usize].get_or_try_init(|| self.operation(op))
             }
             Kernel::Copy => {
-                self.copy.get_or_try_init(|| Image::of("copy_bytes")?.load(self.ordinal))
+                self.copy.get_or_try_init(|| Image::of("copy_bytes")?.load(&self.modules))
             }
             Kernel::Formula(formula) => return self.formula(formula),
         };
-        function.map(|function| function.0)
+        function.map(Function::raw)
     }
 
     fn operation(&self, op: Op) -> Result<Function, Error> {
         match op.shape() {
             Shape::Elementwise => self.generated(&generated(op)?),
-            Shape::Reduction => Image::of(op.kernel())?.load(self.ordinal),
+            Shape::Reduction => Image::of(op.kernel())?.load(&self.modules),
         }
     }
 
     fn generated(&self, kernel: &gpuvec_ptx::Kernel) -> Result<Function, Error> {
-        load(self.ordinal, kernel.image(), kernel.name())
+        self.modules.load(kernel.image(), kernel.name())
     }
 
-    /// The kernel of a formula, loaded now if it was not.
+    /// The kernel of a formula, loaded now if it was not. The call that loads it then unloads retired ones;
+    /// other threads that need it do not wait for that.
     fn formula(&self, formula: &Formula) -> Result<CUfunction, Error> {
         let known = self.formulas().get(&formula.id).cloned();
         let cell = match known {
             Some(cell) => cell,
             None => self.enter(formula)?,
         };
-        cell.get_or_try_init(|| self.generated(kernel_of(formula)?)).map(|function| function.0)
+        let mut is_new = false;
+        let function = cell.get_or_try_init(|| {
+            is_new = true;
+            self.generated(kernel_of(formula)?)
+        })?;
+        if is_new {
+            self.modules.unload_retired();
+        }
+        Ok(function.raw())
     }
 
     /// A place for a formula's kernel.
@@ -182,11 +183,12 @@ impl Kernels {
         self.formulas().get(&formula.id).is_some_and(|cell| cell.get().is_some())
     }
 
-    /// Gives up the kernel of a formula: its module, if it is loaded.
-    pub(super) fn forget(&self, id: u64) -> Option<OwnedModule> {
-        let cell = self.formulas().remove(&id)?;
-        let Function(_, module) = Arc::into_inner(cell)?.into_inner()?;
-        Some(OwnedModule::new(module))
+    /// Retires the kernel of a formula, if it is loaded.
+    pub(super) fn forget(&self, id: u64) {
+        let cell = self.formulas().remove(&id);
+        if let Some(function) = cell.and_then(Arc::into_inner).and_then(OnceCell::into_inner) {
+            self.modules.retire(function);
+        }
     }
 
     fn formulas(&self) -> MutexGuard<'_, HashMap<u64, Arc<OnceCell<Function>>>> {
@@ -214,34 +216,6 @@ impl Kernels {
         unsafe { cuLaunchKernel(function, blocks, 1, 1, x, 1, 1, 0, stream, parameters, extra) }
             .of("cuLaunchKernel", self.ordinal)
     }
-}
-
-/// Loads a kernel's PTX into the current context, for ever but for formulas, and finds the kernel.
-fn load(ordinal: usize, ptx: &CStr, name: &CStr) -> Result<Function, Error> {
-    let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: the image and the name end in NUL; the driver writes one handle into each local. At exit
-    // no module is unloaded: the driver may be gone before this library.
-    unsafe {
-        match cuModuleLoadData(&raw mut module, ptx.as_ptr().cast()) {
-            Code::SUCCESS => {}
-            code => return Err(refusal(ordinal, code)),
-        }
-        cuModuleGetFunction(&raw mut function, module, name.as_ptr())
-            .of("cuModuleGetFunction", ordinal)?;
-    }
-    Ok(Function(function, module))
-}
-
-/// The reason for which the driver refused an image with a code.
-fn refusal(ordinal: usize, code: Code) -> Error {
-    let version = driver::version();
-    if version < OLDEST_CUDA {
-        let (major, minor) = (version / 1000, version % 1000 / 10);
-        let why = format!("the driver supports CUDA {major}.{minor}; 12.0 (driver 525) is needed");
-        return Error::NoGpu { why: interned(why) };
-    }
-    let Code(number) = code;
-    Error::Driver { call: "cuModuleLoadData", name: code.name(), code: number, ordinal }
 }
 
 #[cfg(test)]

@@ -34,6 +34,10 @@ pub(super) fn loaded() -> Option<*mut c_void> {
 }
 
 fn search() -> Option<*mut c_void> {
+    // Miri loads no libraries.
+    if cfg!(miri) {
+        return None;
+    }
     let searched = SEARCHED.load(Ordering::Relaxed);
     let mut search = Search { searched, loaded: searched, is_found: false };
     // A child forked while another thread searches would find the loader's lock taken.

@@ -5,7 +5,7 @@
 
 pub(crate) mod alloc;
 mod completion;
-mod context;
+pub(crate) mod context;
 pub(crate) mod default_stream;
 pub(crate) mod device;
 pub(crate) mod driver;
@@ -15,6 +15,7 @@ mod fallible_once;
 pub(crate) mod kernels;
 mod loader;
 pub(crate) mod memory_kind;
+mod modules;
 mod owned;
 pub(crate) mod pipeline;
 mod scratch;

@@ -1,7 +1,7 @@
-//! Objects of the driver's that this library made and owns: streams, events, memory.
+//! Objects of the driver's that this library made and owns: streams, events, memory, modules.
 //!
-//! An object that the driver refuses to destroy, for a passing reason, is destroyed later: its owner
-//! is gone, and could not be told.
+//! A stream, an event or memory that the driver refuses to destroy, for a passing reason, is destroyed
+//! later: its owner is gone, and could not be told. Modules are unloaded by src/cuda/modules.rs.
 
 use super::driver::{
     CUdeviceptr, CUevent, CUmodule, CUstream, Code, cuEventCreate, cuEventDestroy_v2,
@@ -12,7 +12,7 @@ use crate::error::Error;
 use std::collections::VecDeque;
 use std::ffi::{c_uint, c_void};
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A stream of the device whose context was current. It is ordered with work on the legacy default
 /// stream, as a caller expects of a CUDA library.
@@ -33,6 +33,8 @@ pub(super) struct OwnedModule(CUmodule);
 
 // SAFETY: the CUDA driver API lets any thread use streams, events and modules.
 unsafe impl Send for OwnedModule {}
+// SAFETY: as above.
+unsafe impl Sync for OwnedModule {}
 // SAFETY: as above.
 unsafe impl Send for OwnedStream {}
 // SAFETY: as above.
@@ -76,6 +78,19 @@ impl OwnedModule {
     /// Takes over a module, which nothing else unloads.
     pub(super) fn new(raw: CUmodule) -> Self {
         OwnedModule(raw)
+    }
+
+    pub(super) fn raw(&self) -> CUmodule {
+        self.0
+    }
+
+    /// Unloads the module, whose kernels nothing launches any more and whose device's context is current;
+    /// gives it back if the driver refuses.
+    pub(super) fn unload(self) -> Result<(), Self> {
+        // SAFETY: the module exists, since the driver loaded it and this is its only owner. The driver waits
+        // for kernels in flight before it frees their code.
+        let code = unsafe { cuModuleUnload(self.0) };
+        if code == Code::SUCCESS { Ok(()) } else { Err(self) }
     }
 }
 
@@ -121,20 +136,18 @@ pub(super) enum Owned {
     Stream(OwnedStream),
     Event(OwnedEvent),
     Memory(OwnedMemory),
-    Module(OwnedModule),
 }
 
 impl Owned {
     /// Destroys the object, whose device's context is current; gives it back if the driver refuses.
-    fn destroy(self) -> Result<(), Owned> {
+    pub(super) fn destroy(self) -> Result<(), Owned> {
         // SAFETY: the object exists, since its creator made it and this is its only owner. The driver
-        // keeps streams and events until their work is done, and waits before it frees memory or code.
+        // keeps streams and events until their work is done, and waits before it frees memory.
         let code = unsafe {
             match &self {
                 Owned::Stream(OwnedStream(stream)) => cuStreamDestroy_v2(*stream),
                 Owned::Event(OwnedEvent(event)) => cuEventDestroy_v2(*event),
                 Owned::Memory(OwnedMemory(address)) => cuMemFree_v2(*address),
-                Owned::Module(OwnedModule(module)) => cuModuleUnload(*module),
             }
         };
         if code == Code::SUCCESS { Ok(()) } else { Err(self) }
@@ -149,9 +162,9 @@ impl Refused {
         Refused(Mutex::new(VecDeque::new()))
     }
 
-    /// Adds objects, for [`Refused::destroy_all`].
+    /// Adds objects, for [`Refused::retry`].
     pub(super) fn add(&self, objects: impl IntoIterator<Item = Owned>) {
-        let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.lock();
         for object in objects {
             // Without memory for one more the object stays with the driver.
             if refused.try_reserve(1).is_ok() {
@@ -161,14 +174,25 @@ impl Refused {
     }
 
     /// Destroys objects until one is refused: the next time the others come first. The context of
-    /// their device is current.
-    pub(super) fn destroy_all(&self) {
-        let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(object) = refused.pop_back() {
+    /// their device is current. The lock is not held meanwhile, since the driver may wait.
+    pub(super) fn retry(&self) {
+        let next = || self.lock().pop_back();
+        while let Some(object) = next() {
             if let Err(object) = object.destroy() {
-                refused.push_front(object);
+                self.add_first(object);
                 return;
             }
         }
+    }
+
+    fn add_first(&self, object: Owned) {
+        let mut refused = self.lock();
+        if refused.try_reserve(1).is_ok() {
+            refused.push_front(object);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Owned>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Chunks are in flight in as many slots as the plan gives a thread; the oldest is finished first. One
 //! pipeline serves every mix of arrays: each is used where it is, copied by DMA, or staged, as the plan
-//! says.
+//! says. A thread that drives several devices has a pipeline for each, and starts a chunk in each by turns.
 
 use super::device::Device;
 use super::driver::CUstream;
@@ -40,38 +40,96 @@ impl Progress {
     }
 }
 
-/// Runs chunks from the queue through the device until the queue is empty, and hands the states of a
-/// reduction to `work`. When it returns, nothing is in flight in the call's arrays, unless the driver
-/// failed to wait: then its error says so.
+/// The result of a device's part in a call.
+pub(crate) type Outcome = (Progress, Result<(), Error>);
+
+/// Runs chunks from the queue through the devices until the queue is empty, and hands the states of a
+/// reduction to `work`. Calls `end` with each device's outcome. When it returns, nothing is in flight in the
+/// call's arrays, unless the driver failed to wait: then its error says so.
 pub(crate) fn run(
-    device: &Device, call: &Call<'_>, plan: &OnGpus, queue: &Queue, work: &dyn Work,
-) -> (Progress, Result<(), Error>) {
-    let mut progress = Progress::default();
-    let result = device.within(|| {
-        match call.task() {
-            Task::Compute { op, .. } => device.kernels.prepare(Kernel::Compute(op))?,
-            Task::Evaluate(Evaluation { formula, .. }) => {
-                device.kernels.prepare(Kernel::Formula(formula))?;
-            }
-            Task::Copy => {}
+    devices: &[&'static Device], call: &Call<'_>, plan: &OnGpus, queue: &Queue, work: &dyn Work,
+    end: &dyn Fn(&'static Device, Outcome),
+) {
+    if let [device] = *devices {
+        let mut progress = Progress::default();
+        let result = device.within(|| {
+            let mut pipeline = Pipeline::new(device, call, plan, work)?;
+            let result = pipeline.run(queue);
+            progress = pipeline.progress;
+            result
+        });
+        return end(device, (progress, result));
+    }
+    let mut turns: Vec<Turns<'_>> =
+        devices.iter().map(|device| Turns::new(device, call, plan, work)).collect();
+    while turns.iter().any(Turns::goes_on) {
+        for number in 0..turns.len() {
+            // A thread that holds slots must not wait for others: their holders may wait for its own.
+            let holds_slots = turns.iter().any(Turns::holds_slots);
+            turns[number].take(queue, holds_slots);
         }
-        let mut in_flight = VecDeque::new();
-        let bytes = plan.slots * size_of::<(TakenSlot<'_>, Chunk)>();
-        in_flight
-            .try_reserve_exact(plan.slots)
-            .map_err(|_| Error::OutOfHostMemory { bytes, purpose: "the chunks in flight" })?;
-        let mut pipeline = Pipeline {
-            device,
-            call,
-            plan,
-            in_place: in_place_addresses(device, call, plan)?,
-            work,
-            in_flight,
-            progress: &mut progress,
+    }
+    for turns in turns {
+        end(turns.device, turns.end());
+    }
+}
+
+/// The turns of one of several devices that a thread drives.
+struct Turns<'a> {
+    device: &'static Device,
+    /// None after an error.
+    pipeline: Option<Pipeline<'a>>,
+    progress: Progress,
+    result: Result<(), Error>,
+    has_chunks: bool,
+}
+
+impl<'a> Turns<'a> {
+    fn new(
+        device: &'static Device, call: &'a Call<'_>, plan: &'a OnGpus, work: &'a dyn Work,
+    ) -> Self {
+        let made = device.within(|| Pipeline::new(device, call, plan, work));
+        let (pipeline, result) = match made {
+            Ok(pipeline) => (Some(pipeline), Ok(())),
+            Err(error) => (None, Err(error)),
         };
-        pipeline.run(queue)
-    });
-    (progress, result)
+        let has_chunks = pipeline.is_some();
+        Turns { device, pipeline, progress: Progress::default(), result, has_chunks }
+    }
+
+    fn goes_on(&self) -> bool {
+        self.has_chunks
+    }
+
+    fn holds_slots(&self) -> bool {
+        self.pipeline.as_ref().is_some_and(|pipeline| !pipeline.in_flight.is_empty())
+    }
+
+    /// Starts one more chunk, if there is one, and a slot.
+    fn take(&mut self, queue: &Queue, holds_slots: bool) {
+        if self.has_chunks {
+            self.step(|pipeline| pipeline.turn(queue, holds_slots));
+        }
+    }
+
+    /// Finishes the chunks in flight.
+    fn end(mut self) -> Outcome {
+        self.step(|pipeline| pipeline.drain().map(|()| false));
+        (self.progress, self.result)
+    }
+
+    /// Lets the pipeline work, in the device's context. After an error it waits for its slots.
+    fn step(&mut self, work: impl FnOnce(&mut Pipeline<'a>) -> Result<bool, Error>) {
+        let Some(pipeline) = &mut self.pipeline else { return };
+        let stepped = self.device.within(|| work(pipeline));
+        self.progress = pipeline.progress;
+        self.has_chunks = *stepped.as_ref().unwrap_or(&false);
+        if let Err(error) = stepped {
+            let _entered = self.device.enter();
+            self.pipeline = None;
+            self.result = Err(error);
+        }
+    }
 }
 
 /// The addresses at which the device reaches arrays in place: the inputs, then the output.
@@ -92,37 +150,73 @@ struct Pipeline<'a> {
     in_place: ArrayVec<u64, { 1 + MAX_INPUTS }>,
     work: &'a dyn Work,
     in_flight: VecDeque<(TakenSlot<'a>, Chunk)>,
-    progress: &'a mut Progress,
+    progress: Progress,
 }
 
 impl<'a> Pipeline<'a> {
-    fn run(&mut self, queue: &Queue) -> Result<(), Error> {
-        // A slot first: a device that has none leaves the chunk to other workers.
-        while !queue.is_empty() {
-            let slot = self.free_slot()?;
-            let Some(chunk) = queue.take() else { break };
-            self.progress.taken += 1;
-            self.start(slot, chunk)?;
+    /// Makes the pipeline of a device, whose context is current, with the call's kernel.
+    fn new(
+        device: &'a Device, call: &'a Call<'_>, plan: &'a OnGpus, work: &'a dyn Work,
+    ) -> Result<Self, Error> {
+        match call.task() {
+            Task::Compute { op, .. } => device.kernels.prepare(Kernel::Compute(op))?,
+            Task::Evaluate(Evaluation { formula, .. }) => {
+                device.kernels.prepare(Kernel::Formula(formula))?;
+            }
+            Task::Copy => {}
         }
+        let mut in_flight = VecDeque::new();
+        let bytes = plan.slots * size_of::<(TakenSlot<'_>, Chunk)>();
+        in_flight
+            .try_reserve_exact(plan.slots)
+            .map_err(|_| Error::OutOfHostMemory { bytes, purpose: "the chunks in flight" })?;
+        let in_place = in_place_addresses(device, call, plan)?;
+        let progress = Progress::default();
+        Ok(Pipeline { device, call, plan, in_place, work, in_flight, progress })
+    }
+
+    /// Runs chunks until the queue is empty.
+    fn run(&mut self, queue: &Queue) -> Result<(), Error> {
+        while self.turn(queue, false)? {}
+        self.drain()
+    }
+
+    /// Starts one more chunk, and says whether there may be others. Waits for a slot that another caller
+    /// has only if the thread holds none.
+    fn turn(&mut self, queue: &Queue, holds_slots: bool) -> Result<bool, Error> {
+        if queue.is_empty() {
+            return Ok(false);
+        }
+        // A slot first: a device that has none leaves the chunk to other workers.
+        let Some(slot) = self.free_slot(holds_slots)? else { return Ok(true) };
+        let Some(chunk) = queue.take() else { return Ok(false) };
+        self.progress.taken += 1;
+        self.start(slot, chunk)?;
+        Ok(true)
+    }
+
+    /// Finishes all chunks in flight.
+    fn drain(&mut self) -> Result<(), Error> {
         while !self.in_flight.is_empty() {
             self.finish_oldest()?;
         }
         Ok(())
     }
 
-    /// A slot with its buffers: where none is free, or none can be made, the oldest of this pipeline's,
-    /// or the next that another caller returns.
-    fn free_slot(&mut self) -> Result<TakenSlot<'a>, Error> {
+    /// A slot with its buffers: where none is free, or none can be made, the oldest of this pipeline's, or
+    /// the next that another caller returns. `None` if the pipeline has none, and the thread holds others.
+    fn free_slot(&mut self, holds_slots: bool) -> Result<Option<TakenSlot<'a>>, Error> {
         if self.in_flight.len() == self.plan.slots {
             self.finish_oldest()?;
         }
         loop {
-            let holds_others = !self.in_flight.is_empty();
+            let has_slots = !self.in_flight.is_empty();
             let transfers = &self.plan.transfers;
             let slots = self.device.slots(transfers.slot_kind());
-            match slots.take(transfers, holds_others) {
-                Ok(Some(slot)) => return Ok(slot),
-                Err(error) if !holds_others => return Err(error),
+            match slots.take(transfers, has_slots || holds_slots) {
+                Ok(Some(slot)) => return Ok(Some(slot)),
+                Err(error) if !has_slots => return Err(error),
+                Ok(None) if !has_slots => return Ok(None),
                 _ => self.finish_oldest()?,
             }
         }

@@ -205,7 +205,7 @@ impl Stream {
 
     /// Queues a reduction, which gets the address of the scratch memory.
     fn with_scratch(&self, reduction: impl FnOnce(u64) -> Result<(), Error>) -> Result<(), Error> {
-        self.refuse_capture()?;
+        self.check_capture()?;
         let mut made = self.scratch();
         let scratch = match &mut *made {
             Some(scratch) => scratch,
@@ -214,9 +214,15 @@ impl Stream {
         scratch.lend(self.raw, reduction)
     }
 
+    /// Fails while the stream's work is being recorded into a graph, which to wait for the stream would
+    /// spoil.
+    pub(crate) fn refuse_capture(&self) -> Result<(), Error> {
+        self.device.within(|| self.check_capture())
+    }
+
     /// Fails while the stream's work is being recorded into a graph: the graph may run on any stream,
     /// concurrently with this handle's reductions, and would use the same memory.
-    fn refuse_capture(&self) -> Result<(), Error> {
+    fn check_capture(&self) -> Result<(), Error> {
         const NOT_CAPTURING: i32 = 0;
         let mut status = NOT_CAPTURING;
         // SAFETY: the driver writes one number into a local; the stream exists, as in `wait`.

@@ -47,10 +47,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    // These are not inlined, so that the parser's frames, of which there are many, stay small.
-
     /// Loads an input.
-    #[inline(never)]
     pub(crate) fn input(&mut self, index: usize, input: &Input<'_>, place: usize) -> Result<Value> {
         let node = Node::new(Source::Input(index as u8), input.element.widened(), &[]);
         let kind = Kind::Node(self.node(node, place)?, input.class());
@@ -58,7 +55,6 @@ impl Builder {
     }
 
     /// A bool, which unlike numbers is never weak.
-    #[inline(never)]
     pub(crate) fn bool(&mut self, value: bool, place: usize) -> Result<Value> {
         let node = Node::new(Source::Constant(value.into()), Type::Bool, &[]);
         let kind = Kind::Node(self.node(node, place)?, Class::Of(Type::Bool));
@@ -66,13 +62,17 @@ impl Builder {
     }
 
     /// Applies an operation to as many values as it takes. Errors are at `place`.
-    #[inline(never)]
     pub(crate) fn apply(&mut self, op: Op, values: &[Value], place: usize) -> Result<Value> {
         let start = values.iter().map(|value| value.place).fold(place, usize::min);
         if let Some(number) = folded(op, values, place)? {
             return Ok(Value::literal(number, start));
         }
-        let class = common(values);
+        if op.rule() == Rule::Comparison
+            && let Some(holds) = compared_with_beyond(op, values)
+        {
+            return Ok(Value { place: start, ..self.bool(holds, place)? });
+        }
+        let class = if op.rule() == Rule::Comparison { compared(values) } else { common(values) };
         let Some(operand) = op.rule().operand(class) else {
             return fault(place, refused(op, class.value_type()));
         };
@@ -82,7 +82,7 @@ impl Builder {
             }
             Rule::Select => return self.select(values, place, start),
             Rule::Comparison => Class::Of(Type::Bool),
-            _ if operand == Class::WeakFloat => operand,
+            _ if operand.is_weak() => operand,
             _ => Class::Of(operand.value_type()),
         };
         let mut nodes = [0; 3];
@@ -103,13 +103,24 @@ impl Builder {
         }
         let ty = common(choices).value_type();
         let condition = self.convert(condition, Type::Bool, place)?;
-        let [a, b] = [choices[0], choices[1]].map(|choice| self.convert(choice, ty, place));
+        let [a, b] = [choices[0], choices[1]].map(|choice| self.choice(choice, ty, place));
         let node = Node::new(Source::Op(Op::Where), ty, &[condition, a?, b?]);
         Ok(Value { kind: Kind::Node(self.node(node, place)?, Class::Of(ty)), place: start })
     }
 
+    /// The node of a choice of `where`, in which NumPy rounds a Python integer to f32 at once.
+    fn choice(&mut self, choice: Value, ty: Type, place: usize) -> Result<NodeId> {
+        match choice.kind {
+            Kind::Literal(Number::Int(value)) if ty == Type::F32 => {
+                let bits = (value as f32).to_bits().into();
+                self.node(Node::new(Source::Constant(bits), ty, &[]), place)
+            }
+            Kind::Node(id, Class::WeakInt) => self.convert_node(id, Type::I64, ty, place),
+            _ => self.convert(choice, ty, place),
+        }
+    }
+
     /// Gives a number as it is.
-    #[inline(never)]
     pub(crate) fn plus(&self, value: Value, place: usize) -> Result<Value> {
         if value.class() == Class::Of(Type::Bool) {
             return fault(place, numbers_wanted("'+'"));
@@ -118,14 +129,12 @@ impl Builder {
     }
 
     /// Casts a value to a type.
-    #[inline(never)]
     pub(crate) fn cast(&mut self, value: Value, ty: Type, place: usize) -> Result<Value> {
         let kind = Kind::Node(self.convert(value, ty, place)?, Class::Of(ty));
         Ok(Value { kind, place })
     }
 
     /// Raises a value to a literal power: 0.5 by a square root, whole numbers by multiplications.
-    #[inline(never)]
     pub(crate) fn power(&mut self, base: Value, exponent: Value, place: usize) -> Result<Value> {
         let Kind::Literal(number) = exponent.kind else {
             let message = "the exponent of ** is an integer literal or 0.5: write pow(x, y)";
@@ -135,10 +144,10 @@ impl Builder {
             return fault(place, numbers_wanted("'**'"));
         }
         let base = match (base.class(), number) {
-            (Class::WeakInt, Number::Int(n)) if n < 0 => as_float(base),
+            (Class::WeakInt, Number::Int(n)) if n < 0 => self.as_float(base, place)?,
             (_, Number::Int(_)) => base,
             (_, Number::Float(_)) => match common(&[base, exponent]) {
-                Class::WeakFloat => as_float(base),
+                Class::WeakFloat => self.as_float(base, place)?,
                 class => self.cast(base, class.value_type(), base.place)?,
             },
         };
@@ -174,12 +183,18 @@ impl Builder {
     /// The product of `n` times the value: an even power is that of the square, an odd one is the
     /// value times the even power below.
     fn product(&mut self, value: Value, n: u128, place: usize) -> Result<Value> {
-        if n == 1 {
-            return Ok(value);
+        let mut squares = vec![value];
+        for halvings in 1..=n.ilog2() as usize {
+            let root = squares[halvings - 1];
+            squares.push(self.apply(Op::Mul, &[root, root], place)?);
         }
-        let square = self.apply(Op::Mul, &[value, value], place)?;
-        let even = self.product(square, n / 2, place)?;
-        if n.is_multiple_of(2) { Ok(even) } else { self.apply(Op::Mul, &[value, even], place) }
+        let mut product = squares[squares.len() - 1];
+        for (halvings, &square) in squares.iter().enumerate().rev().skip(1) {
+            if n >> halvings & 1 == 1 {
+                product = self.apply(Op::Mul, &[square, product], place)?;
+            }
+        }
+        Ok(product)
     }
 
     /// Reduces values, and ends the program.
@@ -213,7 +228,7 @@ impl Builder {
         let one = Value::literal(Number::Int(1), value.place);
         match value.class() {
             Class::WeakInt => Ok(one),
-            Class::WeakFloat => Ok(as_float(one)),
+            Class::WeakFloat => self.as_float(one, value.place),
             class => self.cast(one, class.value_type(), value.place),
         }
     }
@@ -235,9 +250,30 @@ impl Builder {
                     fault(value.place, format!("{number} does not fit into {ty}: {hint}"))
                 }
             },
-            Kind::Node(id, class) if class.value_type() == ty => Ok(id),
-            Kind::Node(id, _) => self.node(Node::new(Source::Op(Op::Cast), ty, &[id]), place),
+            Kind::Node(_, Class::WeakInt) if ty == Type::F32 => {
+                // As NumPy rounds it: to a Python float, and then to the type of an array.
+                let float = self.convert(value, Type::F64, place)?;
+                self.convert_node(float, Type::F64, ty, place)
+            }
+            Kind::Node(id, class) => self.convert_node(id, class.value_type(), ty, place),
         }
+    }
+
+    /// The node of another node's value, which has the type `from`, in a type.
+    fn convert_node(&mut self, id: NodeId, from: Type, ty: Type, place: usize) -> Result<NodeId> {
+        if from == ty {
+            return Ok(id);
+        }
+        self.node(Node::new(Source::Op(Op::Cast), ty, &[id]), place)
+    }
+
+    /// A Python number as a Python float.
+    fn as_float(&mut self, value: Value, place: usize) -> Result<Value> {
+        let kind = match value.kind {
+            Kind::Literal(number) => Kind::Literal(Number::Float(number.float())),
+            Kind::Node(..) => Kind::Node(self.convert(value, Type::F64, place)?, Class::WeakFloat),
+        };
+        Ok(Value { kind, ..value })
     }
 
     fn node(&mut self, node: Node, place: usize) -> Result<NodeId> {
@@ -255,16 +291,44 @@ impl Builder {
     }
 }
 
-/// A Python number as a Python float.
-fn as_float(value: Value) -> Value {
-    match value.kind {
-        Kind::Literal(number) => Value::literal(Number::Float(number.float()), value.place),
-        Kind::Node(..) => value,
+fn common(values: &[Value]) -> Class {
+    Class::common(values.iter().map(|value| value.class()))
+}
+
+/// The class in which values are compared: integers as they are, whatever the type of a Python integer's
+/// partner is.
+fn compared(values: &[Value]) -> Class {
+    let is_long = |value: &Value| match value.kind {
+        Kind::Literal(Number::Int(value)) => i32::try_from(value).is_err(),
+        Kind::Node(_, class) => class == Class::WeakInt,
+        Kind::Literal(Number::Float(_)) => false,
+    };
+    match common(values) {
+        class if class.value_type() == Type::I32 && values.iter().any(is_long) => {
+            Class::Of(Type::I64)
+        }
+        class => class,
     }
 }
 
-fn common(values: &[Value]) -> Class {
-    Class::common(values.iter().map(|value| value.class()))
+/// The result of comparing integers with a literal beyond all integers of 64 bits.
+fn compared_with_beyond(op: Op, values: &[Value]) -> Option<bool> {
+    // The integers are as good as 0, unless both values are literals.
+    let number = |value: &Value| match value.kind {
+        Kind::Literal(Number::Int(value)) => value,
+        _ => 0,
+    };
+    let is_beyond = |value: &Value| i64::try_from(number(value)).is_err();
+    if !common(values).value_type().is_integer() || !values.iter().any(is_beyond) {
+        return None;
+    }
+    let (a, b) = (number(&values[0]), number(&values[1]));
+    Some(match op {
+        Op::Less => a < b,
+        Op::LessEqual => a <= b,
+        Op::Equal => a == b,
+        _ => a != b,
+    })
 }
 
 /// Does an operation at once, if all its operands are literals.
@@ -334,13 +398,19 @@ impl Reduction {
 fn refused(op: Op, ty: Type) -> String {
     let name = op.spelling();
     match op.rule() {
+        Rule::Logic if op == Op::Not && ty.is_integer() => {
+            format!("'~' takes a bool, not {ty}: write x == 0, or -x - 1 for the inverted bits")
+        }
         Rule::Logic if op == Op::Not => format!("'~' takes a bool, not {ty}: write x == 0"),
         Rule::Logic => format!(
             "'{name}' takes bools, not {ty}: put comparisons in parentheses, \
-             as in (a < b) {name} (c < d)"
+             as in (a < b) {name} (c < d){}",
+            if ty.is_integer() { "; integers have no operations on bits" } else { "" }
         ),
         Rule::FloatOnly if ty.is_integer() => {
-            format!("{name} takes floats, not {ty}: write x**2, or {name}(f64(x), y)")
+            format!(
+                "{name} takes floats, not {ty}: write x**n for a literal n, or {name}(f64(x), y) in f64"
+            )
         }
         _ if Op::FUNCTIONS.contains(&op) => numbers_wanted(name),
         _ => numbers_wanted(&format!("'{name}'")),
@@ -360,7 +430,9 @@ fn refused_reduction(reduction: Reduction, ty: Type) -> String {
     match (reduction, ty) {
         (Reduction::Min, Type::Bool) => "min takes numbers, not bools: write all(x)".into(),
         (Reduction::Max, Type::Bool) => "max takes numbers, not bools: write any(x)".into(),
-        (Reduction::Dot, Type::Bool) => "dot takes numbers, not bools: write count(x & y)".into(),
+        (Reduction::Dot, Type::Bool) => {
+            "dot takes numbers, not bools: write any(x & y), or count(x & y) for the number".into()
+        }
         (_, Type::Bool) => format!("{name} takes numbers, not bools: write {name}(i32(x))"),
         _ => format!("{name} takes bools, not {ty}: write {name}(x != 0)"),
     }

@@ -11,8 +11,9 @@
 //! - Integers of less than 32 bits are computed as i32, and u32 as i64: the elements are widened when
 //!   they are loaded. Elements of 8 and 16 bits combine with f32 into f32, as in NumPy.
 //! - Chains of comparisons work: `0 < x < 1` is `(0 < x) & (x < 1)`.
-//! - A float that is computed from literals alone stays a Python float: `x * sqrt(2)` is f32 for an
-//!   x of f32.
+//! - A number that is computed from Python's numbers alone, literals or inputs, stays one, also by
+//!   functions: `x * sqrt(2)` is f32 for an x of f32.
+//! - Python's integers have 64 bits where a call computes them; past that, the call fails.
 //! - `x**n` is a sequence of multiplications, the same for each type.
 //!
 //! Nothing is rewritten in a way that could change a bit. Equal nodes are shared. Arithmetic on
@@ -25,8 +26,10 @@
 
 mod builder;
 mod error;
+mod integers;
 mod lexer;
 mod literal;
+mod operator;
 mod parser;
 mod program;
 mod suggest;
@@ -34,6 +37,7 @@ mod table;
 mod types;
 
 pub use error::Error;
+pub use integers::{Integers, Unfit};
 pub use parser::compile;
 pub use program::{Input, Node, NodeId, Program, Shape, Source};
 pub use table::{Op, Reduction, Rule};
@@ -41,7 +45,8 @@ pub use types::{Element, Type};
 
 /// The largest number of inputs.
 pub const MAX_INPUTS: usize = 32;
-/// The largest number of nodes.
+/// The largest number of nodes: inputs that are used, constants, conversions and operations. Equal ones are
+/// one.
 pub const MAX_NODES: usize = 4096;
 /// The deepest nesting of parentheses, calls, signs and powers.
 pub const MAX_DEPTH: usize = 200;

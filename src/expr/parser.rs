@@ -1,10 +1,13 @@
-//! The grammar: recursive descent, one token ahead, with nodes appended on the way.
+//! The grammar, by operator precedence: one token ahead, with nodes appended on the way. Operators and
+//! parentheses wait for their values in a list, not in the parser's own calls, so that the stack that it
+//! takes is the same for every text.
 
 use crate::builder::{Builder, Value};
 use crate::error::{Error, Result, fault, quoted};
 use crate::lexer::{Lexer, Token, is_word};
 use crate::literal::Number;
-use crate::suggest::{function_suggestion, suggestion};
+use crate::operator::{Comparison, Operator};
+use crate::suggest::{cast_of_integers, function_suggestion, suggestion};
 use crate::{
     Element, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_TEXT, Op, Program, Reduction, Shape, Type,
 };
@@ -15,11 +18,11 @@ const KEYWORDS: &[(&str, &str)] = &[
     ("False", ""),
     ("and", "write & between bools, and parentheses around comparisons"),
     ("or", "write | between bools, and parentheses around comparisons"),
-    ("not", "write ~x for the opposite of a bool"),
+    ("not", "write ~(x) for the opposite of a bool"),
     ("if", "write where(condition, a, b)"),
     ("else", "write where(condition, a, b)"),
-    ("in", "write == to compare"),
-    ("is", "write == to compare"),
+    ("in", "write (x == 1) | (x == 2) to compare with several values"),
+    ("is", "write x == y to compare, and x != x for NaN"),
 ];
 
 /// Python's floats that have names, unless an input has the name.
@@ -32,7 +35,7 @@ const CONSTANTS: &[(&str, f64)] = &[
 
 /// Compiles an expression of the inputs.
 ///
-/// Time and memory are bounded by the crate's limits, the stack to half a mebibyte.
+/// Time and memory are bounded by the crate's limits; the stack does not depend on the text.
 ///
 /// # Errors
 ///
@@ -66,7 +69,7 @@ fn check_inputs(inputs: &[Input<'_>]) -> std::result::Result<(), String> {
             || !name.chars().all(is_word)
         {
             "is no name: write letters, digits and _, and no digit first".into()
-        } else if KEYWORDS.iter().any(|(keyword, _)| keyword == name) {
+        } else if is_keyword(name) {
             "is a word of the language: choose another name".into()
         } else if *shape == Shape::Number && !matches!(element, Element::F64 | Element::I64) {
             format!(
@@ -83,38 +86,95 @@ fn check_inputs(inputs: &[Input<'_>]) -> std::result::Result<(), String> {
     Ok(())
 }
 
+/// A function that is called.
+#[derive(Clone, Copy)]
+enum Callee {
+    Cast(Type),
+    Function(Op),
+    Reduction(Reduction),
+}
+
+impl Callee {
+    const fn name(self) -> &'static str {
+        match self {
+            Callee::Cast(ty) => ty.name(),
+            Callee::Function(op) => op.name(),
+            Callee::Reduction(reduction) => reduction.name(),
+        }
+    }
+
+    const fn arity(self) -> usize {
+        match self {
+            Callee::Cast(_) => 1,
+            Callee::Function(op) => op.arity(),
+            Callee::Reduction(reduction) => reduction.arity(),
+        }
+    }
+
+    fn takes(self) -> String {
+        let (name, count) = (self.name(), self.arity());
+        format!("{name} takes {count} argument{}", if count == 1 { "" } else { "s" })
+    }
+}
+
+/// A call whose arguments are being read.
+#[derive(Clone, Copy)]
+struct Call {
+    callee: Callee,
+    place: usize,
+    /// The place of the parenthesis.
+    open: usize,
+    /// The number of values before the arguments.
+    first: usize,
+}
+
+/// Waits for the value on its right.
+#[derive(Clone, Copy)]
+enum Pending {
+    /// An operator at a place; the value on its left, if it has one, is the last.
+    Operator(Operator, usize),
+    Parenthesis,
+    Call(Call),
+}
+
 struct Parser<'t> {
     lexer: Lexer<'t>,
     token: Token<'t>,
     place: usize,
-    depth: usize,
     inputs: &'t [Input<'t>],
     builder: Builder,
+    /// The values that no operator has yet.
+    values: Vec<Value>,
+    pending: Vec<Pending>,
+    /// The number of those pending that nest: all but comparisons and binary operators.
+    depth: usize,
 }
 
 impl<'t> Parser<'t> {
     fn program(text: &'t str, inputs: &'t [Input<'t>]) -> Result<Program> {
         let mut lexer = Lexer::new(text);
         let (token, place) = lexer.next()?;
-        let builder = Builder::default();
-        let mut parser = Parser { lexer, token, place, depth: 0, inputs, builder };
-        if let Some(reduction) = parser.reduction() {
-            return parser.reduced(reduction);
+        let mut parser = Parser {
+            lexer,
+            token,
+            place,
+            inputs,
+            builder: Builder::default(),
+            values: Vec::new(),
+            pending: Vec::new(),
+            depth: 0,
+        };
+        let reduction = parser.reduction();
+        if let Some(reduction) = reduction {
+            parser.advance()?;
+            parser.open_call(Callee::Reduction(reduction), place)?;
         }
-        let value = parser.expression()?;
-        parser.end()?;
-        parser.builder.output(inputs, value)
-    }
-
-    /// A reduction, which is the whole expression.
-    fn reduced(mut self, reduction: Reduction) -> Result<Program> {
-        let place = self.place;
-        self.advance()?;
-        let values = self.arguments(reduction.name(), reduction.arity())?;
-        if self.token != Token::End {
-            return fault(self.place, outermost(reduction.name()));
+        parser.read()?;
+        let Parser { builder, values, .. } = parser;
+        match reduction {
+            Some(reduction) => builder.reduce(inputs, reduction, &values, place),
+            None => builder.output(inputs, values[0]),
         }
-        self.builder.reduce(self.inputs, reduction, &values, place)
     }
 
     /// The reduction of which a call begins at the token.
@@ -124,170 +184,74 @@ impl<'t> Parser<'t> {
         self.lexer.at_call().then_some(*reduction)
     }
 
-    fn end(&self) -> Result<()> {
-        match self.token {
-            Token::End => Ok(()),
-            Token::Symbol(")") => fault(self.place, "no '(' belongs to this ')'"),
-            _ => self.unexpected("an operator or the end"),
+    /// Reads up to the end, where the values are the output, or the arguments of the reduction.
+    fn read(&mut self) -> Result<()> {
+        loop {
+            let value = self.operand()?;
+            self.values.push(value);
+            if self.end_of_value()? {
+                return Ok(());
+            }
         }
     }
 
-    fn advance(&mut self) -> Result<()> {
-        (self.token, self.place) = self.lexer.next()?;
-        Ok(())
-    }
-
-    #[inline(never)]
-    fn unexpected<T>(&self, wanted: &str) -> Result<T> {
-        let hint = match self.token {
-            Token::Name(name) => KEYWORDS.iter().find(|(keyword, _)| *keyword == name),
-            _ => None,
-        };
-        let hint = hint.map_or("", |(_, hint)| hint);
-        let separator = if hint.is_empty() { "" } else { ": " };
-        let found = self.token.quoted();
-        fault(self.place, format!("expected {wanted}, found {found}{separator}{hint}"))
-    }
-
-    fn expect(&mut self, symbol: &'static str, wanted: &str) -> Result<()> {
-        if self.token == Token::Symbol(symbol) { self.advance() } else { self.unexpected(wanted) }
-    }
-
-    /// Runs a part of the grammar one level deeper.
-    fn nested<T>(&mut self, place: usize, part: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.depth == MAX_DEPTH {
-            return fault(
-                place,
-                format!("more than {MAX_DEPTH} levels are nested: split the expression"),
-            );
-        }
-        self.depth += 1;
-        let result = part(self);
-        self.depth -= 1;
-        result
-    }
-
-    /// Comparisons, in chains: each must hold.
-    fn expression(&mut self) -> Result<Value> {
-        let mut left = self.binary(0)?;
-        let mut chain = None;
-        while let Token::Symbol(symbol) = self.token {
-            let (op, swapped) = match symbol {
-                "<" => (Op::Less, false),
-                "<=" => (Op::LessEqual, false),
-                ">" => (Op::Less, true),
-                ">=" => (Op::LessEqual, true),
-                "==" => (Op::Equal, false),
-                "!=" => (Op::NotEqual, false),
-                _ => break,
-            };
+    /// Reads a value, and all signs, parentheses and functions in front of it, which then wait for it.
+    fn operand(&mut self) -> Result<Value> {
+        loop {
             let place = self.place;
-            self.advance()?;
-            let right = self.binary(0)?;
-            let operands = if swapped { [right, left] } else { [left, right] };
-            let holds = self.builder.apply(op, &operands, place)?;
-            chain = Some(match chain {
-                Some(chain) => self.builder.apply(Op::And, &[chain, holds], place)?,
-                None => holds,
-            });
-            left = right;
-        }
-        Ok(chain.unwrap_or(left))
-    }
-
-    /// Operators that bind at least as strongly as those of a level; they group to the left.
-    fn binary(&mut self, level: usize) -> Result<Value> {
-        let mut left = self.unary()?;
-        while let Some((op, strength)) = self.operator().filter(|(_, strength)| *strength >= level)
-        {
-            let place = self.place;
-            self.advance()?;
-            let right = self.binary(strength + 1)?;
-            left = self.builder.apply(op, &[left, right], place)?;
-        }
-        Ok(left)
-    }
-
-    fn operator(&self) -> Option<(Op, usize)> {
-        let Token::Symbol(symbol) = self.token else { return None };
-        Some(match symbol {
-            "|" => (Op::Or, 0),
-            "&" => (Op::And, 1),
-            "+" => (Op::Add, 2),
-            "-" => (Op::Sub, 2),
-            "*" => (Op::Mul, 3),
-            "/" => (Op::Div, 3),
-            "//" => (Op::FloorDiv, 3),
-            "%" => (Op::Mod, 3),
-            _ => return None,
-        })
-    }
-
-    /// Signs, which bind less strongly than the power on their right.
-    fn unary(&mut self) -> Result<Value> {
-        let place = self.place;
-        let op = match self.token {
-            Token::Symbol("-") => Some(Op::Neg),
-            Token::Symbol("~") => Some(Op::Not),
-            Token::Symbol("+") => None,
-            _ => return self.power(),
-        };
-        self.advance()?;
-        let value = self.nested(place, Self::unary)?;
-        match op {
-            Some(op) => self.builder.apply(op, &[value], place),
-            None => self.builder.plus(value, place),
+            match self.token {
+                Token::Symbol("-") => self.sign(Some(Op::Neg))?,
+                Token::Symbol("~") => self.sign(Some(Op::Not))?,
+                Token::Symbol("+") => self.sign(None)?,
+                Token::Symbol("(") => {
+                    self.advance()?;
+                    self.nest(Pending::Parenthesis, place)?;
+                }
+                Token::Name(name) if !is_keyword(name) => {
+                    let is_call = self.lexer.at_call();
+                    self.advance()?;
+                    if !is_call {
+                        return self.input(name, place);
+                    }
+                    let callee = callee(name, place)?;
+                    self.open_call(callee, place)?;
+                }
+                _ => return self.constant(),
+            }
         }
     }
 
-    /// A power, which groups to the right.
-    fn power(&mut self) -> Result<Value> {
-        let base = self.atom()?;
-        if self.token != Token::Symbol("**") {
-            return Ok(base);
-        }
+    fn sign(&mut self, op: Option<Op>) -> Result<()> {
         let place = self.place;
         self.advance()?;
-        let exponent = self.nested(place, Self::unary)?;
-        self.builder.power(base, exponent, place)
+        self.nest(Pending::Operator(Operator::Sign(op), place), place)
     }
 
-    fn atom(&mut self) -> Result<Value> {
+    /// Reads a literal, or a bool.
+    fn constant(&mut self) -> Result<Value> {
         let place = self.place;
-        match self.token {
+        let value = match self.token {
             Token::Integer(digits) => {
                 let Ok(value) = digits.parse() else {
                     return fault(place, "the integer is too large: write a float, as in 1e40");
                 };
-                self.advance()?;
-                Ok(Value::literal(Number::Int(value), place))
+                Value::literal(Number::Int(value), place)
             }
             Token::Float(digits) => {
                 let Ok(value) = digits.parse() else { return self.unexpected("a number") };
-                self.advance()?;
-                Ok(Value::literal(Number::Float(value), place))
-            }
-            Token::Symbol("(") => {
-                self.advance()?;
-                let value = self.nested(place, Self::expression)?;
-                self.expect(")", "an operator or ')'")?;
-                Ok(value)
+                Value::literal(Number::Float(value), place)
             }
             Token::Name(name @ ("True" | "False")) => {
                 self.advance()?;
-                self.builder.bool(name == "True", place)
+                return self.builder.bool(name == "True", place);
             }
-            Token::Name(name) if !KEYWORDS.iter().any(|(keyword, _)| *keyword == name) => {
-                let is_call = self.lexer.at_call();
-                self.advance()?;
-                if is_call { self.call(name, place) } else { self.input(name, place) }
-            }
-            _ => self.unexpected("a value"),
-        }
+            _ => return self.unexpected("a value"),
+        };
+        self.advance()?;
+        Ok(value)
     }
 
-    /// An input, or a constant.
-    #[inline(never)]
+    /// An input, or a constant that has a name.
     fn input(&mut self, name: &str, place: usize) -> Result<Value> {
         if let Some(index) = self.inputs.iter().position(|input| input.name == name) {
             return self.builder.input(index, &self.inputs[index], place);
@@ -305,58 +269,264 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn call(&mut self, name: &str, place: usize) -> Result<Value> {
-        if let Some(ty) = Type::ALL.into_iter().find(|ty| ty.name() == name) {
-            let values = self.arguments(ty.name(), 1)?;
-            return self.builder.cast(values[0], ty, place);
-        }
-        if let Some(op) = Op::FUNCTIONS.iter().find(|op| op.name() == name) {
-            let values = self.arguments(op.name(), op.arity())?;
-            return self.builder.apply(*op, &values, place);
-        }
-        if let Some(reduction) = Reduction::ALL.iter().find(|reduction| reduction.name() == name) {
-            return fault(place, outermost(reduction.name()));
-        }
-        if let Some(element) = Element::ALL.iter().find(|element| element.name() == name) {
-            let ty = element.widened();
-            return fault(place, format!("{name} is a type of inputs alone: write {ty}(x)"));
-        }
-        let near = function_suggestion(name, functions());
-        fault(place, format!("no function is named {}{near}", quoted(name)))
+    /// Reads the opening parenthesis of a call.
+    fn open_call(&mut self, callee: Callee, place: usize) -> Result<()> {
+        let call = Call { callee, place, open: self.place, first: self.values.len() };
+        self.advance()?;
+        if self.token == Token::Symbol(")") { self.too_few(call) } else { self.argument(call) }
     }
 
-    /// A call's arguments, `count` of them.
-    fn arguments(&mut self, name: &str, count: usize) -> Result<Vec<Value>> {
-        let open = self.place;
-        self.expect("(", "'('")?;
-        let takes =
-            || format!("{name} takes {count} argument{}", if count == 1 { "" } else { "s" });
-        let mut values = Vec::with_capacity(count);
-        while self.token != Token::Symbol(")") {
-            if values.len() == count {
-                let hint = match name {
-                    "min" => ": write minimum(a, b) for two arrays",
-                    "max" => ": write maximum(a, b) for two arrays",
-                    _ => "",
-                };
-                return fault(self.place, format!("{}, and this is one more{hint}", takes()));
-            }
-            values.push(self.nested(open, Self::expression)?);
-            if self.token != Token::Symbol(",") {
-                break;
-            }
-            self.advance()?;
+    /// Begins an argument of a call.
+    fn argument(&mut self, call: Call) -> Result<()> {
+        if self.arguments(call) == call.callee.arity() {
+            let hint = match call.callee.name() {
+                "min" => ": write minimum(a, b), in which NaN wins, for two arrays",
+                "max" => ": write maximum(a, b), in which NaN wins, for two arrays",
+                _ => "",
+            };
+            let takes = call.callee.takes();
+            return fault(self.place, format!("{takes}, and this is one more{hint}"));
         }
-        if self.token == Token::Symbol(")") && values.len() < count {
-            return fault(self.place, format!("{}, not {}", takes(), values.len()));
+        self.nest(Pending::Call(call), call.open)
+    }
+
+    /// The number of arguments of a call that were read.
+    fn arguments(&self, call: Call) -> usize {
+        self.values.len() - call.first
+    }
+
+    fn too_few(&self, call: Call) -> Result<()> {
+        fault(self.place, format!("{}, not {}", call.callee.takes(), self.arguments(call)))
+    }
+
+    /// Ends the value that is the last, as far as the next token lets it: says whether it is the whole
+    /// expression. If it is not, an operand follows.
+    fn end_of_value(&mut self) -> Result<bool> {
+        loop {
+            if let Some(operator) = Operator::infix(self.token) {
+                self.infix(operator)?;
+                return Ok(false);
+            }
+            self.apply_pending(Operator::NONE)?;
+            match self.pending.pop() {
+                Some(Pending::Call(call)) => {
+                    self.depth -= 1;
+                    if self.next_argument(call)? {
+                        return Ok(false);
+                    }
+                    if let Callee::Reduction(reduction) = call.callee {
+                        return self.reduced(reduction);
+                    }
+                    self.call(call)?;
+                }
+                Some(Pending::Parenthesis) => {
+                    self.depth -= 1;
+                    self.expect(")", "an operator or ')'")?;
+                }
+                // All operators are applied.
+                Some(Pending::Operator(..)) | None => return self.end(),
+            }
+        }
+    }
+
+    /// Reads what follows an argument: says whether another one begins.
+    fn next_argument(&mut self, call: Call) -> Result<bool> {
+        if self.token == Token::Symbol(",") {
+            self.advance()?;
+            if self.token != Token::Symbol(")") {
+                return self.argument(call).map(|()| true);
+            }
+        }
+        if self.token == Token::Symbol(")") && self.arguments(call) < call.callee.arity() {
+            self.too_few(call)?;
         }
         self.expect(")", "an operator, ',' or ')'")?;
-        Ok(values)
+        Ok(false)
+    }
+
+    /// Ends a reduction, which is the whole expression.
+    fn reduced(&self, reduction: Reduction) -> Result<bool> {
+        match self.token {
+            Token::End => Ok(true),
+            _ => fault(self.place, outermost(reduction.name())),
+        }
+    }
+
+    fn end(&self) -> Result<bool> {
+        match self.token {
+            Token::End => Ok(true),
+            Token::Symbol(")") => fault(self.place, "no '(' belongs to this ')'"),
+            _ => self.unexpected("an operator or the end"),
+        }
+    }
+
+    /// Calls a function of the last values.
+    fn call(&mut self, Call { callee, place, first, .. }: Call) -> Result<()> {
+        let arguments = &self.values[first..];
+        let value = match callee {
+            Callee::Cast(ty) => self.builder.cast(arguments[0], ty, place)?,
+            Callee::Function(op) => self.builder.apply(op, arguments, place)?,
+            Callee::Reduction(reduction) => return fault(place, outermost(reduction.name())),
+        };
+        self.values.truncate(first);
+        self.values.push(value);
+        Ok(())
+    }
+
+    /// Reads an operator behind the last value, for which it then waits with those that bind less strongly.
+    fn infix(&mut self, operator: Operator) -> Result<()> {
+        let place = self.place;
+        match operator {
+            // It binds more strongly than all that wait.
+            Operator::Power => {
+                self.advance()?;
+                return self.nest(Pending::Operator(operator, place), place);
+            }
+            Operator::Comparison(comparison) => {
+                self.apply_pending(Operator::COMPARISON + 1)?;
+                let operator =
+                    Operator::Comparison(Comparison { is_chained: self.link()?, ..comparison });
+                self.pending.push(Pending::Operator(operator, place));
+            }
+            _ => {
+                self.apply_pending(operator.strength())?;
+                self.pending.push(Pending::Operator(operator, place));
+            }
+        }
+        self.advance()
+    }
+
+    /// Applies the operators that wait and bind at least that strongly, the last one first.
+    fn apply_pending(&mut self, strength: u8) -> Result<()> {
+        while let Some(&Pending::Operator(operator, place)) = self.pending.last()
+            && operator.strength() >= strength
+        {
+            self.pending.pop();
+            self.apply(operator, place)?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, operator: Operator, place: usize) -> Result<()> {
+        let value = match operator {
+            Operator::Comparison(comparison) => return self.compare(comparison, place).map(drop),
+            Operator::Binary(op) => {
+                let operands: [Value; 2] = self.take();
+                self.builder.apply(op, &operands, place)?
+            }
+            Operator::Sign(op) => {
+                self.depth -= 1;
+                let [value] = self.take();
+                match op {
+                    Some(op) => self.builder.apply(op, &[value], place)?,
+                    None => self.builder.plus(value, place)?,
+                }
+            }
+            Operator::Power => {
+                self.depth -= 1;
+                let [base, exponent] = self.take();
+                self.builder.power(base, exponent, place)?
+            }
+        };
+        self.values.push(value);
+        Ok(())
+    }
+
+    /// Applies the comparison that waits for the last value, which then is the left operand of the next:
+    /// says whether there is one.
+    fn link(&mut self) -> Result<bool> {
+        let Some(&Pending::Operator(Operator::Comparison(comparison), place)) = self.pending.last()
+        else {
+            return Ok(false);
+        };
+        self.pending.pop();
+        let right = self.compare(comparison, place)?;
+        self.values.push(right);
+        Ok(true)
+    }
+
+    /// Replaces the operands of a comparison by its chain so far, which holds if each comparison does.
+    /// Returns the operand on the right.
+    fn compare(&mut self, comparison: Comparison, place: usize) -> Result<Value> {
+        let [left, right] = self.take();
+        let operands = if comparison.is_swapped { [right, left] } else { [left, right] };
+        let mut holds = self.builder.apply(comparison.op, &operands, place)?;
+        if comparison.is_chained {
+            let [chain] = self.take();
+            holds = self.builder.apply(Op::And, &[chain, holds], place)?;
+        }
+        self.values.push(holds);
+        Ok(right)
+    }
+
+    /// Takes the last values.
+    fn take<const COUNT: usize>(&mut self) -> [Value; COUNT] {
+        let first = self.values.len() - COUNT;
+        let taken = std::array::from_fn(|i| self.values[first + i]);
+        self.values.truncate(first);
+        taken
+    }
+
+    /// Lets a sign, a power, a parenthesis or a call wait, one level deeper.
+    fn nest(&mut self, pending: Pending, place: usize) -> Result<()> {
+        if self.depth == MAX_DEPTH {
+            return fault(
+                place,
+                format!("more than {MAX_DEPTH} levels are nested: split the expression"),
+            );
+        }
+        self.depth += 1;
+        self.pending.push(pending);
+        Ok(())
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        (self.token, self.place) = self.lexer.next()?;
+        Ok(())
+    }
+
+    fn expect(&mut self, symbol: &'static str, wanted: &str) -> Result<()> {
+        if self.token == Token::Symbol(symbol) { self.advance() } else { self.unexpected(wanted) }
+    }
+
+    fn unexpected<T>(&self, wanted: &str) -> Result<T> {
+        let hint = match self.token {
+            Token::Name(name) => KEYWORDS.iter().find(|(keyword, _)| *keyword == name),
+            _ => None,
+        };
+        let hint = hint.map_or("", |(_, hint)| hint);
+        let separator = if hint.is_empty() { "" } else { ": " };
+        let found = self.token.quoted();
+        fault(self.place, format!("expected {wanted}, found {found}{separator}{hint}"))
     }
 }
 
+/// The function of that name; `place` is the name's.
+fn callee(name: &str, place: usize) -> Result<Callee> {
+    if let Some(ty) = Type::ALL.into_iter().find(|ty| ty.name() == name) {
+        return Ok(Callee::Cast(ty));
+    }
+    if let Some(op) = Op::FUNCTIONS.iter().find(|op| op.name() == name) {
+        return Ok(Callee::Function(*op));
+    }
+    if let Some(reduction) = Reduction::ALL.iter().find(|reduction| reduction.name() == name) {
+        return fault(place, outermost(reduction.name()));
+    }
+    if let Some(element) = Element::ALL.iter().find(|element| element.name() == name) {
+        let cast = cast_of_integers(*element);
+        let message = format!("{name} is a type of inputs alone: write {cast} for integers");
+        return fault(place, message);
+    }
+    let near = function_suggestion(name, functions());
+    fault(place, format!("no function is named {}{near}", quoted(name)))
+}
+
+fn is_keyword(name: &str) -> bool {
+    KEYWORDS.iter().any(|(keyword, _)| *keyword == name)
+}
+
 /// The names that may be called.
-fn functions() -> impl Iterator<Item = &'static str> {
+fn functions() -> impl Iterator<Item = &'static str> + Clone {
     let casts = Type::ALL.into_iter().map(Type::name);
     let functions = Op::FUNCTIONS.iter().map(|op| op.name());
     casts.chain(functions).chain(Reduction::ALL.iter().map(|reduction| reduction.name()))

@@ -1,43 +1,145 @@
-//! Suggestions for names that are not known.
+//! Advice for names that are not known: it never changes what a formula means.
 
-use crate::MAX_NAME;
+use crate::{Element, MAX_NAME};
 
-/// What NumPy, Python and C call things that have another name here.
-const SYNONYMS: &[(&str, &str)] = &[
-    ("absolute", "abs"),
-    ("amax", "max"),
-    ("amin", "min"),
-    ("arccos", "acos"),
-    ("arcsin", "asin"),
-    ("arctan", "atan"),
-    ("arctan2", "atan2"),
-    ("count_nonzero", "count"),
-    ("double", "f64"),
-    ("fabs", "abs"),
-    ("float", "f64"),
-    ("float32", "f32"),
-    ("float64", "f64"),
-    ("fmax", "maximum"),
-    ("fmin", "minimum"),
-    ("int", "i64"),
-    ("int32", "i32"),
-    ("int64", "i64"),
-    ("power", "pow"),
-    ("round", "rint"),
-    ("select", "where"),
+/// Names of NumPy, numexpr, Python and C with what to write here for the same result.
+const EQUIVALENTS: &[(&str, &str)] = &[
+    ("absolute", "abs(x)"),
+    ("add", "x + y"),
+    ("amax", "max(x)"),
+    ("amin", "min(x)"),
+    ("arccos", "acos(x)"),
+    ("arcsin", "asin(x)"),
+    ("arctan", "atan(x)"),
+    ("arctan2", "atan2(x, y)"),
+    ("around", "rint(x) for floats"),
+    ("average", "mean(x) for equal weights"),
+    ("bitwise_and", "x & y for bools"),
+    ("bitwise_invert", "~x for bools"),
+    ("bitwise_left_shift", "x * 2**n for integers and a literal n"),
+    ("bitwise_not", "~x for bools"),
+    ("bitwise_or", "x | y for bools"),
+    ("bitwise_right_shift", "x // 2**n for integers and a literal n"),
+    ("bitwise_xor", "x != y for bools"),
+    ("bool_", "bool(x)"),
+    ("clip", "minimum(maximum(x, low), high)"),
+    ("count_nonzero", "count(x != 0)"),
+    ("deg2rad", "x * (pi / 180)"),
+    ("degrees", "x * (180 / pi)"),
+    ("divide", "x / y"),
+    ("double", "f64(x)"),
+    ("equal", "x == y"),
+    ("fabs", "abs(x) for floats, and abs(f64(x)) for integers"),
+    ("fix", "trunc(x)"),
+    ("float", "f64(x) for Python's float, and f32(x) for C's"),
+    ("float32", "f32(x)"),
+    ("float64", "f64(x)"),
+    ("float_power", "pow(f64(x), f64(y))"),
+    ("floor_divide", "x // y"),
+    ("fmax", "maximum(where(x != x, y, x), where(y != y, x, y))"),
+    ("fmin", "minimum(where(x != x, y, x), where(y != y, x, y))"),
+    ("fmod", "copysign(abs(x) % abs(y), x) for floats"),
+    ("greater", "x > y"),
+    ("greater_equal", "x >= y"),
+    ("heaviside", "where(x == 0, y, where(x < 0, 0.0, where(x > 0, 1.0, x)))"),
+    ("inner", "dot(x, y) for arrays of one dimension"),
+    ("int", "i64(x) for Python's int, and i32(x) for C's"),
+    ("int32", "i32(x)"),
+    ("int64", "i64(x)"),
+    ("invert", "~x for bools"),
+    ("isfinite", "abs(x) < inf"),
+    ("isinf", "abs(x) == inf"),
+    ("isnan", "x != x"),
+    ("isneginf", "x == -inf"),
+    ("isposinf", "x == inf"),
+    ("left_shift", "x * 2**n for integers and a literal n"),
+    ("less", "x < y"),
+    ("less_equal", "x <= y"),
+    ("ln", "log(x)"),
+    ("logaddexp", "where(x == y, x + log(2), maximum(x, y) + log1p(exp(-abs(x - y))))"),
+    ("logp1", "log1p(x)"),
+    ("logical_and", "(x != 0) & (y != 0)"),
+    ("logical_not", "x == 0"),
+    ("logical_or", "(x != 0) | (y != 0)"),
+    ("logical_xor", "(x != 0) != (y != 0)"),
+    ("long", "i64(x)"),
+    ("mod", "x % y"),
+    ("multiply", "x * y"),
+    ("nansum", "sum(where(x != x, 0, x))"),
+    ("nearbyint", "rint(x)"),
+    ("negative", "-x"),
+    ("not_equal", "x != y"),
+    ("positive", "+x"),
+    ("power", "pow(x, y)"),
+    ("rad2deg", "x * (180 / pi)"),
+    ("radians", "x * (pi / 180)"),
+    ("reciprocal", "1 / x for floats"),
+    ("remainder", "x % y for NumPy's, which has the sign of y; the language does not have C's"),
+    ("right_shift", "x // 2**n for integers and a literal n"),
+    ("round", "rint(x) for NumPy's, which rounds ties to even; the language does not have C's"),
+    ("select", "where(condition, x, y) for a choice of two"),
+    ("signbit", "copysign(1, x) < 0 for what is not NaN"),
+    ("single", "f32(x)"),
+    ("sqr", "x**2 for the square, and sqrt(x) for the root"),
     ("square", "x**2"),
+    ("subtract", "x - y"),
+    ("true_divide", "x / y"),
+    ("vdot", "dot(x, y)"),
+    ("vecdot", "dot(x, y) for arrays of one dimension"),
 ];
+
+/// Names of NumPy, numexpr, Python, C and CUDA that are no misspellings of what the language has.
+const MISSING: &str = "\
+    acosh acot acoth allclose angle arange arccosh arcsinh arctanh argpartition argsort argwhere \
+    array_equal asinh atanh bincount bitwise_count choose comb complex conj conjugate contains \
+    convolve corrcoef correlate cospi cot coth cov cross csc csch cumprod cumsum cumulative_prod \
+    cumulative_sum diff digitize dist divmod ediff1d einsum erfc erfcinv erfcx erfinv exp10 \
+    exp10m1 exp2m1 expit factorial fdim fract frexp fsum full full_like gamma gcd gradient \
+    histogram i0 i1 ilogb imag interp isclose iscomplex isin isnat isqrt isreal j0 j1 jn kron \
+    kurtosis lcm ldexp lerp lgamma linspace llrint llround logaddexp2 logb logit lrint lround mad \
+    map matmul matvec median mix mode modf nan nan_to_num nanargmax nanargmin nancumprod \
+    nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nanvar \
+    nextafter nint nonzero normcdf ones ones_like outer percentile perm piecewise pow10 pow2 powi \
+    prod ptp quantile rcbrt real relu rem remquo rhypot rms roll rsqrt scalbln scalbn \
+    searchsorted sec sech sem sigmoid sinc sincos sincospi sinpi skew softmax softplus sort \
+    spacing std take tanpi tau tgamma trace trapezoid tril triu uint ulp unique unwrap var vecmat \
+    y0 y1 yn zeros zeros_like";
 
 /// Gives the text ": did you mean ...?" with the known name that is nearest, or nothing.
 pub(crate) fn suggestion<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
     nearest(name, known).map_or(String::new(), |known| format!(": did you mean '{known}'?"))
 }
 
-/// Gives the suggestion for a function.
-pub(crate) fn function_suggestion<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
-    match SYNONYMS.iter().find(|(synonym, _)| *synonym == name) {
-        Some((_, here)) => format!(": write {here}"),
-        None => suggestion(name, known),
+/// Gives the advice for a function. A name that contains the nearest one is another function's, as hypot3.
+pub(crate) fn function_suggestion<'k>(
+    name: &str, known: impl Iterator<Item = &'k str> + Clone,
+) -> String {
+    // C's functions of float have an f behind their names.
+    let stem = name.strip_suffix('f').unwrap_or(name);
+    if known.clone().any(|known| known == stem) {
+        return format!(": write {stem}");
+    }
+    for name in [name, stem] {
+        if let Some((_, here)) = EQUIVALENTS.iter().find(|(other, _)| *other == name) {
+            return format!(": write {here}");
+        }
+        if MISSING.split_ascii_whitespace().any(|missing| missing == name) {
+            return ": the language does not have it".into();
+        }
+    }
+    let near = nearest(name, known).filter(|near| !name.contains(near));
+    suggestion(name, near.into_iter())
+}
+
+/// Gives what to write for the cast of an integer to a type that only inputs have.
+pub(crate) const fn cast_of_integers(element: Element) -> &'static str {
+    match element {
+        Element::U8 => "i32(x) % 256",
+        Element::I8 => "(i32(x) + 128) % 256 - 128",
+        Element::U16 => "i32(x) % 65536",
+        Element::I16 => "(i32(x) + 32768) % 65536 - 32768",
+        Element::U32 => "i64(x) % 4294967296",
+        _ => element.widened().name(),
     }
 }
 

@@ -101,9 +101,16 @@ pub(crate) fn deserialize(bytes: &[u8]) -> Result<*mut gpuvec_accumulator, Error
         *state = decode(bytes)?;
         Ok(())
     }
-    let mut held = Held::empty(kind_of(bytes).map_err(Error::State)?);
-    with_state!(&mut held, state => read(state, bytes)).map_err(Error::State)?;
+    let mut held = Held::empty(kind_of(bytes).map_err(unreadable)?);
+    with_state!(&mut held, state => read(state, bytes)).map_err(unreadable)?;
     give(held)
+}
+
+fn unreadable(error: WireError) -> Error {
+    match error {
+        WireError::TooManyStates { .. } | WireError::TooManyElements => Error::TooManyStates(error),
+        _ => Error::State(error),
+    }
 }
 
 fn give(held: Held) -> Result<*mut gpuvec_accumulator, Error> {

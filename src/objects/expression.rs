@@ -6,7 +6,7 @@ use crate::cpu;
 use crate::cpu::expression::{BlockProgram, BlockReduction, ReductionVisitor, visit};
 use crate::cuda::{device, kernels};
 use crate::error::Error;
-use crate::expr::{self, Element, Input, Node, Op, Program, Shape, Source, Type};
+use crate::expr::{self, Element, Input, Integers, Node, Program, Shape, Source, Type};
 use crate::ops::Accumulator;
 use crate::process::{fork, memory};
 
@@ -105,8 +105,8 @@ pub(crate) struct Expression {
     pub(crate) blocks: BlockProgram,
     /// A bit for each input that the formula uses.
     uses: u32,
-    /// A bit for each number that the formula uses as i32, the type of its partner.
-    narrows: u32,
+    /// What Python's integers make, which each call checks.
+    integers: Integers,
 }
 
 /// Says why there is no expression.
@@ -175,11 +175,11 @@ impl Expression {
         let program = expr::compile(text, inputs).map_err(Refused::Expression)?;
         let blocks = BlockProgram::new(&program, cpu::version());
         let uses = inputs_of(program.nodes().iter());
-        let narrows = narrowed(&program);
+        let integers = Integers::of(&program);
         let id = NEWEST.fetch_add(1, Ordering::Relaxed);
         let state = reduce(&program, OfState);
         let formula = Formula::new(id, program, blocks.cost() as usize, state);
-        Ok(Expression { text: text.to_owned(), formula, blocks, uses, narrows })
+        Ok(Expression { text: text.to_owned(), formula, blocks, uses, integers })
     }
 
     fn is(&self, text: &str, inputs: &[Input<'_>]) -> bool {
@@ -222,18 +222,24 @@ impl Expression {
         self.uses >> input & 1 == 1
     }
 
-    /// Fails if a number, the input of this index, does not fit into the type of its partner.
-    pub(crate) fn check_number(
-        &self, input: usize, argument: &'static str, bits: u64,
+    /// Fails if a call's numbers make an integer that does not fit into its type. `bits` gives those of
+    /// an input, and `name` its name.
+    pub(crate) fn check_integers(
+        &self, bits: impl Fn(usize) -> u64, name: impl Fn(usize) -> &'static str,
     ) -> Result<(), Error> {
-        let value = bits.cast_signed();
-        if self.narrows >> input & 1 == 0 || i32::try_from(value).is_ok() {
-            return Ok(());
-        }
-        Err(Error::Value {
-            argument,
-            value,
-            expected: "its partner is an i32: pass an i32, or compute in i64, as in i64(x)",
+        self.integers.check(|input| bits(input).cast_signed()).map_err(|unfit| Error::Value {
+            argument: name(unfit.input),
+            value: bits(unfit.input).cast_signed(),
+            expected: match (unfit.ty, unfit.is_input) {
+                (Type::I32, true) => {
+                    "its partner is an i32: pass an i32, or compute in i64, as in i64(x)"
+                }
+                (Type::I32, false) => {
+                    "an integer that it makes does not fit into its partner's i32: compute in i64, \
+                     as in i64(x)"
+                }
+                _ => "an integer that it makes does not fit into 64 bits: pass a float",
+            },
         })
     }
 }
@@ -244,18 +250,6 @@ fn inputs_of<'n>(nodes: impl Iterator<Item = &'n Node>) -> u32 {
         Source::Input(input) => inputs | 1 << input,
         _ => inputs,
     })
-}
-
-/// A bit for each number of 64 bits that becomes an i32.
-fn narrowed(program: &Program) -> u32 {
-    let is_number =
-        |input: &Input<'_>| input.shape == Shape::Number && input.element == Element::I64;
-    let numbers = program.inputs().enumerate().filter(|(_, input)| is_number(input));
-    let numbers = numbers.fold(0, |numbers, (input, _)| numbers | 1 << input);
-    let nodes = program.nodes();
-    let casts =
-        nodes.iter().filter(|node| node.source == Source::Op(Op::Cast) && node.ty == Type::I32);
-    numbers & inputs_of(casts.map(|cast| &nodes[usize::from(cast.operands()[0])]))
 }
 
 /// Calls the visitor with the reduction of a program, if it has one.
@@ -275,7 +269,8 @@ impl ReductionVisitor for OfState {
     }
 }
 
-/// Devices forget the kernel.
+/// Devices forget the kernel, without a call of the driver: the calling thread may be one that compiles
+/// another text.
 impl Drop for Expression {
     fn drop(&mut self) {
         device::forget(self.formula.id);

@@ -44,11 +44,13 @@ impl<T> Handles<T> {
         self.give_shared(Arc::new(object))
     }
 
-    /// Returns a handle of an object that may have others.
+    /// Returns a handle of an object that may have others. Drops the object after an error, without the
+    /// lock: the driver may have to destroy it.
     pub(crate) fn give_shared<H>(&self, object: Arc<T>) -> Result<*mut H, Error> {
+        let mut object = Some(object);
         self.with_table(|table| {
             let place = table.free_place()?;
-            table.places[place].object = Some(object);
+            table.places[place].object = object.take();
             let number = table.places[place].given_before << PLACE_BITS | place;
             Ok(std::ptr::without_provenance_mut(number << KIND_BITS | self.kind))
         })

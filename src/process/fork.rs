@@ -35,9 +35,9 @@ pub(crate) fn was_without_lock() -> bool {
 }
 
 /// The only function that runs when the library is loaded: handlers that were registered later would
-/// miss a fork that has already begun.
+/// miss a fork that has already begun. (Not in Miri, which has no forks.)
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(not(miri), unsafe(link_section = ".init_array"))]
 static AT_LOAD: extern "C" fn() = register_handlers;
 
 extern "C" fn register_handlers() {

@@ -6,6 +6,7 @@
 use super::{memory, scheduling};
 use crate::error::{Error, interned};
 use once_cell::race::OnceBox;
+use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -47,12 +48,28 @@ impl Placement {
 const NOT_CHOSEN: i32 = -1;
 static CHOSEN: AtomicI32 = AtomicI32::new(NOT_CHOSEN);
 
-/// Returns the placement from `set_placement`, else from the environment, else `Auto`.
+thread_local! {
+    /// The calling thread's own placement. A child made by `fork` has that of the thread that forked.
+    static OF_THREAD: Cell<Option<Placement>> = const { Cell::new(None) };
+}
+
+/// Returns the placement in force for the calling thread: its own, else that from `set_placement`, else
+/// that from the environment, else `Auto`.
 pub(crate) fn placement() -> Result<Placement, Error> {
-    match Placement::from_value(CHOSEN.load(Ordering::Relaxed)) {
+    match OF_THREAD.get().or_else(|| Placement::from_value(CHOSEN.load(Ordering::Relaxed))) {
         Some(placement) => Ok(placement),
         None => environment()?.placement,
     }
+}
+
+/// Returns the calling thread's own placement.
+pub(crate) fn thread_placement() -> Option<Placement> {
+    OF_THREAD.get()
+}
+
+/// Sets the calling thread's own placement; with `None` the process's is in force again.
+pub(crate) fn set_thread_placement(placement: Option<Placement>) {
+    OF_THREAD.set(placement);
 }
 
 pub(crate) fn set_placement(placement: Placement) {
@@ -146,6 +163,11 @@ fn parsed_vectors(value: Option<String>) -> Result<Vectors, Error> {
     }
 }
 
+// Miri knows this one alone.
+#[cfg(miri)]
+use libc::getenv as secure_getenv;
+
+#[cfg(not(miri))]
 #[expect(unused_doc_comments, reason = "cbindgen reads it: none of this is for the header")]
 /// cbindgen:ignore
 unsafe extern "C" {
@@ -179,6 +201,16 @@ mod tests {
         for wrong in ["GPU", " gpu", "gpu ", "1"] {
             assert!(parsed_placement(owned(wrong)).is_err(), "'{wrong}' was taken");
         }
+    }
+
+    #[test]
+    fn the_placement_of_a_thread_is_its_own() {
+        set_thread_placement(Some(Placement::Cpu));
+        assert_eq!(placement().unwrap(), Placement::Cpu);
+        let other = std::thread::spawn(thread_placement).join().unwrap();
+        assert_eq!((other, thread_placement()), (None, Some(Placement::Cpu)));
+        set_thread_placement(None);
+        assert_eq!(thread_placement(), None);
     }
 
     #[test]

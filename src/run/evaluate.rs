@@ -38,7 +38,7 @@ pub(crate) unsafe fn evaluate(
             Operand::Unused
         } else {
             // SAFETY: this function's promise.
-            let pointer = unsafe { inputs.add(number).read() };
+            let pointer = unsafe { inputs.add(number).read_unaligned() };
             match input.shape {
                 Shape::Array => {
                     arrays.push(Input { name, pointer, element_bytes: input.element.bytes() });
@@ -46,12 +46,17 @@ pub(crate) unsafe fn evaluate(
                 }
                 Shape::Scalar | Shape::Number => {
                     // SAFETY: this function's promise.
-                    let bits = unsafe { scalar(name, pointer, input.element)? };
-                    expression.check_number(number, name, bits)?;
-                    Operand::Scalar(bits)
+                    Operand::Scalar(unsafe { scalar(name, pointer, input.element)? })
                 }
             }
         });
+    }
+    if n > 0 {
+        let bits = |input: usize| match operands[input] {
+            Operand::Scalar(bits) => bits,
+            _ => 0,
+        };
+        expression.check_integers(bits, |input| NAMES[input])?;
     }
     let task = Task::Evaluate(Evaluation { formula, operands: &operands });
     let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
@@ -91,7 +96,11 @@ impl ReductionVisitor for Reduced<'_> {
     type Result = Result<Run, Error>;
 
     fn visit<R: BlockReduction>(self) -> Self::Result {
-        let store = |runner: &Runner<'_>, state: &_| runner.store(R::Accumulator::finish(state));
+        let store = |runner: &Runner<'_>, state: &_| {
+            let call = runner.call;
+            let all = call.is_uniform().then(|| repeated::<R::Accumulator>(state, call.n()));
+            runner.store(R::Accumulator::finish(all.as_ref().unwrap_or(state)))
+        };
         self.reduce(States::of::<R::Accumulator>(), R::add, store)
     }
 }
@@ -105,6 +114,19 @@ impl Reduced<'_> {
         };
         self.runner.reduce(&accumulate, states, &mut |state| store(self.runner, state))
     }
+}
+
+/// The state of `n` elements, which all have the same state: merged with itself for each bit of `n`.
+fn repeated<A: Accumulator>(one: &A::State, n: usize) -> A::State {
+    let mut state = *one;
+    for bit in (0..n.ilog2()).rev() {
+        let half = state;
+        A::merge(&mut state, &half);
+        if n >> bit & 1 == 1 {
+            A::merge(&mut state, one);
+        }
+    }
+    state
 }
 
 /// The arguments' names in errors.

@@ -30,10 +30,13 @@ pub(super) fn run(call: &Call<'_>, plan: &OnGpus, work: &dyn Work) -> Result<Run
     synchronize(call, plan, &devices)?;
     let outcome = Mutex::new(Outcome::default());
     let parallel = Parallel { call, plan, work, queue: Queue::new(plan.partition), outcome };
-    let mut workers: Vec<_> = devices.into_iter().map(Worker::Device).collect();
+    let mut workers: Vec<_> = (0..plan.groups.min(devices.len()))
+        .map(|group| devices.iter().copied().skip(group).step_by(plan.groups).collect())
+        .map(Worker::Devices)
+        .collect();
     workers.extend((plan.cores > 0).then_some(Worker::Cores));
     let threads_of = |worker: &Worker| match worker {
-        Worker::Device(_) => plan.threads,
+        Worker::Devices(_) => plan.threads,
         Worker::Cores => plan.cores,
     };
     let started = pool::run_concurrently(&workers, &|worker| {
@@ -61,7 +64,8 @@ fn synchronize(call: &Call<'_>, plan: &OnGpus, devices: &[&'static Device]) -> R
 }
 
 enum Worker {
-    Device(&'static Device),
+    /// Devices that the same threads drive.
+    Devices(Vec<&'static Device>),
     Cores,
 }
 
@@ -88,12 +92,17 @@ struct Outcome {
 impl Parallel<'_> {
     /// Takes chunks for a worker, on one of its threads.
     fn join(&self, worker: &Worker) {
-        let (progress, result) = match worker {
-            Worker::Device(device) => {
-                pipeline::run(device, self.call, self.plan, &self.queue, self.work)
+        match worker {
+            Worker::Devices(devices) => {
+                let end = |device, outcome| self.end(Some(device), outcome);
+                pipeline::run(devices, self.call, self.plan, &self.queue, self.work, &end);
             }
-            Worker::Cores => (self.compute(), Ok(())),
-        };
+            Worker::Cores => self.end(None, (self.compute(), Ok(()))),
+        }
+    }
+
+    /// Adds the outcome of a device, or of a core.
+    fn end(&self, device: Option<&Device>, (progress, result): pipeline::Outcome) {
         if progress.finished < progress.taken {
             self.queue.close();
         }
@@ -101,9 +110,9 @@ impl Parallel<'_> {
         outcome.progress.add(progress);
         outcome.error = outcome.error.or(result.err());
         if progress.finished > 0 {
-            match worker {
-                Worker::Device(device) => outcome.devices |= last_run::device_bit(device.ordinal()),
-                Worker::Cores => outcome.used_cores = true,
+            match device {
+                Some(device) => outcome.devices |= last_run::device_bit(device.ordinal()),
+                None => outcome.used_cores = true,
             }
         }
     }

@@ -114,6 +114,9 @@ fn execute(
             ..Run::default()
         });
     }
+    if call.is_uniform() {
+        stream.map_or(Ok(()), Stream::refuse_capture)?;
+    }
     stream.map_or(Ok(()), Stream::synchronize)?;
     work(Runner { call, plan: &plan })
 }

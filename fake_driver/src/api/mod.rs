@@ -10,18 +10,14 @@
 pub mod copies;
 pub mod events;
 pub mod memory;
+pub mod modules;
 pub mod pointers;
 pub mod streams;
 
 use crate::context::{self, Handle};
 use crate::faults::{begin, violate};
-use crate::kernels::Kernel;
-use crate::{
-    Code, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, NO_DEVICE, NOT_FOUND, SUCCESS,
-    UNSUPPORTED_PTX_VERSION, kernels, lock, names, process, setting, stream,
-};
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::Mutex;
+use crate::{Code, INVALID_VALUE, NO_DEVICE, SUCCESS, names, process, setting, stream};
+use std::ffi::{CStr, c_char, c_int, c_uint};
 
 /// Does a call's work, unless the call is to fail. The work gets the code with which its queued
 /// work is to fail, if any.
@@ -191,88 +187,6 @@ pub unsafe extern "C" fn cuCtxPopCurrent_v2(to: *mut Handle) -> Code {
         // SAFETY: the caller's promise.
         unsafe { put(to, context::pop()?) };
         Ok(())
-    })
-}
-
-/// The kernels of each module that is loaded.
-static MODULES: Mutex<Vec<Vec<(String, Kernel)>>> = Mutex::new(Vec::new());
-
-/// Counts the modules that were loaded.
-pub(crate) fn modules() -> usize {
-    lock(&MODULES).len()
-}
-
-/// # Safety
-/// The driver's promises hold: `image` is PTX that ends in NUL.
-unsafe fn load(to: *mut usize, image: *const c_char) -> Result<(), Code> {
-    context::current_device()?;
-    if version() < 12_000 {
-        return Err(UNSUPPORTED_PTX_VERSION);
-    }
-    // SAFETY: this function's promise.
-    let text = unsafe { CStr::from_ptr(image) }.to_str().map_err(|_| INVALID_IMAGE)?;
-    if !text.contains(".version 8.0") {
-        return Err(UNSUPPORTED_PTX_VERSION);
-    }
-    let kernels = kernels::load(text)?;
-    let mut modules = lock(&MODULES);
-    modules.push(kernels);
-    // SAFETY: this function's promise.
-    unsafe { put(to, modules.len()) };
-    Ok(())
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuModuleLoadData(to: *mut usize, image: *const c_char) -> Code {
-    // SAFETY: the caller's promise.
-    call("cuModuleLoadData", |_| unsafe { load(to, image) })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuModuleLoadDataEx(
-    to: *mut usize, image: *const c_char, _count: c_uint, _options: *mut c_uint,
-    _values: *mut *mut c_void,
-) -> Code {
-    // SAFETY: the caller's promise.
-    call("cuModuleLoadDataEx", |_| unsafe { load(to, image) })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuModuleUnload(_module: usize) -> Code {
-    call("cuModuleUnload", |_| Ok(()))
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuModuleGetFunction(
-    to: *mut usize, module: usize, name: *const c_char,
-) -> Code {
-    call("cuModuleGetFunction", |_| {
-        // SAFETY: the caller's promise.
-        let wanted = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| NOT_FOUND)?;
-        let modules = lock(&MODULES);
-        let loaded = modules.get(module.wrapping_sub(1)).ok_or(INVALID_HANDLE)?;
-        let (_, kernel) = loaded.iter().find(|(name, _)| name == wanted).ok_or(NOT_FOUND)?;
-        let number = kernels::number(*kernel).ok_or(NOT_FOUND)?;
-        // SAFETY: the caller's promise.
-        unsafe { put(to, number + 1) };
-        Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuLaunchKernel(
-    function: usize, grid_x: c_uint, _grid_y: c_uint, _grid_z: c_uint, block_x: c_uint,
-    _block_y: c_uint, _block_z: c_uint, _shared_bytes: c_uint, on: usize,
-    parameters: *const *const u64, _extra: *mut *mut c_void,
-) -> Code {
-    call("cuLaunchKernel", |fails| {
-        let kernel = kernels::at(function.wrapping_sub(1)).ok_or(INVALID_HANDLE)?;
-        // SAFETY: the kernel has parameters of these numbers, and the library keeps each in a word of 64
-        // bits; they are read before this returns.
-        let value = |i| unsafe { parameters.add(i).read().read() };
-        let values: Vec<u64> = (0..kernel.parameters()).map(value).collect();
-        let warps = grid_x as usize * block_x.div_ceil(32) as usize;
-        stream::enqueue(on, failing(fails, move || kernel.run(&values, warps)))
     })
 }
 

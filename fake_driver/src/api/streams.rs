@@ -51,6 +51,15 @@ pub unsafe extern "C" fn cuStreamIsCapturing(handle: usize, to: *mut c_uint) -> 
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) -> Code {
+    call("cuThreadExchangeStreamCaptureMode", |_| {
+        // SAFETY: the caller's promise.
+        unsafe { put(mode, stream::exchange_capture_mode(mode.read())) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
 pub extern "C" fn cuStreamWaitEvent(handle: usize, awaited: usize, flags: c_uint) -> Code {
     call("cuStreamWaitEvent", |_| match flags {
         0 => event::wait_on(handle, awaited),

@@ -15,8 +15,8 @@ mod steps;
 use gpuvec::abi::classic::{pinned_alloc, pinned_free};
 use gpuvec::abi::errors::gpuvec_last_error;
 use gpuvec::abi::library::{
-    gpuvec_device_count, gpuvec_get_placement, gpuvec_last_run, gpuvec_set_placement,
-    gpuvec_why_cpu,
+    GPUVEC_PLACE_INHERIT, gpuvec_device_count, gpuvec_get_placement, gpuvec_get_thread_placement,
+    gpuvec_last_run, gpuvec_set_placement, gpuvec_set_thread_placement, gpuvec_why_cpu,
 };
 use gpuvec::abi::memory::{
     gpuvec_device_alloc, gpuvec_device_free, gpuvec_host_register, gpuvec_host_unregister,
@@ -125,6 +125,16 @@ fn place(placement: i32) {
     let status = gpuvec_set_placement(placement);
     assert_eq!(status, if known { 0 } else { GPUVEC_ERROR_VALUE as i32 });
     assert_eq!(gpuvec_get_placement(), if known { placement } else { before });
+    // A thread's own placement is in force until the thread follows the process's again.
+    let now = gpuvec_get_placement();
+    let status = gpuvec_set_thread_placement(placement);
+    let own = if known { placement } else { GPUVEC_PLACE_INHERIT };
+    let accepted = known || placement == GPUVEC_PLACE_INHERIT;
+    assert_eq!(status, if accepted { 0 } else { GPUVEC_ERROR_VALUE as i32 });
+    assert_eq!(gpuvec_get_thread_placement(), own);
+    assert_eq!(gpuvec_get_placement(), if known { placement } else { now });
+    assert_eq!(gpuvec_set_thread_placement(GPUVEC_PLACE_INHERIT), 0);
+    assert_eq!(gpuvec_get_placement(), now);
 }
 
 fn alloc(memory: &mut Memory, by: Allocator, bytes: usize, device: Device) {

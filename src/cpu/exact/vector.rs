@@ -160,7 +160,7 @@ vector! {
 vector! {
     /// SSE2, which every x86-64 processor has.
     Baseline(__m128d, 2): splat _mm_set1_pd,
-    load_f32 |from: *const f32| _mm_cvtps_pd(_mm_castpd_ps(_mm_load_sd(from.cast()))),
+    load_f32 |from: *const f32| _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(from.cast()))),
     load_f64 _mm_loadu_pd,
     multiply_add |x, y, z| _mm_add_pd(_mm_mul_pd(x, y), z),
     multiply_subtract |x, y, z| _mm_sub_pd(_mm_mul_pd(x, y), z),

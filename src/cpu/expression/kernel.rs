@@ -223,8 +223,10 @@ fn chunk<T, const CHUNK: usize>(operand: Operand, start: usize) -> *const [T; CH
 /// chunks at once.
 #[inline(always)]
 fn stay_a_loop() {
-    // SAFETY: no instruction at all.
-    unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
+    if cfg!(not(miri)) {
+        // SAFETY: no instruction at all.
+        unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
+    }
 }
 
 /// The loops of a formula; `usually` gives a faster one, and whether its result is wrong.

@@ -90,6 +90,11 @@ fn reduce_near<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
 }
 
 /// The same for greater magnitudes; the number of quarter-turns is one modulo four.
+///
+/// The relative error of the rest is below 2^-76. No double is nearer to a multiple of π/2 than 2^-61.6
+/// quarter-turns (python_tests/support/hard_angles.py finds the nearest ones of each binade), and all that
+/// is left out here is below 2^-138: the words after the fifth, as x is at most 2^102 after the skips. Up to
+/// the product with π/2 sums lose nothing else but parts of 2^-104 of the rest.
 #[inline(always)]
 fn reduce_far<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
     // Words that only add multiples of four quarter-turns are skipped: 16, 8, 4, 2 and 1 of them.
@@ -107,27 +112,28 @@ fn reduce_far<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
     let part = |i: i64| product(m, x * m.f64(two_to(-WORD * i)), words[i as usize]);
     let (a, b, c, d) = (part(0), part(1), part(2), part(3));
     let last = m.fma(x * m.f64(two_to(-WORD * 4)), words[4], d.1);
-    // Takes multiples of four away, exactly; at most 2^49 is left of a.0, which no later step minds.
+    // Takes multiples of eight away, exactly. At most four is left: nothing of numbers above 2^54, as
+    // those are multiples of four, and their first difference is exact.
     let modulo = |x: M::F64| {
-        let to_four = m.f64(4.0 * TO_INTEGER);
-        x - ((x + to_four) - to_four)
+        let to_eight = m.f64(8.0 * TO_INTEGER);
+        x - ((x - to_eight) + to_eight)
     };
     let mut terms = [modulo(a.0), modulo(a.1), modulo(b.0), b.1, c.0, c.1, d.0, last];
     // Turns the sum's terms into the sum and ever smaller rests (Ogita, Rump and Oishi, Accurate Sum
     // and Dot Product).
-    let distil = |terms: &mut [M::F64; 8]| {
-        for i in (1..8).rev() {
-            let (high, low) = any_sum(m, terms[i - 1], terms[i]);
-            (terms[i - 1], terms[i]) = (high, low);
-        }
-    };
-    distil(&mut terms);
+    for i in (1..terms.len()).rev() {
+        (terms[i - 1], terms[i]) = any_sum(m, terms[i - 1], terms[i]);
+    }
     let (n, shifted) = nearest(m, terms[0]);
-    terms[0] = terms[0] - n;
-    distil(&mut terms);
-    let rest = (terms[1] + terms[2]) + (terms[3] + terms[4]);
+    // Near a multiple of π/2 the first rests vanish, and any but the last two, which are below 2^-94, may
+    // be the first one that counts: each is added to the sum in turn, and what that rounds off is kept.
+    let start = (terms[0] - n, terms[6] + terms[7]);
+    let turns = terms[1..6].iter().fold(start, |(high, low), &term| {
+        let (high, rest) = any_sum(m, high, term);
+        (high, low + rest)
+    });
     let half_pi = (m.f64(FRAC_PI_2), m.f64(HALF_PI_REST.0));
-    let (high, low) = multiply(m, sum(m, terms[0], rest), half_pi);
+    let (high, low) = multiply(m, turns, half_pi);
     let (high, low) = sum(m, high, low);
     [shifted, high, low]
 }
@@ -190,11 +196,17 @@ pub fn cos<M: Machine>(m: &M, x: M::F64) -> M::F64 {
 }
 
 /// The tangent, as the quotient of the polynomials.
+///
+/// Before the last rounding the error is at most 0.47 units, near 1: 0.33 of the sine and 0.14 of the cosine.
+/// That would be 0.35 more without what the square of r rounds off.
 #[inline(always)]
 pub fn tan<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let angle = Angle::new(m, magnitude(m, x));
     let normal = |(high, low)| sum(m, high, low);
-    let (sine, cosine) = (normal(angle.sine(m)), normal(angle.cosine(m)));
+    let square_rest = m.fma(angle.r.0, angle.r.0, -angle.square);
+    let (high, low) = angle.cosine(m);
+    let cosine = normal((high, m.fma(square_rest, m.f64(-0.5), low)));
+    let sine = normal(angle.sine(m));
     let (odd, sign) = is_odd(m, angle.quadrant);
     let choose = |a: Pair<M>, b: Pair<M>| (m.select(odd, a.0, b.0), m.select(odd, a.1, b.1));
     let (high, low) = quotient(m, choose(cosine, sine), choose(sine, cosine));

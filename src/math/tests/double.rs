@@ -1,9 +1,11 @@
-//! The functions of f64 against CORE-MATH's, which round correctly: the neighbours of the right result
-//! are as good as it. (tools/function_errors.py measures the errors.)
+//! The functions of f64 against CORE-MATH's, which round correctly, and the exact results of hard
+//! arguments. (tools/function_errors.py measures the errors.)
 
+mod hard;
 mod samples;
 
 use gpuvec_math::{Scalar, Usual, double};
+use hard::hard;
 use samples::{Random, SPECIAL, special_pairs};
 
 /// Arguments with hard reductions: near multiples of π/2, and near the bounds of results.
@@ -22,7 +24,29 @@ const HARD: [f64; 12] = [
     1.0 - f64::EPSILON / 2.0,
 ];
 
-/// Says whether a result is the right one or next to it; zeros have neighbours of one sign.
+/// Returns the error of a result in units in the last place of the exact one, which is `rest` units above
+/// the double nearest to it.
+fn error(result: f64, nearest: f64, rest: f64) -> f64 {
+    // The exact result is between the nearest double and the next one.
+    let is_smaller = rest.is_sign_negative() != nearest.is_sign_negative();
+    let below = nearest.to_bits() - u64::from(is_smaller);
+    let exponent = (below >> 52 & 0x7ff).max(1);
+    let unit = f64::from_bits(exponent << 52) * f64::EPSILON;
+    ((result - nearest) / unit - rest).abs()
+}
+
+/// Panics where the error is not below one unit in the last place, which is the promise.
+fn check_hard<const N: usize>(
+    text: &str, ours: impl Fn([f64; N]) -> f64, oracle: impl Fn([f64; N]) -> f64,
+) {
+    for (x, rest) in hard::cases(text) {
+        let error = error(ours(x), oracle(x), rest);
+        assert!(error < 1.0, "{x:?}: {error} units");
+    }
+}
+
+/// Says whether a result is the right one or next to it, as one with an error below a unit is; zeros have
+/// neighbours of one sign.
 fn is_close(result: f64, right: f64) -> bool {
     let apart = result.to_bits().abs_diff(right.to_bits());
     apart <= u64::from(right != 0.0) || (result.is_nan() && right.is_nan())
@@ -58,6 +82,7 @@ macro_rules! one {
         $(#[test]
         fn $name() {
             check(numbers(), |x| double::$name(&Scalar, x), core_math::$name);
+            check_hard(hard!($name), |[x]| double::$name(&Scalar, x), |[x]| core_math::$name(x));
         })*
     };
 }
@@ -67,6 +92,9 @@ macro_rules! two {
         $(#[test]
         fn $name() {
             check(pairs(), |(x, y)| double::$name(&Scalar, x, y), |(x, y)| core_math::$name(x, y));
+            check_hard(
+                hard!($name), |[x, y]| double::$name(&Scalar, x, y), |[x, y]| core_math::$name(x, y),
+            );
         })*
     };
 }

@@ -4,6 +4,7 @@ use crate::oracle::{Case, Random, by_groups, deposited, digits, nearest};
 use gpuvec_exact::{
     Code, Dot, Float, Kind, MAX_STATES, State, Sum, WireError, decode, encode, kind_of, wire_bytes,
 };
+use num_bigint::BigInt;
 
 crate::for_each_kind! {
     sums_of_states_are_states;
@@ -11,6 +12,7 @@ crate::for_each_kind! {
     states_of_other_kinds_are_refused;
     bytes_of_another_length_are_refused;
     rules_that_a_right_checksum_does_not_hide;
+    sums_of_any_states_are_right_or_too_large;
 }
 
 fn words(bytes: &[u8]) -> Vec<i64> {
@@ -134,30 +136,30 @@ mod generic {
         assert_eq!(error(0, magic + 0x100), Some(WireError::Version { found: 2 }));
         assert_eq!(error(0, magic & !0xFF), Some(WireError::OtherKind { found: 0 }));
         assert_eq!(error(0, magic | 0xFF), Some(WireError::OtherKind { found: 0xFF }));
-        for found in [0, -1, i64::MIN, MAX_STATES + 1] {
+        for found in [0, -1, i64::MIN, MAX_STATES + 1, i64::MAX] {
             assert_eq!(error(1, found), Some(WireError::States { found }));
         }
         assert_eq!(error(1, 2), Some(WireError::NotAState));
-        assert_eq!(error(2, -1), Some(WireError::Counts));
-        for count in 3..6 {
+        for half in [2, 3] {
+            assert_eq!(error(half, -1), Some(WireError::Counts));
+            assert_eq!(error(half, 1 << 32), Some(WireError::Counts));
+        }
+        assert_eq!(error(2, 0xFFFF_FFFF), None);
+        assert_eq!(error(3, 0x7FFF_FFFF), None);
+        assert_eq!(error(3, 0x8000_0000), Some(WireError::TooManyElements));
+        // Without an element there is no sum, and the one element is finite.
+        assert_eq!(error(2, 0), Some(WireError::Digits));
+        for count in 4..7 {
             assert_eq!(error(count, 2), Some(WireError::Counts));
             assert_eq!(error(count, -1), Some(WireError::Counts));
-            assert_eq!(error(count, 1), None);
+            assert_eq!(error(count, 1), Some(WireError::Digits));
         }
         let last = state.len() - 2;
-        for digit in 6..last {
+        for digit in 7..last {
             assert_eq!(error(digit, 1 << 32), Some(WireError::Digits));
             assert_eq!(error(digit, -1), Some(WireError::Digits));
-            assert_eq!(error(digit, 0xFFFF_FFFF), None);
         }
-        assert_eq!(error(last, i64::MAX), Some(WireError::Digits));
-        assert_eq!(error(last, i64::MIN), Some(WireError::Digits));
-        // 2^64 terms of 2^TOP.
-        let most = 1 << (K::TOP + 64 - K::LOW - 32 * (K::DIGITS as i32 - 1));
-        for digit in [-1, most, -most] {
-            assert_eq!(error(last, digit), None);
-        }
-        for digit in [most + 1, -most - 1] {
+        for digit in [i64::MAX, i64::MIN, 1 << 32, -1 << 32] {
             assert_eq!(error(last, digit), Some(WireError::Digits));
         }
 
@@ -166,12 +168,63 @@ mod generic {
         let found = decode::<K>(&bytes(&with_checksum(two))).err();
         assert_eq!(found, Some(WireError::NotAState));
     }
+
+    /// The words of elements, special terms and a sum, as the table has them.
+    fn of<K: Case>(elements: i64, special: [i64; 3], sum: &BigInt) -> Vec<i64> {
+        let magic = 0x7667_0100 | K::CODE as i64;
+        let halves = [elements & 0xFFFF_FFFF, elements >> 32];
+        let words = [magic, 1].into_iter().chain(halves).chain(special);
+        with_checksum(words.chain(digits::<K>(sum)).chain([0]).collect())
+    }
+
+    pub(super) fn sums_of_any_states_are_right_or_too_large<K: Case>() {
+        let largest = BigInt::from(1) << (K::TOP - K::LOW);
+        let special = (0..8).map(|bits| [bits & 1, bits >> 1 & 1, bits >> 2]);
+        let cases = special.flat_map(|special| {
+            [3, 4, 1 << 32, (1 << 32) - 1, 1 << 43, 1 << 60, 1 << 62, i64::MAX]
+                .map(|n| (n, special))
+        });
+        for (elements, special) in cases {
+            let finite = elements - special.iter().sum::<i64>();
+            let most = &largest * finite;
+            for sum in [-&most, &most - 1_u32, most / 3, -BigInt::from(1), BigInt::ZERO] {
+                if finite == 0 && sum != BigInt::ZERO {
+                    continue;
+                }
+                let one = of::<K>(elements, special, &sum);
+                for ranks in [1, 2, 3, 4, 5, 1000, 1 << 20, MAX_STATES] {
+                    let many: Vec<_> = one.iter().map(|word| word.wrapping_mul(ranks)).collect();
+                    let read = decode::<K>(&bytes(&many));
+                    let Some(elements) = elements.checked_mul(ranks) else {
+                        assert_eq!(read.err(), Some(WireError::TooManyElements));
+                        continue;
+                    };
+                    assert_eq!(
+                        encoded(&read.unwrap()),
+                        of::<K>(elements, special, &(&sum * ranks))
+                    );
+                }
+                for ranks in [MAX_STATES + 1, 1 << 50, i64::MAX] {
+                    let many: Vec<_> = one.iter().map(|word| word.wrapping_mul(ranks)).collect();
+                    let found = decode::<K>(&bytes(&many)).err();
+                    assert_eq!(found, Some(WireError::TooManyStates { found: ranks }));
+                }
+            }
+            let more = [-&largest * finite - 1_u32, &largest * finite + 1_u32];
+            for sum in more {
+                let refused = decode::<K>(&bytes(&of::<K>(elements, special, &sum))).err();
+                assert_eq!(refused, Some(WireError::Digits));
+            }
+        }
+        let none = of::<K>(2, [1; 3], &BigInt::ZERO);
+        assert_eq!(decode::<K>(&bytes(&none)).err(), Some(WireError::Counts));
+    }
 }
 
 #[test]
 fn foreign_bytes_are_refused() {
     let mut random = Random(14);
-    for length in [0, 8, 16, 144, 216, 600, 1128, 4096] {
+    for length in [0, 8, 16, 152, 224, 608, 1136, 4096] {
         for fill in [0, 0xFF, b' '] {
             assert!(kind_of(&vec![fill; length]).is_err());
         }
@@ -191,6 +244,7 @@ fn the_words_of_version_1() {
         1,
         3,
         0,
+        0,
         1,
         0, //
         0xFFFF_FFFF,
@@ -206,12 +260,12 @@ fn the_words_of_version_1() {
         0,
     ];
     let found = encoded(&state);
-    assert_eq!(found[..17], expected);
-    assert_eq!(found[17], -3_240_487_645_245_038_247);
-    assert_eq!(wire_bytes::<Sum<f32>>(), 144);
-    assert_eq!(wire_bytes::<Dot<f32>>(), 216);
-    assert_eq!(wire_bytes::<Sum<f64>>(), 600);
-    assert_eq!(wire_bytes::<Dot<f64>>(), 1128);
+    assert_eq!(found[..18], expected);
+    assert_eq!(found[18], -2_207_642_831_269_717_923);
+    assert_eq!(wire_bytes::<Sum<f32>>(), 152);
+    assert_eq!(wire_bytes::<Dot<f32>>(), 224);
+    assert_eq!(wire_bytes::<Sum<f64>>(), 608);
+    assert_eq!(wire_bytes::<Dot<f64>>(), 1136);
     assert_eq!(MAX_STATES, 1 << 30);
     let codes = [Sum::<f32>::CODE, Dot::<f32>::CODE, Sum::<f64>::CODE, Dot::<f64>::CODE];
     assert_eq!(codes, [Code::SumF32, Code::DotF32, Code::SumF64, Code::DotF64]);

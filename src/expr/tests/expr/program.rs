@@ -113,8 +113,28 @@ fn a_literal_is_rounded_to_f64_first_as_in_numpy() {
     let text = "a + 1.00000005960464477626179";
     assert_eq!(text.trim_start_matches("a + ").parse(), Ok(1.0 + f32::EPSILON));
     same(text, "a + 1.0");
-    // 2^60 + 2^36 + 1: the integer goes the same way.
+    // 2^60 + 2^36 + 1: the integer goes the same way, but not in NumPy's where.
     same("a + 1152921573326323713", "a + 2**60");
+    same("where(m, a, 1152921573326323713)", "where(m, a, f32(1152921642045800448.0))");
+    gives(
+        "k + a",
+        "%0: i64 = number k: i64
+        %1: f32 = array a: f32
+        %2: f64 = cast %0
+        %3: f32 = cast %2
+        %4: f32 = add %3, %1
+        output: f32 = %4",
+    );
+    same("where(m, a, k)", "where(m, a, f32(i64(k)))");
+}
+
+#[test]
+fn powers_and_quotients_of_integers_are_pythons() {
+    same("k**-2", "1 / (f64(k) * f64(k))");
+    same("k**0.5", "sqrt(f64(k))");
+    same("k**2.0", "f64(k) * f64(k)");
+    same("k / 2", "f64(k) / f64(2)");
+    same("k // 2 * k", "i64(k) // i64(2) * i64(k)");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The type of every operation on operands of all types, against NumPy's.
 
 use crate::{array, program};
-use gpuvec_expr::{Element, Type, compile};
+use gpuvec_expr::{Element, Input, Integers, Shape, Type, Unfit, compile};
 
 /// NumPy's types, by tools/promotion_table.py.
 const TABLE: &str = include_str!("promotion.txt");
@@ -23,7 +23,10 @@ fn computed(numpy: &str) -> Option<Type> {
 /// Says whether gpuvec refuses operands that NumPy takes.
 fn is_refused(operation: &str, operands: &[&str]) -> bool {
     let bools = operands.iter().all(|&operand| operand == "bool");
-    let floats = operands.iter().any(|operand| operand.starts_with('f'));
+    let floats = operands.iter().any(|operand| {
+        operand.starts_with('f')
+            || ["h", "k/2", "**-1", "0.5"].iter().any(|part| operand.contains(part))
+    });
     match operation {
         "<" | "==" | "where" | "sum" | "mean" => false,
         "&" | "any" | "count_nonzero" => !bools,
@@ -49,26 +52,34 @@ fn text(operation: &str, operands: &[&str]) -> String {
     }
 }
 
-/// The operand of a type: an array, or a literal.
-fn operand(ty: &str) -> String {
+/// The operand of a type: an array, or of Python's numbers, which are inputs or literals.
+fn operand(ty: &str, are_literals: bool) -> String {
     match ty {
-        "int" => "1".into(),
-        "float" => "1.0".into(),
-        ty => format!("x_{ty}"),
+        ty if Element::ALL.iter().any(|element| element.name() == ty) => format!("x_{ty}"),
+        number if are_literals => format!("({})", number.replace('k', "2").replace('h', "1.5")),
+        number => format!("({number})"),
     }
 }
 
 fn check(operation: &str, types: &[&str], numpy: &str) {
-    let names: Vec<String> = types.iter().map(|ty| operand(ty)).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let text = text(operation, &names);
     let arrays: Vec<String> =
         Element::ALL.iter().map(|element| format!("x_{}", element.name())).collect();
-    let mut inputs = vec![array("condition", Element::Bool)];
+    let number = |name, element| Input { name, element, shape: Shape::Number };
+    let mut inputs = vec![
+        array("condition", Element::Bool),
+        number("k", Element::I64),
+        number("h", Element::F64),
+    ];
     inputs.extend(arrays.iter().zip(Element::ALL).map(|(name, element)| array(name, *element)));
-    let result = compile(&text, &inputs).map(|program| program.output());
-    let expected = computed(numpy).filter(|_| !is_refused(operation, types));
-    assert_eq!(result.clone().ok(), expected, "{text}: {result:?}");
+    for literals in [[false; 2], [true; 2], [true, false], [false, true]] {
+        let names: Vec<String> =
+            types.iter().zip(literals).map(|(ty, literal)| operand(ty, literal)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let text = text(operation, &names);
+        let result = compile(&text, &inputs).map(|program| program.output());
+        let expected = computed(numpy).filter(|_| !is_refused(operation, types));
+        assert_eq!(result.clone().ok(), expected, "{text}: {result:?}");
+    }
 }
 
 #[test]
@@ -84,16 +95,95 @@ fn results_have_numpys_types() {
             count += 1;
         }
     }
-    assert_eq!(count, 12 * (16 * 12 + 20));
+    assert_eq!(count, 27 * (16 * 27 + 20));
 }
 
 #[test]
-fn floats_of_literals_alone_are_weak() {
-    for text in ["a * sqrt(2)", "a + 1 / 3", "a * exp(-0.5) / (2 * 3.14159)**0.5", "a - 7.5 % 2"] {
+fn numbers_that_are_made_of_numbers_alone_are_weak() {
+    for text in [
+        "a * sqrt(2)",
+        "a + 1 / 3",
+        "a * exp(-0.5) / (2 * 3.14159)**0.5",
+        "a - 7.5 % 2",
+        "a * minimum(1, 2)",
+        "a * abs(-k)",
+        "a * sqrt(k)",
+        "a * maximum(k, h) - sign(k) * floor(k)",
+        "a + fma(k, 2, h)",
+        "-(k + 1)**2 // 3 % 5 * a",
+    ] {
         assert_eq!(program(text).output(), Type::F32, "{text}");
     }
-    for text in ["a * where(m, 1.0, 0.0)", "a * f64(2)", "a * minimum(1, 2)"] {
+    for text in ["x_i32 - abs(-k) // 2", "x_u8 * -k", "x_i32 + k**2", "maximum(k, 3) + x_i16"] {
+        assert_eq!(program(text).output(), Type::I32, "{text}");
+    }
+    for text in ["a * where(m, 1.0, 0.0)", "a * f64(2)", "a * i64(k)", "a * (k + i64(1))"] {
         assert_eq!(program(text).output(), Type::F64, "{text}");
+    }
+}
+
+/// The first integer that does not fit, for a value of k.
+fn unfit(text: &str, k: i64) -> Option<(Type, bool)> {
+    let Unfit { input, is_input, ty } = Integers::of(&program(text)).check(|_| k).err()?;
+    assert_eq!(input, 14, "k");
+    Some((ty, is_input))
+}
+
+#[test]
+fn integers_of_pythons_integers_do_not_wrap() {
+    const OVERFLOW: Option<(Type, bool)> = Some((Type::I64, false));
+    const NARROW: Option<(Type, bool)> = Some((Type::I32, false));
+    const INPUT: Option<(Type, bool)> = Some((Type::I32, true));
+    for (text, k, expected) in [
+        ("x_i64 + k", i64::MAX, None),
+        ("a * k", i64::MIN, None),
+        ("a + (k + 1)", i64::MAX, OVERFLOW),
+        ("a + (k + 1)", i64::MAX - 1, None),
+        ("-k * a", i64::MIN, OVERFLOW),
+        ("-k * a", i64::MAX, None),
+        ("k**2 * a", 3_037_000_500, OVERFLOW),
+        ("k**2 * a", 3_037_000_499, None),
+        ("(1 - k) % 7 * a", -i64::MAX, OVERFLOW),
+        ("abs(k) * a", i64::MIN, OVERFLOW),
+        ("k // -1 * a", i64::MIN, OVERFLOW),
+        ("k % -1 * x_i32", i64::MIN, None),
+        ("k % 3 * x_i32 + k // 4294967296", i64::MIN, None),
+        ("k // 0 + k % 0 + x_i32", i64::MIN, None),
+        ("sign(k) + x_i32", i64::MIN, None),
+        ("minimum(k, 5) + x_i32", i64::MAX, None),
+        ("minimum(k, 5) + x_i32", i64::MIN, NARROW),
+        ("k + x_i32", 1 << 31, INPUT),
+        ("k + x_u8", -1 << 31, None),
+        ("-k + x_i32", -1 << 31, NARROW),
+        ("(k - 1) + x_i32", 1 << 31, None),
+        ("where(m, k // 2, x_i16)", 1 << 32, NARROW),
+        ("x_i32 < k", 1 << 40, None),
+        ("m == k", i64::MIN, None),
+        ("i64(x_i32) * k * k", i64::MIN, None),
+    ] {
+        assert_eq!(unfit(text, k), expected, "{text} for {k}");
+    }
+}
+
+#[test]
+fn comparisons_with_pythons_integers_are_exact() {
+    let same = |text: &str, other: &str| {
+        assert_eq!(program(text).to_string(), program(other).to_string(), "{text}");
+    };
+    same("x_i32 < 5", "x_i32 < i32(5)");
+    same("x_i32 < 1099511627776", "i64(x_i32) < i64(1099511627776)");
+    same("x_u8 == 3000000000", "i64(x_u8) == i64(3000000000)");
+    same("k >= x_i16", "i64(k) >= i64(x_i16)");
+    for (text, other) in [
+        ("x_i64 < 2**63", "True"),
+        ("x_i64 > 2**63", "False"),
+        ("-2**63 - 1 <= x_i32", "True"),
+        ("x_u32 == 2**70", "False"),
+        ("k != 2**70", "True"),
+        ("m < -2**70", "False"),
+        ("2**70 < 2**71", "True"),
+    ] {
+        same(text, other);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Programs as expressions, which compile to the same program.
 
 use crate::INPUTS;
-use gpuvec_expr::{Node, NodeId, Op, Program, Source, Type};
+use gpuvec_expr::{Input, Node, NodeId, Op, Program, Shape, Source, Type};
 
 /// Writes a program as an expression, with every parenthesis and every type.
 pub(crate) fn written(program: &Program) -> String {
@@ -18,7 +18,11 @@ fn written_node(program: &Program, id: NodeId) -> String {
     let operands: Vec<String> =
         node.operands().iter().map(|&operand| written_node(program, operand)).collect();
     match node.source {
-        Source::Input(input) => INPUTS[usize::from(input)].name.into(),
+        Source::Input(input) => match INPUTS[usize::from(input)] {
+            // With its type: it is written as a value of that type alone.
+            Input { name, shape: Shape::Number, .. } => format!("{}({name})", node.ty),
+            input => input.name.into(),
+        },
         Source::Constant(bits) => written_constant(node.ty, bits),
         Source::Op(Op::Cast) => format!("{}({})", node.ty, operands[0]),
         Source::Op(op) if Op::FUNCTIONS.contains(&op) => {

@@ -99,7 +99,7 @@ pub(crate) fn run_text(
     let past = |number: usize| launch.past[number.min(launch.past.len() - 1)];
     let (mut arrays, mut parameters) = (Vec::new(), Vec::new());
     for (number, (input, values)) in declared.iter().zip(inputs).enumerate() {
-        if input.shape == Shape::Scalar {
+        if input.shape != Shape::Array {
             // Bits above the element's are anything.
             let unused = u64::MAX.checked_shl(8 * bytes(input.element) as u32).unwrap_or(0);
             parameters.push(values[0] | unused);

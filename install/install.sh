@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Installs gpuvec for other programs, or removes it; `make install` and `make uninstall` run it.
+#
+#     PREFIX=/usr/local LIBDIR=... INCLUDEDIR=... MANDIR=... DESTDIR=... install/install.sh install
+#
+# DESTDIR is a folder that stands for the root, in which packages are staged. The installed files
+# name each other by relative paths, so that they can be moved together. BUILT is the library's file.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fail() {
+    echo "$*" >&2
+    exit 2
+}
+
+built=${BUILT:-target/release/libgpuvec.so}
+prefix=${PREFIX:-/usr/local}
+libdir=${LIBDIR:-$prefix/lib}
+includedir=${INCLUDEDIR:-$prefix/include}
+mandir=${MANDIR:-$prefix/share/man}
+destdir=${DESTDIR:-}
+
+check_folder() { # NAME FOLDER: refuses what make, pkg-config, CMake or rm would take for something else
+    [[ $2 == /* ]] || fail "$1 is '$2': pass an absolute path"
+    [[ $2 != *[$'"\'\\$`;#|&\n\t']* ]] || fail "$1 is '$2': pass a path without quotes, \\ \$ \` ; # | &"
+    [[ $2/ != */../* ]] || fail "$1 is '$2': pass a path without .."
+}
+check_folder PREFIX "$prefix"
+check_folder LIBDIR "$libdir"
+check_folder INCLUDEDIR "$includedir"
+check_folder MANDIR "$mandir"
+[ -z "$destdir" ] || check_folder DESTDIR "$destdir"
+
+macro() { awk -v name="GPUVEC_$1" '$2 == name { print $3 }' include/gpuvec.h; }
+version=$(macro VERSION_MAJOR).$(macro VERSION_MINOR).$(macro VERSION_PATCH)
+soname=libgpuvec.so.$(macro ABI_VERSION)
+
+library=$destdir$libdir/$soname.$version
+links=("$destdir$libdir/$soname" "$destdir$libdir/libgpuvec.so")
+header=$destdir$includedir/gpuvec.h
+cmake=$destdir$libdir/cmake/gpuvec
+# Made from the files of their names in this folder.
+filled=("$destdir$libdir/pkgconfig/gpuvec.pc" "$cmake"/gpuvecConfig{,Version}.cmake)
+man_page=$destdir$mandir/man3/gpuvec.3
+
+from_libdir() { realpath -ms --relative-to="$libdir" "$1"; }
+
+fill() { # FILE: makes it from its template
+    local to_prefix to_includedir
+    to_prefix=$(from_libdir "$prefix") to_includedir=$(from_libdir "$includedir")
+    # pkg-config takes a space for the end of a word.
+    [[ $1 != *.pc ]] || to_prefix=${to_prefix// /\\\\ } to_includedir=${to_includedir// /\\\\ }
+    install -Dm 644 "install/${1##*/}.in" "$1"
+    sed -i -e "s|@VERSION@|$version|; s|@SONAME@|$soname|" \
+        -e "s|@PREFIX@|$to_prefix|; s|@INCLUDEDIR@|$to_includedir|" "$1"
+}
+
+case ${1:-} in
+install)
+    install -Dm 755 "$built" "$library"
+    for link in "${links[@]}"; do ln -sf "$soname.$version" "$link"; done
+    install -Dm 644 include/gpuvec.h "$header"
+    for file in "${filled[@]}"; do fill "$file"; done
+    install -Dm 644 /dev/null "$man_page"
+    awk -v version="$version" -f install/man_page.awk include/gpuvec.h >"$man_page"
+    ;;
+uninstall)
+    rm -f "$library" "${links[@]}" "$header" "${filled[@]}" "$man_page"
+    [ ! -d "$cmake" ] || rmdir --ignore-fail-on-non-empty "$cmake"
+    ;;
+*)
+    fail "usage: install/install.sh install, or uninstall"
+    ;;
+esac

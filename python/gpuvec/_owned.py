@@ -1,0 +1,60 @@
+"""What the library created for the package: each is released exactly once, whatever happens.
+
+Python runs signal handlers between bytecodes, and they may raise there, as Ctrl-C does. So no
+bytecode lies between the creation of an object and the note of it, nor between the end of its owner
+and its release: each of them is one call of C code.
+"""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from collections.abc import Iterable
+from ctypes import c_void_p
+from itertools import compress, starmap
+from operator import not_
+from typing import Any
+
+from ._errors import made
+
+
+class _Release(weakref.ref["Owned"]):
+    """A weak reference whose callback, a function of the library, gets a handle in its place."""
+
+    __slots__ = ("_as_parameter_",)
+
+    _as_parameter_: c_void_p
+
+
+# The releases of the owners that exist. Each has a second weak reference to its owner as the key,
+# whose callback removes it.
+_releases: dict[weakref.ref[Owned], _Release] = {}
+
+# The end of the process releases what is left: objects may outlive the interpreter's exit handlers.
+atexit.register(_releases.clear)
+
+
+class Owned:
+    """Owns a handle or memory, which is released with this object."""
+
+    __slots__ = ("__weakref__", "handle")
+
+    def __init__(self, release: Any) -> None:
+        """Registers the release, which does nothing as long as the handle is NULL."""
+        self.handle = c_void_p()
+        reference = _Release(self, release)
+        reference._as_parameter_ = self.handle
+        _releases[weakref.ref(self, _releases.pop)] = reference
+
+    def create(self, function: Any, *arguments: object) -> int:
+        """Calls a function that creates what is owned, and notes and returns its result."""
+        return self._note(starmap(function, [arguments]))
+
+    def claim(self, address: int, function: Any, *arguments: object) -> None:
+        """Calls a function whose success makes an address this object's to release."""
+        is_claimed = map(not_, starmap(function, [arguments]))
+        self._note(compress([address], is_claimed))
+
+    def _note(self, handles: Iterable[Any]) -> int:
+        any(map(setattr, [self.handle], ["value"], handles))
+        return made(self.handle.value)

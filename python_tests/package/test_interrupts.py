@@ -1,0 +1,52 @@
+"""Ctrl-C during calls of the package: arrays, streams and memory are right whenever it comes."""
+
+import interrupts
+import pytest
+from on_fake_driver import needs_fake_driver, run
+
+CALLS = interrupts.QUEUED + interrupts.OTHERS
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
+def test_interrupts_at_every_bytecode(placement, call):
+    """Arrays have their elements from before or after the call, and no object is lost."""
+    assert interrupts.check(call) > 10
+
+
+@needs_fake_driver
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
+def test_interrupts_while_work_is_queued(call):
+    """Queued work is waited for, and keeps its memory, wherever the interrupt came."""
+    run(
+        f"""
+import gpuvec
+import interrupts
+gpuvec.set_placement("gpu")
+assert interrupts.check(interrupts.{call.__name__}, fake_driver) > 10
+""",
+        DELAY=2000,
+    )
+
+
+@needs_fake_driver
+def test_an_interrupted_call_holds_its_arrays_no_longer_than_its_work():
+    """Later calls on the stream release them."""
+    run("""
+import gc
+import gpuvec
+from interrupts import Interrupt, State, add
+gpuvec.set_placement("gpu")
+state = State()
+count = fake_driver.count("host_allocations")
+interrupt, number = Interrupt(1), 1
+while interrupt.came or number == 1:
+    interrupt = Interrupt(number)
+    interrupt.call(lambda: add(state))
+    state.y = gpuvec.pinned_zeros(1000)
+    for _ in range(2):
+        gpuvec.add(state.x, state.x, out=state.x, stream=state.stream)
+        fake_driver.drain()
+    gpuvec.add(state.x, state.x, out=state.x, stream=state.stream)
+    assert fake_driver.count("host_allocations") == count, number
+    number += 1
+""")

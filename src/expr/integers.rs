@@ -1,0 +1,147 @@
+//! Integers that a call computes from Python's integers alone, which must not wrap.
+//!
+//! In Python such an integer has any size, and NumPy refuses one that its partner's type lacks. So a call
+//! computes them before all else, and fails if one does not fit.
+
+use crate::{Element, NodeId, Op, Program, Shape, Source, Type};
+use std::collections::HashMap;
+
+/// The integers of a program that are computed from Python's integers alone.
+#[derive(Debug)]
+pub struct Integers(Vec<Step>);
+
+/// An integer that does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// The input that it is computed from; the first one, if there are several.
+    pub input: usize,
+    /// Says whether it is that input itself.
+    pub is_input: bool,
+    /// The type that it must have.
+    pub ty: Type,
+}
+
+/// An integer: its source, and the first input that it is computed from, if it is not a constant.
+#[derive(Debug)]
+struct Step {
+    value: Value,
+    input: Option<usize>,
+}
+
+#[derive(Debug)]
+enum Value {
+    Constant(i64),
+    Input,
+    /// An operation on earlier integers, of which a cast is one to i32.
+    Op(Op, [usize; 2]),
+}
+
+impl Integers {
+    /// The integers of a program.
+    #[must_use]
+    pub fn of(program: &Program) -> Integers {
+        let is_number: Vec<bool> = program
+            .inputs()
+            .map(|input| input.shape == Shape::Number && input.element == Element::I64)
+            .collect();
+        let mut steps = Integers(Vec::new());
+        if !is_number.contains(&true) {
+            return steps;
+        }
+        let mut places = HashMap::new();
+        for (id, node) in program.nodes().iter().enumerate() {
+            let value = match node.source {
+                Source::Constant(bits) if node.ty == Type::I64 => {
+                    Some(Value::Constant(bits.cast_signed()))
+                }
+                Source::Input(input) if is_number[usize::from(input)] => Some(Value::Input),
+                Source::Op(op) => operation(op, node.ty, node.operands(), &places),
+                _ => None,
+            };
+            let Some(value) = value else { continue };
+            let input = match (node.source, &value) {
+                (Source::Input(input), _) => Some(input.into()),
+                (_, Value::Op(_, operands)) => {
+                    operands.iter().find_map(|&operand| steps.0[operand].input)
+                }
+                _ => None,
+            };
+            if input.is_none() && matches!(value, Value::Op(..)) {
+                continue;
+            }
+            places.insert(id as NodeId, steps.0.len());
+            steps.0.push(Step { value, input });
+        }
+        // Numbers that are used as they are always fit.
+        if !steps.0.iter().any(|step| matches!(step.value, Value::Op(..))) {
+            steps.0.clear();
+        }
+        steps
+    }
+
+    /// Checks that every integer fits, with the inputs of a call.
+    ///
+    /// # Errors
+    ///
+    /// If one does not: the first.
+    pub fn check(&self, input: impl Fn(usize) -> i64) -> Result<(), Unfit> {
+        let mut values = Vec::with_capacity(self.0.len());
+        for step in &self.0 {
+            let number = step.input.unwrap_or(0);
+            let value = match &step.value {
+                Value::Constant(value) => Some(*value),
+                Value::Input => Some(input(number)),
+                Value::Op(op, [a, b]) => computed(*op, values[*a], values[*b]),
+            };
+            values.push(value.ok_or_else(|| self.unfit(&step.value, number))?);
+        }
+        Ok(())
+    }
+
+    fn unfit(&self, value: &Value, input: usize) -> Unfit {
+        match value {
+            Value::Op(Op::Cast, [a, _]) => {
+                let is_input = matches!(self.0[*a].value, Value::Input);
+                Unfit { input, is_input, ty: Type::I32 }
+            }
+            _ => Unfit { input, is_input: false, ty: Type::I64 },
+        }
+    }
+}
+
+/// An operation on earlier integers, if it is one.
+fn operation(
+    op: Op, ty: Type, operands: &[NodeId], places: &HashMap<NodeId, usize>,
+) -> Option<Value> {
+    let is_integer = match op {
+        Op::Cast => ty == Type::I32,
+        _ => ty == Type::I64 && computed(op, 1, 1).is_some(),
+    };
+    let place = |i: usize| places.get(operands.get(i).unwrap_or(&operands[0])).copied();
+    if is_integer { Some(Value::Op(op, [place(0)?, place(1)?])) } else { None }
+}
+
+/// The result of an operation, if there is one that fits.
+fn computed(op: Op, a: i64, b: i64) -> Option<i64> {
+    match op {
+        Op::Neg => a.checked_neg(),
+        Op::Abs => a.checked_abs(),
+        Op::Sign => Some(a.signum()),
+        Op::Add => a.checked_add(b),
+        Op::Sub => a.checked_sub(b),
+        Op::Mul => a.checked_mul(b),
+        Op::FloorDiv | Op::Mod if b == 0 => Some(0),
+        Op::FloorDiv => a.checked_sub(modulo(a, b))?.checked_div(b),
+        Op::Mod => Some(modulo(a, b)),
+        Op::Minimum => Some(a.min(b)),
+        Op::Maximum => Some(a.max(b)),
+        Op::Cast => i32::try_from(a).is_ok().then_some(a),
+        _ => None,
+    }
+}
+
+/// The remainder, with the sign of the divisor.
+fn modulo(a: i64, b: i64) -> i64 {
+    let remainder = a.wrapping_rem(b);
+    if remainder != 0 && (remainder < 0) != (b < 0) { remainder + b } else { remainder }
+}
