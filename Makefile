@@ -3,6 +3,7 @@
 PYTHON ?= python3
 FUZZ_SECONDS ?= 60
 FAULT_SECONDS ?= 600
+NUMPY_COUNT ?= 100000
 # Options of benches/bench.py.
 BENCH ?=
 # The tests that `make test-wheel` runs: all of them, or in `make test` those that show the difference.
@@ -21,7 +22,7 @@ PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signa
 WITH_ANY_DRIVER := $(addprefix python_tests/,driver install release)
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-fake-driver fault-injection large-sums every-float random-expressions function-errors load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-fake-driver fault-injection large-sums every-float random-expressions numpy-expressions peers function-errors load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -119,6 +120,12 @@ function-errors: $(VENV)/functions ## the errors of the functions of f64, on a m
 random-expressions: ## 10^5 random expressions as PTX in the emulator, in half a minute
 	cargo test --release -p gpuvec_ptx -- --ignored
 
+numpy-expressions: build $(VENV)/ready ## 10^5 random expressions beside NumPy, in a minute on two cores (NUMPY_COUNT=100000)
+	$(BIN)/python tools/numpy_expressions.py --count $(NUMPY_COUNT)
+
+peers: build $(VENV)/ready ## numexpr's own tests on gpuvec, by an adapter: docs/peers.md
+	$(BIN)/python tools/peers/run.py
+
 large-sums: build $(VENV)/ready ## exact sums of 2^28 elements
 	$(BIN)/python -m pytest -q -m large python_tests/exact
 
@@ -159,7 +166,7 @@ test-wheel: dist build fake-driver ## install the wheel in an empty environment 
 reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes
 	release/reproducible.sh
 
-check-all: lint fresh usage test test-thorough large-sums every-float random-expressions function-errors fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
+check-all: lint fresh usage test test-thorough large-sums every-float random-expressions numpy-expressions peers function-errors fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)

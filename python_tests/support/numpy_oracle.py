@@ -1,0 +1,535 @@
+"""The language of expressions by NumPy: evaluates a text as Python parses it, one node at a time.
+
+Python's parser decides what a text means, and NumPy the types and the values. Where the language
+differs from NumPy, the difference is a function or a table here that quotes docs/expressions.md.
+Only the functions that are not exact (`APPROXIMATE`) come from gpuvec: each is called on the
+operands of its node, compared with NumPy's `longdouble` function, and its result is the node's
+value, so that no error grows from node to node.
+"""
+
+import ast
+import math
+import operator
+from fractions import Fraction
+from functools import cache
+from typing import Any, Callable, Union
+
+import gpuvec
+import numpy as np
+from numpy_reductions import BOOL, F32, F64, I32, I64, REDUCTIONS, Refused, nearest
+from oracles import canonical
+
+# "Integers of less than 32 bits are computed as `i32`, and `u32` as `i64`"; NumPy has functions of
+# 8 bits in f16: "`float` functions [...] of those of 8 and 16 bits `f32`".
+WIDENED = {np.dtype(t): I32 for t in ("u1", "i1", "u2", "i2")} | {
+    np.dtype("u4"): I64,
+    np.dtype("f2"): F32,
+}
+
+Value = Union[np.ndarray, np.generic, int, float]
+
+
+class Undecided(Exception):
+    """Python raises on numbers that an expression computes at run time."""
+
+
+class Unfit(Refused):
+    """A Python integer does not fit, which a call finds out only if there are elements."""
+
+
+class Wrong(AssertionError):
+    """A function of gpuvec is further from NumPy's than its bound."""
+
+
+def is_python(value: Value) -> bool:
+    """Returns whether a value is a Python number, which takes the type of its partners."""
+    return type(value) in (int, float)
+
+
+def kind(value: Value) -> Any:
+    """Returns what NumPy's promotion knows of a value: a dtype, or Python's int or float."""
+    return type(value) if is_python(value) else value.dtype
+
+
+@cache
+def numpy_type(function: Callable[..., Any], *kinds: Any) -> np.dtype:
+    """Returns the type that NumPy computes in, widened as gpuvec widens it."""
+    samples = [each(1) if isinstance(each, type) else np.ones(1, each) for each in kinds]
+    with np.errstate(all="ignore"):
+        dtype = np.asarray(function(*samples)).dtype
+    return WIDENED.get(dtype, dtype)
+
+
+def promoted(*values: Value) -> np.dtype:
+    """Returns NumPy's type of values together."""
+    return np.result_type(*(value if is_python(value) else value.dtype for value in values))
+
+
+def common(*values: Value) -> np.dtype:
+    """Returns the type that values have in common."""
+    if all(map(is_python, values)):
+        return F64 if float in map(type, values) else I64
+    dtype = promoted(*values)
+    return WIDENED.get(dtype, dtype)
+
+
+def convert(value: Value, dtype: np.dtype) -> Any:
+    """Returns a value in a type; a Python integer must fit."""
+    if type(value) is int and dtype.kind == "i":
+        limits = np.iinfo(dtype)
+        if not limits.min <= value <= limits.max:
+            # "an integer that does not fit into `i32` beside an `i32` is an error"
+            raise Unfit(f"{value} does not fit into {dtype}")
+    return value.astype(dtype) if not is_python(value) else dtype.type(value)
+
+
+def no_bools(*values: Value) -> None:
+    """Refuses operands that are all bools."""
+    if not any(is_python(value) or value.dtype != BOOL for value in values):
+        raise Refused("What NumPy does with bools in arithmetic is an error")
+
+
+def in_python(value: Value) -> Value:
+    """Returns a Python number; an integer must have 64 bits if a call computes it."""
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        raise Undecided("a large Python integer")
+    return value
+
+
+def arithmetic(function: Callable[..., Any]) -> Callable[..., Value]:
+    """Makes an operation that has the type of NumPy's."""
+
+    def apply(*values: Value) -> Value:
+        if all(map(is_python, values)):
+            return in_python(function(*values))
+        no_bools(*values)
+        dtype = numpy_type(function, *map(kind, values))
+        return function(*(convert(value, dtype) for value in values))
+
+    return apply
+
+
+def comparison(function: Callable[..., Any]) -> Callable[..., Value]:
+    """Makes a comparison."""
+
+    def apply(a: Value, b: Value) -> Value:
+        if is_python(a) and is_python(b):
+            return np.bool_(function(a, b))
+        dtype = common(a, b)
+        if dtype.kind == "i":
+            # "Comparisons are exact": NumPy's are, too, if a Python integer does not fit.
+            return function(*(x if type(x) is int else convert(x, dtype) for x in (a, b)))
+        return function(convert(a, dtype), convert(b, dtype))
+
+    return apply
+
+
+def logic(function: Callable[..., Any]) -> Callable[..., Value]:
+    """Makes an operation of bools alone: NumPy's bitwise operations of integers are refused."""
+
+    def apply(*values: Value) -> Value:
+        if any(kind(value) != BOOL for value in values):
+            raise Refused("logic takes bools")
+        return function(*values)
+
+    return apply
+
+
+def floor_divide(a: Any, b: Any) -> Any:
+    """Returns NumPy's quotient, but for floats the exact one where NumPy's is not.
+
+    "`//` of floats is the floor of the exact quotient below 2^24 (`f64`: 2^53), where NumPy's may
+    be one off, and that of the rounded quotient above: `inf // 2.0` is `inf`, and NumPy's is NaN."
+    """
+    if is_python(a) and is_python(b):
+        is_whole = type(a) is int and type(b) is int
+        return a // b if is_whole or b == 0 else float(floor_divide(np.float64(a), np.float64(b)))
+    quotient = np.floor_divide(a, b)
+    if quotient.dtype.kind != "f":
+        return quotient
+    ratio = np.asarray(np.true_divide(a, b))
+    exact, (a, b) = np.array(quotient), np.broadcast_arrays(a, b)
+    exact[np.isinf(a)] = np.floor(ratio)[np.isinf(a)]
+    bound = 2.0 ** (np.finfo(ratio.dtype).nmant + 1)
+    huge = np.isfinite(a) & (b != 0) & (np.abs(ratio) >= bound)
+    exact[huge] = ratio[huge]
+    for index in np.argwhere((np.abs(ratio) >= bound / 4) & (np.abs(ratio) < bound)):
+        at = tuple(index)
+        exact[at] = math.floor(Fraction(float(a[at])) / Fraction(float(b[at])))
+    return exact[()]
+
+
+def extreme(function: Callable[..., Any], signs: Callable[..., Any]) -> Callable[..., Value]:
+    """Makes a minimum or maximum. "IEEE 754-2019's: NaN wins, and -0 < +0"."""
+
+    def apply(a: Any, b: Any) -> Any:
+        result = function(a, b)
+        if result.dtype.kind != "f":
+            return result
+        is_negative = signs(np.signbit(a), np.signbit(b))
+        zeros = np.where(is_negative, result.dtype.type(-0.0), result.dtype.type(0))
+        return np.where((a == 0) & (b == 0), zeros, result)[()]
+
+    return apply
+
+
+def copysign(a: Any, b: Any) -> Any:
+    """Returns NumPy's, but "NaN counts as positive"."""
+    return np.copysign(a, np.where(np.isnan(b), 1, b)).astype(a.dtype)[()]
+
+
+def rounding(function: Callable[..., Any]) -> Callable[..., Value]:
+    """Makes a rounding function, of which integers are their own results."""
+
+    def apply(value: Value) -> Value:
+        no_bools(value)
+        if not is_python(value) and value.dtype.kind in "iu":
+            return value
+        return value if type(value) is int else like(value, function(value))
+
+    return apply
+
+
+def like(value: Value, result: Any) -> Value:
+    """Returns a function's result. "Functions of numbers alone are numbers"."""
+    return float(result) if is_python(value) else result
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """Returns `a * b + c`, rounded once, by fractions where all are finite."""
+    # The product of two f64 is finite in x87's format.
+    result = np.array(np.asarray(a, np.longdouble) * b + c).astype(a.dtype)
+    arrays = np.broadcast_arrays(a, b, c)
+    finite = np.logical_and.reduce([np.isfinite(each) for each in arrays])
+    for index in np.argwhere(finite):
+        at = tuple(index)
+        x, y, z = (Fraction(float(each[at])) for each in arrays)
+        if exact := x * y + z:
+            result[at] = nearest(exact, result.dtype)
+        elif x * y:
+            result[at] = 0.0
+    return result[()]
+
+
+def select(condition: Value, a: Value, b: Value) -> Value:
+    """Returns where(condition, a, b)."""
+    if kind(condition) != BOOL:
+        raise Refused("where takes a bool")
+    dtype = common(a, b)
+    return np.where(condition, convert(a, dtype), convert(b, dtype))[()]
+
+
+def cast(dtype: np.dtype) -> Callable[[Value], Value]:
+    """Makes a cast. "Casts from floats to integers saturate, and give 0 for NaN"."""
+
+    def apply(value: Value) -> Value:
+        if type(value) is int and dtype.kind == "i":
+            return convert(value, dtype)
+        value = np.float64(value) if is_python(value) else value
+        if value.dtype.kind != "f" or dtype.kind != "i":
+            return value.astype(dtype)
+        limits = np.iinfo(dtype)
+        inside = (value > limits.min) & (value < -float(limits.min))
+        whole = np.where(inside, value, 0).astype(dtype)
+        return np.where(
+            value >= -float(limits.min),
+            limits.max,
+            np.where(value <= limits.min, limits.min, whole),
+        ).astype(dtype)[()]
+
+    return apply
+
+
+def power_of_floats(a: Any, b: Any) -> Any:
+    """Returns NumPy's power; of infinities C's, since x87's powl(-inf, -2^63) is not 0."""
+    is_special = np.isinf(a) | np.isinf(b)
+    return np.where(is_special, c_pow(np.where(is_special, a, 1), b), np.power(a, b))
+
+
+c_pow = np.vectorize(math.pow, otypes=[float])
+
+
+# The functions that are not exact, by NumPy's names. Their errors in ulp are those that
+# docs/expressions.md promises: "Functions of one `f32` are correctly rounded", "`pow`, `atan2` and
+# `hypot` of `f32` within 0.51 ulp", "`f64` functions are within 1 ulp".
+APPROXIMATE: dict[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in "cbrt exp exp2 expm1 log log2 log10 log1p".split()},
+    **{name: getattr(np, name) for name in "sin cos tan sinh cosh tanh hypot".split()},
+    **{name: getattr(np, f"arc{name[1:]}") for name in "asin acos atan atan2".split()},
+    "pow": power_of_floats,
+    "erf": np.vectorize(math.erf, otypes=[float]),
+}
+# What the results of `longdouble` may be off by, in ulp of the narrower type; those of math.erf are
+# f64's own.
+ORACLE_ERROR = {F32: 1e-6, F64: 0.01}
+ERF_ERROR = {F32: 1e-6, F64: 1.0}
+
+
+def promised(name: str, dtype: np.dtype) -> float:
+    """Returns the greatest error of a function in ulp."""
+    if dtype == F64:
+        return 1.0
+    return 0.51 if name in ("pow", "atan2", "hypot") else 0.5
+
+
+def approximate(name: str) -> Callable[..., Value]:
+    """Makes a function that is computed by gpuvec and compared with NumPy."""
+    function = APPROXIMATE[name]
+    formula = f"{name}({', '.join('xy'[: 2 if name in ('pow', 'atan2', 'hypot') else 1])})"
+
+    def apply(*values: Value) -> Value:
+        dtype = float_type(name, *values)
+        operands = [convert(value, dtype) for value in values]
+        result = gpuvec.evaluate(formula, **dict(zip("xy", operands)))
+        compare_function(name, function, operands, result)
+        return float(result) if all(map(is_python, values)) else result
+
+    return apply
+
+
+def float_type(name: str, *values: Value) -> np.dtype:
+    """Returns the type in which a function of floats computes."""
+    no_bools(*values)
+    if all(map(is_python, values)):
+        return F64
+    if name == "pow" and common(*values).kind != "f":
+        raise Refused("pow takes floats")
+    if len(values) == 3:
+        return fma_type(*map(kind, sorted(values, key=is_python)))
+    return numpy_type(np.hypot if len(values) == 2 else np.sqrt, *map(kind, values))
+
+
+def fma_type(together: Any, *others: Any) -> np.dtype:
+    """Returns the type of fma, which NumPy lacks: hypot's, or that of small integers."""
+    for other in others:
+        if other is int:
+            together = I64 if together == BOOL else together
+        elif other is float or max(together.itemsize, other.itemsize) > 2:
+            together = numpy_type(np.hypot, together, other)
+        elif together == BOOL:
+            together = other
+    return numpy_type(np.sqrt, together)
+
+
+def compare_function(name: str, function: Any, operands: list[Any], result: Any) -> None:
+    """Raises `Wrong` if a result is too far from NumPy's."""
+    dtype = result.dtype
+    wide = [
+        np.float64(each) if name == "erf" else np.asarray(each, np.longdouble) for each in operands
+    ]
+    exact = np.asarray(function(*wide), np.longdouble)
+    got = np.asarray(result, np.longdouble)
+    format_ = np.finfo(dtype)
+    least, most = np.longdouble(2) ** format_.minexp, np.longdouble(2) ** format_.maxexp
+    # Infinity stands for the first number that is too large, and is right for all beyond.
+    beyond = np.clip(exact, -most, most)
+    finite = np.where(np.isinf(got), np.copysign(most, got), got)
+    _, exponent = np.frexp(np.maximum(np.abs(beyond), least))
+    error = np.abs(finite - beyond) / np.exp2((exponent - 1 - format_.nmant).astype(np.longdouble))
+    allowance = (ERF_ERROR if name == "erf" else ORACLE_ERROR)[dtype]
+    good = error <= promised(name, dtype) + allowance
+    good &= np.signbit(got) == np.signbit(exact)
+    good &= (np.isinf(got) | ~np.isinf(exact)) & ((got == 0) | (exact != 0))
+    good = np.where(np.isnan(exact), np.isnan(got), good & ~np.isnan(got))
+    if not good.all():
+        at = tuple(np.argwhere(~good)[0])
+        arguments = ", ".join(repr(np.broadcast_to(x, good.shape)[at]) for x in operands)
+        raise Wrong(f"{name}({arguments}) is {result[at]!r}, and NumPy's is {exact[at]!r}")
+
+
+def of_floats(function: Callable[..., Any], name: str) -> Callable[..., Value]:
+    """Makes an exact function of floats."""
+
+    def apply(*values: Value) -> Value:
+        dtype = float_type(name, *values)
+        result = function(*(convert(value, dtype) for value in values))
+        return float(result) if all(map(is_python, values)) else result
+
+    return apply
+
+
+def of_numbers(function: Callable[..., Any], twin: Callable[..., Any]) -> Callable[..., Value]:
+    """Makes a function of numbers, of the type of `twin`'s result."""
+
+    def apply(*values: Value) -> Value:
+        no_bools(*values)
+        dtype = numpy_type(twin, *map(kind, values))
+        result = function(*(convert(value, dtype) for value in values))
+        # "Functions of numbers alone are numbers"; NumPy's are NumPy scalars.
+        return in_python(result.item()) if all(map(is_python, values)) else result
+
+    return apply
+
+
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "where": select,
+    "fma": of_floats(fma, "fma"),
+    "sqrt": of_floats(np.sqrt, "sqrt"),
+    "rint": of_floats(np.rint, "rint"),
+    "copysign": of_floats(copysign, "copysign"),
+    "abs": of_numbers(np.abs, np.abs),
+    "sign": of_numbers(np.sign, np.sign),
+    "minimum": of_numbers(extreme(np.minimum, np.logical_or), np.minimum),
+    "maximum": of_numbers(extreme(np.maximum, np.logical_and), np.maximum),
+    **{name: rounding(getattr(np, name)) for name in ("floor", "ceil", "trunc")},
+    **{
+        name: cast(dtype)
+        for name, dtype in zip("bool i32 i64 f32 f64".split(), (BOOL, I32, I64, F32, F64))
+    },
+    **{name: approximate(name) for name in APPROXIMATE},
+}
+BINARY = {
+    ast.Add: arithmetic(operator.add),
+    ast.Sub: arithmetic(operator.sub),
+    ast.Mult: arithmetic(operator.mul),
+    ast.Div: arithmetic(operator.truediv),
+    ast.FloorDiv: arithmetic(floor_divide),
+    ast.Mod: arithmetic(operator.mod),
+    ast.BitAnd: logic(operator.and_),
+    ast.BitOr: logic(operator.or_),
+}
+UNARY = {
+    ast.USub: arithmetic(operator.neg),
+    ast.UAdd: lambda value: no_bools(value) or value,
+    ast.Invert: logic(np.logical_not),
+}
+COMPARISONS = {
+    ast.Lt: comparison(operator.lt),
+    ast.LtE: comparison(operator.le),
+    ast.Gt: comparison(operator.gt),
+    ast.GtE: comparison(operator.ge),
+    ast.Eq: comparison(operator.eq),
+    ast.NotEq: comparison(operator.ne),
+}
+CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan}
+MOST_MULTIPLICATIONS = 64
+
+
+def power(base: Value, exponent: Value) -> Value:
+    """Returns a power. "`x**n` is a sequence of multiplications": squares, and the value itself."""
+    if kind(base) == BOOL or not is_python(exponent):
+        raise Refused("a power of bools, or one that is no number")
+    if type(exponent) is float:
+        base = float(base) if is_python(base) else convert(base, common(base, exponent))
+    if type(base) is int and exponent < 0:
+        base = float(base)
+    is_float = kind(base) is float or (not is_python(base) and base.dtype.kind == "f")
+    if exponent == 0.5:
+        return FUNCTIONS["sqrt"](base)
+    if exponent != int(exponent) or (not is_float and exponent < 0):
+        raise Refused("a power that is neither whole nor 0.5")
+    if is_float and abs(exponent) > MOST_MULTIPLICATIONS:
+        raise Refused("a power of too many multiplications")
+    size = abs(int(exponent))
+    if size == 0:
+        return type(base)(1) if is_python(base) else convert(1, common(base, base))
+    result = product(base, size)
+    if exponent < 0:
+        result = BINARY[ast.Div](1, result)
+    compare_power(base, int(exponent), result)
+    return result
+
+
+def product(base: Value, n: int) -> Value:
+    """Multiplies a value n times: an even power is one of the square."""
+    if n == 1:
+        return base
+    times = BINARY[ast.Mult]
+    even = product(times(base, base), n // 2)
+    return even if n % 2 == 0 else times(base, even)
+
+
+def compare_power(base: Value, n: int, result: Value) -> None:
+    """Raises `Wrong` if a power is far from NumPy's: by half an ulp for each multiplication."""
+    if is_python(base) or result is base:
+        return
+    expected = np.power(convert(base, result.dtype), convert(n, result.dtype))
+    if result.dtype.kind == "i":
+        good = result == expected
+    else:
+        # Where no multiplication overflows or underflows.
+        limits = np.finfo(result.dtype)
+        normal = (np.abs(expected) < limits.max / 2) & (np.abs(expected) > 2 / limits.max)
+        normal &= np.abs(expected) > 2 * limits.tiny
+        near = np.abs(result - expected) <= (abs(n) + 2) * limits.eps * np.abs(expected)
+        good = near | ~normal
+    if not np.all(good):
+        raise Wrong(f"{base!r}**{n} is {result!r}, and NumPy's is {expected!r}")
+
+
+# Operations on literals that are not done when a text is compiled.
+UNFOLDED = ast.FloorDiv, ast.Mod, ast.Pow
+
+
+class Oracle(ast.NodeVisitor):
+    """Evaluates the nodes of a text."""
+
+    def __init__(self, inputs: dict[str, Value]):
+        self.inputs = inputs
+
+    def visit_Constant(self, node: ast.Constant) -> Value:
+        """Returns a number."""
+        return np.bool_(node.value) if isinstance(node.value, bool) else node.value
+
+    def visit_Name(self, node: ast.Name) -> Value:
+        """Returns an input, or else a constant."""
+        return self.inputs[node.id] if node.id in self.inputs else CONSTANTS[node.id]
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Value:
+        """Applies a sign, or ~."""
+        return UNARY[type(node.op)](self.visit(node.operand))
+
+    def visit_BinOp(self, node: ast.BinOp) -> Value:
+        """Applies an operator."""
+        is_power = isinstance(node.op, ast.Pow)
+        right = self.visit(node.right)
+        try:
+            left = self.visit(node.left)
+        except Unfit:
+            if is_power and is_python(right) and right == 0:
+                raise Undecided("x**0 does without x") from None
+            raise
+        if is_power and any(isinstance(each, ast.Name) for each in ast.walk(node.right)):
+            raise Refused("the exponent is no literal")
+        try:
+            return power(left, right) if is_power else BINARY[type(node.op)](left, right)
+        except ZeroDivisionError:
+            parts = [*ast.walk(node.left), *ast.walk(node.right)]
+            if any(isinstance(each, (ast.Name, ast.Call, *UNFOLDED)) for each in parts) or is_power:
+                raise Undecided("a Python number is divided by zero") from None
+            raise Refused("a literal is divided by zero") from None
+
+    def visit_Compare(self, node: ast.Compare) -> Value:
+        """Compares. "Chains of comparisons work": each must hold."""
+        values = [self.visit(each) for each in (node.left, *node.comparators)]
+        holds = [COMPARISONS[type(op)](*pair) for op, *pair in zip(node.ops, values, values[1:])]
+        return np.logical_and.reduce(np.broadcast_arrays(*holds))
+
+    def visit_Call(self, node: ast.Call) -> Value:
+        """Calls a function."""
+        return FUNCTIONS[node.func.id](*map(self.visit, node.args))
+
+
+def evaluate(text: str, inputs: dict[str, Value]) -> Any:
+    """Returns what gpuvec.evaluate has to return, with the quiet NaN for every NaN.
+
+    Raises `Refused` if it has to refuse the text or the inputs.
+    """
+    root = ast.parse(text, mode="eval").body
+    oracle = Oracle(inputs)
+    shape = next((each.shape for each in inputs.values() if isinstance(each, np.ndarray)), ())
+    with np.errstate(all="ignore"):
+        if isinstance(root, ast.Call) and root.func.id in REDUCTIONS:
+            values = [oracle.visit(each) for each in root.args]
+            dtypes = [common(*values)] * 2 if len(values) == 2 else map(common, values)
+            values = [typed(value, dtype, shape) for value, dtype in zip(values, dtypes)]
+            result = REDUCTIONS[root.func.id](*values)
+        else:
+            value = oracle.visit(root)
+            result = typed(value, common(value), shape)
+    return canonical(result) if result.dtype.kind == "f" else np.asarray(result)
+
+
+def typed(value: Value, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """Returns a value as an array of a type and a shape."""
+    return np.broadcast_to(convert(value, dtype), shape)

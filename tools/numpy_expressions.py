@@ -1,0 +1,67 @@
+"""Compares random expressions with NumPy, and prints the smallest of each that is wrong.
+
+    tools/numpy_expressions.py [--count 100000] [--seed 1] [--first 0]
+
+A number, with the seed, stands for a text and its data: `--first NUMBER --count 1` repeats one. See
+python_tests/support/random_expressions.py for what is written, and numpy_oracle.py for what is
+expected. Exits 1 if anything is wrong.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from multiprocessing import Pool
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
+from random_expressions import case, check, report
+
+# The cases of one job.
+BLOCK = 500
+MOST_SHOWN = 20
+
+
+def run(job: tuple[int, range]) -> tuple[Counter[str], list[int]]:
+    """Checks the cases of some numbers; returns the outcomes, and which are wrong."""
+    seed, numbers = job
+    outcomes: Counter[str] = Counter()
+    wrong = []
+    for number in numbers:
+        outcome, _ = check(*case(seed, number))
+        outcomes[outcome] += 1
+        if outcome == "wrong":
+            wrong.append(number)
+    return outcomes, wrong
+
+
+def main() -> None:
+    """Checks the cases on all cores."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
+    options = parser.parse_args()
+    start = time.monotonic()
+    end = options.first + options.count
+    blocks = [
+        (options.seed, range(first, min(first + BLOCK, end)))
+        for first in range(options.first, end, BLOCK)
+    ]
+    outcomes: Counter[str] = Counter()
+    wrong: list[int] = []
+    with Pool(min(len(blocks), len(os.sched_getaffinity(0)))) as pool:
+        for counted, found in pool.imap(run, blocks):
+            outcomes += counted
+            wrong += found
+    for number in wrong[:MOST_SHOWN]:
+        print(report(options.seed, number), end="\n\n")
+    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(outcomes.items()))
+    print(f"{options.count:,} expressions in {time.monotonic() - start:.0f} s: {counts}")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

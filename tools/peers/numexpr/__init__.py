@@ -1,0 +1,201 @@
+"""numexpr's interface on top of gpuvec, thin enough to run numexpr's own tests: see docs/peers.md.
+
+It finds the names of a text in the caller's variables, writes `atan2` for `arctan2` and the like,
+and calls gpuvec. It computes nothing by itself: what gpuvec refuses is an error with `is_refusal`
+set, and so is what this module lacks (`Lacking`).
+"""
+
+import ast
+import re
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import gpuvec
+import numpy as np
+
+__version__ = "gpuvec"
+use_vml = False
+
+# The names of the same functions.
+RENAMED = {
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "round": "rint",
+}
+# No result depends on these.
+OPTIONS = {"optimization": ("none", "moderate", "aggressive"), "truediv": (True, False, "auto")}
+ORDERS = "KCA"
+CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+
+# Whether arrays that are not contiguous are copied first, as gpuvec's error tells its caller to do.
+makes_copies = False
+
+# The refusals since a test began.
+refusals: list[Exception] = []
+_last = threading.local()
+
+
+class Lacking(Exception):
+    """This module lacks a part of numexpr."""
+
+
+def refuse(message: str) -> Any:
+    """Raises the refusal of a part of numexpr."""
+    with noted():
+        raise Lacking(message)
+
+
+@contextmanager
+def noted() -> Iterator[None]:
+    """Marks what is raised as a refusal."""
+    try:
+        yield
+    except Exception as error:
+        error.is_refusal = True
+        refusals.append(error)
+        raise
+
+
+def spelled(text: Any) -> str:
+    """Returns a text, or one of the formulas that are made of `E`, in gpuvec's spelling."""
+    return re.sub(rf"\b({'|'.join(RENAMED)})(?=\s*\()", lambda found: RENAMED[found[1]], str(text))
+
+
+def names_in(text: str) -> list[str]:
+    """Returns the names of a text in alphabetical order, without those of functions."""
+    try:
+        nodes = list(ast.walk(ast.parse(text.strip(), mode="eval")))
+    except (SyntaxError, ValueError):
+        return []
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    return sorted(
+        {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called}
+    )
+
+
+def found(text: str, local_dict: Any, global_dict: Any, depth: int) -> dict[str, Any]:
+    """Returns the values of a text's names, as a rule those of the caller's variables."""
+    frame = sys._getframe(depth + 1)
+    local = frame.f_locals if local_dict is None else local_dict
+    other = frame.f_globals if global_dict is None else global_dict
+    names = names_in(text)
+    return {name: prepared(local[name] if name in local else other[name]) for name in names}
+
+
+def prepared(value: Any) -> Any:
+    """Returns an array, or a contiguous copy of it."""
+    return np.array(value, order="C") if makes_copies and isinstance(value, np.ndarray) else value
+
+
+def declared(value: Any, dtype: Any = None) -> Any:
+    """Returns the declaration of a value for `gpuvec.Expression`."""
+    if type(value) in (int, float) and dtype is None:
+        return type(value)
+    dtype = dtype or np.asarray(value).dtype
+    return dtype if isinstance(value, np.ndarray) else gpuvec.Scalar(dtype)
+
+
+def check_options(order: str, casting: str, options: dict[str, Any]) -> None:
+    """Refuses what gpuvec does not do. It never casts arguments, so that any `casting` is kept."""
+    known = all(value in OPTIONS.get(name, ()) for name, value in options.items())
+    if order not in ORDERS or casting not in CASTINGS or not known:
+        refuse(f"order={order!r}, casting={casting!r}, {options}")
+
+
+def evaluate(
+    ex: str,
+    local_dict: Any = None,
+    global_dict: Any = None,
+    out: Any = None,
+    order: str = "K",
+    casting: str = "same_kind",
+    sanitize: Any = None,
+    _frame_depth: int = 1,
+    disable_cache: bool = False,
+    **options: Any,
+) -> Any:
+    """Evaluates a text of the caller's variables. Every text is safe, whatever `sanitize` says."""
+    check_options(order, casting, options)
+    text = spelled(ex)
+    values = found(text, local_dict, global_dict, _frame_depth)
+    _last.text, _last.out = text, None if out is None else weakref.ref(out)
+    with noted():
+        return gpuvec.evaluate(text, out=out, **values)
+
+
+def validate(
+    ex: str,
+    local_dict: Any = None,
+    global_dict: Any = None,
+    out: Any = None,
+    order: str = "K",
+    casting: str = "safe",
+    _frame_depth: int = 1,
+    sanitize: Any = None,
+    **options: Any,
+) -> Any:
+    """Returns None, or the error of a text of the caller's variables."""
+    try:
+        check_options(order, casting, options)
+        text = spelled(ex)
+        values = found(text, local_dict, global_dict, _frame_depth)
+        with noted():
+            gpuvec.Expression(text, **{name: declared(value) for name, value in values.items()})
+    except Exception as error:
+        return error
+    _last.text, _last.out = text, None if out is None else weakref.ref(out)
+    return None
+
+
+def re_evaluate(local_dict: Any = None, global_dict: Any = None, _frame_depth: int = 1) -> Any:
+    """Evaluates the thread's last text again."""
+    if not hasattr(_last, "text"):
+        raise RuntimeError("there is no earlier text")
+    values = found(_last.text, local_dict, global_dict, _frame_depth)
+    with noted():
+        return gpuvec.evaluate(_last.text, out=_last.out and _last.out(), **values)
+
+
+class NumExpr:
+    """A text that is called with its arguments in the order of its signature."""
+
+    def __init__(self, ex: Any, signature: Any = (), **options: Any):
+        self.text = spelled(ex)
+        self.types = dict(signature) or dict.fromkeys(names_in(self.text), np.float64)
+
+    def __call__(self, *values: Any, out: Any = None) -> Any:
+        """Evaluates the text."""
+        given = dict(zip(self.types, map(prepared, values)))
+        types = {name: declared(given[name], np.dtype(each)) for name, each in self.types.items()}
+        with noted():
+            return gpuvec.Expression(self.text, **types)(out=out, **given)
+
+    run = __call__
+
+    @property
+    def constants(self) -> Any:
+        """Refuses."""
+        return refuse("numexpr's own program")
+
+
+def disassemble(_: NumExpr) -> Any:
+    """Refuses: gpuvec's programs are others."""
+    return refuse("numexpr's own program")
+
+
+def set_num_threads(_: int) -> None:
+    """Does nothing: gpuvec's number of threads is the process's, and no result depends on it."""
+
+
+def _init_num_threads() -> Any:
+    return refuse("numexpr's variables of the environment")
+
+
+from . import necompiler, utils  # noqa: E402, F401
+from .expressions import E  # noqa: E402, F401

@@ -1,0 +1,170 @@
+"""Runs numexpr's own tests on gpuvec, and compares what they say with docs/peers.md.
+
+    tools/peers/run.py [--failures]
+
+Gets numexpr's source distribution by pip, of which only the file of its tests is used, under
+target/peers. `import numexpr` finds the adapter beside this file. The tests run twice: on arrays as
+they are, and on contiguous copies of them. A test has passed; or it fails by an error with which
+gpuvec or the adapter refuses what the test asks for (`REFUSALS`); or its result differs from what
+the test expects, for a known reason (`DIFFERENCES`). Exits 1 if anything else happened, or if the
+counts are not those of the table in docs/peers.md. `--failures` prints every test that has failed.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+TARGET = ROOT / "target/peers"
+PAGE = ROOT / "docs/peers.md"
+TESTS = "numexpr/tests/test_numexpr.py"
+
+# The reason of a refusal, by its text.
+REFUSALS = {
+    r"not C-contiguous": "strides",
+    r"no broadcasting": "broadcasting",
+    r"\bcomplex(64|128)?\b|no operator '\.'": "complex numbers and their parts",
+    r"dtype \|S\d|type but bytes|builtins\.list": "strings",
+    r"\bexponent\b|no short sequence": "powers that are neither whole nor 0.5",
+    r"no function is named": "functions that the language lacks",
+    r"operator '(<<|>>)'|'&' takes bools, not i32": "shifts, bits of integers",
+    r"takes numbers, not bools": "arithmetic of bools",
+    r"has dtype int\d+: pass": "casts of arguments and results",
+    r"found 'and'|named 'import'|__builtins__": "another type of error",
+    r"numexpr's own program": "numexpr's own program",
+    r"variables of the environment": "variables of the environment",
+}
+# The reason of a result that is not the expected one, by the name of the test and its error.
+DIFFERENCES = {
+    r"test_sign_round: .*dtype\('float64'\) == dtype\('int32'\)": "rint of integers",
+    r"test_small_int: 'int64' != 'int32'": "the type of a number alone",
+    r"test_validate_syntax: .*ExpressionError.* SyntaxError": "another type of error",
+    r"test_max_threads_(un)?set: Command": "variables of the environment",
+}
+
+
+def tests() -> Path:
+    """Returns the file of numexpr's tests, unpacked from its source distribution."""
+    requirements = HERE / "requirements.txt"
+    version = re.search(r"^numexpr==(\S+)", requirements.read_text(), re.MULTILINE)[1]
+    unpacked = TARGET / f"numexpr-{version}/test_numexpr.py"
+    if not unpacked.exists():
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        options = ["--no-binary", "numexpr", "--dest", str(TARGET), "-r", str(requirements)]
+        subprocess.run([*pip, *options], check=True)
+        unpacked.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(TARGET / f"numexpr-{version}.tar.gz") as archive:
+            content = archive.extractfile(f"numexpr-{version}/{TESTS}").read()
+        unpacked.write_bytes(content)
+    return unpacked
+
+
+class Report:
+    """Counts outcomes, as a plugin of pytest."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self.unknown: list[str] = []
+
+    def pytest_runtest_setup(self, item: Any) -> None:
+        """Forgets the refusals of earlier tests, and leaves out tracebacks: they take minutes."""
+        import numexpr
+
+        numexpr.refusals.clear()
+        item.repr_failure = str
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
+        """Counts the outcome of a test, whose error pytest's own hooks find."""
+        yield
+        if call.when == "call":
+            self.count(item.nodeid.split("::", 1)[1], call.excinfo and call.excinfo.value)
+
+    def count(self, name: str, error: Optional[BaseException]) -> None:
+        """Counts a test that has raised this error, or that has passed."""
+        import numexpr
+
+        if error is not None:
+            outcome = self.reason(name, error)
+            self.failures.append(f"{outcome}: {name}: {error}")
+        elif numexpr.refusals:
+            outcome = "passed: it expects an error"
+        else:
+            outcome = "passed"
+        self.counts[outcome] += 1
+
+    def reason(self, name: str, error: BaseException) -> str:
+        """Returns why a test has failed."""
+        refusal = refusal_of(error)
+        if refusal is not None:
+            for pattern, reason in REFUSALS.items():
+                if re.search(pattern, str(refusal)):
+                    return f"refused: {reason}"
+        else:
+            for pattern, reason in DIFFERENCES.items():
+                if re.search(pattern, f"{name}: {error}", re.DOTALL):
+                    return f"different: {reason}"
+        self.unknown.append(f"{name}: {type(refusal or error).__name__}: {refusal or error}")
+        return "unknown"
+
+
+def refusal_of(error: Optional[BaseException]) -> Optional[BaseException]:
+    """Returns the refusal that an error is, or that it was raised for."""
+    while error is not None and not getattr(error, "is_refusal", False):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def documented() -> dict[str, tuple[int, ...]]:
+    """Returns the table of docs/peers.md."""
+    rows = re.findall(r"^\| ([^|]+) \| ([\d,]+) \| ([\d,]+) \|", PAGE.read_text(), re.MULTILINE)
+    return {row[0]: tuple(int(count.replace(",", "")) for count in row[1:]) for row in rows}
+
+
+def main() -> None:
+    """Runs the tests."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--failures", action="store_true")
+    options = parser.parse_args()
+    file = tests()
+    folders = [str(HERE), str(ROOT / "python")]
+    sys.path[:0] = folders
+    os.environ["PYTHONPATH"] = os.pathsep.join(folders)
+
+    import numexpr
+
+    reports = []
+    for numexpr.makes_copies in (False, True):
+        reports.append(Report())
+        plugins = ["no:cacheprovider", "no:warnings", "no:terminal", "no:xdist"]
+        off = [part for plugin in plugins for part in ("-p", plugin)]
+        pytest.main(["-c", os.devnull, *off, str(file)], plugins=[reports[-1]])
+    table = {
+        outcome: tuple(report.counts[outcome] for report in reports)
+        for outcome in sorted(set().union(*(report.counts for report in reports)))
+    }
+    for outcome, (strict, copied) in table.items():
+        print(f"| {outcome} | {strict:,} | {copied:,} |")
+    for report in reports:
+        if options.failures:
+            print(*report.failures, sep="\n")
+        print(*(f"unknown: {each}" for each in report.unknown), sep="\n")
+    changed = documented() != table
+    if changed:
+        print(f"these are not the counts of {PAGE}")
+    sys.exit(any(report.unknown for report in reports) or changed)
+
+
+if __name__ == "__main__":
+    main()
