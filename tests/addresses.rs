@@ -139,12 +139,12 @@ fn values_and_states_of_accumulators() {
     let status =
         unsafe { gpuvec_accumulator_add(sum, elements.as_ptr().cast(), null(), 3, null_mut()) };
     assert_eq!(status, 0);
-    let mut state = Odd::new([MaybeUninit::<u8>::uninit(); 600]);
+    let mut state = Odd::new([MaybeUninit::<u8>::uninit(); 608]);
     let (bytes, mut value) = (state.at().cast::<c_void>(), Odd::new(0.0_f64));
-    // SAFETY: room for 600 bytes, which are read when they are there, and for the value.
+    // SAFETY: room for 608 bytes, which are read when they are there, and for the value.
     unsafe {
-        assert_eq!(gpuvec_accumulator_serialize(sum, bytes, 600), 0);
-        let other = gpuvec_accumulator_deserialize(bytes, 600);
+        assert_eq!(gpuvec_accumulator_serialize(sum, bytes, 608), 0);
+        let other = gpuvec_accumulator_deserialize(bytes, 608);
         assert_eq!(gpuvec_accumulator_value(other, value.at().cast()), 0);
         assert_eq!(gpuvec_accumulator_destroy(other), 0);
     }
