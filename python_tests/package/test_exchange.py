@@ -348,9 +348,10 @@ def test_every_type_of_other_libraries(placement, library, name):
         mask = module.zeros(5, dtype=module.bool if library == "torch" else bool, **place)
         assert gpuvec.evaluate("count(x != 0)", x=x) == 3
         assert gpuvec.evaluate("where(x == 1, x, x)", x=x, out=out) is out
-        assert bool((out == x).all())
+        # PyTorch compares few pairs of types.
+        assert out.tolist() == x.tolist() == [0, 1, 1, 0, 1]
         gpuvec.evaluate("x != 0", x=x, out=mask)
-        assert bool((mask == (x != 0)).all())
+        assert mask.tolist() == [False, True, True, False, True]
         assert gpuvec.evaluate("sum(where(m, 2.0, 1.0))", m=mask) == 8
 
 
