@@ -105,16 +105,15 @@ def call_all():
 
 lib.gpuvec_set_placement(Place.{place})
 ok(lib.gpuvec_init())
-uses_gpus = "{place}" == "GPU" or "{kind}" == "pinned"
-name = "cuLaunchKernel" if uses_gpus else ""
-with fake_driver.call_held(name):
+# With placement all, cores may take the chunks before any device does.
+uses_gpus = "{place}" == "GPU"
+with fake_driver.call_held("cuLaunchKernel" if uses_gpus else ""):
     calling = Started(call_all)
     if uses_gpus:
-        # Cores that take part keep a thread.
-        for_devices = {threads} - ("{place}" == "ALL")
-        fake_driver.wait_for_held_calls(min(max(for_devices, 1), 4))
-    for_gpus = [name for name in of_the_library() if "gpu-" in name]
-    assert len(for_gpus) < {threads}, for_gpus
+        fake_driver.wait_for_held_calls(min({threads}, 4))
+        # Threads of the driver have the name of the one that starts them, for a moment.
+        while sum("gpu-" in name for name in of_the_library()) >= {threads}:
+            pass
     assert {threads} > 1 or of_the_library() == []
 found, at_work = calling.get()
 assert at_work <= {threads}, at_work
@@ -219,10 +218,14 @@ for operation in PAIR:
 fake_driver.plan("")
 while status_of(PAIR[0]) != Status.OK:
     assert Place.{place} == Place.GPU
+on_cores = 0
 for operation in 5 * PAIR:
     assert status_of(operation) == Status.OK
     backend, devices = last_run().backend, last_run().devices
-    assert backend == Backend.GPU and 0 < devices < 7, (backend, devices)
+    # A device may be found to be lost when it next takes a part, and cores then do the work.
+    on_cores += backend == Backend.CPU
+    assert backend == Backend.CPU or 0 < devices < 7, (backend, devices)
+assert on_cores <= (Place.{place} == Place.AUTO), on_cores
 """,
         DEVICES=3,
     )

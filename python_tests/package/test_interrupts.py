@@ -49,4 +49,5 @@ while interrupt.came or number == 1:
     gpuvec.add(state.x, state.x, out=state.x, stream=state.stream)
     assert fake_driver.count("host_allocations") == count, number
     number += 1
+state.stream.synchronize()
 """)
