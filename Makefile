@@ -78,8 +78,9 @@ fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	# In place, the copy would change under processes that have it open.
 	cp --remove-destination target/release/libfake_driver.so $(FAKE_DRIVER)/libcuda.so.1
 
-test-rust: build ## the Rust tests
-	cargo test --release
+# Those that take long to link run in test-fake-driver.
+test-rust: build ## the Rust tests, but those of streams and of the last run
+	cargo test --release --lib --test abi --test surface --test locks --test arrays --test addresses --test expression_limits
 	cargo test --release -p gpuvec_ops -p gpuvec_exact -p gpuvec_expr -p gpuvec_math -p gpuvec_ptx
 
 test-c: build ## the C examples; the header as C and C++

@@ -25,6 +25,10 @@ def array_in(memory: Any, shape: int | tuple[int, ...], dtype: np.dtype[Any]) ->
     return np.ndarray(shape, dtype, buffer=memory)
 
 
+# Uses that an array keeps without looking whether their work is done.
+MOST_USES = 16
+
+
 def size_of(shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> int:
     """Returns the bytes of an array; refuses elements that are Python objects."""
     if dtype.hasobject:
@@ -221,6 +225,9 @@ class DeviceArray:
 
     def _note(self, use: Use, stream: Stream) -> list[Use]:
         """Adds a use, and returns those that it comes after."""
+        if len(self._uses) >= MOST_USES:
+            # Streams that are gone leave a use each.
+            self._uses.difference_update([one for one in self._uses.copy() if one.is_over()])
         earlier = [one for one in self._uses.copy() if one.is_closed and one.is_of(stream)]
         self._uses.add(use)
         return earlier

@@ -121,6 +121,10 @@ class Use:
         # An event in a captured graph has no answer: its arrays are held.
         return bool(functions.gpuvec_event_query(self._event._handle) == Status.OK)
 
+    def is_over(self) -> bool:
+        """Says, without waiting, whether the call is over and its work is known to be done."""
+        return self.is_closed and self.is_done()
+
     def wait(self) -> int:
         """Waits until the work is done; returns the status."""
         if self.is_closed:

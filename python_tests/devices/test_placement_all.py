@@ -60,6 +60,7 @@ def test_long_page_locked_arrays(operation, kind):
             assert ran.backend == Backend.CPU and not ran.path & ON_GPUS
 
 
+@pytest.mark.long
 @each_operation
 def test_other_arrays_stay_on_the_cores(operation):
     """The cores are faster on short arrays, and on arrays that a GPU would need staged."""
@@ -141,6 +142,7 @@ assert why_cpu() == ""
 """
 
 
+@pytest.mark.long
 @needs_fake_driver
 def test_cores_finish_the_chunks_of_a_failed_gpu():
     """The result is right, whichever call of the driver fails first, and after a device is lost."""

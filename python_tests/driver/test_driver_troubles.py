@@ -98,6 +98,7 @@ def test_device_that_cannot_be_queried(function):
     check(probe(f"{function}=101"), f"{function} failed with CUDA_ERROR_INVALID_DEVICE (101)")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "function, code, name",
     [
@@ -114,6 +115,7 @@ def test_device_that_does_not_open(function, code, name):
     check(report, "Fake device 0", f"{call} failed with {name} ({code})", devices=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", REFUSED)
 def test_kernels_are_refused(code):
     """The driver does not take the kernels."""
@@ -137,6 +139,7 @@ def test_driver_without_functions(tmp_path):
     check(probe_in(tmp_path), "the CUDA driver lacks cuCtxGetCurrent")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "function, code, status, text",
     [

@@ -13,6 +13,7 @@ def test_interrupts_at_every_bytecode(placement, call):
     assert interrupts.check(call) > 10
 
 
+@pytest.mark.long
 @needs_fake_driver
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
 def test_interrupts_while_work_is_queued(call):

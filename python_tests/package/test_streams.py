@@ -164,6 +164,20 @@ assert most <= 3, most
 
 
 @needs_fake_driver
+def test_an_array_used_on_many_streams_keeps_few_events():
+    """Streams that are gone leave nothing behind in the arrays of their work."""
+    script = """
+before = fake_driver.count("events")
+x = gpuvec.to_device(np.ones(1000, np.float32))
+for _ in range(200):
+    with gpuvec.Stream() as own:
+        gpuvec.add(x, x, out=x, stream=own)
+assert fake_driver.count("events") - before < 20, fake_driver.count("events")
+"""
+    run(ON_GPU + script)
+
+
+@needs_fake_driver
 def test_a_failure_on_a_stream_has_its_status():
     """A lost device is a DeviceError, here and in calls that follow."""
     script = """

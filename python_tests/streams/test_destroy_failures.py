@@ -77,6 +77,7 @@ def run(script: str) -> None:
     on_fake_driver.run(text, limit=30, variables=settings, FLAGS=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("later", LATER)
 @pytest.mark.parametrize("code", [2, 801, 900])
 @pytest.mark.parametrize("call", CALLS)

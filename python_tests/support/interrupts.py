@@ -73,7 +73,7 @@ def long_work() -> tuple[Any, ...]:
     """Returns arrays: a copy of them keeps a GPU busy for some milliseconds. None without a GPU."""
     if gpuvec.why_cpu() or hasattr(ctypes.CDLL("libcuda.so.1"), "fake_driver_calls"):
         return ()
-    return gpuvec.DeviceArray(2**25), gpuvec.pinned_zeros(2**25)
+    return gpuvec.pinned_zeros(2**25), gpuvec.pinned_zeros(2**25)
 
 
 class State:
