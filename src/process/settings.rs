@@ -7,7 +7,7 @@ use super::{memory, scheduling};
 use crate::error::{Error, interned};
 use once_cell::race::OnceBox;
 use std::cell::Cell;
-use std::ffi::{CStr, c_char};
+use std::ffi::CStr;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -172,7 +172,7 @@ use libc::getenv as secure_getenv;
 /// cbindgen:ignore
 unsafe extern "C" {
     /// glibc's, which the libc crate does not declare for Linux.
-    fn secure_getenv(name: *const c_char) -> *const c_char;
+    fn secure_getenv(name: *const std::ffi::c_char) -> *const std::ffi::c_char;
 }
 
 /// The value of an environment variable. An empty one is unset.
