@@ -152,10 +152,10 @@
  * (auto, gpu, cpu or all). gpuvec_set_thread_placement sets that of the calling thread alone.
  *
  * The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
- * number of CPU threads that work on a call, the calling one included: those that compute, that copy
- * into pinned buffers, and that drive GPUs, of which one thread can drive several. The default is one
- * for each CPU of the process's main thread, and the library never uses more than 256. Threads that
- * wait for the next call are not counted; with 1 there are none. GPUVEC_VECTORS (portable, avx2 or
+ * number of CPU threads that work on a call, the calling one included: threads that compute, copy into
+ * pinned buffers, or drive GPUs. One thread can drive several GPUs. The default is one thread for each
+ * CPU of the process's main thread, and the library never uses more than 256. Idle threads are not
+ * counted; with a limit of 1 there are none. GPUVEC_VECTORS (portable, avx2 or
  * avx512) names the newest vector instructions that sums and expressions on the CPU may use; the
  * default is what the processor has, and results are the same. The variables are read once; an empty
  * one counts as unset. If one has any other value, every function that returns a status, a handle or

@@ -46,7 +46,7 @@ FLOATS = [
 INTS = [np.array([0, 1, -1, 2, 5, -7, 100], dtype) for dtype in (np.int32, np.int64)]
 BOOLS = [np.array([False, True])]
 
-# What the advice names as its case, and arrays that are one.
+# The cases that advice names ("for integers"), each with an array of its kind.
 CASES = {
     "": FLOATS,
     "floats": FLOATS,

@@ -7,7 +7,7 @@ continued fraction of 2^e 2/π yields as well, finds them all (Muller, Elementar
 
 import math
 
-# 2/π is known to so many bits.
+# The bits of 2/π that are computed.
 PRECISION = 1400
 # Each double of a binade is m 2^e, for 2^52 <= m < 2^53.
 MIDDLE, RADIUS = 3 << 51, 1 << 51
@@ -75,7 +75,7 @@ def near_multiples(exponent: int, is_odd: bool, count: int) -> list:
 
     They come nearest first, about `count` of them, each with its distance in quarter-turns.
     """
-    # Two quarter-turns are a unit, of which the last bit of the binade's doubles is a step.
+    # Angles are integers: `unit` is two quarter-turns, `step` the last bit of this binade's doubles.
     unit = 1 << (PRECISION + 54)
     step = (TWO_OVER_PI << (exponent + 1)) % unit
     half = unit * count >> 53

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from hard_angles import near_multiples
 
-# Whether a function is zero or infinite at even and at odd multiples of π/2.
+# The multiples of π/2 at which a function is zero or infinite: odd (True) or even ones (False).
 ANGLES = {"sin": (False,), "cos": (True,), "tan": (False, True)}
 PAIRS = {"atan2", "hypot", "pow"}
 EXPONENTS = range(-1074, 1024)

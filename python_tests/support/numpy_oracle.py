@@ -259,8 +259,8 @@ APPROXIMATE: dict[str, Callable[..., Any]] = {
     "pow": power_of_floats,
     "erf": np.vectorize(math.erf, otypes=[float]),
 }
-# What the results of `longdouble` may be off by, in ulp of the narrower type; those of math.erf are
-# f64's own.
+# Error bounds of NumPy's `longdouble` functions, in ulp of the narrower type, and of math.erf, which
+# computes in f64.
 ORACLE_ERROR = {F32: 1e-6, F64: 0.01}
 ERF_ERROR = {F32: 1e-6, F64: 1.0}
 
@@ -447,7 +447,7 @@ def compare_power(base: Value, n: int, result: Value) -> None:
     if result.dtype.kind == "i":
         good = result == expected
     else:
-        # Where no multiplication overflows or underflows.
+        # Excludes elements at which a multiplication overflows or underflows.
         limits = np.finfo(result.dtype)
         normal = (np.abs(expected) < limits.max / 2) & (np.abs(expected) > 2 / limits.max)
         normal &= np.abs(expected) > 2 * limits.tiny

@@ -72,8 +72,8 @@ pub unsafe extern "C" fn gpuvec_accumulator_value(
     })
 }
 
-/// Returns the number of bytes that the state of an accumulator of this kind is serialized to: 152,
-/// 224, 608 or 1,136; 0 if there is no such kind.
+/// Returns the size of a serialized accumulator of this kind: 152, 224, 608 or 1,136 bytes. Returns 0
+/// for an unknown kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_accumulator_bytes(kind: i32) -> usize {
     guard::constant(0, || accumulator::bytes(kind))

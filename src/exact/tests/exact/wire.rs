@@ -147,7 +147,7 @@ mod generic {
         assert_eq!(error(2, 0xFFFF_FFFF), None);
         assert_eq!(error(3, 0x7FFF_FFFF), None);
         assert_eq!(error(3, 0x8000_0000), Some(WireError::TooManyElements));
-        // Without an element there is no sum, and the one element is finite.
+        // The state has a sum of one finite element: it cannot be of none, nor of a special one.
         assert_eq!(error(2, 0), Some(WireError::Digits));
         for count in 4..7 {
             assert_eq!(error(count, 2), Some(WireError::Counts));

@@ -1,0 +1,274 @@
+//! Where calls run, by memory kind, length, placement and machine.
+
+use super::*;
+use crate::call::checked::tests::with_call;
+use crate::ops::Op;
+use MemoryKind::{Managed, Pageable, Pinned};
+use Placement::{All, Auto, Cpu, Gpu};
+use proptest::prelude::*;
+
+const DEVICE: MemoryKind = MemoryKind::Device { ordinal: 0 };
+const OTHER: MemoryKind = MemoryKind::Device { ordinal: 1 };
+
+/// A machine with GPUs, and a limit of threads.
+struct Host {
+    gpus: usize,
+    limit: usize,
+}
+
+/// A machine with as many GPUs, and 16 threads.
+fn with(gpus: usize) -> Host {
+    Host { gpus, limit: 16 }
+}
+
+impl Machine for Host {
+    fn thread_limit(&self) -> usize {
+        self.limit
+    }
+
+    fn threads(&self, wanted: usize) -> usize {
+        wanted.max(1)
+    }
+
+    fn gpu(&self) -> Result<usize, Error> {
+        self.gpus().map(|gpus| gpus[0])
+    }
+
+    fn gpus(&self) -> Result<Vec<usize>, Error> {
+        let gpus: Vec<usize> = (0..self.gpus).collect();
+        if gpus.is_empty() { Err(Error::NoGpu { why: "a test" }) } else { Ok(gpus) }
+    }
+
+    fn is_ready_for(&self, _: &Formula) -> bool {
+        false
+    }
+}
+
+/// A machine that must not be asked for anything but its calling core.
+struct NotAsked;
+
+#[rustfmt::skip]
+impl Machine for NotAsked {
+    fn thread_limit(&self) -> usize {
+        panic!("threads were asked for")
+    }
+
+    fn threads(&self, _: usize) -> usize {
+        panic!("threads were asked for")
+    }
+
+    fn gpu(&self) -> Result<usize, Error> {
+        panic!("a GPU was asked for")
+    }
+
+    fn gpus(&self) -> Result<Vec<usize>, Error> {
+        panic!("GPUs were asked for")
+    }
+
+    fn is_ready_for(&self, _: &Formula) -> bool {
+        panic!("a device was asked")
+    }
+}
+
+fn planned(op: Op, n: usize, kinds: [MemoryKind; 3], placement: Placement, gpus: usize) -> Plan {
+    with_call(op, n, kinds, |call| plan(call, placement, None, &with(gpus)).unwrap())
+}
+
+/// A plan in one line.
+fn line(plan: &Plan) -> String {
+    let limit = |blocks: u32| if blocks == MAX_BLOCKS { "any".into() } else { blocks.to_string() };
+    let ways = |transfers: &Transfers| {
+        transfers.all().map(|transfer| format!("{transfer:?}")).collect::<Vec<_>>().join(" ")
+    };
+    match plan {
+        Plan::Queue(plan) => {
+            format!("stream: {}; {} blocks", ways(&plan.transfers), limit(plan.block_limit))
+        }
+        Plan::Cores(OnCores { threads, partition }) => {
+            format!("cores: {threads} threads; {} chunks", partition.chunks())
+        }
+        Plan::Gpus(plan) => format!(
+            "GPUs {:?}: {}; {} chunks; {} threads, {} slots; {} cores; {} blocks{}; {:?}",
+            plan.devices,
+            ways(&plan.transfers),
+            plan.partition.chunks(),
+            plan.threads,
+            plan.slots,
+            plan.cores,
+            limit(plan.block_limit),
+            if plan.uses_flags { ", flags" } else { "" },
+            plan.fallback
+        ),
+    }
+}
+
+#[test]
+fn each_call_has_its_plan() {
+    let (add, dot) = (Op::AddF32, Op::DotF32);
+    #[rustfmt::skip]
+    let table = [
+        // Placement, GPUs, operation, n, memory of a, b and out.
+        (Cpu, 1, add, 1000, [Pageable; 3], "cores: 1 threads; 1 chunks"),
+        (Cpu, 1, add, 100_000, [Pageable; 3], "cores: 7 threads; 25 chunks"),
+        (Auto, 0, add, 150_000, [Pinned; 3], "cores: 10 threads; 37 chunks"),
+        (Auto, 1, add, 150_000, [Pinned; 3], "cores: 1 threads; 3 chunks"),
+        (Auto, 1, add, 300_000, [Pinned; 3],
+         "GPUs [0]: Mapped Mapped Mapped; 1 chunks; 1 threads, 1 slots; 0 cores; 64 blocks, flags; Cores"),
+        (Auto, 1, add, 1_000_000, [Pageable; 3],
+         "GPUs [0]: Staged Staged Staged; 8 chunks; 4 threads, 2 slots; 0 cores; any blocks; Cores"),
+        (Auto, 1, dot, 100_000_000, [Pageable; 3],
+         "GPUs [0]: Staged Staged State; 382 chunks; 4 threads, 2 slots; 0 cores; 16 blocks; Cores"),
+        (Auto, 0, dot, 1, [Pageable, DEVICE, Pinned],
+         "GPUs [0]: Staged InPlace State; 1 chunks; 1 threads, 1 slots; 0 cores; 1 blocks, flags; None"),
+        (Gpu, 1, add, 1000, [Pinned; 3],
+         "GPUs [0]: Mapped Mapped Mapped; 1 chunks; 1 threads, 1 slots; 0 cores; 64 blocks, flags; None"),
+        (Gpu, 1, add, 1000, [DEVICE; 3],
+         "GPUs [0]: InPlace InPlace InPlace; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks, flags; None"),
+        (Gpu, 1, add, 1000, [Managed; 3],
+         "GPUs [0]: InPlace InPlace InPlace; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks; None"),
+        (Gpu, 1, dot, 1000, [Pinned; 3],
+         "GPUs [0]: Mapped Mapped State; 1 chunks; 1 threads, 1 slots; 0 cores; 1 blocks, flags; None"),
+        (Gpu, 1, dot, 100_000_000, [DEVICE; 3],
+         "GPUs [0]: InPlace InPlace State; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks; None"),
+        (Auto, 1, dot, 1 << 30, [DEVICE; 3],
+         "GPUs [0]: InPlace InPlace State; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks; None"),
+        (Auto, 2, add, 9, [DEVICE, OTHER, DEVICE],
+         "GPUs [0]: InPlace Dma InPlace; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks, flags; None"),
+        (Auto, 1, add, 100_000_000, [Pinned; 3],
+         "GPUs [0]: Dma Dma Dma; 96 chunks; 1 threads, 3 slots; 0 cores; any blocks; Cores"),
+        (Auto, 2, add, 100_000_000, [Pinned; 3],
+         "GPUs [0, 1]: Mapped Mapped Mapped; 24 chunks; 1 threads, 8 slots; 0 cores; any blocks; Cores"),
+        (Auto, 2, Op::ScaleF32, 100_000_000, [Pinned; 3],
+         "GPUs [0, 1]: Dma Dma; 48 chunks; 1 threads, 3 slots; 0 cores; any blocks; Cores"),
+        (Auto, 2, dot, 100_000_000, [Pinned; 3],
+         "GPUs [0, 1]: Dma Dma State; 48 chunks; 1 threads, 3 slots; 0 cores; any blocks; Cores"),
+        (Auto, 2, add, 100_000_000, [Pageable, Pinned, Pinned],
+         "GPUs [0, 1]: Staged Mapped Mapped; 382 chunks; 4 threads, 2 slots; 0 cores; any blocks; Cores"),
+        (Auto, 1, add, 100_000_000, [MemoryKind::PinnedInParts; 3],
+         "GPUs [0]: Mapped Mapped Mapped; 1 chunks; 1 threads, 1 slots; 0 cores; 64 blocks, flags; Cores"),
+        (All, 1, add, 100_000_000, [Pinned; 3],
+         "GPUs [0]: Dma Dma Dma; 382 chunks; 1 threads, 3 slots; 15 cores; any blocks; Cores"),
+        (All, 2, dot, 100_000_000, [Pinned; 3],
+         "GPUs [0, 1]: Dma Dma State; 382 chunks; 1 threads, 3 slots; 14 cores; any blocks; Cores"),
+        (All, 0, add, 100_000_000, [Pinned; 3], "cores: 16 threads; 1526 chunks"),
+        (All, 1, add, 100_000_000, [Pageable; 3], "cores: 16 threads; 1526 chunks"),
+        (All, 1, add, 1, [DEVICE; 3],
+         "GPUs [0]: InPlace InPlace InPlace; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks, flags; None"),
+    ];
+    for (placement, gpus, op, n, kinds, expected) in table {
+        let plan = planned(op, n, kinds, placement, gpus);
+        assert_eq!(line(&plan), expected, "{placement:?}, {gpus} GPUs, {op:?} of {n} in {kinds:?}");
+    }
+}
+
+#[test]
+fn auto_takes_the_gpu_from_other_lengths_for_each_exact_sum() {
+    let is_on_core =
+        |op, n, kind| line(&planned(op, n, [kind; 3], Auto, 1)).starts_with("cores: 1 threads;");
+    for (op, pinned, pageable) in [
+        (Op::SumF32, 131_072, 917_504),
+        (Op::DotF32, 131_072, 786_432),
+        (Op::SumF64, 212_992, 1_048_576),
+        (Op::DotF64, 90_112, 524_288),
+        (Op::MinF32, 229_376, 917_504),
+    ] {
+        for (kind, n) in [(Pinned, pinned), (Pageable, pageable)] {
+            assert!(is_on_core(op, n, kind) && !is_on_core(op, n + 1, kind), "{op:?}, {n}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_takes_calls_whose_arrays_its_device_reaches() {
+    let on = |stream, placement, op, n, kinds| {
+        with_call(op, n, kinds, |call| {
+            line(&plan(call, placement, Some(stream), &with(2)).unwrap())
+        })
+    };
+    let whole = "stream: InPlace InPlace InPlace; any blocks";
+    assert_eq!(on(0, Auto, Op::AddF32, 9, [DEVICE; 3]), whole);
+    assert_eq!(on(0, Gpu, Op::DotF32, 1 << 40, [DEVICE, DEVICE, Managed]), whole);
+    let mapped = "stream: Mapped InPlace Mapped; 64 blocks";
+    assert_eq!(on(0, All, Op::AddF32, 9, [Pinned, DEVICE, Pinned]), mapped);
+    for (stream, placement, kinds) in [
+        (1, Auto, [DEVICE; 3]),
+        (0, Auto, [DEVICE, OTHER, DEVICE]),
+        (0, Auto, [DEVICE, Pageable, DEVICE]),
+    ] {
+        assert!(on(stream, placement, Op::AddF32, 9, kinds).starts_with("GPUs"));
+    }
+    assert!(on(0, Cpu, Op::AddF32, 9, [Pinned; 3]).starts_with("cores"));
+}
+
+#[test]
+fn small_arrays_wake_neither_a_core_nor_the_driver() {
+    for (placement, kind) in [(Auto, Pageable), (Auto, Pinned), (Cpu, Pageable), (All, Pinned)] {
+        let plan = with_call(Op::AddF32, 1000, [kind; 3], |call| {
+            plan(call, placement, None, &NotAsked).unwrap()
+        });
+        assert_eq!(line(&plan), "cores: 1 threads; 1 chunks");
+    }
+}
+
+#[test]
+fn a_gpu_that_is_demanded_and_missing_is_an_error() {
+    let result = with_call(Op::AddF32, 1000, [Pageable; 3], |call| plan(call, Gpu, None, &with(0)));
+    assert!(matches!(result, Err(Error::NoGpu { .. })));
+}
+
+fn any_kind() -> impl Strategy<Value = MemoryKind> {
+    prop_oneof![Just(Pageable), Just(Pinned), Just(DEVICE), Just(OTHER), Just(Managed)]
+}
+
+proptest! {
+    #[test]
+    fn chunks_fit_their_buffers(
+        n in 1usize..1 << 40, gpus in 1usize..9,
+        a in any_kind(), b in any_kind(), output in any_kind(),
+    ) {
+        for op in Op::ALL {
+            let Plan::Gpus(plan) = planned(*op, n, [a, b, output], Gpu, gpus) else {
+                panic!("not a plan for GPUs")
+            };
+            let chunk = plan.partition.chunk();
+            let bytes = chunk.min(n) * op.element_bytes();
+            let count = |transfer| plan.transfers.all().filter(|t| *t == transfer).count();
+            let direct = count(Transfer::Dma) * bytes;
+            match plan.transfers.slot_kind() {
+                SlotKind::Staged => {
+                    let staged = count(Transfer::Staged) * bytes;
+                    prop_assert!(staged.max(direct) <= tuning::STAGED_SLOT_BYTES);
+                }
+                SlotKind::Dma => prop_assert!(direct <= tuning::DMA_SLOT_BYTES),
+                SlotKind::InPlace => prop_assert_eq!(direct, 0),
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_threads_than_allowed(
+        n in 1usize..1 << 40, gpus in 1usize..9, limit in 1usize..20,
+        a in any_kind(), b in any_kind(), all: bool,
+    ) {
+        let placement = if all { All } else { Gpu };
+        let machine = Host { gpus, limit };
+        let plan = with_call(Op::AddF32, n, [a, b, a], |call| plan(call, placement, None, &machine));
+        let (threads, groups, devices) = match plan.unwrap() {
+            Plan::Gpus(plan) => {
+                (plan.groups * plan.threads + plan.cores, plan.groups, plan.devices.len())
+            }
+            Plan::Cores(plan) => (plan.threads, 1, 1),
+            Plan::Queue(_) => unreachable!("only a call on a stream is queued"),
+        };
+        prop_assert!(threads <= limit && (1..=devices).contains(&groups));
+    }
+
+    #[test]
+    fn each_core_has_a_chunk_of_some_size_to_take(n in 1usize..1 << 40) {
+        let OnCores { threads, partition } =
+            with_call(Op::DotF32, n, [Pageable; 3], |call| on_cores(call, &with(0)));
+        let [least, most] = tuning::CORE_CHUNK;
+        prop_assert!((least..=most).contains(&partition.chunk()));
+        prop_assert!(threads == 1 || partition.chunks() >= threads);
+    }
+}
