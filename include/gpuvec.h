@@ -1314,9 +1314,10 @@ struct gpuvec_stream *gpuvec_stream_create(int32_t device);
  * is the per-thread default stream: the handle stands for each calling thread's own stream and is
  * still one queue, in which work waits for everything queued through the handle before. The stream
  * must belong to a device's primary context, as streams of the CUDA runtime, CuPy and PyTorch do.
- * Its owner must not destroy it before the handle. A reduction on a stream that is being
- * captured into a CUDA graph fails with `GPUVEC_ERROR_VALUE`. Returns NULL on failure, as without a
- * GPU; `gpuvec_last_error()` tells why. Destroy the handle with `gpuvec_stream_destroy`.
+ * Its owner must not destroy it before the handle. While the stream is being captured into a CUDA
+ * graph, a reduction, or a call that would wait for the stream, as on pageable arrays, fails with
+ * `GPUVEC_ERROR_VALUE`. Returns NULL on failure, as without a GPU; `gpuvec_last_error()` tells why.
+ * Destroy the handle with `gpuvec_stream_destroy`.
  */
 struct gpuvec_stream *gpuvec_stream_from_native(void *native);
 

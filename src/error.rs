@@ -231,8 +231,8 @@ pub(crate) enum Error {
     Reentrant,
 
     #[error(
-        "stream is being captured into a CUDA graph, which cannot contain a reduction: queue the \
-         reduction before or after the capture"
+        "stream is being captured into a CUDA graph, which cannot contain a reduction or a call that \
+         waits, as for pageable arrays: make the call before or after the capture"
     )]
     Captured,
 

@@ -275,8 +275,8 @@ def test_a_reduction_on_a_stream_that_is_captured_is_an_error(length):
     )
 
 
-def test_a_reduction_that_reads_no_array_leaves_a_capture():
-    """It is an error, too: to wait for the stream would end the capture."""
+def test_calls_that_wait_leave_a_capture():
+    """They are errors, too: to wait for the stream would end the capture."""
     run(
         """
         from cuda_driver import Driver
@@ -284,15 +284,28 @@ def test_a_reduction_that_reads_no_array_leaves_a_capture():
 
         native = Driver().new_stream().value
         stream, total = adopted(native), array(np.full(1, 7.0))
-        with Compiled("sum(0.5)", {}) as compiled:
-            with fake_driver.captured(native):
-                fake_driver.plan("")
-                status = compiled.run([], total.ctypes.data, 10**15, stream)
+        a, b, out = np.ones(1000), np.ones(1000), np.full(1000, 7.0)
+        state = lib.gpuvec_accumulator_create(3)
+        of_no_array, of_one = Compiled("sum(0.5)", {}), Compiled("a + 1", {"a": "f8"})
+        at, to = a.ctypes.data, out.ctypes.data
+
+        def calls():
+            yield of_no_array.run([], total.ctypes.data, 10**15, stream)
+            yield lib.gpuvec_sum_f64(at, total.ctypes.data, 1000, stream)
+            yield lib.gpuvec_accumulator_add(state, at, None, 1000, stream)
+            yield of_one.run([at], to, 1000, stream)
+            yield lib.gpuvec_add_f64(at, b.ctypes.data, to, 1000, stream)
+            yield lib.gpuvec_copy(to, at, 8000, stream)
+
+        with fake_driver.captured(native):
+            fake_driver.plan("")
+            for status in calls():
                 assert status == Status.ERROR_VALUE, Status(status).name
                 assert "captured" in last_error(), last_error()
-                assert "cuStreamSynchronize" not in fake_driver.calls(), fake_driver.calls()
-            assert total[0] == 7
-            ok(compiled.run([], total.ctypes.data, 10**15, stream))
-            assert total[0] == 5e14
+            assert "cuStreamSynchronize" not in fake_driver.calls(), fake_driver.calls()
+        assert total[0] == 7 and (out == 7).all()
+        for status in calls():
+            ok(status)
+        assert total[0] == 1000 and (out == 1).all()
         """
     )

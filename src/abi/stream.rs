@@ -25,9 +25,10 @@ pub extern "C" fn gpuvec_stream_create(device: i32) -> *mut gpuvec_stream {
 /// is the per-thread default stream: the handle stands for each calling thread's own stream and is
 /// still one queue, in which work waits for everything queued through the handle before. The stream
 /// must belong to a device's primary context, as streams of the CUDA runtime, CuPy and PyTorch do.
-/// Its owner must not destroy it before the handle. A reduction on a stream that is being
-/// captured into a CUDA graph fails with `GPUVEC_ERROR_VALUE`. Returns NULL on failure, as without a
-/// GPU; `gpuvec_last_error()` tells why. Destroy the handle with `gpuvec_stream_destroy`.
+/// Its owner must not destroy it before the handle. While the stream is being captured into a CUDA
+/// graph, a reduction, or a call that would wait for the stream, as on pageable arrays, fails with
+/// `GPUVEC_ERROR_VALUE`. Returns NULL on failure, as without a GPU; `gpuvec_last_error()` tells why.
+/// Destroy the handle with `gpuvec_stream_destroy`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_stream_from_native(native: *mut c_void) -> *mut gpuvec_stream {
     // SAFETY: the caller's promise, as the header says.
