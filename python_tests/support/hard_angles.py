@@ -75,7 +75,7 @@ def near_multiples(exponent: int, is_odd: bool, count: int) -> list:
 
     They come nearest first, about `count` of them, each with its distance in quarter-turns.
     """
-    # Angles are integers: `unit` is two quarter-turns, `step` the last bit of this binade's doubles.
+    # Angles are integers: `unit` is two quarter-turns, `step` the last bit of a double here.
     unit = 1 << (PRECISION + 54)
     step = (TWO_OVER_PI << (exponent + 1)) % unit
     half = unit * count >> 53

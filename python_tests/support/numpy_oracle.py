@@ -259,8 +259,8 @@ APPROXIMATE: dict[str, Callable[..., Any]] = {
     "pow": power_of_floats,
     "erf": np.vectorize(math.erf, otypes=[float]),
 }
-# Error bounds of NumPy's `longdouble` functions, in ulp of the narrower type, and of math.erf, which
-# computes in f64.
+# Error bounds, in ulp of the narrower type: of NumPy's `longdouble` functions, and of math.erf,
+# which computes in f64.
 ORACLE_ERROR = {F32: 1e-6, F64: 0.01}
 ERF_ERROR = {F32: 1e-6, F64: 1.0}
 
