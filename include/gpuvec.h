@@ -1316,7 +1316,8 @@ struct gpuvec_stream *gpuvec_stream_create(int32_t device);
  * must belong to a device's primary context, as streams of the CUDA runtime, CuPy and PyTorch do.
  * Its owner must not destroy it before the handle. While the stream is being captured into a CUDA
  * graph, a reduction, or a call that would wait for the stream, as on pageable arrays, fails with
- * `GPUVEC_ERROR_VALUE`. Returns NULL on failure, as without a GPU; `gpuvec_last_error()` tells why.
+ * `GPUVEC_ERROR_VALUE`; so does a query of the stream, and of an event that it recorded meanwhile.
+ * The capture goes on. Returns NULL on failure, as without a GPU; `gpuvec_last_error()` tells why.
  * Destroy the handle with `gpuvec_stream_destroy`.
  */
 struct gpuvec_stream *gpuvec_stream_from_native(void *native);

@@ -236,6 +236,12 @@ pub(crate) enum Error {
     )]
     Captured,
 
+    #[error(
+        "the event was recorded in a stream that was being captured into a CUDA graph, so that only the \
+         graph waits for it: record it again after the capture"
+    )]
+    CapturedEvent,
+
     #[error("the environment variable {variable} is '{value}': set it to {expected}, or unset it")]
     Environment { variable: &'static str, value: &'static str, expected: &'static str },
 
@@ -315,7 +321,10 @@ impl Error {
                 GPUVEC_ERROR_POINTER
             }
             Error::NoSuchHandle { .. } => GPUVEC_ERROR_HANDLE,
-            Error::NotRecorded { .. } | Error::TwoClocks | Error::Captured => GPUVEC_ERROR_VALUE,
+            Error::NotRecorded { .. }
+            | Error::TwoClocks
+            | Error::Captured
+            | Error::CapturedEvent => GPUVEC_ERROR_VALUE,
             Error::Value { .. }
             | Error::OtherKind { .. }
             | Error::SecondInput { .. }

@@ -58,10 +58,16 @@ pub extern "C" fn fake_driver_release_call() {
     held_calls::release();
 }
 
-/// Marks a stream as one that is being captured into a graph, or as one that is not.
+/// Marks a stream as one that is being captured into a graph.
 #[unsafe(no_mangle)]
-pub extern "C" fn fake_driver_capture(handle: usize, is_captured: bool) {
-    stream::capture(handle, is_captured);
+pub extern "C" fn fake_driver_begin_capture(handle: usize) {
+    stream::begin_capture(handle);
+}
+
+/// Marks a stream as one that is not being captured; returns whether the capture was valid to its end.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_driver_end_capture(handle: usize) -> bool {
+    stream::end_capture(handle) == Some(stream::Capture::Valid)
 }
 
 /// Counts the live objects of a kind that the driver hands out; -1 for an unknown word.

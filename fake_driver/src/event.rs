@@ -1,7 +1,9 @@
 //! Events: positions in streams' work, and the times at which the streams reached them.
 
 use crate::context::{self, Handle};
-use crate::{Code, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, lock, new_handle, stream};
+use crate::{
+    CAPTURED_EVENT, Code, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, lock, new_handle, stream,
+};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
@@ -12,6 +14,8 @@ struct Event {
     is_timed: bool,
     /// The position of the last record.
     mark: Option<Arc<Mark>>,
+    /// The stream that was being captured when it recorded the event last.
+    captured_in: Option<usize>,
 }
 
 /// A position in a stream's work. A later record does not move the streams that wait for it.
@@ -30,7 +34,7 @@ pub(crate) fn create(is_timed: bool) -> Result<usize, Code> {
         return Err(INVALID_CONTEXT);
     }
     let handle = new_handle();
-    lock(&EVENTS).insert(handle, Event { context, is_timed, mark: None });
+    lock(&EVENTS).insert(handle, Event { context, is_timed, mark: None, captured_in: None });
     Ok(handle)
 }
 
@@ -56,8 +60,10 @@ pub(crate) fn record(handle: usize, on: usize) -> Result<(), Code> {
         Ok(())
     };
     stream::enqueue_kept(on, Box::new(work))?;
+    let captured_in = stream::capture_of(on)?.map(|_| on);
     let mut events = lock(&EVENTS);
-    events.get_mut(&handle).ok_or(INVALID_HANDLE)?.mark = Some(mark);
+    let event = events.get_mut(&handle).ok_or(INVALID_HANDLE)?;
+    (event.mark, event.captured_in) = (Some(mark), captured_in);
     Ok(())
 }
 
@@ -76,6 +82,7 @@ pub(crate) fn wait_on(on: usize, handle: usize) -> Result<(), Code> {
 /// Fails if the context is lost, or if the event is recorded and not done.
 pub(crate) fn query(handle: usize) -> Result<(), Code> {
     let event = find(handle)?;
+    event.refuse_captured()?;
     let is_done = event.mark.is_none_or(|mark| mark.time().is_some());
     match context::lost_of(event.context) {
         Some(code) => Err(code),
@@ -87,6 +94,7 @@ pub(crate) fn query(handle: usize) -> Result<(), Code> {
 /// Waits for an event; fails if its context is lost.
 pub(crate) fn synchronize(handle: usize) -> Result<(), Code> {
     let event = find(handle)?;
+    event.refuse_captured()?;
     if let Some(mark) = event.mark {
         mark.wait();
     }
@@ -96,6 +104,8 @@ pub(crate) fn synchronize(handle: usize) -> Result<(), Code> {
 /// Returns the milliseconds from one event to another of the same context.
 pub(crate) fn elapsed(start: usize, end: usize) -> Result<f32, Code> {
     let (start, end) = (find(start)?, find(end)?);
+    start.refuse_captured()?;
+    end.refuse_captured()?;
     let is_timed = start.is_timed && end.is_timed;
     let (Some(from), Some(to)) = (start.mark, end.mark) else { return Err(INVALID_HANDLE) };
     if !is_timed || start.context != end.context {
@@ -109,6 +119,16 @@ pub(crate) fn elapsed(start: usize, end: usize) -> Result<f32, Code> {
 
 fn find(handle: usize) -> Result<Event, Code> {
     lock(&EVENTS).get(&handle).cloned().ok_or(INVALID_HANDLE)
+}
+
+impl Event {
+    /// Fails if a capture recorded the event, and invalidates that capture if it goes on.
+    fn refuse_captured(&self) -> Result<(), Code> {
+        self.captured_in.map_or(Ok(()), |stream| {
+            stream::invalidate_capture(stream);
+            Err(CAPTURED_EVENT)
+        })
+    }
 }
 
 impl Mark {

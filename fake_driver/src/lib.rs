@@ -45,6 +45,7 @@ const ILLEGAL_ADDRESS: Code = 700;
 const HOST_MEMORY_ALREADY_REGISTERED: Code = 712;
 const HOST_MEMORY_NOT_REGISTERED: Code = 713;
 const STREAM_CAPTURE_UNSUPPORTED: Code = 900;
+const CAPTURED_EVENT: Code = 907;
 
 /// Returns a number from the environment.
 fn setting(name: &str, otherwise: u64) -> u64 {

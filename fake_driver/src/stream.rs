@@ -12,7 +12,7 @@ use crate::{
 };
 use crate::{flags, thread};
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -70,8 +70,15 @@ const PER_THREAD: usize = 2;
 const GLOBAL: u32 = 0;
 const RELAXED: u32 = 2;
 
-/// The handles of streams that are being captured.
-static CAPTURED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+/// The streams that are being captured, by handle.
+static CAPTURED: Mutex<BTreeMap<usize, Capture>> = Mutex::new(BTreeMap::new());
+
+/// The state of a capture. A wait or a query that a capture forbids invalidates it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Capture {
+    Valid,
+    Invalidated,
+}
 
 static HELD: Mutex<bool> = Mutex::new(false);
 static LET_GO: Condvar = Condvar::new();
@@ -230,21 +237,28 @@ pub(crate) fn synchronize_all() {
     }
 }
 
-/// Marks a stream as being captured or not. Its work is done all the same; only queries of it, and
-/// waits for it, are refused.
-pub(crate) fn capture(handle: usize, is_captured: bool) {
-    let mut captured = lock(&CAPTURED);
-    if is_captured {
-        captured.insert(handle);
-    } else {
-        captured.remove(&handle);
-    }
+/// Marks a stream as being captured. Its work is done all the same; only queries and waits, of it and of the
+/// events that it records, are refused.
+pub(crate) fn begin_capture(handle: usize) {
+    lock(&CAPTURED).insert(handle, Capture::Valid);
 }
 
-/// Returns whether a stream is being captured.
-pub(crate) fn is_captured(handle: usize) -> Result<bool, Code> {
+/// Marks a stream as not being captured, and returns the state of its capture.
+pub(crate) fn end_capture(handle: usize) -> Option<Capture> {
+    lock(&CAPTURED).remove(&handle)
+}
+
+/// Returns the state of a stream's capture; `None` if it is not being captured.
+pub(crate) fn capture_of(handle: usize) -> Result<Option<Capture>, Code> {
     context_of(handle)?;
-    Ok(lock(&CAPTURED).contains(&handle))
+    Ok(lock(&CAPTURED).get(&handle).copied())
+}
+
+/// Invalidates the capture of a stream.
+pub(crate) fn invalidate_capture(handle: usize) {
+    if let Some(capture) = lock(&CAPTURED).get_mut(&handle) {
+        *capture = Capture::Invalidated;
+    }
 }
 
 /// Returns whether a capture forbids this thread the calls that are unsafe during one: while any stream is
@@ -259,7 +273,8 @@ pub(crate) fn exchange_capture_mode(mode: u32) -> u32 {
 }
 
 fn refuse_captured(handle: usize) -> Result<(), Code> {
-    if lock(&CAPTURED).contains(&handle) { Err(STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
+    invalidate_capture(handle);
+    if lock(&CAPTURED).contains_key(&handle) { Err(STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
 }
 
 /// Keeps all streams' threads from beginning work, or lets them go on.

@@ -114,22 +114,23 @@ class Use:
         """Says whether the call is on that stream."""
         return self._stream == stream._handle
 
-    def is_done(self) -> bool:
-        """Says, without waiting, whether the work is known to be done."""
-        if not self.is_closed and self.close() != Status.OK:
-            return False
-        # An event in a captured graph has no answer: its arrays are held.
-        return bool(functions.gpuvec_event_query(self._event._handle) == Status.OK)
+    def query(self) -> int:
+        """Returns without waiting OK if the work is done, NOT_READY, or an error."""
+        if not self.is_closed and (status := self.close()) != Status.OK:
+            return status
+        return int(functions.gpuvec_event_query(self._event._handle))
 
     def is_over(self) -> bool:
         """Says, without waiting, whether the call is over and its work is known to be done."""
-        return self.is_closed and self.is_done()
+        return self.is_closed and self.query() == Status.OK
 
     def wait(self) -> int:
         """Waits until the work is done; returns the status."""
         if self.is_closed:
-            return int(functions.gpuvec_event_synchronize(self._event._handle))
-        status: int = functions.gpuvec_stream_synchronize(self._stream)
+            status = int(functions.gpuvec_event_synchronize(self._event._handle))
+            # Work that a graph captured runs when the graph is launched, which its owner waits for.
+            return Status.OK if status == Status.ERROR_VALUE else status
+        status = int(functions.gpuvec_stream_synchronize(self._stream))
         # A stream that is gone has waited.
         return Status.OK if status == Status.ERROR_HANDLE else status
 
@@ -189,6 +190,11 @@ class Stream(_Handle):
             runtime, CuPy (``stream.ptr``) and PyTorch (``stream.cuda_stream``) are. Its owner
             keeps it and must not destroy it before this object. 0 and 1 are the legacy default
             stream, 2 is the per-thread default stream.
+
+        Notes
+        -----
+        A CUDA graph may capture calls on the stream. Keep their arrays and expressions as long as
+        the graph, and wait for its launches before other uses of the arrays.
         """
         protocol = getattr(native, "__cuda_stream__", None)
         native = int(protocol()[1] if protocol else native)
@@ -241,10 +247,13 @@ class Stream(_Handle):
         for number, (use, _) in self._held.copy().items():
             if use.may_begin():
                 continue
-            if not use.is_done():
+            status = use.query()
+            if status == Status.NOT_READY:
                 # Nor is the work behind it.
                 return
-            self._held.pop(number, None)
+            # After an error it is not known, as of work in a captured graph: its arrays are held.
+            if status == Status.OK:
+                self._held.pop(number, None)
 
 
 def check_stream(stream: Stream | None) -> None:

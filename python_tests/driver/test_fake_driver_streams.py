@@ -206,12 +206,15 @@ def test_a_threads_own_default_stream():
 
 
 def test_captured_streams():
-    """Captured streams are reported as such, and can be neither queried nor waited for."""
+    """Captured streams, and events recorded in them, can be neither queried nor waited for.
+
+    To try it invalidates the capture.
+    """
     run(
         """
-        CAPTURE_UNSUPPORTED = 900
+        CAPTURE_UNSUPPORTED, CAPTURED_EVENT = 900, 907
         on_device(0)
-        queue, status = stream(), c_int(7)
+        queue, event, status = stream(), made("cuEventCreate", 0), c_int(7)
 
         def status_of(handle):
             status = c_int(7)
@@ -221,8 +224,17 @@ def test_captured_streams():
         with fake_driver.captured(queue):
             statuses = [status_of(handle) for handle in (queue, stream(), 0, 2)]
             assert statuses == [1, 0, 0, 0]
-            for call in ("Synchronize", "Query"):
-                assert code(f"cuStream{call}", queue) == CAPTURE_UNSUPPORTED
+        def invalidates(call, handle, expected):
+            fake_driver.driver.fake_driver_begin_capture(queue)
+            assert code("cuEventRecord", event, queue) == OK
+            assert code(call, handle) == expected and status_of(queue) == 2
+            assert not fake_driver.driver.fake_driver_end_capture(queue)
+
+        for call in ("Synchronize", "Query"):
+            invalidates(f"cuStream{call}", queue, CAPTURE_UNSUPPORTED)
+            invalidates(f"cuEvent{call}", event, CAPTURED_EVENT)
+            assert code(f"cuEvent{call}", event) == CAPTURED_EVENT
+        assert code("cuEventRecord", event, queue) == code("cuEventSynchronize", event) == OK
         with fake_driver.captured(2):
             assert (status_of(queue), status_of(2)) == (0, 1)
         assert status_of(2) == 0

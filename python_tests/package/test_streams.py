@@ -223,3 +223,39 @@ stream.synchronize()
 assert (out == 2).all()
 """
     run(ON_GPU + script)
+
+
+@needs_fake_driver
+def test_calls_in_a_captured_graph():
+    """A graph may capture several calls; its arrays are kept until the stream is synchronized."""
+    run(
+        """
+import gc, gpuvec
+from cuda_driver import Driver
+gpuvec.set_placement("gpu")
+driver = Driver()
+with driver.entered():
+    native = driver.new_stream().value
+stream, x = gpuvec.Stream.from_native(native), gpuvec.to_device(np.zeros(1000))
+double = gpuvec.Expression("2*x", x=x)
+gpuvec.add(x, x, out=x, stream=stream)
+double(x=x, out=x, stream=stream)
+stream.synchronize()
+kept = gpuvec.to_device(np.ones(1000))
+held = fake_driver.count("device_bytes")
+with fake_driver.captured(native):
+    for _ in range(3):
+        gpuvec.add(x, kept, out=x, stream=stream)
+    double(x=x, out=x, stream=stream)
+    fake_driver.drain()
+    assert (x.to_host() == 6).all()
+del kept
+gpuvec.add(x, x, out=x, stream=stream)
+assert (x.to_host() == 12).all()
+gc.collect()
+assert fake_driver.count("device_bytes") == held
+stream.synchronize()
+gc.collect()
+assert fake_driver.count("device_bytes") == held - 8000
+"""
+    )

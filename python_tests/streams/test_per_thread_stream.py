@@ -302,10 +302,48 @@ def test_calls_that_wait_leave_a_capture():
             for status in calls():
                 assert status == Status.ERROR_VALUE, Status(status).name
                 assert "captured" in last_error(), last_error()
+            for ask in (lib.gpuvec_stream_synchronize, lib.gpuvec_stream_query):
+                assert ask(stream) == Status.ERROR_VALUE and "captured" in last_error()
             assert "cuStreamSynchronize" not in fake_driver.calls(), fake_driver.calls()
         assert total[0] == 7 and (out == 7).all()
         for status in calls():
             ok(status)
         assert total[0] == 1000 and (out == 1).all()
+        """
+    )
+
+
+@pytest.mark.parametrize("native", ["Driver().new_stream().value", "PER_THREAD"])
+def test_events_of_a_capture_cannot_be_asked(native):
+    """Only the graph waits for them: a query is an error, and the capture goes on."""
+    run(
+        f"""
+        from cuda_driver import Driver
+
+        native, before = {native}, resources.event()
+        stream, later = adopted(native), resources.event()
+        ok(lib.gpuvec_event_record(before, stream))
+        ok(lib.gpuvec_stream_synchronize(stream))
+        milliseconds = ctypes.c_float(7)
+        with fake_driver.captured(native):
+            for _ in range(2):
+                add(counter, ones, counter, stream)
+                ok(lib.gpuvec_event_record(event, stream))
+                ok(lib.gpuvec_stream_wait(stream, event))
+            ok(lib.gpuvec_event_query(before))
+            ok(lib.gpuvec_event_synchronize(before))
+            for status in (
+                lib.gpuvec_event_query(event),
+                lib.gpuvec_event_synchronize(event),
+                lib.gpuvec_event_elapsed(before, event, ctypes.byref(milliseconds)),
+                lib.gpuvec_event_elapsed(event, before, ctypes.byref(milliseconds)),
+            ):
+                assert status == Status.ERROR_VALUE and "graph" in last_error(), last_error()
+        assert lib.gpuvec_event_query(event) == Status.ERROR_VALUE
+        assert milliseconds.value == 7
+        add(counter, ones, counter, stream)
+        ok(lib.gpuvec_event_record(event, stream))
+        ok(lib.gpuvec_event_synchronize(event))
+        assert (counter == 3).all()
         """
     )

@@ -49,7 +49,9 @@ class FakeDriver:
         driver.fake_driver_violation.restype = ctypes.c_char_p
         driver.fake_driver_bytes.restype = ctypes.c_void_p
         driver.fake_driver_bytes.argtypes = [ctypes.c_uint64]
-        driver.fake_driver_capture.argtypes = [ctypes.c_uint64, ctypes.c_bool]
+        for capture in (driver.fake_driver_begin_capture, driver.fake_driver_end_capture):
+            capture.argtypes = [ctypes.c_uint64]
+        driver.fake_driver_end_capture.restype = ctypes.c_bool
         return driver
 
     def plan(self, text: str) -> None:
@@ -130,12 +132,16 @@ class FakeDriver:
 
     @contextmanager
     def captured(self, stream: int) -> Iterator[None]:
-        """Makes the driver report during the block that a stream is being captured."""
-        self.driver.fake_driver_capture(stream, True)
+        """Makes the driver report during the block that a stream is being captured.
+
+        Fails if a query or a wait of the block invalidates the capture.
+        """
+        self.driver.fake_driver_begin_capture(stream)
         try:
             yield
         finally:
-            self.driver.fake_driver_capture(stream, False)
+            is_valid = self.driver.fake_driver_end_capture(stream)
+        assert is_valid, "the capture was invalidated"
 
     def drain(self) -> None:
         """Returns when no queued work is left. The child's time limit bounds it."""

@@ -4,15 +4,20 @@ use super::device::Device;
 use super::driver::{
     CUevent, cuEventElapsedTime, cuEventQuery, cuEventRecord, cuEventSynchronize, cuStreamWaitEvent,
 };
+use super::modules::in_relaxed_mode;
 use super::owned::{Owned, OwnedEvent};
 use super::stream::Stream;
 use crate::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An event of one device.
 pub(crate) struct Event {
     device: &'static Device,
     /// There until the event is dropped.
     owned: Option<OwnedEvent>,
+    /// The stream was being captured into a graph when it last recorded this. To ask about such an event
+    /// would spoil the capture.
+    is_captured: AtomicBool,
 }
 
 impl Event {
@@ -23,7 +28,7 @@ impl Event {
         // Tries again to destroy what the driver refused before.
         device.destroy([]);
         let owned = device.within(|| OwnedEvent::new(FLAGS, device.ordinal()))?;
-        Ok(Event { device, owned: Some(owned) })
+        Ok(Event { device, owned: Some(owned), is_captured: AtomicBool::new(false) })
     }
 
     fn raw(&self) -> CUevent {
@@ -38,6 +43,7 @@ impl Event {
     /// Records the event behind the stream's present work.
     pub(crate) fn record(&self, stream: &Stream) -> Result<(), Error> {
         stream.enqueue(|| {
+            self.is_captured.store(stream.is_captured()?, Ordering::Relaxed);
             // SAFETY: both exist, and are of one device.
             unsafe { cuEventRecord(self.raw(), stream.raw) }
                 .of("cuEventRecord", self.device.ordinal())
@@ -46,17 +52,20 @@ impl Event {
 
     /// Says whether the work before the event is done.
     pub(crate) fn is_done(&self) -> Result<bool, Error> {
+        self.refuse_captured()?;
         self.device.within(|| {
             // SAFETY: the event exists.
-            unsafe { cuEventQuery(self.raw()) }.is_done("cuEventQuery", self.device.ordinal())
+            in_relaxed_mode(|| unsafe { cuEventQuery(self.raw()) })
+                .is_done("cuEventQuery", self.device.ordinal())
         })
     }
 
     /// Waits until the work before the event is done.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
+        self.refuse_captured()?;
         self.device.within(|| {
             // SAFETY: the event exists.
-            unsafe { cuEventSynchronize(self.raw()) }
+            in_relaxed_mode(|| unsafe { cuEventSynchronize(self.raw()) })
                 .of("cuEventSynchronize", self.device.ordinal())
         })
     }
@@ -75,6 +84,8 @@ impl Event {
     /// Milliseconds from this event to a later one of the same device; `None` if the work before one
     /// of them is not done.
     pub(crate) fn until(&self, end: &Event) -> Result<Option<f32>, Error> {
+        self.refuse_captured()?;
+        end.refuse_captured()?;
         let mut milliseconds = 0.0;
         let is_done = self.device.within(|| {
             // SAFETY: both events exist; the driver writes one float into a local.
@@ -82,6 +93,10 @@ impl Event {
                 .is_done("cuEventElapsedTime", self.device.ordinal())
         })?;
         Ok(is_done.then_some(milliseconds))
+    }
+
+    fn refuse_captured(&self) -> Result<(), Error> {
+        if self.is_captured.load(Ordering::Relaxed) { Err(Error::CapturedEvent) } else { Ok(()) }
     }
 
     /// Says whether both are of one device.

@@ -116,7 +116,7 @@ impl Modules {
 
 /// Runs calls of the driver that stream captures of any thread forbid, without a conflict with captures
 /// of other threads.
-fn in_relaxed_mode<T>(work: impl FnOnce() -> T) -> T {
+pub(super) fn in_relaxed_mode<T>(work: impl FnOnce() -> T) -> T {
     const RELAXED: c_int = 2;
     let mut mode = RELAXED;
     // SAFETY: the driver exchanges the calling thread's mode with that of a local. Where it fails, the mode

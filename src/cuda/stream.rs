@@ -64,6 +64,10 @@ impl Order {
     fn enqueue<T>(
         &self, stream: &Stream, work: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
+        // A graph has an order of its own, which other threads' work is not in.
+        if stream.is_captured()? {
+            return work();
+        }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let ordinal = stream.device.ordinal();
         // SAFETY: the event is this handle's; the stream is the calling thread's.
@@ -129,6 +133,7 @@ impl Stream {
     /// Waits until all queued work is done.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         self.device.within(|| {
+            self.refuse_capture()?;
             if let Some(order) = &self.order {
                 // SAFETY: the event exists as long as this does.
                 unsafe { cuEventSynchronize(order.event()) }
@@ -153,6 +158,7 @@ impl Stream {
     /// Says whether all queued work is done.
     pub(crate) fn is_done(&self) -> Result<bool, Error> {
         self.device.within(|| {
+            self.refuse_capture()?;
             if let Some(order) = &self.order {
                 // SAFETY: as in `synchronize`.
                 let newest = unsafe { cuEventQuery(order.event()) };
@@ -205,7 +211,7 @@ impl Stream {
 
     /// Queues a reduction, which gets the address of the scratch memory.
     fn with_scratch(&self, reduction: impl FnOnce(u64) -> Result<(), Error>) -> Result<(), Error> {
-        self.check_capture()?;
+        self.refuse_capture()?;
         let mut made = self.scratch();
         let scratch = match &mut *made {
             Some(scratch) => scratch,
@@ -214,21 +220,21 @@ impl Stream {
         scratch.lend(self.raw, reduction)
     }
 
-    /// Fails while the stream's work is being recorded into a graph, which to wait for the stream would
-    /// spoil.
-    pub(crate) fn refuse_capture(&self) -> Result<(), Error> {
-        self.device.within(|| self.check_capture())
+    /// Fails while the stream's work is being recorded into a graph. To wait for the stream would spoil the
+    /// capture; and the graph may run on any stream, where a reduction of its would use the same memory as
+    /// this handle's.
+    fn refuse_capture(&self) -> Result<(), Error> {
+        if self.is_captured()? { Err(Error::Captured) } else { Ok(()) }
     }
 
-    /// Fails while the stream's work is being recorded into a graph: the graph may run on any stream,
-    /// concurrently with this handle's reductions, and would use the same memory.
-    fn check_capture(&self) -> Result<(), Error> {
+    /// Says whether the stream's work is being recorded into a graph; in the device's context.
+    pub(super) fn is_captured(&self) -> Result<bool, Error> {
         const NOT_CAPTURING: i32 = 0;
         let mut status = NOT_CAPTURING;
         // SAFETY: the driver writes one number into a local; the stream exists, as in `wait`.
         unsafe { cuStreamIsCapturing(self.raw, &raw mut status) }
             .of("cuStreamIsCapturing", self.ordinal())?;
-        if status == NOT_CAPTURING { Ok(()) } else { Err(Error::Captured) }
+        Ok(status != NOT_CAPTURING)
     }
 }
 

@@ -75,15 +75,7 @@ impl Stream {
         }
     }
 
-    /// Fails while the stream's work is being recorded into a graph.
-    pub(crate) fn refuse_capture(&self) -> Result<(), Error> {
-        match self {
-            Stream::Host => Ok(()),
-            Stream::Gpu(stream) => stream.refuse_capture(),
-        }
-    }
-
-    /// Waits until all queued work is done.
+    /// Waits until all queued work is done. Fails while the stream is being captured into a graph.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         match self {
             Stream::Host => Ok(()),

@@ -60,7 +60,7 @@ pub(crate) unsafe fn accumulate<O: Exact>(
     let output = ("state", (&raw mut *state).cast());
     let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
         let plan = plan(call, placement, None, &Host)?;
-        wait_for(stream)?;
+        stream.map_or(Ok(()), Stream::synchronize)?;
         Runner { call, plan: &plan }.sum::<O>(&mut |sum| {
             state.merge(sum);
             Ok(())
@@ -114,16 +114,8 @@ fn execute(
             ..Run::default()
         });
     }
-    wait_for(stream)?;
+    stream.map_or(Ok(()), Stream::synchronize)?;
     work(Runner { call, plan: &plan })
-}
-
-/// Waits for a stream's earlier work. Fails while the stream is being captured into a graph: to wait would
-/// spoil the capture.
-fn wait_for(stream: Option<&Stream>) -> Result<(), Error> {
-    let Some(stream) = stream else { return Ok(()) };
-    stream.refuse_capture()?;
-    stream.synchronize()
 }
 
 /// This process, for plans.

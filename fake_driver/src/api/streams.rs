@@ -3,6 +3,7 @@
 use super::{call, failing, put};
 use crate::context::{self, Handle};
 use crate::faults::begin;
+use crate::stream::Capture;
 use crate::{Code, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, event, stream};
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -42,8 +43,13 @@ pub extern "C" fn cuStreamQuery(handle: usize) -> Code {
 pub unsafe extern "C" fn cuStreamIsCapturing(handle: usize, to: *mut c_uint) -> Code {
     const NONE: c_uint = 0;
     const ACTIVE: c_uint = 1;
+    const INVALIDATED: c_uint = 2;
     call("cuStreamIsCapturing", |_| {
-        let status = if stream::is_captured(handle)? { ACTIVE } else { NONE };
+        let status = match stream::capture_of(handle)? {
+            None => NONE,
+            Some(Capture::Valid) => ACTIVE,
+            Some(Capture::Invalidated) => INVALIDATED,
+        };
         // SAFETY: the caller's promise.
         unsafe { put(to, status) };
         Ok(())
