@@ -101,6 +101,24 @@ def test_nothing_hangs_on_a_lost_context():
     )
 
 
+def test_a_push_that_fails_loses_the_pushed_context():
+    """No other context is lost, not the first device's either, and none stays pushed."""
+    run(
+        """
+        contexts = [made("cuDevicePrimaryCtxRetain", number) for number in range(3)]
+        fake_driver.plan("1=700")
+        assert code("cuCtxPushCurrent_v2", contexts[1]) == ILLEGAL_ADDRESS
+        assert not fake_driver.context()
+        for context, is_lost in zip(contexts, (False, True, False)):
+            assert code("cuCtxPushCurrent_v2", context) == OK
+            status = code("cuStreamSynchronize", 0)
+            assert status == (ILLEGAL_ADDRESS if is_lost else OK), contexts.index(context)
+            assert code("cuCtxPopCurrent_v2", byref(c_uint64())) == OK
+        """,
+        DEVICES=3,
+    )
+
+
 def test_names_of_errors():
     """Codes have their names in CUDA 13's cuda.h, where 35 is no code; other numbers give NULL."""
     run(
