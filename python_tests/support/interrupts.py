@@ -222,6 +222,8 @@ def check(call: Callable[[State], Any], fake_driver: FakeDriver | None = None) -
     """
     with silent():
         check_once(call, Interrupt(0), fake_driver)
+        # Cycles that earlier tests left would be collected at some bytecode, and counted as gone.
+        gc.collect()
         before = ledger(fake_driver)
         number = 0
         while True:
