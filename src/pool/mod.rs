@@ -12,7 +12,7 @@
 mod fork_join;
 
 use crate::process::fork::PerProcess;
-use crate::process::{float_modes, memory, scheduling, settings};
+use crate::process::{float_modes, memory, scheduling, settings, warmup};
 use crate::tuning;
 use fork_join::WorkerSlot;
 use std::ffi::c_void;
@@ -94,6 +94,7 @@ impl Pool {
                 break;
             }
             self.started.store(1 + number, Ordering::Release);
+            warmup::note();
         }
         self.is_starting.store(false, Ordering::Release);
     }

@@ -3,27 +3,28 @@
 mod cores;
 mod evaluate;
 mod gpus;
+mod host;
 pub mod last_run;
 mod memory_kinds;
 mod work;
 
 use crate::call::chunk::Chunk;
-use crate::call::plan::{Fallback, Machine, OnCores, Plan, on_cores, plan};
-use crate::call::{Call, Formula, Input, Task, Work};
+use crate::call::plan::{Fallback, OnCores, Plan, on_fastest_cores, plan};
+use crate::call::{Call, Input, Task, Work};
 use crate::cpu;
-use crate::cuda::{Device, alloc, device};
+use crate::cuda::alloc;
 use crate::error::Error;
 use crate::exact::State;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::ops::{Accumulator, Elementwise, Exact, Fold, Visitor};
-use crate::pool;
 use crate::process::settings::{self, Placement};
+use crate::process::warmup;
 pub(crate) use evaluate::{evaluate, prepare};
 use gpus::Failure;
+use host::{Host, timed};
 use last_run::{Backend, Run};
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
-use std::num::NonZeroUsize;
 use work::{Accumulate, Copying, Mapping, Reducing, States, Whole};
 
 /// Runs a task over `n` elements of each input, or queues it on a stream. Says in the thread's last run
@@ -59,12 +60,14 @@ pub(crate) unsafe fn accumulate<O: Exact>(
     // In the place of an output, which nothing writes.
     let output = ("state", (&raw mut *state).cast());
     let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
-        let plan = plan(call, placement, None, &Host)?;
+        let warmups = warmup::count();
+        let (plan, chosen) = plan(call, placement, None, &Host)?;
         stream.map_or(Ok(()), Stream::synchronize)?;
-        Runner { call, plan: &plan }.sum::<O>(&mut |sum| {
+        let mut merge = |sum: &_| {
             state.merge(sum);
             Ok(())
-        })
+        };
+        timed(&chosen, warmups, || Runner { call, plan: &plan }.sum::<O>(&mut merge))
     };
     // SAFETY: this function's promise.
     unsafe { with_call(task, inputs, output, n, stream, &mut then) }
@@ -102,7 +105,8 @@ fn execute(
     call: &Call<'_>, placement: Placement, stream: Option<&Stream>,
     work: &mut dyn FnMut(Runner<'_>) -> Result<Run, Error>,
 ) -> Result<Run, Error> {
-    let plan = plan(call, placement, stream.and_then(Stream::device), &Host)?;
+    let warmups = warmup::count();
+    let (plan, chosen) = plan(call, placement, stream.and_then(Stream::device), &Host)?;
     if let (Plan::Queue(plan), Some(Stream::Gpu(stream))) = (&plan, stream) {
         stream.queue(call, plan)?;
         return Ok(Run {
@@ -115,33 +119,7 @@ fn execute(
         });
     }
     stream.map_or(Ok(()), Stream::synchronize)?;
-    work(Runner { call, plan: &plan })
-}
-
-/// This process, for plans.
-struct Host;
-
-impl Machine for Host {
-    fn thread_limit(&self) -> usize {
-        // The guard has refused a call whose environment is wrong.
-        settings::threads().map_or(1, NonZeroUsize::get)
-    }
-
-    fn threads(&self, wanted: usize) -> usize {
-        pool::available(wanted)
-    }
-
-    fn gpu(&self) -> Result<usize, Error> {
-        device::usable().map(Device::ordinal)
-    }
-
-    fn is_ready_for(&self, formula: &Formula) -> bool {
-        device::usable().is_ok_and(|device| device.is_ready_for(formula))
-    }
-
-    fn gpus(&self) -> Result<Vec<usize>, Error> {
-        Ok(device::all_usable()?.into_iter().map(Device::ordinal).collect())
-    }
+    timed(&chosen, warmups, || work(Runner { call, plan: &plan }))
 }
 
 /// Does something with the state of a reduction.
@@ -167,7 +145,7 @@ impl Runner<'_> {
                 Fallback::CoresIfUnwritten if wrote => Err(error),
                 Fallback::None => Err(error),
                 Fallback::CoresIfUnwritten | Fallback::Cores => {
-                    self.run_on_cores(&on_cores(self.call, &Host), work)
+                    self.run_on_cores(&on_fastest_cores(self.call, &Host), work)
                 }
             }
         })

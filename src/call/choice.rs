@@ -1,0 +1,177 @@
+//! Chooses the processors of a call.
+
+use super::checked::Call;
+use super::cost;
+use super::plan::Machine;
+use super::task::Task;
+use crate::process::settings::Placement;
+use crate::tuning;
+use gpuvec_cost::{self as model, Choice, Choices, Decision, Learner, Predictions, Work};
+
+/// The reason for a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// It is predicted to be done first.
+    Fastest,
+    /// To learn how long it takes.
+    Explored,
+    /// To open the driver for a GPU that would be done first has not paid so far.
+    NoDriverYet,
+    /// Nor has it to compile the formula for a GPU.
+    Compiling,
+    /// The placement or the arrays' memory leave no other.
+    AskedFor,
+}
+
+/// The processors of a call, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Chosen {
+    pub(crate) choice: Choice,
+    pub(crate) reason: Reason,
+    /// What each choice is predicted to take, in nanoseconds; infinite where it is not.
+    pub(crate) predicted: Predictions,
+    /// What to learn from the time that the call takes.
+    pub(crate) lesson: Option<Lesson>,
+}
+
+/// A call's work on a machine, whose time says something about both.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Lesson {
+    work: Work,
+    machine: model::Machine,
+    choice: Choice,
+    /// Says that the call is long enough to be timed.
+    pub(crate) is_long: bool,
+}
+
+impl Lesson {
+    /// Learns from the time that the call took.
+    pub(crate) fn learn(&self, learner: &Learner, ns: f32) {
+        learner.observe(&self.work, &self.machine, self.choice, ns);
+    }
+}
+
+/// The devices that can compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Devices {
+    /// Those that there are, as far as is known: one if the driver was not asked yet.
+    pub(crate) all: usize,
+    /// Those that are open.
+    pub(crate) open: usize,
+}
+
+impl Chosen {
+    /// A choice that needs no prediction.
+    pub(super) fn only(choice: Choice, reason: Reason) -> Self {
+        Chosen { choice, reason, predicted: [f32::INFINITY; model::CHOICES], lesson: None }
+    }
+
+    fn asked_for(choice: Choice, call: &Call<'_>, machine: &impl Machine) -> Self {
+        let work = cost::work(call);
+        let machine = model::Machine { cores: machine.thread_limit(), gpus: machine.devices().all };
+        let lesson = Lesson { work, machine, choice, is_long: true };
+        Chosen { lesson: Some(lesson), ..Self::only(choice, Reason::AskedFor) }
+    }
+}
+
+/// Chooses the processors of a call on host arrays.
+pub(super) fn choose(call: &Call<'_>, placement: Placement, machine: &impl Machine) -> Chosen {
+    let is_copy = call.task().is_copy();
+    if placement == Placement::Gpu && !is_copy {
+        let several = cost::is_shareable(call) && call.max_bytes() > tuning::SEVERAL_GPUS_BYTES;
+        return Chosen::asked_for(if several { Choice::Gpus } else { Choice::Gpu }, call, machine);
+    }
+    if cost::core_ns(call) <= tuning::SHORT_CALL_NS {
+        return Chosen::only(Choice::CallingCore, Reason::Fastest);
+    }
+    match placement {
+        Placement::Auto if !is_copy => fastest(call, machine),
+        Placement::All if !is_copy && pays_everywhere(call, machine) => {
+            Chosen::asked_for(Choice::Together, call, machine)
+        }
+        _ => fastest_cores(call, machine),
+    }
+}
+
+/// The cores that are done first.
+pub(super) fn fastest_cores(call: &Call<'_>, machine: &impl Machine) -> Chosen {
+    let work = cost::work(call);
+    let machine_now = model::Machine { cores: machine.thread_limit(), gpus: 0 };
+    let decision = machine.learner().decide(&work, &machine_now, Choices::CORES);
+    decided(decision, work, machine_now)
+}
+
+/// The processors that are done first.
+fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
+    let (work, devices) = (cost::work(call), machine.devices());
+    let machine_now = model::Machine { cores: machine.thread_limit(), gpus: devices.all };
+    let lacks_kernel = devices.open > 0 && lacks_kernel(call, machine);
+    let mut ready = Choices::CORES;
+    for choice in Choices::ALL.iter().filter(|choice| !choice.is_cores()) {
+        if devices.open >= gpus_of(choice, devices) && !lacks_kernel {
+            ready = ready.with(choice);
+        }
+    }
+    let decision = machine.learner().decide(&work, &machine_now, ready);
+    let chosen = decided(decision, work, machine_now);
+    let time_of = |choice: Choice| decision.predicted[choice as usize];
+    let unready = Choices::ALL.iter().filter(|choice| !ready.has(*choice));
+    let Some(faster) = unready.min_by(|a, b| time_of(*a).total_cmp(&time_of(*b))) else {
+        return chosen;
+    };
+    let loss = time_of(chosen.choice) - time_of(faster);
+    if loss.is_nan() || loss <= 0.0 {
+        return chosen;
+    }
+    let is_worth_it = match call.task() {
+        Task::Evaluate(evaluation) if lacks_kernel => {
+            evaluation.formula.compiling.is_reached(loss, cost::compiler_ns(evaluation))
+        }
+        _ => {
+            let closed = gpus_of(faster, devices) - devices.open;
+            machine.opening().is_reached(loss, closed as f32 * tuning::OPENING_NS)
+        }
+    };
+    let reason = if lacks_kernel { Reason::Compiling } else { Reason::NoDriverYet };
+    match is_worth_it && machine.gpu().is_ok() {
+        // Not timed: the call takes as long as it takes to make it ready.
+        true => Chosen { choice: faster, lesson: None, ..chosen },
+        false => Chosen { reason, ..chosen },
+    }
+}
+
+fn decided(decision: Decision, work: Work, machine: model::Machine) -> Chosen {
+    let Decision { choice, predicted, .. } = decision;
+    let reason = match decision.reason {
+        model::Reason::Fastest => Reason::Fastest,
+        model::Reason::Explored => Reason::Explored,
+    };
+    let is_long =
+        choice != Choice::CallingCore || predicted[choice as usize] > tuning::TIMED_CALL_NS;
+    let lesson = decision.is_observed.then_some(Lesson { work, machine, choice, is_long });
+    Chosen { choice, reason, predicted, lesson }
+}
+
+/// The devices that a choice needs.
+fn gpus_of(choice: Choice, devices: Devices) -> usize {
+    if choice == Choice::Gpu { 1 } else { devices.all }
+}
+
+/// Says whether a device has to compile the call's formula first.
+fn lacks_kernel(call: &Call<'_>, machine: &impl Machine) -> bool {
+    let Task::Evaluate(evaluation) = call.task() else { return false };
+    !machine.is_ready_for(evaluation.formula)
+}
+
+/// Says whether placement all gives a call to cores and GPUs.
+fn pays_everywhere(call: &Call<'_>, machine: &impl Machine) -> bool {
+    let is_long = cost::is_shareable(call) && call.max_bytes() > tuning::SEVERAL_GPUS_BYTES;
+    let waits_for_compiler = || match call.task() {
+        Task::Evaluate(evaluation) if lacks_kernel(call, machine) => {
+            let of_each = cost::core_ns(call) / machine.thread_limit() as f32;
+            of_each <= cost::compiler_ns(evaluation)
+        }
+        _ => false,
+    };
+    is_long && !cost::is_staged(call) && machine.gpu().is_ok() && !waits_for_compiler()
+}

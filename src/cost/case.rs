@@ -1,0 +1,84 @@
+//! Cases: calls of one operation, of about one size and on one kind of memory.
+
+use crate::estimate::Cell;
+use crate::learner::hash;
+use crate::nanoseconds::Nanoseconds;
+use crate::{CHOICES, Choice, Choices, Machine, Predictions, Work};
+use std::array;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What was learned of a case, and the decision that stands for its next calls.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Case {
+    tag: AtomicU32,
+    /// The question of the standing decision, its choice, and the number of calls that it is for.
+    question: AtomicU32,
+    choice: AtomicU32,
+    calls: AtomicU32,
+    predicted: [AtomicU32; CHOICES],
+    /// Time that the calls took since each choice was tried.
+    pub(crate) spent: [Nanoseconds; CHOICES],
+    /// Logarithms of the times that calls took on each choice, relative to the prior's prediction.
+    pub(crate) choices: [Cell; CHOICES],
+}
+
+/// All that a decision depends on but what was learned, as a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Question(u32);
+
+impl Question {
+    pub(crate) fn new(work: &Work, machine: &Machine, among: Choices) -> Self {
+        let processors =
+            (machine.cores as u32) << 16 ^ (machine.gpus as u32) << 8 ^ u32::from(among.0);
+        Question(hash(work.core_ns.to_bits() ^ hash(processors)))
+    }
+}
+
+impl Case {
+    pub(crate) const fn new() -> Self {
+        Case {
+            tag: AtomicU32::new(0),
+            question: AtomicU32::new(0),
+            choice: AtomicU32::new(0),
+            calls: AtomicU32::new(0),
+            predicted: [const { AtomicU32::new(0) }; CHOICES],
+            spent: [const { Nanoseconds::new() }; CHOICES],
+            choices: [const { Cell::new() }; CHOICES],
+        }
+    }
+
+    /// Forgets another case with the same place.
+    pub(crate) fn begin(&self, tag: u32) {
+        if self.tag.load(Ordering::Relaxed) != tag {
+            self.tag.store(tag, Ordering::Relaxed);
+            self.calls.store(0, Ordering::Relaxed);
+            self.spent.iter().for_each(Nanoseconds::forget);
+            self.choices.iter().for_each(Cell::forget);
+        }
+    }
+
+    /// The decision that stands, for one of its calls.
+    pub(crate) fn standing(&self, question: Question) -> Option<(Choice, Predictions)> {
+        let calls = self.calls.load(Ordering::Relaxed);
+        if calls == 0 || self.question.load(Ordering::Relaxed) != question.0 {
+            return None;
+        }
+        self.calls.store(calls - 1, Ordering::Relaxed);
+        let choice = *Choice::ALL.get(self.choice.load(Ordering::Relaxed) as usize)?;
+        let predicted = |choice: usize| self.predicted[choice].load(Ordering::Relaxed);
+        Some((choice, array::from_fn(|choice| f32::from_bits(predicted(choice)))))
+    }
+
+    /// Lets a decision stand for a number of calls.
+    pub(crate) fn stand(
+        &self, question: Question, choice: Choice, predicted: &Predictions, calls: u32,
+    ) {
+        for (place, time) in self.predicted.iter().zip(predicted) {
+            place.store(time.to_bits(), Ordering::Relaxed);
+        }
+        self.choice.store(choice as u32, Ordering::Relaxed);
+        self.question.store(question.0, Ordering::Relaxed);
+        self.calls.store(calls, Ordering::Relaxed);
+    }
+}

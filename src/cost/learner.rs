@@ -1,0 +1,182 @@
+//! What was learned: factors of the machine's rates, corrections, and what the very same calls took.
+
+use crate::case::Case;
+use crate::estimate::{Cell, Estimate, Prior, Step};
+use crate::model::{self, Factors, RATES, Time};
+use crate::nanoseconds::Nanoseconds;
+use crate::tuning::{
+    CASE, CHOICE, FRESH_VARIANCE, MISFIT_VARIANCE, NOISE_VARIANCE, OPERATION, RATE_DRIFT,
+    RATE_VARIANCES, SIZE,
+};
+use crate::{CHOICES, Choice, Machine, Work};
+use std::array;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const SIZES: usize = 64;
+const OPERATIONS: usize = 64;
+const CASES: usize = 2048;
+
+/// What was learned so far. Any thread may use it; none waits for another.
+#[derive(Debug)]
+pub struct Learner {
+    /// Of each rate.
+    rates: [Cell; RATES],
+    /// Corrections of each choice, for calls with and without staged arrays ...
+    choices: [[Cell; 2]; CHOICES],
+    /// ... for sizes, in half octaves of bytes ...
+    sizes: [[Cell; SIZES]; CHOICES],
+    /// ... and for operations, by a hash of theirs.
+    operations: [[Cell; OPERATIONS]; CHOICES],
+    cases: [Case; CASES],
+    /// Time that calls may have lost so far because they did not take a choice.
+    pub(crate) lost: [Nanoseconds; CHOICES],
+    /// Counts observations.
+    time: AtomicU32,
+}
+
+/// What was learned of the rates.
+pub(crate) struct Rates {
+    estimates: [Estimate; RATES],
+    factors: Factors,
+}
+
+/// A prediction, and what it rests on.
+pub(crate) struct Prediction<'a> {
+    time: Time,
+    corrections: [(&'a Cell, Prior); 3],
+    /// By the model with all factors and corrections.
+    model: Estimate,
+    /// The logarithm of the prior's prediction.
+    prior: f32,
+    /// By what the same calls took.
+    seen: Option<Estimate>,
+}
+
+impl Prediction<'_> {
+    /// The best guess of the logarithm of nanoseconds.
+    pub(crate) fn estimate(&self) -> Estimate {
+        self.seen.map_or(self.model, |seen| {
+            self.model.with(Estimate { mean: self.prior + seen.mean, ..seen })
+        })
+    }
+}
+
+impl Default for Learner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Learner {
+    /// Nothing was learned yet.
+    pub const fn new() -> Self {
+        Learner {
+            rates: [const { Cell::new() }; RATES],
+            choices: [const { [const { Cell::new() }; 2] }; CHOICES],
+            sizes: [const { [const { Cell::new() }; SIZES] }; CHOICES],
+            operations: [const { [const { Cell::new() }; OPERATIONS] }; CHOICES],
+            cases: [const { Case::new() }; CASES],
+            lost: [const { Nanoseconds::new() }; CHOICES],
+            time: AtomicU32::new(0),
+        }
+    }
+
+    /// Learns from a call that took so many nanoseconds on a choice.
+    pub fn observe(&self, work: &Work, machine: &Machine, choice: Choice, ns: f32) {
+        let ln = ns.max(1.0).ln();
+        let rates = self.rates();
+        let case = self.case(work);
+        let prediction = self.prediction(case, work, choice, machine, &rates);
+        let now = self.time.fetch_add(1, Ordering::Relaxed) as u16;
+        let Prediction { time, model, .. } = prediction;
+        let step = Step::new(ln - model.mean, model.variance + NOISE_VARIANCE);
+        for (rate, before) in rates.estimates.into_iter().enumerate() {
+            let weight = time.by_rate[rate] / time.ns;
+            if weight.abs() > LEAST_WEIGHT {
+                self.rates[rate].set(step.applied(before, weight), now, rate_prior(rate));
+            }
+        }
+        for (cell, prior) in prediction.corrections {
+            cell.set(step.applied(at(cell, now, prior), 1.0), now, prior);
+        }
+        let ratio = ln - prediction.prior;
+        let seen = match prediction.seen {
+            Some(seen) => {
+                Step::new(ratio - seen.mean, seen.variance + NOISE_VARIANCE).applied(seen, 1.0)
+            }
+            None if step.is_slow => Estimate { mean: ratio, variance: CASE.variance },
+            None => Estimate { mean: ratio, variance: FRESH_VARIANCE },
+        };
+        case.choices[choice as usize].set(seen, now, CASE);
+    }
+
+    pub(crate) fn rates(&self) -> Rates {
+        let now = self.now();
+        let estimates = array::from_fn(|rate| at(&self.rates[rate], now, rate_prior(rate)));
+        Rates { factors: estimates.map(|rate| rate.mean.exp()), estimates }
+    }
+
+    pub(crate) fn prediction(
+        &self, case: &Case, work: &Work, choice: Choice, machine: &Machine, rates: &Rates,
+    ) -> Prediction<'_> {
+        let now = self.now();
+        let time = model::time(work, choice, machine, &rates.factors);
+        let operation = hash(work.operation) as usize % OPERATIONS;
+        let number = choice as usize;
+        let corrections = [
+            (&self.choices[number][usize::from(work.is_staged)], CHOICE),
+            (&self.sizes[number][size(work)], SIZE),
+            (&self.operations[number][operation], OPERATION),
+        ];
+        let mut model = Estimate { mean: time.ns.ln(), variance: MISFIT_VARIANCE };
+        for (cell, prior) in corrections {
+            let correction = at(cell, now, prior);
+            model.mean += correction.mean;
+            model.variance += correction.variance;
+        }
+        for (rate, by_rate) in rates.estimates.iter().zip(time.by_rate) {
+            let weight = by_rate / time.ns;
+            model.variance += weight * weight * rate.variance;
+        }
+        let prior = time.prior_ns.ln();
+        let seen = case.choices[number].at(now, CASE);
+        Prediction { time, corrections, model, prior, seen }
+    }
+
+    /// The case of a call.
+    pub(crate) fn case(&self, work: &Work) -> &Case {
+        let kind = (size(work) as u32) << 8 ^ u32::from(work.is_staged) << 24;
+        let tag = hash(hash(work.operation) ^ kind);
+        let case = &self.cases[tag as usize % CASES];
+        case.begin(tag);
+        case
+    }
+
+    fn now(&self) -> u16 {
+        self.time.load(Ordering::Relaxed) as u16
+    }
+}
+
+/// The share of a prediction below which a rate learns nothing from it.
+const LEAST_WEIGHT: f32 = 0.01;
+
+fn rate_prior(rate: usize) -> Prior {
+    Prior { variance: RATE_VARIANCES[rate], drift: RATE_DRIFT * RATE_VARIANCES[rate] }
+}
+
+/// The estimate of a cell at a time, or the prior.
+fn at(cell: &Cell, now: u16, prior: Prior) -> Estimate {
+    cell.at(now, prior).unwrap_or(Estimate { mean: 0.0, variance: prior.variance })
+}
+
+/// Half octaves of the bytes of all arrays.
+fn size(work: &Work) -> usize {
+    (2.0 * work.bytes().max(1.0).log2()) as usize % SIZES
+}
+
+/// A hash whose lowest bits depend on all bits of the key (the finalizer of MurmurHash3).
+pub(crate) fn hash(key: u32) -> u32 {
+    let key = (key ^ key >> 16).wrapping_mul(0x85eb_ca6b);
+    let key = (key ^ key >> 13).wrapping_mul(0xc2b2_ae35);
+    key ^ key >> 16
+}

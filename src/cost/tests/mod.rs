@@ -1,0 +1,3 @@
+mod machines;
+mod simulation;
+mod speed;

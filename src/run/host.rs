@@ -1,0 +1,89 @@
+//! This process, as plans see it.
+
+use crate::call::plan::Machine;
+use crate::call::{Chosen, Devices, Formula};
+use crate::cuda::{Device, device, driver};
+use crate::error::Error;
+use crate::pool;
+use crate::process::{settings, warmup};
+use crate::run::last_run::Run;
+use gpuvec_cost::{BreakEven, Choice, Learner};
+use std::cell::Cell;
+use std::num::NonZeroUsize;
+use std::time::Instant;
+
+/// What this process's calls taught. A forked child begins with what its parent knew.
+static LEARNER: Learner = Learner::new();
+
+/// What calls lost because devices were not open.
+static OPENING: BreakEven = BreakEven::new();
+
+/// This process.
+pub(super) struct Host;
+
+impl Machine for Host {
+    fn thread_limit(&self) -> usize {
+        // The guard has refused a call whose environment is wrong.
+        settings::threads().map_or(1, NonZeroUsize::get)
+    }
+
+    fn threads(&self, wanted: usize) -> usize {
+        pool::available(wanted)
+    }
+
+    fn devices(&self) -> Devices {
+        let [open, all] = match driver::if_open() {
+            Some(_) => device::counts(),
+            None if driver::has_failed() => [0, 0],
+            None => [0, 1],
+        };
+        Devices { all, open }
+    }
+
+    fn gpu(&self) -> Result<usize, Error> {
+        device::usable().map(Device::ordinal)
+    }
+
+    fn is_ready_for(&self, formula: &Formula) -> bool {
+        device::usable().is_ok_and(|device| device.is_ready_for(formula))
+    }
+
+    fn gpus(&self) -> Result<Vec<usize>, Error> {
+        Ok(device::all_usable()?.into_iter().map(Device::ordinal).collect())
+    }
+
+    fn learner(&self) -> &Learner {
+        &LEARNER
+    }
+
+    fn opening(&self) -> &BreakEven {
+        &OPENING
+    }
+}
+
+/// Runs a call, and learns from the time that it takes if it is long enough. A call that made what later
+/// ones find, as threads, buffers and kernels, teaches nothing, nor does one that fell back to cores.
+/// `warmups` is the count before the call was planned.
+pub(super) fn timed(
+    chosen: &Chosen, warmups: u32, work: impl FnOnce() -> Result<Run, Error>,
+) -> Result<Run, Error> {
+    let Some(lesson) = chosen.lesson.filter(|lesson| lesson.is_long || is_sampled()) else {
+        return work();
+    };
+    let begin = Instant::now();
+    let run = work()?;
+    let fell_back = matches!(chosen.choice, Choice::Gpu | Choice::Gpus) && run.devices == 0;
+    if !fell_back && warmup::count() == warmups {
+        lesson.learn(&LEARNER, begin.elapsed().as_nanos() as f32);
+    }
+    Ok(run)
+}
+
+/// Says for one of some calls that it is to be timed although it is short: it may be longer than predicted.
+fn is_sampled() -> bool {
+    const SAMPLED: u32 = 16;
+    thread_local! {
+        static SHORT_CALLS: Cell<u32> = const { Cell::new(0) };
+    }
+    SHORT_CALLS.replace(SHORT_CALLS.get().wrapping_add(1)).is_multiple_of(SAMPLED)
+}
