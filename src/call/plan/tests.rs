@@ -10,15 +10,21 @@ use proptest::prelude::*;
 const DEVICE: MemoryKind = MemoryKind::Device { ordinal: 0 };
 const OTHER: MemoryKind = MemoryKind::Device { ordinal: 1 };
 
-/// A machine with GPUs, and a limit of threads.
+/// A machine with GPUs, which are open, and a limit of threads, where nothing was learned.
 struct Host {
     gpus: usize,
     limit: usize,
+    learner: Box<Learner>,
+    opening: BreakEven,
 }
 
 /// A machine with as many GPUs, and 16 threads.
 fn with(gpus: usize) -> Host {
-    Host { gpus, limit: 16 }
+    limited(gpus, 16)
+}
+
+fn limited(gpus: usize, limit: usize) -> Host {
+    Host { gpus, limit, learner: Box::default(), opening: BreakEven::new() }
 }
 
 impl Machine for Host {
@@ -28,6 +34,10 @@ impl Machine for Host {
 
     fn threads(&self, wanted: usize) -> usize {
         wanted.max(1)
+    }
+
+    fn devices(&self) -> Devices {
+        Devices { all: self.gpus, open: self.gpus }
     }
 
     fn gpu(&self) -> Result<usize, Error> {
@@ -41,6 +51,14 @@ impl Machine for Host {
 
     fn is_ready_for(&self, _: &Formula) -> bool {
         false
+    }
+
+    fn learner(&self) -> &Learner {
+        &self.learner
+    }
+
+    fn opening(&self) -> &BreakEven {
+        &self.opening
     }
 }
 
@@ -57,6 +75,10 @@ impl Machine for NotAsked {
         panic!("threads were asked for")
     }
 
+    fn devices(&self) -> Devices {
+        panic!("devices were asked for")
+    }
+
     fn gpu(&self) -> Result<usize, Error> {
         panic!("a GPU was asked for")
     }
@@ -68,6 +90,20 @@ impl Machine for NotAsked {
     fn is_ready_for(&self, _: &Formula) -> bool {
         panic!("a device was asked")
     }
+
+    fn learner(&self) -> &Learner {
+        panic!("what was learned was asked for")
+    }
+
+    fn opening(&self) -> &BreakEven {
+        panic!("what opening costs was asked for")
+    }
+}
+
+fn plan(
+    call: &Call<'_>, placement: Placement, stream: Option<usize>, machine: &impl Machine,
+) -> Result<Plan, Error> {
+    super::plan(call, placement, stream, machine).map(|(plan, _)| plan)
 }
 
 fn planned(op: Op, n: usize, kinds: [MemoryKind; 3], placement: Placement, gpus: usize) -> Plan {
@@ -109,15 +145,15 @@ fn each_call_has_its_plan() {
     let table = [
         // Placement, GPUs, operation, n, memory of a, b and out.
         (Cpu, 1, add, 1000, [Pageable; 3], "cores: 1 threads; 1 chunks"),
-        (Cpu, 1, add, 100_000, [Pageable; 3], "cores: 7 threads; 25 chunks"),
-        (Auto, 0, add, 150_000, [Pinned; 3], "cores: 10 threads; 37 chunks"),
-        (Auto, 1, add, 150_000, [Pinned; 3], "cores: 1 threads; 3 chunks"),
-        (Auto, 1, add, 300_000, [Pinned; 3],
-         "GPUs [0]: Mapped Mapped Mapped; 1 chunks; 1 threads, 1 slots; 0 cores; 64 blocks, flags; Cores"),
-        (Auto, 1, add, 1_000_000, [Pageable; 3],
-         "GPUs [0]: Staged Staged Staged; 8 chunks; 4 threads, 2 slots; 0 cores; any blocks; Cores"),
-        (Auto, 1, dot, 100_000_000, [Pageable; 3],
-         "GPUs [0]: Staged Staged State; 382 chunks; 4 threads, 2 slots; 0 cores; 16 blocks; Cores"),
+        (Cpu, 1, add, 100_000, [Pageable; 3], "cores: 4 threads; 25 chunks"),
+        (Auto, 0, add, 150_000, [Pinned; 3], "cores: 8 threads; 37 chunks"),
+        (Auto, 1, add, 150_000, [Pinned; 3], "cores: 8 threads; 37 chunks"),
+        (Gpu, 1, add, 300_000, [Pinned; 3],
+         "GPUs [0]: Mapped Mapped Mapped; 1 chunks; 1 threads, 1 slots; 0 cores; 64 blocks, flags; None"),
+        (Gpu, 1, add, 1_000_000, [Pageable; 3],
+         "GPUs [0]: Staged Staged Staged; 8 chunks; 4 threads, 2 slots; 0 cores; any blocks; None"),
+        (Gpu, 1, dot, 100_000_000, [Pageable; 3],
+         "GPUs [0]: Staged Staged State; 382 chunks; 4 threads, 2 slots; 0 cores; 16 blocks; None"),
         (Auto, 0, dot, 1, [Pageable, DEVICE, Pinned],
          "GPUs [0]: Staged InPlace State; 1 chunks; 1 threads, 1 slots; 0 cores; 1 blocks, flags; None"),
         (Gpu, 1, add, 1000, [Pinned; 3],
@@ -134,18 +170,18 @@ fn each_call_has_its_plan() {
          "GPUs [0]: InPlace InPlace State; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks; None"),
         (Auto, 2, add, 9, [DEVICE, OTHER, DEVICE],
          "GPUs [0]: InPlace Dma InPlace; 1 chunks; 1 threads, 1 slots; 0 cores; any blocks, flags; None"),
-        (Auto, 1, add, 100_000_000, [Pinned; 3],
-         "GPUs [0]: Dma Dma Dma; 96 chunks; 1 threads, 3 slots; 0 cores; any blocks; Cores"),
-        (Auto, 2, add, 100_000_000, [Pinned; 3],
-         "GPUs [0, 1]: Mapped Mapped Mapped; 24 chunks; 1 threads, 8 slots; 0 cores; any blocks; Cores"),
-        (Auto, 2, Op::ScaleF32, 100_000_000, [Pinned; 3],
-         "GPUs [0, 1]: Dma Dma; 48 chunks; 1 threads, 3 slots; 0 cores; any blocks; Cores"),
-        (Auto, 2, dot, 100_000_000, [Pinned; 3],
-         "GPUs [0, 1]: Dma Dma State; 48 chunks; 1 threads, 3 slots; 0 cores; any blocks; Cores"),
-        (Auto, 2, add, 100_000_000, [Pageable, Pinned, Pinned],
-         "GPUs [0, 1]: Staged Mapped Mapped; 382 chunks; 4 threads, 2 slots; 0 cores; any blocks; Cores"),
-        (Auto, 1, add, 100_000_000, [MemoryKind::PinnedInParts; 3],
-         "GPUs [0]: Mapped Mapped Mapped; 1 chunks; 1 threads, 1 slots; 0 cores; 64 blocks, flags; Cores"),
+        (Gpu, 1, add, 100_000_000, [Pinned; 3],
+         "GPUs [0]: Dma Dma Dma; 96 chunks; 1 threads, 3 slots; 0 cores; any blocks; None"),
+        (Gpu, 2, add, 100_000_000, [Pinned; 3],
+         "GPUs [0, 1]: Mapped Mapped Mapped; 24 chunks; 1 threads, 8 slots; 0 cores; any blocks; None"),
+        (Gpu, 2, Op::ScaleF32, 100_000_000, [Pinned; 3],
+         "GPUs [0, 1]: Dma Dma; 48 chunks; 1 threads, 3 slots; 0 cores; any blocks; None"),
+        (Gpu, 2, dot, 100_000_000, [Pinned; 3],
+         "GPUs [0, 1]: Dma Dma State; 48 chunks; 1 threads, 3 slots; 0 cores; any blocks; None"),
+        (Gpu, 2, add, 100_000_000, [Pageable, Pinned, Pinned],
+         "GPUs [0, 1]: Staged Mapped Mapped; 382 chunks; 4 threads, 2 slots; 0 cores; any blocks; None"),
+        (Gpu, 1, add, 100_000_000, [MemoryKind::PinnedInParts; 3],
+         "GPUs [0]: Mapped Mapped Mapped; 1 chunks; 1 threads, 1 slots; 0 cores; 64 blocks, flags; None"),
         (All, 1, add, 100_000_000, [Pinned; 3],
          "GPUs [0]: Dma Dma Dma; 382 chunks; 1 threads, 3 slots; 15 cores; any blocks; Cores"),
         (All, 2, dot, 100_000_000, [Pinned; 3],
@@ -158,23 +194,6 @@ fn each_call_has_its_plan() {
     for (placement, gpus, op, n, kinds, expected) in table {
         let plan = planned(op, n, kinds, placement, gpus);
         assert_eq!(line(&plan), expected, "{placement:?}, {gpus} GPUs, {op:?} of {n} in {kinds:?}");
-    }
-}
-
-#[test]
-fn auto_takes_the_gpu_from_other_lengths_for_each_exact_sum() {
-    let is_on_core =
-        |op, n, kind| line(&planned(op, n, [kind; 3], Auto, 1)).starts_with("cores: 1 threads;");
-    for (op, pinned, pageable) in [
-        (Op::SumF32, 131_072, 917_504),
-        (Op::DotF32, 131_072, 786_432),
-        (Op::SumF64, 212_992, 1_048_576),
-        (Op::DotF64, 90_112, 524_288),
-        (Op::MinF32, 229_376, 917_504),
-    ] {
-        for (kind, n) in [(Pinned, pinned), (Pageable, pageable)] {
-            assert!(is_on_core(op, n, kind) && !is_on_core(op, n + 1, kind), "{op:?}, {n}");
-        }
     }
 }
 
@@ -251,7 +270,7 @@ proptest! {
         a in any_kind(), b in any_kind(), all: bool,
     ) {
         let placement = if all { All } else { Gpu };
-        let machine = Host { gpus, limit };
+        let machine = limited(gpus, limit);
         let plan = with_call(Op::AddF32, n, [a, b, a], |call| plan(call, placement, None, &machine));
         let (threads, groups, devices) = match plan.unwrap() {
             Plan::Gpus(plan) => {
@@ -266,7 +285,7 @@ proptest! {
     #[test]
     fn each_core_has_a_chunk_of_some_size_to_take(n in 1usize..1 << 40) {
         let OnCores { threads, partition } =
-            with_call(Op::DotF32, n, [Pageable; 3], |call| on_cores(call, &with(0)));
+            with_call(Op::DotF32, n, [Pageable; 3], |call| on_cores(call, Choice::Cores, &with(0)));
         let [least, most] = tuning::CORE_CHUNK;
         prop_assert!((least..=most).contains(&partition.chunk()));
         prop_assert!(threads == 1 || partition.chunks() >= threads);
