@@ -151,16 +151,20 @@
  * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT
  * (auto, gpu, cpu or all). gpuvec_set_thread_placement sets that of the calling thread alone.
  *
- * The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
- * number of CPU threads that work on a call, the calling one included: threads that compute, copy into
- * pinned buffers, or drive GPUs. One thread can drive several GPUs. The default is one thread for each
- * CPU of the process's main thread, and the library never uses more than 256. Idle threads are not
- * counted; with a limit of 1 there are none. GPUVEC_VECTORS (portable, avx2 or
- * avx512) names the newest vector instructions that sums and expressions on the CPU may use; the
- * default is what the processor has, and results are the same. The variables are read once; an empty
- * one counts as unset. If one has any other value, every function that returns a status, a handle or
- * memory fails with GPUVEC_ERROR_ENVIRONMENT, except gpuvec_set_placement, which overrides
- * GPUVEC_PLACEMENT.
+ * gpuvec_set_num_threads limits the number of CPU threads that work on a call, the calling one
+ * included: threads that compute, copy into pinned buffers, or drive GPUs. One thread can drive several
+ * GPUs. Otherwise the environment variable GPUVEC_NUM_THREADS (a whole number) does, or else the first
+ * entry of OMP_NUM_THREADS (a list, as OpenMP 5.2 defines it; ignored if it is anything else), and the
+ * default is one thread for each CPU of the process's main thread. The library never uses more than
+ * 256. Idle threads are not counted; as long as the limit is 1, none is started.
+ *
+ * GPUVEC_VECTORS (portable, avx2 or avx512) names the newest vector instructions that sums and
+ * expressions on the CPU may use; the default is what the processor has, and results are the same.
+ *
+ * The variables are read once; an empty one counts as unset. If one of the library's own has any other
+ * value, every function that returns a status, a handle or memory fails with GPUVEC_ERROR_ENVIRONMENT,
+ * except gpuvec_set_placement and gpuvec_set_num_threads, which override GPUVEC_PLACEMENT and
+ * GPUVEC_NUM_THREADS, and gpuvec_set_thread_placement.
  *
  * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran.
  *
@@ -1433,6 +1437,23 @@ gpuvec_status gpuvec_set_thread_placement(int32_t placement);
  * none.
  */
 int32_t gpuvec_get_thread_placement(void);
+
+/**
+ * Sets the most threads that may work on one call, the calling one included, for all later calls in
+ * every thread; with 0 the environment's number is in force again.
+ *
+ * Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling
+ * thread works alone; threads that were started before stay asleep. A number above 256 counts as 256.
+ * Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for a number below 0.
+ */
+gpuvec_status gpuvec_set_num_threads(int32_t threads);
+
+/**
+ * Returns the most threads that may work on one call, from 1 to 256; or 0 if `GPUVEC_NUM_THREADS` has
+ * a wrong value, which the error of every other call names, and in a signal handler that interrupted a
+ * call.
+ */
+int32_t gpuvec_get_num_threads(void);
 
 /**
  * Tells why no GPU is usable: no driver, a driver that is too old, no device, a device that

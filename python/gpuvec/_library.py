@@ -105,6 +105,8 @@ SIGNATURES: dict[str, Signature] = {
     "gpuvec_get_placement": (c_int32, []),
     "gpuvec_set_thread_placement": (c_int32, [c_int32]),
     "gpuvec_get_thread_placement": (c_int32, []),
+    "gpuvec_set_num_threads": (c_int32, [c_int32]),
+    "gpuvec_get_num_threads": (c_int32, []),
     "gpuvec_why_cpu": (c_char_p, []),
     "gpuvec_last_run": (c_int32, [POINTER(RunStructure), c_size_t]),
     "gpuvec_init": (c_int32, []),

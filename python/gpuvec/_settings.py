@@ -1,8 +1,9 @@
-"""Placement, the last run, devices and versions."""
+"""Placement, threads, the last run, devices and versions."""
 
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, NamedTuple, get_args
@@ -113,6 +114,39 @@ def _number(placement: Placement) -> int:
     if placement not in PLACEMENTS:
         raise ValueError(f"placement is {placement!r}: pass one of {', '.join(PLACEMENTS)}")
     return PLACEMENTS.index(placement)
+
+
+def set_num_threads(threads: int) -> None:
+    """Set the most threads that may work on one call, for all later calls in every thread.
+
+    Parameters
+    ----------
+    threads : int
+        The number, the calling thread included: with 1 it works alone. More than 256 count as 256.
+        0 for the environment's: ``GPUVEC_NUM_THREADS``, else ``OMP_NUM_THREADS``, else one for each
+        CPU.
+
+    Examples
+    --------
+    >>> import gpuvec
+    >>> gpuvec.set_num_threads(1)
+    >>> gpuvec.get_num_threads()
+    1
+    >>> gpuvec.set_num_threads(0)
+    """
+    number = operator.index(threads)
+    if number < 0:
+        raise ValueError(f"threads is {number}: pass a number of threads, or 0")
+    check(functions.gpuvec_set_num_threads(min(number, 2**31 - 1)))
+
+
+def get_num_threads() -> int:
+    """Return the most threads that may work on one call."""
+    number = int(functions.gpuvec_get_num_threads())
+    if number == 0:
+        # The error of any other call tells why.
+        check(functions.gpuvec_init())
+    return number
 
 
 def why_cpu() -> str:

@@ -85,10 +85,11 @@ assert devices("{kind}", 300_001) == [1, 1]
     )
 
 
+@pytest.mark.parametrize("how", ["by variable", "by call"])
 @pytest.mark.parametrize("kind", ["pinned", "pageable"])
 @pytest.mark.parametrize("place", ["GPU", "ALL"])
 @pytest.mark.parametrize("threads", [1, 3, 6])
-def test_threads_are_limited_on_several_devices(threads, place, kind):
+def test_threads_are_limited_on_several_devices(threads, place, kind, how):
     """One thread drives several devices, all of which take part, and no others are at work."""
     run(
         f"""
@@ -104,6 +105,8 @@ def call_all():
     return devices("{kind}"), last_run().threads
 
 lib.gpuvec_set_placement(Place.{place})
+if "{how}" == "by call":
+    ok(lib.gpuvec_set_num_threads({threads}))
 ok(lib.gpuvec_init())
 # With placement all, cores may take the chunks before any device does.
 uses_gpus = "{place}" == "GPU"
@@ -121,7 +124,7 @@ assert not uses_gpus or {threads} > 1 or found == [15, 15], found
 check_in_place("{kind}")
 assert last_run().threads <= {threads}
 """,
-        variables={"GPUVEC_NUM_THREADS": str(threads)},
+        variables={"GPUVEC_NUM_THREADS": str(threads if how == "by variable" else 5)},
         DEVICES=4,
     )
 

@@ -73,6 +73,35 @@ pub extern "C" fn gpuvec_get_thread_placement() -> i32 {
 /// The placement of a thread that follows the process's; see `gpuvec_set_thread_placement`.
 pub const GPUVEC_PLACE_INHERIT: i32 = -1;
 
+/// Sets the most threads that may work on one call, the calling one included, for all later calls in
+/// every thread; with 0 the environment's number is in force again.
+///
+/// Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling
+/// thread works alone; threads that were started before stay asleep. A number above 256 counts as 256.
+/// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for a number below 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_set_num_threads(threads: i32) -> Status {
+    guard::choice(|| {
+        let number = usize::try_from(threads).map_err(|_| Error::Value {
+            argument: "threads",
+            value: i64::from(threads),
+            expected: "pass the most threads that may work on a call, or 0 for the environment's number",
+        })?;
+        settings::set_threads(number);
+        Ok(0)
+    })
+}
+
+/// Returns the most threads that may work on one call, from 1 to 256; or 0 if `GPUVEC_NUM_THREADS` has
+/// a wrong value, which the error of every other call names, and in a signal handler that interrupted a
+/// call.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_get_num_threads() -> i32 {
+    guard::query(0, || {
+        settings::threads().map_or(0, |threads| i32::try_from(threads.get()).unwrap_or(i32::MAX))
+    })
+}
+
 /// Tells why no GPU is usable: no driver, a driver that is too old, no device, a device that
 /// refuses to work, placement `cpu`, a forked child.
 ///
