@@ -175,3 +175,6 @@ fn pays_everywhere(call: &Call<'_>, machine: &impl Machine) -> bool {
     };
     is_long && !cost::is_staged(call) && machine.gpu().is_ok() && !waits_for_compiler()
 }
+
+#[cfg(test)]
+mod tests;
