@@ -178,7 +178,13 @@ pub extern "C" fn cuCtxSetCurrent(handle: Handle) -> Code {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxPushCurrent_v2(handle: Handle) -> Code {
-    call("cuCtxPushCurrent_v2", |_| context::push(handle))
+    // A failure that loses a context loses this one: it is the one whose device the caller notes.
+    let pushed = context::push(handle);
+    let code = call("cuCtxPushCurrent_v2", |_| pushed);
+    if code != SUCCESS && pushed.is_ok() {
+        let _ = context::pop();
+    }
+    code
 }
 
 #[unsafe(no_mangle)]
