@@ -414,6 +414,68 @@ typedef int32_t gpuvec_backend;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+/** The choice of processors for a call. */
+enum gpuvec_choice
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** None: there was nothing to do, the call failed, or a stream took it. */
+    GPUVEC_CHOICE_NONE = 0,
+    /** The calling core. */
+    GPUVEC_CHOICE_CALLING_CORE = 1,
+    /** A quarter of the cores. */
+    GPUVEC_CHOICE_QUARTER_OF_CORES = 2,
+    /** Half of the cores. */
+    GPUVEC_CHOICE_HALF_OF_CORES = 3,
+    /** All cores. */
+    GPUVEC_CHOICE_CORES = 4,
+    /** One GPU. */
+    GPUVEC_CHOICE_GPU = 5,
+    /** All GPUs. */
+    GPUVEC_CHOICE_GPUS = 6,
+    /** Cores and GPUs at the same time. */
+    GPUVEC_CHOICE_CORES_AND_GPUS = 7,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_choice gpuvec_choice;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_choice;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/** The reason for a choice. */
+enum gpuvec_reason
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** None: nothing was chosen. */
+    GPUVEC_REASON_NONE = 0,
+    /** It was predicted to be done first. */
+    GPUVEC_REASON_FASTEST = 1,
+    /** It was tried, to learn how long it takes. */
+    GPUVEC_REASON_EXPLORED = 2,
+    /** A GPU might be faster, but opening the driver has not paid so far. */
+    GPUVEC_REASON_NO_DRIVER_YET = 3,
+    /** A GPU might be faster, but having its driver compile the expression has not paid so far. */
+    GPUVEC_REASON_COMPILING = 4,
+    /** The placement, or the memory that the arrays are in, leaves no choice. */
+    GPUVEC_REASON_ASKED_FOR = 5,
+    /** A GPU failed, and cores did the work. */
+    GPUVEC_REASON_FALLBACK = 6,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_reason gpuvec_reason;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_reason;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 /** The kind of an accumulator: its operation and the type of its elements. */
 enum gpuvec_accumulator_kind
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -524,6 +586,20 @@ typedef struct gpuvec_run {
     uint64_t chunks;
     /** The number of bytes copied through gpuvec's own pinned buffers; 0 if nothing was staged. */
     uint64_t bytes_staged;
+    /** A `gpuvec_choice`. */
+    int32_t choice;
+    /** A `gpuvec_reason`. */
+    int32_t reason;
+    /**
+     * The nanoseconds that the call took; 0 if it was not measured: short calls are not, unless
+     * `GPUVEC_LOG` is set.
+     */
+    uint64_t time_ns;
+    /**
+     * The nanoseconds that each choice was predicted to take, by its `gpuvec_choice`; 0 where there was
+     * no such choice, or no prediction.
+     */
+    uint64_t predicted_ns[8];
 } gpuvec_run;
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-//! The user's settings: the placement, the number of threads, and the vector instructions.
+//! The user's settings: the placement, the number of threads, the vector instructions, and the log.
 //!
 //! The environment is read once, at the first call that needs it, and not at all in a process
 //! that runs with another user's rights (`secure_getenv`).
@@ -9,7 +9,7 @@ use once_cell::race::OnceBox;
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// cbindgen:rename-all=QualifiedScreamingSnakeCase
 /// The processors that work on a call.
@@ -81,6 +81,7 @@ pub(crate) fn check() -> Result<(), Error> {
     let environment = environment()?;
     environment.threads?;
     environment.vectors?;
+    environment.logs_runs?;
     placement().map(|_| ())
 }
 
@@ -108,10 +109,19 @@ pub(crate) fn vectors() -> Vectors {
     environment().and_then(|environment| environment.vectors).unwrap_or(Vectors::Portable)
 }
 
+/// Set when `GPUVEC_LOG` is read: a short call asks in less time than `environment` takes.
+static LOGS_RUNS: AtomicBool = AtomicBool::new(false);
+
+/// Says whether each call on arrays writes a line to stderr: `GPUVEC_LOG`, which the guard has read.
+pub(crate) fn logs_runs() -> bool {
+    LOGS_RUNS.load(Ordering::Relaxed)
+}
+
 struct Environment {
     placement: Result<Placement, Error>,
     threads: Result<NonZeroUsize, Error>,
     vectors: Result<Vectors, Error>,
+    logs_runs: Result<(), Error>,
 }
 
 fn environment() -> Result<&'static Environment, Error> {
@@ -123,10 +133,13 @@ fn environment() -> Result<&'static Environment, Error> {
             let bytes = memory::NEEDED_BYTES;
             return Err(Error::OutOfHostMemory { bytes, purpose: "the first call" });
         }
+        let logs_runs = parsed_log(variable(c"GPUVEC_LOG"));
+        LOGS_RUNS.store(logs_runs == Ok(true), Ordering::Relaxed);
         Ok(Box::new(Environment {
             placement: parsed_placement(variable(c"GPUVEC_PLACEMENT")),
             threads: parsed_threads(variable(c"GPUVEC_NUM_THREADS")),
             vectors: parsed_vectors(variable(c"GPUVEC_VECTORS")),
+            logs_runs: logs_runs.map(drop),
         }))
     })
 }
@@ -159,6 +172,18 @@ fn parsed_vectors(value: Option<String>) -> Result<Vectors, Error> {
             variable: "GPUVEC_VECTORS",
             value: interned(wrong.to_owned()),
             expected: "portable, avx2 or avx512",
+        }),
+    }
+}
+
+fn parsed_log(value: Option<String>) -> Result<bool, Error> {
+    match value.as_deref() {
+        None => Ok(false),
+        Some("run") => Ok(true),
+        Some(wrong) => Err(Error::Environment {
+            variable: "GPUVEC_LOG",
+            value: interned(wrong.to_owned()),
+            expected: "run",
         }),
     }
 }
@@ -219,6 +244,14 @@ mod tests {
         assert!(Vectors::Portable < Vectors::Avx2 && Vectors::Avx2 < Vectors::Avx512);
         for wrong in ["AVX2", "sse", " avx2", "none", "0"] {
             assert!(parsed_vectors(owned(wrong)).is_err(), "'{wrong}' was taken");
+        }
+    }
+
+    #[test]
+    fn the_log_is_parsed_strictly() {
+        assert_eq!((parsed_log(None), parsed_log(owned("run"))), (Ok(false), Ok(true)));
+        for wrong in ["RUN", " run", "runs", "1", "0"] {
+            assert!(parsed_log(owned(wrong)).is_err(), "'{wrong}' was taken");
         }
     }
 

@@ -4,6 +4,7 @@ mod cores;
 mod evaluate;
 mod gpus;
 pub mod last_run;
+pub(crate) mod log;
 mod memory_kinds;
 mod work;
 
@@ -20,7 +21,8 @@ use crate::pool;
 use crate::process::settings::{self, Placement};
 pub(crate) use evaluate::{evaluate, prepare};
 use gpus::Failure;
-use last_run::{Backend, Run};
+use last_run::{Backend, Choice, Reason, Report};
+use log::Subject;
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
@@ -35,6 +37,7 @@ pub(crate) unsafe fn run(
     task: Task<'_>, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
+    log::begin(task.into(), n);
     let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
         execute(call, placement, stream, &mut |runner| match task {
             Task::Compute { op, alpha } => op.visit(alpha, runner),
@@ -56,12 +59,14 @@ pub(crate) unsafe fn accumulate<O: Exact>(
     op: O, inputs: &[Input], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
 ) -> Result<(), Error> {
     let task = Task::Compute { op: O::OP, alpha: op.alpha() };
+    log::begin(Subject::Accumulator(Some(O::OP)), n);
     // In the place of an output, which nothing writes.
     let output = ("state", (&raw mut *state).cast());
     let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
         let plan = plan(call, placement, None, &Host)?;
         stream.map_or(Ok(()), Stream::synchronize)?;
-        Runner { call, plan: &plan }.sum::<O>(&mut |sum| {
+        let reason = reason(call, placement, &plan);
+        Runner { call, plan: &plan, reason }.sum::<O>(&mut |sum| {
             state.merge(sum);
             Ok(())
         })
@@ -71,9 +76,10 @@ pub(crate) unsafe fn accumulate<O: Exact>(
 }
 
 /// Does the work of a checked call. Its type is erased, since most of a short call's code comes before.
-type Then<'a> = &'a mut dyn FnMut(&Call<'_>, Placement, Option<&Stream>) -> Result<Run, Error>;
+type Then<'a> = &'a mut dyn FnMut(&Call<'_>, Placement, Option<&Stream>) -> Result<(), Error>;
 
-/// Checks the arguments, and hands the call, the placement and the stream to `then`. Keeps the last run.
+/// Checks the arguments, and hands the call, the placement and the stream to `then`. The
+/// last run says how it ran.
 ///
 /// # Safety
 /// As [`Call::with`].
@@ -89,33 +95,44 @@ unsafe fn with_call(
     };
     let then = |call: &Call<'_>| then(call, placement, stream.as_deref());
     // SAFETY: this function's promise.
-    if let Some(run) = unsafe { Call::with(task, inputs, output, n, kind_of, then)? }
-        && n > 0
-    {
-        last_run::set(run);
+    unsafe { Call::with(task, inputs, output, n, kind_of, then)? };
+    if n == 0 {
+        last_run::clear();
     }
     Ok(())
+}
+
+/// The reason for a plan.
+fn reason(call: &Call<'_>, placement: Placement, plan: &Plan) -> Reason {
+    match (placement, plan) {
+        (Placement::Auto, Plan::Gpus(_)) if call.device().is_some() => Reason::AskedFor,
+        (Placement::Auto, _) => Reason::Fastest,
+        _ => Reason::AskedFor,
+    }
 }
 
 /// Plans a call, and queues it, or lets `work` do as the plan says.
 fn execute(
     call: &Call<'_>, placement: Placement, stream: Option<&Stream>,
-    work: &mut dyn FnMut(Runner<'_>) -> Result<Run, Error>,
-) -> Result<Run, Error> {
+    work: &mut dyn FnMut(Runner<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
     let plan = plan(call, placement, stream.and_then(Stream::device), &Host)?;
     if let (Plan::Queue(plan), Some(Stream::Gpu(stream))) = (&plan, stream) {
         stream.queue(call, plan)?;
-        return Ok(Run {
-            backend: Backend::Gpu as i32,
+        last_run::set(Report {
+            backend: Backend::Gpu,
             path: gpus::path(call, &plan.transfers),
             devices: last_run::device_bit(stream.ordinal()),
             threads: 1,
             chunks: 1,
-            ..Run::default()
+            bytes_staged: 0,
+            choice: Choice::None,
+            reason: Reason::None,
         });
+        return Ok(());
     }
     stream.map_or(Ok(()), Stream::synchronize)?;
-    work(Runner { call, plan: &plan })
+    work(Runner { call, plan: &plan, reason: reason(call, placement, &plan) })
 }
 
 /// This process, for plans.
@@ -151,35 +168,40 @@ type Finish<'a, S> = &'a mut dyn FnMut(&S) -> Result<(), Error>;
 struct Runner<'a> {
     call: &'a Call<'a>,
     plan: &'a Plan,
+    reason: Reason,
 }
 
 impl Runner<'_> {
     /// Runs the work on the call's chunks. Where GPUs fail, cores do it if the plan says so.
-    fn run(&self, work: &mut dyn Work) -> Result<Run, Error> {
+    fn run(&self, work: &mut dyn Work) -> Result<(), Error> {
         let on_gpus = match self.plan {
             Plan::Queue(_) => return Err(Error::Internal { text: "a queued call was run" }),
-            Plan::Cores(plan) => return self.run_on_cores(plan, work),
+            Plan::Cores(plan) => {
+                self.run_on_cores(plan, self.reason, work);
+                return Ok(());
+            }
             Plan::Gpus(plan) => plan,
         };
         work.begin(on_gpus.partition.chunks());
-        gpus::run(self.call, on_gpus, work).or_else(|Failure { error, wrote }| {
+        gpus::run(self.call, on_gpus, self.reason, work).or_else(|Failure { error, wrote }| {
             match on_gpus.fallback {
                 Fallback::CoresIfUnwritten if wrote => Err(error),
                 Fallback::None => Err(error),
                 Fallback::CoresIfUnwritten | Fallback::Cores => {
-                    self.run_on_cores(&on_cores(self.call, &Host), work)
+                    self.run_on_cores(&on_cores(self.call, &Host), Reason::Fallback, work);
+                    Ok(())
                 }
             }
         })
     }
 
-    fn run_on_cores(&self, plan: &OnCores, work: &mut dyn Work) -> Result<Run, Error> {
+    fn run_on_cores(&self, plan: &OnCores, reason: Reason, work: &mut dyn Work) {
         work.begin(plan.partition.chunks());
-        Ok(cores::run(self.call, plan, work))
+        cores::run(self.call, plan, reason, work);
     }
 
     /// Runs an exact sum, and hands its state to `then`.
-    fn sum<O: Exact>(&self, then: Finish<'_, State<O::Kind>>) -> Result<Run, Error> {
+    fn sum<O: Exact>(&self, then: Finish<'_, State<O::Kind>>) -> Result<(), Error> {
         let sum = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
             chunks.for_each(|chunk| cpu::sum::<O>(self.call, &chunk, state));
         };
@@ -190,11 +212,10 @@ impl Runner<'_> {
     #[inline(never)]
     fn reduce<S: Copy + Send + Sync>(
         &self, accumulate: &Accumulate<'_, S>, states: States<S>, then: Finish<'_, S>,
-    ) -> Result<Run, Error> {
+    ) -> Result<(), Error> {
         let mut work = Reducing::new(accumulate, states);
-        let run = self.run(&mut work)?;
-        then(&work.state()?)?;
-        Ok(run)
+        self.run(&mut work)?;
+        then(&work.state()?)
     }
 
     /// Stores the result of a reduction.
@@ -211,7 +232,7 @@ impl Runner<'_> {
 }
 
 impl Visitor for Runner<'_> {
-    type Result = Result<Run, Error>;
+    type Result = Result<(), Error>;
 
     fn elementwise<O: Elementwise>(self, op: O) -> Self::Result {
         self.run(&mut Mapping(op, self.call))
@@ -230,8 +251,8 @@ impl Visitor for Runner<'_> {
             && plan.partition.chunks() == 1
         {
             let mut work = Whole::<O>::new(self.call);
-            let run = self.run(&mut work)?;
-            return self.store(work.value()?).map(|()| run);
+            self.run(&mut work)?;
+            return self.store(work.value()?);
         }
         self.sum::<O>(&mut |state| self.store(state.value()))
     }
