@@ -62,7 +62,9 @@ def test_names_and_numbers_are_the_header_s(name):
             for (operation, dtype), value in _accumulator.KINDS.items()
         }
     else:
-        found = {prefix + text.upper().replace(" ", "_"): value for value, text in enumerate(lists[name])}
+        found = {
+            prefix + text.upper().replace(" ", "_"): value for value, text in enumerate(lists[name])
+        }
     assert found == header.enumeration(f"gpuvec_{name}")
 
 

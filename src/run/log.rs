@@ -137,9 +137,11 @@ impl Display for Ran<'_> {
             Choice::None => write!(f, "queued on gpu ({})", Devices(run))?,
             Choice::CallingCore => f.write_str("calling core")?,
             choice @ (Choice::QuarterOfCores | Choice::HalfOfCores | Choice::Cores) => {
-                write!(f, "{} ({} threads)", choice.name(), run.threads)?;
+                write!(f, "{} ({})", choice.name(), Threads(run.threads))?;
             }
-            choice => write!(f, "{} ({}, {} threads)", choice.name(), Devices(run), run.threads)?,
+            choice => {
+                write!(f, "{} ({}, {})", choice.name(), Devices(run), Threads(run.threads))?;
+            }
         }
         write!(f, " {}", Time(ns))?;
         let reason = Reason::ALL.into_iter().find(|reason| *reason as i32 == run.reason);
@@ -152,6 +154,14 @@ impl Display for Ran<'_> {
             write!(f, "{before}{} {}", choice.name(), Time(ns))?;
         }
         Ok(())
+    }
+}
+
+struct Threads(u64);
+
+impl Display for Threads {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} thread{}", self.0, if self.0 == 1 { "" } else { "s" })
     }
 }
 
