@@ -157,12 +157,13 @@
  * CPU of the process's main thread, and the library never uses more than 256. Idle threads are not
  * counted; with a limit of 1 there are none. GPUVEC_VECTORS (portable, avx2 or
  * avx512) names the newest vector instructions that sums and expressions on the CPU may use; the
- * default is what the processor has, and results are the same. The variables are read once; an empty
- * one counts as unset. If one has any other value, every function that returns a status, a handle or
+ * default is what the processor has, and results are the same. GPUVEC_LOG=run writes a line to stderr
+ * when a call on arrays ends: what it was, where it ran, how long it took and why it ran there. The
+ * variables are read once; an empty one counts as unset. If one has any other value, every function that returns a status, a handle or
  * memory fails with GPUVEC_ERROR_ENVIRONMENT, except gpuvec_set_placement, which overrides
  * GPUVEC_PLACEMENT.
  *
- * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran.
+ * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran and why.
  *
  * With placement cpu, operations do not open the driver. If another library in the process has
  * initialised it, they ask it for the memory kind of each pointer.
@@ -180,7 +181,8 @@
  * be missing. The memory and the streams of a lost device are lost with it; freeing and destroying
  * them remains correct.
  *
- * The library prints nothing, and no error ends the process. Two failures are beyond its control:
+ * The library prints nothing, except for GPUVEC_LOG, and no error ends the process. Two failures are
+ * beyond its control:
  * the C library ends a process in which a thread's first call finds no memory for 2 KiB of
  * thread-local storage, and Rust's runtime ends one in which a small allocation of gpuvec's fails.
  *
@@ -1521,7 +1523,7 @@ int32_t gpuvec_get_thread_placement(void);
 const char *gpuvec_why_cpu(void);
 
 /**
- * Stores in `run` where this thread's last operation on arrays ran, and how.
+ * Stores in `run` where this thread's last operation on arrays ran, how, and why there.
  *
  * `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an
  * older, shorter structure keeps working. All fields are 0 after an operation that failed and

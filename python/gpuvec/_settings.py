@@ -52,10 +52,10 @@ class Run(NamedTuple):
     choice: Choice
     """The choice of processors; "none" also for work that was queued on a stream."""
     reason: Reason
-    """The reason for the choice: "fastest" (predicted to be done first), "explored" (tried, to learn
-    how long it takes), "no driver yet" and "compiling" (a GPU might be faster, but opening the
-    driver, or waiting for its compiler, has not paid so far), "asked for" (the placement or the
-    arrays' memory leaves no choice), "fallback" (a GPU failed, and cores did the work)."""
+    """The reason for the choice: "fastest" (predicted to be done first), "explored" (tried, to
+    learn how long it takes), "no driver yet" and "compiling" (a GPU might be faster, but opening
+    the driver, or waiting for its compiler, has not paid so far), "asked for" (the placement or
+    the arrays' memory leaves no choice), "fallback" (a GPU failed, and cores did the work)."""
     time: float | None
     """The milliseconds that the call took; None if it was not measured: short calls are not, unless
     the environment variable GPUVEC_LOG is set."""

@@ -68,7 +68,7 @@ assert took(copies) >= 20
 
 
 def test_copies_on_a_device_do_not_use_the_bus_and_each_has_its_latency():
-    """Ten copies in order, of 2 ms each. Across the bus they would take longer than a process may."""
+    """Ten copies of 2 ms each. Across the bus they would take longer than a process may."""
     run(
         CLOCK
         + """
@@ -107,8 +107,8 @@ def test_events_and_waits_see_the_emulated_time():
     )
 
 
-# Calls of the library on pinned arrays of 10,000 floats; each returns the milliseconds of its second call:
-# the first opens the device.
+# Calls of the library on pinned arrays of 10,000 floats. `second` returns the milliseconds of the
+# second call: the first opens the device.
 CALLS = (
     CLOCK
     + """

@@ -39,7 +39,7 @@ def add(n, dtype="f4"):
 
 
 def stderr_of(script: str, **variables: str) -> str:
-    """Runs a script in a process of its own that must succeed, and returns what is on its stderr."""
+    """Runs a script that must succeed in a process of its own, and returns its stderr."""
     done = subprocess.run(
         [sys.executable, "-c", PRELUDE + textwrap.dedent(script)],
         capture_output=True,
@@ -53,7 +53,7 @@ def stderr_of(script: str, **variables: str) -> str:
 
 
 def logged(script: str, **variables: str) -> list[dict]:
-    """Runs a script with the log, and returns the parts of each line, all of which must be whole."""
+    """Runs a script with the log, and returns the parts of each line. All must be whole."""
     lines = stderr_of(script, GPUVEC_LOG="run", **variables).splitlines()
     found = [LINE.fullmatch(line) for line in lines]
     assert all(found), [line for line, match in zip(lines, found) if not match]
@@ -241,7 +241,7 @@ a = np.ones(100, "f4")
 add_of_library = ctypes.CDLL(gpuvec.library_path(), use_errno=True).vector_add
 add_of_library.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_size_t]
 for _ in range(2):
-    # The first call may leave another errno: it reads the environment, and asks for the system's CPUs.
+    # The first call may leave another errno: it reads the environment.
     ctypes.set_errno(77)
     assert add_of_library(a.ctypes.data, a.ctypes.data, a.ctypes.data, a.size) == 0
 assert ctypes.get_errno() == 77, ctypes.get_errno()
