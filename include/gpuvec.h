@@ -161,12 +161,15 @@
  * GPUVEC_VECTORS (portable, avx2 or avx512) names the newest vector instructions that sums and
  * expressions on the CPU may use; the default is what the processor has, and results are the same.
  *
+ * GPUVEC_LOG=run writes a line to stderr when a call on arrays ends: what it was, where it ran, how long
+ * it took and why it ran there.
+ *
  * The variables are read once; an empty one counts as unset. If one of the library's own has any other
  * value, every function that returns a status, a handle or memory fails with GPUVEC_ERROR_ENVIRONMENT,
  * except gpuvec_set_placement and gpuvec_set_num_threads, which override GPUVEC_PLACEMENT and
  * GPUVEC_NUM_THREADS, and gpuvec_set_thread_placement.
  *
- * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran.
+ * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran and why.
  *
  * With placement cpu, operations do not open the driver. If another library in the process has
  * initialised it, they ask it for the memory kind of each pointer.
@@ -184,7 +187,8 @@
  * be missing. The memory and the streams of a lost device are lost with it; freeing and destroying
  * them remains correct.
  *
- * The library prints nothing, and no error ends the process. Two failures are beyond its control:
+ * The library prints nothing, except for GPUVEC_LOG, and no error ends the process. Two failures are
+ * beyond its control:
  * the C library ends a process in which a thread's first call finds no memory for 2 KiB of
  * thread-local storage, and Rust's runtime ends one in which a small allocation of gpuvec's fails.
  *
@@ -418,6 +422,68 @@ typedef int32_t gpuvec_backend;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+/** The choice of processors for a call. */
+enum gpuvec_choice
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** None: there was nothing to do, the call failed, or a stream took it. */
+    GPUVEC_CHOICE_NONE = 0,
+    /** The calling core. */
+    GPUVEC_CHOICE_CALLING_CORE = 1,
+    /** A quarter of the cores. */
+    GPUVEC_CHOICE_QUARTER_OF_CORES = 2,
+    /** Half of the cores. */
+    GPUVEC_CHOICE_HALF_OF_CORES = 3,
+    /** All cores. */
+    GPUVEC_CHOICE_CORES = 4,
+    /** One GPU. */
+    GPUVEC_CHOICE_GPU = 5,
+    /** All GPUs. */
+    GPUVEC_CHOICE_GPUS = 6,
+    /** Cores and GPUs at the same time. */
+    GPUVEC_CHOICE_CORES_AND_GPUS = 7,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_choice gpuvec_choice;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_choice;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/** The reason for a choice. */
+enum gpuvec_reason
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** None: nothing was chosen. */
+    GPUVEC_REASON_NONE = 0,
+    /** It was predicted to be done first. */
+    GPUVEC_REASON_FASTEST = 1,
+    /** It was tried, to learn how long it takes. */
+    GPUVEC_REASON_EXPLORED = 2,
+    /** A GPU might be faster, but opening the driver has not paid so far. */
+    GPUVEC_REASON_NO_DRIVER_YET = 3,
+    /** A GPU might be faster, but having its driver compile the expression has not paid so far. */
+    GPUVEC_REASON_COMPILING = 4,
+    /** The placement, or the memory that the arrays are in, leaves no choice. */
+    GPUVEC_REASON_ASKED_FOR = 5,
+    /** A GPU failed, and cores did the work. */
+    GPUVEC_REASON_FALLBACK = 6,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_reason gpuvec_reason;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_reason;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 /** The kind of an accumulator: its operation and the type of its elements. */
 enum gpuvec_accumulator_kind
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -528,6 +594,20 @@ typedef struct gpuvec_run {
     uint64_t chunks;
     /** The number of bytes copied through gpuvec's own pinned buffers; 0 if nothing was staged. */
     uint64_t bytes_staged;
+    /** A `gpuvec_choice`. */
+    int32_t choice;
+    /** A `gpuvec_reason`. */
+    int32_t reason;
+    /**
+     * The nanoseconds that the call took; 0 if it was not measured: short calls are not, unless
+     * `GPUVEC_LOG` is set.
+     */
+    uint64_t time_ns;
+    /**
+     * The nanoseconds that each choice was predicted to take, by its `gpuvec_choice`; 0 where there was
+     * no such choice, or no prediction.
+     */
+    uint64_t predicted_ns[8];
 } gpuvec_run;
 
 #ifdef __cplusplus
@@ -1466,7 +1546,7 @@ int32_t gpuvec_get_num_threads(void);
 const char *gpuvec_why_cpu(void);
 
 /**
- * Stores in `run` where this thread's last operation on arrays ran, and how.
+ * Stores in `run` where this thread's last operation on arrays ran, how, and why there.
  *
  * `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an
  * older, shorter structure keeps working. All fields are 0 after an operation that failed and

@@ -161,12 +161,15 @@
  * GPUVEC_VECTORS (portable, avx2 or avx512) names the newest vector instructions that sums and
  * expressions on the CPU may use; the default is what the processor has, and results are the same.
  *
+ * GPUVEC_LOG=run writes a line to stderr when a call on arrays ends: what it was, where it ran, how long
+ * it took and why it ran there.
+ *
  * The variables are read once; an empty one counts as unset. If one of the library's own has any other
  * value, every function that returns a status, a handle or memory fails with GPUVEC_ERROR_ENVIRONMENT,
  * except gpuvec_set_placement and gpuvec_set_num_threads, which override GPUVEC_PLACEMENT and
  * GPUVEC_NUM_THREADS, and gpuvec_set_thread_placement.
  *
- * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran.
+ * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran and why.
  *
  * With placement cpu, operations do not open the driver. If another library in the process has
  * initialised it, they ask it for the memory kind of each pointer.
@@ -184,7 +187,8 @@
  * be missing. The memory and the streams of a lost device are lost with it; freeing and destroying
  * them remains correct.
  *
- * The library prints nothing, and no error ends the process. Two failures are beyond its control:
+ * The library prints nothing, except for GPUVEC_LOG, and no error ends the process. Two failures are
+ * beyond its control:
  * the C library ends a process in which a thread's first call finds no memory for 2 KiB of
  * thread-local storage, and Rust's runtime ends one in which a small allocation of gpuvec's fails.
  *

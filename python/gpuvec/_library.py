@@ -41,6 +41,10 @@ class RunStructure(ctypes.Structure):
         ("threads", c_uint64),
         ("chunks", c_uint64),
         ("bytes_staged", c_uint64),
+        ("choice", c_int32),
+        ("reason", c_int32),
+        ("time_ns", c_uint64),
+        ("predicted_ns", c_uint64 * 8),
     ]
 
 

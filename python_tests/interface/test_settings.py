@@ -6,7 +6,7 @@ import pytest
 from bindings import Place, Status, lib
 from header import prototypes
 from operations import FAMILY
-from programs import run_python, run_silently
+from programs import OWN_VARIABLES, run_python, run_silently
 
 DIGESTS = """
 import hashlib
@@ -121,7 +121,7 @@ def test_wrong_placement(value):
     assert chosen == "0 0"
 
 
-@pytest.mark.parametrize("variable", ["GPUVEC_PLACEMENT", "GPUVEC_NUM_THREADS", "GPUVEC_VECTORS"])
+@pytest.mark.parametrize("variable", OWN_VARIABLES)
 def test_an_empty_variable_is_an_unset_one(variable):
     """`GPUVEC_PLACEMENT= program` runs with the default."""
     add, *_, placement, _ = run_python(STATUSES, **{variable: ""}).split("\n")[:5]
@@ -195,11 +195,17 @@ def accepted(names, text):
     ]
 """
 
-WRONG = {"GPUVEC_NUM_THREADS": "two", "GPUVEC_PLACEMENT": "x", "GPUVEC_VECTORS": "sse"}
+WRONG = {
+    "GPUVEC_NUM_THREADS": "two",
+    "GPUVEC_PLACEMENT": "x",
+    "GPUVEC_VECTORS": "sse",
+    "GPUVEC_LOG": "calls",
+}
 
 
 def test_every_function_is_called_or_is_a_query():
-    """The tests of wrong variables cover every function of the header."""
+    """The tests of wrong variables cover every function of the header, and every variable."""
+    assert set(WRONG) == set(OWN_VARIABLES)
     assert set(CALLS) | QUERIES | CHOICES == set(prototypes())
     assert len(CALLS) > len(FAMILY)
 

@@ -141,8 +141,28 @@ def test_the_last_run(placement):
     assert ran.backend == ("gpu" if placement == Place.GPU else "cpu")
     assert ran.path and ran.chunks >= 1 and ran.threads >= 1
     assert ran.devices == ((0,) if ran.backend == "gpu" else ())
+    expected = {Place.GPU: "gpu", Place.CPU: "calling core"}.get(placement, ran.choice)
+    assert ran.choice == expected != "none"
+    assert ran.reason == ("fastest" if placement == Place.AUTO else "asked for")
+    assert ran.time is None or ran.time > 0
     gpuvec.add(np.ones(0), np.ones(0))
-    assert gpuvec.last_run() == ("none", (), (), 0, 0, 0)
+    assert gpuvec.last_run() == ("none", (), (), 0, 0, 0, "none", "none", None, {})
+
+
+def test_the_last_run_reads_well(placement):
+    """Its text names the choice, the reason and the path, and the times where they are known."""
+    gpuvec.add(np.ones(1000), np.ones(1000))
+    ran = gpuvec.last_run()._replace(time=None, predicted={})
+    first, *rest = str(ran).splitlines()
+    assert first == f"{ran.choice} ({ran.reason})" and len(rest) == 2
+    assert ", ".join(ran.path) in rest[0] and f"threads: {ran.threads}" in rest[1]
+    timed = ran._replace(time=0.02134, predicted={"calling core": 0.0801, "gpu": 0.403})
+    assert str(timed).splitlines()[3:] == [
+        "  time: 0.0213 ms",
+        "  predicted: calling core 0.0801 ms, gpu 0.403 ms",
+    ]
+    gpuvec.add(np.ones(0), np.ones(0))
+    assert str(gpuvec.last_run()) == "nothing was run"
 
 
 def test_devices(placement):

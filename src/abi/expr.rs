@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::expr::{Input, MAX_INPUTS};
 use crate::objects::expression::{self, Refused, gpuvec_expr};
 use crate::objects::stream::gpuvec_stream;
+use crate::run::log::{self, Subject};
 use crate::run::{evaluate, prepare};
 use arrayvec::ArrayVec;
 use std::ffi::{CStr, c_char, c_void};
@@ -59,6 +60,7 @@ pub unsafe extern "C" fn gpuvec_expr_run(
     stream: *mut gpuvec_stream,
 ) -> Status {
     guard::operation(|| {
+        log::begin(Subject::Expression(None), n);
         let expression = expression::given(expr)?;
         // SAFETY: the caller's promise, as the header says.
         unsafe { evaluate(&expression, inputs, out, n, stream) }

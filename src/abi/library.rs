@@ -120,7 +120,7 @@ pub extern "C" fn gpuvec_why_cpu() -> *const c_char {
 /// The answer for a signal handler that interrupted a call.
 const IN_PROGRESS: &CStr = c"a gpuvec call is in progress in this thread";
 
-/// Stores in `run` where this thread's last operation on arrays ran, and how.
+/// Stores in `run` where this thread's last operation on arrays ran, how, and why there.
 ///
 /// `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an
 /// older, shorter structure keeps working. All fields are 0 after an operation that failed and

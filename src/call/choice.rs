@@ -23,6 +23,13 @@ pub(crate) enum Reason {
     AskedFor,
 }
 
+impl Reason {
+    /// The reason for a choice that needs no prediction.
+    pub(super) fn of(placement: Placement) -> Self {
+        if placement == Placement::Auto { Reason::Fastest } else { Reason::AskedFor }
+    }
+}
+
 /// The processors of a call, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Chosen {
@@ -30,6 +37,8 @@ pub(crate) struct Chosen {
     pub(crate) reason: Reason,
     /// What each choice is predicted to take, in nanoseconds; infinite where it is not.
     pub(crate) predicted: Predictions,
+    /// Says that the call is long enough to be timed.
+    pub(crate) is_long: bool,
     /// What to learn from the time that the call takes.
     pub(crate) lesson: Option<Lesson>,
 }
@@ -40,8 +49,6 @@ pub(crate) struct Lesson {
     work: Work,
     machine: model::Machine,
     choice: Choice,
-    /// Says that the call is long enough to be timed.
-    pub(crate) is_long: bool,
 }
 
 impl Lesson {
@@ -63,13 +70,15 @@ pub(crate) struct Devices {
 impl Chosen {
     /// A choice that needs no prediction.
     pub(super) fn only(choice: Choice, reason: Reason) -> Self {
-        Chosen { choice, reason, predicted: [f32::INFINITY; model::CHOICES], lesson: None }
+        let is_long = choice != Choice::CallingCore;
+        let predicted = [f32::INFINITY; model::CHOICES];
+        Chosen { choice, reason, predicted, is_long, lesson: None }
     }
 
     fn asked_for(choice: Choice, call: &Call<'_>, machine: &impl Machine) -> Self {
         let work = cost::work(call);
         let machine = model::Machine { cores: machine.thread_limit(), gpus: machine.devices().all };
-        let lesson = Lesson { work, machine, choice, is_long: true };
+        let lesson = Lesson { work, machine, choice };
         Chosen { lesson: Some(lesson), ..Self::only(choice, Reason::AskedFor) }
     }
 }
@@ -82,14 +91,15 @@ pub(super) fn choose(call: &Call<'_>, placement: Placement, machine: &impl Machi
         return Chosen::asked_for(if several { Choice::Gpus } else { Choice::Gpu }, call, machine);
     }
     if cost::core_ns(call) <= tuning::SHORT_CALL_NS {
-        return Chosen::only(Choice::CallingCore, Reason::Fastest);
+        return Chosen::only(Choice::CallingCore, Reason::of(placement));
     }
     match placement {
         Placement::Auto if !is_copy => fastest(call, machine),
+        Placement::Auto => fastest_cores(call, machine),
         Placement::All if !is_copy && pays_everywhere(call, machine) => {
             Chosen::asked_for(Choice::Together, call, machine)
         }
-        _ => fastest_cores(call, machine),
+        _ => Chosen { reason: Reason::AskedFor, ..fastest_cores(call, machine) },
     }
 }
 
@@ -148,8 +158,8 @@ fn decided(decision: Decision, work: Work, machine: model::Machine) -> Chosen {
     };
     let is_long =
         choice != Choice::CallingCore || predicted[choice as usize] > tuning::TIMED_CALL_NS;
-    let lesson = decision.is_observed.then_some(Lesson { work, machine, choice, is_long });
-    Chosen { choice, reason, predicted, lesson }
+    let lesson = decision.is_observed.then_some(Lesson { work, machine, choice });
+    Chosen { choice, reason, predicted, is_long, lesson }
 }
 
 /// The devices that a choice needs.

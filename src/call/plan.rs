@@ -103,7 +103,8 @@ pub(crate) fn plan(
     let is_copy = call.task().is_copy();
     let only = |choice| Chosen::only(choice, Reason::AskedFor);
     if call.is_uniform() {
-        return Ok((on_one_element(placement, machine)?, only(Choice::CallingCore)));
+        let chosen = Chosen::only(Choice::CallingCore, Reason::of(placement));
+        return Ok((on_one_element(placement, machine)?, chosen));
     }
     if let Some(device) = stream
         && (placement != Placement::Cpu || is_copy)
@@ -135,8 +136,9 @@ fn on_one_element(placement: Placement, machine: &impl Machine) -> Result<Plan, 
 }
 
 /// Plans a call for the cores, after GPUs failed.
-pub(crate) fn on_fastest_cores(call: &Call<'_>, machine: &impl Machine) -> OnCores {
-    on_cores(call, fastest_cores(call, machine).choice, machine)
+pub(crate) fn on_fastest_cores(call: &Call<'_>, machine: &impl Machine) -> (OnCores, Chosen) {
+    let chosen = fastest_cores(call, machine);
+    (on_cores(call, chosen.choice, machine), chosen)
 }
 
 fn on_cores(call: &Call<'_>, choice: Choice, machine: &impl Machine) -> OnCores {

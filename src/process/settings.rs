@@ -1,4 +1,4 @@
-//! The user's settings: the placement, the number of threads, and the vector instructions.
+//! The user's settings: the placement, the number of threads, the vector instructions, and the log.
 //!
 //! The environment is read once, at the first call that needs it, and not at all in a process
 //! that runs with another user's rights (`secure_getenv`).
@@ -9,7 +9,7 @@ use once_cell::race::OnceBox;
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 /// cbindgen:rename-all=QualifiedScreamingSnakeCase
 /// The processors that work on a call.
@@ -80,7 +80,9 @@ pub(crate) fn set_placement(placement: Placement) {
 /// Fails if an environment variable that is in force is wrong.
 pub(crate) fn check() -> Result<(), Error> {
     threads()?;
-    environment()?.vectors?;
+    let environment = environment()?;
+    environment.vectors?;
+    environment.logs_runs?;
     placement().map(|_| ())
 }
 
@@ -119,10 +121,19 @@ pub(crate) fn vectors() -> Vectors {
     environment().and_then(|environment| environment.vectors).unwrap_or(Vectors::Portable)
 }
 
+/// Set when `GPUVEC_LOG` is read: a short call asks in less time than `environment` takes.
+static LOGS_RUNS: AtomicBool = AtomicBool::new(false);
+
+/// Says whether each call on arrays writes a line to stderr: `GPUVEC_LOG`, which the guard has read.
+pub(crate) fn logs_runs() -> bool {
+    LOGS_RUNS.load(Ordering::Relaxed)
+}
+
 struct Environment {
     placement: Result<Placement, Error>,
     threads: Result<NonZeroUsize, Error>,
     vectors: Result<Vectors, Error>,
+    logs_runs: Result<(), Error>,
 }
 
 fn environment() -> Result<&'static Environment, Error> {
@@ -134,6 +145,8 @@ fn environment() -> Result<&'static Environment, Error> {
             let bytes = memory::NEEDED_BYTES;
             return Err(Error::OutOfHostMemory { bytes, purpose: "the first call" });
         }
+        let logs_runs = parsed_log(variable(c"GPUVEC_LOG"));
+        LOGS_RUNS.store(logs_runs == Ok(true), Ordering::Relaxed);
         Ok(Box::new(Environment {
             placement: parsed_placement(variable(c"GPUVEC_PLACEMENT")),
             threads: parsed_threads(
@@ -142,6 +155,7 @@ fn environment() -> Result<&'static Environment, Error> {
                 scheduling::cpus,
             ),
             vectors: parsed_vectors(variable(c"GPUVEC_VECTORS")),
+            logs_runs: logs_runs.map(drop),
         }))
     })
 }
@@ -187,6 +201,18 @@ fn parsed_vectors(value: Option<String>) -> Result<Vectors, Error> {
             variable: "GPUVEC_VECTORS",
             value: interned(wrong.to_owned()),
             expected: "portable, avx2 or avx512",
+        }),
+    }
+}
+
+fn parsed_log(value: Option<String>) -> Result<bool, Error> {
+    match value.as_deref() {
+        None => Ok(false),
+        Some("run") => Ok(true),
+        Some(wrong) => Err(Error::Environment {
+            variable: "GPUVEC_LOG",
+            value: interned(wrong.to_owned()),
+            expected: "run",
         }),
     }
 }
@@ -248,6 +274,14 @@ mod tests {
         assert!(Vectors::Portable < Vectors::Avx2 && Vectors::Avx2 < Vectors::Avx512);
         for wrong in ["AVX2", "sse", " avx2", "none", "0"] {
             assert!(parsed_vectors(owned(wrong)).is_err(), "'{wrong}' was taken");
+        }
+    }
+
+    #[test]
+    fn the_log_is_parsed_strictly() {
+        assert_eq!((parsed_log(None), parsed_log(owned("run"))), (Ok(false), Ok(true)));
+        for wrong in ["RUN", " run", "runs", "1", "0"] {
+            assert!(parsed_log(owned(wrong)).is_err(), "'{wrong}' was taken");
         }
     }
 

@@ -1,13 +1,13 @@
 //! This process, as plans see it.
 
+use super::last_run;
 use crate::call::plan::Machine;
 use crate::call::{Chosen, Devices, Formula};
 use crate::cuda::{Device, device, driver};
 use crate::error::Error;
 use crate::pool;
 use crate::process::{settings, warmup};
-use crate::run::last_run::Run;
-use gpuvec_cost::{BreakEven, Choice, Learner};
+use gpuvec_cost::{BreakEven, Learner};
 use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::time::Instant;
@@ -65,18 +65,23 @@ impl Machine for Host {
 /// ones find, as threads, buffers and kernels, teaches nothing, nor does one that fell back to cores.
 /// `warmups` is the count before the call was planned.
 pub(super) fn timed(
-    chosen: &Chosen, warmups: u32, work: impl FnOnce() -> Result<Run, Error>,
-) -> Result<Run, Error> {
-    let Some(lesson) = chosen.lesson.filter(|lesson| lesson.is_long || is_sampled()) else {
+    chosen: &Chosen, warmups: u32, work: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
+    let is_measured = chosen.is_long || (chosen.lesson.is_some() && is_sampled());
+    if !is_measured {
         return work();
-    };
-    let begin = Instant::now();
-    let run = work()?;
-    let fell_back = matches!(chosen.choice, Choice::Gpu | Choice::Gpus) && run.devices == 0;
-    if !fell_back && warmup::count() == warmups {
-        lesson.learn(&LEARNER, begin.elapsed().as_nanos() as f32);
     }
-    Ok(run)
+    let begin = Instant::now();
+    work()?;
+    let ns = begin.elapsed().as_nanos();
+    last_run::set_times(u64::try_from(ns).unwrap_or(u64::MAX), &chosen.predicted);
+    if let Some(lesson) = &chosen.lesson
+        && warmup::count() == warmups
+        && !last_run::fell_back()
+    {
+        lesson.learn(&LEARNER, ns as f32);
+    }
+    Ok(())
 }
 
 /// Says for one of some calls that it is to be timed although it is short: it may be longer than predicted.

@@ -5,6 +5,7 @@ mod evaluate;
 mod gpus;
 mod host;
 pub mod last_run;
+pub(crate) mod log;
 mod memory_kinds;
 mod work;
 
@@ -22,7 +23,8 @@ use crate::process::warmup;
 pub(crate) use evaluate::{evaluate, prepare};
 use gpus::Failure;
 use host::{Host, timed};
-use last_run::{Backend, Run};
+use last_run::{Backend, Reason, Report, Selection};
+use log::Subject;
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
 use work::{Accumulate, Copying, Mapping, Reducing, States, Whole};
@@ -36,6 +38,7 @@ pub(crate) unsafe fn run(
     task: Task<'_>, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
+    log::begin(task.into(), n);
     let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
         execute(call, placement, stream, &mut |runner| match task {
             Task::Compute { op, alpha } => op.visit(alpha, runner),
@@ -57,6 +60,7 @@ pub(crate) unsafe fn accumulate<O: Exact>(
     op: O, inputs: &[Input], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
 ) -> Result<(), Error> {
     let task = Task::Compute { op: O::OP, alpha: op.alpha() };
+    log::begin(Subject::Accumulator(Some(O::OP)), n);
     // In the place of an output, which nothing writes.
     let output = ("state", (&raw mut *state).cast());
     let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
@@ -67,16 +71,18 @@ pub(crate) unsafe fn accumulate<O: Exact>(
             state.merge(sum);
             Ok(())
         };
-        timed(&chosen, warmups, || Runner { call, plan: &plan }.sum::<O>(&mut merge))
+        let runner = Runner { call, plan: &plan, selection: (&chosen).into() };
+        timed(&chosen, warmups, || runner.sum::<O>(&mut merge))
     };
     // SAFETY: this function's promise.
     unsafe { with_call(task, inputs, output, n, stream, &mut then) }
 }
 
 /// Does the work of a checked call. Its type is erased, since most of a short call's code comes before.
-type Then<'a> = &'a mut dyn FnMut(&Call<'_>, Placement, Option<&Stream>) -> Result<Run, Error>;
+type Then<'a> = &'a mut dyn FnMut(&Call<'_>, Placement, Option<&Stream>) -> Result<(), Error>;
 
-/// Checks the arguments, and hands the call, the placement and the stream to `then`. Keeps the last run.
+/// Checks the arguments, and hands the call, the placement and the stream to `then`. The
+/// last run says how it ran.
 ///
 /// # Safety
 /// As [`Call::with`].
@@ -92,10 +98,9 @@ unsafe fn with_call(
     };
     let then = |call: &Call<'_>| then(call, placement, stream.as_deref());
     // SAFETY: this function's promise.
-    if let Some(run) = unsafe { Call::with(task, inputs, output, n, kind_of, then)? }
-        && n > 0
-    {
-        last_run::set(run);
+    unsafe { Call::with(task, inputs, output, n, kind_of, then)? };
+    if n == 0 {
+        last_run::clear();
     }
     Ok(())
 }
@@ -103,23 +108,25 @@ unsafe fn with_call(
 /// Plans a call, and queues it, or lets `work` do as the plan says.
 fn execute(
     call: &Call<'_>, placement: Placement, stream: Option<&Stream>,
-    work: &mut dyn FnMut(Runner<'_>) -> Result<Run, Error>,
-) -> Result<Run, Error> {
+    work: &mut dyn FnMut(Runner<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
     let warmups = warmup::count();
     let (plan, chosen) = plan(call, placement, stream.and_then(Stream::device), &Host)?;
     if let (Plan::Queue(plan), Some(Stream::Gpu(stream))) = (&plan, stream) {
         stream.queue(call, plan)?;
-        return Ok(Run {
-            backend: Backend::Gpu as i32,
+        last_run::set(Report {
+            backend: Backend::Gpu,
             path: gpus::path(call, &plan.transfers),
             devices: last_run::device_bit(stream.ordinal()),
             threads: 1,
             chunks: 1,
-            ..Run::default()
+            bytes_staged: 0,
+            selection: Selection::NONE,
         });
+        return Ok(());
     }
     stream.map_or(Ok(()), Stream::synchronize)?;
-    timed(&chosen, warmups, || work(Runner { call, plan: &plan }))
+    timed(&chosen, warmups, || work(Runner { call, plan: &plan, selection: (&chosen).into() }))
 }
 
 /// Does something with the state of a reduction.
@@ -129,35 +136,42 @@ type Finish<'a, S> = &'a mut dyn FnMut(&S) -> Result<(), Error>;
 struct Runner<'a> {
     call: &'a Call<'a>,
     plan: &'a Plan,
+    selection: Selection,
 }
 
 impl Runner<'_> {
     /// Runs the work on the call's chunks. Where GPUs fail, cores do it if the plan says so.
-    fn run(&self, work: &mut dyn Work) -> Result<Run, Error> {
+    fn run(&self, work: &mut dyn Work) -> Result<(), Error> {
         let on_gpus = match self.plan {
             Plan::Queue(_) => return Err(Error::Internal { text: "a queued call was run" }),
-            Plan::Cores(plan) => return self.run_on_cores(plan, work),
+            Plan::Cores(plan) => {
+                self.run_on_cores(plan, self.selection, work);
+                return Ok(());
+            }
             Plan::Gpus(plan) => plan,
         };
         work.begin(on_gpus.partition.chunks());
-        gpus::run(self.call, on_gpus, work).or_else(|Failure { error, wrote }| {
+        gpus::run(self.call, on_gpus, self.selection, work).or_else(|Failure { error, wrote }| {
             match on_gpus.fallback {
                 Fallback::CoresIfUnwritten if wrote => Err(error),
                 Fallback::None => Err(error),
                 Fallback::CoresIfUnwritten | Fallback::Cores => {
-                    self.run_on_cores(&on_fastest_cores(self.call, &Host), work)
+                    let (plan, chosen) = on_fastest_cores(self.call, &Host);
+                    let selection = Selection { reason: Reason::Fallback, ..(&chosen).into() };
+                    self.run_on_cores(&plan, selection, work);
+                    Ok(())
                 }
             }
         })
     }
 
-    fn run_on_cores(&self, plan: &OnCores, work: &mut dyn Work) -> Result<Run, Error> {
+    fn run_on_cores(&self, plan: &OnCores, selection: Selection, work: &mut dyn Work) {
         work.begin(plan.partition.chunks());
-        Ok(cores::run(self.call, plan, work))
+        cores::run(self.call, plan, selection, work);
     }
 
     /// Runs an exact sum, and hands its state to `then`.
-    fn sum<O: Exact>(&self, then: Finish<'_, State<O::Kind>>) -> Result<Run, Error> {
+    fn sum<O: Exact>(&self, then: Finish<'_, State<O::Kind>>) -> Result<(), Error> {
         let sum = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
             chunks.for_each(|chunk| cpu::sum::<O>(self.call, &chunk, state));
         };
@@ -168,11 +182,10 @@ impl Runner<'_> {
     #[inline(never)]
     fn reduce<S: Copy + Send + Sync>(
         &self, accumulate: &Accumulate<'_, S>, states: States<S>, then: Finish<'_, S>,
-    ) -> Result<Run, Error> {
+    ) -> Result<(), Error> {
         let mut work = Reducing::new(accumulate, states);
-        let run = self.run(&mut work)?;
-        then(&work.state()?)?;
-        Ok(run)
+        self.run(&mut work)?;
+        then(&work.state()?)
     }
 
     /// Stores the result of a reduction.
@@ -189,7 +202,7 @@ impl Runner<'_> {
 }
 
 impl Visitor for Runner<'_> {
-    type Result = Result<Run, Error>;
+    type Result = Result<(), Error>;
 
     fn elementwise<O: Elementwise>(self, op: O) -> Self::Result {
         self.run(&mut Mapping(op, self.call))
@@ -208,8 +221,8 @@ impl Visitor for Runner<'_> {
             && plan.partition.chunks() == 1
         {
             let mut work = Whole::<O>::new(self.call);
-            let run = self.run(&mut work)?;
-            return self.store(work.value()?).map(|()| run);
+            self.run(&mut work)?;
+            return self.store(work.value()?);
         }
         self.sum::<O>(&mut |state| self.store(state.value()))
     }
