@@ -84,7 +84,7 @@ def parts() -> argparse.ArgumentParser:
     random_calls.add_argument("--count", type=int, default=1000, help="of calls")
     few = part(restricted, sizes=FEW_SIZES, types=["f32"], seconds=0.02, at_most=25.0)
     few.add_argument("--cpus", nargs="+", type=int, default=[2, 4])
-    part(peers, sizes=PEERS_SIZES, at_most=90.0)
+    part(peers, sizes=PEERS_SIZES)
     part(script).add_argument("--repetitions", type=int, default=7)
     short = part(small, calls=["add", "dot", "3ops"], types=["f32"], sizes=[10, 1000])
     short.set_defaults(kinds=["pageable"], seconds=0.5)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import product
 from statistics import geometric_mean
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from placement_calls import (
@@ -34,7 +34,7 @@ from timing import Contender, measure, of_python
 
 ROUNDS = 3
 BEHIND = 0.95
-# A peer that takes this many times as long as the fastest is left out at greater lengths.
+# A peer that takes this many times as long as the fastest peer is left out at greater lengths.
 SLOW = 4
 # The lengths from which on a peer's time tells what it is at greater lengths.
 TELLING = 1_000_000
@@ -287,9 +287,8 @@ class Comparison:
         before = warmed_up(contenders[0].batch)
         results = measure(contenders, self.seconds * len(contenders), ROUNDS)
         us = {name: figures["median_us"] for name, figures in results.items()}
-        if case.n >= TELLING:
-            least = min(us.values())
-            late = [name for name in us if us[name] > SLOW * least and name != "gpuvec"]
+        if case.n >= TELLING and len(us) > 1:
+            late = [name for name in us if us[name] > SLOW * us[best(us)] and name != "gpuvec"]
             self.slow |= {(case.call, case.dtype, name) for name in late}
         ours()
         ran = self.gpuvec.library.last_run()
@@ -313,21 +312,21 @@ def check(call: Call, data: Data, expected: np.ndarray) -> None:
         raise RuntimeError(f"the result ends {found[-3:]} instead of {expected[-3:]}")
 
 
-def best(row: Row) -> Optional[str]:
+def best(us: dict[str, float]) -> str:
     """Returns the fastest peer."""
-    peers = [name for name in row["us"] if name != "gpuvec"]
-    return min(peers, key=lambda name: row["us"][name]) if peers else None
+    return min((name for name in us if name != "gpuvec"), key=lambda name: us[name])
 
 
 def behind(row: Row) -> float:
     """Returns the best peer's time over gpuvec's."""
-    return float(row["us"][best(row)] / row["us"]["gpuvec"])
+    return float(row["us"][best(row["us"])] / row["us"]["gpuvec"])
 
 
 def table(rows: list[Row]) -> str:
     """Shows the ratio and the best peer: a line for each call and type."""
     cells = {
-        (row["call"], row["dtype"], row["n"]): f"{behind(row):.2f} {best(row)}" for row in rows
+        (row["call"], row["dtype"], row["n"]): f"{behind(row):.2f} {best(row['us'])}"
+        for row in rows
     }
     sizes = sorted({row["n"] for row in rows})
     lines = [
@@ -343,7 +342,7 @@ def losses(rows: list[Row], count: int) -> str:
         [
             in_words(row),
             microseconds(row["us"]["gpuvec"]),
-            f"{microseconds(row['us'][best(row)])} {best(row)}",
+            f"{microseconds(row['us'][best(row['us'])])} {best(row['us'])}",
             row["ran"],
         ]
         for row in sorted(rows, key=behind)[:count]
@@ -370,7 +369,7 @@ def peers(given: argparse.Namespace) -> None:
     rows = list(measured(given))
     for name, why in {key: why for row in rows for key, why in row["failures"].items()}.items():
         print(f"{name} failed: {why}")
-    compared = [row for row in rows if best(row)]
+    compared = [row for row in rows if len(row["us"]) > 1]
     worst = min(compared, key=behind)
     mean = geometric_mean(map(behind, compared))
     late = sum(behind(row) < BEHIND for row in compared)

@@ -12,6 +12,9 @@ from placement_calls import Case, cores, library_path
 Row = dict[str, Any]
 Rows = list[Row]
 
+# The placements that choose no processor by themselves.
+FIXED = ("gpu", "cpu", "all")
+
 # The file with the rows of all parts.
 FILE = "placement.json"
 
@@ -48,14 +51,14 @@ def rows_in(folder: Path, name: str) -> Rows:
     return list(json.loads((folder / FILE).read_text())[name]["rows"])
 
 
-def fastest(row: Row, among: Sequence[str] = ("gpu", "cpu", "all")) -> str:
+def fastest(row: Row, among: Sequence[str] = FIXED) -> str:
     """Returns the fastest fixed placement of a row."""
     return min((name for name in among if name in row["us"]), key=lambda name: row["us"][name])
 
 
 def ratio(row: Row, *more: str, us: Optional[float] = None) -> float:
     """Returns the time of placement auto over the fastest fixed placement's."""
-    best = fastest(row, ("gpu", "cpu", "all", *more))
+    best = fastest(row, (*FIXED, *more))
     return float((us or row["us"]["auto"]) / row["us"][best])
 
 

@@ -30,7 +30,7 @@ def test_a_sweep_has_every_case_and_placement_and_prints_their_mean(tmp_path):
     printed, rows = part(tmp_path, "sweep", "--sizes", "10", "1e3")
     cases = {(row["call"], row["dtype"], row["kind"], row["n"]) for row in rows["sweep"]}
     assert len(cases) == len(rows["sweep"]) == 2 * 2 * len(KINDS) * 2
-    assert all(list(row["us"]) == ["auto", *FIXED, "core"] for row in rows["sweep"])
+    assert all(list(row["us"]) == ["auto", *FIXED, "core", "again"] for row in rows["sweep"])
     assert all(row["calls_before"] == 30 or row["alone_us"] > 1000 for row in rows["sweep"])
     ratios = [row["us"]["auto"] / min(row["us"][one] for one in FIXED) for row in rows["sweep"]]
     assert f"geometric mean {geometric_mean(ratios):.3f}" in printed
