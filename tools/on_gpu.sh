@@ -7,8 +7,8 @@
 #     tools/on_gpu.sh        on the GPU machine, in a checkout with target/gpu; needs no Rust
 #
 # Arguments choose parts: examples tests floats sanitizer mutants overlap load large timings placement
-# (default: all but load, which takes minutes, LOAD_SECONDS=120 of them, large, which needs 60 GB of
-# memory on the host and on the device, and placement, which takes six minutes). The tests use PyTorch and CuPy as well if they are installed. Logs go to
+# (default: all but load and placement, which take minutes, LOAD_SECONDS=120 of them, and large, which
+# needs 60 GB of memory on the host and on the device). The tests use PyTorch and CuPy as well if they are installed. Logs go to
 # $OUT, or target/gpu/logs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
