@@ -6,12 +6,6 @@
 
 use std::time::Duration;
 
-/// Up to this time of a core, by the prior, the calling core does the work, and nothing is predicted.
-pub(crate) const SHORT_CALL_NS: f32 = 4_000.0;
-
-/// A call of the calling core is timed if it is predicted to take longer.
-pub(crate) const TIMED_CALL_NS: f32 = 20_000.0;
-
 /// The time of a core, by the prior, for which another one is woken.
 pub(crate) const THREAD_SHARE_NS: f32 = 2_000.0;
 

@@ -90,7 +90,7 @@ pub(super) fn choose(call: &Call<'_>, placement: Placement, machine: &impl Machi
         let several = cost::is_shareable(call) && call.max_bytes() > tuning::SEVERAL_GPUS_BYTES;
         return Chosen::asked_for(if several { Choice::Gpus } else { Choice::Gpu }, call, machine);
     }
-    if cost::core_ns(call) <= tuning::SHORT_CALL_NS {
+    if cost::core_ns(call) <= model::SHORT_CALL_NS {
         return Chosen::only(Choice::CallingCore, Reason::of(placement));
     }
     match placement {
@@ -151,13 +151,11 @@ fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
 }
 
 fn decided(decision: Decision, work: Work, machine: model::Machine) -> Chosen {
-    let Decision { choice, predicted, .. } = decision;
+    let Decision { choice, predicted, is_long, .. } = decision;
     let reason = match decision.reason {
         model::Reason::Fastest => Reason::Fastest,
         model::Reason::Explored => Reason::Explored,
     };
-    let is_long =
-        choice != Choice::CallingCore || predicted[choice as usize] > tuning::TIMED_CALL_NS;
     let lesson = decision.is_observed.then_some(Lesson { work, machine, choice });
     Chosen { choice, reason, predicted, is_long, lesson }
 }

@@ -3,6 +3,7 @@
 use crate::estimate::Cell;
 use crate::learner::hash;
 use crate::nanoseconds::Nanoseconds;
+use crate::tuning::LONG_CALL_NS;
 use crate::{CHOICES, Choice, Choices, Machine, Predictions, Work};
 use std::array;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,15 +24,21 @@ pub(crate) struct Case {
     pub(crate) choices: [Cell; CHOICES],
 }
 
-/// All that a decision depends on but what was learned, as a hash.
+/// All that a decision depends on but what was learned, as a hash. Calls that are not long share one with
+/// others that are about as long: they are decided sooner so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question(u32);
+
+/// The bits of an f32 that change four times in an octave.
+const UPPER_BITS: u32 = u32::MAX << (f32::MANTISSA_DIGITS - 1 - 2);
 
 impl Question {
     pub(crate) fn new(work: &Work, machine: &Machine, among: Choices) -> Self {
         let processors =
             (machine.cores as u32) << 16 ^ (machine.gpus as u32) << 8 ^ u32::from(among.0);
-        Question(hash(work.core_ns.to_bits() ^ hash(processors)))
+        let is_long = work.core_ns > LONG_CALL_NS;
+        let ns = work.core_ns.to_bits() & if is_long { u32::MAX } else { UPPER_BITS };
+        Question(hash(ns ^ hash(processors)))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::case::{Case, Question};
 use crate::learner::Learner;
-use crate::tuning::{CAUTION, CAUTION_IN_A_CASE, OPTIMISM, SHORT_NS, STANDING_CALLS, WELL_KNOWN};
+use crate::tuning::{
+    CAUTION, CAUTION_IN_A_CASE, LONG_CALL_NS, OPTIMISM, STANDING_CALLS, WELL_KNOWN,
+};
 use crate::{CHOICES, Choice, Choices, Machine, Work};
 
 /// Why a call runs where it does.
@@ -25,6 +27,15 @@ pub struct Decision {
     pub predicted: Predictions,
     /// Says that the call's time is to be observed.
     pub is_observed: bool,
+    /// Says that the call is long enough to be timed.
+    pub is_long: bool,
+}
+
+impl Decision {
+    fn new(choice: Choice, reason: Reason, predicted: Predictions, is_observed: bool) -> Self {
+        let is_long = choice != Choice::CallingCore || predicted[choice as usize] > LONG_CALL_NS;
+        Decision { choice, reason, predicted, is_observed, is_long }
+    }
 }
 
 /// What each choice is predicted to take, in nanoseconds; infinite for those that there are not.
@@ -49,7 +60,7 @@ impl Learner {
         let case = self.case(work);
         let question = Question::new(work, machine, among);
         if let Some((choice, predicted)) = case.standing(question) {
-            return Decision { choice, reason: Reason::Fastest, predicted, is_observed: false };
+            return Decision::new(choice, Reason::Fastest, predicted, false);
         }
         let rates = self.rates();
         let mut predicted = [f32::INFINITY; CHOICES];
@@ -63,7 +74,8 @@ impl Learner {
         let fastest = among.iter().min_by(|a, b| time_of(*a).total_cmp(&time_of(*b)));
         let fastest = fastest.unwrap_or(Choice::CallingCore);
         let is_well_known = deviations[fastest as usize] < WELL_KNOWN;
-        let calls = if is_well_known || time_of(fastest) < SHORT_NS { STANDING_CALLS } else { 1 };
+        let calls =
+            if is_well_known || time_of(fastest) < LONG_CALL_NS { STANDING_CALLS } else { 1 };
         let others = among
             .iter()
             .filter(|choice| *choice != fastest && time_of(*choice).is_finite())
@@ -82,14 +94,14 @@ impl Learner {
                 (fastest, Reason::Fastest)
             }
         };
-        Decision { choice, reason, predicted, is_observed: true }
+        Decision::new(choice, reason, predicted, true)
     }
 }
 
 /// The alternative that it is time to try, in the place of a number of calls.
 fn explored(
     learner: &Learner, case: &Case, calls: u32, fastest: f32,
-    mut others: impl Iterator<Item = Alternative>,
+    others: impl Iterator<Item = Alternative>,
 ) -> Option<Choice> {
     let calls = calls as f32;
     let is_due = |other: &Alternative| {
@@ -99,7 +111,8 @@ fn explored(
         // However sure the predictions are, now and then.
         may_pay | case.spent[number].exceed(calls * fastest, CAUTION_IN_A_CASE * other.cost)
     };
-    others.find(is_due).map(|other| other.choice)
+    // The one that is due most seldom: those that cost nothing are due at every call.
+    others.filter(is_due).max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|other| other.choice)
 }
 
 impl Alternative {

@@ -53,6 +53,11 @@ pub(crate) const FRESH_VARIANCE: f32 = 0.01;
 /// The variance of what a call takes at one time and at another.
 pub(crate) const NOISE_VARIANCE: f32 = 0.04;
 
+/// Up to this time of a core, by the prior, the calling core does the work, and nothing is predicted.
+pub const SHORT_CALL_NS: f32 = 1_500.0;
+/// A call of the calling core is long if it is predicted to take longer.
+pub(crate) const LONG_CALL_NS: f32 = 20_000.0;
+
 /// An alternative may be this many standard deviations faster than predicted.
 pub(crate) const OPTIMISM: f32 = 1.0;
 /// How many times what a try costs calls may have lost before.
@@ -62,7 +67,5 @@ pub(crate) const CAUTION_IN_A_CASE: f32 = 100.0;
 
 /// The standard deviation of a prediction that is well known ...
 pub(crate) const WELL_KNOWN: f32 = 0.1;
-/// ... or the time of a call that is so short that to decide anew would take a part of it ...
-pub(crate) const SHORT_NS: f32 = 20_000.0;
-/// ... for which a decision stands for this many calls.
+/// ... for which, as for one that is not long, a decision stands for this many calls.
 pub(crate) const STANDING_CALLS: u32 = 8;

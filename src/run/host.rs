@@ -86,7 +86,7 @@ pub(super) fn timed(
 
 /// Says for one of some calls that it is to be timed although it is short: it may be longer than predicted.
 fn is_sampled() -> bool {
-    const SAMPLED: u32 = 16;
+    const SAMPLED: u32 = 4;
     thread_local! {
         static SHORT_CALLS: Cell<u32> = const { Cell::new(0) };
     }
