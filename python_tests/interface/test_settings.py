@@ -205,7 +205,7 @@ WRONG = {
 
 def test_every_function_is_called_or_is_a_query():
     """The tests of wrong variables cover every function of the header, and every variable."""
-    assert set(WRONG) == set(OWN_VARIABLES)
+    assert set(WRONG) == set(OWN_VARIABLES) - {"OMP_NUM_THREADS"}
     assert set(CALLS) | QUERIES | CHOICES == set(prototypes())
     assert len(CALLS) > len(FAMILY)
 

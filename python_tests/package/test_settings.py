@@ -116,7 +116,7 @@ def test_the_number_of_threads(number_of_threads):
         assert gpuvec.get_num_threads() == lib.gpuvec_get_num_threads() == number
         with gpuvec.placement("cpu"):
             gpuvec.add(array, array)
-        assert gpuvec.last_run().threads == number
+        assert gpuvec.last_run().threads <= number
     for large in (257, 2**32 + 1, 10**30):
         gpuvec.set_num_threads(large)
         assert gpuvec.get_num_threads() == 256

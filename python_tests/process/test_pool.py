@@ -44,6 +44,15 @@ def call():
     assert np.equal(SUMS, 2, out=IS_RIGHT).all()
     return last_run().threads
 
+def most_threads(limit):
+    # Calls until one has as many threads as it may: each has as many as it takes the least time with.
+    for _ in range(5_000):
+        found = call()
+        assert found <= limit, found
+        if found == limit:
+            break
+    return found
+
 def status(task):
     with open(f"/proc/self/task/{task}/status") as file:
         return {key: text.strip() for key, text in (line.split(":", 1) for line in file)}
@@ -105,7 +114,7 @@ def test_a_shortage_of_threads(allowed):
     script = f"""
     limit_threads(alone + {allowed})
     for _ in range(5):
-        assert call() == 1 + {allowed}, last_run().threads
+        assert most_threads(1 + {allowed}) == 1 + {allowed}
         assert len(helpers()) == {allowed}
     """
     run_on_cpu(AS_ANOTHER_USER, script, GPUVEC_NUM_THREADS="16")
@@ -204,7 +213,7 @@ def test_the_number_of_threads_follows_the_setter():
         threads = threads or 6
         most = max(most, threads)
         for _ in range(3):
-            assert call() == threads == lib.gpuvec_get_num_threads(), last_run().threads
+            assert most_threads(threads) == threads == lib.gpuvec_get_num_threads()
         assert len(helpers()) == most - 1
     """
     run_on_cpu(script, GPUVEC_NUM_THREADS="6")
@@ -239,7 +248,7 @@ def test_helpers_past_the_number_of_threads_sleep_on(threads):
         sums = np.zeros_like(ONES)
         for _ in range(10):
             assert lib.vector_add(*[ONES.ctypes.data] * 2, sums.ctypes.data, ONES.size) == 0
-            assert last_run().threads == {threads} and (sums == 2).all()
+            assert last_run().threads <= {threads} and (sums == 2).all()
     in_threads(work, 4)
     after = switches()
     woken = {{name for name in after if after[name] != before[name]}}
@@ -255,13 +264,13 @@ def test_the_number_of_threads_is_every_threads():
 
     def set_and_call(_):
         assert lib.gpuvec_set_num_threads(3) == 0
-        assert call() == 3
+        assert most_threads(3) == 3
 
     def ask_and_call(_):
-        assert lib.gpuvec_get_num_threads() == call() == 5
+        assert lib.gpuvec_get_num_threads() == most_threads(5) == 5
 
     in_threads(set_and_call, 1)
-    assert lib.gpuvec_get_num_threads() == call() == 3
+    assert lib.gpuvec_get_num_threads() == most_threads(3) == 3
     lib.gpuvec_set_num_threads(5)
     in_threads(ask_and_call, 1)
     """
@@ -274,22 +283,22 @@ def test_a_forked_child_has_the_number_of_threads():
     from fork import in_child, in_process
 
     def child():
-        assert lib.gpuvec_get_num_threads() == call() == 4
+        assert lib.gpuvec_get_num_threads() == most_threads(4) == 4
         for threads in (1, 7, 2):
             lib.gpuvec_set_num_threads(threads)
-            assert call() == threads
+            assert most_threads(threads) == threads
         in_child(grandchild)
 
     def grandchild():
-        assert lib.gpuvec_get_num_threads() == call() == 2
+        assert lib.gpuvec_get_num_threads() == most_threads(2) == 2
 
     lib.gpuvec_set_num_threads(4)
     in_child(child)
     for _ in range(2):
-        assert lib.gpuvec_get_num_threads() == call() == 4
+        assert lib.gpuvec_get_num_threads() == most_threads(4) == 4
         in_child(child)
         in_process(child)
-    assert call() == 4
+    assert most_threads(4) == 4
     """
     run_on_cpu(script)
 
@@ -317,7 +326,7 @@ def test_the_number_of_threads_changes_under_calls():
         caller.join()
     assert found and found <= set(range(1, 13)), found
     lib.gpuvec_set_num_threads(9)
-    assert call() == 9
+    assert most_threads(9) == 9
     """
     run_on_cpu(script)
 

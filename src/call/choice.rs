@@ -1,5 +1,6 @@
 //! Chooses the processors of a call.
 
+use super::array::MemoryKind;
 use super::checked::Call;
 use super::cost;
 use super::plan::Machine;
@@ -137,6 +138,8 @@ fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
         Task::Evaluate(evaluation) if lacks_kernel => {
             evaluation.formula.compiling.is_reached(loss, cost::compiler_ns(evaluation))
         }
+        // The driver is open for them, whoever opened it.
+        _ if call.arrays().any(|array| array.kind != MemoryKind::Pageable) => true,
         _ => {
             let closed = gpus_of(faster, devices) - devices.open;
             machine.opening().is_reached(loss, closed as f32 * tuning::OPENING_NS)

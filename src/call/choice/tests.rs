@@ -108,9 +108,9 @@ fn a_call_goes_where_the_prior_has_it_done_first() {
         (LIGHT, 1000, Pageable, Auto, Choice::CallingCore, Reason::Fastest),
         (LIGHT, 1_000_000, Pageable, Auto, Choice::Cores, Reason::Fastest),
         (LIGHT, 1_000_000, Pageable, Gpu, Choice::Gpu, Reason::AskedFor),
-        (LIGHT, 100_000_000, Pageable, Cpu, Choice::Cores, Reason::Fastest),
+        (LIGHT, 100_000_000, Pageable, Cpu, Choice::Cores, Reason::AskedFor),
         (LIGHT, 100_000_000, Pinned, All, Choice::Together, Reason::AskedFor),
-        (HEAVY, 1_000_000, Pinned, Auto, Choice::Gpu, Reason::Fastest),
+        (HEAVY, 1_000_000, Pinned, Auto, Choice::Together, Reason::Fastest),
     ];
     for (text, n, kind, placement, choice, reason) in cases {
         let formula = formula(text, &TWO);
@@ -126,9 +126,10 @@ fn a_call_goes_where_the_prior_has_it_done_first() {
 
 /// Makes calls until one is not on cores, and gives their number and the time that they lost.
 fn until_moved(formula: &Formula, n: usize, host: &Host, reason: Reason) -> (usize, f32) {
+    let kind = if reason == Reason::NoDriverYet { Pageable } else { Pinned };
     let mut lost = 0.0;
     for call in 0..1_000_000 {
-        let (plan, chosen) = planned(formula, &TWO, n, Pinned, Auto, host);
+        let (plan, chosen) = planned(formula, &TWO, n, kind, Auto, host);
         if matches!(plan, Plan::Gpus(_)) {
             return (call, lost);
         }
@@ -152,6 +153,13 @@ fn the_driver_is_opened_once_calls_have_lost_what_that_costs() {
 fn one_call_that_pays_for_the_driver_opens_it() {
     let (formula, host) = (formula(HEAVY, &TWO), Host::with(0, true));
     assert_eq!(until_moved(&formula, 5_000_000_000, &host, Reason::NoDriverYet).0, 0);
+}
+
+#[test]
+fn arrays_that_a_driver_knows_open_a_device_at_once() {
+    let (formula, host) = (formula(HEAVY, &TWO), Host::with(0, true));
+    let (plan, _) = planned(&formula, &TWO, 1_000_000, Pinned, Auto, &host);
+    assert!(matches!(plan, Plan::Gpus(_)));
 }
 
 #[test]
