@@ -51,16 +51,25 @@ struct Alternative {
 }
 
 impl Learner {
+    /// The decision that stands for a call of an operation, if there is one: what [`Learner::decide`] says for
+    /// work that is otherwise the same, found sooner.
+    pub fn standing(
+        &self, operation: u32, core_ns: f32, is_staged: bool, machine: &Machine, among: Choices,
+    ) -> Option<Choice> {
+        let question = Question::new(core_ns, machine, among);
+        self.case(operation, core_ns, is_staged).standing(question)
+    }
+
     /// Decides where a call runs, among choices.
     ///
     /// It is the one that is predicted to be done first, unless another one is tried to learn how long it
     /// takes: once calls may have lost many times what the try costs, as far as is known. Where much is
     /// known about such a call, a decision stands for some calls.
     pub fn decide(&self, work: &Work, machine: &Machine, among: Choices) -> Decision {
-        let case = self.case(work);
-        let question = Question::new(work, machine, among);
-        if let Some((choice, predicted)) = case.standing(question) {
-            return Decision::new(choice, Reason::Fastest, predicted, false);
+        let case = self.case(work.operation, work.core_ns, work.is_staged);
+        let question = Question::new(work.core_ns, machine, among);
+        if let Some(choice) = case.standing(question) {
+            return Decision::new(choice, Reason::Fastest, case.predicted(), false);
         }
         let rates = self.rates();
         let mut predicted = [f32::INFINITY; CHOICES];
