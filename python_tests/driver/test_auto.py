@@ -1,4 +1,4 @@
-"""Placement auto on the fake driver: it opens the driver when that pays, and moves work by what calls took."""
+"""Placement auto on the fake driver: opens it when that pays, and moves work by what calls took."""
 
 import pytest
 from on_fake_driver import needs_fake_driver
@@ -58,7 +58,7 @@ assert is_open()
 
 @pytest.mark.parametrize("kind", ["pinned", "pageable"])
 def test_work_leaves_a_device_that_is_slow(kind):
-    """Calls go to the device for what is known of devices, and to cores for what they took there."""
+    """Calls go to the device as the prior has it, and to cores once they took long there."""
     run(
         f"""
 ok(lib.gpuvec_init())

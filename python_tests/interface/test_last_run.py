@@ -58,7 +58,7 @@ def test_large_arrays_on_the_cpu(on_cpu, operation):
 @each_operation
 @pytest.mark.parametrize("n", [SMALL, LARGE])
 def test_demanded_gpu_does_the_work(placement, operation, n):
-    """With placement gpu nothing runs on the CPU; with cpu nothing on a GPU, nor a short call with auto."""
+    """Placement gpu leaves nothing to the CPU, cpu nothing to a GPU; auto no short call either."""
     run = run_with(operation, ("pageable",) * 3, n)
     if placement == Place.GPU:
         assert run.backend == Backend.GPU
@@ -109,7 +109,7 @@ def test_pinned_arrays_are_never_staged(placement, operation, kinds, n):
 @pytest.mark.parametrize("n", [SMALL, LARGE])
 @pytest.mark.parametrize("pageable", [["a"], ["b"], ["out"], ["a", "out"], ["a", "b", "out"]])
 def test_only_pageable_arrays_are_staged(placement, operation, pageable, n):
-    """What GPUs compute of a pageable array goes through gpuvec's pinned buffers once, and nothing else."""
+    """What GPUs compute of a pageable array is staged once, and nothing else is."""
     kinds = ["pageable" if name in pageable else "pinned" for name in ("a", "b", "out")]
     run = run_with(operation, kinds, n)
     if run.backend == Backend.CPU:

@@ -45,7 +45,7 @@ def call():
     return last_run().threads
 
 def most_threads(limit):
-    # Calls until one has as many threads as it may: each has as many as it takes the least time with.
+    # Until one has as many threads as it may: each has as many as it takes the least time with.
     for _ in range(5_000):
         found = call()
         assert found <= limit, found
