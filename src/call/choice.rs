@@ -84,8 +84,19 @@ impl Chosen {
     }
 }
 
-/// Chooses the processors of a call on host arrays.
-pub(super) fn choose(call: &Call<'_>, placement: Placement, machine: &impl Machine) -> Chosen {
+/// Says whether an array is out of the host's reach.
+pub(super) fn needs_gpu(call: &Call<'_>) -> bool {
+    call.device().is_some()
+}
+
+/// Chooses the processors of a call.
+pub(crate) fn choose(call: &Call<'_>, placement: Placement, machine: &impl Machine) -> Chosen {
+    if call.is_uniform() || call.n() == 0 {
+        return Chosen::only(Choice::CallingCore, Reason::of(placement));
+    }
+    if needs_gpu(call) {
+        return Chosen::only(Choice::Gpu, Reason::AskedFor);
+    }
     let is_copy = call.task().is_copy();
     if placement == Placement::Gpu && !is_copy {
         let several = cost::is_shareable(call) && call.max_bytes() > tuning::SEVERAL_GPUS_BYTES;
@@ -105,7 +116,7 @@ pub(super) fn choose(call: &Call<'_>, placement: Placement, machine: &impl Machi
 }
 
 /// The cores that are done first.
-pub(super) fn fastest_cores(call: &Call<'_>, machine: &impl Machine) -> Chosen {
+pub(crate) fn fastest_cores(call: &Call<'_>, machine: &impl Machine) -> Chosen {
     let work = cost::work(call);
     let machine_now = model::Machine { cores: machine.thread_limit(), gpus: 0 };
     let decision = machine.learner().decide(&work, &machine_now, Choices::CORES);

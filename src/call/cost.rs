@@ -14,7 +14,7 @@ pub(super) fn work(call: &Call<'_>) -> Work {
     let core_ns = core_ns(call);
     let inputs: usize = call.inputs().iter().map(|array| array.bytes).sum();
     Work {
-        operation: operation(call.task()),
+        operation: operation(call),
         core_ns,
         input_bytes: inputs as f32,
         output_bytes: call.output().bytes as f32,
@@ -52,14 +52,16 @@ fn for_element(op: Op) -> usize {
     arithmetic[usize::from(is_wide)] + bytes * picoseconds::BYTE as usize
 }
 
-/// A number that tells operations and formulas apart.
-fn operation(task: Task<'_>) -> u32 {
+/// A number that tells operations and formulas apart, and those on managed memory, which moves by itself.
+fn operation(call: &Call<'_>) -> u32 {
     const FORMULAS: u32 = 1 << 10;
-    match task {
+    const MANAGED: u32 = 1 << 31;
+    let number = match call.task() {
         Task::Compute { op, .. } => op as u32,
         Task::Evaluate(Evaluation { formula, .. }) => FORMULAS.wrapping_add(formula.id as u32),
         Task::Copy => FORMULAS - 1,
-    }
+    };
+    if call.any(MemoryKind::Managed) { number ^ MANAGED } else { number }
 }
 
 /// The number of threads for which there is enough to do.

@@ -15,7 +15,7 @@ mod transfer;
 
 pub(crate) use array::{Array, MAX_INPUTS, MemoryKind};
 pub(crate) use checked::{Call, Input};
-pub(crate) use choice::{Chosen, Devices, Reason};
+pub(crate) use choice::{Chosen, Devices, Reason, choose, fastest_cores};
 pub(crate) use formula::{Evaluation, Formula, Operand};
 pub(crate) use task::{Task, Work};
 pub(crate) use transfer::{SlotKind, Transfer, Transfers};

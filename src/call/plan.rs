@@ -2,7 +2,7 @@
 
 use super::array::{Array, MemoryKind};
 use super::checked::Call;
-use super::choice::{Chosen, Devices, Reason, choose, fastest_cores};
+use super::choice::{Devices, needs_gpu};
 use super::chunk::Partition;
 use super::cost::{core_ns, is_staged, threads_worth};
 use super::formula::Formula;
@@ -15,17 +15,16 @@ use crate::process::settings::Placement;
 use crate::tuning;
 use gpuvec_cost::{BreakEven, Choice, Learner};
 
-/// Every decision about a call.
+/// Every decision about a call that no stream takes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// The caller's stream takes the call as a whole.
-    Queue(OnStream),
     /// Cores compute it, after the stream's earlier work if there is a stream.
     Cores(OnCores),
     /// GPUs compute it, and cores beside them where the plan says so; after the stream's earlier work.
     Gpus(OnGpus),
 }
 
+/// Every decision about a call that the caller's stream takes as a whole.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OnStream {
     pub(crate) transfers: Transfers,
@@ -95,35 +94,27 @@ pub(crate) trait Machine {
     fn opening(&self) -> &BreakEven;
 }
 
-/// Plans a call, which has a stream of the device `stream` if there is one. Fails where the placement
-/// demands a GPU and there is none.
+/// Plans a call for a stream of a device, if the stream can take it.
+pub(crate) fn on_stream(call: &Call<'_>, placement: Placement, device: usize) -> Option<OnStream> {
+    let may_compute = placement != Placement::Cpu || call.task().is_copy();
+    let takes = may_compute && !call.is_uniform() && is_queueable(call, device);
+    takes.then(|| queued(call))
+}
+
+/// Plans a call for the processors that were chosen. Fails where the placement demands a GPU and there is
+/// none.
 pub(crate) fn plan(
-    call: &Call<'_>, placement: Placement, stream: Option<usize>, machine: &impl Machine,
-) -> Result<(Plan, Chosen), Error> {
-    let is_copy = call.task().is_copy();
-    let only = |choice| Chosen::only(choice, Reason::AskedFor);
+    call: &Call<'_>, placement: Placement, choice: Choice, machine: &impl Machine,
+) -> Result<Plan, Error> {
     if call.is_uniform() {
-        let chosen = Chosen::only(Choice::CallingCore, Reason::of(placement));
-        return Ok((on_one_element(placement, machine)?, chosen));
+        return on_one_element(placement, machine);
     }
-    if let Some(device) = stream
-        && (placement != Placement::Cpu || is_copy)
-        && is_queueable(call, device)
-    {
-        return Ok((Plan::Queue(on_stream(call)), only(Choice::Gpu)));
-    }
-    let chosen = match () {
-        () if call.n() == 0 => only(Choice::CallingCore),
-        () if needs_gpu(call) => only(Choice::Gpu),
-        () => choose(call, placement, machine),
-    };
-    let plan = match chosen.choice {
+    Ok(match choice {
         Choice::Gpu | Choice::Gpus | Choice::Together => {
-            Plan::Gpus(on_gpus(call, placement, chosen.choice, machine)?)
+            Plan::Gpus(on_gpus(call, placement, choice, machine)?)
         }
         of_cores => Plan::Cores(on_cores(call, of_cores, machine)),
-    };
-    Ok((plan, chosen))
+    })
 }
 
 /// Plans a reduction that reads no array: the calling core computes one element, which stands for all.
@@ -135,13 +126,8 @@ fn on_one_element(placement: Placement, machine: &impl Machine) -> Result<Plan, 
     Ok(Plan::Cores(OnCores { threads: 1, partition: Partition::new(1, 1) }))
 }
 
-/// Plans a call for the cores, after GPUs failed.
-pub(crate) fn on_fastest_cores(call: &Call<'_>, machine: &impl Machine) -> (OnCores, Chosen) {
-    let chosen = fastest_cores(call, machine);
-    (on_cores(call, chosen.choice, machine), chosen)
-}
-
-fn on_cores(call: &Call<'_>, choice: Choice, machine: &impl Machine) -> OnCores {
+/// Plans a call for cores.
+pub(crate) fn on_cores(call: &Call<'_>, choice: Choice, machine: &impl Machine) -> OnCores {
     match choice {
         Choice::CallingCore => on_threads(call, 1),
         of_cores => {
@@ -234,11 +220,6 @@ fn can_signal_completion(call: &Call<'_>, transfers: &Transfers, block_limit: u3
     has_few_warps && transfers.output != Transfer::Dma && !call.any(MemoryKind::Managed)
 }
 
-/// Says whether an array is out of the host's reach.
-fn needs_gpu(call: &Call<'_>) -> bool {
-    call.device().is_some()
-}
-
 /// The transfers of the arrays to `devices`, of which the first holds those in device memory.
 fn transfers(call: &Call<'_>, devices: &[usize]) -> Transfers {
     let uses_dma = uses_dma(call, devices.len());
@@ -316,7 +297,7 @@ fn is_copied_by_driver(call: &Call<'_>) -> bool {
     call.task().is_copy() && needs_gpu(call) && !call.any(MemoryKind::PinnedInParts)
 }
 
-fn on_stream(call: &Call<'_>) -> OnStream {
+fn queued(call: &Call<'_>) -> OnStream {
     let by_driver = is_copied_by_driver(call);
     let transfer = |array: &Array| match array.kind {
         MemoryKind::Pinned | MemoryKind::PinnedInParts if !by_driver => Transfer::Mapped,

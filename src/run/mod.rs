@@ -10,8 +10,8 @@ mod memory_kinds;
 mod work;
 
 use crate::call::chunk::Chunk;
-use crate::call::plan::{Fallback, OnCores, Plan, on_fastest_cores, plan};
-use crate::call::{Call, Input, Task, Work};
+use crate::call::plan::{Fallback, OnCores, Plan, on_cores, on_stream, plan};
+use crate::call::{Call, Input, Task, Work, choose, fastest_cores};
 use crate::cpu;
 use crate::cuda::alloc;
 use crate::error::Error;
@@ -65,7 +65,8 @@ pub(crate) unsafe fn accumulate<O: Exact>(
     let output = ("state", (&raw mut *state).cast());
     let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
         let warmups = warmup::count();
-        let (plan, chosen) = plan(call, placement, None, &Host)?;
+        let chosen = choose(call, placement, &Host);
+        let plan = plan(call, placement, chosen.choice, &Host)?;
         stream.map_or(Ok(()), Stream::synchronize)?;
         let mut merge = |sum: &_| {
             state.merge(sum);
@@ -110,10 +111,10 @@ fn execute(
     call: &Call<'_>, placement: Placement, stream: Option<&Stream>,
     work: &mut dyn FnMut(Runner<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let warmups = warmup::count();
-    let (plan, chosen) = plan(call, placement, stream.and_then(Stream::device), &Host)?;
-    if let (Plan::Queue(plan), Some(Stream::Gpu(stream))) = (&plan, stream) {
-        stream.queue(call, plan)?;
+    if let Some(Stream::Gpu(stream)) = stream
+        && let Some(plan) = on_stream(call, placement, stream.ordinal())
+    {
+        stream.queue(call, &plan)?;
         last_run::set(Report {
             backend: Backend::Gpu,
             path: gpus::path(call, &plan.transfers),
@@ -125,6 +126,9 @@ fn execute(
         });
         return Ok(());
     }
+    let warmups = warmup::count();
+    let chosen = choose(call, placement, &Host);
+    let plan = plan(call, placement, chosen.choice, &Host)?;
     stream.map_or(Ok(()), Stream::synchronize)?;
     timed(&chosen, warmups, || work(Runner { call, plan: &plan, selection: (&chosen).into() }))
 }
@@ -143,7 +147,6 @@ impl Runner<'_> {
     /// Runs the work on the call's chunks. Where GPUs fail, cores do it if the plan says so.
     fn run(&self, work: &mut dyn Work) -> Result<(), Error> {
         let on_gpus = match self.plan {
-            Plan::Queue(_) => return Err(Error::Internal { text: "a queued call was run" }),
             Plan::Cores(plan) => {
                 self.run_on_cores(plan, self.selection, work);
                 return Ok(());
@@ -156,7 +159,8 @@ impl Runner<'_> {
                 Fallback::CoresIfUnwritten if wrote => Err(error),
                 Fallback::None => Err(error),
                 Fallback::CoresIfUnwritten | Fallback::Cores => {
-                    let (plan, chosen) = on_fastest_cores(self.call, &Host);
+                    let chosen = fastest_cores(self.call, &Host);
+                    let plan = on_cores(self.call, chosen.choice, &Host);
                     let selection = Selection { reason: Reason::Fallback, ..(&chosen).into() };
                     self.run_on_cores(&plan, selection, work);
                     Ok(())

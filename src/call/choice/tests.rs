@@ -93,7 +93,10 @@ fn planned(
     };
     let inputs: Vec<Input> = elements.iter().enumerate().map(input).collect();
     let out = ("out", pointer(elements.len()));
-    let then = |call: &Call<'_>| plan(call, placement, None, host);
+    let then = |call: &Call<'_>| {
+        let chosen = choose(call, placement, host);
+        plan(call, placement, chosen.choice, host).map(|plan| (plan, chosen))
+    };
     // SAFETY: the arrays are never accessed.
     unsafe { Call::with(task, &inputs, out, n, |_| Ok(kind), then) }.unwrap().unwrap()
 }
