@@ -1571,8 +1571,8 @@ gpuvec_status gpuvec_last_run(struct gpuvec_run *run, size_t size);
  * Never needed: it lets a program choose when to spend those tenths of a second. With placement
  * `auto`, calls on host arrays may use a GPU from then on; otherwise they open it once that pays.
  * An operation's kernel is still loaded when a device first runs it. That takes some milliseconds,
- * and the driver may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the
- * error that a call would return.
+ * and the driver may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with
+ * placement `gpu`, the error that a call would return.
  */
 gpuvec_status gpuvec_init(void);
 

@@ -47,7 +47,6 @@ pub(super) fn operation(body: impl FnOnce() -> Result<(), Error>) -> i32 {
     const OK: i32 = gpuvec_status::GPUVEC_OK as i32;
     entered(|| {
         let status = answer(|| {
-            last_run::clear();
             settings::check()?;
             body().map(|()| OK)
         });

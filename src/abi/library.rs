@@ -147,8 +147,8 @@ pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> Status {
 /// Never needed: it lets a program choose when to spend those tenths of a second. With placement
 /// `auto`, calls on host arrays may use a GPU from then on; otherwise they open it once that pays.
 /// An operation's kernel is still loaded when a device first runs it. That takes some milliseconds,
-/// and the driver may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the
-/// error that a call would return.
+/// and the driver may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with
+/// placement `gpu`, the error that a call would return.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_init() -> Status {
     guard::call(|| {

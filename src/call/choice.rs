@@ -117,26 +117,49 @@ pub(crate) fn choose(call: &Call<'_>, placement: Placement, machine: &impl Machi
 
 /// Chooses the number of cores that is predicted to be done first.
 pub(crate) fn fastest_cores(call: &Call<'_>, machine: &impl Machine) -> Chosen {
-    let work = cost::work(call);
     let machine_now = model::Machine { cores: machine.thread_limit(), gpus: 0 };
-    let decision = machine.learner().decide(&work, &machine_now, Choices::CORES);
-    decided(decision, work, machine_now)
+    standing(call, machine, &machine_now, Choices::CORES).unwrap_or_else(|| {
+        let work = cost::work(call);
+        let decision = machine.learner().decide(&work, &machine_now, Choices::CORES);
+        decided(decision, work, machine_now)
+    })
+}
+
+/// The decision that stands for a short call, if there is one.
+fn standing(
+    call: &Call<'_>, machine: &impl Machine, machine_now: &model::Machine, among: Choices,
+) -> Option<Chosen> {
+    let core_ns = cost::core_ns(call);
+    if core_ns > model::LONG_CALL_NS {
+        return None;
+    }
+    let (operation, is_staged) = (cost::operation(call), cost::is_staged(call));
+    let choice = machine.learner().standing(operation, core_ns, is_staged, machine_now, among)?;
+    Some(Chosen { is_long: false, ..Chosen::only(choice, Reason::Fastest) })
 }
 
 /// Chooses the processors that are predicted to be done first, among those that are ready. Makes faster ones
 /// ready once that pays.
 fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
-    let (work, devices) = (cost::work(call), machine.devices());
+    let devices = machine.devices();
     let machine_now = model::Machine { cores: machine.thread_limit(), gpus: devices.all };
     let lacks_kernel = devices.open > 0 && lacks_kernel(call, machine);
     let mut ready = Choices::CORES;
-    for choice in Choices::ALL.iter().filter(|choice| !choice.is_cores()) {
-        if devices.open >= gpus_of(choice, devices) && !lacks_kernel {
-            ready = ready.with(choice);
+    if !lacks_kernel && devices.open > 0 {
+        ready = ready.with(Choice::Gpu);
+        if devices.open == devices.all {
+            ready = ready.with(Choice::Gpus).with(Choice::Together);
         }
     }
+    if let Some(chosen) = standing(call, machine, &machine_now, ready) {
+        return chosen;
+    }
+    let work = cost::work(call);
     let decision = machine.learner().decide(&work, &machine_now, ready);
     let chosen = decided(decision, work, machine_now);
+    if ready == Choices::ALL || devices.all == 0 {
+        return chosen;
+    }
     let time_of = |choice: Choice| decision.predicted[choice as usize];
     let unready = Choices::ALL.iter().filter(|choice| !ready.has(*choice));
     let Some(faster) = unready.min_by(|a, b| time_of(*a).total_cmp(&time_of(*b))) else {

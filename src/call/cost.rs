@@ -53,7 +53,7 @@ fn for_element(op: Op) -> usize {
 }
 
 /// A number that tells operations and formulas apart, and those on managed memory, which moves by itself.
-fn operation(call: &Call<'_>) -> u32 {
+pub(super) fn operation(call: &Call<'_>) -> u32 {
     const FORMULAS: u32 = 1 << 10;
     const MANAGED: u32 = 1 << 31;
     let number = match call.task() {

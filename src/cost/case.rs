@@ -4,7 +4,7 @@ use crate::estimate::Cell;
 use crate::learner::hash;
 use crate::nanoseconds::Nanoseconds;
 use crate::tuning::LONG_CALL_NS;
-use crate::{CHOICES, Choice, Choices, Machine, Predictions, Work};
+use crate::{CHOICES, Choice, Choices, Machine, Predictions};
 use std::array;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -33,11 +33,11 @@ pub(crate) struct Question(u32);
 const UPPER_BITS: u32 = u32::MAX << (f32::MANTISSA_DIGITS - 1 - 2);
 
 impl Question {
-    pub(crate) fn new(work: &Work, machine: &Machine, among: Choices) -> Self {
+    pub(crate) fn new(core_ns: f32, machine: &Machine, among: Choices) -> Self {
         let processors =
             (machine.cores as u32) << 16 ^ (machine.gpus as u32) << 8 ^ u32::from(among.0);
-        let is_long = work.core_ns > LONG_CALL_NS;
-        let ns = work.core_ns.to_bits() & if is_long { u32::MAX } else { UPPER_BITS };
+        let is_long = core_ns > LONG_CALL_NS;
+        let ns = core_ns.to_bits() & if is_long { u32::MAX } else { UPPER_BITS };
         Question(hash(ns ^ hash(processors)))
     }
 }
@@ -66,15 +66,18 @@ impl Case {
     }
 
     /// Returns the standing decision if it is for this question, and counts one of its calls.
-    pub(crate) fn standing(&self, question: Question) -> Option<(Choice, Predictions)> {
+    pub(crate) fn standing(&self, question: Question) -> Option<Choice> {
         let calls = self.calls.load(Ordering::Relaxed);
         if calls == 0 || self.question.load(Ordering::Relaxed) != question.0 {
             return None;
         }
         self.calls.store(calls - 1, Ordering::Relaxed);
-        let choice = *Choice::ALL.get(self.choice.load(Ordering::Relaxed) as usize)?;
-        let predicted = |choice: usize| self.predicted[choice].load(Ordering::Relaxed);
-        Some((choice, array::from_fn(|choice| f32::from_bits(predicted(choice)))))
+        Choice::ALL.get(self.choice.load(Ordering::Relaxed) as usize).copied()
+    }
+
+    /// The predictions of the standing decision.
+    pub(crate) fn predicted(&self) -> Predictions {
+        array::from_fn(|choice| f32::from_bits(self.predicted[choice].load(Ordering::Relaxed)))
     }
 
     /// Lets a decision stand for a number of calls.

@@ -51,6 +51,15 @@ struct Alternative {
 }
 
 impl Learner {
+    /// Returns the standing decision for a call of an operation, if there is one: that of [`Learner::decide`]
+    /// for such work, found sooner.
+    pub fn standing(
+        &self, operation: u32, core_ns: f32, is_staged: bool, machine: &Machine, among: Choices,
+    ) -> Option<Choice> {
+        let question = Question::new(core_ns, machine, among);
+        self.case(operation, core_ns, is_staged).standing(question)
+    }
+
     /// Decides where a call runs, among some choices.
     ///
     /// The decision is for the choice that is predicted to be done first, unless it is time to try another
@@ -58,10 +67,10 @@ impl Learner {
     /// same case took many times as long. If the prediction is well known, or the call is not long, the
     /// decision stands for some calls.
     pub fn decide(&self, work: &Work, machine: &Machine, among: Choices) -> Decision {
-        let case = self.case(work);
-        let question = Question::new(work, machine, among);
-        if let Some((choice, predicted)) = case.standing(question) {
-            return Decision::new(choice, Reason::Fastest, predicted, false);
+        let case = self.case(work.operation, work.core_ns, work.is_staged);
+        let question = Question::new(work.core_ns, machine, among);
+        if let Some(choice) = case.standing(question) {
+            return Decision::new(choice, Reason::Fastest, case.predicted(), false);
         }
         let rates = self.rates();
         let mut predicted = [f32::INFINITY; CHOICES];

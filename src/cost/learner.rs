@@ -85,7 +85,7 @@ impl Learner {
     pub fn observe(&self, work: &Work, machine: &Machine, choice: Choice, ns: f32) {
         let ln = ns.max(1.0).ln();
         let rates = self.rates();
-        let case = self.case(work);
+        let case = self.case(work.operation, work.core_ns, work.is_staged);
         let prediction = self.prediction(case, work, choice, machine, &rates);
         let now = self.time.fetch_add(1, Ordering::Relaxed) as u16;
         let Prediction { time, model, .. } = prediction;
@@ -144,9 +144,8 @@ impl Learner {
     }
 
     /// The case of a call.
-    pub(crate) fn case(&self, work: &Work) -> &Case {
-        let kind = (size(work) as u32) << 8 ^ u32::from(work.is_staged) << 24;
-        let tag = hash(hash(work.operation) ^ kind);
+    pub(crate) fn case(&self, operation: u32, core_ns: f32, is_staged: bool) -> &Case {
+        let tag = hash(hash(operation) ^ half_octave(core_ns) ^ u32::from(is_staged) << 31);
         let case = &self.cases[tag as usize % CASES];
         case.begin(tag);
         case
@@ -169,9 +168,14 @@ fn at(cell: &Cell, now: u16, prior: Prior) -> Estimate {
     cell.at(now, prior).unwrap_or(Estimate { mean: 0.0, variance: prior.variance })
 }
 
-/// Half octaves of the bytes of all arrays.
+/// The size of all arrays.
 fn size(work: &Work) -> usize {
-    (2.0 * work.bytes().max(1.0).log2()) as usize % SIZES
+    half_octave(work.bytes()) as usize % SIZES
+}
+
+/// A number that changes twice in an octave, at its beginning and half way.
+fn half_octave(value: f32) -> u32 {
+    value.to_bits() >> (f32::MANTISSA_DIGITS - 2)
 }
 
 /// A hash whose lowest bits depend on all bits of the key (the finalizer of MurmurHash3).

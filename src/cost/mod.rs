@@ -20,7 +20,7 @@ mod tuning;
 pub use break_even::BreakEven;
 pub use decide::{Decision, Predictions, Reason};
 pub use learner::Learner;
-pub use tuning::SHORT_CALL_NS;
+pub use tuning::{LONG_CALL_NS, SHORT_CALL_NS};
 
 /// A choice of processors.
 #[repr(u8)]

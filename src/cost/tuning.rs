@@ -56,7 +56,7 @@ pub(crate) const NOISE_VARIANCE: f32 = 0.04;
 /// Up to this time of a core, by the prior, the calling core does the work and nothing is predicted.
 pub const SHORT_CALL_NS: f32 = 1_500.0;
 /// A call on the calling core is long if it is predicted to take more than this.
-pub(crate) const LONG_CALL_NS: f32 = 20_000.0;
+pub const LONG_CALL_NS: f32 = 20_000.0;
 
 /// An alternative may be this many standard deviations faster than predicted.
 pub(crate) const OPTIMISM: f32 = 1.0;

@@ -79,8 +79,11 @@ pub(crate) fn set_placement(placement: Placement) {
 
 /// Fails if an environment variable that is in force is wrong.
 pub(crate) fn check() -> Result<(), Error> {
-    threads()?;
     let environment = environment()?;
+    if environment.is_right {
+        return Ok(());
+    }
+    threads()?;
     environment.vectors?;
     environment.logs_runs?;
     placement().map(|_| ())
@@ -134,6 +137,8 @@ struct Environment {
     threads: Result<NonZeroUsize, Error>,
     vectors: Result<Vectors, Error>,
     logs_runs: Result<(), Error>,
+    /// Says that none of them is wrong.
+    is_right: bool,
 }
 
 fn environment() -> Result<&'static Environment, Error> {
@@ -147,7 +152,7 @@ fn environment() -> Result<&'static Environment, Error> {
         }
         let logs_runs = parsed_log(variable(c"GPUVEC_LOG"));
         LOGS_RUNS.store(logs_runs == Ok(true), Ordering::Relaxed);
-        Ok(Box::new(Environment {
+        let mut environment = Box::new(Environment {
             placement: parsed_placement(variable(c"GPUVEC_PLACEMENT")),
             threads: parsed_threads(
                 variable(c"GPUVEC_NUM_THREADS"),
@@ -156,7 +161,13 @@ fn environment() -> Result<&'static Environment, Error> {
             ),
             vectors: parsed_vectors(variable(c"GPUVEC_VECTORS")),
             logs_runs: logs_runs.map(drop),
-        }))
+            is_right: false,
+        });
+        environment.is_right = environment.placement.is_ok()
+            && environment.threads.is_ok()
+            && environment.vectors.is_ok()
+            && environment.logs_runs.is_ok();
+        Ok(environment)
     })
 }
 

@@ -254,7 +254,10 @@ pub(crate) fn clear() {
 
 /// Stores how a call ran. The guard forgets it if the call fails after all.
 pub(super) fn set(report: Report) {
-    LAST.with(|last| last.report.set(report));
+    LAST.with(|last| {
+        last.report.set(report);
+        last.times.set(None);
+    });
 }
 
 /// Stores the time of the last run, unless there was none, or it was measured before.
