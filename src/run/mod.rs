@@ -109,7 +109,7 @@ unsafe fn with_call(
 /// Plans a call, and queues it, or lets `work` do as the plan says.
 fn execute(
     call: &Call<'_>, placement: Placement, stream: Option<&Stream>,
-    work: &mut dyn FnMut(Runner<'_>) -> Result<(), Error>,
+    work: &mut dyn FnMut(&Runner<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     if let Some(Stream::Gpu(stream)) = stream
         && let Some(plan) = on_stream(call, placement, stream.ordinal())
@@ -128,9 +128,12 @@ fn execute(
     }
     let warmups = warmup::count();
     let chosen = choose(call, placement, &Host);
-    let plan = plan(call, placement, chosen.choice, &Host)?;
+    // Where it is: a plan is large for a short call.
+    let plan = &plan(call, placement, chosen.choice, &Host);
+    let plan = plan.as_ref().map_err(|error| *error)?;
     stream.map_or(Ok(()), Stream::synchronize)?;
-    timed(&chosen, warmups, || work(Runner { call, plan: &plan, selection: (&chosen).into() }))
+    let runner = Runner { call, plan, selection: (&chosen).into() };
+    timed(&chosen, warmups, || work(&runner))
 }
 
 /// Does something with the state of a reduction.
@@ -205,7 +208,7 @@ impl Runner<'_> {
     }
 }
 
-impl Visitor for Runner<'_> {
+impl Visitor for &Runner<'_> {
     type Result = Result<(), Error>;
 
     fn elementwise<O: Elementwise>(self, op: O) -> Self::Result {
