@@ -19,8 +19,9 @@
  *
  * Link with the library alone: cc program.c -lgpuvec. The library needs glibc and, unless it is
  * a release's, libgcc_s (GCC's runtime library); no CUDA toolkit, neither to build nor to run. It
- * opens NVIDIA's driver (525 or newer) in the first call that can use it; without the driver it
- * loads and works on the CPU. Loading the library starts no thread and calls no driver function.
+ * opens NVIDIA's driver (525 or newer) when a GPU is asked for or is worth it (see "Placement");
+ * without the driver it loads and works on the CPU. Loading the library starts no thread and calls
+ * no driver function.
  *
  * == Operations ==
  *
@@ -137,12 +138,21 @@
  *
  * == Placement ==
  *
- *     GPUVEC_PLACE_AUTO  the default: on the GPU, unless the calling core alone would finish
- *                        sooner; without a usable GPU, on all cores
+ *     GPUVEC_PLACE_AUTO  the default: on the calling core, on several cores, on one or all GPUs, or
+ *                        on cores and GPUs at the same time, whichever is predicted to be done first
  *     GPUVEC_PLACE_GPU   on the GPU, or an error
- *     GPUVEC_PLACE_CPU   on all cores
- *     GPUVEC_PLACE_ALL   on all cores and, for long pinned arrays, on all GPUs at the same time,
- *                        each taking its next chunk when it is done with one
+ *     GPUVEC_PLACE_CPU   on as many cores as are predicted to be done first
+ *     GPUVEC_PLACE_ALL   on all cores and all GPUs at the same time for long pinned arrays, each
+ *                        taking its next chunk when it is done with one; otherwise as with
+ *                        placement cpu
+ *
+ * Predictions follow the times of the process's own calls. To learn, a call now and then runs on
+ * another choice. Where a call runs may therefore differ from call to call; its results do not.
+ *
+ * With placement auto, operations open the driver once calls have lost as much time without a GPU
+ * as opening it takes, some tenths of a second. Until then they run on the cores. gpuvec_init and
+ * every function that asks for GPUs, their memory or their streams opens it at once, and a driver
+ * that another library has initialised is used. docs/placement.md has the details.
  *
  * With placement all, too, an operation on device memory runs on one GPU alone (see "Arrays"), and
  * one that is queued on a stream runs on the stream's GPU alone. With placement cpu an operation on
@@ -377,17 +387,15 @@ enum gpuvec_place
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-    /**
-     * The GPU, unless the calling core alone would finish sooner; without a usable GPU, all cores.
-     */
+    /** The cores, the GPUs, or both at the same time: whichever is predicted to be done first. */
     GPUVEC_PLACE_AUTO = 0,
     /** The GPU, or an error. */
     GPUVEC_PLACE_GPU = 1,
-    /** All cores; operations do not open the driver. */
+    /** As many cores as are predicted to be done first; operations do not open the driver. */
     GPUVEC_PLACE_CPU = 2,
     /**
-     * All cores and, for long pinned arrays, all GPUs at the same time; an array in device memory as
-     * with `GPUVEC_PLACE_AUTO`.
+     * All cores and all GPUs at the same time for long pinned arrays, otherwise as `GPUVEC_PLACE_CPU`; an
+     * array in device memory as with `GPUVEC_PLACE_AUTO`.
      */
     GPUVEC_PLACE_ALL = 3,
 };
@@ -1248,8 +1256,9 @@ gpuvec_status gpuvec_expr_compile(const char *text,
  * it, with every placement, in some microseconds, whatever `n` is.
  *
  * The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With
- * placement `auto` a call on host arrays does not wait for that: cores do its work until
- * `gpuvec_expr_prepare`, or a call on device memory or with placement `gpu`, has had it compiled.
+ * placement `auto`, calls on host arrays run on the cores until the expression is compiled: by
+ * `gpuvec_expr_prepare`, by a call that needs a GPU, or by the one with which calls have lost as much
+ * time on the cores as the compiler is expected to take.
  *
  * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is
  * computed from such numbers alone, does not fit into 64 bits or the type of its partner; or another
@@ -1520,7 +1529,8 @@ int32_t gpuvec_get_thread_placement(void);
 
 /**
  * Sets the most threads that may work on one call, the calling one included, for all later calls in
- * every thread; with 0 the environment's number is in force again.
+ * every thread; with 0 the environment's number is in force again. A call uses as many of them as
+ * are predicted to be done first.
  *
  * Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling
  * thread works alone; threads that were started before stay asleep. A number above 256 counts as 256.
@@ -1555,13 +1565,14 @@ const char *gpuvec_why_cpu(void);
 gpuvec_status gpuvec_last_run(struct gpuvec_run *run, size_t size);
 
 /**
- * Does the work that the first call would otherwise do: opens the driver and the first GPU, and
- * starts the worker threads. Tries a driver or GPU that failed before again.
+ * Starts the worker threads and, except with placement `cpu`, opens the driver and the first GPU,
+ * as later calls would otherwise do. Tries a driver or GPU that failed before again.
  *
- * Never needed: it lets a program choose when to spend those tenths of a second. An operation's
- * kernel is still loaded when a device first runs it. That takes some milliseconds, and the driver
- * may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the
- * error that a call would return.
+ * Never needed: it lets a program choose when to spend those tenths of a second. With placement
+ * `auto`, calls on host arrays may use a GPU from then on; otherwise they open it once that pays.
+ * An operation's kernel is still loaded when a device first runs it. That takes some milliseconds,
+ * and the driver may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with
+ * placement `gpu`, the error that a call would return.
  */
 gpuvec_status gpuvec_init(void);
 

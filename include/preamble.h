@@ -19,8 +19,9 @@
  *
  * Link with the library alone: cc program.c -lgpuvec. The library needs glibc and, unless it is
  * a release's, libgcc_s (GCC's runtime library); no CUDA toolkit, neither to build nor to run. It
- * opens NVIDIA's driver (525 or newer) in the first call that can use it; without the driver it
- * loads and works on the CPU. Loading the library starts no thread and calls no driver function.
+ * opens NVIDIA's driver (525 or newer) when a GPU is asked for or is worth it (see "Placement");
+ * without the driver it loads and works on the CPU. Loading the library starts no thread and calls
+ * no driver function.
  *
  * == Operations ==
  *
@@ -137,12 +138,21 @@
  *
  * == Placement ==
  *
- *     GPUVEC_PLACE_AUTO  the default: on the GPU, unless the calling core alone would finish
- *                        sooner; without a usable GPU, on all cores
+ *     GPUVEC_PLACE_AUTO  the default: on the calling core, on several cores, on one or all GPUs, or
+ *                        on cores and GPUs at the same time, whichever is predicted to be done first
  *     GPUVEC_PLACE_GPU   on the GPU, or an error
- *     GPUVEC_PLACE_CPU   on all cores
- *     GPUVEC_PLACE_ALL   on all cores and, for long pinned arrays, on all GPUs at the same time,
- *                        each taking its next chunk when it is done with one
+ *     GPUVEC_PLACE_CPU   on as many cores as are predicted to be done first
+ *     GPUVEC_PLACE_ALL   on all cores and all GPUs at the same time for long pinned arrays, each
+ *                        taking its next chunk when it is done with one; otherwise as with
+ *                        placement cpu
+ *
+ * Predictions follow the times of the process's own calls. To learn, a call now and then runs on
+ * another choice. Where a call runs may therefore differ from call to call; its results do not.
+ *
+ * With placement auto, operations open the driver once calls have lost as much time without a GPU
+ * as opening it takes, some tenths of a second. Until then they run on the cores. gpuvec_init and
+ * every function that asks for GPUs, their memory or their streams opens it at once, and a driver
+ * that another library has initialised is used. docs/placement.md has the details.
  *
  * With placement all, too, an operation on device memory runs on one GPU alone (see "Arrays"), and
  * one that is queued on a stream runs on the stream's GPU alone. With placement cpu an operation on

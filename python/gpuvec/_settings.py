@@ -129,9 +129,11 @@ def set_placement(placement: Placement) -> None:
     Parameters
     ----------
     placement : {"auto", "gpu", "cpu", "all"}
-        "auto", the default: on the GPU, unless the calling core alone would finish sooner; without
-        a usable GPU, on all cores. "gpu": on the GPU, or an error. "cpu": on all cores. "all": on
-        all cores and, for long pinned arrays, on all GPUs at the same time.
+        "auto", the default: on the cores, on GPUs, or on both at the same time, whichever is
+        predicted to be done first by what earlier calls took; the driver is opened once that pays.
+        "gpu": on the GPU, or an error. "cpu": on as many cores as are predicted to be done first.
+        "all": on all cores and all GPUs at the same time for long pinned arrays, otherwise as
+        "cpu". See docs/placement.md.
     """
     check(functions.gpuvec_set_placement(_number(placement)))
 
@@ -167,6 +169,8 @@ def _number(placement: Placement) -> int:
 
 def set_num_threads(threads: int) -> None:
     """Set the most threads that may work on one call, for all later calls in every thread.
+
+    A call uses as many of them as are predicted to be done first.
 
     Parameters
     ----------
@@ -204,10 +208,11 @@ def why_cpu() -> str:
 
 
 def init() -> None:
-    """Do now what the first call would otherwise do: open the driver, start worker threads.
+    """Open the driver and the first GPU, and start the worker threads.
 
-    It tries a driver or a GPU that failed before again. Without a GPU it succeeds, except with
-    placement "gpu".
+    With placement "auto", calls on host arrays may use a GPU from then on; otherwise they open it
+    once that pays. A driver or a GPU that failed before is tried again. Without a GPU the function
+    succeeds, except with placement "gpu".
     """
     check(functions.gpuvec_init())
 

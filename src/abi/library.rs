@@ -74,7 +74,8 @@ pub extern "C" fn gpuvec_get_thread_placement() -> i32 {
 pub const GPUVEC_PLACE_INHERIT: i32 = -1;
 
 /// Sets the most threads that may work on one call, the calling one included, for all later calls in
-/// every thread; with 0 the environment's number is in force again.
+/// every thread; with 0 the environment's number is in force again. A call uses as many of them as
+/// are predicted to be done first.
 ///
 /// Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling
 /// thread works alone; threads that were started before stay asleep. A number above 256 counts as 256.
@@ -140,13 +141,14 @@ pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> Status {
     })
 }
 
-/// Does the work that the first call would otherwise do: opens the driver and the first GPU, and
-/// starts the worker threads. Tries a driver or GPU that failed before again.
+/// Starts the worker threads and, except with placement `cpu`, opens the driver and the first GPU,
+/// as later calls would otherwise do. Tries a driver or GPU that failed before again.
 ///
-/// Never needed: it lets a program choose when to spend those tenths of a second. An operation's
-/// kernel is still loaded when a device first runs it. That takes some milliseconds, and the driver
-/// may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the
-/// error that a call would return.
+/// Never needed: it lets a program choose when to spend those tenths of a second. With placement
+/// `auto`, calls on host arrays may use a GPU from then on; otherwise they open it once that pays.
+/// An operation's kernel is still loaded when a device first runs it. That takes some milliseconds,
+/// and the driver may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with
+/// placement `gpu`, the error that a call would return.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_init() -> Status {
     guard::call(|| {

@@ -14,13 +14,13 @@ use gpuvec_cost::{self as model, Choice, Choices, Decision, Learner, Predictions
 pub(crate) enum Reason {
     /// It is predicted to be done first.
     Fastest,
-    /// To learn how long it takes.
+    /// It is tried, to learn how long it takes.
     Explored,
-    /// To open the driver for a GPU that would be done first has not paid so far.
+    /// A GPU might be done first, but opening it has not paid so far.
     NoDriverYet,
-    /// Nor has it to compile the formula for a GPU.
+    /// A GPU might be done first, but compiling the formula for it has not paid so far.
     Compiling,
-    /// The placement or the arrays' memory leave no other.
+    /// The placement, or the memory that the arrays are in, leaves no other choice.
     AskedFor,
 }
 
@@ -36,15 +36,15 @@ impl Reason {
 pub(crate) struct Chosen {
     pub(crate) choice: Choice,
     pub(crate) reason: Reason,
-    /// What each choice is predicted to take, in nanoseconds; infinite where it is not.
+    /// The predicted time of each choice, in nanoseconds; infinite where there is no prediction.
     pub(crate) predicted: Predictions,
     /// Says that the call is long enough to be timed.
     pub(crate) is_long: bool,
-    /// What to learn from the time that the call takes.
+    /// What the call's time teaches, if the library is to learn from it.
     pub(crate) lesson: Option<Lesson>,
 }
 
-/// A call's work on a machine, whose time says something about both.
+/// A call's work on a machine; its time says something about both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Lesson {
     work: Work,
@@ -62,9 +62,9 @@ impl Lesson {
 /// The devices that can compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Devices {
-    /// Those that there are, as far as is known: one if the driver was not asked yet.
+    /// The number of all, as far as is known: 1 as long as the driver is closed.
     pub(crate) all: usize,
-    /// Those that are open.
+    /// The number of those that are open.
     pub(crate) open: usize,
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn choose(call: &Call<'_>, placement: Placement, machine: &impl Machi
     }
 }
 
-/// The cores that are done first.
+/// Chooses the number of cores that is predicted to be done first.
 pub(crate) fn fastest_cores(call: &Call<'_>, machine: &impl Machine) -> Chosen {
     let machine_now = model::Machine { cores: machine.thread_limit(), gpus: 0 };
     standing(call, machine, &machine_now, Choices::CORES).unwrap_or_else(|| {
@@ -138,7 +138,8 @@ fn standing(
     Some(Chosen { is_long: false, ..Chosen::only(choice, Reason::Fastest) })
 }
 
-/// The processors that are done first.
+/// Chooses the processors that are predicted to be done first, among those that are ready. Makes faster ones
+/// ready once that pays.
 fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
     let devices = machine.devices();
     let machine_now = model::Machine { cores: machine.thread_limit(), gpus: devices.all };
@@ -172,7 +173,7 @@ fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
         Task::Evaluate(evaluation) if lacks_kernel => {
             evaluation.formula.compiling.is_reached(loss, cost::compiler_ns(evaluation))
         }
-        // The driver is open for them, whoever opened it.
+        // The driver knows their memory: the program, or another library, uses a GPU already.
         _ if call.arrays().any(|array| array.kind != MemoryKind::Pageable) => true,
         _ => {
             let closed = gpus_of(faster, devices) - devices.open;
@@ -181,7 +182,7 @@ fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
     };
     let reason = if lacks_kernel { Reason::Compiling } else { Reason::NoDriverYet };
     match is_worth_it && machine.gpu().is_ok() {
-        // Not timed: the call takes as long as it takes to make it ready.
+        // Teaches nothing: the call's time includes making the processors ready.
         true => Chosen { choice: faster, lesson: None, ..chosen },
         false => Chosen { reason, ..chosen },
     }
@@ -197,18 +198,18 @@ fn decided(decision: Decision, work: Work, machine: model::Machine) -> Chosen {
     Chosen { choice, reason, predicted, is_long, lesson }
 }
 
-/// The devices that a choice needs.
+/// The number of devices that a choice needs.
 fn gpus_of(choice: Choice, devices: Devices) -> usize {
     if choice == Choice::Gpu { 1 } else { devices.all }
 }
 
-/// Says whether a device has to compile the call's formula first.
+/// Says whether the driver has to compile the call's formula first.
 fn lacks_kernel(call: &Call<'_>, machine: &impl Machine) -> bool {
     let Task::Evaluate(evaluation) = call.task() else { return false };
     !machine.is_ready_for(evaluation.formula)
 }
 
-/// Says whether placement all gives a call to cores and GPUs.
+/// Says whether placement all shares a call between cores and GPUs.
 fn pays_everywhere(call: &Call<'_>, machine: &impl Machine) -> bool {
     let is_long = cost::is_shareable(call) && call.max_bytes() > tuning::SEVERAL_GPUS_BYTES;
     let waits_for_compiler = || match call.task() {

@@ -1,4 +1,4 @@
-//! Decides, without doing anything: where a call runs, how each array gets there, in which chunks.
+//! Plans a call on the processors that were chosen: its threads, its chunks, and how each array gets there.
 
 use super::array::{Array, MemoryKind};
 use super::checked::Call;
@@ -88,9 +88,9 @@ pub(crate) trait Machine {
     fn is_ready_for(&self, formula: &Formula) -> bool;
     /// All devices that can compute, which are open then; or why there is none.
     fn gpus(&self) -> Result<Vec<usize>, Error>;
-    /// What earlier calls taught.
+    /// Everything that earlier calls taught.
     fn learner(&self) -> &Learner;
-    /// What calls lost because devices were not open.
+    /// The time that calls lost because devices were not open.
     fn opening(&self) -> &BreakEven;
 }
 

@@ -1,6 +1,6 @@
-//! When to pay once for what makes every later call faster: as soon as the calls without it have lost as
-//! much (the ski-rental rule: at most twice the time of one who knows the future; Karlin, Manasse, Rudolph and
-//! Sleator, Competitive snoopy caching, Algorithmica 3, 1988).
+//! Tells when to pay once for what makes all later calls faster: as soon as the calls without it have lost
+//! as much. By this ski-rental rule, losses and price are at most twice those of a program that knows the
+//! future (Karlin, Manasse, Rudolph and Sleator, Competitive snoopy caching, Algorithmica 3, 1988).
 
 use crate::nanoseconds::Nanoseconds;
 
@@ -9,13 +9,13 @@ use crate::nanoseconds::Nanoseconds;
 pub struct BreakEven(Nanoseconds);
 
 impl BreakEven {
-    /// Nothing was lost yet.
+    /// Returns a sum of no losses.
     pub const fn new() -> Self {
         BreakEven(Nanoseconds::new())
     }
 
-    /// Adds what a call loses, in nanoseconds, and says whether it is time to pay the price; then it begins
-    /// anew.
+    /// Adds the time that a call loses, in nanoseconds, and says whether it is time to pay the price. If so,
+    /// the sum starts again at 0.
     pub fn is_reached(&self, loss: f32, price: f32) -> bool {
         self.0.exceed(loss, price)
     }

@@ -13,19 +13,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[repr(align(64))]
 pub(crate) struct Case {
     tag: AtomicU32,
-    /// The question of the standing decision, its choice, and the number of calls that it is for.
+    /// The standing decision: its question, its choice, and for how many more calls it stands.
     question: AtomicU32,
     choice: AtomicU32,
     calls: AtomicU32,
     predicted: [AtomicU32; CHOICES],
-    /// Time that the calls took since each choice was tried.
+    /// The time that calls took since a try of each choice was last due.
     pub(crate) spent: [Nanoseconds; CHOICES],
     /// Logarithms of the times that calls took on each choice, relative to the prior's prediction.
     pub(crate) choices: [Cell; CHOICES],
 }
 
-/// All that a decision depends on but what was learned, as a hash. Calls that are not long share one with
-/// others that are about as long: they are decided sooner so.
+/// A hash of everything that a decision depends on, except for what was learned. Calls that are not long
+/// share it with others of about their length, so that fewer of them need a new decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question(u32);
 
@@ -55,7 +55,7 @@ impl Case {
         }
     }
 
-    /// Forgets another case with the same place.
+    /// Forgets another case that had this place.
     pub(crate) fn begin(&self, tag: u32) {
         if self.tag.load(Ordering::Relaxed) != tag {
             self.tag.store(tag, Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl Case {
         }
     }
 
-    /// The decision that stands, for one of its calls.
+    /// Returns the standing decision if it is for this question, and counts one of its calls.
     pub(crate) fn standing(&self, question: Question) -> Option<Choice> {
         let calls = self.calls.load(Ordering::Relaxed);
         if calls == 0 || self.question.load(Ordering::Relaxed) != question.0 {
@@ -75,7 +75,7 @@ impl Case {
         Choice::ALL.get(self.choice.load(Ordering::Relaxed) as usize).copied()
     }
 
-    /// What was predicted when the decision that stands was made.
+    /// The predictions of the standing decision.
     pub(crate) fn predicted(&self) -> Predictions {
         array::from_fn(|choice| f32::from_bits(self.predicted[choice].load(Ordering::Relaxed)))
     }

@@ -7,23 +7,23 @@ use crate::tuning::{
 };
 use crate::{CHOICES, Choice, Choices, Machine, Work};
 
-/// Why a call runs where it does.
+/// The reason for a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The choice is predicted to be done first.
+    /// It is predicted to be done first.
     Fastest,
-    /// To find out how long it takes.
+    /// It is tried, to learn how long it takes.
     Explored,
 }
 
-/// Where a call runs.
+/// A decision where a call runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Decision {
     /// The choice.
     pub choice: Choice,
-    /// Why.
+    /// The reason for it.
     pub reason: Reason,
-    /// What each choice is predicted to take.
+    /// The predicted time of each choice.
     pub predicted: Predictions,
     /// Says that the call's time is to be observed.
     pub is_observed: bool,
@@ -38,21 +38,21 @@ impl Decision {
     }
 }
 
-/// What each choice is predicted to take, in nanoseconds; infinite for those that there are not.
+/// The predicted time of each choice, in nanoseconds; infinite for choices that the machine does not have.
 pub type Predictions = [f32; CHOICES];
 
 /// A choice that is not predicted to be done first.
 struct Alternative {
     choice: Choice,
-    /// What a try is expected to cost, in nanoseconds.
+    /// The expected cost of a try, in nanoseconds.
     cost: f32,
-    /// How much sooner it would be done if it is better than predicted.
+    /// The time that it would save if it were faster than predicted.
     gain: f32,
 }
 
 impl Learner {
-    /// The decision that stands for a call of an operation, if there is one: what [`Learner::decide`] says for
-    /// work that is otherwise the same, found sooner.
+    /// Returns the standing decision for a call of an operation, if there is one: that of [`Learner::decide`]
+    /// for such work, found sooner.
     pub fn standing(
         &self, operation: u32, core_ns: f32, is_staged: bool, machine: &Machine, among: Choices,
     ) -> Option<Choice> {
@@ -60,11 +60,12 @@ impl Learner {
         self.case(operation, core_ns, is_staged).standing(question)
     }
 
-    /// Decides where a call runs, among choices.
+    /// Decides where a call runs, among some choices.
     ///
-    /// It is the one that is predicted to be done first, unless another one is tried to learn how long it
-    /// takes: once calls may have lost many times what the try costs, as far as is known. Where much is
-    /// known about such a call, a decision stands for some calls.
+    /// The decision is for the choice that is predicted to be done first, unless it is time to try another
+    /// one: once earlier calls may have lost several times the expected cost of the try, or calls of the
+    /// same case took many times as long. If the prediction is well known, or the call is not long, the
+    /// decision stands for some calls.
     pub fn decide(&self, work: &Work, machine: &Machine, among: Choices) -> Decision {
         let case = self.case(work.operation, work.core_ns, work.is_staged);
         let question = Question::new(work.core_ns, machine, among);
@@ -107,7 +108,8 @@ impl Learner {
     }
 }
 
-/// The alternative that it is time to try, in the place of a number of calls.
+/// The alternative to try now, if one is due. The decision would otherwise stand for `calls` calls, which
+/// take `fastest` nanoseconds each.
 fn explored(
     learner: &Learner, case: &Case, calls: u32, fastest: f32,
     others: impl Iterator<Item = Alternative>,
@@ -117,10 +119,10 @@ fn explored(
         let number = other.choice as usize;
         let may_pay = other.gain > 0.0
             && learner.lost[number].exceed(calls * other.gain, CAUTION * other.cost);
-        // However sure the predictions are, now and then.
+        // Now and then, however certain the predictions are.
         may_pay | case.spent[number].exceed(calls * fastest, CAUTION_IN_A_CASE * other.cost)
     };
-    // The one that is due most seldom: those that cost nothing are due at every call.
+    // The one that is due least often: those that cost nothing are due at every call.
     others.filter(is_due).max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|other| other.choice)
 }
 

@@ -10,7 +10,7 @@ pub(crate) struct Estimate {
 }
 
 impl Estimate {
-    /// The best guess by two independent estimates.
+    /// Combines two independent estimates.
     pub(crate) fn with(self, other: Self) -> Self {
         let sum = self.variance + other.variance;
         Estimate {
@@ -20,29 +20,29 @@ impl Estimate {
     }
 }
 
-/// A step of a Kalman filter: how far an observation moves estimates.
+/// A step of a Kalman filter, by which an observation moves estimates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
-    /// The error of the prediction by its variance.
+    /// The error of the prediction, divided by its variance.
     gain: f32,
-    /// The variance of the prediction, with the observation's own.
+    /// The variance of the prediction and of the observation.
     variance: f32,
-    /// How much less estimates are worth afterwards.
+    /// The factor of the variances afterwards: more than 1 after a surprise.
     doubt: f32,
     /// Says that the call took surprisingly long.
     pub(crate) is_slow: bool,
 }
 
-/// An observation is a surprise if its error is larger by this factor than the standard deviation.
+/// An observation is a surprise if its error is more than this many standard deviations.
 const SURPRISE: f32 = 4.8;
-/// A call that took surprisingly long may be an outlier: its error counts as smaller by this factor than
-/// the bound. (None is fast by accident.)
+/// A surprisingly long time may be an outlier: its error counts as the bound of surprises, divided by this.
+/// (No call is fast by accident.)
 const SHRINKING: f32 = 2.4;
-/// The factor of the variances after a surprise, which may be the rule from now on.
+/// The factor of the variances after a surprise: such times may be the rule from now on.
 const DOUBT: f32 = 3.0;
 
 impl Step {
-    /// The step for an error of a prediction with a variance.
+    /// The step for an error of a prediction, and the variance of that error.
     pub(crate) fn new(error: f32, variance: f32) -> Self {
         let bound = SURPRISE * variance.sqrt();
         let doubt = if error.abs() > bound { DOUBT } else { 1.0 };
@@ -51,7 +51,8 @@ impl Step {
         Step { gain: error / variance, variance, doubt, is_slow }
     }
 
-    /// Moves an estimate of which the prediction's logarithm has so much.
+    /// Returns the estimate after the step. `weight` is the derivative of the prediction's logarithm with
+    /// respect to it.
     pub(crate) fn applied(&self, before: Estimate, weight: f32) -> Estimate {
         let share = weight * before.variance;
         Estimate {
@@ -72,7 +73,7 @@ pub(crate) struct Prior {
 
 /// An estimate that any thread reads and writes. Of two concurrent writes one is lost.
 ///
-/// The word has the mean (32 bits), the variance (the upper 16 bits of an f32), and the time of the last
+/// The word holds the mean (32 bits), the variance (the upper 16 bits of an f32), and the time of the last
 /// write (16 bits), which counts observations. 0 stands for the prior.
 #[derive(Debug)]
 pub(crate) struct Cell(AtomicU64);
@@ -93,7 +94,7 @@ impl Cell {
 
     pub(crate) fn set(&self, estimate: Estimate, time: u16, prior: Prior) {
         let mean = u64::from(estimate.mean.to_bits()) << 32;
-        // Rounded up, so that no estimate is taken for certain, nor the word for the prior.
+        // Rounded up, so that no estimate becomes certain, and no word becomes 0, which stands for the prior.
         let variance = (estimate.variance.min(prior.variance).to_bits() >> 16) + 1;
         self.0.store(mean | u64::from(variance) << 16 | u64::from(time), Ordering::Relaxed);
     }

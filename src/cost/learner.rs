@@ -1,4 +1,4 @@
-//! What was learned: factors of the machine's rates, corrections, and what the very same calls took.
+//! Learns factors of the machine's rates, corrections, and the times of calls that are alike.
 
 use crate::case::Case;
 use crate::estimate::{Cell, Estimate, Prior, Step};
@@ -16,44 +16,44 @@ const SIZES: usize = 64;
 const OPERATIONS: usize = 64;
 const CASES: usize = 2048;
 
-/// What was learned so far. Any thread may use it; none waits for another.
+/// Everything that was learned so far. Any thread may use it, and none waits for another.
 #[derive(Debug)]
 pub struct Learner {
-    /// Of each rate.
+    /// Factors of the rates.
     rates: [Cell; RATES],
     /// Corrections of each choice, for calls with and without staged arrays ...
     choices: [[Cell; 2]; CHOICES],
     /// ... for sizes, in half octaves of bytes ...
     sizes: [[Cell; SIZES]; CHOICES],
-    /// ... and for operations, by a hash of theirs.
+    /// ... and for operations, by their hashes.
     operations: [[Cell; OPERATIONS]; CHOICES],
     cases: [Case; CASES],
-    /// Time that calls may have lost so far because they did not take a choice.
+    /// The time that calls may have lost because they did not run on each choice.
     pub(crate) lost: [Nanoseconds; CHOICES],
     /// Counts observations.
     time: AtomicU32,
 }
 
-/// What was learned of the rates.
+/// The learned rates.
 pub(crate) struct Rates {
     estimates: [Estimate; RATES],
     factors: Factors,
 }
 
-/// A prediction, and what it rests on.
+/// A prediction, and the estimates that it is made of.
 pub(crate) struct Prediction<'a> {
     time: Time,
     corrections: [(&'a Cell, Prior); 3],
-    /// By the model with all factors and corrections.
+    /// The prediction by the model, with all factors and corrections.
     model: Estimate,
     /// The logarithm of the prior's prediction.
     prior: f32,
-    /// By what the same calls took.
+    /// The estimate by the case's calls, relative to the prior.
     seen: Option<Estimate>,
 }
 
 impl Prediction<'_> {
-    /// The best guess of the logarithm of nanoseconds.
+    /// The predicted logarithm of nanoseconds.
     pub(crate) fn estimate(&self) -> Estimate {
         self.seen.map_or(self.model, |seen| {
             self.model.with(Estimate { mean: self.prior + seen.mean, ..seen })
@@ -68,7 +68,7 @@ impl Default for Learner {
 }
 
 impl Learner {
-    /// Nothing was learned yet.
+    /// Returns a learner that has learned nothing yet.
     pub const fn new() -> Self {
         Learner {
             rates: [const { Cell::new() }; RATES],
@@ -81,7 +81,7 @@ impl Learner {
         }
     }
 
-    /// Learns from a call that took so many nanoseconds on a choice.
+    /// Learns from the time, in nanoseconds, that a call took on a choice.
     pub fn observe(&self, work: &Work, machine: &Machine, choice: Choice, ns: f32) {
         let ln = ns.max(1.0).ln();
         let rates = self.rates();

@@ -1,11 +1,12 @@
-//! Predicts how long a call takes on each choice of processors, learns from how long calls took, and
-//! decides where the next one runs. Pure: knows neither arrays nor devices.
+//! Predicts the time of a call on each choice of processors, learns from the times that calls took, and
+//! decides where the next one runs. Pure: knows neither arrays nor devices. docs/placement.md explains it.
 //!
 //! A prediction is the prior's (`model`), with a factor for each rate of the machine, and with corrections
-//! for what the rates do not explain: of a choice for calls of about this size, for this operation, and for
-//! this very call. Factors and corrections are estimates: a mean and a variance of a logarithm
-//! (`estimate`). A call's time moves them as an extended Kalman filter with a diagonal covariance does
-//! (Anderson and Moore, Optimal Filtering, 1979, chapter 8).
+//! for what the rates do not explain: of the choice, of the choice for calls of about this size, and of the
+//! choice for this operation. It is combined with the times of calls that were alike (`case`). Factors and
+//! corrections are estimates: a mean and a variance of a logarithm (`estimate`). A call's time moves them by
+//! a step of an extended Kalman filter with a diagonal covariance (Anderson and Moore, Optimal Filtering,
+//! 1979, chapter 8).
 
 mod break_even;
 mod case;
@@ -42,7 +43,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Every choice; those of cores first, and the smallest of them first.
+    /// Every choice: those of cores first, in the order of their size.
     pub const ALL: [Choice; CHOICES] = [
         Choice::CallingCore,
         Choice::QuarterOfCores,
@@ -58,8 +59,8 @@ impl Choice {
         (self as u8) < Choice::Gpu as u8
     }
 
-    /// The threads that compute, of those that may and those that the work is worth, if the choice is of
-    /// cores.
+    /// The number of threads of a choice of cores: its part of the `limit`, but at most `worth`, for which
+    /// there is enough work.
     pub fn threads(self, worth: usize, limit: usize) -> usize {
         let of_all = match self {
             Choice::CallingCore => 1,
@@ -70,7 +71,7 @@ impl Choice {
         of_all.min(worth).max(1)
     }
 
-    /// Says whether a choice is there, and not the same as a smaller one.
+    /// Says whether the machine has the choice for this work, and no smaller choice is the same.
     fn exists(self, work: &Work, machine: &Machine) -> bool {
         match self {
             Choice::CallingCore => true,
@@ -96,9 +97,9 @@ pub const CHOICES: usize = Choice::Together as usize + 1;
 pub struct Choices(u8);
 
 impl Choices {
-    /// All of them.
+    /// All choices.
     pub const ALL: Choices = Choices((1 << CHOICES) - 1);
-    /// Those without a GPU.
+    /// The choices without a GPU.
     pub const CORES: Choices = Choices((1 << Choice::Gpu as u8) - 1);
 
     /// The set with one more.
@@ -118,10 +119,10 @@ impl Choices {
     }
 }
 
-/// A call, as far as its time depends on it.
+/// The properties of a call that its time depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// Tells the operations of a process apart, by a number whose lowest bits differ.
+    /// A number that tells the operations of a process apart.
     pub operation: u32,
     /// The time of one core of the prior's machine, with all arrays in its cache, in nanoseconds.
     pub core_ns: f32,
@@ -129,11 +130,11 @@ pub struct Work {
     pub input_bytes: f32,
     /// The bytes of the output.
     pub output_bytes: f32,
-    /// Says that a GPU needs an array staged.
+    /// Says that an array has to be staged for a GPU.
     pub is_staged: bool,
-    /// The number of threads that the work can be given to.
+    /// The most threads for which there is enough work.
     pub most_threads: usize,
-    /// Says that several processors can share the work.
+    /// Says that several GPUs, or cores and GPUs, can share the work.
     pub is_shareable: bool,
 }
 
@@ -143,12 +144,12 @@ impl Work {
     }
 }
 
-/// The processors that there are.
+/// The processors of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Threads that may work on a call.
+    /// The number of threads that may work on a call.
     pub cores: usize,
-    /// GPUs that can compute.
+    /// The number of GPUs that can compute.
     pub gpus: usize,
 }
 

@@ -1,10 +1,10 @@
-//! The prior: how long a call takes on each choice of processors, by rates of the machine.
+//! The prior: the time of a call on each choice of processors, by rates of the machine.
 
 use crate::tuning::*;
 use crate::{Choice, Machine, Work};
 use std::ops::Add;
 
-/// A quantity of the machine that calls reveal, as a factor of the prior.
+/// A rate of the machine. Calls reveal its ratio to the prior's.
 #[repr(usize)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rate {
@@ -16,7 +16,7 @@ pub(crate) enum Rate {
     Memory,
     /// The time to wake cores, and to wait for the last of them.
     Wake,
-    /// The loss of many cores, as a power of their number.
+    /// The loss with many cores, as a power of their number.
     Crowd,
     /// The time of a GPU for a call on few elements.
     Latency,
@@ -34,16 +34,16 @@ pub(crate) enum Rate {
 
 pub(crate) const RATES: usize = Rate::Sharing as usize + 1;
 
-/// What was learned of the rates, as factors.
+/// The ratios of the machine's rates to the prior's, as far as they were learned.
 pub(crate) type Factors = [f32; RATES];
 
 /// A predicted time, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     pub(crate) ns: f32,
-    /// What the prior predicts, without the factors.
+    /// The prior's prediction, without the factors.
     pub(crate) prior_ns: f32,
-    /// The derivatives by the logarithm of each rate.
+    /// The derivatives with respect to the logarithm of each rate.
     pub(crate) by_rate: [f32; RATES],
 }
 
@@ -56,7 +56,7 @@ impl Time {
         Time { ns, prior_ns, by_rate }
     }
 
-    /// The time of two processors that share a call, and end together.
+    /// The time of two processors that share a call, and finish at the same time.
     fn shared(self, other: Self) -> Self {
         let own = other.ns / (self.ns + other.ns);
         let others = 1.0 - own;
@@ -70,7 +70,7 @@ impl Time {
         }
     }
 
-    /// The time of several threads, each of which the others slow down.
+    /// The time of several threads that slow each other down.
     fn crowded(mut self, threads: f32, factors: &Factors) -> Self {
         let crowd = Rate::Crowd as usize;
         let ln_threads = threads.ln();

@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The GPU, unless the calling core alone would finish sooner; without a usable GPU, all cores.
+    /// The cores, the GPUs, or both at the same time: whichever is predicted to be done first.
     Auto = 0,
     /// The GPU, or an error.
     Gpu = 1,
-    /// All cores; operations do not open the driver.
+    /// As many cores as are predicted to be done first; operations do not open the driver.
     Cpu = 2,
-    /// All cores and, for long pinned arrays, all GPUs at the same time; an array in device memory as
-    /// with `GPUVEC_PLACE_AUTO`.
+    /// All cores and all GPUs at the same time for long pinned arrays, otherwise as `GPUVEC_PLACE_CPU`; an
+    /// array in device memory as with `GPUVEC_PLACE_AUTO`.
     All = 3,
 }
 

@@ -12,10 +12,10 @@ use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
-/// What this process's calls taught. A forked child begins with what its parent knew.
+/// Everything that this process's calls taught. A forked child begins with what its parent knew.
 static LEARNER: Learner = Learner::new();
 
-/// What calls lost because devices were not open.
+/// The time that calls lost because devices were not open.
 static OPENING: BreakEven = BreakEven::new();
 
 /// This process.
@@ -61,8 +61,8 @@ impl Machine for Host {
     }
 }
 
-/// Runs a call, and learns from the time that it takes if it is long enough. A call that made what later
-/// ones find, as threads, buffers and kernels, teaches nothing, nor does one that fell back to cores.
+/// Runs a call. Times it if it is long, or one of the sampled short calls, and learns from its time, unless
+/// it made something that later calls find ready (threads, buffers, kernels), or fell back to cores.
 /// `warmups` is the count before the call was planned.
 pub(super) fn timed(
     chosen: &Chosen, warmups: u32, work: impl FnOnce() -> Result<(), Error>,
@@ -84,7 +84,7 @@ pub(super) fn timed(
     Ok(())
 }
 
-/// Says for one of some calls that it is to be timed although it is short: it may be longer than predicted.
+/// Selects one of several short calls to be timed, too: such calls may take longer than predicted.
 fn is_sampled() -> bool {
     const SAMPLED: u32 = 4;
     thread_local! {
