@@ -5,8 +5,8 @@ use crate::estimate::{Cell, Estimate, Prior, Step};
 use crate::model::{self, Factors, RATES, Time};
 use crate::nanoseconds::Nanoseconds;
 use crate::tuning::{
-    CASE, CHOICE, FRESH_VARIANCE, MISFIT_VARIANCE, NOISE_VARIANCE, OPERATION, RATE_DRIFT,
-    RATE_VARIANCES, SIZE,
+    CASE, CHOICE, FRESH_DOUBT, FRESH_VARIANCE, MISFIT_VARIANCE, NOISE_VARIANCE, OPERATION,
+    RATE_DRIFT, RATE_VARIANCES, SIZE,
 };
 use crate::{CHOICES, Choice, Machine, Work};
 use std::array;
@@ -105,7 +105,10 @@ impl Learner {
                 Step::new(ratio - seen.mean, seen.variance + NOISE_VARIANCE).applied(seen, 1.0)
             }
             None if step.is_slow => Estimate { mean: ratio, variance: CASE.variance },
-            None => Estimate { mean: ratio, variance: FRESH_VARIANCE },
+            None => {
+                let excess = (ln - model.mean).max(0.0);
+                Estimate { mean: ratio, variance: FRESH_VARIANCE + FRESH_DOUBT * excess * excess }
+            }
         };
         case.choices[choice as usize].set(seen, now, CASE);
     }

@@ -50,6 +50,9 @@ pub(crate) const MISFIT_VARIANCE: f32 = 0.015;
 pub(crate) const CASE: Prior = Prior { variance: 1.0, drift: 0.000_3 };
 /// The variance of a case's estimate after its first call.
 pub(crate) const FRESH_VARIANCE: f32 = 0.01;
+/// How much more it leaves if that call took longer than predicted, as a factor of the error's square: on new
+/// memory, or with threads that sleep, a first call takes longer than the next.
+pub(crate) const FRESH_DOUBT: f32 = 0.2;
 /// The variance of the same call's time from one run to the next.
 pub(crate) const NOISE_VARIANCE: f32 = 0.04;
 
