@@ -62,7 +62,8 @@ impl Machine for Host {
 }
 
 /// Runs a call. Times it if it is long, or one of the sampled short calls, and learns from its time, unless
-/// it made something that later calls find ready (threads, buffers, kernels), or fell back to cores.
+/// it made something that later calls find ready: threads, buffers, kernels. (A choice that failed, and
+/// left the work to cores, takes all of that time.)
 /// `warmups` is the count before the call was planned.
 pub(super) fn timed(
     chosen: &Chosen, warmups: u32, work: impl FnOnce() -> Result<(), Error>,
@@ -75,10 +76,7 @@ pub(super) fn timed(
     work()?;
     let ns = begin.elapsed().as_nanos();
     last_run::set_times(u64::try_from(ns).unwrap_or(u64::MAX), &chosen.predicted);
-    if let Some(lesson) = &chosen.lesson
-        && warmup::count() == warmups
-        && !last_run::fell_back()
-    {
+    if let Some(lesson) = chosen.lesson.filter(|_| warmup::count() == warmups) {
         lesson.learn(&LEARNER, ns as f32);
     }
     Ok(())

@@ -278,11 +278,6 @@ pub(super) fn set_times(ns: u64, predicted: &Predictions) {
     LAST.with(|last| last.times.set(Some(Times { time_ns: ns, predicted_ns })));
 }
 
-/// Says whether cores did the work of a GPU that failed.
-pub(super) fn fell_back() -> bool {
-    LAST.with(|last| last.report.get().selection.reason == Reason::Fallback)
-}
-
 /// Returns the last run.
 pub(crate) fn last() -> Run {
     let (report, times) = LAST.with(|last| (last.report.get(), last.times.get()));
