@@ -13,15 +13,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[repr(align(64))]
 pub(crate) struct Case {
     tag: AtomicU32,
-    /// The standing decision: its question, its choice, and for how many more calls it stands.
+    /// The standing decision: its question, its choice, for how many more calls it stands, and a `Standing`.
     question: AtomicU32,
     choice: AtomicU32,
     calls: AtomicU32,
+    standing: AtomicU32,
     predicted: [AtomicU32; CHOICES],
     /// The time that calls took since a try of each choice was last due.
     pub(crate) spent: [Nanoseconds; CHOICES],
     /// Logarithms of the times that calls took on each choice, relative to the prior's prediction.
     pub(crate) choices: [Cell; CHOICES],
+}
+
+/// Why a decision stands.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// To decide less often.
+    Decided,
+    /// To learn what the calls take.
+    Tried,
 }
 
 /// A hash of everything that a decision depends on, except for what was learned. Calls that are not long
@@ -49,6 +60,7 @@ impl Case {
             question: AtomicU32::new(0),
             choice: AtomicU32::new(0),
             calls: AtomicU32::new(0),
+            standing: AtomicU32::new(Standing::Decided as u32),
             predicted: [const { AtomicU32::new(0) }; CHOICES],
             spent: [const { Nanoseconds::new() }; CHOICES],
             choices: [const { Cell::new() }; CHOICES],
@@ -65,10 +77,12 @@ impl Case {
         }
     }
 
-    /// Returns the standing decision if it is for this question, and counts one of its calls.
-    pub(crate) fn standing(&self, question: Question) -> Option<Choice> {
+    /// Returns the choice that stands for this question and this reason, and counts one of its calls.
+    pub(crate) fn standing(&self, question: Question, standing: Standing) -> Option<Choice> {
         let calls = self.calls.load(Ordering::Relaxed);
-        if calls == 0 || self.question.load(Ordering::Relaxed) != question.0 {
+        let is_right = self.question.load(Ordering::Relaxed) == question.0
+            && self.standing.load(Ordering::Relaxed) == standing as u32;
+        if calls == 0 || !is_right {
             return None;
         }
         self.calls.store(calls - 1, Ordering::Relaxed);
@@ -83,11 +97,13 @@ impl Case {
     /// Lets a decision stand for a number of calls.
     pub(crate) fn stand(
         &self, question: Question, choice: Choice, predicted: &Predictions, calls: u32,
+        standing: Standing,
     ) {
         for (place, time) in self.predicted.iter().zip(predicted) {
             place.store(time.to_bits(), Ordering::Relaxed);
         }
         self.choice.store(choice as u32, Ordering::Relaxed);
+        self.standing.store(standing as u32, Ordering::Relaxed);
         self.question.store(question.0, Ordering::Relaxed);
         self.calls.store(calls, Ordering::Relaxed);
     }

@@ -1,9 +1,10 @@
 //! Decides where a call runs.
 
-use crate::case::{Case, Question};
+use crate::case::{Case, Question, Standing};
 use crate::learner::Learner;
 use crate::tuning::{
-    CAUTION, CAUTION_IN_A_CASE, LONG_CALL_NS, OPTIMISM, STANDING_CALLS, WELL_KNOWN,
+    CAUTION, CAUTION_IN_A_CASE, LONG_CALL_NS, OPTIMISM, STANDING_CALLS, TRIES, WAKING_NS,
+    WELL_KNOWN,
 };
 use crate::{CHOICES, Choice, Choices, Machine, Work};
 
@@ -57,7 +58,7 @@ impl Learner {
         &self, operation: u32, core_ns: f32, is_staged: bool, machine: &Machine, among: Choices,
     ) -> Option<Choice> {
         let question = Question::new(core_ns, machine, among);
-        self.case(operation, core_ns, is_staged).standing(question)
+        self.case(operation, core_ns, is_staged).standing(question, Standing::Decided)
     }
 
     /// Decides where a call runs, among some choices.
@@ -69,8 +70,11 @@ impl Learner {
     pub fn decide(&self, work: &Work, machine: &Machine, among: Choices) -> Decision {
         let case = self.case(work.operation, work.core_ns, work.is_staged);
         let question = Question::new(work.core_ns, machine, among);
-        if let Some(choice) = case.standing(question) {
+        if let Some(choice) = case.standing(question, Standing::Decided) {
             return Decision::new(choice, Reason::Fastest, case.predicted(), false);
+        }
+        if let Some(choice) = case.standing(question, Standing::Tried) {
+            return Decision::new(choice, Reason::Explored, case.predicted(), true);
         }
         let rates = self.rates();
         let mut predicted = [f32::INFINITY; CHOICES];
@@ -97,14 +101,17 @@ impl Learner {
                     time_of(fastest),
                 )
             });
-        let (choice, reason) = match explored(self, case, calls, time_of(fastest), others) {
-            Some(choice) => (choice, Reason::Explored),
-            None => {
-                case.stand(question, fastest, &predicted, calls - 1);
-                (fastest, Reason::Fastest)
+        match explored(self, case, calls, time_of(fastest), others) {
+            Some(choice) => {
+                let more_calls = tries(choice, time_of(choice)) - 1;
+                case.stand(question, choice, &predicted, more_calls, Standing::Tried);
+                Decision::new(choice, Reason::Explored, predicted, more_calls == 0)
             }
-        };
-        Decision::new(choice, reason, predicted, true)
+            None => {
+                case.stand(question, fastest, &predicted, calls - 1, Standing::Decided);
+                Decision::new(fastest, Reason::Fastest, predicted, true)
+            }
+        }
     }
 }
 
@@ -126,11 +133,19 @@ fn explored(
     others.filter(is_due).max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|other| other.choice)
 }
 
+/// The number of calls of a try. The threads of other cores may be asleep: where to wake them takes a large part
+/// of the time, the first call shows nothing of those that would follow.
+fn tries(choice: Choice, time: f32) -> u32 {
+    let wakes = choice.is_cores() && choice != Choice::CallingCore;
+    if wakes && time < WAKING_NS { TRIES } else { 1 }
+}
+
 impl Alternative {
     fn new(choice: Choice, time: f32, deviation: f32, fastest: f32) -> Self {
+        let tries = tries(choice, time) as f32;
         Alternative {
             choice,
-            cost: time * (0.5 * deviation * deviation).exp() - fastest,
+            cost: tries * (time * (0.5 * deviation * deviation).exp() - fastest),
             gain: fastest - time * (-OPTIMISM * deviation).exp(),
         }
     }

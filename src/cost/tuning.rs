@@ -72,3 +72,8 @@ pub(crate) const CAUTION_IN_A_CASE: f32 = 100.0;
 pub(crate) const WELL_KNOWN: f32 = 0.1;
 /// ... and a decision by it, or on a call that is not long, stands for this many calls.
 pub(crate) const STANDING_CALLS: u32 = 8;
+
+/// A call of several cores that takes less may take much longer if their threads are asleep ...
+pub(crate) const WAKING_NS: f32 = 100_000.0;
+/// ... so that a try takes this many calls, of which the first teaches nothing.
+pub(crate) const TRIES: u32 = 4;
