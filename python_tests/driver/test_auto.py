@@ -1,5 +1,7 @@
 """Placement auto on the fake driver: opens it when that pays, and moves work by what calls took."""
 
+from typing import Any
+
 import pytest
 from on_fake_driver import needs_fake_driver
 from on_fake_driver import run as run_on_fake_driver
@@ -26,7 +28,7 @@ def is_open():
 """
 
 
-def run(script: str, **settings: object) -> None:
+def run(script: str, **settings: Any) -> None:
     """Runs a script with placement auto."""
     run_on_fake_driver(HEAVY + script, **settings)
 
@@ -106,4 +108,35 @@ while evaluate(*there) == Backend.CPU and calls < 2000:
     calls += 1
 assert 3 < calls < 2000, calls
 """
+    )
+
+
+@pytest.mark.parametrize("kind", ["pinned", "pageable", "pageable+7"])
+def test_cores_and_a_device_share_a_call(kind):
+    """Of pageable arrays too, in place too: each element is computed once, and the bits are the same."""
+    run(
+        f"""
+from bindings import Choice
+lib.gpuvec_set_placement(Place.AUTO)
+add = OPERATIONS[0]
+n = 5_000_003
+a, b = repeated(add, n)
+expected = add.oracle(a, b)
+there = [filled("{kind}", array) for array in (a, b)]
+out = output(add, "{kind}", n)
+ok(lib.gpuvec_init())
+shared = 0
+for number in range(200):
+    ok(call(add, there[0].array, there[1].array, out.array))
+    assert_same_bits(out.array, expected)
+    out.array[:] = 0
+    shared += last_run().choice == Choice.CORES_AND_GPUS
+    if shared > 2:
+        break
+assert shared > 2
+assert all(array.guards_are_intact() for array in (*there, out))
+ok(call(add, there[0].array, there[1].array, there[0].array))
+assert_same_bits(there[0].array, expected)
+""",
+        variables={"GPUVEC_NUM_THREADS": "16"},
     )
