@@ -113,7 +113,7 @@ assert 3 < calls < 2000, calls
 
 @pytest.mark.parametrize("kind", ["pinned", "pageable", "pageable+7"])
 def test_cores_and_a_device_share_a_call(kind):
-    """Of pageable arrays too, in place too: each element is computed once, and the bits are the same."""
+    """Of pageable arrays too: each element is computed once, and the bits are the same."""
     run(
         f"""
 from bindings import Choice
