@@ -146,9 +146,9 @@ fn each_call_has_its_plan() {
     let table = [
         // Placement, GPUs, operation, n, memory of a, b and out.
         (Cpu, 1, add, 1000, [Pageable; 3], "cores: 1 threads; 1 chunks"),
-        (Cpu, 1, add, 100_000, [Pageable; 3], "cores: 4 threads; 25 chunks"),
-        (Auto, 0, add, 150_000, [Pinned; 3], "cores: 8 threads; 37 chunks"),
-        (Auto, 1, add, 150_000, [Pinned; 3], "cores: 8 threads; 37 chunks"),
+        (Cpu, 1, add, 100_000, [Pageable; 3], "cores: 8 threads; 25 chunks"),
+        (Auto, 0, add, 150_000, [Pinned; 3], "cores: 12 threads; 37 chunks"),
+        (Auto, 1, add, 150_000, [Pinned; 3], "cores: 12 threads; 37 chunks"),
         (Gpu, 1, add, 300_000, [Pinned; 3],
          "GPUs [0]: Mapped Mapped Mapped; 1 chunks; 1 threads, 1 slots; 0 cores; 64 blocks, flags; None"),
         (Gpu, 1, add, 1_000_000, [Pageable; 3],
