@@ -81,7 +81,7 @@ fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 # Those that take long to link run in test-fake-driver.
 test-rust: build ## the Rust tests, but those of streams and of the last run
 	cargo test --release --lib --test abi --test surface --test locks --test arrays --test addresses --test expression_limits
-	cargo test --release -p gpuvec_ops -p gpuvec_exact -p gpuvec_expr -p gpuvec_math -p gpuvec_ptx
+	cargo test --release -p gpuvec_ops -p gpuvec_exact -p gpuvec_expr -p gpuvec_cost -p gpuvec_math -p gpuvec_ptx
 
 test-c: build ## the C examples; the header as C and C++
 	$(MAKE) -C c_examples run header

@@ -44,6 +44,23 @@ static void placements(void)
     CHECK(gpuvec_get_placement() == GPUVEC_PLACE_AUTO);
 }
 
+static void threads(void)
+{
+    const int32_t by_environment = gpuvec_get_num_threads();
+    CHECK(by_environment >= 1 && by_environment <= 256);
+    for (int32_t number = 1; number <= 4; number++) {
+        CHECK_OK(gpuvec_set_num_threads(number));
+        CHECK(gpuvec_get_num_threads() == number);
+    }
+    CHECK(gpuvec_set_num_threads(-1) == GPUVEC_ERROR_VALUE);
+    CHECK(strstr(gpuvec_last_error(), "threads is -1") != NULL);
+    CHECK(gpuvec_get_num_threads() == 4);
+    CHECK_OK(gpuvec_set_num_threads(1000));
+    CHECK(gpuvec_get_num_threads() == 256);
+    CHECK_OK(gpuvec_set_num_threads(0));
+    CHECK(gpuvec_get_num_threads() == by_environment);
+}
+
 static void devices(void)
 {
     CHECK_OK(gpuvec_set_placement(GPUVEC_PLACE_AUTO));
@@ -492,6 +509,7 @@ int main(int argc, char **argv)
     versions();
     status_strings();
     placements();
+    threads();
     devices();
     everything(GPUVEC_PLACE_AUTO, n);
     everything(GPUVEC_PLACE_CPU, n);

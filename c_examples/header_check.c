@@ -82,6 +82,8 @@ static const function FUNCTIONS[] = {
     (function)gpuvec_last_status,
     (function)gpuvec_status_string,
     (function)gpuvec_set_placement,
+    (function)gpuvec_set_num_threads,
+    (function)gpuvec_get_num_threads,
     (function)gpuvec_get_placement,
     (function)gpuvec_set_thread_placement,
     (function)gpuvec_get_thread_placement,

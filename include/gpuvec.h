@@ -19,8 +19,9 @@
  *
  * Link with the library alone: cc program.c -lgpuvec. The library needs glibc and, unless it is
  * a release's, libgcc_s (GCC's runtime library); no CUDA toolkit, neither to build nor to run. It
- * opens NVIDIA's driver (525 or newer) in the first call that can use it; without the driver it
- * loads and works on the CPU. Loading the library starts no thread and calls no driver function.
+ * opens NVIDIA's driver (525 or newer) when a GPU is asked for or is worth it (see "Placement");
+ * without the driver it loads and works on the CPU. Loading the library starts no thread and calls
+ * no driver function.
  *
  * == Operations ==
  *
@@ -137,12 +138,21 @@
  *
  * == Placement ==
  *
- *     GPUVEC_PLACE_AUTO  the default: on the GPU, unless the calling core alone would finish
- *                        sooner; without a usable GPU, on all cores
+ *     GPUVEC_PLACE_AUTO  the default: on the calling core, on several cores, on one or all GPUs, or
+ *                        on cores and GPUs at the same time, whichever is predicted to be done first
  *     GPUVEC_PLACE_GPU   on the GPU, or an error
- *     GPUVEC_PLACE_CPU   on all cores
- *     GPUVEC_PLACE_ALL   on all cores and, for long pinned arrays, on all GPUs at the same time,
- *                        each taking its next chunk when it is done with one
+ *     GPUVEC_PLACE_CPU   on as many cores as are predicted to be done first
+ *     GPUVEC_PLACE_ALL   on all cores and all GPUs at the same time for long pinned arrays, each
+ *                        taking its next chunk when it is done with one; otherwise as with
+ *                        placement cpu
+ *
+ * Predictions follow the times of the process's own calls. To learn, a call now and then runs on
+ * another choice. Where a call runs may therefore differ from call to call; its results do not.
+ *
+ * With placement auto, operations open the driver once calls have lost as much time without a GPU
+ * as opening it takes, some tenths of a second. Until then they run on the cores. gpuvec_init and
+ * every function that asks for GPUs, their memory or their streams opens it at once, and a driver
+ * that another library has initialised is used. docs/placement.md has the details.
  *
  * With placement all, too, an operation on device memory runs on one GPU alone (see "Arrays"), and
  * one that is queued on a stream runs on the stream's GPU alone. With placement cpu an operation on
@@ -151,18 +161,25 @@
  * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT
  * (auto, gpu, cpu or all). gpuvec_set_thread_placement sets that of the calling thread alone.
  *
- * The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
- * number of CPU threads that work on a call, the calling one included: threads that compute, copy into
- * pinned buffers, or drive GPUs. One thread can drive several GPUs. The default is one thread for each
- * CPU of the process's main thread, and the library never uses more than 256. Idle threads are not
- * counted; with a limit of 1 there are none. GPUVEC_VECTORS (portable, avx2 or
- * avx512) names the newest vector instructions that sums and expressions on the CPU may use; the
- * default is what the processor has, and results are the same. The variables are read once; an empty
- * one counts as unset. If one has any other value, every function that returns a status, a handle or
- * memory fails with GPUVEC_ERROR_ENVIRONMENT, except gpuvec_set_placement, which overrides
- * GPUVEC_PLACEMENT.
+ * gpuvec_set_num_threads limits the number of CPU threads that work on a call, the calling one
+ * included: threads that compute, copy into pinned buffers, or drive GPUs. One thread can drive several
+ * GPUs. Otherwise the environment variable GPUVEC_NUM_THREADS (a whole number) does, or else the first
+ * entry of OMP_NUM_THREADS (a list, as OpenMP 5.2 defines it; ignored if it is anything else), and the
+ * default is one thread for each CPU of the process's main thread. The library never uses more than
+ * 256. Idle threads are not counted; as long as the limit is 1, none is started.
  *
- * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran.
+ * GPUVEC_VECTORS (portable, avx2 or avx512) names the newest vector instructions that sums and
+ * expressions on the CPU may use; the default is what the processor has, and results are the same.
+ *
+ * GPUVEC_LOG=run writes a line to stderr when a call on arrays ends: what it was, where it ran, how long
+ * it took and why it ran there.
+ *
+ * The variables are read once; an empty one counts as unset. If one of the library's own has any other
+ * value, every function that returns a status, a handle or memory fails with GPUVEC_ERROR_ENVIRONMENT,
+ * except gpuvec_set_placement and gpuvec_set_num_threads, which override GPUVEC_PLACEMENT and
+ * GPUVEC_NUM_THREADS, and gpuvec_set_thread_placement.
+ *
+ * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran and why.
  *
  * With placement cpu, operations do not open the driver. If another library in the process has
  * initialised it, they ask it for the memory kind of each pointer.
@@ -180,7 +197,8 @@
  * be missing. The memory and the streams of a lost device are lost with it; freeing and destroying
  * them remains correct.
  *
- * The library prints nothing, and no error ends the process. Two failures are beyond its control:
+ * The library prints nothing, except for GPUVEC_LOG, and no error ends the process. Two failures are
+ * beyond its control:
  * the C library ends a process in which a thread's first call finds no memory for 2 KiB of
  * thread-local storage, and Rust's runtime ends one in which a small allocation of gpuvec's fails.
  *
@@ -369,17 +387,15 @@ enum gpuvec_place
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-    /**
-     * The GPU, unless the calling core alone would finish sooner; without a usable GPU, all cores.
-     */
+    /** The cores, the GPUs, or both at the same time: whichever is predicted to be done first. */
     GPUVEC_PLACE_AUTO = 0,
     /** The GPU, or an error. */
     GPUVEC_PLACE_GPU = 1,
-    /** All cores; operations do not open the driver. */
+    /** As many cores as are predicted to be done first; operations do not open the driver. */
     GPUVEC_PLACE_CPU = 2,
     /**
-     * All cores and, for long pinned arrays, all GPUs at the same time; an array in device memory as
-     * with `GPUVEC_PLACE_AUTO`.
+     * All cores and all GPUs at the same time for long pinned arrays, otherwise as `GPUVEC_PLACE_CPU`; an
+     * array in device memory as with `GPUVEC_PLACE_AUTO`.
      */
     GPUVEC_PLACE_ALL = 3,
 };
@@ -411,6 +427,68 @@ typedef enum gpuvec_backend gpuvec_backend;
 #else
 /** The type of the enumeration of this name, in C before C23. */
 typedef int32_t gpuvec_backend;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/** The choice of processors for a call. */
+enum gpuvec_choice
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** None: there was nothing to do, the call failed, or a stream took it. */
+    GPUVEC_CHOICE_NONE = 0,
+    /** The calling core. */
+    GPUVEC_CHOICE_CALLING_CORE = 1,
+    /** A quarter of the cores. */
+    GPUVEC_CHOICE_QUARTER_OF_CORES = 2,
+    /** Half of the cores. */
+    GPUVEC_CHOICE_HALF_OF_CORES = 3,
+    /** All cores. */
+    GPUVEC_CHOICE_CORES = 4,
+    /** One GPU. */
+    GPUVEC_CHOICE_GPU = 5,
+    /** All GPUs. */
+    GPUVEC_CHOICE_GPUS = 6,
+    /** Cores and GPUs at the same time. */
+    GPUVEC_CHOICE_CORES_AND_GPUS = 7,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_choice gpuvec_choice;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_choice;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/** The reason for a choice. */
+enum gpuvec_reason
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** None: nothing was chosen. */
+    GPUVEC_REASON_NONE = 0,
+    /** It was predicted to be done first. */
+    GPUVEC_REASON_FASTEST = 1,
+    /** It was tried, to learn how long it takes. */
+    GPUVEC_REASON_EXPLORED = 2,
+    /** A GPU might be faster, but opening the driver has not paid so far. */
+    GPUVEC_REASON_NO_DRIVER_YET = 3,
+    /** A GPU might be faster, but having its driver compile the expression has not paid so far. */
+    GPUVEC_REASON_COMPILING = 4,
+    /** The placement, or the memory that the arrays are in, leaves no choice. */
+    GPUVEC_REASON_ASKED_FOR = 5,
+    /** A GPU failed, and cores did the work. */
+    GPUVEC_REASON_FALLBACK = 6,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_reason gpuvec_reason;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_reason;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -524,6 +602,20 @@ typedef struct gpuvec_run {
     uint64_t chunks;
     /** The number of bytes copied through gpuvec's own pinned buffers; 0 if nothing was staged. */
     uint64_t bytes_staged;
+    /** A `gpuvec_choice`. */
+    int32_t choice;
+    /** A `gpuvec_reason`. */
+    int32_t reason;
+    /**
+     * The nanoseconds that the call took; 0 if it was not measured: short calls are not, unless
+     * `GPUVEC_LOG` is set.
+     */
+    uint64_t time_ns;
+    /**
+     * The nanoseconds that each choice was predicted to take, by its `gpuvec_choice`; 0 where there was
+     * no such choice, or no prediction.
+     */
+    uint64_t predicted_ns[8];
 } gpuvec_run;
 
 #ifdef __cplusplus
@@ -1164,8 +1256,9 @@ gpuvec_status gpuvec_expr_compile(const char *text,
  * it, with every placement, in some microseconds, whatever `n` is.
  *
  * The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With
- * placement `auto` a call on host arrays does not wait for that: cores do its work until
- * `gpuvec_expr_prepare`, or a call on device memory or with placement `gpu`, has had it compiled.
+ * placement `auto`, calls on host arrays run on the cores until the expression is compiled: by
+ * `gpuvec_expr_prepare`, by a call that needs a GPU, or by the one with which calls have lost as much
+ * time on the cores as the compiler is expected to take.
  *
  * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is
  * computed from such numbers alone, does not fit into 64 bits or the type of its partner; or another
@@ -1435,6 +1528,24 @@ gpuvec_status gpuvec_set_thread_placement(int32_t placement);
 int32_t gpuvec_get_thread_placement(void);
 
 /**
+ * Sets the most threads that may work on one call, the calling one included, for all later calls in
+ * every thread; with 0 the environment's number is in force again. A call uses as many of them as
+ * are predicted to be done first.
+ *
+ * Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling
+ * thread works alone; threads that were started before stay asleep. A number above 256 counts as 256.
+ * Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for a number below 0.
+ */
+gpuvec_status gpuvec_set_num_threads(int32_t threads);
+
+/**
+ * Returns the most threads that may work on one call, from 1 to 256; or 0 if `GPUVEC_NUM_THREADS` has
+ * a wrong value, which the error of every other call names, and in a signal handler that interrupted a
+ * call.
+ */
+int32_t gpuvec_get_num_threads(void);
+
+/**
  * Tells why no GPU is usable: no driver, a driver that is too old, no device, a device that
  * refuses to work, placement `cpu`, a forked child.
  *
@@ -1445,7 +1556,7 @@ int32_t gpuvec_get_thread_placement(void);
 const char *gpuvec_why_cpu(void);
 
 /**
- * Stores in `run` where this thread's last operation on arrays ran, and how.
+ * Stores in `run` where this thread's last operation on arrays ran, how, and why there.
  *
  * `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an
  * older, shorter structure keeps working. All fields are 0 after an operation that failed and
@@ -1454,13 +1565,14 @@ const char *gpuvec_why_cpu(void);
 gpuvec_status gpuvec_last_run(struct gpuvec_run *run, size_t size);
 
 /**
- * Does the work that the first call would otherwise do: opens the driver and the first GPU, and
- * starts the worker threads. Tries a driver or GPU that failed before again.
+ * Starts the worker threads and, except with placement `cpu`, opens the driver and the first GPU,
+ * as later calls would otherwise do. Tries a driver or GPU that failed before again.
  *
- * Never needed: it lets a program choose when to spend those tenths of a second. An operation's
- * kernel is still loaded when a device first runs it. That takes some milliseconds, and the driver
- * may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the
- * error that a call would return.
+ * Never needed: it lets a program choose when to spend those tenths of a second. With placement
+ * `auto`, calls on host arrays may use a GPU from then on; otherwise they open it once that pays.
+ * An operation's kernel is still loaded when a device first runs it. That takes some milliseconds,
+ * and the driver may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with
+ * placement `gpu`, the error that a call would return.
  */
 gpuvec_status gpuvec_init(void);
 

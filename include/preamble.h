@@ -19,8 +19,9 @@
  *
  * Link with the library alone: cc program.c -lgpuvec. The library needs glibc and, unless it is
  * a release's, libgcc_s (GCC's runtime library); no CUDA toolkit, neither to build nor to run. It
- * opens NVIDIA's driver (525 or newer) in the first call that can use it; without the driver it
- * loads and works on the CPU. Loading the library starts no thread and calls no driver function.
+ * opens NVIDIA's driver (525 or newer) when a GPU is asked for or is worth it (see "Placement");
+ * without the driver it loads and works on the CPU. Loading the library starts no thread and calls
+ * no driver function.
  *
  * == Operations ==
  *
@@ -137,12 +138,21 @@
  *
  * == Placement ==
  *
- *     GPUVEC_PLACE_AUTO  the default: on the GPU, unless the calling core alone would finish
- *                        sooner; without a usable GPU, on all cores
+ *     GPUVEC_PLACE_AUTO  the default: on the calling core, on several cores, on one or all GPUs, or
+ *                        on cores and GPUs at the same time, whichever is predicted to be done first
  *     GPUVEC_PLACE_GPU   on the GPU, or an error
- *     GPUVEC_PLACE_CPU   on all cores
- *     GPUVEC_PLACE_ALL   on all cores and, for long pinned arrays, on all GPUs at the same time,
- *                        each taking its next chunk when it is done with one
+ *     GPUVEC_PLACE_CPU   on as many cores as are predicted to be done first
+ *     GPUVEC_PLACE_ALL   on all cores and all GPUs at the same time for long pinned arrays, each
+ *                        taking its next chunk when it is done with one; otherwise as with
+ *                        placement cpu
+ *
+ * Predictions follow the times of the process's own calls. To learn, a call now and then runs on
+ * another choice. Where a call runs may therefore differ from call to call; its results do not.
+ *
+ * With placement auto, operations open the driver once calls have lost as much time without a GPU
+ * as opening it takes, some tenths of a second. Until then they run on the cores. gpuvec_init and
+ * every function that asks for GPUs, their memory or their streams opens it at once, and a driver
+ * that another library has initialised is used. docs/placement.md has the details.
  *
  * With placement all, too, an operation on device memory runs on one GPU alone (see "Arrays"), and
  * one that is queued on a stream runs on the stream's GPU alone. With placement cpu an operation on
@@ -151,18 +161,25 @@
  * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT
  * (auto, gpu, cpu or all). gpuvec_set_thread_placement sets that of the calling thread alone.
  *
- * The environment variable GPUVEC_NUM_THREADS (a whole number) limits the
- * number of CPU threads that work on a call, the calling one included: threads that compute, copy into
- * pinned buffers, or drive GPUs. One thread can drive several GPUs. The default is one thread for each
- * CPU of the process's main thread, and the library never uses more than 256. Idle threads are not
- * counted; with a limit of 1 there are none. GPUVEC_VECTORS (portable, avx2 or
- * avx512) names the newest vector instructions that sums and expressions on the CPU may use; the
- * default is what the processor has, and results are the same. The variables are read once; an empty
- * one counts as unset. If one has any other value, every function that returns a status, a handle or
- * memory fails with GPUVEC_ERROR_ENVIRONMENT, except gpuvec_set_placement, which overrides
- * GPUVEC_PLACEMENT.
+ * gpuvec_set_num_threads limits the number of CPU threads that work on a call, the calling one
+ * included: threads that compute, copy into pinned buffers, or drive GPUs. One thread can drive several
+ * GPUs. Otherwise the environment variable GPUVEC_NUM_THREADS (a whole number) does, or else the first
+ * entry of OMP_NUM_THREADS (a list, as OpenMP 5.2 defines it; ignored if it is anything else), and the
+ * default is one thread for each CPU of the process's main thread. The library never uses more than
+ * 256. Idle threads are not counted; as long as the limit is 1, none is started.
  *
- * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran.
+ * GPUVEC_VECTORS (portable, avx2 or avx512) names the newest vector instructions that sums and
+ * expressions on the CPU may use; the default is what the processor has, and results are the same.
+ *
+ * GPUVEC_LOG=run writes a line to stderr when a call on arrays ends: what it was, where it ran, how long
+ * it took and why it ran there.
+ *
+ * The variables are read once; an empty one counts as unset. If one of the library's own has any other
+ * value, every function that returns a status, a handle or memory fails with GPUVEC_ERROR_ENVIRONMENT,
+ * except gpuvec_set_placement and gpuvec_set_num_threads, which override GPUVEC_PLACEMENT and
+ * GPUVEC_NUM_THREADS, and gpuvec_set_thread_placement.
+ *
+ * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran and why.
  *
  * With placement cpu, operations do not open the driver. If another library in the process has
  * initialised it, they ask it for the memory kind of each pointer.
@@ -180,7 +197,8 @@
  * be missing. The memory and the streams of a lost device are lost with it; freeing and destroying
  * them remains correct.
  *
- * The library prints nothing, and no error ends the process. Two failures are beyond its control:
+ * The library prints nothing, except for GPUVEC_LOG, and no error ends the process. Two failures are
+ * beyond its control:
  * the C library ends a process in which a thread's first call finds no memory for 2 KiB of
  * thread-local storage, and Rust's runtime ends one in which a small allocation of gpuvec's fails.
  *

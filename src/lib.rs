@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! abi (signature, contract) → guard → run (a Call from raw pointers, its Plan, the work)
-//!     → objects (what callers hold) → cuda | cpu → call (Call, Plan: data) → ops (the table) → exact
+//!     → objects (what callers hold) → cuda | cpu → call (Call, Plan: data)
+//!     → ops (the table), cost (predictions) → exact
 //! ```
 //!
 //! A room imports only what stands further on in that line, and `pool`, `process`, `tuning` and

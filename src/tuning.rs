@@ -1,4 +1,5 @@
-//! Every size that was chosen by measurement, in one place.
+//! Every size that was chosen by measurement, in one place; the rates of the machine from which placement
+//! auto predicts times are in src/cost/tuning.rs.
 //!
 //! The measurements are of one H200 with 16 cores on PCIe 5 x16, by tools/variants.py and
 //! benches/variants.py, which compare other values with these (docs/tuning.md); docs/benchmark.md
@@ -6,17 +7,14 @@
 
 use std::time::Duration;
 
-/// Up to this many bytes in each array, cores are not woken: the calling core does the work. (An add
-/// of 400 kB arrays: 13.6 µs, 15.5 where the calling core does it all.)
-pub(crate) const CALLING_CORE_BYTES: usize = 256 << 10;
+/// The time of a core, by the prior, for which another one is woken.
+pub(crate) const THREAD_SHARE_NS: f32 = 2_000.0;
 
-/// The time of a core for an exact sum in its cache, in that of other operations. (A dot of 10^5 f32: 24.5
-/// µs, 12.2 if rounded after each addition; of f64 52.2 and 21.0.)
-pub(crate) const EXACT_WORK: usize = 2;
+/// The time to open the driver and a device.
+pub(crate) const OPENING_NS: f32 = 250e6;
 
-/// The fewest bytes of each array that a core is woken for. (A dot of 400 kB arrays: 6.7 µs; 7.3 with 96
-/// KiB, 8.1 with 128, 9.7 with 192.)
-pub(crate) const CORE_SHARE_BYTES: usize = 64 << 10;
+/// Up to this many bytes, an array that the driver does not know is looked at no further.
+pub(crate) const SMALL_ARRAY_BYTES: usize = 256 << 10;
 
 /// The fewest and the most elements in a core's chunk.
 pub(crate) const CORE_CHUNK: [usize; 2] = [1 << 12, 1 << 16];
@@ -29,50 +27,9 @@ pub(crate) const CHUNKS_PER_CORE: usize = 8;
 /// call: 12.3 µs, 25.1 if they go to sleep at once.)
 pub(crate) const SPIN_TIME: Duration = Duration::from_micros(100);
 
-/// Up to this many bytes in each array the calling core is done before a GPU would be: if all arrays
-/// are page-locked, and if one has to be staged.
-pub(crate) const AUTO_CORE_BYTES_ELEMENTWISE: [usize; 2] = [768 << 10, 7 << 19];
-
-/// The same for a reduction of integers, or to the smallest or largest element.
-pub(crate) const AUTO_CORE_BYTES_REDUCTION: [usize; 2] = [896 << 10, 7 << 19];
-
-/// The same for an exact sum of f32, and of f64.
-pub(crate) const AUTO_CORE_BYTES_SUM: [[usize; 2]; 2] =
-    [[512 << 10, 7 << 19], [1664 << 10, 8 << 20]];
-
-/// The same for an exact dot product.
-pub(crate) const AUTO_CORE_BYTES_DOT: [[usize; 2]; 2] =
-    [[512 << 10, 3 << 20], [704 << 10, 4 << 20]];
-
-/// The time of a core, in its cache, for a byte of each array of an operation.
-pub(crate) const CORE_PICOSECONDS: usize = 39;
-
-/// Past these bytes of all arrays a core waits for its memory, so long for each byte. (Expressions of 4
-/// to 20 MB: 25 to 50 ps; past 40 MB some 85, where a GPU is faster in any case.)
-pub(crate) const CORE_CACHE_BYTES: usize = 2 << 20;
-
-/// See [`CORE_CACHE_BYTES`].
-pub(crate) const MEMORY_PICOSECONDS: usize = 35;
-
-/// The time of a GPU for a call on few elements: of page-locked arrays, and where one has to be staged.
-/// (Expressions of 1,000 elements: 10.1 to 11.8 µs, and 10.7 to 13.7.)
-pub(crate) const GPU_PICOSECONDS: [usize; 2] = [10_000_000, 12_000_000];
-
-/// The same for each byte: of the inputs or the output, whichever are more, since the bus has two
-/// directions; of all arrays where threads stage them. (`a + b` of 40 MB arrays: 20, and 35.)
-pub(crate) const BUS_PICOSECONDS: [usize; 2] = [22, 30];
-
-/// The first bytes of all arrays, of which a thread stages chunk after chunk before others help, take
-/// longer: so long for each. (Expressions of 0.4 to 2 MB: 62 to 69 ps for a byte in all.)
-pub(crate) const STAGED_ALONE_BYTES: usize = 2 << 20;
-
-/// See [`STAGED_ALONE_BYTES`].
-pub(crate) const STAGED_ALONE_PICOSECONDS: usize = 35;
-
 /// The time of a driver's compiler for any formula, that for each picosecond which an element costs a core,
-/// and the most of it, in picoseconds. (One operation: 18 ms; 24: 44; Black-Scholes: 89; 4,090 divisions:
-/// 3 s.)
-pub(crate) const COMPILER_PICOSECONDS: [usize; 3] = [15_000_000_000, 7_000_000, 3_000_000_000_000];
+/// and the most of it, in nanoseconds. (One operation: 18 ms; 24: 44; Black-Scholes: 89; 4,090 divisions: 3 s.)
+pub(crate) const COMPILER_NS: [f32; 3] = [15e6, 7e3, 3e9];
 
 /// Up to this many bytes in each array, kernels reach pinned memory across the bus without a copy:
 /// for an elementwise operation, which uses both directions of the bus, and for a reduction. A copy
@@ -114,7 +71,11 @@ pub(crate) const DMA_SLOT_BYTES: usize = 20 << 20;
 /// The fewest chunks of a call for each GPU, so that copies and kernels overlap.
 pub(crate) const PIPELINE_DEPTH: usize = 8;
 
-/// Past this many bytes in each array, a call on host arrays takes all GPUs that there are.
+/// Past this many bytes in each array, cores and GPUs can share a call on host arrays.
+pub(crate) const SHARED_BYTES: usize = 2 << 20;
+
+/// Past this many bytes in each array, placement gpu takes all GPUs for host arrays, and placement all takes
+/// cores and GPUs.
 pub(crate) const SEVERAL_GPUS_BYTES: usize = 16 << 20;
 
 /// The largest chunk of a call that cores and GPUs share, in bytes of each array.

@@ -6,9 +6,9 @@
 #                            test programs
 #     tools/on_gpu.sh        on the GPU machine, in a checkout with target/gpu; needs no Rust
 #
-# Arguments choose parts: examples tests floats sanitizer mutants overlap load large timings (default:
-# all but load, which takes minutes, LOAD_SECONDS=120 of them, and large, which needs 60 GB of memory on
-# the host and on the device). The tests use PyTorch and CuPy as well if they are installed. Logs go to
+# Arguments choose parts: examples tests floats sanitizer mutants overlap load large timings placement
+# (default: all but load and placement, which take minutes, LOAD_SECONDS=120 of them, and large, which
+# needs 60 GB of memory on the host and on the device). The tests use PyTorch and CuPy as well if they are installed. Logs go to
 # $OUT, or target/gpu/logs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -102,6 +102,12 @@ fi
 
 if wants timings; then
     lines=80 step "timings" python3 benches/bench.py --output "$logs"
+fi
+
+if wants placement; then
+    for part in sweep cold restricted peers script; do
+        lines=45 step "placement-$part" python3 benches/placement.py "$part" --output "$logs"
+    done
 fi
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -1,7 +1,8 @@
 //! The kernels of expressions: PTX that the emulator runs.
 
 use crate::faults::violate;
-use crate::memory::{find, reach_by_kernel};
+use crate::memory::{Block, find, reach_by_kernel};
+use crate::timing::{self, Direction};
 use crate::{Code, ILLEGAL_ADDRESS, INVALID_IMAGE, lock};
 use ptx_emulator::{Kernel, Memory};
 use std::sync::{Arc, Mutex};
@@ -60,24 +61,30 @@ fn check_scratch(scratch: u64, memory: &mut Reached) -> Result<(), String> {
 /// The memory that a kernel reaches, and the blocks of it that it has reached.
 #[derive(Default)]
 struct Reached {
-    blocks: Vec<(usize, usize, *mut u8)>,
+    blocks: Vec<(Block, *mut u8)>,
 }
 
 impl Reached {
-    fn place(&mut self, address: u64, bytes: usize) -> Result<*mut u8, String> {
+    fn place(
+        &mut self, direction: Direction, address: u64, bytes: usize,
+    ) -> Result<*mut u8, String> {
         let address = address as usize;
-        let known = self.blocks.iter().find_map(|&(start, len, at)| {
-            let offset = address.checked_sub(start)?;
+        let known = self.blocks.iter().find_map(|(block, at)| {
+            let offset = address.checked_sub(block.start)?;
             // The block's bytes are consecutive.
-            (offset + bytes <= len).then(|| at.wrapping_add(offset))
+            (offset + bytes <= block.bytes).then(|| (block.kind, at.wrapping_add(offset)))
         });
-        if let Some(place) = known {
+        if let Some((kind, place)) = known {
+            if kind.is_host() {
+                timing::send(direction, bytes);
+            }
             return Ok(place);
         }
+        timing::access(direction, address, bytes);
         if let Some(block) = find(address)
             && let Some(at) = reach_by_kernel(block.start, block.bytes)
         {
-            self.blocks.push((block.start, block.bytes, at));
+            self.blocks.push((block, at));
         }
         let place = reach_by_kernel(address, bytes);
         place.ok_or_else(|| format!("access at {address:#x}: there are no {bytes} bytes"))
@@ -86,7 +93,7 @@ impl Reached {
 
 impl Memory for Reached {
     fn load(&mut self, address: u64, bytes: usize) -> Result<u64, String> {
-        let place = self.place(address, bytes)?;
+        let place = self.place(Direction::In, address, bytes)?;
         let mut value = [0; 8];
         // SAFETY: `place` found the bytes, at most eight. Another thread can use them only if the host
         // program has a race, which the tests are to detect.
@@ -95,7 +102,7 @@ impl Memory for Reached {
     }
 
     fn store(&mut self, address: u64, bytes: usize, value: u64) -> Result<(), String> {
-        let place = self.place(address, bytes)?;
+        let place = self.place(Direction::Out, address, bytes)?;
         // SAFETY: as above.
         unsafe { place.copy_from_nonoverlapping(value.to_le_bytes().as_ptr(), bytes) };
         Ok(())

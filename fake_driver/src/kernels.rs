@@ -3,6 +3,7 @@
 
 use crate::faults::violate;
 use crate::memory::reach_by_kernel;
+use crate::timing::{self, Direction};
 use crate::{Code, ILLEGAL_ADDRESS, expression, flags};
 use gpuvec_exact::{Guards, Kind, State, accumulate};
 use gpuvec_ops::{Accumulator, Element, Elementwise, Exact, Fold, Op, Operation, Shape, Visitor};
@@ -33,7 +34,11 @@ pub(crate) fn load(text: &str) -> Result<Vec<(String, Kernel)>, Code> {
     let names = text.split(".visible .entry ").skip(1).filter_map(|rest| rest.split('(').next());
     let kernel = |name: &str| {
         let known = all().find(|(known, _)| *known == name).map(|(_, kernel)| Ok(kernel));
-        let kernel = known.unwrap_or_else(|| expression::load(text).map(Kernel::Expression))?;
+        let compile = || {
+            timing::compile();
+            expression::load(text).map(Kernel::Expression)
+        };
+        let kernel = known.unwrap_or_else(compile)?;
         Ok((name.to_owned(), kernel))
     };
     names.map(kernel).collect()
@@ -85,6 +90,7 @@ impl Kernel {
 
     /// Runs the kernel with `warps` warps.
     pub(crate) fn run(self, given: &[u64], warps: usize) -> Result<(), Code> {
+        timing::begin();
         let (inputs, given_behind) = given.split_at(self.input_parameters());
         let mut behind = [0; 6];
         behind.iter_mut().zip(given_behind).for_each(|(parameter, &value)| *parameter = value);
@@ -121,6 +127,7 @@ impl Visitor for Run {
     fn elementwise<O: Elementwise>(self, op: O) -> Result<(), Code> {
         let [out, n, ..] = self.behind.map(|parameter| parameter as usize);
         let at = self.inputs::<O>()?;
+        timing::access(Direction::Out, out, n * size_of::<O::Element>());
         let out = array::<O::Element>(out, n, "out")?;
         for i in 0..n {
             let (x, y) = at(i);
@@ -170,6 +177,9 @@ impl Run {
     /// Returns a function that reads an element of each input.
     fn inputs<O: Operation>(&self) -> Result<impl Fn(usize) -> (O::Element, O::Element), Code> {
         let ([a, b], n) = (self.arrays, self.behind[1] as usize);
+        for array in &self.arrays[..O::OP.inputs()] {
+            timing::access(Direction::In, *array, n * size_of::<O::Element>());
+        }
         let (a, b) = (array::<O::Element>(a, n, "a")?, array::<O::Element>(b, n, "b")?);
         // SAFETY: as in `elementwise`.
         Ok(move |i| unsafe { (a.add(i).read(), b.add(i).read()) })
@@ -226,6 +236,8 @@ fn signal_completion(flags: usize, warps: usize) -> Result<(), Code> {
 }
 
 fn copy(from: usize, to: usize, n: usize) -> Result<(), Code> {
+    timing::access(Direction::In, from, n);
+    timing::access(Direction::Out, to, n);
     let (from, to) = (array::<u8>(from, n, "from")?, array::<u8>(to, n, "to")?);
     // SAFETY: as in `elementwise`.
     unsafe { std::ptr::copy(from, to, n) };

@@ -10,12 +10,12 @@ use crate::{
     Code, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED,
     lock, new_handle, setting,
 };
-use crate::{flags, thread};
+use crate::{flags, thread, timing};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Queued work; an error loses the context.
 pub(crate) type Work = Box<dyn FnOnce() -> Result<(), Code> + Send>;
@@ -365,7 +365,9 @@ impl Stream {
                 other.wait_for(*tasks);
             }
             drop(LET_GO.wait_while(lock(&HELD), |is_held| *is_held));
+            let start = Instant::now();
             task.run(self.context);
+            timing::end(start, context::device_of(self.context));
             let mut queue = lock(&self.queue);
             queue.is_working = false;
             queue.done += 1;

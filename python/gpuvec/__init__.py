@@ -24,6 +24,8 @@ Exact sums in pieces
 Placement and devices
     `placement`, `set_placement`, `get_placement`, `last_run`, `why_cpu`, `device_count`,
     `device_name`, `init`.
+Threads
+    `set_num_threads`, `get_num_threads`.
 Errors
     `TypeError` and `ValueError` name the argument, what was found and what is wanted. An error of
     the library is an `Error` with its ``status``.
@@ -62,10 +64,12 @@ from ._settings import (
     abi_version,
     device_count,
     device_name,
+    get_num_threads,
     get_placement,
     init,
     last_run,
     placement,
+    set_num_threads,
     set_placement,
     version,
     why_cpu,
@@ -102,6 +106,7 @@ __all__ = [
     "evaluate",
     "from_dlpack",
     "functions",
+    "get_num_threads",
     "get_placement",
     "init",
     "last_run",
@@ -115,6 +120,7 @@ __all__ = [
     "pinned_zeros",
     "placement",
     "scale",
+    "set_num_threads",
     "set_placement",
     "sub",
     "sum",

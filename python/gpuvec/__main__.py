@@ -38,9 +38,10 @@ def facts() -> dict[str, str]:
         "gpuvec": f"{gpuvec.version()}, binary interface {gpuvec.abi_version()}",
         "library": gpuvec.library_path(),
         "placement": answer(gpuvec.get_placement),
+        "threads": answer(lambda: str(gpuvec.get_num_threads())),
         "GPUs": answer(devices),
         "why CPU": gpuvec.why_cpu() or "a GPU is usable",
-        "environment": " ".join(sorted(variables)) or "none of GPUVEC_*, CUDA_*",
+        "environment": " ".join(sorted(variables)) or "none of GPUVEC_*, CUDA_*, OMP_*",
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
         "NumPy": np.__version__,
         "system": f"{platform.platform()}, {' '.join(platform.libc_ver())}",
@@ -50,7 +51,7 @@ def facts() -> dict[str, str]:
 
 def is_relevant(variable: str) -> bool:
     """Returns whether an environment variable affects the library or the driver."""
-    return variable.startswith(("GPUVEC_", "CUDA_"))
+    return variable.startswith(("GPUVEC_", "CUDA_", "OMP_"))
 
 
 if __name__ == "__main__":

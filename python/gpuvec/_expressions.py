@@ -209,9 +209,9 @@ class Expression:
     def prepare(self, device: int = 0) -> None:
         """Have the driver of a GPU compile the formula now; without a GPU, do nothing.
 
-        Otherwise the first call that runs on the GPU waits for that, some 10 to 100 ms. Calls on
-        host arrays with placement ``auto`` do not wait: cores do their work until the formula was
-        compiled for the GPU.
+        Otherwise the first call that runs on the GPU waits for that, some 10 to 100 ms. With
+        placement ``auto``, calls on host arrays run on the cores until the formula is compiled, or
+        until they have lost as much time as the compiler is expected to take.
         """
         check(functions.gpuvec_expr_prepare(self._handle, ordinal(device)))
 

@@ -41,6 +41,10 @@ class RunStructure(ctypes.Structure):
         ("threads", c_uint64),
         ("chunks", c_uint64),
         ("bytes_staged", c_uint64),
+        ("choice", c_int32),
+        ("reason", c_int32),
+        ("time_ns", c_uint64),
+        ("predicted_ns", c_uint64 * 8),
     ]
 
 
@@ -105,6 +109,8 @@ SIGNATURES: dict[str, Signature] = {
     "gpuvec_get_placement": (c_int32, []),
     "gpuvec_set_thread_placement": (c_int32, [c_int32]),
     "gpuvec_get_thread_placement": (c_int32, []),
+    "gpuvec_set_num_threads": (c_int32, [c_int32]),
+    "gpuvec_get_num_threads": (c_int32, []),
     "gpuvec_why_cpu": (c_char_p, []),
     "gpuvec_last_run": (c_int32, [POINTER(RunStructure), c_size_t]),
     "gpuvec_init": (c_int32, []),

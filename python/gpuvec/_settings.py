@@ -1,9 +1,10 @@
-"""Placement, the last run, devices and versions."""
+"""Placement, threads, the last run, devices and versions."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+import operator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, NamedTuple, get_args
 
@@ -12,9 +13,24 @@ from ._library import RunStructure, functions, ordinal, text
 
 Placement = Literal["auto", "gpu", "cpu", "all"]
 Backend = Literal["none", "cpu", "gpu"]
+Choice = Literal[
+    "none",
+    "calling core",
+    "quarter of cores",
+    "half of cores",
+    "cores",
+    "gpu",
+    "gpus",
+    "cores and gpus",
+]
+Reason = Literal[
+    "none", "fastest", "explored", "no driver yet", "compiling", "asked for", "fallback"
+]
 
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
+CHOICES: tuple[Choice, ...] = get_args(Choice)
+REASONS: tuple[Reason, ...] = get_args(Reason)
 PATHS = ("calling core", "cores", "staged", "dma", "mapped", "resident")
 
 
@@ -34,6 +50,35 @@ class Run(NamedTuple):
     """The number of chunks that the work was split into."""
     bytes_staged: int
     """The number of bytes copied through gpuvec's own pinned buffers."""
+    choice: Choice
+    """The choice of processors; "none" also for work that was queued on a stream."""
+    reason: Reason
+    """The reason for the choice: "fastest" (predicted to be done first), "explored" (tried, to
+    learn how long it takes), "no driver yet" and "compiling" (a GPU might be faster, but opening
+    the driver, or waiting for its compiler, has not paid so far), "asked for" (the placement or
+    the arrays' memory leaves no choice), "fallback" (a GPU failed, and cores did the work)."""
+    time: float | None
+    """The milliseconds that the call took; None if it was not measured: short calls are not, unless
+    the environment variable GPUVEC_LOG is set."""
+    predicted: Mapping[Choice, float]
+    """The milliseconds that each choice was predicted to take, for those with a prediction."""
+
+    def __str__(self) -> str:
+        """Return the run in a few lines."""
+        if self.backend == "none":
+            return "nothing was run"
+        gpus = "GPU " + ", ".join(map(str, self.devices))
+        lines = [
+            f"queued on {gpus}" if self.choice == "none" else f"{self.choice} ({self.reason})",
+            f"path: {', '.join(self.path)}" + (f"; {gpus}" if self.devices else ""),
+            f"threads: {self.threads}; chunks: {self.chunks}; bytes staged: {self.bytes_staged}",
+        ]
+        if self.time is not None:
+            lines.append(f"time: {self.time:.3g} ms")
+        if self.predicted:
+            times = (f"{choice} {ms:.3g} ms" for choice, ms in self.predicted.items())
+            lines.append(f"predicted: {', '.join(times)}")
+        return "\n  ".join(lines)
 
 
 def last_run() -> Run:
@@ -44,8 +89,9 @@ def last_run() -> Run:
     >>> import gpuvec, numpy as np
     >>> with gpuvec.placement("cpu"):
     ...     _ = gpuvec.sum(np.ones(10))
-    ...     gpuvec.last_run().backend
-    'cpu'
+    ...     run = gpuvec.last_run()
+    >>> run.backend, run.choice, run.reason
+    ('cpu', 'calling core', 'asked for')
     """
     run = RunStructure()
     check(functions.gpuvec_last_run(ctypes.byref(run), ctypes.sizeof(run)))
@@ -56,6 +102,10 @@ def last_run() -> Run:
         threads=run.threads,
         chunks=run.chunks,
         bytes_staged=run.bytes_staged,
+        choice=CHOICES[run.choice],
+        reason=REASONS[run.reason],
+        time=run.time_ns / 1e6 if run.time_ns else None,
+        predicted={choice: ns / 1e6 for choice, ns in zip(CHOICES, run.predicted_ns) if ns},
     )
 
 
@@ -79,9 +129,11 @@ def set_placement(placement: Placement) -> None:
     Parameters
     ----------
     placement : {"auto", "gpu", "cpu", "all"}
-        "auto", the default: on the GPU, unless the calling core alone would finish sooner; without
-        a usable GPU, on all cores. "gpu": on the GPU, or an error. "cpu": on all cores. "all": on
-        all cores and, for long pinned arrays, on all GPUs at the same time.
+        "auto", the default: on the cores, on GPUs, or on both at the same time, whichever is
+        predicted to be done first by what earlier calls took; the driver is opened once that pays.
+        "gpu": on the GPU, or an error. "cpu": on as many cores as are predicted to be done first.
+        "all": on all cores and all GPUs at the same time for long pinned arrays, otherwise as
+        "cpu". See docs/placement.md.
     """
     check(functions.gpuvec_set_placement(_number(placement)))
 
@@ -115,16 +167,52 @@ def _number(placement: Placement) -> int:
     return PLACEMENTS.index(placement)
 
 
+def set_num_threads(threads: int) -> None:
+    """Set the most threads that may work on one call, for all later calls in every thread.
+
+    A call uses as many of them as are predicted to be done first.
+
+    Parameters
+    ----------
+    threads : int
+        The number, the calling thread included: with 1 it works alone. More than 256 count as 256.
+        0 for the environment's: ``GPUVEC_NUM_THREADS``, else ``OMP_NUM_THREADS``, else one for each
+        CPU.
+
+    Examples
+    --------
+    >>> import gpuvec
+    >>> gpuvec.set_num_threads(1)
+    >>> gpuvec.get_num_threads()
+    1
+    >>> gpuvec.set_num_threads(0)
+    """
+    number = operator.index(threads)
+    if number < 0:
+        raise ValueError(f"threads is {number}: pass a number of threads, or 0")
+    check(functions.gpuvec_set_num_threads(min(number, 2**31 - 1)))
+
+
+def get_num_threads() -> int:
+    """Return the most threads that may work on one call."""
+    number = int(functions.gpuvec_get_num_threads())
+    if number == 0:
+        # The error of any other call tells why.
+        check(functions.gpuvec_init())
+    return number
+
+
 def why_cpu() -> str:
     """Tell why no GPU is usable: no driver, no device, placement "cpu"; empty if one is usable."""
     return text(functions.gpuvec_why_cpu())
 
 
 def init() -> None:
-    """Do now what the first call would otherwise do: open the driver, start worker threads.
+    """Open the driver and the first GPU, and start the worker threads.
 
-    It tries a driver or a GPU that failed before again. Without a GPU it succeeds, except with
-    placement "gpu".
+    With placement "auto", calls on host arrays may use a GPU from then on; otherwise they open it
+    once that pays. A driver or a GPU that failed before is tried again. Without a GPU the function
+    succeeds, except with placement "gpu".
     """
     check(functions.gpuvec_init())
 

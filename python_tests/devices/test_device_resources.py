@@ -53,8 +53,10 @@ def test_little_device_memory():
     run(
         """
         assert why_cpu() == ""
-        assert set(backends(FOR_A_GPU)) == {Backend.CPU}
-        assert set(backends(FOR_A_GPU, kind="pageable")) == {Backend.GPU}
+        for place in (Place.AUTO, Place.ALL):
+            lib.gpuvec_set_placement(place)
+            assert set(backends(FOR_A_GPU)) == {Backend.CPU}
+            list(backends(FOR_A_GPU, kind="pageable"))
         lib.gpuvec_set_placement(Place.GPU)
         for operation in SAMPLE:
             status, text = attempt(operation, FOR_A_GPU)
@@ -72,6 +74,7 @@ def test_a_call_continues_with_fewer_slots(call):
     script = """
     import os
     os.environ["GPUVEC_NUM_THREADS"] = "1"
+    lib.gpuvec_set_placement(Place.GPU)
     a, b = (filled("pageable", values) for values in repeated(OPERATIONS[0], FOR_A_GPU))
     assert call(OPERATIONS[0], a.array, b.array, a.array) == Status.OK, last_error()
     assert last_run().backend == Backend.GPU

@@ -66,18 +66,15 @@ def test_a_lost_device_is_passed_over():
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["pinned", "pinned+3", "pageable+7"])
-@pytest.mark.parametrize("place", ["GPU", "AUTO"])
-def test_all_devices_take_part_in_long_calls(place, kind):
+def test_all_devices_take_part_in_long_calls(kind):
     """The bits are the same, in place too, and each unpinned element is staged once."""
     run(
         f"""
-lib.gpuvec_set_placement(Place.{place})
-assert why_cpu() == ""
+lib.gpuvec_set_placement(Place.GPU)
 found = [bits for _ in range(5) for bits in devices("{kind}")]
 assert 7 in found and set(found) <= set(range(1, 8)), found
 check_staging("{kind}")
 check_in_place("{kind}")
-lib.gpuvec_set_placement(Place.GPU)
 assert devices("{kind}", 300_001) == [1, 1]
 """,
         DEVICES=3,
@@ -85,10 +82,11 @@ assert devices("{kind}", 300_001) == [1, 1]
     )
 
 
+@pytest.mark.parametrize("how", ["by variable", "by call"])
 @pytest.mark.parametrize("kind", ["pinned", "pageable"])
 @pytest.mark.parametrize("place", ["GPU", "ALL"])
 @pytest.mark.parametrize("threads", [1, 3, 6])
-def test_threads_are_limited_on_several_devices(threads, place, kind):
+def test_threads_are_limited_on_several_devices(threads, place, kind, how):
     """One thread drives several devices, all of which take part, and no others are at work."""
     run(
         f"""
@@ -104,6 +102,8 @@ def call_all():
     return devices("{kind}"), last_run().threads
 
 lib.gpuvec_set_placement(Place.{place})
+if "{how}" == "by call":
+    ok(lib.gpuvec_set_num_threads({threads}))
 ok(lib.gpuvec_init())
 # With placement all, cores may take the chunks before any device does.
 uses_gpus = "{place}" == "GPU"
@@ -121,7 +121,7 @@ assert not uses_gpus or {threads} > 1 or found == [15, 15], found
 check_in_place("{kind}")
 assert last_run().threads <= {threads}
 """,
-        variables={"GPUVEC_NUM_THREADS": str(threads)},
+        variables={"GPUVEC_NUM_THREADS": str(threads if how == "by variable" else 5)},
         DEVICES=4,
     )
 
@@ -177,9 +177,9 @@ for number in (2, 0, 1):
     )
 
 
-@pytest.mark.parametrize("place", ["GPU", "AUTO"])
+@pytest.mark.parametrize("place", ["GPU", "ALL"])
 def test_a_device_is_lost_in_a_call_of_all(place):
-    """The call fails or runs on the cores; later ones use other devices. No sum is incomplete."""
+    """The call fails or cores do the work; later ones use other devices. No sum is incomplete."""
     run(
         f"""
 AMID = {{"cuLaunchKernel", "cuMemcpyAsync", "cuStreamSynchronize"}}
@@ -191,41 +191,40 @@ def arrays_of(operation):
     return *inputs, output(operation, "pinned", LONG).array
 
 arrays = [arrays_of(operation) for operation in PAIR]
+expected = [operation.oracle(*repeated(operation, LONG)) for operation in PAIR]
 
 def status_of(operation, plan=""):
+    number = PAIR.index(operation)
     fake_driver.plan(plan)
-    status = call(operation, *arrays[PAIR.index(operation)])
+    status = call(operation, *arrays[number])
     if status == Status.OK:
-        expected = operation.oracle(*repeated(operation, LONG))
-        assert_same_bits(arrays[PAIR.index(operation)][2], expected)
+        assert_same_bits(arrays[number][2], expected[number])
     return status
 
 for operation in PAIR:
-    while status_of(operation) != Status.OK:
-        assert Place.{place} == Place.GPU
     is_met = False
-    while not is_met:
+    for attempt in range(50):
+        while status_of(operation) != Status.OK:
+            assert Place.{place} == Place.GPU
+        if "cuLaunchKernel" not in fake_driver.calls():
+            continue  # Cores did it all.
         amid = fake_driver.calls().index("cuLaunchKernel") + 15
         status = status_of(operation, f"{{amid}}=700")
         # A call may make too few calls of the driver to meet the fault.
         is_met = fake_driver.count("faults") > 0
-        assert is_met or status == Status.OK
+        assert status == Status.OK or (is_met and Place.{place} == Place.GPU)
+        if is_met:
+            break
+    assert is_met or Place.{place} == Place.ALL
     # Another thread may be anywhere: a device that fails before it takes a part is not missed.
     if AMID & set(fake_driver.calls()[amid - 1 : amid]) and Place.{place} == Place.GPU:
         assert status == Status.ERROR_DEVICE_LOST
-    elif Place.{place} == Place.AUTO:
-        assert status == Status.OK
-fake_driver.plan("")
 while status_of(PAIR[0]) != Status.OK:
     assert Place.{place} == Place.GPU
-on_cores = 0
 for operation in 5 * PAIR:
     assert status_of(operation) == Status.OK
-    backend, devices = last_run().backend, last_run().devices
-    # A device may be found to be lost when it next takes a part, and cores then do the work.
-    on_cores += backend == Backend.CPU
-    assert backend == Backend.CPU or 0 < devices < 7, (backend, devices)
-assert on_cores <= (Place.{place} == Place.AUTO), on_cores
+    # Cores that take part may have left a device nothing.
+    assert last_run().devices < 7 and (last_run().devices or Place.{place} == Place.ALL)
 """,
         DEVICES=3,
     )

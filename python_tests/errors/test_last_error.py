@@ -33,6 +33,7 @@ SUCCESSES = {
     "pinned_alloc": lambda: lib.pinned_free(lib.pinned_alloc(1)),
     "pinned_free of NULL": lambda: lib.pinned_free(None),
     "set_placement": lambda: lib.gpuvec_set_placement(lib.gpuvec_get_placement()),
+    "set_num_threads": lambda: lib.gpuvec_set_num_threads(0),
     "init": lib.gpuvec_init,
 }
 
@@ -44,6 +45,7 @@ QUESTIONS = {
     "last_run": ask_last_run,
     "last_run into NULL": lambda: lib.gpuvec_last_run(None, 8),
     "get_placement": lib.gpuvec_get_placement,
+    "get_num_threads": lib.gpuvec_get_num_threads,
     "device_count": lib.gpuvec_device_count,
     "version": lib.gpuvec_version,
     "abi_version": lib.gpuvec_abi_version,

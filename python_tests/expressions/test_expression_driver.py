@@ -39,8 +39,11 @@ with Compiled(TEXT, INPUTS) as compiled:
     ok(lib.gpuvec_expr_prepare(compiled.handle, 0))
     ok(lib.gpuvec_expr_prepare(compiled.handle, 0))
     assert modules() == 1
-    assert check(compiled) == Backend.GPU
+    for _ in range(5):
+        check(compiled)
     assert check(compiled, 1000) == Backend.CPU
+    lib.gpuvec_set_placement(Place.GPU)
+    assert check(compiled) == Backend.GPU
     assert modules() == 1
 """,
         DEVICES=1,
@@ -173,11 +176,12 @@ def test_a_forked_child_leaves_the_driver_alone():
         PRELUDE
         + """
 with Compiled(TEXT, INPUTS) as compiled:
-    ok(lib.gpuvec_expr_prepare(compiled.handle, 0))
+    lib.gpuvec_set_placement(Place.GPU)
     assert check(compiled) == Backend.GPU
     fake_driver.plan("")
 
     def child():
+        lib.gpuvec_set_placement(Place.AUTO)
         assert check(compiled) == Backend.CPU
         assert fake_driver.calls() == []
 
@@ -200,6 +204,7 @@ with Compiled(TEXT, INPUTS) as compiled:
     assert status == Status.ERROR_DRIVER, last_error()
     fake_driver.plan("")
     ok(lib.gpuvec_expr_prepare(compiled.handle, 0))
+    lib.gpuvec_set_placement(Place.GPU)
     assert check(compiled) == Backend.GPU
 """,
         DEVICES=1,

@@ -6,7 +6,7 @@ from ctypes import c_int32, c_size_t, c_void_p
 
 import header
 import pytest
-from bindings import C_TYPES, LIBRARY, ROOT, Run, lib
+from bindings import C_TYPES, LIBRARY, ROOT, Choice, Run, lib
 from operations import OPERATIONS, Operation
 from programs import run
 
@@ -37,7 +37,7 @@ def test_operations_have_the_headers_signatures(operation):
 
 def test_the_structure_of_the_last_run():
     """It has no padding, and a fixed size."""
-    assert ctypes.sizeof(Run) == 40
+    assert ctypes.sizeof(Run) == 40 + 2 * 4 + 8 + 8 * len(Choice)
 
 
 def test_every_operation_is_tested():

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 from arrays import call, compute, filled, output
-from bindings import Backend, PathBit, Place, Run, last_error, last_run, lib
+from bindings import Backend, Choice, PathBit, Place, Reason, Run, last_error, last_run, lib
 from operations import FOR_A_GPU, OPERATIONS, SAMPLE, repeated
 
 SMALL, LARGE = 1000, FOR_A_GPU
@@ -24,20 +24,25 @@ def run_with(operation, kinds, n) -> Run:
 
 
 def fields(run: Run) -> dict:
-    """Returns the fields of a last run by name."""
-    return {name: getattr(run, name) for name, _ in Run._fields_}
+    """Returns the fields of a last run by name, but for its time, which varies."""
+    found = {name: getattr(run, name) for name, _ in Run._fields_ if name != "time_ns"}
+    return {**found, "predicted_ns": sum(run.predicted_ns)}
 
 
 @each_operation
 def test_small_arrays_on_the_cpu(on_cpu, operation):
     """The calling core processes small arrays alone, in one chunk."""
-    assert fields(run_with(operation, ("pageable",) * 3, SMALL)) == {
+    run = run_with(operation, ("pageable",) * 3, SMALL)
+    assert fields(run) == {
         "backend": Backend.CPU,
         "path": PathBit.CALLING_CORE,
         "devices": 0,
         "threads": 1,
         "chunks": 1,
         "bytes_staged": 0,
+        "choice": Choice.CALLING_CORE,
+        "reason": Reason.ASKED_FOR,
+        "predicted_ns": 0,
     }
 
 
@@ -53,15 +58,35 @@ def test_large_arrays_on_the_cpu(on_cpu, operation):
 @each_operation
 @pytest.mark.parametrize("n", [SMALL, LARGE])
 def test_demanded_gpu_does_the_work(placement, operation, n):
-    """With placement gpu nothing runs on the CPU; with cpu nothing on a GPU."""
+    """Placement gpu leaves nothing to the CPU, cpu nothing to a GPU; auto no short call either."""
     run = run_with(operation, ("pageable",) * 3, n)
-    if placement == Place.AUTO:
-        usable = not lib.gpuvec_why_cpu() and n == LARGE
-        assert run.backend == (Backend.GPU if usable else Backend.CPU)
-    else:
-        assert run.backend == (Backend.GPU if placement == Place.GPU else Backend.CPU)
+    if placement == Place.GPU:
+        assert run.backend == Backend.GPU
+    elif placement == Place.CPU or n == SMALL or lib.gpuvec_why_cpu():
+        assert run.backend == Backend.CPU
     assert (run.devices != 0) == (run.backend == Backend.GPU)
     assert run.chunks > 0 and run.threads > 0
+
+
+@each_operation
+@pytest.mark.parametrize("n", [SMALL, LARGE])
+def test_the_choice_is_what_ran(placement, operation, n):
+    """The choice agrees with the processors that took part, and the reason with the placement."""
+    run = run_with(operation, ("pageable",) * 3, n)
+    devices = run.devices.bit_count()
+    if run.choice == Choice.CORES_AND_GPUS:
+        assert run.backend == Backend.GPU or run.path & PathBit.CORES
+    elif run.backend == Backend.GPU:
+        assert run.choice == (Choice.GPU if devices == 1 else Choice.GPUS)
+    elif run.path == PathBit.CALLING_CORE:
+        assert run.choice == Choice.CALLING_CORE
+    else:
+        cores = (Choice.QUARTER_OF_CORES, Choice.HALF_OF_CORES, Choice.CORES)
+        assert run.path == PathBit.CORES and run.choice in cores
+    if placement in (Place.GPU, Place.CPU):
+        assert run.reason == Reason.ASKED_FOR
+    else:
+        assert run.reason not in (Reason.NONE, Reason.ASKED_FOR, Reason.FALLBACK)
 
 
 @each_operation
@@ -75,21 +100,25 @@ def test_pinned_arrays_are_never_staged(placement, operation, kinds, n):
     if run.backend == Backend.GPU:
         # Several GPUs together compute elementwise without copies.
         is_shared = operation.kind == "elementwise" and lib.gpuvec_device_count() > 1
-        assert run.path == (PathBit.MAPPED if n == SMALL or is_shared else PathBit.DMA)
+        by_gpus = PathBit.MAPPED if n == SMALL or is_shared else PathBit.DMA
+        assert run.path & ~PathBit.CORES == by_gpus
+        assert run.path == by_gpus or run.choice == Choice.CORES_AND_GPUS
 
 
 @each_operation
 @pytest.mark.parametrize("n", [SMALL, LARGE])
 @pytest.mark.parametrize("pageable", [["a"], ["b"], ["out"], ["a", "out"], ["a", "b", "out"]])
 def test_only_pageable_arrays_are_staged(placement, operation, pageable, n):
-    """Each pageable array goes through gpuvec's pinned buffers once; a GPU needs nothing else."""
+    """What GPUs compute of a pageable array is staged once, and nothing else is."""
     kinds = ["pageable" if name in pageable else "pinned" for name in ("a", "b", "out")]
     run = run_with(operation, kinds, n)
     if run.backend == Backend.CPU:
         assert run.bytes_staged == 0
         return
     staged = operation.staged_bytes(n)
-    assert run.bytes_staged == sum(staged[name] for name in pageable if name in staged)
+    whole = sum(staged[name] for name in pageable if name in staged)
+    is_shared = run.choice == Choice.CORES_AND_GPUS
+    assert run.bytes_staged == whole or (is_shared and 0 < run.bytes_staged < whole)
     assert bool(run.path & PathBit.STAGED) == (run.bytes_staged > 0)
 
 
@@ -98,7 +127,7 @@ def test_failed_and_empty_calls_clear_it(placement):
     for arguments in ((None, None, None, 0), (None, None, None, 5)):
         compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
         lib.vector_add(*arguments)
-        assert not any(fields(last_run()).values())
+        assert not any(bytes(last_run()))
 
 
 def test_other_calls_keep_it(placement):
@@ -118,11 +147,11 @@ def test_each_thread_has_its_own(placement):
     thread = threading.Thread(target=lambda: runs.append(last_run()))
     thread.start()
     thread.join()
-    assert not any(fields(runs[0]).values())
+    assert not any(bytes(runs[0]))
     assert last_run().chunks == 1
 
 
-@pytest.mark.parametrize("size", [0, 4, 8, 16, 39, 40, 41, 200])
+@pytest.mark.parametrize("size", [0, 4, 8, 16, 39, 40, 41, 44, 48, 56, 119, 120, 200])
 def test_older_and_newer_callers(placement, size):
     """Only bytes that the caller and the library both know are written."""
     compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
@@ -130,5 +159,6 @@ def test_older_and_newer_callers(placement, size):
     place = ctypes.cast(memory, ctypes.POINTER(Run))
     assert lib.gpuvec_last_run(place, size) == 0
     known = min(size, ctypes.sizeof(Run))
+    assert Run.choice.offset == 40, "the fields of the first version come first"
     assert memory.raw[:known] == bytes(last_run())[:known]
     assert memory.raw[known:] == b"\xa5" * (256 - known)

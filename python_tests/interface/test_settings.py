@@ -6,7 +6,7 @@ import pytest
 from bindings import Place, Status, lib
 from header import prototypes
 from operations import FAMILY
-from programs import run_python, run_silently
+from programs import OWN_VARIABLES, run_python, run_silently
 
 DIGESTS = """
 import hashlib
@@ -67,6 +67,50 @@ def test_wrong_number_of_threads(value):
     assert f"GPUVEC_NUM_THREADS is '{value}'" in text
 
 
+# The number of threads in force, and of those that the library then has, the calling one included.
+NUMBER_AND_THREADS = """
+import os
+from bindings import lib
+before = len(os.listdir("/proc/self/task"))
+assert lib.gpuvec_init() == 0
+print(lib.gpuvec_get_num_threads(), len(os.listdir("/proc/self/task")) - before + 1)
+"""
+
+
+@pytest.mark.parametrize(
+    "own, openmp, threads",
+    [
+        ("3", "5", 3),
+        ("", "5", 5),
+        (None, "5", 5),
+        (None, " 4 , 3 ", 4),
+        (None, "6,1000,1", 6),
+        (None, "1", 1),
+        (None, "1000", 256),
+    ],
+)
+def test_variables_in_their_order(own, openmp, threads):
+    """GPUVEC_NUM_THREADS counts before OMP_NUM_THREADS, of whose list the first entry counts."""
+    variables = {"GPUVEC_NUM_THREADS": own, "OMP_NUM_THREADS": openmp}
+    given = {name: value for name, value in variables.items() if value is not None}
+    output = run_python(NUMBER_AND_THREADS, GPUVEC_PLACEMENT="cpu", **given)
+    assert output.split() == [str(threads)] * 2
+
+
+@pytest.mark.parametrize("value", ["", " ", "0", "-1", "two", "4,", "4,x", "2.5"])
+def test_a_wrong_list_of_openmps_counts_as_unset(value):
+    """OMP_NUM_THREADS is another library's variable: no value of it is an error here."""
+    output = run_python(NUMBER_AND_THREADS, GPUVEC_PLACEMENT="cpu", OMP_NUM_THREADS=value)
+    assert output == run_python(NUMBER_AND_THREADS, GPUVEC_PLACEMENT="cpu")
+
+
+def test_a_wrong_number_of_threads_with_a_list_of_openmps():
+    """The wrong variable of the library's own is the error, whatever OpenMP's is."""
+    output = run_python(STATUSES, GPUVEC_NUM_THREADS="two", OMP_NUM_THREADS="3")
+    add, text, *_ = output.splitlines()
+    assert int(add) == Status.ERROR_ENVIRONMENT and "GPUVEC_NUM_THREADS is 'two'" in text
+
+
 @pytest.mark.parametrize("value", ["CPU", "gpu ", " ", "0", "none"])
 def test_wrong_placement(value):
     """A wrong placement is an error with the variable's name and value until a call chooses one."""
@@ -77,7 +121,7 @@ def test_wrong_placement(value):
     assert chosen == "0 0"
 
 
-@pytest.mark.parametrize("variable", ["GPUVEC_PLACEMENT", "GPUVEC_NUM_THREADS", "GPUVEC_VECTORS"])
+@pytest.mark.parametrize("variable", OWN_VARIABLES)
 def test_an_empty_variable_is_an_unset_one(variable):
     """`GPUVEC_PLACEMENT= program` runs with the default."""
     add, *_, placement, _ = run_python(STATUSES, **{variable: ""}).split("\n")[:5]
@@ -104,6 +148,7 @@ QUERIES = {
     "gpuvec_status_string",
     "gpuvec_get_placement",
     "gpuvec_get_thread_placement",
+    "gpuvec_get_num_threads",
     "gpuvec_why_cpu",
     "gpuvec_accumulator_bytes",
     "gpuvec_last_run",
@@ -111,7 +156,7 @@ QUERIES = {
     "gpuvec_version",
     "gpuvec_abi_version",
 }
-CHOICES = {"gpuvec_set_placement", "gpuvec_set_thread_placement"}
+CHOICES = {"gpuvec_set_placement", "gpuvec_set_thread_placement", "gpuvec_set_num_threads"}
 CALLS = sorted(set(prototypes()) - QUERIES - CHOICES)
 
 # Calls each function with NULL and zeros, and with plausible memory and numbers.
@@ -150,11 +195,17 @@ def accepted(names, text):
     ]
 """
 
-WRONG = {"GPUVEC_NUM_THREADS": "two", "GPUVEC_PLACEMENT": "x", "GPUVEC_VECTORS": "sse"}
+WRONG = {
+    "GPUVEC_NUM_THREADS": "two",
+    "GPUVEC_PLACEMENT": "x",
+    "GPUVEC_VECTORS": "sse",
+    "GPUVEC_LOG": "calls",
+}
 
 
 def test_every_function_is_called_or_is_a_query():
-    """The tests of wrong variables cover every function of the header."""
+    """The tests of wrong variables cover every function of the header, and every variable."""
+    assert set(WRONG) == set(OWN_VARIABLES) - {"OMP_NUM_THREADS"}
     assert set(CALLS) | QUERIES | CHOICES == set(prototypes())
     assert len(CALLS) > len(FAMILY)
 
@@ -200,6 +251,23 @@ def test_a_chosen_placement_leaves_a_wrong_number_of_threads():
         assert "GPUVEC_NUM_THREADS is 'two'" in error, name
     """
     run_silently(CALL_EACH + dedent(script), GPUVEC_NUM_THREADS="two")
+
+
+def test_a_chosen_number_of_threads_overrides_a_wrong_one():
+    """After gpuvec_set_num_threads the variable does not matter, until the number is 0 again."""
+    script = """
+    from host import check_all
+    from bindings import Status, last_error, lib
+    is_wrong = lambda: lib.gpuvec_init() == Status.ERROR_ENVIRONMENT
+    assert is_wrong() and lib.gpuvec_get_num_threads() == 0
+    assert lib.gpuvec_set_num_threads(-1) == Status.ERROR_VALUE and is_wrong()
+    assert lib.gpuvec_set_num_threads(3) == Status.OK and last_error() == ""
+    assert lib.gpuvec_get_num_threads() == 3
+    check_all()
+    assert lib.gpuvec_set_num_threads(0) == Status.OK and lib.gpuvec_get_num_threads() == 0
+    assert is_wrong() and "GPUVEC_NUM_THREADS is 'two'" in last_error()
+    """
+    run_silently(script, GPUVEC_NUM_THREADS="two", GPUVEC_PLACEMENT="cpu")
 
 
 def test_queries_work_with_a_wrong_variable():

@@ -40,10 +40,17 @@ def test_the_structure_is_the_header_s():
     assert header.fields("gpuvec_run") == _library.RunStructure._fields_
 
 
-@pytest.mark.parametrize("name", ["status", "place", "backend", "accumulator_kind"])
+@pytest.mark.parametrize(
+    "name", ["status", "place", "backend", "choice", "reason", "accumulator_kind"]
+)
 def test_names_and_numbers_are_the_header_s(name):
-    """Statuses, placements, backends and kinds of accumulators."""
-    lists = {"place": _settings.PLACEMENTS, "backend": _settings.BACKENDS}
+    """Statuses, placements, what the last run tells, and kinds of accumulators."""
+    lists = {
+        "place": _settings.PLACEMENTS,
+        "backend": _settings.BACKENDS,
+        "choice": _settings.CHOICES,
+        "reason": _settings.REASONS,
+    }
     prefix = {"status": "GPUVEC_", "accumulator_kind": "GPUVEC_ACCUMULATOR_"}.get(
         name, f"GPUVEC_{name.upper()}_"
     )
@@ -55,7 +62,9 @@ def test_names_and_numbers_are_the_header_s(name):
             for (operation, dtype), value in _accumulator.KINDS.items()
         }
     else:
-        found = {prefix + text.upper(): value for value, text in enumerate(lists[name])}
+        found = {
+            prefix + text.upper().replace(" ", "_"): value for value, text in enumerate(lists[name])
+        }
     assert found == header.enumeration(f"gpuvec_{name}")
 
 

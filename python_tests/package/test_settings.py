@@ -1,4 +1,4 @@
-"""Placement, the last run, errors, and the report of `python -m gpuvec`."""
+"""Placement, threads, the last run, errors, and the report of `python -m gpuvec`."""
 
 import pickle
 import re
@@ -100,6 +100,40 @@ def test_wrong_placements(name):
         gpuvec.set_placement(name)
 
 
+@pytest.fixture
+def number_of_threads():
+    """Gives the number of the environment back after the test."""
+    gpuvec.set_num_threads(0)
+    yield gpuvec.get_num_threads()
+    gpuvec.set_num_threads(0)
+
+
+def test_the_number_of_threads(number_of_threads):
+    """Bounds the threads of calls, takes any integer type, and is the environment's after 0."""
+    array = np.ones(2_000_003)
+    for number in (1, np.int64(3), 2):
+        gpuvec.set_num_threads(number)
+        assert gpuvec.get_num_threads() == lib.gpuvec_get_num_threads() == number
+        with gpuvec.placement("cpu"):
+            gpuvec.add(array, array)
+        assert gpuvec.last_run().threads <= number
+    for large in (257, 2**32 + 1, 10**30):
+        gpuvec.set_num_threads(large)
+        assert gpuvec.get_num_threads() == 256
+    gpuvec.set_num_threads(0)
+    assert gpuvec.get_num_threads() == number_of_threads
+
+
+@pytest.mark.parametrize("wrong", [-1, -(2**40), 1.5, "2", None])
+def test_wrong_numbers_of_threads(wrong, number_of_threads):
+    """Raise, and leave the number as it was."""
+    gpuvec.set_num_threads(3)
+    with pytest.raises((ValueError, TypeError)) as raised:
+        gpuvec.set_num_threads(wrong)
+    assert not isinstance(wrong, int) or f"threads is {wrong}: pass " in str(raised.value)
+    assert gpuvec.get_num_threads() == 3
+
+
 def test_the_last_run(placement):
     """Tells where an operation ran; nothing to do is run nowhere."""
     gpuvec.add(np.ones(1000), np.ones(1000))
@@ -107,8 +141,28 @@ def test_the_last_run(placement):
     assert ran.backend == ("gpu" if placement == Place.GPU else "cpu")
     assert ran.path and ran.chunks >= 1 and ran.threads >= 1
     assert ran.devices == ((0,) if ran.backend == "gpu" else ())
+    expected = {Place.GPU: "gpu", Place.CPU: "calling core"}.get(placement, ran.choice)
+    assert ran.choice == expected != "none"
+    assert ran.reason == ("fastest" if placement == Place.AUTO else "asked for")
+    assert ran.time is None or ran.time > 0
     gpuvec.add(np.ones(0), np.ones(0))
-    assert gpuvec.last_run() == ("none", (), (), 0, 0, 0)
+    assert gpuvec.last_run() == ("none", (), (), 0, 0, 0, "none", "none", None, {})
+
+
+def test_the_last_run_reads_well(placement):
+    """Its text names the choice, the reason and the path, and the times where they are known."""
+    gpuvec.add(np.ones(1000), np.ones(1000))
+    ran = gpuvec.last_run()._replace(time=None, predicted={})
+    first, *rest = str(ran).splitlines()
+    assert first == f"{ran.choice} ({ran.reason})" and len(rest) == 2
+    assert ", ".join(ran.path) in rest[0] and f"threads: {ran.threads}" in rest[1]
+    timed = ran._replace(time=0.02134, predicted={"calling core": 0.0801, "gpu": 0.403})
+    assert str(timed).splitlines()[3:] == [
+        "  time: 0.0213 ms",
+        "  predicted: calling core 0.0801 ms, gpu 0.403 ms",
+    ]
+    gpuvec.add(np.ones(0), np.ones(0))
+    assert str(gpuvec.last_run()) == "nothing was run"
 
 
 def test_devices(placement):
@@ -181,10 +235,27 @@ def test_a_wrong_environment_is_told():
     run_python(script, GPUVEC_PLACEMENT="nowhere")
 
 
+def test_a_wrong_number_of_threads_is_told():
+    """Asking for the number raises with the variable's name and value, until a number is set."""
+    script = """
+    import gpuvec
+    try:
+        gpuvec.get_num_threads()
+    except gpuvec.UnavailableError as error:
+        assert error.status == gpuvec.Status.ERROR_ENVIRONMENT, error.status
+        assert "GPUVEC_NUM_THREADS is 'two'" in str(error), error
+    else:
+        raise AssertionError
+    gpuvec.set_num_threads(2)
+    assert gpuvec.get_num_threads() == 2
+    """
+    run_python(script, GPUVEC_NUM_THREADS="two")
+
+
 @pytest.mark.parametrize("name", ["auto", "cpu", "nowhere"])
 def test_the_report(name, tmp_path):
     """Has what a report of a defect needs, from any folder and with any environment."""
-    environment = library_environment(GPUVEC_PLACEMENT=name)
+    environment = library_environment(GPUVEC_PLACEMENT=name, OMP_NUM_THREADS="2,1")
     report = run([sys.executable, "-m", "gpuvec"], cwd=tmp_path, env=environment)
     facts = dict(re.findall(r"^([\w ]+): +(\S.*)$", report, flags=re.MULTILINE))
     assert facts["gpuvec"].startswith(gpuvec.__version__)
@@ -192,5 +263,6 @@ def test_the_report(name, tmp_path):
     assert facts["NumPy"] == np.__version__
     assert name in facts["placement"]
     assert f"GPUVEC_PLACEMENT={name}" in facts["environment"]
+    assert "OMP_NUM_THREADS=2,1" in facts["environment"] and facts["threads"] == "2"
     for fact in ("GPUs", "why CPU", "Python", "system", "CPU"):
         assert facts[fact]

@@ -23,6 +23,7 @@ total += gpuvec.Accumulator.from_words(2 * total.to_words())
 gpuvec.Accumulator.from_bytes(bytearray(total.to_bytes())).merge(total)
 with gpuvec.placement("gpu"), gpuvec.pinned(a) as pinned:
     pinned[:] = 1
+gpuvec.set_num_threads(gpuvec.get_num_threads())
 
 gpuvec.add([1.0], a)  # type: ignore[arg-type]
 gpuvec.add(a, a, stream=1)  # type: ignore[arg-type]
@@ -30,6 +31,7 @@ gpuvec.scale("2", a)  # type: ignore[arg-type]
 total.add([1.0], a)  # type: ignore[arg-type]
 total.merge(1)  # type: ignore[arg-type]
 gpuvec.set_placement("GPU")  # type: ignore[arg-type]
+gpuvec.set_num_threads(1.5)  # type: ignore[arg-type]
 gpuvec.to_device(1.0)  # type: ignore[arg-type]
 
 gpuvec.evaluate("x*k + y", x=a, y=device, k=2.5, out=a, stream=gpuvec.Stream())

@@ -167,10 +167,12 @@ def test_a_forked_child_leaves_the_driver_alone():
     """The child computes the same bits without a call of the driver, and the parent goes on."""
     run_on_fake_driver(
         """
+        lib.gpuvec_set_placement(Place.GPU)
         assert set(backends(FOR_A_GPU)) == {Backend.GPU}
         calls = fake_driver.calls()
 
         def child():
+            lib.gpuvec_set_placement(Place.AUTO)
             assert set(backends(1000, FOR_A_GPU, kind="pageable")) == {Backend.CPU}
             assert set(backends(300_001)) == {Backend.CPU}
             lib.gpuvec_set_placement(Place.GPU)

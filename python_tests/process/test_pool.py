@@ -44,6 +44,15 @@ def call():
     assert np.equal(SUMS, 2, out=IS_RIGHT).all()
     return last_run().threads
 
+def most_threads(limit):
+    # Until one has as many threads as it may: each has as many as it takes the least time with.
+    for _ in range(5_000):
+        found = call()
+        assert found <= limit, found
+        if found == limit:
+            break
+    return found
+
 def status(task):
     with open(f"/proc/self/task/{task}/status") as file:
         return {key: text.strip() for key, text in (line.split(":", 1) for line in file)}
@@ -105,7 +114,7 @@ def test_a_shortage_of_threads(allowed):
     script = f"""
     limit_threads(alone + {allowed})
     for _ in range(5):
-        assert call() == 1 + {allowed}, last_run().threads
+        assert most_threads(1 + {allowed}) == 1 + {allowed}
         assert len(helpers()) == {allowed}
     """
     run_on_cpu(AS_ANOTHER_USER, script, GPUVEC_NUM_THREADS="16")
@@ -193,6 +202,133 @@ def test_helpers_have_the_processs_nice_value():
     assert properties(os.getpid()) == before
     """
     run_on_cpu(FIRST_CALL, script, GPUVEC_NUM_THREADS="4")
+
+
+def test_the_number_of_threads_follows_the_setter():
+    """Up and down in one process; threads are started when the number first wants them."""
+    script = """
+    most = 1
+    for threads in (1, 2, 4, 3, 1, 16, 5, 0, 20):
+        assert lib.gpuvec_set_num_threads(threads) == 0
+        threads = threads or 6
+        most = max(most, threads)
+        for _ in range(3):
+            assert most_threads(threads) == threads == lib.gpuvec_get_num_threads()
+        assert len(helpers()) == most - 1
+    """
+    run_on_cpu(script, GPUVEC_NUM_THREADS="6")
+
+
+# `switches` counts how often each helper slept or was interrupted. One that sleeps on adds none.
+SWITCHES = """
+def is_asleep(task):
+    return status(task)["State"].startswith("S")
+
+def switches():
+    while not all(is_asleep(task) for task in helpers()):
+        pass
+    return {
+        name(task): sum(int(text) for key, text in status(task).items() if "ctxt_switches" in key)
+        for task in helpers()
+    }
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_helpers_past_the_number_of_threads_sleep_on(threads):
+    """After a lower number all callers together have the helpers of a process with that number."""
+    script = f"""
+    from threads import in_threads
+    lib.gpuvec_set_num_threads(8)
+    call()
+    before = switches()
+    assert len(before) == 7
+    lib.gpuvec_set_num_threads({threads})
+    def work(_):
+        sums = np.zeros_like(ONES)
+        for _ in range(10):
+            assert lib.vector_add(*[ONES.ctypes.data] * 2, sums.ctypes.data, ONES.size) == 0
+            assert last_run().threads <= {threads} and (sums == 2).all()
+    in_threads(work, 4)
+    after = switches()
+    woken = {{name for name in after if after[name] != before[name]}}
+    assert woken <= {{f"gpuvec-{{number}}" for number in range({threads} - 1)}}, woken
+    """
+    run_on_cpu(SWITCHES, script)
+
+
+def test_the_number_of_threads_is_every_threads():
+    """A number that one thread sets is in force at once in all others."""
+    script = """
+    from threads import in_threads
+
+    def set_and_call(_):
+        assert lib.gpuvec_set_num_threads(3) == 0
+        assert most_threads(3) == 3
+
+    def ask_and_call(_):
+        assert lib.gpuvec_get_num_threads() == most_threads(5) == 5
+
+    in_threads(set_and_call, 1)
+    assert lib.gpuvec_get_num_threads() == most_threads(3) == 3
+    lib.gpuvec_set_num_threads(5)
+    in_threads(ask_and_call, 1)
+    """
+    run_on_cpu(script)
+
+
+def test_a_forked_child_has_the_number_of_threads():
+    """It has its parent's number with a pool of its own, and each changes the number for itself."""
+    script = """
+    from fork import in_child, in_process
+
+    def child():
+        assert lib.gpuvec_get_num_threads() == most_threads(4) == 4
+        for threads in (1, 7, 2):
+            lib.gpuvec_set_num_threads(threads)
+            assert most_threads(threads) == threads
+        in_child(grandchild)
+
+    def grandchild():
+        assert lib.gpuvec_get_num_threads() == most_threads(2) == 2
+
+    lib.gpuvec_set_num_threads(4)
+    in_child(child)
+    for _ in range(2):
+        assert lib.gpuvec_get_num_threads() == most_threads(4) == 4
+        in_child(child)
+        in_process(child)
+    assert most_threads(4) == 4
+    """
+    run_on_cpu(script)
+
+
+def test_the_number_of_threads_changes_under_calls():
+    """Results are right, no call has more threads than was ever set, and the last number holds."""
+    script = """
+    over = threading.Event()
+    found = set()
+
+    def work():
+        sums = np.zeros_like(ONES)
+        while not over.is_set():
+            assert lib.vector_add(*[ONES.ctypes.data] * 2, sums.ctypes.data, ONES.size) == 0
+            assert (sums == 2).all()
+            found.add(last_run().threads)
+
+    callers = [threading.Thread(target=work) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for number in range(300):
+        lib.gpuvec_set_num_threads(1 + number % 12)
+    over.set()
+    for caller in callers:
+        caller.join()
+    assert found and found <= set(range(1, 13)), found
+    lib.gpuvec_set_num_threads(9)
+    assert most_threads(9) == 9
+    """
+    run_on_cpu(script)
 
 
 def is_permitted(policy: int, priority: int) -> bool:

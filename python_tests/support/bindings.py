@@ -28,6 +28,8 @@ def named(name: str, prefix: str) -> type:
 Status = named("Status", "GPUVEC_")
 Place = named("Place", "GPUVEC_PLACE_")
 Backend = named("Backend", "GPUVEC_BACKEND_")
+Choice = named("Choice", "GPUVEC_CHOICE_")
+Reason = named("Reason", "GPUVEC_REASON_")
 
 PATH = "GPUVEC_PATH_"
 # The paths of the last run.

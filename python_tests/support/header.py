@@ -69,4 +69,8 @@ def enumeration(name: str) -> dict:
 def fields(struct: str) -> list:
     """Returns the names and types of a structure's fields."""
     [body] = re.findall(rf"struct {struct} \{{(.*?)\}}", text(), flags=re.DOTALL)
-    return [(name, ctype(declared)) for declared, name in re.findall(r"(\w+) (\w+);", body)]
+    found = re.findall(r"(\w+) (\w+)(?:\[(\d+)\])?;", body)
+    return [
+        (name, ctype(declared) * int(count) if count else ctype(declared))
+        for declared, name, count in found
+    ]

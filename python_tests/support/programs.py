@@ -13,7 +13,13 @@ SUPPORT = Path(__file__).resolve().parent
 TIMEOUT = 120
 # `make test-wheel` tests the package that it installed, not the one of the checkout.
 MODULES = [SUPPORT] if "GPUVEC_DIST" in os.environ else [ROOT / "python", SUPPORT]
-OWN_VARIABLES = ("GPUVEC_PLACEMENT", "GPUVEC_NUM_THREADS", "GPUVEC_VECTORS")
+OWN_VARIABLES = (
+    "GPUVEC_PLACEMENT",
+    "GPUVEC_NUM_THREADS",
+    "GPUVEC_VECTORS",
+    "GPUVEC_LOG",
+    "OMP_NUM_THREADS",
+)
 
 
 def run(command: list, timeout: float = TIMEOUT, **options) -> str:

@@ -7,6 +7,7 @@ use crate::objects::accumulator::{self, Accumulator, gpuvec_accumulator};
 use crate::objects::stream::gpuvec_stream;
 use crate::ops::{DotF32, DotF64, Exact, SumF32, SumF64};
 use crate::run::accumulate;
+use crate::run::log::{self, Subject};
 use std::ffi::c_void;
 
 /// == Accumulators ==
@@ -141,6 +142,7 @@ unsafe fn add(
     accumulator: *mut gpuvec_accumulator, a: *const c_void, b: *const c_void, n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
+    log::begin(Subject::Accumulator(None), n);
     let accumulator = accumulator::given("accumulator", accumulator)?;
     let code = accumulator.code();
     if matches!(code, Code::SumF32 | Code::SumF64) && !b.is_null() {

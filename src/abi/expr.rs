@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::expr::{Input, MAX_INPUTS};
 use crate::objects::expression::{self, Refused, gpuvec_expr};
 use crate::objects::stream::gpuvec_stream;
+use crate::run::log::{self, Subject};
 use crate::run::{evaluate, prepare};
 use arrayvec::ArrayVec;
 use std::ffi::{CStr, c_char, c_void};
@@ -47,8 +48,9 @@ pub unsafe extern "C" fn gpuvec_expr_compile(
 /// it, with every placement, in some microseconds, whatever `n` is.
 ///
 /// The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With
-/// placement `auto` a call on host arrays does not wait for that: cores do its work until
-/// `gpuvec_expr_prepare`, or a call on device memory or with placement `gpu`, has had it compiled.
+/// placement `auto`, calls on host arrays run on the cores until the expression is compiled: by
+/// `gpuvec_expr_prepare`, by a call that needs a GPU, or by the one with which calls have lost as much
+/// time on the cores as the compiler is expected to take.
 ///
 /// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is
 /// computed from such numbers alone, does not fit into 64 bits or the type of its partner; or another
@@ -59,6 +61,7 @@ pub unsafe extern "C" fn gpuvec_expr_run(
     stream: *mut gpuvec_stream,
 ) -> Status {
     guard::operation(|| {
+        log::begin(Subject::Expression(None), n);
         let expression = expression::given(expr)?;
         // SAFETY: the caller's promise, as the header says.
         unsafe { evaluate(&expression, inputs, out, n, stream) }

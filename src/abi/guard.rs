@@ -2,13 +2,13 @@
 //!
 //! The guard saves the caller's floating-point modes and restores them after the call. A panic stops
 //! here and becomes a status; an error becomes a status and the text of this thread's
-//! `gpuvec_last_error`. The guard prints nothing: a panic's message becomes part of that text.
+//! `gpuvec_last_error`. A panic prints nothing: its message becomes part of that text.
 
 use crate::error::{Error, gpuvec_status, interned};
 use crate::pool;
 use crate::process::float_modes::with_ieee;
 use crate::process::{fork, memory, settings, thread};
-use crate::run::last_run::{self, Run};
+use crate::run::{last_run, log};
 use std::cell::Cell;
 use std::ffi::c_char;
 use std::fmt::Write;
@@ -41,13 +41,24 @@ impl<T> Returned for *const T {
     }
 }
 
-/// Runs an operation on arrays: a [`call`] on which `gpuvec_last_run` reports.
+/// Runs an operation on arrays: a [`call`] on which `gpuvec_last_run` reports, and so does a line on
+/// stderr where the user asks for that.
 pub(super) fn operation(body: impl FnOnce() -> Result<(), Error>) -> i32 {
-    choice(|| {
-        last_run::set(Run::default());
-        settings::check()?;
-        body().map(|()| gpuvec_status::GPUVEC_OK as i32)
+    const OK: i32 = gpuvec_status::GPUVEC_OK as i32;
+    entered(|| {
+        let status = answer(|| {
+            settings::check()?;
+            body().map(|()| OK)
+        });
+        if status != OK {
+            last_run::clear();
+        }
+        if settings::logs_runs() {
+            log::end(status);
+        }
+        status
     })
+    .unwrap_or_else(|refused| i32::after(&refused))
 }
 
 /// Runs `body`, or fails if an environment variable is wrong. Afterwards this thread's last error
@@ -58,7 +69,12 @@ pub(super) fn call<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
 
 /// Runs a [`call`] that works whatever the environment variables are.
 pub(super) fn choice<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
-    entered(|| match caught(body) {
+    entered(|| answer(body)).unwrap_or_else(|refused| R::after(&refused))
+}
+
+/// Runs `body`, keeps its error for this thread, and returns its value or that of the error.
+fn answer<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
+    match caught(body) {
         Ok(returned) => {
             LAST_STATUS.set(gpuvec_status::GPUVEC_OK as i32);
             LAST_ERROR.with(Text::clear);
@@ -68,8 +84,7 @@ pub(super) fn choice<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R 
             keep_error(&error);
             R::after(&error)
         }
-    })
-    .unwrap_or_else(|refused| R::after(&refused))
+    }
 }
 
 /// Stores an error for this thread. In one place, for a smaller library.

@@ -73,6 +73,36 @@ pub extern "C" fn gpuvec_get_thread_placement() -> i32 {
 /// The placement of a thread that follows the process's; see `gpuvec_set_thread_placement`.
 pub const GPUVEC_PLACE_INHERIT: i32 = -1;
 
+/// Sets the most threads that may work on one call, the calling one included, for all later calls in
+/// every thread; with 0 the environment's number is in force again. A call uses as many of them as
+/// are predicted to be done first.
+///
+/// Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling
+/// thread works alone; threads that were started before stay asleep. A number above 256 counts as 256.
+/// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for a number below 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_set_num_threads(threads: i32) -> Status {
+    guard::choice(|| {
+        let number = usize::try_from(threads).map_err(|_| Error::Value {
+            argument: "threads",
+            value: i64::from(threads),
+            expected: "pass the most threads that may work on a call, or 0 for the environment's number",
+        })?;
+        settings::set_threads(number);
+        Ok(0)
+    })
+}
+
+/// Returns the most threads that may work on one call, from 1 to 256; or 0 if `GPUVEC_NUM_THREADS` has
+/// a wrong value, which the error of every other call names, and in a signal handler that interrupted a
+/// call.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_get_num_threads() -> i32 {
+    guard::query(0, || {
+        settings::threads().map_or(0, |threads| i32::try_from(threads.get()).unwrap_or(i32::MAX))
+    })
+}
+
 /// Tells why no GPU is usable: no driver, a driver that is too old, no device, a device that
 /// refuses to work, placement `cpu`, a forked child.
 ///
@@ -91,7 +121,7 @@ pub extern "C" fn gpuvec_why_cpu() -> *const c_char {
 /// The answer for a signal handler that interrupted a call.
 const IN_PROGRESS: &CStr = c"a gpuvec call is in progress in this thread";
 
-/// Stores in `run` where this thread's last operation on arrays ran, and how.
+/// Stores in `run` where this thread's last operation on arrays ran, how, and why there.
 ///
 /// `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an
 /// older, shorter structure keeps working. All fields are 0 after an operation that failed and
@@ -111,13 +141,14 @@ pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> Status {
     })
 }
 
-/// Does the work that the first call would otherwise do: opens the driver and the first GPU, and
-/// starts the worker threads. Tries a driver or GPU that failed before again.
+/// Starts the worker threads and, except with placement `cpu`, opens the driver and the first GPU,
+/// as later calls would otherwise do. Tries a driver or GPU that failed before again.
 ///
-/// Never needed: it lets a program choose when to spend those tenths of a second. An operation's
-/// kernel is still loaded when a device first runs it. That takes some milliseconds, and the driver
-/// may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the
-/// error that a call would return.
+/// Never needed: it lets a program choose when to spend those tenths of a second. With placement
+/// `auto`, calls on host arrays may use a GPU from then on; otherwise they open it once that pays.
+/// An operation's kernel is still loaded when a device first runs it. That takes some milliseconds,
+/// and the driver may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with
+/// placement `gpu`, the error that a call would return.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_init() -> Status {
     guard::call(|| {

@@ -68,7 +68,11 @@ impl<'a> Call<'a> {
         }
         call.refuse_overlap()?;
         for array in call.inputs.iter_mut().chain([&mut call.output]) {
-            array.kind = kind_of(array)?;
+            // Nothing is copied for what an array is taken for at first.
+            match kind_of(array)? {
+                MemoryKind::Pageable => {}
+                other => array.kind = other,
+            }
         }
         then(&call).map(Some)
     }

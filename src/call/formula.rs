@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::expr::{Node, Program, Rule, Source};
 use crate::ops::Shape;
 use crate::process::memory;
+use gpuvec_cost::BreakEven;
 use gpuvec_ptx::Kernel;
 use once_cell::race::OnceBox;
 
@@ -22,6 +23,8 @@ pub(crate) struct Formula {
     pub(crate) has_empty_result: bool,
     /// The time of a core for an element, in picoseconds.
     pub(crate) cost: usize,
+    /// What calls lost for lack of a compiled kernel.
+    pub(crate) compiling: BreakEven,
     /// Written when a device or a caller first needs it. No lock: a child forked while another thread
     /// writes the kernel writes its own.
     kernel: OnceBox<Kernel>,
@@ -41,6 +44,7 @@ impl Formula {
             state_bytes,
             has_empty_result,
             cost,
+            compiling: BreakEven::new(),
             kernel: OnceBox::new(),
             program,
         }

@@ -1,9 +1,10 @@
-//! Decides, without doing anything: where a call runs, how each array gets there, in which chunks.
+//! Plans a call on the processors that were chosen: its threads, its chunks, and how each array gets there.
 
 use super::array::{Array, MemoryKind};
 use super::checked::Call;
+use super::choice::{Devices, needs_gpu};
 use super::chunk::Partition;
-use super::cost::{is_small, is_staged, pays_on_calling_core, waits_for_compiler, work};
+use super::cost::{core_ns, is_staged, threads_worth};
 use super::formula::Formula;
 use super::grid::{self, MAX_BLOCKS};
 use super::task::Task;
@@ -12,18 +13,18 @@ use crate::error::Error;
 use crate::ops::Shape;
 use crate::process::settings::Placement;
 use crate::tuning;
+use gpuvec_cost::{BreakEven, Choice, Learner};
 
-/// Every decision about a call.
+/// Every decision about a call that no stream takes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// The caller's stream takes the call as a whole.
-    Queue(OnStream),
     /// Cores compute it, after the stream's earlier work if there is a stream.
     Cores(OnCores),
     /// GPUs compute it, and cores beside them where the plan says so; after the stream's earlier work.
     Gpus(OnGpus),
 }
 
+/// Every decision about a call that the caller's stream takes as a whole.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OnStream {
     pub(crate) transfers: Transfers,
@@ -79,55 +80,41 @@ pub(crate) trait Machine {
     fn thread_limit(&self) -> usize;
     /// The number of threads that can work on a call, at most `wanted`, the calling one included.
     fn threads(&self, wanted: usize) -> usize;
-    /// The first device that can compute; or why there is none.
+    /// The devices, without opening the driver.
+    fn devices(&self) -> Devices;
+    /// The first device that can compute, which is open then; or why there is none.
     fn gpu(&self) -> Result<usize, Error>;
     /// Says whether the first of them has compiled a formula.
     fn is_ready_for(&self, formula: &Formula) -> bool;
-    /// All devices that can compute; or why there is none.
+    /// All devices that can compute, which are open then; or why there is none.
     fn gpus(&self) -> Result<Vec<usize>, Error>;
+    /// Everything that earlier calls taught.
+    fn learner(&self) -> &Learner;
+    /// The time that calls lost because devices were not open.
+    fn opening(&self) -> &BreakEven;
 }
 
-/// Plans a call, which has a stream of the device `stream` if there is one. Fails where the placement
-/// demands a GPU and there is none.
+/// Plans a call for a stream of a device, if the stream can take it.
+pub(crate) fn on_stream(call: &Call<'_>, placement: Placement, device: usize) -> Option<OnStream> {
+    let may_compute = placement != Placement::Cpu || call.task().is_copy();
+    let takes = may_compute && !call.is_uniform() && is_queueable(call, device);
+    takes.then(|| queued(call))
+}
+
+/// Plans a call for the processors that were chosen. Fails where the placement demands a GPU and there is
+/// none.
 pub(crate) fn plan(
-    call: &Call<'_>, placement: Placement, stream: Option<usize>, machine: &impl Machine,
+    call: &Call<'_>, placement: Placement, choice: Choice, machine: &impl Machine,
 ) -> Result<Plan, Error> {
-    let is_copy = call.task().is_copy();
     if call.is_uniform() {
         return on_one_element(placement, machine);
     }
-    if let Some(device) = stream
-        && (placement != Placement::Cpu || is_copy)
-        && is_queueable(call, device)
-    {
-        return Ok(Plan::Queue(on_stream(call)));
-    }
-    let cores = || Ok(Plan::Cores(on_cores(call, machine)));
-    let calling_core = || Ok(Plan::Cores(on_threads(call, 1)));
-    let gpus = |with_cores| on_gpus(call, placement, with_cores, machine).map(Plan::Gpus);
-    if call.n() == 0 {
-        return calling_core();
-    }
-    if needs_gpu(call) {
-        return gpus(false);
-    }
-    match placement {
-        _ if is_copy => cores(),
-        Placement::Gpu => gpus(false),
-        Placement::Cpu => cores(),
-        Placement::Auto if is_small(call) || machine.gpu().is_err() => cores(),
-        Placement::Auto if pays_on_calling_core(call) => calling_core(),
-        Placement::Auto if waits_for_compiler(call, machine) => cores(),
-        Placement::Auto => gpus(false),
-        Placement::All
-            if pays_everywhere(call)
-                && machine.gpu().is_ok()
-                && !waits_for_compiler(call, machine) =>
-        {
-            gpus(true)
+    Ok(match choice {
+        Choice::Gpu | Choice::Gpus | Choice::Together => {
+            Plan::Gpus(on_gpus(call, placement, choice, machine)?)
         }
-        Placement::All => cores(),
-    }
+        of_cores => Plan::Cores(on_cores(call, of_cores, machine)),
+    })
 }
 
 /// Plans a reduction that reads no array: the calling core computes one element, which stands for all.
@@ -139,13 +126,15 @@ fn on_one_element(placement: Placement, machine: &impl Machine) -> Result<Plan, 
     Ok(Plan::Cores(OnCores { threads: 1, partition: Partition::new(1, 1) }))
 }
 
-/// Plans a call for the cores: for the calling one alone if to wake others costs more than it saves.
-pub(crate) fn on_cores(call: &Call<'_>, machine: &impl Machine) -> OnCores {
-    if is_small(call) {
-        return on_threads(call, 1);
+/// Plans a call for cores.
+pub(crate) fn on_cores(call: &Call<'_>, choice: Choice, machine: &impl Machine) -> OnCores {
+    match choice {
+        Choice::CallingCore => on_threads(call, 1),
+        of_cores => {
+            let wanted = of_cores.threads(threads_worth(core_ns(call)), machine.thread_limit());
+            on_threads(call, machine.threads(wanted))
+        }
     }
-    let worth = work(call).div_ceil(tuning::CORE_SHARE_BYTES);
-    on_threads(call, machine.threads(worth.min(machine.thread_limit())))
 }
 
 fn on_threads(call: &Call<'_>, threads: usize) -> OnCores {
@@ -157,30 +146,31 @@ fn on_threads(call: &Call<'_>, threads: usize) -> OnCores {
 }
 
 fn on_gpus(
-    call: &Call<'_>, placement: Placement, with_cores: bool, machine: &impl Machine,
+    call: &Call<'_>, placement: Placement, choice: Choice, machine: &impl Machine,
 ) -> Result<OnGpus, Error> {
+    let with_cores = choice == Choice::Together;
     let devices = match call.device() {
         Some(ordinal) => vec![ordinal],
-        None if pays_on_several_gpus(call) => machine.gpus()?,
-        None => vec![machine.gpu()?],
+        None if choice == Choice::Gpu => vec![machine.gpu()?],
+        None => machine.gpus()?,
     };
     let transfers = transfers(call, &devices);
     let mut chunk = gpu_chunk(call, &transfers, devices.len());
     // Cores that are to work keep one of several threads.
     let for_devices = machine.thread_limit().saturating_sub(usize::from(with_cores));
     let groups = for_devices.clamp(1, devices.len());
-    let (mut threads, mut cores) = (1, 0);
     if with_cores {
-        let left = machine.thread_limit().saturating_sub(groups);
-        cores = if left == 0 { 0 } else { machine.threads(left) };
         chunk = chunk.min(tuning::SHARED_CHUNK_BYTES / call.element_bytes());
     }
     let partition = Partition::new(call.n(), chunk);
     let kind = transfers.slot_kind();
+    let mut threads = 1;
     if kind == SlotKind::Staged {
-        let for_each = (machine.thread_limit() / groups).clamp(1, tuning::STAGING_THREADS);
+        let for_each = (for_devices / groups).clamp(1, tuning::STAGING_THREADS);
         threads = machine.threads(for_each.min(partition.chunks()));
     }
+    let left = machine.thread_limit().saturating_sub(groups * threads);
+    let cores = if with_cores && left > 0 { machine.threads(left) } else { 0 };
     let slots = (tuning::SLOTS[kind as usize] / threads).clamp(1, partition.chunks());
     let is_one_chunk = partition.chunks() == 1;
     let crosses_bus_alone = is_one_chunk && transfers.cross_bus();
@@ -228,27 +218,6 @@ fn can_signal_completion(call: &Call<'_>, transfers: &Transfers, block_limit: u3
         task => grid::warps(grid::blocks(task, call.n(), block_limit)) <= tuning::FLAGGED_WARPS,
     };
     has_few_warps && transfers.output != Transfer::Dma && !call.any(MemoryKind::Managed)
-}
-
-/// Says whether an array is out of the host's reach.
-fn needs_gpu(call: &Call<'_>) -> bool {
-    call.device().is_some()
-}
-
-/// Says whether all GPUs take chunks of a call that one GPU could compute: of host arrays that each
-/// of them reaches, and so long that it pays.
-fn pays_on_several_gpus(call: &Call<'_>) -> bool {
-    let is_for_all =
-        |array: &Array| matches!(array.kind, MemoryKind::Pageable | MemoryKind::Pinned);
-    call.max_bytes() > tuning::SEVERAL_GPUS_BYTES
-        && call.arrays().all(is_for_all)
-        && !call.task().is_copy()
-}
-
-/// Says whether cores and GPUs together are done before the cores alone. Cores that stage arrays for
-/// a GPU would better compute.
-fn pays_everywhere(call: &Call<'_>) -> bool {
-    pays_on_several_gpus(call) && !is_staged(call)
 }
 
 /// The transfers of the arrays to `devices`, of which the first holds those in device memory.
@@ -328,7 +297,7 @@ fn is_copied_by_driver(call: &Call<'_>) -> bool {
     call.task().is_copy() && needs_gpu(call) && !call.any(MemoryKind::PinnedInParts)
 }
 
-fn on_stream(call: &Call<'_>) -> OnStream {
+fn queued(call: &Call<'_>) -> OnStream {
     let by_driver = is_copied_by_driver(call);
     let transfer = |array: &Array| match array.kind {
         MemoryKind::Pinned | MemoryKind::PinnedInParts if !by_driver => Transfer::Mapped,

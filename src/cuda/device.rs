@@ -16,6 +16,7 @@ use super::slot::SlotPool;
 use crate::call::{Formula, SlotKind};
 use crate::error::{Error, interned};
 use crate::process::settings::Placement;
+use crate::process::warmup;
 use crate::tuning;
 use cust::sys::CUdevice_attribute::{
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
@@ -95,6 +96,18 @@ pub(crate) fn usable() -> Result<&'static Device, Error> {
 pub(crate) fn all_usable() -> Result<Vec<&'static Device>, Error> {
     let usable: Vec<_> = all()?.iter().filter_map(|gpu| gpu.open().ok()).collect();
     if usable.is_empty() { self::usable().map(|device| vec![device]) } else { Ok(usable) }
+}
+
+/// The numbers of devices that are open, and of those that are or could be, where the driver is open. Opens
+/// the first one if the calling thread has a context, as where the driver is open for another library.
+pub(crate) fn counts() -> [usize; 2] {
+    let Ok(gpus) = all() else { return [0, 0] };
+    let count = |is_counted: fn(&&Gpu) -> bool| gpus.iter().filter(is_counted).count();
+    let open = || count(|gpu| gpu.device.get().is_some() && gpu.refuse_lost().is_ok());
+    if open() == 0 && !super::context::current().is_null() {
+        let _ = usable();
+    }
+    [open(), count(|gpu| gpu.device.failure().is_none() && gpu.refuse_lost().is_ok())]
 }
 
 /// The device of a number; or why it cannot compute.
@@ -198,6 +211,7 @@ impl Gpu {
 
 impl Device {
     fn new(gpu: &'static Gpu) -> Result<Self, Error> {
+        warmup::note();
         let context = Primary::retain(gpu.handle, gpu.ordinal)?;
         let _entered = context.enter(gpu.ordinal)?;
         let kernels = Kernels::new(gpu.ordinal)?;

@@ -75,6 +75,8 @@ struct Opening {
     /// Set when the driver is open or being opened: a forked child, which shares the memory but not the
     /// driver's state, must not use the driver then.
     is_in_use: AtomicBool,
+    /// Calls that looked for the driver while it was closed.
+    searches: AtomicU32,
 }
 
 static OPENING: PerProcess<Opening> = PerProcess::new();
@@ -88,8 +90,25 @@ impl Opening {
         if OPENING.inherited().is_some_and(|parents| parents.is_in_use.load(Ordering::Acquire)) {
             return Err(Error::Forked);
         }
-        let new = || Opening { driver: FallibleOnceCell::new(), is_in_use: AtomicBool::new(false) };
+        let new = || Opening {
+            driver: FallibleOnceCell::new(),
+            is_in_use: AtomicBool::new(false),
+            searches: AtomicU32::new(0),
+        };
         Ok(OPENING.get_or_init(new))
+    }
+
+    /// The reason for which the driver is not open yet. After many calls that looked for it, finds out
+    /// whether there is one: where there is none, later calls need not look.
+    fn still_closed(&self) -> Error {
+        const MANY: u32 = 1 << 14;
+        if self.searches.fetch_add(1, Ordering::Relaxed) == MANY
+            && let Err(error) = open_library()
+        {
+            let fails = || Err(error);
+            return self.driver.get_or_try(fails).map_or_else(|error| error, |_| error);
+        }
+        Error::NoGpu { why: "no call has opened the driver yet" }
     }
 
     /// Returns the driver; opens it first if necessary, in one thread of the process at a time.
@@ -118,14 +137,27 @@ pub(crate) fn if_open() -> Option<Driver> {
 }
 
 /// Returns the driver as the placement allows: with placement `cpu` only one that is initialised
-/// already.
+/// already, and with `auto` too until opening it pays.
 pub(crate) fn for_placement(placement: Placement) -> Result<Driver, Error> {
     match placement {
         Placement::Cpu => if_open()
             .or_else(of_another_library)
             .ok_or(Error::NoGpu { why: "placement cpu was chosen" }),
-        Placement::Auto | Placement::Gpu | Placement::All => get(),
+        Placement::Auto => {
+            let opening = Opening::of_this_process()?;
+            match (opening.driver.get(), opening.driver.failure()) {
+                (Some(driver), _) => Ok(*driver),
+                (None, Some(failure)) => Err(failure),
+                (None, None) => of_another_library().ok_or_else(|| opening.still_closed()),
+            }
+        }
+        Placement::Gpu | Placement::All => get(),
     }
+}
+
+/// Says whether this process cannot have the driver, or failed to open it.
+pub(crate) fn has_failed() -> bool {
+    Opening::of_this_process().is_ok_and(|opening| opening.driver.failure().is_some())
 }
 
 /// Returns the driver, if another library in this process has initialised it.

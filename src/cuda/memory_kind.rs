@@ -73,7 +73,7 @@ pub(super) fn is_locked(mut bytes: Range<usize>) -> Result<bool, Error> {
 /// Says whether memory that the driver does not know could be a device's that was freed, as far as it
 /// is worth the time to look: a small array outside of all device memory seen so far is the host's.
 fn could_be_freed_device_memory(array: &Array) -> bool {
-    array.bytes > tuning::CALLING_CORE_BYTES || ends(array).into_iter().any(is_among_device_memory)
+    array.bytes > tuning::SMALL_ARRAY_BYTES || ends(array).into_iter().any(is_among_device_memory)
 }
 
 /// The lowest and the highest address of device memory seen so far.

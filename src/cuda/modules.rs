@@ -18,6 +18,7 @@ use super::driver::{
 };
 use super::owned::OwnedModule;
 use crate::error::{Error, interned};
+use crate::process::warmup;
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -60,6 +61,7 @@ impl Modules {
 
     /// Loads the PTX of a kernel, and finds the kernel. The device's context is current.
     pub(super) fn load(&self, ptx: &CStr, name: &CStr) -> Result<Function, Error> {
+        warmup::note();
         in_relaxed_mode(|| {
             let mut module = std::ptr::null_mut();
             // SAFETY: the image ends in NUL; the driver writes one handle into a local.

@@ -12,6 +12,7 @@ use super::scratch::Scratch;
 use crate::call::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
 use crate::exact::{Dot, Kind};
+use crate::process::warmup;
 use crate::tuning;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -45,6 +46,7 @@ const NO_BUFFER: Error = Error::Internal { text: "a slot lacks a buffer" };
 
 impl Slot {
     fn new(ordinal: usize, kind: SlotKind) -> Result<Self, Error> {
+        warmup::note();
         Ok(Slot {
             stream: ManuallyDrop::new(OwnedStream::new(ordinal)?),
             ordinal,
@@ -157,6 +159,7 @@ impl Slot {
 fn made<T>(place: &mut Option<T>, make: impl FnOnce() -> Result<T, Error>) -> Result<(), Error> {
     if place.is_none() {
         *place = Some(make()?);
+        warmup::note();
     }
     Ok(())
 }

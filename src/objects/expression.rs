@@ -100,7 +100,7 @@ pub(crate) fn declaration(declared: i32) -> Result<(Element, Shape), Error> {
 
 /// The object behind an expression's handle. Immutable.
 pub(crate) struct Expression {
-    text: String,
+    pub(crate) text: String,
     pub(crate) formula: Formula,
     pub(crate) blocks: BlockProgram,
     /// A bit for each input that the formula uses.

@@ -67,14 +67,6 @@ pub(crate) fn is_done(stream: *mut gpuvec_stream) -> Result<bool, Error> {
 }
 
 impl Stream {
-    /// The device of the stream, if it has one.
-    pub(crate) fn device(&self) -> Option<usize> {
-        match self {
-            Stream::Host => None,
-            Stream::Gpu(stream) => Some(stream.ordinal()),
-        }
-    }
-
     /// Waits until all queued work is done. Fails while the stream is being captured into a graph.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         match self {

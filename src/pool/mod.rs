@@ -1,4 +1,6 @@
 //! The fork-join pool: threads that are started at the first call that can use them, and never end.
+//! A higher number of threads starts the missing ones at the next such call; a lower one leaves the
+//! others asleep.
 //!
 //! A forked child has none of its parent's threads, so the pool belongs to a process: a child
 //! starts its own.
@@ -12,7 +14,7 @@
 mod fork_join;
 
 use crate::process::fork::PerProcess;
-use crate::process::{float_modes, memory, scheduling, settings};
+use crate::process::{float_modes, memory, scheduling, settings, warmup};
 use crate::tuning;
 use fork_join::WorkerSlot;
 use std::ffi::c_void;
@@ -23,6 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 struct Pool {
+    /// A slot for each helper that the process may ever have.
     slots: Box<[WorkerSlot]>,
     /// Slots whose thread was started: the first ones.
     started: AtomicUsize,
@@ -43,7 +46,7 @@ const RETRY: Duration = Duration::from_millis(100);
 pub(crate) fn available(wanted: usize) -> usize {
     let helpers = wanted.saturating_sub(1);
     let pool = if helpers > 0 { pool() } else { None };
-    1 + pool.map_or(0, |pool| helpers.min(pool.started.load(Ordering::Acquire)))
+    1 + pool.map_or(0, |pool| helpers.min(pool.helpers().len()))
 }
 
 /// Runs `work` on the calling thread and on up to `threads - 1` others, and returns when all that
@@ -52,34 +55,46 @@ pub(crate) fn available(wanted: usize) -> usize {
 /// does all of it.
 pub(crate) fn run(threads: usize, work: &(impl Fn(usize) + Sync)) {
     match POOL.get() {
-        Some(pool) if threads > 1 => fork_join::run(&pool.slots, threads - 1, work),
+        Some(pool) if threads > 1 => fork_join::run(pool.helpers(), threads - 1, work),
         _ => work(0),
     }
 }
 
+/// The number of helpers that may work on one call.
+fn helper_limit() -> usize {
+    // The guard has refused a call whose environment is wrong.
+    settings::threads().map_or(0, |threads| threads.get() - 1)
+}
+
 /// This process's pool, with as many threads as could be started.
 fn pool() -> Option<&'static Pool> {
-    let is_whole = |pool: &&Pool| pool.started.load(Ordering::Acquire) == pool.slots.len();
+    let limit = helper_limit();
+    let is_whole = |pool: &&Pool| pool.started.load(Ordering::Acquire) >= limit;
     if let Some(pool) = POOL.get().filter(is_whole) {
         return Some(pool);
     }
     if !memory::is_left() {
         return POOL.get();
     }
-    let wanted = settings::threads().ok()?.get().saturating_sub(1).max(1);
     let pool = POOL.get_or_init(|| Pool {
-        slots: (0..wanted).map(|_| WorkerSlot::empty()).collect(),
+        slots: (1..settings::MOST_THREADS.get()).map(|_| WorkerSlot::empty()).collect(),
         started: AtomicUsize::new(0),
         is_starting: AtomicBool::new(false),
         made: Instant::now(),
         not_before: AtomicU64::new(0),
     });
-    pool.start_missing();
+    pool.start_missing(limit);
     Some(pool)
 }
 
 impl Pool {
-    fn start_missing(&'static self) {
+    /// The slots of the helpers that may work on a call. Others were started for a higher limit.
+    fn helpers(&self) -> &[WorkerSlot] {
+        &self.slots[..self.started.load(Ordering::Acquire).min(helper_limit())]
+    }
+
+    /// Starts helpers until there are `limit` of them.
+    fn start_missing(&'static self, limit: usize) {
         let now = self.made.elapsed().as_millis() as u64;
         if now < self.not_before.load(Ordering::Relaxed)
             || self.is_starting.swap(true, Ordering::Acquire)
@@ -87,13 +102,14 @@ impl Pool {
             return;
         }
         let first = self.started.load(Ordering::Relaxed);
-        for (number, slot) in self.slots.iter().enumerate().skip(first) {
+        for (number, slot) in self.slots.iter().enumerate().take(limit).skip(first) {
             if !start(Name::Helper(number), move || help(slot, 1 + number)) {
                 let retry = now + RETRY.as_millis() as u64;
                 self.not_before.store(retry, Ordering::Relaxed);
                 break;
             }
             self.started.store(1 + number, Ordering::Release);
+            warmup::note();
         }
         self.is_starting.store(false, Ordering::Release);
     }

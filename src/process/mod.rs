@@ -7,3 +7,4 @@ pub(crate) mod memory;
 pub(crate) mod scheduling;
 pub(crate) mod settings;
 pub(crate) mod thread;
+pub(crate) mod warmup;

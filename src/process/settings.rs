@@ -1,4 +1,4 @@
-//! The user's settings: the placement, the number of threads, and the vector instructions.
+//! The user's settings: the placement, the number of threads, the vector instructions, and the log.
 //!
 //! The environment is read once, at the first call that needs it, and not at all in a process
 //! that runs with another user's rights (`secure_getenv`).
@@ -9,21 +9,21 @@ use once_cell::race::OnceBox;
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 /// cbindgen:rename-all=QualifiedScreamingSnakeCase
 /// The processors that work on a call.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The GPU, unless the calling core alone would finish sooner; without a usable GPU, all cores.
+    /// The cores, the GPUs, or both at the same time: whichever is predicted to be done first.
     Auto = 0,
     /// The GPU, or an error.
     Gpu = 1,
-    /// All cores; operations do not open the driver.
+    /// As many cores as are predicted to be done first; operations do not open the driver.
     Cpu = 2,
-    /// All cores and, for long pinned arrays, all GPUs at the same time; an array in device memory as
-    /// with `GPUVEC_PLACE_AUTO`.
+    /// All cores and all GPUs at the same time for long pinned arrays, otherwise as `GPUVEC_PLACE_CPU`; an
+    /// array in device memory as with `GPUVEC_PLACE_AUTO`.
     All = 3,
 }
 
@@ -46,7 +46,7 @@ impl Placement {
 }
 
 const NOT_CHOSEN: i32 = -1;
-static CHOSEN: AtomicI32 = AtomicI32::new(NOT_CHOSEN);
+static CHOSEN_PLACEMENT: AtomicI32 = AtomicI32::new(NOT_CHOSEN);
 
 thread_local! {
     /// The calling thread's own placement. A child made by `fork` has that of the thread that forked.
@@ -56,7 +56,8 @@ thread_local! {
 /// Returns the placement in force for the calling thread: its own, else that from `set_placement`, else
 /// that from the environment, else `Auto`.
 pub(crate) fn placement() -> Result<Placement, Error> {
-    match OF_THREAD.get().or_else(|| Placement::from_value(CHOSEN.load(Ordering::Relaxed))) {
+    let of_process = || Placement::from_value(CHOSEN_PLACEMENT.load(Ordering::Relaxed));
+    match OF_THREAD.get().or_else(of_process) {
         Some(placement) => Ok(placement),
         None => environment()?.placement,
     }
@@ -73,24 +74,39 @@ pub(crate) fn set_thread_placement(placement: Option<Placement>) {
 }
 
 pub(crate) fn set_placement(placement: Placement) {
-    CHOSEN.store(placement as i32, Ordering::Relaxed);
+    CHOSEN_PLACEMENT.store(placement as i32, Ordering::Relaxed);
 }
 
 /// Fails if an environment variable that is in force is wrong.
 pub(crate) fn check() -> Result<(), Error> {
     let environment = environment()?;
-    environment.threads?;
+    if environment.is_right {
+        return Ok(());
+    }
+    threads()?;
     environment.vectors?;
+    environment.logs_runs?;
     placement().map(|_| ())
 }
 
-/// The most threads that a call may use: a larger number is a mistake.
-const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+/// The most threads that a call may use: a larger number counts as this one.
+pub(crate) const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
-/// Returns the number of threads that may work on one call: `GPUVEC_NUM_THREADS`, else one for each
-/// CPU that the process may use.
+/// The number from `set_threads`; 0 leaves it to the environment.
+static CHOSEN_THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns the number of threads that may work on one call: that from `set_threads`, else from
+/// `GPUVEC_NUM_THREADS`, else from `OMP_NUM_THREADS`, else one for each CPU that the process may use.
 pub(crate) fn threads() -> Result<NonZeroUsize, Error> {
-    environment()?.threads
+    match NonZeroUsize::new(CHOSEN_THREADS.load(Ordering::Relaxed)) {
+        Some(chosen) => Ok(chosen),
+        None => environment()?.threads,
+    }
+}
+
+/// Sets the number of threads that may work on one call; with 0 the environment's is in force again.
+pub(crate) fn set_threads(threads: usize) {
+    CHOSEN_THREADS.store(threads.min(MOST_THREADS.get()), Ordering::Relaxed);
 }
 
 /// Vector instructions that sums on cores may use, each with those before it.
@@ -108,10 +124,21 @@ pub(crate) fn vectors() -> Vectors {
     environment().and_then(|environment| environment.vectors).unwrap_or(Vectors::Portable)
 }
 
+/// Set when `GPUVEC_LOG` is read: a short call asks in less time than `environment` takes.
+static LOGS_RUNS: AtomicBool = AtomicBool::new(false);
+
+/// Says whether each call on arrays writes a line to stderr: `GPUVEC_LOG`, which the guard has read.
+pub(crate) fn logs_runs() -> bool {
+    LOGS_RUNS.load(Ordering::Relaxed)
+}
+
 struct Environment {
     placement: Result<Placement, Error>,
     threads: Result<NonZeroUsize, Error>,
     vectors: Result<Vectors, Error>,
+    logs_runs: Result<(), Error>,
+    /// Says that none of them is wrong.
+    is_right: bool,
 }
 
 fn environment() -> Result<&'static Environment, Error> {
@@ -123,11 +150,24 @@ fn environment() -> Result<&'static Environment, Error> {
             let bytes = memory::NEEDED_BYTES;
             return Err(Error::OutOfHostMemory { bytes, purpose: "the first call" });
         }
-        Ok(Box::new(Environment {
+        let logs_runs = parsed_log(variable(c"GPUVEC_LOG"));
+        LOGS_RUNS.store(logs_runs == Ok(true), Ordering::Relaxed);
+        let mut environment = Box::new(Environment {
             placement: parsed_placement(variable(c"GPUVEC_PLACEMENT")),
-            threads: parsed_threads(variable(c"GPUVEC_NUM_THREADS")),
+            threads: parsed_threads(
+                variable(c"GPUVEC_NUM_THREADS"),
+                variable(c"OMP_NUM_THREADS"),
+                scheduling::cpus,
+            ),
             vectors: parsed_vectors(variable(c"GPUVEC_VECTORS")),
-        }))
+            logs_runs: logs_runs.map(drop),
+            is_right: false,
+        });
+        environment.is_right = environment.placement.is_ok()
+            && environment.threads.is_ok()
+            && environment.vectors.is_ok()
+            && environment.logs_runs.is_ok();
+        Ok(environment)
     })
 }
 
@@ -140,14 +180,27 @@ fn parsed_placement(value: Option<String>) -> Result<Placement, Error> {
     })
 }
 
-fn parsed_threads(value: Option<String>) -> Result<NonZeroUsize, Error> {
-    let Some(value) = value else { return Ok(scheduling::cpus()) };
-    let threads = value.parse::<NonZeroUsize>().map_err(|_| Error::Environment {
-        variable: "GPUVEC_NUM_THREADS",
-        value: interned(value),
-        expected: "a whole number, 1 or more",
-    })?;
+fn parsed_threads(
+    own: Option<String>, openmp: Option<String>, default: fn() -> NonZeroUsize,
+) -> Result<NonZeroUsize, Error> {
+    let threads = match own {
+        Some(value) => value.parse().map_err(|_| Error::Environment {
+            variable: "GPUVEC_NUM_THREADS",
+            value: interned(value),
+            expected: "a whole number, 1 or more",
+        })?,
+        None => openmp.as_deref().and_then(first_of_list).unwrap_or_else(default),
+    };
     Ok(threads.min(MOST_THREADS))
+}
+
+/// Returns the first entry of a list as `OMP_NUM_THREADS` has them (OpenMP 5.2, section 21.2.1):
+/// positive integers, one for each level of nested parallelism, with commas between and blanks
+/// around them. Another value is for the OpenMP runtime to report, and is `None`.
+fn first_of_list(list: &str) -> Option<NonZeroUsize> {
+    let mut entries = list.split(',').map(|entry| entry.trim_ascii().parse());
+    let first = entries.next()?.ok()?;
+    entries.all(|entry| entry.is_ok()).then_some(first)
 }
 
 fn parsed_vectors(value: Option<String>) -> Result<Vectors, Error> {
@@ -159,6 +212,18 @@ fn parsed_vectors(value: Option<String>) -> Result<Vectors, Error> {
             variable: "GPUVEC_VECTORS",
             value: interned(wrong.to_owned()),
             expected: "portable, avx2 or avx512",
+        }),
+    }
+}
+
+fn parsed_log(value: Option<String>) -> Result<bool, Error> {
+    match value.as_deref() {
+        None => Ok(false),
+        Some("run") => Ok(true),
+        Some(wrong) => Err(Error::Environment {
+            variable: "GPUVEC_LOG",
+            value: interned(wrong.to_owned()),
+            expected: "run",
         }),
     }
 }
@@ -189,6 +254,7 @@ fn variable(name: &CStr) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn owned(value: &str) -> Option<String> {
         Some(value.to_owned())
@@ -223,12 +289,81 @@ mod tests {
     }
 
     #[test]
+    fn the_log_is_parsed_strictly() {
+        assert_eq!((parsed_log(None), parsed_log(owned("run"))), (Ok(false), Ok(true)));
+        for wrong in ["RUN", " run", "runs", "1", "0"] {
+            assert!(parsed_log(owned(wrong)).is_err(), "'{wrong}' was taken");
+        }
+    }
+
+    #[test]
     fn threads_are_parsed_strictly() {
-        assert!(parsed_threads(None).is_ok());
-        assert_eq!(parsed_threads(owned("3")).unwrap().get(), 3);
-        assert_eq!(parsed_threads(owned("1000000")).unwrap(), MOST_THREADS);
-        for wrong in ["0", "-1", "two", " 2", "99999999999999999999999"] {
-            assert!(parsed_threads(owned(wrong)).is_err(), "'{wrong}' was taken");
+        let parsed = |value| parsed_threads(owned(value), owned("5"), || MOST_THREADS);
+        assert_eq!(parsed("3").unwrap().get(), 3);
+        assert_eq!(parsed("1000000").unwrap(), MOST_THREADS);
+        for wrong in ["0", "-1", "two", " 2", "2,3", "99999999999999999999999"] {
+            assert!(parsed(wrong).is_err(), "'{wrong}' was taken");
+        }
+    }
+
+    #[test]
+    fn without_a_variable_each_cpu_has_a_thread_up_to_the_most() {
+        let parsed = |cpus| parsed_threads(None, None, cpus).unwrap().get();
+        assert_eq!(parsed(|| NonZeroUsize::new(3).unwrap()), 3);
+        assert_eq!(parsed(|| NonZeroUsize::new(384).unwrap()), 256);
+    }
+
+    /// Returns the number of threads with that `OMP_NUM_THREADS` alone; 7 where it is ignored.
+    fn by_openmp(value: &str) -> usize {
+        parsed_threads(None, owned(value), || NonZeroUsize::new(7).unwrap()).unwrap().get()
+    }
+
+    #[test]
+    fn the_first_entry_of_openmps_list_counts() {
+        for (list, threads) in [
+            ("3", 3),
+            (" 3 ", 3),
+            ("4,3,2", 4),
+            ("\t2 ,\t8 , 1\t", 2),
+            ("1000", 256),
+            ("5,1000", 5),
+        ] {
+            assert_eq!(by_openmp(list), threads, "'{list}'");
+        }
+    }
+
+    #[test]
+    fn what_openmp_does_not_allow_is_ignored() {
+        for wrong in [
+            "0",
+            "-1",
+            "two",
+            " ",
+            ",",
+            "4,",
+            ",4",
+            "4,,2",
+            "4 2",
+            "4;2",
+            "4,0",
+            "4,x",
+            "2.0",
+            "0x4",
+            "4\u{a0}",
+            "99999999999999999999999",
+        ] {
+            assert_eq!(by_openmp(wrong), 7, "'{wrong}' was taken");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_list_of_positive_integers_with_blanks_is_read(
+            entries in prop::collection::vec(("[ \t]{0,3}", 1u32.., "[ \t]{0,3}"), 1..6),
+        ) {
+            let written: Vec<String> =
+                entries.iter().map(|(before, entry, after)| format!("{before}{entry}{after}")).collect();
+            prop_assert_eq!(by_openmp(&written.join(",")), entries[0].1.min(256) as usize);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Runs a call on cores.
 
-use super::last_run::{Backend, GPUVEC_PATH_CALLING_CORE, GPUVEC_PATH_CORES, Run};
+use super::last_run::{
+    self, Backend, Choice, GPUVEC_PATH_CALLING_CORE, GPUVEC_PATH_CORES, Report, Selection,
+};
 use crate::call::chunk::Ranges;
 use crate::call::plan::OnCores;
 use crate::call::{Call, MemoryKind, Work};
@@ -8,7 +10,7 @@ use crate::cuda::default_stream;
 use crate::pool;
 
 /// Computes all chunks of a call.
-pub(super) fn run(call: &Call<'_>, plan: &OnCores, work: &dyn Work) -> Run {
+pub(super) fn run(call: &Call<'_>, plan: &OnCores, selection: Selection, work: &dyn Work) {
     if may_be_written_by_devices(call) {
         default_stream::synchronize_for_cores();
     }
@@ -19,13 +21,19 @@ pub(super) fn run(call: &Call<'_>, plan: &OnCores, work: &dyn Work) -> Run {
         let ranges = Ranges::new(partition, threads);
         pool::run(threads, &|worker| work.compute(&mut ranges.of(worker)));
     }
-    Run {
-        backend: Backend::Cpu as i32,
-        path: if threads == 1 { GPUVEC_PATH_CALLING_CORE } else { GPUVEC_PATH_CORES },
+    let (choice, path) = match threads {
+        1 => (Choice::CallingCore, GPUVEC_PATH_CALLING_CORE),
+        _ => (selection.choice, GPUVEC_PATH_CORES),
+    };
+    last_run::set(Report {
+        backend: Backend::Cpu,
+        path,
+        devices: 0,
         threads: threads as u64,
         chunks: partition.chunks() as u64,
-        ..Run::default()
-    }
+        bytes_staged: 0,
+        selection: Selection { choice, ..selection },
+    });
 }
 
 /// Says whether a device may be at work in the memory of an array.

@@ -1,6 +1,6 @@
 //! Runs compiled expressions.
 
-use super::last_run::Run;
+use super::log::{self, Subject};
 use super::work::{Evaluating, States};
 use super::{Runner, execute, with_call};
 use crate::call::chunk::Chunk;
@@ -26,6 +26,7 @@ pub(crate) unsafe fn evaluate(
     expression: &Expression, inputs: *const *const c_void, out: *mut c_void, n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
+    log::begin(Subject::Expression(Some(&expression.text)), n);
     let formula = &expression.formula;
     let mut operands = ArrayVec::<Operand, MAX_INPUTS>::new();
     let mut arrays = ArrayVec::<Input, MAX_INPUTS>::new();
@@ -75,14 +76,14 @@ pub(crate) fn prepare(expression: &Expression, device: i32) -> Result<(), Error>
 }
 
 impl Runner<'_> {
-    fn evaluate(&self, expression: &Expression, operands: &[Operand]) -> Result<Run, Error> {
+    fn evaluate(&self, expression: &Expression, operands: &[Operand]) -> Result<(), Error> {
         let mut work = Evaluating::new(expression, operands, self.call);
-        let run = match expression.reduce(Reduced { runner: self, work: &work }) {
-            Some(run) => run,
+        let result = match expression.reduce(Reduced { runner: self, work: &work }) {
+            Some(result) => result,
             None => self.run(&mut work),
         };
         work.check()?;
-        run
+        result
     }
 }
 
@@ -93,7 +94,7 @@ struct Reduced<'a> {
 }
 
 impl ReductionVisitor for Reduced<'_> {
-    type Result = Result<Run, Error>;
+    type Result = Result<(), Error>;
 
     fn visit<R: BlockReduction>(self) -> Self::Result {
         let store = |runner: &Runner<'_>, state: &_| {
@@ -108,7 +109,7 @@ impl ReductionVisitor for Reduced<'_> {
 impl Reduced<'_> {
     fn reduce<S: Copy + Send + Sync>(
         self, states: States<S>, add: Add<S>, store: fn(&Runner<'_>, &S) -> Result<(), Error>,
-    ) -> Result<Run, Error> {
+    ) -> Result<(), Error> {
         let accumulate = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut S| {
             self.work.accumulate(chunks, add, state);
         };

@@ -1,7 +1,7 @@
 //! Runs a call on GPUs, and on cores concurrently where the plan says so.
 
 use super::cores::may_be_written_by_devices;
-use super::last_run::{self, Backend, Run};
+use super::last_run::{self, Backend, Choice, Report, Selection};
 use crate::call::chunk::Queue;
 use crate::call::plan::OnGpus;
 use crate::call::{Array, Call, Transfer, Transfers, Work};
@@ -24,7 +24,9 @@ impl From<Error> for Failure {
 }
 
 /// Computes all chunks of a call.
-pub(super) fn run(call: &Call<'_>, plan: &OnGpus, work: &dyn Work) -> Result<Run, Failure> {
+pub(super) fn run(
+    call: &Call<'_>, plan: &OnGpus, selection: Selection, work: &dyn Work,
+) -> Result<(), Failure> {
     let devices: Vec<&'static Device> =
         plan.devices.iter().map(|ordinal| device::one(*ordinal)).collect::<Result<_, _>>()?;
     synchronize(call, plan, &devices)?;
@@ -43,7 +45,7 @@ pub(super) fn run(call: &Call<'_>, plan: &OnGpus, work: &dyn Work) -> Result<Run
         pool::run(threads_of(worker), &|_| parallel.join(worker));
     });
     let threads: usize = workers[..started].iter().map(threads_of).sum();
-    parallel.finish(threads)
+    parallel.finish(threads, selection)
 }
 
 /// Waits for work of other libraries that may be about to write into the arrays, as far as the slots'
@@ -130,7 +132,7 @@ impl Parallel<'_> {
     }
 
     /// The result, once all threads that could take part are done.
-    fn finish(self, threads: usize) -> Result<Run, Failure> {
+    fn finish(self, threads: usize, selection: Selection) -> Result<(), Failure> {
         let Outcome { progress, devices, used_cores, error } =
             self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
         let chunks = self.plan.partition.chunks();
@@ -139,14 +141,24 @@ impl Parallel<'_> {
             return Err(Failure { error, wrote: progress.wrote });
         }
         let cores = if used_cores { last_run::GPUVEC_PATH_CORES } else { 0 };
-        Ok(Run {
-            backend: if devices == 0 { Backend::Cpu } else { Backend::Gpu } as i32,
+        last_run::set(Report {
+            backend: if devices == 0 { Backend::Cpu } else { Backend::Gpu },
             path: path(self.call, &self.plan.transfers) | cores,
             devices,
             threads: threads as u64,
             chunks: chunks as u64,
             bytes_staged: progress.bytes_staged,
-        })
+            selection: Selection { choice: choice(self.plan), ..selection },
+        });
+        Ok(())
+    }
+}
+
+fn choice(plan: &OnGpus) -> Choice {
+    match plan.devices.len() {
+        _ if plan.cores > 0 => Choice::CoresAndGpus,
+        1 => Choice::Gpu,
+        _ => Choice::Gpus,
     }
 }
 

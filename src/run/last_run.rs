@@ -1,5 +1,7 @@
 //! Where this thread's last operation ran, and how.
 
+use crate::call::{self, Chosen};
+use gpuvec_cost::Predictions;
 use std::cell::Cell;
 
 /// cbindgen:rename-all=QualifiedScreamingSnakeCase
@@ -28,6 +30,113 @@ pub const GPUVEC_PATH_MAPPED: u32 = 16;
 /// An array was in device memory and was used in place.
 pub const GPUVEC_PATH_RESIDENT: u32 = 32;
 
+/// The path bits of transfers, with their names.
+pub(super) const PATHS: [(u32, &str); 4] = [
+    (GPUVEC_PATH_STAGED, "staged"),
+    (GPUVEC_PATH_DMA, "dma"),
+    (GPUVEC_PATH_MAPPED, "mapped"),
+    (GPUVEC_PATH_RESIDENT, "resident"),
+];
+
+/// cbindgen:rename-all=QualifiedScreamingSnakeCase
+/// The choice of processors for a call.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// None: there was nothing to do, the call failed, or a stream took it.
+    None = 0,
+    /// The calling core.
+    CallingCore = 1,
+    /// A quarter of the cores.
+    QuarterOfCores = 2,
+    /// Half of the cores.
+    HalfOfCores = 3,
+    /// All cores.
+    Cores = 4,
+    /// One GPU.
+    Gpu = 5,
+    /// All GPUs.
+    Gpus = 6,
+    /// Cores and GPUs at the same time.
+    CoresAndGpus = 7,
+}
+
+/// The number of choices, with none.
+const CHOICES: usize = 8;
+
+impl Choice {
+    /// Every choice, by its number.
+    pub(super) const ALL: [Choice; CHOICES] = [
+        Choice::None,
+        Choice::CallingCore,
+        Choice::QuarterOfCores,
+        Choice::HalfOfCores,
+        Choice::Cores,
+        Choice::Gpu,
+        Choice::Gpus,
+        Choice::CoresAndGpus,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Choice::None => "none",
+            Choice::CallingCore => "calling core",
+            Choice::QuarterOfCores => "quarter of cores",
+            Choice::HalfOfCores => "half of cores",
+            Choice::Cores => "cores",
+            Choice::Gpu => "gpu",
+            Choice::Gpus => "gpus",
+            Choice::CoresAndGpus => "cores and gpus",
+        }
+    }
+}
+
+/// cbindgen:rename-all=QualifiedScreamingSnakeCase
+/// The reason for a choice.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// None: nothing was chosen.
+    None = 0,
+    /// It was predicted to be done first.
+    Fastest = 1,
+    /// It was tried, to learn how long it takes.
+    Explored = 2,
+    /// A GPU might be faster, but opening the driver has not paid so far.
+    NoDriverYet = 3,
+    /// A GPU might be faster, but having its driver compile the expression has not paid so far.
+    Compiling = 4,
+    /// The placement, or the memory that the arrays are in, leaves no choice.
+    AskedFor = 5,
+    /// A GPU failed, and cores did the work.
+    Fallback = 6,
+}
+
+impl Reason {
+    /// Every reason, by its number.
+    pub(super) const ALL: [Reason; 7] = [
+        Reason::None,
+        Reason::Fastest,
+        Reason::Explored,
+        Reason::NoDriverYet,
+        Reason::Compiling,
+        Reason::AskedFor,
+        Reason::Fallback,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Reason::None => "none",
+            Reason::Fastest => "fastest",
+            Reason::Explored => "explored",
+            Reason::NoDriverYet => "no driver yet",
+            Reason::Compiling => "compiling",
+            Reason::AskedFor => "asked for",
+            Reason::Fallback => "fallback",
+        }
+    }
+}
+
 /// The last run: where and how the calling thread's last operation on arrays ran.
 ///
 /// Later versions may append fields; they never change or remove one.
@@ -46,11 +155,87 @@ pub struct Run {
     pub chunks: u64,
     /// The number of bytes copied through gpuvec's own pinned buffers; 0 if nothing was staged.
     pub bytes_staged: u64,
+    /// A `gpuvec_choice`.
+    pub choice: i32,
+    /// A `gpuvec_reason`.
+    pub reason: i32,
+    /// The nanoseconds that the call took; 0 if it was not measured: short calls are not, unless
+    /// `GPUVEC_LOG` is set.
+    pub time_ns: u64,
+    /// The nanoseconds that each choice was predicted to take, by its `gpuvec_choice`; 0 where there was
+    /// no such choice, or no prediction.
+    pub predicted_ns: [u64; 8],
+}
+
+/// The processors that were chosen for a call, and why.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Selection {
+    pub(super) choice: Choice,
+    pub(super) reason: Reason,
+}
+
+impl Selection {
+    pub(super) const NONE: Selection = Selection { choice: Choice::None, reason: Reason::None };
+}
+
+impl From<&Chosen> for Selection {
+    fn from(chosen: &Chosen) -> Self {
+        let reason = match chosen.reason {
+            call::Reason::Fastest => Reason::Fastest,
+            call::Reason::Explored => Reason::Explored,
+            call::Reason::NoDriverYet => Reason::NoDriverYet,
+            call::Reason::Compiling => Reason::Compiling,
+            call::Reason::AskedFor => Reason::AskedFor,
+        };
+        Selection { choice: Choice::ALL[number(chosen.choice)], reason }
+    }
+}
+
+/// The number of a choice as a [`Choice`].
+fn number(choice: gpuvec_cost::Choice) -> usize {
+    Choice::CallingCore as usize + choice as usize
+}
+
+/// The part of a [`Run`] that the backends fill in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Report {
+    pub(super) backend: Backend,
+    pub(super) path: u32,
+    pub(super) devices: u64,
+    pub(super) threads: u64,
+    pub(super) chunks: u64,
+    pub(super) bytes_staged: u64,
+    pub(super) selection: Selection,
+}
+
+impl Report {
+    const NONE: Report = Report {
+        backend: Backend::None,
+        path: 0,
+        devices: 0,
+        threads: 0,
+        chunks: 0,
+        bytes_staged: 0,
+        selection: Selection::NONE,
+    };
+}
+
+/// The part of a [`Run`] that short calls leave alone.
+#[derive(Clone, Copy)]
+struct Times {
+    time_ns: u64,
+    predicted_ns: [u64; CHOICES],
+}
+
+struct Last {
+    report: Cell<Report>,
+    /// `None` stands for zeros: it is stored sooner than they are.
+    times: Cell<Option<Times>>,
 }
 
 thread_local! {
-    static LAST: Cell<Run> = const {
-        Cell::new(Run { backend: 0, path: 0, devices: 0, threads: 0, chunks: 0, bytes_staged: 0 })
+    static LAST: Last = const {
+        Last { report: Cell::new(Report::NONE), times: Cell::new(None) }
     };
 }
 
@@ -59,10 +244,55 @@ pub(super) fn device_bit(ordinal: usize) -> u64 {
     1u64.checked_shl(ordinal as u32).unwrap_or(0)
 }
 
-pub(crate) fn set(run: Run) {
-    LAST.set(run);
+/// Forgets the last run.
+pub(crate) fn clear() {
+    LAST.with(|last| {
+        last.report.set(Report::NONE);
+        last.times.set(None);
+    });
 }
 
+/// Stores how a call ran. The guard forgets it if the call fails after all.
+pub(super) fn set(report: Report) {
+    LAST.with(|last| {
+        last.report.set(report);
+        last.times.set(None);
+    });
+}
+
+/// Stores the time of the last run, unless there was none, or it was measured before.
+pub(super) fn set_time(ns: u64) {
+    let last = last();
+    if last.backend != Backend::None as i32 && last.time_ns == 0 {
+        let times = Times { time_ns: ns, predicted_ns: last.predicted_ns };
+        LAST.with(|last| last.times.set(Some(times)));
+    }
+}
+
+/// Stores the time that the last run took, and what was predicted.
+pub(super) fn set_times(ns: u64, predicted: &Predictions) {
+    let mut predicted_ns = [0; CHOICES];
+    for (choice, ns) in gpuvec_cost::Choice::ALL.into_iter().zip(predicted) {
+        predicted_ns[number(choice)] = if ns.is_finite() { *ns as u64 } else { 0 };
+    }
+    LAST.with(|last| last.times.set(Some(Times { time_ns: ns, predicted_ns })));
+}
+
+/// Returns the last run.
 pub(crate) fn last() -> Run {
-    LAST.get()
+    let (report, times) = LAST.with(|last| (last.report.get(), last.times.get()));
+    let times = times.unwrap_or(Times { time_ns: 0, predicted_ns: [0; CHOICES] });
+    let Report { backend, path, devices, threads, chunks, bytes_staged, selection } = report;
+    Run {
+        backend: backend as i32,
+        path,
+        devices,
+        threads,
+        chunks,
+        bytes_staged,
+        choice: selection.choice as i32,
+        reason: selection.reason as i32,
+        time_ns: times.time_ns,
+        predicted_ns: times.predicted_ns,
+    }
 }

@@ -3,27 +3,30 @@
 mod cores;
 mod evaluate;
 mod gpus;
+mod host;
 pub mod last_run;
+pub(crate) mod log;
 mod memory_kinds;
 mod work;
 
 use crate::call::chunk::Chunk;
-use crate::call::plan::{Fallback, Machine, OnCores, Plan, on_cores, plan};
-use crate::call::{Call, Formula, Input, Task, Work};
+use crate::call::plan::{Fallback, OnCores, Plan, on_cores, on_stream, plan};
+use crate::call::{Call, Input, Task, Work, choose, fastest_cores};
 use crate::cpu;
-use crate::cuda::{Device, alloc, device};
+use crate::cuda::alloc;
 use crate::error::Error;
 use crate::exact::State;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::ops::{Accumulator, Elementwise, Exact, Fold, Visitor};
-use crate::pool;
 use crate::process::settings::{self, Placement};
+use crate::process::warmup;
 pub(crate) use evaluate::{evaluate, prepare};
 use gpus::Failure;
-use last_run::{Backend, Run};
+use host::{Host, timed};
+use last_run::{Backend, Reason, Report, Selection};
+use log::Subject;
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
-use std::num::NonZeroUsize;
 use work::{Accumulate, Copying, Mapping, Reducing, States, Whole};
 
 /// Runs a task over `n` elements of each input, or queues it on a stream. Says in the thread's last run
@@ -35,6 +38,7 @@ pub(crate) unsafe fn run(
     task: Task<'_>, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
+    log::begin(task.into(), n);
     let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
         execute(call, placement, stream, &mut |runner| match task {
             Task::Compute { op, alpha } => op.visit(alpha, runner),
@@ -56,24 +60,30 @@ pub(crate) unsafe fn accumulate<O: Exact>(
     op: O, inputs: &[Input], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
 ) -> Result<(), Error> {
     let task = Task::Compute { op: O::OP, alpha: op.alpha() };
+    log::begin(Subject::Accumulator(Some(O::OP)), n);
     // In the place of an output, which nothing writes.
     let output = ("state", (&raw mut *state).cast());
     let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
-        let plan = plan(call, placement, None, &Host)?;
+        let warmups = warmup::count();
+        let chosen = choose(call, placement, &Host);
+        let plan = plan(call, placement, chosen.choice, &Host)?;
         stream.map_or(Ok(()), Stream::synchronize)?;
-        Runner { call, plan: &plan }.sum::<O>(&mut |sum| {
+        let mut merge = |sum: &_| {
             state.merge(sum);
             Ok(())
-        })
+        };
+        let runner = Runner { call, plan: &plan, selection: (&chosen).into() };
+        timed(&chosen, warmups, || runner.sum::<O>(&mut merge))
     };
     // SAFETY: this function's promise.
     unsafe { with_call(task, inputs, output, n, stream, &mut then) }
 }
 
 /// Does the work of a checked call. Its type is erased, since most of a short call's code comes before.
-type Then<'a> = &'a mut dyn FnMut(&Call<'_>, Placement, Option<&Stream>) -> Result<Run, Error>;
+type Then<'a> = &'a mut dyn FnMut(&Call<'_>, Placement, Option<&Stream>) -> Result<(), Error>;
 
-/// Checks the arguments, and hands the call, the placement and the stream to `then`. Keeps the last run.
+/// Checks the arguments, and hands the call, the placement and the stream to `then`. The
+/// last run says how it ran.
 ///
 /// # Safety
 /// As [`Call::with`].
@@ -89,10 +99,9 @@ unsafe fn with_call(
     };
     let then = |call: &Call<'_>| then(call, placement, stream.as_deref());
     // SAFETY: this function's promise.
-    if let Some(run) = unsafe { Call::with(task, inputs, output, n, kind_of, then)? }
-        && n > 0
-    {
-        last_run::set(run);
+    unsafe { Call::with(task, inputs, output, n, kind_of, then)? };
+    if n == 0 {
+        last_run::clear();
     }
     Ok(())
 }
@@ -100,48 +109,31 @@ unsafe fn with_call(
 /// Plans a call, and queues it, or lets `work` do as the plan says.
 fn execute(
     call: &Call<'_>, placement: Placement, stream: Option<&Stream>,
-    work: &mut dyn FnMut(Runner<'_>) -> Result<Run, Error>,
-) -> Result<Run, Error> {
-    let plan = plan(call, placement, stream.and_then(Stream::device), &Host)?;
-    if let (Plan::Queue(plan), Some(Stream::Gpu(stream))) = (&plan, stream) {
-        stream.queue(call, plan)?;
-        return Ok(Run {
-            backend: Backend::Gpu as i32,
+    work: &mut dyn FnMut(&Runner<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    if let Some(Stream::Gpu(stream)) = stream
+        && let Some(plan) = on_stream(call, placement, stream.ordinal())
+    {
+        stream.queue(call, &plan)?;
+        last_run::set(Report {
+            backend: Backend::Gpu,
             path: gpus::path(call, &plan.transfers),
             devices: last_run::device_bit(stream.ordinal()),
             threads: 1,
             chunks: 1,
-            ..Run::default()
+            bytes_staged: 0,
+            selection: Selection::NONE,
         });
+        return Ok(());
     }
+    let warmups = warmup::count();
+    let chosen = choose(call, placement, &Host);
+    // Where it is: a plan is large for a short call.
+    let plan = &plan(call, placement, chosen.choice, &Host);
+    let plan = plan.as_ref().map_err(|error| *error)?;
     stream.map_or(Ok(()), Stream::synchronize)?;
-    work(Runner { call, plan: &plan })
-}
-
-/// This process, for plans.
-struct Host;
-
-impl Machine for Host {
-    fn thread_limit(&self) -> usize {
-        // The guard has refused a call whose environment is wrong.
-        settings::threads().map_or(1, NonZeroUsize::get)
-    }
-
-    fn threads(&self, wanted: usize) -> usize {
-        pool::available(wanted)
-    }
-
-    fn gpu(&self) -> Result<usize, Error> {
-        device::usable().map(Device::ordinal)
-    }
-
-    fn is_ready_for(&self, formula: &Formula) -> bool {
-        device::usable().is_ok_and(|device| device.is_ready_for(formula))
-    }
-
-    fn gpus(&self) -> Result<Vec<usize>, Error> {
-        Ok(device::all_usable()?.into_iter().map(Device::ordinal).collect())
-    }
+    let runner = Runner { call, plan, selection: (&chosen).into() };
+    timed(&chosen, warmups, || work(&runner))
 }
 
 /// Does something with the state of a reduction.
@@ -151,35 +143,42 @@ type Finish<'a, S> = &'a mut dyn FnMut(&S) -> Result<(), Error>;
 struct Runner<'a> {
     call: &'a Call<'a>,
     plan: &'a Plan,
+    selection: Selection,
 }
 
 impl Runner<'_> {
     /// Runs the work on the call's chunks. Where GPUs fail, cores do it if the plan says so.
-    fn run(&self, work: &mut dyn Work) -> Result<Run, Error> {
+    fn run(&self, work: &mut dyn Work) -> Result<(), Error> {
         let on_gpus = match self.plan {
-            Plan::Queue(_) => return Err(Error::Internal { text: "a queued call was run" }),
-            Plan::Cores(plan) => return self.run_on_cores(plan, work),
+            Plan::Cores(plan) => {
+                self.run_on_cores(plan, self.selection, work);
+                return Ok(());
+            }
             Plan::Gpus(plan) => plan,
         };
         work.begin(on_gpus.partition.chunks());
-        gpus::run(self.call, on_gpus, work).or_else(|Failure { error, wrote }| {
+        gpus::run(self.call, on_gpus, self.selection, work).or_else(|Failure { error, wrote }| {
             match on_gpus.fallback {
                 Fallback::CoresIfUnwritten if wrote => Err(error),
                 Fallback::None => Err(error),
                 Fallback::CoresIfUnwritten | Fallback::Cores => {
-                    self.run_on_cores(&on_cores(self.call, &Host), work)
+                    let chosen = fastest_cores(self.call, &Host);
+                    let plan = on_cores(self.call, chosen.choice, &Host);
+                    let selection = Selection { reason: Reason::Fallback, ..(&chosen).into() };
+                    self.run_on_cores(&plan, selection, work);
+                    Ok(())
                 }
             }
         })
     }
 
-    fn run_on_cores(&self, plan: &OnCores, work: &mut dyn Work) -> Result<Run, Error> {
+    fn run_on_cores(&self, plan: &OnCores, selection: Selection, work: &mut dyn Work) {
         work.begin(plan.partition.chunks());
-        Ok(cores::run(self.call, plan, work))
+        cores::run(self.call, plan, selection, work);
     }
 
     /// Runs an exact sum, and hands its state to `then`.
-    fn sum<O: Exact>(&self, then: Finish<'_, State<O::Kind>>) -> Result<Run, Error> {
+    fn sum<O: Exact>(&self, then: Finish<'_, State<O::Kind>>) -> Result<(), Error> {
         let sum = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
             chunks.for_each(|chunk| cpu::sum::<O>(self.call, &chunk, state));
         };
@@ -190,11 +189,10 @@ impl Runner<'_> {
     #[inline(never)]
     fn reduce<S: Copy + Send + Sync>(
         &self, accumulate: &Accumulate<'_, S>, states: States<S>, then: Finish<'_, S>,
-    ) -> Result<Run, Error> {
+    ) -> Result<(), Error> {
         let mut work = Reducing::new(accumulate, states);
-        let run = self.run(&mut work)?;
-        then(&work.state()?)?;
-        Ok(run)
+        self.run(&mut work)?;
+        then(&work.state()?)
     }
 
     /// Stores the result of a reduction.
@@ -210,8 +208,8 @@ impl Runner<'_> {
     }
 }
 
-impl Visitor for Runner<'_> {
-    type Result = Result<Run, Error>;
+impl Visitor for &Runner<'_> {
+    type Result = Result<(), Error>;
 
     fn elementwise<O: Elementwise>(self, op: O) -> Self::Result {
         self.run(&mut Mapping(op, self.call))
@@ -230,8 +228,8 @@ impl Visitor for Runner<'_> {
             && plan.partition.chunks() == 1
         {
             let mut work = Whole::<O>::new(self.call);
-            let run = self.run(&mut work)?;
-            return self.store(work.value()?).map(|()| run);
+            self.run(&mut work)?;
+            return self.store(work.value()?);
         }
         self.sum::<O>(&mut |state| self.store(state.value()))
     }

@@ -2,8 +2,10 @@
 
 use super::{call, failing};
 use crate::faults::violate;
+use crate::timing::{self, Direction};
 use crate::{Code, INVALID_VALUE, context, memory, stream};
 use std::ffi::{c_uchar, c_uint, c_void};
+use std::time::Instant;
 
 /// The device's end of a copy.
 fn device_end(address: u64, bytes: usize) -> Result<usize, Code> {
@@ -15,9 +17,12 @@ fn device_end(address: u64, bytes: usize) -> Result<usize, Code> {
     })
 }
 
+/// Copies, across the bus if there is a direction.
+///
 /// # Safety
 /// Both must lead to `bytes` bytes.
-unsafe fn copy(to: usize, from: usize, bytes: usize) {
+unsafe fn copy(direction: Option<Direction>, to: usize, from: usize, bytes: usize) {
+    timing::begin_copy(direction, bytes);
     let to = std::ptr::with_exposed_provenance_mut::<u8>(to);
     let from = std::ptr::with_exposed_provenance::<u8>(from);
     // SAFETY: this function's promise; the two may overlap, as `copy` allows.
@@ -27,10 +32,12 @@ unsafe fn copy(to: usize, from: usize, bytes: usize) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) -> Code {
     call("cuMemcpyHtoD_v2", |_| {
-        context::current_device()?;
+        let device = context::current_device()?;
         stream::synchronize_all();
+        let (to, start) = (device_end(to, bytes)?, Instant::now());
         // SAFETY: the caller's promise for the host's end; the other was found.
-        unsafe { copy(device_end(to, bytes)?, from.expose_provenance(), bytes) };
+        unsafe { copy(Some(Direction::In), to, from.expose_provenance(), bytes) };
+        timing::end(start, device);
         Ok(())
     })
 }
@@ -38,10 +45,12 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: us
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> Code {
     call("cuMemcpyDtoH_v2", |_| {
-        context::current_device()?;
+        let device = context::current_device()?;
         stream::synchronize_all();
+        let (from, start) = (device_end(from, bytes)?, Instant::now());
         // SAFETY: as in cuMemcpyHtoD_v2.
-        unsafe { copy(to.expose_provenance(), device_end(from, bytes)?, bytes) };
+        unsafe { copy(Some(Direction::Out), to.expose_provenance(), from, bytes) };
+        timing::end(start, device);
         Ok(())
     })
 }
@@ -63,7 +72,7 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
         let work = move || {
             // SAFETY: the caller promises the host's end until it synchronises; the other was
             // found, and freeing it waits for all streams.
-            unsafe { copy(to, from, bytes) };
+            unsafe { copy(Some(Direction::In), to, from, bytes) };
             Ok(())
         };
         stream::enqueue(on, failing(fails, work))
@@ -79,7 +88,7 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
         require_pinned(to, bytes);
         let work = move || {
             // SAFETY: as in cuMemcpyHtoDAsync_v2.
-            unsafe { copy(to, from, bytes) };
+            unsafe { copy(Some(Direction::Out), to, from, bytes) };
             Ok(())
         };
         stream::enqueue(on, failing(fails, work))
@@ -100,12 +109,17 @@ pub extern "C" fn cuMemcpyAsync(to: u64, from: u64, bytes: usize, on: usize) -> 
     call("cuMemcpyAsync", |fails| {
         context::current_device()?;
         let is_hosts = |end| memory::find(end as usize).is_some_and(|block| block.kind.is_host());
+        let direction = match (is_hosts(from), is_hosts(to)) {
+            (true, false) => Some(Direction::In),
+            (false, true) => Some(Direction::Out),
+            _ => None,
+        };
         let from_host_to_host = is_hosts(to) && is_hosts(from);
         let (to, from) = (any_end(to, bytes)?, any_end(from, bytes)?);
         let work = move || {
             // SAFETY: both ends were found, and freeing or unregistering them waits for all
             // streams.
-            unsafe { copy(to, from, bytes) };
+            unsafe { copy(direction, to, from, bytes) };
             Ok(())
         };
         stream::enqueue(on, failing(fails, work))?;
@@ -120,6 +134,7 @@ fn fill<T: Copy + Send + 'static>(
 ) -> Result<(), Code> {
     let to = device_end(to, count * size_of::<T>())?;
     let work = move || {
+        timing::begin();
         let to = std::ptr::with_exposed_provenance_mut::<T>(to);
         // SAFETY: the elements were found, and freeing them waits for all streams.
         unsafe { std::slice::from_raw_parts_mut(to, count) }.fill(value);

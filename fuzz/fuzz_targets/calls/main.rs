@@ -15,8 +15,9 @@ mod steps;
 use gpuvec::abi::classic::{pinned_alloc, pinned_free};
 use gpuvec::abi::errors::gpuvec_last_error;
 use gpuvec::abi::library::{
-    GPUVEC_PLACE_INHERIT, gpuvec_device_count, gpuvec_get_placement, gpuvec_get_thread_placement,
-    gpuvec_last_run, gpuvec_set_placement, gpuvec_set_thread_placement, gpuvec_why_cpu,
+    GPUVEC_PLACE_INHERIT, gpuvec_device_count, gpuvec_get_num_threads, gpuvec_get_placement,
+    gpuvec_get_thread_placement, gpuvec_last_run, gpuvec_set_num_threads, gpuvec_set_placement,
+    gpuvec_set_thread_placement, gpuvec_why_cpu,
 };
 use gpuvec::abi::memory::{
     gpuvec_device_alloc, gpuvec_device_free, gpuvec_host_register, gpuvec_host_unregister,
@@ -34,7 +35,7 @@ use steps::{Device, Freed, On, Program, Step};
 
 fuzz_target!(|program: Program| {
     has_gpu();
-    assert_eq!(gpuvec_set_placement(0), 0);
+    assert_eq!((gpuvec_set_placement(0), gpuvec_set_num_threads(0)), (0, 0));
     // Dropped last: nothing is queued then.
     let mut memory = Memory::new(program.with_large_memory);
     let mut queues = Queues::new();
@@ -69,6 +70,7 @@ fn perform(memory: &mut Memory, queues: &mut Queues, step: &Step) {
             memory.fill(*region, *seed, *mask, *base);
         }
         Step::Place(placement) => place(placement.number()),
+        Step::Threads(threads) => limit_threads(threads.number()),
         Step::Alloc(by, bytes, device) => alloc(memory, *by, bytes.bytes(), *device),
         Step::Free(by, freed) => free(memory, queues, *by, freed),
         Step::Register(pointer, bytes) => {
@@ -135,6 +137,18 @@ fn place(placement: i32) {
     assert_eq!(gpuvec_get_placement(), if known { placement } else { now });
     assert_eq!(gpuvec_set_thread_placement(GPUVEC_PLACE_INHERIT), 0);
     assert_eq!(gpuvec_get_placement(), now);
+}
+
+fn limit_threads(threads: i32) {
+    let before = gpuvec_get_num_threads();
+    let status = gpuvec_set_num_threads(threads);
+    assert_eq!(status, if threads < 0 { GPUVEC_ERROR_VALUE as i32 } else { 0 });
+    let now = gpuvec_get_num_threads();
+    match threads {
+        0 => assert!((1..=256).contains(&now)),
+        1.. => assert_eq!(now, threads.min(256)),
+        _ => assert_eq!(now, before),
+    }
 }
 
 fn alloc(memory: &mut Memory, by: Allocator, bytes: usize, device: Device) {

@@ -46,6 +46,7 @@ pub enum Step {
         base: u32,
     },
     Place(Placement),
+    Threads(Threads),
     Alloc(Allocator, Bytes, Device),
     Free(Allocator, Freed),
     Register(Pointer, Length),
@@ -210,6 +211,21 @@ impl Placement {
         match self {
             Placement::Known(number) => (number % 4).into(),
             Placement::Any(number) => number.into(),
+        }
+    }
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Threads {
+    Few(u8),
+    Any(i32),
+}
+
+impl Threads {
+    pub fn number(self) -> i32 {
+        match self {
+            Threads::Few(number) => (number % 5).into(),
+            Threads::Any(number) => number,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Compiles a program into steps over blocks.
 
 use super::Version;
-use super::cost;
 use super::fuse::Pairs;
 use super::kernel::{GRAIN, Loop, Loops, of_version};
 use super::operations::{bytes, copy, element_bytes, load, operation};
+use crate::call::picoseconds as cost;
 use crate::tuning::{EXPRESSION_BLOCK_BYTES, EXPRESSION_BYTES};
 use gpuvec_expr::{Node, NodeId, Op, Program, Shape, Source, Type};
 

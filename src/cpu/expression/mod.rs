@@ -13,7 +13,6 @@
 //! lets them show: `copysign` takes a NaN's sign as positive.
 
 mod compile;
-mod cost;
 mod functions;
 mod fuse;
 mod kernel;

@@ -189,8 +189,11 @@ def disassemble(_: NumExpr) -> Any:
     return refuse("numexpr's own program")
 
 
-def set_num_threads(_: int) -> None:
-    """Does nothing: gpuvec's number of threads is the process's, and no result depends on it."""
+def set_num_threads(threads: int) -> int:
+    """Sets gpuvec's number of threads, and returns the one before."""
+    before = gpuvec.get_num_threads()
+    gpuvec.set_num_threads(threads)
+    return before
 
 
 def _init_num_threads() -> Any:

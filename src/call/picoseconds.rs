@@ -3,7 +3,7 @@
 use gpuvec_expr::{Op, Reduction, Type};
 
 /// The time of an operation on an element, in picoseconds. A core without AVX2 needs many times as much.
-pub(super) fn operation(op: Op, ty: Type) -> u32 {
+pub(crate) fn operation(op: Op, ty: Type) -> u32 {
     let [short, long] = match op {
         Op::FloorDiv | Op::Mod if ty.is_integer() => [1600, 1600],
         Op::Div => [100, 260],
@@ -26,13 +26,13 @@ pub(super) fn operation(op: Op, ty: Type) -> u32 {
 }
 
 /// The time to widen an element when it is loaded, or to look for a NaN in it when it is stored.
-pub(super) const MOVE: u32 = 30;
+pub(crate) const MOVE: u32 = 30;
 
 /// The time for a byte of an array that is read or written.
-pub(super) const BYTE: u32 = 5;
+pub(crate) const BYTE: u32 = 5;
 
 /// The time to add a value to the state of a reduction.
-pub(super) fn reduction(reduction: Reduction, ty: Type) -> u32 {
+pub(crate) fn reduction(reduction: Reduction, ty: Type) -> u32 {
     use Reduction::{Dot, Mean, Norm, Sum};
     match (reduction, ty) {
         (Sum | Mean, Type::F32) => 170,

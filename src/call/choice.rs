@@ -1,0 +1,226 @@
+//! Chooses the processors of a call.
+
+use super::array::MemoryKind;
+use super::checked::Call;
+use super::cost;
+use super::plan::Machine;
+use super::task::Task;
+use crate::process::settings::Placement;
+use crate::tuning;
+use gpuvec_cost::{self as model, Choice, Choices, Decision, Learner, Predictions, Work};
+
+/// The reason for a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// It is predicted to be done first.
+    Fastest,
+    /// It is tried, to learn how long it takes.
+    Explored,
+    /// A GPU might be done first, but opening it has not paid so far.
+    NoDriverYet,
+    /// A GPU might be done first, but compiling the formula for it has not paid so far.
+    Compiling,
+    /// The placement, or the memory that the arrays are in, leaves no other choice.
+    AskedFor,
+}
+
+impl Reason {
+    /// The reason for a choice that needs no prediction.
+    pub(super) fn of(placement: Placement) -> Self {
+        if placement == Placement::Auto { Reason::Fastest } else { Reason::AskedFor }
+    }
+}
+
+/// The processors of a call, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Chosen {
+    pub(crate) choice: Choice,
+    pub(crate) reason: Reason,
+    /// The predicted time of each choice, in nanoseconds; infinite where there is no prediction.
+    pub(crate) predicted: Predictions,
+    /// Says that the call is long enough to be timed.
+    pub(crate) is_long: bool,
+    /// What the call's time teaches, if the library is to learn from it.
+    pub(crate) lesson: Option<Lesson>,
+}
+
+/// A call's work on a machine; its time says something about both.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Lesson {
+    work: Work,
+    machine: model::Machine,
+    choice: Choice,
+}
+
+impl Lesson {
+    /// Learns from the time that the call took.
+    pub(crate) fn learn(&self, learner: &Learner, ns: f32) {
+        learner.observe(&self.work, &self.machine, self.choice, ns);
+    }
+}
+
+/// The devices that can compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Devices {
+    /// The number of all, as far as is known: 1 as long as the driver is closed.
+    pub(crate) all: usize,
+    /// The number of those that are open.
+    pub(crate) open: usize,
+}
+
+impl Chosen {
+    /// A choice that needs no prediction.
+    pub(super) fn only(choice: Choice, reason: Reason) -> Self {
+        let is_long = choice != Choice::CallingCore;
+        let predicted = [f32::INFINITY; model::CHOICES];
+        Chosen { choice, reason, predicted, is_long, lesson: None }
+    }
+
+    fn asked_for(choice: Choice, call: &Call<'_>, machine: &impl Machine) -> Self {
+        let work = cost::work(call);
+        let machine = model::Machine { cores: machine.thread_limit(), gpus: machine.devices().all };
+        let lesson = Lesson { work, machine, choice };
+        Chosen { lesson: Some(lesson), ..Self::only(choice, Reason::AskedFor) }
+    }
+}
+
+/// Says whether an array is out of the host's reach.
+pub(super) fn needs_gpu(call: &Call<'_>) -> bool {
+    call.device().is_some()
+}
+
+/// Chooses the processors of a call.
+pub(crate) fn choose(call: &Call<'_>, placement: Placement, machine: &impl Machine) -> Chosen {
+    if call.is_uniform() || call.n() == 0 {
+        return Chosen::only(Choice::CallingCore, Reason::of(placement));
+    }
+    if needs_gpu(call) {
+        return Chosen::only(Choice::Gpu, Reason::AskedFor);
+    }
+    let is_copy = call.task().is_copy();
+    if placement == Placement::Gpu && !is_copy {
+        let several = cost::is_shareable(call) && call.max_bytes() > tuning::SEVERAL_GPUS_BYTES;
+        return Chosen::asked_for(if several { Choice::Gpus } else { Choice::Gpu }, call, machine);
+    }
+    if cost::core_ns(call) <= model::SHORT_CALL_NS {
+        return Chosen::only(Choice::CallingCore, Reason::of(placement));
+    }
+    match placement {
+        Placement::Auto if !is_copy => fastest(call, machine),
+        Placement::Auto => fastest_cores(call, machine),
+        Placement::All if !is_copy && pays_everywhere(call, machine) => {
+            Chosen::asked_for(Choice::Together, call, machine)
+        }
+        _ => Chosen { reason: Reason::AskedFor, ..fastest_cores(call, machine) },
+    }
+}
+
+/// Chooses the number of cores that is predicted to be done first.
+pub(crate) fn fastest_cores(call: &Call<'_>, machine: &impl Machine) -> Chosen {
+    let machine_now = model::Machine { cores: machine.thread_limit(), gpus: 0 };
+    standing(call, machine, &machine_now, Choices::CORES).unwrap_or_else(|| {
+        let work = cost::work(call);
+        let decision = machine.learner().decide(&work, &machine_now, Choices::CORES);
+        decided(decision, work, machine_now)
+    })
+}
+
+/// The decision that stands for a short call, if there is one.
+fn standing(
+    call: &Call<'_>, machine: &impl Machine, machine_now: &model::Machine, among: Choices,
+) -> Option<Chosen> {
+    let core_ns = cost::core_ns(call);
+    if core_ns > model::LONG_CALL_NS {
+        return None;
+    }
+    let (operation, is_staged) = (cost::operation(call), cost::is_staged(call));
+    let choice = machine.learner().standing(operation, core_ns, is_staged, machine_now, among)?;
+    Some(Chosen { is_long: false, ..Chosen::only(choice, Reason::Fastest) })
+}
+
+/// Chooses the processors that are predicted to be done first, among those that are ready. Makes faster ones
+/// ready once that pays.
+fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
+    let devices = machine.devices();
+    let machine_now = model::Machine { cores: machine.thread_limit(), gpus: devices.all };
+    let lacks_kernel = devices.open > 0 && lacks_kernel(call, machine);
+    let mut ready = Choices::CORES;
+    if !lacks_kernel && devices.open > 0 {
+        ready = ready.with(Choice::Gpu);
+        if devices.open == devices.all {
+            ready = ready.with(Choice::Gpus).with(Choice::Together);
+        }
+    }
+    if let Some(chosen) = standing(call, machine, &machine_now, ready) {
+        return chosen;
+    }
+    let work = cost::work(call);
+    let decision = machine.learner().decide(&work, &machine_now, ready);
+    let chosen = decided(decision, work, machine_now);
+    if ready == Choices::ALL || devices.all == 0 {
+        return chosen;
+    }
+    let time_of = |choice: Choice| decision.predicted[choice as usize];
+    let unready = Choices::ALL.iter().filter(|choice| !ready.has(*choice));
+    let Some(faster) = unready.min_by(|a, b| time_of(*a).total_cmp(&time_of(*b))) else {
+        return chosen;
+    };
+    let loss = time_of(chosen.choice) - time_of(faster);
+    if loss.is_nan() || loss <= 0.0 {
+        return chosen;
+    }
+    let is_worth_it = match call.task() {
+        Task::Evaluate(evaluation) if lacks_kernel => {
+            evaluation.formula.compiling.is_reached(loss, cost::compiler_ns(evaluation))
+        }
+        // The driver knows their memory: the program, or another library, uses a GPU already.
+        _ if call.arrays().any(|array| array.kind != MemoryKind::Pageable) => true,
+        _ => {
+            let closed = gpus_of(faster, devices) - devices.open;
+            machine.opening().is_reached(loss, closed as f32 * tuning::OPENING_NS)
+        }
+    };
+    let reason = if lacks_kernel { Reason::Compiling } else { Reason::NoDriverYet };
+    match is_worth_it && machine.gpu().is_ok() {
+        // Teaches nothing: the call's time includes making the processors ready.
+        true => Chosen { choice: faster, lesson: None, ..chosen },
+        false => Chosen { reason, ..chosen },
+    }
+}
+
+fn decided(decision: Decision, work: Work, machine: model::Machine) -> Chosen {
+    let Decision { choice, predicted, is_long, .. } = decision;
+    let reason = match decision.reason {
+        model::Reason::Fastest => Reason::Fastest,
+        model::Reason::Explored => Reason::Explored,
+    };
+    let lesson = decision.is_observed.then_some(Lesson { work, machine, choice });
+    Chosen { choice, reason, predicted, is_long, lesson }
+}
+
+/// The number of devices that a choice needs.
+fn gpus_of(choice: Choice, devices: Devices) -> usize {
+    if choice == Choice::Gpu { 1 } else { devices.all }
+}
+
+/// Says whether the driver has to compile the call's formula first.
+fn lacks_kernel(call: &Call<'_>, machine: &impl Machine) -> bool {
+    let Task::Evaluate(evaluation) = call.task() else { return false };
+    !machine.is_ready_for(evaluation.formula)
+}
+
+/// Says whether placement all shares a call between cores and GPUs.
+fn pays_everywhere(call: &Call<'_>, machine: &impl Machine) -> bool {
+    let is_long = cost::is_shareable(call) && call.max_bytes() > tuning::SEVERAL_GPUS_BYTES;
+    let waits_for_compiler = || match call.task() {
+        Task::Evaluate(evaluation) if lacks_kernel(call, machine) => {
+            let of_each = cost::core_ns(call) / machine.thread_limit() as f32;
+            of_each <= cost::compiler_ns(evaluation)
+        }
+        _ => false,
+    };
+    is_long && !cost::is_staged(call) && machine.gpu().is_ok() && !waits_for_compiler()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Cases: calls of one operation, of about one size and on one kind of memory.
+
+use crate::estimate::Cell;
+use crate::learner::hash;
+use crate::nanoseconds::Nanoseconds;
+use crate::tuning::LONG_CALL_NS;
+use crate::{CHOICES, Choice, Choices, Machine, Predictions};
+use std::array;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What was learned of a case, and the decision that stands for its next calls.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Case {
+    tag: AtomicU32,
+    /// The standing decision: its question, its choice, for how many more calls it stands, and a `Standing`.
+    question: AtomicU32,
+    choice: AtomicU32,
+    calls: AtomicU32,
+    standing: AtomicU32,
+    predicted: [AtomicU32; CHOICES],
+    /// The time that calls took since a try of each choice was last due.
+    pub(crate) spent: [Nanoseconds; CHOICES],
+    /// Logarithms of the times that calls took on each choice, relative to the prior's prediction.
+    pub(crate) choices: [Cell; CHOICES],
+}
+
+/// Why a decision stands.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// To decide less often.
+    Decided,
+    /// To learn what the calls take.
+    Tried,
+}
+
+/// A hash of everything that a decision depends on, except for what was learned. Calls that are not long
+/// share it with others of about their length, so that fewer of them need a new decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Question(u32);
+
+/// The bits of an f32 that change four times in an octave.
+const UPPER_BITS: u32 = u32::MAX << (f32::MANTISSA_DIGITS - 1 - 2);
+
+impl Question {
+    pub(crate) fn new(core_ns: f32, machine: &Machine, among: Choices) -> Self {
+        let processors =
+            (machine.cores as u32) << 16 ^ (machine.gpus as u32) << 8 ^ u32::from(among.0);
+        let is_long = core_ns > LONG_CALL_NS;
+        let ns = core_ns.to_bits() & if is_long { u32::MAX } else { UPPER_BITS };
+        Question(hash(ns ^ hash(processors)))
+    }
+}
+
+impl Case {
+    pub(crate) const fn new() -> Self {
+        Case {
+            tag: AtomicU32::new(0),
+            question: AtomicU32::new(0),
+            choice: AtomicU32::new(0),
+            calls: AtomicU32::new(0),
+            standing: AtomicU32::new(Standing::Decided as u32),
+            predicted: [const { AtomicU32::new(0) }; CHOICES],
+            spent: [const { Nanoseconds::new() }; CHOICES],
+            choices: [const { Cell::new() }; CHOICES],
+        }
+    }
+
+    /// Forgets another case that had this place.
+    pub(crate) fn begin(&self, tag: u32) {
+        if self.tag.load(Ordering::Relaxed) != tag {
+            self.tag.store(tag, Ordering::Relaxed);
+            self.calls.store(0, Ordering::Relaxed);
+            self.spent.iter().for_each(Nanoseconds::forget);
+            self.choices.iter().for_each(Cell::forget);
+        }
+    }
+
+    /// Returns the choice that stands for this question and this reason, and counts one of its calls.
+    pub(crate) fn standing(&self, question: Question, standing: Standing) -> Option<Choice> {
+        let calls = self.calls.load(Ordering::Relaxed);
+        let is_right = self.question.load(Ordering::Relaxed) == question.0
+            && self.standing.load(Ordering::Relaxed) == standing as u32;
+        if calls == 0 || !is_right {
+            return None;
+        }
+        self.calls.store(calls - 1, Ordering::Relaxed);
+        Choice::ALL.get(self.choice.load(Ordering::Relaxed) as usize).copied()
+    }
+
+    /// The predictions of the standing decision.
+    pub(crate) fn predicted(&self) -> Predictions {
+        array::from_fn(|choice| f32::from_bits(self.predicted[choice].load(Ordering::Relaxed)))
+    }
+
+    /// Lets a decision stand for a number of calls.
+    pub(crate) fn stand(
+        &self, question: Question, choice: Choice, predicted: &Predictions, calls: u32,
+        standing: Standing,
+    ) {
+        for (place, time) in self.predicted.iter().zip(predicted) {
+            place.store(time.to_bits(), Ordering::Relaxed);
+        }
+        self.choice.store(choice as u32, Ordering::Relaxed);
+        self.standing.store(standing as u32, Ordering::Relaxed);
+        self.question.store(question.0, Ordering::Relaxed);
+        self.calls.store(calls, Ordering::Relaxed);
+    }
+}

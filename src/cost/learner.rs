@@ -1,0 +1,189 @@
+//! Learns factors of the machine's rates, corrections, and the times of calls that are alike.
+
+use crate::case::Case;
+use crate::estimate::{Cell, Estimate, Prior, Step};
+use crate::model::{self, Factors, RATES, Time};
+use crate::nanoseconds::Nanoseconds;
+use crate::tuning::{
+    CASE, CHOICE, FRESH_DOUBT, FRESH_VARIANCE, MISFIT_VARIANCE, NOISE_VARIANCE, OPERATION,
+    RATE_DRIFT, RATE_VARIANCES, SIZE,
+};
+use crate::{CHOICES, Choice, Machine, Work};
+use std::array;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const SIZES: usize = 64;
+const OPERATIONS: usize = 64;
+const CASES: usize = 2048;
+
+/// Everything that was learned so far. Any thread may use it, and none waits for another.
+#[derive(Debug)]
+pub struct Learner {
+    /// Factors of the rates.
+    rates: [Cell; RATES],
+    /// Corrections of each choice, for calls with and without staged arrays ...
+    choices: [[Cell; 2]; CHOICES],
+    /// ... for sizes, in half octaves of bytes ...
+    sizes: [[Cell; SIZES]; CHOICES],
+    /// ... and for operations, by their hashes.
+    operations: [[Cell; OPERATIONS]; CHOICES],
+    cases: [Case; CASES],
+    /// The time that calls may have lost because they did not run on each choice.
+    pub(crate) lost: [Nanoseconds; CHOICES],
+    /// Counts observations.
+    time: AtomicU32,
+}
+
+/// The learned rates.
+pub(crate) struct Rates {
+    estimates: [Estimate; RATES],
+    factors: Factors,
+}
+
+/// A prediction, and the estimates that it is made of.
+pub(crate) struct Prediction<'a> {
+    time: Time,
+    corrections: [(&'a Cell, Prior); 3],
+    /// The prediction by the model, with all factors and corrections.
+    model: Estimate,
+    /// The logarithm of the prior's prediction.
+    prior: f32,
+    /// The estimate by the case's calls, relative to the prior.
+    seen: Option<Estimate>,
+}
+
+impl Prediction<'_> {
+    /// The predicted logarithm of nanoseconds.
+    pub(crate) fn estimate(&self) -> Estimate {
+        self.seen.map_or(self.model, |seen| {
+            self.model.with(Estimate { mean: self.prior + seen.mean, ..seen })
+        })
+    }
+}
+
+impl Default for Learner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Learner {
+    /// Returns a learner that has learned nothing yet.
+    pub const fn new() -> Self {
+        Learner {
+            rates: [const { Cell::new() }; RATES],
+            choices: [const { [const { Cell::new() }; 2] }; CHOICES],
+            sizes: [const { [const { Cell::new() }; SIZES] }; CHOICES],
+            operations: [const { [const { Cell::new() }; OPERATIONS] }; CHOICES],
+            cases: [const { Case::new() }; CASES],
+            lost: [const { Nanoseconds::new() }; CHOICES],
+            time: AtomicU32::new(0),
+        }
+    }
+
+    /// Learns from the time, in nanoseconds, that a call took on a choice.
+    pub fn observe(&self, work: &Work, machine: &Machine, choice: Choice, ns: f32) {
+        let ln = ns.max(1.0).ln();
+        let rates = self.rates();
+        let case = self.case(work.operation, work.core_ns, work.is_staged);
+        let prediction = self.prediction(case, work, choice, machine, &rates);
+        let now = self.time.fetch_add(1, Ordering::Relaxed) as u16;
+        let Prediction { time, model, .. } = prediction;
+        let step = Step::new(ln - model.mean, model.variance + NOISE_VARIANCE);
+        for (rate, before) in rates.estimates.into_iter().enumerate() {
+            let weight = time.by_rate[rate] / time.ns;
+            if weight.abs() > LEAST_WEIGHT {
+                self.rates[rate].set(step.applied(before, weight), now, rate_prior(rate));
+            }
+        }
+        for (cell, prior) in prediction.corrections {
+            cell.set(step.applied(at(cell, now, prior), 1.0), now, prior);
+        }
+        let ratio = ln - prediction.prior;
+        let seen = match prediction.seen {
+            Some(seen) => {
+                Step::new(ratio - seen.mean, seen.variance + NOISE_VARIANCE).applied(seen, 1.0)
+            }
+            None if step.is_slow => Estimate { mean: ratio, variance: CASE.variance },
+            None => {
+                let excess = (ln - model.mean).max(0.0);
+                Estimate { mean: ratio, variance: FRESH_VARIANCE + FRESH_DOUBT * excess * excess }
+            }
+        };
+        case.choices[choice as usize].set(seen, now, CASE);
+    }
+
+    pub(crate) fn rates(&self) -> Rates {
+        let now = self.now();
+        let estimates = array::from_fn(|rate| at(&self.rates[rate], now, rate_prior(rate)));
+        Rates { factors: estimates.map(|rate| rate.mean.exp()), estimates }
+    }
+
+    pub(crate) fn prediction(
+        &self, case: &Case, work: &Work, choice: Choice, machine: &Machine, rates: &Rates,
+    ) -> Prediction<'_> {
+        let now = self.now();
+        let time = model::time(work, choice, machine, &rates.factors);
+        let operation = hash(work.operation) as usize % OPERATIONS;
+        let number = choice as usize;
+        let corrections = [
+            (&self.choices[number][usize::from(work.is_staged)], CHOICE),
+            (&self.sizes[number][size(work)], SIZE),
+            (&self.operations[number][operation], OPERATION),
+        ];
+        let mut model = Estimate { mean: time.ns.ln(), variance: MISFIT_VARIANCE };
+        for (cell, prior) in corrections {
+            let correction = at(cell, now, prior);
+            model.mean += correction.mean;
+            model.variance += correction.variance;
+        }
+        for (rate, by_rate) in rates.estimates.iter().zip(time.by_rate) {
+            let weight = by_rate / time.ns;
+            model.variance += weight * weight * rate.variance;
+        }
+        let prior = time.prior_ns.ln();
+        let seen = case.choices[number].at(now, CASE);
+        Prediction { time, corrections, model, prior, seen }
+    }
+
+    /// The case of a call.
+    pub(crate) fn case(&self, operation: u32, core_ns: f32, is_staged: bool) -> &Case {
+        let tag = hash(hash(operation) ^ half_octave(core_ns) ^ u32::from(is_staged) << 31);
+        let case = &self.cases[tag as usize % CASES];
+        case.begin(tag);
+        case
+    }
+
+    fn now(&self) -> u16 {
+        self.time.load(Ordering::Relaxed) as u16
+    }
+}
+
+/// The share of a prediction below which a rate learns nothing from it.
+const LEAST_WEIGHT: f32 = 0.01;
+
+fn rate_prior(rate: usize) -> Prior {
+    Prior { variance: RATE_VARIANCES[rate], drift: RATE_DRIFT * RATE_VARIANCES[rate] }
+}
+
+/// The estimate of a cell at a time, or the prior.
+fn at(cell: &Cell, now: u16, prior: Prior) -> Estimate {
+    cell.at(now, prior).unwrap_or(Estimate { mean: 0.0, variance: prior.variance })
+}
+
+/// The size of all arrays.
+fn size(work: &Work) -> usize {
+    half_octave(work.bytes()) as usize % SIZES
+}
+
+/// A number that changes twice in an octave, at its beginning and half way.
+fn half_octave(value: f32) -> u32 {
+    value.to_bits() >> (f32::MANTISSA_DIGITS - 2)
+}
+
+/// A hash whose lowest bits depend on all bits of the key (the finalizer of MurmurHash3).
+pub(crate) fn hash(key: u32) -> u32 {
+    let key = (key ^ key >> 16).wrapping_mul(0x85eb_ca6b);
+    let key = (key ^ key >> 13).wrapping_mul(0xc2b2_ae35);
+    key ^ key >> 16
+}

@@ -1,0 +1,16 @@
+//! Counts what calls make once, for all that follow: threads, devices, buffers, kernels. The time of such a
+//! call is not that of the next.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// Counts one.
+pub(crate) fn note() {
+    MADE.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The number so far, of all threads.
+pub(crate) fn count() -> u32 {
+    MADE.load(Ordering::Relaxed)
+}

@@ -1,0 +1,92 @@
+//! This process, as plans see it.
+
+use super::last_run;
+use crate::call::plan::Machine;
+use crate::call::{Chosen, Devices, Formula};
+use crate::cuda::{Device, device, driver};
+use crate::error::Error;
+use crate::pool;
+use crate::process::{settings, warmup};
+use gpuvec_cost::{BreakEven, Learner};
+use std::cell::Cell;
+use std::num::NonZeroUsize;
+use std::time::Instant;
+
+/// Everything that this process's calls taught. A forked child begins with what its parent knew.
+static LEARNER: Learner = Learner::new();
+
+/// The time that calls lost because devices were not open.
+static OPENING: BreakEven = BreakEven::new();
+
+/// This process.
+pub(super) struct Host;
+
+impl Machine for Host {
+    fn thread_limit(&self) -> usize {
+        // The guard has refused a call whose environment is wrong.
+        settings::threads().map_or(1, NonZeroUsize::get)
+    }
+
+    fn threads(&self, wanted: usize) -> usize {
+        pool::available(wanted)
+    }
+
+    fn devices(&self) -> Devices {
+        let [open, all] = match driver::if_open() {
+            Some(_) => device::counts(),
+            None if driver::has_failed() => [0, 0],
+            None => [0, 1],
+        };
+        Devices { all, open }
+    }
+
+    fn gpu(&self) -> Result<usize, Error> {
+        device::usable().map(Device::ordinal)
+    }
+
+    fn is_ready_for(&self, formula: &Formula) -> bool {
+        device::usable().is_ok_and(|device| device.is_ready_for(formula))
+    }
+
+    fn gpus(&self) -> Result<Vec<usize>, Error> {
+        Ok(device::all_usable()?.into_iter().map(Device::ordinal).collect())
+    }
+
+    fn learner(&self) -> &Learner {
+        &LEARNER
+    }
+
+    fn opening(&self) -> &BreakEven {
+        &OPENING
+    }
+}
+
+/// Runs a call. Times it if it is long, or one of the sampled short calls, and learns from its time, unless
+/// it made something that later calls find ready: threads, buffers, kernels. (A choice that failed, and
+/// left the work to cores, takes all of that time.)
+/// `warmups` is the count before the call was planned.
+pub(super) fn timed(
+    chosen: &Chosen, warmups: u32, work: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
+    let is_measured = chosen.is_long || (chosen.lesson.is_some() && is_sampled());
+    if !is_measured {
+        return work();
+    }
+    let begin = Instant::now();
+    work()?;
+    let ns = begin.elapsed().as_nanos();
+    last_run::set_times(u64::try_from(ns).unwrap_or(u64::MAX), &chosen.predicted);
+    if let Some(lesson) = chosen.lesson.filter(|_| warmup::count() == warmups) {
+        lesson.learn(&LEARNER, ns as f32);
+    }
+    Ok(())
+}
+
+/// Selects one of several short calls to be timed, too: such calls may take longer than predicted.
+fn is_sampled() -> bool {
+    const SAMPLED: u32 = 4;
+    thread_local! {
+        static SHORT_CALLS: Cell<u32> = const { Cell::new(0) };
+    }
+    SHORT_CALLS.replace(SHORT_CALLS.get().wrapping_add(1)).is_multiple_of(SAMPLED)
+}
