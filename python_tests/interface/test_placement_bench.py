@@ -100,7 +100,7 @@ def test_a_restricted_sweep_has_only_the_cpus_that_it_is_given(tmp_path):
 
 
 def test_peers_compute_the_same(tmp_path):
-    printed, rows = part(tmp_path, "peers", "--sizes", "1e3", "1e4")
+    printed, rows = part(tmp_path, "peers", "--sizes", "1e3", "1e5")
     assert len(rows["peers"]) == 2 * 2 * 2
     for row in rows["peers"]:
         assert not row["failures"]
@@ -109,7 +109,24 @@ def test_peers_compute_the_same(tmp_path):
         min(us for name, us in row["us"].items() if name != "gpuvec") / row["us"]["gpuvec"]
         for row in rows["peers"]
     ]
-    assert f"geometric mean {geometric_mean(best):.3f}" in printed
+    kept = f"in {sum(ratio >= 0.95 for ratio in best)} of {len(best)}"
+    for text in (printed, (tmp_path / "peers.md").read_text()):
+        assert f"geometric mean {geometric_mean(best):.3f}" in text
+        assert kept in text
+
+
+def test_the_table_for_the_readme_has_the_f32_calls_by_length(tmp_path):
+    _, rows = part(tmp_path, "peers", "--sizes", "1e3", "1e5")
+    heads, _, *lines = (tmp_path / "peers.md").read_text().splitlines()[:-2]
+    assert [cell.strip() for cell in heads.split("|")[2:-1]] == ["100,000"]
+    shown = [row for row in rows["peers"] if (row["dtype"], row["n"]) == ("f32", 100_000)]
+    assert len(lines) == len(shown) == 2
+    for row, line in zip(shown, lines):
+        peer, us = min(
+            ((name, us) for name, us in row["us"].items() if name != "gpuvec"),
+            key=lambda pair: pair[1],
+        )
+        assert line.endswith(f", {us / row['us']['gpuvec']:.2f}× ({peer}) |")
 
 
 def test_scripts_take_turns_and_placement_cpu_opens_no_driver(tmp_path):
