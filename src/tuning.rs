@@ -31,6 +31,9 @@ pub(crate) const SPIN_TIME: Duration = Duration::from_micros(100);
 /// and the most of it, in nanoseconds. (One operation: 18 ms; 24: 44; Black-Scholes: 89; 4,090 divisions: 3 s.)
 pub(crate) const COMPILER_NS: [f32; 3] = [15e6, 7e3, 3e9];
 
+/// The same for an exact reduction. (A dot product: 130 ms.)
+pub(crate) const EXACT_COMPILER_NS: f32 = 130e6;
+
 /// Up to this many bytes in each array, kernels reach pinned memory across the bus without a copy:
 /// for an elementwise operation, which uses both directions of the bus, and for a reduction. A copy
 /// by DMA would cost more to start than it saves. (An add of 8 MB arrays: 341 µs, 385 by DMA; of 16

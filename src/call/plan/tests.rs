@@ -17,6 +17,7 @@ struct Host {
     limit: usize,
     learner: Box<Learner>,
     opening: BreakEven,
+    loading: BreakEven,
 }
 
 /// A machine with as many GPUs, and 16 threads.
@@ -25,7 +26,8 @@ fn with(gpus: usize) -> Host {
 }
 
 fn limited(gpus: usize, limit: usize) -> Host {
-    Host { gpus, limit, learner: Box::default(), opening: BreakEven::new() }
+    let [opening, loading] = [BreakEven::new(), BreakEven::new()];
+    Host { gpus, limit, learner: Box::default(), opening, loading }
 }
 
 impl Machine for Host {
@@ -50,8 +52,16 @@ impl Machine for Host {
         if gpus.is_empty() { Err(Error::NoGpu { why: "a test" }) } else { Ok(gpus) }
     }
 
-    fn is_ready_for(&self, _: &Formula) -> bool {
+    fn is_ready_for(&self, _: Task<'_>) -> bool {
         false
+    }
+
+    fn loading(&self, _: Op) -> &BreakEven {
+        &self.loading
+    }
+
+    fn is_repeated(&self, _: u64) -> bool {
+        true
     }
 
     fn learner(&self) -> &Learner {
@@ -88,8 +98,16 @@ impl Machine for NotAsked {
         panic!("GPUs were asked for")
     }
 
-    fn is_ready_for(&self, _: &Formula) -> bool {
+    fn is_ready_for(&self, _: Task<'_>) -> bool {
         panic!("a device was asked")
+    }
+
+    fn loading(&self, _: Op) -> &BreakEven {
+        panic!("what loading costs was asked for")
+    }
+
+    fn is_repeated(&self, _: u64) -> bool {
+        panic!("the last call was asked for")
     }
 
     fn learner(&self) -> &Learner {

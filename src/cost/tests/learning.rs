@@ -11,6 +11,7 @@ const ADDITION: Work = Work {
     input_bytes: 8e6,
     output_bytes: 4e6,
     is_staged: false,
+    is_repeated: true,
     most_threads: 64,
     is_shareable: true,
 };
@@ -119,6 +120,17 @@ fn what_one_operation_teaches_of_the_machine_serves_others() {
     let other = Work { operation: 4, core_ns: 120_000.0, ..ADDITION };
     let choice = learner.decide(&other, &MACHINE, Choices::ALL).choice;
     assert!(!choice.is_cores(), "{choice:?}");
+}
+
+#[test]
+fn the_compiler_is_expected_to_take_what_it_took() {
+    let learner = Learner::new();
+    assert_eq!(learner.compiler_ns(8e7), 8e7);
+    for _ in 0..3 {
+        learner.observe_compiler(2e7, 1e6);
+    }
+    let expected = learner.compiler_ns(8e7) / 8e7;
+    assert!((0.04..0.08).contains(&expected), "{expected} of the prior, a twentieth of it seen");
 }
 
 #[test]
