@@ -124,7 +124,9 @@ a, b = repeated(add, n)
 expected = add.oracle(a, b)
 there = [filled("{kind}", array) for array in (a, b)]
 out = output(add, "{kind}", n)
-ok(lib.gpuvec_init())
+lib.gpuvec_set_placement(Place.GPU)
+ok(call(add, there[0].array, there[1].array, out.array))
+lib.gpuvec_set_placement(Place.AUTO)
 shared = 0
 for number in range(200):
     ok(call(add, there[0].array, there[1].array, out.array))

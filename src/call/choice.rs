@@ -51,9 +51,9 @@ pub(crate) struct Chosen {
 pub(crate) enum Lesson {
     /// How long such work takes on a machine.
     Call { work: Work, machine: model::Machine, choice: Choice },
-    /// How long the driver takes to compile a kernel, which the prior expects to take so many nanoseconds,
-    /// and the rest of the call so many.
-    Compiler { prior_ns: f32, call_ns: f32 },
+    /// How long the driver takes for a kernel: its compiler so many nanoseconds, and the rest of the call is
+    /// predicted to take so many.
+    Compiler { full_ns: f32, call_ns: f32 },
 }
 
 impl Lesson {
@@ -66,8 +66,8 @@ impl Lesson {
     pub(crate) fn learn(&self, learner: &Learner, ns: f32) {
         match self {
             Lesson::Call { work, machine, choice } => learner.observe(work, machine, *choice, ns),
-            Lesson::Compiler { prior_ns, call_ns } => {
-                learner.observe_compiler(*prior_ns, ns - call_ns);
+            Lesson::Compiler { full_ns, call_ns } => {
+                learner.observe_compiler(*full_ns, ns - call_ns);
             }
         }
     }
@@ -185,9 +185,9 @@ fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
     }
     let mut lesson = None;
     let is_worth_it = if lacks_kernel {
-        let prior_ns = cost::compiler_ns(call.task());
-        lesson = Some(Lesson::Compiler { prior_ns, call_ns: time_of(faster) });
-        losses(call.task(), machine).is_reached(loss, machine.learner().compiler_ns(prior_ns))
+        let full_ns = cost::compiler_ns(call.task());
+        lesson = Some(Lesson::Compiler { full_ns, call_ns: time_of(faster) });
+        losses(call.task(), machine).is_reached(loss, machine.learner().compiler_ns(full_ns))
     } else if call.arrays().any(|array| array.kind != MemoryKind::Pageable) {
         // The driver knows their memory: the program, or another library, uses a GPU already.
         true

@@ -83,7 +83,7 @@ impl Case {
         }
     }
 
-    /// Returns the choice that stands for this question and for more calls than the next, and counts that one.
+    /// Returns the choice that stands for this question and for more calls than the next, which it counts.
     pub(crate) fn known(&self, question: Question) -> Option<Choice> {
         let is_known = self.standing.load(Ordering::Relaxed) == Standing::Known as u32;
         if is_known { self.counted(question, 2) } else { None }

@@ -149,9 +149,9 @@ fn explored(
     others.filter(is_due).max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|other| other.choice)
 }
 
-/// The number of calls of a try, of which the first of several teaches nothing. It shows nothing of those that
-/// would follow: cores have to read arrays that other processors had, and the threads of other cores may be
-/// asleep, which is a large part of a short time.
+/// The number of calls of a try, of which the first of several teaches nothing: it shows nothing of those
+/// that would follow, since cores have to read arrays that other processors had, and the threads of other
+/// cores may be asleep, which is a large part of a short time.
 fn tries(work: &Work, choice: Choice, time: f32) -> u32 {
     let wakes = choice != Choice::CallingCore;
     match choice.is_cores() && work.is_repeated {

@@ -5,8 +5,8 @@ use crate::estimate::{Cell, Estimate, Prior, Step};
 use crate::model::{self, Factors, RATES, Time};
 use crate::nanoseconds::Nanoseconds;
 use crate::tuning::{
-    CASE, CHOICE, COMPILER, COMPILER_NOISE, FRESH_DOUBT, FRESH_VARIANCE, MISFIT_VARIANCE,
-    NOISE_VARIANCE, OPERATION, RATE_DRIFT, RATE_VARIANCES, SIZE,
+    CASE, CHOICE, COMPILER, COMPILER_NOISE, COMPILER_SHARE, FRESH_DOUBT, FRESH_VARIANCE,
+    MISFIT_VARIANCE, NOISE_VARIANCE, OPERATION, RATE_DRIFT, RATE_VARIANCES, SIZE,
 };
 use crate::{CHOICES, Choice, Machine, Work};
 use std::array;
@@ -28,7 +28,7 @@ pub struct Learner {
     /// ... and for operations, by their hashes.
     operations: [[Cell; OPERATIONS]; CHOICES],
     cases: [Case; CASES],
-    /// The time of the driver's compiler relative to the prior's.
+    /// The time that the driver takes for kernels, relative to what is expected.
     compiler: Cell,
     /// The time that calls may have lost because they did not run on each choice.
     pub(crate) lost: [Nanoseconds; CHOICES],
@@ -121,17 +121,17 @@ impl Learner {
         case.choices[choice as usize].set(seen, now, CASE);
     }
 
-    /// The time, in nanoseconds, that the driver is expected to take to compile a kernel: longer than the
-    /// prior's if that of others was, or shorter, for example because the driver finds them on disk.
-    pub fn compiler_ns(&self, prior_ns: f32) -> f32 {
-        prior_ns * at(&self.compiler, self.now(), COMPILER).mean.exp()
+    /// The time, in nanoseconds, that the driver is expected to take for a kernel which its compiler takes so
+    /// long for: less, since it may find the kernel on disk, as far as it did not take that long for others.
+    pub fn compiler_ns(&self, full_ns: f32) -> f32 {
+        full_ns * COMPILER_SHARE * at(&self.compiler, self.now(), COMPILER).mean.exp()
     }
 
-    /// Learns from the time that the driver took to compile a kernel.
-    pub fn observe_compiler(&self, prior_ns: f32, ns: f32) {
+    /// Learns from the time that the driver took for a kernel.
+    pub fn observe_compiler(&self, full_ns: f32, ns: f32) {
         let now = self.now();
         let before = at(&self.compiler, now, COMPILER);
-        let error = (ns.max(1.0) / prior_ns).ln() - before.mean;
+        let error = (ns.max(1.0) / (full_ns * COMPILER_SHARE)).ln() - before.mean;
         let variance = before.variance + COMPILER_NOISE;
         self.compiler.set(Step::new(error, variance).applied(before, 1.0), now, COMPILER);
     }

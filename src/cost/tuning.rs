@@ -61,7 +61,10 @@ pub const SHORT_CALL_NS: f32 = 1_500.0;
 /// A call on the calling core is long if it is predicted to take more than this.
 pub const LONG_CALL_NS: f32 = 20_000.0;
 
-/// The time of the driver's compiler relative to the prior's.
+/// The share of the compiler's time that a kernel is expected to take: the driver keeps on disk what it
+/// compiled in earlier processes.
+pub(crate) const COMPILER_SHARE: f32 = 0.25;
+/// The time that kernels took relative to that.
 pub(crate) const COMPILER: Prior = Prior { variance: 2.0, drift: 0.0 };
 /// The variance of its logarithm from one kernel to the next.
 pub(crate) const COMPILER_NOISE: f32 = 0.3;

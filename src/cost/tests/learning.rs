@@ -47,7 +47,7 @@ fn settled(learner: &Learner, time: impl Fn(usize, Choice) -> f32) -> Choice {
 fn each_choice_is_found_if_it_is_the_fastest() {
     for best in Choice::ALL.into_iter().filter(|choice| *choice != Choice::Gpus) {
         let learner = Learner::new();
-        calls(&learner, &ADDITION, 400, time_if(best));
+        calls(&learner, &ADDITION, 1_000, time_if(best));
         assert_eq!(settled(&learner, time_if(best)), best);
     }
 }
@@ -124,13 +124,13 @@ fn what_one_operation_teaches_of_the_machine_serves_others() {
 
 #[test]
 fn the_compiler_is_expected_to_take_what_it_took() {
-    let learner = Learner::new();
-    assert_eq!(learner.compiler_ns(8e7), 8e7);
-    for _ in 0..3 {
-        learner.observe_compiler(2e7, 1e6);
+    assert!(Learner::new().compiler_ns(8e7) < 8e7);
+    for share in [1.0, 0.01] {
+        let learner = Learner::new();
+        (0..8).for_each(|_| learner.observe_compiler(2e7, share * 2e7));
+        let expected = learner.compiler_ns(8e7) / 8e7;
+        assert!(expected > 0.6 * share && expected < 1.5 * share, "{expected}, {share} seen");
     }
-    let expected = learner.compiler_ns(8e7) / 8e7;
-    assert!((0.04..0.08).contains(&expected), "{expected} of the prior, a twentieth of it seen");
 }
 
 #[test]
