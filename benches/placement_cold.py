@@ -1,7 +1,7 @@
 """Random calls of a new process under placement auto, beside an oracle.
 
-The oracle knows all later calls, and how long every call takes under each placement. Like any
-process it pays for what a GPU needs first: its context, and the kernels of each call and type. The
+The oracle knows all later calls, and which placement is the fastest of each: it takes what the same
+calls, in the same order, took under those. Like any process it pays for what a GPU needs first: its context, and the kernels of each call and type. The
 driver compiles these, or finds them in its cache on disk.
 """
 
@@ -122,7 +122,7 @@ def totals(row: Row, count: int) -> dict[str, float]:
     medians = sum(one.seconds for one in best)
     ready = price(calls, best, row["opening"], row["ready"])
     auto, replayed = (sum(row["times"][way][:count]) for way in ("auto", "best"))
-    oracle = medians + ready
+    oracle = replayed + ready
     return {
         "auto": auto,
         "oracle": oracle,
@@ -135,7 +135,7 @@ def totals(row: Row, count: int) -> dict[str, float]:
 def line(row: Row) -> list[str]:
     """Shows the totals of a seed, and auto's ratios to the oracle: of all calls, of the first."""
     total, *first = [totals(row, count) for count in (len(row["calls"]), *FIRST)]
-    ms = [f"{1e3 * total[name]:.1f}" for name in ("auto", "oracle", "medians", "replayed")]
+    ms = [f"{1e3 * total[name]:.1f}" for name in ("auto", "oracle", "replayed", "medians")]
     return [
         str(row["seed"]),
         *ms,
@@ -175,8 +175,8 @@ def cold(given: argparse.Namespace) -> None:
     print(
         f"{given.count} random calls of {len(cases)} cases: auto in a new process; an oracle; the"
     )
-    print("medians of the fastest placements; the same calls under those, once all are ready")
-    heads = ["seed", "auto, ms", "oracle", "medians", "replayed", "auto / oracle"]
+    print("same calls under the fastest placements, once all are ready; the medians of those")
+    heads = ["seed", "auto, ms", "oracle", "replayed", "medians", "auto / oracle"]
     print(shown([*heads, *(f"first {count}" for count in FIRST)], [line(row) for row in rows]))
     everything = [totals(row, given.count) for row in rows]
     parts = ", ".join(f"{total['ready'] / total['oracle']:.1%}" for total in everything)
