@@ -1,8 +1,9 @@
 """Random calls of a new process under placement auto, beside an oracle.
 
 The oracle knows all later calls, and which placement is the fastest of each: it takes what the same
-calls, in the same order, took under those. Like any process it pays for what a GPU needs first: its context, and the kernels of each call and type. The
-driver compiles these, or finds them in its cache on disk.
+calls, in the same order, took under those. Like any process it pays for what a GPU needs first: its
+context, and the kernels of each call and type. The driver compiles these, or finds them in its
+cache on disk.
 """
 
 import argparse
