@@ -82,8 +82,14 @@ pub(crate) const SHARED_BYTES: usize = 2 << 20;
 /// cores and GPUs.
 pub(crate) const SEVERAL_GPUS_BYTES: usize = 16 << 20;
 
-/// The largest chunk of a call that cores and GPUs share, in bytes of each array.
+/// The largest chunk of a GPU in a call that cores share, in bytes of each array.
 pub(crate) const SHARED_CHUNK_BYTES: usize = 1 << 20;
+
+/// The most time of a core for its chunk of such a call, by the prior, in nanoseconds, before the chunk is
+/// rounded up to a power of two; and the fewest elements, a block or two of an expression. At the end of a
+/// call other processors wait for the last such chunk.
+pub(crate) const SHARED_CORE_NS: f32 = 50e3;
+pub(crate) const SHARED_CORE_CHUNK: usize = 1 << 10;
 
 /// Slots of a device, of each kind: chunks that may be in flight at once. Without arrays of other
 /// devices they hold 62 MiB of device memory and 25 MiB of pinned memory in all, with them 86 and 25.

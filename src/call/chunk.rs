@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A run of elements, the unit of work: elements `start` to `start + len`. Each chunk of a run is
-/// handed out once, so that one thread or stream works on its elements.
+/// A run of elements, the unit of work: elements `start` to `start + len`. Each element of a call is
+/// handed out once, so that one thread or stream works on it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     /// The first element.
@@ -25,9 +25,9 @@ impl Partition {
         Partition { n, chunk }
     }
 
-    /// The elements of a chunk but the last.
-    pub(crate) fn chunk(self) -> usize {
-        self.chunk
+    /// The number of elements.
+    pub(crate) fn elements(self) -> usize {
+        self.n
     }
 
     /// The number of chunks.
@@ -46,31 +46,32 @@ impl Partition {
     }
 }
 
-/// Hands out chunks in order, to any worker that asks.
+/// Hands out elements in order, to any worker that asks, in chunks of the lengths that it asks for.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    partition: Partition,
+    n: usize,
     next: AtomicUsize,
 }
 
 impl Queue {
-    pub(crate) fn new(partition: Partition) -> Self {
-        Queue { partition, next: AtomicUsize::new(0) }
+    pub(crate) fn new(n: usize) -> Self {
+        Queue { n, next: AtomicUsize::new(0) }
     }
 
-    /// Takes the next chunk.
-    pub(crate) fn take(&self) -> Option<Chunk> {
-        self.partition.at(self.next.fetch_add(1, Ordering::Relaxed))
+    /// Takes the next `most` elements, or as many as are left.
+    pub(crate) fn take(&self, most: usize) -> Option<Chunk> {
+        let start = self.next.fetch_add(most, Ordering::Relaxed);
+        (start < self.n).then(|| Chunk { start, len: most.min(self.n - start) })
     }
 
-    /// Says whether all chunks were taken.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.next.load(Ordering::Relaxed) >= self.partition.chunks()
+    /// The number of elements that no worker has taken.
+    pub(crate) fn left(&self) -> usize {
+        self.n.saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
-    /// Hands out no more chunks.
+    /// Hands out no more elements.
     pub(crate) fn close(&self) {
-        self.next.store(self.partition.chunks(), Ordering::Relaxed);
+        self.next.store(self.n, Ordering::Relaxed);
     }
 }
 
@@ -119,22 +120,65 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The end of chunks of which each begins where the one before it ends, the first at 0.
+    fn end_of(chunks: &[Chunk]) -> Option<usize> {
+        let follow =
+            |end, chunk: &Chunk| (chunk.start == end && chunk.len > 0).then_some(end + chunk.len);
+        chunks.iter().try_fold(0, follow)
+    }
+
     proptest! {
         #[test]
-        fn a_queue_hands_out_every_element_once(n in 1usize..10_000, chunk in 1usize..500) {
+        fn a_partition_has_every_element_once(n in 1usize..10_000, chunk in 1usize..500) {
             let partition = Partition::new(n, chunk);
-            let queue = Queue::new(partition);
             let in_order: Vec<Chunk> = partition.in_order().collect();
-            let mut next = 0;
-            let mut count = 0;
-            while let Some(chunk) = queue.take() {
-                prop_assert_eq!(chunk.start, next);
-                prop_assert_eq!(in_order.get(count), Some(&chunk));
-                next += chunk.len;
-                count += 1;
+            prop_assert_eq!(in_order.len(), partition.chunks());
+            prop_assert!(in_order[1..].iter().all(|later| later.start % chunk == 0));
+            prop_assert_eq!(end_of(&in_order), Some(n));
+        }
+
+        #[test]
+        fn a_queue_hands_out_every_element_once_to_takers_of_any_lengths(
+            n in 1usize..10_000, lengths in prop::collection::vec(1usize..500, 1..9),
+            order in prop::collection::vec(0usize..9, 1..50),
+        ) {
+            let queue = Queue::new(n);
+            let mut taken = Vec::new();
+            for taker in order.iter().cycle() {
+                let most = lengths[taker % lengths.len()];
+                let left = queue.left();
+                let Some(chunk) = queue.take(most) else { break };
+                prop_assert_eq!((chunk.len, queue.left()), (most.min(left), left - chunk.len));
+                taken.push(chunk);
             }
-            prop_assert_eq!((next, count, in_order.len()), (n, partition.chunks(), count));
-            prop_assert!(queue.take().is_none());
+            prop_assert_eq!(end_of(&taken), Some(n));
+            prop_assert!(queue.left() == 0 && queue.take(1).is_none());
+        }
+
+        #[test]
+        fn threads_take_every_element_once(
+            n in 1usize..10_000, lengths in prop::collection::vec(1usize..500, 1..5),
+        ) {
+            let queue = Queue::new(n);
+            let take_all = |most| std::iter::from_fn(|| queue.take(most)).collect::<Vec<_>>();
+            let mut taken: Vec<Chunk> = std::thread::scope(|scope| {
+                let start = |most: &usize| scope.spawn({
+                    let most = *most;
+                    move || take_all(most)
+                });
+                let threads: Vec<_> = lengths.iter().map(start).collect();
+                threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+            });
+            taken.sort_by_key(|chunk| chunk.start);
+            prop_assert_eq!(end_of(&taken), Some(n));
+        }
+
+        #[test]
+        fn a_closed_queue_hands_out_nothing(n in 1usize..10_000, most in 1usize..500) {
+            let queue = Queue::new(n);
+            queue.take(most);
+            queue.close();
+            prop_assert!(queue.left() == 0 && queue.take(most).is_none());
         }
 
         #[test]

@@ -45,7 +45,12 @@ pub(crate) struct OnGpus {
     /// The devices that take chunks; at least one.
     pub(crate) devices: Vec<usize>,
     pub(crate) transfers: Transfers,
-    pub(crate) partition: Partition,
+    /// The most elements of a device's chunk; the buffers of a slot hold as many.
+    pub(crate) chunk: usize,
+    /// The fewest elements of a device's chunk, if as many are left: fewer where cores share the call.
+    pub(crate) least_chunk: usize,
+    /// The elements of a core's chunk.
+    pub(crate) core_chunk: usize,
     /// Groups of devices, each with threads of its own: a group for each device, as far as there are threads.
     pub(crate) groups: usize,
     /// Threads that feed each group: several where they stage arrays.
@@ -59,6 +64,15 @@ pub(crate) struct OnGpus {
     /// Makes the kernel signal completion by flags.
     pub(crate) uses_flags: bool,
     pub(crate) fallback: Fallback,
+}
+
+impl OnGpus {
+    /// The elements of a device's next chunk where so many are left. Chunks in all slots together are part
+    /// of what is left, so that the devices are done with them when the cores are done with the rest.
+    pub(crate) fn next_chunk(&self, left: usize) -> usize {
+        let slots = self.devices.len() * self.threads * self.slots;
+        (left / (4 * slots)).next_power_of_two().clamp(self.least_chunk, self.chunk)
+    }
 }
 
 /// The reaction to a failure of a plan's devices.
@@ -142,10 +156,20 @@ pub(crate) fn on_cores(call: &Call<'_>, choice: Choice, machine: &impl Machine) 
 
 fn on_threads(call: &Call<'_>, threads: usize) -> OnCores {
     let chunks = if threads == 1 { 1 } else { threads * tuning::CHUNKS_PER_CORE };
-    let [least, most] = tuning::CORE_CHUNK;
-    let chunk = call.n().div_ceil(chunks).next_power_of_two().clamp(least, most);
-    let partition = Partition::new(call.n(), chunk);
+    let partition = Partition::new(call.n(), core_chunk(call, chunks, tuning::CORE_CHUNK[0]));
     OnCores { threads: threads.min(partition.chunks()).max(1), partition }
+}
+
+/// The elements of a core's chunk, a power of two, where a call is to have so many chunks.
+fn core_chunk(call: &Call<'_>, chunks: usize, least: usize) -> usize {
+    call.n().div_ceil(chunks).next_power_of_two().clamp(least, tuning::CORE_CHUNK[1])
+}
+
+/// The elements of a core's chunk where devices take chunks, too.
+fn shared_core_chunk(call: &Call<'_>, cores: usize) -> usize {
+    let by_time = (core_ns(call) / tuning::SHARED_CORE_NS) as usize;
+    let chunks = by_time.max(cores * tuning::CHUNKS_PER_CORE).max(1);
+    core_chunk(call, chunks, tuning::SHARED_CORE_CHUNK)
 }
 
 fn on_gpus(
@@ -165,20 +189,21 @@ fn on_gpus(
     if with_cores {
         chunk = chunk.min(tuning::SHARED_CHUNK_BYTES / call.element_bytes());
     }
-    let partition = Partition::new(call.n(), chunk);
+    let chunks = call.n().div_ceil(chunk);
     let kind = transfers.slot_kind();
     let mut threads = 1;
     if kind == SlotKind::Staged {
         let for_each = (for_devices / groups).clamp(1, tuning::STAGING_THREADS);
-        threads = machine.threads(for_each.min(partition.chunks()));
+        threads = machine.threads(for_each.min(chunks));
     }
     let left = machine.thread_limit().saturating_sub(groups * threads);
     let cores = if with_cores && left > 0 { machine.threads(left) } else { 0 };
-    let slots = (tuning::SLOTS[kind as usize] / threads).clamp(1, partition.chunks());
-    let is_one_chunk = partition.chunks() == 1;
+    let smallest = tuning::SMALLEST_CHUNK_BYTES / call.element_bytes();
+    let least_chunk = if cores > 0 { chunk.min(smallest) } else { chunk };
+    let slots = (tuning::SLOTS[kind as usize] / threads).clamp(1, chunks);
+    let is_one_chunk = chunks == 1;
     let crosses_bus_alone = is_one_chunk && transfers.cross_bus();
-    let len = partition.chunk().min(call.n());
-    let block_limit = block_limit(call, &transfers, len, crosses_bus_alone);
+    let block_limit = block_limit(call, &transfers, chunk.min(call.n()), crosses_bus_alone);
     let uses_flags = is_one_chunk && can_signal_completion(call, &transfers, block_limit);
     let fallback = match placement {
         _ if placement == Placement::Gpu || needs_gpu(call) => Fallback::None,
@@ -188,7 +213,9 @@ fn on_gpus(
     Ok(OnGpus {
         devices,
         transfers,
-        partition,
+        chunk,
+        least_chunk,
+        core_chunk: shared_core_chunk(call, cores),
         groups,
         threads,
         slots,

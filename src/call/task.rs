@@ -69,12 +69,12 @@ impl Task<'_> {
 
 /// Computes the chunks of a call; the types of elements and states are erased.
 pub(crate) trait Work: Sync {
-    /// Prepares for a run of that number of chunks; forgets an earlier one.
-    fn begin(&mut self, _chunks: usize) {}
+    /// Prepares for a run over that number of elements; forgets an earlier one.
+    fn begin(&mut self, _elements: usize) {}
 
     /// Computes chunks, one after the other, on the calling core.
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>);
 
-    /// Takes in the state that a kernel wrote for a chunk.
-    fn take_state(&self, _words: &[u8]) {}
+    /// Takes in the state that a kernel wrote for a chunk of that number of elements.
+    fn take_state(&self, _words: &[u8], _elements: usize) {}
 }

@@ -20,10 +20,12 @@ use std::collections::VecDeque;
 /// The progress of one worker, a device or a core, on a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
-    /// Chunks that it took from the queue.
+    /// Elements that it took from the queue.
     pub(crate) taken: usize,
-    /// Chunks whose results are where they belong.
+    /// Elements whose results are where they belong.
     pub(crate) finished: usize,
+    /// Chunks of which it finished all.
+    pub(crate) chunks: usize,
     /// Bytes that went through pinned buffers of slots.
     pub(crate) bytes_staged: u64,
     /// Says that the output may have been written, in whole or in part.
@@ -35,6 +37,7 @@ impl Progress {
     pub(crate) fn add(&mut self, other: Progress) {
         self.taken += other.taken;
         self.finished += other.finished;
+        self.chunks += other.chunks;
         self.bytes_staged += other.bytes_staged;
         self.wrote |= other.wrote;
     }
@@ -184,13 +187,14 @@ impl<'a> Pipeline<'a> {
     /// Starts one more chunk, and says whether there may be others. Waits for a slot that another caller
     /// has only if the thread holds none.
     fn turn(&mut self, queue: &Queue, holds_slots: bool) -> Result<bool, Error> {
-        if queue.is_empty() {
+        if queue.left() == 0 {
             return Ok(false);
         }
         // A slot first: a device that has none leaves the chunk to other workers.
         let Some(slot) = self.free_slot(holds_slots)? else { return Ok(true) };
-        let Some(chunk) = queue.take() else { return Ok(false) };
-        self.progress.taken += 1;
+        let most = self.plan.next_chunk(queue.left());
+        let Some(chunk) = queue.take(most) else { return Ok(false) };
+        self.progress.taken += chunk.len;
         self.start(slot, chunk)?;
         Ok(true)
     }
@@ -271,11 +275,12 @@ impl<'a> Pipeline<'a> {
         self.progress.bytes_staged += output.staged_bytes();
         match output.transfer {
             Transfer::State => {
-                self.work.take_state(slot.state(self.call.task().state_bytes())?);
+                self.work.take_state(slot.state(self.call.task().state_bytes())?, chunk.len);
             }
             _ => output.take_out(&slot)?,
         }
-        self.progress.finished += 1;
+        self.progress.finished += chunk.len;
+        self.progress.chunks += 1;
         Ok(())
     }
 
@@ -289,7 +294,7 @@ impl<'a> Pipeline<'a> {
         let earlier = self.call.arrays().zip(self.plan.transfers.all()).take(number);
         let alike = earlier.filter(|(_, other)| *other == transfer);
         let bytes: usize = alike.map(|(array, _)| array.element_bytes).sum();
-        let offset = bytes * self.plan.partition.chunk();
+        let offset = bytes * self.plan.chunk;
         ChunkView::new(array, transfer, self.in_place[number], chunk, offset)
     }
 }

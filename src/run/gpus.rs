@@ -31,7 +31,7 @@ pub(super) fn run(
         plan.devices.iter().map(|ordinal| device::one(*ordinal)).collect::<Result<_, _>>()?;
     synchronize(call, plan, &devices)?;
     let outcome = Mutex::new(Outcome::default());
-    let parallel = Parallel { call, plan, work, queue: Queue::new(plan.partition), outcome };
+    let parallel = Parallel { call, plan, work, queue: Queue::new(call.n()), outcome };
     let mut workers: Vec<_> = (0..plan.groups.min(devices.len()))
         .map(|group| devices.iter().copied().skip(group).step_by(plan.groups).collect())
         .map(Worker::Devices)
@@ -121,10 +121,13 @@ impl Parallel<'_> {
 
     /// Takes chunks for a core.
     fn compute(&self) -> Progress {
-        let mut chunks = 0;
-        let taken = std::iter::from_fn(|| self.queue.take());
-        self.work.compute(&mut taken.inspect(|_| chunks += 1));
-        Progress { taken: chunks, finished: chunks, wrote: chunks > 0, ..Progress::default() }
+        let mut progress = Progress::default();
+        let taken = std::iter::from_fn(|| self.queue.take(self.plan.core_chunk));
+        self.work.compute(&mut taken.inspect(|chunk| {
+            progress.taken += chunk.len;
+            progress.chunks += 1;
+        }));
+        Progress { finished: progress.taken, wrote: progress.taken > 0, ..progress }
     }
 
     fn outcome(&self) -> MutexGuard<'_, Outcome> {
@@ -135,8 +138,7 @@ impl Parallel<'_> {
     fn finish(self, threads: usize, selection: Selection) -> Result<(), Failure> {
         let Outcome { progress, devices, used_cores, error } =
             self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let chunks = self.plan.partition.chunks();
-        if progress.finished < chunks {
+        if progress.finished < self.call.n() {
             let error = error.unwrap_or(Error::Internal { text: "a chunk was not computed" });
             return Err(Failure { error, wrote: progress.wrote });
         }
@@ -146,7 +148,7 @@ impl Parallel<'_> {
             path: path(self.call, &self.plan.transfers) | cores,
             devices,
             threads: threads as u64,
-            chunks: chunks as u64,
+            chunks: progress.chunks as u64,
             bytes_staged: progress.bytes_staged,
             selection: Selection { choice: choice(self.plan), ..selection },
         });

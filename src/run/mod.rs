@@ -156,7 +156,7 @@ impl Runner<'_> {
             }
             Plan::Gpus(plan) => plan,
         };
-        work.begin(on_gpus.partition.chunks());
+        work.begin(self.call.n());
         gpus::run(self.call, on_gpus, self.selection, work).or_else(|Failure { error, wrote }| {
             match on_gpus.fallback {
                 Fallback::CoresIfUnwritten if wrote => Err(error),
@@ -173,7 +173,7 @@ impl Runner<'_> {
     }
 
     fn run_on_cores(&self, plan: &OnCores, selection: Selection, work: &mut dyn Work) {
-        work.begin(plan.partition.chunks());
+        work.begin(plan.partition.elements());
         cores::run(self.call, plan, selection, work);
     }
 

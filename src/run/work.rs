@@ -54,7 +54,7 @@ impl<S> States<S> {
 pub(super) struct Reducing<'a, S> {
     accumulate: &'a Accumulate<'a, S>,
     states: States<S>,
-    chunks: usize,
+    elements: usize,
     places: [Mutex<Option<Merged<S>>>; PLACES],
     next: AtomicUsize,
 }
@@ -62,27 +62,27 @@ pub(super) struct Reducing<'a, S> {
 /// As many as workers often are: they end at the same time, and would wait for each other.
 const PLACES: usize = 16;
 
-/// The state of the chunks that were merged, and their number.
+/// The state of the chunks that were merged, and the number of their elements.
 struct Merged<S> {
     state: S,
-    chunks: usize,
+    elements: usize,
 }
 
 impl<'a, S: Copy> Reducing<'a, S> {
     pub(super) fn new(accumulate: &'a Accumulate<'a, S>, states: States<S>) -> Self {
         let places = [const { Mutex::new(None) }; PLACES];
-        Reducing { accumulate, states, chunks: 0, places, next: AtomicUsize::new(0) }
+        Reducing { accumulate, states, elements: 0, places, next: AtomicUsize::new(0) }
     }
 
     /// The state of all chunks.
     pub(super) fn state(&mut self) -> Result<S, Error> {
-        let (mut state, mut chunks) = ((self.states.identity)(), 0);
+        let (mut state, mut elements) = ((self.states.identity)(), 0);
         let merge = self.states.merge;
         for merged in self.used().iter_mut().filter_map(|place| inner(place).as_ref()) {
             merge(&mut state, &merged.state);
-            chunks += merged.chunks;
+            elements += merged.elements;
         }
-        if chunks == self.chunks { Ok(state) } else { Err(MISSING) }
+        if elements == self.elements { Ok(state) } else { Err(MISSING) }
     }
 
     /// The places that may hold a state.
@@ -91,15 +91,15 @@ impl<'a, S: Copy> Reducing<'a, S> {
         &mut self.places[..used]
     }
 
-    fn add(&self, state: &S, chunks: usize) {
+    fn add(&self, state: &S, elements: usize) {
         let place = self.next.fetch_add(1, Ordering::Relaxed) % PLACES;
         let mut place = self.places[place].lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *place {
             Some(merged) => {
                 (self.states.merge)(&mut merged.state, state);
-                merged.chunks += chunks;
+                merged.elements += elements;
             }
-            None => *place = Some(Merged { state: *state, chunks }),
+            None => *place = Some(Merged { state: *state, elements }),
         }
     }
 }
@@ -111,21 +111,21 @@ fn inner<T>(place: &mut Mutex<T>) -> &mut T {
 const MISSING: Error = Error::Internal { text: "a chunk was not reduced" };
 
 impl<S: Copy + Send + Sync> Work for Reducing<'_, S> {
-    fn begin(&mut self, chunks: usize) {
-        self.chunks = chunks;
+    fn begin(&mut self, elements: usize) {
+        self.elements = elements;
         self.used().iter_mut().for_each(|place| *inner(place) = None);
     }
 
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
-        let (mut state, mut count) = ((self.states.identity)(), 0);
-        (self.accumulate)(&mut chunks.inspect(|_| count += 1), &mut state);
-        if count > 0 {
-            self.add(&state, count);
+        let (mut state, mut elements) = ((self.states.identity)(), 0);
+        (self.accumulate)(&mut chunks.inspect(|chunk| elements += chunk.len), &mut state);
+        if elements > 0 {
+            self.add(&state, elements);
         }
     }
 
-    fn take_state(&self, words: &[u8]) {
-        self.add(&(self.states.from_words)(words), 1);
+    fn take_state(&self, words: &[u8], elements: usize) {
+        self.add(&(self.states.from_words)(words), elements);
     }
 }
 

@@ -1,12 +1,17 @@
 //! Where calls run, by memory kind, length, placement and machine.
 
 use super::*;
+use crate::call::checked::Input;
 use crate::call::checked::tests::with_call;
 use crate::call::choice::choose;
+use crate::call::chunk::Queue;
+use crate::call::formula::{Evaluation, Operand};
+use crate::expr::{self, Element};
 use crate::ops::Op;
 use MemoryKind::{Managed, Pageable, Pinned};
 use Placement::{All, Auto, Cpu, Gpu};
 use proptest::prelude::*;
+use std::collections::VecDeque;
 
 const DEVICE: MemoryKind = MemoryKind::Device { ordinal: 0 };
 const OTHER: MemoryKind = MemoryKind::Device { ordinal: 1 };
@@ -136,8 +141,8 @@ fn ways(transfers: &Transfers) -> String {
     transfers.all().map(|transfer| format!("{transfer:?}")).collect::<Vec<_>>().join(" ")
 }
 
-/// A plan in one line.
-fn line(plan: &Plan) -> String {
+/// A plan for `n` elements in one line.
+fn line(plan: &Plan, n: usize) -> String {
     match plan {
         Plan::Cores(OnCores { threads, partition }) => {
             format!("cores: {threads} threads; {} chunks", partition.chunks())
@@ -146,7 +151,7 @@ fn line(plan: &Plan) -> String {
             "GPUs {:?}: {}; {} chunks; {} threads, {} slots; {} cores; {} blocks{}; {:?}",
             plan.devices,
             ways(&plan.transfers),
-            plan.partition.chunks(),
+            n.div_ceil(plan.chunk),
             plan.threads,
             plan.slots,
             plan.cores,
@@ -212,7 +217,11 @@ fn each_call_has_its_plan() {
     ];
     for (placement, gpus, op, n, kinds, expected) in table {
         let plan = planned(op, n, kinds, placement, gpus);
-        assert_eq!(line(&plan), expected, "{placement:?}, {gpus} GPUs, {op:?} of {n} in {kinds:?}");
+        assert_eq!(
+            line(&plan, n),
+            expected,
+            "{placement:?}, {gpus} GPUs, {op:?} of {n} in {kinds:?}"
+        );
     }
 }
 
@@ -245,7 +254,7 @@ fn small_arrays_wake_neither_a_core_nor_the_driver() {
         let plan = with_call(Op::AddF32, 1000, [kind; 3], |call| {
             plan(call, placement, &NotAsked).unwrap()
         });
-        assert_eq!(line(&plan), "cores: 1 threads; 1 chunks");
+        assert_eq!(line(&plan, 1000), "cores: 1 threads; 1 chunks");
     }
 }
 
@@ -263,14 +272,15 @@ proptest! {
     #[test]
     fn chunks_fit_their_buffers(
         n in 1usize..1 << 40, gpus in 1usize..9,
-        a in any_kind(), b in any_kind(), output in any_kind(),
+        a in any_kind(), b in any_kind(), output in any_kind(), left in 0usize..1 << 40,
     ) {
         for op in Op::ALL {
             let Plan::Gpus(plan) = planned(*op, n, [a, b, output], Gpu, gpus) else {
                 panic!("not a plan for GPUs")
             };
-            let chunk = plan.partition.chunk();
-            let bytes = chunk.min(n) * op.element_bytes();
+            // No cores wait for the last chunks.
+            prop_assert_eq!(plan.next_chunk(left), plan.chunk);
+            let bytes = plan.chunk.min(n) * op.element_bytes();
             let count = |transfer| plan.transfers.all().filter(|t| *t == transfer).count();
             let direct = count(Transfer::Dma) * bytes;
             match plan.transfers.slot_kind() {
@@ -306,7 +316,134 @@ proptest! {
         let OnCores { threads, partition } =
             with_call(Op::DotF32, n, [Pageable; 3], |call| on_cores(call, Choice::Cores, &with(0)));
         let [least, most] = tuning::CORE_CHUNK;
-        prop_assert!((least..=most).contains(&partition.chunk()));
+        let first = partition.in_order().next().unwrap().len;
+        prop_assert!((least.min(n)..=most).contains(&first));
         prop_assert!(threads == 1 || partition.chunks() >= threads);
+    }
+}
+
+/// Numbers of elements of f32 that are shared.
+const SHARED: std::ops::Range<usize> = 600_000..200_000_000;
+
+/// Plans for cores and GPUs together a formula of two arrays of f32 that costs a core so many nanoseconds for
+/// an element.
+fn shared(cost_ns: f64, n: usize, kind: MemoryKind, gpus: usize) -> OnGpus {
+    const SPACE: usize = 1 << 44;
+    let declared = ["a", "b"].map(|name| expr::Input {
+        name,
+        element: Element::F32,
+        shape: expr::Shape::Array,
+    });
+    let program = expr::compile("a + b", &declared).unwrap();
+    let formula = Formula::new(0, program, (cost_ns * 1e3) as usize, None);
+    let task = Task::Evaluate(Evaluation { formula: &formula, operands: &[Operand::Array; 2] });
+    let [a, b, out] = [1, 2, 3].map(|place| std::ptr::without_provenance_mut(place * SPACE));
+    let inputs =
+        [("a", a), ("b", b)].map(|(name, pointer)| Input { name, pointer, element_bytes: 4 });
+    let plan = |call: &Call<'_>| on_gpus(call, All, Choice::Together, &with(gpus));
+    // SAFETY: the arrays are never accessed.
+    unsafe { Call::with(task, &inputs, ("out", out), n, |_| Ok(kind), plan) }.unwrap().unwrap()
+}
+
+/// A core, or a thread that feeds a device.
+struct Taker {
+    is_core: bool,
+    element_ns: f64,
+    /// The most chunks that it holds; it works on one after the other.
+    slots: usize,
+    /// When it is done with each of its newest chunks.
+    done: VecDeque<f64>,
+}
+
+impl Taker {
+    /// The time when it takes another chunk.
+    fn next(&self) -> f64 {
+        if self.done.len() < self.slots { 0.0 } else { self.done[0] }
+    }
+
+    fn take(&mut self, len: usize) {
+        let now = self.next();
+        let start = self.done.back().map_or(now, |newest| newest.max(now));
+        if self.done.len() == self.slots {
+            self.done.pop_front();
+        }
+        self.done.push_back(start + len as f64 * self.element_ns);
+    }
+}
+
+/// The time of a call of `n` elements whose processors take them as the plan says, in nanoseconds.
+fn simulated(plan: &OnGpus, n: usize, core_ns: f64, gpu_ns: f64) -> f64 {
+    let taker =
+        |is_core, element_ns, slots| Taker { is_core, element_ns, slots, done: VecDeque::new() };
+    let threads = plan.devices.len() * plan.threads;
+    let mut takers: Vec<Taker> = (0..plan.cores).map(|_| taker(true, core_ns, 1)).collect();
+    takers.extend((0..threads).map(|_| taker(false, gpu_ns * plan.threads as f64, plan.slots)));
+    let queue = Queue::new(n);
+    loop {
+        let next = takers.iter_mut().min_by(|a, b| a.next().total_cmp(&b.next()));
+        let next = next.unwrap();
+        let most = if next.is_core { plan.core_chunk } else { plan.next_chunk(queue.left()) };
+        let Some(chunk) = queue.take(most) else { break };
+        next.take(chunk.len);
+    }
+    takers.iter().filter_map(|taker| taker.done.back()).copied().fold(0.0, f64::max)
+}
+
+#[test]
+fn processors_that_share_a_heavy_formula_are_done_at_the_same_time() {
+    const CORE_NS: f64 = 16.0;
+    const GPU_NS: f64 = 0.24;
+    for (n, kind) in [(10_000_000, Pinned), (10_000_000, Pageable), (100_000_000, Pinned)] {
+        let plan = shared(CORE_NS, n, kind, 1);
+        let ideal = n as f64 / (plan.cores as f64 / CORE_NS + 1.0 / GPU_NS);
+        let time = simulated(&plan, n, CORE_NS, GPU_NS);
+        assert!(time < 1.05 * ideal, "{n}, {kind:?}: {time} ns, at best {ideal}");
+    }
+}
+
+#[test]
+fn cores_take_short_chunks_and_devices_long_ones() {
+    for (kind, slots, least, chunk, core_ns, core_chunk) in [
+        (Pinned, 3, 1 << 16, 1 << 18, 0.2, 1 << 16),
+        (Pinned, 3, 1 << 16, 1 << 18, 16.0, 1 << 12),
+        (Pageable, 8, 1 << 16, 1 << 18, 16.0, 1 << 12),
+        (Pinned, 3, 1 << 16, 1 << 18, 1e3, 1 << 10),
+    ] {
+        let plan = shared(core_ns, 100_000_000, kind, 1);
+        assert_eq!((plan.least_chunk, plan.chunk, plan.core_chunk), (least, chunk, core_chunk));
+        assert_eq!(plan.threads * plan.slots, slots);
+        assert_eq!(plan.next_chunk(100_000_000), chunk);
+        assert_eq!(plan.next_chunk(1), least);
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_chunks_in_flight_near_the_end_are_few(
+        n in SHARED, core_ns in 0.1..100.0, gpus in 1usize..9, is_pinned: bool, left in 0usize..1 << 28,
+    ) {
+        let plan = shared(core_ns, n, if is_pinned { Pinned } else { Pageable }, gpus);
+        let next = plan.next_chunk(left);
+        prop_assert!((plan.least_chunk..=plan.chunk).contains(&next));
+        let slots = gpus * plan.threads * plan.slots;
+        prop_assert!(next == plan.least_chunk || slots * next <= left / 2);
+        let core_time = plan.core_chunk as f64 * core_ns;
+        prop_assert!(core_time <= 2.01 * f64::from(tuning::SHARED_CORE_NS)
+            || plan.core_chunk == tuning::SHARED_CORE_CHUNK);
+    }
+
+    /// Where the devices have half of the work or more.
+    #[test]
+    fn processors_that_share_a_call_are_done_at_the_same_time(
+        n in SHARED, core_ns in 0.5..40.0, part in 0.5..0.95, gpus in 1usize..9, is_pinned: bool,
+    ) {
+        let plan = shared(core_ns, n, if is_pinned { Pinned } else { Pageable }, gpus);
+        let cores_rate = plan.cores as f64 / core_ns;
+        let gpu_ns = gpus as f64 * (1.0 - part) / (part * cores_rate);
+        let ideal = n as f64 * (1.0 - part) / cores_rate;
+        let shortest = (plan.threads * plan.slots * plan.least_chunk) as f64 * gpu_ns;
+        let slack = shortest + 2.0 * f64::from(tuning::SHARED_CORE_NS);
+        let time = simulated(&plan, n, core_ns, gpu_ns);
+        prop_assert!(time <= 1.2 * ideal + slack, "{time} ns, at best {ideal}, slack {slack}, {plan:?}");
     }
 }
