@@ -66,13 +66,19 @@ class Case(NamedTuple):
 
 
 class Run(ctypes.Structure):
-    """The first fields of `gpuvec_run`."""
+    """The fields of `gpuvec_run`; a build that has fewer leaves the others 0."""
 
     _fields_ = [
         ("backend", c_int32),
         ("path", c_uint32),
         ("devices", c_uint64),
         ("threads", c_uint64),
+        ("chunks", c_uint64),
+        ("bytes_staged", c_uint64),
+        ("choice", c_int32),
+        ("reason", c_int32),
+        ("time_ns", c_uint64),
+        ("predicted_ns", c_uint64 * 8),
     ]
 
 
@@ -151,11 +157,16 @@ class Library:
 
     def ran(self) -> str:
         """Tells where the last call ran: "gpu", or "cpu" and the number of threads."""
-        run = Run()
-        self.check(self.functions.gpuvec_last_run(ctypes.byref(run), ctypes.sizeof(run)))
+        run = self.last_run()
         if run.backend == 1:
             return f"cpu {run.threads}"
         return "gpu and cores" if run.path & 2 else "gpu"
+
+    def last_run(self) -> Run:
+        """Tells how the last call ran."""
+        run = Run()
+        self.check(self.functions.gpuvec_last_run(ctypes.byref(run), ctypes.sizeof(run)))
+        return run
 
     def memory(self, kind: str, dtype: str, n: int) -> np.ndarray:
         """Makes an array, which lives as long as the process."""

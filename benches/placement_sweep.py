@@ -34,7 +34,7 @@ SCRIPT = ROOT / "benches/placement.py"
 SHOWN = [10_000, 100_000, 1_000_000, 10_000_000, 100_000_000]
 # From this length on, one core alone is not measured.
 MOST_ON_CORE = 1_000_000
-ROUNDS = 3
+ROUNDS = 5
 CLOSE = 1.15
 # A process that keeps a CPU busy ends by itself after this time.
 BUSY_SECONDS = 600
@@ -101,6 +101,11 @@ class Sweep:
             contenders.append(Contender("again", self.program.batch(case, guess)))
         results = measure(contenders, self.given.seconds * len(contenders), ROUNDS)
         row["ran"] = {name: self.ran(case, name) for name in self.placements if name in results}
+        if "auto" in results:
+            self.program.batch(case, "auto")(1)
+            run = self.program.library.last_run()
+            row["reason"] = run.reason
+            row["predicted_us"] = [1e-3 * ns for ns in run.predicted_ns]
         row["us"] = {name: figures["median_us"] for name, figures in results.items()}
         row["results"] = results
         return row

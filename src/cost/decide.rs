@@ -3,8 +3,8 @@
 use crate::case::{Case, Question, Standing};
 use crate::learner::Learner;
 use crate::tuning::{
-    CAUTION, CAUTION_IN_A_CASE, LONG_CALL_NS, OPTIMISM, SHORT_TRIES, STANDING_CALLS, TRIES,
-    WAKING_NS, WELL_KNOWN,
+    CACHED_NS, CAUTION, CAUTION_IN_A_CASE, LONG_CALL_NS, OPTIMISM, SHORT_TRIES, STANDING_CALLS,
+    TRIES, WAKING_NS, WELL_KNOWN,
 };
 use crate::{CHOICES, Choice, Choices, Machine, Work};
 
@@ -156,8 +156,8 @@ fn tries(work: &Work, choice: Choice, time: f32) -> u32 {
     let wakes = choice != Choice::CallingCore;
     match choice.is_cores() && work.is_repeated {
         true if wakes && time < WAKING_NS => SHORT_TRIES,
-        true => TRIES,
-        false => 1,
+        true if time < CACHED_NS => TRIES,
+        _ => 1,
     }
 }
 

@@ -81,7 +81,9 @@ pub(crate) const WELL_KNOWN: f32 = 0.1;
 /// ... and a decision by it, or on a call that is not long, stands for this many calls.
 pub(crate) const STANDING_CALLS: u32 = 8;
 
-/// The calls of a try of cores, of which the first teaches nothing.
+/// A call of cores that takes less may be on arrays that fit in their caches ...
+pub(crate) const CACHED_NS: f32 = 3e6;
+/// ... so that a try takes this many calls, of which the first teaches nothing.
 pub(crate) const TRIES: u32 = 2;
 /// A call of several cores that takes less may take much longer if their threads are asleep ...
 pub(crate) const WAKING_NS: f32 = 100_000.0;

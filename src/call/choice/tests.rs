@@ -191,7 +191,7 @@ fn a_formula_is_compiled_once_calls_have_lost_what_that_costs() {
     let (calls, lost) = until_moved(&formula, 1_000_000, &host, Reason::Compiling);
     let operands = [Operand::Array; 2];
     let evaluation = Evaluation { formula: &formula, operands: &operands };
-    let price = cost::compiler_ns(Task::Evaluate(evaluation));
+    let price = host.learner.compiler_ns(cost::compiler_ns(Task::Evaluate(evaluation)));
     assert!(calls > 1 && lost <= price && lost + 2.0 * lost / calls as f32 > price);
 }
 

@@ -5,7 +5,7 @@ use crate::call::checked::Input;
 use crate::call::checked::tests::with_call;
 use crate::call::choice::choose;
 use crate::call::chunk::Queue;
-use crate::call::formula::{Evaluation, Operand};
+use crate::call::formula::{Evaluation, Formula, Operand};
 use crate::expr::{self, Element};
 use crate::ops::Op;
 use MemoryKind::{Managed, Pageable, Pinned};
