@@ -1,7 +1,7 @@
 """Judges placement auto: beside the other placements, other libraries, and other builds.
 
     python3 benches/placement.py sweep        auto beside gpu, cpu, all and one core, case by case
-    python3 benches/placement.py cold         random calls of a new process, beside the best choices
+    python3 benches/placement.py cold         random calls of a new process, beside an oracle
     python3 benches/placement.py restricted   the sweep on few CPUs, and beside busy ones
     python3 benches/placement.py peers        beside NumPy, numexpr, PyTorch and CuPy
     python3 benches/placement.py script       a process that makes twenty adds

@@ -30,6 +30,8 @@ from placement_calls import (
     warmed_up,
 )
 from placement_report import Row, in_words, microseconds, shown, written
+from report import number, unit_of
+from report import table as markdown_table
 from timing import Contender, measure, of_python
 
 ROUNDS = 3
@@ -42,6 +44,15 @@ TELLING = 1_000_000
 TOLERANCES = {"f32": (1e-3, 1e-5), "f64": (1e-9, 1e-12)}
 # The number of elements to compare, at the end of the output.
 COMPARED = 1000
+# The lengths and the calls of README's table.
+README_SIZES = [100_000, 1_000_000, 10_000_000, 50_000_000]
+README_CALLS = {
+    "add": "`a + b`",
+    "dot": "dot, exact",
+    **{name: f"`{FORMULAS[name].text}`" for name in ("3ops", "exp")},
+    "black-scholes": "Black-Scholes",
+    "sum-sqrt": f"`{FORMULAS['sum-sqrt'].text}`",
+}
 
 Call = Callable[[], object]
 
@@ -364,19 +375,48 @@ def measured(given: argparse.Namespace) -> Iterator[Row]:
         yield comparison.row(case)
 
 
+def summary(rows: list[Row]) -> str:
+    """Tells how gpuvec compares with the best peer of each case."""
+    mean = geometric_mean(map(behind, rows))
+    kept = sum(behind(row) >= BEHIND for row in rows)
+    worst = min(rows, key=behind)
+    return (
+        f"best peer / gpuvec: geometric mean {mean:.3f}, not behind (at least {BEHIND}) in {kept} "
+        f"of {len(rows)}, worst {behind(worst):.2f} ({in_words(worst)})"
+    )
+
+
+def cell(row: Row) -> str:
+    """Shows gpuvec's time, the best peer's time over it, and the best peer."""
+    us, peer = row["us"]["gpuvec"], best(row["us"])
+    unit, size = unit_of(us)
+    return f"{number(us / size)} {unit}, {behind(row):.2f}× ({peer})"
+
+
+def readme_table(rows: list[Row]) -> str:
+    """Makes README's table of f32: a row for each call, a column for each length."""
+    f32 = [row for row in rows if row["dtype"] == "f32"]
+    cells = {(row["call"], row["n"]): cell(row) for row in f32}
+    sizes = [n for n in README_SIZES if any(row["n"] == n for row in f32)]
+    lines = [
+        [words, *(cells.get((call, n), "") for n in sizes)]
+        for call, words in README_CALLS.items()
+        if any(row["call"] == call for row in f32)
+    ]
+    heads = ["`f32`, pageable", *(f"{n:,}" for n in sizes)]
+    return "\n".join([*markdown_table(heads, lines), f"{summary(rows)}."])
+
+
 def peers(given: argparse.Namespace) -> None:
     """Beside NumPy, numexpr, PyTorch and CuPy, on pageable arrays."""
     rows = list(measured(given))
     for name, why in {key: why for row in rows for key, why in row["failures"].items()}.items():
         print(f"{name} failed: {why}")
     compared = [row for row in rows if len(row["us"]) > 1]
-    worst = min(compared, key=behind)
-    mean = geometric_mean(map(behind, compared))
-    late = sum(behind(row) < BEHIND for row in compared)
-    print(
-        f"best peer / gpuvec: geometric mean {mean:.3f}, behind (below {BEHIND}) in {late} of "
-        f"{len(compared)}, worst {behind(worst):.2f} ({in_words(worst)})"
-    )
+    print(summary(compared))
     print(table(compared))
     print(losses(compared, 8))
     written(given, "peers", rows)
+    text = readme_table(compared)
+    (given.output / "peers.md").write_text(f"{text}\n")
+    print(text)

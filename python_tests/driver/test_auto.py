@@ -125,7 +125,9 @@ a, b = repeated(operation, n)
 expected = operation.oracle(a, b)
 there = [filled("{kind}", array) for array in (a, b)]
 out = output(operation, "{kind}", n)
-ok(lib.gpuvec_init())
+lib.gpuvec_set_placement(Place.GPU)
+ok(call(operation, there[0].array, there[1].array, out.array))
+lib.gpuvec_set_placement(Place.AUTO)
 shared = 0
 for number in range(200):
     ok(call(operation, there[0].array, there[1].array, out.array))

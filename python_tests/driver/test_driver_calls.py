@@ -88,7 +88,18 @@ def test_init_tries_again(function, code):
 
 def test_a_lost_device_is_left_alone():
     """A device that is lost gets no more work in this process."""
-    script = WORK + "work()\nwork()\nlib.gpuvec_init()\nwork()\n"
+    script = f"""
+{WORK}
+from fake_driver import FakeDriver
+driver = FakeDriver()
+for _ in range(50):
+    work()
+    if "cuLaunchKernel" in driver.calls():
+        break
+work()
+lib.gpuvec_init()
+work()
+"""
     made = calls(script, {"GPUVEC_NUM_THREADS": "1"}, FAULTS="cuLaunchKernel=719")
     assert made.count("cuLaunchKernel") == 1
 

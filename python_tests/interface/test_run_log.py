@@ -172,7 +172,9 @@ def test_cores_that_do_a_gpus_work():
         a = gpuvec.pinned_empty(1 << 22, "f4")
         a[:] = 1
         gpuvec.exp = lambda: gpuvec.add(a, a)
-        gpuvec.exp()
+        with gpuvec.placement("gpu"):
+            gpuvec.exp()
+        add(10)
         FakeDriver().plan_random(1, 10_000, [2])
         gpuvec.exp()
         assert last_run().backend == 1 and gpuvec.last_run().reason == "fallback"
@@ -180,7 +182,7 @@ def test_cores_that_do_a_gpus_work():
         GPUVEC_PLACEMENT="auto",
         **environment(),
     )
-    assert [line["reason"] for line in found] == ["fastest", "fallback"]
+    assert [line["reason"] for line in found] == ["asked for", "fastest", "fallback"]
 
 
 def test_lines_of_many_threads_are_whole():

@@ -7,7 +7,9 @@ use super::plan::Machine;
 use super::task::Task;
 use crate::process::settings::Placement;
 use crate::tuning;
-use gpuvec_cost::{self as model, Choice, Choices, Decision, Learner, Predictions, Work};
+use gpuvec_cost::{
+    self as model, BreakEven, Choice, Choices, Decision, Learner, Predictions, Work,
+};
 
 /// The reason for a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +20,7 @@ pub(crate) enum Reason {
     Explored,
     /// A GPU might be done first, but opening it has not paid so far.
     NoDriverYet,
-    /// A GPU might be done first, but compiling the formula for it has not paid so far.
+    /// A GPU might be done first, but having its driver compile the kernel has not paid so far.
     Compiling,
     /// The placement, or the memory that the arrays are in, leaves no other choice.
     AskedFor,
@@ -44,18 +46,30 @@ pub(crate) struct Chosen {
     pub(crate) lesson: Option<Lesson>,
 }
 
-/// A call's work on a machine; its time says something about both.
+/// What a call's time teaches.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Lesson {
-    work: Work,
-    machine: model::Machine,
-    choice: Choice,
+pub(crate) enum Lesson {
+    /// How long such work takes on a machine.
+    Call { work: Work, machine: model::Machine, choice: Choice },
+    /// How long the driver takes for a kernel: its compiler so many nanoseconds, and the rest of the call is
+    /// predicted to take so many.
+    Compiler { full_ns: f32, call_ns: f32 },
 }
 
 impl Lesson {
+    /// Says whether it is about what a call makes for all later ones.
+    pub(crate) fn is_of_warmup(&self) -> bool {
+        matches!(self, Lesson::Compiler { .. })
+    }
+
     /// Learns from the time that the call took.
     pub(crate) fn learn(&self, learner: &Learner, ns: f32) {
-        learner.observe(&self.work, &self.machine, self.choice, ns);
+        match self {
+            Lesson::Call { work, machine, choice } => learner.observe(work, machine, *choice, ns),
+            Lesson::Compiler { full_ns, call_ns } => {
+                learner.observe_compiler(*full_ns, ns - call_ns);
+            }
+        }
     }
 }
 
@@ -77,9 +91,9 @@ impl Chosen {
     }
 
     fn asked_for(choice: Choice, call: &Call<'_>, machine: &impl Machine) -> Self {
-        let work = cost::work(call);
+        let work = work(call, machine);
         let machine = model::Machine { cores: machine.thread_limit(), gpus: machine.devices().all };
-        let lesson = Lesson { work, machine, choice };
+        let lesson = Lesson::Call { work, machine, choice };
         Chosen { lesson: Some(lesson), ..Self::only(choice, Reason::AskedFor) }
     }
 }
@@ -119,7 +133,7 @@ pub(crate) fn choose(call: &Call<'_>, placement: Placement, machine: &impl Machi
 pub(crate) fn fastest_cores(call: &Call<'_>, machine: &impl Machine) -> Chosen {
     let machine_now = model::Machine { cores: machine.thread_limit(), gpus: 0 };
     standing(call, machine, &machine_now, Choices::CORES).unwrap_or_else(|| {
-        let work = cost::work(call);
+        let work = work(call, machine);
         let decision = machine.learner().decide(&work, &machine_now, Choices::CORES);
         decided(decision, work, machine_now)
     })
@@ -143,7 +157,7 @@ fn standing(
 fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
     let devices = machine.devices();
     let machine_now = model::Machine { cores: machine.thread_limit(), gpus: devices.all };
-    let lacks_kernel = devices.open > 0 && lacks_kernel(call, machine);
+    let lacks_kernel = devices.open > 0 && !machine.is_ready_for(call.task());
     let mut ready = Choices::CORES;
     if !lacks_kernel && devices.open > 0 {
         ready = ready.with(Choice::Gpu);
@@ -154,7 +168,7 @@ fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
     if let Some(chosen) = standing(call, machine, &machine_now, ready) {
         return chosen;
     }
-    let work = cost::work(call);
+    let work = work(call, machine);
     let decision = machine.learner().decide(&work, &machine_now, ready);
     let chosen = decided(decision, work, machine_now);
     if ready == Choices::ALL || devices.all == 0 {
@@ -169,22 +183,39 @@ fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
     if loss.is_nan() || loss <= 0.0 {
         return chosen;
     }
-    let is_worth_it = match call.task() {
-        Task::Evaluate(evaluation) if lacks_kernel => {
-            evaluation.formula.compiling.is_reached(loss, cost::compiler_ns(evaluation))
-        }
+    let mut lesson = None;
+    let is_worth_it = if lacks_kernel {
+        let full_ns = cost::compiler_ns(call.task());
+        lesson = Some(Lesson::Compiler { full_ns, call_ns: time_of(faster) });
+        losses(call.task(), machine).is_reached(loss, machine.learner().compiler_ns(full_ns))
+    } else if call.arrays().any(|array| array.kind != MemoryKind::Pageable) {
         // The driver knows their memory: the program, or another library, uses a GPU already.
-        _ if call.arrays().any(|array| array.kind != MemoryKind::Pageable) => true,
-        _ => {
-            let closed = gpus_of(faster, devices) - devices.open;
-            machine.opening().is_reached(loss, closed as f32 * tuning::OPENING_NS)
-        }
+        true
+    } else {
+        let closed = gpus_of(faster, devices) - devices.open;
+        machine.opening().is_reached(loss, closed as f32 * tuning::OPENING_NS)
     };
     let reason = if lacks_kernel { Reason::Compiling } else { Reason::NoDriverYet };
     match is_worth_it && machine.gpu().is_ok() {
-        // Teaches nothing: the call's time includes making the processors ready.
-        true => Chosen { choice: faster, lesson: None, ..chosen },
+        // The call's time includes making the processors ready.
+        true => Chosen { choice: faster, lesson, ..chosen },
         false => Chosen { reason, ..chosen },
+    }
+}
+
+/// The work of a call, and whether the thread repeats it.
+fn work(call: &Call<'_>, machine: &impl Machine) -> Work {
+    let work = cost::work(call);
+    let is_long = work.core_ns > model::LONG_CALL_NS;
+    Work { is_repeated: !is_long || machine.is_repeated(cost::key(call)), ..work }
+}
+
+/// The time that calls of a task lost for lack of a loaded kernel.
+fn losses<'a>(task: Task<'a>, machine: &'a impl Machine) -> &'a BreakEven {
+    match task {
+        Task::Compute { op, .. } => machine.loading(op),
+        Task::Evaluate(evaluation) => &evaluation.formula.compiling,
+        Task::Copy => machine.opening(),
     }
 }
 
@@ -194,7 +225,7 @@ fn decided(decision: Decision, work: Work, machine: model::Machine) -> Chosen {
         model::Reason::Fastest => Reason::Fastest,
         model::Reason::Explored => Reason::Explored,
     };
-    let lesson = decision.is_observed.then_some(Lesson { work, machine, choice });
+    let lesson = decision.is_observed.then_some(Lesson::Call { work, machine, choice });
     Chosen { choice, reason, predicted, is_long, lesson }
 }
 
@@ -203,21 +234,14 @@ fn gpus_of(choice: Choice, devices: Devices) -> usize {
     if choice == Choice::Gpu { 1 } else { devices.all }
 }
 
-/// Says whether the driver has to compile the call's formula first.
-fn lacks_kernel(call: &Call<'_>, machine: &impl Machine) -> bool {
-    let Task::Evaluate(evaluation) = call.task() else { return false };
-    !machine.is_ready_for(evaluation.formula)
-}
-
 /// Says whether placement all shares a call between cores and GPUs.
 fn pays_everywhere(call: &Call<'_>, machine: &impl Machine) -> bool {
     let is_long = cost::is_shareable(call) && call.max_bytes() > tuning::SEVERAL_GPUS_BYTES;
-    let waits_for_compiler = || match call.task() {
-        Task::Evaluate(evaluation) if lacks_kernel(call, machine) => {
-            let of_each = cost::core_ns(call) / machine.thread_limit() as f32;
-            of_each <= cost::compiler_ns(evaluation)
-        }
-        _ => false,
+    let waits_for_compiler = || {
+        let is_formula = matches!(call.task(), Task::Evaluate(_));
+        let of_each = cost::core_ns(call) / machine.thread_limit() as f32;
+        let compiler_ns = machine.learner().compiler_ns(cost::compiler_ns(call.task()));
+        is_formula && of_each <= compiler_ns && !machine.is_ready_for(call.task())
     };
     is_long && !cost::is_staged(call) && machine.gpu().is_ok() && !waits_for_compiler()
 }

@@ -19,9 +19,18 @@ pub(super) fn work(call: &Call<'_>) -> Work {
         input_bytes: inputs as f32,
         output_bytes: call.output().bytes as f32,
         is_staged: is_staged(call),
+        is_repeated: false,
         most_threads: threads_worth(core_ns),
         is_shareable: is_shareable(call),
     }
+}
+
+/// A number that is the same for calls of an operation on the same arrays.
+pub(super) fn key(call: &Call<'_>) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let first = call.inputs().first().unwrap_or(call.output());
+    let parts = [first.address as u64, call.n() as u64, u64::from(operation(call))];
+    parts.into_iter().fold(1, |key, part| (key ^ part).wrapping_mul(ODD))
 }
 
 /// The time of a core for a call whose arrays are in its cache, by the prior, in nanoseconds.
@@ -69,10 +78,16 @@ pub(super) fn threads_worth(core_ns: f32) -> usize {
     (core_ns / tuning::THREAD_SHARE_NS) as usize + 1
 }
 
-/// The time of a driver's compiler for a formula, in nanoseconds.
-pub(super) fn compiler_ns(evaluation: Evaluation<'_>) -> f32 {
+/// The time of a driver's compiler for a task's kernel, by the prior, in nanoseconds.
+pub(super) fn compiler_ns(task: Task<'_>) -> f32 {
     let [any, for_each, most] = tuning::COMPILER_NS;
-    any + (evaluation.formula.cost as f32 * for_each).min(most)
+    match task {
+        Task::Compute { op, .. } if op.is_exact() => tuning::EXACT_COMPILER_NS,
+        Task::Evaluate(Evaluation { formula, .. }) => {
+            any + (formula.cost as f32 * for_each).min(most)
+        }
+        _ => any,
+    }
 }
 
 /// Says whether an array has to go through a pinned buffer.

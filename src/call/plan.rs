@@ -5,12 +5,11 @@ use super::checked::Call;
 use super::choice::{Devices, needs_gpu};
 use super::chunk::Partition;
 use super::cost::{core_ns, is_staged, threads_worth};
-use super::formula::Formula;
 use super::grid::{self, MAX_BLOCKS};
 use super::task::Task;
 use super::transfer::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
-use crate::ops::Shape;
+use crate::ops::{Op, Shape};
 use crate::process::settings::Placement;
 use crate::tuning;
 use gpuvec_cost::{BreakEven, Choice, Learner};
@@ -99,8 +98,12 @@ pub(crate) trait Machine {
     fn devices(&self) -> Devices;
     /// The first device that can compute, which is open then; or why there is none.
     fn gpu(&self) -> Result<usize, Error>;
-    /// Says whether the first of them has compiled a formula.
-    fn is_ready_for(&self, formula: &Formula) -> bool;
+    /// Says whether the kernel of a task is loaded on the first of them.
+    fn is_ready_for(&self, task: Task<'_>) -> bool;
+    /// The time that calls of an operation lost for lack of a loaded kernel.
+    fn loading(&self, op: Op) -> &BreakEven;
+    /// Says whether the calling thread's last long call had the same key.
+    fn is_repeated(&self, key: u64) -> bool;
     /// All devices that can compute, which are open then; or why there is none.
     fn gpus(&self) -> Result<Vec<usize>, Error>;
     /// Everything that earlier calls taught.

@@ -30,9 +30,15 @@ pub(crate) struct Case {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// To decide less often.
-    Decided,
-    /// To learn what the calls take.
+    Known,
+    /// To learn what the calls take on a choice that is predicted to be the fastest.
+    New,
+    /// To learn what they take on another one.
     Tried,
+}
+
+impl Standing {
+    const ALL: [Standing; 3] = [Standing::Known, Standing::New, Standing::Tried];
 }
 
 /// A hash of everything that a decision depends on, except for what was learned. Calls that are not long
@@ -60,7 +66,7 @@ impl Case {
             question: AtomicU32::new(0),
             choice: AtomicU32::new(0),
             calls: AtomicU32::new(0),
-            standing: AtomicU32::new(Standing::Decided as u32),
+            standing: AtomicU32::new(Standing::Known as u32),
             predicted: [const { AtomicU32::new(0) }; CHOICES],
             spent: [const { Nanoseconds::new() }; CHOICES],
             choices: [const { Cell::new() }; CHOICES],
@@ -77,16 +83,30 @@ impl Case {
         }
     }
 
-    /// Returns the choice that stands for this question and this reason, and counts one of its calls.
-    pub(crate) fn standing(&self, question: Question, standing: Standing) -> Option<Choice> {
+    /// Returns the choice that stands for this question and for more calls than the next, which it counts.
+    pub(crate) fn known(&self, question: Question) -> Option<Choice> {
+        let is_known = self.standing.load(Ordering::Relaxed) == Standing::Known as u32;
+        if is_known { self.counted(question, 2) } else { None }
+    }
+
+    /// Returns the choice that stands for this question, and why, and counts the call.
+    pub(crate) fn standing(&self, question: Question) -> Option<(Choice, Standing)> {
+        let standing = self.standing.load(Ordering::Relaxed) as usize;
+        self.counted(question, 1).zip(Standing::ALL.get(standing).copied())
+    }
+
+    fn counted(&self, question: Question, least: u32) -> Option<Choice> {
         let calls = self.calls.load(Ordering::Relaxed);
-        let is_right = self.question.load(Ordering::Relaxed) == question.0
-            && self.standing.load(Ordering::Relaxed) == standing as u32;
-        if calls == 0 || !is_right {
+        if calls < least || self.question.load(Ordering::Relaxed) != question.0 {
             return None;
         }
         self.calls.store(calls - 1, Ordering::Relaxed);
         Choice::ALL.get(self.choice.load(Ordering::Relaxed) as usize).copied()
+    }
+
+    /// Says whether the standing decision stands for no more calls.
+    pub(crate) fn is_last(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) == 0
     }
 
     /// The predictions of the standing decision.

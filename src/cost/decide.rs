@@ -3,8 +3,8 @@
 use crate::case::{Case, Question, Standing};
 use crate::learner::Learner;
 use crate::tuning::{
-    CAUTION, CAUTION_IN_A_CASE, LONG_CALL_NS, OPTIMISM, STANDING_CALLS, TRIES, WAKING_NS,
-    WELL_KNOWN,
+    CAUTION, CAUTION_IN_A_CASE, LONG_CALL_NS, OPTIMISM, SHORT_TRIES, STANDING_CALLS, TRIES,
+    WAKING_NS, WELL_KNOWN,
 };
 use crate::{CHOICES, Choice, Choices, Machine, Work};
 
@@ -42,6 +42,15 @@ impl Decision {
 /// The predicted time of each choice, in nanoseconds; infinite for choices that the machine does not have.
 pub type Predictions = [f32; CHOICES];
 
+/// Everything that a decision weighs, by choice.
+struct Outlook {
+    predicted: Predictions,
+    /// The standard deviations of the predictions' logarithms.
+    deviations: [f32; CHOICES],
+    /// Says that no call of the case was observed there.
+    is_new: [bool; CHOICES],
+}
+
 /// A choice that is not predicted to be done first.
 struct Alternative {
     choice: Choice,
@@ -52,13 +61,14 @@ struct Alternative {
 }
 
 impl Learner {
-    /// Returns the standing decision for a call of an operation, if there is one: that of [`Learner::decide`]
-    /// for such work, found sooner.
+    /// Returns the standing decision for a repeated call of an operation, if there is one: that of
+    /// [`Learner::decide`] for such work, found sooner.
     pub fn standing(
         &self, operation: u32, core_ns: f32, is_staged: bool, machine: &Machine, among: Choices,
     ) -> Option<Choice> {
         let question = Question::new(core_ns, machine, among);
-        self.case(operation, core_ns, is_staged).standing(question, Standing::Decided)
+        let case = self.case_of(operation, core_ns, is_staged, true);
+        case.known(question)
     }
 
     /// Decides where a call runs, among some choices.
@@ -66,52 +76,58 @@ impl Learner {
     /// The decision is for the choice that is predicted to be done first, unless it is time to try another
     /// one: once earlier calls may have lost several times the expected cost of the try, or calls of the
     /// same case took many times as long. If the prediction is well known, or the call is not long, the
-    /// decision stands for some calls.
+    /// decision stands for some calls, of which the last is observed. One for a choice that is new to the
+    /// case stands for as many calls as show what the next take.
     pub fn decide(&self, work: &Work, machine: &Machine, among: Choices) -> Decision {
-        let case = self.case(work.operation, work.core_ns, work.is_staged);
+        let case = self.case(work);
         let question = Question::new(work.core_ns, machine, among);
-        if let Some(choice) = case.standing(question, Standing::Decided) {
-            return Decision::new(choice, Reason::Fastest, case.predicted(), false);
+        if let Some((choice, standing)) = case.standing(question) {
+            let reason =
+                if standing == Standing::Tried { Reason::Explored } else { Reason::Fastest };
+            let is_observed = standing != Standing::Known || case.is_last();
+            return Decision::new(choice, reason, case.predicted(), is_observed);
         }
-        if let Some(choice) = case.standing(question, Standing::Tried) {
-            return Decision::new(choice, Reason::Explored, case.predicted(), true);
-        }
-        let rates = self.rates();
-        let mut predicted = [f32::INFINITY; CHOICES];
-        let mut deviations = [0.0; CHOICES];
-        for choice in Choice::ALL.into_iter().filter(|choice| choice.exists(work, machine)) {
-            let estimate = self.prediction(case, work, choice, machine, &rates).estimate();
-            predicted[choice as usize] = estimate.mean.exp();
-            deviations[choice as usize] = estimate.variance.sqrt();
-        }
-        let time_of = |choice: Choice| predicted[choice as usize];
-        let fastest = among.iter().min_by(|a, b| time_of(*a).total_cmp(&time_of(*b)));
-        let fastest = fastest.unwrap_or(Choice::CallingCore);
-        let is_well_known = deviations[fastest as usize] < WELL_KNOWN;
-        let calls =
-            if is_well_known || time_of(fastest) < LONG_CALL_NS { STANDING_CALLS } else { 1 };
-        let others = among
-            .iter()
-            .filter(|choice| *choice != fastest && time_of(*choice).is_finite())
-            .map(|choice| {
-                Alternative::new(
-                    choice,
-                    time_of(choice),
-                    deviations[choice as usize],
-                    time_of(fastest),
-                )
-            });
-        match explored(self, case, calls, time_of(fastest), others) {
+        let outlook = self.outlook(case, work, machine);
+        let fastest = outlook.fastest(among);
+        let time = outlook.predicted[fastest as usize];
+        let (calls, standing) = if outlook.is_new[fastest as usize] {
+            (tries(work, fastest, time), Standing::New)
+        } else {
+            let is_well_known = outlook.deviations[fastest as usize] < WELL_KNOWN;
+            let is_short = time < LONG_CALL_NS;
+            (if is_well_known || is_short { STANDING_CALLS } else { 1 }, Standing::Known)
+        };
+        let others = among.iter().filter(|choice| *choice != fastest);
+        let others = others.filter_map(|choice| outlook.alternative(work, choice, fastest));
+        let predicted = outlook.predicted;
+        match explored(self, case, calls, time, others) {
             Some(choice) => {
-                let more_calls = tries(choice, time_of(choice)) - 1;
+                let more_calls = tries(work, choice, predicted[choice as usize]) - 1;
                 case.stand(question, choice, &predicted, more_calls, Standing::Tried);
                 Decision::new(choice, Reason::Explored, predicted, more_calls == 0)
             }
             None => {
-                case.stand(question, fastest, &predicted, calls - 1, Standing::Decided);
-                Decision::new(fastest, Reason::Fastest, predicted, true)
+                case.stand(question, fastest, &predicted, calls - 1, standing);
+                Decision::new(fastest, Reason::Fastest, predicted, calls == 1)
             }
         }
+    }
+
+    fn outlook(&self, case: &Case, work: &Work, machine: &Machine) -> Outlook {
+        let rates = self.rates();
+        let mut outlook = Outlook {
+            predicted: [f32::INFINITY; CHOICES],
+            deviations: [0.0; CHOICES],
+            is_new: [false; CHOICES],
+        };
+        for choice in Choice::ALL.into_iter().filter(|choice| choice.exists(work, machine)) {
+            let prediction = self.prediction(case, work, choice, machine, &rates);
+            let estimate = prediction.estimate();
+            outlook.predicted[choice as usize] = estimate.mean.exp();
+            outlook.deviations[choice as usize] = estimate.variance.sqrt();
+            outlook.is_new[choice as usize] = prediction.is_first();
+        }
+        outlook
     }
 }
 
@@ -133,20 +149,34 @@ fn explored(
     others.filter(is_due).max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|other| other.choice)
 }
 
-/// The number of calls of a try. The threads of other cores may be asleep: where to wake them takes a large part
-/// of the time, the first call shows nothing of those that would follow.
-fn tries(choice: Choice, time: f32) -> u32 {
-    let wakes = choice.is_cores() && choice != Choice::CallingCore;
-    if wakes && time < WAKING_NS { TRIES } else { 1 }
+/// The number of calls of a try, of which the first of several teaches nothing: it shows nothing of those
+/// that would follow, since cores have to read arrays that other processors had, and the threads of other
+/// cores may be asleep, which is a large part of a short time.
+fn tries(work: &Work, choice: Choice, time: f32) -> u32 {
+    let wakes = choice != Choice::CallingCore;
+    match choice.is_cores() && work.is_repeated {
+        true if wakes && time < WAKING_NS => SHORT_TRIES,
+        true => TRIES,
+        false => 1,
+    }
 }
 
-impl Alternative {
-    fn new(choice: Choice, time: f32, deviation: f32, fastest: f32) -> Self {
-        let tries = tries(choice, time) as f32;
-        Alternative {
+impl Outlook {
+    fn fastest(&self, among: Choices) -> Choice {
+        let time_of = |choice: &Choice| self.predicted[*choice as usize];
+        let fastest = among.iter().min_by(|a, b| time_of(a).total_cmp(&time_of(b)));
+        fastest.unwrap_or(Choice::CallingCore)
+    }
+
+    /// What a try of a choice would cost and gain, if the machine has it.
+    fn alternative(&self, work: &Work, choice: Choice, fastest: Choice) -> Option<Alternative> {
+        let [time, least] = [choice, fastest].map(|choice| self.predicted[choice as usize]);
+        let deviation = self.deviations[choice as usize];
+        let tries = tries(work, choice, time) as f32;
+        time.is_finite().then(|| Alternative {
             choice,
-            cost: tries * (time * (0.5 * deviation * deviation).exp() - fastest),
-            gain: fastest - time * (-OPTIMISM * deviation).exp(),
-        }
+            cost: tries * (time * (0.5 * deviation * deviation).exp() - least),
+            gain: least - time * (-OPTIMISM * deviation).exp(),
+        })
     }
 }

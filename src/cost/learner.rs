@@ -5,8 +5,8 @@ use crate::estimate::{Cell, Estimate, Prior, Step};
 use crate::model::{self, Factors, RATES, Time};
 use crate::nanoseconds::Nanoseconds;
 use crate::tuning::{
-    CASE, CHOICE, FRESH_DOUBT, FRESH_VARIANCE, MISFIT_VARIANCE, NOISE_VARIANCE, OPERATION,
-    RATE_DRIFT, RATE_VARIANCES, SIZE,
+    CASE, CHOICE, COMPILER, COMPILER_NOISE, COMPILER_SHARE, FRESH_DOUBT, FRESH_VARIANCE,
+    MISFIT_VARIANCE, NOISE_VARIANCE, OPERATION, RATE_DRIFT, RATE_VARIANCES, SIZE,
 };
 use crate::{CHOICES, Choice, Machine, Work};
 use std::array;
@@ -21,13 +21,15 @@ const CASES: usize = 2048;
 pub struct Learner {
     /// Factors of the rates.
     rates: [Cell; RATES],
-    /// Corrections of each choice, for calls with and without staged arrays ...
-    choices: [[Cell; 2]; CHOICES],
-    /// ... for sizes, in half octaves of bytes ...
-    sizes: [[Cell; SIZES]; CHOICES],
+    /// Corrections of each choice, for calls with and without staged arrays, repeated or not ...
+    choices: [[[Cell; 2]; 2]; CHOICES],
+    /// ... for sizes, in half octaves of bytes, of calls that are repeated or not ...
+    sizes: [[[Cell; SIZES]; 2]; CHOICES],
     /// ... and for operations, by their hashes.
     operations: [[Cell; OPERATIONS]; CHOICES],
     cases: [Case; CASES],
+    /// The time that the driver takes for kernels, relative to what is expected.
+    compiler: Cell,
     /// The time that calls may have lost because they did not run on each choice.
     pub(crate) lost: [Nanoseconds; CHOICES],
     /// Counts observations.
@@ -53,6 +55,11 @@ pub(crate) struct Prediction<'a> {
 }
 
 impl Prediction<'_> {
+    /// Says whether no call of the case was observed on the choice.
+    pub(crate) fn is_first(&self) -> bool {
+        self.seen.is_none()
+    }
+
     /// The predicted logarithm of nanoseconds.
     pub(crate) fn estimate(&self) -> Estimate {
         self.seen.map_or(self.model, |seen| {
@@ -72,10 +79,11 @@ impl Learner {
     pub const fn new() -> Self {
         Learner {
             rates: [const { Cell::new() }; RATES],
-            choices: [const { [const { Cell::new() }; 2] }; CHOICES],
-            sizes: [const { [const { Cell::new() }; SIZES] }; CHOICES],
+            choices: [const { [const { [const { Cell::new() }; 2] }; 2] }; CHOICES],
+            sizes: [const { [const { [const { Cell::new() }; SIZES] }; 2] }; CHOICES],
             operations: [const { [const { Cell::new() }; OPERATIONS] }; CHOICES],
             cases: [const { Case::new() }; CASES],
+            compiler: Cell::new(),
             lost: [const { Nanoseconds::new() }; CHOICES],
             time: AtomicU32::new(0),
         }
@@ -85,7 +93,7 @@ impl Learner {
     pub fn observe(&self, work: &Work, machine: &Machine, choice: Choice, ns: f32) {
         let ln = ns.max(1.0).ln();
         let rates = self.rates();
-        let case = self.case(work.operation, work.core_ns, work.is_staged);
+        let case = self.case(work);
         let prediction = self.prediction(case, work, choice, machine, &rates);
         let now = self.time.fetch_add(1, Ordering::Relaxed) as u16;
         let Prediction { time, model, .. } = prediction;
@@ -113,6 +121,21 @@ impl Learner {
         case.choices[choice as usize].set(seen, now, CASE);
     }
 
+    /// The time, in nanoseconds, that the driver is expected to take for a kernel which its compiler takes so
+    /// long for: less, since it may find the kernel on disk, as far as it did not take that long for others.
+    pub fn compiler_ns(&self, full_ns: f32) -> f32 {
+        full_ns * COMPILER_SHARE * at(&self.compiler, self.now(), COMPILER).mean.exp()
+    }
+
+    /// Learns from the time that the driver took for a kernel.
+    pub fn observe_compiler(&self, full_ns: f32, ns: f32) {
+        let now = self.now();
+        let before = at(&self.compiler, now, COMPILER);
+        let error = (ns.max(1.0) / (full_ns * COMPILER_SHARE)).ln() - before.mean;
+        let variance = before.variance + COMPILER_NOISE;
+        self.compiler.set(Step::new(error, variance).applied(before, 1.0), now, COMPILER);
+    }
+
     pub(crate) fn rates(&self) -> Rates {
         let now = self.now();
         let estimates = array::from_fn(|rate| at(&self.rates[rate], now, rate_prior(rate)));
@@ -126,9 +149,10 @@ impl Learner {
         let time = model::time(work, choice, machine, &rates.factors);
         let operation = hash(work.operation) as usize % OPERATIONS;
         let number = choice as usize;
+        let [is_staged, is_repeated] = [work.is_staged, work.is_repeated].map(usize::from);
         let corrections = [
-            (&self.choices[number][usize::from(work.is_staged)], CHOICE),
-            (&self.sizes[number][size(work)], SIZE),
+            (&self.choices[number][is_staged][is_repeated], CHOICE),
+            (&self.sizes[number][is_repeated][size(work)], SIZE),
             (&self.operations[number][operation], OPERATION),
         ];
         let mut model = Estimate { mean: time.ns.ln(), variance: MISFIT_VARIANCE };
@@ -147,8 +171,15 @@ impl Learner {
     }
 
     /// The case of a call.
-    pub(crate) fn case(&self, operation: u32, core_ns: f32, is_staged: bool) -> &Case {
-        let tag = hash(hash(operation) ^ half_octave(core_ns) ^ u32::from(is_staged) << 31);
+    pub(crate) fn case(&self, work: &Work) -> &Case {
+        self.case_of(work.operation, work.core_ns, work.is_staged, work.is_repeated)
+    }
+
+    pub(crate) fn case_of(
+        &self, operation: u32, core_ns: f32, is_staged: bool, is_repeated: bool,
+    ) -> &Case {
+        let flags = u32::from(is_staged) << 31 ^ u32::from(is_repeated) << 30;
+        let tag = hash(hash(operation) ^ half_octave(core_ns) ^ flags);
         let case = &self.cases[tag as usize % CASES];
         case.begin(tag);
         case

@@ -132,6 +132,8 @@ pub struct Work {
     pub output_bytes: f32,
     /// Says that an array has to be staged for a GPU.
     pub is_staged: bool,
+    /// Says that the thread's last call was the same: caches may hold the arrays, and threads be awake.
+    pub is_repeated: bool,
     /// The most threads for which there is enough work.
     pub most_threads: usize,
     /// Says that several GPUs, or cores and GPUs, can share the work.

@@ -116,7 +116,8 @@ pub(crate) fn time(work: &Work, choice: Choice, machine: &Machine, factors: &Fac
 fn on_cores(work: &Work, threads: usize, factors: &Factors) -> Time {
     let of = |rate, ns| Time::of(rate, ns, factors);
     let threads = threads as f32;
-    let past_cache = (work.bytes() - CACHE_BYTES * threads).max(0.0);
+    let cached = if work.is_repeated { CACHE_BYTES * threads } else { 0.0 };
+    let past_cache = (work.bytes() - cached).max(0.0);
     let memory = of(Rate::CoreMemory, past_cache * CORE_MEMORY_NS / threads)
         .max(of(Rate::Memory, past_cache * MEMORY_NS));
     let alone = of(Rate::Core, work.core_ns / threads) + memory;

@@ -61,6 +61,14 @@ pub const SHORT_CALL_NS: f32 = 1_500.0;
 /// A call on the calling core is long if it is predicted to take more than this.
 pub const LONG_CALL_NS: f32 = 20_000.0;
 
+/// The share of the compiler's time that a kernel is expected to take: the driver keeps on disk what it
+/// compiled in earlier processes.
+pub(crate) const COMPILER_SHARE: f32 = 0.25;
+/// The time that kernels took relative to that.
+pub(crate) const COMPILER: Prior = Prior { variance: 2.0, drift: 0.0 };
+/// The variance of its logarithm from one kernel to the next.
+pub(crate) const COMPILER_NOISE: f32 = 0.3;
+
 /// An alternative may be this many standard deviations faster than predicted.
 pub(crate) const OPTIMISM: f32 = 1.0;
 /// A try is due once calls may have lost this many times its cost ...
@@ -73,7 +81,9 @@ pub(crate) const WELL_KNOWN: f32 = 0.1;
 /// ... and a decision by it, or on a call that is not long, stands for this many calls.
 pub(crate) const STANDING_CALLS: u32 = 8;
 
+/// The calls of a try of cores, of which the first teaches nothing.
+pub(crate) const TRIES: u32 = 2;
 /// A call of several cores that takes less may take much longer if their threads are asleep ...
 pub(crate) const WAKING_NS: f32 = 100_000.0;
-/// ... so that a try takes this many calls, of which the first teaches nothing.
-pub(crate) const TRIES: u32 = 4;
+/// ... so that a try takes more calls.
+pub(crate) const SHORT_TRIES: u32 = 4;

@@ -13,7 +13,7 @@ use super::kernels::{Kernel, Kernels};
 use super::memory_kind;
 use super::owned::{Owned, Refused};
 use super::slot::SlotPool;
-use crate::call::{Formula, SlotKind};
+use crate::call::{Formula, SlotKind, Task};
 use crate::error::{Error, interned};
 use crate::process::settings::Placement;
 use crate::process::warmup;
@@ -240,9 +240,9 @@ impl Device {
         self.within(|| self.kernels.prepare(Kernel::Formula(formula)))
     }
 
-    /// Says whether the kernel of a formula is loaded.
-    pub(crate) fn is_ready_for(&self, formula: &Formula) -> bool {
-        self.kernels.has(formula)
+    /// Says whether the kernel of a task is loaded.
+    pub(crate) fn is_ready_for(&self, task: Task<'_>) -> bool {
+        self.kernels.has(Kernel::of(task))
     }
 
     /// The slots of a kind, for a caller with the device's context current, which stays so until it has

@@ -58,9 +58,7 @@ pub(super) unsafe fn enqueue(
             // SAFETY: this function's promise.
             return unsafe { copy(device, stream, from, out, n) }.map(|()| 0);
         }
-        (Task::Copy, ..) => Kernel::Copy,
-        (Task::Compute { op, .. }, ..) => Kernel::Compute(op),
-        (Task::Evaluate(Evaluation { formula, .. }), ..) => Kernel::Formula(formula),
+        _ => Kernel::of(task),
     };
     let block_limit = match task.shape() {
         Shape::Elementwise => block_limit,

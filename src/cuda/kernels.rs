@@ -4,7 +4,7 @@
 use super::driver::{CUfunction, CUstream, cuLaunchKernel};
 use super::modules::{Function, Modules};
 use crate::call::grid::BLOCK_THREADS;
-use crate::call::{Formula, MAX_INPUTS};
+use crate::call::{Evaluation, Formula, MAX_INPUTS, Task};
 use crate::error::{Error, interned};
 use crate::ops::{Op, Shape};
 use crate::process::memory;
@@ -95,6 +95,17 @@ pub(super) enum Kernel<'a> {
     Copy,
 }
 
+impl<'a> Kernel<'a> {
+    /// The kernel of a task.
+    pub(super) fn of(task: Task<'a>) -> Self {
+        match task {
+            Task::Compute { op, .. } => Kernel::Compute(op),
+            Task::Evaluate(Evaluation { formula, .. }) => Kernel::Formula(formula),
+            Task::Copy => Kernel::Copy,
+        }
+    }
+}
+
 /// The kernels of one device, each loaded into its context when it is first needed.
 pub(super) struct Kernels {
     ordinal: usize,
@@ -178,9 +189,15 @@ impl Kernels {
         Ok(formulas.entry(formula.id).or_default().clone())
     }
 
-    /// Says whether a formula's kernel is loaded.
-    pub(super) fn has(&self, formula: &Formula) -> bool {
-        self.formulas().get(&formula.id).is_some_and(|cell| cell.get().is_some())
+    /// Says whether a kernel is loaded.
+    pub(super) fn has(&self, kernel: Kernel<'_>) -> bool {
+        match kernel {
+            Kernel::Compute(op) => self.operations[op as usize].get().is_some(),
+            Kernel::Copy => self.copy.get().is_some(),
+            Kernel::Formula(formula) => {
+                self.formulas().get(&formula.id).is_some_and(|cell| cell.get().is_some())
+            }
+        }
     }
 
     /// Retires the kernel of a formula, if it is loaded.

@@ -2,9 +2,10 @@
 
 use super::last_run;
 use crate::call::plan::Machine;
-use crate::call::{Chosen, Devices, Formula};
+use crate::call::{Chosen, Devices, Task};
 use crate::cuda::{Device, device, driver};
 use crate::error::Error;
+use crate::ops::Op;
 use crate::pool;
 use crate::process::{settings, warmup};
 use gpuvec_cost::{BreakEven, Learner};
@@ -17,6 +18,9 @@ static LEARNER: Learner = Learner::new();
 
 /// The time that calls lost because devices were not open.
 static OPENING: BreakEven = BreakEven::new();
+
+/// The time that calls of each operation lost for lack of a loaded kernel.
+static LOADING: [BreakEven; Op::ALL.len()] = [const { BreakEven::new() }; Op::ALL.len()];
 
 /// This process.
 pub(super) struct Host;
@@ -44,8 +48,19 @@ impl Machine for Host {
         device::usable().map(Device::ordinal)
     }
 
-    fn is_ready_for(&self, formula: &Formula) -> bool {
-        device::usable().is_ok_and(|device| device.is_ready_for(formula))
+    fn is_ready_for(&self, task: Task<'_>) -> bool {
+        device::usable().is_ok_and(|device| device.is_ready_for(task))
+    }
+
+    fn loading(&self, op: Op) -> &BreakEven {
+        &LOADING[op as usize]
+    }
+
+    fn is_repeated(&self, key: u64) -> bool {
+        thread_local! {
+            static LAST: Cell<u64> = const { Cell::new(0) };
+        }
+        LAST.replace(key) == key
     }
 
     fn gpus(&self) -> Result<Vec<usize>, Error> {
@@ -61,8 +76,8 @@ impl Machine for Host {
     }
 }
 
-/// Runs a call. Times it if it is long, or one of the sampled short calls, and learns from its time, unless
-/// it made something that later calls find ready: threads, buffers, kernels. (A choice that failed, and
+/// Runs a call. Times it if it is long, or one of the sampled short calls, and learns from its time. One that
+/// made what later calls find ready, such as threads, buffers and kernels, shows what that takes. (A choice that failed, and
 /// left the work to cores, takes all of that time.)
 /// `warmups` is the count before the call was planned.
 pub(super) fn timed(
@@ -76,7 +91,8 @@ pub(super) fn timed(
     work()?;
     let ns = begin.elapsed().as_nanos();
     last_run::set_times(u64::try_from(ns).unwrap_or(u64::MAX), &chosen.predicted);
-    if let Some(lesson) = chosen.lesson.filter(|_| warmup::count() == warmups) {
+    let is_warmup = warmup::count() != warmups;
+    if let Some(lesson) = chosen.lesson.filter(|lesson| lesson.is_of_warmup() == is_warmup) {
         lesson.learn(&LEARNER, ns as f32);
     }
     Ok(())

@@ -8,6 +8,7 @@ use crate::call::transfer::{SlotKind, Transfer};
 use crate::call::{Call, MemoryKind};
 use crate::error::Error;
 use crate::expr::{self, Element, Shape};
+use crate::ops::Op;
 use MemoryKind::{Pageable, Pinned};
 use Placement::{All, Auto, Cpu, Gpu};
 use gpuvec_cost::BreakEven;
@@ -20,12 +21,14 @@ struct Host {
     has_kernel: bool,
     learner: Box<Learner>,
     opening: BreakEven,
+    loading: BreakEven,
 }
 
 impl Host {
     fn with(open: usize, has_kernel: bool) -> Self {
         let devices = Cell::new(Devices { all: 1, open });
-        Host { devices, has_kernel, learner: Box::default(), opening: BreakEven::new() }
+        let [opening, loading] = [BreakEven::new(), BreakEven::new()];
+        Host { devices, has_kernel, learner: Box::default(), opening, loading }
     }
 }
 
@@ -51,8 +54,16 @@ impl Machine for Host {
         self.gpu().map(|gpu| vec![gpu])
     }
 
-    fn is_ready_for(&self, _: &Formula) -> bool {
+    fn is_ready_for(&self, _: Task<'_>) -> bool {
         self.has_kernel
+    }
+
+    fn loading(&self, _: Op) -> &BreakEven {
+        &self.loading
+    }
+
+    fn is_repeated(&self, _: u64) -> bool {
+        true
     }
 
     fn learner(&self) -> &Learner {
@@ -179,7 +190,8 @@ fn a_formula_is_compiled_once_calls_have_lost_what_that_costs() {
     let (formula, host) = (formula(HEAVY, &TWO), Host::with(1, false));
     let (calls, lost) = until_moved(&formula, 1_000_000, &host, Reason::Compiling);
     let operands = [Operand::Array; 2];
-    let price = cost::compiler_ns(Evaluation { formula: &formula, operands: &operands });
+    let evaluation = Evaluation { formula: &formula, operands: &operands };
+    let price = cost::compiler_ns(Task::Evaluate(evaluation));
     assert!(calls > 1 && lost <= price && lost + 2.0 * lost / calls as f32 > price);
 }
 

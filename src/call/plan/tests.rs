@@ -5,7 +5,7 @@ use crate::call::checked::Input;
 use crate::call::checked::tests::with_call;
 use crate::call::choice::choose;
 use crate::call::chunk::Queue;
-use crate::call::formula::{Evaluation, Operand};
+use crate::call::formula::{Evaluation, Formula, Operand};
 use crate::expr::{self, Element};
 use crate::ops::Op;
 use MemoryKind::{Managed, Pageable, Pinned};
@@ -22,6 +22,7 @@ struct Host {
     limit: usize,
     learner: Box<Learner>,
     opening: BreakEven,
+    loading: BreakEven,
 }
 
 /// A machine with as many GPUs, and 16 threads.
@@ -30,7 +31,8 @@ fn with(gpus: usize) -> Host {
 }
 
 fn limited(gpus: usize, limit: usize) -> Host {
-    Host { gpus, limit, learner: Box::default(), opening: BreakEven::new() }
+    let [opening, loading] = [BreakEven::new(), BreakEven::new()];
+    Host { gpus, limit, learner: Box::default(), opening, loading }
 }
 
 impl Machine for Host {
@@ -55,8 +57,16 @@ impl Machine for Host {
         if gpus.is_empty() { Err(Error::NoGpu { why: "a test" }) } else { Ok(gpus) }
     }
 
-    fn is_ready_for(&self, _: &Formula) -> bool {
+    fn is_ready_for(&self, _: Task<'_>) -> bool {
         false
+    }
+
+    fn loading(&self, _: Op) -> &BreakEven {
+        &self.loading
+    }
+
+    fn is_repeated(&self, _: u64) -> bool {
+        true
     }
 
     fn learner(&self) -> &Learner {
@@ -93,8 +103,16 @@ impl Machine for NotAsked {
         panic!("GPUs were asked for")
     }
 
-    fn is_ready_for(&self, _: &Formula) -> bool {
+    fn is_ready_for(&self, _: Task<'_>) -> bool {
         panic!("a device was asked")
+    }
+
+    fn loading(&self, _: Op) -> &BreakEven {
+        panic!("what loading costs was asked for")
+    }
+
+    fn is_repeated(&self, _: u64) -> bool {
+        panic!("the last call was asked for")
     }
 
     fn learner(&self) -> &Learner {

@@ -11,6 +11,7 @@ const ADDITION: Work = Work {
     input_bytes: 8e6,
     output_bytes: 4e6,
     is_staged: false,
+    is_repeated: true,
     most_threads: 64,
     is_shareable: true,
 };
@@ -46,7 +47,7 @@ fn settled(learner: &Learner, time: impl Fn(usize, Choice) -> f32) -> Choice {
 fn each_choice_is_found_if_it_is_the_fastest() {
     for best in Choice::ALL.into_iter().filter(|choice| *choice != Choice::Gpus) {
         let learner = Learner::new();
-        calls(&learner, &ADDITION, 400, time_if(best));
+        calls(&learner, &ADDITION, 1_000, time_if(best));
         assert_eq!(settled(&learner, time_if(best)), best);
     }
 }
@@ -119,6 +120,17 @@ fn what_one_operation_teaches_of_the_machine_serves_others() {
     let other = Work { operation: 4, core_ns: 120_000.0, ..ADDITION };
     let choice = learner.decide(&other, &MACHINE, Choices::ALL).choice;
     assert!(!choice.is_cores(), "{choice:?}");
+}
+
+#[test]
+fn the_compiler_is_expected_to_take_what_it_took() {
+    assert!(Learner::new().compiler_ns(8e7) < 8e7);
+    for share in [1.0, 0.01] {
+        let learner = Learner::new();
+        (0..8).for_each(|_| learner.observe_compiler(2e7, share * 2e7));
+        let expected = learner.compiler_ns(8e7) / 8e7;
+        assert!(expected > 0.6 * share && expected < 1.5 * share, "{expected}, {share} seen");
+    }
 }
 
 #[test]

@@ -125,9 +125,12 @@ impl Simulated {
         self.bus_left = [1.0, 1.0, 0.7, 0.4][random.below(4)];
     }
 
-    /// What a call takes, on average, in nanoseconds.
-    pub(super) fn time(&self, operation: usize, n: f64, work: &Work, choice: Choice) -> f64 {
+    /// What a call takes, on average, in nanoseconds, if caches may hold the arrays or not.
+    pub(super) fn time(
+        &self, operation: usize, n: f64, work: &Work, is_cached: bool, choice: Choice,
+    ) -> f64 {
         let bytes = f64::from(work.input_bytes + work.output_bytes);
+        let on_cores = |cores| self.on_cores(operation, n, bytes, is_cached, cores);
         let ripple =
             |number: usize| 1.0 + 0.08 * (6.3 * self.ripple[number] + 1.7 * bytes.ln()).sin();
         match choice {
@@ -141,18 +144,20 @@ impl Simulated {
                 let gpus = self.machine.gpus as f64;
                 let alone = self.on_gpus(operation, n, work, gpus.powf(self.efficiency));
                 let cores = (self.machine.cores - self.machine.gpus).max(1);
-                let cores = self.on_cores(operation, n, bytes, cores);
+                let cores = on_cores(cores);
                 let at_once = 1.0 / (1.0 / alone + 0.85 / cores);
                 (at_once + self.sharing) * ripple(3)
             }
             of_cores => {
                 let threads = of_cores.threads(work.most_threads, self.machine.cores);
-                self.on_cores(operation, n, bytes, threads) * ripple(0)
+                on_cores(threads) * ripple(0)
             }
         }
     }
 
-    fn on_cores(&self, operation: usize, n: f64, bytes: f64, threads: usize) -> f64 {
+    fn on_cores(
+        &self, operation: usize, n: f64, bytes: f64, is_cached: bool, threads: usize,
+    ) -> f64 {
         let free = (self.free * self.machine.cores as f64).max(1.0);
         let wanted = threads as f64;
         // Threads past the free cores share them, and the last is late.
@@ -162,7 +167,8 @@ impl Simulated {
             n * OPERATIONS[operation].element_ns * self.core * self.operations[operation][0]
                 / threads.powf(self.efficiency);
         // From cache to memory by degrees.
-        let in_memory = bytes / (bytes + self.cache * threads);
+        let cache = if is_cached { self.cache * threads } else { 0.0 };
+        let in_memory = bytes / (bytes + cache);
         let rate = 1.0 / (1.0 / (self.core_bandwidth * threads) + 1.0 / self.bandwidth);
         let memory = in_memory * bytes / rate;
         let joint = (arithmetic.powi(3) + memory.powi(3)).cbrt();

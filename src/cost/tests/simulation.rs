@@ -1,7 +1,7 @@
 //! A process's calls on simulated machines, beside an oracle that knows what each choice takes.
 
 use super::machines::{OPERATIONS, Random, Simulated};
-use crate::{Choice, Choices, Learner, Reason, SHORT_CALL_NS, Work};
+use crate::{Choice, Choices, LONG_CALL_NS, Learner, Reason, SHORT_CALL_NS, Work};
 use std::thread;
 
 const MACHINES: u64 = 1_000;
@@ -13,7 +13,7 @@ const CALLS: [usize; 2] = [200, 1_000];
 const SHORT_CALLS: usize = 4;
 
 /// A call that a process makes, perhaps again and again.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 struct Call {
     operation: usize,
     n: f64,
@@ -29,15 +29,18 @@ impl Call {
         }
     }
 
-    fn work(self) -> Work {
+    /// The call's work, if the one before was the same or not.
+    fn work(self, is_repeated: bool) -> Work {
         let operation = &OPERATIONS[self.operation];
         let bytes = self.n * (operation.inputs + operation.output);
+        let core_ns = (self.n * operation.element_ns) as f32;
         Work {
             operation: self.operation as u32,
-            core_ns: (self.n * operation.element_ns) as f32,
+            core_ns,
             input_bytes: (self.n * operation.inputs) as f32,
             output_bytes: (self.n * operation.output) as f32,
             is_staged: self.is_staged,
+            is_repeated: is_repeated || core_ns <= LONG_CALL_NS,
             most_threads: (bytes / 131_072.0) as usize + 1,
             is_shareable: bytes > 4e6,
         }
@@ -73,23 +76,30 @@ fn process(seed: u64) -> Outcome {
     let mut machine = Simulated::random(&mut random);
     let learner = Learner::new();
     let kinds = [0, 0, 1, 3, 6][random.below(5)];
+    let again = [0.0, 0.9][random.below(2)];
     let load_changes = random.unit() < 0.5;
     let calls: Vec<Call> = (0..kinds).map(|_| Call::random(&mut random)).collect();
     let mut sampled = (0..SHORT_CALLS).map(|number| number == 0).cycle();
     let mut outcome = Outcome { seed, ..Outcome::default() };
+    let (mut last, mut is_on_cores) = (None, false);
     for number in 0..CALLS[0] + CALLS[1] {
         if load_changes && random.unit() < 0.002 {
             machine.change_load(&mut random);
         }
-        let call = if kinds > 0 { calls[random.below(kinds)] } else { Call::random(&mut random) };
-        let work = call.work();
+        let next = if kinds > 0 { calls[random.below(kinds)] } else { Call::random(&mut random) };
+        let call = last.filter(|_| random.unit() < again).unwrap_or(next);
+        let is_repeated = last.replace(call) == Some(call);
+        let work = call.work(is_repeated);
         let is_short = work.core_ns <= SHORT_CALL_NS;
         let decision = (!is_short).then(|| learner.decide(&work, &machine.machine, Choices::ALL));
         let choice = decision.map_or(Choice::CallingCore, |decision| decision.choice);
-        let time = |choice| machine.time(call.operation, call.n, &work, choice);
+        let time_if =
+            |is_cached, choice| machine.time(call.operation, call.n, &work, is_cached, choice);
+        let time = |choice| time_if(is_repeated, choice);
         let exists = |choice: &Choice| choice.exists(&work, &machine.machine);
         let least = Choice::ALL.into_iter().filter(exists).map(time).fold(f64::INFINITY, f64::min);
-        let taken = time(choice);
+        let taken = time_if(is_repeated && is_on_cores, choice);
+        is_on_cores = !matches!(choice, Choice::Gpu | Choice::Gpus);
         let period = usize::from(number >= CALLS[0]);
         let excess = (taken / least).ln();
         outcome.excess[period] += excess;
