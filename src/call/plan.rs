@@ -47,7 +47,7 @@ pub(crate) struct OnGpus {
     pub(crate) transfers: Transfers,
     /// The most elements of a device's chunk; the buffers of a slot hold as many.
     pub(crate) chunk: usize,
-    /// The fewest elements of a device's chunk, if as many are left: fewer where cores share the call.
+    /// The elements to which a device's chunks shrink near the end of a call that cores share, else `chunk`.
     pub(crate) least_chunk: usize,
     /// The elements of a core's chunk.
     pub(crate) core_chunk: usize,
@@ -67,8 +67,9 @@ pub(crate) struct OnGpus {
 }
 
 impl OnGpus {
-    /// The elements of a device's next chunk where so many are left. Chunks in all slots together are part
-    /// of what is left, so that the devices are done with them when the cores are done with the rest.
+    /// The elements of a device's next chunk where so many are left. Near the end of a call that cores share
+    /// it shrinks: chunks in all slots are half of what is left at most, so that the devices are not the
+    /// last to be done.
     pub(crate) fn next_chunk(&self, left: usize) -> usize {
         let slots = self.devices.len() * self.threads * self.slots;
         (left / (4 * slots)).next_power_of_two().clamp(self.least_chunk, self.chunk)

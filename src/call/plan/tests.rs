@@ -419,7 +419,7 @@ fn cores_take_short_chunks_and_devices_long_ones() {
 
 proptest! {
     #[test]
-    fn the_chunks_in_flight_near_the_end_are_few(
+    fn chunks_are_short_near_the_end(
         n in SHARED, core_ns in 0.1..100.0, gpus in 1usize..9, is_pinned: bool, left in 0usize..1 << 28,
     ) {
         let plan = shared(core_ns, n, if is_pinned { Pinned } else { Pageable }, gpus);
