@@ -476,7 +476,7 @@ enum gpuvec_reason
     GPUVEC_REASON_EXPLORED = 2,
     /** A GPU might be faster, but opening the driver has not paid so far. */
     GPUVEC_REASON_NO_DRIVER_YET = 3,
-    /** A GPU might be faster, but having its driver compile the expression has not paid so far. */
+    /** A GPU might be faster, but having its driver compile the kernel has not paid so far. */
     GPUVEC_REASON_COMPILING = 4,
     /** The placement, or the memory that the arrays are in, leaves no choice. */
     GPUVEC_REASON_ASKED_FOR = 5,
@@ -1258,7 +1258,7 @@ gpuvec_status gpuvec_expr_compile(const char *text,
  * The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With
  * placement `auto`, calls on host arrays run on the cores until the expression is compiled: by
  * `gpuvec_expr_prepare`, by a call that needs a GPU, or by the one with which calls have lost as much
- * time on the cores as the compiler is expected to take.
+ * time on the cores as the driver is expected to take.
  *
  * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is
  * computed from such numbers alone, does not fit into 64 bits or the type of its partner; or another

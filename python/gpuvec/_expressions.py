@@ -211,7 +211,7 @@ class Expression:
 
         Otherwise the first call that runs on the GPU waits for that, some 10 to 100 ms. With
         placement ``auto``, calls on host arrays run on the cores until the formula is compiled, or
-        until they have lost as much time as the compiler is expected to take.
+        until they have lost as much time as the driver is expected to take.
         """
         check(functions.gpuvec_expr_prepare(self._handle, ordinal(device)))
 

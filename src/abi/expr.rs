@@ -50,7 +50,7 @@ pub unsafe extern "C" fn gpuvec_expr_compile(
 /// The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With
 /// placement `auto`, calls on host arrays run on the cores until the expression is compiled: by
 /// `gpuvec_expr_prepare`, by a call that needs a GPU, or by the one with which calls have lost as much
-/// time on the cores as the compiler is expected to take.
+/// time on the cores as the driver is expected to take.
 ///
 /// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is
 /// computed from such numbers alone, does not fit into 64 bits or the type of its partner; or another

@@ -6,7 +6,7 @@ use crate::nanoseconds::Nanoseconds;
 use crate::tuning::LONG_CALL_NS;
 use crate::{CHOICES, Choice, Choices, Machine, Predictions};
 use std::array;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// What was learned of a case, and the decision that stands for its next calls.
 #[derive(Debug)]
@@ -15,9 +15,9 @@ pub(crate) struct Case {
     tag: AtomicU32,
     /// The standing decision: its question, its choice, for how many more calls it stands, and a `Standing`.
     question: AtomicU32,
-    choice: AtomicU32,
+    choice: AtomicU8,
     calls: AtomicU32,
-    standing: AtomicU32,
+    standing: AtomicU8,
     predicted: [AtomicU32; CHOICES],
     /// The time that calls took since a try of each choice was last due.
     pub(crate) spent: [Nanoseconds; CHOICES],
@@ -26,7 +26,7 @@ pub(crate) struct Case {
 }
 
 /// Why a decision stands.
-#[repr(u32)]
+#[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// To decide less often.
@@ -64,9 +64,9 @@ impl Case {
         Case {
             tag: AtomicU32::new(0),
             question: AtomicU32::new(0),
-            choice: AtomicU32::new(0),
+            choice: AtomicU8::new(0),
             calls: AtomicU32::new(0),
-            standing: AtomicU32::new(Standing::Known as u32),
+            standing: AtomicU8::new(Standing::Known as u8),
             predicted: [const { AtomicU32::new(0) }; CHOICES],
             spent: [const { Nanoseconds::new() }; CHOICES],
             choices: [const { Cell::new() }; CHOICES],
@@ -85,7 +85,7 @@ impl Case {
 
     /// Returns the choice that stands for this question and for more calls than the next, which it counts.
     pub(crate) fn known(&self, question: Question) -> Option<Choice> {
-        let is_known = self.standing.load(Ordering::Relaxed) == Standing::Known as u32;
+        let is_known = self.standing.load(Ordering::Relaxed) == Standing::Known as u8;
         if is_known { self.counted(question, 2) } else { None }
     }
 
@@ -122,8 +122,8 @@ impl Case {
         for (place, time) in self.predicted.iter().zip(predicted) {
             place.store(time.to_bits(), Ordering::Relaxed);
         }
-        self.choice.store(choice as u32, Ordering::Relaxed);
-        self.standing.store(standing as u32, Ordering::Relaxed);
+        self.choice.store(choice as u8, Ordering::Relaxed);
+        self.standing.store(standing as u8, Ordering::Relaxed);
         self.question.store(question.0, Ordering::Relaxed);
         self.calls.store(calls, Ordering::Relaxed);
     }

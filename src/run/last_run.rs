@@ -104,7 +104,7 @@ pub enum Reason {
     Explored = 2,
     /// A GPU might be faster, but opening the driver has not paid so far.
     NoDriverYet = 3,
-    /// A GPU might be faster, but having its driver compile the expression has not paid so far.
+    /// A GPU might be faster, but having its driver compile the kernel has not paid so far.
     Compiling = 4,
     /// The placement, or the memory that the arrays are in, leaves no choice.
     AskedFor = 5,
