@@ -71,6 +71,7 @@ _, core, *_, gpu, _, _ = last_run().predicted_ns
 assert gpu > 10 * core > 0, list(last_run().predicted_ns)
 """,
         LATENCY=50_000,
+        variables={"GPUVEC_NUM_THREADS": "1"},
     )
 
 
@@ -134,13 +135,13 @@ for number in range(200):
     assert_same_bits(out.array, expected)
     out.array[:] = 0
     shared += last_run().choice == Choice.CORES_AND_GPUS
-    if shared > 2:
+    if shared:
         break
-assert shared > 2
+assert shared
 assert all(array.guards_are_intact() for array in (*there, out))
 if {which} == 0:
     ok(call(operation, there[0].array, there[1].array, there[0].array))
     assert_same_bits(there[0].array, expected)
 """,
-        variables={"GPUVEC_NUM_THREADS": "16"},
+        variables={"GPUVEC_NUM_THREADS": "4"},
     )

@@ -113,7 +113,9 @@ pub(crate) fn choose(call: &Call<'_>, placement: Placement, machine: &impl Machi
     }
     let is_copy = call.task().is_copy();
     if placement == Placement::Gpu && !is_copy {
-        let several = cost::is_shareable(call) && call.max_bytes() > tuning::SEVERAL_GPUS_BYTES;
+        let is_long = cost::is_shareable(call) && call.max_bytes() > tuning::SEVERAL_GPUS_BYTES;
+        let is_only_one = machine.devices() == Devices { all: 1, open: 1 };
+        let several = is_long && !is_only_one;
         return Chosen::asked_for(if several { Choice::Gpus } else { Choice::Gpu }, call, machine);
     }
     if cost::core_ns(call) <= model::SHORT_CALL_NS {

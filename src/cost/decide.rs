@@ -3,8 +3,8 @@
 use crate::case::{Case, Question, Standing};
 use crate::learner::Learner;
 use crate::tuning::{
-    CACHED_NS, CAUTION, CAUTION_IN_A_CASE, LONG_CALL_NS, OPTIMISM, SHORT_TRIES, STANDING_CALLS,
-    TRIES, WAKING_NS, WELL_KNOWN,
+    CACHED_NS, CAUTION, CAUTION_IF_NEW, CAUTION_IN_A_CASE, LONG_CALL_NS, OPTIMISM, SHORT_TRIES,
+    STANDING_CALLS, TRIES, WAKING_NS, WELL_KNOWN,
 };
 use crate::{CHOICES, Choice, Choices, Machine, Work};
 
@@ -58,6 +58,8 @@ struct Alternative {
     cost: f32,
     /// The time that it would save if it were faster than predicted.
     gain: f32,
+    /// What calls of a case take before it is tried whatever is predicted, relative to its cost.
+    caution: f32,
 }
 
 impl Learner {
@@ -143,19 +145,19 @@ fn explored(
         let may_pay = other.gain > 0.0
             && learner.lost[number].exceed(calls * other.gain, CAUTION * other.cost);
         // Now and then, however certain the predictions are.
-        may_pay | case.spent[number].exceed(calls * fastest, CAUTION_IN_A_CASE * other.cost)
+        may_pay | case.spent[number].exceed(calls * fastest, other.caution * other.cost)
     };
     // The one that is due least often: those that cost nothing are due at every call.
     others.filter(is_due).max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|other| other.choice)
 }
 
 /// The number of calls of a try, of which the first of several teaches nothing: it shows nothing of those
-/// that would follow, since cores have to read arrays that other processors had, and the threads of other
-/// cores may be asleep, which is a large part of a short time.
+/// that would follow, since the processors have to read arrays that others had, and the threads of other
+/// cores, or a GPU, may be asleep, which is a large part of a short time.
 fn tries(work: &Work, choice: Choice, time: f32) -> u32 {
-    let wakes = choice != Choice::CallingCore;
-    match choice.is_cores() && work.is_repeated {
-        true if wakes && time < WAKING_NS => SHORT_TRIES,
+    let wakes_cores = choice.is_cores() && choice != Choice::CallingCore;
+    match work.is_repeated {
+        true if wakes_cores && time < WAKING_NS => SHORT_TRIES,
         true if time < CACHED_NS => TRIES,
         _ => 1,
     }
@@ -177,6 +179,7 @@ impl Outlook {
             choice,
             cost: tries * (time * (0.5 * deviation * deviation).exp() - least),
             gain: least - time * (-OPTIMISM * deviation).exp(),
+            caution: if self.is_new[choice as usize] { CAUTION_IF_NEW } else { CAUTION_IN_A_CASE },
         })
     }
 }

@@ -105,7 +105,9 @@ impl Learner {
             }
         }
         for (cell, prior) in prediction.corrections {
-            cell.set(step.applied(at(cell, now, prior), 1.0), now, prior);
+            let moved = step.applied(at(cell, now, prior), 1.0);
+            let most = MOST_DEVIATIONS * prior.variance.sqrt();
+            cell.set(Estimate { mean: moved.mean.clamp(-most, most), ..moved }, now, prior);
         }
         let ratio = ln - prediction.prior;
         let seen = match prediction.seen {
@@ -189,6 +191,10 @@ impl Learner {
         self.time.load(Ordering::Relaxed) as u16
     }
 }
+
+/// The most standard deviations of the prior that a correction is. Slow calls that are not alike, such as the first of
+/// a GPU after a while, must not add up.
+const MOST_DEVIATIONS: f32 = 3.0;
 
 /// The share of a prediction below which a rate learns nothing from it.
 const LEAST_WEIGHT: f32 = 0.01;

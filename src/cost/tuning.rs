@@ -75,13 +75,15 @@ pub(crate) const OPTIMISM: f32 = 1.0;
 pub(crate) const CAUTION: f32 = 5.0;
 /// ... or once the calls of a case took this many times its cost.
 pub(crate) const CAUTION_IN_A_CASE: f32 = 100.0;
+/// ... or fewer if none of them ran there.
+pub(crate) const CAUTION_IF_NEW: f32 = 50.0;
 
 /// A prediction is well known if its standard deviation is below this ...
 pub(crate) const WELL_KNOWN: f32 = 0.1;
 /// ... and a decision by it, or on a call that is not long, stands for this many calls.
 pub(crate) const STANDING_CALLS: u32 = 8;
 
-/// A call of cores that takes less may be on arrays that fit in their caches ...
+/// A call that takes less may be on arrays that fit in caches, or on a GPU that is asleep ...
 pub(crate) const CACHED_NS: f32 = 3e6;
 /// ... so that a try takes this many calls, of which the first teaches nothing.
 pub(crate) const TRIES: u32 = 2;

@@ -62,6 +62,7 @@ struct Posted<'a> {
 impl<'a> Posted<'a> {
     /// Posts a job into the first slots that are free, and wakes their helpers.
     fn new(job: &Job<'_>, slots: &'a [WorkerSlot], helpers: usize) -> Self {
+        slots.iter().take(helpers).for_each(WorkerSlot::prefetch);
         let mut posted = Posted { job: std::ptr::from_ref(job).expose_provenance(), slots: &[] };
         let mut count = 0;
         for (number, slot) in slots.iter().enumerate() {
@@ -154,6 +155,17 @@ impl WorkerSlot {
             while self.state.load(Ordering::Relaxed) & ASLEEP != 0 {
                 sleeping = self.changed.wait(sleeping).unwrap_or_else(PoisonError::into_inner);
             }
+        }
+    }
+
+    /// Begins to fetch the state for writing: the states of several slots arrive together, not one after the other.
+    /// (An add of 400 kB arrays on 16 cores: 7.3 µs, 8.4 without.)
+    fn prefetch(&self) {
+        #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+        // SAFETY: a prefetch changes nothing, whatever the address.
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) &raw const self.state,
+                options(nostack, preserves_flags, readonly));
         }
     }
 
