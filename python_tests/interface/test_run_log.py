@@ -40,9 +40,10 @@ def add(n, dtype="f4"):
 
 def stderr_of(script: str, **variables: str) -> str:
     """Runs a script that must succeed in a process of its own, and returns its stderr."""
+    # Python 3.12 warns of a fork beside threads.
+    python = [sys.executable, "-W", "ignore::DeprecationWarning"]
     done = subprocess.run(
-        # Python 3.12 warns of a fork beside threads.
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PRELUDE + textwrap.dedent(script)],
+        [*python, "-c", PRELUDE + textwrap.dedent(script)],
         capture_output=True,
         text=True,
         timeout=120,
