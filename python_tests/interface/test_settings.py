@@ -55,7 +55,9 @@ def test_threads_are_bounded(threads):
     print(last_run().threads, len(os.listdir("/proc/self/task")) - before + 1)
     """
     output = run_python(script, GPUVEC_PLACEMENT="cpu", GPUVEC_NUM_THREADS=str(threads))
-    assert output.split() == [str(threads)] * 2
+    reported, started = map(int, output.split())
+    assert 1 <= reported <= threads
+    assert reported <= started <= threads
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "two", " 2", "2.0", "99999999999999999999"])

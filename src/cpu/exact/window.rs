@@ -16,9 +16,14 @@ const REACH: i32 = 44;
 /// The most levels of a window.
 const MAX_LEVELS: usize = 3;
 
-/// The most accumulators of a level, and elements of a row: a vector for each accumulator.
+/// The most accumulators of a level, rows that the loop takes at once, and elements of those: a row has a vector
+/// for each accumulator.
 const MAX_CHAINS: usize = 4;
-const MAX_WIDTH: usize = 8 * MAX_CHAINS;
+const MAX_ROWS: usize = 2;
+const MAX_WIDTH: usize = MAX_ROWS * 8 * MAX_CHAINS;
+
+/// Vectors of each kind of flags.
+const FLAGS: usize = 2;
 
 /// Blocks of which the sums of a level stay below 2^63: those of a block's lanes, 2^5 at most, are at most
 /// 2^51 units. (The end of the array may be two short blocks.)
@@ -85,7 +90,8 @@ impl Window {
             self.unit = unsafe { choose::<K, C>(sample) };
         }
         let Some(unit) = self.unit else { return 0 };
-        let width = chains::<K>() * version.lanes();
+        let lanes = version.lanes();
+        let width = rows::<K>(lanes) * chains::<K>() * lanes;
         let whole = inputs.first(inputs.len - inputs.len % width);
         // SAFETY: the caller promises the elements and the instructions.
         let held = unsafe { hold_in::<K, C>(version, self, unit, whole) };
@@ -93,15 +99,15 @@ impl Window {
         if self.failed > 0 || rest.len == 0 || rest.len >= width {
             return held;
         }
-        // Zeros complete the last row.
-        let mut row = [[K::Element::from_encoding(0); MAX_WIDTH]; 2];
-        for (row, from) in row.iter_mut().zip([rest.a, rest.b]) {
-            // SAFETY: the caller promises the elements, which are fewer than a row.
-            unsafe { row.as_mut_ptr().copy_from_nonoverlapping(from, rest.len) };
+        // Zeros complete the last rows.
+        let mut rows = [[K::Element::from_encoding(0); MAX_WIDTH]; 2];
+        for (rows, from) in rows.iter_mut().zip([rest.a, rest.b]) {
+            // SAFETY: the caller promises the elements, which are fewer than the rows'.
+            unsafe { rows.as_mut_ptr().copy_from_nonoverlapping(from, rest.len) };
         }
-        let row = Inputs { a: row[0].as_ptr(), b: row[1].as_ptr(), len: width };
-        // SAFETY: the row has its elements.
-        unsafe { hold_in::<K, C>(version, self, unit, row) };
+        let rows = Inputs { a: rows[0].as_ptr(), b: rows[1].as_ptr(), len: width };
+        // SAFETY: the rows have their elements.
+        unsafe { hold_in::<K, C>(version, self, unit, rows) };
         if self.failed > 0 {
             self.failed = rest.len;
             return held;
@@ -143,7 +149,8 @@ unsafe fn hold_in<K: Vectorised, C: Conditions>(
     }
 }
 
-/// Adds whole rows of terms to the window with a unit. Returns the number of terms that it holds.
+/// Adds whole rows of terms, as many as the loop takes at once or a multiple, to the window with a unit. Returns
+/// the number of terms that it holds.
 ///
 /// # Safety
 /// The inputs have their elements, and the processor has the vector's instructions.
@@ -197,6 +204,13 @@ const fn chains<K: Vectorised>() -> usize {
     if K::ERRORS { MAX_CHAINS / 2 } else { MAX_CHAINS }
 }
 
+/// Rows that the loop takes at once. Of products two, where there are registers for as many values: then an
+/// accumulator's next value needs no copy to the register of the one before.
+#[inline(always)]
+const fn rows<K: Vectorised>(lanes: usize) -> usize {
+    if K::PRODUCTS && lanes == Avx512::LANES { MAX_ROWS } else { 1 }
+}
+
 /// The sums of a block's terms in the levels of a window, if it holds them.
 ///
 /// Differs from src/exact/window.rs in two points, which save instructions:
@@ -228,71 +242,79 @@ unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
     let start = unsafe { V::splat(starts[0]) };
     // SAFETY: as above.
     let mut accumulators = starts.map(|start| [unsafe { V::splat(start) }; MAX_CHAINS]);
-    let [mut outside, mut left, mut vanished] = [zero; 3];
+    let mut vanished = zero;
+    // Two of each, so that a flag need not wait for the one before.
+    let [mut outside, mut left] = [[zero; FLAGS]; 2];
     let [mut xs, mut ys, mut rests, mut errors] = [[zero; MAX_CHAINS]; 4];
-    for place in (0..stream_len).step_by(step) {
-        for chain in 0..chains {
-            let in_step = chain * V::LANES % step;
-            let i = chain * V::LANES / step * stream_len + place + in_step;
-            // SAFETY: the caller promises the elements, of which i begins a vector.
-            xs[chain] = unsafe { load::<K::Element, V>(block.a.add(i)) };
-            rests[chain] = xs[chain];
-            let is_line = (in_step * size_of::<K::Element>()).is_multiple_of(64);
-            if is_line {
-                // Past the end of a stream follows the same stream of the next block.
-                let is_next = place + AHEAD[0] / size_of::<K::Element>() >= stream_len;
-                let skip = if is_next { (streams - 1) * stream_len } else { 0 };
-                prefetch(block.a.wrapping_add(i + skip), AHEAD[0]);
-            }
-            if K::PRODUCTS {
-                // SAFETY: as above.
-                ys[chain] = unsafe { load::<K::Element, V>(block.b.add(i)) };
-                rests[chain] = xs[chain] * ys[chain];
-                if is_line {
-                    prefetch(block.b.wrapping_add(i), AHEAD[1]);
-                }
-            }
-            if K::ERRORS {
-                errors[chain] = V::multiply_subtract(xs[chain], ys[chain], rests[chain]);
-                vanished = V::flag_vanished(vanished, rests[chain], xs[chain], ys[chain]);
-            }
-        }
-        // Level by level, so that the processor finds independent instructions next to each other.
-        for (level, accumulators) in accumulators.iter_mut().take(K::LEVELS).enumerate() {
-            let is_last = level + 1 == K::LEVELS;
+    let rows = rows::<K>(V::LANES);
+    for first in (0..stream_len).step_by(rows * step) {
+        for place in (first..first + rows * step).step_by(step) {
             for chain in 0..chains {
-                let accumulator = &mut accumulators[chain];
-                if K::PRODUCTS && !K::ERRORS && level == 0 {
-                    // The product of two f32 is exact, so that both its uses may be fused.
-                    let sum = V::multiply_add(xs[chain], ys[chain], *accumulator);
-                    let deposited = sum - *accumulator;
-                    rests[chain] = V::multiply_subtract(xs[chain], ys[chain], deposited);
-                    *accumulator = sum;
-                } else {
-                    rests[chain] = deposit(accumulator, rests[chain], is_last, &mut left);
+                let in_step = chain * V::LANES % step;
+                let i = chain * V::LANES / step * stream_len + place + in_step;
+                // SAFETY: the caller promises the elements, of which i begins a vector.
+                xs[chain] = unsafe { load::<K::Element, V>(block.a.add(i)) };
+                rests[chain] = xs[chain];
+                let is_line = (in_step * size_of::<K::Element>()).is_multiple_of(64);
+                if is_line {
+                    // Past the end of a stream follows the same stream of the next block.
+                    let is_next = place + AHEAD[0] / size_of::<K::Element>() >= stream_len;
+                    let skip = if is_next { (streams - 1) * stream_len } else { 0 };
+                    prefetch(block.a.wrapping_add(i + skip), AHEAD[0]);
                 }
-                if level == 0 {
-                    outside = outside | (*accumulator ^ start);
+                if K::PRODUCTS {
+                    // SAFETY: as above.
+                    ys[chain] = unsafe { load::<K::Element, V>(block.b.add(i)) };
+                    rests[chain] = xs[chain] * ys[chain];
+                    if is_line {
+                        prefetch(block.b.wrapping_add(i), AHEAD[1]);
+                    }
+                }
+                if K::ERRORS {
+                    errors[chain] = V::multiply_subtract(xs[chain], ys[chain], rests[chain]);
+                    vanished = V::flag_vanished(vanished, rests[chain], xs[chain], ys[chain]);
                 }
             }
-            if K::ERRORS && level > 0 {
+            // Level by level, so that the processor finds independent instructions next to each other.
+            for (level, accumulators) in accumulators.iter_mut().take(K::LEVELS).enumerate() {
+                let is_last = level + 1 == K::LEVELS;
                 for chain in 0..chains {
                     let accumulator = &mut accumulators[chain];
-                    errors[chain] = deposit(accumulator, errors[chain], is_last, &mut left);
+                    if K::PRODUCTS && !K::ERRORS && level == 0 {
+                        // The product of two f32 is exact, so that both its uses may be fused.
+                        let sum = V::multiply_add(xs[chain], ys[chain], *accumulator);
+                        let deposited = sum - *accumulator;
+                        rests[chain] = V::multiply_subtract(xs[chain], ys[chain], deposited);
+                        *accumulator = sum;
+                    } else {
+                        rests[chain] =
+                            deposit(accumulator, rests[chain], is_last, &mut left[chain % FLAGS]);
+                    }
+                    if level == 0 {
+                        let outside = &mut outside[chain % FLAGS];
+                        *outside = V::flag_changes(*outside, *accumulator, start);
+                    }
+                }
+                if K::ERRORS && level > 0 {
+                    for chain in 0..chains {
+                        let accumulator = &mut accumulators[chain];
+                        errors[chain] =
+                            deposit(accumulator, errors[chain], is_last, &mut left[chain % FLAGS]);
+                    }
                 }
             }
         }
     }
     // The limit: an accumulator that left its range has lost bits.
-    if C::GUARDS.limit && any(outside) & (SIGN | EXPONENT) != 0 {
+    if C::GUARDS.limit && any(&outside) & (SIGN | EXPONENT) != 0 {
         return None;
     }
     // The witness: what is left after the last level is in no sum. Zeros of either sign are equal.
-    if C::GUARDS.witness && any(left) & !SIGN != 0 {
+    if C::GUARDS.witness && any(&left) & !SIGN != 0 {
         return None;
     }
     // Zero: a product that is 0 because it underflowed leaves nothing.
-    if C::GUARDS.zero && any(vanished) != 0 {
+    if C::GUARDS.zero && any(&[vanished]) != 0 {
         return None;
     }
     let mut sums = [0_i64; MAX_LEVELS];
@@ -316,7 +338,7 @@ fn deposit<V: Vector>(accumulator: &mut V, part: V, is_last: bool, left: &mut V)
     let deposited = sum - *accumulator;
     *accumulator = sum;
     if is_last {
-        *left = *left | (part ^ deposited);
+        *left = V::flag_changes(*left, part, deposited);
         return part;
     }
     part - deposited
@@ -330,10 +352,12 @@ fn prefetch<T>(pointer: *const T, ahead: usize) {
 
 /// The bits that are set in any lane.
 #[inline(always)]
-fn any<V: Vector>(vector: V) -> u64 {
+fn any<V: Vector>(vectors: &[V]) -> u64 {
     let mut any = 0;
-    for bits in vector.bits().as_ref() {
-        any |= bits;
+    for vector in vectors {
+        for bits in vector.bits().as_ref() {
+            any |= bits;
+        }
     }
     any
 }
