@@ -43,7 +43,6 @@ const ON_CPU_WITHOUT_A_GPU: &[Row] =
 
 /// Several GPUs access pinned arrays of an elementwise operation without a copy.
 const ON_GPU: &[Row] = &[
-    (Auto, MANY, PINNED, &[DMA, MAPPED]),
     (Gpu, 1, PINNED, &[MAPPED]),
     (Gpu, FEW, PINNED, &[MAPPED]),
     (Gpu, MANY, PINNED, &[DMA, MAPPED]),
