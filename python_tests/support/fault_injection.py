@@ -7,7 +7,8 @@ of them fails with each of CODES, once and from then on, and queued work fails l
 a child of its own. Whatever fails, the result has the right bits or an error explains the failure;
 nothing else is changed, nothing leaks, and the next call works. A scenario of several calls stops
 at the first failure, and is right if all calls succeed. A scenario makes the same driver calls in
-every run, because the library has one thread and no completion flags.
+every run, because the library has one thread and no completion flags, unless placement auto takes
+other processors than in the clean run, by what earlier calls took.
 """
 
 import argparse
@@ -36,6 +37,7 @@ TIME_LIMIT = 30
 
 QUEUEING = ("cuLaunchKernel", "cuMemcpyAsync", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2")
 LATER = 700
+NOT_INITIALIZED = 3
 # Called for each kernel in turn: the first and the last call of such a sequence stand for all.
 CALLED_IN_SEQUENCE = "cuModuleGetFunction"
 
@@ -49,7 +51,12 @@ def faults_of(calls: list[str], codes: tuple[int, ...]) -> Iterator[Fault]:
     for number, name in enumerate(calls, 1):
         if calls[number - 2 : number + 1] == [CALLED_IN_SEQUENCE] * 3:
             continue
+        # Asked first, this call tells whether another library has initialised the driver. One that
+        # denies it hides the device memory that it has.
+        is_denial = number == 1 and name == "cuCtxGetCurrent"
         for code in codes:
+            if is_denial and code == NOT_INITIALIZED:
+                continue
             yield Fault(number, code, "")
             yield Fault(number, code, "+")
         if name in QUEUEING:
@@ -122,7 +129,8 @@ def check_outcome(
     scenario: Scenario, fault: Fault, outcome: str, text: str, calls: list[str]
 ) -> None:
     """Fails unless the fault explains the outcome and the last error fits it."""
-    assert len(calls) >= fault.number, f"only {len(calls)} calls were made"
+    may_differ = scenario.place == Place.AUTO and scenario.earlier
+    assert len(calls) >= fault.number or may_differ, f"only {len(calls)} calls were made"
     explained = [RIGHT, NULL, Status.ERROR_NO_GPU.name, CODES[fault.code].name]
     assert outcome in explained, f"{outcome}: {text}"
     assert bool(text) == (outcome != RIGHT), f"{outcome} with the text '{text}'"
