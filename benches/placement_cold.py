@@ -20,9 +20,9 @@ from placement_calls import ROOT, Case, Library, Program, cases_of, kinds_of, li
 from placement_report import FIXED, Row, fastest, in_words, rows_in, shown, written
 
 SCRIPT = ROOT / "benches/placement.py"
-# A GPU loads kernels in calls of so many elements.
+# The length of the calls that load kernels on a GPU.
 FEW = 1000
-# Ratios are also given for processes that end after so many calls.
+# Ratios are also shown as if the process ended after each of these numbers of calls.
 FIRST = (50, 200)
 
 

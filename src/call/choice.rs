@@ -42,17 +42,17 @@ pub(crate) struct Chosen {
     pub(crate) predicted: Predictions,
     /// Says that the call is long enough to be timed.
     pub(crate) is_long: bool,
-    /// What the call's time teaches, if the library is to learn from it.
+    /// The lesson from the call's time, if the library is to learn from it.
     pub(crate) lesson: Option<Lesson>,
 }
 
-/// What a call's time teaches.
+/// A lesson from the time of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lesson {
-    /// How long such work takes on a machine.
+    /// The time of such work on a machine.
     Call { work: Work, machine: model::Machine, choice: Choice },
-    /// How long the driver takes for a kernel: its compiler so many nanoseconds, and the rest of the call is
-    /// predicted to take so many.
+    /// The driver's time to load a kernel. `full_ns` is the expected time of its compiler, and `call_ns` the
+    /// predicted time of the rest of the call.
     Compiler { full_ns: f32, call_ns: f32 },
 }
 

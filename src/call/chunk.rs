@@ -58,7 +58,7 @@ impl Queue {
         Queue { n, next: AtomicUsize::new(0) }
     }
 
-    /// Takes the next `most` elements, or as many as are left.
+    /// Takes the next `most` elements, or all that are left.
     pub(crate) fn take(&self, most: usize) -> Option<Chunk> {
         let start = self.next.fetch_add(most, Ordering::Relaxed);
         (start < self.n).then(|| Chunk { start, len: most.min(self.n - start) })
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The end of chunks of which each begins where the one before it ends, the first at 0.
+    /// Returns the end of the chunks if they follow each other without a gap, from 0 on.
     fn end_of(chunks: &[Chunk]) -> Option<usize> {
         let follow =
             |end, chunk: &Chunk| (chunk.start == end && chunk.len > 0).then_some(end + chunk.len);

@@ -67,9 +67,9 @@ pub(crate) struct OnGpus {
 }
 
 impl OnGpus {
-    /// The elements of a device's next chunk where so many are left. Near the end of a call that cores share
-    /// it shrinks: chunks in all slots are half of what is left at most, so that the devices are not the
-    /// last to be done.
+    /// Returns the length of a device's next chunk if `left` elements are left. Near the end of a call that
+    /// cores share, chunks are shorter: those in all slots together are at most half of `left`, so that the
+    /// cores do not wait for the devices.
     pub(crate) fn next_chunk(&self, left: usize) -> usize {
         let slots = self.devices.len() * self.threads * self.slots;
         (left / (4 * slots)).next_power_of_two().clamp(self.least_chunk, self.chunk)
@@ -161,12 +161,12 @@ fn on_threads(call: &Call<'_>, threads: usize) -> OnCores {
     OnCores { threads: threads.min(partition.chunks()).max(1), partition }
 }
 
-/// The elements of a core's chunk, a power of two, where a call is to have so many chunks.
+/// Returns the length of a core's chunk, a power of two, for about `chunks` chunks.
 fn core_chunk(call: &Call<'_>, chunks: usize, least: usize) -> usize {
     call.n().div_ceil(chunks).next_power_of_two().clamp(least, tuning::CORE_CHUNK[1])
 }
 
-/// The elements of a core's chunk where devices take chunks, too.
+/// Returns the length of a core's chunk in a call that devices share.
 fn shared_core_chunk(call: &Call<'_>, cores: usize) -> usize {
     let by_time = (core_ns(call) / tuning::SHARED_CORE_NS) as usize;
     let chunks = by_time.max(cores * tuning::CHUNKS_PER_CORE).max(1);

@@ -76,9 +76,9 @@ impl Machine for Host {
     }
 }
 
-/// Runs a call. Times it if it is long, or one of the sampled short calls, and learns from its time. One that
-/// made what later calls find ready, such as threads, buffers and kernels, shows what that takes. (A choice that failed, and
-/// left the work to cores, takes all of that time.)
+/// Runs a call. Times it if it is long, or one of the sampled short calls, and learns from its time. A call
+/// that made what later calls find ready, such as threads, buffers and kernels, shows the time of that. (A
+/// choice that failed, and left the work to cores, takes all of that time.)
 /// `warmups` is the count before the call was planned.
 pub(super) fn timed(
     chosen: &Chosen, warmups: u32, work: impl FnOnce() -> Result<(), Error>,

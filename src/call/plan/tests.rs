@@ -325,8 +325,7 @@ proptest! {
 /// Numbers of elements of f32 that are shared.
 const SHARED: std::ops::Range<usize> = 600_000..200_000_000;
 
-/// Plans for cores and GPUs together a formula of two arrays of f32 that costs a core so many nanoseconds for
-/// an element.
+/// Plans a formula of two f32 arrays for cores and GPUs together. `cost_ns` is the time of a core per element.
 fn shared(cost_ns: f64, n: usize, kind: MemoryKind, gpus: usize) -> OnGpus {
     const SPACE: usize = 1 << 44;
     let declared = ["a", "b"].map(|name| expr::Input {
@@ -432,7 +431,7 @@ proptest! {
             || plan.core_chunk == tuning::SHARED_CORE_CHUNK);
     }
 
-    /// Where the devices have half of the work or more.
+    /// Covers calls of which the devices do at least half.
     #[test]
     fn processors_that_share_a_call_are_done_at_the_same_time(
         n in SHARED, core_ns in 0.5..40.0, part in 0.5..0.95, gpus in 1usize..9, is_pinned: bool,
