@@ -73,10 +73,10 @@ usage: $(VENV)/ready $(VENV)/kernels ## registers and spills of each kernel, and
 	$(BIN)/python kernels/build.py --usage target/formulas
 
 fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
-	cargo build --release -p fake_driver
+	cargo build --release -p gpuvec_fake_driver
 	mkdir -p $(FAKE_DRIVER)
 	# In place, the copy would change under processes that have it open.
-	cp --remove-destination target/release/libfake_driver.so $(FAKE_DRIVER)/libcuda.so.1
+	cp --remove-destination target/release/libgpuvec_fake_driver.so $(FAKE_DRIVER)/libcuda.so.1
 
 # Those that take long to link run in test-fake-driver.
 test-rust: build ## the Rust tests, but those of streams and of the last run
@@ -197,8 +197,8 @@ $(VENV)/benches: benches/requirements.txt $(VENV)/ready
 	$(BIN)/pip install --quiet -r benches/requirements.txt
 	touch $@
 
-$(VENV)/functions: src/math/requirements.txt $(VENV)/ready
-	$(BIN)/pip install --quiet -r src/math/requirements.txt
+$(VENV)/functions: crates/math/requirements.txt $(VENV)/ready
+	$(BIN)/pip install --quiet -r crates/math/requirements.txt
 	touch $@
 
 $(VENV)/ruff: tools/requirements.txt $(VENV)/ready

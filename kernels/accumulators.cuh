@@ -1,4 +1,4 @@
-// The accumulators of src/ops/accumulator.rs whose states have 8 bytes at most, with the same bits.
+// The accumulators of crates/ops/src/accumulator.rs whose states have 8 bytes at most, with the same bits.
 #pragma once
 #include "common.cuh"
 

@@ -1,6 +1,6 @@
-// Exact sums: the method and the states of src/exact, with the same value in the same words.
+// Exact sums: the method and the states of crates/exact, with the same value in the same words.
 //
-// A warp adds batches of ordinary elements in a window: the arithmetic of src/exact/window.rs, where a batch
+// A warp adds batches of ordinary elements in a window: the arithmetic of crates/exact/src/window.rs, where a batch
 // counts only after its checks have passed. Other batches are added as integers. Both end in the block's
 // columns: one for each lane, which the warps share, of the rows of a state.
 #pragma once

@@ -1,4 +1,4 @@
-// Reductions of expressions: kernels without the expression, whose instructions src/ptx puts in.
+// Reductions of expressions: kernels without the expression, whose instructions crates/ptx puts in.
 //
 // Words in capitals stand for them:
 //
@@ -157,7 +157,7 @@ struct AnyFormat {
 };
 
 // The result: a sum in the element's format, else an f64 that a mean or a norm is made of, as
-// src/ops/accumulator.rs has it: sums that are too large for f64, or sums of squares so small that it has fewer
+// crates/ops/src/accumulator.rs has it: sums that are too large for f64, or sums of squares so small that it has fewer
 // bits, are rounded again, scaled.
 template <class K, class T>
 __device__ inline T result_of(long long *words, int first, int last, int what) {
@@ -214,7 +214,7 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
 }  // namespace exact
 
 // Blocks that a multiprocessor is to hold at once: with more of them large expressions have too few registers.
-// Sums of small ones get 4 (src/ptx/reduction.rs).
+// Sums of small ones get 4 (crates/ptx/src/reduction.rs).
 constexpr int BLOCKS = 3;
 
 #define EXACT(name, T, K)                                                                       \

@@ -82,7 +82,7 @@ __device__ inline bool any_below(const long long *digits, int count, int positio
     return false;
 }
 
-// The value of digits times 2^low in a format, as `round` in src/exact/digits.rs has it, where the argument is.
+// The value of digits times 2^low in a format, as `round` in crates/exact/src/digits.rs has it, where the argument is.
 // The digits are overwritten.
 template <class F>
 __device__ inline typename F::Value rounded(long long *digits, int count, int low, F format) {

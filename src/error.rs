@@ -3,7 +3,7 @@
 //! Errors are small `Copy` values, and their text is written straight into a buffer of the thread,
 //! so reporting one never allocates.
 
-use crate::exact::WireError;
+use gpuvec_exact::WireError;
 use once_cell::race::OnceBox;
 use std::ffi::CStr;
 use thiserror::Error;

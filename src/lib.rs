@@ -33,10 +33,6 @@ mod process;
 mod run;
 mod tuning;
 
-pub use ::gpuvec_expr as expr;
-pub use gpuvec_exact as exact;
-pub use gpuvec_ops as ops;
-
 pub use error::gpuvec_status;
 pub use objects::accumulator::{gpuvec_accumulator, gpuvec_accumulator_kind};
 pub use objects::expression::{

@@ -7,8 +7,8 @@ use common::{
     Array, Operation, add_f32, add_i32, dot_f32, has_gpu, last_error, last_run, with_placement,
 };
 use gpuvec::Placement;
-use gpuvec::exact::{Dot, State};
 use gpuvec::last_run::Backend;
+use gpuvec_exact::{Dot, State};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -180,7 +180,7 @@ proptest! {
         case.check(add_i32, |a, b| each(a, b, u32::wrapping_add));
     }
 
-    /// The integers of `deposit` are compared with rationals in src/exact/tests.
+    /// The integers of `deposit` are compared with rationals in crates/exact/tests.
     #[test]
     fn dot_product_is_exact(case in cases(floats())) {
         case.check(dot_f32, |a, b| {

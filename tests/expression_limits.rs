@@ -1,7 +1,7 @@
 //! The largest expressions: the memory and the stack that they take, through the exported functions.
 
+use ::gpuvec_expr::Op;
 use gpuvec::abi::expr::*;
-use gpuvec::expr::Op;
 use gpuvec::gpuvec_expr_form::GPUVEC_EXPR_PTX;
 use gpuvec::{GPUVEC_SCALAR, gpuvec_expr, gpuvec_status, gpuvec_type::*};
 use std::alloc::{GlobalAlloc, Layout, System};

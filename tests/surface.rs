@@ -1,9 +1,11 @@
 //! The places that must agree when a function or an operation is added.
 
-use gpuvec::ops::{Op, Shape};
+use gpuvec_ops::{Op, Shape};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use syn::{Attribute, Expr, Ident, Item, ItemFn, Stmt, Visibility};
 
 /// Reads a file of the repository, in whose root tests run.
@@ -81,35 +83,82 @@ fn callers_values_are_accessed_at_any_address() {
     }
 }
 
-/// The rooms of src/; each imports only itself and rooms further on.
-const ROOMS: &[&str] = &[
-    "abi", "run", "objects", "cuda", "cpu", "call", "pool", "process", "ops", "tuning", "error",
-    "exact", "expr",
+/// The rooms of src/ and the crates of crates/; each imports only itself and what stands further on.
+const PLACES: &[&str] = &[
+    "abi", "run", "objects", "cuda", "cpu", "call", "pool", "process", "tuning", "error", "cost",
+    "ptx", "ops", "math", "expr", "exact",
 ];
 
-/// Returns the rooms whose items a file imports.
+/// The crates of tests, which only tests depend on.
+const OF_TESTS: &[&str] = &["fake_driver", "emulator", "oracle"];
+
+/// Checks that one room or crate stands before all that it imports.
+fn check_imports(name: &str, imported: &BTreeSet<String>, file: &Path) {
+    let place = |name: &str| PLACES.iter().position(|known| *known == name);
+    let own = place(name).unwrap_or_else(|| panic!("{name} is not in PLACES"));
+    for other in imported {
+        let is_further_on = place(other).is_some_and(|place| place >= own);
+        assert!(is_further_on, "{} imports {other}", file.display());
+    }
+}
+
+/// Returns the rooms and the crates whose items a file names.
 fn imported(text: &str) -> BTreeSet<String> {
-    let paths = text.split("crate::").skip(1);
-    let rooms = paths.map(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_').next());
-    rooms.map(|room| room.unwrap_or_default().to_owned()).collect()
+    let in_name = |c: char| c.is_alphanumeric() || c == '_';
+    let paths = text.split("::").zip(text.split("::").skip(1));
+    let names = paths.filter_map(|(before, after)| {
+        let first = before.rsplit(|c| !in_name(c)).next().unwrap_or_default();
+        match (first, first.strip_prefix("gpuvec_")) {
+            ("crate", _) => after.split(|c| !in_name(c)).next(),
+            (_, Some(name)) => Some(name).filter(|name| [PLACES, OF_TESTS].concat().contains(name)),
+            _ => None,
+        }
+    });
+    names.map(str::to_owned).collect()
 }
 
 #[test]
-fn a_room_imports_only_rooms_further_on() {
-    let place = |room: &str| ROOMS.iter().position(|known| *known == room);
+fn a_room_imports_only_what_stands_further_on() {
     for path in files("src", "rs") {
         let room = path.strip_prefix("src").expect("a file of src").iter().next();
         let room = room.and_then(|room| room.to_str()).unwrap_or_default().trim_end_matches(".rs");
-        // The map of the rooms, and crates of their own.
-        if ["lib", "ops", "exact", "cost", "expr", "math", "ptx"].contains(&room) {
-            continue;
-        }
-        let of_room = place(room).unwrap_or_else(|| panic!("{room} is no room of ROOMS"));
-        for other in imported(&read(&path)) {
-            let is_further_on = place(&other).is_some_and(|of_other| of_other >= of_room);
-            assert!(is_further_on, "{} imports {other}", path.display());
+        let is_test = path.ends_with("tests.rs") || path.iter().any(|folder| folder == "tests");
+        // The map of the rooms; tests, which may have oracles.
+        if room != "lib" && !is_test {
+            check_imports(room, &imported(&read(&path)), &path);
         }
     }
+}
+
+/// The crates as cargo knows them. One has its folder's name after "gpuvec_", and is imported by no other.
+#[test]
+fn a_crate_depends_only_on_what_stands_further_on() {
+    let cargo = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version=1"])
+        .output();
+    let facts: Value = serde_json::from_slice(&cargo.expect("cargo").stdout).expect("JSON");
+    let mut found = 0;
+    for package in facts["packages"].as_array().expect("packages") {
+        let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+        let folder = manifest.parent().and_then(Path::file_name).expect("a folder");
+        let Some(name) = package["name"].as_str().expect("a name").strip_prefix("gpuvec_") else {
+            continue;
+        };
+        assert_eq!(name, folder, "the crate's name is not its folder's");
+        let dependencies = package["dependencies"].as_array().expect("dependencies").iter();
+        let linked = dependencies.filter(|dependency| dependency["kind"] != "dev");
+        let imported = linked.filter_map(|dependency| {
+            assert!(dependency["rename"].is_null(), "{name} renames {dependency}");
+            Some(dependency["name"].as_str()?.strip_prefix("gpuvec_")?.to_owned())
+        });
+        let imported: BTreeSet<String> = imported.collect();
+        if !OF_TESTS.contains(&name) {
+            check_imports(name, &imported, manifest);
+        }
+        found += 1;
+    }
+    let folders = fs::read_dir("crates").expect("the crates").count();
+    assert_eq!(found + 1, folders, "each but find_cuda_helper, which has another crate's name");
 }
 
 #[test]
@@ -190,5 +239,5 @@ fn every_kernel_has_its_row() {
     // Into those of kernels/expression.cu go the instructions of expressions.
     let is_row = |name: &&String| !name.starts_with("expression_");
     let without: Vec<String> = kernels().difference(&rows).filter(is_row).cloned().collect();
-    assert!(without.is_empty(), "kernels without a row in src/ops/table.rs: {without:?}");
+    assert!(without.is_empty(), "kernels without a row in crates/ops/src/table.rs: {without:?}");
 }

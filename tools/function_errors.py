@@ -1,4 +1,4 @@
-"""Measures the errors of src/math's functions of f64 in units of the last place, against MPFR.
+"""Measures the errors of crates/math's functions of f64 in units of the last place, against MPFR.
 
 Needs numpy and gmpy2, and the functions as a program, which `make function-errors` builds:
 

@@ -1,4 +1,4 @@
-"""Writes src/math/tests/hard: hard arguments of each function of f64, with the exact results.
+"""Writes crates/math/tests/hard: hard arguments of each function of f64, with the exact results.
 
     python tools/hard_cases.py [FUNCTION...]
 

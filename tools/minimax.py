@@ -1,4 +1,4 @@
-"""Finds the coefficients of src/math: polynomials of least greatest error, rounded to f64.
+"""Finds the coefficients of crates/math: polynomials of least greatest error, rounded to f64.
 
 Remez's exchange on a fine grid of Chebyshev points. Coefficients are rounded one after the other,
 lowest first, and those that remain are fitted again. Needs mpmath:

@@ -1,6 +1,6 @@
-"""Writes the types that NumPy gives, which the tests of src/expr compare with.
+"""Writes the types that NumPy gives, which the tests of crates/expr compare with.
 
-    python3 tools/promotion_table.py > src/expr/tests/expr/promotion.txt
+    python3 tools/promotion_table.py > crates/expr/tests/expr/promotion.txt
 
 A line has an operation, its left operand, and the type of the result for each right operand, in the
 order of the first line. Python's numbers are k, an int, and h, a float, and what is made of them. A

@@ -26,9 +26,9 @@ for sanitizer in ${*:-address thread}; do
     built=target/sanitizers/$sanitizer
     options=(-Zbuild-std --target "$triple" --target-dir "$built")
     driver=$PWD/$built/driver
-    cargo build "${options[@]}" --package fake_driver
+    cargo build "${options[@]}" --package gpuvec_fake_driver
     mkdir -p "$driver"
-    cp "$built/$triple/debug/libfake_driver.so" "$driver/libcuda.so.1"
+    cp "$built/$triple/debug/libgpuvec_fake_driver.so" "$driver/libcuda.so.1"
     for path in "" "$driver"; do
         echo "== $sanitizer, the driver in: ${path:-the system}"
         LD_LIBRARY_PATH=$path cargo test "${options[@]}" --package gpuvec --tests

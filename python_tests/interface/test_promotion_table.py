@@ -1,4 +1,4 @@
-"""The table of NumPy's types, with which the tests of src/expr compare."""
+"""The table of NumPy's types, with which the tests of crates/expr compare."""
 
 import subprocess
 import sys
@@ -16,4 +16,4 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_table_is_numpys():
     script = ROOT / "tools/promotion_table.py"
     table = subprocess.check_output([sys.executable, script], text=True)
-    assert table == (ROOT / "src/expr/tests/expr/promotion.txt").read_text()
+    assert table == (ROOT / "crates/expr/tests/expr/promotion.txt").read_text()

@@ -1,4 +1,4 @@
-"""The kernels that src/ptx/examples/formulas.rs wrote, launched without the library."""
+"""The kernels that crates/ptx/examples/formulas.rs wrote, launched without the library."""
 
 import os
 from ctypes import addressof, byref, c_char_p, c_uint, c_uint64, c_void_p

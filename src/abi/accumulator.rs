@@ -2,12 +2,12 @@
 
 use super::{Status, guard, named};
 use crate::error::Error;
-use crate::exact::{Code, State};
 use crate::objects::accumulator::{self, Accumulator, gpuvec_accumulator};
 use crate::objects::stream::gpuvec_stream;
-use crate::ops::{DotF32, DotF64, Exact, SumF32, SumF64};
 use crate::run::accumulate;
 use crate::run::log::{self, Subject};
+use gpuvec_exact::{Code, State};
+use gpuvec_ops::{DotF32, DotF64, Exact, SumF32, SumF64};
 use std::ffi::c_void;
 
 /// == Accumulators ==

@@ -3,7 +3,7 @@
 use super::{Status, guard, operation};
 use crate::objects::allocation::{self, PINNED};
 use crate::objects::stream::gpuvec_stream;
-use crate::ops::{AddF32, AddI32, DotF32};
+use gpuvec_ops::{AddF32, AddI32, DotF32};
 use std::ffi::c_void;
 
 const NO_STREAM: *mut gpuvec_stream = std::ptr::null_mut();

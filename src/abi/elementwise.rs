@@ -3,7 +3,7 @@
 
 use super::{Status, guard, operation};
 use crate::objects::stream::gpuvec_stream;
-use crate::ops::{
+use gpuvec_ops::{
     AddF32, AddF64, AddI32, AddI64, AxpyF32, AxpyF64, DivF32, DivF64, MulF32, MulF64, MulI32,
     MulI64, ScaleF32, ScaleF64, SubF32, SubF64, SubI32, SubI64,
 };

@@ -2,11 +2,11 @@
 
 use super::{Status, guard};
 use crate::error::Error;
-use crate::expr::{Input, MAX_INPUTS};
 use crate::objects::expression::{self, Refused, gpuvec_expr};
 use crate::objects::stream::gpuvec_stream;
 use crate::run::log::{self, Subject};
 use crate::run::{evaluate, prepare};
+use ::gpuvec_expr::{Input, MAX_INPUTS};
 use arrayvec::ArrayVec;
 use std::ffi::{CStr, c_char, c_void};
 

@@ -31,8 +31,8 @@ mod guard;
 use crate::call::{Input, Task};
 use crate::error::Error;
 use crate::objects::stream::gpuvec_stream;
-use crate::ops::Operation;
 use crate::run::run;
+use gpuvec_ops::Operation;
 use std::ffi::c_void;
 
 /// A status as C receives it. The header calls it `gpuvec_status`.

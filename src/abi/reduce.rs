@@ -3,7 +3,7 @@
 
 use super::{Status, guard, operation};
 use crate::objects::stream::gpuvec_stream;
-use crate::ops::{
+use gpuvec_ops::{
     DotF32, DotF64, DotI32, DotI64, MaxF32, MaxF64, MaxI32, MaxI64, MinF32, MinF64, MinI32, MinI64,
     SumF32, SumF64, SumI32, SumI64,
 };

@@ -3,8 +3,8 @@
 use super::array::{Array, MAX_INPUTS, MemoryKind};
 use super::task::Task;
 use crate::error::Error;
-use crate::ops::Shape;
 use arrayvec::ArrayVec;
+use gpuvec_ops::Shape;
 use std::ffi::c_void;
 
 /// An input array, as the caller passed it.
@@ -178,7 +178,7 @@ fn too_long(task: Task<'_>, n: usize, element_bytes: usize) -> Error {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::ops::Op;
+    use gpuvec_ops::Op;
     use proptest::prelude::*;
 
     const ELEMENT: usize = size_of::<f32>();

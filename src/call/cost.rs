@@ -5,9 +5,9 @@ use super::checked::Call;
 use super::formula::Evaluation;
 use super::picoseconds;
 use super::task::Task;
-use crate::ops::{Op, Shape};
 use crate::tuning;
 use gpuvec_cost::Work;
+use gpuvec_ops::{Op, Shape};
 
 /// The work of a call.
 pub(super) fn work(call: &Call<'_>) -> Work {

@@ -1,10 +1,10 @@
 //! Expressions, as far as checks, plans and kernels need to know them.
 
 use crate::error::Error;
-use crate::expr::{Node, Program, Rule, Source};
-use crate::ops::Shape;
 use crate::process::memory;
 use gpuvec_cost::BreakEven;
+use gpuvec_expr::{Node, Program, Rule, Source};
+use gpuvec_ops::Shape;
 use gpuvec_ptx::Kernel;
 use once_cell::race::OnceBox;
 
@@ -115,7 +115,7 @@ pub(crate) struct Evaluation<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expr::{Element, Input, Shape, compile};
+    use gpuvec_expr::{Element, Input, Shape, compile};
 
     #[test]
     fn a_child_forked_while_a_kernel_is_written_writes_its_own() {

@@ -1,8 +1,8 @@
 //! The size of a kernel's grid.
 
 use super::task::Task;
-use crate::ops::Shape;
 use crate::tuning::{LARGE_GRID, REDUCTION_BLOCK};
+use gpuvec_ops::Shape;
 
 pub(crate) const BLOCK_THREADS: u32 = 256;
 const WARP_THREADS: u32 = 32;

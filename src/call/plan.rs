@@ -9,10 +9,10 @@ use super::grid::{self, MAX_BLOCKS};
 use super::task::Task;
 use super::transfer::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
-use crate::ops::{Op, Shape};
 use crate::process::settings::Placement;
 use crate::tuning;
 use gpuvec_cost::{BreakEven, Choice, Learner};
+use gpuvec_ops::{Op, Shape};
 
 /// Every decision about a call that no stream takes.
 #[derive(Debug, PartialEq, Eq)]

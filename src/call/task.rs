@@ -2,7 +2,7 @@
 
 use super::chunk::Chunk;
 use super::formula::Evaluation;
-use crate::ops::{Op, Shape};
+use gpuvec_ops::{Op, Shape};
 
 /// The task of a call.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use super::{Inputs, inputs};
 use crate::call::Call;
 use crate::call::chunk::Chunk;
-use crate::ops::{Element, Elementwise};
+use gpuvec_ops::{Element, Elementwise};
 use std::arch::asm;
 use std::is_x86_feature_detected;
 

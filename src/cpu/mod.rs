@@ -13,8 +13,8 @@ pub(crate) use reduce::{fold, sum, value};
 
 use crate::call::Call;
 use crate::call::chunk::Chunk;
-use crate::ops::Operation;
 use exact::Inputs;
+use gpuvec_ops::Operation;
 
 /// The inputs' elements of a chunk, which the [`Call`] promises to be readable.
 fn inputs<O: Operation>(call: &Call<'_>, chunk: &Chunk) -> Inputs<O::Element> {

@@ -4,9 +4,9 @@ use super::exact::{self, All, Version};
 use super::inputs;
 use crate::call::Call;
 use crate::call::chunk::Chunk;
-use crate::exact::State;
-use crate::ops::{Accumulator, Exact, Fold};
 use crate::process::settings::{self, Vectors};
+use gpuvec_exact::State;
+use gpuvec_ops::{Accumulator, Exact, Fold};
 
 /// Adds the elements of a chunk to the state of an exact sum.
 pub(crate) fn sum<O: Exact>(call: &Call<'_>, chunk: &Chunk, state: &mut State<O::Kind>) {

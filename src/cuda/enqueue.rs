@@ -6,8 +6,8 @@ use super::driver::{CUstream, cuMemcpyAsync};
 use super::kernels::{Kernel, MAX_PARAMETERS};
 use crate::call::{Evaluation, Operand, Task, grid};
 use crate::error::Error;
-use crate::ops::Shape;
 use arrayvec::ArrayVec;
+use gpuvec_ops::Shape;
 
 /// Part of a call, by the addresses at which the device reaches it.
 pub(super) struct Part<'a> {

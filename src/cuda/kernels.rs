@@ -6,8 +6,8 @@ use super::modules::{Function, Modules};
 use crate::call::grid::BLOCK_THREADS;
 use crate::call::{Evaluation, Formula, MAX_INPUTS, Task};
 use crate::error::{Error, interned};
-use crate::ops::{Op, Shape};
 use crate::process::memory;
+use gpuvec_ops::{Op, Shape};
 use lzma_rust2::{LzmaReader, Read};
 use once_cell::race::OnceBox;
 use once_cell::sync::OnceCell;
@@ -217,7 +217,7 @@ impl Kernels {
     ///
     /// # Safety
     /// The stream must be the device's, whose context is current. The addresses among the parameters
-    /// must lead the device to the memory that the kernel accesses (src/ptx/mod.rs, kernels/*.cu), which
+    /// must lead the device to the memory that the kernel accesses (crates/ptx/src/lib.rs, kernels/*.cu), which
     /// nothing else changes until the stream has run the kernel.
     pub(super) unsafe fn launch(
         &self, kernel: Kernel<'_>, blocks: u32, stream: CUstream, values: &mut [u64],

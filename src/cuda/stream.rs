@@ -11,8 +11,8 @@ use super::scratch::Scratch;
 use crate::call::plan::OnStream;
 use crate::call::{Array, Call, MAX_INPUTS, Transfer};
 use crate::error::Error;
-use crate::ops::Shape;
 use arrayvec::ArrayVec;
+use gpuvec_ops::Shape;
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

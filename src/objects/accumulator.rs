@@ -2,11 +2,11 @@
 
 use super::handle::Handles;
 use crate::error::Error;
-use crate::exact::{
-    Code, Dot, Float, Kind, State, Sum, WireError, decode, encode, kind_of, wire_bytes,
-};
 use crate::process::fork;
 use arrayvec::ArrayVec;
+use gpuvec_exact::{
+    Code, Dot, Float, Kind, State, Sum, WireError, decode, encode, kind_of, wire_bytes,
+};
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 

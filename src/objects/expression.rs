@@ -6,9 +6,9 @@ use crate::cpu;
 use crate::cpu::expression::{BlockProgram, BlockReduction, ReductionVisitor, visit};
 use crate::cuda::{device, kernels};
 use crate::error::Error;
-use crate::expr::{self, Element, Input, Integers, Node, Program, Shape, Source, Type};
-use crate::ops::Accumulator;
 use crate::process::{fork, memory};
+use ::gpuvec_expr::{Element, Input, Integers, Node, Program, Shape, Source, Type};
+use gpuvec_ops::Accumulator;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -112,7 +112,7 @@ pub(crate) struct Expression {
 /// Says why there is no expression.
 pub(crate) enum Refused {
     /// The text or the inputs are wrong.
-    Expression(expr::Error),
+    Expression(::gpuvec_expr::Error),
     Other(Error),
 }
 
@@ -172,7 +172,7 @@ impl Expression {
             let bytes = MOST_BYTES;
             return Err(Error::OutOfHostMemory { bytes, purpose: "an expression" }.into());
         }
-        let program = expr::compile(text, inputs).map_err(Refused::Expression)?;
+        let program = ::gpuvec_expr::compile(text, inputs).map_err(Refused::Expression)?;
         let blocks = BlockProgram::new(&program, cpu::version());
         let uses = inputs_of(program.nodes().iter());
         let integers = Integers::of(&program);

@@ -8,12 +8,12 @@ use crate::call::{Call, Evaluation, Input, MAX_INPUTS, Operand, Task};
 use crate::cpu::expression::{Add, BlockReduction, ReductionVisitor};
 use crate::cuda::device;
 use crate::error::Error;
-use crate::expr::{Element, Shape};
 use crate::objects::expression::Expression;
 use crate::objects::stream::{Stream, gpuvec_stream};
-use crate::ops::Accumulator;
 use crate::process::settings;
 use arrayvec::ArrayVec;
+use gpuvec_expr::{Element, Shape};
+use gpuvec_ops::Accumulator;
 use std::ffi::c_void;
 
 /// Evaluates an expression over `n` elements of each input array, or queues that on a stream. `inputs`

@@ -6,9 +6,9 @@
 use super::last_run::{self, Backend, Choice, PATHS, Reason, Run};
 use crate::call::Task;
 use crate::error::STATUSES;
-use crate::ops::Op;
 use crate::process::settings;
 use arrayvec::ArrayString;
+use gpuvec_ops::Op;
 use std::cell::Cell;
 use std::fmt::{self, Display, Formatter, Write};
 use std::mem::MaybeUninit;

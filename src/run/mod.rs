@@ -15,13 +15,13 @@ use crate::call::{Call, Input, Task, Work, choose, fastest_cores};
 use crate::cpu;
 use crate::cuda::alloc;
 use crate::error::Error;
-use crate::exact::State;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
-use crate::ops::{Accumulator, Elementwise, Exact, Fold, Visitor};
 use crate::process::settings::{self, Placement};
 use crate::process::warmup;
 pub(crate) use evaluate::{evaluate, prepare};
 use gpus::Failure;
+use gpuvec_exact::State;
+use gpuvec_ops::{Accumulator, Elementwise, Exact, Fold, Visitor};
 use host::{Host, timed};
 use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
@@ -238,8 +238,8 @@ impl Visitor for &Runner<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exact::Dot;
-    use crate::ops::DotF64;
+    use gpuvec_exact::Dot;
+    use gpuvec_ops::DotF64;
 
     fn accumulate_pairs(a: &[f64], b: &[f64], state: &mut State<Dot<f64>>) -> Result<(), Error> {
         let input = |name, values: &[f64]| Input {

@@ -6,8 +6,8 @@ use crate::cpu;
 use crate::cpu::expression::{self, Add, Scratch};
 use crate::error::Error;
 use crate::objects::expression::Expression;
-use crate::ops::{Accumulator, Elementwise, Exact};
 use arrayvec::ArrayVec;
+use gpuvec_ops::{Accumulator, Elementwise, Exact};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -7,9 +7,9 @@ use gpuvec::abi::elementwise::*;
 use gpuvec::abi::expr::{gpuvec_expr_compile, gpuvec_expr_run};
 use gpuvec::abi::memory::gpuvec_copy;
 use gpuvec::abi::reduce::*;
-use gpuvec::exact::{Dot, Kind, State, Sum};
 use gpuvec::gpuvec_status::{self, *};
 use gpuvec::gpuvec_type::{self, *};
+use gpuvec_exact::{Dot, Kind, State, Sum};
 use std::ffi::{CStr, c_void};
 use std::ptr::{
     null_mut, with_exposed_provenance, with_exposed_provenance_mut, without_provenance_mut,

@@ -7,11 +7,11 @@ use crate::call::plan::{Plan, plan};
 use crate::call::transfer::{SlotKind, Transfer};
 use crate::call::{Call, MemoryKind};
 use crate::error::Error;
-use crate::expr::{self, Element, Shape};
-use crate::ops::Op;
 use MemoryKind::{Pageable, Pinned};
 use Placement::{All, Auto, Cpu, Gpu};
 use gpuvec_cost::BreakEven;
+use gpuvec_expr::{Element, Shape};
+use gpuvec_ops::Op;
 use proptest::prelude::*;
 use std::cell::Cell;
 
@@ -83,9 +83,9 @@ fn formula((text, cost): (&str, usize), elements: &[Element]) -> Formula {
     let declared: Vec<_> = names
         .iter()
         .zip(elements)
-        .map(|(name, &element)| expr::Input { name, element, shape })
+        .map(|(name, &element)| gpuvec_expr::Input { name, element, shape })
         .collect();
-    Formula::new(0, expr::compile(text, &declared).unwrap(), cost, None)
+    Formula::new(0, gpuvec_expr::compile(text, &declared).unwrap(), cost, None)
 }
 
 /// Plans a formula of arrays of these types, in memory of one kind.

@@ -6,10 +6,10 @@ use crate::call::checked::tests::with_call;
 use crate::call::choice::choose;
 use crate::call::chunk::Queue;
 use crate::call::formula::{Evaluation, Formula, Operand};
-use crate::expr::{self, Element};
-use crate::ops::Op;
 use MemoryKind::{Managed, Pageable, Pinned};
 use Placement::{All, Auto, Cpu, Gpu};
+use gpuvec_expr::Element;
+use gpuvec_ops::Op;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
@@ -328,12 +328,12 @@ const SHARED: std::ops::Range<usize> = 600_000..200_000_000;
 /// Plans a formula of two f32 arrays for cores and GPUs together. `cost_ns` is the time of a core per element.
 fn shared(cost_ns: f64, n: usize, kind: MemoryKind, gpus: usize) -> OnGpus {
     const SPACE: usize = 1 << 44;
-    let declared = ["a", "b"].map(|name| expr::Input {
+    let declared = ["a", "b"].map(|name| gpuvec_expr::Input {
         name,
         element: Element::F32,
-        shape: expr::Shape::Array,
+        shape: gpuvec_expr::Shape::Array,
     });
-    let program = expr::compile("a + b", &declared).unwrap();
+    let program = gpuvec_expr::compile("a + b", &declared).unwrap();
     let formula = Formula::new(0, program, (cost_ns * 1e3) as usize, None);
     let task = Task::Evaluate(Evaluation { formula: &formula, operands: &[Operand::Array; 2] });
     let [a, b, out] = [1, 2, 3].map(|place| std::ptr::without_provenance_mut(place * SPACE));

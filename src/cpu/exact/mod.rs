@@ -1,6 +1,6 @@
 //! The exact sums and dot products on one core, in vectors.
 //!
-//! The method, and why it is exact, is in src/exact/window.rs: floating-point windows, whose levels hold
+//! The method, and why it is exact, is in crates/exact/src/window.rs: floating-point windows, whose levels hold
 //! sums as integers. Ordinary blocks of terms fit into one window, which stays the same from block to
 //! block (`window.rs`). The others are added as integers, at a rate that does not depend on the data
 //! ([`Bins`]). The words of the state, normalised, are those of [`State::deposit`] for each term.

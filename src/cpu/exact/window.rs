@@ -214,7 +214,7 @@ const fn rows<K: Vectorised>(lanes: usize) -> usize {
 
 /// The sums of a block's terms in the levels of a window, if it holds them.
 ///
-/// Differs from src/exact/window.rs in two points, which save instructions:
+/// Differs from crates/exact/src/window.rs in two points, which save instructions:
 ///
 /// * The limit is not one of the terms, but of the highest accumulator, which must be in [2^(u+52),
 ///   2^(u+53)) after every deposit of r. There t and a are multiples of 2^u, and |t − a| < 2^(u+52) ≤ |a|,

@@ -2,7 +2,7 @@
 
 use super::kernel::{Loops, kernel};
 use gpuvec_expr::Op;
-use gpuvec_math::{self as single, Scalar, Usual, double};
+use gpuvec_math::{Scalar, Usual, double};
 
 macro_rules! functions {
     ($name:ident, $T:ident, $module:ident) => {
@@ -55,5 +55,5 @@ macro_rules! functions {
     };
 }
 
-functions!(of_f32, f32, single);
+functions!(of_f32, f32, gpuvec_math);
 functions!(of_f64, f64, double);

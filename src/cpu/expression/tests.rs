@@ -1,10 +1,10 @@
 //! The interpreter against the oracle, which runs one element at a time: every version, every bit.
 
 use super::*;
-use expr_oracle::random::{Generator, INPUTS};
-use expr_oracle::{Value, bytes, reduced, results};
 use gpuvec_expr::{Element, Input, Op, Program, Shape, Type, compile};
 use gpuvec_ops::{Accumulator, Element as _};
+use gpuvec_oracle::random::{Generator, INPUTS};
+use gpuvec_oracle::{Value, bytes, reduced, results};
 use proptest::prelude::*;
 use std::ffi::c_void;
 

@@ -1,0 +1,261 @@
+//! Runs the PTX of expressions on the CPU, one thread after the other.
+//!
+//! It knows the instructions that crates/ptx writes, and refuses all others. Where PTX leaves a result open,
+//! its results are odd ones, so that a program that depends on them shows: a NaN has a sign and a payload,
+//! registers begin with rubbish.
+//!
+//! Of a reduction it runs the part that computes the elements; what the compiled part makes of them, the
+//! library's accumulators do.
+
+#![forbid(unsafe_code)]
+
+mod instructions;
+mod memory;
+mod parse;
+mod reduction;
+
+pub use memory::{HostMemory, Memory};
+
+use instructions::Compute;
+use parse::RUBBISH;
+
+/// Threads of a block.
+const BLOCK_THREADS: u64 = 256;
+
+/// A place in a thread's file: a register, a constant, a parameter.
+type Slot = u32;
+
+/// What an instruction does.
+#[derive(Clone, Copy)]
+enum Action {
+    /// Computes the value of one slot from three.
+    Compute(Compute),
+    /// Loads from the address in the second slot, plus the offset. Of a narrow integer the sign fills
+    /// the register, or zeros do.
+    Load {
+        bytes: usize,
+        aligned: u64,
+        signed: bool,
+        offset: u64,
+    },
+    /// Stores the first slot at the address in the second one, plus the offset.
+    Store {
+        bytes: usize,
+        aligned: u64,
+        offset: u64,
+    },
+    /// Loads the word of local memory at the address in the second slot, plus the offset, or stores the
+    /// first slot.
+    LoadLocal(u64),
+    StoreLocal(u64),
+    /// Goes on at another instruction, if the second slot is not 0.
+    Jump(usize),
+    /// Goes on at a function's first instruction, and behind this one when it returns.
+    Call(usize),
+    Return,
+}
+
+#[derive(Clone, Copy)]
+struct Instruction {
+    action: Action,
+    slot: Slot,
+    from: [Slot; 3],
+}
+
+/// A kernel.
+pub struct Kernel {
+    name: String,
+    /// Those of the functions, then the kernel's own.
+    instructions: Vec<Instruction>,
+    /// The kernel's first instruction.
+    start: usize,
+    /// Bytes of a thread's local memory, which has words of 8.
+    local: usize,
+    /// The file at the beginning: constants are in their slots.
+    file: Vec<u64>,
+    /// The slots of the parameters, all of 64 bits.
+    parameters: Vec<Slot>,
+    /// The slots of %tid.x, %ctaid.x and %nctaid.x.
+    special: [Slot; 3],
+    reduction: Option<Elements>,
+}
+
+/// The part of a reduction that computes a thread's elements; the rest is compiled code.
+struct Elements {
+    reduction: String,
+    ty: String,
+    /// Elements of a thread, WARP from one another.
+    lanes: usize,
+    /// The values of elements, those of a dot product's second factor behind those of the first; or the
+    /// words of their state.
+    results: Vec<Slot>,
+    /// The index of the first element, and the number of elements.
+    index: Slot,
+    count: Slot,
+}
+
+/// Threads of a warp.
+const WARP: usize = 32;
+
+/// Bytes of a word of local memory.
+const WORD: usize = 8;
+
+impl Kernel {
+    /// Reads the one kernel of a text, or says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Kernel, String> {
+        parse::kernel(text)
+    }
+
+    /// The kernel's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of parameters, each of 64 bits.
+    #[must_use]
+    pub fn parameters(&self) -> usize {
+        self.parameters.len()
+    }
+
+    /// The reduction and the type of what it reduces, if it is one.
+    #[must_use]
+    pub fn reduction(&self) -> Option<(&str, &str)> {
+        self.reduction.as_ref().map(|elements| (&elements.reduction[..], &elements.ty[..]))
+    }
+
+    /// Computes what a reduction reduces. Of exact sums: two factors for each element, of which only dot
+    /// products and norms need the second. Of others: the states of all threads, whose values have 64 bits.
+    fn elements(
+        &self, elements: &Elements, parameters: &[u64], memory: &mut impl Memory,
+    ) -> Result<Vec<[u64; 2]>, String> {
+        let mut file = self.file_with(parameters)?;
+        let count = parameters[parameters.len() - 5];
+        file[elements.count as usize] = count;
+        let (count, lanes) = (count as usize, elements.lanes);
+        let mut values = vec![[0; 2]; count];
+        let mut states = Vec::new();
+        for batch in (0..count).step_by(lanes * WARP) {
+            for first in batch..batch + WARP {
+                file[elements.index as usize] = first as u64;
+                self.thread(&mut file, memory)?;
+                if let [value, place] = elements.results[..] {
+                    states.push([value, place].map(|slot| file[slot as usize]));
+                    continue;
+                }
+                for (i, &slot) in elements.results.iter().enumerate() {
+                    if let Some(element) = values.get_mut(first + i % lanes * WARP) {
+                        element[i / lanes] = file[slot as usize];
+                    }
+                }
+            }
+        }
+        Ok(if elements.results.len() == 2 { states } else { values })
+    }
+
+    /// Reduces, and stores the state or the result where the parameters say.
+    fn reduce(
+        &self, elements: &Elements, parameters: &[u64], memory: &mut impl Memory,
+    ) -> Result<(), String> {
+        let &[.., out, _, _, _, result, first] = parameters else {
+            return Err("a reduction without its parameters".into());
+        };
+        let found = self.elements(elements, parameters, memory)?;
+        let reduced = reduction::reduce(&elements.reduction, &elements.ty, &found, first)?;
+        let (place, bytes) = match (out, result) {
+            (0, place) => (place, reduced.result),
+            (place, 0) => (place, reduced.state),
+            _ => return Err("a place for the state and one for the result".into()),
+        };
+        (place..).zip(bytes).try_for_each(|(place, byte)| memory.store(place, 1, byte.into()))
+    }
+
+    /// Runs all threads of a grid, and returns the number of instructions, or none for a reduction, of
+    /// which it runs the expression's part. A fault says which access failed.
+    pub fn run(
+        &self, parameters: &[u64], blocks: u32, memory: &mut impl Memory,
+    ) -> Result<u64, String> {
+        if let Some(elements) = &self.reduction {
+            return self.reduce(elements, parameters, memory).map(|()| 0);
+        }
+        let mut file = self.file_with(parameters)?;
+        let mut instructions = 0;
+        let [thread, block, grid] = self.special.map(|slot| slot as usize);
+        file[grid] = blocks.into();
+        for number in 0..u64::from(blocks) {
+            file[block] = number;
+            for number in 0..BLOCK_THREADS {
+                file[thread] = number;
+                instructions += self.thread(&mut file, memory)?;
+            }
+        }
+        Ok(instructions)
+    }
+
+    /// The file of threads that have these parameters.
+    fn file_with(&self, parameters: &[u64]) -> Result<Vec<u64>, String> {
+        if parameters.len() != self.parameters.len() {
+            let (found, expected) = (parameters.len(), self.parameters.len());
+            return Err(format!("{found} parameters, not {expected}"));
+        }
+        let mut file = self.file.clone();
+        for (&slot, &value) in self.parameters.iter().zip(parameters) {
+            file[slot as usize] = value;
+        }
+        Ok(file)
+    }
+
+    fn thread(&self, file: &mut [u64], memory: &mut impl Memory) -> Result<u64, String> {
+        let (mut next, mut count) = (self.start, 0);
+        let mut back = Vec::new();
+        let mut local = vec![RUBBISH; self.local / WORD];
+        let word = |address: u64, offset: u64| {
+            Ok::<_, String>(checked(address.wrapping_add(offset), WORD as u64)? as usize / WORD)
+        };
+        loop {
+            let Some(&Instruction { action, slot, from }) = self.instructions.get(next) else {
+                return Err("the kernel does not return".into());
+            };
+            next += 1;
+            count += 1;
+            let [a, b, c] = from.map(|slot| file[slot as usize]);
+            match action {
+                Action::Compute(compute) => file[slot as usize] = compute(a, b, c),
+                Action::Load { bytes, aligned, signed, offset } => {
+                    let address = checked(a.wrapping_add(offset), aligned)?;
+                    let value = memory.load(address, bytes)?;
+                    let unused = 64 - 8 * bytes as u32;
+                    let wide = (value << unused).cast_signed() >> unused;
+                    file[slot as usize] = if signed { wide.cast_unsigned() } else { value };
+                }
+                Action::Store { bytes, aligned, offset } => {
+                    let address = checked(a.wrapping_add(offset), aligned)?;
+                    memory.store(address, bytes, file[slot as usize])?;
+                }
+                Action::LoadLocal(offset) => {
+                    let word = local.get(word(a, offset)?).ok_or("no such local memory")?;
+                    file[slot as usize] = *word;
+                }
+                Action::StoreLocal(offset) => {
+                    let word = local.get_mut(word(a, offset)?).ok_or("no such local memory")?;
+                    *word = file[slot as usize];
+                }
+                Action::Jump(target) if a != 0 => next = target,
+                Action::Jump(_) => {}
+                Action::Call(target) => back.push(std::mem::replace(&mut next, target)),
+                Action::Return => match back.pop() {
+                    Some(behind) => next = behind,
+                    None => return Ok(count),
+                },
+            }
+        }
+    }
+}
+
+/// The address, if it is as aligned as an access needs.
+fn checked(address: u64, aligned: u64) -> Result<u64, String> {
+    if address.is_multiple_of(aligned) {
+        return Ok(address);
+    }
+    Err(format!("an access of {aligned} bytes at once at {address:#x}, which is not aligned"))
+}

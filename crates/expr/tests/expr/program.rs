@@ -1,0 +1,234 @@
+//! The programs of expressions: nodes, sharing, constants, precedence.
+
+use crate::program;
+use crate::written::written;
+use gpuvec_expr::{Element, Op, Rule, Source, compile};
+use gpuvec_oracle::random::array;
+
+#[track_caller]
+fn gives(text: &str, expected: &str) {
+    let lines: Vec<&str> = expected.lines().map(str::trim).collect();
+    assert_eq!(program(text).to_string().lines().collect::<Vec<_>>(), lines, "{text}");
+}
+
+/// Checks that two texts give the same program.
+#[track_caller]
+fn same(text: &str, other: &str) {
+    assert_eq!(written(&program(text)), written(&program(other)), "{text}");
+}
+
+#[test]
+fn equal_parts_are_one_node() {
+    gives(
+        "sum(sqrt(a*a + b*b) / sqrt(b*b + a*a) + sqrt(a*a + b*b) * s)",
+        "%0: f32 = array a: f32
+        %1: f32 = mul %0, %0
+        %2: f32 = array b: f32
+        %3: f32 = mul %2, %2
+        %4: f32 = add %1, %3
+        %5: f32 = sqrt %4
+        %6: f32 = add %3, %1
+        %7: f32 = sqrt %6
+        %8: f32 = div %5, %7
+        %9: f32 = scalar s: f32
+        %10: f32 = mul %5, %9
+        %11: f32 = add %8, %10
+        output: f32 = sum %11",
+    );
+}
+
+#[test]
+fn an_input_hides_a_constant_of_its_name() {
+    let program = compile("e * pi", &[array("e", Element::I32)]).expect("right");
+    let text = "%0: i32 = array e: i32\n%1: f64 = cast %0\n%2: f64 = 3.141592653589793\n";
+    assert!(program.to_string().starts_with(text), "{program}");
+}
+
+#[test]
+fn integers_are_widened_and_combine_with_f32_if_they_are_short() {
+    gives(
+        "x_u8 * a",
+        "%0: i32 = array x_u8: u8
+        %1: f32 = array a: f32
+        %2: f32 = cast %0
+        %3: f32 = mul %2, %1
+        output: f32 = %3",
+    );
+    gives(
+        "x_u32 + x_i8",
+        "%0: i64 = array x_u32: u32
+        %1: i32 = array x_i8: i8
+        %2: i64 = cast %1
+        %3: i64 = add %0, %2
+        output: i64 = %3",
+    );
+}
+
+#[test]
+fn literals_take_the_type_of_their_partner() {
+    gives(
+        "a * 0.1",
+        "%0: f32 = array a: f32
+        %1: f32 = 0.1
+        %2: f32 = mul %0, %1
+        output: f32 = %2",
+    );
+    gives(
+        "x_f64 * (2/3)",
+        "%0: f64 = array x_f64: f64
+        %1: f64 = 0.6666666666666666
+        %2: f64 = mul %0, %1
+        output: f64 = %2",
+    );
+    same(
+        "x_i64 + -9223372036854775808 + 2**62",
+        "x_i64 + -9223372036854775808 + 4611686018427387904",
+    );
+    same("a + 7 // 2 + -7 // 2 + 7 % -2", "a + 3 + -4 + -1");
+    same("a + 1e999", "a + 2e999");
+    same("a * pi - e", "a * 3.141592653589793 - 2.718281828459045");
+    same("a - inf + -inf", "a - 1e999 + -1e999");
+    same("a + nan", "a + (1e999 - 1e999)");
+    same("x_f64 / (2*pi)", "x_f64 / 6.283185307179586");
+    same("a * (1e999 - 1e999)", "a * ((1e999 - 1e999) * -1)");
+}
+
+#[test]
+fn zeros_keep_their_sign_and_are_two_constants() {
+    gives(
+        "a * -0.0 + 0.0",
+        "%0: f32 = array a: f32
+        %1: f32 = -0.0
+        %2: f32 = mul %0, %1
+        %3: f32 = 0.0
+        %4: f32 = add %2, %3
+        output: f32 = %4",
+    );
+    same("a * -0", "a * 0.0");
+}
+
+#[test]
+fn a_literal_is_rounded_to_f64_first_as_in_numpy() {
+    // 1 + 2^-24 + 2^-60: nearest to 1 + 2^-23 in f32, but in f64 it is the tie, which goes to 1.
+    let text = "a + 1.00000005960464477626179";
+    assert_eq!(text.trim_start_matches("a + ").parse(), Ok(1.0 + f32::EPSILON));
+    same(text, "a + 1.0");
+    // 2^60 + 2^36 + 1: the integer goes the same way, but not in NumPy's where.
+    same("a + 1152921573326323713", "a + 2**60");
+    same("where(m, a, 1152921573326323713)", "where(m, a, f32(1152921642045800448.0))");
+    gives(
+        "k + a",
+        "%0: i64 = number k: i64
+        %1: f32 = array a: f32
+        %2: f64 = cast %0
+        %3: f32 = cast %2
+        %4: f32 = add %3, %1
+        output: f32 = %4",
+    );
+    same("where(m, a, k)", "where(m, a, f32(i64(k)))");
+}
+
+#[test]
+fn powers_and_quotients_of_integers_are_pythons() {
+    same("k**-2", "1 / (f64(k) * f64(k))");
+    same("k**0.5", "sqrt(f64(k))");
+    same("k**2.0", "f64(k) * f64(k)");
+    same("k / 2", "f64(k) / f64(2)");
+    same("k // 2 * k", "i64(k) // i64(2) * i64(k)");
+}
+
+#[test]
+fn precedence_and_grouping_are_pythons() {
+    for (text, grouped) in [
+        ("a - b - c", "(a - b) - c"),
+        ("a / b * c", "(a / b) * c"),
+        ("a // b % c", "(a // b) % c"),
+        ("a + b * c", "a + (b * c)"),
+        ("-a * b", "(-a) * b"),
+        ("-a**2", "-(a**2)"),
+        ("a * -b", "a * (-b)"),
+        ("a**-2", "1 / (a * a)"),
+        ("a**2**2", "a**4"),
+        ("2**-1 + a", "0.5 + a"),
+        ("a < b + c", "a < (b + c)"),
+        ("m & (a < b) | m", "(m & (a < b)) | m"),
+        ("m | m & (a < b)", "m | (m & (a < b))"),
+        ("~m & m", "(~m) & m"),
+        ("m == m & m", "m == (m & m)"),
+        ("a < b < c", "(a < b) & (b < c)"),
+        ("a < b < c == d", "((a < b) & (b < c)) & (c == d)"),
+        ("a > b", "b < a"),
+        ("a >= b", "b <= a"),
+        ("+ - + a", "-a"),
+        ("\ta\n+ b\r\n", "a + b"),
+        ("where(m, a, b,)", "where(m, a, b)"),
+    ] {
+        same(text, grouped);
+    }
+}
+
+#[test]
+fn powers_are_multiplications_in_a_fixed_order() {
+    same("a**1", "a");
+    same("a**3", "a * (a*a)");
+    same("a**6", "(a*a) * ((a*a) * (a*a))");
+    same("a**7", "a * ((a*a) * ((a*a) * (a*a)))");
+    same("a**2.0", "a * a");
+    same("a**-1", "1 / a");
+    same("a**0.5", "sqrt(a)");
+    same("a**(1/2)", "sqrt(a)");
+    same("x_i32**0.5", "sqrt(x_i32)");
+    same("x_i32**2.0", "f64(x_i32) * f64(x_i32)");
+    same("x_i32**3", "x_i32 * (x_i32 * x_i32)");
+    same("x_i32**96", "x_i32**32 * x_i32**64");
+    same("x_i32**0 + a", "i32(1) + a");
+    same("a**0", "f32(1)");
+    same("sqrt(2)**0 * a", "1.0 * a");
+}
+
+#[test]
+fn rounding_leaves_integers_alone() {
+    same("floor(x_i32) + ceil(x_u8) + trunc(x_i64)", "x_i32 + x_u8 + x_i64");
+    same("rint(x_i32)", "rint(f64(x_i32))");
+}
+
+#[test]
+fn bools_are_compared_as_integers() {
+    same("m < m", "i32(m) < i32(m)");
+    same("m == True", "i32(m) == i32(True)");
+}
+
+#[test]
+fn reductions_end_the_program() {
+    gives("sum(m)", "%0: bool = array m: bool\noutput: i64 = count %0");
+    gives("sum(x_u8)", "%0: i32 = array x_u8: u8\noutput: i64 = sum %0");
+    gives("argmax(a)", "%0: f32 = array a: f32\noutput: i64 = argmax %0");
+    gives("any(m)", "%0: bool = array m: bool\noutput: bool = any %0");
+    gives(
+        "dot(a, x_f64)",
+        "%0: f32 = array a: f32
+        %1: f64 = array x_f64: f64
+        %2: f64 = cast %0
+        output: f64 = dot %2, %1",
+    );
+    gives(
+        "mean(x_i32)",
+        "%0: i32 = array x_i32: i32
+        %1: f64 = cast %0
+        output: f64 = mean %1",
+    );
+}
+
+#[test]
+fn every_function_of_the_table_compiles_to_its_node() {
+    for &op in Op::FUNCTIONS {
+        let arguments = match op.rule() {
+            Rule::Select => "m, a, b",
+            _ => ["a", "a, b", "a, b, c"][op.arity() - 1],
+        };
+        let program = program(&format!("{}({arguments})", op.name()));
+        let last = program.nodes().last().expect("a node");
+        assert_eq!(last.source, Source::Op(op));
+        assert_eq!(last.operands().len(), op.arity());
+    }
+}

@@ -1,0 +1,110 @@
+//! The kernels of expressions: PTX that the emulator runs.
+
+use crate::faults::violate;
+use crate::memory::{Block, find, reach_by_kernel};
+use crate::timing::{self, Direction};
+use crate::{Code, ILLEGAL_ADDRESS, INVALID_IMAGE, lock};
+use gpuvec_emulator::{Kernel, Memory};
+use std::sync::{Arc, Mutex};
+
+/// The kernels that were loaded.
+static LOADED: Mutex<Vec<Arc<Kernel>>> = Mutex::new(Vec::new());
+
+/// Bytes of a reduction's scratch memory, which are zero between kernels.
+const SCRATCH_BYTES: usize = 65_536;
+
+/// Loads the kernel of a text, and returns its number.
+pub(crate) fn load(text: &str) -> Result<usize, Code> {
+    let kernel = Kernel::parse(text).map_err(|why| {
+        violate(&format!("a kernel's PTX: {why}"));
+        INVALID_IMAGE
+    })?;
+    let mut loaded = lock(&LOADED);
+    loaded.push(Arc::new(kernel));
+    Ok(loaded.len() - 1)
+}
+
+/// Returns the kernel of that number.
+pub(crate) fn at(number: usize) -> Option<Arc<Kernel>> {
+    lock(&LOADED).get(number).cloned()
+}
+
+/// Runs a kernel, and returns the address of the completion flags.
+pub(crate) fn run(number: usize, parameters: &[u64], blocks: usize) -> Result<u64, Code> {
+    let kernel = at(number).ok_or(ILLEGAL_ADDRESS)?;
+    let mut parameters = parameters.to_vec();
+    // Behind the inputs: the output, the number of elements, the flags, and three more for reductions.
+    let place = parameters.len() - if kernel.reduction().is_some() { 4 } else { 1 };
+    let flags = std::mem::take(&mut parameters[place]);
+    let mut memory = Reached::default();
+    let scratch = kernel.reduction().map(|_| parameters[parameters.len() - 3]);
+    let outcome = scratch
+        .map_or(Ok(()), |scratch| check_scratch(scratch, &mut memory))
+        .and_then(|()| kernel.run(&parameters, blocks as u32, &mut memory));
+    outcome.map_err(|why| {
+        violate(&format!("a kernel's {why}"));
+        ILLEGAL_ADDRESS
+    })?;
+    Ok(flags)
+}
+
+/// Checks that a reduction's scratch memory is there, and zero.
+fn check_scratch(scratch: u64, memory: &mut Reached) -> Result<(), String> {
+    for place in (scratch..).step_by(8).take(SCRATCH_BYTES / 8) {
+        if memory.load(place, 8)? != 0 {
+            return Err("scratch memory is not zero".into());
+        }
+    }
+    Ok(())
+}
+
+/// The memory that a kernel reaches, and the blocks of it that it has reached.
+#[derive(Default)]
+struct Reached {
+    blocks: Vec<(Block, *mut u8)>,
+}
+
+impl Reached {
+    fn place(
+        &mut self, direction: Direction, address: u64, bytes: usize,
+    ) -> Result<*mut u8, String> {
+        let address = address as usize;
+        let known = self.blocks.iter().find_map(|(block, at)| {
+            let offset = address.checked_sub(block.start)?;
+            // The block's bytes are consecutive.
+            (offset + bytes <= block.bytes).then(|| (block.kind, at.wrapping_add(offset)))
+        });
+        if let Some((kind, place)) = known {
+            if kind.is_host() {
+                timing::send(direction, bytes);
+            }
+            return Ok(place);
+        }
+        timing::access(direction, address, bytes);
+        if let Some(block) = find(address)
+            && let Some(at) = reach_by_kernel(block.start, block.bytes)
+        {
+            self.blocks.push((block, at));
+        }
+        let place = reach_by_kernel(address, bytes);
+        place.ok_or_else(|| format!("access at {address:#x}: there are no {bytes} bytes"))
+    }
+}
+
+impl Memory for Reached {
+    fn load(&mut self, address: u64, bytes: usize) -> Result<u64, String> {
+        let place = self.place(Direction::In, address, bytes)?;
+        let mut value = [0; 8];
+        // SAFETY: `place` found the bytes, at most eight. Another thread can use them only if the host
+        // program has a race, which the tests are to detect.
+        unsafe { place.copy_to_nonoverlapping(value.as_mut_ptr(), bytes) };
+        Ok(u64::from_le_bytes(value))
+    }
+
+    fn store(&mut self, address: u64, bytes: usize, value: u64) -> Result<(), String> {
+        let place = self.place(Direction::Out, address, bytes)?;
+        // SAFETY: as above.
+        unsafe { place.copy_from_nonoverlapping(value.to_le_bytes().as_ptr(), bytes) };
+        Ok(())
+    }
+}

@@ -1,0 +1,303 @@
+//! Writes kernels to a folder, with what they give, for machines without Rust: `make usage` compiles
+//! the texts, python_tests/devices/test_expression_kernels.py runs them on a GPU. Of the elementwise
+//! operations of crates/ops it writes the texts alone, by their names.
+//!
+//! A line of `cases` is a case: its name, the number of elements, those that a thread takes, the inputs'
+//! element types, and the output's. The results' hashes are in a file of the case's name.
+
+use gpuvec_emulator::HostMemory;
+use gpuvec_expr::{Element, Input, Op, Program, Rule, Shape, compile};
+use gpuvec_ptx::Kernel;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs};
+
+/// Formulas with 1 to 58 operations, of arrays a to d of f32 or of f64.
+const FORMULAS: &[(&str, &str)] = &[
+    ("copy", "a"),
+    ("one_op", "a + b"),
+    ("three_ops", "a * b + c * 2"),
+    ("eight_ops", "sqrt(a * a + b * b) * 0.5 + c / 3 - d"),
+    ("horner", "((((((((((a*0.1+0.2)*a+0.3)*a+0.4)*a+0.5)*a+0.6)*a+0.7)*a+0.8)*a+0.9)*a+1)*a+1.1)"),
+    (
+        "where_divide",
+        "where(a < b, (a*a + b*b) / (c + 2), sqrt(abs(a*b - c*d))) + minimum(a, b) * maximum(c, d) \
+         - floor(a) / (1 + b*b) + abs(c) * (d - 0.5) - where(c > d, a, b)",
+    ),
+    ("exp", "exp(a)"),
+    ("log", "log(a)"),
+    ("sin", "sin(a)"),
+    ("logistic", "1 / (1 + exp(-a))"),
+    ("remainder", "a % b + a // c"),
+    (
+        "black_scholes",
+        "a * (0.5 + 0.5*erf((log(a/b) + (0.02 + 0.5*d*d)*c) / (d*sqrt(c)) / sqrt(2.0))) \
+         - b * exp(-0.02*c) * (0.5 + 0.5*erf(((log(a/b) + (0.02 + 0.5*d*d)*c) / (d*sqrt(c)) \
+         - d*sqrt(c)) / sqrt(2.0)))",
+    ),
+];
+
+/// Reductions of them.
+const REDUCTIONS: &[(&str, &str)] = &[
+    ("sum", "sum(a)"),
+    ("sum_horner", "sum((((a*0.1+0.2)*a+0.3)*a+0.4)*a+0.5)"),
+    (
+        "sum_where_divide",
+        "sum(where(a < b, (a*a + b*b) / (c + 2), sqrt(abs(a*b - c*d))) + minimum(a, b) * maximum(c, d) \
+         - floor(a) / (1 + b*b) + abs(c) * (d - 0.5) - where(c > d, a, b))",
+    ),
+    ("sum_finite", "sum(where(abs(a) < 1000, sqrt(abs(a)), 0))"),
+    ("mean_finite", "mean(where(abs(a) < 1000, a, 0))"),
+    (
+        "sum_black_scholes",
+        "sum(a * (0.5 + 0.5*erf((log(a/b) + (0.02 + 0.5*d*d)*c) / (d*sqrt(c)) / sqrt(2.0))) \
+         - b * exp(-0.02*c) * (0.5 + 0.5*erf(((log(a/b) + (0.02 + 0.5*d*d)*c) / (d*sqrt(c)) \
+         - d*sqrt(c)) / sqrt(2.0))))",
+    ),
+    ("dot", "dot(a, b)"),
+    ("dot_finite", "dot(where(abs(a) < 1000, a, 0), where(abs(b) < 1000, b, 1))"),
+    ("norm_finite", "norm(where(abs(a) < 1000, a, 0))"),
+    ("norm_huge", "norm(where(a < 1e300, where(a == a, a, 0), 0))"),
+    ("min_finite", "min(where(a == a, a * b, 0))"),
+    ("max", "max(a)"),
+    ("argmin_finite", "argmin(where(a == a, a, 0))"),
+    ("argmax", "argmax(a - b)"),
+    ("any", "any(a > 1e9)"),
+    ("all", "all(a == a)"),
+    ("count", "count(a < b)"),
+];
+
+/// Elements of a formula's case, and of an operation's.
+const FORMULA_ELEMENTS: usize = (1 << 21) + 3;
+const REDUCTION_ELEMENTS: usize = (1 << 20) + 77;
+const OPERATION_ELEMENTS: usize = (1 << 16) + 1;
+const LARGE_ELEMENTS: usize = (1 << 12) + 3;
+
+/// Bytes of the largest state, which others are filled up to.
+const MOST_STATE_BYTES: usize = 8 * (4 + 134);
+
+/// Elements that one hash stands for.
+const HASHED: usize = 1 << 12;
+
+/// The finaliser of splitmix64.
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+/// The bits of an input's element: any bits, a special value, or a float between 2^-8 and 2^8.
+fn value(element: Element, input: u64, i: u64) -> u64 {
+    const SPECIAL: [u64; 8] =
+        [0, 1, 1 << 63, 0x7FF0, 0xFFF0, 0xFFF8, 0x3FF0, 0x8000_0000_0000_0001];
+    let random = mix((input << 40) + i + 1);
+    let (choice, special) = (random & 3, SPECIAL[(random >> 2 & 7) as usize]);
+    let top = if special < 0x1_0000 { special << 48 } else { special };
+    match element {
+        Element::Bool => random >> 63,
+        Element::F64 if choice == 0 => mix(random),
+        Element::F64 if choice == 1 && random & 0x700 == 0 => top,
+        Element::F64 => {
+            let exponent = 1023 - 8 + (random >> 2 & 15);
+            (random >> 63) << 63 | exponent << 52 | mix(random) >> 12
+        }
+        Element::F32 if choice == 0 => mix(random) >> 32,
+        // Specials of f64, whose exponents have three bits more.
+        Element::F32 if choice == 1 && random & 0x700 == 0 => {
+            (top >> 63) << 31 | (top << 4 >> 36) & 0x7FFF_FFFF | u64::from(top & 1 == 1)
+        }
+        Element::F32 => {
+            let exponent = 127 - 8 + (random >> 2 & 15);
+            (random >> 63) << 31 | exponent << 23 | mix(random) >> 41
+        }
+        _ if choice == 0 => mix(random),
+        _ => (random >> 56).wrapping_sub(128),
+    }
+}
+
+const fn bytes(element: Element) -> usize {
+    match element {
+        Element::Bool | Element::U8 | Element::I8 => 1,
+        Element::U16 | Element::I16 => 2,
+        Element::U32 | Element::I32 | Element::F32 => 4,
+        Element::I64 | Element::F64 => 8,
+    }
+}
+
+/// The compiled kernel of a program's reduction.
+fn frame_text(program: &Program) -> String {
+    let Some(name) = gpuvec_ptx::frame(program) else { return String::new() };
+    let file = format!("{}/../../kernels/ptx/{name}.ptx", env!("CARGO_MANIFEST_DIR"));
+    fs::read_to_string(file).expect("kernels/ptx has the frames")
+}
+
+/// The results of the emulator: of elements, or of a reduction its result or its state.
+fn results(program: &Program, kernel: &Kernel, n: usize, state: bool) -> Vec<u8> {
+    let text = kernel.image().to_str().expect("PTX is ASCII");
+    let emulated = gpuvec_emulator::Kernel::parse(text).unwrap_or_else(|why| panic!("{why}"));
+    let address = |number: usize| (number as u64 + 1) << 32;
+    let (mut arrays, mut parameters) = (Vec::new(), Vec::new());
+    for (number, input) in program.inputs().enumerate() {
+        let size = bytes(input.element);
+        let value = |i: u64| value(input.element, number as u64, i).to_le_bytes();
+        let array: Vec<u8> = (0..n as u64).flat_map(|i| value(i).into_iter().take(size)).collect();
+        arrays.push(array);
+        parameters.push(address(number));
+    }
+    let place = address(arrays.len());
+    let mut out = vec![0; (n * output_bytes(program)).max(MOST_STATE_BYTES)];
+    match (program.reduction(), state) {
+        (None, _) => parameters.extend([place, n as u64, 0]),
+        (Some(_), true) => parameters.extend([place, n as u64, 0, 0, 0, 0]),
+        (Some(_), false) => parameters.extend([0, n as u64, 0, 0, place, 0]),
+    }
+    let mut memory = HostMemory::default();
+    memory.add(address(arrays.len()), &mut out);
+    for (number, array) in arrays.iter_mut().enumerate() {
+        memory.add(address(number), array);
+    }
+    emulated.run(&parameters, 1, &mut memory).unwrap_or_else(|why| panic!("{why}"));
+    out
+}
+
+fn output_bytes(program: &Program) -> usize {
+    let of = |element: &&Element| element.name() == program.output().name();
+    bytes(*Element::ALL.iter().find(of).expect("every type is that of elements"))
+}
+
+/// A hash for each block of results.
+fn hashes(results: &[u8], size: usize) -> Vec<u8> {
+    let hash = |block: &[u8]| {
+        let values = block.chunks_exact(size).zip(1..);
+        values.fold(0_u64, |sum, (value, place)| {
+            let mut bits = [0; 8];
+            bits[..size].copy_from_slice(value);
+            sum.wrapping_add(mix(u64::from_le_bytes(bits) ^ mix(place)))
+        })
+    };
+    results.chunks(size * HASHED).flat_map(|block| hash(block).to_le_bytes()).collect()
+}
+
+/// Writes cases to a folder.
+struct Cases<'f> {
+    folder: &'f Path,
+    lines: String,
+    /// The texts alone are wanted.
+    texts_only: bool,
+}
+
+impl Cases<'_> {
+    fn add(&mut self, name: &str, text: &str, element: Element, n: usize) {
+        let inputs = ["a", "b", "c", "d"].map(|name| Input { name, element, shape: Shape::Array });
+        let program = match compile(text, &inputs) {
+            Ok(program) => program,
+            Err(error) => panic!("{error}"),
+        };
+        let name = format!("{name}_{}", element.name());
+        let kernel = Kernel::new(&program, &frame_text(&program));
+        let put = |kind: &str, bytes: &[u8]| {
+            let file = self.folder.join(format!("{name}.{kind}"));
+            fs::write(file, bytes).expect("the folder is writable");
+        };
+        put("ptx", kernel.image().to_bytes());
+        if self.texts_only {
+            return;
+        }
+        if program.reduction().is_some() {
+            put("result", &results(&program, &kernel, n, false)[..output_bytes(&program)]);
+            let mut state = results(&program, &kernel, n, true);
+            state.truncate(MOST_STATE_BYTES);
+            put("state", &state);
+        } else {
+            let (results, size) = (results(&program, &kernel, n, false), output_bytes(&program));
+            put("hashes", &hashes(&results[..n * size], size));
+        }
+        let each = kernel.pack() * kernel.packs_per_thread();
+        let inputs = [element.name(); 4].join(",");
+        let output = program.output();
+        writeln!(self.lines, "{name} {n} {each} {inputs} {output}").expect("strings grow");
+    }
+}
+
+/// An expression of an operation on a and so on.
+fn operation(op: Op) -> String {
+    let symbol = op.spelling();
+    match (op, op.arity()) {
+        (Op::Not | Op::Neg, _) => format!("{symbol}a"),
+        (Op::Where, _) => "where(a < b, b, c)".into(),
+        (op, 1) if Op::FUNCTIONS.contains(&op) => format!("{symbol}(a)"),
+        (op, 2) if Op::FUNCTIONS.contains(&op) => format!("{symbol}(a, b)"),
+        (op, 3) if Op::FUNCTIONS.contains(&op) => format!("{symbol}(a, b, c)"),
+        _ => format!("a {symbol} b"),
+    }
+}
+
+/// Writes a sum of calls of every function, which is long enough to be computed in parts.
+fn large() -> String {
+    let call = |(op, x): (&Op, &str)| match (op, op.arity()) {
+        (Op::Where, _) => format!("where({x} < b, b, c)"),
+        (_, 1) => format!("{}({x})", op.name()),
+        (_, 2) => format!("{}({x}, b)", op.name()),
+        _ => format!("{}({x}, b, c)", op.name()),
+    };
+    let first = ["a", "b", "c", "d", "a*b", "b*c", "c*d", "d*a"];
+    let operations = Op::FUNCTIONS.iter().flat_map(|op| first.map(|x| (op, x)));
+    let term = |call: String| format!("where(abs({call}) < 8, {call}, 0)");
+    operations.map(call).map(term).collect::<Vec<_>>().join(" + ")
+}
+
+fn main() {
+    let folder = env::args().nth(1).expect("the folder to write to");
+    let texts_only = env::args().nth(2).is_some_and(|option| option == "--texts");
+    fs::create_dir_all(&folder).expect("the folder can be made");
+    for kernel in gpuvec_ops::Op::ALL.iter().filter_map(|&op| Kernel::of_operation(op)) {
+        let name = kernel.name().to_str().expect("names are ASCII");
+        let file = Path::new(&folder).join(format!("{name}.ptx"));
+        fs::write(file, kernel.image().to_bytes()).expect("the folder is writable");
+    }
+    let mut cases = Cases { folder: Path::new(&folder), lines: String::new(), texts_only };
+    for (name, text) in FORMULAS {
+        for element in [Element::F32, Element::F64] {
+            cases.add(name, text, element, FORMULA_ELEMENTS);
+        }
+    }
+    for (name, text) in REDUCTIONS {
+        for element in [Element::F32, Element::F64] {
+            cases.add(name, text, element, REDUCTION_ELEMENTS);
+        }
+    }
+    for (name, text) in
+        [("sum", "sum(a * b)"), ("dot", "dot(a, b)"), ("argmin", "argmin(a)"), ("min", "min(a)")]
+    {
+        for element in [Element::I32, Element::I64] {
+            cases.add(name, text, element, REDUCTION_ELEMENTS);
+        }
+    }
+    for element in [Element::F32, Element::F64] {
+        cases.add("large", &large(), element, LARGE_ELEMENTS);
+        cases.add("sum_large", &format!("sum({})", large()), element, LARGE_ELEMENTS);
+    }
+    if texts_only {
+        return;
+    }
+    for &element in Element::ALL {
+        for &op in Op::ALL {
+            let takes = match op.rule() {
+                Rule::Cast => false,
+                Rule::Logic => element == Element::Bool,
+                Rule::Select | Rule::Comparison => true,
+                Rule::FloatOnly => matches!(element, Element::F32 | Element::F64),
+                _ => element != Element::Bool,
+            };
+            if takes {
+                let name = format!("op_{}", op.name());
+                cases.add(&name, &operation(op), element, OPERATION_ELEMENTS);
+            }
+        }
+        for cast in ["bool", "i32", "i64", "f32", "f64"] {
+            let text = format!("{cast}(a)");
+            cases.add(&format!("to_{cast}"), &text, element, OPERATION_ELEMENTS);
+        }
+    }
+    fs::write(Path::new(&folder).join("cases"), cases.lines).expect("the folder is writable");
+}

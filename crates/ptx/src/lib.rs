@@ -1,0 +1,117 @@
+//! Programs become PTX text: one kernel each. That of an expression is `expression`, that of an elementwise
+//! operation of crates/ops has the operation's name.
+//!
+//! Its parameters have 64 bits each:
+//!
+//! | parameters | hold |
+//! |---|---|
+//! | one for each declared input, in order | an array's address, or a scalar's bits in the low end |
+//! | then | the output's address |
+//! | | the number of elements |
+//! | | the address of the warps' completion flags, or 0 (kernels/common.cuh) |
+//! | for reductions | the address of the scratch memory (kernels/reduce.cuh) |
+//! | | the address of the result, or 0: then the output is the state (crates/ops/src/accumulator.rs) |
+//! | | how to add up (kernels/exact.cuh), or for argmin and argmax the index of the first element |
+//!
+//! Arrays begin at any element. The output may be an input whose elements have the same size: each
+//! element is read before it is written, by the same thread. The kernel takes blocks of
+//! [`BLOCK_THREADS`] threads and any number of blocks; a thread of a large grid takes
+//! [`Kernel::packs_per_thread`] packs of [`Kernel::pack`] elements. Reductions have compiled kernels,
+//! of kernels/expression.cu, in which the instructions for the elements are put.
+//!
+//! The text says all that IEEE 754 leaves open: each operation rounds to nearest by itself (`.rn`),
+//! none flushes subnormals, and a NaN's sign and payload never reach a result.
+
+#![forbid(unsafe_code)]
+
+mod elements;
+mod elementwise;
+mod family;
+mod fold;
+mod function;
+mod grid;
+mod large;
+mod operation;
+mod reduction;
+mod writer;
+
+pub use reduction::frame;
+
+use gpuvec_expr::Program;
+use large::Large;
+use std::ffi::{CStr, CString};
+
+/// The name of the kernels of expressions.
+const NAME: &str = "expression";
+
+/// Threads of a block.
+pub const BLOCK_THREADS: u32 = 256;
+
+/// The limits of the text that a driver compiles in one piece.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most instructions for an element. Beyond it a program is computed in parts.
+    pub instructions: usize,
+    /// The operations of a part.
+    pub part: usize,
+}
+
+impl Limits {
+    /// The limits with which a driver compiles any program in some seconds.
+    pub const USUAL: Limits = Limits { instructions: 1 << 11, part: 128 };
+}
+
+/// A program's kernel.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    name: CString,
+    text: CString,
+    pack: usize,
+    packs_per_thread: usize,
+}
+
+impl Kernel {
+    /// Writes the kernel of an expression's program, for a reduction with the text of its [`frame`].
+    pub fn new(program: &Program, frame: &str) -> Kernel {
+        Kernel::with_limits(program, frame, Limits::USUAL)
+    }
+
+    /// Writes the kernel of a program, in parts if it is beyond a limit.
+    pub fn with_limits(program: &Program, frame: &str, limits: Limits) -> Kernel {
+        let large = Large::of(program, limits);
+        match program.reduction() {
+            Some(reduction) => reduction::kernel(program, reduction, frame, large.as_ref()),
+            None => elementwise::kernel(NAME, program, large.as_ref()),
+        }
+    }
+
+    fn of_text(name: &str, text: String, [pack, packs_per_thread]: [usize; 2]) -> Kernel {
+        // No name of the caller's is in them: there is no NUL.
+        let c_string = |text: String| CString::new(text).unwrap_or_default();
+        Kernel { name: c_string(name.into()), text: c_string(text), pack, packs_per_thread }
+    }
+
+    /// The kernel's name in its image.
+    #[must_use]
+    pub fn name(&self) -> &CStr {
+        &self.name
+    }
+
+    /// The kernel's PTX, as a driver takes it.
+    #[must_use]
+    pub fn image(&self) -> &CStr {
+        &self.text
+    }
+
+    /// The elements that a thread takes at once.
+    #[must_use]
+    pub const fn pack(&self) -> usize {
+        self.pack
+    }
+
+    /// The packs that a thread of a large grid takes, one after the other.
+    #[must_use]
+    pub const fn packs_per_thread(&self) -> usize {
+        self.packs_per_thread
+    }
+}

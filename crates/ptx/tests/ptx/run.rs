@@ -1,0 +1,189 @@
+//! Runs a program's kernel in the emulator, and compares with the oracle.
+
+use crate::values::Bits;
+use gpuvec_emulator::HostMemory;
+use gpuvec_expr::{Element, Input, Program, Shape, Type, compile};
+use gpuvec_oracle::{bytes, results};
+use gpuvec_ptx::{Kernel, Limits};
+
+/// The compiled kernels of reductions.
+const FRAMES: [(&str, &str); 5] = [
+    ("expression_sum_f32", include_str!("../../../../kernels/ptx/expression_sum_f32.ptx")),
+    ("expression_sum_f64", include_str!("../../../../kernels/ptx/expression_sum_f64.ptx")),
+    ("expression_dot_f32", include_str!("../../../../kernels/ptx/expression_dot_f32.ptx")),
+    ("expression_dot_f64", include_str!("../../../../kernels/ptx/expression_dot_f64.ptx")),
+    ("expression_fold", include_str!("../../../../kernels/ptx/expression_fold.ptx")),
+];
+
+/// Limits within which tests' programs are, and others for which they are large.
+pub(crate) const LIMITS: [Limits; 2] = [Limits::USUAL, Limits { instructions: 0, part: 3 }];
+
+/// The text of a program's kernel.
+pub(crate) fn text(program: &Program, limits: Limits) -> String {
+    let wanted = gpuvec_ptx::frame(program);
+    let found = FRAMES.iter().find(|(name, _)| Some(*name) == wanted);
+    let frame = found.map_or("", |(_, text)| text);
+    let kernel = Kernel::with_limits(program, frame, limits);
+    kernel.image().to_str().expect("PTX is ASCII").to_owned()
+}
+
+/// How arrays lie, and how the kernel is launched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Launch {
+    pub(crate) n: usize,
+    pub(crate) blocks: u32,
+    /// Elements by which each array, the output last, is past a boundary; the last one is that of all
+    /// further arrays.
+    pub(crate) past: &'static [usize],
+    /// The input that is the output, too.
+    pub(crate) in_place: Option<usize>,
+}
+
+impl Launch {
+    pub(crate) const fn of(n: usize) -> Launch {
+        Launch { n, blocks: 1, past: &[0], in_place: None }
+    }
+}
+
+fn output_element(ty: Type) -> Element {
+    let of = |element: &&Element| element.widened() == ty && element.name() == ty.name();
+    *Element::ALL.iter().find(of).expect("every type is that of elements")
+}
+
+/// Bytes before and behind an array, which no kernel may change.
+const GUARD: usize = 64;
+const UNTOUCHED: u8 = 0xA7;
+
+/// An array at an address that is a multiple of 256 plus some elements.
+struct Array {
+    address: u64,
+    bytes: Vec<u8>,
+}
+
+impl Array {
+    fn new(number: usize, past: usize, element: Element, values: &[Bits]) -> Array {
+        let size = bytes(element);
+        let mut array = vec![UNTOUCHED; GUARD];
+        values.iter().for_each(|value| array.extend(&value.to_le_bytes()[..size]));
+        array.extend([UNTOUCHED; GUARD]);
+        let address = ((number as u64 + 1) << 32) + (past * size) as u64;
+        Array { address, bytes: array }
+    }
+
+    fn values(&self, size: usize) -> Vec<Bits> {
+        let (before, rest) = self.bytes.split_at(GUARD);
+        let (values, behind) = rest.split_at(rest.len() - GUARD);
+        assert!(before.iter().chain(behind).all(|&byte| byte == UNTOUCHED), "written outside");
+        let value = |chunk: &[u8]| {
+            let mut bits = [0; 8];
+            bits[..size].copy_from_slice(chunk);
+            u64::from_le_bytes(bits)
+        };
+        values.chunks(size).map(value).collect()
+    }
+}
+
+/// Runs a program's kernel on values of its inputs, of which a scalar takes the first.
+fn run(program: &Program, text: &str, inputs: &[Vec<Bits>], launch: Launch) -> Vec<Bits> {
+    let declared: Vec<Input<'_>> = program.inputs().collect();
+    let output = output_element(program.output());
+    run_text(text, &declared, output, program.reduction().is_some(), inputs, launch)
+}
+
+/// Runs a kernel with these inputs and this type of output.
+pub(crate) fn run_text(
+    text: &str, declared: &[Input<'_>], output: Element, reduces: bool, inputs: &[Vec<Bits>],
+    launch: Launch,
+) -> Vec<Bits> {
+    let emulated =
+        gpuvec_emulator::Kernel::parse(text).unwrap_or_else(|why| panic!("{why}\n{text}"));
+    let past = |number: usize| launch.past[number.min(launch.past.len() - 1)];
+    let (mut arrays, mut parameters) = (Vec::new(), Vec::new());
+    for (number, (input, values)) in declared.iter().zip(inputs).enumerate() {
+        if input.shape != Shape::Array {
+            // Bits above the element's are anything.
+            let unused = u64::MAX.checked_shl(8 * bytes(input.element) as u32).unwrap_or(0);
+            parameters.push(values[0] | unused);
+        } else {
+            let array = Array::new(number, past(number), input.element, &values[..launch.n]);
+            parameters.push(array.address);
+            arrays.push((number, array));
+        }
+    }
+    let place = launch.in_place.and_then(|input| arrays.iter().position(|(n, _)| *n == input));
+    let place = place.unwrap_or_else(|| {
+        let len = if reduces { 1 } else { launch.n };
+        let found = vec![0xA5A5_A5A5_A5A5_A5A5; len];
+        let number = inputs.len();
+        arrays.push((number, Array::new(number, past(number), output, &found)));
+        arrays.len() - 1
+    });
+    let (out, n) = (arrays[place].1.address, launch.n as u64);
+    if reduces {
+        parameters.extend([0, n, 0, 0, out, 0]);
+    } else {
+        parameters.extend([out, n, 0]);
+    }
+    let mut memory = HostMemory::default();
+    for (_, array) in &mut arrays {
+        memory.add(array.address - GUARD as u64, &mut array.bytes);
+    }
+    let outcome = emulated.run(&parameters, launch.blocks, &mut memory);
+    outcome.unwrap_or_else(|why| panic!("{why}\n{launch:?}\n{text}"));
+    arrays[place].1.values(bytes(output))
+}
+
+/// Compares the results of the program's kernels with the oracle's.
+#[track_caller]
+pub(crate) fn check(program: &Program, inputs: &[Vec<Bits>], launch: Launch) {
+    for limits in LIMITS {
+        compare(program, &run(program, &text(program, limits), inputs, launch), inputs, launch);
+    }
+}
+
+#[track_caller]
+fn compare(program: &Program, found: &[Bits], inputs: &[Vec<Bits>], launch: Launch) {
+    let shapes: Vec<Shape> = program.inputs().map(|input| input.shape).collect();
+    for (i, &result) in found.iter().enumerate() {
+        let at = |(values, shape): (&Vec<Bits>, &Shape)| match shape {
+            Shape::Array => values[i],
+            Shape::Scalar | Shape::Number => values[0],
+        };
+        let of_element: Vec<Bits> = inputs.iter().zip(&shapes).map(at).collect();
+        let expected = results(program, &of_element)[0].stored();
+        assert!(
+            result == expected,
+            "element {i} of {launch:?}: {result:#x}, not {expected:#x}, of {of_element:#x?}\n{program}"
+        );
+    }
+}
+
+/// Compares the results of a reduction's kernels with the oracle's.
+#[track_caller]
+pub(crate) fn check_reduction(program: &Program, inputs: &[Vec<Bits>], launch: Launch) {
+    let shapes: Vec<Shape> = program.inputs().map(|input| input.shape).collect();
+    let of_element = |i: usize| {
+        let at = |(values, shape): (&Vec<Bits>, &Shape)| match shape {
+            Shape::Array => values[i],
+            Shape::Scalar | Shape::Number => values[0],
+        };
+        results(program, &inputs.iter().zip(&shapes).map(at).collect::<Vec<_>>())
+    };
+    let values: Vec<_> = (0..launch.n).map(of_element).collect();
+    let reduction = program.reduction().expect("a reduction");
+    let ty = program.nodes()[usize::from(program.results()[0])].ty;
+    let expected = gpuvec_oracle::reduced(reduction, ty, &values).map(gpuvec_oracle::Value::stored);
+    for limits in LIMITS {
+        let found = run(program, &text(program, limits), inputs, launch);
+        assert_eq!(Some(found[0]), expected, "{launch:?}\n{program}");
+    }
+}
+
+/// Compiles an expression of arrays x, y, z and a scalar s, all of a type.
+#[track_caller]
+pub(crate) fn program_of(text: &str, element: Element) -> Program {
+    let array = |name| Input { name, element, shape: Shape::Array };
+    let scalar = Input { name: "s", element, shape: Shape::Scalar };
+    let inputs = [array("x"), array("y"), array("z"), scalar];
+    compile(text, &inputs).unwrap_or_else(|error| panic!("{error}"))
+}
