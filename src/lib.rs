@@ -7,11 +7,11 @@
 //! ```text
 //! abi (signature, contract) → guard → run (a Call from raw pointers, its Plan, the work)
 //!     → objects (what callers hold) → cuda | cpu → call (Call, Plan: data)
-//!     → ops (the table), cost (predictions) → exact
 //! ```
 //!
-//! A room imports only what stands further on in that line, and `pool`, `process`, `tuning` and
-//! `error`, which stand below all of it.
+//! A room imports only what stands further on in that line, then `pool`, `process`, `tuning` and
+//! `error`, and the crates in crates/: `gpuvec_ops` (the operations), `gpuvec_expr` (text to programs),
+//! `gpuvec_cost` (predictions), and so on.
 
 #[cfg(panic = "abort")]
 compile_error!(

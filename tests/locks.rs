@@ -42,7 +42,7 @@ const PLACES: &[(&str, &str)] = &[
     ("src/cuda/driver.rs: Opening.driver", "a child makes its own opening, or fails"),
     ("src/cuda/fallible_once.rs: FallibleOnceCell.value", "as each FallibleOnceCell of this list"),
     ("src/cuda/kernels.rs: Kernels.copy", DRIVER),
-    ("src/cuda/kernels.rs: Kernels.formulas", DRIVER),
+    ("src/cuda/kernels.rs: Kernels.expressions", DRIVER),
     ("src/cuda/kernels.rs: Kernels.operations", DRIVER),
     ("src/cuda/modules.rs: Modules.retired", DRIVER),
     ("src/cuda/owned.rs: Refused.0", DRIVER),
@@ -61,9 +61,7 @@ const PLACES: &[(&str, &str)] = &[
     ("src/pool/fork_join.rs: WorkerSlot.lock", POOL),
     ("src/process/fork.rs: LOCK", "the fork lock"),
     ("src/run/gpus.rs: Parallel.outcome", CALL),
-    ("src/run/work.rs: Evaluating.failure", CALL),
     ("src/run/work.rs: Reducing.places", CALL),
-    ("src/run/work.rs: Whole.value", CALL),
 ];
 
 /// Files and folders that the library does not contain.

@@ -1,6 +1,6 @@
 //! The places that must agree when a function or an operation is added.
 
-use gpuvec_ops::{Op, Shape};
+use gpuvec_ops::Op;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -71,7 +71,7 @@ fn every_exported_function_is_public_documented_and_one_guard_call() {
 /// A scalar, a handle or a structure of a caller may be at any address.
 #[test]
 fn callers_values_are_accessed_at_any_address() {
-    let files = files("src/abi", "rs").into_iter().chain(["src/run/evaluate.rs".into()]);
+    let files = files("src/abi", "rs").into_iter().chain(["src/run/operands.rs".into()]);
     for path in files {
         let text = read(&path);
         let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -215,7 +215,7 @@ fn every_operation_is_in_every_place() {
         };
         // Those of elementwise operations are generated from the table.
         need(
-            op.shape() == Shape::Elementwise || kernels.contains(name),
+            !op.is_reduction() || kernels.contains(name),
             "no image in kernels/ptx: a row in kernels/reduce.cu, make kernels",
         );
         let calls = [format!("operation({op:?}, "), format!("operation({op:?}(alpha), ")];
@@ -232,7 +232,7 @@ fn every_operation_is_in_every_place() {
 
 #[test]
 fn every_kernel_has_its_row() {
-    let reductions = Op::ALL.iter().filter(|op| op.shape() == Shape::Reduction);
+    let reductions = Op::ALL.iter().filter(|op| op.is_reduction());
     let others = ["copy_bytes", "probe"].map(str::to_owned);
     let rows: BTreeSet<String> =
         reductions.map(|op| op.kernel().to_owned()).chain(others).collect();

@@ -6,7 +6,7 @@
 mod parts;
 
 use gpuvec_expr::{Element, Input, MAX_NODES, Shape, compile};
-use gpuvec_ptx::{Kernel, frame};
+use gpuvec_ptx::{Kernel, NAME, frame};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
@@ -46,7 +46,7 @@ fn check(case: &Case<'_>, text: &str) {
             // Kernels take longer, and are as different as their programs' nodes.
             if nodes.len() <= 16 {
                 assert_eq!(frame(&program).is_some(), program.reduction().is_some());
-                assert!(!Kernel::new(&program, FRAME).image().is_empty());
+                assert!(!Kernel::new(NAME, &program, FRAME).image().is_empty());
             }
         }
     }

@@ -151,10 +151,10 @@ unsafe fn add(
     // SAFETY: this function's promise.
     unsafe {
         match code {
-            Code::SumF32 => add_terms(SumF32, &accumulator, [a], n, stream),
-            Code::DotF32 => add_terms(DotF32, &accumulator, [a, b], n, stream),
-            Code::SumF64 => add_terms(SumF64, &accumulator, [a], n, stream),
-            Code::DotF64 => add_terms(DotF64, &accumulator, [a, b], n, stream),
+            Code::SumF32 => add_terms::<SumF32, 1>(&accumulator, [a], n, stream),
+            Code::DotF32 => add_terms::<DotF32, 2>(&accumulator, [a, b], n, stream),
+            Code::SumF64 => add_terms::<SumF64, 1>(&accumulator, [a], n, stream),
+            Code::DotF64 => add_terms::<DotF64, 2>(&accumulator, [a, b], n, stream),
         }
     }
 }
@@ -164,11 +164,10 @@ unsafe fn add(
 /// # Safety
 /// As for every function of this module.
 unsafe fn add_terms<O: Exact, const COUNT: usize>(
-    op: O, accumulator: &Accumulator, inputs: [*const c_void; COUNT], n: usize,
-    stream: *mut gpuvec_stream,
+    accumulator: &Accumulator, inputs: [*const c_void; COUNT], n: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     let mut state = State::<O::Kind>::ZERO;
     // SAFETY: this function's promise.
-    unsafe { accumulate(op, &named::<O, COUNT>(inputs), n, stream, &mut state)? };
+    unsafe { accumulate::<O>(&named::<O, COUNT>(inputs), n, stream, &mut state)? };
     accumulator.add(state.words().as_ref())
 }

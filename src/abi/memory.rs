@@ -1,11 +1,10 @@
 //! Pinned and device memory, registration of host memory, and copies between all memory kinds.
 
 use super::{Status, guard};
-use crate::call::{Input, Task};
 use crate::objects::allocation::{self, DEVICE, PINNED};
 use crate::objects::registration;
 use crate::objects::stream::gpuvec_stream;
-use crate::run::run;
+use crate::run;
 use std::ffi::c_void;
 
 /// == Memory ==
@@ -93,9 +92,6 @@ pub unsafe extern "C" fn gpuvec_host_unregister(ptr: *mut c_void) -> Status {
 pub unsafe extern "C" fn gpuvec_copy(
     dst: *mut c_void, src: *const c_void, bytes: usize, stream: *mut gpuvec_stream,
 ) -> Status {
-    guard::operation(|| {
-        let input = Input { name: "src", pointer: src, element_bytes: 1 };
-        // SAFETY: the caller's promise, as the header says.
-        unsafe { run(Task::Copy, &[input], ("dst", dst), bytes, stream) }
-    })
+    // SAFETY: the caller's promise, as the header says.
+    guard::operation(|| unsafe { run::copy(src, dst, bytes, stream) })
 }

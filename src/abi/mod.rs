@@ -28,10 +28,10 @@ pub mod library;
 
 mod guard;
 
-use crate::call::{Input, Task};
+use crate::call::Input;
 use crate::error::Error;
 use crate::objects::stream::gpuvec_stream;
-use crate::run::run;
+use crate::run;
 use gpuvec_ops::Operation;
 use std::ffi::c_void;
 
@@ -46,10 +46,9 @@ unsafe fn operation<O: Operation, const COUNT: usize>(
     op: O, inputs: [*const O::Element; COUNT], out: *mut O::Output, n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    let task = Task::Compute { op: O::OP, alpha: op.alpha() };
     let inputs = named::<O, COUNT>(inputs.map(|input| input.cast()));
     // SAFETY: this function's promise.
-    unsafe { run(task, &inputs, ("out", out.cast()), n, stream) }
+    unsafe { run::operation(O::OP, op.alpha(), &inputs, out.cast(), n, stream) }
 }
 
 /// An operation's inputs, with the arguments' names.

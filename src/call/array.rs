@@ -1,5 +1,6 @@
 //! One array argument that has passed every check.
 
+use super::chunk::Chunk;
 use std::ffi::c_void;
 
 /// The most inputs that a call has.
@@ -45,19 +46,26 @@ impl Array {
         }
     }
 
-    /// The address of an element on the host.
+    /// The address of a chunk's elements on the host.
     ///
     /// # Panics
-    /// If the array is in device memory, which the host does not reach.
-    pub(crate) fn host_pointer<T>(&self, element: usize) -> *mut T {
-        debug_assert_eq!(self.element_bytes, size_of::<T>());
-        self.host_address(element).cast()
+    /// If the array does not have the chunk, or is in device memory, which the host does not reach.
+    pub(crate) fn host_elements(&self, chunk: &Chunk) -> *mut c_void {
+        assert!(self.device().is_none(), "{} is device memory", self.name);
+        let end = (chunk.start() + chunk.len()) * self.element_bytes;
+        assert!(end <= self.bytes, "{} has no such chunk", self.name);
+        let start = chunk.start() * self.element_bytes;
+        std::ptr::with_exposed_provenance_mut(self.address + start)
     }
 
-    /// The same, of an element whose type is not known here.
-    pub(crate) fn host_address(&self, element: usize) -> *mut c_void {
+    /// The address of the one element of an array on the host.
+    ///
+    /// # Panics
+    /// If the array does not have one element of that size, or is in device memory.
+    pub(crate) fn host_value<T>(&self) -> *mut T {
         assert!(self.device().is_none(), "{} is device memory", self.name);
-        std::ptr::with_exposed_provenance_mut(self.address + element * self.element_bytes)
+        assert_eq!(self.bytes, size_of::<T>(), "the bytes of {}", self.name);
+        std::ptr::with_exposed_provenance_mut(self.address)
     }
 
     pub(super) fn overlaps(&self, other: &Array) -> bool {

@@ -4,7 +4,6 @@ use super::array::{Array, MAX_INPUTS, MemoryKind};
 use super::task::Task;
 use crate::error::Error;
 use arrayvec::ArrayVec;
-use gpuvec_ops::Shape;
 use std::ffi::c_void;
 
 /// An input array, as the caller passed it.
@@ -16,6 +15,10 @@ pub(crate) struct Input {
     pub(crate) element_bytes: usize,
 }
 
+/// The memory for a call's arrays, which stay where they are: to move them would take as long as a short call's
+/// work.
+pub(crate) type Arrays = ArrayVec<Array, { MAX_INPUTS + 1 }>;
+
 /// A checked call. Where one exists, its caller has promised the arrays: the inputs are readable and
 /// the output is writable, for all elements, until the call returns or, on a stream, until the stream
 /// has done the work; no other thread changes them meanwhile. The output is exactly one of the inputs
@@ -25,31 +28,29 @@ pub(crate) struct Input {
 pub(crate) struct Call<'a> {
     task: Task<'a>,
     n: usize,
-    inputs: &'a mut [Array],
-    output: Array,
+    /// The inputs, then the output.
+    arrays: &'a [Array],
 }
 
 impl<'a> Call<'a> {
-    /// Checks the arguments of a task over `n` elements of each input, asks `kind_of` for the kind of
-    /// memory that each array is in, and hands the call to `then`. Gives `None` if there is nothing to
-    /// do. (To return the call would be to move it, which takes as long as a short call's work.)
+    /// Checks the arguments of a task over `n` elements of each input, and asks `kind_of` for the kind of
+    /// memory that each array is in. `arrays` is empty. Gives `None` if there is nothing to do.
     ///
     /// # Safety
     /// The promise of the header, which a call stands for from here on: each pointer leads to memory
     /// for `n` elements (one, for the output of a reduction), unless the checks refuse it.
-    pub(crate) unsafe fn with<R>(
-        task: Task<'a>, inputs: &[Input], (output_name, out): (&'static str, *mut c_void),
-        n: usize, mut kind_of: impl FnMut(&Array) -> Result<MemoryKind, Error>,
-        then: impl FnOnce(&Call<'_>) -> Result<R, Error>,
-    ) -> Result<Option<R>, Error> {
-        let is_reduction = task.shape() == Shape::Reduction;
+    pub(crate) unsafe fn new(
+        arrays: &'a mut Arrays, task: Task<'a>, inputs: &[Input],
+        (output_name, out): (&'static str, *mut c_void), n: usize,
+        mut kind_of: impl FnMut(&Array) -> Result<MemoryKind, Error>,
+    ) -> Result<Option<Self>, Error> {
+        let is_reduction = task.is_reduction();
         if n == 0 && !task.has_empty_result() {
             return Err(Error::Empty);
         }
         if n == 0 && (!is_reduction || out.is_null()) {
             return Ok(None);
         }
-        let mut arrays = ArrayVec::<Array, MAX_INPUTS>::new();
         for input in inputs.iter().filter(|_| n > 0) {
             arrays.push(array(task, input.name, input.pointer, n, input.element_bytes)?);
         }
@@ -61,27 +62,26 @@ impl<'a> Call<'a> {
             return Err(Error::NullResult { argument: output_name });
         }
         let len = if is_reduction { 1 } else { n };
-        let output = array(task, output_name, out, len, task.output_bytes())?;
-        let mut call = Call { task, n, inputs: &mut arrays, output };
-        if task.is_copy() && call.is_in_place() {
+        arrays.push(array(task, output_name, out, len, task.output_bytes())?);
+        if task.is_copy() && (Call { task, n, arrays }).is_in_place() {
             return Ok(None);
         }
-        call.refuse_overlap()?;
-        for array in call.inputs.iter_mut().chain([&mut call.output]) {
+        Call { task, n, arrays }.refuse_overlap()?;
+        for array in arrays.iter_mut() {
             // Nothing is copied for what an array is taken for at first.
             match kind_of(array)? {
                 MemoryKind::Pageable => {}
                 other => array.kind = other,
             }
         }
-        then(&call).map(Some)
+        Ok(Some(Call { task, n, arrays }))
     }
 
     /// Fails if the output overlaps an input without being exactly that input. (The output of a
     /// reduction may be an input's first element.)
     fn refuse_overlap(&self) -> Result<(), Error> {
-        let output = &self.output;
-        for input in &*self.inputs {
+        let output = self.output();
+        for input in self.inputs() {
             let is_in_place =
                 input.address == output.address && input.element_bytes == output.element_bytes;
             if input.overlaps(output) && !is_in_place {
@@ -102,21 +102,21 @@ impl<'a> Call<'a> {
 
     /// Says whether the call reduces elements that are all the same, since it reads no array.
     pub(crate) fn is_uniform(&self) -> bool {
-        self.n > 0 && self.inputs.is_empty() && self.task.shape() == Shape::Reduction
+        self.n > 0 && self.inputs().is_empty() && self.task.is_reduction()
     }
 
     pub(crate) fn inputs(&self) -> &[Array] {
-        self.inputs
+        self.arrays.split_last().map_or(&[], |(_, inputs)| inputs)
     }
 
     /// The output: `n` elements, or the one value of a reduction.
     pub(crate) fn output(&self) -> &Array {
-        &self.output
+        self.arrays.last().expect("every call has an output")
     }
 
     /// The inputs, then the output.
     pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
-        self.inputs.iter().chain([&self.output])
+        self.arrays.iter()
     }
 
     pub(crate) fn any(&self, kind: MemoryKind) -> bool {
@@ -135,12 +135,12 @@ impl<'a> Call<'a> {
 
     /// The device that holds the output, else an input; `None` if the host reaches all arrays.
     pub(crate) fn device(&self) -> Option<usize> {
-        self.output.device().or_else(|| self.inputs.iter().find_map(Array::device))
+        self.output().device().or_else(|| self.inputs().iter().find_map(Array::device))
     }
 
     /// Says whether the output is one of the inputs.
     pub(crate) fn is_in_place(&self) -> bool {
-        self.inputs.iter().any(|input| input.address == self.output.address)
+        self.inputs().iter().any(|input| input.address == self.output().address)
     }
 }
 
@@ -178,6 +178,7 @@ fn too_long(task: Task<'_>, n: usize, element_bytes: usize) -> Error {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::call::formula::{Evaluation, Formula, Operand};
     use gpuvec_ops::Op;
     use proptest::prelude::*;
 
@@ -185,13 +186,15 @@ pub(crate) mod tests {
 
     /// A call on arrays at these addresses, which no test follows.
     fn call(op: Op, inputs: &[usize], out: usize, n: usize) -> Result<Option<()>, Error> {
-        with_kinds(op, inputs, out, n, |_| Ok(MemoryKind::Pageable), |_| ())
+        let mut arrays = Arrays::new();
+        let call = of_kinds(&mut arrays, op, inputs, out, n, |_| Ok(MemoryKind::Pageable))?;
+        Ok(call.map(|_| ()))
     }
 
-    fn with_kinds<R>(
-        op: Op, inputs: &[usize], out: usize, n: usize,
-        kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>, then: impl FnOnce(&Call<'_>) -> R,
-    ) -> Result<Option<R>, Error> {
+    fn of_kinds<'a>(
+        arrays: &'a mut Arrays, op: Op, inputs: &[usize], out: usize, n: usize,
+        kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>,
+    ) -> Result<Option<Call<'a>>, Error> {
         let pointer = std::ptr::without_provenance_mut::<c_void>;
         let inputs: Vec<Input> = ["a", "b"]
             .into_iter()
@@ -202,11 +205,10 @@ pub(crate) mod tests {
                 element_bytes: op.element_bytes(),
             })
             .collect();
-        let task = Task::Compute { op, alpha: 0 };
+        let operands = &[Operand::Array; 2][..op.inputs()];
+        let task = Task::Evaluate(Evaluation { formula: Formula::of(op), operands });
         // SAFETY: the arrays are never accessed.
-        unsafe {
-            Call::with(task, &inputs, ("out", pointer(out)), n, kind_of, |call| Ok(then(call)))
-        }
+        unsafe { Call::new(arrays, task, &inputs, ("out", pointer(out)), n, kind_of) }
     }
 
     /// A call on arrays of these kinds, which no test follows.
@@ -216,7 +218,8 @@ pub(crate) mod tests {
         const SPACE: usize = 1 << 44;
         let [a, b, out] = [1, 2, 3].map(|place| place * SPACE);
         let kind_of = |array: &Array| Ok(kinds[array.address / SPACE - 1]);
-        with_kinds(op, &[a, b][..op.inputs()], out, n, kind_of, then).unwrap().unwrap()
+        let (mut arrays, inputs) = (Arrays::new(), &[a, b][..op.inputs()]);
+        then(&of_kinds(&mut arrays, op, inputs, out, n, kind_of).unwrap().unwrap())
     }
 
     fn add(a: usize, b: usize, out: usize, n: usize) -> Result<Option<()>, Error> {

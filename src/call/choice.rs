@@ -4,12 +4,9 @@ use super::array::MemoryKind;
 use super::checked::Call;
 use super::cost;
 use super::plan::Machine;
-use super::task::Task;
 use crate::process::settings::Placement;
 use crate::tuning;
-use gpuvec_cost::{
-    self as model, BreakEven, Choice, Choices, Decision, Learner, Predictions, Work,
-};
+use gpuvec_cost::{self as model, Choice, Choices, Decision, Learner, Predictions, Work};
 
 /// The reason for a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +186,8 @@ fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
     let is_worth_it = if lacks_kernel {
         let full_ns = cost::compiler_ns(call.task());
         lesson = Some(Lesson::Compiler { full_ns, call_ns: time_of(faster) });
-        losses(call.task(), machine).is_reached(loss, machine.learner().compiler_ns(full_ns))
+        let losses = call.task().formula().map_or(machine.opening(), |formula| &formula.compiling);
+        losses.is_reached(loss, machine.learner().compiler_ns(full_ns))
     } else if call.arrays().any(|array| array.kind != MemoryKind::Pageable) {
         // The driver knows their memory: the program, or another library, uses a GPU already.
         true
@@ -212,15 +210,6 @@ fn work(call: &Call<'_>, machine: &impl Machine) -> Work {
     Work { is_repeated: !is_long || machine.is_repeated(cost::key(call)), ..work }
 }
 
-/// The time that calls of a task lost for lack of a loaded kernel.
-fn losses<'a>(task: Task<'a>, machine: &'a impl Machine) -> &'a BreakEven {
-    match task {
-        Task::Compute { op, .. } => machine.loading(op),
-        Task::Evaluate(evaluation) => &evaluation.formula.compiling,
-        Task::Copy => machine.opening(),
-    }
-}
-
 fn decided(decision: Decision, work: Work, machine: model::Machine) -> Chosen {
     let Decision { choice, predicted, is_long, .. } = decision;
     let reason = match decision.reason {
@@ -240,10 +229,10 @@ fn gpus_of(choice: Choice, devices: Devices) -> usize {
 fn pays_everywhere(call: &Call<'_>, machine: &impl Machine) -> bool {
     let is_long = cost::is_shareable(call) && call.max_bytes() > tuning::SEVERAL_GPUS_BYTES;
     let waits_for_compiler = || {
-        let is_formula = matches!(call.task(), Task::Evaluate(_));
+        let is_expression = call.task().formula().is_some_and(|formula| formula.op.is_none());
         let of_each = cost::core_ns(call) / machine.thread_limit() as f32;
         let compiler_ns = machine.learner().compiler_ns(cost::compiler_ns(call.task()));
-        is_formula && of_each <= compiler_ns && !machine.is_ready_for(call.task())
+        is_expression && of_each <= compiler_ns && !machine.is_ready_for(call.task())
     };
     is_long && !cost::is_staged(call) && machine.gpu().is_ok() && !waits_for_compiler()
 }

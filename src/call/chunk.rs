@@ -1,18 +1,29 @@
 //! The unit of work, and the ways to hand it out.
 
+use super::checked::Call;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A run of elements, the unit of work: elements `start` to `start + len`. Each element of a call is
-/// handed out once, so that one thread or stream works on it.
+/// A run of elements of a call, the unit of work. Only [`Partition`]s and [`Queue`]s make chunks: in a run
+/// of a call each element is handed out once, so that one thread or stream works on it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
-    /// The first element.
-    pub(crate) start: usize,
-    /// The number of elements; not 0.
-    pub(crate) len: usize,
+    start: usize,
+    len: usize,
 }
 
-/// The division of an array into chunks.
+impl Chunk {
+    /// The first element.
+    pub(crate) fn start(&self) -> usize {
+        self.start
+    }
+
+    /// The number of elements; not 0.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+/// The division of a call's elements into chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Partition {
     n: usize,
@@ -20,10 +31,13 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    /// Divides `n` elements into chunks of `chunk`, but for the last one.
-    pub(crate) fn new(n: usize, chunk: usize) -> Self {
-        Partition { n, chunk }
+    /// Divides a call's elements into chunks of `chunk`, but for the last one.
+    pub(super) fn of(call: &Call<'_>, chunk: usize) -> Self {
+        Partition { n: call.n(), chunk }
     }
+
+    /// One element, which stands for all of a call that reads no array.
+    pub(super) const ONE: Partition = Partition { n: 1, chunk: 1 };
 
     /// The number of elements.
     pub(crate) fn elements(self) -> usize {
@@ -54,7 +68,12 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(n: usize) -> Self {
+    /// A queue of all elements of a call.
+    pub(crate) fn of(call: &Call<'_>) -> Self {
+        Self::new(call.n())
+    }
+
+    pub(super) fn new(n: usize) -> Self {
         Queue { n, next: AtomicUsize::new(0) }
     }
 
@@ -130,7 +149,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_partition_has_every_element_once(n in 1usize..10_000, chunk in 1usize..500) {
-            let partition = Partition::new(n, chunk);
+            let partition = Partition { n, chunk };
             let in_order: Vec<Chunk> = partition.in_order().collect();
             prop_assert_eq!(in_order.len(), partition.chunks());
             prop_assert!(in_order[1..].iter().all(|later| later.start % chunk == 0));
@@ -186,7 +205,7 @@ mod tests {
             n in 1usize..10_000, chunk in 1usize..500, workers in 1usize..100,
             order in prop::collection::vec((0usize..100, 1usize..9), 1..50),
         ) {
-            let partition = Partition::new(n, chunk);
+            let partition = Partition { n, chunk };
             let ranges = Ranges::new(partition, workers);
             let early = order.iter().flat_map(|(worker, most)| ranges.of(*worker).take(*most));
             let mut taken: Vec<Chunk> = early.collect();
@@ -198,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_worker_begins_with_its_own_range() {
-        let ranges = Ranges::new(Partition::new(100, 1), 4);
+        let ranges = Ranges::new(Partition { n: 100, chunk: 1 }, 4);
         for (worker, first) in [(2, 50), (0, 0), (3, 75), (1, 25)] {
             assert_eq!(ranges.of(worker).next().map(|chunk| chunk.start), Some(first));
         }

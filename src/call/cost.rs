@@ -2,12 +2,11 @@
 
 use super::array::{Array, MemoryKind};
 use super::checked::Call;
-use super::formula::Evaluation;
+use super::formula::FIRST_EXPRESSION;
 use super::picoseconds;
 use super::task::Task;
 use crate::tuning;
 use gpuvec_cost::Work;
-use gpuvec_ops::{Op, Shape};
 
 /// The work of a call.
 pub(super) fn work(call: &Call<'_>) -> Work {
@@ -35,41 +34,18 @@ pub(super) fn key(call: &Call<'_>) -> u64 {
 
 /// The time of a core for a call whose arrays are in its cache, by the prior, in nanoseconds.
 pub(super) fn core_ns(call: &Call<'_>) -> f32 {
-    let for_each = match call.task() {
-        Task::Compute { op, .. } => for_element(op),
-        Task::Evaluate(Evaluation { formula, .. }) => formula.cost,
-        Task::Copy => COPIED_BYTE,
-    };
+    let for_each = call.task().formula().map_or(COPIED_BYTE, |formula| formula.cost);
     call.n() as f32 * for_each as f32 * 1e-3
 }
 
 /// The time of a core to copy a byte, in picoseconds.
 const COPIED_BYTE: usize = 2 * picoseconds::BYTE as usize;
 
-/// The time of a core for an element of an operation, in picoseconds.
-fn for_element(op: Op) -> usize {
-    let is_wide = op.element_bytes() == size_of::<u64>();
-    let arithmetic = match (op.shape(), op.inputs()) {
-        (Shape::Elementwise, _) if matches!(op, Op::DivF32 | Op::DivF64) => [130, 290],
-        (Shape::Elementwise, _) => [90, 160],
-        (Shape::Reduction, 1) if op.is_exact() => [170, 240],
-        (Shape::Reduction, _) if op.is_exact() => [270, 520],
-        (Shape::Reduction, _) => [60, 60],
-    };
-    let bytes = op.inputs() * op.element_bytes()
-        + if op.shape() == Shape::Elementwise { op.output_bytes() } else { 0 };
-    arithmetic[usize::from(is_wide)] + bytes * picoseconds::BYTE as usize
-}
-
-/// A number that tells operations and formulas apart, and those on managed memory, which moves by itself.
+/// A number that tells formulas apart, and those on managed memory, which moves by itself.
 pub(super) fn operation(call: &Call<'_>) -> u32 {
-    const FORMULAS: u32 = 1 << 10;
+    const COPY: u64 = FIRST_EXPRESSION - 1;
     const MANAGED: u32 = 1 << 31;
-    let number = match call.task() {
-        Task::Compute { op, .. } => op as u32,
-        Task::Evaluate(Evaluation { formula, .. }) => FORMULAS.wrapping_add(formula.id as u32),
-        Task::Copy => FORMULAS - 1,
-    };
+    let number = call.task().formula().map_or(COPY, |formula| formula.id) as u32;
     if call.any(MemoryKind::Managed) { number ^ MANAGED } else { number }
 }
 
@@ -81,19 +57,17 @@ pub(super) fn threads_worth(core_ns: f32) -> usize {
 /// The time of a driver's compiler for a task's kernel, by the prior, in nanoseconds.
 pub(super) fn compiler_ns(task: Task<'_>) -> f32 {
     let [any, for_each, most] = tuning::COMPILER_NS;
-    match task {
-        Task::Compute { op, .. } if op.is_exact() => tuning::EXACT_COMPILER_NS,
-        Task::Evaluate(Evaluation { formula, .. }) => {
-            any + (formula.cost as f32 * for_each).min(most)
-        }
-        _ => any,
+    match task.formula() {
+        Some(formula) if formula.is_exact() => tuning::EXACT_COMPILER_NS,
+        Some(formula) => any + (formula.cost as f32 * for_each).min(most),
+        None => any,
     }
 }
 
 /// Says whether an array has to go through a pinned buffer.
 pub(super) fn is_staged(call: &Call<'_>) -> bool {
     let is_pageable = |array: &Array| array.kind == MemoryKind::Pageable;
-    let output_too = call.task().shape() == Shape::Elementwise;
+    let output_too = !call.task().is_reduction();
     call.inputs().iter().any(is_pageable) || (output_too && is_pageable(call.output()))
 }
 

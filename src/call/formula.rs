@@ -1,20 +1,23 @@
-//! Expressions, as far as checks, plans and kernels need to know them.
+//! Formulas: what calls compute, as far as checks, plans and kernels need to know it.
 
+use super::picoseconds;
 use crate::error::Error;
 use crate::process::memory;
 use gpuvec_cost::BreakEven;
-use gpuvec_expr::{Node, Program, Rule, Source};
-use gpuvec_ops::Shape;
+use gpuvec_expr::{Node, Program, Reduction, Rule, Source, Type};
+use gpuvec_ops::{Op, Step};
 use gpuvec_ptx::Kernel;
 use once_cell::race::OnceBox;
 
-/// What a compiled expression computes, and what that costs.
+/// What a call computes of its arrays and scalars: an operation, or an expression.
 #[derive(Debug)]
 pub(crate) struct Formula {
     /// Tells the formulas of a process apart.
     pub(crate) id: u64,
-    pub(crate) program: Program,
-    pub(crate) shape: Shape,
+    /// The operation, unless it is an expression.
+    pub(crate) op: Option<Op>,
+    /// The reduction, and the type of the values that it takes.
+    pub(crate) reduction: Option<(Reduction, Type)>,
     /// The size of an element of the output.
     pub(crate) output_bytes: usize,
     /// The size of a reduction's state as its kernel writes it.
@@ -25,34 +28,100 @@ pub(crate) struct Formula {
     pub(crate) cost: usize,
     /// What calls lost for lack of a compiled kernel.
     pub(crate) compiling: BreakEven,
+    /// An operation's is made when its kernel is first needed.
+    program: OnceBox<Program>,
     /// Written when a device or a caller first needs it. No lock: a child forked while another thread
     /// writes the kernel writes its own.
     kernel: OnceBox<Kernel>,
 }
 
+/// The number of the first expression, behind those of operations.
+pub(super) const FIRST_EXPRESSION: u64 = 1 << 10;
+
+/// The formulas of operations, by their place in [`Op::ALL`].
+static OPERATIONS: [Formula; Op::ALL.len()] = {
+    let mut formulas = [const { Formula::of_map(0, 0, 0) }; Op::ALL.len()];
+    let mut i = 0;
+    while i < Op::ALL.len() {
+        let (op, formula) = (Op::ALL[i], &mut formulas[i]);
+        formula.id = i as u64;
+        formula.op = Some(op);
+        if let Step::Reduce(reduction) = op.step() {
+            formula.reduction = Some((reduction, op.element().widened()));
+        }
+        formula.output_bytes = op.output_bytes();
+        formula.state_bytes = op.state_bytes();
+        formula.has_empty_result = op.has_empty_result();
+        formula.cost = cost(op);
+        i += 1;
+    }
+    formulas
+};
+
+/// The time of a core for an element of an operation, in picoseconds: that of its program's step, with its
+/// loads and stores.
+const fn cost(op: Op) -> usize {
+    let (element, inputs) = (op.element(), op.inputs() * op.element_bytes());
+    let (step, bytes) = match op.step() {
+        Step::Map(step) => (
+            picoseconds::operation(step, element.widened()) + picoseconds::MOVE,
+            inputs + op.output_bytes(),
+        ),
+        Step::Reduce(reduction) => (picoseconds::reduction(reduction, element.widened()), inputs),
+    };
+    step as usize + bytes * picoseconds::BYTE as usize
+}
+
 impl Formula {
-    /// Makes the formula of a program, which costs a core so many picoseconds for an element. `state` has
-    /// the size of a reduction's state, and says whether no elements have a result.
+    /// The formula of an operation.
+    pub(crate) fn of(op: Op) -> &'static Formula {
+        &OPERATIONS[op as usize]
+    }
+
+    /// The formula of an expression's program, which costs a core `cost` picoseconds for an element. `number`
+    /// tells expressions apart; `state` has the size of a reduction's state, and says whether no elements have
+    /// a result.
     pub(crate) fn new(
-        id: u64, program: Program, cost: usize, state: Option<(usize, bool)>,
+        number: u64, program: Program, cost: usize, state: Option<(usize, bool)>,
     ) -> Self {
+        let ty = program.nodes()[usize::from(program.results()[0])].ty;
         let (state_bytes, has_empty_result) = state.unwrap_or((0, true));
+        let map = Self::of_map(FIRST_EXPRESSION + number, program.output().bytes(), cost);
         Formula {
-            id,
-            shape: if state.is_some() { Shape::Reduction } else { Shape::Elementwise },
-            output_bytes: program.output().bytes(),
+            reduction: program.reduction().map(|reduction| (reduction, ty)),
             state_bytes,
             has_empty_result,
-            cost,
-            compiling: BreakEven::new(),
-            kernel: OnceBox::new(),
-            program,
+            program: OnceBox::with_value(Box::new(program)),
+            ..map
         }
     }
 
-    /// The image of the compiled kernel that a reduction's is made of.
-    pub(crate) fn frame(&self) -> Option<&'static str> {
-        gpuvec_ptx::frame(&self.program)
+    const fn of_map(id: u64, output_bytes: usize, cost: usize) -> Self {
+        Formula {
+            id,
+            op: None,
+            reduction: None,
+            output_bytes,
+            state_bytes: 0,
+            has_empty_result: true,
+            cost,
+            compiling: BreakEven::new(),
+            program: OnceBox::new(),
+            kernel: OnceBox::new(),
+        }
+    }
+
+    /// Says whether it is an exact sum, or computed from one.
+    pub(crate) fn is_exact(&self) -> bool {
+        use Reduction::{Dot, Mean, Norm, Sum};
+        matches!(self.reduction, Some((Sum | Mean | Dot | Norm, Type::F32 | Type::F64)))
+    }
+
+    pub(crate) fn program(&self) -> &Program {
+        self.program.get_or_init(|| {
+            let op = self.op.expect("an expression has its program from the beginning");
+            Box::new(op.program())
+        })
     }
 
     /// The kernel that computes the formula; `text` gives that of an image. Threads that need it for the
@@ -61,23 +130,16 @@ impl Formula {
         &self, text: impl FnOnce(&'static str) -> Result<&'static str, Error>,
     ) -> Result<&Kernel, Error> {
         self.kernel.get_or_try_init(|| {
-            let frame = self.frame().map_or(Ok(""), text)?;
-            let nodes: usize = self.program.nodes().iter().map(bytes_of).sum();
+            let program = self.program();
+            let frame = gpuvec_ptx::frame(program).map_or(Ok(""), text)?;
+            let nodes: usize = program.nodes().iter().map(bytes_of).sum();
             let bytes = memory::NEEDED_BYTES + 2 * frame.len() + nodes.min(MOST_BYTES);
             if !memory::is_left_for(bytes) {
-                return Err(Error::OutOfHostMemory {
-                    bytes,
-                    purpose: "the kernel of an expression",
-                });
+                return Err(Error::OutOfHostMemory { bytes, purpose: "the kernel of a formula" });
             }
-            Ok(Box::new(Kernel::new(&self.program, frame)))
+            let name = self.op.map_or(gpuvec_ptx::NAME, Op::kernel);
+            Ok(Box::new(Kernel::new(name, program, frame)))
         })
-    }
-
-    /// The number of elements that a thread of an elementwise kernel works on at once, and how many such
-    /// packs a thread of a large grid takes.
-    pub(super) fn packs(&self) -> [usize; 2] {
-        self.kernel(|_| Ok("")).map_or([1; 2], |kernel| [kernel.pack(), kernel.packs_per_thread()])
     }
 }
 

@@ -7,14 +7,13 @@ mod choice;
 pub(crate) mod chunk;
 mod cost;
 mod formula;
-pub(crate) mod grid;
 pub(crate) mod picoseconds;
 pub(crate) mod plan;
 mod task;
 mod transfer;
 
 pub(crate) use array::{Array, MAX_INPUTS, MemoryKind};
-pub(crate) use checked::{Call, Input};
+pub(crate) use checked::{Arrays, Call, Input};
 pub(crate) use choice::{Chosen, Devices, Reason, choose, fastest_cores};
 pub(crate) use formula::{Evaluation, Formula, Operand};
 pub(crate) use task::{Task, Work};

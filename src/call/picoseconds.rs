@@ -3,7 +3,7 @@
 use gpuvec_expr::{Op, Reduction, Type};
 
 /// The time of an operation on an element, in picoseconds. A core without AVX2 needs many times as much.
-pub(crate) fn operation(op: Op, ty: Type) -> u32 {
+pub(crate) const fn operation(op: Op, ty: Type) -> u32 {
     let [short, long] = match op {
         Op::FloorDiv | Op::Mod if ty.is_integer() => [1600, 1600],
         Op::Div => [100, 260],
@@ -32,7 +32,7 @@ pub(crate) const MOVE: u32 = 30;
 pub(crate) const BYTE: u32 = 5;
 
 /// The time to add a value to the state of a reduction.
-pub(crate) fn reduction(reduction: Reduction, ty: Type) -> u32 {
+pub(crate) const fn reduction(reduction: Reduction, ty: Type) -> u32 {
     use Reduction::{Dot, Mean, Norm, Sum};
     match (reduction, ty) {
         (Sum | Mean, Type::F32) => 170,

@@ -5,14 +5,12 @@ use super::checked::Call;
 use super::choice::{Devices, needs_gpu};
 use super::chunk::Partition;
 use super::cost::{core_ns, is_staged, threads_worth};
-use super::grid::{self, MAX_BLOCKS};
 use super::task::Task;
 use super::transfer::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
 use crate::process::settings::Placement;
 use crate::tuning;
 use gpuvec_cost::{BreakEven, Choice, Learner};
-use gpuvec_ops::{Op, Shape};
 
 /// Every decision about a call that no stream takes.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,7 +59,7 @@ pub(crate) struct OnGpus {
     pub(crate) cores: usize,
     /// The most blocks that a kernel has.
     pub(crate) block_limit: u32,
-    /// Makes the kernel signal completion by flags.
+    /// Makes the kernel signal completion by flags, if it has few warps.
     pub(crate) uses_flags: bool,
     pub(crate) fallback: Fallback,
 }
@@ -100,8 +98,6 @@ pub(crate) trait Machine {
     fn gpu(&self) -> Result<usize, Error>;
     /// Says whether the kernel of a task is loaded on the first of them.
     fn is_ready_for(&self, task: Task<'_>) -> bool;
-    /// The time that calls of an operation lost for lack of a loaded kernel.
-    fn loading(&self, op: Op) -> &BreakEven;
     /// Says whether the calling thread's last long call had the same key.
     fn is_repeated(&self, key: u64) -> bool;
     /// All devices that can compute, which are open then; or why there is none.
@@ -141,7 +137,7 @@ fn on_one_element(placement: Placement, machine: &impl Machine) -> Result<Plan, 
     if placement == Placement::Gpu {
         machine.gpu()?;
     }
-    Ok(Plan::Cores(OnCores { threads: 1, partition: Partition::new(1, 1) }))
+    Ok(Plan::Cores(OnCores { threads: 1, partition: Partition::ONE }))
 }
 
 /// Plans a call for cores.
@@ -157,7 +153,7 @@ pub(crate) fn on_cores(call: &Call<'_>, choice: Choice, machine: &impl Machine) 
 
 fn on_threads(call: &Call<'_>, threads: usize) -> OnCores {
     let chunks = if threads == 1 { 1 } else { threads * tuning::CHUNKS_PER_CORE };
-    let partition = Partition::new(call.n(), core_chunk(call, chunks, tuning::CORE_CHUNK[0]));
+    let partition = Partition::of(call, core_chunk(call, chunks, tuning::CORE_CHUNK[0]));
     OnCores { threads: threads.min(partition.chunks()).max(1), partition }
 }
 
@@ -231,9 +227,9 @@ fn on_gpus(
 /// the bus has few; of several such kernels, those that fill the device keep the others waiting, and few
 /// blocks of each would be many. A reduction that reads across the bus has few.
 fn block_limit(call: &Call<'_>, transfers: &Transfers, n: usize, crosses_bus_alone: bool) -> u32 {
-    match call.task().shape() {
-        Shape::Elementwise if crosses_bus_alone => tuning::BLOCKS_ACROSS_BUS,
-        Shape::Reduction if transfers.read_across_bus() => {
+    match call.task().is_reduction() {
+        false if crosses_bus_alone => tuning::BLOCKS_ACROSS_BUS,
+        true if transfers.read_across_bus() => {
             let blocks = n.div_ceil(tuning::REDUCTION_BLOCK_ACROSS_BUS);
             u32::try_from(blocks).unwrap_or(MAX_BLOCKS)
         }
@@ -241,14 +237,24 @@ fn block_limit(call: &Call<'_>, transfers: &Transfers, n: usize, crosses_bus_alo
     }
 }
 
-/// Says whether the kernel's warps can signal that all work is done. They cannot for a copy behind
-/// the kernel, nor for managed memory, which may not be the host's before the driver says so.
+/// The most blocks that CUDA launches.
+const MAX_BLOCKS: u32 = i32::MAX as u32;
+
+/// Says whether the kernel's warps, which may be few, can signal that all work is done. They cannot for a
+/// copy behind the kernel, nor for managed memory, which may not be the host's before the driver says so.
 fn can_signal_completion(call: &Call<'_>, transfers: &Transfers, block_limit: u32) -> bool {
-    let has_few_warps = match call.task() {
-        Task::Copy => false,
-        task => grid::warps(grid::blocks(task, call.n(), block_limit)) <= tuning::FLAGGED_WARPS,
+    const WARPS_OF_BLOCK: u32 = 8;
+    // The most elements that a warp takes at once.
+    let run = match call.task().is_reduction() {
+        false => 512,
+        true => tuning::REDUCTION_BLOCK / WARPS_OF_BLOCK as usize,
     };
-    has_few_warps && transfers.output != Transfer::Dma && !call.any(MemoryKind::Managed)
+    let may_be_few = block_limit <= tuning::FLAGGED_WARPS / WARPS_OF_BLOCK
+        || call.n().div_ceil(run) <= tuning::FLAGGED_WARPS as usize;
+    may_be_few
+        && !call.task().is_copy()
+        && transfers.output != Transfer::Dma
+        && !call.any(MemoryKind::Managed)
 }
 
 /// The transfers of the arrays to `devices`, of which the first holds those in device memory.
@@ -264,9 +270,9 @@ fn transfers(call: &Call<'_>, devices: &[usize]) -> Transfers {
         (_, MemoryKind::Pinned | MemoryKind::PinnedInParts) => Transfer::Mapped,
         (_, MemoryKind::Pageable) => Transfer::Staged,
     };
-    let output = match call.task().shape() {
-        Shape::Elementwise => transfer(call.output()),
-        Shape::Reduction => Transfer::State,
+    let output = match call.task().is_reduction() {
+        false => transfer(call.output()),
+        true => Transfer::State,
     };
     Transfers { inputs: call.inputs().iter().map(transfer).collect(), output }
 }
@@ -277,11 +283,9 @@ fn transfers(call: &Call<'_>, devices: &[usize]) -> Transfers {
 /// (Two GPUs, 400 MB arrays: an exponential 5.0 ms, 7.1 without copies.)
 fn uses_dma(call: &Call<'_>, gpus: usize) -> bool {
     let [elementwise, reduction] = tuning::MAPPED_BYTES;
-    let pays = match call.task().shape() {
-        Shape::Elementwise => {
-            (gpus == 1 || call.inputs().len() == 1) && call.max_bytes() > elementwise
-        }
-        Shape::Reduction => call.max_bytes() > reduction,
+    let pays = match call.task().is_reduction() {
+        false => (gpus == 1 || call.inputs().len() == 1) && call.max_bytes() > elementwise,
+        true => call.max_bytes() > reduction,
     };
     pays && !is_staged(call)
 }

@@ -1,26 +1,23 @@
 //! The task of a call, and the interface of the work that does it.
 
 use super::chunk::Chunk;
-use super::formula::Evaluation;
-use gpuvec_ops::{Op, Shape};
+use super::formula::{Evaluation, Formula};
+use gpuvec_expr::{Reduction, Type};
 
 /// The task of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Task<'a> {
-    /// An operation, with the bits of the number that it multiplies by, or 0.
-    Compute { op: Op, alpha: u64 },
-    /// An expression.
+    /// A formula.
     Evaluate(Evaluation<'a>),
     /// A copy of bytes.
     Copy,
 }
 
-impl Task<'_> {
-    pub(crate) fn shape(self) -> Shape {
+impl<'a> Task<'a> {
+    pub(crate) fn formula(self) -> Option<&'a Formula> {
         match self {
-            Task::Compute { op, .. } => op.shape(),
-            Task::Evaluate(Evaluation { formula, .. }) => formula.shape,
-            Task::Copy => Shape::Elementwise,
+            Task::Evaluate(Evaluation { formula, .. }) => Some(formula),
+            Task::Copy => None,
         }
     }
 
@@ -28,42 +25,29 @@ impl Task<'_> {
         matches!(self, Task::Copy)
     }
 
-    /// The number of elements that a thread of an elementwise kernel works on at once, and how many
-    /// such packs a thread of a large grid takes: one of 16 bytes of each array, unless a formula has
-    /// it otherwise.
-    pub(super) fn packs(self) -> [usize; 2] {
-        const BYTES: usize = 16;
-        match self {
-            Task::Compute { op, .. } => [BYTES / op.element_bytes(), 1],
-            Task::Evaluate(Evaluation { formula, .. }) => formula.packs(),
-            Task::Copy => [BYTES, 1],
-        }
+    /// The reduction, and the type of the values that it takes.
+    pub(crate) fn reduction(self) -> Option<(Reduction, Type)> {
+        self.formula()?.reduction
+    }
+
+    /// Says whether the output is one value.
+    pub(crate) fn is_reduction(self) -> bool {
+        self.reduction().is_some()
     }
 
     /// The size of a reduction's state as its kernel writes it, in bytes.
     pub(crate) fn state_bytes(self) -> usize {
-        match self {
-            Task::Compute { op, .. } => op.state_bytes(),
-            Task::Evaluate(Evaluation { formula, .. }) => formula.state_bytes,
-            Task::Copy => 0,
-        }
+        self.formula().map_or(0, |formula| formula.state_bytes)
     }
 
     /// Says whether the task is defined for no elements.
     pub(super) fn has_empty_result(self) -> bool {
-        match self {
-            Task::Compute { op, .. } => op.has_empty_result(),
-            Task::Evaluate(Evaluation { formula, .. }) => formula.has_empty_result,
-            Task::Copy => true,
-        }
+        self.formula().is_none_or(|formula| formula.has_empty_result)
     }
 
+    /// The size of an element of the output.
     pub(super) fn output_bytes(self) -> usize {
-        match self {
-            Task::Compute { op, .. } => op.output_bytes(),
-            Task::Evaluate(Evaluation { formula, .. }) => formula.output_bytes,
-            Task::Copy => 1,
-        }
+        self.formula().map_or(1, |formula| formula.output_bytes)
     }
 }
 

@@ -1,29 +1,58 @@
-//! Elementwise operations on one core.
+//! Elementwise operations on one core: a loop over arrays for each, without blocks.
 
-use super::{Inputs, inputs};
-use crate::call::Call;
-use crate::call::chunk::Chunk;
-use gpuvec_ops::{Element, Elementwise};
+use super::exact::Inputs;
+use gpuvec_ops::{Element, Elementwise, Exact, Fold, Op, Visitor};
 use std::arch::asm;
+use std::ffi::c_void;
 use std::is_x86_feature_detected;
 
 /// Elements worked on at once: read whole, then written, so that an output that is an input
 /// becomes vector code as well.
 const BLOCK: usize = 32;
 
-/// Computes `out[i] = op(a[i], b[i])` for the elements of a chunk.
-pub(crate) fn elementwise<O: Elementwise>(op: O, call: &Call<'_>, chunk: &Chunk) {
-    let inputs = inputs::<O>(call, chunk);
-    let out = Out(call.output().host_pointer(chunk.start));
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-        // SAFETY: the processor has both.
-        unsafe { avx2(op, inputs, out) }
-    } else {
-        body(op, inputs, out);
+/// Where the loop of an elementwise operation reads and writes. With one input `b` is `a`.
+pub(crate) struct Elements {
+    pub(crate) inputs: [*const c_void; 2],
+    pub(crate) out: *mut c_void,
+    pub(crate) len: usize,
+}
+
+/// Computes `out[i] = op(a[i], b[i])`, where `op` multiplies by a number of these bits, if it does.
+///
+/// # Safety
+/// Each address leads to `len` elements of the operation, `out` to writable ones: exactly those of an input,
+/// or such as no input has. No other thread writes to any of them.
+///
+/// # Panics
+/// For a reduction.
+pub(crate) unsafe fn elementwise(op: Op, alpha: u64, elements: Elements) {
+    op.visit(alpha, elements);
+}
+
+impl Visitor for Elements {
+    type Result = ();
+
+    fn elementwise<O: Elementwise>(self, op: O) {
+        let Elements { inputs: [a, b], out, len } = self;
+        let (inputs, out) = (Inputs { a: a.cast(), b: b.cast(), len }, Out(out.cast()));
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: the processor has both.
+            unsafe { avx2(op, inputs, out) }
+        } else {
+            body(op, inputs, out);
+        }
+    }
+
+    fn fold<O: Fold>(self, _: O) {
+        unreachable!("{:?} is a reduction", O::OP);
+    }
+
+    fn exact<O: Exact>(self, _: O) {
+        unreachable!("{:?} is a reduction", O::OP);
     }
 }
 
-/// The output's elements of a chunk, which a [`Call`] promises to be writable.
+/// The output's elements.
 struct Out<T>(*mut T);
 
 #[target_feature(enable = "avx2,fma")]
@@ -54,7 +83,7 @@ fn body<O: Elementwise>(op: O, inputs: Inputs<O::Element>, Out(out): Out<O::Elem
     let Inputs { a, b, len } = inputs;
     let whole = len - len % BLOCK;
     for start in (0..whole).step_by(BLOCK) {
-        // SAFETY: the call promises `len` elements from each pointer, of which `start..start + BLOCK`
+        // SAFETY: [`elementwise`] was promised `len` elements from each pointer, of which `start..start + BLOCK`
         // are some; an array of elements is aligned as an element is.
         unsafe {
             let x = a.add(start).cast::<[O::Element; BLOCK]>().read();
@@ -65,7 +94,7 @@ fn body<O: Elementwise>(op: O, inputs: Inputs<O::Element>, Out(out): Out<O::Elem
         stay_a_loop();
     }
     for i in whole..len {
-        // SAFETY: the call promises `len` elements from each pointer, and `i < len`.
+        // SAFETY: [`elementwise`] was promised `len` elements from each pointer, and `i < len`.
         unsafe { out.add(i).write(op.apply(a.add(i).read(), b.add(i).read()).canonical()) };
         stay_a_loop();
     }

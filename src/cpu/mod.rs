@@ -4,32 +4,28 @@ mod elementwise;
 mod exact;
 pub(crate) mod expression;
 mod fold;
-mod reduce;
 
-pub(crate) use elementwise::elementwise;
-#[allow(unused_imports, reason = "the exported functions will use it")]
-pub(crate) use reduce::version;
-pub(crate) use reduce::{fold, sum, value};
+pub(crate) use elementwise::{Elements, elementwise};
+pub(crate) use exact::Version;
 
 use crate::call::Call;
 use crate::call::chunk::Chunk;
-use exact::Inputs;
-use gpuvec_ops::Operation;
+use crate::process::settings::{self, Vectors};
 
-/// The inputs' elements of a chunk, which the [`Call`] promises to be readable.
-fn inputs<O: Operation>(call: &Call<'_>, chunk: &Chunk) -> Inputs<O::Element> {
-    let pointer =
-        |input: usize| call.inputs()[input].host_pointer::<O::Element>(chunk.start).cast_const();
-    let a = pointer(0);
-    let b = if O::OP.inputs() == 2 { pointer(1) } else { a };
-    Inputs { a, b, len: chunk.len }
+/// The best version of the loops that the processor has, and the settings let be used.
+pub(crate) fn version() -> Version {
+    Version::detect().min(match settings::vectors() {
+        Vectors::Portable => Version::Baseline,
+        Vectors::Avx2 => Version::Avx2,
+        Vectors::Avx512 => Version::Avx512,
+    })
 }
 
 /// Copies the bytes of a chunk.
 pub(crate) fn copy(call: &Call<'_>, chunk: &Chunk) {
-    let from: *const u8 = call.inputs()[0].host_pointer(chunk.start);
-    let to: *mut u8 = call.output().host_pointer(chunk.start);
+    let from = call.inputs()[0].host_elements(chunk).cast::<u8>();
+    let to = call.output().host_elements(chunk).cast::<u8>();
     // SAFETY: the call promises both arrays, which do not overlap, for all elements; no other thread
     // has this chunk.
-    unsafe { std::ptr::copy_nonoverlapping(from, to, chunk.len) };
+    unsafe { std::ptr::copy_nonoverlapping(from, to, chunk.len()) };
 }

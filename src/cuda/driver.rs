@@ -98,17 +98,16 @@ impl Opening {
         Ok(OPENING.get_or_init(new))
     }
 
-    /// The reason for which the driver is not open yet. After many calls that looked for it, finds out
-    /// whether there is one: where there is none, later calls need not look.
-    fn still_closed(&self) -> Error {
+    /// Counts a call that looked for an open driver. After many finds out whether there is one: where there is
+    /// none, later calls need not look.
+    fn count_search(&self) {
         const MANY: u32 = 1 << 14;
         if self.searches.fetch_add(1, Ordering::Relaxed) == MANY
             && let Err(error) = open_library()
         {
-            let fails = || Err(error);
-            return self.driver.get_or_try(fails).map_or_else(|error| error, |_| error);
+            // The failure is what is kept.
+            let _ = self.driver.get_or_try(|| Err(error));
         }
-        Error::NoGpu { why: "no call has opened the driver yet" }
     }
 
     /// Returns the driver; opens it first if necessary, in one thread of the process at a time.
@@ -138,26 +137,40 @@ pub(crate) fn if_open() -> Option<Driver> {
 
 /// Returns the driver as the placement allows: with placement `cpu` only one that is initialised
 /// already, and with `auto` too until opening it pays.
-pub(crate) fn for_placement(placement: Placement) -> Result<Driver, Error> {
+pub(crate) fn for_placement(placement: Placement) -> Option<Driver> {
     match placement {
-        Placement::Cpu => if_open()
-            .or_else(of_another_library)
-            .ok_or(Error::NoGpu { why: "placement cpu was chosen" }),
+        Placement::Cpu => if_open().or_else(of_another_library),
         Placement::Auto => {
-            let opening = Opening::of_this_process()?;
-            match (opening.driver.get(), opening.driver.failure()) {
-                (Some(driver), _) => Ok(*driver),
-                (None, Some(failure)) => Err(failure),
-                (None, None) => of_another_library().ok_or_else(|| opening.still_closed()),
+            let opening = Opening::of_this_process().ok()?;
+            match opening.driver.get() {
+                Some(driver) => Some(*driver),
+                None if opening.driver.has_failed() => None,
+                None => of_another_library().or_else(|| {
+                    opening.count_search();
+                    None
+                }),
             }
         }
-        Placement::Gpu | Placement::All => get(),
+        Placement::Gpu | Placement::All => get().ok(),
+    }
+}
+
+/// The failure for which [`for_placement`] gave no driver; `None` with placement `cpu`, which opens none.
+pub(crate) fn failure_for(placement: Placement) -> Option<Error> {
+    const CLOSED: Error = Error::NoGpu { why: "no call has opened the driver yet" };
+    match placement {
+        Placement::Cpu => None,
+        Placement::Auto => Some(match Opening::of_this_process() {
+            Ok(opening) => opening.driver.failure().unwrap_or(CLOSED),
+            Err(error) => error,
+        }),
+        Placement::Gpu | Placement::All => get().err(),
     }
 }
 
 /// Says whether this process cannot have the driver, or failed to open it.
 pub(crate) fn has_failed() -> bool {
-    Opening::of_this_process().is_ok_and(|opening| opening.driver.failure().is_some())
+    Opening::of_this_process().is_ok_and(|opening| opening.driver.has_failed())
 }
 
 /// Returns the driver, if another library in this process has initialised it.

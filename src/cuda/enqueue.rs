@@ -3,11 +3,13 @@
 use super::completion::Flags;
 use super::device::Device;
 use super::driver::{CUstream, cuMemcpyAsync};
+use super::grid;
 use super::kernels::{Kernel, MAX_PARAMETERS};
-use crate::call::{Evaluation, Operand, Task, grid};
+use crate::call::{Evaluation, Formula, Operand, Task};
 use crate::error::Error;
+use crate::tuning;
 use arrayvec::ArrayVec;
-use gpuvec_ops::Shape;
+use gpuvec_expr::{Reduction, Type};
 
 /// Part of a call, by the addresses at which the device reaches it.
 pub(super) struct Part<'a> {
@@ -60,11 +62,14 @@ pub(super) unsafe fn enqueue(
         }
         _ => Kernel::of(task),
     };
-    let block_limit = match task.shape() {
-        Shape::Elementwise => block_limit,
-        Shape::Reduction => block_limit.min(device.reduction_blocks),
+    let blocks = match task.is_reduction() {
+        false => {
+            let [pack, packs_per_thread] = kernel.packs()?;
+            grid::of_packs(n, pack, packs_per_thread, block_limit)
+        }
+        true => grid::of_reduction(n, block_limit.min(device.reduction_blocks)),
     };
-    let blocks = grid::blocks(task, n, block_limit);
+    let flags = flags.filter(|_| grid::warps(blocks) <= tuning::FLAGGED_WARPS);
     let warps = flags.map_or(0, |flags| flags.clear(grid::warps(blocks)));
     let (n, flags) = (n as u64, flags.map_or(NULL, Flags::address));
     let mut parameters = input_parameters(task, inputs);
@@ -88,6 +93,12 @@ pub(super) unsafe fn enqueue(
 fn input_parameters(task: Task<'_>, arrays: &[u64]) -> ArrayVec<u64, MAX_PARAMETERS> {
     let mut arrays = arrays.iter().copied();
     match task {
+        // Compiled reductions take two arrays, which may be the same.
+        Task::Evaluate(Evaluation { formula: Formula { op: Some(op), .. }, .. })
+            if op.is_reduction() =>
+        {
+            arrays.cycle().take(2).collect()
+        }
         Task::Evaluate(Evaluation { operands, .. }) => {
             let parameter = |operand: &Operand| match operand {
                 Operand::Array => arrays.next().unwrap_or(NULL),
@@ -96,27 +107,19 @@ fn input_parameters(task: Task<'_>, arrays: &[u64]) -> ArrayVec<u64, MAX_PARAMET
             };
             operands.iter().map(parameter).collect()
         }
-        // Compiled reductions take two arrays, which may be the same.
-        Task::Compute { op, .. } if op.shape() == Shape::Reduction => {
-            arrays.cycle().take(2).collect()
-        }
-        Task::Compute { op, alpha } => arrays.chain(op.has_alpha().then_some(alpha)).collect(),
         Task::Copy => arrays.collect(),
     }
 }
 
-/// The last parameter of a reduction's kernel: the index of the first element, or for exact sums
-/// whether they are to use integers alone. Other kernels ignore it.
+/// The last parameter of a reduction's kernel: for exact sums whether they are to use integers alone, for
+/// others the index of the first element.
 fn last_parameter(device: &Device, task: Task<'_>, first: usize) -> u64 {
-    let has_f32 = match task {
-        Task::Compute { op, .. } => op.element_bytes() == size_of::<f32>(),
-        Task::Evaluate(Evaluation { formula, .. }) => match formula.frame() {
-            Some("expression_fold") => return first as u64,
-            frame => matches!(frame, Some("expression_sum_f32" | "expression_dot_f32")),
-        },
-        Task::Copy => false,
-    };
-    u64::from(has_f32 && device.lacks_f64_units)
+    use Reduction::{Dot, Mean, Norm, Sum};
+    match task.reduction() {
+        Some((Sum | Mean | Dot | Norm, Type::F32)) => u64::from(device.lacks_f64_units),
+        Some((Sum | Mean | Dot | Norm, Type::F64)) => 0,
+        _ => first as u64,
+    }
 }
 
 /// Queues a copy of bytes by the driver.

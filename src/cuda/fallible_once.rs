@@ -32,6 +32,11 @@ impl<T> FallibleOnceCell<T> {
         self.last_failure().copied().filter(|_| !self.forgotten.load(Ordering::Acquire))
     }
 
+    /// Says whether there is a [`FallibleOnceCell::failure`].
+    pub(crate) fn has_failed(&self) -> bool {
+        self.last_failure().is_some() && !self.forgotten.load(Ordering::Acquire)
+    }
+
     /// The value, made now if no thread has tried before. Threads that come meanwhile wait.
     pub(crate) fn get_or_try(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
         if let (None, Some(error)) = (self.value.get(), self.failure()) {

@@ -2,12 +2,12 @@
 //! itself.
 
 use super::driver::{CUfunction, CUstream, cuLaunchKernel};
+use super::grid::BLOCK_THREADS;
 use super::modules::{Function, Modules};
-use crate::call::grid::BLOCK_THREADS;
-use crate::call::{Evaluation, Formula, MAX_INPUTS, Task};
+use crate::call::{Formula, MAX_INPUTS, Task};
 use crate::error::{Error, interned};
 use crate::process::memory;
-use gpuvec_ops::{Op, Shape};
+use gpuvec_ops::Op;
 use lzma_rust2::{LzmaReader, Read};
 use once_cell::race::OnceBox;
 use once_cell::sync::OnceCell;
@@ -74,21 +74,9 @@ pub(crate) fn kernel_of(formula: &Formula) -> Result<&gpuvec_ptx::Kernel, Error>
     })
 }
 
-/// The kernel of an elementwise operation, generated from its formula in some microseconds.
-fn generated(op: Op) -> Result<gpuvec_ptx::Kernel, Error> {
-    if !memory::is_left() {
-        let bytes = memory::NEEDED_BYTES;
-        return Err(Error::OutOfHostMemory { bytes, purpose: "the kernel of an operation" });
-    }
-    const NO_KERNEL: Error = Error::Internal { text: "an operation without a kernel" };
-    gpuvec_ptx::Kernel::of_operation(op).ok_or(NO_KERNEL)
-}
-
 /// A kernel, by its purpose.
 #[derive(Clone, Copy)]
 pub(super) enum Kernel<'a> {
-    /// An operation's.
-    Compute(Op),
     /// A formula's.
     Formula(&'a Formula),
     /// Copies bytes between addresses of host memory that the device reaches.
@@ -98,10 +86,17 @@ pub(super) enum Kernel<'a> {
 impl<'a> Kernel<'a> {
     /// The kernel of a task.
     pub(super) fn of(task: Task<'a>) -> Self {
-        match task {
-            Task::Compute { op, .. } => Kernel::Compute(op),
-            Task::Evaluate(Evaluation { formula, .. }) => Kernel::Formula(formula),
-            Task::Copy => Kernel::Copy,
+        task.formula().map_or(Kernel::Copy, Kernel::Formula)
+    }
+
+    /// The number of elements that a thread of an elementwise kernel works on at once, and how many such
+    /// packs a thread of a large grid takes.
+    pub(super) fn packs(self) -> Result<[usize; 2], Error> {
+        match self {
+            Kernel::Formula(formula) => {
+                kernel_of(formula).map(|kernel| [kernel.pack(), kernel.packs_per_thread()])
+            }
+            Kernel::Copy => Ok([16, 1]),
         }
     }
 }
@@ -112,8 +107,8 @@ pub(super) struct Kernels {
     operations: [OnceCell<Function>; Op::ALL.len()],
     copy: OnceCell<Function>,
     modules: Modules,
-    /// The formulas' kernels, by the formulas' ids. A kernel is loaded without the lock.
-    formulas: Mutex<HashMap<u64, Arc<OnceCell<Function>>>>,
+    /// The kernels of expressions, by the ids of their formulas. A kernel is loaded without the lock.
+    expressions: Mutex<HashMap<u64, Arc<OnceCell<Function>>>>,
 }
 
 /// The most parameters of a kernel: a formula's inputs and a few more.
@@ -126,8 +121,8 @@ impl Kernels {
         let modules = Modules::new(ordinal);
         Image::of("probe")?.load(&modules)?;
         let operations = [const { OnceCell::new() }; Op::ALL.len()];
-        let (copy, formulas) = (OnceCell::new(), Mutex::default());
-        Ok(Kernels { ordinal, operations, copy, modules, formulas })
+        let (copy, expressions) = (OnceCell::new(), Mutex::default());
+        Ok(Kernels { ordinal, operations, copy, modules, expressions })
     }
 
     /// Loads a kernel, if it was not: a failure is known before work begins.
@@ -138,32 +133,30 @@ impl Kernels {
     /// A kernel, loaded now if it was not; other threads that need it wait.
     fn function(&self, kernel: Kernel<'_>) -> Result<CUfunction, Error> {
         let function = match kernel {
-            Kernel::Compute(op) => {
-                self.operations[op as usize].get_or_try_init(|| self.operation(op))
-            }
             Kernel::Copy => {
                 self.copy.get_or_try_init(|| Image::of("copy_bytes")?.load(&self.modules))
             }
-            Kernel::Formula(formula) => return self.formula(formula),
+            Kernel::Formula(formula) => match formula.op {
+                Some(op) => self.operations[op as usize].get_or_try_init(|| self.load(formula)),
+                None => return self.expression(formula),
+            },
         };
         function.map(Function::raw)
     }
 
-    fn operation(&self, op: Op) -> Result<Function, Error> {
-        match op.shape() {
-            Shape::Elementwise => self.generated(&generated(op)?),
-            Shape::Reduction => Image::of(op.kernel())?.load(&self.modules),
+    /// Loads the kernel of a formula.
+    fn load(&self, formula: &Formula) -> Result<Function, Error> {
+        if let Some(op) = formula.op.filter(|op| op.is_reduction()) {
+            return Image::of(op.kernel())?.load(&self.modules);
         }
-    }
-
-    fn generated(&self, kernel: &gpuvec_ptx::Kernel) -> Result<Function, Error> {
+        let kernel = kernel_of(formula)?;
         self.modules.load(kernel.image(), kernel.name())
     }
 
-    /// The kernel of a formula, loaded now if it was not. The call that loads it then unloads retired ones;
-    /// other threads that need it do not wait for that.
-    fn formula(&self, formula: &Formula) -> Result<CUfunction, Error> {
-        let known = self.formulas().get(&formula.id).cloned();
+    /// The kernel of an expression, loaded now if it was not. The call that loads it then unloads retired
+    /// ones; other threads that need it do not wait for that.
+    fn expression(&self, formula: &Formula) -> Result<CUfunction, Error> {
+        let known = self.expressions().get(&formula.id).cloned();
         let cell = match known {
             Some(cell) => cell,
             None => self.enter(formula)?,
@@ -171,7 +164,7 @@ impl Kernels {
         let mut is_new = false;
         let function = cell.get_or_try_init(|| {
             is_new = true;
-            self.generated(kernel_of(formula)?)
+            self.load(formula)
         })?;
         if is_new {
             self.modules.unload_retired();
@@ -179,37 +172,39 @@ impl Kernels {
         Ok(function.raw())
     }
 
-    /// A place for a formula's kernel.
+    /// A place for an expression's kernel.
     fn enter(&self, formula: &Formula) -> Result<Arc<OnceCell<Function>>, Error> {
         let bytes = memory::NEEDED_BYTES;
-        let mut formulas = self.formulas();
-        if formulas.try_reserve(1).is_err() || !memory::is_left() {
+        let mut expressions = self.expressions();
+        if expressions.try_reserve(1).is_err() || !memory::is_left() {
             return Err(Error::OutOfHostMemory { bytes, purpose: "one more kernel" });
         }
-        Ok(formulas.entry(formula.id).or_default().clone())
+        Ok(expressions.entry(formula.id).or_default().clone())
     }
 
     /// Says whether a kernel is loaded.
     pub(super) fn has(&self, kernel: Kernel<'_>) -> bool {
         match kernel {
-            Kernel::Compute(op) => self.operations[op as usize].get().is_some(),
             Kernel::Copy => self.copy.get().is_some(),
-            Kernel::Formula(formula) => {
-                self.formulas().get(&formula.id).is_some_and(|cell| cell.get().is_some())
-            }
+            Kernel::Formula(formula) => match formula.op {
+                Some(op) => self.operations[op as usize].get().is_some(),
+                None => {
+                    self.expressions().get(&formula.id).is_some_and(|cell| cell.get().is_some())
+                }
+            },
         }
     }
 
-    /// Retires the kernel of a formula, if it is loaded.
+    /// Retires the kernel of an expression, if it is loaded.
     pub(super) fn forget(&self, id: u64) {
-        let cell = self.formulas().remove(&id);
+        let cell = self.expressions().remove(&id);
         if let Some(function) = cell.and_then(Arc::into_inner).and_then(OnceCell::into_inner) {
             self.modules.retire(function);
         }
     }
 
-    fn formulas(&self) -> MutexGuard<'_, HashMap<u64, Arc<OnceCell<Function>>>> {
-        self.formulas.lock().unwrap_or_else(PoisonError::into_inner)
+    fn expressions(&self) -> MutexGuard<'_, HashMap<u64, Arc<OnceCell<Function>>>> {
+        self.expressions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues a kernel with these parameters, or the first of them that it has, each of at most 64
@@ -242,9 +237,9 @@ mod tests {
     #[test]
     fn every_operation_has_its_kernel() {
         for &op in Op::ALL {
-            let found = match op.shape() {
-                Shape::Elementwise => generated(op).map(|_| ()),
-                Shape::Reduction => Image::of(op.kernel()).map(|_| ()),
+            let found = match op.is_reduction() {
+                false => kernel_of(Formula::of(op)).map(|_| ()),
+                true => Image::of(op.kernel()).map(|_| ()),
             };
             assert!(found.is_ok(), "{op:?}: {found:?}");
         }

@@ -12,6 +12,7 @@ pub(crate) mod driver;
 mod enqueue;
 pub(crate) mod event;
 mod fallible_once;
+mod grid;
 pub(crate) mod kernels;
 mod loader;
 pub(crate) mod memory_kind;

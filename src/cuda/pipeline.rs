@@ -12,7 +12,7 @@ use super::slot::TakenSlot;
 use super::transfer::ChunkView;
 use crate::call::chunk::{Chunk, Queue};
 use crate::call::plan::OnGpus;
-use crate::call::{Array, Call, Evaluation, MAX_INPUTS, Task, Transfer, Work};
+use crate::call::{Array, Call, MAX_INPUTS, Transfer, Work};
 use crate::error::Error;
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
@@ -161,12 +161,8 @@ impl<'a> Pipeline<'a> {
     fn new(
         device: &'a Device, call: &'a Call<'_>, plan: &'a OnGpus, work: &'a dyn Work,
     ) -> Result<Self, Error> {
-        match call.task() {
-            Task::Compute { op, .. } => device.kernels.prepare(Kernel::Compute(op))?,
-            Task::Evaluate(Evaluation { formula, .. }) => {
-                device.kernels.prepare(Kernel::Formula(formula))?;
-            }
-            Task::Copy => {}
+        if let Some(formula) = call.task().formula() {
+            device.kernels.prepare(Kernel::Formula(formula))?;
         }
         let mut in_flight = VecDeque::new();
         let bytes = plan.slots * size_of::<(TakenSlot<'_>, Chunk)>();
@@ -194,7 +190,7 @@ impl<'a> Pipeline<'a> {
         let Some(slot) = self.free_slot(holds_slots)? else { return Ok(true) };
         let most = self.plan.next_chunk(queue.left());
         let Some(chunk) = queue.take(most) else { return Ok(false) };
-        self.progress.taken += chunk.len;
+        self.progress.taken += chunk.len();
         self.start(slot, chunk)?;
         Ok(true)
     }
@@ -250,7 +246,7 @@ impl<'a> Pipeline<'a> {
         let flags = if self.plan.uses_flags { slot.flags() } else { None };
         let (task, block_limit) = (self.call.task(), self.plan.block_limit);
         let enqueue = |output| {
-            let Chunk { start: first, len: n } = *chunk;
+            let (first, n) = (chunk.start(), chunk.len());
             let part = Part { task, inputs: &addresses, first, n, output, block_limit, flags };
             // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited
             // for before the call returns; the transfers are such that the device reaches each of them.
@@ -275,11 +271,11 @@ impl<'a> Pipeline<'a> {
         self.progress.bytes_staged += output.staged_bytes();
         match output.transfer {
             Transfer::State => {
-                self.work.take_state(slot.state(self.call.task().state_bytes())?, chunk.len);
+                self.work.take_state(slot.state(self.call.task().state_bytes())?, chunk.len());
             }
             _ => output.take_out(&slot)?,
         }
-        self.progress.finished += chunk.len;
+        self.progress.finished += chunk.len();
         self.progress.chunks += 1;
         Ok(())
     }

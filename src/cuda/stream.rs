@@ -12,7 +12,6 @@ use crate::call::plan::OnStream;
 use crate::call::{Array, Call, MAX_INPUTS, Transfer};
 use crate::error::Error;
 use arrayvec::ArrayVec;
-use gpuvec_ops::Shape;
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -199,12 +198,10 @@ impl Stream {
                 // found that the device reaches them. The scratch memory is this stream's.
                 unsafe { enqueue(self.device, self.raw, part) }.map(|_| ())
             };
-            match task.shape() {
-                Shape::Reduction => {
-                    self.with_scratch(|scratch| enqueue(Output::Result(*out, scratch)))
-                }
-                Shape::Elementwise if plan.copies_by_driver => enqueue(Output::ByDriver(*out)),
-                Shape::Elementwise => enqueue(Output::Elements(*out)),
+            match task.is_reduction() {
+                true => self.with_scratch(|scratch| enqueue(Output::Result(*out, scratch))),
+                false if plan.copies_by_driver => enqueue(Output::ByDriver(*out)),
+                false => enqueue(Output::Elements(*out)),
             }
         })
     }

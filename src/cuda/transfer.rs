@@ -26,13 +26,13 @@ impl ChunkView {
     pub(super) fn new(
         array: &Array, transfer: Transfer, in_place: u64, chunk: &Chunk, offset: usize,
     ) -> Self {
-        let start = chunk.start * array.element_bytes;
+        let start = chunk.start() * array.element_bytes;
         ChunkView {
             transfer,
             offset,
             address: array.address + start,
             in_place: in_place + start as u64,
-            bytes: chunk.len * array.element_bytes,
+            bytes: chunk.len() * array.element_bytes,
         }
     }
 

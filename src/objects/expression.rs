@@ -7,7 +7,7 @@ use crate::cpu::expression::{BlockProgram, BlockReduction, ReductionVisitor, vis
 use crate::cuda::{device, kernels};
 use crate::error::Error;
 use crate::process::{fork, memory};
-use ::gpuvec_expr::{Element, Input, Integers, Node, Program, Shape, Source, Type};
+use ::gpuvec_expr::{Element, Input, Integers, Node, Shape, Source, Type};
 use gpuvec_ops::Accumulator;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -177,35 +177,31 @@ impl Expression {
         let uses = inputs_of(program.nodes().iter());
         let integers = Integers::of(&program);
         let id = NEWEST.fetch_add(1, Ordering::Relaxed);
-        let state = reduce(&program, OfState);
+        let ty = program.nodes()[usize::from(program.results()[0])].ty;
+        let state = program.reduction().map(|reduction| visit(reduction, ty, OfState));
         let formula = Formula::new(id, program, blocks.cost() as usize, state);
         Ok(Expression { text: text.to_owned(), formula, blocks, uses, integers })
     }
 
     fn is(&self, text: &str, inputs: &[Input<'_>]) -> bool {
-        self.text == text && self.formula.program.inputs().eq(inputs.iter().copied())
-    }
-
-    /// Calls the visitor with the reduction, if the expression is one.
-    pub(crate) fn reduce<V: ReductionVisitor>(&self, visitor: V) -> Option<V::Result> {
-        reduce(&self.formula.program, visitor)
+        self.text == text && self.formula.program().inputs().eq(inputs.iter().copied())
     }
 
     /// The type of the output's elements, a [`gpuvec_type`].
     pub(crate) fn output_type(&self) -> i32 {
-        let name = self.formula.program.output().name();
+        let name = self.formula.program().output().name();
         let known = TYPES.iter().find(|(_, element)| element.name() == name);
         known.map_or(0, |(known, _)| *known as i32)
     }
 
     pub(crate) fn is_reduction(&self) -> bool {
-        self.formula.program.reduction().is_some()
+        self.formula.program().reduction().is_some()
     }
 
     /// The text of the form, a [`gpuvec_expr_form`].
     pub(crate) fn text(&self, form: i32) -> Result<String, Error> {
         match form {
-            _ if form == GPUVEC_EXPR_PROGRAM as i32 => Ok(self.formula.program.to_string()),
+            _ if form == GPUVEC_EXPR_PROGRAM as i32 => Ok(self.formula.program().to_string()),
             _ if form == GPUVEC_EXPR_PTX as i32 => {
                 Ok(kernels::kernel_of(&self.formula)?.image().to_string_lossy().into_owned())
             }
@@ -250,12 +246,6 @@ fn inputs_of<'n>(nodes: impl Iterator<Item = &'n Node>) -> u32 {
         Source::Input(input) => inputs | 1 << input,
         _ => inputs,
     })
-}
-
-/// Calls the visitor with the reduction of a program, if it has one.
-fn reduce<V: ReductionVisitor>(program: &Program, visitor: V) -> Option<V::Result> {
-    let ty = program.nodes()[usize::from(*program.results().first()?)].ty;
-    visit(program.reduction()?, ty, visitor)
 }
 
 /// The size of a reduction's state, as kernels write it, and whether no elements have a result.

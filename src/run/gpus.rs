@@ -31,7 +31,7 @@ pub(super) fn run(
         plan.devices.iter().map(|ordinal| device::one(*ordinal)).collect::<Result<_, _>>()?;
     synchronize(call, plan, &devices)?;
     let outcome = Mutex::new(Outcome::default());
-    let parallel = Parallel { call, plan, work, queue: Queue::new(call.n()), outcome };
+    let parallel = Parallel { call, plan, work, queue: Queue::of(call), outcome };
     let mut workers: Vec<_> = (0..plan.groups.min(devices.len()))
         .map(|group| devices.iter().copied().skip(group).step_by(plan.groups).collect())
         .map(Worker::Devices)
@@ -124,7 +124,7 @@ impl Parallel<'_> {
         let mut progress = Progress::default();
         let taken = std::iter::from_fn(|| self.queue.take(self.plan.core_chunk));
         self.work.compute(&mut taken.inspect(|chunk| {
-            progress.taken += chunk.len;
+            progress.taken += chunk.len();
             progress.chunks += 1;
         }));
         Progress { finished: progress.taken, wrote: progress.taken > 0, ..progress }

@@ -8,7 +8,6 @@ use crate::error::Error;
 use crate::pool;
 use crate::process::{settings, warmup};
 use gpuvec_cost::{BreakEven, Learner};
-use gpuvec_ops::Op;
 use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::time::Instant;
@@ -18,9 +17,6 @@ static LEARNER: Learner = Learner::new();
 
 /// The time that calls lost because devices were not open.
 static OPENING: BreakEven = BreakEven::new();
-
-/// The time that calls of each operation lost for lack of a loaded kernel.
-static LOADING: [BreakEven; Op::ALL.len()] = [const { BreakEven::new() }; Op::ALL.len()];
 
 /// This process.
 pub(super) struct Host;
@@ -50,10 +46,6 @@ impl Machine for Host {
 
     fn is_ready_for(&self, task: Task<'_>) -> bool {
         device::usable().is_ok_and(|device| device.is_ready_for(task))
-    }
-
-    fn loading(&self, op: Op) -> &BreakEven {
-        &LOADING[op as usize]
     }
 
     fn is_repeated(&self, key: u64) -> bool {

@@ -4,7 +4,6 @@
 //! lines of several threads stay whole, and a forked child can write its own at once.
 
 use super::last_run::{self, Backend, Choice, PATHS, Reason, Run};
-use crate::call::Task;
 use crate::error::STATUSES;
 use crate::process::settings;
 use arrayvec::ArrayString;
@@ -23,16 +22,6 @@ pub(crate) enum Subject<'a> {
     Accumulator(Option<Op>),
     /// An expression, with its text if the expression is known.
     Expression(Option<&'a str>),
-}
-
-impl From<Task<'_>> for Subject<'_> {
-    fn from(task: Task<'_>) -> Self {
-        match task {
-            Task::Compute { op, .. } => Subject::Operation(op),
-            Task::Evaluate(_) => Subject::Expression(None),
-            Task::Copy => Subject::Copy,
-        }
-    }
 }
 
 /// The most bytes of a line, its end included. Longer ones are cut.

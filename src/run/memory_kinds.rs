@@ -18,7 +18,7 @@ pub(super) struct MemoryKinds {
 
 impl MemoryKinds {
     pub(super) fn new(placement: Placement) -> Self {
-        let driver = driver::for_placement(placement).ok();
+        let driver = driver::for_placement(placement);
         let may_be_device = driver.is_none() && driver::may_serve_others();
         MemoryKinds { placement, driver, may_be_device }
     }
@@ -32,10 +32,8 @@ impl MemoryKinds {
         if !self.may_be_device || memory_kind::host_reads_ends(array) {
             return Ok(MemoryKind::Pageable);
         }
-        match driver::for_placement(self.placement) {
-            Err(error) if self.placement != Placement::Cpu => Err(error),
-            _ => Err(Error::DeviceMemoryOnCpu { argument: array.name }),
-        }
+        let failure = driver::failure_for(self.placement);
+        Err(failure.unwrap_or(Error::DeviceMemoryOnCpu { argument: array.name }))
     }
 
     /// The kind of memory that an array is in, for an operation: with placement `cpu` device memory is

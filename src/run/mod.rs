@@ -1,131 +1,192 @@
 //! Runs calls: makes a [`Call`] of a caller's arguments, plans it, and does as the plan says.
 
 mod cores;
-mod evaluate;
 mod gpus;
 mod host;
 pub mod last_run;
 pub(crate) mod log;
 mod memory_kinds;
+mod operands;
 mod work;
 
-use crate::call::chunk::Chunk;
-use crate::call::plan::{Fallback, OnCores, Plan, on_cores, on_stream, plan};
-use crate::call::{Call, Input, Task, Work, choose, fastest_cores};
-use crate::cpu;
-use crate::cuda::alloc;
+use crate::call::plan::{Fallback, OnCores, OnStream, Plan, on_cores, on_stream, plan};
+use crate::call::{
+    Arrays, Call, Evaluation, Formula, Input, Operand, Task, Work, choose, fastest_cores,
+};
+use crate::cpu::expression::{Add, BlockReduction, ReductionVisitor, add_exactly, visit};
+use crate::cuda::{alloc, device, stream as cuda};
 use crate::error::Error;
+use crate::objects::expression::Expression;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::process::settings::{self, Placement};
 use crate::process::warmup;
-pub(crate) use evaluate::{evaluate, prepare};
 use gpus::Failure;
 use gpuvec_exact::State;
-use gpuvec_ops::{Accumulator, Elementwise, Exact, Fold, Visitor};
+use gpuvec_ops::{Accumulator, Exact, Op};
 use host::{Host, timed};
 use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
+use operands::Operands;
 use std::ffi::c_void;
-use work::{Accumulate, Copying, Mapping, Reducing, States, Whole};
+use work::{Evaluating, Reducing, States, Steps, Whole};
 
-/// Runs a task over `n` elements of each input, or queues it on a stream. Says in the thread's last run
-/// how.
+/// The arguments of a call on `n` elements, as a caller passed them.
+struct Arguments<'a> {
+    inputs: &'a [Input],
+    output: (&'static str, *mut c_void),
+    n: usize,
+    stream: *mut gpuvec_stream,
+}
+
+/// Runs an operation on its arrays, or queues it on a stream; `alpha` has the bits of the number by which it
+/// multiplies, if it does. Says in the thread's last run how, as all functions of this module.
 ///
 /// # Safety
-/// As [`Call::with`].
-pub(crate) unsafe fn run(
-    task: Task<'_>, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
+/// As [`Call::new`].
+pub(crate) unsafe fn operation(
+    op: Op, alpha: u64, inputs: &[Input], out: *mut c_void, n: usize, stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    log::begin(Subject::Operation(op), n);
+    let operands = [Operand::Array, Operand::Array, Operand::Scalar(alpha)];
+    let operands = &operands[2 - op.inputs()..][..op.inputs() + usize::from(op.has_alpha())];
+    let task = Task::Evaluate(Evaluation { formula: Formula::of(op), operands });
+    let arguments = Arguments { inputs, output: ("out", out), n, stream };
+    // SAFETY: this function's promise.
+    unsafe { run(task, Steps::Operation { op, alpha }, &arguments, None) }
+}
+
+/// Evaluates an expression over `n` elements of each input array, or queues that on a stream. `inputs`
+/// leads to a pointer for each declared input: to an array, or to the value of a scalar.
+///
+/// # Safety
+/// As [`Call::new`], of the arrays that the expression uses; `inputs` has as many pointers as the
+/// expression has inputs, and those of scalars lead to values in host memory.
+pub(crate) unsafe fn evaluate(
+    expression: &Expression, inputs: *const *const c_void, out: *mut c_void, n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    log::begin(task.into(), n);
-    let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
-        execute(call, placement, stream, &mut |runner| match task {
-            Task::Compute { op, alpha } => op.visit(alpha, runner),
-            Task::Copy => runner.run(&mut Copying(call)),
-            Task::Evaluate(_) => Err(Error::Internal { text: "an expression without its program" }),
-        })
-    };
+    log::begin(Subject::Expression(Some(&expression.text)), n);
     // SAFETY: this function's promise.
-    unsafe { with_call(task, inputs, output, n, stream, &mut then) }
+    let operands = unsafe { Operands::read(expression, inputs, n)? };
+    let evaluation = Evaluation { formula: &expression.formula, operands: &operands.all };
+    let arguments = Arguments { inputs: &operands.arrays, output: ("out", out), n, stream };
+    let steps = Steps::Blocks { blocks: &expression.blocks, operands: &operands.all };
+    // SAFETY: this function's promise.
+    unsafe { run(Task::Evaluate(evaluation), steps, &arguments, None) }
+}
+
+/// Copies bytes, or queues that on a stream.
+///
+/// # Safety
+/// As [`Call::new`].
+pub(crate) unsafe fn copy(
+    src: *const c_void, dst: *mut c_void, bytes: usize, stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    log::begin(Subject::Copy, bytes);
+    let input = Input { name: "src", pointer: src, element_bytes: 1 };
+    let arguments = Arguments { inputs: &[input], output: ("dst", dst), n: bytes, stream };
+    // SAFETY: this function's promise.
+    unsafe { run(Task::Copy, Steps::Copy, &arguments, None) }
 }
 
 /// Adds the terms of an exact sum or dot product to a state. The stream's earlier work is done before, and
-/// the state is there when this returns; after an error it is as it was. Checks the arguments, follows the
-/// placement and sets the thread's last run as [`run`] does for an output in host memory.
+/// the state is there when this returns; after an error it is as it was. Checks the arguments and follows the
+/// placement as for an output in host memory.
 ///
 /// # Safety
-/// As [`Call::with`], of the inputs.
+/// As [`Call::new`], of the inputs.
 pub(crate) unsafe fn accumulate<O: Exact>(
-    op: O, inputs: &[Input], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
+    inputs: &[Input], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
 ) -> Result<(), Error> {
-    let task = Task::Compute { op: O::OP, alpha: op.alpha() };
     log::begin(Subject::Accumulator(Some(O::OP)), n);
     // In the place of an output, which nothing writes.
-    let output = ("state", (&raw mut *state).cast());
-    let mut then = |call: &Call<'_>, placement, stream: Option<&Stream>| {
-        let warmups = warmup::count();
-        let chosen = choose(call, placement, &Host);
-        let plan = plan(call, placement, chosen.choice, &Host)?;
-        stream.map_or(Ok(()), Stream::synchronize)?;
-        let mut merge = |sum: &_| {
-            state.merge(sum);
-            Ok(())
-        };
-        let runner = Runner { call, plan: &plan, selection: (&chosen).into() };
-        timed(&chosen, warmups, || runner.sum::<O>(&mut merge))
+    let arguments = Arguments { inputs, output: ("state", (&raw mut *state).cast()), n, stream };
+    let operands = &[Operand::Array; 2][..O::OP.inputs()];
+    let task = Task::Evaluate(Evaluation { formula: Formula::of(O::OP), operands });
+    let mut merge = |runner: &Runner<'_>, work: &Evaluating<'_>| {
+        state.merge(&runner.reduce(work, States::of::<O::Kind>(), add_exactly)?);
+        Ok(())
     };
     // SAFETY: this function's promise.
-    unsafe { with_call(task, inputs, output, n, stream, &mut then) }
+    unsafe { run(task, Steps::Operation { op: O::OP, alpha: 0 }, &arguments, Some(&mut merge)) }
 }
 
-/// Does the work of a checked call. Its type is erased, since most of a short call's code comes before.
-type Then<'a> = &'a mut dyn FnMut(&Call<'_>, Placement, Option<&Stream>) -> Result<(), Error>;
+/// Has the driver of a device compile an expression, where there is a GPU.
+pub(crate) fn prepare(expression: &Expression, device: i32) -> Result<(), Error> {
+    match device::asked_for(settings::placement()?, device)? {
+        Some(device) => device.prepare(&expression.formula),
+        None => Ok(()),
+    }
+}
 
-/// Checks the arguments, and hands the call, the placement and the stream to `then`. The
-/// last run says how it ran.
+/// Does something with a call's reduction other than to store its result.
+type Reduce<'a> = &'a mut dyn FnMut(&Runner<'_>, &Evaluating<'_>) -> Result<(), Error>;
+
+/// Runs a task, of which cores do these steps, or queues it on a stream. With `reduce` it is not queued, and
+/// `reduce` is left with the reduction.
 ///
 /// # Safety
-/// As [`Call::with`].
-unsafe fn with_call(
-    task: Task<'_>, inputs: &[Input], output: (&'static str, *mut c_void), n: usize,
-    stream: *mut gpuvec_stream, then: Then<'_>,
+/// As [`Call::new`].
+unsafe fn run(
+    task: Task<'_>, steps: Steps<'_>, arguments: &Arguments<'_>, reduce: Option<Reduce<'_>>,
 ) -> Result<(), Error> {
-    let (placement, stream) = (settings::placement()?, given(stream)?);
-    let mut kinds = None;
-    let kind_of = |array: &_| {
-        let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
-        if task.is_copy() { kinds.of_copied(array) } else { kinds.of(array) }
-    };
-    let then = |call: &Call<'_>| then(call, placement, stream.as_deref());
+    let (mut arrays, placement) = (Arrays::new(), settings::placement()?);
+    let stream = given(arguments.stream)?;
     // SAFETY: this function's promise.
-    unsafe { Call::with(task, inputs, output, n, kind_of, then)? };
-    if n == 0 {
+    if let Some(call) = unsafe { checked(&mut arrays, task, arguments, placement)? } {
+        if let Some(Stream::Gpu(stream)) = stream.as_deref()
+            && reduce.is_none()
+            && let Some(plan) = on_stream(&call, placement, stream.ordinal())
+        {
+            return queue(&call, &plan, stream);
+        }
+        execute(&call, placement, stream.as_deref(), steps, reduce)?;
+    }
+    if arguments.n == 0 {
         last_run::clear();
     }
     Ok(())
 }
 
-/// Plans a call, and queues it, or lets `work` do as the plan says.
+/// Makes a call of checked arguments; `None` if there is nothing to do.
+///
+/// # Safety
+/// As [`Call::new`].
+#[inline(always)]
+unsafe fn checked<'a>(
+    arrays: &'a mut Arrays, task: Task<'a>, arguments: &Arguments<'_>, placement: Placement,
+) -> Result<Option<Call<'a>>, Error> {
+    let mut kinds = None;
+    let kind_of = |array: &_| {
+        let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
+        if task.is_copy() { kinds.of_copied(array) } else { kinds.of(array) }
+    };
+    let Arguments { inputs, output, n, .. } = *arguments;
+    // SAFETY: this function's promise.
+    unsafe { Call::new(arrays, task, inputs, output, n, kind_of) }
+}
+
+/// Queues a call on a stream of a device.
+fn queue(call: &Call<'_>, plan: &OnStream, stream: &cuda::Stream) -> Result<(), Error> {
+    stream.queue(call, plan)?;
+    last_run::set(Report {
+        backend: Backend::Gpu,
+        path: gpus::path(call, &plan.transfers),
+        devices: last_run::device_bit(stream.ordinal()),
+        threads: 1,
+        chunks: 1,
+        bytes_staged: 0,
+        selection: Selection::NONE,
+    });
+    Ok(())
+}
+
+/// Plans a call, and does as the plan says, after the stream's earlier work.
 fn execute(
-    call: &Call<'_>, placement: Placement, stream: Option<&Stream>,
-    work: &mut dyn FnMut(&Runner<'_>) -> Result<(), Error>,
+    call: &Call<'_>, placement: Placement, stream: Option<&Stream>, steps: Steps<'_>,
+    reduce: Option<Reduce<'_>>,
 ) -> Result<(), Error> {
-    if let Some(Stream::Gpu(stream)) = stream
-        && let Some(plan) = on_stream(call, placement, stream.ordinal())
-    {
-        stream.queue(call, &plan)?;
-        last_run::set(Report {
-            backend: Backend::Gpu,
-            path: gpus::path(call, &plan.transfers),
-            devices: last_run::device_bit(stream.ordinal()),
-            threads: 1,
-            chunks: 1,
-            bytes_staged: 0,
-            selection: Selection::NONE,
-        });
-        return Ok(());
-    }
     let warmups = warmup::count();
     let chosen = choose(call, placement, &Host);
     // Where it is: a plan is large for a short call.
@@ -133,11 +194,12 @@ fn execute(
     let plan = plan.as_ref().map_err(|error| *error)?;
     stream.map_or(Ok(()), Stream::synchronize)?;
     let runner = Runner { call, plan, selection: (&chosen).into() };
-    timed(&chosen, warmups, || work(&runner))
+    let mut work = Evaluating::new(steps, call);
+    timed(&chosen, warmups, || match reduce {
+        Some(reduce) => reduce(&runner, &work),
+        None => runner.work(&mut work),
+    })
 }
-
-/// Does something with the state of a reduction.
-type Finish<'a, S> = &'a mut dyn FnMut(&S) -> Result<(), Error>;
 
 /// Runs a call that is done when it returns.
 struct Runner<'a> {
@@ -147,6 +209,17 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
+    /// Does the work of a call.
+    fn work(&self, work: &mut Evaluating<'_>) -> Result<(), Error> {
+        match self.call.task().reduction() {
+            Some((reduction, ty)) => visit(reduction, ty, Reduction { runner: self, work }),
+            None => {
+                self.run(work)?;
+                work.check()
+            }
+        }
+    }
+
     /// Runs the work on the call's chunks. Where GPUs fail, cores do it if the plan says so.
     fn run(&self, work: &mut dyn Work) -> Result<(), Error> {
         let on_gpus = match self.plan {
@@ -177,22 +250,15 @@ impl Runner<'_> {
         cores::run(self.call, plan, selection, work);
     }
 
-    /// Runs an exact sum, and hands its state to `then`.
-    fn sum<O: Exact>(&self, then: Finish<'_, State<O::Kind>>) -> Result<(), Error> {
-        let sum = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
-            chunks.for_each(|chunk| cpu::sum::<O>(self.call, &chunk, state));
-        };
-        self.reduce(&sum, States::of::<O::Kind>(), then)
-    }
-
-    /// Runs a reduction, and hands its state to `then`.
+    /// Runs a reduction; gives the state of all elements.
     #[inline(never)]
     fn reduce<S: Copy + Send + Sync>(
-        &self, accumulate: &Accumulate<'_, S>, states: States<S>, then: Finish<'_, S>,
-    ) -> Result<(), Error> {
-        let mut work = Reducing::new(accumulate, states);
-        self.run(&mut work)?;
-        then(&work.state()?)
+        &self, work: &Evaluating<'_>, states: States<S>, add: Add<S>,
+    ) -> Result<S, Error> {
+        let mut reducing = Reducing::new(work, add, states);
+        self.run(&mut reducing)?;
+        work.check()?;
+        reducing.state()
     }
 
     /// Stores the result of a reduction.
@@ -203,36 +269,49 @@ impl Runner<'_> {
             return unsafe { alloc::write(ordinal, output.address, value) };
         }
         // SAFETY: the call promises the output, which is aligned, and which the host reaches.
-        unsafe { output.host_pointer::<T>(0).write(value) };
+        unsafe { output.host_value::<T>().write(value) };
         Ok(())
     }
 }
 
-impl Visitor for &Runner<'_> {
+/// Runs a call's reduction.
+struct Reduction<'a> {
+    runner: &'a Runner<'a>,
+    work: &'a Evaluating<'a>,
+}
+
+impl ReductionVisitor for Reduction<'_> {
     type Result = Result<(), Error>;
 
-    fn elementwise<O: Elementwise>(self, op: O) -> Self::Result {
-        self.run(&mut Mapping(op, self.call))
-    }
-
-    fn fold<O: Fold>(self, op: O) -> Self::Result {
-        let fold = |chunks: &mut dyn Iterator<Item = Chunk>, state: &mut _| {
-            chunks.for_each(|chunk| cpu::fold(op, self.call, &chunk, state));
-        };
-        let store = &mut |state: &_| self.store(O::Accumulator::finish(state));
-        self.reduce(&fold, States::of::<O::Accumulator>(), store)
-    }
-
-    fn exact<O: Exact>(self, _: O) -> Self::Result {
-        if let Plan::Cores(plan) = self.plan
+    fn visit<R: BlockReduction>(self) -> Self::Result {
+        let Reduction { runner, work } = self;
+        if let (Some(result), Plan::Cores(plan)) = (R::RESULT, runner.plan)
             && plan.partition.chunks() == 1
+            && work.reads_arrays_alone()
         {
-            let mut work = Whole::<O>::new(self.call);
-            self.run(&mut work)?;
-            return self.store(work.value()?);
+            let mut whole = Whole::new(work, result);
+            runner.run(&mut whole)?;
+            return runner.store(whole.result()?);
         }
-        self.sum::<O>(&mut |state| self.store(state.value()))
+        let mut state = runner.reduce(work, States::of::<R::Accumulator>(), R::add)?;
+        if runner.call.is_uniform() {
+            state = repeated::<R::Accumulator>(&state, runner.call.n());
+        }
+        runner.store(R::Accumulator::finish(&state))
     }
+}
+
+/// The state of `n` elements, which all have the same state: merged with itself for each bit of `n`.
+fn repeated<A: Accumulator>(one: &A::State, n: usize) -> A::State {
+    let mut state = *one;
+    for bit in (0..n.ilog2()).rev() {
+        let half = state;
+        A::merge(&mut state, &half);
+        if n >> bit & 1 == 1 {
+            A::merge(&mut state, one);
+        }
+    }
+    state
 }
 
 #[cfg(test)]
@@ -249,7 +328,7 @@ mod tests {
         };
         let inputs = [input("a", a), input("b", b)];
         // SAFETY: both have as many elements as `a`.
-        unsafe { accumulate(DotF64, &inputs, a.len(), std::ptr::null_mut(), state) }
+        unsafe { accumulate::<DotF64>(&inputs, a.len(), std::ptr::null_mut(), state) }
     }
 
     #[test]
@@ -272,7 +351,7 @@ mod tests {
         accumulate_pairs(&values, &values, &mut state).unwrap();
         let input = Input { name: "a", pointer: std::ptr::null(), element_bytes: 8 };
         // SAFETY: NULL is refused.
-        let null = unsafe { accumulate(DotF64, &[input], 2, std::ptr::null_mut(), &mut state) };
+        let null = unsafe { accumulate::<DotF64>(&[input], 2, std::ptr::null_mut(), &mut state) };
         assert!(matches!(null, Err(Error::Null { argument: "a", n: 2 })));
         assert_eq!(state.value(), 5.0);
     }

@@ -3,35 +3,14 @@
 use crate::call::chunk::Chunk;
 use crate::call::{Call, MAX_INPUTS, Operand, Work};
 use crate::cpu;
-use crate::cpu::expression::{self, Add, Scratch};
+use crate::cpu::Elements;
+use crate::cpu::expression::{self, Add, BlockProgram, ResultOf, Scratch};
 use crate::error::Error;
-use crate::objects::expression::Expression;
 use arrayvec::ArrayVec;
-use gpuvec_ops::{Accumulator, Elementwise, Exact};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// A copy of bytes.
-pub(super) struct Copying<'a>(pub(super) &'a Call<'a>);
-
-impl Work for Copying<'_> {
-    fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
-        chunks.for_each(|chunk| cpu::copy(self.0, &chunk));
-    }
-}
-
-/// An elementwise operation.
-pub(super) struct Mapping<'a, O>(pub(super) O, pub(super) &'a Call<'a>);
-
-impl<O: Elementwise> Work for Mapping<'_, O> {
-    fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
-        chunks.for_each(|chunk| cpu::elementwise(self.0, self.1, &chunk));
-    }
-}
-
-/// Adds the elements of chunks to a state. (Types are erased: reductions with states of one type share
-/// code.)
-pub(super) type Accumulate<'a, S> = dyn Fn(&mut dyn Iterator<Item = Chunk>, &mut S) + Sync + 'a;
+use gpuvec_ops::{Accumulator, Element, Op};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The operations of an accumulator on its states.
 pub(super) struct States<S> {
@@ -52,7 +31,8 @@ impl<S> States<S> {
 
 /// A reduction. Each worker leaves its state in a place, where another one rarely is.
 pub(super) struct Reducing<'a, S> {
-    accumulate: &'a Accumulate<'a, S>,
+    evaluating: &'a Evaluating<'a>,
+    add: Add<S>,
     states: States<S>,
     elements: usize,
     places: [Mutex<Option<Merged<S>>>; PLACES],
@@ -69,9 +49,9 @@ struct Merged<S> {
 }
 
 impl<'a, S: Copy> Reducing<'a, S> {
-    pub(super) fn new(accumulate: &'a Accumulate<'a, S>, states: States<S>) -> Self {
+    pub(super) fn new(evaluating: &'a Evaluating<'a>, add: Add<S>, states: States<S>) -> Self {
         let places = [const { Mutex::new(None) }; PLACES];
-        Reducing { accumulate, states, elements: 0, places, next: AtomicUsize::new(0) }
+        Reducing { evaluating, add, states, elements: 0, places, next: AtomicUsize::new(0) }
     }
 
     /// The state of all chunks.
@@ -112,13 +92,15 @@ const MISSING: Error = Error::Internal { text: "a chunk was not reduced" };
 
 impl<S: Copy + Send + Sync> Work for Reducing<'_, S> {
     fn begin(&mut self, elements: usize) {
+        self.evaluating.forget_failure();
         self.elements = elements;
         self.used().iter_mut().for_each(|place| *inner(place) = None);
     }
 
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
         let (mut state, mut elements) = ((self.states.identity)(), 0);
-        (self.accumulate)(&mut chunks.inspect(|chunk| elements += chunk.len), &mut state);
+        let chunks = &mut chunks.inspect(|chunk| elements += chunk.len());
+        self.evaluating.accumulate(chunks, self.add, &mut state);
         if elements > 0 {
             self.add(&state, elements);
         }
@@ -129,88 +111,124 @@ impl<S: Copy + Send + Sync> Work for Reducing<'_, S> {
     }
 }
 
-/// An exact sum of one chunk, of which the calling core does all: no state is needed.
-pub(super) struct Whole<'a, O: Exact> {
-    call: &'a Call<'a>,
-    value: Mutex<Option<O::Element>>,
+/// A reduction of one chunk, of which the calling core does all: no state is needed.
+pub(super) struct Whole<'a, T> {
+    evaluating: &'a Evaluating<'a>,
+    of: ResultOf<T>,
+    bits: AtomicU64,
+    is_done: AtomicBool,
 }
 
-impl<'a, O: Exact> Whole<'a, O> {
-    pub(super) fn new(call: &'a Call<'a>) -> Self {
-        Whole { call, value: Mutex::new(None) }
+impl<'a, T: Element> Whole<'a, T> {
+    pub(super) fn new(evaluating: &'a Evaluating<'a>, of: ResultOf<T>) -> Self {
+        Whole { evaluating, of, bits: AtomicU64::new(0), is_done: AtomicBool::new(false) }
     }
 
-    pub(super) fn value(self) -> Result<O::Element, Error> {
-        self.value.into_inner().unwrap_or_else(PoisonError::into_inner).ok_or(MISSING)
+    pub(super) fn result(&self) -> Result<T, Error> {
+        let is_done = self.is_done.load(Ordering::Relaxed);
+        if is_done { Ok(T::from_bits(self.bits.load(Ordering::Relaxed))) } else { Err(MISSING) }
     }
 }
 
-impl<O: Exact> Work for Whole<'_, O> {
+impl<T: Element> Work for Whole<'_, T> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
-        let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
-        *value = chunks.next().map(|chunk| cpu::value::<O>(self.call, &chunk));
+        let Some(chunk) = chunks.next() else { return };
+        let values = self.evaluating.arrays(&chunk).map(<*const c_void>::cast);
+        // SAFETY: the call promises the elements of the chunk; the processor has the version.
+        let result = unsafe { (self.of)(cpu::version(), values, chunk.len()) };
+        self.bits.store(result.bits(), Ordering::Relaxed);
+        self.is_done.store(true, Ordering::Relaxed);
     }
 }
 
-/// An expression of the elements of a call.
+/// The steps by which cores do a call.
+#[derive(Clone, Copy)]
+pub(super) enum Steps<'a> {
+    /// A copy.
+    Copy,
+    /// One loop over the arrays of an operation, with the bits of its number.
+    Operation { op: Op, alpha: u64 },
+    /// Block after block of an expression with these inputs, in the order of the declaration.
+    Blocks { blocks: &'a BlockProgram, operands: &'a [Operand] },
+}
+
+/// A formula of the elements of a call.
 pub(super) struct Evaluating<'a> {
-    expression: &'a Expression,
-    operands: &'a [Operand],
+    steps: Steps<'a>,
     call: &'a Call<'a>,
-    failure: Mutex<Option<Error>>,
+    /// Says that a worker lacked memory: it has left its chunks undone.
+    lacked_memory: AtomicBool,
 }
 
 impl<'a> Evaluating<'a> {
-    pub(super) fn new(
-        expression: &'a Expression, operands: &'a [Operand], call: &'a Call<'a>,
-    ) -> Self {
-        Evaluating { expression, operands, call, failure: Mutex::new(None) }
+    pub(super) fn new(steps: Steps<'a>, call: &'a Call<'a>) -> Self {
+        Evaluating { steps, call, lacked_memory: AtomicBool::new(false) }
     }
 
-    /// Fails if a worker lacked memory: it has left its chunks undone.
+    /// Says whether what is reduced is in arrays, not computed.
+    pub(super) fn reads_arrays_alone(&self) -> bool {
+        matches!(self.steps, Steps::Operation { .. }) && self.call.n() > 0
+    }
+
+    /// Fails if a worker lacked memory.
     pub(super) fn check(&self) -> Result<(), Error> {
-        self.failure().map_or(Ok(()), Err)
+        if self.lacked_memory.load(Ordering::Relaxed) { Err(NO_BUFFERS) } else { Ok(()) }
     }
 
-    fn failure(&self) -> MutexGuard<'_, Option<Error>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    fn forget_failure(&self) {
+        self.lacked_memory.store(false, Ordering::Relaxed);
+    }
+
+    /// Adds the elements of chunks to the state of the call's reduction, whose function is `add`.
+    fn accumulate<S>(&self, chunks: &mut dyn Iterator<Item = Chunk>, add: Add<S>, state: &mut S) {
+        let Steps::Blocks { blocks, operands } = self.steps else {
+            let version = cpu::version();
+            return chunks.for_each(|chunk| {
+                let values = self.arrays(&chunk).map(<*const c_void>::cast);
+                // SAFETY: the call promises the elements of the chunk; the processor has the version.
+                unsafe { add(version, state, values, chunk.start(), chunk.len()) };
+            });
+        };
+        let Some(mut scratch) = self.scratch(blocks) else { return };
+        chunks.for_each(|chunk| {
+            let (first, len) = (chunk.start(), chunk.len());
+            let inputs = self.inputs(operands, &chunk);
+            // SAFETY: the call promises the elements of the chunk, which no other thread has; the
+            // scratch memory is for all elements of the call.
+            unsafe { blocks.accumulate(&mut scratch, &inputs, first, len, add, state) };
+        });
     }
 
     /// The buffers of a worker.
     #[inline(never)]
-    fn scratch(&self) -> Option<Scratch> {
-        let scratch = self.expression.blocks.scratch(self.call.n());
-        scratch.map_err(|_| *self.failure() = Some(NO_BUFFERS)).ok()
+    fn scratch(&self, blocks: &BlockProgram) -> Option<Scratch> {
+        let scratch = blocks.scratch(self.call.n());
+        scratch.map_err(|_| self.lacked_memory.store(true, Ordering::Relaxed)).ok()
     }
 
-    /// Adds the elements of chunks to the state of the expression's reduction, whose function is `add`.
-    pub(super) fn accumulate<S>(
-        &self, chunks: &mut dyn Iterator<Item = Chunk>, add: Add<S>, state: &mut S,
-    ) {
-        let Some(mut scratch) = self.scratch() else { return };
-        let blocks = &self.expression.blocks;
-        for Chunk { start, len } in chunks {
-            // SAFETY: the call promises the elements of the chunk, which no other thread has; the
-            // scratch memory is for all elements of the call.
-            unsafe {
-                blocks.accumulate(&mut scratch, &self.inputs(start), start, len, add, state);
-            }
-        }
+    /// The chunk of the one or two arrays of an operation; of one array, twice.
+    #[inline(always)]
+    fn arrays(&self, chunk: &Chunk) -> [*const c_void; 2] {
+        let inputs = self.call.inputs();
+        let [first, last] = [&inputs[0], &inputs[inputs.len() - 1]];
+        [first.host_elements(chunk), last.host_elements(chunk)].map(<*mut c_void>::cast_const)
     }
 
-    /// The inputs from an element on.
+    /// The inputs of an expression, with a chunk of the arrays.
     #[inline(never)]
-    fn inputs(&self, start: usize) -> ArrayVec<expression::Operand, MAX_INPUTS> {
+    fn inputs(
+        &self, operands: &[Operand], chunk: &Chunk,
+    ) -> ArrayVec<expression::Operand, MAX_INPUTS> {
         let mut arrays = self.call.inputs().iter();
         let operand = |operand: &Operand| match operand {
             Operand::Array => {
-                let address = arrays.next().map(|array| array.host_address(start).cast_const());
+                let address = arrays.next().map(|array| array.host_elements(chunk).cast_const());
                 expression::Operand::Array(address.unwrap_or_default())
             }
             Operand::Scalar(bits) => expression::Operand::Scalar(*bits),
             Operand::Unused => expression::Operand::Scalar(0),
         };
-        self.operands.iter().map(operand).collect()
+        operands.iter().map(operand).collect()
     }
 }
 
@@ -219,15 +237,27 @@ const NO_BUFFERS: Error =
 
 impl Work for Evaluating<'_> {
     fn begin(&mut self, _: usize) {
-        *self.failure() = None;
+        self.forget_failure();
     }
 
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
-        let Some(mut scratch) = self.scratch() else { return };
-        for Chunk { start, len } in chunks {
-            let out = self.call.output().host_address(start);
-            // SAFETY: as in `accumulate`.
-            unsafe { self.expression.blocks.map(&mut scratch, &self.inputs(start), out, len) };
+        match self.steps {
+            Steps::Copy => chunks.for_each(|chunk| cpu::copy(self.call, &chunk)),
+            Steps::Operation { op, alpha } => chunks.for_each(|chunk| {
+                let out = self.call.output().host_elements(&chunk);
+                let elements = Elements { inputs: self.arrays(&chunk), out, len: chunk.len() };
+                // SAFETY: the call promises the elements of the chunk, which no other thread has.
+                unsafe { cpu::elementwise(op, alpha, elements) };
+            }),
+            Steps::Blocks { blocks, operands } => {
+                let Some(mut scratch) = self.scratch(blocks) else { return };
+                chunks.for_each(|chunk| {
+                    let out = self.call.output().host_elements(&chunk);
+                    let inputs = self.inputs(operands, &chunk);
+                    // SAFETY: as above; the scratch memory is for all elements of the call.
+                    unsafe { blocks.map(&mut scratch, &inputs, out, chunk.len()) };
+                });
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::memory::reach_by_kernel;
 use crate::timing::{self, Direction};
 use crate::{Code, ILLEGAL_ADDRESS, expression, flags};
 use gpuvec_exact::{Guards, Kind, State, accumulate};
-use gpuvec_ops::{Accumulator, Element, Elementwise, Exact, Fold, Op, Operation, Shape, Visitor};
+use gpuvec_ops::{Accumulator, Element, Elementwise, Exact, Fold, Op, Operation, Visitor};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -70,7 +70,7 @@ impl Kernel {
         self.input_parameters()
             + match self {
                 Kernel::Probe | Kernel::Expression(_) => 0,
-                Kernel::Compute(op) if op.shape() == Shape::Reduction => 6,
+                Kernel::Compute(op) if op.is_reduction() => 6,
                 Kernel::Compute(_) | Kernel::Copy => 3,
             }
     }
@@ -79,7 +79,7 @@ impl Kernel {
     fn input_parameters(self) -> usize {
         match self {
             Kernel::Probe => 0,
-            Kernel::Compute(op) if op.shape() == Shape::Reduction => 2,
+            Kernel::Compute(op) if op.is_reduction() => 2,
             Kernel::Compute(op) => op.inputs() + usize::from(op.has_alpha()),
             Kernel::Copy => 1,
             Kernel::Expression(number) => {

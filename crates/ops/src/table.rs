@@ -1,20 +1,20 @@
 //! The table of operations: one row per operation and element type.
 //!
-//! A row gives the kernel's name and the formula of one element; everything else follows from it. The
-//! formula of an elementwise operation is there twice: as Rust for cores, and as an expression, of which
-//! a kernel is generated.
+//! A row gives the name, and the formula as the text of an expression and as the one step of its program;
+//! everything else follows from it. The formula of one element is there as Rust, too, for the loop of a core.
 //! To add an operation, see CONTRIBUTING.md.
 
 use crate::{Accumulator, Element, Max, Min, WrappingSum};
 use gpuvec_exact::{Dot, Kind, State, Sum, Windowed};
+use gpuvec_expr::{Input, Program, Shape, compile};
 
-/// The shape of an operation.
+/// The one step of an operation's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum Step {
     /// `out[i]` from the inputs' elements `i`.
-    Elementwise,
+    Map(gpuvec_expr::Op),
     /// One value from all elements of the inputs.
-    Reduction,
+    Reduce(gpuvec_expr::Reduction),
 }
 
 /// A row of the table, as a type: what the backends are generic over. Its field, if it has one, is
@@ -31,6 +31,9 @@ pub trait Operation: Copy + Send + Sync + 'static {
     fn alpha(self) -> u64 {
         0
     }
+
+    /// The operation with a number of these bits, if it has one.
+    fn with_alpha(bits: u64) -> Self;
 }
 
 /// An operation on each element alone.
@@ -102,15 +105,31 @@ macro_rules! reduction {
     };
 }
 
+/// A type of elements, by its name.
+macro_rules! element {
+    (f32) => {
+        gpuvec_expr::Element::F32
+    };
+    (f64) => {
+        gpuvec_expr::Element::F64
+    };
+    (i32) => {
+        gpuvec_expr::Element::I32
+    };
+    (i64) => {
+        gpuvec_expr::Element::I64
+    };
+}
+
 macro_rules! operations {
     (
         elementwise {
-            $($e_name:literal, $e_inputs:literal inputs, $formula:literal {
+            $($e_name:literal, $e_inputs:literal inputs, $e_formula:literal by $e_step:ident {
                 $($e:ident $(($alpha:ident))? of $e_type:ident: ($e_a:pat, $e_b:pat) => $e_out:expr;)+
             })+
         }
         reduction {
-            $($r_name:literal, $r_inputs:literal inputs, $r_doc:literal {
+            $($r_name:literal, $r_inputs:literal inputs, $r_formula:literal by $r_step:ident {
                 $($r:ident of $r_type:ident => $r_out:ident by $accumulator:ty
                     $(: ($state:pat, $r_a:pat, $r_b:pat) => $added:expr)?;)+
             })+
@@ -119,8 +138,8 @@ macro_rules! operations {
         /// The rows of the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Op {
-            $($(#[doc = concat!("`", $formula, "` of ", stringify!($e_type), ".")] $e,)+)+
-            $($(#[doc = concat!($r_doc, " of ", stringify!($r_type), ".")] $r,)+)+
+            $($(#[doc = concat!("`", $e_formula, "` of ", stringify!($e_type), ".")] $e,)+)+
+            $($(#[doc = concat!("`", $r_formula, "` of ", stringify!($r_type), ".")] $r,)+)+
         }
 
         impl Op {
@@ -136,31 +155,37 @@ macro_rules! operations {
                 }
             }
 
-            /// The expression of an elementwise operation: of its arrays `a` and `b`, and of the number
-            /// `alpha` by which it multiplies.
+            /// The operation as an expression: of its arrays `a` and `b`, and of the number `alpha` by
+            /// which it multiplies.
             #[must_use]
-            pub const fn formula(self) -> Option<&'static str> {
+            pub const fn formula(self) -> &'static str {
                 match self {
-                    $($(Op::$e => Some($formula),)+)+
-                    _ => None,
+                    $($(Op::$e => $e_formula,)+)+
+                    $($(Op::$r => $r_formula,)+)+
                 }
             }
 
-            /// The name of its inputs' element type.
+            /// The step of its program.
             #[must_use]
-            pub const fn element_name(self) -> &'static str {
+            pub const fn step(self) -> Step {
                 match self {
-                    $($(Op::$e => stringify!($e_type),)+)+
-                    $($(Op::$r => stringify!($r_type),)+)+
+                    $($(Op::$e => Step::Map(gpuvec_expr::Op::$e_step),)+)+
+                    $($(Op::$r => Step::Reduce(gpuvec_expr::Reduction::$r_step),)+)+
                 }
             }
 
-            /// The shape of the operation.
+            /// Says whether its output is one value.
             #[must_use]
-            pub const fn shape(self) -> Shape {
+            pub const fn is_reduction(self) -> bool {
+                matches!(self.step(), Step::Reduce(_))
+            }
+
+            /// The type of its inputs' elements.
+            #[must_use]
+            pub const fn element(self) -> gpuvec_expr::Element {
                 match self {
-                    $($(Op::$e => Shape::Elementwise,)+)+
-                    _ => Shape::Reduction,
+                    $($(Op::$e => element!($e_type),)+)+
+                    $($(Op::$r => element!($r_type),)+)+
                 }
             }
 
@@ -185,10 +210,7 @@ macro_rules! operations {
             /// The size of an element of its inputs, in bytes.
             #[must_use]
             pub const fn element_bytes(self) -> usize {
-                match self {
-                    $($(Op::$e => size_of::<$e_type>(),)+)+
-                    $($(Op::$r => size_of::<$r_type>(),)+)+
-                }
+                self.element().bytes()
             }
 
             /// The size of an element of its output, in bytes.
@@ -228,19 +250,17 @@ macro_rules! operations {
             }
 
             /// Runs the visitor's code for the row's type; `bits` is those of its number.
+            #[inline(always)]
             pub fn visit<V: Visitor>(self, bits: u64, visitor: V) -> V::Result {
                 match self {
-                    $($(Op::$e => visitor.elementwise($e $(({
-                        let $alpha = <$e_type as Element>::from_bits(bits);
-                        $alpha
-                    }))?),)+)+
+                    $($(Op::$e => visitor.elementwise($e::with_alpha(bits)),)+)+
                     $($(Op::$r => reduction!(visit $r by visitor $(: $added)?),)+)+
                 }
             }
         }
 
         $($(
-            #[doc = concat!("`", $formula, "` of ", stringify!($e_type), ".")]
+            #[doc = concat!("`", $e_formula, "` of ", stringify!($e_type), ".")]
             #[derive(Clone, Copy, Debug)]
             pub struct $e $((#[doc = stringify!($alpha)] pub $e_type))?;
 
@@ -253,6 +273,14 @@ macro_rules! operations {
                     let $alpha = self.0;
                     $alpha.bits()
                 })?
+
+                #[inline(always)]
+                fn with_alpha(_bits: u64) -> Self {
+                    $e $(({
+                        let $alpha = <$e_type as Element>::from_bits(_bits);
+                        $alpha
+                    }))?
+                }
             }
 
             impl Elementwise for $e {
@@ -265,7 +293,7 @@ macro_rules! operations {
         )+)+
 
         $($(
-            #[doc = concat!($r_doc, " of ", stringify!($r_type), ".")]
+            #[doc = concat!("`", $r_formula, "` of ", stringify!($r_type), ".")]
             #[derive(Clone, Copy, Debug, Default)]
             pub struct $r;
 
@@ -273,6 +301,10 @@ macro_rules! operations {
                 const OP: Op = Op::$r;
                 type Element = $r_type;
                 type Output = $r_out;
+
+                fn with_alpha(_: u64) -> Self {
+                    $r
+                }
             }
 
             impl Reduction for $r {
@@ -288,39 +320,39 @@ macro_rules! operations {
 
 operations! {
     elementwise {
-        "add", 2 inputs, "a + b" {
+        "add", 2 inputs, "a + b" by Add {
             AddF32 of f32: (a, b) => a + b;
             AddF64 of f64: (a, b) => a + b;
             AddI32 of i32: (a, b) => a.wrapping_add(b);
             AddI64 of i64: (a, b) => a.wrapping_add(b);
         }
-        "sub", 2 inputs, "a - b" {
+        "sub", 2 inputs, "a - b" by Sub {
             SubF32 of f32: (a, b) => a - b;
             SubF64 of f64: (a, b) => a - b;
             SubI32 of i32: (a, b) => a.wrapping_sub(b);
             SubI64 of i64: (a, b) => a.wrapping_sub(b);
         }
-        "mul", 2 inputs, "a * b" {
+        "mul", 2 inputs, "a * b" by Mul {
             MulF32 of f32: (a, b) => a * b;
             MulF64 of f64: (a, b) => a * b;
             MulI32 of i32: (a, b) => a.wrapping_mul(b);
             MulI64 of i64: (a, b) => a.wrapping_mul(b);
         }
-        "div", 2 inputs, "a / b" {
+        "div", 2 inputs, "a / b" by Div {
             DivF32 of f32: (a, b) => a / b;
             DivF64 of f64: (a, b) => a / b;
         }
-        "scale", 1 inputs, "alpha * a" {
+        "scale", 1 inputs, "alpha * a" by Mul {
             ScaleF32(alpha) of f32: (a, _) => alpha * a;
             ScaleF64(alpha) of f64: (a, _) => alpha * a;
         }
-        "axpy", 2 inputs, "fma(alpha, a, b)" {
+        "axpy", 2 inputs, "fma(alpha, a, b)" by Fma {
             AxpyF32(alpha) of f32: (a, b) => alpha.mul_add(a, b);
             AxpyF64(alpha) of f64: (a, b) => alpha.mul_add(a, b);
         }
     }
     reduction {
-        "dot", 2 inputs, "The sum of `a[i] * b[i]`" {
+        "dot", 2 inputs, "dot(a, b)" by Dot {
             DotF32 of f32 => f32 by Dot<f32>;
             DotF64 of f64 => f64 by Dot<f64>;
             DotI32 of i32 => i64 by WrappingSum: (sum, a, b) => {
@@ -330,23 +362,67 @@ operations! {
                 *sum = sum.wrapping_add(a.wrapping_mul(b))
             };
         }
-        "sum", 1 inputs, "The sum of `a[i]`" {
+        "sum", 1 inputs, "sum(a)" by Sum {
             SumF32 of f32 => f32 by Sum<f32>;
             SumF64 of f64 => f64 by Sum<f64>;
             SumI32 of i32 => i64 by WrappingSum: (sum, a, _) => *sum = sum.wrapping_add(a.into());
             SumI64 of i64 => i64 by WrappingSum: (sum, a, _) => *sum = sum.wrapping_add(a);
         }
-        "min", 1 inputs, "The smallest `a[i]`" {
+        "min", 1 inputs, "min(a)" by Min {
             MinF32 of f32 => f32 by Min<f32>: (min, a, _) => Min::<f32>::merge(min, &a);
             MinF64 of f64 => f64 by Min<f64>: (min, a, _) => Min::<f64>::merge(min, &a);
             MinI32 of i32 => i32 by Min<i32>: (min, a, _) => Min::<i32>::merge(min, &a);
             MinI64 of i64 => i64 by Min<i64>: (min, a, _) => Min::<i64>::merge(min, &a);
         }
-        "max", 1 inputs, "The largest `a[i]`" {
+        "max", 1 inputs, "max(a)" by Max {
             MaxF32 of f32 => f32 by Max<f32>: (max, a, _) => Max::<f32>::merge(max, &a);
             MaxF64 of f64 => f64 by Max<f64>: (max, a, _) => Max::<f64>::merge(max, &a);
             MaxI32 of i32 => i32 by Max<i32>: (max, a, _) => Max::<i32>::merge(max, &a);
             MaxI64 of i64 => i64 by Max<i64>: (max, a, _) => Max::<i64>::merge(max, &a);
+        }
+    }
+}
+
+impl Op {
+    /// Its program, whose inputs are the arrays and then, if it multiplies by a number, that number.
+    ///
+    /// # Panics
+    /// If the row's formula is no expression, which the tests rule out.
+    #[must_use]
+    pub fn program(self) -> Program {
+        let element = self.element();
+        let array = |name| Input { name, element, shape: Shape::Array };
+        let number = Input { name: "alpha", element, shape: Shape::Scalar };
+        let arrays = ["a", "b"].into_iter().take(self.inputs()).map(array);
+        let inputs: Vec<_> = arrays.chain(self.has_alpha().then_some(number)).collect();
+        compile(self.formula(), &inputs).expect("a row's formula is an expression")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpuvec_expr::Source;
+
+    #[test]
+    fn a_program_is_the_rows_step_on_its_inputs() {
+        for &op in Op::ALL {
+            let program = op.program();
+            let is_input = |node: &gpuvec_expr::Node| matches!(node.source, Source::Input(_));
+            let computed: Vec<_> = program.nodes().iter().filter(|node| !is_input(node)).collect();
+            match op.step() {
+                Step::Map(step) => {
+                    assert_eq!(computed.len(), 1, "{op:?}");
+                    assert_eq!(computed[0].source, Source::Op(step), "{op:?}");
+                }
+                Step::Reduce(reduction) => {
+                    assert!(computed.is_empty(), "{op:?}");
+                    assert_eq!(program.reduction(), Some(reduction), "{op:?}");
+                }
+            }
+            assert!(program.nodes().iter().all(|node| node.ty == op.element().widened()), "{op:?}");
+            assert_eq!(program.output().bytes(), op.output_bytes(), "{op:?}");
+            assert_eq!(program.inputs().len(), op.inputs() + usize::from(op.has_alpha()), "{op:?}");
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use gpuvec_emulator::HostMemory;
 use gpuvec_expr::{Element, Input, Op, Program, Rule, Shape, compile};
-use gpuvec_ptx::Kernel;
+use gpuvec_ptx::{Kernel, NAME};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
@@ -194,7 +194,7 @@ impl Cases<'_> {
             Err(error) => panic!("{error}"),
         };
         let name = format!("{name}_{}", element.name());
-        let kernel = Kernel::new(&program, &frame_text(&program));
+        let kernel = Kernel::new(NAME, &program, &frame_text(&program));
         let put = |kind: &str, bytes: &[u8]| {
             let file = self.folder.join(format!("{name}.{kind}"));
             fs::write(file, bytes).expect("the folder is writable");
@@ -250,7 +250,8 @@ fn main() {
     let folder = env::args().nth(1).expect("the folder to write to");
     let texts_only = env::args().nth(2).is_some_and(|option| option == "--texts");
     fs::create_dir_all(&folder).expect("the folder can be made");
-    for kernel in gpuvec_ops::Op::ALL.iter().filter_map(|&op| Kernel::of_operation(op)) {
+    for op in gpuvec_ops::Op::ALL.iter().filter(|op| !op.is_reduction()) {
+        let kernel = Kernel::new(op.kernel(), &op.program(), "");
         let name = kernel.name().to_str().expect("names are ASCII");
         let file = Path::new(&folder).join(format!("{name}.ptx"));
         fs::write(file, kernel.image().to_bytes()).expect("the folder is writable");

@@ -1,5 +1,4 @@
-//! Programs become PTX text: one kernel each. That of an expression is `expression`, that of an elementwise
-//! operation of crates/ops has the operation's name.
+//! Programs become PTX text: one kernel each.
 //!
 //! Its parameters have 64 bits each:
 //!
@@ -26,7 +25,6 @@
 
 mod elements;
 mod elementwise;
-mod family;
 mod fold;
 mod function;
 mod grid;
@@ -41,8 +39,8 @@ use gpuvec_expr::Program;
 use large::Large;
 use std::ffi::{CStr, CString};
 
-/// The name of the kernels of expressions.
-const NAME: &str = "expression";
+/// The name of the kernels of expressions; those of operations have their names.
+pub const NAME: &str = "expression";
 
 /// Threads of a block.
 pub const BLOCK_THREADS: u32 = 256;
@@ -71,17 +69,17 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Writes the kernel of an expression's program, for a reduction with the text of its [`frame`].
-    pub fn new(program: &Program, frame: &str) -> Kernel {
-        Kernel::with_limits(program, frame, Limits::USUAL)
+    /// Writes the kernel of a program under a name, for a reduction with the text of its [`frame`].
+    pub fn new(name: &str, program: &Program, frame: &str) -> Kernel {
+        Kernel::with_limits(name, program, frame, Limits::USUAL)
     }
 
     /// Writes the kernel of a program, in parts if it is beyond a limit.
-    pub fn with_limits(program: &Program, frame: &str, limits: Limits) -> Kernel {
+    pub fn with_limits(name: &str, program: &Program, frame: &str, limits: Limits) -> Kernel {
         let large = Large::of(program, limits);
         match program.reduction() {
-            Some(reduction) => reduction::kernel(program, reduction, frame, large.as_ref()),
-            None => elementwise::kernel(NAME, program, large.as_ref()),
+            Some(reduction) => reduction::kernel(name, program, reduction, frame, large.as_ref()),
+            None => elementwise::kernel(name, program, large.as_ref()),
         }
     }
 

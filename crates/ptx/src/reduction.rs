@@ -1,11 +1,11 @@
 //! The kernels of reductions: compiled frames, in which words in capitals stand for what depends on the
 //! expression (kernels/expression.cu).
 
+use crate::Kernel;
 use crate::elements::{Elements, STEP};
 use crate::fold::Fold;
 use crate::large::Large;
 use crate::writer::{Class, Operand, Writer, entry};
-use crate::{Kernel, NAME};
 use gpuvec_expr::{Program, Reduction, Type};
 
 /// Elements of a thread in a batch of a fold (kernels/expression.cu).
@@ -41,7 +41,7 @@ fn operand_type(program: &Program) -> Type {
 }
 
 pub(crate) fn kernel(
-    program: &Program, reduction: Reduction, frame: &str, large: Option<&Large<'_>>,
+    name: &str, program: &Program, reduction: Reduction, frame: &str, large: Option<&Large<'_>>,
 ) -> Kernel {
     let fold = Fold::new(reduction, operand_type(program));
     let mut text = String::with_capacity(frame.len() + (32 << 10));
@@ -49,7 +49,7 @@ pub(crate) fn kernel(
     for line in frame.split_inclusive('\n') {
         if line.starts_with(".visible .entry ") {
             large.into_iter().for_each(|large| large.functions(&mut text));
-            entry(&mut text, NAME, program.inputs().len());
+            entry(&mut text, name, program.inputs().len());
             continue;
         }
         if !line.starts_with(|first: char| first.is_ascii_uppercase()) {
@@ -76,7 +76,7 @@ pub(crate) fn kernel(
     if is_small {
         text = text.replacen(BLOCKS, BLOCKS_OF_SMALL, 1);
     }
-    Kernel::of_text(NAME, text, [FOLD_ELEMENTS, 1])
+    Kernel::of_text(name, text, [FOLD_ELEMENTS, 1])
 }
 
 /// Adds lines in which digits in braces stand for operands.

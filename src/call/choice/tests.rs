@@ -1,17 +1,16 @@
 //! Where calls go, before anything was learned and afterwards.
 
 use super::*;
-use crate::call::checked::Input;
+use crate::call::checked::{Arrays, Input};
 use crate::call::formula::{Evaluation, Formula, Operand};
 use crate::call::plan::{Plan, plan};
 use crate::call::transfer::{SlotKind, Transfer};
-use crate::call::{Call, MemoryKind};
+use crate::call::{Call, MemoryKind, Task};
 use crate::error::Error;
 use MemoryKind::{Pageable, Pinned};
 use Placement::{All, Auto, Cpu, Gpu};
 use gpuvec_cost::BreakEven;
 use gpuvec_expr::{Element, Shape};
-use gpuvec_ops::Op;
 use proptest::prelude::*;
 use std::cell::Cell;
 
@@ -21,14 +20,13 @@ struct Host {
     has_kernel: bool,
     learner: Box<Learner>,
     opening: BreakEven,
-    loading: BreakEven,
 }
 
 impl Host {
     fn with(open: usize, has_kernel: bool) -> Self {
         let devices = Cell::new(Devices { all: 1, open });
-        let [opening, loading] = [BreakEven::new(), BreakEven::new()];
-        Host { devices, has_kernel, learner: Box::default(), opening, loading }
+        let opening = BreakEven::new();
+        Host { devices, has_kernel, learner: Box::default(), opening }
     }
 }
 
@@ -56,10 +54,6 @@ impl Machine for Host {
 
     fn is_ready_for(&self, _: Task<'_>) -> bool {
         self.has_kernel
-    }
-
-    fn loading(&self, _: Op) -> &BreakEven {
-        &self.loading
     }
 
     fn is_repeated(&self, _: u64) -> bool {
@@ -104,12 +98,12 @@ fn planned(
     };
     let inputs: Vec<Input> = elements.iter().enumerate().map(input).collect();
     let out = ("out", pointer(elements.len()));
-    let then = |call: &Call<'_>| {
-        let chosen = choose(call, placement, host);
-        plan(call, placement, chosen.choice, host).map(|plan| (plan, chosen))
-    };
+    let mut arrays = Arrays::new();
     // SAFETY: the arrays are never accessed.
-    unsafe { Call::with(task, &inputs, out, n, |_| Ok(kind), then) }.unwrap().unwrap()
+    let call = unsafe { Call::new(&mut arrays, task, &inputs, out, n, |_| Ok(kind)) };
+    let call = call.unwrap().unwrap();
+    let chosen = choose(&call, placement, host);
+    (plan(&call, placement, chosen.choice, host).unwrap(), chosen)
 }
 
 const LIGHT: (&str, usize) = ("a0*a1 + 1", 200);

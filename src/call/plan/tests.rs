@@ -1,8 +1,8 @@
 //! Where calls run, by memory kind, length, placement and machine.
 
 use super::*;
-use crate::call::checked::Input;
 use crate::call::checked::tests::with_call;
+use crate::call::checked::{Arrays, Input};
 use crate::call::choice::choose;
 use crate::call::chunk::Queue;
 use crate::call::formula::{Evaluation, Formula, Operand};
@@ -22,7 +22,6 @@ struct Host {
     limit: usize,
     learner: Box<Learner>,
     opening: BreakEven,
-    loading: BreakEven,
 }
 
 /// A machine with as many GPUs, and 16 threads.
@@ -31,8 +30,7 @@ fn with(gpus: usize) -> Host {
 }
 
 fn limited(gpus: usize, limit: usize) -> Host {
-    let [opening, loading] = [BreakEven::new(), BreakEven::new()];
-    Host { gpus, limit, learner: Box::default(), opening, loading }
+    Host { gpus, limit, learner: Box::default(), opening: BreakEven::new() }
 }
 
 impl Machine for Host {
@@ -59,10 +57,6 @@ impl Machine for Host {
 
     fn is_ready_for(&self, _: Task<'_>) -> bool {
         false
-    }
-
-    fn loading(&self, _: Op) -> &BreakEven {
-        &self.loading
     }
 
     fn is_repeated(&self, _: u64) -> bool {
@@ -105,10 +99,6 @@ impl Machine for NotAsked {
 
     fn is_ready_for(&self, _: Task<'_>) -> bool {
         panic!("a device was asked")
-    }
-
-    fn loading(&self, _: Op) -> &BreakEven {
-        panic!("what loading costs was asked for")
     }
 
     fn is_repeated(&self, _: u64) -> bool {
@@ -316,7 +306,7 @@ proptest! {
         let OnCores { threads, partition } =
             with_call(Op::DotF32, n, [Pageable; 3], |call| on_cores(call, Choice::Cores, &with(0)));
         let [least, most] = tuning::CORE_CHUNK;
-        let first = partition.in_order().next().unwrap().len;
+        let first = partition.in_order().next().unwrap().len();
         prop_assert!((least.min(n)..=most).contains(&first));
         prop_assert!(threads == 1 || partition.chunks() >= threads);
     }
@@ -339,9 +329,10 @@ fn shared(cost_ns: f64, n: usize, kind: MemoryKind, gpus: usize) -> OnGpus {
     let [a, b, out] = [1, 2, 3].map(|place| std::ptr::without_provenance_mut(place * SPACE));
     let inputs =
         [("a", a), ("b", b)].map(|(name, pointer)| Input { name, pointer, element_bytes: 4 });
-    let plan = |call: &Call<'_>| on_gpus(call, All, Choice::Together, &with(gpus));
+    let mut arrays = Arrays::new();
     // SAFETY: the arrays are never accessed.
-    unsafe { Call::with(task, &inputs, ("out", out), n, |_| Ok(kind), plan) }.unwrap().unwrap()
+    let call = unsafe { Call::new(&mut arrays, task, &inputs, ("out", out), n, |_| Ok(kind)) };
+    on_gpus(&call.unwrap().unwrap(), All, Choice::Together, &with(gpus)).unwrap()
 }
 
 /// A core, or a thread that feeds a device.
@@ -383,7 +374,7 @@ fn simulated(plan: &OnGpus, n: usize, core_ns: f64, gpu_ns: f64) -> f64 {
         let next = next.unwrap();
         let most = if next.is_core { plan.core_chunk } else { plan.next_chunk(queue.left()) };
         let Some(chunk) = queue.take(most) else { break };
-        next.take(chunk.len);
+        next.take(chunk.len());
     }
     takers.iter().filter_map(|taker| taker.done.back()).copied().fold(0.0, f64::max)
 }

@@ -24,7 +24,7 @@ mod tests;
 mod value;
 
 pub(crate) use compile::BlockProgram;
-pub(crate) use reduce::{Add, BlockReduction, ReductionVisitor, visit};
+pub(crate) use reduce::{Add, BlockReduction, ReductionVisitor, ResultOf, add_exactly, visit};
 pub(crate) use run::{Operand, Scratch};
 
 use super::exact::{self, Version};

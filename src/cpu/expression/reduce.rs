@@ -4,7 +4,7 @@ use super::compile::BlockProgram;
 use super::run::{Operand, Scratch};
 use super::{Version, exact, fold};
 use exact::{Inputs, Vectorised};
-use gpuvec_exact::{Dot, State, Sum};
+use gpuvec_exact::{Dot, Kind, State, Sum};
 use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{
     Accumulator, All, Any, ArgMax, ArgMin, DotI32, DotI64, Fold, Indexed, MaxF32, MaxF64, MaxI32,
@@ -26,7 +26,13 @@ pub(crate) trait BlockReduction: 'static {
         version: Version, state: &mut <Self::Accumulator as Accumulator>::State,
         values: [*const u8; 2], first: usize, len: usize,
     );
+
+    /// A way to the result of all values without a state, if there is one.
+    const RESULT: Option<ResultOf<<Self::Accumulator as Accumulator>::Result>> = None;
 }
+
+/// Gives the result of `len` values; otherwise as [`BlockReduction::add`].
+pub(crate) type ResultOf<T> = unsafe fn(Version, [*const u8; 2], usize) -> T;
 
 /// Runs code that is generic over a reduction's type, for one known only at run time.
 pub(crate) trait ReductionVisitor {
@@ -58,18 +64,52 @@ impl BlockProgram {
     }
 }
 
-/// An exact sum of a kind, in the state of an accumulator.
+/// Adds values to an exact sum.
+///
+/// # Safety
+/// As [`BlockReduction::add`].
+pub(crate) unsafe fn add_exactly<K: Vectorised>(
+    version: Version, state: &mut State<K>, [a, b]: [*const u8; 2], _: usize, len: usize,
+) {
+    let inputs = Inputs { a: a.cast(), b: b.cast(), len };
+    // SAFETY: the same contract.
+    unsafe { exact::accumulate::<K, exact::All>(version, state, inputs) };
+}
+
+/// An exact sum.
+struct ExactSum<K>(PhantomData<K>);
+
+impl<K> BlockReduction for ExactSum<K>
+where
+    K: Vectorised + Accumulator<State = State<K>, Result = <K as Kind>::Element>,
+{
+    type Accumulator = K;
+
+    unsafe fn add(
+        version: Version, state: &mut State<K>, values: [*const u8; 2], first: usize, len: usize,
+    ) {
+        // SAFETY: the same contract.
+        unsafe { add_exactly(version, state, values, first, len) };
+    }
+
+    const RESULT: Option<ResultOf<K::Element>> = Some(|version, [a, b], len| {
+        let inputs = Inputs { a: a.cast(), b: b.cast(), len };
+        // SAFETY: the same contract.
+        unsafe { exact::value::<K, exact::All>(version, inputs) }
+    });
+}
+
+/// What an accumulator makes of an exact sum of a kind.
 struct Exact<K, A>(PhantomData<(K, A)>);
 
 impl<K: Vectorised, A: Accumulator<State = State<K>>> BlockReduction for Exact<K, A> {
     type Accumulator = A;
 
     unsafe fn add(
-        version: Version, state: &mut State<K>, [a, b]: [*const u8; 2], _: usize, len: usize,
+        version: Version, state: &mut State<K>, values: [*const u8; 2], first: usize, len: usize,
     ) {
-        let inputs = Inputs { a: a.cast(), b: b.cast(), len };
         // SAFETY: the same contract.
-        unsafe { exact::accumulate::<K, exact::All>(version, state, inputs) };
+        unsafe { add_exactly(version, state, values, first, len) };
     }
 }
 
@@ -153,27 +193,28 @@ impl<A: Accumulator<State = i64>, const IS: bool> BlockReduction for Counting<A,
     }
 }
 
-/// Calls the visitor with the reduction of values of a type; none if a program has no such reduction.
-pub(crate) fn visit<V: ReductionVisitor>(
-    reduction: Reduction, ty: Type, visitor: V,
-) -> Option<V::Result> {
+/// Calls the visitor with the reduction of values of a type.
+///
+/// # Panics
+/// If the language has no such reduction.
+pub(crate) fn visit<V: ReductionVisitor>(reduction: Reduction, ty: Type, visitor: V) -> V::Result {
     macro_rules! rows {
         ($($reduction:ident $ty:ident: $row:ty;)+) => {
             match (reduction, ty) {
-                $((Reduction::$reduction, Type::$ty) => Some(visitor.visit::<$row>()),)+
-                _ => None,
+                $((Reduction::$reduction, Type::$ty) => visitor.visit::<$row>(),)+
+                _ => unreachable!("the language has no {reduction:?} of {ty}"),
             }
         };
     }
     rows! {
-        Sum F32: Exact<Sum<f32>, Sum<f32>>;
-        Sum F64: Exact<Sum<f64>, Sum<f64>>;
+        Sum F32: ExactSum<Sum<f32>>;
+        Sum F64: ExactSum<Sum<f64>>;
         Sum I32: Folding<SumI32>;
         Sum I64: Folding<SumI64>;
         Mean F32: Exact<Sum<f32>, Mean<f32>>;
         Mean F64: Exact<Sum<f64>, Mean<f64>>;
-        Dot F32: Exact<Dot<f32>, Dot<f32>>;
-        Dot F64: Exact<Dot<f64>, Dot<f64>>;
+        Dot F32: ExactSum<Dot<f32>>;
+        Dot F64: ExactSum<Dot<f64>>;
         Dot I32: Folding<DotI32>;
         Dot I64: Folding<DotI64>;
         Norm F32: Exact<Dot<f32>, Norm<f32>>;

@@ -1,6 +1,7 @@
 //! The interpreter against the oracle, which runs one element at a time: every version, every bit.
 
 use super::*;
+use crate::call::Formula;
 use gpuvec_expr::{Element, Input, Op, Program, Shape, Type, compile};
 use gpuvec_ops::{Accumulator, Element as _};
 use gpuvec_oracle::random::{Generator, INPUTS};
@@ -133,7 +134,7 @@ impl Case<'_> {
             for version in versions() {
                 for parts in self.parts() {
                     let visitor = Reduced { case: self, version, parts };
-                    let result = visit(reduction, ty, visitor).expect("a program's reduction");
+                    let result = visit(reduction, ty, visitor);
                     assert_eq!(result, expected, "{version:?}\n{}", self.program);
                 }
             }
@@ -462,6 +463,14 @@ fn many_values_that_live_long_make_short_blocks() {
     let compiled = BlockProgram::new(&program, Version::detect());
     assert!(compiled.block < 512);
     check_sized(&text, 1500, 1, true);
+}
+
+#[test]
+fn an_operation_costs_what_its_program_costs() {
+    for &op in gpuvec_ops::Op::ALL {
+        let blocks = BlockProgram::new(&op.program(), Version::detect());
+        assert_eq!(Formula::of(op).cost, blocks.cost() as usize, "{op:?}");
+    }
 }
 
 proptest! {

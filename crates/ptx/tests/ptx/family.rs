@@ -2,24 +2,18 @@
 
 use crate::run::{Launch, run_text};
 use crate::values::{Bits, Random};
-use gpuvec_expr::{Element, Input, Shape};
+use gpuvec_expr::Element;
 use gpuvec_ops::{Element as _, Elementwise, Exact, Fold, Op, Visitor};
 use gpuvec_ptx::Kernel;
 
 /// The elementwise operations, with the types of their elements.
 fn operations() -> impl Iterator<Item = (Op, Element)> {
-    let element = |op: Op| Element::ALL.iter().find(|element| element.name() == op.element_name());
-    let elementwise = Op::ALL.iter().filter(|op| op.shape() == gpuvec_ops::Shape::Elementwise);
-    elementwise.map(move |&op| (op, *element(op).expect("a type of expressions")))
+    let elementwise = Op::ALL.iter().filter(|op| !op.is_reduction());
+    elementwise.map(move |&op| (op, op.element()))
 }
 
-/// The inputs in the order of the kernel's parameters.
-fn inputs(op: Op, element: Element) -> Vec<Input<'static>> {
-    let mut inputs = vec![Input { name: "array", element, shape: Shape::Array }; op.inputs()];
-    if op.has_alpha() {
-        inputs.push(Input { name: "number", element, shape: Shape::Scalar });
-    }
-    inputs
+fn kernel(op: Op) -> Kernel {
+    Kernel::new(op.kernel(), &op.program(), "")
 }
 
 /// Computes an operation on elements that have these bits.
@@ -44,8 +38,8 @@ impl Visitor for Apply {
 
 #[track_caller]
 fn check(op: Op, element: Element, values: &[Vec<Bits>], launch: Launch) {
-    let kernel = Kernel::of_operation(op).expect("an elementwise operation");
-    let declared = inputs(op, element);
+    let (kernel, program) = (kernel(op), op.program());
+    let declared: Vec<_> = program.inputs().collect();
     let values = &values[..declared.len()];
     let text = kernel.image().to_str().expect("PTX is ASCII");
     let found = run_text(text, &declared, element, false, values, launch);
@@ -119,7 +113,7 @@ fn special_values_in_every_combination() {
 #[test]
 fn packs_have_16_bytes_and_kernels_the_names_of_operations() {
     for (op, element) in operations() {
-        let kernel = Kernel::of_operation(op).expect("an elementwise operation");
+        let kernel = kernel(op);
         assert_eq!(kernel.pack() * element.bytes(), 16, "{op:?}");
         assert_eq!(kernel.packs_per_thread(), 1, "{op:?}");
         assert_eq!(kernel.name().to_str(), Ok(op.kernel()));

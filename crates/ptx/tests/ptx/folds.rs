@@ -5,7 +5,7 @@ use crate::values::special;
 use gpuvec_emulator::HostMemory;
 use gpuvec_expr::{Element as Type, Reduction};
 use gpuvec_ops::{Accumulator, All, Any, ArgMax, ArgMin, Element, Indexed, Max, Min, WrappingSum};
-use gpuvec_ptx::Kernel;
+use gpuvec_ptx::{Kernel, NAME};
 
 /// Merges two states, whose words are in the first array, in the registers of the first; then with none.
 const FRAME: &str = ".version 8.0
@@ -41,7 +41,7 @@ impl Merge {
         let operand = if ty == Type::Bool { "x == y" } else { "x" };
         let arguments = if reduction == Reduction::Dot { "x, y" } else { operand };
         let program = program_of(&format!("{}({arguments})", reduction.name()), ty);
-        let kernel = Kernel::new(&program, FRAME);
+        let kernel = Kernel::new(NAME, &program, FRAME);
         let text = kernel.image().to_str().expect("PTX is ASCII");
         Merge(gpuvec_emulator::Kernel::parse(text).unwrap_or_else(|why| panic!("{why}\n{text}")))
     }

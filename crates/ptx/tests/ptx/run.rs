@@ -4,7 +4,7 @@ use crate::values::Bits;
 use gpuvec_emulator::HostMemory;
 use gpuvec_expr::{Element, Input, Program, Shape, Type, compile};
 use gpuvec_oracle::{bytes, results};
-use gpuvec_ptx::{Kernel, Limits};
+use gpuvec_ptx::{Kernel, Limits, NAME};
 
 /// The compiled kernels of reductions.
 const FRAMES: [(&str, &str); 5] = [
@@ -23,7 +23,7 @@ pub(crate) fn text(program: &Program, limits: Limits) -> String {
     let wanted = gpuvec_ptx::frame(program);
     let found = FRAMES.iter().find(|(name, _)| Some(*name) == wanted);
     let frame = found.map_or("", |(_, text)| text);
-    let kernel = Kernel::with_limits(program, frame, limits);
+    let kernel = Kernel::with_limits(NAME, program, frame, limits);
     kernel.image().to_str().expect("PTX is ASCII").to_owned()
 }
 

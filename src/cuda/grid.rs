@@ -1,0 +1,27 @@
+//! The size of a kernel's grid.
+
+use crate::tuning::{LARGE_GRID, REDUCTION_BLOCK};
+
+pub(super) const BLOCK_THREADS: u32 = gpuvec_ptx::BLOCK_THREADS;
+const WARP_THREADS: u32 = 32;
+
+/// The blocks of an elementwise kernel over `n` elements, at most `limit`: a thread for each pack of elements,
+/// or for as many packs as a thread takes where [`LARGE_GRID`] blocks are left.
+pub(super) fn of_packs(n: usize, pack: usize, packs_per_thread: usize, limit: u32) -> u32 {
+    let blocks = n.div_ceil(pack).div_ceil(BLOCK_THREADS as usize);
+    at_most(limit, blocks.min(LARGE_GRID).max(blocks.div_ceil(packs_per_thread)))
+}
+
+/// The blocks of a reduction's kernel over `n` elements, at most `limit`: one for each [`REDUCTION_BLOCK`].
+pub(super) fn of_reduction(n: usize, limit: u32) -> u32 {
+    at_most(limit, n.div_ceil(REDUCTION_BLOCK))
+}
+
+fn at_most(limit: u32, blocks: usize) -> u32 {
+    u32::try_from(blocks).map_or(limit, |blocks| blocks.min(limit))
+}
+
+/// The number of warps of a grid.
+pub(super) fn warps(blocks: u32) -> u32 {
+    blocks.saturating_mul(BLOCK_THREADS / WARP_THREADS)
+}

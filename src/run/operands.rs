@@ -1,0 +1,86 @@
+//! Reads the arguments of expressions: arrays, and the values of scalars.
+
+use crate::call::{Input, MAX_INPUTS, Operand};
+use crate::error::Error;
+use crate::objects::expression::Expression;
+use arrayvec::ArrayVec;
+use gpuvec_expr::{Element, Shape};
+use std::ffi::c_void;
+
+/// The inputs that a call gives an expression.
+pub(super) struct Operands {
+    /// In the order of the declaration.
+    pub(super) all: ArrayVec<Operand, MAX_INPUTS>,
+    /// The arrays among them.
+    pub(super) arrays: ArrayVec<Input, MAX_INPUTS>,
+}
+
+impl Operands {
+    /// Reads scalars, which must fit, and leaves out what a call over `n` elements does not use.
+    ///
+    /// # Safety
+    /// `inputs` has a pointer for each declared input; those of scalars lead to values in host memory.
+    pub(super) unsafe fn read(
+        expression: &Expression, inputs: *const *const c_void, n: usize,
+    ) -> Result<Self, Error> {
+        let mut operands = Operands { all: ArrayVec::new(), arrays: ArrayVec::new() };
+        let declared = expression.formula.program().inputs();
+        if n > 0 && inputs.is_null() && declared.len() > 0 {
+            return Err(Error::Null { argument: "inputs", n: declared.len() });
+        }
+        for (number, (input, name)) in declared.zip(NAMES).enumerate() {
+            operands.all.push(if n == 0 || !expression.uses(number) {
+                Operand::Unused
+            } else {
+                // SAFETY: this function's promise.
+                let pointer = unsafe { inputs.add(number).read_unaligned() };
+                match input.shape {
+                    Shape::Array => {
+                        let element_bytes = input.element.bytes();
+                        operands.arrays.push(Input { name, pointer, element_bytes });
+                        Operand::Array
+                    }
+                    Shape::Scalar | Shape::Number => {
+                        // SAFETY: this function's promise.
+                        Operand::Scalar(unsafe { scalar(name, pointer, input.element)? })
+                    }
+                }
+            });
+        }
+        if n > 0 {
+            let bits = |input: usize| match operands.all[input] {
+                Operand::Scalar(bits) => bits,
+                _ => 0,
+            };
+            expression.check_integers(bits, |input| NAMES[input])?;
+        }
+        Ok(operands)
+    }
+}
+
+/// The arguments' names in errors.
+#[rustfmt::skip]
+const NAMES: [&str; MAX_INPUTS] = [
+    "inputs[0]", "inputs[1]", "inputs[2]", "inputs[3]", "inputs[4]", "inputs[5]", "inputs[6]",
+    "inputs[7]", "inputs[8]", "inputs[9]", "inputs[10]", "inputs[11]", "inputs[12]", "inputs[13]",
+    "inputs[14]", "inputs[15]", "inputs[16]", "inputs[17]", "inputs[18]", "inputs[19]", "inputs[20]",
+    "inputs[21]", "inputs[22]", "inputs[23]", "inputs[24]", "inputs[25]", "inputs[26]", "inputs[27]",
+    "inputs[28]", "inputs[29]", "inputs[30]", "inputs[31]",
+];
+
+/// Reads the bits of a scalar.
+///
+/// # Safety
+/// The pointer, unless it is NULL, leads to a value of that type, at any address.
+unsafe fn scalar(
+    name: &'static str, pointer: *const c_void, element: Element,
+) -> Result<u64, Error> {
+    if pointer.is_null() {
+        return Err(Error::NullScalar { argument: name });
+    }
+    let mut bits = [0; size_of::<u64>()];
+    // SAFETY: this function's promise; no element is larger than a word.
+    unsafe { pointer.cast::<u8>().copy_to(bits.as_mut_ptr(), element.bytes()) };
+    let bits = u64::from_le_bytes(bits);
+    Ok(if element == Element::Bool { u64::from(bits != 0) } else { bits })
+}
