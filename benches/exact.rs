@@ -5,11 +5,15 @@
 //! offset. Ratios above 1 mean that the exact sum is faster. Loops take turns, and each core's time is
 //! what it computed.
 
-#[path = "../src/cpu/exact/mod.rs"]
 #[expect(dead_code, reason = "only forced versions are measured")]
-mod exact;
+#[path = "../src/cpu"]
+mod cpu {
+    pub(crate) mod exact;
+    pub(crate) mod x86_64;
+}
 
-use exact::{All, Inputs, Vectorised, Version, accumulate};
+use cpu::exact::{All, Inputs, Vectorised, accumulate};
+use cpu::x86_64::Version;
 use gpuvec_exact::{Dot, State, Sum};
 use std::hint::black_box;
 use std::thread;
@@ -95,11 +99,11 @@ macro_rules! plain_loop {
                 body::<DOT>(a, b)
             }
 
-            // SAFETY: `main` takes versions that the processor has.
+            // SAFETY: `main` takes versions with AVX2, which the processor has.
             unsafe {
                 match (version, is_dot) {
-                    (Version::Avx512, true) => avx512::<true>(a, b),
-                    (Version::Avx512, false) => avx512::<false>(a, b),
+                    (Version::Avx512(_), true) => avx512::<true>(a, b),
+                    (Version::Avx512(_), false) => avx512::<false>(a, b),
                     (_, true) => avx2::<true>(a, b),
                     (_, false) => avx2::<false>(a, b),
                 }
@@ -169,9 +173,7 @@ impl Run<'_> {
         let exact = |a: &[K::Element], b: &[K::Element]| {
             let mut state = State::<K>::ZERO;
             for (a, b) in a.chunks(CHUNK).zip(b.chunks(CHUNK)) {
-                let inputs = Inputs { a: a.as_ptr(), b: b.as_ptr(), len: a.len() };
-                // SAFETY: two slices, and a version that the processor has.
-                unsafe { accumulate::<K, All>(self.version, &mut state, inputs) };
+                accumulate::<K, All>(self.version, &mut state, Inputs::new(a, b));
             }
             black_box(state.value());
         };
@@ -216,11 +218,7 @@ fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let word = |i: usize, default| arguments.get(i).map_or(default, String::as_str);
     let number = |i, default| word(i, default).parse().expect("a number");
-    let best = Version::detect();
-    for version in [Version::Avx512, Version::Avx2] {
-        if best == Version::Baseline || (version == Version::Avx512 && best != version) {
-            continue;
-        }
+    for version in Version::all().filter(|version| *version != Version::BASELINE) {
         for data in word(3, DATA).split(',') {
             let run = Run {
                 n: number(0, "32000000"),

@@ -15,6 +15,37 @@ pub(crate) struct Input {
     pub(crate) element_bytes: usize,
 }
 
+/// The arguments of a call on `n` elements of each input. Where one exists, its caller has promised what the
+/// header demands.
+pub(crate) struct Arguments<'a> {
+    task: Task<'a>,
+    inputs: &'a [Input],
+    output: (&'static str, *mut c_void),
+    n: usize,
+}
+
+impl<'a> Arguments<'a> {
+    /// The arguments of a task: its input arrays, and its output with the argument's name.
+    ///
+    /// # Safety
+    /// The promise of the header: each pointer leads to memory for `n` elements (one, for the output of a
+    /// reduction), unless the checks refuse it; until the call returns or, on a stream, until the stream has done
+    /// the work, and nothing else changes it meanwhile.
+    pub(crate) unsafe fn new(
+        task: Task<'a>, inputs: &'a [Input], output: (&'static str, *mut c_void), n: usize,
+    ) -> Self {
+        Arguments { task, inputs, output, n }
+    }
+
+    pub(crate) fn task(&self) -> Task<'a> {
+        self.task
+    }
+
+    pub(crate) fn n(&self) -> usize {
+        self.n
+    }
+}
+
 /// The memory for a call's arrays, which stay where they are: to move them would take as long as a short call's
 /// work.
 pub(crate) type Arrays = ArrayVec<Array, { MAX_INPUTS + 1 }>;
@@ -33,17 +64,14 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Checks the arguments of a task over `n` elements of each input, and asks `kind_of` for the kind of
+    /// Checks arguments, for whose promise the call stands from here on, and asks `kind_of` for the kind of
     /// memory that each array is in. `arrays` is empty. Gives `None` if there is nothing to do.
-    ///
-    /// # Safety
-    /// The promise of the header, which a call stands for from here on: each pointer leads to memory
-    /// for `n` elements (one, for the output of a reduction), unless the checks refuse it.
-    pub(crate) unsafe fn new(
-        arrays: &'a mut Arrays, task: Task<'a>, inputs: &[Input],
-        (output_name, out): (&'static str, *mut c_void), n: usize,
+    #[inline(always)]
+    pub(crate) fn new(
+        arrays: &'a mut Arrays, arguments: &Arguments<'a>,
         mut kind_of: impl FnMut(&Array) -> Result<MemoryKind, Error>,
     ) -> Result<Option<Self>, Error> {
+        let Arguments { task, inputs, output: (output_name, out), n } = *arguments;
         let is_reduction = task.is_reduction();
         if n == 0 && !task.has_empty_result() {
             return Err(Error::Empty);
@@ -186,15 +214,13 @@ pub(crate) mod tests {
 
     /// A call on arrays at these addresses, which no test follows.
     fn call(op: Op, inputs: &[usize], out: usize, n: usize) -> Result<Option<()>, Error> {
-        let mut arrays = Arrays::new();
-        let call = of_kinds(&mut arrays, op, inputs, out, n, |_| Ok(MemoryKind::Pageable))?;
-        Ok(call.map(|_| ()))
+        with_kinds(op, inputs, out, n, |_| Ok(MemoryKind::Pageable), |_| ())
     }
 
-    fn of_kinds<'a>(
-        arrays: &'a mut Arrays, op: Op, inputs: &[usize], out: usize, n: usize,
-        kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>,
-    ) -> Result<Option<Call<'a>>, Error> {
+    fn with_kinds<R>(
+        op: Op, inputs: &[usize], out: usize, n: usize,
+        kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>, then: impl FnOnce(&Call<'_>) -> R,
+    ) -> Result<Option<R>, Error> {
         let pointer = std::ptr::without_provenance_mut::<c_void>;
         let inputs: Vec<Input> = ["a", "b"]
             .into_iter()
@@ -208,7 +234,8 @@ pub(crate) mod tests {
         let operands = &[Operand::Array; 2][..op.inputs()];
         let task = Task::Evaluate(Evaluation { formula: Formula::of(op), operands });
         // SAFETY: the arrays are never accessed.
-        unsafe { Call::new(arrays, task, &inputs, ("out", pointer(out)), n, kind_of) }
+        let arguments = unsafe { Arguments::new(task, &inputs, ("out", pointer(out)), n) };
+        Ok(Call::new(&mut Arrays::new(), &arguments, kind_of)?.map(|call| then(&call)))
     }
 
     /// A call on arrays of these kinds, which no test follows.
@@ -218,8 +245,7 @@ pub(crate) mod tests {
         const SPACE: usize = 1 << 44;
         let [a, b, out] = [1, 2, 3].map(|place| place * SPACE);
         let kind_of = |array: &Array| Ok(kinds[array.address / SPACE - 1]);
-        let (mut arrays, inputs) = (Arrays::new(), &[a, b][..op.inputs()]);
-        then(&of_kinds(&mut arrays, op, inputs, out, n, kind_of).unwrap().unwrap())
+        with_kinds(op, &[a, b][..op.inputs()], out, n, kind_of, then).unwrap().unwrap()
     }
 
     fn add(a: usize, b: usize, out: usize, n: usize) -> Result<Option<()>, Error> {

@@ -13,7 +13,7 @@ mod task;
 mod transfer;
 
 pub(crate) use array::{Array, MAX_INPUTS, MemoryKind};
-pub(crate) use checked::{Arrays, Call, Input};
+pub(crate) use checked::{Arguments, Arrays, Call, Input};
 pub(crate) use choice::{Chosen, Devices, Reason, choose, fastest_cores};
 pub(crate) use formula::{Evaluation, Formula, Operand};
 pub(crate) use task::{Task, Work};

@@ -1,6 +1,5 @@
 //! Elementwise operations on one core: a loop over arrays for each, without blocks.
 
-use super::exact::Inputs;
 use gpuvec_ops::{Element, Elementwise, Exact, Fold, Op, Visitor};
 use std::arch::asm;
 use std::ffi::c_void;
@@ -34,12 +33,12 @@ impl Visitor for Elements {
 
     fn elementwise<O: Elementwise>(self, op: O) {
         let Elements { inputs: [a, b], out, len } = self;
-        let (inputs, out) = (Inputs { a: a.cast(), b: b.cast(), len }, Out(out.cast()));
+        let arrays = Arrays { a: a.cast(), b: b.cast(), out: out.cast(), len };
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             // SAFETY: the processor has both.
-            unsafe { avx2(op, inputs, out) }
+            unsafe { avx2(op, arrays) }
         } else {
-            body(op, inputs, out);
+            body(op, arrays);
         }
     }
 
@@ -52,12 +51,17 @@ impl Visitor for Elements {
     }
 }
 
-/// The output's elements.
-struct Out<T>(*mut T);
+/// The arrays of an operation.
+struct Arrays<T> {
+    a: *const T,
+    b: *const T,
+    out: *mut T,
+    len: usize,
+}
 
 #[target_feature(enable = "avx2,fma")]
-fn avx2<O: Elementwise>(op: O, inputs: Inputs<O::Element>, out: Out<O::Element>) {
-    body(op, inputs, out);
+fn avx2<O: Elementwise>(op: O, arrays: Arrays<O::Element>) {
+    body(op, arrays);
 }
 
 /// The block as it is stored. Few have a NaN, and to find out is cheaper than to choose for each
@@ -79,8 +83,7 @@ fn stay_a_loop() {
 }
 
 #[inline(always)]
-fn body<O: Elementwise>(op: O, inputs: Inputs<O::Element>, Out(out): Out<O::Element>) {
-    let Inputs { a, b, len } = inputs;
+fn body<O: Elementwise>(op: O, Arrays { a, b, out, len }: Arrays<O::Element>) {
     let whole = len - len % BLOCK;
     for start in (0..whole).step_by(BLOCK) {
         // SAFETY: [`elementwise`] was promised `len` elements from each pointer, of which `start..start + BLOCK`

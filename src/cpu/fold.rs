@@ -1,38 +1,33 @@
 //! Folds elements into a state of one value, in vectors.
 
-use super::exact::{Inputs, Version};
+use super::exact::Inputs;
+use super::x86_64::Version;
 use gpuvec_ops::{Accumulator, Fold};
 
-/// The state of some elements, in a version that the processor has.
-///
-/// # Safety
-/// The inputs have their elements, and the processor has the version's instructions.
+/// The state of some elements, in a version.
 // Once in the library, for all its callers.
 #[inline(never)]
-pub(crate) unsafe fn fold<O: Fold>(
-    version: Version, op: O, inputs: &Inputs<O::Element>,
-) -> O::Output {
-    // SAFETY: the same contract.
-    unsafe {
-        match version {
-            Version::Avx512 => avx512(op, inputs),
-            Version::Avx2 => avx2(op, inputs),
-            Version::Baseline => baseline(op, inputs),
-        }
+pub(crate) fn fold<O: Fold>(version: Version, op: O, inputs: Inputs<'_, O::Element>) -> O::Output {
+    match version {
+        // SAFETY: the version proves the instructions.
+        Version::Avx512(_) => unsafe { avx512(op, inputs) },
+        // SAFETY: the version proves the instructions.
+        Version::Avx2(_) => unsafe { avx2(op, inputs) },
+        Version::Baseline(_) => baseline(op, inputs),
     }
 }
 
 #[target_feature(enable = "avx512f,avx512dq")]
-fn avx512<O: Fold>(op: O, inputs: &Inputs<O::Element>) -> O::Output {
+fn avx512<O: Fold>(op: O, inputs: Inputs<'_, O::Element>) -> O::Output {
     body::<O, 128>(op, inputs)
 }
 
 #[target_feature(enable = "avx2")]
-fn avx2<O: Fold>(op: O, inputs: &Inputs<O::Element>) -> O::Output {
+fn avx2<O: Fold>(op: O, inputs: Inputs<'_, O::Element>) -> O::Output {
     body::<O, 32>(op, inputs)
 }
 
-fn baseline<O: Fold>(op: O, inputs: &Inputs<O::Element>) -> O::Output {
+fn baseline<O: Fold>(op: O, inputs: Inputs<'_, O::Element>) -> O::Output {
     body::<O, 8>(op, inputs)
 }
 
@@ -42,21 +37,17 @@ struct Lanes<S, const LANES: usize>([S; LANES]);
 
 /// Folds elements into the states of `LANES` lanes, which registers hold, and merges them.
 #[inline(always)]
-fn body<O: Fold, const LANES: usize>(op: O, inputs: &Inputs<O::Element>) -> O::Output {
-    let Inputs { a, b, len } = *inputs;
-    let whole = len - len % LANES;
+fn body<O: Fold, const LANES: usize>(op: O, inputs: Inputs<'_, O::Element>) -> O::Output {
+    let (a, rest_a) = inputs.a().as_chunks::<LANES>();
+    let (b, rest_b) = inputs.b().as_chunks::<LANES>();
     let mut states = [O::Accumulator::IDENTITY; LANES];
-    for row in (0..whole).step_by(LANES) {
-        for (lane, state) in states.iter_mut().enumerate() {
-            // SAFETY: the call promises `len` elements from each pointer, and `row + lane < whole`.
-            let (x, y) = unsafe { (a.add(row + lane).read(), b.add(row + lane).read()) };
+    for (a, b) in a.iter().zip(b) {
+        for (state, (&x, &y)) in states.iter_mut().zip(a.iter().zip(b)) {
             op.fold(state, x, y);
         }
     }
     let Lanes(lanes) = &mut Lanes(states);
-    for (i, state) in (whole..len).zip(&mut *lanes) {
-        // SAFETY: the call promises `len` elements from each pointer, and `i < len`.
-        let (x, y) = unsafe { (a.add(i).read(), b.add(i).read()) };
+    for (state, (&x, &y)) in lanes.iter_mut().zip(rest_a.iter().zip(rest_b)) {
         op.fold(state, x, y);
     }
     let mut half = LANES / 2;
@@ -76,17 +67,11 @@ mod tests {
 
     /// Every version that this processor can run gives the bits of one lane.
     fn versions_agree<O: Fold>(op: O, a: &[O::Element], b: &[O::Element]) {
-        let inputs = &Inputs { a: a.as_ptr(), b: b.as_ptr(), len: a.len().min(b.len()) };
+        let inputs = Inputs::new(a, b);
         let bits = |state| O::Accumulator::finish(&state).bits();
         let expected = bits(body::<O, 1>(op, inputs));
-        assert_eq!(bits(baseline(op, inputs)), expected);
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has AVX2.
-            assert_eq!(bits(unsafe { avx2(op, inputs) }), expected);
-        }
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
-            // SAFETY: the processor has both.
-            assert_eq!(bits(unsafe { avx512(op, inputs) }), expected);
+        for version in Version::all() {
+            assert_eq!(bits(fold(version, op, inputs)), expected, "{version:?}");
         }
     }
 

@@ -4,9 +4,10 @@ mod elementwise;
 mod exact;
 pub(crate) mod expression;
 mod fold;
+mod x86_64;
 
 pub(crate) use elementwise::{Elements, elementwise};
-pub(crate) use exact::Version;
+pub(crate) use x86_64::Version;
 
 use crate::call::Call;
 use crate::call::chunk::Chunk;
@@ -14,11 +15,12 @@ use crate::process::settings::{self, Vectors};
 
 /// The best version of the loops that the processor has, and the settings let be used.
 pub(crate) fn version() -> Version {
-    Version::detect().min(match settings::vectors() {
-        Vectors::Portable => Version::Baseline,
-        Vectors::Avx2 => Version::Avx2,
-        Vectors::Avx512 => Version::Avx512,
-    })
+    let version = match settings::vectors() {
+        Vectors::Portable => None,
+        Vectors::Avx2 => Version::avx2(),
+        Vectors::Avx512 => Some(Version::detect()),
+    };
+    version.unwrap_or(Version::BASELINE)
 }
 
 /// Copies the bytes of a chunk.

@@ -11,7 +11,7 @@ mod work;
 
 use crate::call::plan::{Fallback, OnCores, OnStream, Plan, on_cores, on_stream, plan};
 use crate::call::{
-    Arrays, Call, Evaluation, Formula, Input, Operand, Task, Work, choose, fastest_cores,
+    Arguments, Arrays, Call, Evaluation, Formula, Input, Operand, Task, Work, choose, fastest_cores,
 };
 use crate::cpu::expression::{Add, BlockReduction, ReductionVisitor, add_exactly, visit};
 use crate::cuda::{alloc, device, stream as cuda};
@@ -31,19 +31,11 @@ use operands::Operands;
 use std::ffi::c_void;
 use work::{Evaluating, Reducing, States, Steps, Whole};
 
-/// The arguments of a call on `n` elements, as a caller passed them.
-struct Arguments<'a> {
-    inputs: &'a [Input],
-    output: (&'static str, *mut c_void),
-    n: usize,
-    stream: *mut gpuvec_stream,
-}
-
 /// Runs an operation on its arrays, or queues it on a stream; `alpha` has the bits of the number by which it
 /// multiplies, if it does. Says in the thread's last run how, as all functions of this module.
 ///
 /// # Safety
-/// As [`Call::new`].
+/// As [`Arguments::new`].
 pub(crate) unsafe fn operation(
     op: Op, alpha: u64, inputs: &[Input], out: *mut c_void, n: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
@@ -51,16 +43,16 @@ pub(crate) unsafe fn operation(
     let operands = [Operand::Array, Operand::Array, Operand::Scalar(alpha)];
     let operands = &operands[2 - op.inputs()..][..op.inputs() + usize::from(op.has_alpha())];
     let task = Task::Evaluate(Evaluation { formula: Formula::of(op), operands });
-    let arguments = Arguments { inputs, output: ("out", out), n, stream };
     // SAFETY: this function's promise.
-    unsafe { run(task, Steps::Operation { op, alpha }, &arguments, None) }
+    let arguments = unsafe { Arguments::new(task, inputs, ("out", out), n) };
+    run(&arguments, Steps::Operation { op, alpha }, stream, None)
 }
 
 /// Evaluates an expression over `n` elements of each input array, or queues that on a stream. `inputs`
 /// leads to a pointer for each declared input: to an array, or to the value of a scalar.
 ///
 /// # Safety
-/// As [`Call::new`], of the arrays that the expression uses; `inputs` has as many pointers as the
+/// As [`Arguments::new`], of the arrays that the expression uses; `inputs` has as many pointers as the
 /// expression has inputs, and those of scalars lead to values in host memory.
 pub(crate) unsafe fn evaluate(
     expression: &Expression, inputs: *const *const c_void, out: *mut c_void, n: usize,
@@ -69,25 +61,25 @@ pub(crate) unsafe fn evaluate(
     log::begin(Subject::Expression(Some(&expression.text)), n);
     // SAFETY: this function's promise.
     let operands = unsafe { Operands::read(expression, inputs, n)? };
-    let evaluation = Evaluation { formula: &expression.formula, operands: &operands.all };
-    let arguments = Arguments { inputs: &operands.arrays, output: ("out", out), n, stream };
-    let steps = Steps::Blocks { blocks: &expression.blocks, operands: &operands.all };
+    let task = Task::Evaluate(Evaluation { formula: &expression.formula, operands: &operands.all });
     // SAFETY: this function's promise.
-    unsafe { run(Task::Evaluate(evaluation), steps, &arguments, None) }
+    let arguments = unsafe { Arguments::new(task, &operands.arrays, ("out", out), n) };
+    let steps = Steps::Blocks { blocks: &expression.blocks, operands: &operands.all };
+    run(&arguments, steps, stream, None)
 }
 
 /// Copies bytes, or queues that on a stream.
 ///
 /// # Safety
-/// As [`Call::new`].
+/// As [`Arguments::new`].
 pub(crate) unsafe fn copy(
     src: *const c_void, dst: *mut c_void, bytes: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Copy, bytes);
-    let input = Input { name: "src", pointer: src, element_bytes: 1 };
-    let arguments = Arguments { inputs: &[input], output: ("dst", dst), n: bytes, stream };
+    let input = [Input { name: "src", pointer: src, element_bytes: 1 }];
     // SAFETY: this function's promise.
-    unsafe { run(Task::Copy, Steps::Copy, &arguments, None) }
+    let arguments = unsafe { Arguments::new(Task::Copy, &input, ("dst", dst), bytes) };
+    run(&arguments, Steps::Copy, stream, None)
 }
 
 /// Adds the terms of an exact sum or dot product to a state. The stream's earlier work is done before, and
@@ -95,21 +87,22 @@ pub(crate) unsafe fn copy(
 /// placement as for an output in host memory.
 ///
 /// # Safety
-/// As [`Call::new`], of the inputs.
+/// As [`Arguments::new`], of the inputs.
 pub(crate) unsafe fn accumulate<O: Exact>(
     inputs: &[Input], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
 ) -> Result<(), Error> {
     log::begin(Subject::Accumulator(Some(O::OP)), n);
-    // In the place of an output, which nothing writes.
-    let arguments = Arguments { inputs, output: ("state", (&raw mut *state).cast()), n, stream };
     let operands = &[Operand::Array; 2][..O::OP.inputs()];
     let task = Task::Evaluate(Evaluation { formula: Formula::of(O::OP), operands });
+    // In the place of an output, which nothing writes.
+    let output = ("state", (&raw mut *state).cast());
+    // SAFETY: this function's promise.
+    let arguments = unsafe { Arguments::new(task, inputs, output, n) };
     let mut merge = |runner: &Runner<'_>, work: &Evaluating<'_>| {
         state.merge(&runner.reduce(work, States::of::<O::Kind>(), add_exactly)?);
         Ok(())
     };
-    // SAFETY: this function's promise.
-    unsafe { run(task, Steps::Operation { op: O::OP, alpha: 0 }, &arguments, Some(&mut merge)) }
+    run(&arguments, Steps::Operation { op: O::OP, alpha: 0 }, stream, Some(&mut merge))
 }
 
 /// Has the driver of a device compile an expression, where there is a GPU.
@@ -123,18 +116,20 @@ pub(crate) fn prepare(expression: &Expression, device: i32) -> Result<(), Error>
 /// Does something with a call's reduction other than to store its result.
 type Reduce<'a> = &'a mut dyn FnMut(&Runner<'_>, &Evaluating<'_>) -> Result<(), Error>;
 
-/// Runs a task, of which cores do these steps, or queues it on a stream. With `reduce` it is not queued, and
+/// Runs a call, of which cores do these steps, or queues it on a stream. With `reduce` it is not queued, and
 /// `reduce` is left with the reduction.
-///
-/// # Safety
-/// As [`Call::new`].
-unsafe fn run(
-    task: Task<'_>, steps: Steps<'_>, arguments: &Arguments<'_>, reduce: Option<Reduce<'_>>,
+fn run(
+    arguments: &Arguments<'_>, steps: Steps<'_>, stream: *mut gpuvec_stream,
+    reduce: Option<Reduce<'_>>,
 ) -> Result<(), Error> {
     let (mut arrays, placement) = (Arrays::new(), settings::placement()?);
-    let stream = given(arguments.stream)?;
-    // SAFETY: this function's promise.
-    if let Some(call) = unsafe { checked(&mut arrays, task, arguments, placement)? } {
+    let stream = given(stream)?;
+    let mut kinds = None;
+    let kind_of = |array: &_| {
+        let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
+        if arguments.task().is_copy() { kinds.of_copied(array) } else { kinds.of(array) }
+    };
+    if let Some(call) = Call::new(&mut arrays, arguments, kind_of)? {
         if let Some(Stream::Gpu(stream)) = stream.as_deref()
             && reduce.is_none()
             && let Some(plan) = on_stream(&call, placement, stream.ordinal())
@@ -143,28 +138,10 @@ unsafe fn run(
         }
         execute(&call, placement, stream.as_deref(), steps, reduce)?;
     }
-    if arguments.n == 0 {
+    if arguments.n() == 0 {
         last_run::clear();
     }
     Ok(())
-}
-
-/// Makes a call of checked arguments; `None` if there is nothing to do.
-///
-/// # Safety
-/// As [`Call::new`].
-#[inline(always)]
-unsafe fn checked<'a>(
-    arrays: &'a mut Arrays, task: Task<'a>, arguments: &Arguments<'_>, placement: Placement,
-) -> Result<Option<Call<'a>>, Error> {
-    let mut kinds = None;
-    let kind_of = |array: &_| {
-        let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
-        if task.is_copy() { kinds.of_copied(array) } else { kinds.of(array) }
-    };
-    let Arguments { inputs, output, n, .. } = *arguments;
-    // SAFETY: this function's promise.
-    unsafe { Call::new(arrays, task, inputs, output, n, kind_of) }
 }
 
 /// Queues a call on a stream of a device.

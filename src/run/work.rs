@@ -4,7 +4,7 @@ use crate::call::chunk::Chunk;
 use crate::call::{Call, MAX_INPUTS, Operand, Work};
 use crate::cpu;
 use crate::cpu::Elements;
-use crate::cpu::expression::{self, Add, BlockProgram, ResultOf, Scratch};
+use crate::cpu::expression::{self, Add, BlockProgram, ResultOf, Scratch, Values};
 use crate::error::Error;
 use arrayvec::ArrayVec;
 use gpuvec_ops::{Accumulator, Element, Op};
@@ -133,9 +133,7 @@ impl<'a, T: Element> Whole<'a, T> {
 impl<T: Element> Work for Whole<'_, T> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
         let Some(chunk) = chunks.next() else { return };
-        let values = self.evaluating.arrays(&chunk).map(<*const c_void>::cast);
-        // SAFETY: the call promises the elements of the chunk; the processor has the version.
-        let result = unsafe { (self.of)(cpu::version(), values, chunk.len()) };
+        let result = (self.of)(cpu::version(), self.evaluating.values(&chunk));
         self.bits.store(result.bits(), Ordering::Relaxed);
         self.is_done.store(true, Ordering::Relaxed);
     }
@@ -184,9 +182,7 @@ impl<'a> Evaluating<'a> {
         let Steps::Blocks { blocks, operands } = self.steps else {
             let version = cpu::version();
             return chunks.for_each(|chunk| {
-                let values = self.arrays(&chunk).map(<*const c_void>::cast);
-                // SAFETY: the call promises the elements of the chunk; the processor has the version.
-                unsafe { add(version, state, values, chunk.start(), chunk.len()) };
+                add(version, state, self.values(&chunk), chunk.start());
             });
         };
         let Some(mut scratch) = self.scratch(blocks) else { return };
@@ -212,6 +208,15 @@ impl<'a> Evaluating<'a> {
         let inputs = self.call.inputs();
         let [first, last] = [&inputs[0], &inputs[inputs.len() - 1]];
         [first.host_elements(chunk), last.host_elements(chunk)].map(<*mut c_void>::cast_const)
+    }
+
+    /// The elements of a chunk that an operation reduces.
+    #[inline(always)]
+    fn values(&self, chunk: &Chunk) -> Values<'_> {
+        let Steps::Operation { op, .. } = self.steps else { unreachable!("an operation's values") };
+        let addresses = self.arrays(chunk).map(<*const c_void>::cast);
+        // SAFETY: the call promises the elements of the chunk, of the operation's type.
+        unsafe { Values::new(op.element().widened(), addresses, chunk.len()) }
     }
 
     /// The inputs of an expression, with a chunk of the arrays.

@@ -1,7 +1,12 @@
 //! The element types and what is particular to each.
 
+use gpuvec_expr::Type;
+
 /// A type of array element.
 pub trait Element: Copy + Send + Sync + PartialOrd + 'static {
+    /// The type, as expressions have it.
+    const TYPE: Type;
+
     /// The value as it is stored: every NaN becomes the one quiet NaN, so that results have the
     /// same bits on every processor.
     fn canonical(self) -> Self;
@@ -14,8 +19,10 @@ pub trait Element: Copy + Send + Sync + PartialOrd + 'static {
 }
 
 macro_rules! elements {
-    ($($element:ty: $canonical:expr, $bits:expr, $from_bits:expr;)+) => {
+    ($($element:ty as $type:ident: $canonical:expr, $bits:expr, $from_bits:expr;)+) => {
         $(impl Element for $element {
+            const TYPE: Type = Type::$type;
+
             #[inline(always)]
             fn canonical(self) -> Self {
                 $canonical(self)
@@ -33,15 +40,15 @@ macro_rules! elements {
 }
 
 elements! {
-    f32:
+    f32 as F32:
         |x: f32| if x.is_nan() { f32::from_bits(0x7FC0_0000) } else { x },
         |x: f32| x.to_bits().into(),
         |bits| f32::from_bits(bits as u32);
-    f64:
+    f64 as F64:
         |x: f64| if x.is_nan() { f64::from_bits(0x7FF8_0000_0000_0000) } else { x },
         f64::to_bits,
         f64::from_bits;
-    i32: |x| x, |x: i32| x.cast_unsigned().into(), |bits| (bits as u32).cast_signed();
-    i64: |x| x, i64::cast_unsigned, u64::cast_signed;
-    bool: |x| x, u64::from, |bits| bits != 0;
+    i32 as I32: |x| x, |x: i32| x.cast_unsigned().into(), |bits| (bits as u32).cast_signed();
+    i64 as I64: |x| x, i64::cast_unsigned, u64::cast_signed;
+    bool as Bool: |x| x, u64::from, |bits| bits != 0;
 }

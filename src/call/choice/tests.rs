@@ -1,7 +1,7 @@
 //! Where calls go, before anything was learned and afterwards.
 
 use super::*;
-use crate::call::checked::{Arrays, Input};
+use crate::call::checked::{Arguments, Arrays, Input};
 use crate::call::formula::{Evaluation, Formula, Operand};
 use crate::call::plan::{Plan, plan};
 use crate::call::transfer::{SlotKind, Transfer};
@@ -100,8 +100,8 @@ fn planned(
     let out = ("out", pointer(elements.len()));
     let mut arrays = Arrays::new();
     // SAFETY: the arrays are never accessed.
-    let call = unsafe { Call::new(&mut arrays, task, &inputs, out, n, |_| Ok(kind)) };
-    let call = call.unwrap().unwrap();
+    let arguments = unsafe { Arguments::new(task, &inputs, out, n) };
+    let call = Call::new(&mut arrays, &arguments, |_| Ok(kind)).unwrap().unwrap();
     let chosen = choose(&call, placement, host);
     (plan(&call, placement, chosen.choice, host).unwrap(), chosen)
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::call::checked::tests::with_call;
-use crate::call::checked::{Arrays, Input};
+use crate::call::checked::{Arguments, Arrays, Input};
 use crate::call::choice::choose;
 use crate::call::chunk::Queue;
 use crate::call::formula::{Evaluation, Formula, Operand};
@@ -331,8 +331,9 @@ fn shared(cost_ns: f64, n: usize, kind: MemoryKind, gpus: usize) -> OnGpus {
         [("a", a), ("b", b)].map(|(name, pointer)| Input { name, pointer, element_bytes: 4 });
     let mut arrays = Arrays::new();
     // SAFETY: the arrays are never accessed.
-    let call = unsafe { Call::new(&mut arrays, task, &inputs, ("out", out), n, |_| Ok(kind)) };
-    on_gpus(&call.unwrap().unwrap(), All, Choice::Together, &with(gpus)).unwrap()
+    let arguments = unsafe { Arguments::new(task, &inputs, ("out", out), n) };
+    let call = Call::new(&mut arrays, &arguments, |_| Ok(kind)).unwrap().unwrap();
+    on_gpus(&call, All, Choice::Together, &with(gpus)).unwrap()
 }
 
 /// A core, or a thread that feeds a device.

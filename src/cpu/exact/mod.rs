@@ -10,12 +10,10 @@
 
 #[cfg(test)]
 mod tests;
-mod vector;
 mod window;
 
+use super::x86_64::Version;
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
-use std::is_x86_feature_detected;
-use vector::{Avx2, Avx512, Baseline, Vector};
 use window::Window;
 
 /// Terms that are deposited one by one: bins would take longer to clear and to empty.
@@ -34,23 +32,40 @@ pub(crate) trait Vectorised: Windowed {
 impl<K: Windowed> Vectorised for K {}
 
 /// Elements, or pairs of them; where one array is the input, it is there twice.
-#[derive(Clone, Copy)]
-pub(crate) struct Inputs<T> {
-    pub(crate) a: *const T,
-    pub(crate) b: *const T,
-    pub(crate) len: usize,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inputs<'a, T> {
+    a: &'a [T],
+    b: &'a [T],
 }
 
-impl<T> Inputs<T> {
+impl<'a, T: Copy> Inputs<'a, T> {
+    /// The pairs of two arrays of a length.
+    pub(crate) fn new(a: &'a [T], b: &'a [T]) -> Self {
+        assert_eq!(a.len(), b.len());
+        Inputs { a, b }
+    }
+
+    pub(crate) fn a(self) -> &'a [T] {
+        self.a
+    }
+
+    pub(crate) fn b(self) -> &'a [T] {
+        self.b
+    }
+
+    pub(crate) fn len(self) -> usize {
+        self.a.len()
+    }
+
     /// All but the first elements.
     fn after(self, elements: usize) -> Self {
-        let [a, b] = [self.a, self.b].map(|pointer| pointer.wrapping_add(elements));
-        Inputs { a, b, len: self.len - elements }
+        Inputs { a: &self.a[elements..], b: &self.b[elements..] }
     }
 
     /// The first elements, or all if they are fewer.
     fn first(self, elements: usize) -> Self {
-        Inputs { len: self.len.min(elements), ..self }
+        let elements = elements.min(self.len());
+        Inputs { a: &self.a[..elements], b: &self.b[..elements] }
     }
 }
 
@@ -65,65 +80,27 @@ impl Conditions for All {
     const GUARDS: Guards = Guards::ALL;
 }
 
-/// The sets of instructions of which there is a version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Version {
-    Baseline,
-    Avx2,
-    Avx512,
-}
-
-impl Version {
-    /// The best that the processor has.
-    pub(crate) fn detect() -> Self {
-        let avx512 = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512vl");
-        if avx512 {
-            Self::Avx512
-        } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            Self::Avx2
-        } else {
-            Self::Baseline
-        }
-    }
-
-    const fn lanes(self) -> usize {
-        match self {
-            Self::Avx512 => Avx512::LANES,
-            Self::Avx2 => Avx2::LANES,
-            Self::Baseline => Baseline::LANES,
-        }
-    }
-}
-
-/// Adds terms to a state, in a version that the processor has.
-///
-/// # Safety
-/// The inputs have their elements, and the processor has the version's instructions.
+/// Adds terms to a state, in a version.
 // Once in the library, for all its callers.
 #[inline(never)]
-pub(crate) unsafe fn accumulate<K: Vectorised, C: Conditions>(
-    version: Version, state: &mut State<K>, mut inputs: Inputs<K::Element>,
+pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
+    version: Version, state: &mut State<K>, mut inputs: Inputs<'_, K::Element>,
 ) {
     let mut window = Window::default();
     let mut bins = None;
-    while inputs.len > 0 {
-        // SAFETY: the caller promises the elements and the instructions.
-        let held = unsafe { window.hold::<K, C>(version, inputs) };
+    while inputs.len() > 0 {
+        let held = window.hold::<K, C>(version, inputs);
         state.count(held);
         window.empty(state);
         inputs = inputs.after(held);
         let block = inputs.first(window.failed);
-        // SAFETY: as above.
-        let term = |i| unsafe { K::term_of(block.a.add(i).read(), block.b.add(i).read()) };
-        if block.len > FEW {
-            bins.get_or_insert(Bins::EMPTY).deposit(state, block.len, term);
+        let term = |i: usize| K::term_of(block.a[i], block.b[i]);
+        if block.len() > FEW {
+            bins.get_or_insert(Bins::EMPTY).deposit(state, block.len(), term);
         } else {
-            (0..block.len).for_each(|i| state.deposit(term(i)));
+            (0..block.len()).for_each(|i| state.deposit(term(i)));
         }
-        inputs = inputs.after(block.len);
+        inputs = inputs.after(block.len());
     }
     if let Some(mut bins) = bins {
         bins.empty(state);
@@ -131,22 +108,17 @@ pub(crate) unsafe fn accumulate<K: Vectorised, C: Conditions>(
 }
 
 /// The sum of terms, rounded once. A few ordinary terms make no state.
-///
-/// # Safety
-/// As [`accumulate`].
-pub(crate) unsafe fn value<K: Vectorised, C: Conditions>(
-    version: Version, inputs: Inputs<K::Element>,
+pub(crate) fn value<K: Vectorised, C: Conditions>(
+    version: Version, inputs: Inputs<'_, K::Element>,
 ) -> K::Element {
     let mut window = Window::default();
-    // SAFETY: the caller promises the elements and the instructions.
-    let held = unsafe { window.hold::<K, C>(version, inputs) };
-    if held == inputs.len
+    let held = window.hold::<K, C>(version, inputs);
+    if held == inputs.len()
         && let Some(value) = window.value::<K>()
     {
         return value;
     }
     let mut state = State::ZERO;
-    // SAFETY: as above.
-    unsafe { accumulate::<K, C>(version, &mut state, inputs) };
+    accumulate::<K, C>(version, &mut state, inputs);
     state.value()
 }

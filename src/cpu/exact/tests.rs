@@ -4,17 +4,6 @@ use super::*;
 use gpuvec_exact::{Dot, Kind, Sum};
 use proptest::prelude::*;
 
-/// The versions that this processor has.
-fn versions() -> impl Iterator<Item = Version> {
-    let all = [Version::Avx512, Version::Avx2, Version::Baseline];
-    let best = all.iter().position(|&version| version == Version::detect()).expect("one of all");
-    all.into_iter().skip(best)
-}
-
-fn inputs<T>(a: &[T], b: &[T]) -> Inputs<T> {
-    Inputs { a: a.as_ptr(), b: b.as_ptr(), len: a.len().min(b.len()) }
-}
-
 fn deposited<K: Vectorised>(a: &[K::Element], b: &[K::Element]) -> State<K> {
     let mut state = State::ZERO;
     a.iter().zip(b).for_each(|(&x, &y)| state.deposit(K::term_of(x, y)));
@@ -25,8 +14,7 @@ fn accumulated<K: Vectorised, C: Conditions>(
     version: Version, a: &[K::Element], b: &[K::Element],
 ) -> State<K> {
     let mut state = State::ZERO;
-    // SAFETY: two slices, and a version that the processor has.
-    unsafe { accumulate::<K, C>(version, &mut state, inputs(a, b)) };
+    accumulate::<K, C>(version, &mut state, Inputs::new(a, b));
     state
 }
 
@@ -37,10 +25,9 @@ fn words<K: Kind>(mut state: State<K>) -> Vec<i64> {
 
 fn check<K: Vectorised>(a: &[K::Element], b: &[K::Element]) {
     let exact = deposited::<K>(a, b);
-    for version in versions() {
+    for version in Version::all() {
         assert_eq!(words(accumulated::<K, All>(version, a, b)), words(exact), "{version:?}");
-        // SAFETY: two slices, and a version that the processor has.
-        let value = unsafe { value::<K, All>(version, inputs(a, b)) };
+        let value = value::<K, All>(version, Inputs::new(a, b));
         assert_eq!(value.encoding(), exact.value().encoding(), "{version:?}");
     }
 }
@@ -181,7 +168,7 @@ without! {
 fn assert_needed<K: Vectorised, C: Conditions>(a: &[K::Element], b: &[K::Element]) {
     check::<K>(a, b);
     let exact = words(deposited::<K>(a, b));
-    for version in versions().filter(|&version| version != Version::Baseline || !K::ERRORS) {
+    for version in Version::all().filter(|&version| version != Version::BASELINE || !K::ERRORS) {
         assert_ne!(words(accumulated::<K, C>(version, a, b)), exact, "{version:?}");
     }
 }
@@ -262,7 +249,7 @@ fn without_the_test_for_zero_products_underflow() {
 #[test]
 fn elements_are_counted() {
     let a = after_ordinary(1.0, &[(1, f64::NAN), (900, f64::INFINITY), (901, f64::NEG_INFINITY)]);
-    for version in versions() {
+    for version in Version::all() {
         let words = words(accumulated::<Sum<f64>, All>(version, &a, &a));
         assert_eq!(words[..gpuvec_exact::COUNTS], [a.len() as i64, 1, 1, 1]);
     }

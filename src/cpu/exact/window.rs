@@ -1,7 +1,7 @@
 //! Blocks of terms that one window holds.
 
-use super::vector::{Avx2, Avx512, Baseline, Vector, load};
-use super::{Conditions, Inputs, Vectorised, Version};
+use super::{Conditions, Inputs, Vectorised};
+use crate::cpu::x86_64::{Avx2, Avx512, HasAvx2, HasAvx512, Sse2, Vector, Version};
 use gpuvec_exact::{Float, LEVEL_BITS, State, round_window};
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::iter::zip;
@@ -71,120 +71,102 @@ impl Window {
 
     /// Adds blocks of terms to the window, which is chosen first if it has no unit. Returns the number of
     /// terms. There are more if a block does not fit, or after [`MAX_BLOCKS`].
-    ///
-    /// # Safety
-    /// The inputs have their elements, and the processor has the version's instructions.
     // Once in the library, for both its callers.
     #[inline(never)]
-    pub(super) unsafe fn hold<K: Vectorised, C: Conditions>(
-        &mut self, version: Version, inputs: Inputs<K::Element>,
+    pub(super) fn hold<K: Vectorised, C: Conditions>(
+        &mut self, version: Version, inputs: Inputs<'_, K::Element>,
     ) -> usize {
-        self.failed = inputs.len;
-        if K::ERRORS && version == Version::Baseline {
+        self.failed = inputs.len();
+        if K::ERRORS && version == Version::BASELINE {
             return 0;
         }
         if self.unit.is_none() {
             let sample = inputs.first(SAMPLE);
-            self.failed = sample.len;
-            // SAFETY: the caller promises the elements.
-            self.unit = unsafe { choose::<K, C>(sample) };
+            self.failed = sample.len();
+            self.unit = choose::<K, C>(sample);
         }
         let Some(unit) = self.unit else { return 0 };
         let lanes = version.lanes();
         let width = rows::<K>(lanes) * chains::<K>() * lanes;
-        let whole = inputs.first(inputs.len - inputs.len % width);
-        // SAFETY: the caller promises the elements and the instructions.
-        let held = unsafe { hold_in::<K, C>(version, self, unit, whole) };
+        let whole = inputs.first(inputs.len() - inputs.len() % width);
+        let held = hold_in::<K, C>(version, self, unit, whole);
         let rest = inputs.after(held);
-        if self.failed > 0 || rest.len == 0 || rest.len >= width {
+        if self.failed > 0 || rest.len() == 0 || rest.len() >= width {
             return held;
         }
         // Zeros complete the last rows.
         let mut rows = [[K::Element::from_encoding(0); MAX_WIDTH]; 2];
         for (rows, from) in rows.iter_mut().zip([rest.a, rest.b]) {
-            // SAFETY: the caller promises the elements, which are fewer than the rows'.
-            unsafe { rows.as_mut_ptr().copy_from_nonoverlapping(from, rest.len) };
+            rows[..from.len()].copy_from_slice(from);
         }
-        let rows = Inputs { a: rows[0].as_ptr(), b: rows[1].as_ptr(), len: width };
-        // SAFETY: the rows have their elements.
-        unsafe { hold_in::<K, C>(version, self, unit, rows) };
+        let rows = Inputs { a: &rows[0][..width], b: &rows[1][..width] };
+        hold_in::<K, C>(version, self, unit, rows);
         if self.failed > 0 {
-            self.failed = rest.len;
+            self.failed = rest.len();
             return held;
         }
-        inputs.len
+        inputs.len()
     }
 }
 
 /// [`hold_rows`], compiled for the instructions of a version.
-///
-/// # Safety
-/// As [`hold_rows`], with the version's instructions.
-unsafe fn hold_in<K: Vectorised, C: Conditions>(
-    version: Version, window: &mut Window, unit: i32, inputs: Inputs<K::Element>,
+fn hold_in<K: Vectorised, C: Conditions>(
+    version: Version, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
 ) -> usize {
     #[target_feature(enable = "avx512f,avx512dq")]
-    unsafe fn avx512<K: Vectorised, C: Conditions>(
-        window: &mut Window, unit: i32, inputs: Inputs<K::Element>,
+    fn avx512<K: Vectorised, C: Conditions>(
+        has: HasAvx512, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
     ) -> usize {
-        // SAFETY: the same contract.
-        unsafe { hold_rows::<K, C, Avx512>(window, unit, inputs) }
+        hold_rows::<K, C, Avx512>(has, window, unit, inputs)
     }
 
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2<K: Vectorised, C: Conditions>(
-        window: &mut Window, unit: i32, inputs: Inputs<K::Element>,
+    fn avx2<K: Vectorised, C: Conditions>(
+        has: HasAvx2, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
     ) -> usize {
-        // SAFETY: the same contract.
-        unsafe { hold_rows::<K, C, Avx2>(window, unit, inputs) }
+        hold_rows::<K, C, Avx2>(has, window, unit, inputs)
     }
 
-    // SAFETY: the same contract.
-    unsafe {
-        match version {
-            Version::Avx512 => avx512::<K, C>(window, unit, inputs),
-            Version::Avx2 => avx2::<K, C>(window, unit, inputs),
-            Version::Baseline => hold_rows::<K, C, Baseline>(window, unit, inputs),
-        }
+    match version {
+        // SAFETY: the version proves the instructions.
+        Version::Avx512(has) => unsafe { avx512::<K, C>(has, window, unit, inputs) },
+        // SAFETY: the version proves the instructions.
+        Version::Avx2(has) => unsafe { avx2::<K, C>(has, window, unit, inputs) },
+        Version::Baseline(has) => hold_rows::<K, C, Sse2>(has, window, unit, inputs),
     }
 }
 
 /// Adds whole rows of terms, as many as the loop takes at once or a multiple, to the window with a unit. Returns
 /// the number of terms that it holds.
-///
-/// # Safety
-/// The inputs have their elements, and the processor has the vector's instructions.
 #[inline(always)]
-unsafe fn hold_rows<K: Vectorised, C: Conditions, V: Vector>(
-    window: &mut Window, unit: i32, inputs: Inputs<K::Element>,
+fn hold_rows<K: Vectorised, C: Conditions, V: Vector>(
+    has: V::Has, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
 ) -> usize {
     let block_len = chains::<K>() * V::LANES * if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
     let mut held = 0;
     window.failed = 0;
     for _ in 0..MAX_BLOCKS {
-        if held == inputs.len {
+        if held == inputs.len() {
             break;
         }
         let block = inputs.after(held).first(block_len);
-        // SAFETY: the caller promises the elements and the instructions.
-        let Some(sums) = (unsafe { sums::<K, C, V>(unit, block) }) else {
-            window.failed = block.len;
+        let Some(sums) = sums::<K, C, V>(has, unit, block) else {
+            window.failed = block.len();
             break;
         };
         zip(&mut window.sums, sums).for_each(|(total, sum)| *total += sum);
-        held += block.len;
+        held += block.len();
     }
     held
 }
 
 /// Chooses the lowest window that takes terms of the size of these. There is none for terms that are too
 /// large, or not finite.
-unsafe fn choose<K: Vectorised, C: Conditions>(sample: Inputs<K::Element>) -> Option<i32> {
+fn choose<K: Vectorised, C: Conditions>(sample: Inputs<'_, K::Element>) -> Option<i32> {
     let mut largest = 0;
-    for i in 0..sample.len {
-        // SAFETY: the caller promises the elements.
-        let (x, y) = unsafe { (sample.a.add(i).read().into(), sample.b.add(i).read().into()) };
-        let term: f64 = if K::PRODUCTS { x * y } else { x };
+    for (&x, &y) in zip(sample.a, sample.b) {
+        let (x, y): (f64, f64) = (x.into(), y.into());
+        let term = if K::PRODUCTS { x * y } else { x };
         // As integers, encodings are in the order of the sizes, with NaN above infinity.
         largest = largest.max((term.abs().to_bits() >> 32) as i32);
     }
@@ -222,53 +204,50 @@ const fn rows<K: Vectorised>(lanes: usize) -> usize {
 /// * The error of a product is no part of the highest level: it is at most 2^−53 of the product, which is
 ///   below 2^(u+52), and so within the reach of the second level.
 ///
-/// # Safety
-/// As [`hold_rows`].
+/// # Panics
+/// If the terms are not whole rows.
 #[inline(always)]
-unsafe fn sums<K: Vectorised, C: Conditions, V: Vector>(
-    unit: i32, block: Inputs<K::Element>,
+fn sums<K: Vectorised, C: Conditions, V: Vector>(
+    has: V::Has, unit: i32, block: Inputs<'_, K::Element>,
 ) -> Option<[i64; MAX_LEVELS]> {
     let chains = chains::<K>();
     // A sum reads its block as two halves, so that the processor fetches two streams, as for a product.
     let streams = if K::PRODUCTS { 1 } else { 2 };
     let step = chains / streams * V::LANES;
-    let stream_len = block.len / streams;
+    let stream_len = block.len() / streams;
+    let rows = rows::<K>(V::LANES);
+    assert!(block.len().is_multiple_of(streams * rows * step) && block.b.len() == block.len());
     // 1.5·2^(u+52) in each level.
     let starts = [0, 1, 2].map(|level| {
         f64::from_bits(((unit - LEVEL_BITS * level + 52 + 1023) as u64) << 52 | 1 << 51)
     });
-    // SAFETY: the caller promises the instructions.
-    let zero = unsafe { V::splat(0.0) };
-    // SAFETY: as above.
-    let start = unsafe { V::splat(starts[0]) };
-    // SAFETY: as above.
-    let mut accumulators = starts.map(|start| [unsafe { V::splat(start) }; MAX_CHAINS]);
+    let [zero, start] = [0.0, starts[0]].map(|x| V::splat(has, x));
+    let mut accumulators = starts.map(|start| [V::splat(has, start); MAX_CHAINS]);
     let mut vanished = zero;
     // Two of each, so that a flag need not wait for the one before.
     let [mut outside, mut left] = [[zero; FLAGS]; 2];
     let [mut xs, mut ys, mut rests, mut errors] = [[zero; MAX_CHAINS]; 4];
-    let rows = rows::<K>(V::LANES);
     for first in (0..stream_len).step_by(rows * step) {
         for place in (first..first + rows * step).step_by(step) {
             for chain in 0..chains {
                 let in_step = chain * V::LANES % step;
                 let i = chain * V::LANES / step * stream_len + place + in_step;
-                // SAFETY: the caller promises the elements, of which i begins a vector.
-                xs[chain] = unsafe { load::<K::Element, V>(block.a.add(i)) };
+                // SAFETY: `i` begins a vector: the streams are whole rows.
+                xs[chain] = V::load(has, unsafe { block.a.get_unchecked(i..i + V::LANES) });
                 rests[chain] = xs[chain];
                 let is_line = (in_step * size_of::<K::Element>()).is_multiple_of(64);
                 if is_line {
                     // Past the end of a stream follows the same stream of the next block.
                     let is_next = place + AHEAD[0] / size_of::<K::Element>() >= stream_len;
                     let skip = if is_next { (streams - 1) * stream_len } else { 0 };
-                    prefetch(block.a.wrapping_add(i + skip), AHEAD[0]);
+                    prefetch(block.a.as_ptr().wrapping_add(i + skip), AHEAD[0]);
                 }
                 if K::PRODUCTS {
                     // SAFETY: as above.
-                    ys[chain] = unsafe { load::<K::Element, V>(block.b.add(i)) };
+                    ys[chain] = V::load(has, unsafe { block.b.get_unchecked(i..i + V::LANES) });
                     rests[chain] = xs[chain] * ys[chain];
                     if is_line {
-                        prefetch(block.b.wrapping_add(i), AHEAD[1]);
+                        prefetch(block.b.as_ptr().wrapping_add(i), AHEAD[1]);
                     }
                 }
                 if K::ERRORS {

@@ -22,6 +22,8 @@ pub(crate) struct BlockProgram {
     pub(super) steps: Vec<Step>,
     /// The places of what a reduction takes; of one value, twice.
     pub(super) results: [Place; 2],
+    /// The type of those values.
+    pub(super) reduced: Type,
     /// The bytes of the largest value in a register.
     pub(super) register_bytes: usize,
     /// The elements of a block: a multiple of [`GRAIN`].
@@ -103,6 +105,7 @@ struct Compiler<'p> {
 
 impl<'p> Compiler<'p> {
     fn new(program: &'p Program, version: Version) -> Self {
+        let reduced = program.nodes()[usize::from(program.results()[0])].ty;
         let compiled = BlockProgram {
             inputs: vec![0; program.inputs().len()],
             buffers: Vec::new(),
@@ -110,7 +113,8 @@ impl<'p> Compiler<'p> {
             uniform: Vec::new(),
             steps: Vec::new(),
             results: [array(0); 2],
-            register_bytes: bytes(program.nodes()[usize::from(program.results()[0])].ty),
+            reduced,
+            register_bytes: bytes(reduced),
             block: 0,
             cost: 0,
             output_bytes: if program.reduction().is_none() { bytes(program.output()) } else { 0 },

@@ -24,7 +24,7 @@ impl Pairs {
         operands.for_each(|&operand| uses[usize::from(operand)] += 1);
         let mut pairs =
             Pairs { absorbed: vec![None; nodes.len()], is_absorbed: vec![false; nodes.len()] };
-        if version == Version::Baseline {
+        if version == Version::BASELINE {
             return pairs;
         }
         for (id, node) in nodes.iter().enumerate().filter(|(_, node)| arithmetic(node).is_some()) {

@@ -96,7 +96,7 @@ unsafe fn missing(_: &Args) {
 
 /// The loop of a version.
 pub(super) fn of_version(loops: Loops, version: Version) -> Loop {
-    loops[version as usize]
+    loops[version.index()]
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]

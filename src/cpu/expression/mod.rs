@@ -24,8 +24,9 @@ mod tests;
 mod value;
 
 pub(crate) use compile::BlockProgram;
-pub(crate) use reduce::{Add, BlockReduction, ReductionVisitor, ResultOf, add_exactly, visit};
+pub(crate) use reduce::{
+    Add, BlockReduction, ReductionVisitor, ResultOf, Values, add_exactly, visit,
+};
 pub(crate) use run::{Operand, Scratch};
 
-use super::exact::{self, Version};
-use super::fold;
+use super::x86_64::Version;

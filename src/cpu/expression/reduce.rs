@@ -2,15 +2,52 @@
 
 use super::compile::BlockProgram;
 use super::run::{Operand, Scratch};
-use super::{Version, exact, fold};
-use exact::{Inputs, Vectorised};
+use crate::cpu::exact::{self, Inputs, Vectorised};
+use crate::cpu::fold::fold;
+use crate::cpu::x86_64::Version;
 use gpuvec_exact::{Dot, Kind, State, Sum};
 use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{
-    Accumulator, All, Any, ArgMax, ArgMin, DotI32, DotI64, Fold, Indexed, MaxF32, MaxF64, MaxI32,
-    MaxI64, Mean, MinF32, MinF64, MinI32, MinI64, Norm, SumI32, SumI64, WrappingSum,
+    Accumulator, All, Any, ArgMax, ArgMin, DotI32, DotI64, Element, Fold, Indexed, MaxF32, MaxF64,
+    MaxI32, MaxI64, Mean, MinF32, MinF64, MinI32, MinI64, Norm, SumI32, SumI64, WrappingSum,
 };
 use std::marker::PhantomData;
+use std::slice::from_raw_parts;
+
+/// The values that a reduction takes: pairs of them, or of one array each value twice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Values<'a> {
+    ty: Type,
+    addresses: [*const u8; 2],
+    len: usize,
+    lifetime: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Values<'a> {
+    /// The values at two addresses.
+    ///
+    /// # Safety
+    /// Both have `len` values of this type, aligned as values are; for the lifetime nothing changes them.
+    pub(crate) unsafe fn new(ty: Type, addresses: [*const u8; 2], len: usize) -> Self {
+        Values { ty, addresses, len, lifetime: PhantomData }
+    }
+
+    /// The number of values, or of pairs.
+    pub(crate) fn len(self) -> usize {
+        self.len
+    }
+
+    /// The values as what they are.
+    ///
+    /// # Panics
+    /// If they are of another type.
+    fn of<T: Element>(self) -> Inputs<'a, T> {
+        assert_eq!(self.ty, T::TYPE);
+        // SAFETY: `new` was promised as many values of the type.
+        let [a, b] = self.addresses.map(|at| unsafe { from_raw_parts(at.cast(), self.len) });
+        Inputs::new(a, b)
+    }
+}
 
 /// A reduction of values of a type, as a type.
 pub(crate) trait BlockReduction: 'static {
@@ -18,21 +55,17 @@ pub(crate) trait BlockReduction: 'static {
     type Accumulator: Accumulator;
 
     /// Adds values to a state. `first` is the index of the first value in the whole array.
-    ///
-    /// # Safety
-    /// Both addresses have `len` values of the reduction's type; of a reduction of one value they are the
-    /// same. The processor has the version's instructions.
-    unsafe fn add(
+    fn add(
         version: Version, state: &mut <Self::Accumulator as Accumulator>::State,
-        values: [*const u8; 2], first: usize, len: usize,
+        values: Values<'_>, first: usize,
     );
 
     /// A way to the result of all values without a state, if there is one.
     const RESULT: Option<ResultOf<<Self::Accumulator as Accumulator>::Result>> = None;
 }
 
-/// Gives the result of `len` values; otherwise as [`BlockReduction::add`].
-pub(crate) type ResultOf<T> = unsafe fn(Version, [*const u8; 2], usize) -> T;
+/// Gives the result of values.
+pub(crate) type ResultOf<T> = fn(Version, Values<'_>) -> T;
 
 /// Runs code that is generic over a reduction's type, for one known only at run time.
 pub(crate) trait ReductionVisitor {
@@ -43,7 +76,7 @@ pub(crate) trait ReductionVisitor {
 }
 
 /// [`BlockReduction::add`], of any reduction with states of a type.
-pub(crate) type Add<S> = unsafe fn(Version, &mut S, [*const u8; 2], usize, usize);
+pub(crate) type Add<S> = fn(Version, &mut S, Values<'_>, usize);
 
 impl BlockProgram {
     /// Adds the elements of a range to the state of the program's reduction, whose function is `add`.
@@ -55,9 +88,10 @@ impl BlockProgram {
         &self, scratch: &mut Scratch, operands: &[Operand], first: usize, n: usize, add: Add<S>,
         state: &mut S,
     ) {
-        let mut each = |values, start, len| {
-            // SAFETY: the run gives the addresses of `len` results.
-            unsafe { add(self.version, state, values, first + start, len) };
+        let mut each = |addresses, start, len| {
+            // SAFETY: the run gives the addresses of `len` results, which it changes afterwards.
+            let values = unsafe { Values::new(self.reduced, addresses, len) };
+            add(self.version, state, values, first + start);
         };
         // SAFETY: the same contract.
         unsafe { self.run(scratch, operands, std::ptr::null_mut(), n, &mut each) };
@@ -65,15 +99,10 @@ impl BlockProgram {
 }
 
 /// Adds values to an exact sum.
-///
-/// # Safety
-/// As [`BlockReduction::add`].
-pub(crate) unsafe fn add_exactly<K: Vectorised>(
-    version: Version, state: &mut State<K>, [a, b]: [*const u8; 2], _: usize, len: usize,
+pub(crate) fn add_exactly<K: Vectorised<Element: Element>>(
+    version: Version, state: &mut State<K>, values: Values<'_>, _: usize,
 ) {
-    let inputs = Inputs { a: a.cast(), b: b.cast(), len };
-    // SAFETY: the same contract.
-    unsafe { exact::accumulate::<K, exact::All>(version, state, inputs) };
+    exact::accumulate::<K, exact::All>(version, state, values.of());
 }
 
 /// An exact sum.
@@ -81,35 +110,30 @@ struct ExactSum<K>(PhantomData<K>);
 
 impl<K> BlockReduction for ExactSum<K>
 where
-    K: Vectorised + Accumulator<State = State<K>, Result = <K as Kind>::Element>,
+    K: Vectorised<Element: Element> + Accumulator<State = State<K>, Result = <K as Kind>::Element>,
 {
     type Accumulator = K;
 
-    unsafe fn add(
-        version: Version, state: &mut State<K>, values: [*const u8; 2], first: usize, len: usize,
-    ) {
-        // SAFETY: the same contract.
-        unsafe { add_exactly(version, state, values, first, len) };
+    fn add(version: Version, state: &mut State<K>, values: Values<'_>, first: usize) {
+        add_exactly(version, state, values, first);
     }
 
-    const RESULT: Option<ResultOf<K::Element>> = Some(|version, [a, b], len| {
-        let inputs = Inputs { a: a.cast(), b: b.cast(), len };
-        // SAFETY: the same contract.
-        unsafe { exact::value::<K, exact::All>(version, inputs) }
-    });
+    const RESULT: Option<ResultOf<K::Element>> =
+        Some(|version, values| exact::value::<K, exact::All>(version, values.of()));
 }
 
 /// What an accumulator makes of an exact sum of a kind.
 struct Exact<K, A>(PhantomData<(K, A)>);
 
-impl<K: Vectorised, A: Accumulator<State = State<K>>> BlockReduction for Exact<K, A> {
+impl<K, A> BlockReduction for Exact<K, A>
+where
+    K: Vectorised<Element: Element>,
+    A: Accumulator<State = State<K>>,
+{
     type Accumulator = A;
 
-    unsafe fn add(
-        version: Version, state: &mut State<K>, values: [*const u8; 2], first: usize, len: usize,
-    ) {
-        // SAFETY: the same contract.
-        unsafe { add_exactly(version, state, values, first, len) };
+    fn add(version: Version, state: &mut State<K>, values: Values<'_>, first: usize) {
+        add_exactly(version, state, values, first);
     }
 }
 
@@ -119,13 +143,8 @@ struct Folding<O>(PhantomData<O>);
 impl<O: Fold + Default> BlockReduction for Folding<O> {
     type Accumulator = O::Accumulator;
 
-    unsafe fn add(
-        version: Version, state: &mut O::Output, [a, b]: [*const u8; 2], _: usize, len: usize,
-    ) {
-        let inputs = Inputs { a: a.cast(), b: b.cast(), len };
-        // SAFETY: the same contract.
-        let other = unsafe { fold::fold(version, O::default(), &inputs) };
-        O::Accumulator::merge(state, &other);
+    fn add(version: Version, state: &mut O::Output, values: Values<'_>, _: usize) {
+        O::Accumulator::merge(state, &fold(version, O::default(), values.of()));
     }
 }
 
@@ -142,28 +161,22 @@ where
 {
     type Accumulator = A;
 
-    unsafe fn add(
-        version: Version, state: &mut A::State, [values, _]: [*const u8; 2], first: usize,
-        len: usize,
-    ) {
+    fn add(version: Version, state: &mut A::State, values: Values<'_>, first: usize) {
         let wins = |value, index: usize, over: A::State| {
             let mut merged = over;
             A::merge(&mut merged, &Indexed { value, index: index as i64 });
             merged.index != over.index
         };
-        for start in (0..len).step_by(SEARCHED) {
-            let a = values.cast::<O::Element>().wrapping_add(start);
-            let inputs = Inputs { a, b: a, len: SEARCHED.min(len - start) };
-            // SAFETY: the caller promises the values, of which these are some, and the instructions.
-            let best = unsafe { fold::fold(version, O::default(), &inputs) };
-            if !wins(best, first + start, *state) {
+        for (part, start) in
+            values.of::<O::Element>().a().chunks(SEARCHED).zip((first..).step_by(SEARCHED))
+        {
+            let best = fold(version, O::default(), Inputs::new(part, part));
+            if !wins(best, start, *state) {
                 continue;
             }
-            // SAFETY: as above.
-            let value = |i: usize| unsafe { a.add(i).read() };
             let later = Indexed { value: best, index: 1 };
-            let place = (0..inputs.len).find(|&i| wins(value(i), 0, later)).unwrap_or(0);
-            let found = Indexed { value: value(place), index: (first + start + place) as i64 };
+            let place = part.iter().position(|&value| wins(value, 0, later)).unwrap_or(0);
+            let found = Indexed { value: part[place], index: (start + place) as i64 };
             A::merge(state, &found);
         }
     }
@@ -175,21 +188,18 @@ struct Counting<A, const IS: bool>(PhantomData<A>);
 impl<A: Accumulator<State = i64>, const IS: bool> BlockReduction for Counting<A, IS> {
     type Accumulator = A;
 
-    unsafe fn add(_: Version, state: &mut i64, [values, _]: [*const u8; 2], _: usize, len: usize) {
-        // SAFETY: the caller promises the values, bytes of 0 or 1.
-        let bytes = unsafe { std::slice::from_raw_parts(values, len) };
+    fn add(_: Version, state: &mut i64, values: Values<'_>, _: usize) {
         // A byte holds a row's count of each lane.
-        let trues: i64 = bytes
-            .chunks(255 * 64)
-            .map(|rows| {
-                let mut lanes = [0u8; 64];
-                for row in rows.chunks(64) {
-                    lanes.iter_mut().zip(row).for_each(|(lane, byte)| *lane += byte);
-                }
-                lanes.iter().map(|&lane| i64::from(lane)).sum::<i64>()
-            })
-            .sum();
-        *state += if IS { trues } else { len as i64 - trues };
+        let rows = values.of::<bool>().a().chunks(255 * 64);
+        let trues = rows.map(|rows| {
+            let mut lanes = [0u8; 64];
+            for row in rows.chunks(64) {
+                lanes.iter_mut().zip(row).for_each(|(lane, &is_true)| *lane += u8::from(is_true));
+            }
+            lanes.iter().map(|&lane| i64::from(lane)).sum::<i64>()
+        });
+        let trues: i64 = trues.sum();
+        *state += if IS { trues } else { values.len() as i64 - trues };
     }
 }
 

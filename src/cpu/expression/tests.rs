@@ -11,9 +11,7 @@ use std::ffi::c_void;
 
 /// The versions that this processor has.
 fn versions() -> impl Iterator<Item = Version> {
-    [Version::Baseline, Version::Avx2, Version::Avx512]
-        .into_iter()
-        .filter(|&version| version <= Version::detect())
+    Version::all()
 }
 
 /// Bytes around every array, which nothing may change.

@@ -1,38 +1,31 @@
 //! Vectors of f64, of three instruction sets.
 
+use super::{HasAvx2, HasAvx512, HasSse2};
 use gpuvec_exact::Float;
 use std::arch::x86_64::*;
 use std::ops::{Add, Mul, Sub};
 
-/// A vector of f64. A value exists only if the processor has its instructions, which the unsafe
-/// constructors require; so that its arithmetic is safe.
+/// A vector of f64. A value exists only if the processor has its instructions, so that its arithmetic is safe.
 pub(crate) trait Vector:
     Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
 {
+    /// Proves that the processor has the instructions.
+    type Has: Copy;
     /// The number of lanes.
     const LANES: usize;
     /// The lanes' encodings.
     type Bits: AsRef<[u64]>;
 
     /// The same number in each lane.
-    ///
-    /// # Safety
-    /// The processor has the type's instructions.
-    unsafe fn splat(x: f64) -> Self;
+    fn splat(has: Self::Has, x: f64) -> Self;
 
-    /// Loads elements, converted to f64.
+    /// Loads the first `LANES` elements, converted to f64.
     ///
-    /// # Safety
-    /// The processor has the type's instructions; `from` has `LANES` elements.
-    unsafe fn load_f32(from: *const f32) -> Self;
+    /// # Panics
+    /// If there are fewer.
+    fn load<T: Float>(has: Self::Has, from: &[T]) -> Self;
 
-    /// Loads elements.
-    ///
-    /// # Safety
-    /// The processor has the type's instructions; `from` has `LANES` elements.
-    unsafe fn load_f64(from: *const f64) -> Self;
-
-    /// x·y + z and x·y − z, rounded once; in [`Baseline`] only where x·y is a float.
+    /// x·y + z and x·y − z, rounded once; in [`Sse2`] only where x·y is a float.
     fn multiply_add(x: Self, y: Self, z: Self) -> Self;
     fn multiply_subtract(x: Self, y: Self, z: Self) -> Self;
 
@@ -46,46 +39,36 @@ pub(crate) trait Vector:
     fn bits(self) -> Self::Bits;
 }
 
-/// Loads elements, converted to f64.
-///
-/// # Safety
-/// As [`Vector::load_f64`].
-#[inline(always)]
-pub(super) unsafe fn load<T: Float, V: Vector>(from: *const T) -> V {
-    // SAFETY: the same contract; the two formats have different sizes.
-    unsafe { if size_of::<T>() == 4 { V::load_f32(from.cast()) } else { V::load_f64(from.cast()) } }
-}
-
 macro_rules! vector {
-    ($(#[$doc:meta])* $name:ident($register:ty, $lanes:literal): splat $splat:ident,
+    ($(#[$doc:meta])* $name:ident($register:ty, $lanes:literal) by $has:ident: splat $splat:ident,
      load_f32 $load_f32:expr, load_f64 $load_f64:ident,
      multiply_add $multiply_add:expr, multiply_subtract $multiply_subtract:expr,
      flag_changes $flag_changes:expr, flag_vanished $flag_vanished:expr,
      $($trait:ident $operator:ident $instruction:ident),+) => {
         $(#[$doc])*
         #[derive(Clone, Copy)]
-        pub(super) struct $name($register);
+        pub(crate) struct $name($register);
 
         impl Vector for $name {
+            type Has = $has;
             const LANES: usize = $lanes;
             type Bits = [u64; $lanes];
 
             #[inline(always)]
-            unsafe fn splat(x: f64) -> Self {
-                // SAFETY: the caller promises the instructions.
+            fn splat(_: $has, x: f64) -> Self {
+                // SAFETY: the proof of the instructions.
                 Self(unsafe { $splat(x) })
             }
 
             #[inline(always)]
-            unsafe fn load_f32(from: *const f32) -> Self {
-                // SAFETY: the caller promises the instructions and the elements.
-                Self(unsafe { $load_f32(from) })
-            }
-
-            #[inline(always)]
-            unsafe fn load_f64(from: *const f64) -> Self {
-                // SAFETY: the caller promises the instructions and the elements.
-                Self(unsafe { $load_f64(from) })
+            fn load<T: Float>(_: $has, from: &[T]) -> Self {
+                assert!(from.len() >= $lanes);
+                let from = from.as_ptr();
+                // SAFETY: the proof of the instructions; there are as many elements; the two formats have
+                // different sizes.
+                Self(unsafe {
+                    if size_of::<T>() == 4 { $load_f32(from.cast()) } else { $load_f64(from.cast()) }
+                })
             }
 
             #[inline(always)]
@@ -133,7 +116,7 @@ macro_rules! vector {
 
 vector! {
     /// AVX-512 F and DQ.
-    Avx512(__m512d, 8): splat _mm512_set1_pd,
+    Avx512(__m512d, 8) by HasAvx512: splat _mm512_set1_pd,
     load_f32 |from| _mm512_cvtps_pd(_mm256_loadu_ps(from)), load_f64 _mm512_loadu_pd,
     multiply_add _mm512_fmadd_pd, multiply_subtract _mm512_fmsub_pd,
     flag_changes |flags, x, y| {
@@ -154,7 +137,7 @@ vector! {
 
 vector! {
     /// AVX2 and FMA.
-    Avx2(__m256d, 4): splat _mm256_set1_pd,
+    Avx2(__m256d, 4) by HasAvx2: splat _mm256_set1_pd,
     load_f32 |from| _mm256_cvtps_pd(_mm_loadu_ps(from)), load_f64 _mm256_loadu_pd,
     multiply_add _mm256_fmadd_pd, multiply_subtract _mm256_fmsub_pd,
     flag_changes |flags, x, y| _mm256_or_pd(flags, _mm256_xor_pd(x, y)),
@@ -168,7 +151,7 @@ vector! {
 
 vector! {
     /// SSE2, which every x86-64 processor has.
-    Baseline(__m128d, 2): splat _mm_set1_pd,
+    Sse2(__m128d, 2) by HasSse2: splat _mm_set1_pd,
     load_f32 |from: *const f32| _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(from.cast()))),
     load_f64 _mm_loadu_pd,
     multiply_add |x, y, z| _mm_add_pd(_mm_mul_pd(x, y), z),
