@@ -206,7 +206,7 @@ fn too_long(task: Task<'_>, n: usize, element_bytes: usize) -> Error {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::call::formula::{Evaluation, Formula, Operand};
+    use crate::call::formula::{Binding, Evaluation, Formula};
     use gpuvec_ops::Op;
     use proptest::prelude::*;
 
@@ -231,8 +231,8 @@ pub(crate) mod tests {
                 element_bytes: op.element_bytes(),
             })
             .collect();
-        let operands = &[Operand::Array; 2][..op.inputs()];
-        let task = Task::Evaluate(Evaluation { formula: Formula::of(op), operands });
+        let bindings = &[Binding::Array; 2][..op.inputs()];
+        let task = Task::Evaluate(Evaluation { formula: Formula::of(op), bindings });
         // SAFETY: the arrays are never accessed.
         let arguments = unsafe { Arguments::new(task, &inputs, ("out", pointer(out)), n) };
         Ok(Call::new(&mut Arrays::new(), &arguments, kind_of)?.map(|call| then(&call)))

@@ -155,9 +155,9 @@ const fn bytes_of(node: &Node) -> usize {
     }
 }
 
-/// A declared input, as a call has it.
+/// What a call binds a declared input to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Operand {
+pub(crate) enum Binding {
     /// The next of the call's input arrays.
     Array,
     /// The bits of a scalar, in its own type.
@@ -171,7 +171,7 @@ pub(crate) enum Operand {
 pub(crate) struct Evaluation<'a> {
     pub(crate) formula: &'a Formula,
     /// In the order of the declaration.
-    pub(crate) operands: &'a [Operand],
+    pub(crate) bindings: &'a [Binding],
 }
 
 #[cfg(test)]

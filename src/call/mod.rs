@@ -15,6 +15,6 @@ mod transfer;
 pub(crate) use array::{Array, MAX_INPUTS, MemoryKind};
 pub(crate) use checked::{Arguments, Arrays, Call, Input};
 pub(crate) use choice::{Chosen, Devices, Reason, choose, fastest_cores};
-pub(crate) use formula::{Evaluation, Formula, Operand};
+pub(crate) use formula::{Binding, Evaluation, Formula};
 pub(crate) use task::{Task, Work};
 pub(crate) use transfer::{SlotKind, Transfer, Transfers};

@@ -9,7 +9,7 @@ use super::driver::{
     self, CUcontext, CUdevice, Driver, cuDeviceGet, cuDeviceGetCount, cuDeviceGetName,
 };
 use super::fallible_once::FallibleOnceCell;
-use super::kernels::{Kernel, Kernels};
+use super::kernels::Kernels;
 use super::memory_kind;
 use super::owned::{Owned, Refused};
 use super::slot::SlotPool;
@@ -237,12 +237,12 @@ impl Device {
 
     /// Loads the kernel of a formula, if it was not.
     pub(crate) fn prepare(&self, formula: &Formula) -> Result<(), Error> {
-        self.within(|| self.kernels.prepare(Kernel::Formula(formula)))
+        self.within(|| self.kernels.of(formula).map(|_| ()))
     }
 
     /// Says whether the kernel of a task is loaded.
     pub(crate) fn is_ready_for(&self, task: Task<'_>) -> bool {
-        self.kernels.has(Kernel::of(task))
+        task.formula().is_none_or(|formula| self.kernels.has(formula))
     }
 
     /// The slots of a kind, for a caller with the device's context current, which stays so until it has

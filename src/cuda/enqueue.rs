@@ -4,8 +4,8 @@ use super::completion::Flags;
 use super::device::Device;
 use super::driver::{CUstream, cuMemcpyAsync};
 use super::grid;
-use super::kernels::{Kernel, MAX_PARAMETERS};
-use crate::call::{Evaluation, Formula, Operand, Task};
+use super::kernels::{MAX_PARAMETERS, packs};
+use crate::call::{Binding, Evaluation, Formula, Task};
 use crate::error::Error;
 use crate::tuning;
 use arrayvec::ArrayVec;
@@ -55,16 +55,13 @@ pub(super) unsafe fn enqueue(
     device: &Device, stream: CUstream, part: Part<'_>,
 ) -> Result<u32, Error> {
     let Part { task, inputs, first, n, output, block_limit, flags } = part;
-    let kernel = match (task, output, inputs) {
-        (Task::Copy, Output::ByDriver(out), &[from]) => {
-            // SAFETY: this function's promise.
-            return unsafe { copy(device, stream, from, out, n) }.map(|()| 0);
-        }
-        _ => Kernel::of(task),
-    };
+    if let (Task::Copy, Output::ByDriver(out), &[from]) = (task, output, inputs) {
+        // SAFETY: this function's promise.
+        return unsafe { copy(device, stream, from, out, n) }.map(|()| 0);
+    }
     let blocks = match task.is_reduction() {
         false => {
-            let [pack, packs_per_thread] = kernel.packs()?;
+            let [pack, packs_per_thread] = packs(task)?;
             grid::of_packs(n, pack, packs_per_thread, block_limit)
         }
         true => grid::of_reduction(n, block_limit.min(device.reduction_blocks)),
@@ -85,7 +82,7 @@ pub(super) unsafe fn enqueue(
         }
     }
     // SAFETY: this function's promise.
-    unsafe { device.kernels.launch(kernel, blocks, stream, &mut parameters)? };
+    unsafe { device.kernels.launch(task, blocks, stream, &mut parameters)? };
     Ok(warps)
 }
 
@@ -99,13 +96,13 @@ fn input_parameters(task: Task<'_>, arrays: &[u64]) -> ArrayVec<u64, MAX_PARAMET
         {
             arrays.cycle().take(2).collect()
         }
-        Task::Evaluate(Evaluation { operands, .. }) => {
-            let parameter = |operand: &Operand| match operand {
-                Operand::Array => arrays.next().unwrap_or(NULL),
-                Operand::Scalar(bits) => *bits,
-                Operand::Unused => NULL,
+        Task::Evaluate(Evaluation { bindings, .. }) => {
+            let parameter = |binding: &Binding| match binding {
+                Binding::Array => arrays.next().unwrap_or(NULL),
+                Binding::Scalar(bits) => *bits,
+                Binding::Unused => NULL,
             };
-            operands.iter().map(parameter).collect()
+            bindings.iter().map(parameter).collect()
         }
         Task::Copy => arrays.collect(),
     }

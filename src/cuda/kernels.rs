@@ -74,31 +74,12 @@ pub(crate) fn kernel_of(formula: &Formula) -> Result<&gpuvec_ptx::Kernel, Error>
     })
 }
 
-/// A kernel, by its purpose.
-#[derive(Clone, Copy)]
-pub(super) enum Kernel<'a> {
-    /// A formula's.
-    Formula(&'a Formula),
-    /// Copies bytes between addresses of host memory that the device reaches.
-    Copy,
-}
-
-impl<'a> Kernel<'a> {
-    /// The kernel of a task.
-    pub(super) fn of(task: Task<'a>) -> Self {
-        task.formula().map_or(Kernel::Copy, Kernel::Formula)
-    }
-
-    /// The number of elements that a thread of an elementwise kernel works on at once, and how many such
-    /// packs a thread of a large grid takes.
-    pub(super) fn packs(self) -> Result<[usize; 2], Error> {
-        match self {
-            Kernel::Formula(formula) => {
-                kernel_of(formula).map(|kernel| [kernel.pack(), kernel.packs_per_thread()])
-            }
-            Kernel::Copy => Ok([16, 1]),
-        }
-    }
+/// The number of elements that a thread of a task's elementwise kernel works on at once, and how many such
+/// packs a thread of a large grid takes.
+pub(super) fn packs(task: Task<'_>) -> Result<[usize; 2], Error> {
+    const OF_COPY: [usize; 2] = [16, 1];
+    let of = |kernel: &gpuvec_ptx::Kernel| [kernel.pack(), kernel.packs_per_thread()];
+    task.formula().map_or(Ok(OF_COPY), |formula| kernel_of(formula).map(of))
 }
 
 /// The kernels of one device, each loaded into its context when it is first needed.
@@ -125,23 +106,16 @@ impl Kernels {
         Ok(Kernels { ordinal, operations, copy, modules, expressions })
     }
 
-    /// Loads a kernel, if it was not: a failure is known before work begins.
-    pub(super) fn prepare(&self, kernel: Kernel<'_>) -> Result<(), Error> {
-        self.function(kernel).map(|_| ())
+    /// The kernel of a formula, loaded now if it was not; other threads that need it wait.
+    pub(super) fn of(&self, formula: &Formula) -> Result<CUfunction, Error> {
+        let Some(op) = formula.op else { return self.expression(formula) };
+        self.operations[op as usize].get_or_try_init(|| self.load(formula)).map(Function::raw)
     }
 
-    /// A kernel, loaded now if it was not; other threads that need it wait.
-    fn function(&self, kernel: Kernel<'_>) -> Result<CUfunction, Error> {
-        let function = match kernel {
-            Kernel::Copy => {
-                self.copy.get_or_try_init(|| Image::of("copy_bytes")?.load(&self.modules))
-            }
-            Kernel::Formula(formula) => match formula.op {
-                Some(op) => self.operations[op as usize].get_or_try_init(|| self.load(formula)),
-                None => return self.expression(formula),
-            },
-        };
-        function.map(Function::raw)
+    /// The kernel that copies bytes between addresses of host memory that the device reaches.
+    fn copy(&self) -> Result<CUfunction, Error> {
+        let load = || Image::of("copy_bytes")?.load(&self.modules);
+        self.copy.get_or_try_init(load).map(Function::raw)
     }
 
     /// Loads the kernel of a formula.
@@ -182,16 +156,14 @@ impl Kernels {
         Ok(expressions.entry(formula.id).or_default().clone())
     }
 
-    /// Says whether a kernel is loaded.
-    pub(super) fn has(&self, kernel: Kernel<'_>) -> bool {
-        match kernel {
-            Kernel::Copy => self.copy.get().is_some(),
-            Kernel::Formula(formula) => match formula.op {
-                Some(op) => self.operations[op as usize].get().is_some(),
-                None => {
-                    self.expressions().get(&formula.id).is_some_and(|cell| cell.get().is_some())
-                }
-            },
+    /// Says whether the kernel of a formula is loaded.
+    pub(super) fn has(&self, formula: &Formula) -> bool {
+        match formula.op {
+            Some(op) => self.operations[op as usize].get().is_some(),
+            None => {
+                let expressions = self.expressions();
+                expressions.get(&formula.id).is_some_and(|cell| cell.get().is_some())
+            }
         }
     }
 
@@ -207,7 +179,7 @@ impl Kernels {
         self.expressions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a kernel with these parameters, or the first of them that it has, each of at most 64
+    /// Queues the kernel of a task with these parameters, or the first of them that it has, each of at most 64
     /// bits.
     ///
     /// # Safety
@@ -215,9 +187,9 @@ impl Kernels {
     /// must lead the device to the memory that the kernel accesses (crates/ptx/src/lib.rs, kernels/*.cu), which
     /// nothing else changes until the stream has run the kernel.
     pub(super) unsafe fn launch(
-        &self, kernel: Kernel<'_>, blocks: u32, stream: CUstream, values: &mut [u64],
+        &self, task: Task<'_>, blocks: u32, stream: CUstream, values: &mut [u64],
     ) -> Result<(), Error> {
-        let function = self.function(kernel)?;
+        let function = task.formula().map_or_else(|| self.copy(), |formula| self.of(formula))?;
         let mut parameters = [std::ptr::null_mut::<c_void>(); MAX_PARAMETERS];
         for (parameter, value) in parameters.iter_mut().zip(values) {
             *parameter = std::ptr::from_mut(value).cast();

@@ -7,7 +7,6 @@
 use super::device::Device;
 use super::driver::CUstream;
 use super::enqueue::{Output, Part, enqueue};
-use super::kernels::Kernel;
 use super::slot::TakenSlot;
 use super::transfer::ChunkView;
 use crate::call::chunk::{Chunk, Queue};
@@ -162,7 +161,7 @@ impl<'a> Pipeline<'a> {
         device: &'a Device, call: &'a Call<'_>, plan: &'a OnGpus, work: &'a dyn Work,
     ) -> Result<Self, Error> {
         if let Some(formula) = call.task().formula() {
-            device.kernels.prepare(Kernel::Formula(formula))?;
+            device.kernels.of(formula)?;
         }
         let mut in_flight = VecDeque::new();
         let bytes = plan.slots * size_of::<(TakenSlot<'_>, Chunk)>();

@@ -1,17 +1,17 @@
 //! Runs calls: makes a [`Call`] of a caller's arguments, plans it, and does as the plan says.
 
+mod bindings;
 mod cores;
 mod gpus;
 mod host;
 pub mod last_run;
 pub(crate) mod log;
 mod memory_kinds;
-mod operands;
 mod work;
 
 use crate::call::plan::{Fallback, OnCores, OnStream, Plan, on_cores, on_stream, plan};
 use crate::call::{
-    Arguments, Arrays, Call, Evaluation, Formula, Input, Operand, Task, Work, choose, fastest_cores,
+    Arguments, Arrays, Binding, Call, Evaluation, Formula, Input, Task, Work, choose, fastest_cores,
 };
 use crate::cpu::expression::{Add, BlockReduction, ReductionVisitor, add_exactly, visit};
 use crate::cuda::{alloc, device, stream as cuda};
@@ -20,6 +20,7 @@ use crate::objects::expression::Expression;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::process::settings::{self, Placement};
 use crate::process::warmup;
+use bindings::Bindings;
 use gpus::Failure;
 use gpuvec_exact::State;
 use gpuvec_ops::{Accumulator, Exact, Op};
@@ -27,7 +28,6 @@ use host::{Host, timed};
 use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
-use operands::Operands;
 use std::ffi::c_void;
 use work::{Evaluating, Reducing, States, Steps, Whole};
 
@@ -40,9 +40,9 @@ pub(crate) unsafe fn operation(
     op: Op, alpha: u64, inputs: &[Input], out: *mut c_void, n: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Operation(op), n);
-    let operands = [Operand::Array, Operand::Array, Operand::Scalar(alpha)];
-    let operands = &operands[2 - op.inputs()..][..op.inputs() + usize::from(op.has_alpha())];
-    let task = Task::Evaluate(Evaluation { formula: Formula::of(op), operands });
+    let bindings = [Binding::Array, Binding::Array, Binding::Scalar(alpha)];
+    let bindings = &bindings[2 - op.inputs()..][..op.inputs() + usize::from(op.has_alpha())];
+    let task = Task::Evaluate(Evaluation { formula: Formula::of(op), bindings });
     // SAFETY: this function's promise.
     let arguments = unsafe { Arguments::new(task, inputs, ("out", out), n) };
     run(&arguments, Steps::Operation { op, alpha }, stream, None)
@@ -60,11 +60,11 @@ pub(crate) unsafe fn evaluate(
 ) -> Result<(), Error> {
     log::begin(Subject::Expression(Some(&expression.text)), n);
     // SAFETY: this function's promise.
-    let operands = unsafe { Operands::read(expression, inputs, n)? };
-    let task = Task::Evaluate(Evaluation { formula: &expression.formula, operands: &operands.all });
+    let bindings = unsafe { Bindings::read(expression, inputs, n)? };
+    let task = Task::Evaluate(Evaluation { formula: &expression.formula, bindings: &bindings.all });
     // SAFETY: this function's promise.
-    let arguments = unsafe { Arguments::new(task, &operands.arrays, ("out", out), n) };
-    let steps = Steps::Blocks { blocks: &expression.blocks, operands: &operands.all };
+    let arguments = unsafe { Arguments::new(task, &bindings.arrays, ("out", out), n) };
+    let steps = Steps::Blocks { blocks: &expression.blocks, bindings: &bindings.all };
     run(&arguments, steps, stream, None)
 }
 
@@ -92,8 +92,8 @@ pub(crate) unsafe fn accumulate<O: Exact>(
     inputs: &[Input], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
 ) -> Result<(), Error> {
     log::begin(Subject::Accumulator(Some(O::OP)), n);
-    let operands = &[Operand::Array; 2][..O::OP.inputs()];
-    let task = Task::Evaluate(Evaluation { formula: Formula::of(O::OP), operands });
+    let bindings = &[Binding::Array; 2][..O::OP.inputs()];
+    let task = Task::Evaluate(Evaluation { formula: Formula::of(O::OP), bindings });
     // In the place of an output, which nothing writes.
     let output = ("state", (&raw mut *state).cast());
     // SAFETY: this function's promise.

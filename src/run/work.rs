@@ -1,10 +1,10 @@
 //! The work of each kind of call, chunk by chunk.
 
 use crate::call::chunk::Chunk;
-use crate::call::{Call, MAX_INPUTS, Operand, Work};
+use crate::call::{Array, Binding, Call, MAX_INPUTS, Work};
 use crate::cpu;
 use crate::cpu::Elements;
-use crate::cpu::expression::{self, Add, BlockProgram, ResultOf, Scratch, Values};
+use crate::cpu::expression::{Add, BlockProgram, Range, ResultOf, Scratch, Values};
 use crate::error::Error;
 use arrayvec::ArrayVec;
 use gpuvec_ops::{Accumulator, Element, Op};
@@ -147,7 +147,7 @@ pub(super) enum Steps<'a> {
     /// One loop over the arrays of an operation, with the bits of its number.
     Operation { op: Op, alpha: u64 },
     /// Block after block of an expression with these inputs, in the order of the declaration.
-    Blocks { blocks: &'a BlockProgram, operands: &'a [Operand] },
+    Blocks { blocks: &'a BlockProgram, bindings: &'a [Binding] },
 }
 
 /// A formula of the elements of a call.
@@ -179,7 +179,7 @@ impl<'a> Evaluating<'a> {
 
     /// Adds the elements of chunks to the state of the call's reduction, whose function is `add`.
     fn accumulate<S>(&self, chunks: &mut dyn Iterator<Item = Chunk>, add: Add<S>, state: &mut S) {
-        let Steps::Blocks { blocks, operands } = self.steps else {
+        let Steps::Blocks { blocks, bindings } = self.steps else {
             let version = cpu::version();
             return chunks.for_each(|chunk| {
                 add(version, state, self.values(&chunk), chunk.start());
@@ -187,11 +187,11 @@ impl<'a> Evaluating<'a> {
         };
         let Some(mut scratch) = self.scratch(blocks) else { return };
         chunks.for_each(|chunk| {
-            let (first, len) = (chunk.start(), chunk.len());
-            let inputs = self.inputs(operands, &chunk);
+            let arrays = &self.addresses(&chunk);
+            let range = Range { bindings, arrays, len: chunk.len() };
             // SAFETY: the call promises the elements of the chunk, which no other thread has; the
             // scratch memory is for all elements of the call.
-            unsafe { blocks.accumulate(&mut scratch, &inputs, first, len, add, state) };
+            unsafe { blocks.accumulate(&mut scratch, range, chunk.start(), add, state) };
         });
     }
 
@@ -219,21 +219,11 @@ impl<'a> Evaluating<'a> {
         unsafe { Values::new(op.element().widened(), addresses, chunk.len()) }
     }
 
-    /// The inputs of an expression, with a chunk of the arrays.
+    /// The addresses of a chunk in an expression's arrays.
     #[inline(never)]
-    fn inputs(
-        &self, operands: &[Operand], chunk: &Chunk,
-    ) -> ArrayVec<expression::Operand, MAX_INPUTS> {
-        let mut arrays = self.call.inputs().iter();
-        let operand = |operand: &Operand| match operand {
-            Operand::Array => {
-                let address = arrays.next().map(|array| array.host_elements(chunk).cast_const());
-                expression::Operand::Array(address.unwrap_or_default())
-            }
-            Operand::Scalar(bits) => expression::Operand::Scalar(*bits),
-            Operand::Unused => expression::Operand::Scalar(0),
-        };
-        operands.iter().map(operand).collect()
+    fn addresses(&self, chunk: &Chunk) -> ArrayVec<*const c_void, MAX_INPUTS> {
+        let address = |array: &Array| array.host_elements(chunk).cast_const();
+        self.call.inputs().iter().map(address).collect()
     }
 }
 
@@ -254,13 +244,14 @@ impl Work for Evaluating<'_> {
                 // SAFETY: the call promises the elements of the chunk, which no other thread has.
                 unsafe { cpu::elementwise(op, alpha, elements) };
             }),
-            Steps::Blocks { blocks, operands } => {
+            Steps::Blocks { blocks, bindings } => {
                 let Some(mut scratch) = self.scratch(blocks) else { return };
                 chunks.for_each(|chunk| {
                     let out = self.call.output().host_elements(&chunk);
-                    let inputs = self.inputs(operands, &chunk);
+                    let arrays = &self.addresses(&chunk);
+                    let range = Range { bindings, arrays, len: chunk.len() };
                     // SAFETY: as above; the scratch memory is for all elements of the call.
-                    unsafe { blocks.map(&mut scratch, &inputs, out, chunk.len()) };
+                    unsafe { blocks.map(&mut scratch, range, out) };
                 });
             }
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::call::checked::{Arguments, Arrays, Input};
-use crate::call::formula::{Evaluation, Formula, Operand};
+use crate::call::formula::{Binding, Evaluation, Formula};
 use crate::call::plan::{Plan, plan};
 use crate::call::transfer::{SlotKind, Transfer};
 use crate::call::{Call, MemoryKind, Task};
@@ -88,8 +88,8 @@ fn planned(
     host: &Host,
 ) -> (Plan, Chosen) {
     const SPACE: usize = 1 << 44;
-    let operands = vec![Operand::Array; elements.len()];
-    let task = Task::Evaluate(Evaluation { formula, operands: &operands });
+    let bindings = vec![Binding::Array; elements.len()];
+    let task = Task::Evaluate(Evaluation { formula, bindings: &bindings });
     let pointer = |i: usize| std::ptr::without_provenance_mut((i + 1) * SPACE);
     let input = |(i, element): (usize, &Element)| Input {
         name: "input",
@@ -183,8 +183,8 @@ fn calls_that_a_gpu_would_not_speed_up_never_open_the_driver() {
 fn a_formula_is_compiled_once_calls_have_lost_what_that_costs() {
     let (formula, host) = (formula(HEAVY, &TWO), Host::with(1, false));
     let (calls, lost) = until_moved(&formula, 1_000_000, &host, Reason::Compiling);
-    let operands = [Operand::Array; 2];
-    let evaluation = Evaluation { formula: &formula, operands: &operands };
+    let bindings = [Binding::Array; 2];
+    let evaluation = Evaluation { formula: &formula, bindings: &bindings };
     let price = host.learner.compiler_ns(cost::compiler_ns(Task::Evaluate(evaluation)));
     assert!(calls > 1 && lost <= price && lost + 2.0 * lost / calls as f32 > price);
 }

@@ -5,7 +5,7 @@ use crate::call::checked::tests::with_call;
 use crate::call::checked::{Arguments, Arrays, Input};
 use crate::call::choice::choose;
 use crate::call::chunk::Queue;
-use crate::call::formula::{Evaluation, Formula, Operand};
+use crate::call::formula::{Binding, Evaluation, Formula};
 use MemoryKind::{Managed, Pageable, Pinned};
 use Placement::{All, Auto, Cpu, Gpu};
 use gpuvec_expr::Element;
@@ -325,7 +325,7 @@ fn shared(cost_ns: f64, n: usize, kind: MemoryKind, gpus: usize) -> OnGpus {
     });
     let program = gpuvec_expr::compile("a + b", &declared).unwrap();
     let formula = Formula::new(0, program, (cost_ns * 1e3) as usize, None);
-    let task = Task::Evaluate(Evaluation { formula: &formula, operands: &[Operand::Array; 2] });
+    let task = Task::Evaluate(Evaluation { formula: &formula, bindings: &[Binding::Array; 2] });
     let [a, b, out] = [1, 2, 3].map(|place| std::ptr::without_provenance_mut(place * SPACE));
     let inputs =
         [("a", a), ("b", b)].map(|(name, pointer)| Input { name, pointer, element_bytes: 4 });

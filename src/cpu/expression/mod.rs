@@ -27,6 +27,6 @@ pub(crate) use compile::BlockProgram;
 pub(crate) use reduce::{
     Add, BlockReduction, ReductionVisitor, ResultOf, Values, add_exactly, visit,
 };
-pub(crate) use run::{Operand, Scratch};
+pub(crate) use run::{Range, Scratch};
 
 use super::x86_64::Version;

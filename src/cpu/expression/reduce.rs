@@ -1,7 +1,7 @@
 //! The reductions of expressions: a block's results go into the state of an accumulator.
 
 use super::compile::BlockProgram;
-use super::run::{Operand, Scratch};
+use super::run::{Range, Scratch};
 use crate::cpu::exact::{self, Inputs, Vectorised};
 use crate::cpu::fold::fold;
 use crate::cpu::x86_64::Version;
@@ -85,8 +85,7 @@ impl BlockProgram {
     /// # Safety
     /// As [`BlockProgram::map`], without an output.
     pub(crate) unsafe fn accumulate<S>(
-        &self, scratch: &mut Scratch, operands: &[Operand], first: usize, n: usize, add: Add<S>,
-        state: &mut S,
+        &self, scratch: &mut Scratch, range: Range<'_>, first: usize, add: Add<S>, state: &mut S,
     ) {
         let mut each = |addresses, start, len| {
             // SAFETY: the run gives the addresses of `len` results, which it changes afterwards.
@@ -94,7 +93,7 @@ impl BlockProgram {
             add(self.version, state, values, first + start);
         };
         // SAFETY: the same contract.
-        unsafe { self.run(scratch, operands, std::ptr::null_mut(), n, &mut each) };
+        unsafe { self.run(scratch, range, std::ptr::null_mut(), &mut each) };
     }
 }
 

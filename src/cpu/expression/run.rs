@@ -2,17 +2,20 @@
 
 use super::compile::{Bits, BlockProgram, Buffer, Place, Step};
 use super::kernel::{self, Args, GRAIN};
+use crate::call::Binding;
 use std::collections::TryReserveError;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// An input of a run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Operand {
-    /// The address of the range's first element.
-    Array(*const c_void),
-    /// The bits of a scalar of the declared type, in the low end.
-    Scalar(u64),
+/// A range of elements of the inputs.
+#[derive(Clone, Copy)]
+pub(crate) struct Range<'a> {
+    /// What the declared inputs are bound to.
+    pub(crate) bindings: &'a [Binding],
+    /// The address of the range's first element in each array among them.
+    pub(crate) arrays: &'a [*const c_void],
+    /// Elements.
+    pub(crate) len: usize,
 }
 
 /// The buffers of a thread, which it uses for any number of ranges.
@@ -57,15 +60,12 @@ impl BlockProgram {
     /// Computes the elementwise output of a range.
     ///
     /// # Safety
-    /// The operands are as declared: an array has `n` elements, aligned as elements are, and `out` has
-    /// room for as many. It may be an array whose elements have its size, and overlaps no other one.
-    /// No other thread writes to any of them. The processor has the instructions for which the program
-    /// was compiled. `scratch` is this program's, for at least `n` elements.
-    pub(crate) unsafe fn map(
-        &self, scratch: &mut Scratch, operands: &[Operand], out: *mut c_void, n: usize,
-    ) {
+    /// The bindings are as declared: an array has the range's elements, aligned as elements are, and `out`
+    /// has room for as many. It may be an array whose elements have its size, and overlaps no other one.
+    /// No other thread writes to any of them. `scratch` is this program's, for at least as many elements.
+    pub(crate) unsafe fn map(&self, scratch: &mut Scratch, range: Range<'_>, out: *mut c_void) {
         // SAFETY: the same contract.
-        unsafe { self.run(scratch, operands, out.cast(), n, &mut |_, _, _| ()) };
+        unsafe { self.run(scratch, range, out.cast(), &mut |_, _, _| ()) };
     }
 
     /// Runs all blocks of a range; `each` takes the addresses of a block's results, the block's first
@@ -74,12 +74,12 @@ impl BlockProgram {
     /// # Safety
     /// As [`BlockProgram::map`]. Of a reduction, `out` is not used.
     pub(super) unsafe fn run(
-        &self, scratch: &mut Scratch, operands: &[Operand], out: *mut u8, n: usize,
+        &self, scratch: &mut Scratch, range: Range<'_>, out: *mut u8,
         each: &mut dyn FnMut([*const u8; 2], usize, usize),
     ) {
-        let block = scratch.block;
-        // SAFETY: the caller promises the operands and the output.
-        let ends = unsafe { self.address(scratch, operands, out) };
+        let (n, block) = (range.len, scratch.block);
+        // SAFETY: the caller promises the range and the output.
+        let ends = unsafe { self.address(scratch, range, out) };
         let addresses = &mut scratch.addresses[..];
         // SAFETY: the uniform values' buffers have room for GRAIN elements.
         unsafe { self.run_steps(&self.uniform, addresses, GRAIN) };
@@ -116,13 +116,14 @@ impl BlockProgram {
     ///
     /// # Safety
     /// As [`BlockProgram::run`].
-    unsafe fn address(&self, scratch: &mut Scratch, operands: &[Operand], out: *mut u8) -> *mut u8 {
+    unsafe fn address(&self, scratch: &mut Scratch, range: Range<'_>, out: *mut u8) -> *mut u8 {
         let mut next = scratch.lines.as_mut_ptr().cast::<u8>();
         let addresses = &mut scratch.addresses;
         addresses.clear();
-        addresses.extend(operands.iter().map(|operand| match operand {
-            Operand::Array(pointer) => pointer.cast_mut().cast(),
-            Operand::Scalar(_) => next,
+        let mut arrays = range.arrays.iter();
+        addresses.extend(range.bindings.iter().map(|binding| match binding {
+            Binding::Array => arrays.next().map_or(next, |array| array.cast_mut().cast()),
+            Binding::Scalar(_) | Binding::Unused => next,
         }));
         addresses.push(out);
         for &buffer in &self.buffers {
@@ -132,9 +133,10 @@ impl BlockProgram {
         for known in &self.known {
             let bits = match known.bits {
                 Bits::Constant(bits) => bits,
-                Bits::Scalar(input) => match operands[input] {
-                    Operand::Scalar(bits) => bits,
-                    Operand::Array(_) => unreachable!("a scalar is passed as one"),
+                Bits::Scalar(input) => match range.bindings[input] {
+                    Binding::Scalar(bits) => bits,
+                    Binding::Unused => 0,
+                    Binding::Array => unreachable!("a scalar is bound to a value"),
                 },
             };
             let buffer = addresses[usize::from(known.place.index)];

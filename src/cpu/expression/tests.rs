@@ -1,18 +1,13 @@
 //! The interpreter against the oracle, which runs one element at a time: every version, every bit.
 
 use super::*;
-use crate::call::Formula;
+use crate::call::{Binding, Formula};
 use gpuvec_expr::{Element, Input, Op, Program, Shape, Type, compile};
 use gpuvec_ops::{Accumulator, Element as _};
 use gpuvec_oracle::random::{Generator, INPUTS};
 use gpuvec_oracle::{Value, bytes, reduced, results};
 use proptest::prelude::*;
 use std::ffi::c_void;
-
-/// The versions that this processor has.
-fn versions() -> impl Iterator<Item = Version> {
-    Version::all()
-}
 
 /// Bytes around every array, which nothing may change.
 const GUARD: usize = 64;
@@ -95,15 +90,22 @@ impl Case<'_> {
         inputs.map(array).collect()
     }
 
-    /// The operands of a part that begins at an element.
-    fn operands(&self, arrays: &[Array], start: usize) -> Vec<Operand> {
-        let operand = |(i, input): (usize, Input<'_>)| match input.shape {
-            Shape::Array => Operand::Array(
-                arrays[i].pointer().wrapping_add(start * bytes(input.element)).cast(),
-            ),
-            Shape::Scalar | Shape::Number => Operand::Scalar(self.columns[i][0]),
+    fn bindings(&self) -> Vec<Binding> {
+        let binding = |(input, column): (Input<'_>, &Vec<u64>)| match input.shape {
+            Shape::Array => Binding::Array,
+            Shape::Scalar | Shape::Number => Binding::Scalar(column[0]),
         };
-        self.program.inputs().enumerate().map(operand).collect()
+        self.program.inputs().zip(&self.columns).map(binding).collect()
+    }
+
+    /// The addresses of the arrays from an element on.
+    fn addresses(&self, arrays: &[Array], start: usize) -> Vec<*const c_void> {
+        let inputs = self.program.inputs().zip(arrays);
+        let bound = inputs.filter(|(input, _)| input.shape == Shape::Array);
+        let address = |(input, array): (Input<'_>, &Array)| {
+            array.pointer().wrapping_add(start * bytes(input.element)).cast()
+        };
+        bound.map(address).collect()
     }
 
     /// The oracle's results of each element.
@@ -129,7 +131,7 @@ impl Case<'_> {
         if let Some(reduction) = self.program.reduction() {
             let ty = self.program.nodes()[usize::from(self.program.results()[0])].ty;
             let expected = reduced(reduction, ty, &expected).map(Value::stored);
-            for version in versions() {
+            for version in Version::all() {
                 for parts in self.parts() {
                     let visitor = Reduced { case: self, version, parts };
                     let result = visit(reduction, ty, visitor);
@@ -144,7 +146,7 @@ impl Case<'_> {
         let is_in_place =
             |input: &Input<'_>| input.shape == Shape::Array && bytes(input.element) == size;
         let places = (0..inputs.len()).filter(|&i| is_in_place(&inputs[i])).map(Some);
-        for version in versions() {
+        for version in Version::all() {
             for place in std::iter::once(None).chain(places.clone()) {
                 for parts in self.parts() {
                     let found = self.mapped(version, &parts, place, size);
@@ -175,9 +177,10 @@ impl Case<'_> {
         for &(start, len) in parts {
             let target = place.map_or(&out, |input| &arrays[input]).pointer();
             let target = target.wrapping_add(start * size).cast_mut().cast::<c_void>();
-            let operands = self.operands(&arrays, start);
+            let (bindings, arrays) = (&self.bindings(), &self.addresses(&arrays, start));
+            let range = Range { bindings, arrays, len };
             // SAFETY: the arrays have `n` elements each, and one of them may be the output.
-            unsafe { program.map(&mut scratch, &operands, target, len) };
+            unsafe { program.map(&mut scratch, range, target) };
         }
         match place {
             Some(input) => arrays[input].values(size),
@@ -203,10 +206,10 @@ impl ReductionVisitor for Reduced<'_> {
         let mut state = R::Accumulator::IDENTITY;
         // The last part first, and each in a state of its own.
         for &(start, len) in parts.iter().rev() {
-            let operands = case.operands(&arrays, start);
-            let mut part = R::Accumulator::IDENTITY;
+            let (bindings, arrays) = (&case.bindings(), &case.addresses(&arrays, start));
+            let (range, mut part) = (Range { bindings, arrays, len }, R::Accumulator::IDENTITY);
             // SAFETY: the arrays have the part's elements.
-            unsafe { program.accumulate(&mut scratch, &operands, start, len, R::add, &mut part) };
+            unsafe { program.accumulate(&mut scratch, range, start, R::add, &mut part) };
             R::Accumulator::merge(&mut state, &part);
         }
         let is_result = case.n > 0 || R::Accumulator::HAS_EMPTY_RESULT;

@@ -1,21 +1,21 @@
 //! Reads the arguments of expressions: arrays, and the values of scalars.
 
-use crate::call::{Input, MAX_INPUTS, Operand};
+use crate::call::{Binding, Input, MAX_INPUTS};
 use crate::error::Error;
 use crate::objects::expression::Expression;
 use arrayvec::ArrayVec;
 use gpuvec_expr::{Element, Shape};
 use std::ffi::c_void;
 
-/// The inputs that a call gives an expression.
-pub(super) struct Operands {
+/// What a call binds the inputs of an expression to.
+pub(super) struct Bindings {
     /// In the order of the declaration.
-    pub(super) all: ArrayVec<Operand, MAX_INPUTS>,
+    pub(super) all: ArrayVec<Binding, MAX_INPUTS>,
     /// The arrays among them.
     pub(super) arrays: ArrayVec<Input, MAX_INPUTS>,
 }
 
-impl Operands {
+impl Bindings {
     /// Reads scalars, which must fit, and leaves out what a call over `n` elements does not use.
     ///
     /// # Safety
@@ -23,38 +23,38 @@ impl Operands {
     pub(super) unsafe fn read(
         expression: &Expression, inputs: *const *const c_void, n: usize,
     ) -> Result<Self, Error> {
-        let mut operands = Operands { all: ArrayVec::new(), arrays: ArrayVec::new() };
+        let mut bindings = Bindings { all: ArrayVec::new(), arrays: ArrayVec::new() };
         let declared = expression.formula.program().inputs();
         if n > 0 && inputs.is_null() && declared.len() > 0 {
             return Err(Error::Null { argument: "inputs", n: declared.len() });
         }
         for (number, (input, name)) in declared.zip(NAMES).enumerate() {
-            operands.all.push(if n == 0 || !expression.uses(number) {
-                Operand::Unused
+            bindings.all.push(if n == 0 || !expression.uses(number) {
+                Binding::Unused
             } else {
                 // SAFETY: this function's promise.
                 let pointer = unsafe { inputs.add(number).read_unaligned() };
                 match input.shape {
                     Shape::Array => {
                         let element_bytes = input.element.bytes();
-                        operands.arrays.push(Input { name, pointer, element_bytes });
-                        Operand::Array
+                        bindings.arrays.push(Input { name, pointer, element_bytes });
+                        Binding::Array
                     }
                     Shape::Scalar | Shape::Number => {
                         // SAFETY: this function's promise.
-                        Operand::Scalar(unsafe { scalar(name, pointer, input.element)? })
+                        Binding::Scalar(unsafe { scalar(name, pointer, input.element)? })
                     }
                 }
             });
         }
         if n > 0 {
-            let bits = |input: usize| match operands.all[input] {
-                Operand::Scalar(bits) => bits,
+            let bits = |input: usize| match bindings.all[input] {
+                Binding::Scalar(bits) => bits,
                 _ => 0,
             };
             expression.check_integers(bits, |input| NAMES[input])?;
         }
-        Ok(operands)
+        Ok(bindings)
     }
 }
 
