@@ -92,7 +92,7 @@ def show(
     n = size // np.dtype(TYPES[case.inputs[0]]).itemsize
     moved = len(used(case.image(), len(case.inputs))) * size
     if case.is_reduction():
-        # The blocks of src/call/grid.rs.
+        # The blocks of src/cuda/grid.rs.
         parameters = [*places[:4], 0, n, 0, scratch, places[4], 0]
         blocks = min(n >> 12, 8 * multiprocessors(driver))
     else:

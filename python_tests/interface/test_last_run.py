@@ -83,10 +83,10 @@ def test_the_choice_is_what_ran(placement, operation, n):
     else:
         cores = (Choice.QUARTER_OF_CORES, Choice.HALF_OF_CORES, Choice.CORES)
         assert run.path == PathBit.CORES and run.choice in cores
-    if placement in (Place.GPU, Place.CPU):
-        assert run.reason == Reason.ASKED_FOR
-    else:
+    if placement == Place.AUTO:
         assert run.reason not in (Reason.NONE, Reason.ASKED_FOR, Reason.FALLBACK)
+    else:
+        assert run.reason == Reason.ASKED_FOR
 
 
 @each_operation
