@@ -78,10 +78,8 @@ fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	# In place, the copy would change under processes that have it open.
 	cp --remove-destination target/release/libgpuvec_fake_driver.so $(FAKE_DRIVER)/libcuda.so.1
 
-# Those that take long to link run in test-fake-driver.
-test-rust: build ## the Rust tests, but those of streams and of the last run
-	cargo test --release --lib --test abi --test surface --test locks --test arrays --test addresses --test expression_limits
-	cargo test --release -p gpuvec_ops -p gpuvec_exact -p gpuvec_expr -p gpuvec_cost -p gpuvec_math -p gpuvec_ptx
+test-rust: build ## the Rust tests
+	cargo test --profile fast --workspace --lib --tests
 
 test-c: build ## the C examples; the header as C and C++
 	$(MAKE) -C c_examples run header
@@ -101,7 +99,7 @@ test-long: build fake-driver $(VENV)/ready ## the long Python tests
 	$(BIN)/python -m pytest -q -n auto -m long
 
 test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake driver, where the GPU's path runs
-	$(ON_FAKE_DRIVER) cargo test --release
+	$(ON_FAKE_DRIVER) cargo test --profile fast --lib --tests
 	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
 	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python -m "not large and not long" $(WITH_ANY_DRIVER:%=--deselect=%)
 	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py
@@ -119,7 +117,7 @@ function-errors: $(VENV)/functions ## the errors of the functions of f64, on a m
 	$(BIN)/python tools/function_errors.py target/every-float/release/examples/evaluate
 
 random-expressions: ## 10^5 random expressions as PTX in the emulator, in half a minute
-	cargo test --release -p gpuvec_ptx -- --ignored
+	cargo test --profile fast -p gpuvec_ptx -- --ignored
 
 numpy-expressions: build $(VENV)/ready ## 10^5 random expressions beside NumPy, in a minute on two cores (NUMPY_COUNT=100000)
 	$(BIN)/python tools/numpy_expressions.py --count $(NUMPY_COUNT)
