@@ -100,7 +100,7 @@ test-sanitized: build ## the C examples under sanitizers and, if it is installed
 	@if command -v valgrind >/dev/null; then $(MAKE) -C c_examples valgrind; \
 	else echo "valgrind is not installed: the examples did not run under it"; fi
 
-test-long: build fake-driver $(VENV)/ready ## the long Python tests; those of placement auto without a GPU
+test-long: build fake-driver $(VENV)/ready ## the long Python tests, and those of placement auto without a GPU
 	tools/test_python.sh $(BIN)/python -m "not large and (long or as_cpu)"
 
 test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake driver, where the GPU's path runs
