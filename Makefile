@@ -18,6 +18,8 @@ FAKE_DRIVER := $(CURDIR)/target/fake_driver
 export CARGO_TARGET_DIR := $(CURDIR)/target
 unexport CARGO_BUILD_TARGET CARGO_BUILD_TARGET_DIR CARGO_BUILD_BUILD_DIR
 PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
+# With and without the fake driver, of the same crates, so that cargo builds them once.
+RUST_TESTS := cargo test --profile fast --workspace --lib --tests
 # Python tests that take less than seconds and gigabytes.
 SHORT := not large and not long
 # Tests to which the driver that a process finds makes no difference, beside those marked on_fake_driver.
@@ -84,7 +86,7 @@ fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	cp --remove-destination target/release/libgpuvec_fake_driver.so $(FAKE_DRIVER)/libcuda.so.1
 
 test-rust: build ## the Rust tests
-	cargo test --profile fast --workspace --lib --tests
+	$(RUST_TESTS)
 
 test-c: build ## the C examples; the header as C and C++
 	$(MAKE) -C c_examples run header
@@ -104,7 +106,7 @@ test-long: build fake-driver $(VENV)/ready ## the long Python tests, and those o
 	tools/test_python.sh $(BIN)/python -m "not large and (long or as_cpu)"
 
 test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake driver, where the GPU's path runs
-	$(ON_FAKE_DRIVER) cargo test --profile fast --lib --tests
+	$(ON_FAKE_DRIVER) $(RUST_TESTS)
 	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
 	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python -m "$(SHORT) and not on_fake_driver" $(WITH_ANY_DRIVER:%=--deselect=%)
 	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py
