@@ -18,7 +18,11 @@ FAKE_DRIVER := $(CURDIR)/target/fake_driver
 export CARGO_TARGET_DIR := $(CURDIR)/target
 unexport CARGO_BUILD_TARGET CARGO_BUILD_TARGET_DIR CARGO_BUILD_BUILD_DIR
 PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
-# Tests to which the driver that a process finds makes no difference.
+# With and without the fake driver, of the same crates, so that cargo builds them once.
+RUST_TESTS := cargo test --profile fast --workspace --lib --tests
+# Python tests that take less than seconds and gigabytes.
+SHORT := not large and not long
+# Tests to which the driver that a process finds makes no difference, beside those marked on_fake_driver.
 WITH_ANY_DRIVER := $(addprefix python_tests/,driver install release)
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
@@ -33,10 +37,13 @@ demo: build $(VENV)/ready ## set up, build, and run the C and Python examples on
 	    echo "--- $$example.py"; PYTHONPATH=python $(BIN)/python python_examples/$$example.py; \
 	done
 
-test: test-rust test-c test-python ## set up and run the tests: Rust, C and Python
+test: ## set up and run the tests: Rust, C and Python
+	# pip waits for the network while cargo compiles.
+	$(MAKE) -j2 build $(VENV)/ready
+	$(MAKE) test-rust test-c test-python
 
 test-thorough: test-interleavings test-sanitized test-long test-fake-driver ## longer tests: interleavings, sanitizers, the fake driver, the wheel
-	$(MAKE) test-wheel WHEEL_TESTS="$(SHORT_WHEEL_TESTS) -m 'not large and not long'"
+	$(MAKE) test-wheel WHEEL_TESTS="$(SHORT_WHEEL_TESTS) -m '$(SHORT)'"
 
 build: ## build target/release/libgpuvec.so and include/gpuvec.h
 	cargo build --release
@@ -78,16 +85,14 @@ fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	# In place, the copy would change under processes that have it open.
 	cp --remove-destination target/release/libgpuvec_fake_driver.so $(FAKE_DRIVER)/libcuda.so.1
 
-# Those that take long to link run in test-fake-driver.
-test-rust: build ## the Rust tests, but those of streams and of the last run
-	cargo test --release --lib --test abi --test surface --test locks --test arrays --test addresses --test expression_limits
-	cargo test --release -p gpuvec_ops -p gpuvec_exact -p gpuvec_expr -p gpuvec_cost -p gpuvec_math -p gpuvec_ptx
+test-rust: build ## the Rust tests
+	$(RUST_TESTS)
 
 test-c: build ## the C examples; the header as C and C++
 	$(MAKE) -C c_examples run header
 
-test-python: build fake-driver $(VENV)/ready ## the Python tests, but the long ones
-	tools/test_python.sh $(BIN)/python -m "not large and not long"
+test-python: build fake-driver $(VENV)/ready ## the Python tests, but those of test-long
+	tools/test_python.sh $(BIN)/python -m "$(SHORT) and not as_cpu"
 
 test-interleavings: ## every interleaving of the threads that share a piece of work
 	RUSTFLAGS="--cfg loom" cargo test --lib --target-dir target/loom fork_join
@@ -97,13 +102,13 @@ test-sanitized: build ## the C examples under sanitizers and, if it is installed
 	@if command -v valgrind >/dev/null; then $(MAKE) -C c_examples valgrind; \
 	else echo "valgrind is not installed: the examples did not run under it"; fi
 
-test-long: build fake-driver $(VENV)/ready ## the long Python tests
-	$(BIN)/python -m pytest -q -n auto -m long
+test-long: build fake-driver $(VENV)/ready ## the long Python tests, and those of placement auto without a GPU
+	tools/test_python.sh $(BIN)/python -m "not large and (long or as_cpu)"
 
 test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake driver, where the GPU's path runs
-	$(ON_FAKE_DRIVER) cargo test --release
+	$(ON_FAKE_DRIVER) $(RUST_TESTS)
 	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
-	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python -m "not large and not long" $(WITH_ANY_DRIVER:%=--deselect=%)
+	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python -m "$(SHORT) and not on_fake_driver" $(WITH_ANY_DRIVER:%=--deselect=%)
 	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py
 
 fault-injection: fake-driver build $(VENV)/ready ## make every driver call fail in turn, in every way, in half an hour on two cores
@@ -119,7 +124,7 @@ function-errors: $(VENV)/functions ## the errors of the functions of f64, on a m
 	$(BIN)/python tools/function_errors.py target/every-float/release/examples/evaluate
 
 random-expressions: ## 10^5 random expressions as PTX in the emulator, in half a minute
-	cargo test --release -p gpuvec_ptx -- --ignored
+	cargo test --profile fast -p gpuvec_ptx -- --ignored
 
 numpy-expressions: build $(VENV)/ready ## 10^5 random expressions beside NumPy, in a minute on two cores (NUMPY_COUNT=100000)
 	$(BIN)/python tools/numpy_expressions.py --count $(NUMPY_COUNT)

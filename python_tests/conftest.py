@@ -7,10 +7,25 @@ import hypothesis
 import pytest
 from bindings import Place, lib, placed, why_cpu
 from float_modes import load_helper
+from on_fake_driver import IS_BUILT, NOT_BUILT
 from programs import compile_c, compile_program, run_program
 from streams import Resources
 
-PLACEMENTS = os.environ.get("GPUVEC_TEST_PLACEMENTS", "auto,gpu,cpu").split(",")
+HAS_GPU = lib.gpuvec_device_count() > 0
+
+
+def parameters() -> list:
+    """Returns the tests' placements: those of GPUVEC_TEST_PLACEMENTS, or all that compute here.
+
+    Without a GPU, placement `auto` does what `cpu` does (interface/test_last_run.py), so its tests
+    have a mark by which `make test` leaves them to `make test-thorough`.
+    """
+    names = os.environ.get("GPUVEC_TEST_PLACEMENTS", "auto,gpu,cpu" if HAS_GPU else "auto,cpu")
+    marks = {} if HAS_GPU else {"auto": pytest.mark.as_cpu}
+    return [
+        pytest.param(Place[name.upper()], marks=marks.get(name, ())) for name in names.split(",")
+    ]
+
 
 hypothesis.settings.register_profile(
     "gpuvec",
@@ -22,10 +37,10 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("gpuvec")
 
 
-@pytest.fixture(params=[Place[name.upper()] for name in PLACEMENTS], ids=lambda place: place.name)
+@pytest.fixture(params=parameters(), ids=lambda place: place.name)
 def placement(request):
-    """Sets each placement in turn for the test; GPUVEC_TEST_PLACEMENTS restricts the choice."""
-    if request.param == Place.GPU and lib.gpuvec_device_count() == 0:
+    """Sets each placement in turn for the test."""
+    if request.param == Place.GPU and not HAS_GPU:
         pytest.skip(why_cpu())
     with placed(request.param) as place:
         yield place
@@ -94,6 +109,12 @@ def broken_driver(tmp_path_factory):
     folder = tmp_path_factory.mktemp("broken_driver")
     (folder / "libcuda.so.1").write_text("not a library\n")
     return folder
+
+
+def pytest_runtest_setup(item):
+    """Skips scripts on the fake driver where it is not built."""
+    if item.get_closest_marker("on_fake_driver") and not IS_BUILT:
+        pytest.skip(NOT_BUILT)
 
 
 def pytest_terminal_summary(terminalreporter):

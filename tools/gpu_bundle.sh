@@ -9,7 +9,7 @@ rm -rf "$bundle"
 mkdir -p "$bundle/tests"
 cp -P target/release/libgpuvec.so* "$bundle/"
 cp target/fake_driver/libcuda.so.1 "$bundle/libfake_driver.so"
-cargo test --release --no-run --message-format=json 2>/dev/null |
+cargo test --profile fast --no-run --message-format=json 2>/dev/null |
     python3 -c '
 import json, sys
 for line in sys.stdin:

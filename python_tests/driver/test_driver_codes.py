@@ -175,7 +175,7 @@ def run(script: str, work: str) -> None:
     """Runs a script for one kind of work on the fake driver."""
     tables = f"NAMES, MUST_FAIL, WORK = {TRANSIENT!r}, {MUST_FAIL!r}, {work!r}\n"
     settings = {"GPUVEC_NUM_THREADS": "1"}
-    on_fake_driver.run(PRELUDE + tables + script, limit=110, variables=settings, FLAGS=0)
+    on_fake_driver.run(PRELUDE + tables + script, variables=settings, FLAGS=0)
 
 
 @pytest.mark.long

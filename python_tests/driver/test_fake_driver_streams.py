@@ -77,6 +77,21 @@ def test_events_belong_to_a_context():
     )
 
 
+def test_an_event_is_over_when_its_stream_is():
+    """No thread sees the one without the other: nothing is pending after the wait for an event."""
+    run(
+        """
+        on_device(0)
+        here, event = stream(), made("cuEventCreate", 0)
+        for _ in range(5000):
+            assert code("cuEventRecord", event, here) == code("cuEventSynchronize", event) == OK
+            assert fake_driver.count("pending") == 0
+            assert code("cuEventRecord", event, here) == code("cuStreamSynchronize", here) == OK
+            assert code("cuEventQuery", event) == OK
+        """
+    )
+
+
 def test_a_stream_waits_for_an_event_of_another_device():
     """The stream waits as long as the event takes, and not for later records of the event."""
     run(

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 from arrays import call, compute, filled, output
-from bindings import Backend, Choice, PathBit, Place, Reason, Run, last_error, last_run, lib
+from bindings import Backend, Choice, PathBit, Place, Reason, Run, last_error, last_run, lib, placed
 from operations import FOR_A_GPU, OPERATIONS, SAMPLE, repeated
 
 SMALL, LARGE = 1000, FOR_A_GPU
@@ -87,6 +87,22 @@ def test_the_choice_is_what_ran(placement, operation, n):
         assert run.reason not in (Reason.NONE, Reason.ASKED_FOR, Reason.FALLBACK)
     else:
         assert run.reason == Reason.ASKED_FOR
+
+
+@pytest.mark.skipif(lib.gpuvec_device_count() > 0, reason="there is a GPU")
+@each_operation
+@pytest.mark.parametrize("kinds", [("pageable",) * 3, ("pinned+3",) * 3], ids=",".join)
+def test_auto_without_a_gpu_does_what_cpu_does(operation, kinds):
+    """Only the reason differs, and the number of cores, with which both placements experiment."""
+    small, large = {}, {}
+    for place in (Place.AUTO, Place.CPU):
+        with placed(place):
+            small[place] = fields(run_with(operation, kinds, SMALL))
+            large[place] = run_with(operation, kinds, LARGE)
+    assert small.pop(Place.AUTO) == {**small.pop(Place.CPU), "reason": Reason.FASTEST}
+    for run in large.values():
+        assert (run.backend, run.devices, run.bytes_staged) == (Backend.CPU, 0, 0)
+        assert run.path == (PathBit.CORES if run.threads > 1 else PathBit.CALLING_CORE)
 
 
 @each_operation

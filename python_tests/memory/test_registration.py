@@ -10,9 +10,6 @@ import pytest
 
 pytestmark = on_fake_driver.needs_fake_driver
 
-# Scripts take less than 2 s; with a lock held too long they would not end.
-LIMIT = 20
-
 # The beginning of all scripts: `pages` gives the address of pages of their own, `register` and
 # `unregister` take an address and a length, `in_flight` holds a registration inside the driver.
 PRELUDE = """
@@ -79,7 +76,7 @@ assert bytes_staged(first, 1000) > 0 and bytes_staged(at_pinned, 1000) == 0
 
 def run(script: str, **settings: object) -> None:
     """Runs a script on the fake driver."""
-    on_fake_driver.run(PRELUDE + textwrap.dedent(script) + EPILOGUE, limit=LIMIT, **settings)
+    on_fake_driver.run(PRELUDE + textwrap.dedent(script) + EPILOGUE, **settings)
 
 
 MEANWHILE = {
@@ -347,4 +344,4 @@ def test_a_registration_adds_no_driver_calls():
         ok(lib.gpuvec_host_unregister(at))
         assert calls() == none, (calls(), none)
     """
-    on_fake_driver.run(script, limit=LIMIT, FLAGS=0)
+    on_fake_driver.run(script, FLAGS=0)

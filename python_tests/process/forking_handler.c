@@ -20,7 +20,7 @@
 #define GPUVEC_ERROR_REENTRANT 205
 #endif
 
-enum { MICROSECONDS = 50, FORKS = 3000, SMALL = 10, CHILDS_SECONDS = 5 };
+enum { MICROSECONDS = 50, FORKS = 3000, SMALL = 10, CHILDS_SECONDS = 60 };
 
 static volatile sig_atomic_t forks;
 static int children_call;

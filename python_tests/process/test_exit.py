@@ -10,8 +10,6 @@ from on_fake_driver import IS_BUILT, NOT_BUILT
 from on_fake_driver import environment as on_fake_driver
 from programs import linking, run, run_program, run_silently
 
-# Bounds a hang; the programs themselves run for less than a second.
-SECONDS = 10
 SMALL, FOR_THREADS, FOR_SEVERAL_GPUS = 10, 300_000, 6_000_001
 CXX = os.environ.get("CXX", "c++")
 
@@ -44,14 +42,14 @@ def cpp_program(tmp_path_factory):
 @pytest.mark.parametrize("end", ["thread", "main", "exit"])
 def test_calls_at_the_end_of_a_thread_or_process(program, place, end, before_it, n):
     """Destructors of thread-specific data and handlers of exit may call, also as the first call."""
-    program("late_calls", end + before_it, n, timeout=SECONDS, **place)
+    program("late_calls", end + before_it, n, **place)
 
 
 @each_length
 @pytest.mark.parametrize("what", ["thread", "main", "global"])
 def test_calls_from_destructors_of_objects(cpp_program, place, what, n):
     """Destructors of C++'s thread-local and global objects may call, also as the first call."""
-    assert run_program(cpp_program, what, n, timeout=SECONDS, **place) == ""
+    assert run_program(cpp_program, what, n, **place) == ""
 
 
 @pytest.mark.parametrize("start", ["main", "thread", "during"])

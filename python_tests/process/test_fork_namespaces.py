@@ -6,6 +6,7 @@ from functools import cache
 
 import on_fake_driver
 import pytest
+from programs import TIMEOUT
 
 # The script is the first process of a new namespace of process ids.
 AS_ROOT = ("unshare", "--pid", "--fork", "--kill-child")
@@ -18,7 +19,7 @@ def first_process() -> tuple:
     for command in (AS_USER, AS_ROOT):
         try:
             test = [*command, sys.executable, "-c", "import os; print(os.getpid())"]
-            done = subprocess.run(test, capture_output=True, text=True, timeout=20)
+            done = subprocess.run(test, capture_output=True, text=True, timeout=TIMEOUT)
         except (OSError, subprocess.TimeoutExpired):
             continue
         if done.returncode == 0 and done.stdout.strip() == "1":
@@ -66,7 +67,7 @@ lib.gpuvec_set_placement(Place.GPU)
 def run(script: str) -> None:
     """Runs a script as the first process of a namespace, on the fake driver."""
     command = (*first_process(), sys.executable)
-    on_fake_driver.run(PRELUDE + script, limit=20, command=command)
+    on_fake_driver.run(PRELUDE + script, command=command)
 
 
 def test_the_child_of_a_process_that_used_the_gpu():

@@ -6,7 +6,6 @@ import pytest
 from programs import compile_program, run_program, run_silently
 
 MIB = 1 << 20
-SECONDS = 60
 
 # Bytes that a process may map in addition: for the first calls without helpers, for the
 # stacks of some helpers or of all of them, and for what the C library reserves for each thread.
@@ -25,7 +24,7 @@ def budgets(tmp_path_factory):
 def test_every_budget_of_address_space(budgets, start, end, step):
     """With any limit on memory a call is right or OUT_OF_MEMORY, and the process goes on."""
     environment = {"GPUVEC_PLACEMENT": "cpu", "GPUVEC_NUM_THREADS": "16"}
-    print(run_program(budgets, start, end, step, timeout=SECONDS, **environment))
+    print(run_program(budgets, start, end, step, **environment))
 
 
 @pytest.mark.parametrize("threads", [1, 16])

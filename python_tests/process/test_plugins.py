@@ -11,8 +11,6 @@ from on_fake_driver import environment as on_fake_driver
 from on_fake_driver import needs_fake_driver
 from programs import compile_program, run_program, run_python
 
-# Bounds a hang; the programs themselves run for less than a second.
-SECONDS = 10
 THREADS = "4"
 # For several threads of the CPU; for several GPUs, more than 16 MiB in each array.
 FOR_THREADS, FOR_SEVERAL_GPUS = 300_000, 6_000_001
@@ -66,7 +64,7 @@ def right(function: str) -> str:
 
 def open_and_close(plugin, **environment: str) -> str:
     """Loads and unloads the plug-in in a new process; returns the plug-in's output."""
-    return run_python(OPEN_AND_CLOSE, SECONDS, PLUGIN=str(plugin), **environment)
+    return run_python(OPEN_AND_CLOSE, PLUGIN=str(plugin), **environment)
 
 
 @each_function
@@ -82,7 +80,7 @@ def test_a_plugin_calls_while_it_is_loaded_and_unloaded(plugin, function, memory
 def test_a_program_calls_before_and_after_main(plugin_program, function, memory):
     """A program's constructors and destructors may call, as those of C++'s global objects do."""
     environment = settings(function, FOR_THREADS, memory, "cpu")
-    assert run_program(plugin_program, timeout=SECONDS, **environment) == right(function)
+    assert run_program(plugin_program, **environment) == right(function)
 
 
 @needs_fake_driver

@@ -10,8 +10,6 @@ from textwrap import dedent
 import pytest
 from programs import run_silently
 
-# Bounds a hang, and the time after which the library has the threads that it may have again.
-SECONDS = 30
 MOST_THREADS = 256
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -25,7 +23,7 @@ several_cores = pytest.mark.skipif(
 def test_first_calls_at_once_start_each_thread_once(program, threads, attempt):
     """Many first calls at the same time start no more helpers than were asked for."""
     environment = {"GPUVEC_PLACEMENT": "cpu", "GPUVEC_NUM_THREADS": str(threads)}
-    program("first_calls", threads - 1, timeout=SECONDS, **environment)
+    program("first_calls", threads - 1, **environment)
 
 
 # `call` checks a long addition; `helpers` are the library's threads, as Linux describes them. No
@@ -81,7 +79,7 @@ def run_on_cpu(*scripts: str, **environment: str) -> None:
     whole = CALLS + "".join(map(dedent, scripts))
     # NumPy's own threads would count for a limit.
     environment |= {"GPUVEC_PLACEMENT": "cpu", "OPENBLAS_NUM_THREADS": "1"}
-    run_silently(whole, timeout=SECONDS, **environment)
+    run_silently(whole, **environment)
 
 
 # Linux counts a user's threads: those of a user without other processes are this process's. Its

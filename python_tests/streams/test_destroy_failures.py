@@ -74,7 +74,7 @@ def run(script: str) -> None:
     """Runs a script on the fake driver."""
     settings = {"GPUVEC_NUM_THREADS": "1"}
     text = PRELUDE + textwrap.dedent(script) + EPILOGUE
-    on_fake_driver.run(text, limit=30, variables=settings, FLAGS=0)
+    on_fake_driver.run(text, variables=settings, FLAGS=0)
 
 
 @pytest.mark.long

@@ -33,7 +33,7 @@ from programs import before, library_environment
 from scenarios import Scenario, scenarios
 from work import NULL, RIGHT, Work, outcome_of
 
-TIME_LIMIT = 30
+TIME_LIMIT = 100
 
 QUEUEING = ("cuLaunchKernel", "cuMemcpyAsync", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2")
 LATER = 700

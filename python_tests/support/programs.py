@@ -9,7 +9,7 @@ from pathlib import Path
 from bindings import LIBRARY, ROOT, lib
 
 SUPPORT = Path(__file__).resolve().parent
-# Seconds after which a program counts as hanging.
+# Seconds after which a program counts as hanging; each runs for seconds at most on an idle machine.
 TIMEOUT = 120
 # `make test-wheel` tests the package that it installed, not the one of the checkout.
 MODULES = [SUPPORT] if "GPUVEC_DIST" in os.environ else [ROOT / "python", SUPPORT]

@@ -55,11 +55,7 @@ pub(crate) fn record(handle: usize, on: usize) -> Result<(), Code> {
     }
     let mark = Arc::new(Mark::default());
     let reached = Arc::clone(&mark);
-    let work = move || {
-        reached.reach();
-        Ok(())
-    };
-    stream::enqueue_kept(on, Box::new(work))?;
+    stream::enqueue_signal(on, Box::new(move || reached.reach()))?;
     let captured_in = stream::capture_of(on)?.map(|_| on);
     let mut events = lock(&EVENTS);
     let event = events.get_mut(&handle).ok_or(INVALID_HANDLE)?;

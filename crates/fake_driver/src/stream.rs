@@ -20,12 +20,17 @@ use std::time::{Duration, Instant};
 /// Queued work; an error loses the context.
 pub(crate) type Work = Box<dyn FnOnce() -> Result<(), Code> + Send>;
 
+/// Signals that queued work is done. It must not call the stream, which is locked.
+type Signal = Box<dyn FnOnce() + Send>;
+
 struct Task {
     work: Work,
     /// Set for work that is done even after the context is lost.
     is_kept: bool,
     /// Other streams, each with the number of its tasks that must be done before.
     after: Vec<(Arc<Stream>, usize)>,
+    /// Signals that the stream counts the task as done.
+    signal: Signal,
 }
 
 struct Stream {
@@ -142,15 +147,22 @@ pub(crate) fn destroy(handle: usize) -> Result<(), Code> {
 
 /// Queues work, which is dropped if the context is lost by then.
 pub(crate) fn enqueue(handle: usize, work: Work) -> Result<(), Code> {
-    give(handle, work, false)
+    give(handle, work, false, Box::new(|| ()))
 }
 
 /// Queues work that is done even if the context is lost.
 pub(crate) fn enqueue_kept(handle: usize, work: Work) -> Result<(), Code> {
-    give(handle, work, true)
+    give(handle, work, true, Box::new(|| ()))
 }
 
-fn give(handle: usize, work: Work, is_kept: bool) -> Result<(), Code> {
+/// Queues a signal that all work before it is done, even if the context is lost.
+///
+/// A thread that sees the signal sees the stream without that work, and the other way round.
+pub(crate) fn enqueue_signal(handle: usize, signal: Signal) -> Result<(), Code> {
+    give(handle, Box::new(|| Ok(())), true, signal)
+}
+
+fn give(handle: usize, work: Work, is_kept: bool, signal: Signal) -> Result<(), Code> {
     let context = context_of(handle)?;
     let stream = stream_of(handle, context)?;
     let others = match stream.kind {
@@ -165,7 +177,7 @@ fn give(handle: usize, work: Work, is_kept: bool) -> Result<(), Code> {
     let after = others.into_iter().map(given).collect();
     let mut queue = lock(&stream.queue);
     queue.given += 1;
-    queue.tasks.push_back(Task { work, is_kept, after });
+    queue.tasks.push_back(Task { work, is_kept, after, signal });
     drop(queue);
     stream.changed.notify_all();
     Ok(())
@@ -301,9 +313,10 @@ pub(crate) fn count() -> (usize, usize) {
 }
 
 impl Task {
-    fn run(self, context: Handle) {
+    /// Does the work, and returns the signal that it is done.
+    fn run(self, context: Handle) -> Signal {
         if !self.is_kept && context::lost_of(context).is_some() {
-            return;
+            return self.signal;
         }
         AT_WORK.set(Some(context::device_of(context)));
         let done = (self.work)();
@@ -311,6 +324,7 @@ impl Task {
         if let Err(code) = done {
             context::lose_of(context, code);
         }
+        self.signal
     }
 }
 
@@ -366,11 +380,12 @@ impl Stream {
             }
             drop(LET_GO.wait_while(lock(&HELD), |is_held| *is_held));
             let start = Instant::now();
-            task.run(self.context);
+            let signal = task.run(self.context);
             timing::end(start, context::device_of(self.context));
             let mut queue = lock(&self.queue);
             queue.is_working = false;
             queue.done += 1;
+            signal();
             drop(queue);
             flags::set();
             self.changed.notify_all();
