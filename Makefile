@@ -114,9 +114,11 @@ test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake drive
 fault-injection: fake-driver build $(VENV)/ready ## make every driver call fail in turn, in every way, in half an hour on two cores
 	$(ON_FAKE_DRIVER) $(BIN)/python python_tests/support/fault_injection.py
 
-every-float: ## every function of one f32 on all 2^32 inputs, those of two on 2^27, in a quarter of an hour on two cores
+every-float: ## every function of one f32 on all 2^32 inputs, those of two on 2^27, in half an hour on two cores
 	RUSTFLAGS="-C target-cpu=native" cargo test --release --target-dir target/every-float -p gpuvec_math \
-		--test rounding --test two_arguments -- --ignored --test-threads=1
+		--lib --test rounding --test two_arguments -- --ignored --test-threads=1
+	RUSTFLAGS="-C target-cpu=native" cargo test --release --target-dir target/every-float -p gpuvec \
+		--lib fast_tests -- --ignored --test-threads=1
 
 function-errors: $(VENV)/functions ## the errors of the functions of f64, on a million arguments each, against MPFR
 	RUSTFLAGS="-C target-cpu=native" cargo build --release --target-dir target/every-float -p gpuvec_math \

@@ -84,19 +84,19 @@ def alternating_peaks(errors):
     return peaks
 
 
-def minimax(function, weight, low, high, count):
-    """Coefficients, all doubles, and the greatest weighted error."""
+def minimax(function, weight, low, high, count, nearest=float):
+    """Coefficients, rounded by `nearest`, and the greatest weighted error."""
     points = chebyshev_points(mpf(low), mpf(high), 24 * count)
     values = [function(z) for z in points]
     weights = [mpf(weight(z)) for z in points]
     rounded = []
     if low < 0:
         # Powers that vanish inside of the interval are no Chebyshev system: all are fitted once.
-        rounded = [mpf(float(c)) for c in remez(points, values, weights, 0, count)]
+        rounded = [mpf(nearest(c)) for c in remez(points, values, weights, 0, count)]
     while len(rounded) < count:
         rest = [v - evaluate(rounded, z) for v, z in zip(values, points)]
         fitted = remez(points, rest, weights, len(rounded), count - len(rounded))
-        rounded.append(mpf(float(fitted[0])))
+        rounded.append(mpf(nearest(fitted[0])))
     error = max(abs(evaluate(rounded, z) - v) * w for z, v, w in zip(points, values, weights))
     return rounded, error
 

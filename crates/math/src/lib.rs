@@ -12,6 +12,7 @@
 pub mod double;
 mod error_function;
 mod exponential;
+pub mod fast;
 mod inverse;
 mod logarithm;
 mod machine;

@@ -111,6 +111,12 @@ pub(crate) fn is_odd<M: Machine>(m: &M, quadrant: M::I64) -> (M::Bool, M::I64) {
     (m.less(m.float(sign | m.i64(1023 << 52)), m.f64(0.0)), sign)
 }
 
+/// The sine of an angle, after `quarters` quarter-turns more.
+#[cfg(test)]
+pub(crate) fn sine<M: Machine>(m: &M, x: M::F64, quarters: i64) -> M::F64 {
+    reduce(m, x).sine_after(m, quarters)
+}
+
 /// The sine.
 ///
 /// Wrong for 0 of 2^32 inputs.

@@ -1,44 +1,55 @@
 //! The loops of functions.
 
-use super::kernel::{Loops, kernel};
+use super::kernel::{Loops, fast_kernel, kernel};
 use gpuvec_expr::Op;
-use gpuvec_math::{Scalar, Usual, double};
+use gpuvec_math::{Scalar, Usual, double, fast};
 
+/// The loops of a function that has rare sequences.
+macro_rules! seldom {
+    ($T:ident, $module:ident, $function:ident) => {
+        kernel!(Long, |a: $T| -> $T { $module::$function(&Scalar, a) } usually {
+            let machine = Usual::default();
+            ($module::$function(&machine, a), machine.missed())
+        })
+    };
+}
+
+/// The loops of a function of f32 that is fast for nearly all elements.
+macro_rules! fast {
+    ($T:ident, $module:ident, $function:ident) => {
+        fast_kernel!(fast::$function, |a| { $module::$function(&Scalar, a) } usually {
+            let machine = Usual::default();
+            ($module::$function(&machine, a), machine.missed())
+        })
+    };
+}
+
+/// The loops of all functions of a type, with the macro for those that are fast for f32.
 macro_rules! functions {
-    ($name:ident, $T:ident, $module:ident) => {
+    ($name:ident, $T:ident, $module:ident, $fast:ident) => {
         pub(super) fn $name(op: Op) -> Option<Loops> {
             macro_rules! one {
                 ($function:ident) => {
-                    Some(kernel!(Long, |a: $T| -> $T { $module::$function(&Scalar, a) }))
+                    kernel!(Long, |a: $T| -> $T { $module::$function(&Scalar, a) })
                 };
             }
-            macro_rules! seldom {
-                                        ($function:ident) => {
-                                            Some(kernel!(Long, |a: $T| -> $T {
-                                                $module::$function(&Scalar, a)
-                                            } usually {
-                                                let machine = Usual::default();
-                                                ($module::$function(&machine, a), machine.missed())
-                                            }))
-                                        };
-                                    }
             macro_rules! two {
                 ($function:ident) => {
-                    Some(kernel!(Long, |a: $T, b: $T| -> $T { $module::$function(&Scalar, a, b) }))
+                    kernel!(Long, |a: $T, b: $T| -> $T { $module::$function(&Scalar, a, b) })
                 };
             }
-            match op {
+            Some(match op {
                 Op::Cbrt => one!(cbrt),
-                Op::Exp => one!(exp),
-                Op::Exp2 => one!(exp2),
-                Op::Expm1 => one!(expm1),
-                Op::Log => one!(log),
-                Op::Log2 => one!(log2),
-                Op::Log10 => one!(log10),
-                Op::Log1p => one!(log1p),
-                Op::Sin => seldom!(sin),
-                Op::Cos => seldom!(cos),
-                Op::Tan => seldom!(tan),
+                Op::Exp => $fast!($T, $module, exp),
+                Op::Exp2 => $fast!($T, $module, exp2),
+                Op::Expm1 => $fast!($T, $module, expm1),
+                Op::Log => $fast!($T, $module, log),
+                Op::Log2 => $fast!($T, $module, log2),
+                Op::Log10 => $fast!($T, $module, log10),
+                Op::Log1p => $fast!($T, $module, log1p),
+                Op::Sin => $fast!($T, $module, sin),
+                Op::Cos => $fast!($T, $module, cos),
+                Op::Tan => seldom!($T, $module, tan),
                 Op::Asin => one!(asin),
                 Op::Acos => one!(acos),
                 Op::Atan => one!(atan),
@@ -49,11 +60,11 @@ macro_rules! functions {
                 Op::Erf => one!(erf),
                 Op::Hypot => two!(hypot),
                 Op::Pow => two!(pow),
-                _ => None,
-            }
+                _ => return None,
+            })
         }
     };
 }
 
-functions!(of_f32, f32, gpuvec_math);
-functions!(of_f64, f64, double);
+functions!(of_f32, f32, gpuvec_math, fast);
+functions!(of_f64, f64, double, seldom);

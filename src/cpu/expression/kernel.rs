@@ -2,11 +2,16 @@
 
 use super::Version;
 use super::value::{NanMasks, Value};
+use super::vector::{Avx2, Avx512, Vectors};
+use gpuvec_math::fast::Machine32;
 use std::arch::asm;
 use std::mem::MaybeUninit;
 
 /// Every loop runs over a multiple of this many elements, so that it has no rest.
 pub(super) const GRAIN: usize = 32;
+
+/// The most vectors that an exact loop computes before the fast sequence is tried again.
+const MOST_EXACT_VECTORS: usize = 32;
 
 /// An operation on one element. Operands that it does not take are of no size.
 pub(super) trait Kernel {
@@ -86,6 +91,68 @@ pub(super) const fn loops<K: Kernel>() -> Loops {
         Chunks::Newest => [portable::<K, 4>, avx2::<K, 16>, avx512::<K, 16>],
         Chunks::Long => [portable::<K, 1>, avx2::<K, 8>, avx512::<K, 16>],
         Chunks::Scalar => [portable::<K, 1>; 3],
+    }
+}
+
+/// A function of f32 that is fast for nearly all elements.
+pub(super) trait Fast: Kernel<A = f32, Out = f32> {
+    /// The result, and whether it is right.
+    fn fast<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool);
+}
+
+/// The loops of a function that is fast: without FMA, those of its sequence of f64.
+pub(super) const fn fast_loops<K: Fast>() -> Loops {
+    [loops::<K>()[0], fast_avx2::<K>, fast_avx512::<K>]
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
+unsafe fn fast_avx512<K: Fast>(args: &Args) {
+    // SAFETY: the same contract, which promises the instructions.
+    unsafe { fast_body::<K, _>(Avx512::new(), args, loops::<K>()[2]) }
+}
+
+#[target_feature(enable = "avx2,fma")]
+unsafe fn fast_avx2<K: Fast>(args: &Args) {
+    // SAFETY: the same contract, which promises the instructions.
+    unsafe { fast_body::<K, _>(Avx2::new(), args, loops::<K>()[1]) }
+}
+
+/// Writes all results; the `exact` loop those of vectors with an element for which the fast sequence
+/// does not suffice, such as a NaN.
+///
+/// # Safety
+/// As for a [`Loop`]; `exact` is one of the same version.
+#[inline(always)]
+unsafe fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: Loop) {
+    let Args { operands: [a, b, c], out, len, is_canonical } = *args;
+    let from = |start: usize| a.pointer.wrapping_add((start & a.mask) * size_of::<f32>());
+    let to = |start: usize| out.wrapping_add(start * size_of::<f32>());
+    let (mut start, mut vectors) = (0, 1);
+    loop {
+        let computed = start;
+        // A loop without calls, so that constants stay in registers.
+        while start < len {
+            // SAFETY: the caller promises `len` elements, of which these are some, or those of the
+            // first vector.
+            let (y, is_right) = unsafe { K::fast(&m, m.load(from(start).cast())) };
+            if !m.all(is_right) {
+                break;
+            }
+            // SAFETY: as above.
+            unsafe { m.store(y, to(start).cast()) };
+            start += M::LANES;
+            stay_a_loop();
+        }
+        if start >= len {
+            return;
+        }
+        // Right behind such vectors more are likely.
+        vectors = if start == computed { MOST_EXACT_VECTORS.min(2 * vectors) } else { 1 };
+        let count = (vectors * M::LANES).min(len - start);
+        let operands = [Operand { pointer: from(start), mask: a.mask }, b, c];
+        // SAFETY: as above.
+        unsafe { exact(&Args { operands, out: to(start), len: count, is_canonical }) };
+        start += count;
     }
 }
 
@@ -264,4 +331,33 @@ macro_rules! kernel {
         super::kernel::loops::<Formula>()
     }};
 }
-pub(super) use kernel;
+
+/// The loops of a function of f32 that is fast for nearly all elements, with the formula for the others.
+macro_rules! fast_kernel {
+    ($fast:path, |$a:ident| $exact:block usually $usual:block) => {{
+        struct Formula;
+
+        impl super::kernel::Kernel for Formula {
+            type A = f32;
+            type B = ();
+            type C = ();
+            type Out = f32;
+            const CHUNKS: super::kernel::Chunks = super::kernel::Chunks::Long;
+
+            #[inline(always)]
+            fn apply($a: f32, _b: (), _c: ()) -> f32 $exact
+
+            #[inline(always)]
+            fn usual($a: f32, _b: (), _c: ()) -> (f32, bool) $usual
+        }
+
+        impl super::kernel::Fast for Formula {
+            #[inline(always)]
+            fn fast<M: gpuvec_math::fast::Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
+                $fast(m, x)
+            }
+        }
+        super::kernel::fast_loops::<Formula>()
+    }};
+}
+pub(super) use {fast_kernel, kernel};

@@ -13,6 +13,8 @@
 //! lets them show: `copysign` takes a NaN's sign as positive.
 
 mod compile;
+#[cfg(test)]
+mod fast_tests;
 mod functions;
 mod fuse;
 mod kernel;
@@ -22,6 +24,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 mod value;
+mod vector;
 
 pub(crate) use compile::BlockProgram;
 pub(crate) use reduce::{

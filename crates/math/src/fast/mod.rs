@@ -1,0 +1,72 @@
+//! Fast functions of f32, which leave some inputs to the sequences of f64.
+//!
+//! A function is a sequence of operations on 32 bits. It computes the result in two parts, `high` and
+//! `low`, whose sum has a relative error below a bound ε of about 2^-34, which is derived beside each.
+//! If high + (low ± ε high) round to the same float, so does the exact result: rounding is monotone
+//! (Ziv, Fast evaluation of elementary mathematical functions with correctly rounded last bit). Else,
+//! for about one input in a thousand, and for inputs outside of a range, the sequence of f64
+//! decides. Both are rounded correctly, so that the bits do not tell which one was taken.
+
+mod constants;
+mod exponential;
+mod logarithm;
+mod machine;
+#[cfg(test)]
+mod tests;
+mod trigonometric;
+
+pub use exponential::{exp, exp2, expm1};
+pub use logarithm::{log, log1p, log2, log10};
+pub use machine::Machine32;
+pub use trigonometric::{cos, sin};
+
+/// Added to a number below 2^22 in magnitude and taken away again, leaves the nearest integer, which
+/// in between is in the low bits of the sum.
+const TO_INTEGER: f32 = 12_582_912.0; // 1.5 · 2^23
+
+/// Rounds high + low, whose relative error is at most `bound`: [`Machine32::rounded`].
+#[inline(always)]
+fn rounded<M: Machine32>(m: &M, high: M::F32, low: M::F32, bound: f32) -> (M::F32, M::Bool) {
+    m.rounded(high, [-bound, bound].map(|bound| m.fma(high, m.f32(bound), low)))
+}
+
+/// a + b in two parts, exactly, if a = 0 or |a| ≥ |b| (Dekker).
+#[inline(always)]
+fn sum<M: Machine32>(a: M::F32, b: M::F32) -> (M::F32, M::F32) {
+    let high = a + b;
+    (high, (a - high) + b)
+}
+
+/// a + b in two parts, exactly, for all a and b (Knuth).
+#[inline(always)]
+fn any_sum<M: Machine32>(a: M::F32, b: M::F32) -> (M::F32, M::F32) {
+    let high = a + b;
+    let of_b = high - a;
+    (high, (a - (high - of_b)) + (b - of_b))
+}
+
+/// a · b in two parts, exactly but for underflow.
+#[inline(always)]
+fn product<M: Machine32>(m: &M, a: M::F32, b: M::F32) -> (M::F32, M::F32) {
+    let high = a * b;
+    (high, m.fms(a, b, high))
+}
+
+/// The polynomial with these coefficients, lowest first, by Horner's rule.
+#[inline(always)]
+fn polynomial<M: Machine32>(m: &M, x: M::F32, coefficients: &[f32]) -> M::F32 {
+    let (last, rest) = coefficients.split_last().expect("a polynomial has coefficients");
+    rest.iter().rev().fold(m.f32(*last), |sum, &c| m.fma(sum, x, m.f32(c)))
+}
+
+/// The magnitude.
+#[inline(always)]
+fn magnitude<M: Machine32>(m: &M, x: M::F32) -> M::F32 {
+    m.float(m.bits(x) & m.i32(i32::MAX))
+}
+
+/// y with the sign of x, which it has if it is not zero.
+#[inline(always)]
+fn with_sign_of<M: Machine32>(m: &M, y: M::F32, x: M::F32) -> M::F32 {
+    m.float(m.bits(y) | (m.bits(x) & m.i32(i32::MIN)))
+}

@@ -1,0 +1,100 @@
+//! The fast functions of f32 beside their sequences of f64, through the loops of every version.
+
+use super::{BlockProgram, Operand, Version};
+use gpuvec_expr::{Element, Input, Shape, compile};
+use gpuvec_math::Scalar;
+use std::thread;
+
+const BLOCK: u32 = 1 << 16;
+const BLOCKS: u32 = 1 << 16;
+
+type Function = fn(&[f32], &mut [f32]);
+/// The bits of an input, of its result, and of the right one.
+type Wrong = (u32, u32, u32);
+
+/// A function as a program of a version.
+fn program(name: &str, version: Version) -> BlockProgram {
+    let x = Input { name: "x", element: Element::F32, shape: Shape::Array };
+    BlockProgram::new(&compile(&format!("{name}(x)"), &[x]).expect("a function"), version)
+}
+
+/// Returns the wrong results on some blocks of consecutive inputs, at most one of each block.
+fn wrong(program: &BlockProgram, exact: Function, blocks: impl Iterator<Item = u32>) -> Vec<Wrong> {
+    let mut scratch = program.scratch(BLOCK as usize).expect("memory");
+    let [mut found, mut right] = [const { Vec::new() }; 2].map(|mut results: Vec<f32>| {
+        results.resize(BLOCK as usize, 0.0);
+        results
+    });
+    let mut wrong = Vec::new();
+    for block in blocks {
+        let inputs: Vec<f32> = (0..BLOCK).map(|i| f32::from_bits(block * BLOCK + i)).collect();
+        let operands = [Operand::Array(inputs.as_ptr().cast())];
+        // SAFETY: the input and the output have as many elements, and this processor the instructions.
+        unsafe {
+            program.map(&mut scratch, &operands, found.as_mut_ptr().cast(), inputs.len());
+        }
+        exact(&inputs, &mut right);
+        let bits = |x: f32| if x.is_nan() { 0x7fc0_0000 } else { x.to_bits() };
+        let results =
+            found.iter().zip(&right).map(|(found, right)| (found.to_bits(), bits(*right)));
+        let all = inputs.iter().zip(results).map(|(x, (found, right))| (x.to_bits(), found, right));
+        wrong.extend(all.clone().find(|(_, found, right)| found != right));
+    }
+    wrong
+}
+
+/// Returns the wrong results in every version that has a fast sequence.
+fn wrong_in_versions(name: &str, exact: Function, step: usize, blocks: &[u32]) -> Vec<Wrong> {
+    let versions = [Version::Avx2, Version::Avx512];
+    let programs = versions
+        .into_iter()
+        .filter(|&version| version <= Version::detect())
+        .map(|version| program(name, version));
+    let find = |program: &BlockProgram, first: u32| {
+        let all = (first..BLOCKS).step_by(2 * step);
+        wrong(program, exact, all.chain(blocks.iter().copied()))
+    };
+    let found = programs.flat_map(|program| {
+        thread::scope(|scope| {
+            let program = &program;
+            let half = scope.spawn(move || find(program, step as u32));
+            let mut found = find(program, 0);
+            found.extend(half.join().expect("the other thread does not panic"));
+            found
+        })
+    });
+    found.collect()
+}
+
+/// Blocks with the ends of ranges and of tables, with multiples of π, 1 and -1, infinities and NaNs.
+const HARD: [u32; 28] = [
+    0x0000, 0x0080, 0x3cb1, 0x3d31, 0x3dc9, 0x3e49, 0x3f42, 0x3f7c, 0x3f80, 0x3f82, 0x3fc2, 0x4049,
+    0x40c9, 0x42ae, 0x42b1, 0x42fb, 0x44ff, 0x4500, 0x7f7f, 0x7f80, 0x7fc0, 0x8000, 0xbcb1, 0xbf7f,
+    0xbf80, 0xc2ae, 0xc2fb, 0xff80,
+];
+
+macro_rules! functions {
+    ($($name:ident)*) => {
+        $(mod $name {
+            fn exact(inputs: &[f32], results: &mut [f32]) {
+                for (x, result) in inputs.iter().zip(results) {
+                    *result = gpuvec_math::$name(&super::Scalar, *x);
+                }
+            }
+
+            #[test]
+            fn has_its_bits_on_a_sample() {
+                let name = stringify!($name);
+                assert_eq!(super::wrong_in_versions(name, exact, 1031, &super::HARD), []);
+            }
+
+            #[test]
+            #[ignore = "takes a minute on two cores (make every-float)"]
+            fn has_its_bits_on_every_input() {
+                assert_eq!(super::wrong_in_versions(stringify!($name), exact, 1, &[]), []);
+            }
+        })*
+    };
+}
+
+functions! { exp exp2 expm1 log log1p log2 log10 sin cos }
