@@ -1,6 +1,7 @@
 //! The fast functions of f32 beside their sequences of f64, through the loops of every version.
 
-use super::{BlockProgram, Operand, Version};
+use super::{BlockProgram, Range, Version};
+use crate::call::Binding;
 use gpuvec_expr::{Element, Input, Shape, compile};
 use gpuvec_math::Scalar;
 use std::thread;
@@ -28,11 +29,10 @@ fn wrong(program: &BlockProgram, exact: Function, blocks: impl Iterator<Item = u
     let mut wrong = Vec::new();
     for block in blocks {
         let inputs: Vec<f32> = (0..BLOCK).map(|i| f32::from_bits(block * BLOCK + i)).collect();
-        let operands = [Operand::Array(inputs.as_ptr().cast())];
-        // SAFETY: the input and the output have as many elements, and this processor the instructions.
-        unsafe {
-            program.map(&mut scratch, &operands, found.as_mut_ptr().cast(), inputs.len());
-        }
+        let (bindings, arrays) = (&[Binding::Array], &[inputs.as_ptr().cast()]);
+        let range = Range { bindings, arrays, len: inputs.len() };
+        // SAFETY: the input and the output have as many elements.
+        unsafe { program.map(&mut scratch, range, found.as_mut_ptr().cast()) };
         exact(&inputs, &mut right);
         let bits = |x: f32| if x.is_nan() { 0x7fc0_0000 } else { x.to_bits() };
         let results =
@@ -45,11 +45,8 @@ fn wrong(program: &BlockProgram, exact: Function, blocks: impl Iterator<Item = u
 
 /// Returns the wrong results in every version that has a fast sequence.
 fn wrong_in_versions(name: &str, exact: Function, step: usize, blocks: &[u32]) -> Vec<Wrong> {
-    let versions = [Version::Avx2, Version::Avx512];
-    let programs = versions
-        .into_iter()
-        .filter(|&version| version <= Version::detect())
-        .map(|version| program(name, version));
+    let versions = Version::all().filter(|version| *version != Version::BASELINE);
+    let programs = versions.map(|version| program(name, version));
     let find = |program: &BlockProgram, first: u32| {
         let all = (first..BLOCKS).step_by(2 * step);
         wrong(program, exact, all.chain(blocks.iter().copied()))

@@ -2,7 +2,7 @@
 
 use super::Version;
 use super::value::{NanMasks, Value};
-use super::vector::{Avx2, Avx512, Vectors};
+use crate::cpu::x86_64::vector32::{Avx2, Avx512, Vectors};
 use gpuvec_math::fast::Machine32;
 use std::arch::asm;
 use std::mem::MaybeUninit;

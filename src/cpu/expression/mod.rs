@@ -24,7 +24,6 @@ mod run;
 #[cfg(test)]
 mod tests;
 mod value;
-mod vector;
 
 pub(crate) use compile::BlockProgram;
 pub(crate) use reduce::{

@@ -1,6 +1,7 @@
 //! The instruction sets of x86-64, of which the loops of this backend have versions, and their vectors.
 
 mod vector;
+pub(crate) mod vector32;
 
 pub(crate) use vector::{Avx2, Avx512, Sse2, Vector};
 

@@ -6,7 +6,7 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 
 /// A machine of vectors. Its constructor is unsafe, so that its operations are safe: they need the
 /// processor's instructions.
-pub(super) trait Vectors: Machine32 {
+pub(crate) trait Vectors: Machine32 {
     /// The elements of a vector.
     const LANES: usize;
 
@@ -89,14 +89,14 @@ macro_rules! vectors {
         all $all:expr, lookup $lookup:ident,
     ) => {
         $(#[$doc])*
-        pub(super) struct $name(());
+        pub(crate) struct $name(());
 
         #[derive(Clone, Copy)]
-        pub(super) struct $F32($f32);
+        pub(crate) struct $F32($f32);
         #[derive(Clone, Copy)]
-        pub(super) struct $I32($i32);
+        pub(crate) struct $I32($i32);
         #[derive(Clone, Copy)]
-        pub(super) struct $Bool($bool);
+        pub(crate) struct $Bool($bool);
 
         $($(impl $trait for $type {
             type Output = Self;
