@@ -187,11 +187,10 @@ impl<'a> Evaluating<'a> {
         };
         let Some(mut scratch) = self.scratch(blocks) else { return };
         chunks.for_each(|chunk| {
-            let arrays = &self.addresses(&chunk);
-            let range = Range { bindings, arrays, len: chunk.len() };
-            // SAFETY: the call promises the elements of the chunk, which no other thread has; the
-            // scratch memory is for all elements of the call.
-            unsafe { blocks.accumulate(&mut scratch, range, chunk.start(), add, state) };
+            let (arrays, out) = (&self.addresses(&chunk), std::ptr::null_mut());
+            // SAFETY: the call promises the elements of the chunk.
+            let range = unsafe { Range::new(bindings, arrays, out, chunk.len()) };
+            blocks.accumulate(&mut scratch, range, chunk.start(), add, state);
         });
     }
 
@@ -249,9 +248,9 @@ impl Work for Evaluating<'_> {
                 chunks.for_each(|chunk| {
                     let out = self.call.output().host_elements(&chunk);
                     let arrays = &self.addresses(&chunk);
-                    let range = Range { bindings, arrays, len: chunk.len() };
-                    // SAFETY: as above; the scratch memory is for all elements of the call.
-                    unsafe { blocks.map(&mut scratch, range, out) };
+                    // SAFETY: as above.
+                    let range = unsafe { Range::new(bindings, arrays, out, chunk.len()) };
+                    blocks.map(&mut scratch, range);
                 });
             }
         }

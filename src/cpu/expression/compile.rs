@@ -2,7 +2,7 @@
 
 use super::Version;
 use super::fuse::Pairs;
-use super::kernel::{GRAIN, Loop, Loops, of_version};
+use super::loops::{GRAIN, Loop, Loops, of_version};
 use super::operations::{bytes, copy, element_bytes, load, operation};
 use crate::call::picoseconds as cost;
 use crate::tuning::{EXPRESSION_BLOCK_BYTES, EXPRESSION_BYTES};

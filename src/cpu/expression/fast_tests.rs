@@ -30,9 +30,10 @@ fn wrong(program: &BlockProgram, exact: Function, blocks: impl Iterator<Item = u
     for block in blocks {
         let inputs: Vec<f32> = (0..BLOCK).map(|i| f32::from_bits(block * BLOCK + i)).collect();
         let (bindings, arrays) = (&[Binding::Array], &[inputs.as_ptr().cast()]);
-        let range = Range { bindings, arrays, len: inputs.len() };
+        let out = found.as_mut_ptr().cast();
         // SAFETY: the input and the output have as many elements.
-        unsafe { program.map(&mut scratch, range, found.as_mut_ptr().cast()) };
+        let range = unsafe { Range::new(bindings, arrays, out, inputs.len()) };
+        program.map(&mut scratch, range);
         exact(&inputs, &mut right);
         let bits = |x: f32| if x.is_nan() { 0x7fc0_0000 } else { x.to_bits() };
         let results =

@@ -1,13 +1,13 @@
 //! The loops of functions.
 
-use super::kernel::{Loops, fast_kernel, kernel};
+use super::loops::{Loops, element_loops, fast_loops};
 use gpuvec_expr::Op;
 use gpuvec_math::{Scalar, Usual, double, fast};
 
 /// The loops of a function that has rare sequences.
 macro_rules! seldom {
     ($T:ident, $module:ident, $function:ident) => {
-        kernel!(Long, |a: $T| -> $T { $module::$function(&Scalar, a) } usually {
+        element_loops!(Long, |a: $T| -> $T { $module::$function(&Scalar, a) } usually {
             let machine = Usual::default();
             ($module::$function(&machine, a), machine.missed())
         })
@@ -17,7 +17,7 @@ macro_rules! seldom {
 /// The loops of a function of f32 that is fast for nearly all elements.
 macro_rules! fast {
     ($T:ident, $module:ident, $function:ident) => {
-        fast_kernel!(fast::$function, |a| { $module::$function(&Scalar, a) } usually {
+        fast_loops!(fast::$function, |a| { $module::$function(&Scalar, a) } usually {
             let machine = Usual::default();
             ($module::$function(&machine, a), machine.missed())
         })
@@ -30,12 +30,12 @@ macro_rules! functions {
         pub(super) fn $name(op: Op) -> Option<Loops> {
             macro_rules! one {
                 ($function:ident) => {
-                    kernel!(Long, |a: $T| -> $T { $module::$function(&Scalar, a) })
+                    element_loops!(Long, |a: $T| -> $T { $module::$function(&Scalar, a) })
                 };
             }
             macro_rules! two {
                 ($function:ident) => {
-                    kernel!(Long, |a: $T, b: $T| -> $T { $module::$function(&Scalar, a, b) })
+                    element_loops!(Long, |a: $T, b: $T| -> $T { $module::$function(&Scalar, a, b) })
                 };
             }
             Some(match op {

@@ -1,7 +1,7 @@
 //! Pairs of operations that one loop does, each rounded: `a * b + c` and the like.
 
 use super::Version;
-use super::kernel::{Loops, kernel};
+use super::loops::{Loops, element_loops};
 use Arithmetic::{Add, Div, Mul, Sub};
 use gpuvec_expr::{Node, NodeId, Op, Program, Source, Type};
 
@@ -98,19 +98,23 @@ macro_rules! pairs {
             macro_rules! second {
                 ($a:ident, $b:ident, $c:ident, $first:expr) => {
                     match (second, is_right) {
-                        (Add, _) => kernel!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first + $c }),
+                        (Add, _) => {
+                            element_loops!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first + $c })
+                        }
                         (Sub, false) => {
-                            kernel!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first - $c })
+                            element_loops!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first - $c })
                         }
                         (Sub, true) => {
-                            kernel!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $c - $first })
+                            element_loops!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $c - $first })
                         }
-                        (Mul, _) => kernel!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first * $c }),
+                        (Mul, _) => {
+                            element_loops!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first * $c })
+                        }
                         (Div, false) => {
-                            kernel!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first / $c })
+                            element_loops!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first / $c })
                         }
                         (Div, true) => {
-                            kernel!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $c / $first })
+                            element_loops!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $c / $first })
                         }
                     }
                 };

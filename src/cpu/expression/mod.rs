@@ -1,6 +1,6 @@
 //! Expressions on one core: a block interpreter.
 //!
-//! A [`BlockProgram`] is a list of steps, each a loop over a block of elements (`kernel.rs`). A block's
+//! A [`BlockProgram`] is a list of steps, each a loop over a block of elements (`loops.rs`). A block's
 //! values are in registers: buffers of a few KiB, which the next blocks use again, so that values
 //! between steps do not leave the core's caches. Steps read arrays where they are, and the last one writes
 //! to the output, except for types that are widened when they are loaded.
@@ -9,7 +9,7 @@
 //! them, are computed once, as the few elements that a loop reads at a time.
 //!
 //! NaNs: a result is stored with the one quiet, positive NaN, by the loop that writes the output
-//! (`kernel.rs`). Before that the sign and the payload of a NaN depend on the processor, so no operation
+//! (`loops.rs`). Before that the sign and the payload of a NaN depend on the processor, so no operation
 //! lets them show: `copysign` takes a NaN's sign as positive.
 
 mod compile;
@@ -17,7 +17,7 @@ mod compile;
 mod fast_tests;
 mod functions;
 mod fuse;
-mod kernel;
+mod loops;
 mod operations;
 mod reduce;
 mod run;

@@ -1,7 +1,7 @@
 //! The loops of the table's operations, loads and stores.
 
 use super::functions;
-use super::kernel::{Loops, kernel};
+use super::loops::{Loops, element_loops};
 use gpuvec_expr::{Element, Op, Type};
 use gpuvec_ops::{Accumulator, Max, Min};
 
@@ -23,17 +23,21 @@ pub(super) fn operation(op: Op, from: Type, to: Type) -> Option<Loops> {
 macro_rules! numbers {
     ($op:expr, $chunks:ident, $T:ty, $neg:path, $add:path, $sub:path, $mul:path, $abs:path) => {
         match $op {
-            Op::Neg => Some(kernel!(|a: $T| -> $T { $neg(a) })),
-            Op::Add => Some(kernel!(|a: $T, b: $T| -> $T { $add(a, b) })),
-            Op::Sub => Some(kernel!(|a: $T, b: $T| -> $T { $sub(a, b) })),
-            Op::Mul => Some(kernel!($chunks, |a: $T, b: $T| -> $T { $mul(a, b) })),
-            Op::Abs => Some(kernel!($chunks, |a: $T| -> $T { $abs(a) })),
-            Op::Less => Some(kernel!(|a: $T, b: $T| -> bool { a < b })),
-            Op::LessEqual => Some(kernel!(|a: $T, b: $T| -> bool { a <= b })),
-            Op::Equal => Some(kernel!(|a: $T, b: $T| -> bool { a == b })),
-            Op::NotEqual => Some(kernel!(|a: $T, b: $T| -> bool { a != b })),
-            Op::Minimum => Some(kernel!($chunks, |a: $T, b: $T| -> $T { merged::<Min<$T>>(a, b) })),
-            Op::Maximum => Some(kernel!($chunks, |a: $T, b: $T| -> $T { merged::<Max<$T>>(a, b) })),
+            Op::Neg => Some(element_loops!(|a: $T| -> $T { $neg(a) })),
+            Op::Add => Some(element_loops!(|a: $T, b: $T| -> $T { $add(a, b) })),
+            Op::Sub => Some(element_loops!(|a: $T, b: $T| -> $T { $sub(a, b) })),
+            Op::Mul => Some(element_loops!($chunks, |a: $T, b: $T| -> $T { $mul(a, b) })),
+            Op::Abs => Some(element_loops!($chunks, |a: $T| -> $T { $abs(a) })),
+            Op::Less => Some(element_loops!(|a: $T, b: $T| -> bool { a < b })),
+            Op::LessEqual => Some(element_loops!(|a: $T, b: $T| -> bool { a <= b })),
+            Op::Equal => Some(element_loops!(|a: $T, b: $T| -> bool { a == b })),
+            Op::NotEqual => Some(element_loops!(|a: $T, b: $T| -> bool { a != b })),
+            Op::Minimum => {
+                Some(element_loops!($chunks, |a: $T, b: $T| -> $T { merged::<Min<$T>>(a, b) }))
+            }
+            Op::Maximum => {
+                Some(element_loops!($chunks, |a: $T, b: $T| -> $T { merged::<Max<$T>>(a, b) }))
+            }
             _ => None,
         }
     };
@@ -50,17 +54,19 @@ macro_rules! integers {
     ($name:ident, $T:ident, $chunks:ident) => {
         fn $name(op: Op) -> Option<Loops> {
             match op {
-                Op::FloorDiv => Some(kernel!(Scalar, |a: $T, b: $T| -> $T {
+                Op::FloorDiv => Some(element_loops!(Scalar, |a: $T, b: $T| -> $T {
                     if b == 0 { 0 } else { a.wrapping_div(b) - $T::from(goes_below!(a, b)) }
                 })),
-                Op::Mod => Some(kernel!(Scalar, |a: $T, b: $T| -> $T {
+                Op::Mod => Some(element_loops!(Scalar, |a: $T, b: $T| -> $T {
                     if b == 0 {
                         0
                     } else {
                         a.wrapping_rem(b) + if goes_below!(a, b) { b } else { 0 }
                     }
                 })),
-                Op::Sign => Some(kernel!(|a: $T| -> $T { $T::from(a > 0) - $T::from(a < 0) })),
+                Op::Sign => {
+                    Some(element_loops!(|a: $T| -> $T { $T::from(a > 0) - $T::from(a < 0) }))
+                }
                 _ => numbers!(
                     op,
                     $chunks,
@@ -102,14 +108,14 @@ macro_rules! floats {
             /// Integers below it are floats.
             const LARGE: $T = (1_u64 << $T::MANTISSA_DIGITS) as $T;
             match op {
-                Op::Div => Some(kernel!(|a: $T, b: $T| -> $T { a / b })),
-                Op::FloorDiv => Some(kernel!(Long, |a: $T, b: $T| -> $T {
+                Op::Div => Some(element_loops!(|a: $T, b: $T| -> $T { a / b })),
+                Op::FloorDiv => Some(element_loops!(Long, |a: $T, b: $T| -> $T {
                     let q = (a / b).floor();
                     let rest = if b.is_infinite() { a } else { (-q).mul_add(b, a) };
                     let is_above = (rest != 0.0) & ((rest < 0.0) != (b < 0.0));
                     if (q.abs() < LARGE) & is_above { q - 1.0 } else { q }
                 })),
-                Op::Mod => Some(kernel!(Long, |a: $T, b: $T| -> $T {
+                Op::Mod => Some(element_loops!(Long, |a: $T, b: $T| -> $T {
                     remainder!(a % b, b)
                 } usually {
                     // The rest for a quotient that was rounded up to q has the other sign, and is exact.
@@ -118,9 +124,9 @@ macro_rules! floats {
                     let is_exact = (q.abs() < LARGE) & !b.is_infinite();
                     (result, !is_exact)
                 })),
-                Op::Fma => Some(kernel!(|a: $T, b: $T, c: $T| -> $T { a.mul_add(b, c) })),
-                Op::Sqrt => Some(kernel!(|a: $T| -> $T { a.sqrt() })),
-                Op::Sign => Some(kernel!(|a: $T| -> $T {
+                Op::Fma => Some(element_loops!(|a: $T, b: $T, c: $T| -> $T { a.mul_add(b, c) })),
+                Op::Sqrt => Some(element_loops!(|a: $T| -> $T { a.sqrt() })),
+                Op::Sign => Some(element_loops!(|a: $T| -> $T {
                     if a > 0.0 {
                         1.0
                     } else if a < 0.0 {
@@ -129,11 +135,11 @@ macro_rules! floats {
                         a + 0.0
                     }
                 })),
-                Op::Floor => Some(kernel!(|a: $T| -> $T { a.floor() })),
-                Op::Ceil => Some(kernel!(|a: $T| -> $T { a.ceil() })),
-                Op::Trunc => Some(kernel!(|a: $T| -> $T { a.trunc() })),
-                Op::Rint => Some(kernel!(|a: $T| -> $T { a.round_ties_even() })),
-                Op::Copysign => Some(kernel!(|a: $T, b: $T| -> $T {
+                Op::Floor => Some(element_loops!(|a: $T| -> $T { a.floor() })),
+                Op::Ceil => Some(element_loops!(|a: $T| -> $T { a.ceil() })),
+                Op::Trunc => Some(element_loops!(|a: $T| -> $T { a.trunc() })),
+                Op::Rint => Some(element_loops!(|a: $T| -> $T { a.round_ties_even() })),
+                Op::Copysign => Some(element_loops!(|a: $T, b: $T| -> $T {
                     a.copysign(if b.is_nan() { 1.0 } else { b })
                 })),
                 _ => numbers!(op, Short, $T, $T::neg, $T::add, $T::sub, $T::mul, $T::abs),
@@ -147,9 +153,9 @@ floats!(of_f64, f64);
 
 fn logic(op: Op) -> Option<Loops> {
     match op {
-        Op::And => Some(kernel!(|a: bool, b: bool| -> bool { a & b })),
-        Op::Or => Some(kernel!(|a: bool, b: bool| -> bool { a | b })),
-        Op::Not => Some(kernel!(|a: bool| -> bool { !a })),
+        Op::And => Some(element_loops!(|a: bool, b: bool| -> bool { a & b })),
+        Op::Or => Some(element_loops!(|a: bool, b: bool| -> bool { a | b })),
+        Op::Not => Some(element_loops!(|a: bool| -> bool { !a })),
         _ => None,
     }
 }
@@ -170,7 +176,7 @@ macro_rules! of_each_type {
 fn choice(ty: Type) -> Loops {
     macro_rules! choice {
         ($T:ident) => {
-            kernel!(|a: bool, b: $T, c: $T| -> $T { if a { b } else { c } })
+            element_loops!(|a: bool, b: $T, c: $T| -> $T { if a { b } else { c } })
         };
     }
     of_each_type!(ty, choice)
@@ -198,7 +204,7 @@ fn cast(from: Type, to: Type) -> Option<Loops> {
         ($($chunks:ident $from:ident $A:ty => $to:ident $Out:ty, |$a:ident| $formula:block;)+) => {
             match (from, to) {
                 $((Type::$from, Type::$to) => {
-                    Some(kernel!($chunks, |$a: $A| -> $Out $formula))
+                    Some(element_loops!($chunks, |$a: $A| -> $Out $formula))
                 })+
                 _ => None,
             }
@@ -232,12 +238,12 @@ fn cast(from: Type, to: Type) -> Option<Loops> {
 /// The loops that widen elements of an array; none if values are stored likewise.
 pub(super) fn load(element: Element) -> Option<Loops> {
     match element {
-        Element::Bool => Some(kernel!(|a: u8| -> bool { a != 0 })),
-        Element::U8 => Some(kernel!(|a: u8| -> i32 { a.into() })),
-        Element::I8 => Some(kernel!(|a: i8| -> i32 { a.into() })),
-        Element::U16 => Some(kernel!(|a: u16| -> i32 { a.into() })),
-        Element::I16 => Some(kernel!(|a: i16| -> i32 { a.into() })),
-        Element::U32 => Some(kernel!(|a: u32| -> i64 { a.into() })),
+        Element::Bool => Some(element_loops!(|a: u8| -> bool { a != 0 })),
+        Element::U8 => Some(element_loops!(|a: u8| -> i32 { a.into() })),
+        Element::I8 => Some(element_loops!(|a: i8| -> i32 { a.into() })),
+        Element::U16 => Some(element_loops!(|a: u16| -> i32 { a.into() })),
+        Element::I16 => Some(element_loops!(|a: i16| -> i32 { a.into() })),
+        Element::U32 => Some(element_loops!(|a: u32| -> i64 { a.into() })),
         Element::I32 | Element::I64 | Element::F32 | Element::F64 => None,
     }
 }
@@ -246,7 +252,7 @@ pub(super) fn load(element: Element) -> Option<Loops> {
 pub(super) fn copy(ty: Type) -> Loops {
     macro_rules! copy {
         ($T:ident) => {
-            kernel!(|a: $T| -> $T { a })
+            element_loops!(|a: $T| -> $T { a })
         };
     }
     of_each_type!(ty, copy)

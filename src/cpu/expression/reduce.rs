@@ -81,10 +81,7 @@ pub(crate) type Add<S> = fn(Version, &mut S, Values<'_>, usize);
 impl BlockProgram {
     /// Adds the elements of a range to the state of the program's reduction, whose function is `add`.
     /// `first` is the index of the range's first element in the whole arrays.
-    ///
-    /// # Safety
-    /// As [`BlockProgram::map`], without an output.
-    pub(crate) unsafe fn accumulate<S>(
+    pub(crate) fn accumulate<S>(
         &self, scratch: &mut Scratch, range: Range<'_>, first: usize, add: Add<S>, state: &mut S,
     ) {
         let mut each = |addresses, start, len| {
@@ -92,8 +89,7 @@ impl BlockProgram {
             let values = unsafe { Values::new(self.reduced, addresses, len) };
             add(self.version, state, values, first + start);
         };
-        // SAFETY: the same contract.
-        unsafe { self.run(scratch, range, std::ptr::null_mut(), &mut each) };
+        self.run(scratch, range, &mut each);
     }
 }
 

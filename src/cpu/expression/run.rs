@@ -1,21 +1,32 @@
 //! Runs compiled programs over ranges of elements.
 
 use super::compile::{Bits, BlockProgram, Buffer, Place, Step};
-use super::kernel::{self, Args, GRAIN};
+use super::loops::{Args, GRAIN, Operand};
 use crate::call::Binding;
 use std::collections::TryReserveError;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// A range of elements of the inputs.
-#[derive(Clone, Copy)]
+/// A range of elements of a program's inputs, and of its output unless it reduces them.
 pub(crate) struct Range<'a> {
-    /// What the declared inputs are bound to.
-    pub(crate) bindings: &'a [Binding],
-    /// The address of the range's first element in each array among them.
-    pub(crate) arrays: &'a [*const c_void],
-    /// Elements.
-    pub(crate) len: usize,
+    bindings: &'a [Binding],
+    arrays: &'a [*const c_void],
+    out: *mut c_void,
+    len: usize,
+}
+
+impl<'a> Range<'a> {
+    /// The range of `len` elements with these addresses of its first element, of the arrays among the inputs.
+    ///
+    /// # Safety
+    /// The bindings are as the program declares them: an array has the range's elements, aligned as elements
+    /// are, and `out` has room for as many, unless the program reduces them. It may be an array whose elements
+    /// have its size, and overlaps no other one. No other thread writes to any of them.
+    pub(crate) unsafe fn new(
+        bindings: &'a [Binding], arrays: &'a [*const c_void], out: *mut c_void, len: usize,
+    ) -> Self {
+        Range { bindings, arrays, out, len }
+    }
 }
 
 /// The buffers of a thread, which it uses for any number of ranges.
@@ -42,12 +53,16 @@ impl BlockProgram {
             addresses: Vec::new(),
             block: self.block.min(n.div_ceil(GRAIN).max(1).saturating_mul(GRAIN)),
         };
-        let buffers: usize =
-            self.buffers.iter().map(|&buffer| self.buffer_bytes(buffer, scratch.block)).sum();
-        let ends = (self.inputs.len() + 1) * GRAIN_BYTES;
-        scratch.lines.try_reserve_exact((buffers + ends).div_ceil(size_of::<Line>()))?;
+        scratch.lines.try_reserve_exact(self.lines(scratch.block))?;
         scratch.addresses.try_reserve_exact(self.inputs.len() + 1 + self.buffers.len())?;
         Ok(scratch)
+    }
+
+    /// The lines of all buffers for blocks of a length, and of those for the ends of arrays.
+    fn lines(&self, block: usize) -> usize {
+        let buffers = self.buffers.iter().map(|&buffer| self.buffer_bytes(buffer, block));
+        let ends = (self.inputs.len() + 1) * GRAIN_BYTES;
+        (buffers.sum::<usize>() + ends).div_ceil(size_of::<Line>())
     }
 
     fn buffer_bytes(&self, buffer: Buffer, block: usize) -> usize {
@@ -57,29 +72,24 @@ impl BlockProgram {
         }
     }
 
-    /// Computes the elementwise output of a range.
-    ///
-    /// # Safety
-    /// The bindings are as declared: an array has the range's elements, aligned as elements are, and `out`
-    /// has room for as many. It may be an array whose elements have its size, and overlaps no other one.
-    /// No other thread writes to any of them. `scratch` is this program's, for at least as many elements.
-    pub(crate) unsafe fn map(&self, scratch: &mut Scratch, range: Range<'_>, out: *mut c_void) {
-        // SAFETY: the same contract.
-        unsafe { self.run(scratch, range, out.cast(), &mut |_, _, _| ()) };
+    /// Computes the elementwise output of a range of this program. `scratch` is this program's, too.
+    pub(crate) fn map(&self, scratch: &mut Scratch, range: Range<'_>) {
+        self.run(scratch, range, &mut |_, _, _| ());
     }
 
     /// Runs all blocks of a range; `each` takes the addresses of a block's results, the block's first
     /// element and its length.
     ///
-    /// # Safety
-    /// As [`BlockProgram::map`]. Of a reduction, `out` is not used.
-    pub(super) unsafe fn run(
-        &self, scratch: &mut Scratch, range: Range<'_>, out: *mut u8,
+    /// # Panics
+    /// If the scratch memory is another program's, and too small.
+    pub(super) fn run(
+        &self, scratch: &mut Scratch, range: Range<'_>,
         each: &mut dyn FnMut([*const u8; 2], usize, usize),
     ) {
         let (n, block) = (range.len, scratch.block);
-        // SAFETY: the caller promises the range and the output.
-        let ends = unsafe { self.address(scratch, range, out) };
+        assert!(self.lines(block) <= scratch.lines.capacity());
+        // SAFETY: the range promises its arrays and the output.
+        let ends = unsafe { self.address(scratch, &range) };
         let addresses = &mut scratch.addresses[..];
         // SAFETY: the uniform values' buffers have room for GRAIN elements.
         unsafe { self.run_steps(&self.uniform, addresses, GRAIN) };
@@ -116,7 +126,7 @@ impl BlockProgram {
     ///
     /// # Safety
     /// As [`BlockProgram::run`].
-    unsafe fn address(&self, scratch: &mut Scratch, range: Range<'_>, out: *mut u8) -> *mut u8 {
+    unsafe fn address(&self, scratch: &mut Scratch, range: &Range<'_>) -> *mut u8 {
         let mut next = scratch.lines.as_mut_ptr().cast::<u8>();
         let addresses = &mut scratch.addresses;
         addresses.clear();
@@ -125,7 +135,7 @@ impl BlockProgram {
             Binding::Array => arrays.next().map_or(next, |array| array.cast_mut().cast()),
             Binding::Scalar(_) | Binding::Unused => next,
         }));
-        addresses.push(out);
+        addresses.push(range.out.cast());
         for &buffer in &self.buffers {
             addresses.push(next);
             next = next.wrapping_add(self.buffer_bytes(buffer, scratch.block));
@@ -185,20 +195,15 @@ impl BlockProgram {
     /// # Safety
     /// As for the loops of the steps.
     unsafe fn run_steps(&self, steps: &[Step], addresses: &[*mut u8], len: usize) {
-        let operand = |place: Place| kernel::Operand {
+        let operand = |place: Place| Operand {
             pointer: addresses[usize::from(place.index)],
             mask: usize::from(place.is_uniform).wrapping_sub(1),
         };
         for step in steps {
             let index = usize::from(step.out.index);
-            let args = Args {
-                operands: step.operands.map(operand),
-                out: addresses[index],
-                len,
-                is_canonical: index == self.inputs.len(),
-            };
-            // SAFETY: the caller promises the operands.
-            unsafe { (step.run)(&args) };
+            let (operands, is_output) = (step.operands.map(operand), index == self.inputs.len());
+            // SAFETY: the caller promises the operands; the version proves the loop's instructions.
+            unsafe { (step.run)(&Args::new(operands, addresses[index], len, is_output)) };
         }
     }
 }

@@ -178,9 +178,9 @@ impl Case<'_> {
             let target = place.map_or(&out, |input| &arrays[input]).pointer();
             let target = target.wrapping_add(start * size).cast_mut().cast::<c_void>();
             let (bindings, arrays) = (&self.bindings(), &self.addresses(&arrays, start));
-            let range = Range { bindings, arrays, len };
             // SAFETY: the arrays have `n` elements each, and one of them may be the output.
-            unsafe { program.map(&mut scratch, range, target) };
+            let range = unsafe { Range::new(bindings, arrays, target, len) };
+            program.map(&mut scratch, range);
         }
         match place {
             Some(input) => arrays[input].values(size),
@@ -207,9 +207,10 @@ impl ReductionVisitor for Reduced<'_> {
         // The last part first, and each in a state of its own.
         for &(start, len) in parts.iter().rev() {
             let (bindings, arrays) = (&case.bindings(), &case.addresses(&arrays, start));
-            let (range, mut part) = (Range { bindings, arrays, len }, R::Accumulator::IDENTITY);
+            let mut part = R::Accumulator::IDENTITY;
             // SAFETY: the arrays have the part's elements.
-            unsafe { program.accumulate(&mut scratch, range, start, R::add, &mut part) };
+            let range = unsafe { Range::new(bindings, arrays, std::ptr::null_mut(), len) };
+            program.accumulate(&mut scratch, range, start, R::add, &mut part);
             R::Accumulator::merge(&mut state, &part);
         }
         let is_result = case.n > 0 || R::Accumulator::HAS_EMPTY_RESULT;

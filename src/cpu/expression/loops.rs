@@ -14,7 +14,7 @@ pub(super) const GRAIN: usize = 32;
 const MOST_EXACT_VECTORS: usize = 32;
 
 /// An operation on one element. Operands that it does not take are of no size.
-pub(super) trait Kernel {
+pub(super) trait PerElement {
     type A: Copy;
     type B: Copy;
     type C: Copy;
@@ -63,25 +63,34 @@ pub(super) struct Operand {
 
 /// What a loop works on.
 pub(super) struct Args {
-    pub(super) operands: [Operand; 3],
-    pub(super) out: *mut u8,
-    /// A multiple of [`GRAIN`].
-    pub(super) len: usize,
-    /// Says that every NaN of the output gets the one encoding.
-    pub(super) is_canonical: bool,
+    operands: [Operand; 3],
+    out: *mut u8,
+    len: usize,
+    is_canonical: bool,
 }
 
-/// A loop over a block.
-///
-/// It needs its version's instructions, and for each operand that it takes `len` elements, aligned as
-/// elements are; or [`GRAIN`], where the mask is 0. The output may be an operand whose elements
-/// are as large or larger, from the same address, and no other part of one.
+impl Args {
+    /// The arguments of a loop over `len` elements, a multiple of [`GRAIN`]. `is_canonical` gives every NaN of the
+    /// output the one encoding.
+    ///
+    /// # Safety
+    /// Each operand that the loop takes has `len` elements, aligned as elements are; or [`GRAIN`], where the mask
+    /// is 0. The output has room for as many. It may be an operand whose elements are as large or larger, from the
+    /// same address, and no other part of one. No other thread writes to any of them.
+    pub(super) unsafe fn new(
+        operands: [Operand; 3], out: *mut u8, len: usize, is_canonical: bool,
+    ) -> Self {
+        Args { operands, out, len, is_canonical }
+    }
+}
+
+/// A loop over a block. To call it is safe where the processor has its version's instructions.
 pub(super) type Loop = unsafe fn(&Args);
 
 /// An operation's loops, in the order of [`Version`].
 pub(super) type Loops = [Loop; 3];
 
-pub(super) const fn loops<K: Kernel>() -> Loops {
+pub(super) const fn versions<K: PerElement>() -> Loops {
     let is_wide = size_of::<K::A>() == 8 || size_of::<K::Out>() == 8;
     match K::CHUNKS {
         Chunks::Short if is_wide => [portable::<K, 4>, avx2::<K, 16>, avx2::<K, 16>],
@@ -95,35 +104,32 @@ pub(super) const fn loops<K: Kernel>() -> Loops {
 }
 
 /// A function of f32 that is fast for nearly all elements.
-pub(super) trait Fast: Kernel<A = f32, Out = f32> {
+pub(super) trait Fast: PerElement<A = f32, Out = f32> {
     /// The result, and whether it is right.
     fn fast<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool);
 }
 
 /// The loops of a function that is fast: without FMA, those of its sequence of f64.
-pub(super) const fn fast_loops<K: Fast>() -> Loops {
-    [loops::<K>()[0], fast_avx2::<K>, fast_avx512::<K>]
+pub(super) const fn fast_versions<K: Fast>() -> Loops {
+    [versions::<K>()[0], fast_avx2::<K>, fast_avx512::<K>]
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
-unsafe fn fast_avx512<K: Fast>(args: &Args) {
-    // SAFETY: the same contract, which promises the instructions.
-    unsafe { fast_body::<K, _>(Avx512::new(), args, loops::<K>()[2]) }
+fn fast_avx512<K: Fast>(args: &Args) {
+    // SAFETY: this function has the instructions.
+    fast_body::<K, _>(unsafe { Avx512::new() }, args, versions::<K>()[2]);
 }
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn fast_avx2<K: Fast>(args: &Args) {
-    // SAFETY: the same contract, which promises the instructions.
-    unsafe { fast_body::<K, _>(Avx2::new(), args, loops::<K>()[1]) }
+fn fast_avx2<K: Fast>(args: &Args) {
+    // SAFETY: this function has the instructions.
+    fast_body::<K, _>(unsafe { Avx2::new() }, args, versions::<K>()[1]);
 }
 
 /// Writes all results; the `exact` loop those of vectors with an element for which the fast sequence
-/// does not suffice, such as a NaN.
-///
-/// # Safety
-/// As for a [`Loop`]; `exact` is one of the same version.
+/// does not suffice, such as a NaN. It is of the version whose instructions the machine proves.
 #[inline(always)]
-unsafe fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: Loop) {
+fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: Loop) {
     let Args { operands: [a, b, c], out, len, is_canonical } = *args;
     let from = |start: usize| a.pointer.wrapping_add((start & a.mask) * size_of::<f32>());
     let to = |start: usize| out.wrapping_add(start * size_of::<f32>());
@@ -132,9 +138,9 @@ unsafe fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: Loop) {
         let computed = start;
         // A loop without calls, so that constants stay in registers.
         while start < len {
-            // SAFETY: the caller promises `len` elements, of which these are some, or those of the
+            // SAFETY: the arguments promise `len` elements, of which these are some, or those of the
             // first vector.
-            let (y, is_right) = unsafe { K::fast(&m, m.load(from(start).cast())) };
+            let (y, is_right) = K::fast(&m, unsafe { m.load(from(start).cast()) });
             if !m.all(is_right) {
                 break;
             }
@@ -150,14 +156,15 @@ unsafe fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: Loop) {
         vectors = if start == computed { MOST_EXACT_VECTORS.min(2 * vectors) } else { 1 };
         let count = (vectors * M::LANES).min(len - start);
         let operands = [Operand { pointer: from(start), mask: a.mask }, b, c];
-        // SAFETY: as above.
-        unsafe { exact(&Args { operands, out: to(start), len: count, is_canonical }) };
+        let rest = Args { operands, out: to(start), len: count, is_canonical };
+        // SAFETY: the machine proves the instructions.
+        unsafe { exact(&rest) };
         start += count;
     }
 }
 
 /// Stands for a loop that the library does without.
-unsafe fn missing(_: &Args) {
+fn missing(_: &Args) {
     unreachable!("only AVX2 has fused loops");
 }
 
@@ -167,45 +174,33 @@ pub(super) fn of_version(loops: Loops, version: Version) -> Loop {
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
-unsafe fn avx512<K: Kernel, const CHUNK: usize>(args: &Args) {
-    // SAFETY: the same contract.
-    unsafe {
-        if body::<K, CHUNK>(args, K::CHUNKS.leave_registers()) {
-            canonical_avx2::<K::Out>(args);
-        }
+fn avx512<K: PerElement, const CHUNK: usize>(args: &Args) {
+    if body::<K, CHUNK>(args, K::CHUNKS.leave_registers()) {
+        canonical_avx2::<K::Out>(args);
     }
 }
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn avx2<K: Kernel, const CHUNK: usize>(args: &Args) {
-    // SAFETY: the same contract.
-    unsafe {
-        if body::<K, CHUNK>(args, K::CHUNKS.leave_registers()) {
-            canonical_avx2::<K::Out>(args);
-        }
+fn avx2<K: PerElement, const CHUNK: usize>(args: &Args) {
+    if body::<K, CHUNK>(args, K::CHUNKS.leave_registers()) {
+        canonical_avx2::<K::Out>(args);
     }
 }
 
-unsafe fn portable<K: Kernel, const CHUNK: usize>(args: &Args) {
-    // SAFETY: the same contract.
-    unsafe {
-        if body::<K, CHUNK>(args, false) {
-            canonical_portable::<K::Out>(args);
-        }
+fn portable<K: PerElement, const CHUNK: usize>(args: &Args) {
+    if body::<K, CHUNK>(args, false) {
+        canonical_portable::<K::Out>(args);
     }
 }
 
 /// Writes all results, and returns whether [`canonical`] has to follow. `searches` says that the loop
 /// itself searches the results for NaNs, which is faster and takes registers and code.
-///
-/// # Safety
-/// As for a [`Loop`].
 #[inline(always)]
-unsafe fn body<K: Kernel, const CHUNK: usize>(args: &Args, searches: bool) -> bool {
+fn body<K: PerElement, const CHUNK: usize>(args: &Args, searches: bool) -> bool {
     let Args { operands: [a, b, c], out, len, is_canonical } = *args;
     let mut nans = NanMasks::<K::Out, CHUNK>::default();
     for start in (0..len).step_by(CHUNK) {
-        // SAFETY: the caller promises `len` elements, of which these are some, or those of the first
+        // SAFETY: the arguments promise `len` elements, of which these are some, or those of the first
         // chunk; an array of elements is aligned as an element is.
         unsafe {
             let x = chunk::<K::A, CHUNK>(a, start).read();
@@ -236,34 +231,24 @@ unsafe fn body<K: Kernel, const CHUNK: usize>(args: &Args, searches: bool) -> bo
 }
 
 /// [`canonical`], once in the library for each type.
-///
-/// # Safety
-/// As for [`canonical`].
 #[inline(never)]
-unsafe fn canonical_portable<T: Value>(args: &Args) {
-    // SAFETY: the same contract.
-    unsafe { canonical::<T, 8>(args) }
+fn canonical_portable<T: Value>(args: &Args) {
+    canonical::<T, 8>(args);
 }
 
 /// [`canonical`] with AVX2, once in the library for each type.
-///
-/// # Safety
-/// As for [`canonical`].
 #[target_feature(enable = "avx2")]
 #[inline(never)]
-unsafe fn canonical_avx2<T: Value>(args: &Args) {
-    // SAFETY: the same contract.
-    unsafe { canonical::<T, GRAIN>(args) }
+fn canonical_avx2<T: Value>(args: &Args) {
+    canonical::<T, GRAIN>(args);
 }
 
-/// Gives every NaN of the output the one encoding. Writes only chunks with a NaN, which are few.
-///
-/// # Safety
-/// As for a [`Loop`] that has written the output.
+/// Gives every NaN of the output, which is written, the one encoding. Writes only chunks with a NaN, which are
+/// few.
 #[inline(always)]
-unsafe fn canonical<T: Value, const CHUNK: usize>(args: &Args) {
+fn canonical<T: Value, const CHUNK: usize>(args: &Args) {
     for start in (0..args.len).step_by(CHUNK) {
-        // SAFETY: the caller promises `len` elements, of which these are some.
+        // SAFETY: the arguments promise `len` elements, of which these are some.
         let values = unsafe { &mut *args.out.cast::<T>().add(start).cast::<[T; CHUNK]>() };
         let mut nans = NanMasks::<T, CHUNK>::default();
         nans.add(values);
@@ -276,7 +261,7 @@ unsafe fn canonical<T: Value, const CHUNK: usize>(args: &Args) {
 
 /// Once in the library, for all versions.
 #[inline(never)]
-fn apply<K: Kernel>(a: K::A, b: K::B, c: K::C) -> K::Out {
+fn apply<K: PerElement>(a: K::A, b: K::B, c: K::C) -> K::Out {
     K::apply(a, b, c)
 }
 
@@ -297,28 +282,28 @@ fn stay_a_loop() {
 }
 
 /// The loops of a formula; `usually` gives a faster one, and whether its result is wrong.
-macro_rules! kernel {
+macro_rules! element_loops {
     (|$($formula:tt)+) => {
-        kernel!(Short, |$($formula)+)
+        element_loops!(Short, |$($formula)+)
     };
     ($chunks:ident, |$a:ident: $A:ty| $($formula:tt)+) => {
-        kernel!($chunks, |$a: $A, _b: (), _c: ()| $($formula)+)
+        element_loops!($chunks, |$a: $A, _b: (), _c: ()| $($formula)+)
     };
     ($chunks:ident, |$a:ident: $A:ty, $b:ident: $B:ty| $($formula:tt)+) => {
-        kernel!($chunks, |$a: $A, $b: $B, _c: ()| $($formula)+)
+        element_loops!($chunks, |$a: $A, $b: $B, _c: ()| $($formula)+)
     };
     (
         $chunks:ident, |$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty|
         -> $Out:ty $formula:block $(usually $usual:block)?
     ) => {{
-        struct Formula;
+        struct This;
 
-        impl super::kernel::Kernel for Formula {
+        impl super::loops::PerElement for This {
             type A = $A;
             type B = $B;
             type C = $C;
             type Out = $Out;
-            const CHUNKS: super::kernel::Chunks = super::kernel::Chunks::$chunks;
+            const CHUNKS: super::loops::Chunks = super::loops::Chunks::$chunks;
 
             #[inline(always)]
             fn apply($a: $A, $b: $B, $c: $C) -> $Out $formula
@@ -328,21 +313,21 @@ macro_rules! kernel {
                 fn usual($a: $A, $b: $B, $c: $C) -> ($Out, bool) $usual
             )?
         }
-        super::kernel::loops::<Formula>()
+        super::loops::versions::<This>()
     }};
 }
 
 /// The loops of a function of f32 that is fast for nearly all elements, with the formula for the others.
-macro_rules! fast_kernel {
+macro_rules! fast_loops {
     ($fast:path, |$a:ident| $exact:block usually $usual:block) => {{
-        struct Formula;
+        struct This;
 
-        impl super::kernel::Kernel for Formula {
+        impl super::loops::PerElement for This {
             type A = f32;
             type B = ();
             type C = ();
             type Out = f32;
-            const CHUNKS: super::kernel::Chunks = super::kernel::Chunks::Long;
+            const CHUNKS: super::loops::Chunks = super::loops::Chunks::Long;
 
             #[inline(always)]
             fn apply($a: f32, _b: (), _c: ()) -> f32 $exact
@@ -351,13 +336,13 @@ macro_rules! fast_kernel {
             fn usual($a: f32, _b: (), _c: ()) -> (f32, bool) $usual
         }
 
-        impl super::kernel::Fast for Formula {
+        impl super::loops::Fast for This {
             #[inline(always)]
             fn fast<M: gpuvec_math::fast::Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
                 $fast(m, x)
             }
         }
-        super::kernel::fast_loops::<Formula>()
+        super::loops::fast_versions::<This>()
     }};
 }
-pub(super) use {fast_kernel, kernel};
+pub(super) use {element_loops, fast_loops};
