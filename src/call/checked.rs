@@ -28,7 +28,7 @@ impl<'a> Arguments<'a> {
     /// The arguments of a task: its input arrays, and its output with the argument's name.
     ///
     /// # Safety
-    /// The promise of the header: each pointer leads to memory for `n` elements (one, for the output of a
+    /// The promise of the header: each pointer points to memory for `n` elements (one, for the output of a
     /// reduction), unless the checks refuse it; until the call returns or, on a stream, until the stream has done
     /// the work, and nothing else changes it meanwhile.
     pub(crate) unsafe fn new(

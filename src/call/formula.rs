@@ -1,4 +1,4 @@
-//! Formulas: what calls compute, as far as checks, plans and kernels need to know it.
+//! Formulas: the computations of calls, as far as checks, plans and kernels need to know them.
 
 use super::picoseconds;
 use crate::error::Error;
@@ -9,7 +9,7 @@ use gpuvec_ops::{Op, Step};
 use gpuvec_ptx::Kernel;
 use once_cell::race::OnceBox;
 
-/// What a call computes of its arrays and scalars: an operation, or an expression.
+/// The computation of a call on its arrays and scalars: an operation, or an expression.
 #[derive(Debug)]
 pub(crate) struct Formula {
     /// Tells the formulas of a process apart.
@@ -130,6 +130,13 @@ impl Formula {
         &self, text: impl FnOnce(&'static str) -> Result<&'static str, Error>,
     ) -> Result<&Kernel, Error> {
         self.kernel.get_or_try_init(|| {
+            if !memory::is_left() {
+                let bytes = memory::NEEDED_BYTES;
+                return Err(Error::OutOfHostMemory {
+                    bytes,
+                    purpose: "the program of an operation",
+                });
+            }
             let program = self.program();
             let frame = gpuvec_ptx::frame(program).map_or(Ok(""), text)?;
             let nodes: usize = program.nodes().iter().map(bytes_of).sum();
@@ -155,7 +162,7 @@ const fn bytes_of(node: &Node) -> usize {
     }
 }
 
-/// What a call binds a declared input to.
+/// The argument that a call binds to a declared input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Binding {
     /// The next of the call's input arrays.

@@ -1,4 +1,4 @@
-//! What operations cost a core: measured on one of 2023, with AVX-512 (`benches/expression_table.py`). The costs
+//! The times of operations on a core: measured on one of 2023, with AVX-512 (`benches/expression_table.py`). The costs
 //! of the fast functions of f32 (crates/math/src/fast) are estimates: by their times on another core, of 2024
 //! (`benches/functions.py`), where they take 0.4 to 0.7 of the time of before.
 

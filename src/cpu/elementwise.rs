@@ -9,7 +9,7 @@ use std::is_x86_feature_detected;
 /// becomes vector code as well.
 const BLOCK: usize = 32;
 
-/// Where the loop of an elementwise operation reads and writes. With one input `b` is `a`.
+/// The arrays of an elementwise operation, whose types are erased. With one input `b` is `a`.
 pub(crate) struct Elements {
     pub(crate) inputs: [*const c_void; 2],
     pub(crate) out: *mut c_void,
@@ -19,8 +19,8 @@ pub(crate) struct Elements {
 /// Computes `out[i] = op(a[i], b[i])`, where `op` multiplies by a number of these bits, if it does.
 ///
 /// # Safety
-/// Each address leads to `len` elements of the operation, `out` to writable ones: exactly those of an input,
-/// or such as no input has. No other thread writes to any of them.
+/// Each address points to `len` elements of the operation's type, `out` to writable ones: exactly those of an
+/// input, or none of any input. No other thread writes to any of them.
 ///
 /// # Panics
 /// For a reduction.
@@ -86,8 +86,8 @@ fn stay_a_loop() {
 fn body<O: Elementwise>(op: O, Arrays { a, b, out, len }: Arrays<O::Element>) {
     let whole = len - len % BLOCK;
     for start in (0..whole).step_by(BLOCK) {
-        // SAFETY: [`elementwise`] was promised `len` elements from each pointer, of which `start..start + BLOCK`
-        // are some; an array of elements is aligned as an element is.
+        // SAFETY: [`elementwise`] was promised `len` elements from each pointer, and `start + BLOCK <= len`;
+        // an array of elements is aligned as an element is.
         unsafe {
             let x = a.add(start).cast::<[O::Element; BLOCK]>().read();
             let y = b.add(start).cast::<[O::Element; BLOCK]>().read();

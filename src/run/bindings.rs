@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use gpuvec_expr::{Element, Shape};
 use std::ffi::c_void;
 
-/// What a call binds the inputs of an expression to.
+/// The arguments that a call binds to the inputs of an expression.
 pub(super) struct Bindings {
     /// In the order of the declaration.
     pub(super) all: ArrayVec<Binding, MAX_INPUTS>,

@@ -387,7 +387,7 @@ impl Op {
     /// Its program, whose inputs are the arrays and then, if it multiplies by a number, that number.
     ///
     /// # Panics
-    /// If the row's formula is no expression, which the tests rule out.
+    /// If the row's formula is not an expression. (The tests compile each of them.)
     #[must_use]
     pub fn program(self) -> Program {
         let element = self.element();

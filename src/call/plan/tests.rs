@@ -423,7 +423,7 @@ proptest! {
             || plan.core_chunk == tuning::SHARED_CORE_CHUNK);
     }
 
-    /// Covers calls of which the devices do at least half.
+    /// Covers calls in which the devices do at least half of the work.
     #[test]
     fn processors_that_share_a_call_are_done_at_the_same_time(
         n in SHARED, core_ns in 0.5..40.0, part in 0.5..0.95, gpus in 1usize..9, is_pinned: bool,

@@ -232,7 +232,7 @@ fn sums<K: Vectorised, C: Conditions, V: Vector>(
             for chain in 0..chains {
                 let in_step = chain * V::LANES % step;
                 let i = chain * V::LANES / step * stream_len + place + in_step;
-                // SAFETY: `i` begins a vector: the streams are whole rows.
+                // SAFETY: the assertion above: both arrays have whole rows, so that `i` begins a vector.
                 xs[chain] = V::load(has, unsafe { block.a.get_unchecked(i..i + V::LANES) });
                 rests[chain] = xs[chain];
                 let is_line = (in_step * size_of::<K::Element>()).is_multiple_of(64);

@@ -1,7 +1,7 @@
 //! Logarithms: x = 2^k m, r = m c - 1, and log x = k log 2 - log c + log(1 + r).
 //!
-//! c is a multiple of 1/32 next to 1/m, by a rough polynomial, so that r is exact: below 2^-5 where m < 1,
-//! of which it is a multiple of 2^-29, else below 2^-4 and a multiple of 2^-28. Near 1 the polynomial
+//! c is a multiple of 1/32 next to 1/m, by a rough polynomial, so that r is exact: where m < 1
+//! a multiple of 2^-29 below 2^-5, else a multiple of 2^-28 below 2^-4. Near 1 the polynomial
 //! is close to 1/m, so that c = 1 there, and r = x - 1.
 //!
 //! k log 2 - log c is exact in its first part, where all terms are multiples of 2^-17, and so is r - r²/2 in
@@ -104,7 +104,7 @@ pub fn log1p<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     (with_sign_of(m, y, x), is_sure & is_normal(m, above))
 }
 
-/// The logarithm to another base, of which e has a logarithm in two parts.
+/// The logarithm to another base. The logarithm of e to that base is in two parts.
 #[inline(always)]
 fn log_to<M: Machine32>(m: &M, x: M::F32, base: &Base, e: [f32; 2]) -> (M::F32, M::Bool) {
     let Reduced { high, low, r, .. } = reduce(m, x, base);

@@ -41,7 +41,7 @@ pub trait Machine32 {
     fn less(&self, a: Self::F32, b: Self::F32) -> Self::Bool;
     /// a = b; false if one is NaN.
     fn equal(&self, a: Self::F32, b: Self::F32) -> Self::Bool;
-    /// The entry of a table of 16 or 32 at a place, of which the low bits count.
+    /// The entry of a table of 16 or 32 at the place that the low bits say.
     fn lookup<const N: usize>(&self, table: &'static [f32; N], place: Self::I32) -> Self::F32;
 
     /// The float nearest to every number between high + one end and high + the other, and whether there
