@@ -13,13 +13,16 @@ use crate::call::plan::{Fallback, OnCores, OnStream, Plan, on_cores, on_stream, 
 use crate::call::{
     Arguments, Arrays, Binding, Call, Evaluation, Formula, Input, Task, Work, choose, fastest_cores,
 };
-use crate::cpu::expression::{Add, BlockReduction, ReductionVisitor, add_exactly, visit};
+use crate::cpu::expression::{
+    Add, BlockReduction, Reducer, ReductionVisitor, States, add_exactly, visit,
+};
 use crate::cuda::{alloc, device, stream as cuda};
 use crate::error::Error;
 use crate::objects::expression::Expression;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::process::settings::{self, Placement};
 use crate::process::warmup;
+use crate::tuning;
 use bindings::Bindings;
 use gpus::Failure;
 use gpuvec_exact::State;
@@ -29,7 +32,7 @@ use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
-use work::{Evaluating, Reducing, States, Steps, Whole};
+use work::{Evaluating, Reducing, Steps, Whole};
 
 /// Runs an operation on its arrays, or queues it on a stream; `alpha` has the bits of the number by which it
 /// multiplies, if it does. Says in the thread's last run how, as all functions of this module.
@@ -99,7 +102,7 @@ pub(crate) unsafe fn accumulate<O: Exact>(
     // SAFETY: this function's promise.
     let arguments = unsafe { Arguments::new(task, inputs, output, n) };
     let mut merge = |runner: &Runner<'_>, work: &Evaluating<'_>| {
-        state.merge(&runner.reduce(work, States::of::<O::Kind>(), add_exactly)?);
+        state.merge(&Reduction { runner, work }.reduce(States::of::<O::Kind>(), add_exactly)?);
         Ok(())
     };
     run(&arguments, Steps::Operation { op: O::OP, alpha: 0 }, stream, Some(&mut merge))
@@ -227,17 +230,6 @@ impl Runner<'_> {
         cores::run(self.call, plan, selection, work);
     }
 
-    /// Runs a reduction; gives the state of all elements.
-    #[inline(never)]
-    fn reduce<S: Copy + Send + Sync>(
-        &self, work: &Evaluating<'_>, states: States<S>, add: Add<S>,
-    ) -> Result<S, Error> {
-        let mut reducing = Reducing::new(work, add, states);
-        self.run(&mut reducing)?;
-        work.check()?;
-        reducing.state()
-    }
-
     /// Stores the result of a reduction.
     fn store<T: Copy>(&self, value: T) -> Result<(), Error> {
         let output = self.call.output();
@@ -257,11 +249,31 @@ struct Reduction<'a> {
     work: &'a Evaluating<'a>,
 }
 
+impl Reduction<'_> {
+    /// Says whether sums within a bound may take less time: those of arrays in the caches of cores.
+    fn may_be_bounded(&self) -> bool {
+        matches!(self.runner.plan, Plan::Cores(plan) if plan.partition.elements() <= tuning::MOST_BOUNDED)
+            && self.work.reads_arrays_alone()
+    }
+}
+
+impl Reducer for Reduction<'_> {
+    type Error = Error;
+
+    #[inline(never)]
+    fn reduce<S: Copy + Send + Sync>(&self, states: States<S>, add: Add<S>) -> Result<S, Error> {
+        let mut reducing = Reducing::new(self.work, add, states);
+        self.runner.run(&mut reducing)?;
+        self.work.check()?;
+        reducing.state()
+    }
+}
+
 impl ReductionVisitor for Reduction<'_> {
     type Result = Result<(), Error>;
 
     fn visit<R: BlockReduction>(self) -> Self::Result {
-        let Reduction { runner, work } = self;
+        let Reduction { runner, work } = &self;
         if let (Some(result), Plan::Cores(plan)) = (R::RESULT, runner.plan)
             && plan.partition.chunks() == 1
             && work.reads_arrays_alone()
@@ -270,7 +282,12 @@ impl ReductionVisitor for Reduction<'_> {
             runner.run(&mut whole)?;
             return runner.store(whole.result()?);
         }
-        let mut state = runner.reduce(work, States::of::<R::Accumulator>(), R::add)?;
+        if self.may_be_bounded()
+            && let Some(result) = R::bounded(&self)?
+        {
+            return runner.store(result);
+        }
+        let mut state = self.reduce(States::of::<R::Accumulator>(), R::add)?;
         if runner.call.is_uniform() {
             state = repeated::<R::Accumulator>(&state, runner.call.n());
         }

@@ -4,30 +4,15 @@ use crate::call::chunk::Chunk;
 use crate::call::{Array, Binding, Call, MAX_INPUTS, Work};
 use crate::cpu;
 use crate::cpu::Elements;
-use crate::cpu::expression::{Add, BlockProgram, Range, ResultOf, Scratch, Values};
+use crate::cpu::expression::{
+    Add, AddValues, BlockProgram, Range, ResultOf, Scratch, States, Values,
+};
 use crate::error::Error;
 use arrayvec::ArrayVec;
-use gpuvec_ops::{Accumulator, Element, Op};
+use gpuvec_ops::{Element, Op};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-
-/// The operations of an accumulator on its states.
-pub(super) struct States<S> {
-    identity: fn() -> S,
-    merge: fn(&mut S, &S),
-    from_words: fn(&[u8]) -> S,
-}
-
-impl<S> States<S> {
-    pub(super) fn of<A: Accumulator<State = S>>() -> Self {
-        States {
-            identity: || A::IDENTITY,
-            merge: A::merge,
-            from_words: |words| A::from_words(bytemuck::pod_read_unaligned(words)),
-        }
-    }
-}
 
 /// A reduction. Each worker leaves its state in a place, where another one rarely is.
 pub(super) struct Reducing<'a, S> {
@@ -100,7 +85,9 @@ impl<S: Copy + Send + Sync> Work for Reducing<'_, S> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
         let (mut state, mut elements) = ((self.states.identity)(), 0);
         let chunks = &mut chunks.inspect(|chunk| elements += chunk.len());
-        self.evaluating.accumulate(chunks, self.add, &mut state);
+        self.evaluating.accumulate(chunks, &mut |version, values, first| {
+            (self.add)(version, &mut state, values, first);
+        });
         if elements > 0 {
             self.add(&state, elements);
         }
@@ -177,12 +164,12 @@ impl<'a> Evaluating<'a> {
         self.lacked_memory.store(false, Ordering::Relaxed);
     }
 
-    /// Adds the elements of chunks to the state of the call's reduction, whose function is `add`.
-    fn accumulate<S>(&self, chunks: &mut dyn Iterator<Item = Chunk>, add: Add<S>, state: &mut S) {
+    /// Has `add` add the values of chunks that the call's reduction takes.
+    fn accumulate(&self, chunks: &mut dyn Iterator<Item = Chunk>, add: &mut AddValues<'_>) {
         let Steps::Blocks { blocks, bindings } = self.steps else {
             let version = cpu::version();
             return chunks.for_each(|chunk| {
-                add(version, state, self.values(&chunk), chunk.start());
+                add(version, self.values(&chunk), chunk.start());
             });
         };
         let Some(mut scratch) = self.scratch(blocks) else { return };
@@ -190,7 +177,7 @@ impl<'a> Evaluating<'a> {
             let (arrays, out) = (&self.addresses(&chunk), std::ptr::null_mut());
             // SAFETY: the call promises the elements of the chunk.
             let range = unsafe { Range::new(bindings, arrays, out, chunk.len()) };
-            blocks.accumulate(&mut scratch, range, chunk.start(), add, state);
+            blocks.accumulate(&mut scratch, range, chunk.start(), add);
         });
     }
 

@@ -3,6 +3,8 @@
 use super::*;
 use gpuvec_exact::{Dot, Kind, Sum};
 use proptest::prelude::*;
+use std::iter::zip;
+use std::ops::Range;
 
 fn deposited<K: Vectorised>(a: &[K::Element], b: &[K::Element]) -> State<K> {
     let mut state = State::ZERO;
@@ -29,7 +31,36 @@ fn check<K: Vectorised>(a: &[K::Element], b: &[K::Element]) {
         assert_eq!(words(accumulated::<K, All>(version, a, b)), words(exact), "{version:?}");
         let value = value::<K, All>(version, Inputs::new(a, b));
         assert_eq!(value.encoding(), exact.value().encoding(), "{version:?}");
+        if K::PRODUCTS {
+            assert_within::<K>(version, a, b, &exact);
+        }
     }
+}
+
+/// Asserts that the sum within a bound, of two pieces, has ends which differ and hold the exact sum between them.
+fn assert_within<K: Vectorised>(
+    version: Version, a: &[K::Element], b: &[K::Element], exact: &State<K>,
+) {
+    let sum = |range: Range<usize>| {
+        let mut sum = Bounded::<K>::ZERO;
+        sum.accumulate(version, Inputs::new(&a[range.clone()], &b[range]));
+        sum
+    };
+    let mut merged = sum(0..a.len() / 3);
+    merged.merge(&sum(a.len() / 3..a.len()));
+    let [least, most] = merged.ends();
+    // What rounds to zero has its sign all the same where it is scaled to be large.
+    let sign = |greater: &State<K>, less: &State<K>| {
+        let mut difference = *greater;
+        let digits = zip(greater.words().as_ref(), less.words().as_ref()).map(|(x, y)| x - y);
+        let mut words = *difference.words();
+        zip(words.as_mut(), digits).for_each(|(word, digit)| *word = digit);
+        difference = State::from_words(words);
+        let [first, second] = [0, 2200].map(|scale| difference.scaled_value::<f64>(scale));
+        if first == 0.0 { second } else { first }
+    };
+    assert!(sign(exact, &least) > 0.0 && sign(&most, exact) > 0.0, "{version:?}");
+    assert_eq!(least.elements(), a.len() as i64);
 }
 
 fn check_all(pairs: &[(f64, f64)]) {
@@ -143,6 +174,21 @@ fn the_largest_rests_are_summed() {
             {
                 check_all(&[(sign * term, 1.0 - 2_f64.powi(-53)); 4200]);
             }
+        }
+    }
+}
+
+/// One and half a unit in its last place, with a part of another sign that a bounded sum leaves out.
+#[test]
+fn sums_next_to_the_middle_of_two_numbers_are_rounded() {
+    for (half, rest) in [(-24, -60), (-24, -100), (-53, -100), (-53, -200)] {
+        let [half, rest] = [half, rest].map(|exponent| 2_f64.powi(exponent));
+        for (len, signs) in [(1_100, [1.0, 1.0]), (1_100, [1.0, -1.0]), (9_000, [-1.0, 1.0])] {
+            let mut pairs = vec![(0.0, 0.0); len];
+            pairs[3] = (1.0, 1.0);
+            pairs[70] = (half, signs[0]);
+            pairs[len - 5] = (rest, signs[1]);
+            check_all(&pairs);
         }
     }
 }

@@ -43,8 +43,9 @@ const SIGN: u64 = 1 << 63;
 const EXPONENT: u64 = 0x7FF << 52;
 
 /// The sums of blocks in the levels of a window, of which the highest has the unit 2^unit.
-#[derive(Default)]
 pub(super) struct Window {
+    /// Sums of products leave out what is left after the last level.
+    is_bounded: bool,
     /// None until it is chosen.
     unit: Option<i32>,
     sums: [i64; MAX_LEVELS],
@@ -53,10 +54,15 @@ pub(super) struct Window {
 }
 
 impl Window {
+    /// Makes a window for exact sums, or for sums of products within a bound.
+    pub(super) fn new(is_bounded: bool) -> Self {
+        Window { is_bounded, unit: None, sums: [0; MAX_LEVELS], failed: 0 }
+    }
+
     /// Moves the sums to a state.
     pub(super) fn empty<K: Vectorised>(&mut self, state: &mut State<K>) {
         if let Some(unit) = self.unit {
-            state.add_window(&self.sums[..K::LEVELS], unit);
+            state.add_window(&self.sums[..levels::<K>(self.is_bounded)], unit);
         }
         self.sums = [0; MAX_LEVELS];
         if self.failed > 0 {
@@ -64,9 +70,17 @@ impl Window {
         }
     }
 
-    /// The sums' value, if there is one.
-    pub(super) fn value<K: Vectorised>(&self) -> Option<K::Element> {
-        self.unit.map(|unit| round_window(&self.sums[..K::LEVELS], unit))
+    /// The value of the sums, if there is a window, and `units` of its lowest level.
+    pub(super) fn value<K: Vectorised>(&self, units: i64) -> Option<K::Element> {
+        let (mut sums, levels) = (self.sums, levels::<K>(self.is_bounded));
+        sums[levels - 1] += units;
+        self.unit.map(|unit| round_window(&sums[..levels], unit))
+    }
+
+    /// The unit of the lowest level, or 0 where there is no window.
+    pub(super) fn lowest_unit<K: Vectorised>(&self) -> f64 {
+        let below = LEVEL_BITS * (levels::<K>(self.is_bounded) as i32 - 1);
+        self.unit.map_or(0.0, |unit| f64::from_bits(((unit - below + 1023) as u64) << 52))
     }
 
     /// Adds blocks of terms to the window, which is chosen first if it has no unit. Returns the number of
@@ -83,7 +97,7 @@ impl Window {
         if self.unit.is_none() {
             let sample = inputs.first(SAMPLE);
             self.failed = sample.len();
-            self.unit = choose::<K, C>(sample);
+            self.unit = choose::<K, C>(sample, self.is_bounded);
         }
         let Some(unit) = self.unit else { return 0 };
         let lanes = version.lanes();
@@ -114,32 +128,41 @@ fn hold_in<K: Vectorised, C: Conditions>(
     version: Version, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
 ) -> usize {
     #[target_feature(enable = "avx512f,avx512dq")]
-    fn avx512<K: Vectorised, C: Conditions>(
+    fn avx512<K: Vectorised, C: Conditions, const BOUNDED: bool>(
         has: HasAvx512, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
     ) -> usize {
-        hold_rows::<K, C, Avx512>(has, window, unit, inputs)
+        hold_rows::<K, C, Avx512, BOUNDED>(has, window, unit, inputs)
     }
 
     #[target_feature(enable = "avx2,fma")]
-    fn avx2<K: Vectorised, C: Conditions>(
+    fn avx2<K: Vectorised, C: Conditions, const BOUNDED: bool>(
         has: HasAvx2, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
     ) -> usize {
-        hold_rows::<K, C, Avx2>(has, window, unit, inputs)
+        hold_rows::<K, C, Avx2, BOUNDED>(has, window, unit, inputs)
     }
 
-    match version {
+    match (version, K::PRODUCTS && window.is_bounded) {
         // SAFETY: the version proves the instructions.
-        Version::Avx512(has) => unsafe { avx512::<K, C>(has, window, unit, inputs) },
+        (Version::Avx512(has), false) => unsafe {
+            avx512::<K, C, false>(has, window, unit, inputs)
+        },
+        // SAFETY: as above.
+        (Version::Avx512(has), true) => unsafe { avx512::<K, C, true>(has, window, unit, inputs) },
         // SAFETY: the version proves the instructions.
-        Version::Avx2(has) => unsafe { avx2::<K, C>(has, window, unit, inputs) },
-        Version::Baseline(has) => hold_rows::<K, C, Sse2>(has, window, unit, inputs),
+        (Version::Avx2(has), false) => unsafe { avx2::<K, C, false>(has, window, unit, inputs) },
+        // SAFETY: as above.
+        (Version::Avx2(has), true) => unsafe { avx2::<K, C, true>(has, window, unit, inputs) },
+        (Version::Baseline(has), false) => {
+            hold_rows::<K, C, Sse2, false>(has, window, unit, inputs)
+        }
+        (Version::Baseline(has), true) => hold_rows::<K, C, Sse2, true>(has, window, unit, inputs),
     }
 }
 
 /// Adds whole rows of terms, as many as the loop takes at once or a multiple, to the window with a unit. Returns
 /// the number of terms that it holds.
 #[inline(always)]
-fn hold_rows<K: Vectorised, C: Conditions, V: Vector>(
+fn hold_rows<K: Vectorised, C: Conditions, V: Vector, const BOUNDED: bool>(
     has: V::Has, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
 ) -> usize {
     let block_len = chains::<K>() * V::LANES * if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
@@ -150,7 +173,7 @@ fn hold_rows<K: Vectorised, C: Conditions, V: Vector>(
             break;
         }
         let block = inputs.after(held).first(block_len);
-        let Some(sums) = sums::<K, C, V>(has, unit, block) else {
+        let Some(sums) = sums::<K, C, V, BOUNDED>(has, unit, block) else {
             window.failed = block.len();
             break;
         };
@@ -162,7 +185,9 @@ fn hold_rows<K: Vectorised, C: Conditions, V: Vector>(
 
 /// Chooses the lowest window that takes terms of the size of these. There is none for terms that are too
 /// large, or not finite.
-fn choose<K: Vectorised, C: Conditions>(sample: Inputs<'_, K::Element>) -> Option<i32> {
+fn choose<K: Vectorised, C: Conditions>(
+    sample: Inputs<'_, K::Element>, is_bounded: bool,
+) -> Option<i32> {
     let mut largest = 0;
     for (&x, &y) in zip(sample.a, sample.b) {
         let (x, y): (f64, f64) = (x.into(), y.into());
@@ -175,8 +200,14 @@ fn choose<K: Vectorised, C: Conditions>(sample: Inputs<'_, K::Element>) -> Optio
     // The floor: a product below 2^−968, of which the error may be wrong, is not a multiple of the lowest
     // unit, so that something is left.
     let floor = if C::GUARDS.floor { K::FLOOR } else { K::FLOOR.min(-1074) };
-    let lowest = floor + LEVEL_BITS * (K::LEVELS as i32 - 1);
+    let lowest = floor + LEVEL_BITS * (levels::<K>(is_bounded) as i32 - 1);
     Some((exponent - REACH).max(lowest)).filter(|_| exponent <= TOO_LARGE)
+}
+
+/// The levels of a window. Bounded sums have one less than exact ones.
+#[inline(always)]
+const fn levels<K: Vectorised>(is_bounded: bool) -> usize {
+    if is_bounded { K::LEVELS - 1 } else { K::LEVELS }
 }
 
 /// Accumulators of a level, so that additions need not wait for each other: fewer where there is
@@ -204,13 +235,19 @@ const fn rows<K: Vectorised>(lanes: usize) -> usize {
 /// * The error of a product is no part of the highest level: it is at most 2^−53 of the product, which is
 ///   below 2^(u+52), and so within the reach of the second level.
 ///
+/// A bounded sum does without what is left after the last level: each term errs by [`super::UNITS_A_TERM`] of its
+/// units at most. The product of two f32 is rounded once, to a multiple of 2^u: half a unit. Of two f64, what the first
+/// level leaves and the error are at most 2^(u−1) each, since the product is below 2^(u+52). In the second level, whose
+/// unit is 2^(u−45), their sum is rounded by half a unit; before, by at most 2^(u−54), and an error that underflows by
+/// 2^−1075, which is less than a hundredth of one.
+///
 /// # Panics
 /// If the terms are not whole rows.
 #[inline(always)]
-fn sums<K: Vectorised, C: Conditions, V: Vector>(
+fn sums<K: Vectorised, C: Conditions, V: Vector, const BOUNDED: bool>(
     has: V::Has, unit: i32, block: Inputs<'_, K::Element>,
 ) -> Option<[i64; MAX_LEVELS]> {
-    let chains = chains::<K>();
+    let (chains, levels) = (chains::<K>(), levels::<K>(BOUNDED));
     // A sum reads its block as two halves, so that the processor fetches two streams, as for a product.
     let streams = if K::PRODUCTS { 1 } else { 2 };
     let step = chains / streams * V::LANES;
@@ -252,15 +289,23 @@ fn sums<K: Vectorised, C: Conditions, V: Vector>(
                 }
                 if K::ERRORS {
                     errors[chain] = V::multiply_subtract(xs[chain], ys[chain], rests[chain]);
-                    vanished = V::flag_vanished(vanished, rests[chain], xs[chain], ys[chain]);
+                    if !BOUNDED {
+                        vanished = V::flag_vanished(vanished, rests[chain], xs[chain], ys[chain]);
+                    }
                 }
             }
             // Level by level, so that the processor finds independent instructions next to each other.
-            for (level, accumulators) in accumulators.iter_mut().take(K::LEVELS).enumerate() {
-                let is_last = level + 1 == K::LEVELS;
+            for (level, accumulators) in accumulators.iter_mut().take(levels).enumerate() {
+                let is_last = level + 1 == levels;
                 for chain in 0..chains {
                     let accumulator = &mut accumulators[chain];
-                    if K::PRODUCTS && !K::ERRORS && level == 0 {
+                    if BOUNDED && is_last {
+                        *accumulator = if level == 0 {
+                            V::multiply_add(xs[chain], ys[chain], *accumulator)
+                        } else {
+                            *accumulator + (rests[chain] + errors[chain])
+                        };
+                    } else if K::PRODUCTS && !K::ERRORS && level == 0 {
                         // The product of two f32 is exact, so that both its uses may be fused.
                         let sum = V::multiply_add(xs[chain], ys[chain], *accumulator);
                         let deposited = sum - *accumulator;
@@ -275,7 +320,7 @@ fn sums<K: Vectorised, C: Conditions, V: Vector>(
                         *outside = V::flag_changes(*outside, *accumulator, start);
                     }
                 }
-                if K::ERRORS && level > 0 {
+                if K::ERRORS && level > 0 && !BOUNDED {
                     for chain in 0..chains {
                         let accumulator = &mut accumulators[chain];
                         errors[chain] =
@@ -290,15 +335,15 @@ fn sums<K: Vectorised, C: Conditions, V: Vector>(
         return None;
     }
     // The witness: what is left after the last level is in no sum. Zeros of either sign are equal.
-    if C::GUARDS.witness && any(&left) & !SIGN != 0 {
+    if C::GUARDS.witness && !BOUNDED && any(&left) & !SIGN != 0 {
         return None;
     }
     // Zero: a product that is 0 because it underflowed leaves nothing.
-    if C::GUARDS.zero && any(&[vanished]) != 0 {
+    if C::GUARDS.zero && !BOUNDED && any(&[vanished]) != 0 {
         return None;
     }
     let mut sums = [0_i64; MAX_LEVELS];
-    for (sum, (accumulators, start)) in zip(&mut sums, zip(&accumulators, starts)).take(K::LEVELS) {
+    for (sum, (accumulators, start)) in zip(&mut sums, zip(&accumulators, starts)).take(levels) {
         for accumulator in &accumulators[..chains] {
             for &bits in accumulator.bits().as_ref() {
                 // Floats of one binade are numbered by their encodings.

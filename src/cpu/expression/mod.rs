@@ -27,7 +27,8 @@ mod value;
 
 pub(crate) use compile::BlockProgram;
 pub(crate) use reduce::{
-    Add, BlockReduction, ReductionVisitor, ResultOf, Values, add_exactly, visit,
+    Add, AddValues, BlockReduction, Reducer, ReductionVisitor, ResultOf, States, Values,
+    add_exactly, visit,
 };
 pub(crate) use run::{Range, Scratch};
 

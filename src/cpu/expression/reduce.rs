@@ -2,7 +2,7 @@
 
 use super::compile::BlockProgram;
 use super::run::{Range, Scratch};
-use crate::cpu::exact::{self, Inputs, Vectorised};
+use crate::cpu::exact::{self, Bounded, Inputs, Vectorised};
 use crate::cpu::fold::fold;
 use crate::cpu::x86_64::Version;
 use gpuvec_exact::{Dot, Kind, State, Sum};
@@ -49,6 +49,33 @@ impl<'a> Values<'a> {
     }
 }
 
+/// The operations on the states of a reduction.
+pub(crate) struct States<S> {
+    pub(crate) identity: fn() -> S,
+    pub(crate) merge: fn(&mut S, &S),
+    pub(crate) from_words: fn(&[u8]) -> S,
+}
+
+impl<S> States<S> {
+    pub(crate) fn of<A: Accumulator<State = S>>() -> Self {
+        States {
+            identity: || A::IDENTITY,
+            merge: A::merge,
+            from_words: |words| A::from_words(bytemuck::pod_read_unaligned(words)),
+        }
+    }
+}
+
+/// Reduces the arrays of a call.
+pub(crate) trait Reducer {
+    type Error;
+
+    /// Returns the state of all elements, which `add` adds.
+    fn reduce<S: Copy + Send + Sync>(
+        &self, states: States<S>, add: Add<S>,
+    ) -> Result<S, Self::Error>;
+}
+
 /// A reduction of values of a type, as a type.
 pub(crate) trait BlockReduction: 'static {
     /// Its accumulator.
@@ -62,6 +89,14 @@ pub(crate) trait BlockReduction: 'static {
 
     /// A way to the result of all values without a state, if there is one.
     const RESULT: Option<ResultOf<<Self::Accumulator as Accumulator>::Result>> = None;
+
+    /// The result by sums within a bound, which takes less time than exact ones, unless the bound leaves more than
+    /// one result (Ziv's test).
+    fn bounded<R: Reducer>(
+        _: &R,
+    ) -> Result<Option<<Self::Accumulator as Accumulator>::Result>, R::Error> {
+        Ok(None)
+    }
 }
 
 /// Gives the result of values.
@@ -78,16 +113,19 @@ pub(crate) trait ReductionVisitor {
 /// [`BlockReduction::add`], of any reduction with states of a type.
 pub(crate) type Add<S> = fn(Version, &mut S, Values<'_>, usize);
 
+/// The same, to one state.
+pub(crate) type AddValues<'a> = dyn FnMut(Version, Values<'_>, usize) + 'a;
+
 impl BlockProgram {
-    /// Adds the elements of a range to the state of the program's reduction, whose function is `add`.
-    /// `first` is the index of the range's first element in the whole arrays.
-    pub(crate) fn accumulate<S>(
-        &self, scratch: &mut Scratch, range: Range<'_>, first: usize, add: Add<S>, state: &mut S,
+    /// Has `add` add the values of a range that the program's reduction takes, block after block. `first` is the index
+    /// of the range's first element in the whole arrays.
+    pub(crate) fn accumulate(
+        &self, scratch: &mut Scratch, range: Range<'_>, first: usize, add: &mut AddValues<'_>,
     ) {
         let mut each = |addresses, start, len| {
             // SAFETY: the run gives the addresses of `len` results, which it changes afterwards.
             let values = unsafe { Values::new(self.reduced, addresses, len) };
-            add(self.version, state, values, first + start);
+            add(self.version, values, first + start);
         };
         self.run(scratch, range, &mut each);
     }
@@ -98,6 +136,32 @@ pub(crate) fn add_exactly<K: Vectorised<Element: Element>>(
     version: Version, state: &mut State<K>, values: Values<'_>, _: usize,
 ) {
     exact::accumulate::<K, exact::All>(version, state, values.of());
+}
+
+/// Adds products to a sum within a bound.
+fn add_bounded<K: Vectorised<Element: Element>>(
+    version: Version, sum: &mut Bounded<K>, values: Values<'_>, _: usize,
+) {
+    sum.accumulate(version, values.of());
+}
+
+/// [`BlockReduction::bounded`] of exact sums: the results grow with the sum.
+fn bounded<K, A, R>(reducer: &R) -> Result<Option<A::Result>, R::Error>
+where
+    K: Vectorised<Element: Element>,
+    A: Accumulator<State = State<K>>,
+    R: Reducer,
+{
+    if !K::PRODUCTS {
+        return Ok(None);
+    }
+    let states = States {
+        identity: || Bounded::<K>::ZERO,
+        merge: Bounded::merge,
+        from_words: |_| unreachable!("devices' sums are exact"),
+    };
+    let [least, most] = reducer.reduce(states, add_bounded)?.ends().map(|end| A::finish(&end));
+    Ok((least.bits() == most.bits()).then_some(least))
 }
 
 /// An exact sum.
@@ -115,6 +179,10 @@ where
 
     const RESULT: Option<ResultOf<K::Element>> =
         Some(|version, values| exact::value::<K, exact::All>(version, values.of()));
+
+    fn bounded<R: Reducer>(reducer: &R) -> Result<Option<K::Element>, R::Error> {
+        bounded::<K, K, R>(reducer)
+    }
 }
 
 /// What an accumulator makes of an exact sum of a kind.
@@ -129,6 +197,10 @@ where
 
     fn add(version: Version, state: &mut State<K>, values: Values<'_>, first: usize) {
         add_exactly(version, state, values, first);
+    }
+
+    fn bounded<R: Reducer>(reducer: &R) -> Result<Option<A::Result>, R::Error> {
+        bounded::<K, A, R>(reducer)
     }
 }
 

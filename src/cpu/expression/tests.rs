@@ -210,7 +210,9 @@ impl ReductionVisitor for Reduced<'_> {
             let mut part = R::Accumulator::IDENTITY;
             // SAFETY: the arrays have the part's elements.
             let range = unsafe { Range::new(bindings, arrays, std::ptr::null_mut(), len) };
-            program.accumulate(&mut scratch, range, start, R::add, &mut part);
+            program.accumulate(&mut scratch, range, start, &mut |version, values, first| {
+                R::add(version, &mut part, values, first);
+            });
             R::Accumulator::merge(&mut state, &part);
         }
         let is_result = case.n > 0 || R::Accumulator::HAS_EMPTY_RESULT;

@@ -59,10 +59,10 @@ fn reduce<M: Machine32>(m: &M, x: M::F32, base: &Base) -> Reduced<M> {
     }
 }
 
-/// Says whether an argument is a positive normal number.
+/// Says whether an argument is a positive normal number other than the least.
 #[inline(always)]
 fn is_normal<M: Machine32>(m: &M, x: M::F32) -> M::Bool {
-    m.less(m.f32(f32::MIN_POSITIVE.next_down()), x) & m.less(x, m.f32(f32::INFINITY))
+    m.less(m.f32(f32::MIN_POSITIVE), x) & m.less(x, m.f32(f32::INFINITY))
 }
 
 const NATURAL: Base = Base { two: [LOG_2, LOG_2_LOW], high: &LOG_HIGH, low: &LOG_LOW };

@@ -52,8 +52,9 @@ fn sine_after<M: Machine32>(m: &M, size: M::F32, steps: i32) -> (M::F32, M::I32,
     let error = m.fma(magnitude(m, cube), m.f32(PER_CUBE), size_of_y * m.f32(BOUND));
     let (result, is_sure) = m.rounded(y, [rest - error, rest + error]);
 
-    // Too near to 0, the parts of k steps do not suffice.
-    let is_far = m.less(m.fma(k, m.f32(1.5e-8), m.f32(-1e-45)), size_of_y);
+    // Too near to 0, the parts of k steps do not suffice. For k = 0 they do: a normal number is below 0. (A
+    // subnormal one would cost some processors 100 times as much.)
+    let is_far = m.less(m.fma(k, m.f32(1.5e-8), m.f32(-f32::MIN_POSITIVE)), size_of_y);
     let is_inside = m.less(size, m.f32(2048.0));
     (result, place, is_sure & is_far & is_inside)
 }
