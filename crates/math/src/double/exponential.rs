@@ -58,11 +58,16 @@ pub(super) fn power<M: Machine>(m: &M, k: M::F64) -> M::F64 {
     power_of_two(m, k + m.f64(TO_INTEGER))
 }
 
-/// y · 2^k in two steps, of which only the second one can round.
+/// y · 2^k, for y from 1/2 to 2. If it may be subnormal or infinite, in two steps, of which only the second one can
+/// round.
 #[inline(always)]
 fn scale<M: Machine>(m: &M, y: M::F64, k: M::F64) -> M::F64 {
-    let (half, shifted) = nearest(m, k * m.f64(0.5));
-    (y * power_of_two(m, shifted)) * power(m, k - half)
+    let is_far = m.less(m.f64(1000.0), magnitude(m, k));
+    let [scaled] = m.rarely(is_far, [y * power(m, k)], || {
+        let (half, shifted) = nearest(m, k * m.f64(0.5));
+        [(y * power_of_two(m, shifted)) * power(m, k - half)]
+    });
+    scaled
 }
 
 /// e^x of a pair from -746 to 710.
