@@ -1,6 +1,5 @@
-//! The times of operations on a core: measured on one of 2023, with AVX-512 (`benches/expression_table.py`). The costs
-//! of the fast functions of f32 (crates/math/src/fast) are estimates: by their times on another core, of 2024
-//! (`benches/functions.py`), where they take 0.4 to 0.7 of the time of before.
+//! The times of operations on a core: measured on one of 2023, with AVX-512 (`benches/expression_table.py`,
+//! `benches/functions.py`).
 
 use gpuvec_expr::{Op, Reduction, Type};
 
@@ -44,8 +43,8 @@ pub(crate) const fn reduction(reduction: Reduction, ty: Type) -> u32 {
     match (reduction, ty) {
         (Sum | Mean, Type::F32) => 170,
         (Sum | Mean, Type::F64) => 240,
-        (Dot | Norm, Type::F32) => 270,
-        (Dot | Norm, Type::F64) => 520,
+        (Dot | Norm, Type::F32) => 160,
+        (Dot | Norm, Type::F64) => 290,
         _ => 60,
     }
 }

@@ -178,6 +178,13 @@ pub fn round_window<T: Float>(sums: &[i64], unit: i32) -> T {
     digits::round(&mut digits, lowest)
 }
 
+/// Units of 2^unit, rounded, without a state.
+pub fn round_units<T: Float>(units: i128, unit: i32) -> T {
+    let mut digits = [0; 6];
+    digits::add(&mut digits, 0, units.unsigned_abs(), units < 0, digits::span(128));
+    digits::round(&mut digits, unit)
+}
+
 /// The sums of parts in the levels of a window, if nothing is left.
 fn sums<const LEVELS: usize>(
     unit: i32, mut parts: Vec<f64>, guards: Guards,

@@ -8,11 +8,13 @@
 //! The arithmetic needs rounding to nearest without flush to zero: src/process/float_modes.rs sets
 //! that around every call.
 
+mod bounded;
 #[cfg(test)]
 mod tests;
 mod window;
 
 use super::x86_64::Version;
+pub(crate) use bounded::Bounded;
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
 use window::Window;
 
@@ -80,73 +82,17 @@ impl Conditions for All {
     const GUARDS: Guards = Guards::ALL;
 }
 
-/// The sum of products that err by less than a bound.
-#[derive(Clone, Copy)]
-pub(crate) struct Bounded<K: Vectorised> {
-    state: State<K>,
-    /// The bound, but for the roundings of its own sum.
-    bound: f64,
-}
-
-impl<K: Vectorised> Bounded<K> {
-    /// The sum of no products.
-    pub(crate) const ZERO: Self = Bounded { state: State::ZERO, bound: 0.0 };
-
-    /// Adds products, in a version.
-    pub(crate) fn accumulate(&mut self, version: Version, inputs: Inputs<'_, K::Element>) {
-        self.bound += add::<K, All>(version, &mut self.state, inputs, true);
-    }
-
-    /// Adds the products of another sum.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.state.merge(&other.state);
-        self.bound += other.bound;
-    }
-
-    /// The least and the greatest that the exact sum may be.
-    pub(crate) fn ends(&self) -> [State<K>; 2] {
-        // A millionth more than the bound, for its roundings.
-        let (units, exponent) = parts(self.bound);
-        let units = (units + (units >> 20) + 1) >> (K::LOW - exponent).max(0);
-        [-units - 1, units + 1].map(|units| {
-            let mut state = self.state;
-            state.add_units(units, exponent.max(K::LOW));
-            state
-        })
-    }
-}
-
 /// Adds terms to a state, in a version.
-pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
-    version: Version, state: &mut State<K>, inputs: Inputs<'_, K::Element>,
-) {
-    add::<K, C>(version, state, inputs, false);
-}
-
-/// A finite number as units of 2^exponent.
-fn parts(x: f64) -> (i64, i32) {
-    let (fraction, exponent) = (x.to_bits() & ((1 << 52) - 1), (x.to_bits() >> 52) as i32);
-    if exponent == 0 {
-        (fraction as i64, -1074)
-    } else {
-        ((1 << 52 | fraction) as i64, exponent - 1075)
-    }
-}
-
-/// Adds terms to a state. Returns the bound of their error, if the sum may have one.
 // Once in the library, for all its callers.
 #[inline(never)]
-fn add<K: Vectorised, C: Conditions>(
-    version: Version, state: &mut State<K>, mut inputs: Inputs<'_, K::Element>, is_bounded: bool,
-) -> f64 {
-    let mut window = Window::new(is_bounded);
-    let (mut bins, mut bound) = (None, 0.0);
+pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
+    version: Version, state: &mut State<K>, mut inputs: Inputs<'_, K::Element>,
+) {
+    let mut window = Window::exact();
+    let mut bins = None;
     while inputs.len() > 0 {
         let held = window.hold::<K, C>(version, inputs);
         state.count(held);
-        if is_bounded {
-            bound += held as f64 * UNITS_A_TERM * window.lowest_unit::<K>();
-        }
         window.empty(state);
         inputs = inputs.after(held);
         let block = inputs.first(window.failed);
@@ -161,44 +107,27 @@ fn add<K: Vectorised, C: Conditions>(
     if let Some(mut bins) = bins {
         bins.empty(state);
     }
-    bound
 }
-
-/// The most that a term of a bounded sum errs by, in units of the window's lowest level.
-const UNITS_A_TERM: f64 = 0.51;
 
 /// Products of which a second pass over all, where the first leaves doubts, costs less on average than exact sums
 /// at once.
 const BOUNDED_FROM: usize = 1 << 10;
 
-/// The sum of products, rounded once, if one window holds all, and the bound leaves no doubt.
-fn bounded_value<K: Vectorised>(
-    version: Version, inputs: Inputs<'_, K::Element>,
-) -> Option<K::Element> {
-    let mut window = Window::new(true);
-    if window.hold::<K, All>(version, inputs) < inputs.len() {
-        return None;
-    }
-    let units = (inputs.len() as f64 * UNITS_A_TERM) as i64 + 1;
-    let [least, most] = [-units, units].map(|units| window.value::<K>(units));
-    let is_sure = least.map(Float::encoding) == most.map(Float::encoding);
-    least.filter(|_| is_sure)
-}
-
 /// The sum of terms, rounded once. A few ordinary terms make no state.
 pub(crate) fn value<K: Vectorised, C: Conditions>(
     version: Version, inputs: Inputs<'_, K::Element>,
 ) -> K::Element {
-    if K::PRODUCTS
-        && inputs.len() >= BOUNDED_FROM
-        && let Some(value) = bounded_value::<K>(version, inputs)
-    {
-        return value;
+    if K::PRODUCTS && inputs.len() >= BOUNDED_FROM {
+        let mut sum = Bounded::<K>::ZERO;
+        sum.accumulate(version, inputs);
+        if let Some(value) = sum.value() {
+            return value;
+        }
     }
-    let mut window = Window::new(false);
+    let mut window = Window::exact();
     let held = window.hold::<K, C>(version, inputs);
     if held == inputs.len()
-        && let Some(value) = window.value::<K>(0)
+        && let Some(value) = window.value::<K>()
     {
         return value;
     }

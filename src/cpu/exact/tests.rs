@@ -48,7 +48,8 @@ fn assert_within<K: Vectorised>(
     };
     let mut merged = sum(0..a.len() / 3);
     merged.merge(&sum(a.len() / 3..a.len()));
-    let [least, most] = merged.ends();
+    // Ordinary numbers alone have such a sum.
+    let Some([least, most]) = merged.ends() else { return };
     // What rounds to zero has its sign all the same where it is scaled to be large.
     let sign = |greater: &State<K>, less: &State<K>| {
         let mut difference = *greater;

@@ -55,9 +55,35 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Makes a window for exact sums, or for sums of products within a bound.
-    pub(super) fn new(is_bounded: bool) -> Self {
-        Window { is_bounded, unit: None, sums: [0; MAX_LEVELS], failed: 0 }
+    /// A window for exact sums.
+    pub(super) fn exact() -> Self {
+        Window { is_bounded: false, unit: None, sums: [0; MAX_LEVELS], failed: 0 }
+    }
+
+    /// A window for sums of products within a bound, which may be that of terms before.
+    pub(super) fn bounded(unit: Option<i32>) -> Self {
+        Window { is_bounded: true, unit, ..Window::exact() }
+    }
+
+    pub(super) fn unit(&self) -> Option<i32> {
+        self.unit
+    }
+
+    /// Chooses the window by all terms of a block.
+    pub(super) fn choose_again<K: Vectorised, C: Conditions>(
+        &mut self, block: Inputs<'_, K::Element>,
+    ) {
+        self.unit = choose::<K, C>(block, self.is_bounded);
+    }
+
+    /// Takes the sums, if there is a window: units of the lowest level, and the exponent of those.
+    pub(super) fn take<K: Vectorised>(&mut self) -> Option<(i128, i32)> {
+        let unit = self.unit?;
+        let sums = &mut self.sums[..levels::<K>(self.is_bounded)];
+        let lowest = unit - LEVEL_BITS * (sums.len() as i32 - 1);
+        let total = sums.iter().fold(0, |total, &sum| (total << LEVEL_BITS) + i128::from(sum));
+        sums.fill(0);
+        Some((total, lowest))
     }
 
     /// Moves the sums to a state.
@@ -71,17 +97,9 @@ impl Window {
         }
     }
 
-    /// The value of the sums, if there is a window, and `units` of its lowest level.
-    pub(super) fn value<K: Vectorised>(&self, units: i64) -> Option<K::Element> {
-        let (mut sums, levels) = (self.sums, levels::<K>(self.is_bounded));
-        sums[levels - 1] += units;
-        self.unit.map(|unit| round_window(&sums[..levels], unit))
-    }
-
-    /// The unit of the lowest level, or 0 where there is no window.
-    pub(super) fn lowest_unit<K: Vectorised>(&self) -> f64 {
-        let below = LEVEL_BITS * (levels::<K>(self.is_bounded) as i32 - 1);
-        self.unit.map_or(0.0, |unit| f64::from_bits(((unit - below + 1023) as u64) << 52))
+    /// The value of exact sums, if there is a window.
+    pub(super) fn value<K: Vectorised>(&self) -> Option<K::Element> {
+        self.unit.map(|unit| round_window(&self.sums[..K::LEVELS], unit))
     }
 
     /// Adds blocks of terms to the window, which is chosen first if it has no unit. Returns the number of
@@ -236,7 +254,7 @@ const fn rows<K: Vectorised>(lanes: usize) -> usize {
 /// * The error of a product is no part of the highest level: it is at most 2^−53 of the product, which is
 ///   below 2^(u+52), and so within the reach of the second level.
 ///
-/// A bounded sum does without what is left after the last level: each term errs by [`super::UNITS_A_TERM`] of its
+/// A bounded sum does without what is left after the last level: each term errs by [`super::bounded::UNITS_A_TERM`] of its
 /// units at most. The product of two f32 is rounded once, to a multiple of 2^u: half a unit. Of two f64, what the first
 /// level leaves and the error are at most 2^(u−1) each, since the product is below 2^(u+52). In the second level, whose
 /// unit is 2^(u−45), their sum is rounded by half a unit; before, by at most 2^(u−54), and an error that underflows by

@@ -160,7 +160,8 @@ where
         merge: Bounded::merge,
         from_words: |_| unreachable!("devices' sums are exact"),
     };
-    let [least, most] = reducer.reduce(states, add_bounded)?.ends().map(|end| A::finish(&end));
+    let Some(ends) = reducer.reduce(states, add_bounded)?.ends() else { return Ok(None) };
+    let [least, most] = ends.map(|end| A::finish(&end));
     Ok((least.bits() == most.bits()).then_some(least))
 }
 
