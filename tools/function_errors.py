@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests" / "support"))
+from functions import OF_ONE, OF_TWO
 from hard_arguments import PAIRS, companions, hard_arguments
 from mpfr_oracle import worst
 
@@ -53,7 +54,7 @@ INTERVALS = {
 def arguments(name, count):
     """Points of all exponents, of the function's intervals, and hard ones."""
     random = np.random.default_rng(16)
-    intervals = INTERVALS[name]
+    intervals = INTERVALS.get(name, [(-10, 10), (-1, 1)])
 
     def any_bits(n):
         return random.integers(0, 2**64, n, dtype=np.uint64).view(np.float64)
@@ -83,7 +84,7 @@ def main():
     options = parser.parse_intermixed_args()
     failed = False
     with Pool() as pool:
-        for name in options.functions or INTERVALS:
+        for name in options.functions or OF_ONE + OF_TWO:
             points = arguments(name, options.points)
             jobs = [(name, options.program, chunk) for chunk in np.array_split(points, 16)]
             found = pool.map(errors, jobs, chunksize=1)

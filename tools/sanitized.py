@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/suppo
 from arrays import call_at
 from bindings import PathBit, Place, last_run, lib, why_cpu
 from formulas import FORMULAS, Compiled, values
+from functions import OF_ONE, OF_TWO
 from operations import FAMILY, Operation, named
 from streams import KINDS, QUEUED_KINDS, Chain, Resources, ok
 from surrounded import Surrounded
@@ -55,10 +56,9 @@ OF_SEVERAL_TURNS = ["sum_f32", "sum_f64", "sum_i32"]
 COPIES = [(1, 0, 3), (4099, 5, 1), (70_001, 0, 0)]
 
 # Every function of floats, and every exact sum.
-FUNCTIONS = "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh erf cbrt"
-OF_FLOATS = [f"{function}(a)" for function in FUNCTIONS.split()]
-OF_FLOATS += ["pow(a, b)", "atan2(a, b)", "hypot(a, b)", "a // b + a % b"]
-OF_FLOATS += ["sum(a*b)", "mean(a)", "norm(a)", "dot(a, b)"]
+OF_FLOATS = [f"{function}(a)" for function in OF_ONE]
+OF_FLOATS += [f"{function}(a, b)" for function in OF_TWO]
+OF_FLOATS += ["a // b + a % b", "sum(a*b)", "mean(a)", "norm(a)", "dot(a, b)"]
 
 PATHS = {PathBit.STAGED, PathBit.MAPPED, PathBit.DMA, PathBit.RESIDENT}
 # The paths that calls took.

@@ -10,7 +10,7 @@ fn main() {
     let recorder = Recorder::default();
     let mut rows = String::new();
     macro_rules! record {
-        ($($op:ident $name:ident $($x:ident)+;)*) => {
+        ($($op:ident $name:ident($($x:ident)+) $loops:ident $cost:tt $oracle:ident;)*) => {
             $({
                 let of_f32 = recorder.record(|[$($x),+]| gpuvec_math::$name(&&recorder, $($x),+));
                 let of_f64 = recorder.record(|[$($x),+]| double::$name(&&recorder, $($x),+));
@@ -19,29 +19,7 @@ fn main() {
             })*
         };
     }
-    record! {
-        Cbrt cbrt x;
-        Exp exp x;
-        Exp2 exp2 x;
-        Expm1 expm1 x;
-        Log log x;
-        Log2 log2 x;
-        Log10 log10 x;
-        Log1p log1p x;
-        Sin sin x;
-        Cos cos x;
-        Tan tan x;
-        Asin asin x;
-        Acos acos x;
-        Atan atan x;
-        Atan2 atan2 x y;
-        Sinh sinh x;
-        Cosh cosh x;
-        Tanh tanh x;
-        Erf erf x;
-        Hypot hypot x y;
-        Pow pow x y;
-    }
+    gpuvec_math::functions!(record!);
     let (recordings, constants) = recorder.finish();
     let table = format!(
         "static RECORDINGS: &[u8] = include_bytes!(\"recordings\");\n\

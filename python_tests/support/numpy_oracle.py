@@ -16,6 +16,7 @@ from typing import Any, Callable, Union
 
 import gpuvec
 import numpy as np
+from functions import OF_ONE, OF_TWO
 from numpy_reductions import BOOL, F32, F64, I32, I64, REDUCTIONS, Refused, nearest
 from oracles import canonical
 
@@ -252,12 +253,11 @@ c_pow = np.vectorize(math.pow, otypes=[float])
 # The functions that are not exact, by NumPy's names. Their errors in ulp are those that
 # docs/expressions.md promises: "Functions of one `f32` are correctly rounded", "`pow`, `atan2` and
 # `hypot` of `f32` within 0.51 ulp", "`f64` functions are within 1 ulp".
+OTHERS = {"pow": power_of_floats, "erf": np.vectorize(math.erf, otypes=[float])}
 APPROXIMATE: dict[str, Callable[..., Any]] = {
-    **{name: getattr(np, name) for name in "cbrt exp exp2 expm1 log log2 log10 log1p".split()},
-    **{name: getattr(np, name) for name in "sin cos tan sinh cosh tanh hypot".split()},
-    **{name: getattr(np, f"arc{name[1:]}") for name in "asin acos atan atan2".split()},
-    "pow": power_of_floats,
-    "erf": np.vectorize(math.erf, otypes=[float]),
+    # asin is arcsin; newer versions of NumPy have both names.
+    name: OTHERS.get(name) or getattr(np, name, None) or getattr(np, f"arc{name[1:]}")
+    for name in OF_ONE + OF_TWO
 }
 # Error bounds, in ulp of the narrower type: of NumPy's `longdouble` functions, and of math.erf,
 # which computes in f64.

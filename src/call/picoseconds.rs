@@ -11,25 +11,26 @@ pub(crate) const fn operation(op: Op, ty: Type) -> u32 {
         Op::FloorDiv | Op::Mod => [220, 400],
         Op::Fma | Op::Where => [100, 220],
         Op::Sqrt => [170, 520],
-        Op::Hypot => [560, 900],
-        Op::Exp | Op::Exp2 => [400, 1200],
-        Op::Expm1 => [550, 1200],
-        Op::Cbrt => [750, 1200],
-        Op::Asin | Op::Acos | Op::Atan | Op::Sinh | Op::Cosh | Op::Tanh => [1000, 1500],
-        Op::Log => [500, 1500],
-        Op::Log2 | Op::Log10 | Op::Log1p => [600, 1500],
-        Op::Atan2 => [1300, 1500],
-        Op::Sin | Op::Cos => [700, 1600],
-        Op::Tan => [1700, 1600],
-        Op::Erf => [1900, 3100],
-        Op::Pow => [3000, 6700],
-        _ => [60, 130],
+        _ => function(op),
     };
     match ty {
         Type::Bool | Type::I32 | Type::F32 => short,
         Type::I64 | Type::F64 => long,
     }
 }
+
+macro_rules! functions {
+    ($($op:ident $name:ident $arguments:tt $loops:ident $cost:tt $oracle:ident;)*) => {
+        const fn function(op: Op) -> [u32; 2] {
+            match op {
+                $(Op::$op => $cost,)*
+                _ => [60, 130],
+            }
+        }
+    };
+}
+
+gpuvec_math::functions!(functions!);
 
 /// The time to widen an element when it is loaded, or to look for a NaN in it when it is stored.
 pub(crate) const MOVE: u32 = 30;

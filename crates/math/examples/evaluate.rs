@@ -7,14 +7,17 @@
 use gpuvec_math::{Scalar, double};
 use std::io::{Read, Write, stdin, stdout};
 
-macro_rules! functions {
-    ($wanted:ident, $numbers:ident, { $($one:ident)* }, { $($two:ident)* }) => {
+macro_rules! results {
+    ($wanted:ident $numbers:ident
+     $($op:ident $name:ident($($x:ident)+) $loops:ident $cost:tt $oracle:ident;)*) => {
         match $wanted {
-            $(stringify!($one) => $numbers.iter().map(|&x| double::$one(&Scalar, x)).collect(),)*
-            $(stringify!($two) => {
-                $numbers.chunks_exact(2).map(|pair| double::$two(&Scalar, pair[0], pair[1])).collect()
+            $(stringify!($name) => {
+                let evaluate = |[$($x),+]: [f64; [$(stringify!($x)),+].len()]| {
+                    double::$name(&Scalar, $($x),+)
+                };
+                $numbers.as_chunks().0.iter().map(|&arguments| evaluate(arguments)).collect()
             })*
-            other => panic!("{other} is no function of f64"),
+            other => panic!("{other} is not a function of f64"),
         }
     };
 }
@@ -26,9 +29,7 @@ fn main() -> std::io::Result<()> {
     let (chunks, _) = bytes.as_chunks::<8>();
     let numbers: Vec<f64> = chunks.iter().map(|&bytes| f64::from_le_bytes(bytes)).collect();
     let name = name.as_str();
-    let results: Vec<f64> = functions!(name, numbers, {
-        exp exp2 expm1 sinh cosh tanh log log1p log2 log10 erf sin cos tan asin acos atan cbrt
-    }, { pow atan2 hypot });
+    let results: Vec<f64> = gpuvec_math::functions!(results! name numbers);
     let bytes: Vec<u8> = results.iter().flat_map(|result| result.to_le_bytes()).collect();
     stdout().write_all(&bytes)
 }

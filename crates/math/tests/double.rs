@@ -77,32 +77,26 @@ fn pairs() -> impl Iterator<Item = (f64, f64)> {
     }))
 }
 
-macro_rules! one {
-    ($($name:ident)*) => {
+macro_rules! functions {
+    ($($op:ident $name:ident $arguments:tt $loops:ident $cost:tt $oracle:ident;)*) => {
         $(#[test]
         fn $name() {
-            check(numbers(), |x| double::$name(&Scalar, x), core_math::$name);
-            check_hard(hard!($name), |[x]| double::$name(&Scalar, x), |[x]| core_math::$name(x));
+            functions!(@check $name $arguments);
         })*
+    };
+    (@check $name:ident (x)) => {
+        check(numbers(), |x| double::$name(&Scalar, x), core_math::$name);
+        check_hard(hard!($name), |[x]| double::$name(&Scalar, x), |[x]| core_math::$name(x));
+    };
+    (@check $name:ident (x y)) => {
+        check(pairs(), |(x, y)| double::$name(&Scalar, x, y), |(x, y)| core_math::$name(x, y));
+        check_hard(
+            hard!($name), |[x, y]| double::$name(&Scalar, x, y), |[x, y]| core_math::$name(x, y),
+        );
     };
 }
 
-macro_rules! two {
-    ($($name:ident)*) => {
-        $(#[test]
-        fn $name() {
-            check(pairs(), |(x, y)| double::$name(&Scalar, x, y), |(x, y)| core_math::$name(x, y));
-            check_hard(
-                hard!($name), |[x, y]| double::$name(&Scalar, x, y), |[x, y]| core_math::$name(x, y),
-            );
-        })*
-    };
-}
-
-one! {
-    exp exp2 expm1 sinh cosh tanh log log1p log2 log10 sin cos tan asin acos atan cbrt erf
-}
-two! { atan2 hypot pow }
+gpuvec_math::functions!(functions!);
 
 #[test]
 fn usual_numbers_say_what_they_miss() {

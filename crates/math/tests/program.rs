@@ -58,11 +58,16 @@ fn run(recording: &[u8], constants: &[u64], arguments: &[u64]) -> u64 {
 /// A float by its bits; NaNs are all alike.
 trait Encoded {
     fn encoded(self) -> u64;
+    fn of_bits(bits: u64) -> Self;
 }
 
 impl Encoded for f32 {
     fn encoded(self) -> u64 {
         if self.is_nan() { u64::MAX } else { self.to_bits().into() }
+    }
+
+    fn of_bits(bits: u64) -> Self {
+        Self::from_bits(bits as u32)
     }
 }
 
@@ -70,78 +75,43 @@ impl Encoded for f64 {
     fn encoded(self) -> u64 {
         if self.is_nan() { u64::MAX } else { self.to_bits() }
     }
+
+    fn of_bits(bits: u64) -> Self {
+        Self::from_bits(bits)
+    }
 }
 
 macro_rules! functions {
-    ($module:ident $float:ident $decode:expr; $($path:path: $name:ident($($place:literal)*);)*) => {
-        mod $module {
+    ($($op:ident $name:ident($($x:ident)+) $loops:ident $cost:tt $oracle:ident;)*) => {
+        mod of_f32 {
             use super::*;
 
-            $(#[test]
-            fn $name() {
-                let recorder = Recorder::default();
-                let start = recorder.record(|x: [_; [$($place),*].len()]| $path(&&recorder, $(x[$place]),*));
-                let (recordings, constants) = recorder.finish();
-                let mut random = Random(4);
-                for _ in 0..4096 {
-                    let arguments = [random.$float(), random.$float()];
-                    let expected = $path(&Scalar, $(arguments[$place]),*);
-                    let encodings = [$(u64::from(arguments[$place].to_bits())),*];
-                    let bits = run(&recordings[start..], &constants, &encodings);
-                    let found: $float = $decode(bits);
-                    assert_eq!(found.encoded(), expected.encoded(), "of {arguments:?}");
-                }
-            })*
+            $(functions!(@test f32 gpuvec_math::$name, $name $($x)+);)*
+        }
+
+        mod of_f64 {
+            use super::*;
+
+            $(functions!(@test f64 double::$name, $name $($x)+);)*
+        }
+    };
+    (@test $float:ident $path:path, $name:ident $($x:ident)+) => {
+        #[test]
+        fn $name() {
+            let recorder = Recorder::default();
+            let start = recorder.record(|[$($x),+]| $path(&&recorder, $($x),+));
+            let (recordings, constants) = recorder.finish();
+            let mut random = Random(4);
+            for _ in 0..4096 {
+                $(let $x = random.$float();)+
+                let expected = $path(&Scalar, $($x),+);
+                let encodings = [$(u64::from($x.to_bits())),+];
+                let bits = run(&recordings[start..], &constants, &encodings);
+                let found = <$float>::of_bits(bits);
+                assert_eq!(found.encoded(), expected.encoded(), "of {:?}", [$($x),+]);
+            }
         }
     };
 }
 
-functions! {
-    of_f32 f32 |bits| f32::from_bits(bits as u32);
-    gpuvec_math::exp: exp(0);
-    gpuvec_math::exp2: exp2(0);
-    gpuvec_math::expm1: expm1(0);
-    gpuvec_math::sinh: sinh(0);
-    gpuvec_math::cosh: cosh(0);
-    gpuvec_math::tanh: tanh(0);
-    gpuvec_math::log: log(0);
-    gpuvec_math::log1p: log1p(0);
-    gpuvec_math::log2: log2(0);
-    gpuvec_math::log10: log10(0);
-    gpuvec_math::sin: sin(0);
-    gpuvec_math::cos: cos(0);
-    gpuvec_math::tan: tan(0);
-    gpuvec_math::atan: atan(0);
-    gpuvec_math::asin: asin(0);
-    gpuvec_math::acos: acos(0);
-    gpuvec_math::cbrt: cbrt(0);
-    gpuvec_math::erf: erf(0);
-    gpuvec_math::atan2: atan2(0 1);
-    gpuvec_math::hypot: hypot(0 1);
-    gpuvec_math::pow: pow(0 1);
-}
-
-functions! {
-    of_f64 f64 f64::from_bits;
-    double::exp: exp(0);
-    double::exp2: exp2(0);
-    double::expm1: expm1(0);
-    double::sinh: sinh(0);
-    double::cosh: cosh(0);
-    double::tanh: tanh(0);
-    double::log: log(0);
-    double::log1p: log1p(0);
-    double::log2: log2(0);
-    double::log10: log10(0);
-    double::sin: sin(0);
-    double::cos: cos(0);
-    double::tan: tan(0);
-    double::atan: atan(0);
-    double::asin: asin(0);
-    double::acos: acos(0);
-    double::cbrt: cbrt(0);
-    double::erf: erf(0);
-    double::atan2: atan2(0 1);
-    double::hypot: hypot(0 1);
-    double::pow: pow(0 1);
-}
+gpuvec_math::functions!(functions!);

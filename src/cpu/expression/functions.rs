@@ -26,45 +26,28 @@ macro_rules! fast {
 
 /// The loops of all functions of a type, with the macro for those that are fast for f32.
 macro_rules! functions {
-    ($name:ident, $T:ident, $module:ident, $fast:ident) => {
-        pub(super) fn $name(op: Op) -> Option<Loops> {
-            macro_rules! one {
-                ($function:ident) => {
-                    element_loops!(Long, |a: $T| -> $T { $module::$function(&Scalar, a) })
-                };
-            }
-            macro_rules! two {
-                ($function:ident) => {
-                    element_loops!(Long, |a: $T, b: $T| -> $T { $module::$function(&Scalar, a, b) })
-                };
-            }
+    ($of:ident $T:ident $module:ident $fast:ident
+     $($op:ident $name:ident $arguments:tt $loops:ident $cost:tt $oracle:ident;)*) => {
+        pub(super) fn $of(op: Op) -> Option<Loops> {
             Some(match op {
-                Op::Cbrt => one!(cbrt),
-                Op::Exp => $fast!($T, $module, exp),
-                Op::Exp2 => $fast!($T, $module, exp2),
-                Op::Expm1 => $fast!($T, $module, expm1),
-                Op::Log => $fast!($T, $module, log),
-                Op::Log2 => $fast!($T, $module, log2),
-                Op::Log10 => $fast!($T, $module, log10),
-                Op::Log1p => $fast!($T, $module, log1p),
-                Op::Sin => $fast!($T, $module, sin),
-                Op::Cos => $fast!($T, $module, cos),
-                Op::Tan => seldom!($T, $module, tan),
-                Op::Asin => one!(asin),
-                Op::Acos => one!(acos),
-                Op::Atan => one!(atan),
-                Op::Atan2 => two!(atan2),
-                Op::Sinh => one!(sinh),
-                Op::Cosh => one!(cosh),
-                Op::Tanh => one!(tanh),
-                Op::Erf => one!(erf),
-                Op::Hypot => two!(hypot),
-                Op::Pow => two!(pow),
+                $(Op::$op => functions!(@$loops $fast $T, $module, $name $arguments),)*
                 _ => return None,
             })
         }
     };
+    (@fast $fast:ident $T:ident, $module:ident, $name:ident (x)) => {
+        $fast!($T, $module, $name)
+    };
+    (@seldom $fast:ident $T:ident, $module:ident, $name:ident (x)) => {
+        seldom!($T, $module, $name)
+    };
+    (@plain $fast:ident $T:ident, $module:ident, $name:ident (x)) => {
+        element_loops!(Long, |a: $T| -> $T { $module::$name(&Scalar, a) })
+    };
+    (@plain $fast:ident $T:ident, $module:ident, $name:ident (x y)) => {
+        element_loops!(Long, |a: $T, b: $T| -> $T { $module::$name(&Scalar, a, b) })
+    };
 }
 
-functions!(of_f32, f32, gpuvec_math, fast);
-functions!(of_f64, f64, double, seldom);
+gpuvec_math::functions!(functions! of_f32 f32 gpuvec_math fast);
+gpuvec_math::functions!(functions! of_f64 f64 double seldom);

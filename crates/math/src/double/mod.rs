@@ -22,9 +22,9 @@ mod pair;
 mod roots;
 mod trigonometric;
 
-pub use error_function::erf;
-pub use exponential::{cosh, exp, exp2, expm1, sinh, tanh};
-pub use inverse::{acos, asin, atan, atan2};
-pub use logarithm::{log, log1p, log2, log10, pow};
-pub use roots::{cbrt, hypot};
-pub use trigonometric::{cos, sin, tan};
+pub use error_function::*;
+pub use exponential::*;
+pub use inverse::*;
+pub use logarithm::*;
+pub use roots::*;
+pub use trigonometric::*;
