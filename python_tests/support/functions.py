@@ -1,4 +1,4 @@
-"""The functions of the language that sequences of operations compute, from the table in crates/math."""
+"""The functions of the language that have sequences of operations, by the table in crates/math."""
 
 import re
 from pathlib import Path
