@@ -140,12 +140,12 @@ fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: Loop) {
         while start < len {
             // SAFETY: the arguments promise `len` elements, of which these are some, or those of the
             // first vector.
-            let (y, is_right) = K::fast(&m, unsafe { m.load(from(start).cast()) });
+            let (y, is_right) = K::fast(&m, m.load(unsafe { &*from(start).cast() }));
             if !m.all(is_right) {
                 break;
             }
-            // SAFETY: as above.
-            unsafe { m.store(y, to(start).cast()) };
+            // SAFETY: the arguments promise room for as many, which nothing refers to.
+            m.store(y, unsafe { &mut *to(start).cast() });
             start += M::LANES;
             stay_a_loop();
         }

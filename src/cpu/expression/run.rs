@@ -87,9 +87,7 @@ impl BlockProgram {
         each: &mut dyn FnMut([*const u8; 2], usize, usize),
     ) {
         let (n, block) = (range.len, scratch.block);
-        assert!(self.lines(block) <= scratch.lines.capacity());
-        // SAFETY: the range promises its arrays and the output.
-        let ends = unsafe { self.address(scratch, &range) };
+        let ends = self.address(scratch, &range);
         let addresses = &mut scratch.addresses[..];
         // SAFETY: the uniform values' buffers have room for GRAIN elements.
         unsafe { self.run_steps(&self.uniform, addresses, GRAIN) };
@@ -123,10 +121,8 @@ impl BlockProgram {
 
     /// Sets the addresses of all places, and the values that are known. Returns the address of the
     /// buffers for the ends of arrays.
-    ///
-    /// # Safety
-    /// As [`BlockProgram::run`].
-    unsafe fn address(&self, scratch: &mut Scratch, range: &Range<'_>) -> *mut u8 {
+    fn address(&self, scratch: &mut Scratch, range: &Range<'_>) -> *mut u8 {
+        assert!(self.lines(scratch.block) <= scratch.lines.capacity());
         let mut next = scratch.lines.as_mut_ptr().cast::<u8>();
         let addresses = &mut scratch.addresses;
         addresses.clear();
@@ -150,7 +146,7 @@ impl BlockProgram {
                 },
             };
             let buffer = addresses[usize::from(known.place.index)];
-            // SAFETY: the buffer has room for GRAIN values.
+            // SAFETY: by the assertion, the lines have room for all buffers, and this one has room for GRAIN values.
             unsafe { fill(buffer, bits, known.bytes) };
         }
         next

@@ -7,24 +7,20 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 /// A machine of vectors. Its constructor is unsafe, so that its operations are safe: they need the
 /// processor's instructions.
 pub(crate) trait Vectors: Machine32 {
-    /// The elements of a vector.
+    /// The number of elements of a vector.
     const LANES: usize;
+    /// The elements of a vector.
+    type Elements;
 
     /// # Safety
     /// The processor has the machine's instructions.
     unsafe fn new() -> Self;
 
     /// Loads elements.
-    ///
-    /// # Safety
-    /// `from` has `LANES` elements.
-    unsafe fn load(&self, from: *const f32) -> Self::F32;
+    fn load(&self, from: &Self::Elements) -> Self::F32;
 
     /// Stores elements.
-    ///
-    /// # Safety
-    /// `to` has room for `LANES` elements.
-    unsafe fn store(&self, x: Self::F32, to: *mut f32);
+    fn store(&self, x: Self::F32, to: &mut Self::Elements);
 
     /// Says whether a condition holds for all elements.
     fn all(&self, condition: Self::Bool) -> bool;
@@ -111,6 +107,7 @@ macro_rules! vectors {
 
         impl Vectors for $name {
             const LANES: usize = $lanes;
+            type Elements = [f32; $lanes];
 
             #[inline(always)]
             unsafe fn new() -> Self {
@@ -118,15 +115,15 @@ macro_rules! vectors {
             }
 
             #[inline(always)]
-            unsafe fn load(&self, from: *const f32) -> $F32 {
-                // SAFETY: the machine proves the instructions, and the caller promises the elements.
-                $F32(unsafe { $load(from) })
+            fn load(&self, from: &[f32; $lanes]) -> $F32 {
+                // SAFETY: the machine proves the instructions, and the array has a vector's elements.
+                $F32(unsafe { $load(from.as_ptr()) })
             }
 
             #[inline(always)]
-            unsafe fn store(&self, x: $F32, to: *mut f32) {
-                // SAFETY: the machine proves the instructions, and the caller promises the room.
-                unsafe { $store(to, x.0) }
+            fn store(&self, x: $F32, to: &mut [f32; $lanes]) {
+                // SAFETY: the machine proves the instructions, and the array has a vector's elements.
+                unsafe { $store(to.as_mut_ptr(), x.0) }
             }
 
             #[inline(always)]
