@@ -6,6 +6,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::{env, fs};
 
+#[path = "crates/ptx/src/hooks.rs"]
+#[allow(unreachable_pub, reason = "public in its crate")]
+mod hooks;
+
 fn main() {
     let header = write_header();
     link(&header);
@@ -111,6 +115,7 @@ fn version_macros() -> String {
 /// name, with the place of each in the `UNPACKED_BYTES` bytes of `PACKED`.
 fn pack_images() {
     println!("cargo::rerun-if-changed=kernels/ptx");
+    println!("cargo::rerun-if-changed=crates/ptx/src/hooks.rs");
     let root = env::var("CARGO_MANIFEST_DIR").expect("cargo names the package's folder");
     let out = env::var("OUT_DIR").expect("cargo names the folder for what is built");
     let folder = Path::new(&root).join("kernels/ptx");
@@ -121,7 +126,11 @@ fn pack_images() {
     for path in &paths {
         let name = path.file_stem().expect("an image has a name").display().to_string();
         rows.push(format!("    Image {{ name: c{name:?}, start: {} }},\n", images.len()));
-        images.extend(fs::read(path).expect("an image is readable"));
+        let image = fs::read_to_string(path).expect("an image is readable");
+        if name.starts_with("expression_") {
+            hooks::check_frame(&image);
+        }
+        images.extend(image.as_bytes());
         images.push(0);
     }
     let packed = pack(&images);

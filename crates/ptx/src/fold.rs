@@ -1,5 +1,6 @@
 //! How states of two words are merged: a value, for floats the bits of an f64, and an index.
 
+use crate::hooks::Hook;
 use crate::operation::quiet_nan;
 use crate::reduction::Element;
 use crate::writer::{Class, Operand, Writer};
@@ -140,14 +141,15 @@ impl Fold {
     }
 
     /// The lines that a word in capitals stands for.
-    pub(crate) fn lines(self, word: &str) -> String {
-        match word {
-            "IDENTITY" => {
+    pub(crate) fn lines(self, hook: Hook) -> String {
+        match hook {
+            Hook::Identity => {
                 format!("mov.b64 {{0}}, {:#x};\nmov.b64 {{1}}, {:#x};\n", self.identity(), i64::MAX)
             }
-            "MERGE" => self.merge(),
-            "STATE" => self.state(),
-            _ => self.result(),
+            Hook::Merge => self.merge(),
+            Hook::State => self.state(),
+            Hook::Result => self.result(),
+            Hook::Elements | Hook::Finish => unreachable!("no part of a fold"),
         }
     }
 

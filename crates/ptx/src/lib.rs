@@ -28,11 +28,13 @@ mod elementwise;
 mod fold;
 mod function;
 mod grid;
+mod hooks;
 mod large;
 mod operation;
 mod reduction;
 mod writer;
 
+pub use hooks::check_frame;
 pub use reduction::frame;
 
 use gpuvec_expr::Program;

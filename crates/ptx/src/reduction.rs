@@ -4,6 +4,7 @@
 use crate::Kernel;
 use crate::elements::{Elements, STEP};
 use crate::fold::Fold;
+use crate::hooks::{BLOCKS, ENTRY, Hook};
 use crate::large::Large;
 use crate::writer::{Class, Operand, Writer, entry};
 use gpuvec_expr::{Program, Reduction, Type};
@@ -15,9 +16,8 @@ const FOLD_ELEMENTS: usize = 16;
 const MOST_BYTES: usize = 64;
 const MOST_INSTRUCTIONS: usize = 512;
 
-/// The blocks for each multiprocessor that frames ask the driver for. Sums without a loop and with at most
-/// [`MOST_INSTRUCTIONS_OF_SMALL`] instructions need fewer registers, and ask for more blocks.
-const BLOCKS: &str = ".minnctapersm 3\n";
+/// The blocks for each multiprocessor that sums without a loop and with at most [`MOST_INSTRUCTIONS_OF_SMALL`]
+/// instructions ask the driver for, in place of [`BLOCKS`]: they need fewer registers.
 const BLOCKS_OF_SMALL: &str = ".minnctapersm 4\n";
 const MOST_INSTRUCTIONS_OF_SMALL: usize = 256;
 
@@ -47,22 +47,20 @@ pub(crate) fn kernel(
     let mut text = String::with_capacity(frame.len() + (32 << 10));
     let mut is_small = false;
     for line in frame.split_inclusive('\n') {
-        if line.starts_with(".visible .entry ") {
+        if line.starts_with(ENTRY) {
             large.into_iter().for_each(|large| large.functions(&mut text));
             entry(&mut text, name, program.inputs().len());
             continue;
         }
-        if !line.starts_with(|first: char| first.is_ascii_uppercase()) {
+        let Some((hook, operands)) = Hook::of(line) else {
             text.push_str(line);
             continue;
-        }
-        let (word, operands) = line.trim_end_matches(";\n").split_once(' ').unwrap_or((line, ""));
-        let operands: Vec<&str> = operands.split(", ").collect();
-        match (word, &operands[..]) {
-            ("ELEMENTS", _) => {
+        };
+        match (hook, &operands[..]) {
+            (Hook::Elements, _) => {
                 is_small = elements(&mut text, program, large, fold, &operands);
             }
-            ("FINISH", [result]) => {
+            (Hook::Finish, [result, ..]) => {
                 let what = match reduction {
                     Reduction::Mean => "1",
                     Reduction::Norm => "2",
@@ -70,7 +68,7 @@ pub(crate) fn kernel(
                 };
                 text.extend(["mov.u32 ", result, ", ", what, ";\n"]);
             }
-            _ => fill(&mut text, &fold.lines(word), &operands),
+            _ => fill(&mut text, &fold.lines(hook), &operands),
         }
     }
     if is_small {

@@ -1,5 +1,6 @@
 //! Writes instructions, and counts the registers that they use.
 
+use crate::hooks::ENTRY;
 use gpuvec_expr::Type;
 use std::cell::{Cell, RefCell};
 
@@ -359,7 +360,7 @@ impl Writer {
 
 /// Begins a kernel, with the parameters of its inputs, before others.
 pub(crate) fn entry(text: &mut String, name: &str, inputs: usize) {
-    text.extend([".visible .entry ", name, "(\n"]);
+    text.extend([ENTRY, name, "(\n"]);
     for number in 0..inputs {
         text.push_str(".param .u64 a");
         decimal(text, number as u32);

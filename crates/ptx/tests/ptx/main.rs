@@ -2,6 +2,7 @@
 
 mod family;
 mod folds;
+mod hooks;
 mod large;
 mod launches;
 mod operations;

@@ -7,7 +7,7 @@ use gpuvec_oracle::{bytes, results};
 use gpuvec_ptx::{Kernel, Limits, NAME};
 
 /// The compiled kernels of reductions.
-const FRAMES: [(&str, &str); 5] = [
+pub(crate) const FRAMES: [(&str, &str); 5] = [
     ("expression_sum_f32", include_str!("../../../../kernels/ptx/expression_sum_f32.ptx")),
     ("expression_sum_f64", include_str!("../../../../kernels/ptx/expression_sum_f64.ptx")),
     ("expression_dot_f32", include_str!("../../../../kernels/ptx/expression_dot_f32.ptx")),

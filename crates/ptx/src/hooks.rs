@@ -1,0 +1,87 @@
+//! The hooks of frames: lines of compiled kernels that stand for what depends on the expression
+//! (kernels/expression.cu). The library's build script checks every frame for them.
+
+/// A line that begins with a word in capitals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hook {
+    /// The values of a thread's elements.
+    Elements,
+    /// What an accumulator makes of its exact sum, as a number.
+    Finish,
+    /// The state of no elements.
+    Identity,
+    /// The merge of two states.
+    Merge,
+    /// The state as it is written.
+    State,
+    /// The result of a state.
+    Result,
+}
+
+/// How often a frame has a hook, if it has any of its kind.
+enum Times {
+    Once,
+    Often,
+}
+
+/// Begins the line that gets another name and other parameters.
+pub(crate) const ENTRY: &str = ".visible .entry ";
+
+/// The blocks for each multiprocessor that frames ask the driver for.
+pub(crate) const BLOCKS: &str = ".minnctapersm 3\n";
+
+impl Hook {
+    const OF_ALL: [(Hook, Times); 1] = [(Hook::Elements, Times::Once)];
+    const OF_EXACT_SUMS: [(Hook, Times); 1] = [(Hook::Finish, Times::Once)];
+    const OF_FOLDS: [(Hook, Times); 4] = [
+        (Hook::Identity, Times::Often),
+        (Hook::Merge, Times::Often),
+        (Hook::State, Times::Once),
+        (Hook::Result, Times::Once),
+    ];
+
+    /// The hook that a line is, with its operands. None if the line stays as it is.
+    ///
+    /// # Panics
+    /// If there is no such hook, which the check would have found.
+    pub(crate) fn of(line: &str) -> Option<(Self, Vec<&str>)> {
+        if !line.starts_with(|first: char| first.is_ascii_uppercase()) {
+            return None;
+        }
+        let (word, operands) = line.trim_end_matches(";\n").split_once(' ').unwrap_or((line, ""));
+        let hook = match word {
+            "ELEMENTS" => Hook::Elements,
+            "FINISH" => Hook::Finish,
+            "IDENTITY" => Hook::Identity,
+            "MERGE" => Hook::Merge,
+            "STATE" => Hook::State,
+            "RESULT" => Hook::Result,
+            _ => panic!("a frame has the hook {word}, which means nothing"),
+        };
+        Some((hook, operands.split(", ").collect()))
+    }
+}
+
+/// Checks that a frame has every hook of its kind, one entry, and one number of blocks: otherwise a kernel would
+/// compile, and compute something else.
+///
+/// # Panics
+/// If it has not.
+pub fn check_frame(frame: &str) {
+    let hooks: Vec<Hook> =
+        frame.split_inclusive('\n').filter_map(|line| Some(Hook::of(line)?.0)).collect();
+    let kind: &[(Hook, Times)] =
+        if hooks.contains(&Hook::Finish) { &Hook::OF_EXACT_SUMS } else { &Hook::OF_FOLDS };
+    for (hook, times) in Hook::OF_ALL.iter().chain(kind) {
+        let found = hooks.iter().filter(|found| *found == hook).count();
+        let is_right = match times {
+            Times::Once => found == 1,
+            Times::Often => found > 0,
+        };
+        assert!(is_right, "a frame has the hook {hook:?} {found} times");
+    }
+    for text in [ENTRY, BLOCKS] {
+        let found = frame.matches(text).count();
+        assert!(found == 1, "a frame has {text:?} {found} times");
+    }
+}
