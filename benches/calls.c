@@ -1,4 +1,5 @@
-/* Times calls of a function from C, and has the plain loops to compare small arrays with. */
+/* Times calls of a function from C, and contains the plain loops with which calls on small arrays
+are compared. */
 #define _POSIX_C_SOURCE 199309L
 #include <stddef.h>
 #include <stdint.h>
