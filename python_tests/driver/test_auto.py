@@ -1,4 +1,5 @@
-"""Placement auto on the fake driver: opens it when that pays, and moves work by what calls took."""
+"""Placement auto on the fake driver: opens the driver when that pays off, and moves work according
+to the times of calls."""
 
 from typing import Any
 
@@ -60,7 +61,8 @@ assert is_open()
 
 @pytest.mark.parametrize("kind", ["pinned", "pageable"])
 def test_work_leaves_a_device_that_is_slow(kind):
-    """Calls go to the device as the prior has it, and to cores once they took long there."""
+    """Calls go to the device as the prior predicts, and to cores once calls took long on the
+    device."""
     run(
         f"""
 ok(lib.gpuvec_expr_prepare(heavy.handle, 0))
@@ -76,7 +78,7 @@ assert gpu > 2 * core > 0, list(last_run().predicted_ns)
 
 
 def test_every_result_is_right_while_work_moves():
-    """Wherever a call runs, to learn or because it is sooner done, its bits are the same."""
+    """Calls return the same bits wherever they run, to learn or because that is faster."""
     run(
         """
 ok(lib.gpuvec_expr_prepare(heavy.handle, 0))

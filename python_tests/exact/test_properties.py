@@ -1,4 +1,5 @@
-"""Exact sums of any bits; and what must not change them, or only in a known way."""
+"""Exact sums of any bits, and changes of the input that must not affect them, or only in a known
+way."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""Numbers in expressions have NumPy's types and values; scalars take what its same_kind does."""
+"""Numbers in expressions have NumPy's types and values; scalars accept the numbers of its
+same_kind."""
 
 import re
 from decimal import Decimal

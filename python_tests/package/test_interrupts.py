@@ -1,4 +1,5 @@
-"""Ctrl-C during calls of the package: arrays, streams and memory are right whenever it comes."""
+"""Ctrl-C during calls of the package: arrays, streams and memory are right whenever the interrupt
+comes."""
 
 import interrupts
 import pytest
