@@ -1,5 +1,4 @@
-/* Times calls of a function from C, and contains the plain loops with which calls on small arrays
-are compared. */
+/* Times calls of a function from C, and plain loops to compare calls on small arrays with. */
 #define _POSIX_C_SOURCE 199309L
 #include <stddef.h>
 #include <stdint.h>

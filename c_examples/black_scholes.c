@@ -18,8 +18,8 @@ static double price(double s, double k, double t, double r, double v)
 
 int main(int argc, char **argv)
 {
-    /* Arrays: the price of the share, the strike price, and the years to expiry. Numbers, which
-    each call passes: the interest and the volatility. */
+    /* Arrays: the share's price, the strike price, the years to expiry. Numbers, which each call
+     * passes: the interest and the volatility. */
     static const char *const NAMES[] = {"s", "k", "t", "r", "v"};
     static const int32_t TYPES[] = {GPUVEC_F32, GPUVEC_F32, GPUVEC_F32, GPUVEC_F64 | GPUVEC_NUMBER,
                                     GPUVEC_F64 | GPUVEC_NUMBER};

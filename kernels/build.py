@@ -125,10 +125,9 @@ MOST_REGISTERS = 80
 
 
 def print_usage(image: Path) -> bool:
-    """Prints registers and spills of an image's kernels; returns whether none spills or has too
-    many.
+    """Prints registers and spills of an image's kernels; returns whether all are within bounds.
 
-    Those of large programs, which are in parts, need only compile.
+    Kernels of large programs, which are in parts, need only compile.
     """
     clean, is_large = True, "\n.func " in image.read_text()
     ptxas = package_folder("cuda_nvcc") / "bin" / "ptxas"

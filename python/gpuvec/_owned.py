@@ -19,8 +19,7 @@ from ._errors import made
 
 
 class _Release(weakref.ref["Owned"]):
-    """A weak reference whose callback, a function of the library, is passed a handle in place of
-    the reference."""
+    """A weak reference whose callback, a function of the library, is passed a handle instead."""
 
     __slots__ = ("_as_parameter_",)
 

@@ -170,8 +170,7 @@ def _number(placement: Placement) -> int:
 
 
 def set_num_threads(threads: int) -> None:
-    """Set the maximum number of threads that may work on one call, for all later calls in every
-    thread.
+    """Set the maximum number of threads for each later call, in every thread of the process.
 
     A call uses the number of threads that is predicted to finish first.
 

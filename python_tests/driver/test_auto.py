@@ -1,5 +1,4 @@
-"""Placement auto on the fake driver: opens the driver when that pays off, and moves work according
-to the times of calls."""
+"""Placement auto on the fake driver: when it opens the driver, and how it moves work."""
 
 from typing import Any
 
@@ -61,8 +60,7 @@ assert is_open()
 
 @pytest.mark.parametrize("kind", ["pinned", "pageable"])
 def test_work_leaves_a_device_that_is_slow(kind):
-    """Calls go to the device as the prior predicts, and to cores once calls took long on the
-    device."""
+    """Calls go to the device as the prior predicts, and to cores once the device was slow."""
     run(
         f"""
 ok(lib.gpuvec_expr_prepare(heavy.handle, 0))

@@ -1,5 +1,4 @@
-"""Numbers in expressions have NumPy's types and values; scalars accept the numbers of its
-same_kind."""
+"""Numbers in expressions have NumPy's types and values; scalars follow NumPy's same_kind."""
 
 import re
 from decimal import Decimal

@@ -54,8 +54,7 @@ def test_streams_are_independent(placement, resources):
 @pytest.mark.parametrize("kind", QUEUED_KINDS)
 @pytest.mark.parametrize("n", [1, 1000, 300_001, 3_000_001])
 def test_calls_return_at_once(resources, on_gpu, kind, n):
-    """Calls return before their work can be done; queries report NOT_READY, which is not an
-    error."""
+    """Calls return before their work can be done; queries report NOT_READY, not an error."""
     stream, event = resources.stream(), resources.event()
     chain = Chain(resources, kind, n)
     result = resources.memory("pinned", 8)

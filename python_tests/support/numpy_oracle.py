@@ -48,8 +48,7 @@ def is_python(value: Value) -> bool:
 
 
 def kind(value: Value) -> Any:
-    """Returns the type that NumPy's promotion sees of a value: a dtype, or Python's int or
-    float."""
+    """Returns the type that NumPy's promotion sees: a dtype, or Python's int or float."""
     return type(value) if is_python(value) else value.dtype
 
 
@@ -514,8 +513,9 @@ class Oracle(ast.NodeVisitor):
 
 
 def evaluate(text: str, inputs: dict[str, Value]) -> Any:
-    """Returns the right result of gpuvec.evaluate, with the quiet NaN for every NaN. Raises
-    `Refused` if gpuvec has to refuse the text or the inputs.
+    """Returns the right result of gpuvec.evaluate, with the quiet NaN for every NaN.
+
+    Raises `Refused` if gpuvec has to refuse the text or the inputs.
     """
     root = ast.parse(text, mode="eval").body
     oracle = Oracle(inputs)

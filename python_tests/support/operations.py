@@ -79,8 +79,9 @@ def close(rng: np.random.Generator, n: int, dtype) -> Pair:
 
 
 def cancelling(span: int) -> Callable[[np.random.Generator, int, type], Pair]:
-    """Returns floats of many magnitudes, whose sum and products cancel almost entirely. The
-    remainder is smaller than the rounding errors of sums that are not exact.
+    """Returns floats of many magnitudes, whose sum and products cancel almost entirely.
+
+    The remainder is smaller than the rounding errors of sums that are not exact.
     """
 
     def data(rng: np.random.Generator, n: int, dtype) -> Pair:
@@ -189,8 +190,7 @@ class Operation:
         return self.values(rng, n, self.dtype)
 
     def inputs(self, a, b, alpha: Optional[float] = None) -> tuple:
-        """Returns the arguments before the output: those of alpha, `a` and `b` that the operation
-        has."""
+        """Returns the arguments before the output, as far as the operation has them."""
         of_arrays = (a, b)[: self.shape.arity]
         if not self.shape.takes_alpha:
             return of_arrays

@@ -103,8 +103,7 @@ def declared(value: Any, dtype: Any = None) -> Any:
 
 
 def check_options(order: str, casting: str, options: dict[str, Any]) -> None:
-    """Refuses options that gpuvec does not support. It never casts arguments, so any `casting` is
-    satisfied."""
+    """Refuses options that gpuvec lacks; any `casting` is satisfied, as gpuvec never casts."""
     known = all(value in OPTIONS.get(name, ()) for name, value in options.items())
     if order not in ORDERS or casting not in CASTINGS or not known:
         refuse(f"order={order!r}, casting={casting!r}, {options}")
@@ -122,8 +121,7 @@ def evaluate(
     disable_cache: bool = False,
     **options: Any,
 ) -> Any:
-    """Evaluates a text with the caller's variables. Every text is safe, whatever `sanitize`
-    says."""
+    """Evaluates a text with the caller's variables. Any text is safe, whatever `sanitize` says."""
     check_options(order, casting, options)
     text = spelled(ex)
     values = found(text, local_dict, global_dict, _frame_depth)
