@@ -69,7 +69,7 @@ lint: $(VENV)/ruff ## check formats, lints and types
 	$(BIN)/ruff format --check .
 	MYPYPATH=python $(BIN)/mypy --strict python python_tests/package/typed_uses.py
 
-fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX are what their sources give
+fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX match their sources
 	git diff --exit-code -- include/gpuvec.h
 	$(BIN)/python kernels/build.py --check
 
