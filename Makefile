@@ -6,23 +6,24 @@ FAULT_SECONDS ?= 600
 NUMPY_COUNT ?= 100000
 # Options of benches/bench.py.
 BENCH ?=
-# The tests that `make test-wheel` runs: all of them, or in `make test` those that show the difference.
+# The tests that `make test-wheel` runs: all of them, or in `make test` those to which the wheel may
+# make a difference.
 WHEEL_TESTS ?= python_tests
 SHORT_WHEEL_TESTS := $(wildcard python_tests/package) $(addprefix python_tests/,release interface/test_header.py \
     interface/test_ctypes.py process/test_loading.py process/test_exit.py)
 VENV := .venv
 BIN := $(VENV)/bin
 FAKE_DRIVER := $(CURDIR)/target/fake_driver
-# Everything here finds what cargo built in ./target, whatever the caller's environment or cargo's
-# configuration names.
+# Everything here uses cargo's output in ./target, whichever folder the caller's environment or
+# cargo's configuration names.
 export CARGO_TARGET_DIR := $(CURDIR)/target
 unexport CARGO_BUILD_TARGET CARGO_BUILD_TARGET_DIR CARGO_BUILD_BUILD_DIR
 PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
-# With and without the fake driver, of the same crates, so that cargo builds them once.
+# The same crates with and without the fake driver, so that cargo builds them once.
 RUST_TESTS := cargo test --profile fast --workspace --lib --tests
 # Python tests that take less than seconds and gigabytes.
 SHORT := not large and not long
-# Tests to which the driver that a process finds makes no difference, beside those marked on_fake_driver.
+# Tests that do not depend on the driver that a process finds, besides those marked on_fake_driver.
 WITH_ANY_DRIVER := $(addprefix python_tests/,driver install release)
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
@@ -68,7 +69,7 @@ lint: $(VENV)/ruff ## check formats, lints and types
 	$(BIN)/ruff format --check .
 	MYPYPATH=python $(BIN)/mypy --strict python python_tests/package/typed_uses.py
 
-fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX are what their sources give
+fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX match their sources
 	git diff --exit-code -- include/gpuvec.h
 	$(BIN)/python kernels/build.py --check
 

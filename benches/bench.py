@@ -164,7 +164,7 @@ class Bench:
             self.data["kernels"] = kernel_rates(self.device, size, rounds, ceilings)
 
     def that_fit(self, ns: list[int], dtype: str) -> list[int]:
-        """Drops the lengths of which three arrays exceed the GPU's memory."""
+        """Drops the lengths at which three arrays exceed the GPU's memory."""
         if not self.device:
             return ns
         most = 0.9 * self.device.free_bytes() / (3 * size_of(dtype))

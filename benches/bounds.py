@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Optional
 
-# Below this total size arrays may stay in the cores' caches, and memcpy's rate is no bound.
+# Below this total size arrays may stay in the cores' caches, and memcpy's rate is not a bound.
 BEYOND_CACHES = 512 << 20
 
 

@@ -1,4 +1,4 @@
-/* Times calls of a function from C, and has the plain loops to compare small arrays with. */
+/* Times calls of a function from C, and plain loops to compare calls on small arrays with. */
 #define _POSIX_C_SOURCE 199309L
 #include <stddef.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 
     python3 benches/exact_rates.py
 
-A figure is the share of the plain loop's rate, on the same arrays in device memory; in a second
-table by integers alone, as for GPUs with few units for f64. Takes about a minute.
+Each figure is the share of the plain loop's rate, on the same arrays in device memory. A second
+table is for integers alone, as on GPUs with few units for f64. Takes about a minute.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def scaled(values: np.ndarray, exponents: np.ndarray) -> np.ndarray:
 
 
 def every(step: int, exponent: int) -> Callable[[Rng, int], np.ndarray]:
-    """Makes normal data of which each `step`-th element is scaled by 2^exponent."""
+    """Makes normal data in which each `step`-th element is scaled by 2^exponent."""
 
     def make(rng: Rng, top: int) -> np.ndarray:
         return scaled(rng.standard_normal(MADE), (np.arange(MADE) % step == 0) * (exponent * top))
@@ -134,7 +134,7 @@ def column(device: Device, kind: Kind, size: int, rounds: int) -> dict[str, tupl
     made = {**ORDINARY, **OTHER, "subnormal": lambda rng, _: subnormal(kind, rng)}
     elements = size // np.dtype(kind.dtype).itemsize // MADE * MADE
     of = Rates(device, kind, elements, rounds)
-    # Of products, both factors have half of the exponents.
+    # In products, each factor has half of the exponents.
     scale = top // 2 if kind.is_dot else top
     shares = {}
     for name, make in made.items():

@@ -2,7 +2,7 @@
 
     PYTHONPATH=python .venv/bin/python benches/exact_table.py
 
-CuPy and PyTorch have their rows where they are installed. The truth is the tests' oracle.
+CuPy and PyTorch have rows if they are installed. The truth is the tests' oracle.
 """
 
 import math
@@ -32,7 +32,7 @@ def inputs() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def module(name: str):
-    """Imports a module, or returns None where it or what it needs is missing."""
+    """Imports a module; returns None if it or one of its dependencies is missing."""
     try:
         return import_module(name)
     except ImportError:
@@ -60,7 +60,7 @@ def of_python() -> Optional[Dot]:
 
 
 def contenders() -> dict[str, Optional[Dot]]:
-    """Returns the functions by name; None where one is missing."""
+    """Returns the functions by name; None for those that are missing."""
     torch = module("torch")
     return {
         "`numpy.dot`": np.dot,
@@ -74,7 +74,7 @@ def contenders() -> dict[str, Optional[Dot]]:
 
 
 def main() -> None:
-    """Prints the table; leaves out what is missing, and says so."""
+    """Prints the table; names the missing libraries."""
     arrays = inputs()
     rows = {name: dot for name, dot in contenders().items() if dot}
     print(f"| dot of two arrays of | {' | '.join(arrays)} |\n|---|{'---|' * len(arrays)}")

@@ -2,8 +2,8 @@
 
     GPUVEC_LIB=target/gpu/libgpuvec.so python3 benches/expression_devices.py
 
-Takes half a minute on a machine with two GPUs. Each number of GPUs is a process of its own, which
-sees no more of them.
+Takes half a minute on a machine with two GPUs. Each number of GPUs is measured in a process of its
+own, which sees only these GPUs.
 """
 
 import argparse

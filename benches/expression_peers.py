@@ -1,4 +1,4 @@
-"""gpuvec's expressions and what they are compared with, each in its best idiom."""
+"""gpuvec's expressions and the contenders that they are compared with, each in its best idiom."""
 
 import ctypes
 import importlib
@@ -176,7 +176,7 @@ class CuPyKernels:
 
 
 class NumExpr:
-    """numexpr, in which numbers have the arrays' type."""
+    """numexpr, where numbers have the arrays' type."""
 
     name = "numexpr"
 
@@ -185,7 +185,7 @@ class NumExpr:
         self.library.set_num_threads(threads)
 
     def contender(self, formula: Formula, data: Data) -> Contender:
-        """Evaluates the formula; the last formula compiled is the one that is evaluated again."""
+        """Evaluates the formula again, which was the last one to be compiled."""
         text, constants = formula.with_constants(DTYPES[data.dtype])
         names = {**data.of(formula), **constants}
         self.library.evaluate(text, names, out=data.out, casting="same_kind")

@@ -3,8 +3,8 @@
     GPUVEC_LIB=target/gpu/libgpuvec.so python3 benches/expression_sweep.py --output target/bench
 
 Writes sweep.json and sweep.md; takes less than 90 seconds on a GPU machine. The calling core alone
-is a process of its own, which has one thread (see sweep.py). Both processes make their calls on the
-same CPU, by turns: CPUs whose other hardware thread is busy are slower.
+is measured in a process of its own, which has one thread (see sweep.py). Both processes make their
+calls on the same CPU, by turns: CPUs whose other hardware thread is busy are slower.
 """
 
 import argparse

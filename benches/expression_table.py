@@ -41,7 +41,7 @@ from timing import measure
 # The seconds after which a part is ended.
 MOST_SECONDS = {"core": 40, "cores": 45, "device": 60, "host": 35, "first": 20}
 
-# Of the formulas that are compiled in a process of their own.
+# For the formulas that are compiled in a process of their own.
 FIRST = ["1 op", "3 ops", "24 ops", "exp", "Black-Scholes", "sum of 3 ops"]
 ON_HOST = ["1 op", "3 ops", "8 ops", "exp", "Black-Scholes"]
 N_ON_CORE, N_ON_CORES, N_ON_DEVICE, N_ON_HOST = 100_000, 10_000_000, 1 << 27, 100_000_000
@@ -52,13 +52,13 @@ F32 = enumeration("gpuvec_type")["GPUVEC_F32"]
 
 
 def microseconds(contenders: list, seconds: float, rounds: int) -> dict[str, float]:
-    """Returns the least time of each contender."""
+    """Returns the shortest time of each contender."""
     results = measure(contenders, seconds, rounds)
     return {name: figures["min_us"] for name, figures in results.items()}
 
 
 def installed(*makers: Callable[[], Any]) -> list:
-    """Returns the contenders that are installed, and tells of the others."""
+    """Returns the installed contenders, and prints why others are missing."""
     found = []
     for maker in makers:
         try:
@@ -167,7 +167,7 @@ def on_host(compiled: Compiled, _: Path) -> Iterator[Row]:
 
 
 def added(data: Data) -> Row:
-    """Measures the library's add on the GPU, which is no expression."""
+    """Measures the library's add on the GPU, which is not an expression."""
     lib.gpuvec_set_placement(Place.GPU)
     a, b = (data.inputs[name].ctypes.data for name in "ab")
     arguments = (a, b, data.out_address, data.n, None)
@@ -201,7 +201,7 @@ def first(compiled: Compiled, _: Path) -> Iterator[Row]:
 
 
 def compile_times(formula: Formula) -> dict[str, float]:
-    """Returns the times to compile a text that is new, and one that is known."""
+    """Returns the times to compile a new text, and one that the library remembers."""
     inputs = dict.fromkeys(formula.inputs, F32)
     texts = [f"{formula.text} + {number}" for number in range(500)]
 
@@ -262,7 +262,7 @@ OF_GPU = ["device", "host"]
 
 
 def run_part(name: str) -> None:
-    """Measures a part, and prints each row when it is there."""
+    """Measures a part, and prints each row when it is measured."""
     with tempfile.TemporaryDirectory() as folder:
         compiled = Compiled(Path(folder))
         for found in PARTS[name](compiled, Path(folder)):
@@ -270,7 +270,7 @@ def run_part(name: str) -> None:
 
 
 def rows_of(part: str, seconds: float) -> list[Row]:
-    """Measures a part in a process of its own, as far as it comes in that time."""
+    """Measures a part in a process of its own, until its time limit."""
     threads = "1" if part in ("core", "first") else str(cores())
     names = ("GPUVEC_NUM_THREADS", "NUMEXPR_MAX_THREADS", "OMP_NUM_THREADS")
     environment = library_environment(**dict.fromkeys(names, threads))
@@ -294,7 +294,7 @@ def table(heads: list[str], lines: list[list[Optional[str]]]) -> str:
 
 
 def compared(rows: list[Row]) -> str:
-    """Shows gpuvec's time for an element, and each peer's in that of gpuvec."""
+    """Shows gpuvec's time for an element, and each peer's time divided by it."""
     peers = list(dict.fromkeys(name for one in rows for name in one["us"] if name != "gpuvec"))
     lines = [
         [
@@ -325,7 +325,7 @@ def with_rates(rows: list[Row]) -> str:
 
 
 def shares(rows: list[Row]) -> str:
-    """Shows times on host arrays, and the bus's share in that of the GPU."""
+    """Shows times on host arrays, and the share of the bus in the GPU's time."""
     names = list(dict.fromkeys(name for one in rows for name in one["us"]))
     lines = []
     for one in rows:

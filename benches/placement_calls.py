@@ -48,7 +48,7 @@ ARRAYS = 4
 # The period of the values: a prime, so that it does not align with chunks.
 PERIOD = 1_000_003
 
-# Placement auto is measured after so many calls of the case, or after this time.
+# Placement auto is measured after this number of calls of the case, or after this time.
 CALLS_BEFORE, SECONDS_BEFORE = 30, 0.5
 
 

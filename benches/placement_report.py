@@ -1,4 +1,4 @@
-"""What all parts of the benchmark of placement auto share: ratios, tables, files with the rows."""
+"""The shared code of the benchmark of placement auto: ratios, tables, files with the rows."""
 
 import argparse
 import json

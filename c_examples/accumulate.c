@@ -5,7 +5,7 @@
 
 #define STATE_BYTES 608
 
-/* Terms that cancel but for a few small ones: a sum in double loses those. */
+/* Terms that cancel except for a few small ones, which a sum in double loses. */
 static void fill(double *values, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

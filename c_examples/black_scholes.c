@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The standard normal distribution, by the error function. */
+/* The standard normal distribution, computed by the error function. */
 #define NORMAL(x) "(0.5 + 0.5*erf(" x "*0.7071067811865476))"
 #define D1 "((log(s/k) + (r + 0.5*v*v)*t) / (v*sqrt(t)))"
 #define CALL "s*" NORMAL(D1) " - k*exp(-r*t)*" NORMAL("(" D1 " - v*sqrt(t))")
@@ -18,8 +18,8 @@ static double price(double s, double k, double t, double r, double v)
 
 int main(int argc, char **argv)
 {
-    /* The price of the share, the price to be paid for it, the years until then: an array each. The
-     * interest and the volatility: numbers, which each call gives. */
+    /* Arrays: the share's price, the strike price, the years to expiry. Numbers, which each call
+     * passes: the interest and the volatility. */
     static const char *const NAMES[] = {"s", "k", "t", "r", "v"};
     static const int32_t TYPES[] = {GPUVEC_F32, GPUVEC_F32, GPUVEC_F32, GPUVEC_F64 | GPUVEC_NUMBER,
                                     GPUVEC_F64 | GPUVEC_NUMBER};

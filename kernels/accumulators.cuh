@@ -9,7 +9,7 @@ struct Sum {
     __device__ static State merge(State x, State y) { return x + y; }
 };
 
-// PTX's min and max order -0 before +0, and give the other operand for a NaN: NaN is to win.
+// PTX's min and max order -0 before +0, but return the other operand for a NaN, which must win.
 __device__ inline float quiet_nan(float) { return __int_as_float(0x7FC00000); }
 
 __device__ inline double quiet_nan(double) { return __longlong_as_double(0x7FF8000000000000); }

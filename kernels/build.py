@@ -4,7 +4,7 @@ Each kernel of kernels/*.cu gets a file of its own in kernels/ptx, so that a dri
 than a call needs.
 
     python kernels/build.py           write the .ptx files
-    python kernels/build.py --check   fail if the .ptx files are not what the .cu files give
+    python kernels/build.py --check   fail if the .ptx files do not match the .cu files
     python kernels/build.py --usage [FOLDER]
                                       let ptxas compile the PTX for every architecture, and that in
                                       a folder, and print each kernel's registers and spills
@@ -26,7 +26,7 @@ SOURCES = sorted(KERNELS.glob("*.cu"))
 IMAGES = KERNELS / "ptx"
 BENCHMARKS = sorted(KERNELS.parent.glob("benches/*.cu"))
 HEADERS = sorted(KERNELS.glob("*.cuh"))
-# No contraction of a multiplication and an addition into one rounding: the CPU has two.
+# No contraction of a multiplication and an addition into one rounding: the CPU rounds twice.
 OPTIONS = ["--gpu-architecture=compute_60", "--std=c++17", "--fmad=false"]
 ARCHITECTURES = ["sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
 
@@ -64,7 +64,7 @@ class Compiler:
         return compact(without_unused(self.text(program, "PTX")))
 
     def text(self, program: ctypes.c_void_p, what: str) -> str:
-        """What NVRTC has made of a program: its PTX or its log."""
+        """Returns NVRTC's output for a program: its PTX or its log."""
         size = ctypes.c_size_t()
         getattr(self.nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
         buffer = ctypes.create_string_buffer(size.value)
@@ -115,19 +115,19 @@ def images(compiler: Compiler) -> dict[Path, str]:
 
 
 def is_frame(image: Path) -> bool:
-    """Whether it is a kernel of expressions without the expression (expression.cu)."""
+    """Returns whether it is a kernel of expressions without the expression (expression.cu)."""
     return "\nELEMENTS " in image.read_text()
 
 
-# With more registers a multiprocessor holds less than three blocks. The texts of expressions say
-# themselves how many it holds at least.
+# With more registers a multiprocessor holds fewer than three blocks. The texts of expressions state
+# the least number of blocks themselves.
 MOST_REGISTERS = 80
 
 
 def print_usage(image: Path) -> bool:
-    """Prints registers and spills of an image's kernels; whether none spills or has too many.
+    """Prints registers and spills of an image's kernels; returns whether all are within bounds.
 
-    Those of large programs, which are in parts, need only compile.
+    Kernels of large programs, which are in parts, need only compile.
     """
     clean, is_large = True, "\n.func " in image.read_text()
     ptxas = package_folder("cuda_nvcc") / "bin" / "ptxas"
@@ -163,7 +163,7 @@ def main() -> None:
         kept = {image: image.read_text() for image in [*IMAGES.glob("*"), *made] if image.exists()}
         wrong = sorted(path.name for path in {*kept, *made} if kept.get(path) != made.get(path))
         if wrong:
-            sys.exit(f"not what the .cu files give: {', '.join(wrong)}: run 'make kernels'")
+            sys.exit(f"not up to date with the .cu files: {', '.join(wrong)}: run 'make kernels'")
     else:
         IMAGES.mkdir(exist_ok=True)
         for image in set(IMAGES.glob("*")) - set(made):

@@ -1,4 +1,4 @@
-// The common part of kernels: where a thread stands in the grid, canonical NaNs, and completion flags.
+// The common part of kernels: a thread's place in the grid, canonical NaNs, and completion flags.
 #pragma once
 
 typedef unsigned long long u64;
@@ -25,8 +25,9 @@ __device__ inline long long canonical(long long x) { return x; }
 
 __device__ inline u64 canonical(u64 x) { return x; }
 
-// Signals completion to the host: sets the warp's flag, a word of pinned memory, if there are flags. All
-// that the warp has written is visible then. All threads of the warp come here.
+// Signals completion to the host: sets the warp's flag, a word of pinned memory, if there are
+// flags. Everything that the warp has written is visible then. All threads of the warp must call
+// this.
 __device__ inline void signal_completion(unsigned *flags) {
     if (flags == nullptr) {
         return;

@@ -1,4 +1,4 @@
-// A copy of bytes, and the kernel by which a driver is tried.
+// A copy of bytes, and the kernel that tests a driver.
 #include "common.cuh"
 
 __device__ inline void copy_singly(const unsigned char *from, unsigned char *to, u64 start, u64 end) {
@@ -7,10 +7,11 @@ __device__ inline void copy_singly(const unsigned char *from, unsigned char *to,
     }
 }
 
-// Copies between memory that the host reaches too: the driver's own copy makes the caller wait.
+// Copies between memory that the host can access, too: the driver's own copy would block the
+// caller.
 //
-// Moves 16 bytes at a time, but for the ends, if both addresses have the same remainder modulo 16; else
-// single bytes.
+// Moves 16 bytes at a time, except at the ends, if both addresses have the same remainder modulo
+// 16; else single bytes.
 extern "C" __global__ void copy_bytes(const unsigned char *from, unsigned char *to, u64 n,
                                       unsigned *flags) {
     constexpr u64 PACK = sizeof(uint4);
@@ -28,5 +29,5 @@ extern "C" __global__ void copy_bytes(const unsigned char *from, unsigned char *
     signal_completion(flags);
 }
 
-// Does nothing: a driver that takes it takes the other kernels.
+// Does nothing: a driver that accepts this kernel accepts the other kernels.
 extern "C" __global__ void probe() {}

@@ -1,15 +1,16 @@
 // Exact sums: the method and the states of crates/exact, with the same value in the same words.
 //
-// A warp adds batches of ordinary elements in a window: the arithmetic of crates/exact/src/window.rs, where a batch
-// counts only after its checks have passed. Other batches are added as integers. Both end in the block's
-// columns: one for each lane, which the warps share, of the rows of a state.
+// A warp adds batches of ordinary elements in a window: the arithmetic of
+// crates/exact/src/window.rs, where a batch is used only after its checks have passed. Other
+// batches are added as integers. Both end in the block's columns: one column for each lane, shared
+// by the warps, with the rows of a state.
 #pragma once
 #include "reduce.cuh"
 #include "rounding.cuh"
 
 namespace exact {
 
-// The bits of `mode`: how to add up batches.
+// The bits of `mode`, which says how to add up batches.
 constexpr u64 BY_INTEGERS = 1;
 
 // Rows of a state before its digits: elements, NaN, +Inf, -Inf.
@@ -21,8 +22,9 @@ constexpr int NANS = 1, PLUS_INFINITIES = 2, MINUS_INFINITIES = 3;
 // 2^62.
 constexpr int MOST_DEPOSITS = 1 << 11;
 
-// Sums of a block, for each lane of its warps: counters of the terms that are not finite, and of digits of
-// 16 bits, of which two make one of the state. Shared memory adds 32 bits at once.
+// Sums of a block, for each lane of its warps: counters of the terms that are not finite, and
+// digits of 16 bits. Two such digits form one digit of the state. Shared memory adds 32 bits at
+// once.
 template <class K>
 struct Columns {
     static constexpr int DIGITS = 2 * K::DIGITS;
@@ -38,8 +40,8 @@ struct Columns {
 
     __device__ void count(int row) { atomicAdd(&counts[row][lane()], 1); }
 
-    // Adds an integer times 2^position, which concerns the N digits from there on: its words in two's
-    // complement, the lowest first.
+    // Adds an integer times 2^position, which affects the N digits from there on: its words in
+    // two's complement, the lowest first.
     template <int N, int WORDS>
     __device__ void add(unsigned position, unsigned (&words)[WORDS]) {
         int *digit = &digits[position / 16][lane()];
@@ -65,7 +67,8 @@ struct Columns {
         add<5>(unit - K::LOW, words);
     }
 
-    // Carries what this lane's digits have above 16 bits. Other warps may add to them meanwhile.
+    // Carries the bits above 16 of this lane's digits. Other warps may add to these digits
+    // meanwhile.
     __device__ void normalise() {
 #pragma unroll 1
         for (int k = 0; k < DIGITS - 1; k++) {
@@ -124,10 +127,11 @@ __device__ inline int top(unsigned stored) {
     return static_cast<int>(stored) - Format<T>::BIAS + 1;
 }
 
-// Above the top of every window, for elements of which some are not finite.
+// Above the top of every window, for batches with elements that are not finite.
 constexpr int NOT_FINITE = 1 << 20;
 
-// Adds what is left of a part in a level, whose sum so far is given; leaves what the level does not hold.
+// Adds the rest of a part to a level, given the level's sum so far; leaves the bits that the level
+// does not hold.
 __device__ inline double deposit(double &sum, double part) {
     const double next = __dadd_rn(sum, part);
     const double held = __dsub_rn(next, sum);
@@ -141,7 +145,7 @@ struct Sum {
     static constexpr int LOW = Format<T>::LEAST, FLOOR = LOW, BATCH = ::BATCH<T, 1>;
     static constexpr int DIGITS = D, ROWS = COUNTS + D, LEVELS = L, BLOCKS = B;
 
-    // The power of two that a thread's elements are below.
+    // A power of two above all of a thread's elements.
     template <int N>
     __device__ static int top(const T *x, const T *) {
         unsigned most = 0;
@@ -153,7 +157,7 @@ struct Sum {
         return stored == SPECIAL<T> ? NOT_FINITE : exact::top<T>(stored);
     }
 
-    // Adds a term to the sums of the highest levels. Gives the bits of what they do not hold.
+    // Adds a term to the sums of the highest levels. Returns the bits of the remainder.
     template <int N>
     __device__ static u64 add(double *sums, T x, T) {
         double part = static_cast<double>(x);
@@ -212,12 +216,12 @@ __device__ inline u64 add_product(double *sums, float x, float y) {
     return Format<double>::bits(part);
 }
 
-// Leaves the units that compute f64 to other work.
+// Computes without the f64 units, and so leaves them to other work.
 __device__ inline bool is_zero(double x) { return Format<double>::bits(x) << 1 == 0; }
 
-// The product of two f64 is the sum of its rounded value and of the error. Nothing is lost where the error
-// does not underflow: the window's floor sees to it, unless the product itself becomes 0. The error is at
-// most 2^-53 of what the highest level takes: the next one takes it.
+// The product of two f64 is the sum of its rounded value and of the error. Nothing is lost if the
+// error does not underflow. The window's floor ensures this, unless the product itself becomes 0.
+// The error is at most 2^-53 of the bound of the highest level, so the next level holds it.
 template <int L>
 __device__ inline u64 add_product(double *sums, double x, double y) {
     double product = __dmul_rn(x, y);
@@ -273,16 +277,17 @@ struct Dot {
 // Bits between a window's levels, and of the parts above a level's unit.
 constexpr int LEVEL_BITS = 45, REACH = 44;
 
-// The exponents of the highest units differ by multiples of GRID: a window serves batches that differ a little.
+// The exponents of the highest units differ by multiples of GRID, so that one window serves batches
+// that differ a little.
 constexpr int GRID = 8;
 
 // The exponent of the largest unit with which a level's sum stays finite.
 constexpr int MAX_UNIT = 1022 - 52;
 
-// Batches whose sums a thread's counts hold: each is below 2^(REACH + 5).
+// The number of batches whose sums fit in a thread's counts: each is below 2^(REACH + 5).
 constexpr int BATCHES = 1 << 13;
 
-// The window in which a warp adds batches of ordinary elements. All threads have the same.
+// The window in which a warp adds batches of ordinary elements. It is the same in all threads.
 template <class K>
 struct Window {
     typedef typename K::Element T;
@@ -301,13 +306,14 @@ struct Window {
         return __hiloint2double((unit + 52 - LEVEL_BITS * level + 1023) << 20 | 1 << 19, 0);
     }
 
-    // Says in the whole warp whether the window reaches up to 2^top for all threads' tops, and its counts hold
-    // a further batch.
+    // Returns in the whole warp whether the window reaches up to 2^top for all threads' tops, and
+    // its counts hold a further batch.
     __device__ bool reaches(int top) const {
         return __all_sync(ALL_THREADS, top <= unit + REACH) && batches < BATCHES;
     }
 
-    // Adds a batch if the window's highest levels hold all of it: says so in the whole warp.
+    // Adds a batch if the window's highest levels hold all of it; returns in the whole warp whether
+    // they do.
     template <int N, int LEVELS = K::LEVELS>
     __device__ bool add(const T *x, const T *y) {
         double sums[LEVELS];
@@ -320,7 +326,7 @@ struct Window {
         for (int k = 0; k < N; k++) {
             left |= K::template add<LEVELS>(sums, x[k], y[k]);
         }
-        // But for the sign of a zero.
+        // Ignores the sign of a zero.
         if (__any_sync(ALL_THREADS, left << 1 != 0)) {
             return false;
         }
@@ -361,7 +367,8 @@ struct Window {
     }
 };
 
-// Batches that are added as integers, without a try, after windows have failed again and again: at most.
+// The maximum number of batches that are added as integers, without trying a window, after windows
+// have failed repeatedly.
 constexpr int MOST_SKIPPED = 63;
 
 // Adds the first `len` elements as integers.
@@ -430,8 +437,8 @@ __device__ inline void add_batches(Columns<K> &columns, const T *a, const T *b, 
     window.flush(columns);
 }
 
-// The value of a state's words times 2^exponent, in a format. The digits from `first` to `last` may be other than
-// 0; their magnitude takes their place. A digit above them takes the sign.
+// The value of a state's words times 2^exponent, in a format. The digits from `first` to `last` may
+// be nonzero; they are replaced by their magnitude. A digit above them holds the sign.
 template <class K, class F>
 __device__ inline typename F::Value value(long long *words, int first, int last, int exponent, F format) {
     const bool has_plus = words[PLUS_INFINITIES] > 0, has_minus = words[MINUS_INFINITIES] > 0;
@@ -448,8 +455,8 @@ __device__ inline typename F::Value value(long long *words, int first, int last,
     return rounded(words + COUNTS + first, count, K::LOW + 32 * first + exponent, format);
 }
 
-// Adds the block's words to those of the others. Says in the whole block whether all are there: then the
-// last block takes them, and leaves zeros.
+// Adds the block's words to those of the other blocks. Returns in the whole block whether all
+// blocks have added theirs: then the last block reads the sum, and leaves zeros.
 template <class K>
 __device__ inline bool merge(long long *words, Scratch *scratch) {
     const int row = threadIdx.x;
@@ -465,8 +472,8 @@ __device__ inline bool merge(long long *words, Scratch *scratch) {
     return true;
 }
 
-// Makes the words of all blocks of the block's columns, and stores them. The last block has them in the end, and
-// `first` and `last` of the digits other than 0: it does what `finish` says.
+// Turns the block's columns into words, and merges the words of all blocks. The last block stores
+// the merged words, finds `first` and `last` of the nonzero digits, and calls `finish`.
 template <class K, class Finish>
 __device__ inline void gather(const Columns<K> &columns, long long *words, int &first, int &last,
                               long long *out, u64 n, Scratch *scratch, Finish finish) {
@@ -512,8 +519,8 @@ __device__ inline void reduce(const T *a, const T *b, long long *out, u64 n, Scr
     });
 }
 
-// Levels for data of which the terms differ by 2^134 in one f32 product, and so on: more cost more. Blocks
-// that a multiprocessor is to hold at once.
+// The number of levels: for data whose terms differ by 2^134 in one f32 product, and so on; more
+// levels cost more. Then the number of blocks that a multiprocessor should hold at once.
 typedef Sum<float, 11, 2, 4> SumF32;
 typedef Sum<double, 68, 2, 4> SumF64;
 typedef Dot<float, 20, 4, 4, 2 * Format<float>::LEAST> DotF32;

@@ -1,4 +1,5 @@
-// Reductions of expressions: kernels without the expression, whose instructions crates/ptx puts in.
+// Reductions of expressions: kernels without the expression, whose instructions are inserted by
+// crates/ptx.
 //
 // Words in capitals stand for them:
 //
@@ -60,11 +61,13 @@ __device__ inline void read(u64 i, u64 n, const Dot<T, D, L, B, F> &, T (&x)[N],
     pairs(i, n, x, y);
 }
 
-// Levels that hold most batches of ordinary elements: the others stay as they are then.
+// The number of levels that hold most batches of ordinary elements: the other levels then do not
+// change.
 template <class K>
 constexpr int FEW_LEVELS = sizeof(typename K::Element) == 4 ? K::LEVELS / 2 : K::LEVELS;
 
-// Batches that are added in all levels, without a try of few, after few have not held one.
+// The number of batches that are added in all levels, without trying a few, after a few levels did
+// not hold a batch.
 constexpr int NOT_TRIED = 15;
 
 // Adds all batches of this warp: as `add_batches`, but elements are computed once, and are zeros behind
@@ -141,7 +144,7 @@ __device__ inline void add_elements(Columns<K> &columns, u64 n, u64 mode) {
 // 2^exponent, a normal number.
 __device__ inline double power_of_two(int exponent) { return __hiloint2double((exponent + 1023) << 20, 0); }
 
-// A format that is chosen when the kernel runs; its values are their encodings.
+// A format that is chosen when the kernel runs; values are passed as their encodings.
 struct AnyFormat {
     typedef u64 Value;
     int PRECISION, LEAST;
@@ -213,8 +216,8 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
 
 }  // namespace exact
 
-// Blocks that a multiprocessor is to hold at once: with more of them large expressions have too few registers.
-// Sums of small ones get 4 (crates/ptx/src/reduction.rs).
+// The number of blocks that a multiprocessor should hold at once: with more, large expressions have
+// too few registers. Sums of small expressions use 4 (crates/ptx/src/reduction.rs).
 constexpr int BLOCKS = 3;
 
 #define EXACT(name, T, K)                                                                       \
@@ -229,7 +232,7 @@ EXACT(expression_sum_f64, double, exact::SumF64)
 EXACT(expression_dot_f32, float, exact::DotF32)
 EXACT(expression_dot_f64, double, exact::DotF64)
 
-// Two words: a value, and an index where the reduction has one.
+// Two words: a value, and an index if the reduction has one.
 struct Fold {
     u64 value, index;
 
@@ -249,7 +252,7 @@ struct Fold {
     }
 };
 
-// Merges the states of a block's threads in all of them.
+// Merges the states of a block's threads, in every thread.
 __device__ inline Fold merged(Fold state) {
     __shared__ Fold warps[BLOCK_THREADS / WARP];
 #pragma unroll 1
@@ -271,7 +274,7 @@ __device__ inline Fold merged(Fold state) {
     return state;
 }
 
-// Elements of a thread in a batch of a fold.
+// The number of elements of a thread in a batch of a fold.
 constexpr int LEN = 16;
 
 extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)

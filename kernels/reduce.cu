@@ -5,7 +5,7 @@
 #include "accumulators.cuh"
 #include "exact.cuh"
 
-// Merges the states of a block's threads in all of them.
+// Merges the states of a block's threads, in every thread.
 template <class A>
 __device__ inline typename A::State merged(typename A::State state) {
     typedef typename A::State State;
@@ -27,7 +27,7 @@ __device__ inline typename A::State merged(typename A::State state) {
     return state;
 }
 
-// Reduces with an accumulator of which each block has a word of the scratch memory.
+// Reduces with an accumulator whose state is one word per block in the scratch memory.
 template <class A, int INPUTS, class T, class Accumulate>
 __device__ inline void reduce(const T *a, const T *b, typename A::State *out, u64 n, Scratch *scratch,
                               typename A::State *result, Accumulate accumulate) {

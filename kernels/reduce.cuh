@@ -1,20 +1,21 @@
-// The common part of reductions: how the grid goes over the arrays, and how its blocks become one state.
+// The common part of reductions: how the grid covers the arrays, and how blocks merge into one
+// state.
 //
 // The states of elements may be merged in any order. A warp takes a batch of elements, the grid's warps
 // take batches in turn; each block merges its warps' states and adds its own to the scratch memory, by
-// integer atomics. The last block to do so takes the state of all elements out, and leaves zeros.
+// integer atomics. The last block to do so reads the state of all elements, and leaves zeros.
 #pragma once
 #include "common.cuh"
 
 constexpr unsigned ALL_THREADS = 0xFFFFFFFF;
 
-// Elements that a thread reads of each of INPUTS arrays before it accumulates the first of them: across the
-// bus each read takes a microsecond.
+// The number of elements that a thread reads from each of INPUTS arrays before it accumulates the
+// first: across the bus each read takes a microsecond.
 template <class T, int INPUTS>
 constexpr int BATCH = 64 / INPUTS / sizeof(T);
 
-// Memory of a device that the blocks of a grid add their states to. It is zero when a kernel begins, and
-// when it ends. The words go on to the end of the memory.
+// Memory of a device to which the blocks of a grid add their states. It is zero when a kernel
+// begins, and when the kernel ends. The words extend to the end of the memory.
 struct Scratch {
     unsigned finished;
     u64 words[1];
@@ -37,7 +38,7 @@ __device__ inline u64 first_batch(int len) { return grid_thread() / WARP * len; 
 
 __device__ inline u64 next_batch(int len) { return grid_threads() / WARP * len; }
 
-// Says in the whole block whether this block is the last that has added its state. The states
+// Returns in the whole block whether this block is the last to have added its state. The states
 // that other blocks have added are visible then.
 __device__ inline bool is_last_block(Scratch *scratch) {
     __shared__ bool is_last;

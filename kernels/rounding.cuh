@@ -33,15 +33,15 @@ struct Format<double> {
     __device__ static unsigned high(double x) { return static_cast<unsigned>(__double2hiint(x)); }
 };
 
-// Of the 32 bits that `high` gives: those right of the exponent.
+// The bits right of the exponent, among the 32 that `high` returns.
 template <class T>
 constexpr int HIGH_FRACTION = Format<T>::PRECISION - 1 - (8 * sizeof(T) - 32);
 
-// The exponent's value that infinities and NaN have.
+// The exponent of infinities and NaN.
 template <class T>
 constexpr int SPECIAL = 2 * Format<T>::BIAS + 1;
 
-// Brings digits into the one form that their integer has: all but the last in [0, 2^32).
+// Normalises digits to the unique form of their integer: all but the last in [0, 2^32).
 __device__ inline void normalise(long long *digits, int count) {
     long long carry = 0;
 #pragma unroll 2
@@ -70,7 +70,7 @@ __device__ inline u64 bits_from(const long long *digits, int count, int position
     return bits;
 }
 
-// Says whether a bit below `position` is set.
+// Returns whether a bit below `position` is set.
 __device__ inline bool any_below(const long long *digits, int count, int position) {
 #pragma unroll 1
     for (int k = 0; k < count && 32 * k < position; k++) {
@@ -82,8 +82,8 @@ __device__ inline bool any_below(const long long *digits, int count, int positio
     return false;
 }
 
-// The value of digits times 2^low in a format, as `round` in crates/exact/src/digits.rs has it, where the argument is.
-// The digits are overwritten.
+// The value of digits times 2^low in a format, as by `round` in crates/exact/src/digits.rs, which
+// proves it right. The digits are overwritten.
 template <class F>
 __device__ inline typename F::Value rounded(long long *digits, int count, int low, F format) {
     normalise(digits, count);

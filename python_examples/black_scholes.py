@@ -3,7 +3,7 @@
     PYTHONPATH=python python python_examples/black_scholes.py
 
 The formula is some 60 operations, which run in one pass over the arrays. Interest and volatility
-are numbers: other ones need no new compilation.
+are numbers: other values need no new compilation.
 """
 
 import math

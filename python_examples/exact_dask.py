@@ -2,7 +2,8 @@
 
     PYTHONPATH=python python python_examples/exact_dask.py
 
-Any chunks and any workers give the same bits: Dask adds the integers of the chunks' states.
+The result has the same bits for any chunks and any workers: Dask adds the integers of the chunks'
+states.
 """
 
 import sys

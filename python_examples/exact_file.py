@@ -2,7 +2,7 @@
 
     PYTHONPATH=python python python_examples/exact_file.py
 
-The sum has the same bits for any length of the pieces; the sum of NumPy's sums of them has not.
+The sum has the same bits for any length of the pieces; the sum of NumPy's sums does not.
 """
 
 import sys

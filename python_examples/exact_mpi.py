@@ -1,4 +1,4 @@
-"""Computes the dot product of arrays of which each MPI rank has a part, exactly.
+"""Computes the exact dot product of arrays that are distributed over MPI ranks.
 
     PYTHONPATH=python mpiexec -n 3 python python_examples/exact_mpi.py
 

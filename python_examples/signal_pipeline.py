@@ -43,7 +43,7 @@ def before() -> tuple:
 
 
 def on_device(blocks: list) -> list:
-    """Runs the formulas on device arrays, or on the host's where there is no GPU."""
+    """Runs the formulas on device arrays, or on the host's if there is no GPU."""
     x = gpuvec.DeviceArray(N, np.int16)
     start = (np.empty(N, np.float32), *before())
     d, mean, variance = (gpuvec.to_device(values) for values in start)
@@ -59,7 +59,7 @@ def on_device(blocks: list) -> list:
 
 
 def in_numpy(blocks: list) -> list:
-    """Computes the same with NumPy, which makes an array of each operation's results."""
+    """Computes the same with NumPy, which allocates an array for each operation."""
     mean, variance = before()
     rate, limit = np.float32(RATE), np.float32(LIMIT)
     alarms = np.zeros(BLOCKS, np.int64)

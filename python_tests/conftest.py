@@ -72,7 +72,7 @@ def placement_variables(placement) -> dict:
 
 @pytest.fixture(scope="session")
 def programs_folder(tmp_path_factory):
-    """Makes a folder for the tests' C programs, each of which is compiled once."""
+    """Makes a folder for the tests' C programs; each program is compiled once."""
     return tmp_path_factory.mktemp("programs")
 
 
@@ -112,7 +112,7 @@ def broken_driver(tmp_path_factory):
 
 
 def pytest_runtest_setup(item):
-    """Skips scripts on the fake driver where it is not built."""
+    """Skips scripts on the fake driver if the driver is not built."""
     if item.get_closest_marker("on_fake_driver") and not IS_BUILT:
         pytest.skip(NOT_BUILT)
 

@@ -19,7 +19,7 @@ def built_crates(root: Path) -> list[dict]:
 
 
 def linked_crates(root: Path) -> list[dict]:
-    """The crates of others of which the library may contain something."""
+    """The third-party crates from which the library may contain code."""
     return reached(metadata(root), {None}, macros=False)
 
 

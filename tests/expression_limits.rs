@@ -1,4 +1,4 @@
-//! The largest expressions: the memory and the stack that they take, through the exported functions.
+//! The largest expressions: their memory and stack, through the exported functions.
 
 use ::gpuvec_expr::Op;
 use gpuvec::abi::expr::*;
@@ -10,8 +10,8 @@ use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
 use std::thread;
 
-/// Counts the bytes of a thread's allocations. One that is freed before anything else happens was a
-/// question whether memory is left.
+/// Counts the bytes of a thread's allocations. An allocation that is freed at once was only a check
+/// whether memory is left.
 struct Counting;
 
 #[global_allocator]
@@ -79,7 +79,8 @@ fn sum(terms: usize, term: impl Fn(usize) -> String) -> String {
     (0..terms).map(term).collect::<Vec<_>>().join("+")
 }
 
-/// Texts that need much, of an i32 `i`, an f32 `f`, an f64 `d`, a scalar `s` and a bool `m`.
+/// Texts that need many resources, of an i32 `i`, an f32 `f`, an f64 `d`, a scalar `s` and a bool
+/// `m`.
 fn texts() -> Vec<String> {
     vec![
         "i+".repeat(4095) + "i",
@@ -141,7 +142,7 @@ fn run(expr: *mut gpuvec_expr) -> i32 {
 
 #[test]
 fn no_text_takes_more_memory_than_was_asked_for() {
-    // The first call makes what lasts.
+    // The first call creates the values that last.
     gpuvec_expr_destroy(compile("i"));
     for text in texts() {
         let name = format!("{:.20} of {} bytes", text, text.len());

@@ -66,7 +66,7 @@ fn report(placement: Placement, operation: Operation, n: usize, pinned: [bool; 3
     })
 }
 
-/// Checks the rows with every operation, each of which runs on this backend.
+/// Checks the rows with every operation; each call runs on this backend.
 fn check(backend: Backend, rows: &[Row]) {
     for &(placement, n, pinned, paths) in rows {
         for (operation, arrays) in OPERATIONS {

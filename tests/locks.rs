@@ -1,7 +1,7 @@
 //! Everything in src and crates that can make a thread wait for another one.
 //!
 //! A forked child has one thread, and every lock as it was at the fork. It would wait for ever for one that
-//! another thread of its parent held. Each lock is therefore listed here with the reason for which no
+//! another thread of its parent held. Each lock is therefore listed here with the reason why no
 //! child waits for it. Code that a child reaches uses a lock-free cell (`once_cell::race`,
 //! `fork::PerProcess`), or a lock with the fork lock held.
 
@@ -27,7 +27,7 @@ const WAITING: &[&str] = &[
     "mpsc",
 ];
 
-/// A child in whose parent the driver is in use fails before it comes there.
+/// If the parent uses the driver, a child fails before it reaches this lock.
 const DRIVER: &str = "only behind this process's own driver";
 /// No thread forks while another one is inside.
 const FORK_LOCK: &str = "only with the fork lock held";
@@ -35,7 +35,7 @@ const FORK_LOCK: &str = "only with the fork lock held";
 const CALL: &str = "of one call";
 const POOL: &str = "of the pool, which a child makes for itself";
 
-/// Every place with a type that waits, and the reason for which a child never waits there.
+/// Every place with a type that waits, and the reason why a child never waits there.
 const PLACES: &[(&str, &str)] = &[
     ("src/cuda/device.rs: GPUS", DRIVER),
     ("src/cuda/device.rs: Gpu.device", DRIVER),
@@ -68,7 +68,7 @@ const PLACES: &[(&str, &str)] = &[
 const NOT_LINKED: &[&str] =
     &["tests", "examples", "tests.rs", "build.rs", "emulator", "fake_driver", "oracle"];
 
-/// What a file declares with a type that waits.
+/// The declarations of a file with a type that waits.
 struct Waiting {
     file: String,
     owner: String,
@@ -95,7 +95,7 @@ impl Waiting {
     }
 }
 
-/// Says whether a type has one that waits in it.
+/// Returns whether a type contains one that waits.
 fn waits(ty: &Type) -> bool {
     struct Names(bool);
     impl Visit<'_> for Names {

@@ -19,7 +19,7 @@ use std::sync::Barrier;
 use std::thread;
 
 const THREADS: usize = 6;
-/// Elements of an array: several runs of a reduction, and no whole number of pages.
+/// The elements of an array: several runs of a reduction, and not a multiple of the page size.
 const N: usize = 9001;
 const BYTES: usize = N * size_of::<i32>();
 
@@ -147,7 +147,7 @@ impl Array {
 impl Drop for Array {
     fn drop(&mut self) {
         let address = self.1.cast::<c_void>();
-        // SAFETY: `new` allocated it, and no work uses it any more.
+        // SAFETY: `new` allocated the memory, and no work uses it any more.
         ok(unsafe {
             match self.0 {
                 Kind::Device => gpuvec_device_free(address),

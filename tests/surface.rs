@@ -83,7 +83,7 @@ fn callers_values_are_accessed_at_any_address() {
     }
 }
 
-/// The rooms of src/ and the crates of crates/; each imports only itself and what stands further on.
+/// The modules of src/ and the crates of crates/; each imports only itself and later ones.
 const PLACES: &[&str] = &[
     "abi", "run", "objects", "cuda", "cpu", "call", "pool", "process", "tuning", "error", "cost",
     "ptx", "ops", "math", "expr", "exact",
@@ -92,7 +92,7 @@ const PLACES: &[&str] = &[
 /// The crates of tests, which only tests depend on.
 const OF_TESTS: &[&str] = &["fake_driver", "emulator", "oracle"];
 
-/// Checks that one room or crate stands before all that it imports.
+/// Checks that a module or crate stands before everything that it imports.
 fn check_imports(name: &str, imported: &BTreeSet<String>, file: &Path) {
     let place = |name: &str| PLACES.iter().position(|known| *known == name);
     let own = place(name).unwrap_or_else(|| panic!("{name} is not in PLACES"));
@@ -102,7 +102,7 @@ fn check_imports(name: &str, imported: &BTreeSet<String>, file: &Path) {
     }
 }
 
-/// Returns the rooms and the crates whose items a file names.
+/// Returns the modules and the crates whose items a file names.
 fn imported(text: &str) -> BTreeSet<String> {
     let in_name = |c: char| c.is_alphanumeric() || c == '_';
     let paths = text.split("::").zip(text.split("::").skip(1));
@@ -123,7 +123,7 @@ fn a_room_imports_only_what_stands_further_on() {
         let room = path.strip_prefix("src").expect("a file of src").iter().next();
         let room = room.and_then(|room| room.to_str()).unwrap_or_default().trim_end_matches(".rs");
         let is_test = path.ends_with("tests.rs") || path.iter().any(|folder| folder == "tests");
-        // The map of the rooms; tests, which may have oracles.
+        // The map of the modules; tests, which may have oracles.
         if room != "lib" && !is_test {
             check_imports(room, &imported(&read(&path)), &path);
         }

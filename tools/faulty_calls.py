@@ -17,7 +17,8 @@ THREADS = 8
 SIZES = [1, 1000, 4097, 65_537, 150_001]
 PAGE = 4096
 PART_BYTES = 6 * PAGE + 1000
-# The attempts at a call that may fail by chance; after a device is lost all of them fail.
+# The number of attempts at a call that may fail by chance; after a device is lost all attempts
+# fail.
 TRIES = 100
 
 ALLOWED = {Status.ERROR_OUT_OF_MEMORY, Status.ERROR_DRIVER, Status.ERROR_NO_GPU}
@@ -240,7 +241,7 @@ class Caller:
             self.destroy(lib.gpuvec_stream_destroy, stream)
 
     def meet(self) -> None:
-        """Makes such calls on a stream and with an event that all threads share."""
+        """Makes the same calls on a stream and with an event that all threads share."""
         shared = self.shared
         if shared.streams and shared.events:
             self.chain(self.chance.choice(shared.streams), self.chance.choice(shared.events))

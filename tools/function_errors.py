@@ -25,7 +25,7 @@ BOUND = 1.0
 HARD_ANGLES = 16
 
 # The intervals of each function's arguments from which half of the points are taken, evenly; the
-# other half has any bits.
+# other half have random bits.
 INTERVALS = {
     "exp": [(-746, 710), (-1, 1), (-746, -707), (708, 710)],
     "exp2": [(-1076, 1025), (-1, 1), (-1076, -1020)],

@@ -14,8 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS, MUTANTS = ROOT / "kernels", ROOT / "target" / "gpu" / "mutants"
 
-# A text of kernels/exact.cuh, and what replaces it. The check for infinities and NaN is none of
-# them: it spares a batch that the witness would refuse.
+# A text of kernels/exact.cuh, and its replacement. The check for infinities and NaN is not
+# included: it only skips a batch that the witness would refuse.
 GUARDS = {
     "limit": ("top <= unit + REACH", "unit != -NOT_FINITE"),
     "witness": ("left << 1 != 0", "false"),

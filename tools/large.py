@@ -37,7 +37,7 @@ def call(name: str, a: int, b: int, out: int) -> bindings.Run:
 
 
 def require(what: str, holds: bool) -> None:
-    """Exits 1 with `what` if it does not hold."""
+    """Exits with 1 and `what` if a condition does not hold."""
     print(f"  {what}: {'yes' if holds else 'NO'}", flush=True)
     if not holds:
         sys.exit(1)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes Debian packages of what `make install` installs, and has lintian check them: everything but
-# the papers that only a distribution writes.
+# the files that only a distribution writes.
 #
 #     tools/lintian.sh        after `make build`; needs lintian and dpkg-deb
 set -euo pipefail

@@ -41,7 +41,7 @@ GUARD_BYTES = 64
 GUARD = 0xA5
 
 MIB = 1 << 20
-# Counts that are not listed may not grow at all.
+# Counts that are not listed must not grow at all.
 MARGINS = {"resident bytes": 16 * MIB, "device bytes": 4 * MIB}
 
 
@@ -162,7 +162,7 @@ class Worker(threading.Thread):
 
 
 def sample(gpu: Optional[Gpu]) -> dict[str, int]:
-    """Returns the counts that may not grow."""
+    """Returns the counts that must not grow."""
     with open("/proc/self/status") as file:
         [resident] = [int(line.split()[1]) for line in file if line.startswith("VmRSS:")]
     return {

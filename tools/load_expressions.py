@@ -33,7 +33,7 @@ class ExpressionWork:
         self.outs = [np.empty(max(SIZES), np.float32), pinned_empty(max(SIZES), np.float32)]
 
     def round(self) -> str:
-        """Makes a call, of an expression that is there or of a new one; returns where it ran."""
+        """Calls an existing expression or a new one; returns where the call ran."""
         n, out = self.chance.choice(SIZES), self.chance.choice(self.outs)
         a, i = self.a[:n], self.i[:n]
         self.bytes += a.nbytes + i.nbytes + 4 * n

@@ -12,14 +12,15 @@ from bindings import Status, last_error, lib
 from load_cases import MOST_ON_DEVICE, OFFSETS, Case, Cases, same_bytes
 from streams import HOST_KINDS, PAGE, Memory, Resources, device_count, ok
 
-# A stream; None is no stream.
+# A stream, or None for a call without one.
 Stream = Optional[int]
 
 # Bytes for this thread's results: room for the largest array at any offset.
 BUFFERS = (*HOST_KINDS, "managed", "device", "device", "other device")
 ON_DEVICE = ("device", "other device")
 BUFFER_BYTES = 8 * (MOST_ON_DEVICE + max(OFFSETS))
-# The length of a thread's part of the memory of which all threads register parts: no whole pages.
+# The length of a thread's part of the memory that all threads register in parts: not a multiple of
+# the page size.
 PART_BYTES = 6 * PAGE + 1000
 
 
@@ -36,7 +37,7 @@ class Shared:
 
 
 class StreamWork:
-    """Rounds of calls, each of which waits for all queued work that uses this thread's memory."""
+    """Rounds of calls. Each round waits for all queued work that uses this thread's memory."""
 
     def __init__(self, resources: Resources, shared: Shared, number: int) -> None:
         self.chance = random.Random(number)

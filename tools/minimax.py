@@ -91,7 +91,8 @@ def minimax(function, weight, low, high, count, nearest=float):
     weights = [mpf(weight(z)) for z in points]
     rounded = []
     if low < 0:
-        # Powers that vanish inside of the interval are no Chebyshev system: all are fitted once.
+        # Powers that vanish inside the interval do not form a Chebyshev system: all coefficients
+        # are fitted once.
         rounded = [mpf(nearest(c)) for c in remez(points, values, weights, 0, count)]
     while len(rounded) < count:
         rest = [v - evaluate(rounded, z) for v, z in zip(values, points)]

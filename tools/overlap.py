@@ -68,7 +68,7 @@ class Copy(Part):
 
 
 class Kernels(Part):
-    """A chain of kernels, each of which adds one array to another."""
+    """A chain of kernels. Each kernel adds one array to another."""
 
     def __init__(self, resources: Resources) -> None:
         super().__init__(resources)

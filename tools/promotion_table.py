@@ -1,9 +1,9 @@
-"""Writes the types that NumPy gives, which the tests of crates/expr compare with.
+"""Writes NumPy's result types, with which the tests of crates/expr compare.
 
     python3 tools/promotion_table.py > crates/expr/tests/expr/promotion.txt
 
 A line has an operation, its left operand, and the type of the result for each right operand, in the
-order of the first line. Python's numbers are k, an int, and h, a float, and what is made of them. A
+order of the first line. Python's numbers are k, an int, h, a float, and expressions of these two. A
 dash is an error.
 """
 
@@ -50,7 +50,7 @@ UNARY = {
 
 
 def operand(name: str):
-    """Gives an array of a type, or a number of Python's."""
+    """Returns an array of a type, or a Python number."""
     if name in NUMBERS:
         return eval(name, {"k": 2, "h": 1.5})
     return np.ones(1, bool if name == "bool" else DTYPES[name[0]] + name[1:])

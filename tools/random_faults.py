@@ -49,7 +49,7 @@ TRANSIENT = [
     *[712, 713, 801, 802, 803, 805, 806, 900, 901, 905, 906, 909, 12345],
 ]
 LOSING = [214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999]
-# A code that loses the device is rare enough for a round to keep the device for some seconds.
+# Codes that lose the device are rare enough for a round to keep the device for some seconds.
 MANY_TRANSIENT = 30 * TRANSIENT
 
 
@@ -136,7 +136,7 @@ class Round:
 
 
 def saturated(fake_driver: FakeDriver) -> dict[str, int]:
-    """Returns the driver's ledger once the library keeps as many objects as it ever does.
+    """Returns the driver's ledger once the library holds its maximum number of objects.
 
     Makes concurrent calls, twice as many as threads, while streams are held, until the ledger no
     longer grows.

@@ -2,7 +2,7 @@
 
     python3 tools/result_hash.py OLD.so NEW.so
 
-Builds that compute the same have the same hash. An operation that one of them lacks is left out of
+Builds with the same results have the same hash. An operation that one build lacks is left out of
 all hashes. Arrays are pageable and pinned, of lengths around every edge; placements are auto, gpu
 and cpu.
 """

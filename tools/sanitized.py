@@ -1,7 +1,7 @@
 """The calls that run under compute-sanitizer: every kernel, on every path, alone and on streams.
 
-Each result is compared with the tests' oracles, or with what the cores make of an expression, and
-its surroundings with their earlier content, so that a pass means right results as well. Sizes are
+Each result is compared with the tests' oracles, or with the cores' result of an expression, and the
+memory around it with its earlier content, so that a pass means right results as well. Sizes are
 small, and lie around the widths of vectors, blocks and chunks: under a sanitizer a call takes many
 times as long.
 """

@@ -10,7 +10,7 @@ jobs=${TEST_JOBS:-$(nproc)}
 run=("$1" -m pytest -q "${@:2}")
 status=0
 "${run[@]}" -n "$jobs" "${most[@]}" || status=1
-# The options may leave no test in these (5).
+# The options may select no test here (exit status 5).
 "${run[@]}" -n "$jobs" --dist loadfile "${processes[@]}" || [ $? = 5 ] || status=1
 "${run[@]}" "${alone[@]}" || [ $? = 5 ] || status=1
 exit $status

@@ -1,4 +1,4 @@
-"""Prints what a report of a defect needs: ``python -m gpuvec``."""
+"""Prints the information that a bug report needs: ``python -m gpuvec``."""
 
 import os
 import platform

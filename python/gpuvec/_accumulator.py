@@ -1,4 +1,4 @@
-"""Exact sums in pieces, which merge."""
+"""Accumulators: exact sums computed in parts, which can be merged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ._typing import Array, Buffer
 
-# The number of each kind, as the header has them.
+# The number of each kind, as in the header.
 KINDS: dict[tuple[str, np.dtype[Any]], int] = {
     ("sum", np.dtype(np.float32)): 1,
     ("dot", np.dtype(np.float32)): 2,
@@ -33,10 +33,10 @@ _WORD = np.dtype("<i8")
 class Accumulator:
     """An exact sum or dot product, to which elements are added piece by piece.
 
-    Its value depends only on the elements that were added, not on the pieces or their order: it has
-    the bits that `sum` or `dot` gives for all of them. Accumulators merge, also those of other
-    threads, processes and machines: by `merge`, or by adding the integers of `to_words`. They can
-    be pickled and copied. Threads may use one accumulator at the same time.
+    The value depends only on the elements that were added, not on the pieces or their order: it has
+    the same bits as `sum` or `dot` of all elements. Accumulators of any threads, processes and
+    machines can be merged, by `merge` or by adding the integers of `to_words`. Accumulators can be
+    pickled and copied. Threads may use one accumulator at the same time.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Accumulator:
 
     @property
     def count(self) -> int:
-        """The number of elements, or of pairs of them, that were added."""
+        """The number of elements, or of pairs of elements, that were added."""
         low, high = self.to_words()[_COUNT].tolist()
         return int(low + (high << 32))
 
@@ -100,7 +100,7 @@ class Accumulator:
         Parameters
         ----------
         a, b : array
-            Arrays as `dot` takes them, of the accumulator's type and of one shape; ``b`` only for
+            Arrays that `dot` accepts, of the accumulator's type and of one shape; ``b`` only for
             a dot product.
         stream : Stream, optional
             The call waits for the stream's earlier work. The elements are added when it returns.
@@ -175,7 +175,7 @@ class Accumulator:
         return value[()]
 
     def to_words(self) -> NDArray[np.int64]:
-        """Return the state as integers, which add up.
+        """Return the state as integers, which can be added.
 
         The sum of the words of several accumulators is the words of all their elements. So any sum
         of int64 merges accumulators: ``np.sum``, ``MPI.SUM``, NCCL, for up to 2**30 of them, in any
@@ -197,7 +197,7 @@ class Accumulator:
 
     @classmethod
     def from_words(cls, words: NDArray[np.int64]) -> Accumulator:
-        """Make an accumulator of the words of one, or of the sum of the words of several."""
+        """Make an accumulator from the words of one, or from the sum of the words of several."""
         array = np.asarray(words)
         if array.dtype != np.int64 or array.ndim != 1:
             raise TypeError(
@@ -223,12 +223,12 @@ class Accumulator:
 
     @classmethod
     def from_bytes(cls, state: Buffer) -> Accumulator:
-        """Make an accumulator of what `to_bytes` returned.
+        """Make an accumulator from the bytes that `to_bytes` returned.
 
         Raises
         ------
         ArgumentError
-            If the bytes are damaged, incomplete or of something else: ``status`` is
+            If the bytes are damaged, incomplete or not a state: ``status`` is
             ``ERROR_STATE``. If they are the sum of more than 2**30 states, or of 2**63 elements or
             more, it is ``ERROR_SIZE``.
         """
@@ -248,7 +248,7 @@ class Accumulator:
         return type(self).from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:
-        """Return what is accumulated, the number of elements, and the value."""
+        """Return the operation, the number and type of the elements, and the value."""
         sum_of = {"sum": "sum of", "dot": "dot product of"}[self._operation]
         return f"<gpuvec.Accumulator: {sum_of} {self.count} {self._dtype}, {float(self.value())}>"
 

@@ -23,8 +23,8 @@ OUTPUTS = ("out", "dst")
 # Formats of buffers that have bytes and no element type: those of bytes, bytearray and mmap.
 RAW_FORMATS = ("B", "c")
 
-# A view of no bytes at an array's address, which ctypes passes as that address. It holds the
-# array's buffer, and there is none of an array that is read-only or not contiguous: TypeError.
+# A view of no bytes at an array's address, which ctypes passes as that address. The view holds the
+# array's buffer; arrays that are read-only or not contiguous have no view: TypeError.
 view: Callable[[Any], Any] = (ctypes.c_char * 0).from_buffer
 
 
@@ -52,13 +52,13 @@ _get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 def address(array: NDArray[Any]) -> int | None:
     """Returns an array's address; faster than ``array.ctypes.data``, which makes an object."""
-    # Has to live until the structure in it was read.
+    # Must stay alive until its structure has been read.
     capsule = array.__array_struct__
     return _pointer_at(_get_pointer(capsule, None) + _data_offset).value
 
 
 def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
-    """Finds the elements of an argument in the ways that gpuvec takes arrays.
+    """Finds the elements of an argument, in every way in which gpuvec accepts arrays.
 
     Work that the argument's own library queued on it precedes work of ``stream``.
     """
@@ -108,12 +108,13 @@ def _kind(name: str, argument: object) -> str:
 
 
 def typed(name: str, found: Found, dtype: np.dtype[Any]) -> Found:
-    """Gives bytes without an element type one."""
+    """Returns bytes as elements of a type."""
     if not found.is_raw:
         return found
     if found.array.nbytes % dtype.itemsize:
         raise ValueError(
-            f"{name} has {found.array.nbytes} bytes, which are no whole number of {dtype} elements"
+            f"{name} has {found.array.nbytes} bytes, which is not a whole number of {dtype} "
+            "elements"
         )
     return found._replace(array=found.array.reshape(-1).view(dtype), is_raw=False)
 
@@ -164,7 +165,7 @@ def check_layout(name: str, array: NDArray[Any], is_output: bool = False) -> Non
     The library checks the alignment.
     """
     if not array.flags.c_contiguous:
-        # A copy of what is written, page-locked or shared would be another array.
+        # A copy would not do for arrays that are written, page-locked or shared.
         is_copyable = name not in (*OUTPUTS, "array")
         hint = f", such as np.ascontiguousarray({name})" if is_copyable else ""
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Arrays that have a ``__cuda_array_interface__``, of which every entry is checked."""
+"""Checks and reads arrays that have a ``__cuda_array_interface__``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def found_on_gpu(name: str, argument: Any, stream: Stream | None) -> Found:
 
 
 def _checked(name: str, interface: Any, owner: object) -> NDArray[Any]:
-    """Returns the array that an interface describes, or raises what is wrong with the interface."""
+    """Returns the array that an interface describes; raises an error if the interface is wrong."""
     its = f"{name} has a __cuda_array_interface__"
     if not isinstance(interface, Mapping):
         raise TypeError(f"{its} that is {interface!r}: pass an array whose interface is a dict")

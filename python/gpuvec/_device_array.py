@@ -21,11 +21,11 @@ GPU = 2
 
 
 def array_in(memory: Any, shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Makes an array of memory, which lives as long as the array's last view."""
+    """Makes an array from memory, which lives as long as the array's last view."""
     return np.ndarray(shape, dtype, buffer=memory)
 
 
-# Uses that an array keeps without looking whether their work is done.
+# The number of uses that an array keeps without checking whether their work is done.
 MOST_USES = 16
 
 
@@ -34,7 +34,7 @@ def size_of(shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> int:
     if dtype.hasobject:
         raise TypeError(f"dtype is {dtype}, which has Python objects: pass a dtype without them")
     _check_shape(shape)
-    # Broadcasting makes a shape's arrays without their memory, and refuses impossible ones.
+    # Broadcasting creates an array of a shape without its memory, and refuses impossible shapes.
     return int(np.broadcast_to(np.empty((), dtype), shape).nbytes)
 
 
@@ -57,7 +57,7 @@ def _check_shape(shape: Any) -> None:
 def allocated(
     size: int, allocate: Any, free: Any, *arguments: object
 ) -> ctypes.Array[ctypes.c_char]:
-    """Wraps new memory of the library's, which is freed with the object."""
+    """Wraps new memory of the library, which is freed with the object."""
     owned = Owned(free)
     memory = (ctypes.c_char * size).from_address(owned.create(allocate, size, *arguments))
     memory.owned = owned  # type: ignore[attr-defined]
@@ -67,8 +67,8 @@ def allocated(
 class DeviceArray:
     """An array in device memory, uninitialised, which operations use in place.
 
-    Without a usable GPU, or with placement ``cpu``, it is ordinary memory, and everything works the
-    same. The memory is freed with the last object that uses it.
+    Without a usable GPU, or with placement ``cpu``, the array is in ordinary memory, and all
+    functions work the same. The memory is freed with the last object that uses it.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class DeviceArray:
 
     __slots__ = ("__weakref__", "_found", "_uses")
 
-    # `device` is None where the memory is the host's.
+    # `device` is None if the memory is the host's.
     _found: Found
     # The uses by queued work that was not waited for: the last of each stream, or more.
     _uses: set[Use]
@@ -172,7 +172,7 @@ class DeviceArray:
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         """Refuse to copy to the host implicitly."""
-        raise TypeError("a DeviceArray is no NumPy array: copy it to the host with to_host()")
+        raise TypeError("a DeviceArray is not a NumPy array: copy it to the host with to_host()")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a DeviceArray belongs to its process: send its to_host()")
@@ -181,7 +181,7 @@ class DeviceArray:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The CUDA array interface (version 3), when queued work on the array is done.
 
-        There is none unless the memory is a GPU's.
+        Arrays in host memory have no such interface.
         """
         if self.device is None:
             raise AttributeError("the DeviceArray is in host memory: there is no usable GPU")
@@ -224,16 +224,16 @@ class DeviceArray:
         return self._found.array
 
     def _note(self, use: Use, stream: Stream) -> list[Use]:
-        """Adds a use, and returns those that it comes after."""
+        """Adds a use, and returns the uses that precede it."""
         if len(self._uses) >= MOST_USES:
-            # Streams that are gone leave a use each.
+            # Each stream that is gone leaves a use.
             self._uses.difference_update([one for one in self._uses.copy() if one.is_over()])
         earlier = [one for one in self._uses.copy() if one.is_closed and one.is_of(stream)]
         self._uses.add(use)
         return earlier
 
     def _wait(self) -> None:
-        """Waits for the work that gpuvec's streams were given on this array."""
+        """Waits for the work on this array that is queued on gpuvec's streams."""
         for use in self._uses.copy():
             status = use.wait()
             self._uses.discard(use)

@@ -1,7 +1,7 @@
-"""Arrays of other libraries: those that come through DLPack, and descriptions of memory.
+"""Imports arrays of other libraries, from DLPack or from a description of their memory.
 
-Each becomes an ndarray that describes the elements, also those of a GPU: NumPy never reads them,
-since only the array's address, shape, strides and flags are used.
+Each array becomes an ndarray that describes the elements, also those of a GPU: NumPy never reads
+them, since only the array's address, shape, strides and flags are used.
 """
 
 from __future__ import annotations
@@ -99,12 +99,12 @@ class Found(NamedTuple):
     array: NDArray[Any]
     # The GPU's number; None for memory of the host.
     device: int | None = None
-    # Says that the memory has bytes and no element type.
+    # True if the memory has bytes and no element type.
     is_raw: bool = False
 
 
 class _Described:
-    """Memory of another library's, as NumPy takes it; lives as long as the array made of it."""
+    """Memory of another library, as NumPy expects it; lives as long as the array made from it."""
 
     def __init__(self, interface: dict[str, Any], owner: object) -> None:
         self.__array_interface__ = interface
@@ -165,7 +165,7 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
     """Finds the elements of an object with ``__dlpack__``.
 
     The capsule stays unconsumed: it frees the tensor when the last array on it is gone.
-    ``stream`` is the native stream that the producer's work must be done for, on a GPU.
+    On a GPU, the producer's work precedes later work of ``stream``, a native stream.
     """
     kind, _ = producer.__dlpack_device__()
     kind = int(kind)

@@ -96,7 +96,7 @@ _CLASSES: dict[int, type[Error]] = {
 
 def failure(status: int) -> Error:
     """Makes the exception for a call of this thread that just returned an error."""
-    # Empty if another call of this thread, in a finalizer, succeeded in between.
+    # The text is empty if another call of this thread, in a finalizer, succeeded in between.
     described = text(functions.gpuvec_last_error()) or text(functions.gpuvec_status_string(status))
     kind = _CLASSES.get(status // 100, Error)
     return (ExpressionError if status == Status.ERROR_EXPRESSION else kind)(status, described)
@@ -109,8 +109,8 @@ def check(status: int) -> None:
 
 
 def made(pointer: T | None) -> T:
-    """Returns what a call of this thread returned; raises the exception for NULL."""
+    """Returns the result of a call of this thread; raises an exception if it is NULL."""
     if pointer is None:
-        # A call that was refused in a signal handler left its status nowhere.
+        # A call that was refused in a signal handler stored no status.
         raise failure(functions.gpuvec_last_status() or Status.ERROR_REENTRANT)
     return pointer

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ._typing import Array
 
-# The number of each element type, as the header has them, and what is added to it.
+# The number of each element type, and the flags that are added to it, as in the header.
 TYPES: dict[np.dtype[Any], int] = {
     np.dtype(name): number
     for number, name in enumerate(
@@ -56,7 +56,7 @@ NUMBERS: dict[type, int] = {
 
 WEAK_FLOAT = NUMBERS[float]
 
-# More formulas than a program has; those that `evaluate` remembers beside them are forgotten.
+# More formulas than a program has; when this number is exceeded, `evaluate` forgets all of them.
 MOST_REMEMBERED = 256
 
 
@@ -64,9 +64,9 @@ class Scalar:
     """Declares an input of an `Expression` that is one value of a type, given at each call.
 
     A value is a number of Python's or NumPy's that NumPy's casting ``"same_kind"`` converts to the
-    type: floats take any real number, integers an integer or a bool, and bools a bool. Integers are
-    judged by their values: one that the type does not hold is an ``OverflowError``. Any other value
-    is a ``TypeError``.
+    type: floats take any real number, integers an integer or a bool, and bools a bool. For integers
+    the value counts: one that the type cannot hold is an ``OverflowError``. Any other value is a
+    ``TypeError``.
 
     Examples
     --------
@@ -209,9 +209,9 @@ class Expression:
     def prepare(self, device: int = 0) -> None:
         """Have the driver of a GPU compile the formula now; without a GPU, do nothing.
 
-        Otherwise the first call that runs on the GPU waits for that, some 10 to 100 ms. With
-        placement ``auto``, calls on host arrays run on the cores until the formula is compiled, or
-        until they have lost as much time as the driver is expected to take.
+        Otherwise the first call that runs on the GPU waits for the compilation, some 10 to 100 ms.
+        With placement ``auto``, calls on host arrays run on the cores until the formula is
+        compiled, or until they have lost as much time as the driver is expected to take.
         """
         check(functions.gpuvec_expr_prepare(self._handle, ordinal(device)))
 
@@ -229,7 +229,7 @@ class Expression:
         Parameters
         ----------
         inputs : mapping, optional
-            The values of inputs by name, as the keywords give them.
+            The values of inputs by name, as with the keywords.
         out : array, optional
             The result, of the type `dtype`, and of the inputs' shape or, for a reduction, of one
             element. It may be an input whose elements have the same size.
@@ -309,14 +309,14 @@ class Expression:
         return to[()] if out is None and self._is_reduction else to
 
     def _named(self, error: Error) -> Error:
-        """Gives the inputs in an error their names."""
+        """Names the inputs in an error."""
         for number, name in enumerate(self._names):
             described = str(error).replace(f"inputs[{number}]", name)
             error.args = error.args[0], described
         return error
 
     def _generally(self, inputs: dict[str, Any], out: Any, stream: Stream | None) -> Any:
-        """Calls the library with arrays of any kind, or raises what is wrong with them."""
+        """Calls the library with arrays of any kind; raises an error if they are wrong."""
         check_stream(stream)
         arrays: dict[str, Found] = {}
         pointers: list[int | None] = []
@@ -442,7 +442,7 @@ def evaluate(
     ExpressionError
         If the text is wrong; the message shows the place.
     TypeError
-        If an argument is no array or number, or has another type.
+        If an argument is not an array or a number, or has another type.
     ValueError
         If an argument has another shape, is not contiguous or not aligned, or is an output that is
         read-only; as `ArgumentError`, if the output overlaps an input without being that input.

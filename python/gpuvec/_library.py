@@ -19,7 +19,7 @@ from ctypes import (
 )
 from typing import Any
 
-# The version of the binary interface that the declarations below are of.
+# The version of the binary interface to which the declarations below belong.
 ABI_VERSION = 1
 
 # The element types of each operation.
@@ -177,7 +177,7 @@ def library_path() -> str:
 
 
 def ordinal(device: int) -> int:
-    """Returns the number of a device as the library takes it, in an int32_t."""
+    """Returns the number of a device as the library expects it, in an int32_t."""
     number = operator.index(device)
     if not -(2**31) <= number < 2**31:
         raise ValueError(f"device is {device}: pass a number from 0 to gpuvec.device_count() - 1")
@@ -185,5 +185,5 @@ def ordinal(device: int) -> int:
 
 
 def text(answer: bytes | None) -> str:
-    """Decodes a string of the library's."""
+    """Decodes a string from the library."""
     return (answer or b"").decode(errors="replace")

@@ -98,8 +98,8 @@ def pinned_like(prototype: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
 def pinned(array: T) -> Iterator[T]:
     """Page-lock an existing array for a with statement.
 
-    This takes some tenths of a millisecond for each MiB, so it pays for arrays that are used more
-    than once. Work queued on a stream must be done with the array at the end of the block.
+    This takes some tenths of a millisecond for each MiB, so it pays off for arrays that are used
+    more than once. Work queued on a stream must be done with the array at the end of the block.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def copy(dst: Array, src: Array, stream: Stream | None = None) -> None:
 
 
 def from_dlpack(array: SupportsDLPack) -> DeviceArray:
-    """Make a `DeviceArray` of another library's array, without a copy.
+    """Make a `DeviceArray` from another library's array, without a copy.
 
     Parameters
     ----------

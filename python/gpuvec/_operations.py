@@ -1,7 +1,7 @@
 """The operations.
 
-Each has a short way for writable NumPy arrays, which must not cost more than NumPy's own calls by
-much, and a general way for everything else, which also finds the reason of an error.
+Each has a short way for writable NumPy arrays, which must not be much slower than NumPy's own
+calls, and a general way for everything else, which also finds the cause of an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64
 
 
 class _View:
-    """The type of arguments that ctypes makes a view of, without a call of Python code."""
+    """The type of arguments from which ctypes makes a view, without a call of Python code."""
 
     from_param = staticmethod(view)
 
@@ -39,15 +39,15 @@ _functions_of_arrays = CDLL(library_path())
 
 
 def _taking_arrays(symbol: str) -> Any:
-    """Returns an exported function that takes arrays which have a view."""
+    """Returns an exported function that accepts arrays with a view."""
     function = getattr(_functions_of_arrays, symbol)
     function.restype, types = SIGNATURES[symbol]
     function.argtypes = [_View if kind is c_void_p else kind for kind in types[:-1]] + [c_void_p]
     return function
 
 
-# The entry of an element type: the function that takes arrays with a view, the function that takes
-# addresses, and the element type of the output.
+# The entry of an element type: the function that accepts arrays with a view, the function that
+# accepts addresses, and the element type of the output.
 Entry = tuple[Any, Any, np.dtype[Any]]
 
 
@@ -71,7 +71,7 @@ class Operation:
     def call(self, a: Any, b: Any, out: Any, stream: Stream | None, *alpha: float) -> Any:
         """Calls the operation in the short way if it can, or else in the general one.
 
-        An operation on one array gets it as `a` and as `b`.
+        An operation on one array gets that array as `a` and as `b`.
         """
         if type(a) is not ndarray or type(b) is not ndarray or stream is not None:
             if stream is None and self._is_on_device(a, b, out):
@@ -103,23 +103,23 @@ class Operation:
             else:
                 status = of_views(a, b, to, a.size, None)
         except (TypeError, ArgumentError):
-            # One has no view: the general way tells why.
+            # An argument has no view: the general way tells why.
             return self.general(a, b, out, stream, *alpha)
         if status:
             raise failure(status)
         return to[()] if out is None and self.is_reduction else to
 
     def _is_on_device(self, a: Any, b: Any, out: Any) -> bool:
-        """Says whether the short way can take the ndarrays that describe the arguments."""
+        """Returns whether the short way accepts the ndarrays that describe the arguments."""
         is_result_there = type(out) is DeviceArray or self.is_reduction
         return type(a) is DeviceArray and type(b) is DeviceArray and is_result_there
 
     def _inputs(self, a: Any, b: Any) -> tuple[Any, ...]:
-        """Returns the arrays that the operation takes."""
+        """Returns the arrays that are passed to the operation."""
         return (a,) if self.is_unary else (a, b)
 
     def general(self, a: Any, b: Any, out: Any, stream: Stream | None, *alpha: float) -> Any:
-        """Calls the operation on arrays of any kind, or raises what is wrong with them."""
+        """Calls the operation on arrays of any kind; raises an error if they are wrong."""
         arrays = self._inputs(a, b)
         check_stream(stream)
         found = {name: find(name, array, stream) for name, array in zip("ab", arrays)}
@@ -155,7 +155,7 @@ class Operation:
         )
 
     def _checked_input(self, name: str, found: Found, dtype: np.dtype[Any]) -> Found:
-        """Returns an input that the library can read; of bytes, those as elements of a type."""
+        """Returns an input that the library can read; bytes become elements of a type."""
         found = typed(name, found, dtype)
         check_dtype(name, found.array, self.types)
         check_layout(name, found.array)
@@ -176,7 +176,7 @@ class Operation:
 
 
 def _pointer(array: NDArray[Any]) -> Any:
-    """Returns what ctypes takes for a contiguous array; raises TypeError for any other."""
+    """Returns the ctypes argument for a contiguous array; raises TypeError for any other."""
     flags = array.flags
     if flags.writeable:
         return view(array)
@@ -219,12 +219,12 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     a, b : array of float32, float64, int32 or int64
         Arrays of one type and one shape, in memory of any kind: NumPy arrays, `DeviceArray`,
         objects with the buffer protocol, DLPack or ``__cuda_array_interface__``. They are
-        C-contiguous; read-only ones are taken.
+        C-contiguous, and may be read-only.
     out : array, optional
         The result, of the inputs' type and shape; it may be one of the inputs.
     stream : Stream, optional
-        Queues the work behind the stream's earlier work. Without a stream the function returns
-        when the result is there.
+        Queues the work behind the stream's earlier work. Without a stream the function returns when
+        the result is available.
 
     Returns
     -------
@@ -234,7 +234,7 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     Raises
     ------
     TypeError
-        If an argument is no array, or has another dtype.
+        If an argument is not an array, or has another dtype.
     ValueError
         If an argument has another shape, is not contiguous or not aligned, or is an output that is
         read-only; as `ArgumentError`, if the output overlaps an input without being that input.
@@ -357,8 +357,8 @@ def dot(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
 
     Notes
     -----
-    The sum of floats is exact, and rounded once, so that neither order nor cancellation shows.
-    Integers are summed in int64, which wraps around. `Accumulator` sums in pieces.
+    The sum of floats is exact, and rounded once, so neither order nor cancellation affects it.
+    Integers are summed in int64, which wraps around. `Accumulator` computes sums in parts.
 
     Examples
     --------

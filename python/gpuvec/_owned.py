@@ -1,8 +1,8 @@
-"""What the library created for the package: each is released exactly once, whatever happens.
+"""Owns objects that the library created: each is released exactly once, whatever happens.
 
-Python runs signal handlers between bytecodes, and they may raise there, as Ctrl-C does. So no
-bytecode lies between the creation of an object and the note of it, nor between the end of its owner
-and its release: each of them is one call of C code.
+Python runs signal handlers between bytecodes, and they may raise there, as Ctrl-C does. So an
+object is created and noted in one call of C code, and released in one call when its owner is gone,
+with no bytecode in between.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ._errors import made
 
 
 class _Release(weakref.ref["Owned"]):
-    """A weak reference whose callback, a function of the library, gets a handle in its place."""
+    """A weak reference whose callback, a function of the library, is passed a handle instead."""
 
     __slots__ = ("_as_parameter_",)
 
@@ -30,7 +30,8 @@ class _Release(weakref.ref["Owned"]):
 # whose callback removes it.
 _releases: dict[weakref.ref[Owned], _Release] = {}
 
-# The end of the process releases what is left: objects may outlive the interpreter's exit handlers.
+# The end of the process releases the remaining objects: objects may outlive the interpreter's exit
+# handlers.
 atexit.register(_releases.clear)
 
 
@@ -47,7 +48,7 @@ class Owned:
         _releases[weakref.ref(self, _releases.pop)] = reference
 
     def create(self, function: Any, *arguments: object) -> int:
-        """Calls a function that creates what is owned, and notes and returns its result."""
+        """Calls a function that creates an owned object, and notes and returns its result."""
         return self._note(starmap(function, [arguments]))
 
     def claim(self, address: int, function: Any, *arguments: object) -> None:

@@ -53,9 +53,9 @@ class Run(NamedTuple):
     choice: Choice
     """The choice of processors; "none" also for work that was queued on a stream."""
     reason: Reason
-    """The reason for the choice: "fastest" (predicted to be done first), "explored" (tried, to
+    """The reason for the choice: "fastest" (predicted to finish first), "explored" (tried, to
     learn how long it takes), "no driver yet" and "compiling" (a GPU might be faster, but opening
-    the driver, or waiting for its compiler, has not paid so far), "asked for" (the placement or
+    the driver, or waiting for its compiler, has not paid off so far), "asked for" (the placement or
     the arrays' memory leaves no choice), "fallback" (a GPU failed, and cores did the work)."""
     time: float | None
     """The milliseconds that the call took; None if it was not measured: short calls are not, unless
@@ -130,8 +130,10 @@ def set_placement(placement: Placement) -> None:
     ----------
     placement : {"auto", "gpu", "cpu", "all"}
         "auto", the default: on the cores, on GPUs, or on both at the same time, whichever is
-        predicted to be done first by what earlier calls took; the driver is opened once that pays.
-        "gpu": on the GPU, or an error. "cpu": on as many cores as are predicted to be done first.
+        predicted to finish first from the times of earlier calls; the driver is opened once that
+        pays off.
+        "gpu": on the GPU, or an error. "cpu": on the number of cores that is predicted to finish
+        first.
         "all": on all cores and all GPUs at the same time for long pinned arrays, otherwise as
         "cpu". See docs/placement.md.
     """
@@ -168,9 +170,9 @@ def _number(placement: Placement) -> int:
 
 
 def set_num_threads(threads: int) -> None:
-    """Set the most threads that may work on one call, for all later calls in every thread.
+    """Set the maximum number of threads for each later call, in every thread of the process.
 
-    A call uses as many of them as are predicted to be done first.
+    A call uses the number of threads that is predicted to finish first.
 
     Parameters
     ----------
@@ -194,7 +196,7 @@ def set_num_threads(threads: int) -> None:
 
 
 def get_num_threads() -> int:
-    """Return the most threads that may work on one call."""
+    """Return the maximum number of threads that may work on one call."""
     number = int(functions.gpuvec_get_num_threads())
     if number == 0:
         # The error of any other call tells why.
@@ -211,8 +213,8 @@ def init() -> None:
     """Open the driver and the first GPU, and start the worker threads.
 
     With placement "auto", calls on host arrays may use a GPU from then on; otherwise they open it
-    once that pays. A driver or a GPU that failed before is tried again. Without a GPU the function
-    succeeds, except with placement "gpu".
+    once that pays off. A driver or a GPU that failed before is tried again. Without a GPU the
+    function succeeds, except with placement "gpu".
     """
     check(functions.gpuvec_init())
 

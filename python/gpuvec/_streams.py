@@ -1,4 +1,4 @@
-"""Streams, which do queued work in order, and events, which are points in that order."""
+"""Streams, which run queued work in order, and events, which mark points in that order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _numbers = itertools.count()
 
 
 class _Handle:
-    """A handle of the library's, which belongs to this process."""
+    """A handle of the library, which belongs to this process."""
 
     __slots__ = ("__weakref__", "_handle", "_owned")
 
@@ -107,11 +107,11 @@ class Use:
         return status
 
     def may_begin(self) -> bool:
-        """Says whether the call may still queue work."""
+        """Returns whether the call may still queue work."""
         return not self.is_closed and self._call() is not None
 
     def is_of(self, stream: Stream) -> bool:
-        """Says whether the call is on that stream."""
+        """Returns whether the call is on that stream."""
         return self._stream == stream._handle
 
     def query(self) -> int:
@@ -121,7 +121,7 @@ class Use:
         return int(functions.gpuvec_event_query(self._event._handle))
 
     def is_over(self) -> bool:
-        """Says, without waiting, whether the call is over and its work is known to be done."""
+        """Returns, without waiting, whether the call is over and its work is known to be done."""
         return self.is_closed and self.query() == Status.OK
 
     def wait(self) -> int:
@@ -131,7 +131,7 @@ class Use:
             # Work that a graph captured runs when the graph is launched, which its owner waits for.
             return Status.OK if status == Status.ERROR_VALUE else status
         status = int(functions.gpuvec_stream_synchronize(self._stream))
-        # A stream that is gone has waited.
+        # A stream that is gone has waited for its work.
         return Status.OK if status == Status.ERROR_HANDLE else status
 
 
@@ -249,9 +249,10 @@ class Stream(_Handle):
                 continue
             status = use.query()
             if status == Status.NOT_READY:
-                # Nor is the work behind it.
+                # The work behind it is not done either.
                 return
-            # After an error it is not known, as of work in a captured graph: its arrays are held.
+            # After an error, and for work in a captured graph, it is unknown whether the work is
+            # done: its arrays are held.
             if status == Status.OK:
                 self._held.pop(number, None)
 
@@ -266,7 +267,7 @@ def check_stream(stream: Stream | None) -> None:
 
 
 def handle_of(stream: Stream | None) -> int | None:
-    """Returns what the library takes for a stream."""
+    """Returns the library's argument for a stream."""
     check_stream(stream)
     return None if stream is None else stream._handle
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
 if TYPE_CHECKING:
-    # A type checker has the module, also where it is not installed.
+    # A type checker knows the module, even where it is not installed.
     from typing_extensions import Buffer as Buffer
 else:
     Buffer = Any
 
 
 class SupportsDLPack(Protocol):
-    """An array of another library, as NumPy, CuPy, PyTorch and JAX have them."""
+    """An array of another library, such as NumPy, CuPy, PyTorch or JAX."""
 
     def __dlpack__(self, *, stream: Any = ...) -> Any:
         """Export the array."""
@@ -22,7 +22,7 @@ class SupportsDLPack(Protocol):
 
 
 class SupportsCudaArrayInterface(Protocol):
-    """An array in device memory, as Numba has them."""
+    """An array in device memory, such as Numba's."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -143,7 +143,7 @@ def test_a_thousand_calls_hold_no_more_than_a_few():
 
 @pytest.mark.parametrize("ratio, sums", [(2, 0), (8, 0), (9, 2), (64, 2)])
 def test_sums_of_f32_where_f64_is_slow(ratio, sums):
-    """Kernels add f32 by integers alone where f32 is more than 8 times faster than f64."""
+    """Kernels add f32 by integers alone if f32 is more than 8 times faster than f64."""
     run(
         f"""
         lib.gpuvec_set_placement(Place.GPU)

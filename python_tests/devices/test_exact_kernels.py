@@ -29,7 +29,7 @@ def expected(kind: Kind, a: np.ndarray, b: np.ndarray) -> Sum:
     with np.errstate(all="ignore"):
         special = a * b if kind.is_dot else a
         is_finite = np.isfinite(a) & np.isfinite(b)
-        # Finite factors whose product overflows are no infinity.
+        # Finite factors whose product overflows do not count as an infinity.
         special = special[~is_finite]
     finite = (a[is_finite], b[is_finite] if kind.is_dot else None)
     total, unit = exact_integer(*finite)

@@ -29,7 +29,8 @@ def test_the_states_and_results(driver, case: Case):
     for past in (0, 3):
         arrays = Arrays(driver, case, case.n, past)
         for blocks in (1, 7, 1000):
-            # Exact sums by windows and by integers; the index of the first element of others.
+            # Exact sums by windows and by integers; other reductions with the index of the first
+            # element.
             for mode in (0, 1) if case.is_exact() else (0,):
                 state = arrays.reduced(kernel, blocks, mode, finish=False)
                 result = arrays.reduced(kernel, blocks, mode, finish=True)

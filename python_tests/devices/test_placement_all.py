@@ -36,7 +36,7 @@ def long(operation) -> int:
 
 
 def check(operation, n: int, kind: str) -> None:
-    """Fails unless a call on arrays of a kind gives the right bits and writes nothing else."""
+    """Fails unless a call on arrays of a kind stores the right bits and nothing else."""
     values = repeated(operation, n)
     a, b = (filled(kind, array) for array in values)
     out = output(operation, kind, n)
@@ -49,7 +49,7 @@ def check(operation, n: int, kind: str) -> None:
 @each_operation
 @pytest.mark.parametrize("kind", ["pinned", "pinned+3"])
 def test_long_page_locked_arrays(operation, kind):
-    """Any division of the chunks gives the same bits, and nothing is copied on the host."""
+    """Any division of the chunks results in the same bits, and nothing is copied on the host."""
     for _ in range(3):
         check(operation, long(operation), kind)
         ran = last_run()

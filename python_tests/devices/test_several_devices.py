@@ -87,7 +87,7 @@ assert devices("{kind}", 300_001) == [1, 1]
 @pytest.mark.parametrize("place", ["GPU", "ALL"])
 @pytest.mark.parametrize("threads", [1, 3, 6])
 def test_threads_are_limited_on_several_devices(threads, place, kind, how):
-    """One thread drives several devices, all of which take part, and no others are at work."""
+    """One thread drives several devices: all take part, and no other threads are at work."""
     run(
         f"""
 def of_the_library():

@@ -1,4 +1,4 @@
-"""Prints as JSON how gpuvec behaves in this process: run by the tests of drivers that fail."""
+"""Prints as JSON how gpuvec behaves in this process; run by the tests of drivers that fail."""
 
 import ctypes
 import json

@@ -1,4 +1,4 @@
-"""Placement auto on the fake driver: opens it when that pays, and moves work by what calls took."""
+"""Placement auto on the fake driver: when it opens the driver, and how it moves work."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ assert is_open()
 
 @pytest.mark.parametrize("kind", ["pinned", "pageable"])
 def test_work_leaves_a_device_that_is_slow(kind):
-    """Calls go to the device as the prior has it, and to cores once they took long there."""
+    """Calls go to the device as the prior predicts, and to cores once the device was slow."""
     run(
         f"""
 ok(lib.gpuvec_expr_prepare(heavy.handle, 0))
@@ -76,7 +76,7 @@ assert gpu > 2 * core > 0, list(last_run().predicted_ns)
 
 
 def test_every_result_is_right_while_work_moves():
-    """Wherever a call runs, to learn or because it is sooner done, its bits are the same."""
+    """Calls return the same bits wherever they run, to learn or because that is faster."""
     run(
         """
 ok(lib.gpuvec_expr_prepare(heavy.handle, 0))

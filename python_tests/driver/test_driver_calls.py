@@ -151,7 +151,7 @@ def system_calls(tmp_path):
 
 @pytest.mark.parametrize("settings", [{"FAULTS": "cuInit=999"}, {"DEVICES": 0}], ids=str)
 def test_small_calls_without_a_usable_gpu_make_no_system_calls(system_calls, settings):
-    """Small calls are as cheap with a driver that gives no GPU as without a driver."""
+    """Small calls are as fast with a driver that finds no GPU as without a driver."""
     variables = environment(**settings)
     assert system_calls(1_100, variables) == system_calls(100, variables)
 

@@ -9,8 +9,8 @@ import pytest
 
 pytestmark = on_fake_driver.needs_fake_driver
 
-# Codes after which the driver still works, according to CUDA's reference. 35 and 12345 are no codes
-# now, but a driver that is newer than this library may define them.
+# Codes after which the driver still works, according to CUDA's reference. 35 and 12345 are not
+# codes now, but a driver that is newer than this library may define them.
 TRANSIENT = {
     1: "CUDA_ERROR_INVALID_VALUE",
     35: None,

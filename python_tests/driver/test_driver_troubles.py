@@ -118,7 +118,7 @@ def test_device_that_does_not_open(function, code, name):
 @pytest.mark.long
 @pytest.mark.parametrize("code", REFUSED)
 def test_kernels_are_refused(code):
-    """The driver does not take the kernels."""
+    """The driver refuses the kernels."""
     report = probe(f"cuModuleLoadDataEx={code},cuModuleLoadData={code}")
     reason = f"cuModuleLoadData failed with {REFUSED[code]} ({code})"
     check(report, "Fake device 0", reason, devices=1)

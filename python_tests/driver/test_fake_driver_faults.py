@@ -120,7 +120,7 @@ def test_a_push_that_fails_loses_the_pushed_context():
 
 
 def test_names_of_errors():
-    """Codes have their names in CUDA 13's cuda.h, where 35 is no code; other numbers give NULL."""
+    """Codes have their names in CUDA 13's cuda.h, which lacks 35; other numbers return NULL."""
     run(
         """
         def name(number):

@@ -89,7 +89,7 @@ assert took(copies) >= 20
 
 
 def test_events_and_waits_see_the_emulated_time():
-    """An event behind a copy is recorded when the copy has taken its time."""
+    """An event behind a copy is recorded when the copy's time has passed."""
     run(
         """
         on_device(0)

@@ -181,7 +181,7 @@ def test_foreign_memory_is_not_freed(placement):
 
 @pytest.mark.parametrize("bytes_", [2**62, 2**63 - 1, 2**63, 2**64 - 4096, 2**64 - 1])
 def test_allocations_that_are_too_large(placement, bytes_):
-    """An allocation that is too large gives NULL and a text, and later ones work."""
+    """An allocation that is too large returns NULL and sets a text, and later ones work."""
     assert lib.pinned_alloc(bytes_) is None
     assert last_error() != ""
     assert pinned_empty(10, np.float32).size == 10

@@ -61,7 +61,7 @@ def test_a_success_clears_it(placement, name):
 
 
 def test_its_status_after_null(placement):
-    """A function that returned NULL has a status, which a success and a question treat alike."""
+    """A function that returned NULL has a status, which a success and a query treat alike."""
     assert lib.pinned_alloc(2**64 - 1) is None
     assert lib.gpuvec_last_status() == Status.ERROR_SIZE
     assert last_error() and lib.gpuvec_last_status() == Status.ERROR_SIZE

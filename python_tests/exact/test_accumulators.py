@@ -151,7 +151,7 @@ def test_a_value_may_be_at_any_address(create):
 
 @each_kind
 def test_states_that_are_none(create, kind):
-    """Bytes that are damaged, of other lengths, or NULL give no accumulator."""
+    """Bytes that are damaged, of other lengths, or NULL do not make an accumulator."""
     handle, size = create(kind), BYTES[kind.name]
     a, b, _ = ones(kind)
     ok(lib.gpuvec_accumulator_add(handle, a, b, 5, None))

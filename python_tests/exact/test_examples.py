@@ -1,4 +1,4 @@
-"""The examples of exact sums in pieces run on the engines that programs use."""
+"""The examples of exact sums in parts run on the engines that programs use."""
 
 import shutil
 import sys
@@ -34,6 +34,6 @@ def test_chunks_of_dask_on_local_processes():
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_ranks_of_mpi(ranks):
     command = [MPIEXEC, "-n", ranks, sys.executable, EXAMPLES / "exact_mpi.py"]
-    # Open MPI asks for this where the user is root, as in containers.
+    # Open MPI asks for this if the user is root, as in containers.
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     assert run_example(*command, **as_root).startswith(f"{ranks} ranks: ")

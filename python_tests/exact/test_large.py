@@ -1,4 +1,4 @@
-"""Exact sums of 2^28 elements, for which `make check-all` has the time."""
+"""Exact sums of 2^28 elements, which only `make check-all` has time for."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Exact sums of any bits; and what must not change them, or only in a known way."""
+"""Exact sums of any bits, and the effects of order, scale, sign and cancelling terms."""
 
 import numpy as np
 import pytest

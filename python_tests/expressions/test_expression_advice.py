@@ -1,7 +1,7 @@
 """Advice in errors never changes what a formula means.
 
 The names are NumPy's ufuncs and functions, C's and Python's functions. Each compiles, or its error
-says plainly that the language does not have it, or gives a formula, whose values are NumPy's.
+says plainly that the language lacks it, or suggests a formula, whose values are NumPy's.
 """
 
 import math

@@ -175,7 +175,7 @@ def test_handles():
 
 
 def test_texts():
-    """A text that does not fit is cut, and ends with a NUL; its size is told."""
+    """A text that does not fit is truncated, and ends with a NUL; its size is returned."""
     with Compiled("a*a + 1", {"a": "f4"}) as compiled:
         whole = compiled.text("PROGRAM")
         lines = ["%0: f32 = array a: f32", "%1: f32 = mul %0, %0", "%2: f32 = 1.0"]

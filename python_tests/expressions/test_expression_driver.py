@@ -1,4 +1,4 @@
-"""What the driver does for expressions, when, and what a failure of it does; on fake GPUs."""
+"""The driver's work for expressions, its time, and the effects of its failures; on fake GPUs."""
 
 from on_fake_driver import needs_fake_driver, run
 
@@ -51,7 +51,7 @@ with Compiled(TEXT, INPUTS) as compiled:
 
 
 def test_a_kernel_is_loaded_once_on_each_device():
-    """Whatever the handles, and the threads that need it at once."""
+    """Independently of the handles, and of the threads that need the kernel at once."""
     run(
         PRELUDE
         + """

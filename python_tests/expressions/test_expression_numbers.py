@@ -1,4 +1,4 @@
-"""Numbers in expressions have NumPy's types and values; scalars take what its same_kind does."""
+"""Numbers in expressions have NumPy's types and values; scalars follow NumPy's same_kind."""
 
 import re
 from decimal import Decimal

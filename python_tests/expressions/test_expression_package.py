@@ -234,7 +234,7 @@ def test_wrong_arguments(arguments, error, words):
     ],
 )
 def test_wrong_arguments_of_evaluate(arguments, error, words):
-    """Types that the language has not."""
+    """Types that the language lacks."""
     with pytest.raises(error, match=words):
         gpuvec.evaluate("a + 1", **arguments)
 

@@ -122,7 +122,7 @@ def test_calls_do_not_wait_for_the_kernels_of_others(on_gpu):
 
 
 def test_in_a_forked_child():
-    """A child goes on with its parent's handles, on its cores, and compiles others."""
+    """A child can use its parent's handles, on its cores, and compiles other texts."""
     with placed(Place.AUTO), Compiled(TEXT, INPUTS) as compiled:
         check(compiled, 600_000)
 

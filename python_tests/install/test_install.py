@@ -1,4 +1,4 @@
-"""`make install`: other projects build with what it installs, wherever that lies."""
+"""`make install`: other projects build with the installed files, in any folder."""
 
 import re
 import shutil
@@ -156,7 +156,7 @@ def answers(installed, tmp_path, wanted: str) -> str:
 
 
 def test_cmake_version(moved, tmp_path):
-    """An older request of a compatible version suits, a newer or an incompatible one does not."""
+    """A request for an older compatible version is met, for a newer or an incompatible one not."""
     needs("cmake")
     major, minor, patch = map(int, VERSION.split("."))
     assert answers(moved, tmp_path, VERSION) == "TRUE TRUE"

@@ -22,7 +22,7 @@ class Reference:
     function: Optional[str]
 
     def paths(self) -> list[Path]:
-        """Returns the files that the name may mean."""
+        """Returns the files that the name may stand for."""
         if "/" in self.file:
             return [ROOT / self.file]
         return [ROOT / "tools" / self.file, *ROOT.glob(f"python_tests/*/{self.file}")]

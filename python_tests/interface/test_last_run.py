@@ -125,7 +125,7 @@ def test_pinned_arrays_are_never_staged(placement, operation, kinds, n):
 @pytest.mark.parametrize("n", [SMALL, LARGE])
 @pytest.mark.parametrize("pageable", [["a"], ["b"], ["out"], ["a", "out"], ["a", "b", "out"]])
 def test_only_pageable_arrays_are_staged(placement, operation, pageable, n):
-    """What GPUs compute of a pageable array is staged once, and nothing else is."""
+    """Each element of a pageable array that GPUs compute is staged once, and nothing else is."""
     kinds = ["pageable" if name in pageable else "pinned" for name in ("a", "b", "out")]
     run = run_with(operation, kinds, n)
     if run.backend == Backend.CPU:

@@ -1,4 +1,4 @@
-"""The benchmark of placement auto in its smallest setting: what it prints agrees with its rows.
+"""The benchmark of placement auto in its smallest setting: its output agrees with its rows.
 
 Times are not judged.
 """

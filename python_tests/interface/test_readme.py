@@ -86,7 +86,7 @@ def view_that_is_read_only(_):
     return owner[:]
 
 
-# Outputs that must not be written, or that are no place for N floats.
+# Outputs that must not be written, or that are not arrays of N floats.
 WRONG_OUTPUTS = {
     "a read-only column of pandas": column_that_is_read_only,
     "a read-only view": view_that_is_read_only,

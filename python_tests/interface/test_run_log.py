@@ -99,7 +99,7 @@ def test_the_line_and_the_last_run_agree():
 
 
 def test_expressions_have_their_text():
-    """It is cut, and shown in one line whatever is in it."""
+    """The text is truncated, and shown in one line whatever it contains."""
     short, long, broken = logged(
         """
         a = np.ones(5)

@@ -92,7 +92,7 @@ print(lib.gpuvec_get_num_threads(), len(os.listdir("/proc/self/task")) - before 
     ],
 )
 def test_variables_in_their_order(own, openmp, threads):
-    """GPUVEC_NUM_THREADS counts before OMP_NUM_THREADS, of whose list the first entry counts."""
+    """GPUVEC_NUM_THREADS counts before OMP_NUM_THREADS, and the first entry of its list counts."""
     variables = {"GPUVEC_NUM_THREADS": own, "OMP_NUM_THREADS": openmp}
     given = {name: value for name, value in variables.items() if value is not None}
     output = run_python(NUMBER_AND_THREADS, GPUVEC_PLACEMENT="cpu", **given)

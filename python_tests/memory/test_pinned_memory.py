@@ -14,7 +14,7 @@ PAGE = 4096
 
 @pytest.mark.parametrize("bytes_", [0, 1, 4095, 4096, 4097, 1_000_000, 129 * MIB])
 def test_any_size(placement, bytes_):
-    """The memory is whole pages, at least one, of which every byte can be written and read."""
+    """The memory is whole pages, at least one, and every byte can be written and read."""
     address = lib.pinned_alloc(bytes_)
     assert address, last_error()
     assert last_error() == ""

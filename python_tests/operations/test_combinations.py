@@ -144,7 +144,7 @@ def test_every_combination(operation, n, report):
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
 @pytest.mark.parametrize("place", [Place.GPU, Place.AUTO], ids=lambda place: place.name)
 def test_every_pair_of_kinds(place, operation, report):
-    """Placement auto takes a GPU for arrays of a device, and gives the same bits anywhere."""
+    """Placement auto uses a GPU for arrays of a device, and returns the same bits anywhere."""
     report(check(place, operation, 1001, every_pair(operation)))
 
 

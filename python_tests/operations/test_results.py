@@ -29,7 +29,7 @@ each_of_family = pytest.mark.parametrize("operation", FAMILY, ids=str)
 
 
 def check(operation, kinds, n):
-    """Computes with arrays of these kinds: bits, inputs, and everything around the output."""
+    """Computes with arrays of these kinds; checks bits, inputs and all around the output."""
     a, b = (
         filled(kind, values)
         for kind, values in zip(kinds, operation.data(np.random.default_rng(n), n))

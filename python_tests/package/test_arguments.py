@@ -287,7 +287,7 @@ def test_arrays_of_ctypes(placement):
 
 
 def test_advice_keeps_the_result(placement):
-    """What an error says to pass has the elements that the argument stands for."""
+    """The argument that an error suggests has the elements of the refused one."""
     ma = np.ma.masked_array(np.float64([1, 100, 3]), mask=[False, True, False])
     with pytest.raises(TypeError, match=r"a\.compressed\(\), or a\.filled\(value\)"):
         gpuvec.sum(ma)

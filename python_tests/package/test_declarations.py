@@ -1,4 +1,4 @@
-"""The package declares what the header does."""
+"""The package's declarations agree with the header."""
 
 import ctypes
 
@@ -44,7 +44,7 @@ def test_the_structure_is_the_header_s():
     "name", ["status", "place", "backend", "choice", "reason", "accumulator_kind"]
 )
 def test_names_and_numbers_are_the_header_s(name):
-    """Statuses, placements, what the last run tells, and kinds of accumulators."""
+    """Statuses, placements, the values of the last run, and kinds of accumulators."""
     lists = {
         "place": _settings.PLACEMENTS,
         "backend": _settings.BACKENDS,

@@ -1,4 +1,4 @@
-"""The examples in the docstrings give what they show."""
+"""The examples in the docstrings print the output that they show."""
 
 import doctest
 import importlib

@@ -150,7 +150,7 @@ def interface(**changes) -> object:
     return Described()
 
 
-# Takes an entry out of an interface.
+# Removes an entry from an interface.
 MISSING = "missing"
 
 
@@ -482,7 +482,7 @@ for stream in (None, gpuvec.Stream()):
 
 @needs_fake_driver
 def test_exports_wait_for_queued_work():
-    """Whoever takes a DeviceArray sees what gpuvec's streams were given to do."""
+    """Importers of a DeviceArray see the work that is queued on gpuvec's streams."""
     run_with_others(
         """
 stream = gpuvec.Stream()

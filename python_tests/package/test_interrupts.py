@@ -1,4 +1,4 @@
-"""Ctrl-C during calls of the package: arrays, streams and memory are right whenever it comes."""
+"""Ctrl-C at any time during calls of the package: arrays, streams and memory stay right."""
 
 import interrupts
 import pytest

@@ -130,7 +130,7 @@ def test_device_arrays_describe_themselves(placement):
 
 
 def test_device_arrays_are_not_converted_implicitly(placement):
-    """NumPy gets no elements of a device unless the program says so."""
+    """NumPy gets elements of a device only by an explicit call of the program."""
     array = gpuvec.to_device(np.ones(3))
     for convert in (np.asarray, np.sum, lambda array: np.ones(3) + array):
         with pytest.raises(TypeError, match="to_host()"):
@@ -146,7 +146,7 @@ def test_objects_belong_to_their_process(make, move):
 
 
 def test_wrong_devices(placement):
-    """A device that is not there is an error of the argument."""
+    """A device that does not exist is an error of the argument."""
     for make in (lambda: gpuvec.DeviceArray(3, device=99), lambda: gpuvec.Stream(99)):
         with pytest.raises(gpuvec.ArgumentError, match="device is 99") as raised:
             make()

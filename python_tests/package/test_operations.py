@@ -143,7 +143,7 @@ def host(result, dtype) -> np.ndarray:
 @pytest.mark.parametrize("operation", [named("gpuvec_axpy_f32"), named("gpuvec_sub_i64")], ids=str)
 @pytest.mark.parametrize("kind", range(len(INPUTS)))
 def test_kinds_of_inputs(placement, operation, kind):
-    """Whatever has elements is an input, read-only or not, beside an ndarray."""
+    """Any object with elements is accepted as an input, read-only or not, beside an ndarray."""
     a, b = inputs(operation, 100)
     right = expected(operation, a, b)
     out = np.empty_like(a)
@@ -156,7 +156,7 @@ def test_kinds_of_inputs(placement, operation, kind):
 @pytest.mark.parametrize("operation", [named("gpuvec_scale_f64"), named("gpuvec_add_i32")], ids=str)
 @pytest.mark.parametrize("kind", range(len(OUTPUTS)))
 def test_kinds_of_outputs(placement, operation, kind):
-    """Whatever has elements and is writable is an output."""
+    """Any writable object with elements is accepted as an output."""
     a, b = inputs(operation, 100)
     out = OUTPUTS[kind](np.zeros_like(a))
     assert function(operation)(*operation.inputs(a, b), out=out) is out

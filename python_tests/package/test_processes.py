@@ -19,7 +19,7 @@ PACKAGE = ROOT / "python/gpuvec"
 
 
 def square_sum(number: int) -> float:
-    """Computes in whatever process or thread it is called."""
+    """Computes in the process or thread that calls it."""
     a = gpuvec.pinned_empty(1000)
     a[:] = number
     return float(gpuvec.sum(gpuvec.mul(a, a)))
@@ -94,7 +94,7 @@ def test_the_library_beside_the_package_comes_first(tmp_path):
 
 @pytest.mark.parametrize("library", ["missing.so", "text.so", "other.so", None])
 def test_a_library_that_cannot_be_used(library, tmp_path):
-    """The import fails with the path and with what to do."""
+    """The import fails with an error that names the path and says what to do."""
     shutil.copytree(PACKAGE, tmp_path / "package/gpuvec")
     (tmp_path / "text.so").write_text("not a library\n")
     (tmp_path / "other.c").write_text("int other(void) { return 0; }\n")

@@ -102,7 +102,7 @@ def test_wrong_placements(name):
 
 @pytest.fixture
 def number_of_threads():
-    """Gives the number of the environment back after the test."""
+    """Restores the environment's number after the test."""
     gpuvec.set_num_threads(0)
     yield gpuvec.get_num_threads()
     gpuvec.set_num_threads(0)
@@ -254,7 +254,7 @@ def test_a_wrong_number_of_threads_is_told():
 
 @pytest.mark.parametrize("name", ["auto", "cpu", "nowhere"])
 def test_the_report(name, tmp_path):
-    """Has what a report of a defect needs, from any folder and with any environment."""
+    """Prints the information for a bug report, from any folder and with any environment."""
     environment = library_environment(GPUVEC_PLACEMENT=name, OMP_NUM_THREADS="2,1")
     report = run([sys.executable, "-m", "gpuvec"], cwd=tmp_path, env=environment)
     facts = dict(re.findall(r"^([\w ]+): +(\S.*)$", report, flags=re.MULTILINE))

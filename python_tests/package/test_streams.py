@@ -24,7 +24,7 @@ def test_work_is_done_in_order(placement):
 
 
 def test_results_of_queued_reductions_without_out(placement):
-    """A scalar is there when the function returns."""
+    """A scalar is available when the function returns."""
     x, stream = gpuvec.to_device(np.ones(N)), gpuvec.Stream()
     assert gpuvec.sum(gpuvec.add(x, x, stream=stream), stream=stream) == 2 * N
 

@@ -1,6 +1,6 @@
 """Uses of the package that `make lint` checks: the wrong ones are errors of their types.
 
-A line with an ignored error that is no error fails the check as well.
+A line that ignores an error which does not occur fails the check as well.
 """
 
 import array

@@ -1,7 +1,7 @@
 /*
  * Makes calls in processes with a limit on memory, one process for each limit.
  *
- * A call gives the right result or an error; no process ends in another way.
+ * A call returns the right result or an error; no process ends in another way.
  */
 #define _GNU_SOURCE
 #include "memory_limit.h"

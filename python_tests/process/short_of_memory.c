@@ -9,7 +9,7 @@
 
 enum { N = 1100001 };
 
-/* Takes all memory that malloc still has. */
+/* Allocates all memory that malloc still has. */
 static void starve(void) {
     for (size_t bytes = 1 << 20; bytes >= 16; bytes /= 2) {
         while (malloc(bytes) != NULL) {

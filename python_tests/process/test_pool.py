@@ -203,7 +203,7 @@ def test_helpers_have_the_processs_nice_value():
 
 
 def test_the_number_of_threads_follows_the_setter():
-    """Up and down in one process; threads are started when the number first wants them."""
+    """Up and down in one process; threads are started when the number first requires them."""
     script = """
     most = 1
     for threads in (1, 2, 4, 3, 1, 16, 5, 0, 20):

@@ -108,7 +108,7 @@ def test_memory_from_many_threads(placement):
 
 
 def test_first_calls_at_once():
-    """Threads that race to be the first in a process all get right results."""
+    """Threads that race for a process's first call all get right results."""
     script = """
     import numpy as np
     from arrays import compute

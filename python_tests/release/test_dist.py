@@ -50,7 +50,7 @@ def test_the_archive_has_the_wheels_library(wheel, archive):
 
 
 def test_the_library_needs_an_old_glibc_and_nothing_else(dist):
-    """By readelf, beside what auditwheel says when the wheel is made."""
+    """By readelf, besides auditwheel's check when the wheel is made."""
     needed = re.findall(r"NEEDED.*\[(.+)\]", run(["readelf", "-d", "--wide", LIBRARY]))
     assert needed and set(needed) <= GLIBC
     versions = re.findall(r"\bGLIBC_([\d.]+)", run(["readelf", "-V", "--wide", LIBRARY]))

@@ -62,7 +62,7 @@ fake_driver.drain()
 
 CALLS = ("cuStreamDestroy_v2", "cuEventDestroy_v2", "cuMemFree_v2")
 
-# Later calls, each of which may release the object.
+# Later calls: each of them may release the object.
 LATER = {
     "create": "handles.append(made())",
     "destroy": "destroy(*handles.pop())",

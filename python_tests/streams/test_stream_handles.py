@@ -1,4 +1,4 @@
-"""Handles of streams and events: wrong ones are refused, and none leaks.
+"""Handles of streams and events: invalid ones are refused, and none leaks.
 
 Also covers foreign streams and forked children.
 """

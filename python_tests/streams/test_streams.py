@@ -54,7 +54,7 @@ def test_streams_are_independent(placement, resources):
 @pytest.mark.parametrize("kind", QUEUED_KINDS)
 @pytest.mark.parametrize("n", [1, 1000, 300_001, 3_000_001])
 def test_calls_return_at_once(resources, on_gpu, kind, n):
-    """Calls return before their work can be done; queries report NOT_READY, which is no error."""
+    """Calls return before their work can be done; queries report NOT_READY, not an error."""
     stream, event = resources.stream(), resources.event()
     chain = Chain(resources, kind, n)
     result = resources.memory("pinned", 8)
@@ -180,7 +180,7 @@ def test_a_stream_is_destroyed_with_work_in_flight(resources, on_gpu):
 
 
 SUMS_OF = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
-# The elements of a reduction for which there is a further warp, and a further block.
+# The numbers of elements from which a reduction uses another warp, and another block.
 WARP, BLOCK = 4096, 8 * 4096
 
 

@@ -93,7 +93,7 @@ def call_at(
 ) -> int:
     """Calls the operation on addresses and returns the status.
 
-    Tests give two inputs, alpha and a stream to every operation, which gets those that it takes.
+    Tests pass two inputs, alpha and a stream to every operation, which gets those that it accepts.
     The default alpha is the table's.
     """
     last = (stream,) if operation.takes_stream else ()

@@ -37,7 +37,7 @@ class Kind:
 
     @property
     def low(self) -> int:
-        """Returns the exponent of the unit of which every term is a multiple."""
+        """Returns the exponent of a unit that divides every term."""
         return (1 + self.is_dot) * self.least
 
     def __str__(self) -> str:
@@ -254,7 +254,7 @@ def scaled(random: Random, exponents: np.ndarray) -> np.ndarray:
 
 
 def units(value: float, low: int) -> int:
-    """Returns a float as an integer in units of 2^low, of which it is a multiple."""
+    """Returns a float that is a multiple of 2^low as an integer in this unit."""
     numerator, denominator = float(value).as_integer_ratio()
     return (numerator << -low) // denominator
 
@@ -303,7 +303,7 @@ def tie(random: Random, unit: int, number: int, distance: int) -> Case:
 
 
 def cancellation(kind: Kind, random: Random) -> Iterator[Case]:
-    """Sums of exactly 0, and of one bit that is left, at every position."""
+    """Sums of exactly 0, and of a single bit, at every position."""
     most = (1 + kind.is_dot) * kind.top - 1
     for n in (1, 5, 50, 300, 700, 2100, 4500):
         for width in (3, 40, 3000):
@@ -374,7 +374,7 @@ def overflow(kind: Kind, random: Random) -> Iterator[Case]:
                 for n in (0, 9, 800):
                     yield aimed(random, random.case(n, -60, 60), sign * target)
     if kind.is_dot:
-        # Products far above every float, of which something small is left.
+        # Products far above every float, which cancel to a small sum.
         for exponent in range(kind.top, 2 * kind.top - 40, 41):
             case = random.case(300, exponent - 20, exponent + 20)
             yield random.shuffled(joined(case, random.case(3, -9, 9), negated(case)))

@@ -28,7 +28,7 @@ MEMORY = [
 def results(
     corpus: Corpus, kinds: Sequence[str] = ("pageable",) * 3, streams: int = 0
 ) -> np.ndarray:
-    """Computes all cases, from arrays in memory of these kinds, on so many streams in turn."""
+    """Computes all cases from arrays of these kinds, on this number of streams in turn."""
     with Resources() as resources:
         arrays = [corpus.a] if corpus.b is None else [corpus.a, corpus.b]
         memory = [resources.array(kind, values) for kind, values in zip(kinds, arrays)]

@@ -1,6 +1,6 @@
 """Runs scripts that call the fake driver directly, to test it.
 
-The fake driver answers as the CUDA driver API's reference says. Tests of gpuvec rely on that.
+The fake driver behaves as the CUDA driver API's reference says, and tests of gpuvec rely on it.
 """
 
 import textwrap

@@ -20,7 +20,7 @@ SCRATCH_BYTES = 65_536
 COUNTS = 4
 DIGITS = {"sum_f32": 11, "dot_f32": 20, "sum_f64": 68, "dot_f64": 134}
 
-# Ways to add up: windows where they hold the data, or integers alone.
+# Ways to add up: windows if they hold the data, or integers alone.
 BY_THE_DATA, BY_INTEGERS = 0, 1
 
 

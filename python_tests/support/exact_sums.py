@@ -15,7 +15,7 @@ from typing import Optional
 import numpy as np
 from oracles import QUIET_NAN, unsigned
 
-# Elements that `by_exponents` takes at a time, so that no sum of halves passes 2^53.
+# The number of elements that `by_exponents` adds at a time, so that no sum of halves exceeds 2^53.
 CHUNK = 1 << 18
 
 Second = Optional[np.ndarray]
@@ -81,7 +81,7 @@ def exact_integer(a: np.ndarray, b: Second = None) -> tuple[int, int]:
 
 
 def special_result(a: np.ndarray, b: Second):
-    """Returns the result if a term is not finite, as arithmetic with infinities gives it."""
+    """Returns the result of arithmetic with infinities if a term is not finite."""
     if np.isfinite(a).all() and (b is None or np.isfinite(b).all()):
         return None
     # Finite terms do not matter; factors are replaced by their signs, so that no product overflows.

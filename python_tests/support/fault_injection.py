@@ -4,7 +4,7 @@
 
 Runs on the fake driver. A clean run of a scenario lists the driver calls that it makes. Then each
 of them fails with each of CODES, once and from then on, and queued work fails later, each fault in
-a child of its own. Whatever fails, the result has the right bits or an error explains the failure;
+a child of its own. Under any fault the result has the right bits, or an error explains the failure;
 nothing else is changed, nothing leaks, and the next call works. A scenario of several calls stops
 at the first failure, and is right if all calls succeed. A scenario makes the same driver calls in
 every run, because the library has one thread and no completion flags, unless placement auto takes
@@ -51,8 +51,8 @@ def faults_of(calls: list[str], codes: tuple[int, ...]) -> Iterator[Fault]:
     for number, name in enumerate(calls, 1):
         if calls[number - 2 : number + 1] == [CALLED_IN_SEQUENCE] * 3:
             continue
-        # Asked first, this call tells whether another library has initialised the driver. One that
-        # denies it hides the device memory that it has.
+        # Asked first, this call tells whether another library has initialised the driver. A driver
+        # that denies this hides the device memory of that library.
         is_denial = number == 1 and name == "cuCtxGetCurrent"
         for code in codes:
             if is_denial and code == NOT_INITIALIZED:

@@ -33,7 +33,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula of arrays, and the same in NumPy, which gives the same bits."""
+    """A formula of arrays, and the same in NumPy, with the same bits."""
 
     text: str
     inputs: dict[str, str]

@@ -211,7 +211,7 @@ def hard_arguments(name: str, angle_count: int = 2) -> np.ndarray:
 
 
 def companions(name: str, random: np.random.Generator, first: np.ndarray) -> list:
-    """Returns pairs of which most have results that are neither zero nor infinite."""
+    """Returns pairs, most with results that are neither zero nor infinite."""
     n = len(first)
     size = np.abs(first)
 

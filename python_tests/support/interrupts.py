@@ -77,7 +77,7 @@ def long_work() -> tuple[Any, ...]:
 
 
 class State:
-    """What a call uses: a stream, an array of which the results are known, and an operand."""
+    """The objects of a call: a stream, an array with known results, and an operand."""
 
     def __init__(self) -> None:
         self.stream = gpuvec.Stream()
@@ -215,7 +215,7 @@ def values_of(array: Any) -> np.ndarray:
 
 
 def check(call: Callable[[State], Any], fake_driver: FakeDriver | None = None) -> int:
-    """Interrupts a call at each bytecode in turn, and returns the number of these.
+    """Interrupts a call at each bytecode in turn, and returns the number of bytecodes.
 
     The array has its elements from before or after the call, and no object is lost. On the fake
     driver, queued work waits until what it uses was dropped, and all memory is accounted for.
@@ -243,7 +243,7 @@ def check(call: Callable[[State], Any], fake_driver: FakeDriver | None = None) -
 def check_once(
     call: Callable[[State], Any], interrupt: Interrupt, fake_driver: FakeDriver | None
 ) -> None:
-    """Interrupts a call at one bytecode, and checks what is left."""
+    """Interrupts a call at one bytecode, and checks the remaining objects."""
     state = State()
     if fake_driver is not None:
         fake_driver.plan("")

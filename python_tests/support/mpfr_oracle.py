@@ -24,7 +24,7 @@ def error(result: float, exact) -> float:
     if gmpy2.is_nan(exact) or gmpy2.is_infinite(exact) or exact == 0:
         good = math.isnan(result) if gmpy2.is_nan(exact) else result == exact
         return 0.0 if good else math.inf
-    # Infinity stands for 2^1024, and is right for all that is beyond.
+    # Infinity stands for 2^1024, and is right for all greater results.
     if math.isinf(result):
         exact = max(-TWO_1024, min(exact, TWO_1024))
         result = TWO_1024 if result > 0 else -TWO_1024

@@ -1,10 +1,10 @@
 """The language of expressions by NumPy: evaluates a text as Python parses it, one node at a time.
 
-Python's parser decides what a text means, and NumPy the types and the values. Where the language
-differs from NumPy, the difference is a function or a table here that quotes docs/expressions.md.
-Only the functions that are not exact (`APPROXIMATE`) come from gpuvec: each is called on the
-operands of its node, compared with NumPy's `longdouble` function, and its result is the node's
-value, so that no error grows from node to node.
+Python's parser decides what a text means, and NumPy the types and the values. Each difference from
+NumPy is a function or a table here that quotes docs/expressions.md. Only the functions that are not
+exact (`APPROXIMATE`) come from gpuvec: each is called on the operands of its node, compared with
+NumPy's `longdouble` function, and its result is the node's value, so errors do not accumulate from
+node to node.
 """
 
 import ast
@@ -21,7 +21,8 @@ from numpy_reductions import BOOL, F32, F64, I32, I64, REDUCTIONS, Refused, near
 from oracles import canonical
 
 # "Integers of less than 32 bits are computed as `i32`, and `u32` as `i64`"; NumPy has functions of
-# 8 bits in f16: "`float` functions [...] of those of 8 and 16 bits `f32`".
+# 8 bits in f16: "Floating-point functions of integers are `f64`, or `f32` for integers of 8 and 16
+# bits".
 WIDENED = {np.dtype(t): I32 for t in ("u1", "i1", "u2", "i2")} | {
     np.dtype("u4"): I64,
     np.dtype("f2"): F32,
@@ -48,7 +49,7 @@ def is_python(value: Value) -> bool:
 
 
 def kind(value: Value) -> Any:
-    """Returns what NumPy's promotion knows of a value: a dtype, or Python's int or float."""
+    """Returns the type that NumPy's promotion sees: a dtype, or Python's int or float."""
     return type(value) if is_python(value) else value.dtype
 
 
@@ -79,7 +80,7 @@ def convert(value: Value, dtype: np.dtype) -> Any:
     if type(value) is int and dtype.kind == "i":
         limits = np.iinfo(dtype)
         if not limits.min <= value <= limits.max:
-            # "an integer that does not fit into `i32` beside an `i32` is an error"
+            # "An integer beside an `i32` that does not fit into `i32` is an error"
             raise Unfit(f"{value} does not fit into {dtype}")
     return value.astype(dtype) if not is_python(value) else dtype.type(value)
 
@@ -87,7 +88,7 @@ def convert(value: Value, dtype: np.dtype) -> Any:
 def no_bools(*values: Value) -> None:
     """Refuses operands that are all bools."""
     if not any(is_python(value) or value.dtype != BOOL for value in values):
-        raise Refused("What NumPy does with bools in arithmetic is an error")
+        raise Refused("Arithmetic on bools is an error")
 
 
 def in_python(value: Value) -> Value:
@@ -140,7 +141,8 @@ def floor_divide(a: Any, b: Any) -> Any:
     """Returns NumPy's quotient, but for floats the exact one where NumPy's is not.
 
     "`//` of floats is the floor of the exact quotient below 2^24 (`f64`: 2^53), where NumPy's may
-    be one off, and that of the rounded quotient above: `inf // 2.0` is `inf`, and NumPy's is NaN."
+    be off by one, and the floor of the rounded quotient above: `inf // 2.0` is `inf`, while NumPy's
+    is NaN."
     """
     if is_python(a) and is_python(b):
         is_whole = type(a) is int and type(b) is int
@@ -161,7 +163,7 @@ def floor_divide(a: Any, b: Any) -> Any:
 
 
 def extreme(function: Callable[..., Any], signs: Callable[..., Any]) -> Callable[..., Value]:
-    """Makes a minimum or maximum. "IEEE 754-2019's: NaN wins, and -0 < +0"."""
+    """Makes a minimum or maximum. "IEEE 754-2019's: they propagate NaN, and -0 < +0"."""
 
     def apply(a: Any, b: Any) -> Any:
         result = function(a, b)
@@ -175,12 +177,12 @@ def extreme(function: Callable[..., Any], signs: Callable[..., Any]) -> Callable
 
 
 def copysign(a: Any, b: Any) -> Any:
-    """Returns NumPy's, but "NaN counts as positive"."""
+    """Returns NumPy's copysign, but "treats a NaN `b` as positive"."""
     return np.copysign(a, np.where(np.isnan(b), 1, b)).astype(a.dtype)[()]
 
 
 def rounding(function: Callable[..., Any]) -> Callable[..., Value]:
-    """Makes a rounding function, of which integers are their own results."""
+    """Makes a rounding function, which leaves integers as they are."""
 
     def apply(value: Value) -> Value:
         no_bools(value)
@@ -221,7 +223,7 @@ def select(condition: Value, a: Value, b: Value) -> Value:
 
 
 def cast(dtype: np.dtype) -> Callable[[Value], Value]:
-    """Makes a cast. "Casts from floats to integers saturate, and give 0 for NaN"."""
+    """Makes a cast. "Casts from floats to integers saturate, and convert NaN to 0"."""
 
     def apply(value: Value) -> Value:
         if type(value) is int and dtype.kind == "i":
@@ -321,7 +323,7 @@ def compare_function(name: str, function: Any, operands: list[Any], result: Any)
     got = np.asarray(result, np.longdouble)
     format_ = np.finfo(dtype)
     least, most = np.longdouble(2) ** format_.minexp, np.longdouble(2) ** format_.maxexp
-    # Infinity stands for the first number that is too large, and is right for all beyond.
+    # Infinity stands for the first number that is too large, and is right for all greater ones.
     beyond = np.clip(exact, -most, most)
     finite = np.where(np.isinf(got), np.copysign(most, got), got)
     _, exponent = np.frexp(np.maximum(np.abs(beyond), least))
@@ -408,7 +410,7 @@ MOST_MULTIPLICATIONS = 64
 def power(base: Value, exponent: Value) -> Value:
     """Returns a power. "`x**n` is a sequence of multiplications": squares, and the value itself."""
     if kind(base) == BOOL or not is_python(exponent):
-        raise Refused("a power of bools, or one that is no number")
+        raise Refused("a power of bools, or one that is not a number")
     if type(exponent) is float:
         base = float(base) if is_python(base) else convert(base, common(base, exponent))
     if type(base) is int and exponent < 0:
@@ -490,7 +492,7 @@ class Oracle(ast.NodeVisitor):
                 raise Undecided("x**0 does without x") from None
             raise
         if is_power and any(isinstance(each, ast.Name) for each in ast.walk(node.right)):
-            raise Refused("the exponent is no literal")
+            raise Refused("the exponent is not a literal")
         try:
             return power(left, right) if is_power else BINARY[type(node.op)](left, right)
         except ZeroDivisionError:
@@ -511,9 +513,9 @@ class Oracle(ast.NodeVisitor):
 
 
 def evaluate(text: str, inputs: dict[str, Value]) -> Any:
-    """Returns what gpuvec.evaluate has to return, with the quiet NaN for every NaN.
+    """Returns the right result of gpuvec.evaluate, with the quiet NaN for every NaN.
 
-    Raises `Refused` if it has to refuse the text or the inputs.
+    Raises `Refused` if gpuvec has to refuse the text or the inputs.
     """
     root = ast.parse(text, mode="eval").body
     oracle = Oracle(inputs)

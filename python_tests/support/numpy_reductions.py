@@ -91,7 +91,7 @@ def mean(values: np.ndarray) -> Any:
 
 
 def norm(values: np.ndarray) -> Any:
-    """Takes the root of the exact sum of squares, rounded to f64."""
+    """Returns the root of the exact sum of squares, rounded to f64."""
     numbers(values)
     dtype = values.dtype if values.dtype.kind == "f" else F64
     values = values.astype(dtype).ravel()

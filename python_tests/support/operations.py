@@ -51,7 +51,7 @@ def specials(dtype) -> np.ndarray:
 
 
 def any_bits(rng: np.random.Generator, n: int, dtype) -> np.ndarray:
-    """Returns random bit patterns, of which one in eight is special."""
+    """Returns random bit patterns; one in eight is special."""
     bits = unsigned(dtype)
     values = rng.integers(0, np.iinfo(bits).max, n, dtype=bits, endpoint=True).view(dtype)
     special = rng.random(n, dtype=np.float32) < 0.125
@@ -79,9 +79,9 @@ def close(rng: np.random.Generator, n: int, dtype) -> Pair:
 
 
 def cancelling(span: int) -> Callable[[np.random.Generator, int, type], Pair]:
-    """Returns floats of many magnitudes, of which sum and products cancel almost entirely.
+    """Returns floats of many magnitudes, whose sum and products cancel almost entirely.
 
-    The rest is smaller than the rounding errors of sums that are not exact.
+    The remainder is smaller than the rounding errors of sums that are not exact.
     """
 
     def data(rng: np.random.Generator, n: int, dtype) -> Pair:
@@ -117,7 +117,7 @@ class Shape(NamedTuple):
     kind: str
     arity: int
     takes_alpha: bool = False
-    # Set if a reduction of integers gives an int64.
+    # Set if a reduction of integers returns an int64.
     is_wide: bool = False
     # Set if there is a result for no elements.
     has_empty_result: bool = True
@@ -190,7 +190,7 @@ class Operation:
         return self.values(rng, n, self.dtype)
 
     def inputs(self, a, b, alpha: Optional[float] = None) -> tuple:
-        """Returns the arguments before the output: those of alpha, `a` and `b` that it takes."""
+        """Returns the arguments before the output, as far as the operation has them."""
         of_arrays = (a, b)[: self.shape.arity]
         if not self.shape.takes_alpha:
             return of_arrays

@@ -13,7 +13,7 @@ from numpy_oracle import Undecided, Unfit, Wrong, evaluate
 from numpy_reductions import BOOL, REDUCTIONS, Refused
 
 DTYPES = [np.dtype(t) for t in "? u1 i1 u2 i2 u4 i4 i8 f4 f8".split()]
-# Floats more often, since most functions are theirs.
+# Floats more often, since most functions are for floats.
 WEIGHTS = [3, 2, 2, 2, 2, 2, 4, 4, 8, 8]
 NAMES = "abcdfghmuvwxyz"
 ONE = OF_ONE + "sqrt rint abs sign floor ceil trunc i32 i64 f32 f64".split()

@@ -33,14 +33,14 @@ class CallFailed(Exception):
 
 
 def ok(status: int) -> None:
-    """Goes on if a call succeeded."""
+    """Continues if a call succeeded."""
     if status != Status.OK:
         raise CallFailed(outcome_of(status))
     assert last_error() == "", f"a success with the text '{last_error()}'"
 
 
 def got(given: Optional[int]) -> int:
-    """Returns a handle or an address; goes on if it is not NULL."""
+    """Returns a handle or an address; continues if it is not NULL."""
     if not given:
         raise CallFailed(NULL)
     return given
@@ -356,7 +356,7 @@ class Copy(OnStreams):
         return f"a copy from {there} to {here}" + " on a stream" * self.has_stream
 
     def in_parent(self) -> None:
-        """Makes the arrays, of which some bytes are copied."""
+        """Makes the arrays; some of their bytes are copied."""
         source = np.random.default_rng(1).integers(-(1 << 31), 1 << 31, self.n, np.int32)
         before = np.full_like(source, GUARD_BYTE)
         result = before.copy()

@@ -14,7 +14,7 @@ OPERATIONS = {
     "gpuvec_mul_i32": np.multiply,
 }
 
-# A stream, by its index in the program's list; None is no stream.
+# A stream, by its index in the program's list, or None without a stream.
 Stream = Optional[int]
 
 

@@ -201,7 +201,7 @@ STEPS = [
 
 
 class Chain:
-    """Calls on two arrays of 32-bit integers, each of which needs the previous call's result."""
+    """Calls on two arrays of 32-bit integers; each call needs the previous one's result."""
 
     def __init__(self, resources: Resources, kind: str, n: int, seed: int = 1) -> None:
         rng = np.random.default_rng(seed)

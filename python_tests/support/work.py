@@ -17,7 +17,7 @@ NULL = "NULL"
 # driver that still works and one that does not.
 ONE_OF_EACH = (2, 801, 999, 700)
 
-# Calls of the driver after whose failure more may be held for good: calls that release something,
+# Calls of the driver whose failure may leave objects held for good: calls that release something,
 # and the query of an array's memory, without which it is staged through buffers that are kept.
 LEAVING = frozenset(
     [
@@ -41,7 +41,7 @@ class Work:
     devices = 1
     # The codes to try.
     codes = tuple(CODES)
-    # The numbers of earlier rounds of the same work, each of which makes a scenario.
+    # The numbers of earlier rounds of the same work; each number makes a scenario.
     turns = (0, 1)
 
     def in_parent(self) -> None:

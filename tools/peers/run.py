@@ -1,13 +1,13 @@
-"""Runs numexpr's own tests on gpuvec, and compares what they say with docs/peers.md.
+"""Runs numexpr's own tests on gpuvec, and compares the results with docs/peers.md.
 
     tools/peers/run.py [--failures]
 
-Gets numexpr's source distribution by pip, of which only the file of its tests is used, under
+Downloads numexpr's source distribution by pip, and unpacks only the file of its tests under
 target/peers. `import numexpr` finds the adapter beside this file. The tests run twice: on arrays as
-they are, and on contiguous copies of them. A test has passed; or it fails by an error with which
-gpuvec or the adapter refuses what the test asks for (`REFUSALS`); or its result differs from what
-the test expects, for a known reason (`DIFFERENCES`). Exits 1 if anything else happened, or if the
-counts are not those of the table in docs/peers.md. `--failures` prints every test that has failed.
+they are, and on contiguous copies of them. A test has passed; or it fails because gpuvec or the
+adapter refuses its request (`REFUSALS`); or its result differs from the expected one, for a known
+reason (`DIFFERENCES`). Exits 1 if anything else happened, or if the counts are not those of the
+table in docs/peers.md. `--failures` prints every test that has failed.
 """
 
 import argparse
@@ -120,7 +120,7 @@ class Report:
 
 
 def refusal_of(error: Optional[BaseException]) -> Optional[BaseException]:
-    """Returns the refusal that an error is, or that it was raised for."""
+    """Returns an error, or one of its causes, that is a refusal."""
     while error is not None and not getattr(error, "is_refusal", False):
         error = error.__cause__ or error.__context__
     return error

@@ -1,8 +1,8 @@
 """numexpr's interface on top of gpuvec, thin enough to run numexpr's own tests: see docs/peers.md.
 
 It finds the names of a text in the caller's variables, writes `atan2` for `arctan2` and the like,
-and calls gpuvec. It computes nothing by itself: what gpuvec refuses is an error with `is_refusal`
-set, and so is what this module lacks (`Lacking`).
+and calls gpuvec. It computes nothing by itself: refusals by gpuvec are errors with `is_refusal`
+set, and so are parts that this module lacks (`Lacking`).
 """
 
 import ast
@@ -33,7 +33,8 @@ OPTIONS = {"optimization": ("none", "moderate", "aggressive"), "truediv": (True,
 ORDERS = "KCA"
 CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
-# Whether arrays that are not contiguous are copied first, as gpuvec's error tells its caller to do.
+# If true, arrays that are not contiguous are copied first, as gpuvec's error tells its caller to
+# do.
 makes_copies = False
 
 # The refusals since a test began.
@@ -53,7 +54,7 @@ def refuse(message: str) -> Any:
 
 @contextmanager
 def noted() -> Iterator[None]:
-    """Marks what is raised as a refusal."""
+    """Marks errors as refusals."""
     try:
         yield
     except Exception as error:
@@ -102,7 +103,7 @@ def declared(value: Any, dtype: Any = None) -> Any:
 
 
 def check_options(order: str, casting: str, options: dict[str, Any]) -> None:
-    """Refuses what gpuvec does not do. It never casts arguments, so that any `casting` is kept."""
+    """Refuses options that gpuvec lacks; any `casting` is satisfied, as gpuvec never casts."""
     known = all(value in OPTIONS.get(name, ()) for name, value in options.items())
     if order not in ORDERS or casting not in CASTINGS or not known:
         refuse(f"order={order!r}, casting={casting!r}, {options}")
@@ -120,7 +121,7 @@ def evaluate(
     disable_cache: bool = False,
     **options: Any,
 ) -> Any:
-    """Evaluates a text of the caller's variables. Every text is safe, whatever `sanitize` says."""
+    """Evaluates a text with the caller's variables. Any text is safe, whatever `sanitize` says."""
     check_options(order, casting, options)
     text = spelled(ex)
     values = found(text, local_dict, global_dict, _frame_depth)
@@ -140,7 +141,7 @@ def validate(
     sanitize: Any = None,
     **options: Any,
 ) -> Any:
-    """Returns None, or the error of a text of the caller's variables."""
+    """Returns None, or the error of a text with the caller's variables."""
     try:
         check_options(order, casting, options)
         text = spelled(ex)
@@ -185,7 +186,7 @@ class NumExpr:
 
 
 def disassemble(_: NumExpr) -> Any:
-    """Refuses: gpuvec's programs are others."""
+    """Raises a refusal: gpuvec's programs are not numexpr's."""
     return refuse("numexpr's own program")
 
 
