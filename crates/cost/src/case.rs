@@ -8,7 +8,7 @@ use crate::{CHOICES, Choice, Choices, Machine, Predictions};
 use std::array;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-/// What was learned of a case, and the decision that stands for its next calls.
+/// The knowledge of a case, and the decision that stands for its next calls.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Case {

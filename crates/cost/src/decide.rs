@@ -58,7 +58,8 @@ struct Alternative {
     cost: f32,
     /// The time that it would save if it were faster than predicted.
     gain: f32,
-    /// What calls of a case take before it is tried whatever is predicted, relative to its cost.
+    /// The time of a case's calls after which the choice is tried whatever is predicted, relative to the cost
+    /// of the try.
     caution: f32,
 }
 
@@ -78,8 +79,8 @@ impl Learner {
     /// The decision is for the choice that is predicted to be done first, unless it is time to try another
     /// one: once earlier calls may have lost several times the expected cost of the try, or calls of the
     /// same case took many times as long. If the prediction is well known, or the call is not long, the
-    /// decision stands for some calls, of which the last is observed. One for a choice that is new to the
-    /// case stands for as many calls as show what the next take.
+    /// decision stands for several calls, and the last of them is observed. A decision for a choice that is
+    /// new to the case stands for as many calls as are needed to show how long later ones take.
     pub fn decide(&self, work: &Work, machine: &Machine, among: Choices) -> Decision {
         let case = self.case(work);
         let question = Question::new(work.core_ns, machine, among);
@@ -151,9 +152,9 @@ fn explored(
     others.filter(is_due).max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|other| other.choice)
 }
 
-/// The number of calls of a try, of which the first of several teaches nothing: it shows nothing of those
-/// that would follow, since the processors have to read arrays that others had, and the threads of other
-/// cores, or a GPU, may be asleep, which is a large part of a short time.
+/// The number of calls of a try. The first of several says nothing about those that would follow: the
+/// processors have to read arrays that other processors had in their caches, and the threads of other cores,
+/// or a GPU, may be asleep, which is a large part of a short time.
 fn tries(work: &Work, choice: Choice, time: f32) -> u32 {
     let wakes_cores = choice.is_cores() && choice != Choice::CallingCore;
     match work.is_repeated {
@@ -170,7 +171,7 @@ impl Outlook {
         fastest.unwrap_or(Choice::CallingCore)
     }
 
-    /// What a try of a choice would cost and gain, if the machine has it.
+    /// The cost and the gain of a try of a choice, if the machine has it.
     fn alternative(&self, work: &Work, choice: Choice, fastest: Choice) -> Option<Alternative> {
         let [time, least] = [choice, fastest].map(|choice| self.predicted[choice as usize]);
         let deviation = self.deviations[choice as usize];

@@ -123,8 +123,9 @@ impl Learner {
         case.choices[choice as usize].set(seen, now, CASE);
     }
 
-    /// The time, in nanoseconds, that the driver is expected to take for a kernel which its compiler takes so
-    /// long for: less, since it may find the kernel on disk, as far as it did not take that long for others.
+    /// The time, in nanoseconds, that the driver is expected to take for a kernel if its compiler takes
+    /// `full_ns`: less, since the driver may find the kernel on disk, as far as earlier kernels took less
+    /// time, too.
     pub fn compiler_ns(&self, full_ns: f32) -> f32 {
         full_ns * COMPILER_SHARE * at(&self.compiler, self.now(), COMPILER).mean.exp()
     }

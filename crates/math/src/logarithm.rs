@@ -7,7 +7,7 @@
 use crate::Machine;
 use crate::sequence::{polynomial, sum_to_odd, two_to};
 
-/// Gives 2 artanh s = 2s + s³ ARTANH(s²) with a relative error of 2^-59.5 (tools/minimax.py).
+/// The polynomial in 2 artanh s = 2s + s³ ARTANH(s²), with a relative error of 2^-59.5 (tools/minimax.py).
 pub(crate) const ARTANH: [f64; 7] = [
     0.6666666666666734,
     0.39999999999416574,

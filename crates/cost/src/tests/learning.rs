@@ -1,4 +1,4 @@
-//! What a learner promises, one thing at a time.
+//! The promises of a learner, one at a time.
 
 use crate::{BreakEven, Choice, Choices, Decision, Learner, Machine, Reason, Work};
 

@@ -125,7 +125,7 @@ impl Simulated {
         self.bus_left = [1.0, 1.0, 0.7, 0.4][random.below(4)];
     }
 
-    /// What a call takes, on average, in nanoseconds, if caches may hold the arrays or not.
+    /// The average time of a call in nanoseconds; `is_cached` says that caches may hold the arrays.
     pub(super) fn time(
         &self, operation: usize, n: f64, work: &Work, is_cached: bool, choice: Choice,
     ) -> f64 {
@@ -191,7 +191,7 @@ impl Simulated {
         self.latency[0] + busy
     }
 
-    /// What one call takes.
+    /// The random factor of one call's time.
     pub(super) fn noise(&self, random: &mut Random) -> f64 {
         let outlier = random.unit() < self.outliers;
         random.factor(self.noise) * if outlier { random.log_uniform(1.5, 20.0) } else { 1.0 }

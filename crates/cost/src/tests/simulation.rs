@@ -9,7 +9,7 @@ const MACHINES: u64 = 1_000;
 const FIRST_SEED: u64 = 1_000;
 /// The first calls of a process, while much is unknown, and those after them.
 const CALLS: [usize; 2] = [200, 1_000];
-/// Of the calls that are not long one in so many is observed, as the library does.
+/// One of this many short calls is observed, as in the library.
 const SHORT_CALLS: usize = 4;
 
 /// A call that a process makes, perhaps again and again.
@@ -47,7 +47,7 @@ impl Call {
     }
 }
 
-/// What a process did.
+/// The outcome of a simulated process.
 #[derive(Default)]
 struct Outcome {
     seed: u64,
