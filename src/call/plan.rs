@@ -257,7 +257,7 @@ fn can_signal_completion(call: &Call<'_>, transfers: &Transfers, block_limit: u3
         && !call.any(MemoryKind::Managed)
 }
 
-/// The transfers of the arrays to `devices`, of which the first holds those in device memory.
+/// The transfers of the arrays to `devices`. The first device holds the arrays that are in device memory.
 fn transfers(call: &Call<'_>, devices: &[usize]) -> Transfers {
     let uses_dma = uses_dma(call, devices.len());
     let transfer = |array: &Array| match (call.task(), array.kind) {

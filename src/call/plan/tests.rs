@@ -1,4 +1,4 @@
-//! Where calls run, by memory kind, length, placement and machine.
+//! The processors that calls run on, by memory kind, length, placement and machine.
 
 use super::*;
 use crate::call::checked::tests::with_call;
