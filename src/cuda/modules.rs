@@ -38,7 +38,7 @@ pub(super) struct Function {
 
 // SAFETY: the CUDA driver API lets any thread use a function.
 unsafe impl Send for Function {}
-// SAFETY: as above.
+// SAFETY: the CUDA driver API lets any number of threads use a function.
 unsafe impl Sync for Function {}
 
 impl Function {
