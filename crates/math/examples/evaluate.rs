@@ -14,7 +14,7 @@ macro_rules! functions {
             $(stringify!($two) => {
                 $numbers.chunks_exact(2).map(|pair| double::$two(&Scalar, pair[0], pair[1])).collect()
             })*
-            other => panic!("{other} is no function of f64"),
+            other => panic!("{other} is not a function of f64"),
         }
     };
 }

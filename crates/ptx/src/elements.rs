@@ -69,7 +69,7 @@ impl Array {
         writer.emit("add.s64", Class::B64, &[self.address, offset])
     }
 
-    /// Reads `lanes` elements; more than one begin a vector.
+    /// Reads `lanes` elements. If there are several, they begin a vector.
     fn load(self, writer: &Writer, index: Operand, lanes: usize) -> Vec<Operand> {
         let (name, class) = access(self.element);
         let raw: Vec<Operand> = (0..lanes).map(|_| writer.register(class)).collect();
@@ -88,7 +88,7 @@ impl Array {
         }
     }
 
-    /// Writes elements; more than one begin a vector.
+    /// Writes elements. If there are several, they begin a vector.
     pub(crate) fn store(self, writer: &Writer, index: Operand, values: &[Operand]) {
         let ty = self.element.widened();
         let raw: Vec<Operand> = values.iter().map(|&value| stored(writer, ty, value)).collect();
