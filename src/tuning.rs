@@ -7,13 +7,13 @@
 
 use std::time::Duration;
 
-/// The time of a core, by the prior, for which another one is woken.
+/// The work for which another core is woken, as the time of one core by the prior.
 pub(crate) const THREAD_SHARE_NS: f32 = 2_000.0;
 
 /// The time to open the driver and a device.
 pub(crate) const OPENING_NS: f32 = 250e6;
 
-/// Up to this many bytes, an array that the driver does not know is looked at no further.
+/// An array of at most this many bytes that the driver does not know is not examined further.
 pub(crate) const SMALL_ARRAY_BYTES: usize = 256 << 10;
 
 /// The fewest and the most elements in a core's chunk.

@@ -54,7 +54,7 @@ pub(crate) enum Lesson {
 }
 
 impl Lesson {
-    /// Says whether it is about what a call makes for all later ones.
+    /// Says whether it is about something that a call makes for all later ones.
     pub(crate) fn is_of_warmup(&self) -> bool {
         matches!(self, Lesson::Compiler { .. })
     }

@@ -81,8 +81,8 @@ pub(super) struct Entered {
 }
 
 impl Drop for Entered {
-    /// Pops the context. The call's results are there by now: an error would deny them. A driver that
-    /// refuses is therefore asked in another way.
+    /// Pops the context. The call's results exist by now, and an error would contradict them: if the driver
+    /// refuses, the context is popped in another way.
     fn drop(&mut self) {
         let Some(pushed) = self.pushed else { return };
         let mut popped = std::ptr::null_mut();

@@ -232,8 +232,8 @@ fn open_library() -> Result<*mut c_void, Error> {
     // SAFETY: the name is a C string; the driver's initialisers are NVIDIA's to answer for.
     let library = unsafe { libc::dlopen(loader::DRIVER.as_ptr(), libc::RTLD_NOW) };
     if library.is_null() {
-        // SAFETY: after a failed dlopen, dlerror gives a C string that is valid until the next
-        // dl call of this thread.
+        // SAFETY: after a failed dlopen, dlerror returns a C string that is valid until the next dl call of
+        // this thread.
         let why = unsafe { CStr::from_ptr(libc::dlerror()) }.to_string_lossy();
         return Err(Error::NoGpu { why: interned(format!("no CUDA driver: {why}")) });
     }

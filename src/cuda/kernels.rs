@@ -70,7 +70,7 @@ fn unpacked() -> Result<&'static [u8], Error> {
 pub(crate) fn kernel_of(formula: &Formula) -> Result<&gpuvec_ptx::Kernel, Error> {
     formula.kernel(|name| {
         let ptx = Image::of(name)?.ptx()?;
-        ptx.to_str().map_err(|_| Error::Internal { text: "an image that is no text" })
+        ptx.to_str().map_err(|_| Error::Internal { text: "an image that is not text" })
     })
 }
 

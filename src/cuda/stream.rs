@@ -217,9 +217,9 @@ impl Stream {
         scratch.lend(self.raw, reduction)
     }
 
-    /// Fails while the stream's work is being recorded into a graph. To wait for the stream would spoil the
-    /// capture; and the graph may run on any stream, where a reduction of its would use the same memory as
-    /// this handle's.
+    /// Fails while the stream's work is being recorded into a graph. Waiting for the stream would invalidate the
+    /// capture; and the graph may run on any stream, where its reductions would use the same memory as this
+    /// handle's.
     fn refuse_capture(&self) -> Result<(), Error> {
         if self.is_captured()? { Err(Error::Captured) } else { Ok(()) }
     }
