@@ -342,7 +342,7 @@ enum gpuvec_status
      */
     GPUVEC_ERROR_EMPTY = 109,
     /**
-     * The bytes are no state of an accumulator: they are damaged, incomplete or of something else.
+     * The bytes do not hold an accumulator state: they are damaged, incomplete or of something else.
      */
     GPUVEC_ERROR_STATE = 110,
     /**
@@ -552,7 +552,7 @@ typedef int32_t gpuvec_type;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-/** A text that `gpuvec_expr_text` gives. */
+/** A text that `gpuvec_expr_text` stores. */
 enum gpuvec_expr_form
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -643,7 +643,7 @@ const char *gpuvec_last_error(void);
 gpuvec_status gpuvec_last_status(void);
 
 /**
- * Gives the name of a status and its meaning in a few words.
+ * Describes a status: its name, and its meaning in a few words.
  *
  * Returns a constant string; for a number that is not a status, one that says so.
  */
@@ -1271,8 +1271,8 @@ gpuvec_status gpuvec_expr_run(struct gpuvec_expr *expr,
                               struct gpuvec_stream *stream);
 
 /**
- * Has the driver of a GPU compile an expression, unless it has done so before: the next calls run
- * there at once. The driver keeps what it compiled in a cache on disk, from process to process.
+ * Makes a GPU's driver compile an expression, unless it has done so before: the next calls run there at
+ * once. The driver keeps what it compiled in a cache on disk, from process to process.
  *
  * `device` counts from 0. Does nothing where no GPU is usable, and with placement `cpu`; `device` is
  * then 0. Returns `GPUVEC_OK` or an error.

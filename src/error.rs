@@ -38,7 +38,7 @@ pub enum gpuvec_status {
     GPUVEC_ERROR_HANDLE = 108,
     /// `n` is 0, and the operation has no result for no elements: `min`, `max`, `argmin`, `argmax`.
     GPUVEC_ERROR_EMPTY = 109,
-    /// The bytes are no state of an accumulator: they are damaged, incomplete or of something else.
+    /// The bytes do not hold an accumulator state: they are damaged, incomplete or of something else.
     GPUVEC_ERROR_STATE = 110,
     /// The text of an expression, or a declaration of its inputs, is wrong; `gpuvec_last_error()`
     /// shows the place.
@@ -85,7 +85,7 @@ pub(crate) const STATUSES: &[(gpuvec_status, &CStr)] = &[
     (GPUVEC_ERROR_VALUE, c"GPUVEC_ERROR_VALUE: the function does not take this value"),
     (GPUVEC_ERROR_HANDLE, c"GPUVEC_ERROR_HANDLE: no such stream, event, accumulator or expression"),
     (GPUVEC_ERROR_EMPTY, c"GPUVEC_ERROR_EMPTY: no elements have no minimum or maximum"),
-    (GPUVEC_ERROR_STATE, c"GPUVEC_ERROR_STATE: the bytes are no state of an accumulator"),
+    (GPUVEC_ERROR_STATE, c"GPUVEC_ERROR_STATE: the bytes do not hold an accumulator state"),
     (GPUVEC_ERROR_EXPRESSION, c"GPUVEC_ERROR_EXPRESSION: the expression is wrong"),
     (GPUVEC_ERROR_NO_GPU, c"GPUVEC_ERROR_NO_GPU: the placement is gpu but no GPU is usable"),
     (

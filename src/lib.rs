@@ -2,14 +2,14 @@
 //! CPU.
 //!
 //! The product is `libgpuvec.so` with `include/gpuvec.h`; this crate is its source, not a Rust
-//! library. A call goes one way through these rooms, and errors come back as `Result`:
+//! library. A call goes one way through these modules, and errors come back as `Result`:
 //!
 //! ```text
 //! abi (signature, contract) → guard → run (a Call from raw pointers, its Plan, the work)
 //!     → objects (what callers hold) → cuda | cpu → call (Call, Plan: data)
 //! ```
 //!
-//! A room imports only what stands further on in that line, then `pool`, `process`, `tuning` and
+//! A module imports only what stands further on in that line, then `pool`, `process`, `tuning` and
 //! `error`, and the crates in crates/: `gpuvec_ops` (the operations), `gpuvec_expr` (text to programs),
 //! `gpuvec_cost` (predictions), and so on.
 

@@ -7,13 +7,13 @@
 
 use std::time::Duration;
 
-/// The time of a core, by the prior, for which another one is woken.
+/// The work for which another core is woken, as the time of one core by the prior.
 pub(crate) const THREAD_SHARE_NS: f32 = 2_000.0;
 
 /// The time to open the driver and a device.
 pub(crate) const OPENING_NS: f32 = 250e6;
 
-/// Up to this many bytes, an array that the driver does not know is looked at no further.
+/// An array of at most this many bytes that the driver does not know is not examined further.
 pub(crate) const SMALL_ARRAY_BYTES: usize = 256 << 10;
 
 /// The fewest and the most elements in a core's chunk.
@@ -27,8 +27,8 @@ pub(crate) const CHUNKS_PER_CORE: usize = 8;
 /// as long as exact sums do.
 pub(crate) const MOST_BOUNDED: usize = 1 << 22;
 
-/// How long the library's threads spin after a call before they sleep. (400 kB arrays, call after
-/// call: 12.3 µs, 25.1 if they go to sleep at once.)
+/// The time that the library's threads spin after a call before they sleep. (400 kB arrays, call after call:
+/// 12.3 µs, 25.1 if they go to sleep at once.)
 pub(crate) const SPIN_TIME: Duration = Duration::from_micros(100);
 
 /// The time of a driver's compiler for any formula, that for each picosecond which an element costs a core,
@@ -57,8 +57,8 @@ pub(crate) const LARGE_GRID: usize = 4096;
 /// writes across the bus. (An add of 1,000 pinned f32: 10.0 µs, 11.4 by the stream.)
 pub(crate) const FLAGGED_WARPS: u32 = 8 * BLOCKS_ACROSS_BUS;
 
-/// How long the host polls the flags before it synchronizes with the stream: polling costs a core, and
-/// 2 µs are little of a longer call.
+/// The time that the host polls the flags before it synchronizes with the stream: polling costs a core, and 2
+/// µs are little of a longer call.
 pub(crate) const FLAG_POLLING: Duration = Duration::from_micros(50);
 
 /// The smallest chunk, in bytes of each array. A call has at least [`PIPELINE_DEPTH`] chunks where this
@@ -121,10 +121,10 @@ pub(crate) const F64_RATIO: i32 = 8;
 /// Device memory of each slot and stream in which the blocks of a reduction merge their states.
 pub(crate) const REDUCTION_SCRATCH_BYTES: usize = 64 << 10;
 
-/// The bytes of a block of an expression in each buffer: of an elementwise one with at most one buffer
-/// and with more, so that they and the arrays stay in a core's first cache, and of a reduction, of which
-/// exact sums take longer blocks faster. (10^5 f32: three operations 27 µs, 32 with 4 KiB, 40 with 16; eight
-/// operations 60 µs, 71 with 8 KiB. A sum of products of f64: 43 µs; 54 with 4 KiB.)
+/// The bytes of a block of an expression in each buffer: of an elementwise expression with at most one
+/// buffer, of one with more, so that the buffers and the arrays stay in a core's first cache, and of a
+/// reduction, where longer blocks make exact sums faster. (10^5 f32: three operations 27 µs, 32 with 4 KiB,
+/// 40 with 16; eight operations 60 µs, 71 with 8 KiB. A sum of products of f64: 43 µs; 54 with 4 KiB.)
 pub(crate) const EXPRESSION_BLOCK_BYTES: [usize; 3] = [8 << 10, 4 << 10, 16 << 10];
 
 /// The bytes of all buffers of an expression, which stay in a core's second cache; blocks become as short

@@ -72,7 +72,7 @@ def exponential():
     print_array("ln 2 and the rest of it.", "LN_2", in_two_parts(log(2)))
     radius = step / 2 * mpf("1.001")
     print_polynomial(
-        "Gives e^r = 1 + r + r² EXP(r)",
+        "e^r = 1 + r + r² EXP(r)",
         "EXP",
         lambda r: (exp(r) - 1 - r) / r**2 if r else mpf(1) / 2,
         lambda r: r**2,
@@ -81,7 +81,7 @@ def exponential():
         3,
     )
     print_polynomial(
-        "Gives e^r = 1 + r + r²/2 + r³ EXPM1(r), relative to r",
+        "e^r = 1 + r + r²/2 + r³ EXPM1(r), relative to r",
         "EXPM1",
         lambda r: (exp(r) - 1 - r - r**2 / 2) / r**3 if r else mpf(1) / 6,
         lambda r: r**2,
@@ -112,7 +112,7 @@ def logarithm():
 
     slope = min(np.linspace(-1.1, -0.9, 1001), key=error)
     print_array(
-        "Gives 1 / m for a significand m; the constant term is added to a number whose last bit is"
+        "1 / m for a significand m; the constant term is added to a number whose last bit is"
         " 1/32.",
         "LOG_INVERSE",
         [nearest(c) for c in np.array(inverse(slope)) + [1.5 * 2**18, 0, 0]],
@@ -132,7 +132,7 @@ def logarithm():
         if scale != 1:
             print_array(f"{base} e and the rest of it.", f"{name}_E", in_two_parts(scale))
     print_polynomial(
-        "Gives log(1 + r) = r - r²/2 + r³ LOG(r), relative to the logarithm",
+        "log(1 + r) = r - r²/2 + r³ LOG(r), relative to the logarithm",
         "LOG",
         lambda r: (log(1 + r) - r + r**2 / 2) / r**3 if r else mpf(1) / 3,
         lambda r: min(r**2, mpf("2.7e-4")),
@@ -159,7 +159,7 @@ def trigonometric():
         print_array("The rest of it.", f"{name}_LOW", rests)
     square = (step / 2 * mpf("1.001")) ** 2
     print_polynomial(
-        "Gives sin r = r + r³ SIN(r²), relative to r",
+        "sin r = r + r³ SIN(r²), relative to r",
         "SIN",
         lambda z: (sin(sqrt(z)) / sqrt(z) - 1) / z,
         lambda z: z,
@@ -168,7 +168,7 @@ def trigonometric():
         3,
     )
     print_polynomial(
-        "Gives cos r = 1 - r²/2 + r⁴ COS(r²)",
+        "cos r = 1 - r²/2 + r⁴ COS(r²)",
         "COS",
         lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2,
         lambda z: z**2,

@@ -26,7 +26,7 @@ pub extern "C" fn gpuvec_last_status() -> Status {
     guard::constant(gpuvec_status::GPUVEC_OK as i32, guard::last_status)
 }
 
-/// Gives the name of a status and its meaning in a few words.
+/// Describes a status: its name, and its meaning in a few words.
 ///
 /// Returns a constant string; for a number that is not a status, one that says so.
 #[unsafe(no_mangle)]

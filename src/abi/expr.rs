@@ -68,8 +68,8 @@ pub unsafe extern "C" fn gpuvec_expr_run(
     })
 }
 
-/// Has the driver of a GPU compile an expression, unless it has done so before: the next calls run
-/// there at once. The driver keeps what it compiled in a cache on disk, from process to process.
+/// Makes a GPU's driver compile an expression, unless it has done so before: the next calls run there at
+/// once. The driver keeps what it compiled in a cache on disk, from process to process.
 ///
 /// `device` counts from 0. Does nothing where no GPU is usable, and with placement `cpu`; `device` is
 /// then 0. Returns `GPUVEC_OK` or an error.
@@ -148,7 +148,7 @@ unsafe fn compile(
 /// The inputs that a caller declares.
 ///
 /// # Safety
-/// `names` and `types` lead to `count` elements that live as long as the result.
+/// `names` and `types` point to `count` elements that live as long as the result.
 unsafe fn declared<'a>(
     names: *const *const c_char, types: *const i32, count: usize,
 ) -> Result<ArrayVec<Input<'a>, MAX_INPUTS>, Error> {

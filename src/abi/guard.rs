@@ -97,8 +97,8 @@ fn keep_error(error: &Error) {
     }
 }
 
-/// Stores what is wrong with an expression as the text of this thread's last error, which has no place
-/// in an [`Error`], and gives the error that leads to it.
+/// Stores what is wrong with an expression as the text of this thread's last error, which has no place in an
+/// [`Error`], and returns the marker error.
 #[cold]
 pub(super) fn refuse(expression: &impl std::fmt::Display) -> Error {
     LAST_ERROR.with(|text| text.set(expression));

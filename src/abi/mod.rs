@@ -2,7 +2,7 @@
 //! signature, its contract, and one call through the `guard`. No logic is here.
 //!
 //! # Safety
-//! Every function trusts its caller for what no library can check: that a pointer leads to `n`
+//! Every function trusts its caller for what no library can check: that a pointer points to `n`
 //! elements of its type (`out` writable), of host memory or of memory that the driver knows, and
 //! that no other code changes or frees them before the work is done. Everything else is checked.
 

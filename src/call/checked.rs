@@ -65,7 +65,7 @@ pub(crate) struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// Checks arguments, for whose promise the call stands from here on, and asks `kind_of` for the kind of
-    /// memory that each array is in. `arrays` is empty. Gives `None` if there is nothing to do.
+    /// memory that each array is in. `arrays` is empty. Returns `None` if there is nothing to do.
     #[inline(always)]
     pub(crate) fn new(
         arrays: &'a mut Arrays, arguments: &Arguments<'a>,
@@ -123,7 +123,7 @@ impl<'a> Call<'a> {
         self.task
     }
 
-    /// Elements in each input: 0 only for a reduction, of which there is an output then and no input.
+    /// Elements in each input: 0 only for a reduction, which then has an output and no inputs.
     pub(crate) fn n(&self) -> usize {
         self.n
     }

@@ -3,7 +3,7 @@
 use super::array::MemoryKind;
 use super::checked::Call;
 use super::cost;
-use super::plan::Machine;
+use super::plan::Resources;
 use crate::process::settings::Placement;
 use crate::tuning;
 use gpuvec_cost::{self as model, Choice, Choices, Decision, Learner, Predictions, Work};
@@ -47,14 +47,14 @@ pub(crate) struct Chosen {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lesson {
     /// The time of such work on a machine.
-    Call { work: Work, machine: model::Machine, choice: Choice },
+    Call { work: Work, processors: model::Processors, choice: Choice },
     /// The driver's time to load a kernel. `full_ns` is the expected time of its compiler, and `call_ns` the
     /// predicted time of the rest of the call.
     Compiler { full_ns: f32, call_ns: f32 },
 }
 
 impl Lesson {
-    /// Says whether it is about what a call makes for all later ones.
+    /// Says whether it is about something that a call makes for all later ones.
     pub(crate) fn is_of_warmup(&self) -> bool {
         matches!(self, Lesson::Compiler { .. })
     }
@@ -62,7 +62,9 @@ impl Lesson {
     /// Learns from the time that the call took.
     pub(crate) fn learn(&self, learner: &Learner, ns: f32) {
         match self {
-            Lesson::Call { work, machine, choice } => learner.observe(work, machine, *choice, ns),
+            Lesson::Call { work, processors, choice } => {
+                learner.observe(work, processors, *choice, ns)
+            }
             Lesson::Compiler { full_ns, call_ns } => {
                 learner.observe_compiler(*full_ns, ns - call_ns);
             }
@@ -87,10 +89,11 @@ impl Chosen {
         Chosen { choice, reason, predicted, is_long, lesson: None }
     }
 
-    fn asked_for(choice: Choice, call: &Call<'_>, machine: &impl Machine) -> Self {
-        let work = work(call, machine);
-        let machine = model::Machine { cores: machine.thread_limit(), gpus: machine.devices().all };
-        let lesson = Lesson::Call { work, machine, choice };
+    fn asked_for(choice: Choice, call: &Call<'_>, resources: &impl Resources) -> Self {
+        let work = work(call, resources);
+        let processors =
+            model::Processors { cores: resources.thread_limit(), gpus: resources.devices().all };
+        let lesson = Lesson::Call { work, processors, choice };
         Chosen { lesson: Some(lesson), ..Self::only(choice, Reason::AskedFor) }
     }
 }
@@ -101,7 +104,7 @@ pub(super) fn needs_gpu(call: &Call<'_>) -> bool {
 }
 
 /// Chooses the processors of a call.
-pub(crate) fn choose(call: &Call<'_>, placement: Placement, machine: &impl Machine) -> Chosen {
+pub(crate) fn choose(call: &Call<'_>, placement: Placement, resources: &impl Resources) -> Chosen {
     if call.is_uniform() || call.n() == 0 {
         return Chosen::only(Choice::CallingCore, Reason::of(placement));
     }
@@ -111,52 +114,56 @@ pub(crate) fn choose(call: &Call<'_>, placement: Placement, machine: &impl Machi
     let is_copy = call.task().is_copy();
     if placement == Placement::Gpu && !is_copy {
         let is_long = cost::is_shareable(call) && call.max_bytes() > tuning::SEVERAL_GPUS_BYTES;
-        let is_only_one = machine.devices() == Devices { all: 1, open: 1 };
+        let is_only_one = resources.devices() == Devices { all: 1, open: 1 };
         let several = is_long && !is_only_one;
-        return Chosen::asked_for(if several { Choice::Gpus } else { Choice::Gpu }, call, machine);
+        return Chosen::asked_for(
+            if several { Choice::Gpus } else { Choice::Gpu },
+            call,
+            resources,
+        );
     }
     if cost::core_ns(call) <= model::SHORT_CALL_NS {
         return Chosen::only(Choice::CallingCore, Reason::of(placement));
     }
     match placement {
-        Placement::Auto if !is_copy => fastest(call, machine),
-        Placement::Auto => fastest_cores(call, machine),
-        Placement::All if !is_copy && pays_everywhere(call, machine) => {
-            Chosen::asked_for(Choice::Together, call, machine)
+        Placement::Auto if !is_copy => fastest(call, resources),
+        Placement::Auto => fastest_cores(call, resources),
+        Placement::All if !is_copy && pays_everywhere(call, resources) => {
+            Chosen::asked_for(Choice::Together, call, resources)
         }
-        _ => Chosen { reason: Reason::AskedFor, ..fastest_cores(call, machine) },
+        _ => Chosen { reason: Reason::AskedFor, ..fastest_cores(call, resources) },
     }
 }
 
 /// Chooses the number of cores that is predicted to be done first.
-pub(crate) fn fastest_cores(call: &Call<'_>, machine: &impl Machine) -> Chosen {
-    let machine_now = model::Machine { cores: machine.thread_limit(), gpus: 0 };
-    standing(call, machine, &machine_now, Choices::CORES).unwrap_or_else(|| {
-        let work = work(call, machine);
-        let decision = machine.learner().decide(&work, &machine_now, Choices::CORES);
-        decided(decision, work, machine_now)
+pub(crate) fn fastest_cores(call: &Call<'_>, resources: &impl Resources) -> Chosen {
+    let processors = model::Processors { cores: resources.thread_limit(), gpus: 0 };
+    standing(call, resources, &processors, Choices::CORES).unwrap_or_else(|| {
+        let work = work(call, resources);
+        let decision = resources.learner().decide(&work, &processors, Choices::CORES);
+        decided(decision, work, processors)
     })
 }
 
 /// The decision that stands for a short call, if there is one.
 fn standing(
-    call: &Call<'_>, machine: &impl Machine, machine_now: &model::Machine, among: Choices,
+    call: &Call<'_>, resources: &impl Resources, processors: &model::Processors, among: Choices,
 ) -> Option<Chosen> {
     let core_ns = cost::core_ns(call);
     if core_ns > model::LONG_CALL_NS {
         return None;
     }
     let (operation, is_staged) = (cost::operation(call), cost::is_staged(call));
-    let choice = machine.learner().standing(operation, core_ns, is_staged, machine_now, among)?;
+    let choice = resources.learner().standing(operation, core_ns, is_staged, processors, among)?;
     Some(Chosen { is_long: false, ..Chosen::only(choice, Reason::Fastest) })
 }
 
 /// Chooses the processors that are predicted to be done first, among those that are ready. Makes faster ones
 /// ready once that pays.
-fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
-    let devices = machine.devices();
-    let machine_now = model::Machine { cores: machine.thread_limit(), gpus: devices.all };
-    let lacks_kernel = devices.open > 0 && !machine.is_ready_for(call.task());
+fn fastest(call: &Call<'_>, resources: &impl Resources) -> Chosen {
+    let devices = resources.devices();
+    let processors = model::Processors { cores: resources.thread_limit(), gpus: devices.all };
+    let lacks_kernel = devices.open > 0 && !resources.is_ready_for(call.task());
     let mut ready = Choices::CORES;
     if !lacks_kernel && devices.open > 0 {
         ready = ready.with(Choice::Gpu);
@@ -164,12 +171,12 @@ fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
             ready = ready.with(Choice::Gpus).with(Choice::Together);
         }
     }
-    if let Some(chosen) = standing(call, machine, &machine_now, ready) {
+    if let Some(chosen) = standing(call, resources, &processors, ready) {
         return chosen;
     }
-    let work = work(call, machine);
-    let decision = machine.learner().decide(&work, &machine_now, ready);
-    let chosen = decided(decision, work, machine_now);
+    let work = work(call, resources);
+    let decision = resources.learner().decide(&work, &processors, ready);
+    let chosen = decided(decision, work, processors);
     if ready == Choices::ALL || devices.all == 0 {
         return chosen;
     }
@@ -186,17 +193,18 @@ fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
     let is_worth_it = if lacks_kernel {
         let full_ns = cost::compiler_ns(call.task());
         lesson = Some(Lesson::Compiler { full_ns, call_ns: time_of(faster) });
-        let losses = call.task().formula().map_or(machine.opening(), |formula| &formula.compiling);
-        losses.is_reached(loss, machine.learner().compiler_ns(full_ns))
+        let losses =
+            call.task().formula().map_or(resources.opening(), |formula| &formula.compiling);
+        losses.is_reached(loss, resources.learner().compiler_ns(full_ns))
     } else if call.arrays().any(|array| array.kind != MemoryKind::Pageable) {
         // The driver knows their memory: the program, or another library, uses a GPU already.
         true
     } else {
         let closed = gpus_of(faster, devices) - devices.open;
-        machine.opening().is_reached(loss, closed as f32 * tuning::OPENING_NS)
+        resources.opening().is_reached(loss, closed as f32 * tuning::OPENING_NS)
     };
     let reason = if lacks_kernel { Reason::Compiling } else { Reason::NoDriverYet };
-    match is_worth_it && machine.gpu().is_ok() {
+    match is_worth_it && resources.gpu().is_ok() {
         // The call's time includes making the processors ready.
         true => Chosen { choice: faster, lesson, ..chosen },
         false => Chosen { reason, ..chosen },
@@ -204,19 +212,19 @@ fn fastest(call: &Call<'_>, machine: &impl Machine) -> Chosen {
 }
 
 /// The work of a call, and whether the thread repeats it.
-fn work(call: &Call<'_>, machine: &impl Machine) -> Work {
+fn work(call: &Call<'_>, resources: &impl Resources) -> Work {
     let work = cost::work(call);
     let is_long = work.core_ns > model::LONG_CALL_NS;
-    Work { is_repeated: !is_long || machine.is_repeated(cost::key(call)), ..work }
+    Work { is_repeated: !is_long || resources.is_repeated(cost::key(call)), ..work }
 }
 
-fn decided(decision: Decision, work: Work, machine: model::Machine) -> Chosen {
+fn decided(decision: Decision, work: Work, processors: model::Processors) -> Chosen {
     let Decision { choice, predicted, is_long, .. } = decision;
     let reason = match decision.reason {
         model::Reason::Fastest => Reason::Fastest,
         model::Reason::Explored => Reason::Explored,
     };
-    let lesson = decision.is_observed.then_some(Lesson::Call { work, machine, choice });
+    let lesson = decision.is_observed.then_some(Lesson::Call { work, processors, choice });
     Chosen { choice, reason, predicted, is_long, lesson }
 }
 
@@ -226,15 +234,15 @@ fn gpus_of(choice: Choice, devices: Devices) -> usize {
 }
 
 /// Says whether placement all shares a call between cores and GPUs.
-fn pays_everywhere(call: &Call<'_>, machine: &impl Machine) -> bool {
+fn pays_everywhere(call: &Call<'_>, resources: &impl Resources) -> bool {
     let is_long = cost::is_shareable(call) && call.max_bytes() > tuning::SEVERAL_GPUS_BYTES;
     let waits_for_compiler = || {
         let is_expression = call.task().formula().is_some_and(|formula| formula.op.is_none());
-        let of_each = cost::core_ns(call) / machine.thread_limit() as f32;
-        let compiler_ns = machine.learner().compiler_ns(cost::compiler_ns(call.task()));
-        is_expression && of_each <= compiler_ns && !machine.is_ready_for(call.task())
+        let of_each = cost::core_ns(call) / resources.thread_limit() as f32;
+        let compiler_ns = resources.learner().compiler_ns(cost::compiler_ns(call.task()));
+        is_expression && of_each <= compiler_ns && !resources.is_ready_for(call.task())
     };
-    is_long && !cost::is_staged(call) && machine.gpu().is_ok() && !waits_for_compiler()
+    is_long && !cost::is_staged(call) && resources.gpu().is_ok() && !waits_for_compiler()
 }
 
 #[cfg(test)]

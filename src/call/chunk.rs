@@ -77,7 +77,7 @@ impl Queue {
         Queue { n, next: AtomicUsize::new(0) }
     }
 
-    /// Takes the next `most` elements, or all that are left.
+    /// Hands out the next `most` elements, or all that are left.
     pub(crate) fn take(&self, most: usize) -> Option<Chunk> {
         let start = self.next.fetch_add(most, Ordering::Relaxed);
         (start < self.n).then(|| Chunk { start, len: most.min(self.n - start) })
@@ -94,8 +94,8 @@ impl Queue {
     }
 }
 
-/// Hands out chunks to workers of which each has a range of its own, and then takes from the ranges
-/// of the others. In call after call a core finds the same part of the same arrays in its caches.
+/// Hands out chunks to workers. Each worker has a range of its own, and then takes from the other ranges. In
+/// call after call a core finds the same part of the same arrays in its caches.
 #[derive(Debug)]
 pub(crate) struct Ranges {
     partition: Partition,

@@ -26,7 +26,7 @@ pub(crate) struct Formula {
     pub(crate) has_empty_result: bool,
     /// The time of a core for an element, in picoseconds.
     pub(crate) cost: usize,
-    /// What calls lost for lack of a compiled kernel.
+    /// The time that calls lost for lack of a compiled kernel.
     pub(crate) compiling: BreakEven,
     /// An operation's is made when its kernel is first needed.
     program: OnceBox<Program>,
@@ -124,7 +124,7 @@ impl Formula {
         })
     }
 
-    /// The kernel that computes the formula; `text` gives that of an image. Threads that need it for the
+    /// The kernel that computes the formula; `text` returns that of an image. Threads that need it for the
     /// first time concurrently each write it, in memory that they ask for, and all but one drop theirs.
     pub(crate) fn kernel(
         &self, text: impl FnOnce(&'static str) -> Result<&'static str, Error>,

@@ -85,9 +85,9 @@ pub(crate) enum Fallback {
     Cores,
 }
 
-/// The machine, as a plan needs to know it. A plan asks only where the answer matters, since it may
+/// The threads and devices of the process, and what its calls taught. A plan asks only where the answer matters, since it may
 /// start threads, or open the driver and devices.
-pub(crate) trait Machine {
+pub(crate) trait Resources {
     /// Threads that may work on a call.
     fn thread_limit(&self) -> usize;
     /// The number of threads that can work on a call, at most `wanted`, the calling one included.
@@ -118,35 +118,35 @@ pub(crate) fn on_stream(call: &Call<'_>, placement: Placement, device: usize) ->
 /// Plans a call for the processors that were chosen. Fails where the placement demands a GPU and there is
 /// none.
 pub(crate) fn plan(
-    call: &Call<'_>, placement: Placement, choice: Choice, machine: &impl Machine,
+    call: &Call<'_>, placement: Placement, choice: Choice, resources: &impl Resources,
 ) -> Result<Plan, Error> {
     if call.is_uniform() {
-        return on_one_element(placement, machine);
+        return on_one_element(placement, resources);
     }
     Ok(match choice {
         Choice::Gpu | Choice::Gpus | Choice::Together => {
-            Plan::Gpus(on_gpus(call, placement, choice, machine)?)
+            Plan::Gpus(on_gpus(call, placement, choice, resources)?)
         }
-        of_cores => Plan::Cores(on_cores(call, of_cores, machine)),
+        of_cores => Plan::Cores(on_cores(call, of_cores, resources)),
     })
 }
 
 /// Plans a reduction that reads no array: the calling core computes one element, which stands for all.
 /// Nothing is left for a GPU, but a placement that demands one does so here, too.
-fn on_one_element(placement: Placement, machine: &impl Machine) -> Result<Plan, Error> {
+fn on_one_element(placement: Placement, resources: &impl Resources) -> Result<Plan, Error> {
     if placement == Placement::Gpu {
-        machine.gpu()?;
+        resources.gpu()?;
     }
     Ok(Plan::Cores(OnCores { threads: 1, partition: Partition::ONE }))
 }
 
 /// Plans a call for cores.
-pub(crate) fn on_cores(call: &Call<'_>, choice: Choice, machine: &impl Machine) -> OnCores {
+pub(crate) fn on_cores(call: &Call<'_>, choice: Choice, resources: &impl Resources) -> OnCores {
     match choice {
         Choice::CallingCore => on_threads(call, 1),
         of_cores => {
-            let wanted = of_cores.threads(threads_worth(core_ns(call)), machine.thread_limit());
-            on_threads(call, machine.threads(wanted))
+            let wanted = of_cores.threads(threads_worth(core_ns(call)), resources.thread_limit());
+            on_threads(call, resources.threads(wanted))
         }
     }
 }
@@ -170,18 +170,18 @@ fn shared_core_chunk(call: &Call<'_>, cores: usize) -> usize {
 }
 
 fn on_gpus(
-    call: &Call<'_>, placement: Placement, choice: Choice, machine: &impl Machine,
+    call: &Call<'_>, placement: Placement, choice: Choice, resources: &impl Resources,
 ) -> Result<OnGpus, Error> {
     let with_cores = choice == Choice::Together;
     let devices = match call.device() {
         Some(ordinal) => vec![ordinal],
-        None if choice == Choice::Gpu => vec![machine.gpu()?],
-        None => machine.gpus()?,
+        None if choice == Choice::Gpu => vec![resources.gpu()?],
+        None => resources.gpus()?,
     };
     let transfers = transfers(call, &devices);
     let mut chunk = gpu_chunk(call, &transfers, devices.len());
     // Cores that are to work keep one of several threads.
-    let for_devices = machine.thread_limit().saturating_sub(usize::from(with_cores));
+    let for_devices = resources.thread_limit().saturating_sub(usize::from(with_cores));
     let groups = for_devices.clamp(1, devices.len());
     if with_cores {
         chunk = chunk.min(tuning::SHARED_CHUNK_BYTES / call.element_bytes());
@@ -191,10 +191,10 @@ fn on_gpus(
     let mut threads = 1;
     if kind == SlotKind::Staged {
         let for_each = (for_devices / groups).clamp(1, tuning::STAGING_THREADS);
-        threads = machine.threads(for_each.min(chunks));
+        threads = resources.threads(for_each.min(chunks));
     }
-    let left = machine.thread_limit().saturating_sub(groups * threads);
-    let cores = if with_cores && left > 0 { machine.threads(left) } else { 0 };
+    let left = resources.thread_limit().saturating_sub(groups * threads);
+    let cores = if with_cores && left > 0 { resources.threads(left) } else { 0 };
     let smallest = tuning::SMALLEST_CHUNK_BYTES / call.element_bytes();
     let least_chunk = if cores > 0 { chunk.min(smallest) } else { chunk };
     let slots = (tuning::SLOTS[kind as usize] / threads).clamp(1, chunks);
@@ -257,7 +257,7 @@ fn can_signal_completion(call: &Call<'_>, transfers: &Transfers, block_limit: u3
         && !call.any(MemoryKind::Managed)
 }
 
-/// The transfers of the arrays to `devices`, of which the first holds those in device memory.
+/// The transfers of the arrays to `devices`. The first device holds the arrays that are in device memory.
 fn transfers(call: &Call<'_>, devices: &[usize]) -> Transfers {
     let uses_dma = uses_dma(call, devices.len());
     let transfer = |array: &Array| match (call.task(), array.kind) {

@@ -59,6 +59,6 @@ pub(crate) trait Work: Sync {
     /// Computes chunks, one after the other, on the calling core.
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>);
 
-    /// Takes in the state that a kernel wrote for a chunk of that number of elements.
+    /// Merges the state that a kernel wrote for a chunk of that number of elements.
     fn take_state(&self, _words: &[u8], _elements: usize) {}
 }

@@ -1,9 +1,10 @@
-//! How a GPU gets at the arrays of a call. Data only: the plan makes it, the pipeline follows it.
+//! The transfers by which a GPU accesses the arrays of a call. Data only: the plan makes it, the pipeline
+//! follows it.
 
 use super::array::MAX_INPUTS;
 use arrayvec::ArrayVec;
 
-/// The way of one array to a GPU.
+/// The transfer of one array to or from a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transfer {
     /// Kernels, or the driver's copies, use the array where it is, without a mapping.
@@ -25,7 +26,7 @@ pub(crate) enum SlotKind {
     InPlace,
     /// Device buffers, to and from which pinned memory is copied.
     Dma,
-    /// Pinned buffers, into and out of which threads copy.
+    /// Pinned buffers: threads copy into and out of them.
     Staged,
 }
 

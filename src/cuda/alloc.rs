@@ -86,7 +86,7 @@ pub(crate) unsafe fn device_free(ordinal: usize, address: u64) -> Result<(), Err
 /// Writes one value into a device's memory, and returns when it is there.
 ///
 /// # Safety
-/// The address must lead to writable memory of the device for the value.
+/// The address must point to writable memory of the device for the value.
 pub(crate) unsafe fn write<T: Copy>(ordinal: usize, address: usize, value: T) -> Result<(), Error> {
     device::one(ordinal)?.within(|| {
         // SAFETY: this function's promise; the value is read from a local.

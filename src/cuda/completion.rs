@@ -29,7 +29,7 @@ impl Flags {
         self.0.addr().get() as u64
     }
 
-    /// Clears the flags of `warps` warps, whose kernel is not queued yet, and gives their number.
+    /// Clears the flags of `warps` warps, whose kernel is not queued yet, and returns their number.
     pub(super) fn clear(self, warps: u32) -> u32 {
         self.of(warps).iter().for_each(|flag| flag.store(0, Ordering::Relaxed));
         warps

@@ -16,7 +16,7 @@ pub(super) struct Primary {
 
 // SAFETY: the CUDA driver API lets any thread use a context.
 unsafe impl Send for Primary {}
-// SAFETY: as above.
+// SAFETY: the CUDA driver API lets any number of threads use a context.
 unsafe impl Sync for Primary {}
 
 impl Primary {
@@ -81,8 +81,8 @@ pub(super) struct Entered {
 }
 
 impl Drop for Entered {
-    /// Pops the context. The call's results are there by now: an error would deny them. A driver that
-    /// refuses is therefore asked in another way.
+    /// Pops the context. The call's results exist by now, and an error would contradict them: if the driver
+    /// refuses, the context is popped in another way.
     fn drop(&mut self) {
         let Some(pushed) = self.pushed else { return };
         let mut popped = std::ptr::null_mut();
@@ -98,8 +98,8 @@ impl Drop for Entered {
     }
 }
 
-/// The calling thread's context, to compare with others: it may be one that was destroyed. NULL if
-/// there is none, or the driver cannot tell.
+/// The calling thread's context, for comparisons alone: it may be one that was destroyed. NULL if there is
+/// none, or the driver cannot tell.
 pub(super) fn current() -> CUcontext {
     known_current().unwrap_or(std::ptr::null_mut())
 }

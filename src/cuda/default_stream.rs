@@ -11,9 +11,9 @@ pub(crate) fn synchronize(ordinal: usize) -> Result<(), Error> {
     device::one(ordinal)?.within(|| synchronize_current(ordinal))
 }
 
-/// Waits before cores, which no stream is ordered with, touch memory that a device may be about to
-/// write: for the default stream of the calling thread's context, if it has one. Errors of that work
-/// are for those who queued it.
+/// Waits before cores, which no stream is ordered with, touch memory that a device may be about to write: for
+/// the default stream of the calling thread's context, if it has one. Errors of that work are left to the
+/// code that queued it.
 pub(crate) fn synchronize_for_cores() {
     if driver::if_open().is_some() && !context::current().is_null() {
         let _ = synchronize_current(0);
@@ -43,6 +43,6 @@ fn synchronize_current(ordinal: usize) -> Result<(), Error> {
     if unsafe { cuStreamQuery(default) } == Code::SUCCESS {
         return Ok(());
     }
-    // SAFETY: as above.
+    // SAFETY: 0 is the legacy default stream of the current context.
     unsafe { cuStreamSynchronize(default) }.of("cuStreamSynchronize", ordinal)
 }

@@ -1,9 +1,9 @@
 //! The CUDA driver, opened at run time.
 //!
 //! The library does not link libcuda: without the driver it would not load. Every `cu*` symbol that
-//! this crate refers to is defined here instead, hidden, as a jump through a slot; [`get`] opens the
-//! driver and fills the slots. A slot that is not filled leads to [`missing`]. Linking with `-z defs`
-//! proves that no symbol was forgotten.
+//! this crate refers to is defined here instead, hidden, as a jump through a slot; [`get`] opens the driver
+//! and fills the slots. A slot that is not filled points to [`missing`]. Linking with `-z defs` proves that
+//! no symbol was forgotten.
 
 use super::fallible_once::FallibleOnceCell;
 use super::loader;
@@ -189,8 +189,8 @@ fn of_another_library() -> Option<Driver> {
 /// The latest result of cuInit.
 static INITIALIZATION: AtomicU32 = AtomicU32::new(Code::SUCCESS.0);
 
-/// Says whether the driver that this process has loaded was initialised. A driver whose cuInit says that
-/// it is not initialised is not believed.
+/// Says whether the driver that this process has loaded was initialised. The answer of a driver whose cuInit
+/// says that it is not initialised is ignored.
 fn is_initialized() -> bool {
     let mut context = std::ptr::null_mut();
     // SAFETY: the driver writes one handle into a local, or the slot is not filled.
@@ -232,8 +232,8 @@ fn open_library() -> Result<*mut c_void, Error> {
     // SAFETY: the name is a C string; the driver's initialisers are NVIDIA's to answer for.
     let library = unsafe { libc::dlopen(loader::DRIVER.as_ptr(), libc::RTLD_NOW) };
     if library.is_null() {
-        // SAFETY: after a failed dlopen, dlerror gives a C string that is valid until the next
-        // dl call of this thread.
+        // SAFETY: after a failed dlopen, dlerror returns a C string that is valid until the next dl call of
+        // this thread.
         let why = unsafe { CStr::from_ptr(libc::dlerror()) }.to_string_lossy();
         return Err(Error::NoGpu { why: interned(format!("no CUDA driver: {why}")) });
     }

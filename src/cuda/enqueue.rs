@@ -45,12 +45,12 @@ const NO_OUTPUT: Error = Error::Internal { text: "an output that the task does n
 /// In the place of an address, for a kernel that is not to write there.
 const NULL: u64 = 0;
 
-/// Queues part of a call. Gives the number of warps that will signal completion by the flags.
+/// Queues part of a call. Returns the number of warps that will signal completion by the flags.
 ///
 /// # Safety
-/// The stream must be the device's, whose context is current. Each address must lead the device to
-/// memory for all of the part, aligned as its elements; nothing else may change the inputs, or access
-/// the output, until the stream has done the work.
+/// The stream must be the device's, whose context is current. At each address the device must reach memory
+/// for all of the part, aligned as its elements; nothing else may change the inputs, or access the output,
+/// until the stream has done the work.
 pub(super) unsafe fn enqueue(
     device: &Device, stream: CUstream, part: Part<'_>,
 ) -> Result<u32, Error> {
@@ -108,8 +108,8 @@ fn input_parameters(task: Task<'_>, arrays: &[u64]) -> ArrayVec<u64, MAX_PARAMET
     }
 }
 
-/// The last parameter of a reduction's kernel: for exact sums whether they are to use integers alone, for
-/// others the index of the first element.
+/// The last parameter of a reduction's kernel: for exact sums, whether they are to use integers alone; for
+/// other reductions, the index of the first element.
 fn last_parameter(device: &Device, task: Task<'_>, first: usize) -> u64 {
     use Reduction::{Dot, Mean, Norm, Sum};
     match task.reduction() {

@@ -15,8 +15,8 @@ pub(crate) struct Event {
     device: &'static Device,
     /// There until the event is dropped.
     owned: Option<OwnedEvent>,
-    /// The stream was being captured into a graph when it last recorded this. To ask about such an event
-    /// would spoil the capture.
+    /// The stream was being captured into a graph when it last recorded this event. A query of such an event
+    /// would invalidate the capture.
     is_captured: AtomicBool,
 }
 

@@ -70,7 +70,7 @@ fn unpacked() -> Result<&'static [u8], Error> {
 pub(crate) fn kernel_of(formula: &Formula) -> Result<&gpuvec_ptx::Kernel, Error> {
     formula.kernel(|name| {
         let ptx = Image::of(name)?.ptx()?;
-        ptx.to_str().map_err(|_| Error::Internal { text: "an image that is no text" })
+        ptx.to_str().map_err(|_| Error::Internal { text: "an image that is not text" })
     })
 }
 
@@ -96,8 +96,8 @@ pub(super) struct Kernels {
 pub(super) const MAX_PARAMETERS: usize = MAX_INPUTS + 8;
 
 impl Kernels {
-    /// The kernels of device `ordinal`, whose context is current, if its driver takes them. None is
-    /// loaded yet, but for one that does nothing: a driver that takes it takes the others.
+    /// The kernels of device `ordinal`, whose context is current, if its driver takes them. None is loaded
+    /// yet, but for one that does nothing: a driver that takes it takes all of them.
     pub(super) fn new(ordinal: usize) -> Result<Self, Error> {
         let modules = Modules::new(ordinal);
         Image::of("probe")?.load(&modules)?;
@@ -183,8 +183,8 @@ impl Kernels {
     /// bits.
     ///
     /// # Safety
-    /// The stream must be the device's, whose context is current. The addresses among the parameters
-    /// must lead the device to the memory that the kernel accesses (crates/ptx/src/lib.rs, kernels/*.cu), which
+    /// The stream must be the device's, whose context is current. At the addresses among the parameters the
+    /// device must reach the memory that the kernel accesses (crates/ptx/src/lib.rs, kernels/*.cu), which
     /// nothing else changes until the stream has run the kernel.
     pub(super) unsafe fn launch(
         &self, task: Task<'_>, blocks: u32, stream: CUstream, values: &mut [u64],

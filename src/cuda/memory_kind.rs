@@ -23,7 +23,7 @@ struct Attributes {
     range_bytes: usize,
 }
 
-/// Gives the kind of memory that an array is in.
+/// Returns the kind of memory that an array is in.
 ///
 /// Page-locked memory counts as such only if all of the array is locked: otherwise it is pageable, and
 /// staged.
@@ -161,7 +161,7 @@ fn host_reads(address: usize) -> bool {
     const WORD: usize = size_of::<u64>();
     let word = address - address % WORD;
     let nowhere = std::ptr::null_mut::<c_void>();
-    // SAFETY: nothing is changed, since there is no such change; the kernel checks the address.
+    // SAFETY: the request is unknown, so that nothing is changed; the kernel checks the address.
     let result =
         unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NO_SUCH_CHANGE, word, nowhere, WORD) };
     result == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)

@@ -1,12 +1,12 @@
 //! Modules, each with one kernel: loaded when a device first needs the kernel, and unloaded when nothing
 //! can use it any more.
 //!
-//! `cuModuleUnload` waits for the device's work in flight. An expression ends in calls that have nothing
-//! to do with it: one compiles another text, which takes its place among the newest expressions. No
-//! module is therefore unloaded where an expression ends: the module is only retired. The next call that
-//! loads a module on the same device unloads up to [`UNLOADED_AT_ONCE`]; that call waits for the driver's
-//! compiler anyway. The device never holds more modules than were needed at one time. A thread of the
-//! library's own would save this wait as well, but could be inside the driver when the process exits.
+//! `cuModuleUnload` waits for the device's work in flight. An expression is dropped in calls that have
+//! nothing to do with it: another text is compiled, and takes the expression's place among the newest ones.
+//! No module is therefore unloaded where an expression is dropped: the module is only retired. The next call
+//! that loads a module on the same device unloads up to [`UNLOADED_AT_ONCE`]; that call waits for the
+//! driver's compiler anyway. The device never holds more modules than were needed at one time. A thread of
+//! the library's own would save this wait as well, but could be inside the driver when the process exits.
 //!
 //! A stream capture in global mode forbids loading and unloading to all threads of the process. Both run
 //! in the relaxed mode of the calling thread, which exempts it (CUDA driver API,
@@ -38,7 +38,7 @@ pub(super) struct Function {
 
 // SAFETY: the CUDA driver API lets any thread use a function.
 unsafe impl Send for Function {}
-// SAFETY: as above.
+// SAFETY: the CUDA driver API lets any number of threads use a function.
 unsafe impl Sync for Function {}
 
 impl Function {

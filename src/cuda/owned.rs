@@ -31,17 +31,17 @@ pub(super) struct OwnedMemory(CUdeviceptr);
 #[derive(Debug)]
 pub(super) struct OwnedModule(CUmodule);
 
-// SAFETY: the CUDA driver API lets any thread use streams, events and modules.
+// SAFETY: the CUDA driver API lets any thread use a module.
 unsafe impl Send for OwnedModule {}
-// SAFETY: as above.
+// SAFETY: the CUDA driver API lets any number of threads use a module.
 unsafe impl Sync for OwnedModule {}
-// SAFETY: as above.
+// SAFETY: the CUDA driver API lets any thread use a stream.
 unsafe impl Send for OwnedStream {}
-// SAFETY: as above.
+// SAFETY: the CUDA driver API lets any number of threads use a stream.
 unsafe impl Sync for OwnedStream {}
-// SAFETY: as above.
+// SAFETY: the CUDA driver API lets any thread use an event.
 unsafe impl Send for OwnedEvent {}
-// SAFETY: as above.
+// SAFETY: the CUDA driver API lets any number of threads use an event.
 unsafe impl Sync for OwnedEvent {}
 
 impl OwnedStream {
@@ -75,7 +75,7 @@ impl OwnedEvent {
 }
 
 impl OwnedModule {
-    /// Takes over a module, which nothing else unloads.
+    /// Takes ownership of a module, which nothing else unloads.
     pub(super) fn new(raw: CUmodule) -> Self {
         OwnedModule(raw)
     }
@@ -85,7 +85,7 @@ impl OwnedModule {
     }
 
     /// Unloads the module, whose kernels nothing launches any more and whose device's context is current;
-    /// gives it back if the driver refuses.
+    /// returns it if the driver refuses.
     pub(super) fn unload(self) -> Result<(), Self> {
         // SAFETY: the module exists, since the driver loaded it and this is its only owner. The driver waits
         // for kernels in flight before it frees their code.
@@ -106,7 +106,7 @@ impl OwnedMemory {
         self.0
     }
 
-    /// Gives the memory's address to an owner outside of the library.
+    /// Passes the memory's address to an owner outside the library.
     pub(super) fn into_address(self) -> CUdeviceptr {
         self.0
     }
@@ -139,7 +139,7 @@ pub(super) enum Owned {
 }
 
 impl Owned {
-    /// Destroys the object, whose device's context is current; gives it back if the driver refuses.
+    /// Destroys the object, whose device's context is current; returns it if the driver refuses.
     pub(super) fn destroy(self) -> Result<(), Owned> {
         // SAFETY: the object exists, since its creator made it and this is its only owner. The driver
         // keeps streams and events until their work is done, and waits before it frees memory.
@@ -173,8 +173,8 @@ impl Refused {
         }
     }
 
-    /// Destroys objects until one is refused: the next time the others come first. The context of
-    /// their device is current. The lock is not held meanwhile, since the driver may wait.
+    /// Destroys objects until one is refused, which then goes to the back of the queue. The context of their
+    /// device is current. The lock is not held meanwhile, since the driver may wait.
     pub(super) fn retry(&self) {
         let next = || self.lock().pop_back();
         while let Some(object) = next() {

@@ -23,7 +23,7 @@ pub(crate) struct Progress {
     pub(crate) taken: usize,
     /// Elements whose results are where they belong.
     pub(crate) finished: usize,
-    /// Chunks of which it finished all.
+    /// Chunks that it finished completely.
     pub(crate) chunks: usize,
     /// Bytes that went through pinned buffers of slots.
     pub(crate) bytes_staged: u64,
@@ -66,7 +66,7 @@ pub(crate) fn run(
         devices.iter().map(|device| Turns::new(device, call, plan, work)).collect();
     while turns.iter().any(Turns::goes_on) {
         for number in 0..turns.len() {
-            // A thread that holds slots must not wait for others: their holders may wait for its own.
+            // A thread that holds slots must not wait for more: their holders may wait for its own.
             let holds_slots = turns.iter().any(Turns::holds_slots);
             turns[number].take(queue, holds_slots);
         }
@@ -179,8 +179,8 @@ impl<'a> Pipeline<'a> {
         self.drain()
     }
 
-    /// Starts one more chunk, and says whether there may be others. Waits for a slot that another caller
-    /// has only if the thread holds none.
+    /// Starts one more chunk, and says whether more may follow. Waits for a slot that another caller has only
+    /// if the thread holds none.
     fn turn(&mut self, queue: &Queue, holds_slots: bool) -> Result<bool, Error> {
         if queue.left() == 0 {
             return Ok(false);
@@ -203,7 +203,8 @@ impl<'a> Pipeline<'a> {
     }
 
     /// A slot with its buffers: where none is free, or none can be made, the oldest of this pipeline's, or
-    /// the next that another caller returns. `None` if the pipeline has none, and the thread holds others.
+    /// the next that another caller returns. `None` if the pipeline has none, and the thread holds other
+    /// slots.
     fn free_slot(&mut self, holds_slots: bool) -> Result<Option<TakenSlot<'a>>, Error> {
         if self.in_flight.len() == self.plan.slots {
             self.finish_oldest()?;
@@ -247,8 +248,8 @@ impl<'a> Pipeline<'a> {
         let enqueue = |output| {
             let (first, n) = (chunk.start(), chunk.len());
             let part = Part { task, inputs: &addresses, first, n, output, block_limit, flags };
-            // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited
-            // for before the call returns; the transfers are such that the device reaches each of them.
+            // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited for
+            // before the call returns; by its transfer the device reaches each of them.
             unsafe { enqueue(self.device, stream, part) }
         };
         slot.flagged_warps = match output.transfer {

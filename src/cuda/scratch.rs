@@ -1,7 +1,7 @@
 //! Device memory in which the blocks of a reduction's kernel merge their states.
 //!
-//! A kernel relies on zeros there, and leaves zeros. Where it is not known to have done so, they are made
-//! again, on the stream of the next kernel.
+//! A kernel relies on zeros there, and leaves zeros. Unless the last kernel is known to have left them, the
+//! memory is zeroed again, on the stream of the next kernel.
 
 use super::driver::{CUstream, cuMemsetD8Async};
 use super::owned::OwnedMemory;

@@ -60,7 +60,7 @@ impl Slot {
         })
     }
 
-    /// Gives the stream, for work that is about to be queued.
+    /// Returns the stream, for work that is about to be queued.
     pub(super) fn begin(&mut self) -> CUstream {
         self.is_in_flight = true;
         self.flagged_warps = 0;
@@ -190,8 +190,8 @@ impl SlotPool {
         tuning::SLOTS[self.kind as usize]
     }
 
-    /// Takes a slot for chunks with these transfers, with the buffers that they need: one that is
-    /// free now, if the caller holds others (`None` if there is none), else once one is free.
+    /// Claims a slot for chunks with these transfers, with the buffers that they need: one that is free now,
+    /// if the caller holds other slots (`None` if there is none), else once one is free.
     pub(super) fn take(
         &self, transfers: &Transfers, holds_others: bool,
     ) -> Result<Option<TakenSlot<'_>>, Error> {
@@ -202,8 +202,8 @@ impl SlotPool {
         taken.map(|slot| slot.after(|slot| slot.make_buffers(transfers))).transpose()
     }
 
-    /// Takes a slot that is free now, if there is one. The device's context is current, and stays so
-    /// until the slot is returned.
+    /// Claims a slot that is free now, if there is one. The device's context is current, and stays so until
+    /// the slot is returned.
     fn try_take(&self) -> Result<Option<TakenSlot<'_>>, Error> {
         let mut state = self.lock();
         if let Some(slot) = state.idle.pop() {
@@ -221,7 +221,7 @@ impl SlotPool {
         Ok(Some(TakenSlot { pool: self, slot: Some(slot) }))
     }
 
-    /// Takes a slot, once one is free. Only for callers that hold none: so another one returns one.
+    /// Claims a slot, once one is free. Only for callers that hold none, so that another caller returns one.
     fn take_free(&self) -> Result<TakenSlot<'_>, Error> {
         loop {
             if let Some(slot) = self.try_take()? {
@@ -276,7 +276,7 @@ impl DerefMut for TakenSlot<'_> {
 }
 
 impl TakenSlot<'_> {
-    /// The slot, made ready; or returned, if that fails, such that the others are taken first.
+    /// Prepares the slot. If that fails, the slot is returned, to the back of the queue.
     fn after(
         mut self, prepare: impl FnOnce(&mut Slot) -> Result<(), Error>,
     ) -> Result<Self, Error> {

@@ -29,7 +29,7 @@ pub(crate) struct Stream {
 
 // SAFETY: the CUDA driver API lets any thread use a stream.
 unsafe impl Send for Stream {}
-// SAFETY: as above; the rest is locked.
+// SAFETY: the CUDA driver API lets any number of threads use a stream; the rest is locked.
 unsafe impl Sync for Stream {}
 
 /// The order of work that is queued through one handle of the per-thread default stream. The driver
@@ -74,7 +74,7 @@ impl Order {
             .of("cuStreamWaitEvent", ordinal)?;
         let result = work();
         // Also where the work failed: part of it may be queued.
-        // SAFETY: as above.
+        // SAFETY: the event is this handle's; the stream is the calling thread's.
         let recorded = unsafe { cuEventRecord(self.event(), stream.raw) };
         recorded.of("cuEventRecord", ordinal).or_else(|_| stream.wait()).and(result)
     }
@@ -217,9 +217,9 @@ impl Stream {
         scratch.lend(self.raw, reduction)
     }
 
-    /// Fails while the stream's work is being recorded into a graph. To wait for the stream would spoil the
-    /// capture; and the graph may run on any stream, where a reduction of its would use the same memory as
-    /// this handle's.
+    /// Fails while the stream's work is being recorded into a graph. Waiting for the stream would invalidate the
+    /// capture; and the graph may run on any stream, where its reductions would use the same memory as this
+    /// handle's.
     fn refuse_capture(&self) -> Result<(), Error> {
         if self.is_captured()? { Err(Error::Captured) } else { Ok(()) }
     }

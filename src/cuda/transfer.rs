@@ -65,7 +65,8 @@ impl ChunkView {
             }
             Transfer::Dma => {
                 let (from, to) = (self.address as u64, self.device_buffer(slot)?);
-                // SAFETY: as above; the slot is waited for before the call returns.
+                // SAFETY: the call promises the chunk's elements of the array; the buffer is the slot's alone
+                // and holds a chunk; the slot is waited for before the call returns.
                 unsafe { enqueue::copy(device, stream, from, to, self.bytes) }
             }
             _ => Ok(()),

@@ -94,8 +94,8 @@ pub(crate) fn bytes(kind: i32) -> usize {
     code(kind).map_or(0, |code| Held::empty(code).bytes())
 }
 
-/// Makes an accumulator of the bytes that [`Accumulator::serialize`] wrote, or of several such that
-/// were added as integers.
+/// Makes an accumulator of the bytes that [`Accumulator::serialize`] wrote, or of the sum of several such
+/// states as integers.
 pub(crate) fn deserialize(bytes: &[u8]) -> Result<*mut gpuvec_accumulator, Error> {
     fn read<K: Kind>(state: &mut State<K>, bytes: &[u8]) -> Result<(), WireError> {
         *state = decode(bytes)?;
@@ -156,7 +156,7 @@ impl Accumulator {
     /// Stores the sum, rounded once.
     ///
     /// # Safety
-    /// `value` leads to a writable element of the accumulator's type, at any address.
+    /// `value` points to a writable element of the accumulator's type, at any address.
     pub(crate) unsafe fn store_value(&self, value: *mut c_void) {
         fn bytes<K: Kind>(state: &State<K>) -> ([u8; 8], usize) {
             let value = state.value();

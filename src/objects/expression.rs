@@ -54,7 +54,7 @@ pub const GPUVEC_SCALAR: i32 = 256;
 /// partner, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
 pub const GPUVEC_NUMBER: i32 = 512;
 
-/// A text that `gpuvec_expr_text` gives.
+/// A text that `gpuvec_expr_text` stores.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(non_camel_case_types, reason = "the names that C callers see")]
@@ -105,11 +105,11 @@ pub(crate) struct Expression {
     pub(crate) blocks: BlockProgram,
     /// A bit for each input that the formula uses.
     uses: u32,
-    /// What Python's integers make, which each call checks.
+    /// The integers computed from Python's integers alone, which each call checks.
     integers: Integers,
 }
 
-/// Says why there is no expression.
+/// The reason why an expression was refused.
 pub(crate) enum Refused {
     /// The text or the inputs are wrong.
     Expression(::gpuvec_expr::Error),
@@ -129,7 +129,7 @@ pub(crate) fn given(expression: *mut gpuvec_expr) -> Result<Arc<Expression>, Err
     EXPRESSIONS.get("expr", expression)
 }
 
-/// Gives a handle of the expression with this text and these inputs.
+/// Returns a handle of the expression with this text and these inputs.
 pub(crate) fn compile(text: &str, inputs: &[Input<'_>]) -> Result<*mut gpuvec_expr, Refused> {
     let place = &CACHE[place(text, inputs)];
     let known = with(place, |cached| cached.clone().filter(|known| known.is(text, inputs)));

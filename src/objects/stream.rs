@@ -15,7 +15,7 @@ pub struct gpuvec_stream {
 
 /// The object behind a stream's handle.
 pub(crate) enum Stream {
-    /// Where there is no GPU: all work is done at once.
+    /// Without a GPU: all work is done at once.
     Host,
     /// A stream of a device.
     Gpu(cuda::Stream),

@@ -31,8 +31,8 @@ pub(crate) fn run(slots: &[WorkerSlot], helpers: usize, work: &(dyn Fn(usize) + 
     }
 }
 
-/// How often a calling thread polls before it sleeps: for some tens of microseconds. Helpers at work
-/// are about to be done, and to wake the calling thread takes as long.
+/// The number of polls of a calling thread before it sleeps: they take some tens of microseconds. Helpers at
+/// work are about to be done, and to wake the calling thread takes as long.
 const POLLS: usize = if cfg!(loom) { 1 } else { 1000 };
 
 /// A job, which lasts until no slot holds its address any more.
@@ -339,7 +339,8 @@ mod interleavings {
         cells: [UnsafeCell<usize>; 3],
     }
 
-    // SAFETY: a turn's cell is accessed by the thread that took the turn, and by others after the work.
+    // SAFETY: a turn's cell is accessed by the thread that took the turn, and by other threads after the
+    // work.
     unsafe impl Sync for Turns {}
 
     impl Turns {

@@ -29,7 +29,7 @@ struct Pool {
     slots: Box<[WorkerSlot]>,
     /// Slots whose thread was started: the first ones.
     started: AtomicUsize,
-    /// One thread starts helpers at a time; the others go on with those that there are.
+    /// One thread starts helpers at a time; other threads go on with those that there are.
     is_starting: AtomicBool,
     made: Instant,
     /// Milliseconds after that before which none is started again, once the system had none left.
@@ -88,7 +88,7 @@ fn pool() -> Option<&'static Pool> {
 }
 
 impl Pool {
-    /// The slots of the helpers that may work on a call. Others were started for a higher limit.
+    /// The slots of the helpers that may work on a call. Further helpers were started for a higher limit.
     fn helpers(&self) -> &[WorkerSlot] {
         &self.slots[..self.started.load(Ordering::Acquire).min(helper_limit())]
     }

@@ -53,8 +53,8 @@ static WIPED: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 /// The largest number that this process or an ancestor has.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-/// Returns a number that this process has and none of its ancestors had. The process id is no such
-/// number: a child in another namespace may have its parent's.
+/// Returns a number that this process has and none of its ancestors had. The process id is not such a number:
+/// a child in another namespace may have its parent's.
 pub(crate) fn process() -> u64 {
     // SAFETY: NULL, or a page that is mapped for ever, aligned, and zero at first.
     let Some(wiped) = (unsafe { WIPED.load(Ordering::Acquire).as_ref() }) else {
@@ -108,8 +108,8 @@ unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
 
-/// Takes the lock, unless a signal handler forks in a thread that already holds the lock: waiting
-/// would never end.
+/// Acquires the lock, unless a signal handler forks in a thread that already holds the lock: waiting would
+/// never end.
 extern "C" fn before() {
     let can_lock = thread::with(|thread| {
         let can_lock = !thread.holds_fork_lock.is_raised() && !thread.is_forking.is_raised();
@@ -160,7 +160,7 @@ pub(crate) struct PerProcess<T: 'static>(AtomicPtr<Owned<T>>);
 struct Owned<T: 'static> {
     process: u64,
     value: T,
-    /// Never read. Leak checkers would report a value to which no pointer leads.
+    /// Never read. Leak checkers would report a value that no pointer points to.
     _inherited: Option<&'static Owned<T>>,
 }
 

@@ -9,7 +9,7 @@ pub(crate) fn is_left() -> bool {
     is_left_for(NEEDED_BYTES)
 }
 
-/// Says whether so many bytes can be allocated.
+/// Says whether this number of bytes can be allocated.
 pub(crate) fn is_left_for(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }

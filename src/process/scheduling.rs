@@ -41,9 +41,9 @@ fn count(cpus: &cpu_set_t) -> usize {
     usize::try_from(count).unwrap_or(0)
 }
 
-/// Gives the calling thread the main thread's affinity, nice value and policy, as far as the process
-/// may: lowering a nice value needs a privilege. The thread gets the ordinary policy instead of a
-/// real-time one, since the library's threads spin for a while before they sleep.
+/// Applies the main thread's affinity, nice value and policy to the calling thread, as far as the process
+/// may: lowering a nice value needs a privilege. The thread gets the ordinary policy instead of a real-time
+/// one, since the library's threads spin for a while before they sleep.
 pub(crate) fn follow_main_thread() {
     let main = main_thread();
     if let Some(cpus) = affinity(main) {

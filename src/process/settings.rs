@@ -137,7 +137,7 @@ struct Environment {
     threads: Result<NonZeroUsize, Error>,
     vectors: Result<Vectors, Error>,
     logs_runs: Result<(), Error>,
-    /// Says that none of them is wrong.
+    /// Says that every variable is right.
     is_right: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Counts what calls make once, for all that follow: threads, devices, buffers, kernels. The time of such a
-//! call is not that of the next.
+//! Counts the things that calls make once, for all later calls: threads, devices, buffers, kernels. The time
+//! of such a call says nothing about the next one's.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -19,7 +19,7 @@ impl Bindings {
     /// Reads scalars, which must fit, and leaves out what a call over `n` elements does not use.
     ///
     /// # Safety
-    /// `inputs` has a pointer for each declared input; those of scalars lead to values in host memory.
+    /// `inputs` has a pointer for each declared input; those of scalars point to values in host memory.
     pub(super) unsafe fn read(
         expression: &Expression, inputs: *const *const c_void, n: usize,
     ) -> Result<Self, Error> {
@@ -71,7 +71,7 @@ const NAMES: [&str; MAX_INPUTS] = [
 /// Reads the bits of a scalar.
 ///
 /// # Safety
-/// The pointer, unless it is NULL, leads to a value of that type, at any address.
+/// The pointer, unless it is NULL, points to a value of that type, at any address.
 unsafe fn scalar(
     name: &'static str, pointer: *const c_void, element: Element,
 ) -> Result<u64, Error> {

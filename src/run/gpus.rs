@@ -92,7 +92,7 @@ struct Outcome {
 }
 
 impl Parallel<'_> {
-    /// Takes chunks for a worker, on one of its threads.
+    /// Works on chunks as a worker, on one of its threads.
     fn join(&self, worker: &Worker) {
         match worker {
             Worker::Devices(devices) => {
@@ -119,7 +119,7 @@ impl Parallel<'_> {
         }
     }
 
-    /// Takes chunks for a core.
+    /// Works on chunks as a core.
     fn compute(&self) -> Progress {
         let mut progress = Progress::default();
         let taken = std::iter::from_fn(|| self.queue.take(self.plan.core_chunk));

@@ -1,7 +1,7 @@
 //! This process, as plans see it.
 
 use super::last_run;
-use crate::call::plan::Machine;
+use crate::call::plan::Resources;
 use crate::call::{Chosen, Devices, Task};
 use crate::cuda::{Device, device, driver};
 use crate::error::Error;
@@ -21,7 +21,7 @@ static OPENING: BreakEven = BreakEven::new();
 /// This process.
 pub(super) struct Host;
 
-impl Machine for Host {
+impl Resources for Host {
     fn thread_limit(&self) -> usize {
         // The guard has refused a call whose environment is wrong.
         settings::threads().map_or(1, NonZeroUsize::get)

@@ -1,4 +1,4 @@
-//! Where this thread's last operation ran, and how.
+//! The report on this thread's last operation: where it ran, and how.
 
 use crate::call::{self, Chosen};
 use gpuvec_cost::Predictions;

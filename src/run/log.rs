@@ -13,7 +13,7 @@ use std::fmt::{self, Display, Formatter, Write};
 use std::mem::MaybeUninit;
 use std::time::Instant;
 
-/// What a call does.
+/// The subject of a line: what a call does.
 #[derive(Clone, Copy)]
 pub(crate) enum Subject<'a> {
     Operation(Op),
@@ -111,7 +111,7 @@ impl Display for Shown<'_> {
     }
 }
 
-/// Where a call ran, how long it took, why it ran there, and what was predicted.
+/// The end of a line: where a call ran, how long it took, why it ran there, and what was predicted.
 struct Ran<'a> {
     run: &'a Run,
     ns: u64,

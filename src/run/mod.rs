@@ -51,12 +51,12 @@ pub(crate) unsafe fn operation(
     run(&arguments, Steps::Operation { op, alpha }, stream, None)
 }
 
-/// Evaluates an expression over `n` elements of each input array, or queues that on a stream. `inputs`
-/// leads to a pointer for each declared input: to an array, or to the value of a scalar.
+/// Evaluates an expression over `n` elements of each input array, or queues that on a stream. `inputs` points
+/// to a pointer for each declared input: to an array, or to the value of a scalar.
 ///
 /// # Safety
 /// As [`Arguments::new`], of the arrays that the expression uses; `inputs` has as many pointers as the
-/// expression has inputs, and those of scalars lead to values in host memory.
+/// expression has inputs, and those of scalars point to values in host memory.
 pub(crate) unsafe fn evaluate(
     expression: &Expression, inputs: *const *const c_void, out: *mut c_void, n: usize,
     stream: *mut gpuvec_stream,
@@ -108,7 +108,7 @@ pub(crate) unsafe fn accumulate<O: Exact>(
     run(&arguments, Steps::Operation { op: O::OP, alpha: 0 }, stream, Some(&mut merge))
 }
 
-/// Has the driver of a device compile an expression, where there is a GPU.
+/// Makes the driver of a device compile an expression, where there is a GPU.
 pub(crate) fn prepare(expression: &Expression, device: i32) -> Result<(), Error> {
     match device::asked_for(settings::placement()?, device)? {
         Some(device) => device.prepare(&expression.formula),
@@ -119,8 +119,8 @@ pub(crate) fn prepare(expression: &Expression, device: i32) -> Result<(), Error>
 /// Does something with a call's reduction other than to store its result.
 type Reduce<'a> = &'a mut dyn FnMut(&Runner<'_>, &Evaluating<'_>) -> Result<(), Error>;
 
-/// Runs a call, of which cores do these steps, or queues it on a stream. With `reduce` it is not queued, and
-/// `reduce` is left with the reduction.
+/// Runs a call, or queues it on a stream; cores run it by `steps`. With `reduce` the call is not queued, and
+/// the reduction is left to `reduce`.
 fn run(
     arguments: &Arguments<'_>, steps: Steps<'_>, stream: *mut gpuvec_stream,
     reduce: Option<Reduce<'_>>,
@@ -169,7 +169,7 @@ fn execute(
 ) -> Result<(), Error> {
     let warmups = warmup::count();
     let chosen = choose(call, placement, &Host);
-    // Where it is: a plan is large for a short call.
+    // Not moved: a plan is large for a short call.
     let plan = &plan(call, placement, chosen.choice, &Host);
     let plan = plan.as_ref().map_err(|error| *error)?;
     stream.map_or(Ok(()), Stream::synchronize)?;

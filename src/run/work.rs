@@ -98,7 +98,7 @@ impl<S: Copy + Send + Sync> Work for Reducing<'_, S> {
     }
 }
 
-/// A reduction of one chunk, of which the calling core does all: no state is needed.
+/// A reduction of one chunk on the calling core alone: no state is needed.
 pub(super) struct Whole<'a, T> {
     evaluating: &'a Evaluating<'a>,
     of: ResultOf<T>,
@@ -164,7 +164,7 @@ impl<'a> Evaluating<'a> {
         self.lacked_memory.store(false, Ordering::Relaxed);
     }
 
-    /// Has `add` add the values of chunks that the call's reduction takes.
+    /// Calls `add` with the values of chunks that the call's reduction takes.
     fn accumulate(&self, chunks: &mut dyn Iterator<Item = Chunk>, add: &mut AddValues<'_>) {
         let Steps::Blocks { blocks, bindings } = self.steps else {
             let version = cpu::version();
@@ -235,7 +235,7 @@ impl Work for Evaluating<'_> {
                 chunks.for_each(|chunk| {
                     let out = self.call.output().host_elements(&chunk);
                     let arrays = &self.addresses(&chunk);
-                    // SAFETY: as above.
+                    // SAFETY: the call promises the elements of the chunk, which no other thread has.
                     let range = unsafe { Range::new(bindings, arrays, out, chunk.len()) };
                     blocks.map(&mut scratch, range);
                 });

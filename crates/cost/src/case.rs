@@ -4,11 +4,11 @@ use crate::estimate::Cell;
 use crate::learner::hash;
 use crate::nanoseconds::Nanoseconds;
 use crate::tuning::LONG_CALL_NS;
-use crate::{CHOICES, Choice, Choices, Machine, Predictions};
+use crate::{CHOICES, Choice, Choices, Predictions, Processors};
 use std::array;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-/// What was learned of a case, and the decision that stands for its next calls.
+/// The knowledge of a case, and the decision that stands for its next calls.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Case {
@@ -50,9 +50,9 @@ pub(crate) struct Question(u32);
 const UPPER_BITS: u32 = u32::MAX << (f32::MANTISSA_DIGITS - 1 - 2);
 
 impl Question {
-    pub(crate) fn new(core_ns: f32, machine: &Machine, among: Choices) -> Self {
+    pub(crate) fn new(core_ns: f32, processors: &Processors, among: Choices) -> Self {
         let processors =
-            (machine.cores as u32) << 16 ^ (machine.gpus as u32) << 8 ^ u32::from(among.0);
+            (processors.cores as u32) << 16 ^ (processors.gpus as u32) << 8 ^ u32::from(among.0);
         let is_long = core_ns > LONG_CALL_NS;
         let ns = core_ns.to_bits() & if is_long { u32::MAX } else { UPPER_BITS };
         Question(hash(ns ^ hash(processors)))

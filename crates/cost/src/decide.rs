@@ -6,7 +6,7 @@ use crate::tuning::{
     CACHED_NS, CAUTION, CAUTION_IF_NEW, CAUTION_IN_A_CASE, LONG_CALL_NS, OPTIMISM, SHORT_TRIES,
     STANDING_CALLS, TRIES, WAKING_NS, WELL_KNOWN,
 };
-use crate::{CHOICES, Choice, Choices, Machine, Work};
+use crate::{CHOICES, Choice, Choices, Processors, Work};
 
 /// The reason for a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,8 @@ struct Alternative {
     cost: f32,
     /// The time that it would save if it were faster than predicted.
     gain: f32,
-    /// What calls of a case take before it is tried whatever is predicted, relative to its cost.
+    /// The time of a case's calls after which the choice is tried whatever is predicted, relative to the cost
+    /// of the try.
     caution: f32,
 }
 
@@ -66,9 +67,10 @@ impl Learner {
     /// Returns the standing decision for a repeated call of an operation, if there is one: that of
     /// [`Learner::decide`] for such work, found sooner.
     pub fn standing(
-        &self, operation: u32, core_ns: f32, is_staged: bool, machine: &Machine, among: Choices,
+        &self, operation: u32, core_ns: f32, is_staged: bool, processors: &Processors,
+        among: Choices,
     ) -> Option<Choice> {
-        let question = Question::new(core_ns, machine, among);
+        let question = Question::new(core_ns, processors, among);
         let case = self.case_of(operation, core_ns, is_staged, true);
         case.known(question)
     }
@@ -78,18 +80,18 @@ impl Learner {
     /// The decision is for the choice that is predicted to be done first, unless it is time to try another
     /// one: once earlier calls may have lost several times the expected cost of the try, or calls of the
     /// same case took many times as long. If the prediction is well known, or the call is not long, the
-    /// decision stands for some calls, of which the last is observed. One for a choice that is new to the
-    /// case stands for as many calls as show what the next take.
-    pub fn decide(&self, work: &Work, machine: &Machine, among: Choices) -> Decision {
+    /// decision stands for several calls, and the last of them is observed. A decision for a choice that is
+    /// new to the case stands for as many calls as are needed to show how long later ones take.
+    pub fn decide(&self, work: &Work, processors: &Processors, among: Choices) -> Decision {
         let case = self.case(work);
-        let question = Question::new(work.core_ns, machine, among);
+        let question = Question::new(work.core_ns, processors, among);
         if let Some((choice, standing)) = case.standing(question) {
             let reason =
                 if standing == Standing::Tried { Reason::Explored } else { Reason::Fastest };
             let is_observed = standing != Standing::Known || case.is_last();
             return Decision::new(choice, reason, case.predicted(), is_observed);
         }
-        let outlook = self.outlook(case, work, machine);
+        let outlook = self.outlook(case, work, processors);
         let fastest = outlook.fastest(among);
         let time = outlook.predicted[fastest as usize];
         let (calls, standing) = if outlook.is_new[fastest as usize] {
@@ -115,15 +117,15 @@ impl Learner {
         }
     }
 
-    fn outlook(&self, case: &Case, work: &Work, machine: &Machine) -> Outlook {
+    fn outlook(&self, case: &Case, work: &Work, processors: &Processors) -> Outlook {
         let rates = self.rates();
         let mut outlook = Outlook {
             predicted: [f32::INFINITY; CHOICES],
             deviations: [0.0; CHOICES],
             is_new: [false; CHOICES],
         };
-        for choice in Choice::ALL.into_iter().filter(|choice| choice.exists(work, machine)) {
-            let prediction = self.prediction(case, work, choice, machine, &rates);
+        for choice in Choice::ALL.into_iter().filter(|choice| choice.exists(work, processors)) {
+            let prediction = self.prediction(case, work, choice, processors, &rates);
             let estimate = prediction.estimate();
             outlook.predicted[choice as usize] = estimate.mean.exp();
             outlook.deviations[choice as usize] = estimate.variance.sqrt();
@@ -151,9 +153,9 @@ fn explored(
     others.filter(is_due).max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|other| other.choice)
 }
 
-/// The number of calls of a try, of which the first of several teaches nothing: it shows nothing of those
-/// that would follow, since the processors have to read arrays that others had, and the threads of other
-/// cores, or a GPU, may be asleep, which is a large part of a short time.
+/// The number of calls of a try. The first of several says nothing about those that would follow: the
+/// processors have to read arrays that other processors had in their caches, and the threads of other cores,
+/// or a GPU, may be asleep, which is a large part of a short time.
 fn tries(work: &Work, choice: Choice, time: f32) -> u32 {
     let wakes_cores = choice.is_cores() && choice != Choice::CallingCore;
     match work.is_repeated {
@@ -170,7 +172,7 @@ impl Outlook {
         fastest.unwrap_or(Choice::CallingCore)
     }
 
-    /// What a try of a choice would cost and gain, if the machine has it.
+    /// The cost and the gain of a try of a choice, if the machine has it.
     fn alternative(&self, work: &Work, choice: Choice, fastest: Choice) -> Option<Alternative> {
         let [time, least] = [choice, fastest].map(|choice| self.predicted[choice as usize]);
         let deviation = self.deviations[choice as usize];

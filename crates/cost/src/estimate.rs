@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is known of a logarithm.
+/// The mean and the variance of a logarithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Estimate {
     pub(crate) mean: f32,
@@ -62,7 +62,7 @@ impl Step {
     }
 }
 
-/// What is known before anything was observed, and how fast knowledge ages.
+/// The estimate before anything was observed, and how fast knowledge ages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prior {
     /// The variance; the mean is 0.

@@ -8,7 +8,7 @@ use crate::tuning::{
     CASE, CHOICE, COMPILER, COMPILER_NOISE, COMPILER_SHARE, FRESH_DOUBT, FRESH_VARIANCE,
     MISFIT_VARIANCE, NOISE_VARIANCE, OPERATION, RATE_DRIFT, RATE_VARIANCES, SIZE,
 };
-use crate::{CHOICES, Choice, Machine, Work};
+use crate::{CHOICES, Choice, Processors, Work};
 use std::array;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -90,11 +90,11 @@ impl Learner {
     }
 
     /// Learns from the time, in nanoseconds, that a call took on a choice.
-    pub fn observe(&self, work: &Work, machine: &Machine, choice: Choice, ns: f32) {
+    pub fn observe(&self, work: &Work, processors: &Processors, choice: Choice, ns: f32) {
         let ln = ns.max(1.0).ln();
         let rates = self.rates();
         let case = self.case(work);
-        let prediction = self.prediction(case, work, choice, machine, &rates);
+        let prediction = self.prediction(case, work, choice, processors, &rates);
         let now = self.time.fetch_add(1, Ordering::Relaxed) as u16;
         let Prediction { time, model, .. } = prediction;
         let step = Step::new(ln - model.mean, model.variance + NOISE_VARIANCE);
@@ -123,8 +123,9 @@ impl Learner {
         case.choices[choice as usize].set(seen, now, CASE);
     }
 
-    /// The time, in nanoseconds, that the driver is expected to take for a kernel which its compiler takes so
-    /// long for: less, since it may find the kernel on disk, as far as it did not take that long for others.
+    /// The time, in nanoseconds, that the driver is expected to take for a kernel if its compiler takes
+    /// `full_ns`: less, since the driver may find the kernel on disk, as far as earlier kernels took less
+    /// time, too.
     pub fn compiler_ns(&self, full_ns: f32) -> f32 {
         full_ns * COMPILER_SHARE * at(&self.compiler, self.now(), COMPILER).mean.exp()
     }
@@ -145,10 +146,10 @@ impl Learner {
     }
 
     pub(crate) fn prediction(
-        &self, case: &Case, work: &Work, choice: Choice, machine: &Machine, rates: &Rates,
+        &self, case: &Case, work: &Work, choice: Choice, processors: &Processors, rates: &Rates,
     ) -> Prediction<'_> {
         let now = self.now();
-        let time = model::time(work, choice, machine, &rates.factors);
+        let time = model::time(work, choice, processors, &rates.factors);
         let operation = hash(work.operation) as usize % OPERATIONS;
         let number = choice as usize;
         let [is_staged, is_repeated] = [work.is_staged, work.is_repeated].map(usize::from);

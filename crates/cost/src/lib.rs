@@ -72,17 +72,17 @@ impl Choice {
     }
 
     /// Says whether the machine has the choice for this work, and no smaller choice is the same.
-    fn exists(self, work: &Work, machine: &Machine) -> bool {
+    fn exists(self, work: &Work, processors: &Processors) -> bool {
         match self {
             Choice::CallingCore => true,
-            Choice::Gpu => machine.gpus > 0,
-            Choice::Gpus => machine.gpus > 1 && work.is_shareable,
+            Choice::Gpu => processors.gpus > 0,
+            Choice::Gpus => processors.gpus > 1 && work.is_shareable,
             Choice::Together => {
-                machine.gpus > 0 && work.is_shareable && machine.cores > machine.gpus
+                processors.gpus > 0 && work.is_shareable && processors.cores > processors.gpus
             }
             of_cores => {
                 let smaller = Choice::ALL[of_cores as usize - 1];
-                let threads = |choice: Choice| choice.threads(work.most_threads, machine.cores);
+                let threads = |choice: Choice| choice.threads(work.most_threads, processors.cores);
                 threads(of_cores) > threads(smaller)
             }
         }
@@ -148,7 +148,7 @@ impl Work {
 
 /// The processors of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct Processors {
     /// The number of threads that may work on a call.
     pub cores: usize,
     /// The number of GPUs that can compute.

@@ -1,7 +1,7 @@
 //! The prior: the time of a call on each choice of processors, by rates of the machine.
 
 use crate::tuning::*;
-use crate::{Choice, Machine, Work};
+use crate::{Choice, Processors, Work};
 use std::ops::Add;
 
 /// A rate of the machine. Calls reveal its ratio to the prior's.
@@ -100,16 +100,19 @@ impl Add for Time {
 }
 
 /// The time of a call on a choice of processors.
-pub(crate) fn time(work: &Work, choice: Choice, machine: &Machine, factors: &Factors) -> Time {
+pub(crate) fn time(
+    work: &Work, choice: Choice, processors: &Processors, factors: &Factors,
+) -> Time {
     let gpus = |count: usize| on_gpus(work, count, factors);
     match choice {
         Choice::Gpu => gpus(1),
-        Choice::Gpus => gpus(machine.gpus) + Time::of(Rate::Sharing, SHARING_NS, factors),
+        Choice::Gpus => gpus(processors.gpus) + Time::of(Rate::Sharing, SHARING_NS, factors),
         Choice::Together => {
-            let cores = on_cores(work, machine.cores.saturating_sub(machine.gpus).max(1), factors);
-            gpus(machine.gpus).shared(cores) + Time::of(Rate::Sharing, SHARING_NS, factors)
+            let cores =
+                on_cores(work, processors.cores.saturating_sub(processors.gpus).max(1), factors);
+            gpus(processors.gpus).shared(cores) + Time::of(Rate::Sharing, SHARING_NS, factors)
         }
-        of_cores => on_cores(work, of_cores.threads(work.most_threads, machine.cores), factors),
+        of_cores => on_cores(work, of_cores.threads(work.most_threads, processors.cores), factors),
     }
 }
 

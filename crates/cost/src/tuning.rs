@@ -50,7 +50,7 @@ pub(crate) const MISFIT_VARIANCE: f32 = 0.015;
 pub(crate) const CASE: Prior = Prior { variance: 1.0, drift: 0.000_3 };
 /// The variance of a case's estimate after its first call.
 pub(crate) const FRESH_VARIANCE: f32 = 0.01;
-/// How much more it leaves if that call took longer than predicted, as a factor of the error's square: on new
+/// The additional variance if that call took longer than predicted, as a factor of the error's square: on new
 /// memory, or with threads that sleep, a first call takes longer than the next.
 pub(crate) const FRESH_DOUBT: f32 = 0.2;
 /// The variance of the same call's time from one run to the next.
@@ -85,7 +85,7 @@ pub(crate) const STANDING_CALLS: u32 = 8;
 
 /// A call that takes less may be on arrays that fit in caches, or on a GPU that is asleep ...
 pub(crate) const CACHED_NS: f32 = 3e6;
-/// ... so that a try takes this many calls, of which the first teaches nothing.
+/// ... so that a try takes this many calls: the first one teaches nothing.
 pub(crate) const TRIES: u32 = 2;
 /// A call of several cores that takes less may take much longer if their threads are asleep ...
 pub(crate) const WAKING_NS: f32 = 100_000.0;

@@ -1,10 +1,10 @@
-//! What the instructions compute, as the PTX ISA's reference says.
+//! The results of the instructions, as the PTX ISA's reference defines them.
 
-/// What a NaN of 32 bits becomes in arithmetic.
+/// The NaN of 32 bits that arithmetic returns.
 const NAN_32: u32 = 0xFFD1_2345;
 /// The same of 64 bits.
 const NAN_64: u64 = 0xFFFD_1234_5678_9ABC;
-/// What an operation gives where the reference leaves it open.
+/// The result of an operation where the reference leaves it open.
 const UNDEFINED: u64 = 0xDEAD_BEEF_DEAD_BEEF;
 
 /// Bits as a value of a type, and back.
@@ -41,7 +41,7 @@ bits! {
 /// Computes a slot's value from three; those that an instruction lacks are anything.
 pub(crate) type Compute = fn(u64, u64, u64) -> u64;
 
-/// The instruction with a name that computes a value from so many values.
+/// Finds an instruction by its name, with the number of values that it computes from.
 pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
     macro_rules! table {
         ($($known:literal $ty:ident |$($x:ident),*| $value:expr;)*) => {

@@ -4,8 +4,8 @@
 //! its results are odd ones, so that a program that depends on them shows: a NaN has a sign and a payload,
 //! registers begin with rubbish.
 //!
-//! Of a reduction it runs the part that computes the elements; what the compiled part makes of them, the
-//! library's accumulators do.
+//! Of a reduction it runs the part that computes the elements. The library's own accumulators stand in for
+//! the compiled part.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ const BLOCK_THREADS: u64 = 256;
 /// A place in a thread's file: a register, a constant, a parameter.
 type Slot = u32;
 
-/// What an instruction does.
+/// The effect of an instruction.
 #[derive(Clone, Copy)]
 enum Action {
     /// Computes the value of one slot from three.
@@ -124,8 +124,9 @@ impl Kernel {
         self.reduction.as_ref().map(|elements| (&elements.reduction[..], &elements.ty[..]))
     }
 
-    /// Computes what a reduction reduces. Of exact sums: two factors for each element, of which only dot
-    /// products and norms need the second. Of others: the states of all threads, whose values have 64 bits.
+    /// Computes the operands of a reduction. For an exact sum these are two factors for each element; only
+    /// dot products and norms need the second. For other reductions these are the states of all threads,
+    /// whose values have 64 bits.
     fn elements(
         &self, elements: &Elements, parameters: &[u64], memory: &mut impl Memory,
     ) -> Result<Vec<[u64; 2]>, String> {
@@ -170,8 +171,8 @@ impl Kernel {
         (place..).zip(bytes).try_for_each(|(place, byte)| memory.store(place, 1, byte.into()))
     }
 
-    /// Runs all threads of a grid, and returns the number of instructions, or none for a reduction, of
-    /// which it runs the expression's part. A fault says which access failed.
+    /// Runs all threads of a grid, and returns the number of instructions. For a reduction it runs the
+    /// expression's part, and returns 0. A fault says which access failed.
     pub fn run(
         &self, parameters: &[u64], blocks: u32, memory: &mut impl Memory,
     ) -> Result<u64, String> {

@@ -1,4 +1,4 @@
-//! What kernels load and store.
+//! The memory that kernels load from and store to.
 
 /// Memory by its addresses. Values are little-endian, in the low end.
 pub trait Memory {

@@ -40,7 +40,7 @@ const ENTRY: &str = ".visible .entry ";
 const FUNCTION: &str = ".func ";
 const LOCAL: &str = ".local .align 8 .b8 ";
 
-/// What begins and ends the part of a reduction's text that is of an expression.
+/// The marks at the beginning and the end of an expression's part in a reduction's text.
 const ELEMENTS: &str = " elements of ";
 const END: &str = "// end";
 

@@ -1,4 +1,4 @@
-//! What the compiled part of a reduction makes of the elements, by the library's own accumulators.
+//! Stands in for the compiled part of a reduction, with the library's own accumulators.
 
 use bytemuck::bytes_of;
 use gpuvec_exact::{Dot, Kind, State, Sum};
@@ -12,7 +12,7 @@ pub(crate) struct Reduced {
     pub(crate) result: Vec<u8>,
 }
 
-/// Reduces elements, or threads' states, of which the first element has an index.
+/// Reduces elements, or threads' states. The first element has the index `first`.
 pub(crate) fn reduce(
     reduction: &str, ty: &str, elements: &[[u64; 2]], first: u64,
 ) -> Result<Reduced, String> {

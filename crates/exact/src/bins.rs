@@ -15,7 +15,7 @@ const FRACTION: u64 = (1 << 52) - 1;
 /// The biased exponent of infinities and NaN.
 const INFINITE: u64 = 0x7FF;
 
-/// Sums of terms, of which bin i counts units of 2^(BASE + SHARE·i).
+/// Sums of terms. Bin i counts units of 2^(BASE + SHARE·i).
 pub struct Bins<K> {
     sums: [i128; BINS],
     terms: usize,

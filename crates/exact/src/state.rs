@@ -16,8 +16,8 @@
 //! | sum of f64 | −1074 | 68 | 2^1024 | 2^1088 | 2^1133 |
 //! | dot of f64 | −2148 | 134 | 2^2048 | 2^2112 | 2^2171 |
 //!
-//! Every finite term is a multiple of 2^LOW. The last two columns leave a factor of more than 2^40,
-//! of which the wire form needs 2^30; [`State::ZERO`] asserts it when a kind is compiled.
+//! Every finite term is a multiple of 2^LOW. The last two columns leave a factor of more than 2^40, and the
+//! wire form needs 2^30 of it; [`State::ZERO`] asserts this when a kind is compiled.
 
 use crate::digits::{self, span};
 use crate::window::units;
@@ -160,7 +160,7 @@ impl<K: Kind> State<K> {
         }
     }
 
-    /// Adds the sums of a window's levels, of which the highest has the unit 2^unit.
+    /// Adds the sums of a window's levels. The highest level has the unit 2^unit.
     pub fn add_window(&mut self, sums: &[i64], unit: i32) {
         for (&sum, unit) in sums.iter().zip(units(unit)) {
             self.add_units(sum, unit);

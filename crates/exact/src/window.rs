@@ -53,8 +53,8 @@ pub struct Guards {
     pub limit: bool,
     /// Nothing is left after the last level, nor was any part NaN.
     pub witness: bool,
-    /// The lowest unit is at least 2^FLOOR: a smaller product, of which the error may be wrong, is not
-    /// a multiple of it and leaves something after the last level.
+    /// The lowest unit is at least 2^FLOOR. A smaller product, whose error may be wrong, is not a multiple of
+    /// that unit and leaves something after the last level.
     pub floor: bool,
     /// A product that is 0 has a factor that is 0.
     pub zero: bool,
@@ -165,8 +165,8 @@ pub(crate) fn units(highest: i32) -> impl Iterator<Item = i32> {
     (0..).map(move |level| highest - LEVEL_BITS * level)
 }
 
-/// The sums of the levels of a window, three at most, of which the highest has the unit 2^unit: rounded,
-/// without a state.
+/// Rounds the sums of a window's levels, three at most, without a state. The highest level has the unit
+/// 2^unit.
 pub fn round_window<T: Float>(sums: &[i64], unit: i32) -> T {
     let lowest = unit - LEVEL_BITS * (sums.len() as i32 - 1);
     // 90 + 64 bits, and the sign.

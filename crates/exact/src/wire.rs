@@ -55,7 +55,7 @@ impl Code {
     }
 }
 
-/// Why bytes are no state of the kind that is asked for.
+/// The reason why bytes are not a state of the requested kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WireError {
@@ -66,7 +66,7 @@ pub enum WireError {
         /// The number of bytes of the kind's states.
         expected: usize,
     },
-    /// The first word is that of no state.
+    /// The first word is not that of a state.
     NotAState,
     /// A state in another version of the wire form.
     Version {
@@ -78,7 +78,7 @@ pub enum WireError {
         /// The kind's number.
         found: u8,
     },
-    /// The number of states that were added is not positive, or the first word is not of as many.
+    /// The number of states that were added is not positive, or the first word does not match it.
     States {
         /// The number.
         found: i64,
@@ -229,7 +229,7 @@ fn is_sum_of<K: Kind>(digits: &[i64], terms: u128) -> bool {
     !is_negative(1) && !is_negative(-1)
 }
 
-/// The length of the wire form of a state of so many digits.
+/// The length of the wire form of a state with this number of digits.
 const fn bytes_of(digits: usize) -> usize {
     8 * (BEFORE_DIGITS + digits + 1)
 }

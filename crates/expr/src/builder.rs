@@ -120,7 +120,7 @@ impl Builder {
         }
     }
 
-    /// Gives a number as it is.
+    /// Returns a number unchanged.
     pub(crate) fn plus(&self, value: Value, place: usize) -> Result<Value> {
         if value.class() == Class::Of(Type::Bool) {
             return fault(place, numbers_wanted("'+'"));

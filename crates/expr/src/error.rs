@@ -18,7 +18,7 @@ pub(crate) struct Fault {
 /// The outcome of reading a part of an expression.
 pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
-/// Gives the error with a message at a place.
+/// Returns the error with a message at a place.
 #[cold]
 #[inline(never)]
 pub(crate) fn fault<T>(place: usize, message: impl Into<String>) -> Result<T> {

@@ -32,7 +32,7 @@ struct Step {
 enum Value {
     Constant(i64),
     Input,
-    /// An operation on earlier integers, of which a cast is one to i32.
+    /// An operation on earlier integers. A cast among these operations is one to i32.
     Op(Op, [usize; 2]),
 }
 

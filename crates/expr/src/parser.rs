@@ -12,7 +12,7 @@ use crate::{
     Element, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_TEXT, Op, Program, Reduction, Shape, Type,
 };
 
-/// Python's words, which are no names, with what to write instead.
+/// Python's keywords, which cannot be names, with what to write instead.
 const KEYWORDS: &[(&str, &str)] = &[
     ("True", ""),
     ("False", ""),
@@ -177,7 +177,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The reduction of which a call begins at the token.
+    /// The reduction whose call begins at the token.
     fn reduction(&mut self) -> Option<Reduction> {
         let Token::Name(name) = self.token else { return None };
         let reduction = Reduction::ALL.iter().find(|reduction| reduction.name() == name)?;
@@ -459,7 +459,7 @@ impl<'t> Parser<'t> {
         Ok(right)
     }
 
-    /// Takes the last values.
+    /// Removes the last values, and returns them.
     fn take<const COUNT: usize>(&mut self) -> [Value; COUNT] {
         let first = self.values.len() - COUNT;
         let taken = std::array::from_fn(|i| self.values[first + i]);

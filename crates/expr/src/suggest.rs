@@ -88,7 +88,7 @@ const EQUIVALENTS: &[(&str, &str)] = &[
     ("vecdot", "dot(x, y) for arrays of one dimension"),
 ];
 
-/// Names of NumPy, numexpr, Python, C and CUDA that are no misspellings of what the language has.
+/// Names of NumPy, numexpr, Python, C and CUDA that are not misspellings of names in the language.
 const MISSING: &str = "\
     acosh acot acoth allclose angle arange arccosh arcsinh arctanh argpartition argsort argwhere \
     array_equal asinh atanh bincount bitwise_count choose comb complex conj conjugate contains \
@@ -105,12 +105,12 @@ const MISSING: &str = "\
     spacing std take tanpi tau tgamma trace trapezoid tril triu uint ulp unique unwrap var vecmat \
     y0 y1 yn zeros zeros_like";
 
-/// Gives the text ": did you mean ...?" with the known name that is nearest, or nothing.
+/// Returns the text ": did you mean ...?" with the nearest known name, or an empty text.
 pub(crate) fn suggestion<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
     nearest(name, known).map_or(String::new(), |known| format!(": did you mean '{known}'?"))
 }
 
-/// Gives the advice for a function. A name that contains the nearest one is another function's, as hypot3.
+/// Returns the advice for a function. A name that contains the nearest one is another function's, as hypot3.
 pub(crate) fn function_suggestion<'k>(
     name: &str, known: impl Iterator<Item = &'k str> + Clone,
 ) -> String {
@@ -131,7 +131,7 @@ pub(crate) fn function_suggestion<'k>(
     suggestion(name, near.into_iter())
 }
 
-/// Gives what to write for the cast of an integer to a type that only inputs have.
+/// Returns what to write for the cast of an integer to a type that only inputs have.
 pub(crate) const fn cast_of_integers(element: Element) -> &'static str {
     match element {
         Element::U8 => "i32(x) % 256",

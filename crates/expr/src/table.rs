@@ -5,7 +5,7 @@
 /// The type rule of an operation: the operands that it takes, promoted to one type, and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Numbers of any type; gives that type.
+    /// Numbers of any type; the result has that type.
     Number,
     /// Numbers of any type; integers are their own result, without a node.
     Rounding,
@@ -15,13 +15,13 @@ pub enum Rule {
     Float,
     /// Floats alone: what NumPy does with integers needs another spelling.
     FloatOnly,
-    /// Anything, bools as i32; gives a bool.
+    /// Anything, bools as i32; the result is a bool.
     Comparison,
-    /// Bools; gives a bool.
+    /// Bools; the result is a bool.
     Logic,
-    /// A bool, and two values of one type; gives that type.
+    /// A bool, and two values of one type; the result has that type.
     Select,
-    /// A value of any type; gives the node's type.
+    /// A value of any type; the result has the node's type.
     Cast,
 }
 

@@ -103,7 +103,7 @@ impl Memory for Reached {
 
     fn store(&mut self, address: u64, bytes: usize, value: u64) -> Result<(), String> {
         let place = self.place(Direction::Out, address, bytes)?;
-        // SAFETY: as above.
+        // SAFETY: as in `load`, `place` found the bytes, and only a race of the host program could use them.
         unsafe { place.copy_from_nonoverlapping(value.to_le_bytes().as_ptr(), bytes) };
         Ok(())
     }

@@ -185,9 +185,9 @@ impl Run {
         Ok(move |i| unsafe { (a.add(i).read(), b.add(i).read()) })
     }
 
-    /// Reduces as the kernels do. The warps of all blocks take runs of elements by turns, which `add` adds
-    /// to the state of a block. `share` adds that to the words in the scratch memory, of which the last
-    /// block makes the state or the result, and leaves zeros.
+    /// Reduces as the kernels do. The warps of all blocks take runs of elements by turns, and `add` adds each
+    /// run to the state of its block. `share` adds that state to the words in the scratch memory. The last
+    /// block makes the state or the result from these words, and leaves zeros.
     fn reduce<A: Accumulator>(
         &self, add: impl Fn(&mut A::State, Range<usize>),
         share: impl Fn(&mut A::Words, &A::State, bool),
@@ -209,7 +209,7 @@ impl Run {
             // SAFETY: as in `elementwise`; the scratch memory is larger than any state.
             unsafe { share(&mut *shared, &state, block == 0) };
         }
-        // SAFETY: as above.
+        // SAFETY: as in `elementwise`; the scratch memory is larger than any state, and any bytes are words.
         let words = unsafe { shared.read() };
         match (out, result) {
             // SAFETY: as in `elementwise`.

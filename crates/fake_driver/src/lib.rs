@@ -6,7 +6,8 @@
 //! real machine. Any call can be made to fail (`faults`), and all live objects are counted
 //! (`control`).
 //!
-//! It takes the time that the environment asks for (`timing`), does not measure speed, and checks neither the kernels' own code nor the real driver's.
+//! It takes the time that the environment asks for (`timing`). It does not measure speed, and checks neither
+//! the kernels' own code nor the real driver's.
 
 pub mod api;
 mod context;

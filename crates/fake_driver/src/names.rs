@@ -3,7 +3,7 @@
 use crate::Code;
 use std::ffi::CStr;
 
-/// Returns the driver's name of a code; `None` for a number that is no code.
+/// Returns the driver's name of a code; `None` for a number that is not a code.
 pub(crate) fn name(code: Code) -> Option<&'static CStr> {
     let found = NAMES.binary_search_by_key(&code, |(known, _)| *known).ok()?;
     Some(NAMES[found].1)

@@ -22,7 +22,7 @@ pub(crate) enum Direction {
     Out,
 }
 
-/// What the environment asks for; 0 is no emulation.
+/// The settings of the emulation; 0 turns a part of it off.
 struct Settings {
     bus: u64,
     latency: Duration,
@@ -92,7 +92,7 @@ pub(crate) fn end(start: Instant, device: usize) {
     wait_until(end);
 }
 
-/// Takes the time of the compiler.
+/// Waits for as long as the emulated compiler takes.
 pub(crate) fn compile() {
     wait_until(Instant::now() + settings().compile);
 }

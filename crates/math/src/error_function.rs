@@ -3,7 +3,7 @@
 use crate::Machine;
 use crate::sequence::{at_most, magnitude, polynomial, with_sign_of};
 
-/// Gives erf x = 2x/√π + x NEAR(x²) for |x| ≤ 1 with a relative error of 2^-63.7.
+/// The polynomial in erf x = 2x/√π + x NEAR(x²) for |x| ≤ 1, with a relative error of 2^-63.7.
 pub(crate) const NEAR: [f64; 14] = [
     1.5333028648299967e-17,
     -0.37612638903183754,
@@ -20,7 +20,7 @@ pub(crate) const NEAR: [f64; 14] = [
     9.889730020213798e-11,
     -6.0421080193658584e-12,
 ];
-/// Gives erf x = FAR(x - 2.5) for 1 ≤ x ≤ 4 with an error of 2^-53.8.
+/// The polynomial in erf x = FAR(x - 2.5) for 1 ≤ x ≤ 4, with an error of 2^-53.8.
 const FAR: [f64; 27] = [
     0.9995930479825551,
     0.0021782842303527854,

@@ -7,7 +7,7 @@
 use crate::Machine;
 use crate::sequence::{at_most, clamp, except, magnitude, nearest, polynomial, with_sign_of};
 
-/// Gives sinh r with a relative error of 2^-61.7.
+/// The polynomial in sinh r, with a relative error of 2^-61.7.
 pub(crate) const SINH: [f64; 5] = [
     0.16666666666666677,
     0.008333333333321383,
@@ -15,7 +15,7 @@ pub(crate) const SINH: [f64; 5] = [
     2.7557243434106776e-06,
     2.510932835540414e-08,
 ];
-/// Gives cosh r with a relative error of 2^-67.8.
+/// The polynomial in cosh r, with a relative error of 2^-67.8.
 pub(crate) const COSH: [f64; 6] = [
     0.5,
     0.04166666666666668,
@@ -26,7 +26,7 @@ pub(crate) const COSH: [f64; 6] = [
 ];
 
 pub(crate) const LN_2: f64 = std::f64::consts::LN_2;
-/// What `LN_2` is short of ln 2.
+/// ln 2 less `LN_2`.
 pub(crate) const LN_2_LOW: f64 = 2.3190468138462996e-17;
 
 /// Inputs of `exp2` and `sinh` whose results are too close to the middle of two floats.

@@ -6,7 +6,7 @@ use crate::Machine;
 use crate::sequence::{TO_INTEGER, except, magnitude, polynomial, two_to, with_sign_of};
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
-/// Gives atan t = t + t³ ARC_TANGENT(t²) for |t| ≤ tan π/8 with a relative error of 2^-63.9.
+/// The polynomial in atan t = t + t³ ARC_TANGENT(t²) for |t| ≤ tan π/8, with a relative error of 2^-63.9.
 pub(crate) const ARC_TANGENT: [f64; 12] = [
     -0.33333333333333326,
     0.19999999999997095,
@@ -21,7 +21,7 @@ pub(crate) const ARC_TANGENT: [f64; 12] = [
     -0.033177538905060054,
     0.01489681974199842,
 ];
-/// Gives asin t = t + t³ ARC_SINE(t²) for |t| ≤ ½ with a relative error of 2^-58.5.
+/// The polynomial in asin t = t + t³ ARC_SINE(t²) for |t| ≤ ½, with a relative error of 2^-58.5.
 pub(crate) const ARC_SINE: [f64; 13] = [
     0.16666666666666763,
     0.07499999999970128,
@@ -48,7 +48,7 @@ const CBRT_START: f64 = TO_INTEGER + 1_430_186_664.0;
 const ATAN_EXCEPTION: [(u32, u32); 1] = [(0x3d8d_6b23, 0x3d8d_31c3)];
 const ACOS_EXCEPTIONS: [(u32, u32); 2] = [(0x3288_85a3, 0x3fc9_0fdb), (0x3982_6222, 0x3fc9_07b5)];
 
-/// How much the double nearest to π is short of π, relative to it: the same for its halves.
+/// π less the double nearest to it, relative to π: the same for its halves.
 pub(crate) const PI_REST: f64 = 3.8981718325193755e-17;
 
 /// base + t + t³p, where the base is a multiple of π/4.

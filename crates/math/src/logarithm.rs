@@ -1,13 +1,13 @@
 //! Logarithms.
 //!
-//! x = 2^k (1 + f) with 1 + f in [√½, √2). With s = f / (2 + f), log(1 + f) = 2 artanh s, a series of
-//! which most is the exact f - f²/2 (Tang, Table-driven implementation of the logarithm function;
-//! fdlibm's log): log(1 + f) = f + s (f²/2 + s² ARTANH(s²)) - f²/2.
+//! x = 2^k (1 + f) with 1 + f in [√½, √2). With s = f / (2 + f), log(1 + f) = 2 artanh s, a series whose
+//! largest part is the exact f - f²/2 (Tang, Table-driven implementation of the logarithm function; fdlibm's
+//! log): log(1 + f) = f + s (f²/2 + s² ARTANH(s²)) - f²/2.
 
 use crate::Machine;
 use crate::sequence::{polynomial, sum_to_odd, two_to};
 
-/// Gives 2 artanh s = 2s + s³ ARTANH(s²) with a relative error of 2^-59.5 (tools/minimax.py).
+/// The polynomial in 2 artanh s = 2s + s³ ARTANH(s²), with a relative error of 2^-59.5 (tools/minimax.py).
 pub(crate) const ARTANH: [f64; 7] = [
     0.6666666666666734,
     0.39999999999416574,

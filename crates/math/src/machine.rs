@@ -1,4 +1,4 @@
-//! The operations that both processors do exactly, of which functions are made.
+//! The operations that both processors do exactly. Functions are made of them.
 
 use std::cell::Cell;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Sub};

@@ -1,4 +1,4 @@
-//! The machine that records functions: as data, for those who write programs.
+//! The machine that records functions as data, from which other crates write programs.
 //!
 //! A recording is a row of steps: a byte for the [`Step`], then its operands in LEB128. Values are numbered
 //! as steps make them, after the arguments. An operand that is a value is said by how many were made since,
@@ -62,8 +62,8 @@ steps! {
     Return 1 0 false "The result is a: the recording ends.";
 }
 
-/// Reads the steps of a recording of a function of some arguments: each with its operands, of which values
-/// are said by their numbers.
+/// Reads the steps of a recording of a function of some arguments, each with its operands. An operand that is
+/// a value is given by the value's number.
 pub fn steps(recording: &[u8], arguments: usize) -> impl Iterator<Item = (Step, [usize; 3])> {
     let mut bytes = recording.iter();
     let mut made = arguments;
@@ -109,7 +109,7 @@ type Float<'r> = Value<'r, true>;
 type Bits<'r> = Value<'r, false>;
 
 impl Recorder {
-    /// Records a function of f32, or with `FLOAT` of f64, and gives the place where the recording begins.
+    /// Records a function of f32, or with `FLOAT` of f64, and returns the place where the recording begins.
     pub fn record<'r, const N: usize, const FLOAT: bool>(
         &'r self, function: impl FnOnce([Value<'r, FLOAT>; N]) -> Value<'r, FLOAT>,
     ) -> usize {

@@ -9,7 +9,7 @@
 use crate::Machine;
 use crate::sequence::{TO_INTEGER, except, magnitude, nearest, polynomial, two_to};
 
-/// Gives sin(fπ/2) = f HALF_PI + f SINE(f²) with a relative error of 2^-57.9.
+/// The polynomial in sin(fπ/2) = f HALF_PI + f SINE(f²), with a relative error of 2^-57.9.
 const SINE: [f64; 7] = [
     5.600774245803796e-17,
     -0.6459640975062443,
@@ -19,7 +19,7 @@ const SINE: [f64; 7] = [
     -3.5986450833150627e-06,
     5.634164897974042e-08,
 ];
-/// Gives cos(fπ/2) = 1 + f² COSINE(f²) with a relative error of 2^-61.5.
+/// The polynomial in cos(fπ/2) = 1 + f² COSINE(f²), with a relative error of 2^-61.5.
 const COSINE: [f64; 7] = [
     -1.2337005501361697,
     0.2536695079010417,

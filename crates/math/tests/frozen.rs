@@ -10,7 +10,7 @@ use samples::{Random, SPECIAL, special_pairs};
 
 const COUNT: u32 = 1 << 20;
 
-/// Hashes the bits of results, of which NaNs are all alike.
+/// Hashes the bits of results. NaNs are all alike.
 fn hash(results: impl Iterator<Item = f64>) -> u64 {
     results.fold(0, |hash, result| {
         let bits = if result.is_nan() { u64::MAX } else { result.to_bits() };

@@ -1,4 +1,4 @@
-//! Recordings, of which the GPU's instructions are made: functions are one sequence for all inputs.
+//! Recordings, from which the GPU's instructions are made: functions are one sequence for all inputs.
 
 mod samples;
 

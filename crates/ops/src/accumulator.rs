@@ -1,4 +1,4 @@
-//! How reductions accumulate: in states, which merge in any order.
+//! The accumulators of reductions: their states merge in any order.
 //!
 //! A state stands for a set of elements, and the state of two sets is that of both merged: exactly, so
 //! that the result depends on the data alone, and not on chunks, threads, devices or the order in which
@@ -174,7 +174,7 @@ pub struct Indexed<T> {
 }
 
 impl<T: Element> Indexed<T> {
-    /// Takes the other value if it wins, or is equal and has the smaller index.
+    /// Adopts the other value if it wins, or is equal and has the smaller index.
     #[inline(always)]
     fn merge(&mut self, other: &Self, wins: impl Fn(T, T) -> bool) {
         let (loses, is_earlier) = (wins(self.value, other.value), other.index < self.index);
@@ -280,7 +280,7 @@ fn less<T: Float>(x: T, y: T) -> bool {
     (x < y) | ((x == y) & x.is_negative())
 }
 
-/// Gives `x` where it is wanted or NaN, else `y`.
+/// Returns `x` if it is wanted or NaN, else `y`.
 #[inline(always)]
 #[expect(clippy::eq_op, reason = "true of NaN alone")]
 fn select<T: Float>(x: T, y: T, wants_x: bool) -> T {

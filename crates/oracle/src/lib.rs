@@ -1,8 +1,8 @@
 //! Runs programs of expressions one element at a time, by Rust's own operators.
 //!
-//! For tests, which compare both back ends with it, and no part of the library. It shares no code with
-//! them, but for the functions that have no other oracle with equal bits (`function.rs`), and the
-//! deposits of exact sums.
+//! Used by tests, which compare both back ends with it; not a part of the library. It shares no code with
+//! them, but for the functions that have no other oracle with equal bits (`function.rs`), and the deposits of
+//! exact sums.
 
 #![forbid(unsafe_code)]
 

@@ -121,7 +121,7 @@ macro_rules! floats {
                     if is_whole || quotient.is_nan() || b == 0.0 {
                         quotient
                     } else if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
-                        // Between two whole numbers, of which this is the upper one.
+                        // Between two whole numbers; this is the upper one.
                         toward_zero(a.into(), rest.into(), b.into()) as $T - 1.0
                     } else {
                         (toward_zero(a.into(), rest.into(), b.into()) as $T).copysign(quotient)

@@ -29,7 +29,7 @@ pub const fn array(name: &str, element: Element) -> Input<'_> {
     Input { name, element, shape: Shape::Array }
 }
 
-/// How strongly an expression binds, as Python's reference orders it.
+/// The strengths with which expressions bind, in the order of Python's reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Strength {
     Comparison,
@@ -58,7 +58,7 @@ impl Text {
         Text { fewest: text.into(), all: text.into(), strength: Atom }
     }
 
-    /// The text with fewest parentheses, where it must bind at least so strongly.
+    /// The text with the fewest parentheses, where it must bind at least as strongly as `strength`.
     fn within(&self, strength: Strength) -> String {
         if self.strength < strength { format!("({})", self.fewest) } else { self.fewest.clone() }
     }

@@ -75,7 +75,7 @@ fn integer(value: Value) -> i128 {
     match value {
         I32(x) => x.into(),
         I64(x) => x.into(),
-        _ => panic!("{value:?} is no integer"),
+        _ => panic!("{value:?} is not an integer"),
     }
 }
 
@@ -88,7 +88,7 @@ fn f64s(values: &[Value], scale: f64) -> Vec<f64> {
     let float = |value: &Value| match value {
         F32(x) => (*x).into(),
         F64(x) => *x,
-        _ => panic!("{value:?} is no float"),
+        _ => panic!("{value:?} is not a float"),
     };
     values.iter().map(|value| float(value) * scale).collect()
 }

@@ -1,6 +1,6 @@
-//! Writes kernels to a folder, with what they give, for machines without Rust: `make usage` compiles
-//! the texts, python_tests/devices/test_expression_kernels.py runs them on a GPU. Of the elementwise
-//! operations of crates/ops it writes the texts alone, by their names.
+//! Writes kernels to a folder, with their results, for machines without Rust: `make usage` compiles the
+//! texts, python_tests/devices/test_expression_kernels.py runs them on a GPU. Of the elementwise operations
+//! of crates/ops it writes the texts alone, by their names.
 //!
 //! A line of `cases` is a case: its name, the number of elements, those that a thread takes, the inputs'
 //! element types, and the output's. The results' hashes are in a file of the case's name.

@@ -1,4 +1,4 @@
-//! What a program does with each element: loads, operations, stores.
+//! The code of a program for each element: loads, operations, stores.
 
 use crate::large::Large;
 use crate::operation::{apply, canonical, operand_type};
@@ -69,7 +69,7 @@ impl Array {
         writer.emit("add.s64", Class::B64, &[self.address, offset])
     }
 
-    /// Reads elements, several of which begin a vector.
+    /// Reads `lanes` elements. If there are several, they begin a vector.
     fn load(self, writer: &Writer, index: Operand, lanes: usize) -> Vec<Operand> {
         let (name, class) = access(self.element);
         let raw: Vec<Operand> = (0..lanes).map(|_| writer.register(class)).collect();
@@ -88,7 +88,7 @@ impl Array {
         }
     }
 
-    /// Writes elements, several of which begin a vector.
+    /// Writes elements. If there are several, they begin a vector.
     pub(crate) fn store(self, writer: &Writer, index: Operand, values: &[Operand]) {
         let ty = self.element.widened();
         let raw: Vec<Operand> = values.iter().map(|&value| stored(writer, ty, value)).collect();
@@ -247,7 +247,7 @@ impl<'p> Elements<'p> {
         self.results_of(distances.len(), loaded.collect())
     }
 
-    /// Computes the results of elements of which each array's are loaded.
+    /// Computes the results of elements from the loaded operands.
     fn results_of(&self, lanes: usize, loaded: Vec<(usize, Vec<Operand>)>) -> Vec<Vec<Operand>> {
         (0..lanes)
             .map(|lane| {

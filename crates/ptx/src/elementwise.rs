@@ -1,7 +1,7 @@
 //! The kernel of an elementwise program.
 //!
-//! Where there are elements that begin vectors in all arrays, threads take packs of elements from the
-//! first of them on, and the elements before and behind the packs singly; else all elements singly.
+//! If some element begins a vector in all arrays, threads take packs of elements from the first such element
+//! on, and the elements before and behind the packs singly; else all elements singly.
 
 use crate::Kernel;
 use crate::elements::{Array, Elements, element};

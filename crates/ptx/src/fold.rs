@@ -1,4 +1,4 @@
-//! How states of two words are merged: a value, for floats the bits of an f64, and an index.
+//! Merges states of two words: a value, for floats the bits of an f64, and an index.
 
 use crate::hooks::Hook;
 use crate::operation::quiet_nan;
@@ -36,7 +36,7 @@ impl Fold {
         matches!(self.reduction, Sum | Dot | Any | All | Count)
     }
 
-    /// Says whether it is an exact sum, of which the frame adds up the elements.
+    /// Says whether it is an exact sum, whose elements the frame adds up.
     pub(crate) fn is_exact(self) -> bool {
         use Reduction::{Dot, Mean, Norm, Sum};
         self.is_float() && matches!(self.reduction, Sum | Dot | Mean | Norm)
@@ -180,7 +180,7 @@ impl Fold {
         }
     }
 
-    /// Takes the second pair if its value wins, or if the first one's does not and its index is smaller.
+    /// Selects the second pair if its value wins, or if the first one's does not and its index is smaller.
     fn merge_indexed(self) -> String {
         let test = if self.is_minimum() { "lt" } else { "gt" };
         let wins = if self.is_float() {

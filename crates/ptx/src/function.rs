@@ -22,7 +22,7 @@ pub(crate) fn length(ty: Type, op: Op) -> Option<usize> {
 
 /// Writes a function of one number or of two of a type, which the operation is.
 pub(crate) fn function(writer: &Writer, ty: Type, op: Op, arguments: &[Operand]) -> Operand {
-    let Some(places) = places(op) else { unreachable!("{op:?} is no function") };
+    let Some(places) = places(op) else { unreachable!("{op:?} is not a function") };
     let mut values = arguments.to_vec();
     let mut ends = Vec::new();
     for (step, [a, b, c]) in

@@ -132,7 +132,7 @@ impl<'p> Large<'p> {
         text.push_str("}\n");
     }
 
-    /// Calls the parts for an element, of which the inputs' values are given, and gives its results.
+    /// Calls the parts for an element with its inputs' values, and returns its results.
     pub(crate) fn results(&self, writer: &Writer, inputs: &[Option<Operand>]) -> Vec<Operand> {
         let memory = writer.emit("mov.b64", Class::B64, &[Operand::Named(MEMORY)]);
         let values = Values::new(self, writer, memory);

@@ -86,7 +86,7 @@ impl Kernel {
     }
 
     fn of_text(name: &str, text: String, [pack, packs_per_thread]: [usize; 2]) -> Kernel {
-        // No name of the caller's is in them: there is no NUL.
+        // The texts contain none of the caller's names, and so no NUL.
         let c_string = |text: String| CString::new(text).unwrap_or_default();
         Kernel { name: c_string(name.into()), text: c_string(text), pack, packs_per_thread }
     }

@@ -49,7 +49,7 @@ pub(crate) fn operand_type(program: &Program, node: &Node) -> Type {
     node.operands().last().map_or(node.ty, |&id| program.nodes()[usize::from(id)].ty)
 }
 
-/// Writes an operation on values, the last of which has a type, with a result of a type.
+/// Writes an operation on values, with a result of type `to`; `last` is the type of the last value.
 pub(crate) fn apply(writer: &Writer, op: Op, last: Type, to: Type, values: &[Operand]) -> Operand {
     let class = Class::of(to);
     if let Some(name) = instruction(op, last) {
@@ -73,7 +73,7 @@ pub(crate) fn apply(writer: &Writer, op: Op, last: Type, to: Type, values: &[Ope
                 Op::Minimum => named(last, ["", "", "", "min.f32", "min.f64"]),
                 _ => named(last, ["", "", "", "max.f32", "max.f64"]),
             };
-            // It orders the zeros, and gives the other operand for a NaN: NaN is to win.
+            // The instruction orders the zeros, and returns the other operand for a NaN; here NaN wins.
             let number = writer.emit(name, class, &[a, b]);
             unless_nan(writer, last, a, b, number)
         }
@@ -102,7 +102,7 @@ pub(crate) fn quiet_nan(ty: Type) -> Operand {
     float(ty, f64::NAN)
 }
 
-/// A constant, of which the type's value is exact.
+/// A constant whose value is exact in the type.
 fn float(ty: Type, value: f64) -> Operand {
     if ty == Type::F32 { Operand::f32(value as f32) } else { Operand::f64(value) }
 }

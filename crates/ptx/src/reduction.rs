@@ -94,7 +94,7 @@ fn fill(text: &mut String, lines: &str, operands: &[&str]) {
 /// Adds the instructions for a thread's elements. Operands are the results, of dot products those of the
 /// second factor behind those of the first, the index of the first element, and the number of elements.
 ///
-/// The comments are for the emulator. Gives whether it is a sum that does with few registers.
+/// The comments are for the emulator. Returns whether it is a sum that needs few registers.
 fn elements(
     text: &mut String, program: &Program, large: Option<&Large<'_>>, fold: Fold, operands: &[&str],
 ) -> bool {

@@ -4,7 +4,7 @@ use crate::hooks::ENTRY;
 use gpuvec_expr::Type;
 use std::cell::{Cell, RefCell};
 
-/// What names of registers begin with: in the frames of reductions others are used.
+/// The prefix of the registers' names: the frames of reductions use others.
 const PREFIX: &str = "%e";
 
 /// The classes of registers.
@@ -64,7 +64,7 @@ impl Class {
     }
 }
 
-/// What an instruction takes.
+/// An operand of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operand {
     Register(Class, u32),
@@ -156,7 +156,7 @@ impl Writer {
         self.instructions.set(before);
     }
 
-    /// Writes a part, which is given instead of being added to the text.
+    /// Writes a part, and returns it instead of adding it to the text.
     pub(crate) fn aside(&self, write: impl FnOnce()) -> String {
         let before = self.text.replace(String::with_capacity(4096));
         write();

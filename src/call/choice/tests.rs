@@ -1,4 +1,4 @@
-//! Where calls go, before anything was learned and afterwards.
+//! The processors that calls run on, before anything was learned and afterwards.
 
 use super::*;
 use crate::call::checked::{Arguments, Arrays, Input};
@@ -30,7 +30,7 @@ impl Host {
     }
 }
 
-impl Machine for Host {
+impl Resources for Host {
     fn thread_limit(&self) -> usize {
         16
     }
@@ -132,7 +132,7 @@ fn a_call_goes_where_the_prior_has_it_done_first() {
     }
 }
 
-/// Makes calls until one is not on cores, and gives their number and the time that they lost.
+/// Makes calls until one is not on cores, and returns their number and the time that they lost.
 fn until_moved(formula: &Formula, n: usize, host: &Host, reason: Reason) -> (usize, f32) {
     let kind = if reason == Reason::NoDriverYet { Pageable } else { Pinned };
     let mut lost = 0.0;

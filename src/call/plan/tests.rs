@@ -1,4 +1,4 @@
-//! Where calls run, by memory kind, length, placement and machine.
+//! The processors that calls run on, by memory kind, length, placement and machine.
 
 use super::*;
 use crate::call::checked::tests::with_call;
@@ -33,7 +33,7 @@ fn limited(gpus: usize, limit: usize) -> Host {
     Host { gpus, limit, learner: Box::default(), opening: BreakEven::new() }
 }
 
-impl Machine for Host {
+impl Resources for Host {
     fn thread_limit(&self) -> usize {
         self.limit
     }
@@ -76,7 +76,7 @@ impl Machine for Host {
 struct NotAsked;
 
 #[rustfmt::skip]
-impl Machine for NotAsked {
+impl Resources for NotAsked {
     fn thread_limit(&self) -> usize {
         panic!("threads were asked for")
     }
@@ -115,8 +115,8 @@ impl Machine for NotAsked {
 }
 
 /// Plans a call for the processors that are chosen.
-fn plan(call: &Call<'_>, placement: Placement, machine: &impl Machine) -> Result<Plan, Error> {
-    super::plan(call, placement, choose(call, placement, machine).choice, machine)
+fn plan(call: &Call<'_>, placement: Placement, resources: &impl Resources) -> Result<Plan, Error> {
+    super::plan(call, placement, choose(call, placement, resources).choice, resources)
 }
 
 fn planned(op: Op, n: usize, kinds: [MemoryKind; 3], placement: Placement, gpus: usize) -> Plan {
@@ -290,8 +290,8 @@ proptest! {
         a in any_kind(), b in any_kind(), all: bool,
     ) {
         let placement = if all { All } else { Gpu };
-        let machine = limited(gpus, limit);
-        let plan = with_call(Op::AddF32, n, [a, b, a], |call| plan(call, placement, &machine));
+        let resources = limited(gpus, limit);
+        let plan = with_call(Op::AddF32, n, [a, b, a], |call| plan(call, placement, &resources));
         let (threads, groups, devices) = match plan.unwrap() {
             Plan::Gpus(plan) => {
                 (plan.groups * plan.threads + plan.cores, plan.groups, plan.devices.len())

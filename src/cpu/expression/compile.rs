@@ -49,8 +49,8 @@ pub(super) enum Bits {
     Scalar(usize),
 }
 
-/// Where values are: an index into the list of a run's addresses. Arrays come first, in the inputs'
-/// order, then the output, then buffers.
+/// The place of values: an index into the list of a run's addresses. Arrays come first, in the inputs' order,
+/// then the output, then buffers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) index: u16,

@@ -61,7 +61,7 @@ pub(super) struct Operand {
     pub(super) mask: usize,
 }
 
-/// What a loop works on.
+/// The arguments of a loop.
 pub(super) struct Args {
     operands: [Operand; 3],
     out: *mut u8,
@@ -138,13 +138,14 @@ fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: Loop) {
         let computed = start;
         // A loop without calls, so that constants stay in registers.
         while start < len {
-            // SAFETY: the arguments promise `len` elements, of which these are some, or those of the
-            // first vector.
+            // SAFETY: the arguments promise `len` elements, and these are some of them, or of the first
+            // vector.
             let (y, is_right) = K::fast(&m, m.load(unsafe { &*from(start).cast() }));
             if !m.all(is_right) {
                 break;
             }
-            // SAFETY: the arguments promise room for as many, which nothing refers to.
+            // SAFETY: the arguments promise room for `len` results, and these are some of them, to which
+            // nothing refers.
             m.store(y, unsafe { &mut *to(start).cast() });
             start += M::LANES;
             stay_a_loop();
@@ -200,8 +201,8 @@ fn body<K: PerElement, const CHUNK: usize>(args: &Args, searches: bool) -> bool 
     let Args { operands: [a, b, c], out, len, is_canonical } = *args;
     let mut nans = NanMasks::<K::Out, CHUNK>::default();
     for start in (0..len).step_by(CHUNK) {
-        // SAFETY: the arguments promise `len` elements, of which these are some, or those of the first
-        // chunk; an array of elements is aligned as an element is.
+        // SAFETY: the arguments promise `len` elements, and these are some of them, or of the first chunk; an
+        // array of elements is aligned as an element is.
         unsafe {
             let x = chunk::<K::A, CHUNK>(a, start).read();
             let y = chunk::<K::B, CHUNK>(b, start).read();
@@ -243,12 +244,12 @@ fn canonical_avx2<T: Value>(args: &Args) {
     canonical::<T, GRAIN>(args);
 }
 
-/// Gives every NaN of the output, which is written, the one encoding. Writes only chunks with a NaN, which are
-/// few.
+/// Replaces every NaN of the output, which is written, by the one encoding. Writes only chunks with a NaN,
+/// which are few.
 #[inline(always)]
 fn canonical<T: Value, const CHUNK: usize>(args: &Args) {
     for start in (0..args.len).step_by(CHUNK) {
-        // SAFETY: the arguments promise `len` elements, of which these are some.
+        // SAFETY: the arguments promise `len` elements, and these are some of them.
         let values = unsafe { &mut *args.out.cast::<T>().add(start).cast::<[T; CHUNK]>() };
         let mut nans = NanMasks::<T, CHUNK>::default();
         nans.add(values);
@@ -317,7 +318,7 @@ macro_rules! element_loops {
     }};
 }
 
-/// The loops of a function of f32 that is fast for nearly all elements, with the formula for the others.
+/// The loops of a function of f32 that is fast for nearly all elements, with the formula for the rest.
 macro_rules! fast_loops {
     ($fast:path, |$a:ident| $exact:block usually $usual:block) => {{
         struct This;

@@ -182,7 +182,7 @@ fn choice(ty: Type) -> Loops {
     of_each_type!(ty, choice)
 }
 
-/// `as`, in the form of which the compiler makes vector code.
+/// `as`, in a form that the compiler turns into vector code.
 macro_rules! saturated {
     ($a:ident as $Out:ident) => {{
         const LEAST: f32 = $Out::MIN as f32;

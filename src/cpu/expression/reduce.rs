@@ -99,7 +99,7 @@ pub(crate) trait BlockReduction: 'static {
     }
 }
 
-/// Gives the result of values.
+/// Computes the result of values.
 pub(crate) type ResultOf<T> = fn(Version, Values<'_>) -> T;
 
 /// Runs code that is generic over a reduction's type, for one known only at run time.
@@ -117,8 +117,8 @@ pub(crate) type Add<S> = fn(Version, &mut S, Values<'_>, usize);
 pub(crate) type AddValues<'a> = dyn FnMut(Version, Values<'_>, usize) + 'a;
 
 impl BlockProgram {
-    /// Has `add` add the values of a range that the program's reduction takes, block after block. `first` is the index
-    /// of the range's first element in the whole arrays.
+    /// Calls `add` with the values of a range that the program's reduction takes, block after block. `first`
+    /// is the index of the range's first element in the whole arrays.
     pub(crate) fn accumulate(
         &self, scratch: &mut Scratch, range: Range<'_>, first: usize, add: &mut AddValues<'_>,
     ) {
@@ -186,7 +186,7 @@ where
     }
 }
 
-/// What an accumulator makes of an exact sum of a kind.
+/// The accumulator `A`, computed from an exact sum of the kind `K`.
 struct Exact<K, A>(PhantomData<(K, A)>);
 
 impl<K, A> BlockReduction for Exact<K, A>
@@ -219,7 +219,7 @@ impl<O: Fold + Default> BlockReduction for Folding<O> {
 /// The first of the values that win, which `O` finds.
 struct First<A, O>(PhantomData<(A, O)>);
 
-/// Values of which the winner is found before its index is looked for.
+/// The number of values whose winner is found before its index is looked for.
 const SEARCHED: usize = 2048;
 
 impl<A, O> BlockReduction for First<A, O>

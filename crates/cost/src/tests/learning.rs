@@ -1,8 +1,8 @@
-//! What a learner promises, one thing at a time.
+//! The promises of a learner, one at a time.
 
-use crate::{BreakEven, Choice, Choices, Decision, Learner, Machine, Reason, Work};
+use crate::{BreakEven, Choice, Choices, Decision, Learner, Processors, Reason, Work};
 
-const MACHINE: Machine = Machine { cores: 16, gpus: 1 };
+const PROCESSORS: Processors = Processors { cores: 16, gpus: 1 };
 
 /// An addition of page-locked arrays, of 8 MB in and 4 MB out.
 const ADDITION: Work = Work {
@@ -20,10 +20,10 @@ const ADDITION: Work = Work {
 fn calls(
     learner: &Learner, work: &Work, count: usize, time: impl Fn(usize, Choice) -> f32,
 ) -> Decision {
-    let mut last = learner.decide(work, &MACHINE, Choices::ALL);
+    let mut last = learner.decide(work, &PROCESSORS, Choices::ALL);
     for number in 0..count {
-        learner.observe(work, &MACHINE, last.choice, time(number, last.choice));
-        last = learner.decide(work, &MACHINE, Choices::ALL);
+        learner.observe(work, &PROCESSORS, last.choice, time(number, last.choice));
+        last = learner.decide(work, &PROCESSORS, Choices::ALL);
     }
     last
 }
@@ -36,9 +36,9 @@ fn time_if(best: Choice) -> impl Fn(usize, Choice) -> f32 {
 fn settled(learner: &Learner, time: impl Fn(usize, Choice) -> f32) -> Choice {
     let mut counts = [0; crate::CHOICES];
     for number in 0..40 {
-        let decision = learner.decide(&ADDITION, &MACHINE, Choices::ALL);
+        let decision = learner.decide(&ADDITION, &PROCESSORS, Choices::ALL);
         counts[decision.choice as usize] += 1;
-        learner.observe(&ADDITION, &MACHINE, decision.choice, time(number, decision.choice));
+        learner.observe(&ADDITION, &PROCESSORS, decision.choice, time(number, decision.choice));
     }
     *Choice::ALL.iter().max_by_key(|choice| counts[**choice as usize]).unwrap()
 }
@@ -56,13 +56,13 @@ fn each_choice_is_found_if_it_is_the_fastest() {
 fn only_choices_that_there_are_and_that_are_allowed_are_made() {
     for (cores, gpus) in [(1, 0), (1, 1), (2, 0), (2, 2), (3, 1), (16, 0), (256, 8)] {
         let learner = Learner::new();
-        let machine = Machine { cores, gpus };
+        let processors = Processors { cores, gpus };
         for among in [Choices::ALL, Choices::CORES, Choices::CORES.with(Choice::Gpu)] {
             for number in 0..200 {
-                let decision = learner.decide(&ADDITION, &machine, among);
+                let decision = learner.decide(&ADDITION, &processors, among);
                 let choice = decision.choice;
-                assert!(among.has(choice) && choice.exists(&ADDITION, &machine), "{choice:?}");
-                learner.observe(&ADDITION, &machine, choice, 1e5 + number as f32);
+                assert!(among.has(choice) && choice.exists(&ADDITION, &processors), "{choice:?}");
+                learner.observe(&ADDITION, &processors, choice, 1e5 + number as f32);
             }
         }
     }
@@ -103,8 +103,8 @@ fn exploring_costs_a_small_share_of_the_time() {
     let time = |choice| time_if(Choice::HalfOfCores)(0, choice);
     let (mut explored, mut all) = (0.0, 0.0);
     for _ in 0..5_000 {
-        let Decision { choice, reason, .. } = learner.decide(&ADDITION, &MACHINE, Choices::ALL);
-        learner.observe(&ADDITION, &MACHINE, choice, time(choice));
+        let Decision { choice, reason, .. } = learner.decide(&ADDITION, &PROCESSORS, Choices::ALL);
+        learner.observe(&ADDITION, &PROCESSORS, choice, time(choice));
         all += time(choice);
         explored += if reason == Reason::Explored { time(choice) } else { 0.0 };
     }
@@ -118,7 +118,7 @@ fn what_one_operation_teaches_of_the_machine_serves_others() {
     let time = |_, choice: Choice| if choice.is_cores() { 1e7 } else { 2e5 };
     calls(&learner, &ADDITION, 200, time);
     let other = Work { operation: 4, core_ns: 120_000.0, ..ADDITION };
-    let choice = learner.decide(&other, &MACHINE, Choices::ALL).choice;
+    let choice = learner.decide(&other, &PROCESSORS, Choices::ALL).choice;
     assert!(!choice.is_cores(), "{choice:?}");
 }
 

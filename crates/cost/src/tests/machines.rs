@@ -1,6 +1,6 @@
 //! Machines for simulations. Their times follow other laws than the model's.
 
-use crate::{Choice, Machine, Work};
+use crate::{Choice, Processors, Work};
 
 /// A generator of random numbers (SplitMix64).
 pub(super) struct Random(pub(super) u64);
@@ -61,7 +61,7 @@ pub(super) const OPERATIONS: [Operation; 12] = [
 
 /// A machine with times of its own.
 pub(super) struct Simulated {
-    pub(super) machine: Machine,
+    pub(super) processors: Processors,
     /// The time of a core relative to the prior's.
     core: f64,
     /// Bytes in a nanosecond.
@@ -96,7 +96,7 @@ impl Simulated {
         let latency = random.log_uniform(3_000.0, 200_000.0);
         let bus = random.log_uniform(2.0, 900.0);
         Simulated {
-            machine: Machine { cores, gpus },
+            processors: Processors { cores, gpus },
             core,
             core_bandwidth,
             bandwidth,
@@ -125,7 +125,7 @@ impl Simulated {
         self.bus_left = [1.0, 1.0, 0.7, 0.4][random.below(4)];
     }
 
-    /// What a call takes, on average, in nanoseconds, if caches may hold the arrays or not.
+    /// The average time of a call in nanoseconds; `is_cached` says that caches may hold the arrays.
     pub(super) fn time(
         &self, operation: usize, n: f64, work: &Work, is_cached: bool, choice: Choice,
     ) -> f64 {
@@ -136,20 +136,20 @@ impl Simulated {
         match choice {
             Choice::Gpu => self.on_gpus(operation, n, work, 1.0) * ripple(1),
             Choice::Gpus => {
-                let gpus = self.machine.gpus as f64;
+                let gpus = self.processors.gpus as f64;
                 (self.on_gpus(operation, n, work, gpus.powf(self.efficiency)) + self.sharing)
                     * ripple(2)
             }
             Choice::Together => {
-                let gpus = self.machine.gpus as f64;
+                let gpus = self.processors.gpus as f64;
                 let alone = self.on_gpus(operation, n, work, gpus.powf(self.efficiency));
-                let cores = (self.machine.cores - self.machine.gpus).max(1);
+                let cores = (self.processors.cores - self.processors.gpus).max(1);
                 let cores = on_cores(cores);
                 let at_once = 1.0 / (1.0 / alone + 0.85 / cores);
                 (at_once + self.sharing) * ripple(3)
             }
             of_cores => {
-                let threads = of_cores.threads(work.most_threads, self.machine.cores);
+                let threads = of_cores.threads(work.most_threads, self.processors.cores);
                 on_cores(threads) * ripple(0)
             }
         }
@@ -158,7 +158,7 @@ impl Simulated {
     fn on_cores(
         &self, operation: usize, n: f64, bytes: f64, is_cached: bool, threads: usize,
     ) -> f64 {
-        let free = (self.free * self.machine.cores as f64).max(1.0);
+        let free = (self.free * self.processors.cores as f64).max(1.0);
         let wanted = threads as f64;
         // Threads past the free cores share them, and the last is late.
         let late = if wanted > free { 1.0 + 0.3 * (wanted / free - 1.0) } else { 1.0 };
@@ -191,7 +191,7 @@ impl Simulated {
         self.latency[0] + busy
     }
 
-    /// What one call takes.
+    /// The random factor of one call's time.
     pub(super) fn noise(&self, random: &mut Random) -> f64 {
         let outlier = random.unit() < self.outliers;
         random.factor(self.noise) * if outlier { random.log_uniform(1.5, 20.0) } else { 1.0 }

@@ -9,7 +9,7 @@ const MACHINES: u64 = 1_000;
 const FIRST_SEED: u64 = 1_000;
 /// The first calls of a process, while much is unknown, and those after them.
 const CALLS: [usize; 2] = [200, 1_000];
-/// Of the calls that are not long one in so many is observed, as the library does.
+/// One of this many short calls is observed, as in the library.
 const SHORT_CALLS: usize = 4;
 
 /// A call that a process makes, perhaps again and again.
@@ -47,7 +47,7 @@ impl Call {
     }
 }
 
-/// What a process did.
+/// The outcome of a simulated process.
 #[derive(Default)]
 struct Outcome {
     seed: u64,
@@ -91,12 +91,13 @@ fn process(seed: u64) -> Outcome {
         let is_repeated = last.replace(call) == Some(call);
         let work = call.work(is_repeated);
         let is_short = work.core_ns <= SHORT_CALL_NS;
-        let decision = (!is_short).then(|| learner.decide(&work, &machine.machine, Choices::ALL));
+        let decision =
+            (!is_short).then(|| learner.decide(&work, &machine.processors, Choices::ALL));
         let choice = decision.map_or(Choice::CallingCore, |decision| decision.choice);
         let time_if =
             |is_cached, choice| machine.time(call.operation, call.n, &work, is_cached, choice);
         let time = |choice| time_if(is_repeated, choice);
-        let exists = |choice: &Choice| choice.exists(&work, &machine.machine);
+        let exists = |choice: &Choice| choice.exists(&work, &machine.processors);
         let least = Choice::ALL.into_iter().filter(exists).map(time).fold(f64::INFINITY, f64::min);
         let taken = time_if(is_repeated && is_on_cores, choice);
         is_on_cores = !matches!(choice, Choice::Gpu | Choice::Gpus);
@@ -110,7 +111,7 @@ fn process(seed: u64) -> Outcome {
         outcome.decisions.push((choice, decision.reason));
         if decision.is_observed && (decision.is_long || sampled.next() == Some(true)) {
             let measured = taken * machine.noise(&mut random);
-            learner.observe(&work, &machine.machine, choice, measured as f32);
+            learner.observe(&work, &machine.processors, choice, measured as f32);
         }
     }
     outcome

@@ -105,7 +105,7 @@ pub(crate) fn nearest<T: Float>(integer: &BigInt, low: i32) -> T {
         let significand = if biased == 0 { fraction } else { fraction | 1 << (T::PRECISION - 1) };
         BigInt::from(significand) << (T::LEAST - unit + biased.max(1) as i32 - 1)
     };
-    // The largest encoding of which the value is at most `exact`; Inf's counts as the next binade's.
+    // The largest encoding whose value is at most `exact`; Inf's counts as the next binade's.
     let (mut below, mut above) = (0, T::INFINITY);
     while above - below > 1 {
         let middle = u64::midpoint(below, above);
@@ -160,7 +160,7 @@ pub(crate) fn in_windows<K: Windowed, const LEVELS: usize>(
     (state, spilled)
 }
 
-/// Checks the sum of finite terms, by every way that leads to it: all words, and the result.
+/// Checks the sum of finite terms, computed in every way: all words, and the result.
 pub(crate) fn check<K: Case>(terms: &[K::Term]) {
     let exact = by_groups::<K>(terms);
     if terms.len() <= 24 {

@@ -109,7 +109,8 @@ fn short_integers_round_as_the_processor_rounds() {
     }
 }
 
-/// f64 is no stop on the way to f32: it would round a tie's neighbour to the tie, and then to even.
+/// Results are not rounded to f64 on the way to f32: that would round a tie's neighbour to the tie, and then
+/// to even.
 #[test]
 fn results_of_f32_round_once() {
     let mut state = State::<Dot<f32>>::ZERO;
@@ -121,7 +122,7 @@ fn results_of_f32_round_once() {
     assert_eq!(state.value(), 1.0);
 }
 
-/// The last digit has 64 bits, of which each below a tie decides.
+/// The last digit has 64 bits, and each of those below a tie decides.
 #[test]
 fn long_last_digits_round_as_others() {
     let (lowest, tie) = (1 << 61, 1 << 37);

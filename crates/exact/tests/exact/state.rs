@@ -261,7 +261,7 @@ fn products_that_are_not_a_number() {
         let single = deposited::<Dot<f32>>(&[(x as f32, y as f32)]);
         assert_eq!(single.value().to_bits(), 0x7FC0_0000);
     }
-    // An infinite factor's sign is the product's; a product that f64 cannot hold is no infinity.
+    // An infinite factor's sign is the product's; a product that f64 cannot hold is not an infinity.
     assert_eq!(deposited::<Dot<f64>>(&[(f64::INFINITY, -1.0)]).value(), f64::NEG_INFINITY);
     assert_eq!(deposited::<Dot<f64>>(&[(1e300, 1e300), (-1e300, 1e300)]).value(), 0.0);
 }

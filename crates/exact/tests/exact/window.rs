@@ -135,8 +135,8 @@ fn the_largest_terms_reach_the_ends_of_a_binade() {
     }
 }
 
-/// Products of which both parts leave all that they can for the second level: half of the first level's
-/// unit, a tie, and an error of the same sign.
+/// Products whose two parts leave as much as they can for the second level: half of the first level's unit, a
+/// tie, and an error of the same sign.
 #[test]
 fn the_largest_errors_of_products_fit_beside_the_products() {
     let mut random = Random(17);

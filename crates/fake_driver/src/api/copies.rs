@@ -20,7 +20,7 @@ fn device_end(address: u64, bytes: usize) -> Result<usize, Code> {
 /// Copies, across the bus if there is a direction.
 ///
 /// # Safety
-/// Both must lead to `bytes` bytes.
+/// Both addresses must point to `bytes` bytes.
 unsafe fn copy(direction: Option<Direction>, to: usize, from: usize, bytes: usize) {
     timing::begin_copy(direction, bytes);
     let to = std::ptr::with_exposed_provenance_mut::<u8>(to);

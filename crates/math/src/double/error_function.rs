@@ -8,8 +8,8 @@ use crate::sequence::{at_most, long_polynomial, magnitude, with_sign_of};
 
 /// From here on the function is 1 - erfc x.
 const FAR_FROM: f64 = 11.0 / 16.0;
-/// Gives log erfc(x) = -`LOG_ERFC_START` + t LOG_ERFC(t) up to 6, where t = x - `FAR_FROM`, such that the
-/// error of erf x is 2^-58.8 (tools/minimax.py).
+/// The polynomial in log erfc(x) = -`LOG_ERFC_START` + t LOG_ERFC(t) up to 6, where t = x - `FAR_FROM`. With
+/// it the error of erf x is 2^-58.8 (tools/minimax.py).
 const LOG_ERFC: [f64; 19] = [
     -2.1255247287479557,
     -0.7976294352452268,

@@ -58,8 +58,8 @@ pub(super) fn power<M: Machine>(m: &M, k: M::F64) -> M::F64 {
     power_of_two(m, k + m.f64(TO_INTEGER))
 }
 
-/// y · 2^k, for y from 1/2 to 2. If it may be subnormal or infinite, in two steps, of which only the second one can
-/// round.
+/// y · 2^k, for y from 1/2 to 2. A result that may be subnormal or infinite is scaled in two steps, and only
+/// the second one can round.
 #[inline(always)]
 fn scale<M: Machine>(m: &M, y: M::F64, k: M::F64) -> M::F64 {
     let is_far = m.less(m.f64(1000.0), magnitude(m, k));

@@ -10,11 +10,12 @@ use crate::sequence::{at_most, clamp, magnitude, polynomial, two_to};
 use crate::two_arguments::signed_power;
 use std::f64::consts::{LOG2_E, LOG10_E};
 
-/// What the doubles nearest to 1 / ln 2 and 1 / ln 10 are short of them.
+/// 1 / ln 2 and 1 / ln 10, less the doubles nearest to them.
 const LOG2_E_LOW: f64 = 2.0355273740931033e-17;
 const LOG10_E_LOW: f64 = 1.098319650216765e-17;
 
-/// Gives 2 artanh s = 2s + s³ (2/3 + 2/5 s² + s⁴ ARTANH_TAIL(s²)) with a relative error of 2^-72.8.
+/// The polynomial in 2 artanh s = 2s + s³ (2/3 + 2/5 s² + s⁴ ARTANH_TAIL(s²)), with a relative error of
+/// 2^-72.8.
 const ARTANH_TAIL: [f64; 7] = [
     0.28571428571433155,
     0.22222222220014567,
@@ -84,7 +85,7 @@ pub fn log1p<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let zero = m.f64(0.0);
     let (above, rest) = any_sum(m, x, m.f64(1.0));
     let (k, f) = split(m, above);
-    // Where k is zero f is x itself.
+    // If k is zero, f is x itself.
     let exact = m.equal(k, zero);
     let f = m.select(exact, x, f);
     // 2^-k where the rest counts; 1 / (1 + f) is nearly 1 - f + f² - f³ + f⁴.
@@ -125,7 +126,7 @@ pub fn pow<M: Machine>(m: &M, x: M::F64, y: M::F64) -> M::F64 {
     // Powers beyond 2^80 are infinite, zero or one already: infinities would make NaNs.
     let exponent = clamp(m, y, -two_to(80), two_to(80));
     let (high, low) = multiply(m, (exponent, m.f64(0.0)), log);
-    // Where the first part is infinite the rest is NaN.
+    // If the first part is infinite, the rest is NaN.
     let low = m.select(m.less(magnitude(m, high), m.f64(746.0)), low, m.f64(0.0));
     signed_power(m, x, y, exponential(m, (clamp(m, high, -746.0, 710.0), low)))
 }

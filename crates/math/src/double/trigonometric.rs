@@ -10,7 +10,7 @@ use crate::sequence::{TO_INTEGER, magnitude, nearest, polynomial, two_to};
 use crate::trigonometric::is_odd;
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
-/// Gives sin r = r + r³ SINE(r²) with a relative error of 2^-63.2.
+/// The polynomial in sin r = r + r³ SINE(r²), with a relative error of 2^-63.2.
 const SINE: [f64; 7] = [
     -0.16666666666666666,
     0.008333333333333042,
@@ -20,7 +20,7 @@ const SINE: [f64; 7] = [
     1.6054309921903945e-10,
     -7.389361415002503e-13,
 ];
-/// Gives cos r = 1 - r²/2 + r⁴ COSINE(r²) with a relative error of 2^-63.9.
+/// The polynomial in cos r = 1 - r²/2 + r⁴ COSINE(r²), with a relative error of 2^-63.9.
 const COSINE: [f64; 6] = [
     0.041666666666666595,
     -0.0013888888888873342,
@@ -29,7 +29,7 @@ const COSINE: [f64; 6] = [
     2.0875705369577252e-09,
     -1.1358747393638473e-11,
 ];
-/// What π/2 is more than its nearest double, in two parts.
+/// π/2 less its nearest double, in two parts.
 const HALF_PI_REST: (f64, f64) = (6.123233995736766e-17, -1.4973849048591698e-33);
 
 /// The first bits of 2/π, in words of `WORD` bits.
@@ -77,8 +77,8 @@ struct Angle<M: Machine> {
 /// The number of quarter-turns, in the low bits of a shifted number, and the rest in radians, for
 /// magnitudes up to `FAR`.
 ///
-/// The first difference is exact, and where it is not zero a multiple of 2^-52, of which the last bit of
-/// `term`, at most 2^-23, is a part: so `sum` is exact, though `term` may be the larger one (Muller and
+/// The first difference is exact. Unless it is zero, it is a multiple of 2^-52, and therefore of the last bit
+/// of `term`, which is at most 2^-23: so `sum` is exact, though `term` may be the larger one (Muller and
 /// others, Handbook of Floating-Point Arithmetic, 4.3.1).
 #[inline(always)]
 fn reduce_near<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
@@ -112,8 +112,8 @@ fn reduce_far<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
     let part = |i: i64| product(m, x * m.f64(two_to(-WORD * i)), words[i as usize]);
     let (a, b, c, d) = (part(0), part(1), part(2), part(3));
     let last = m.fma(x * m.f64(two_to(-WORD * 4)), words[4], d.1);
-    // Takes multiples of eight away, exactly. At most four is left: nothing of numbers above 2^54, as
-    // those are multiples of four, and their first difference is exact.
+    // Subtracts multiples of eight, exactly. At most four is left, and nothing of numbers above 2^54: those
+    // are multiples of four, and their first difference is exact.
     let modulo = |x: M::F64| {
         let to_eight = m.f64(8.0 * TO_INTEGER);
         x - ((x - to_eight) + to_eight)
@@ -176,7 +176,7 @@ impl<M: Machine> Angle<M> {
     }
 }
 
-/// An odd function's value at x, of which `y` are the bits at the magnitude of x.
+/// An odd function's value at x; `y` has the bits of its value at the magnitude of x.
 #[inline(always)]
 fn odd_function<M: Machine>(m: &M, x: M::F64, y: M::I64) -> M::F64 {
     m.float(y ^ (m.bits(x) & m.i64(i64::MIN)))

@@ -35,13 +35,13 @@ pub(super) const EXP_RESTS: [f32; 16] = [
 ];
 /// ln 2 and the rest of it.
 pub(super) const LN_2: [f32; 2] = [0.6931472, -1.9046542e-9];
-/// Gives e^r = 1 + r + r² EXP(r), with an error of 2^-37.5.
+/// e^r = 1 + r + r² EXP(r), with an error of 2^-37.5.
 pub(super) const EXP: [f32; 3] = [0.5, 0.16667007, 0.04166766];
-/// Gives e^r = 1 + r + r²/2 + r³ EXPM1(r), relative to r, with an error of 2^-38.2.
+/// e^r = 1 + r + r²/2 + r³ EXPM1(r), relative to r, with an error of 2^-38.2.
 pub(super) const EXPM1: [f32; 3] = [0.16666667, 0.041667234, 0.008333475];
 
 // log
-/// Gives 1 / m for a significand m; the constant term is added to a number whose last bit is 1/32.
+/// 1 / m for a significand m; the constant term is added to a number whose last bit is 1/32.
 pub(super) const LOG_INVERSE: [f32; 3] = [393218.8, -2.608, 0.7955];
 /// log 2 in its first bits, over 2^23.
 pub(super) const LOG_2: f32 = 8.262941e-8;
@@ -269,7 +269,7 @@ pub(super) const LOG10_LOW: [f32; 32] = [
 ];
 /// log10 e and the rest of it.
 pub(super) const LOG10_E: [f32; 2] = [0.4342945, -1.010305e-8];
-/// Gives log(1 + r) = r - r²/2 + r³ LOG(r), relative to the logarithm, with an error of 2^-35.5.
+/// log(1 + r) = r - r²/2 + r³ LOG(r), relative to the logarithm, with an error of 2^-35.5.
 pub(super) const LOG: [f32; 4] = [0.3333332, -0.24999966, 0.20035268, -0.16709521];
 
 // sin, cos
@@ -339,7 +339,7 @@ pub(super) const COS_LOW: [f32; 16] = [
     -2.830749e-8,
     -2.9739473e-8,
 ];
-/// Gives sin r = r + r³ SIN(r²), relative to r, with an error of 2^-37.8.
+/// sin r = r + r³ SIN(r²), relative to r, with an error of 2^-37.8.
 pub(super) const SIN: [f32; 3] = [-0.16666667, 0.008334995, -0.0003219604];
-/// Gives cos r = 1 - r²/2 + r⁴ COS(r²), with an error of 2^-46.0.
+/// cos r = 1 - r²/2 + r⁴ COS(r²), with an error of 2^-46.0.
 pub(super) const COS: [f32; 2] = [0.041666664, -0.0013883769];

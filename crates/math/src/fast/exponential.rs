@@ -72,10 +72,10 @@ pub fn exp<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 
 /// e^x - 1 = P - 1 + P r + P r²/2 + P (r³ EXPM1(r) + rest (1 + r + r²/2)) with P = 2^j T.
 ///
-/// The first three terms are exact in two parts. Where k = 0 the result is about r, else it is as large
-/// or larger: the roundings of r³ (two), of its polynomial and of their product, 2^-24 r³ / 6 each, err by
-/// 2^-35.6 together, relative to it. The polynomial errs by 2^-38.2, and the sums of low parts and the missing product of the
-/// rest and r³/6 by less.
+/// The first three terms are exact in two parts. Where k = 0 the result is about r, else it is as large or
+/// larger: the roundings of r³ (two), of its polynomial and of their product, 2^-24 r³ / 6 each, err by
+/// 2^-35.6 together, relative to it. The polynomial errs by 2^-38.2, and the sums of low parts and the
+/// missing product of the rest and r³/6 by less.
 #[inline(always)]
 pub fn expm1<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let Reduced { place, r, rest } = reduce(m, x);

@@ -1,4 +1,4 @@
-//! How folds merge states and store them, in a frame of one merge, against the library's accumulators.
+//! Folds, which merge states and store them, in a frame of one merge, against the library's accumulators.
 
 use crate::run::program_of;
 use crate::values::special;

@@ -1,4 +1,4 @@
-//! Reductions: what the expression's part gives the compiled part, and the texts around it.
+//! Reductions: the values that the expression's part passes to the compiled part, and the texts around it.
 
 use crate::run::{Launch, check_reduction, program_of};
 use crate::values::Random;

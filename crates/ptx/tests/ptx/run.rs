@@ -27,7 +27,7 @@ pub(crate) fn text(program: &Program, limits: Limits) -> String {
     kernel.image().to_str().expect("PTX is ASCII").to_owned()
 }
 
-/// How arrays lie, and how the kernel is launched.
+/// The layout of the arrays, and the launch of the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Launch {
     pub(crate) n: usize,
@@ -83,7 +83,7 @@ impl Array {
     }
 }
 
-/// Runs a program's kernel on values of its inputs, of which a scalar takes the first.
+/// Runs a program's kernel on values of its inputs. A scalar takes the first of its values.
 fn run(program: &Program, text: &str, inputs: &[Vec<Bits>], launch: Launch) -> Vec<Bits> {
     let declared: Vec<Input<'_>> = program.inputs().collect();
     let output = output_element(program.output());
