@@ -112,8 +112,7 @@ def logarithm():
 
     slope = min(np.linspace(-1.1, -0.9, 1001), key=error)
     print_array(
-        "1 / m for a significand m; the constant term is added to a number whose last bit is"
-        " 1/32.",
+        "1 / m for a significand m; the constant term is added to a number whose last bit is 1/32.",
         "LOG_INVERSE",
         [nearest(c) for c in np.array(inverse(slope)) + [1.5 * 2**18, 0, 0]],
     )

@@ -85,8 +85,8 @@ pub(crate) enum Fallback {
     Cores,
 }
 
-/// The threads and devices of the process, and what its calls taught. A plan asks only where the answer matters, since it may
-/// start threads, or open the driver and devices.
+/// The threads and devices of the process, and what its calls taught. A plan asks only where the answer
+/// matters, since the question may start threads, or open the driver and devices.
 pub(crate) trait Resources {
     /// Threads that may work on a call.
     fn thread_limit(&self) -> usize;
