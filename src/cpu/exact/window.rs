@@ -254,11 +254,11 @@ const fn rows<K: Vectorised>(lanes: usize) -> usize {
 /// * The error of a product is no part of the highest level: it is at most 2^−53 of the product, which is
 ///   below 2^(u+52), and so within the reach of the second level.
 ///
-/// A bounded sum does without what is left after the last level: each term errs by `UNITS_A_TERM` of its
-/// units at most. The product of two f32 is rounded once, to a multiple of 2^u: half a unit. Of two f64, what the first
-/// level leaves and the error are at most 2^(u−1) each, since the product is below 2^(u+52). In the second level, whose
-/// unit is 2^(u−45), their sum is rounded by half a unit; before, by at most 2^(u−54), and an error that underflows by
-/// 2^−1075, which is less than a hundredth of one.
+/// A bounded sum does without what is left after the last level: each term errs by `UNITS_A_TERM` of its units
+/// at most. The product of two f32 is rounded once, to a multiple of 2^u: half a unit. Of two f64, what the first
+/// level leaves and the error are at most 2^(u−1) each, since the product is below 2^(u+52). In the second level,
+/// whose unit is 2^(u−45), their sum is rounded by half a unit; before that by at most 2^(u−54), and an error that
+/// underflows by 2^−1075: together less than a hundredth of a unit.
 ///
 /// # Panics
 /// If the terms are not whole rows.
