@@ -23,5 +23,5 @@ pub use bins::Bins;
 pub use digits::{normalise, round};
 pub use float::{Float, Value};
 pub use state::{COUNTS, Dot, Kind, State, Sum};
-pub use window::{Guards, LEVEL_BITS, Windowed, accumulate, round_units, round_window};
+pub use window::{Guards, LEVEL_BITS, Windowed, accumulate, power, round_units, round_window};
 pub use wire::{Code, MAX_STATES, WireError, decode, encode, kind_of, wire_bytes};

@@ -206,6 +206,7 @@ fn deposit(accumulator: f64, part: &mut f64) -> f64 {
 }
 
 /// 2^exponent, of a normal number.
-fn power(exponent: i32) -> f64 {
+#[must_use]
+pub fn power(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }

@@ -6,7 +6,7 @@
 pub(crate) enum Hook {
     /// The values of a thread's elements.
     Elements,
-    /// What an accumulator makes of its exact sum, as a number.
+    /// The number of the operation that computes the result from an exact sum (FINISH_SUM and so on).
     Finish,
     /// The state of no elements.
     Identity,
@@ -43,7 +43,7 @@ impl Hook {
     /// The hook that a line is, with its operands. None if the line stays as it is.
     ///
     /// # Panics
-    /// If there is no such hook, which the check would have found.
+    /// If the word in capitals is not the name of a hook. [`check_frame`] rejects such frames.
     pub(crate) fn of(line: &str) -> Option<(Self, Vec<&str>)> {
         if !line.starts_with(|first: char| first.is_ascii_uppercase()) {
             return None;

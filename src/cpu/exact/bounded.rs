@@ -1,14 +1,14 @@
-//! Sums of products within a bound: a few words, where a state of an exact sum has up to a hundred.
+//! Sums of products within a bound. Such a sum has a few words; the state of an exact one has up to 138.
 
 use super::window::Window;
 use super::{Inputs, Vectorised, Version};
-use gpuvec_exact::{Float, State, round_units};
+use gpuvec_exact::{Float, State, power, round_units};
 use std::marker::PhantomData;
 
 /// The most that a term errs by, in units of the window's lowest level.
 const UNITS_A_TERM: f64 = 0.51;
 
-/// The sum of products, each of which errs by less than its part of a bound.
+/// A sum of products, and a bound of its error.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounded<K> {
     /// The sum in units of 2^unit. With no unit yet it is 0.
@@ -51,7 +51,7 @@ impl<K: Vectorised> Bounded<K> {
             }
             inputs = inputs.after(held);
             self.elements += held;
-            // A window that is chosen by the whole of a block holds it, unless it is no ordinary one.
+            // The window was chosen for this block, and does not hold it: another one would not either.
             self.is_lost |= window.failed > 0 && failed == inputs.len();
             failed = inputs.len();
             if window.failed > 0 {
@@ -112,9 +112,4 @@ impl<K: Vectorised> Bounded<K> {
         let [least, most] = ends.map(|units| round_units::<K::Element>(units, unit));
         (least.encoding() == most.encoding()).then_some(least)
     }
-}
-
-/// 2^exponent, of a normal number.
-fn power(exponent: i32) -> f64 {
-    f64::from_bits(((exponent + 1023) as u64) << 52)
 }

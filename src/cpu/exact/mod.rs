@@ -109,8 +109,8 @@ pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
     }
 }
 
-/// Products of which a second pass over all, where the first leaves doubts, costs less on average than exact sums
-/// at once.
+/// The number of products from which on a bounded sum costs less on average, although an exact one may have to
+/// follow.
 const BOUNDED_FROM: usize = 1 << 10;
 
 /// The sum of terms, rounded once. A few ordinary terms make no state.
