@@ -134,16 +134,23 @@ def can_trace() -> bool:
 
 
 @pytest.fixture
-def system_calls(tmp_path):
+def tiny_calls(tmp_path):
+    """Builds a program that makes a number of small calls of the library."""
+    built = tmp_path / "tiny_calls"
+    compile_program(Path(__file__).with_name("tiny_calls.c"), built)
+    return built
+
+
+@pytest.fixture
+def system_calls(tiny_calls, tmp_path):
     """Counts the system calls of a process that makes a number of small calls of the library."""
     if not can_trace():
         pytest.skip("strace is missing, or may not trace programs")
-    built, trace = tmp_path / "tiny_calls", tmp_path / "trace"
-    compile_program(Path(__file__).with_name("tiny_calls.c"), built)
+    trace = tmp_path / "trace"
 
     def count(calls: int, variables: dict[str, str]) -> int:
         variables = library_environment(**variables)
-        run(["strace", "-f", "-qq", "-o", trace, built, calls], env=variables)
+        run(["strace", "-f", "-qq", "-o", trace, tiny_calls, calls], env=variables)
         return len(trace.read_text().splitlines())
 
     return count
@@ -160,3 +167,12 @@ def test_small_calls_with_placement_cpu_make_no_system_calls(system_calls):
     """After the first call, small calls on the cores make no system calls."""
     variables = {**environment(), "GPUVEC_PLACEMENT": "cpu"}
     assert system_calls(1_100, variables) == system_calls(100, variables)
+
+
+def test_functions_of_a_driver_that_is_not_open_are_looked_up_once(tiny_calls, tmp_path):
+    """Small calls stay fast where another library has loaded the driver and not initialised it."""
+    driver = {**environment(), "LD_PRELOAD": "libcuda.so.1"}
+    log = {"LD_DEBUG": "symbols", "LD_DEBUG_OUTPUT": str(tmp_path / "lookups")}
+    run([tiny_calls, 1_000], env=library_environment(**driver, **log))
+    lookups = "".join(path.read_text() for path in tmp_path.glob("lookups.*"))
+    assert lookups.count("symbol=cuInit;  lookup in file=") == 1, "the library, in one file"

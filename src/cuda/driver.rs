@@ -15,6 +15,7 @@ pub(crate) use cust::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUmodule,
     CUpointer_attribute, CUstream,
 };
+use once_cell::race::OnceBox;
 use std::arch::global_asm;
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -241,8 +242,16 @@ fn open_library() -> Result<*mut c_void, Error> {
     Ok(library)
 }
 
-/// Fills every slot. Fails if the driver lacks a function; all drivers of the last years have them all.
+/// Fills every slot, in the first call. Fails if the driver lacks a function; all drivers of the last years
+/// have them all.
 fn fill_slots(library: *mut c_void) -> Result<(), Error> {
+    // No lock: another thread could hold it at a fork.
+    static FILLED: OnceBox<Result<(), Error>> = OnceBox::new();
+    *FILLED.get_or_init(|| Box::new(look_up(library)))
+}
+
+/// Looks up the function of every slot.
+fn look_up(library: *mut c_void) -> Result<(), Error> {
     for (name, slot) in SLOTS {
         // SAFETY: `library` is an open library and `name` a C string.
         let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
