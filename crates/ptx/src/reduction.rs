@@ -131,8 +131,7 @@ fn elements(
         writer.move_to(value, word);
         writer.move_to(place, writer.emit("add.s64", Class::B64, &[index, distance]));
     }
-    let is_sum = matches!(reduction, Reduction::Sum | Reduction::Mean) && fold.is_exact();
-    let is_small = is_sum && batch.is_small;
+    let is_small = fold.is_exact() && batch.is_small;
     let (len, ty) = (len.to_string(), operand_type(program).name());
     text.extend(["// ", &len, " elements of ", reduction.name(), " ", ty, ": "]);
     text.extend([&operands.join(" "), "\n{\n"]);
