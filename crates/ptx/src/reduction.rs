@@ -107,7 +107,7 @@ fn elements(
         Reduction::Dot | Reduction::Norm => results.len() / 2,
         _ => results.len(),
     };
-    let batch = Batch::new(program, large, &writer, [index, count], len, fold.is_exact());
+    let batch = Batch::new(program, large, &writer, [index, count], len);
     if fold.is_exact() {
         batch.for_each(|group| {
             for (k, results) in results.chunks(len).enumerate() {
@@ -131,8 +131,7 @@ fn elements(
         writer.move_to(value, word);
         writer.move_to(place, writer.emit("add.s64", Class::B64, &[index, distance]));
     }
-    let is_sum = matches!(reduction, Reduction::Sum | Reduction::Mean) && fold.is_exact();
-    let is_small = is_sum && batch.is_small;
+    let is_small = batch.is_small;
     let (len, ty) = (len.to_string(), operand_type(program).name());
     text.extend(["// ", &len, " elements of ", reduction.name(), " ", ty, ": "]);
     text.extend([&operands.join(" "), "\n{\n"]);
@@ -161,8 +160,6 @@ struct Batch<'p> {
     len: usize,
     /// Elements of a turn of the loop.
     group: usize,
-    /// True for exact sums, whose whole groups have loads of their own.
-    is_exact: bool,
     /// True for a batch without a loop and with few instructions.
     is_small: bool,
 }
@@ -170,7 +167,7 @@ struct Batch<'p> {
 impl<'p> Batch<'p> {
     fn new(
         program: &'p Program, large: Option<&'p Large<'p>>, writer: &'p Writer,
-        [index, count]: [Operand; 2], len: usize, is_exact: bool,
+        [index, count]: [Operand; 2], len: usize,
     ) -> Self {
         let emit = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
         let last = emit("sub.s64", &[count, Operand::b64(1)]);
@@ -190,7 +187,7 @@ impl<'p> Batch<'p> {
         let halves = |group: &usize| Some(group / 2).filter(|&half| half > 0);
         let group = std::iter::successors(Some(len), halves).find(fits).unwrap_or(1);
         let is_small = group == len && group * instructions <= MOST_INSTRUCTIONS_OF_SMALL;
-        Batch { writer, elements, last, len, group, is_exact, is_small }
+        Batch { writer, elements, last, len, group, is_small }
     }
 
     fn distance(&self, of_place: Operand) -> Operand {
@@ -211,9 +208,8 @@ impl<'p> Batch<'p> {
             .collect();
         let distances: Vec<Operand> = places.iter().map(|&place| self.distance(place)).collect();
         let end = places[self.group - 1];
-        let is_whole =
-            self.is_exact.then(|| writer.emit("setp.le.s32", Class::Predicate, &[end, self.last]));
-        let results = self.elements.results_at(start, &distances, is_whole);
+        let is_whole = writer.emit("setp.le.s32", Class::Predicate, &[end, self.last]);
+        let results = self.elements.results_at(start, &distances, Some(is_whole));
         let element = |(k, values): (usize, Vec<Operand>)| Element {
             distance: distances[k],
             is_there: writer.emit("setp.le.s32", Class::Predicate, &[places[k], self.last]),
