@@ -14,20 +14,23 @@ def metadata(root: Path) -> dict:
 
 
 def built_crates(root: Path) -> list[dict]:
-    """The crates of others that a build of the library compiles."""
+    """The crates of others that a build of the wheel compiles."""
     return reached(metadata(root), {None, "build"}, macros=True)
 
 
 def linked_crates(root: Path) -> list[dict]:
-    """The third-party crates from which the library may contain code."""
+    """The third-party crates from which the wheel may contain code."""
     return reached(metadata(root), {None}, macros=False)
 
 
 def reached(facts: dict, kinds: set, macros: bool) -> list[dict]:
-    """The crates that gpuvec reaches through dependencies of these kinds (None: normal)."""
+    """The crates of others that the wheel's two crates need, by dependencies of these kinds.
+
+    None is a normal one.
+    """
     crates = {crate["id"]: crate for crate in facts["packages"]}
     dependencies = {node["id"]: node["deps"] for node in facts["resolve"]["nodes"]}
-    found, waiting = set(), [facts["resolve"]["root"]]
+    found, waiting = set(), list(facts["workspace_default_members"])
     while waiting:
         crate = waiting.pop()
         if crate not in found and (macros or not is_macro(crates[crate])):

@@ -43,11 +43,19 @@ class Hook(BuildHookInterface):
         platform = f"manylinux_{glibc.replace('.', '_')}_x86_64" if glibc else "linux_x86_64"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"
-        build_data["force_include"][str(build_library(root, glibc))] = "gpuvec/libgpuvec.so"
+        built = build(root, glibc)
+        build_data["force_include"] |= {
+            str(built / "libgpuvec.so"): "gpuvec/libgpuvec.so",
+            # Python versions for which this name says nothing do not load it.
+            str(built / "libgpuvec_python.so"): "gpuvec/_native.abi3.so",
+        }
 
 
-def build_library(root: Path, glibc: Optional[str]) -> Path:
-    """Builds the library with no path of this machine inside, and returns where it lies."""
+def build(root: Path, glibc: Optional[str]) -> Path:
+    """Builds the library and the extension module, with no path of this machine inside.
+
+    Returns their folder.
+    """
     if not shutil.which("cargo"):
         sys.exit("gpuvec is built with cargo, which was not found: install Rust")
     command = ["cargo", "zigbuild" if glibc else "build", "--release", "--locked", "--lib"]
@@ -59,7 +67,7 @@ def build_library(root: Path, glibc: Optional[str]) -> Path:
         env={**os.environ, "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(remapped_paths(root))},
         check=True,
     )
-    return folder / TARGET / "release/libgpuvec.so"
+    return folder / TARGET / "release"
 
 
 def remapped_paths(root: Path) -> list[str]:

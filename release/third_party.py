@@ -1,4 +1,4 @@
-"""Writes LICENSE-THIRD-PARTY: the notices and licences of all that is linked into the library.
+"""Writes LICENSE-THIRD-PARTY: the notices and licences of all that is linked into the wheel.
 
 `--check` compares the file with Cargo.lock instead. A crate under several licences is taken under
 MIT, else under Apache-2.0. Some crates ship no licence file, or one without a copyright notice:
@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTICES = ROOT / "LICENSE-THIRD-PARTY"
 NOTICE = re.compile(r"^\s*(Copyright (?:\(c\)|©|\d).*?)(?: or)?$", re.MULTILINE | re.IGNORECASE)
 HEADING = """\
-libgpuvec.so contains, besides gpuvec, parts of the following software. Texts that several of these
-share are at the end.
+libgpuvec.so, and the extension module of the Python package, contain besides gpuvec parts of the
+following software. Texts that several of these share are at the end.
 """
 
 

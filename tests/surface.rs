@@ -85,8 +85,8 @@ fn callers_values_are_accessed_at_any_address() {
 
 /// The modules of src/ and the crates of crates/; each imports only itself and later ones.
 const PLACES: &[&str] = &[
-    "abi", "run", "objects", "cuda", "cpu", "call", "pool", "process", "tuning", "error", "cost",
-    "ptx", "ops", "math", "expr", "exact",
+    "python", "abi", "run", "objects", "cuda", "cpu", "call", "pool", "process", "tuning", "error",
+    "cost", "ptx", "ops", "math", "expr", "exact",
 ];
 
 /// The crates of tests, which only tests depend on.

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Collects the library, the fake driver and the Rust test programs in target/gpu, for a machine with a
-# GPU but without Rust, where tools/on_gpu.sh uses them. The fake driver has a name by which no program
-# takes it for the machine's own driver.
+# Collects the library, the Python package's extension module, the fake driver and the Rust test programs
+# in target/gpu, for a machine with a GPU but without Rust, where tools/on_gpu.sh uses them. The fake driver
+# has a name by which no program takes it for the machine's own driver.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bundle=target/gpu
 rm -rf "$bundle"
 mkdir -p "$bundle/tests"
-cp -P target/release/libgpuvec.so* "$bundle/"
+cp -P target/release/libgpuvec.so* target/release/libgpuvec_python.so "$bundle/"
 cp target/fake_driver/libcuda.so.1 "$bundle/libfake_driver.so"
 cargo test --profile fast --no-run --message-format=json 2>/dev/null |
     python3 -c '

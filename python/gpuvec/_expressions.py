@@ -8,11 +8,11 @@ from ctypes import (
     addressof,
     byref,
     c_char_p,
-    c_double,
     c_int32,
     c_int64,
     c_size_t,
     c_void_p,
+    cast,
     create_string_buffer,
 )
 from typing import TYPE_CHECKING, Any, Union
@@ -24,7 +24,7 @@ from ._arrays import address, check_axes, check_dtype, check_layout, find, typed
 from ._device_array import DeviceArray
 from ._dlpack import Found
 from ._errors import Error, check, failure
-from ._library import functions, ordinal
+from ._library import functions, native, ordinal
 from ._owned import Owned
 from ._queue import call
 from ._streams import Stream, check_stream
@@ -136,6 +136,7 @@ class Expression:
         "_names",
         "_owned",
         "_pointers",
+        "_short",
         "_text",
     )
 
@@ -168,6 +169,17 @@ class Expression:
         self._pointers: Any = c_void_p * count
         self._is_reduction = bool(functions.gpuvec_expr_is_reduction(self._handle))
         self._is_dot = self._is_reduction and " = dot " in self.program
+        self._short = self._short_way()
+
+    def _short_way(self) -> Any:
+        """Returns the extension module's way to call the formula, for arrays and Python floats."""
+        if native is None or not all(code in DTYPES or code == WEAK_FLOAT for code in self._codes):
+            return None
+        inputs = [DTYPES.get(code) for code in self._codes]
+        run = cast(functions.gpuvec_expr_run, c_void_p).value
+        most_axes = 1 if self._is_dot else np.iinfo(np.int32).max
+        output = self._dtype, self._is_reduction
+        return native.Formula(run, self._handle, inputs, output, most_axes, failure)
 
     @property
     def text(self) -> str:
@@ -246,21 +258,23 @@ class Expression:
             ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an
             ndarray; of a reduction, a scalar.
         """
-        given = _merged(inputs, named)
-        _check_keywords(self._names, given, out, stream)
-        return self._call(given, out, stream)
+        return self._call(_merged(inputs, named), out, stream)
 
     def _call(self, inputs: dict[str, Any], out: Any, stream: Stream | None) -> Any:
         """Calls the library in the short way, or else in the general one."""
         if tuple(inputs) != self._names:
-            inputs = self._in_order(inputs)
-        if stream is None:
-            called = self._briefly(inputs.values(), out)
+            inputs = self._in_order(inputs, out, stream)
+        if stream is None and self._short is not None:
+            try:
+                called = self._short.call(inputs, out)
+            except Error as error:
+                raise self._named(error) from None
             if called is not None:
                 return called
         return self._generally(inputs, out, stream)
 
-    def _in_order(self, inputs: dict[str, Any]) -> dict[str, Any]:
+    def _in_order(self, inputs: dict[str, Any], out: Any, stream: Any) -> dict[str, Any]:
+        _check_keywords(self._names, inputs, out, stream)
         for name in self._names:
             if name not in inputs:
                 raise TypeError(f"{name} is missing: the formula's inputs are {self._listed()}")
@@ -271,42 +285,6 @@ class Expression:
 
     def _listed(self) -> str:
         return ", ".join(self._names) or "none"
-
-    def _briefly(self, inputs: Iterable[Any], out: Any) -> Any:
-        """Calls the library with plain ndarrays and floats; None if there is anything else."""
-        first = None
-        pointers, kept = [], []
-        for value, code in zip(inputs, self._codes):
-            if type(value) is ndarray:
-                if TYPES.get(value.dtype) != code or not value.flags.c_contiguous:
-                    return None
-                if first is None:
-                    first, shape = value, value.shape
-                elif value.shape != shape:
-                    return None
-                pointers.append(address(value))
-            elif type(value) is float and code == WEAK_FLOAT:
-                number = c_double(value)
-                kept.append(number)
-                pointers.append(addressof(number))
-            else:
-                return None
-        if first is None or (self._is_dot and first.ndim > 1):
-            return None
-        wanted = () if self._is_reduction else shape
-        if out is None:
-            to = np.empty(wanted, self._dtype)
-        elif type(out) is ndarray and out.dtype is self._dtype and out.flags.carray:
-            to = out
-            if to.shape != wanted:
-                return None
-        else:
-            return None
-        given = self._pointers(*pointers)
-        status = functions.gpuvec_expr_run(self._handle, given, address(to), first.size, None)
-        if status:
-            raise self._named(failure(status))
-        return to[()] if out is None and self._is_reduction else to
 
     def _named(self, error: Error) -> Error:
         """Names the inputs in an error."""
@@ -465,8 +443,6 @@ def evaluate(
         ^
     """
     given = _merged(inputs, named)
-    if out is not None or stream is not None:
-        _check_keywords(_NAMES.findall(text) if isinstance(text, str) else (), given, out, stream)
     try:
         codes = [
             TYPES[value.dtype] if type(value) is ndarray else _code(name, value)
@@ -477,6 +453,8 @@ def evaluate(
     key = (text, *given, *codes)
     expression = _remembered.get(key)
     if expression is None:
+        names = _NAMES.findall(text) if isinstance(text, str) else ()
+        _check_keywords(names, given, out, stream)
         if len(_remembered) >= MOST_REMEMBERED:
             _remembered.clear()
         expression = _remembered[key] = _compiled(text, tuple(given), tuple(codes))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.machinery
+import importlib.util
 import operator
 import os
 import sys
@@ -159,8 +161,29 @@ def _load(path: str) -> ctypes.CDLL:
     return library
 
 
+def _load_native(library: str) -> Any:
+    """Returns the extension module, from the package or from the library's folder.
+
+    None if it is missing, or is not for this Python: it needs CPython 3.10 with its lock.
+    """
+    package, folder = os.path.dirname(os.path.realpath(__file__)), os.path.dirname(library)
+    suffix = ".abi3.so"
+    if suffix not in importlib.machinery.EXTENSION_SUFFIXES or sys.version_info < (3, 10):
+        return None
+    places = os.path.join(package, f"_native{suffix}"), os.path.join(folder, "libgpuvec_python.so")
+    for path in filter(os.path.exists, places):
+        loader = importlib.machinery.ExtensionFileLoader("gpuvec._native", path)
+        spec = importlib.util.spec_from_file_location("gpuvec._native", path, loader=loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+        return module
+    return None
+
+
 _path = _find()
 functions = _load(_path)
+native: Any = _load_native(_path)
 
 
 def library_path() -> str:

@@ -1,26 +1,27 @@
 """The operations.
 
-Each has a short way for writable NumPy arrays, which must not be much slower than NumPy's own
-calls, and a general way for everything else, which also finds the cause of an error.
+Each has a short way for NumPy arrays, in the extension module, which must not be much slower than
+NumPy's own calls, and a general way for everything else, which also finds the cause of an error.
 """
 
 from __future__ import annotations
 
-from ctypes import CDLL, ArgumentError, c_void_p
+from ctypes import c_void_p, cast, sizeof
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
-from numpy import ndarray
 
-from ._arrays import address, check_axes, check_dtype, check_equal, check_layout, find, typed, view
+from ._arrays import address, check_axes, check_dtype, check_equal, check_layout, find, typed
 from ._device_array import DeviceArray
 from ._dlpack import Found
 from ._errors import failure
-from ._library import OPERATIONS, SIGNATURES, functions, library_path
+from ._library import OPERATIONS, SIGNATURES, functions, native
 from ._queue import call
 from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from ._typing import Array
@@ -28,86 +29,37 @@ if TYPE_CHECKING:
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
 
 
-class _View:
-    """The type of arguments from which ctypes makes a view, without a call of Python code."""
-
-    from_param = staticmethod(view)
-
-
-# The library once more, for other types of arguments.
-_functions_of_arrays = CDLL(library_path())
-
-
-def _taking_arrays(symbol: str) -> Any:
-    """Returns an exported function that accepts arrays with a view."""
-    function = getattr(_functions_of_arrays, symbol)
-    function.restype, types = SIGNATURES[symbol]
-    function.argtypes = [_View if kind is c_void_p else kind for kind in types[:-1]] + [c_void_p]
-    return function
-
-
-# The entry of an element type: the function that accepts arrays with a view, the function that
-# accepts addresses, and the element type of the output.
-Entry = tuple[Any, Any, np.dtype[Any]]
+# The entry of an element type: the function, and the element type of the output.
+Entry = tuple[Any, np.dtype[Any]]
 
 
 class Operation:
     """An operation: the library's functions for it, and how they are called."""
 
-    __slots__ = ("is_reduction", "is_unary", "most_axes", "table", "types")
+    __slots__ = ("call", "inputs", "is_reduction", "most_axes", "table", "types")
 
     def __init__(self, name: str, inputs: int, result: str = "") -> None:
-        self.is_unary = inputs == 1
+        self.inputs = inputs
         self.most_axes = 1 if name == "dot" else np.iinfo(np.int32).max
         self.is_reduction = bool(result)
         self.table: dict[np.dtype[Any], Entry] = {}
+        short = []
         for element in OPERATIONS[name]:
             dtype = np.dtype(DTYPES[element])
             to = np.dtype(np.int64) if result == "wide" and dtype.kind == "i" else dtype
             symbol = f"gpuvec_{name}_{element}"
-            self.table[dtype] = _taking_arrays(symbol), getattr(functions, symbol), to
+            function = getattr(functions, symbol)
+            first = SIGNATURES[symbol][1][0]
+            factor_bytes = 0 if first is c_void_p else sizeof(first)
+            self.table[dtype] = function, to
+            short.append((dtype, cast(function, c_void_p).value, factor_bytes, to))
         self.types = tuple(self.table)
-
-    def call(self, a: Any, b: Any, out: Any, stream: Stream | None, *alpha: float) -> Any:
-        """Calls the operation in the short way if it can, or else in the general one.
-
-        An operation on one array gets that array as `a` and as `b`.
-        """
-        if type(a) is not ndarray or type(b) is not ndarray or stream is not None:
-            if stream is None and self._is_on_device(a, b, out):
-                to = out._ready() if type(out) is DeviceArray else out
-                result = self.call(a._ready(), b._ready(), to, None, *alpha)
-                return result if out is None else out
-            return self.general(a, b, out, stream, *alpha)
-        dtype, shape = a.dtype, a.shape
-        try:
-            of_views, of_addresses, result = self.table[dtype]
-        except KeyError:
-            return self.general(a, b, out, stream, *alpha)
-        to = np.empty(() if self.is_reduction else shape, result) if out is None else out
-        if (
-            b.dtype is not dtype
-            or b.shape != shape
-            or len(shape) > self.most_axes
-            or type(to) is not ndarray
-            or to.dtype is not result
-            or (to.size != 1 if self.is_reduction else to.shape != shape)
-        ):
-            return self.general(a, b, out, stream, *alpha)
-        try:
-            if not (a.flags.writeable and b.flags.writeable):
-                inputs = map(_pointer, self._inputs(a, b))
-                status = of_addresses(*alpha, *inputs, view(to), a.size, None)
-            elif alpha or self.is_unary:
-                status = of_views(*alpha, *self._inputs(a, b), to, a.size, None)
-            else:
-                status = of_views(a, b, to, a.size, None)
-        except (TypeError, ArgumentError):
-            # An argument has no view: the general way tells why.
-            return self.general(a, b, out, stream, *alpha)
-        if status:
-            raise failure(status)
-        return to[()] if out is None and self.is_reduction else to
+        # Calls the operation: `call(a, b, out, stream)`, and alpha if it takes one. An operation on
+        # one array gets that array as `a` and as `b`.
+        self.call: Callable[..., Any] = self.general
+        if native is not None:
+            ways = short, self.general, failure
+            self.call = native.Operation(inputs, self.is_reduction, self.most_axes, *ways).call
 
     def _is_on_device(self, a: Any, b: Any, out: Any) -> bool:
         """Returns whether the short way accepts the ndarrays that describe the arguments."""
@@ -116,16 +68,20 @@ class Operation:
 
     def _inputs(self, a: Any, b: Any) -> tuple[Any, ...]:
         """Returns the arrays that are passed to the operation."""
-        return (a,) if self.is_unary else (a, b)
+        return (a, b)[: self.inputs]
 
     def general(self, a: Any, b: Any, out: Any, stream: Stream | None, *alpha: float) -> Any:
         """Calls the operation on arrays of any kind; raises an error if they are wrong."""
+        if stream is None and self._is_on_device(a, b, out):
+            to = out._ready() if type(out) is DeviceArray else out
+            result = self.call(a._ready(), b._ready(), to, None, *alpha)
+            return result if out is None else out
         arrays = self._inputs(a, b)
         check_stream(stream)
         found = {name: find(name, array, stream) for name, array in zip("ab", arrays)}
         to = None if out is None else find("out", out, stream)
         dtype = self._dtype(found)
-        _, of_addresses, result = self.table[dtype]
+        function, result = self.table[dtype]
         inputs = [self._checked_input(name, one, dtype) for name, one in found.items()]
         first = inputs[0].array
         for one in inputs[1:]:
@@ -139,8 +95,8 @@ class Operation:
         else:
             out, to = _new(arrays, inputs)
         used = (*inputs, to)
-        pointers = [_pointer(one.array) for one in used]
-        call(stream, (*arrays, out), used, of_addresses, *alpha, *pointers, first.size)
+        pointers = [address(one.array) for one in used]
+        call(stream, (*arrays, out), used, function, *alpha, *pointers, first.size)
         return to.array[()] if out is None else out
 
     def _dtype(self, found: dict[str, Found]) -> np.dtype[Any]:
@@ -173,16 +129,6 @@ class Operation:
                 f"out has shape {to.array.shape}: pass an array of the inputs' shape {first.shape}"
             )
         return to
-
-
-def _pointer(array: NDArray[Any]) -> Any:
-    """Returns the ctypes argument for a contiguous array; raises TypeError for any other."""
-    flags = array.flags
-    if flags.writeable:
-        return view(array)
-    if flags.c_contiguous:
-        return address(array)
-    raise TypeError
 
 
 def _new(arrays: tuple[Any, ...], inputs: list[Found]) -> tuple[Any, Found]:

@@ -37,7 +37,8 @@ def test_the_wheel_has_the_whole_package(wheel):
     for path in files:
         assert wheel[f"gpuvec/{path.relative_to(package)}"] == path.read_bytes()
     packed = {name for name in wheel if not name.startswith("gpuvec-")}
-    assert len(packed) == len(files) + 1 and len(files) > 1
+    built = {"gpuvec/libgpuvec.so", "gpuvec/_native.abi3.so"}
+    assert built < packed and len(packed) == len(files) + 2 and len(files) > 1
 
 
 def test_the_tests_run_on_the_wheels_library(wheel):

@@ -1,0 +1,96 @@
+//! The library's functions, as include/gpuvec.h declares them.
+
+use std::ffi::c_int;
+use std::mem::transmute;
+
+type OneInput = unsafe extern "C" fn(usize, usize, usize, usize) -> c_int;
+type TwoInputs = unsafe extern "C" fn(usize, usize, usize, usize, usize) -> c_int;
+type FactorAndOne<F> = unsafe extern "C" fn(F, usize, usize, usize, usize) -> c_int;
+type FactorAndTwo<F> = unsafe extern "C" fn(F, usize, usize, usize, usize, usize) -> c_int;
+
+/// A function for one element type. Its arguments are a factor, the addresses of one or two inputs and of
+/// the output, the number of elements, and the stream.
+#[derive(Clone, Copy)]
+pub(crate) enum Function {
+    One(OneInput),
+    Two(TwoInputs),
+    OneWithF32(FactorAndOne<f32>),
+    OneWithF64(FactorAndOne<f64>),
+    TwoWithF32(FactorAndTwo<f32>),
+    TwoWithF64(FactorAndTwo<f64>),
+}
+
+impl Function {
+    /// Returns the function at an address. `factor_bytes` is the size of its factor, or 0 if it has none.
+    ///
+    /// # Safety
+    ///
+    /// The library has a function with these arguments at the address.
+    pub(crate) unsafe fn at(address: usize, inputs: usize, factor_bytes: usize) -> Option<Self> {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            Some(match (inputs, factor_bytes) {
+                (1, 0) => Function::One(transmute::<usize, OneInput>(address)),
+                (2, 0) => Function::Two(transmute::<usize, TwoInputs>(address)),
+                (1, 4) => Function::OneWithF32(transmute::<usize, FactorAndOne<f32>>(address)),
+                (1, 8) => Function::OneWithF64(transmute::<usize, FactorAndOne<f64>>(address)),
+                (2, 4) => Function::TwoWithF32(transmute::<usize, FactorAndTwo<f32>>(address)),
+                (2, 8) => Function::TwoWithF64(transmute::<usize, FactorAndTwo<f64>>(address)),
+                _ => return None,
+            })
+        }
+    }
+
+    /// Calls the function without a stream; returns its status. A function of one input ignores `b`, and
+    /// one without a factor ignores it.
+    ///
+    /// # Safety
+    ///
+    /// As the header says: the inputs and the output have `n` elements, or the output one.
+    pub(crate) unsafe fn call(
+        self, factor: f64, [a, b]: [usize; 2], out: usize, n: usize,
+    ) -> c_int {
+        // SAFETY: by the caller's promise, and that of `at`.
+        unsafe {
+            match self {
+                Function::One(function) => function(a, out, n, 0),
+                Function::Two(function) => function(a, b, out, n, 0),
+                Function::OneWithF32(function) => function(factor as f32, a, out, n, 0),
+                Function::OneWithF64(function) => function(factor, a, out, n, 0),
+                Function::TwoWithF32(function) => function(factor as f32, a, b, out, n, 0),
+                Function::TwoWithF64(function) => function(factor, a, b, out, n, 0),
+            }
+        }
+    }
+}
+
+type ExprRun = unsafe extern "C" fn(usize, *const usize, usize, usize, usize) -> c_int;
+
+/// `gpuvec_expr_run`, whose arguments are a handle, the addresses of the inputs' addresses and of the
+/// output, the number of elements, and the stream.
+#[derive(Clone, Copy)]
+pub(crate) struct Run(ExprRun);
+
+impl Run {
+    /// Returns the function at an address.
+    ///
+    /// # Safety
+    ///
+    /// The function is there.
+    pub(crate) unsafe fn at(address: usize) -> Self {
+        // SAFETY: by the caller's promise.
+        Run(unsafe { transmute::<usize, ExprRun>(address) })
+    }
+
+    /// Calls the function without a stream; returns its status.
+    ///
+    /// # Safety
+    ///
+    /// As the header says.
+    pub(crate) unsafe fn call(
+        self, handle: usize, inputs: &[usize], out: usize, n: usize,
+    ) -> c_int {
+        // SAFETY: by the caller's promise.
+        unsafe { (self.0)(handle, inputs.as_ptr(), out, n, 0) }
+    }
+}

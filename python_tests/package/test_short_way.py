@@ -1,0 +1,85 @@
+"""The extension module, which takes calls on NumPy arrays to the library; Pythons without it."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from importlib.machinery import EXTENSION_SUFFIXES
+
+import gpuvec
+import numpy as np
+import pytest
+from bindings import LIBRARY, ROOT
+from gpuvec import _library
+from programs import library_environment, run, run_python
+
+has_limited_api = ".abi3.so" in EXTENSION_SUFFIXES and sys.version_info >= (3, 10)
+
+
+@pytest.mark.skipif(not has_limited_api, reason="the module is for CPython 3.10 and newer")
+def test_the_extension_module_is_loaded():
+    """A test of the package is one of the module, too."""
+    assert _library.native is not None
+
+
+def calls(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[Callable[[], object]]:
+    """Calls that succeed and calls that fail, with an output and without."""
+    formula = gpuvec.Expression("a * b + k", a=a.dtype, b=a.dtype, k=float)
+    product = gpuvec.Expression("sum(a * b)", a=a.dtype, b=a.dtype)
+    return [
+        lambda: gpuvec.add(a, b),
+        lambda: gpuvec.add(a, b, out=out),
+        lambda: gpuvec.axpy(2, a, b, out=out),
+        lambda: gpuvec.dot(a, b),
+        lambda: gpuvec.max(a),
+        lambda: gpuvec.add(a, b, out=b[1:]),
+        lambda: gpuvec.add(a[:-1], b[:-1], out=a[1:]),
+        lambda: gpuvec.min(a[:0]),
+        lambda: formula(a=a, b=b, k=0.5),
+        lambda: formula(a=a, b=b, k=0.5, out=out),
+        lambda: formula(a=a[:-1], b=b[:-1], k=0.5, out=a[1:]),
+        lambda: product(a=a, b=b),
+    ]
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_calls_keep_no_references(number):
+    """Arguments, their types, and what makes exceptions belong to the caller again."""
+    a, b, out = (np.ones(100, np.float32) for _ in range(3))
+    call = calls(a, b, out)[number]
+    shared = a, b, out, a.dtype, np.ndarray, np.empty, None, gpuvec.ArgumentError
+
+    def attempt() -> None:
+        try:
+            call()
+        except (ValueError, gpuvec.Error):
+            pass
+
+    attempt()
+    before = [sys.getrefcount(one) for one in shared]
+    for _ in range(1_000):
+        attempt()
+    after = [sys.getrefcount(one) for one in shared]
+    assert all(abs(late - early) < 100 for early, late in zip(before, after)), (before, after)
+
+
+@pytest.mark.long
+@pytest.mark.skipif("GPUVEC_DIST" in os.environ, reason="the wheel has the module inside")
+def test_the_package_works_without_the_extension_module(tmp_path):
+    """Beside a library that was copied alone."""
+    library = str(tmp_path / "libgpuvec.so")
+    shutil.copy(LIBRARY, library)
+    script = "import gpuvec._library as library; print(library.native, library.library_path())"
+    assert run_python(script, GPUVEC_LIB=library).split() == ["None", library]
+    tests = [f"python_tests/package/test_{name}.py" for name in ("operations", "arguments")]
+    pytest_alone = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not long",
+    ]
+    run([*pytest_alone, *tests], env=library_environment(GPUVEC_LIB=library), cwd=ROOT)
