@@ -10,7 +10,6 @@
 //
 // The parameters follow those of the inputs. The last one is how to add up (exact sums), or the index of
 // the first element (folds).
-#include "accumulators.cuh"
 #include "exact.cuh"
 
 __device__ inline void elements(u64 i, u64 n, float (&x)[16]) {
@@ -252,24 +251,27 @@ struct Fold {
     }
 };
 
-// Merges the states of a block's threads, in every thread.
-__device__ inline Fold merged(Fold state) {
-    __shared__ Fold warps[BLOCK_THREADS / WARP];
+// Merges the states of each `count` neighbouring lanes, in each of them.
+__device__ inline Fold of_lanes(Fold state, int count) {
 #pragma unroll 1
-    for (int half = WARP / 2; half > 0; half /= 2) {
+    for (int half = count / 2; half > 0; half /= 2) {
         const u64 value = __shfl_xor_sync(ALL_THREADS, state.value, half);
         const u64 index = __shfl_xor_sync(ALL_THREADS, state.index, half);
         state.merge(Fold{value, index});
     }
+    return state;
+}
+
+// Merges the states of a block's threads, in every thread.
+__device__ inline Fold merged(Fold state) {
+    constexpr int WARPS = BLOCK_THREADS / WARP;
+    __shared__ Fold warps[WARPS];
+    state = of_lanes(state, WARP);
     if (lane() == 0) {
         warps[threadIdx.x / WARP] = state;
     }
     __syncthreads();
-    state = warps[0];
-#pragma unroll 1
-    for (int warp = 1; warp < BLOCK_THREADS / WARP; warp++) {
-        state.merge(warps[warp]);
-    }
+    state = of_lanes(warps[lane() % WARPS], WARPS);
     __syncthreads();
     return state;
 }

@@ -110,10 +110,6 @@ pub(crate) const REDUCTION_BLOCK: usize = 1 << 12;
 /// The same where it reads across the bus. (A dot of 40 MB pageable arrays: 1.80 ms; 2.82 with 1 << 12.)
 pub(crate) const REDUCTION_BLOCK_ACROSS_BUS: usize = 4 << 12;
 
-/// The most blocks of a reduction for each multiprocessor, which holds half of them at once. (A dot of
-/// 2^28 f32 in device memory: 0.970 of the rate of a plain loop; 0.965 with 4, 0.925 with 6.)
-pub(crate) const REDUCTION_BLOCKS: u32 = 8;
-
 /// Sums of f32 do without f64 arithmetic on devices where it is slower than that of f32 by more than this
 /// factor.
 pub(crate) const F64_RATIO: i32 = 8;

@@ -213,9 +213,9 @@ fn every_operation_is_in_every_place() {
                 forgotten.push(format!("{op:?}: {place}"));
             }
         };
-        // Those of elementwise operations are generated from the table.
+        // The others are generated from the table.
         need(
-            !op.is_reduction() || kernels.contains(name),
+            !op.is_exact() || kernels.contains(name),
             "no image in kernels/ptx: a row in kernels/reduce.cu, make kernels",
         );
         let calls = [format!("operation({op:?}, "), format!("operation({op:?}(alpha), ")];
@@ -232,10 +232,9 @@ fn every_operation_is_in_every_place() {
 
 #[test]
 fn every_kernel_has_its_row() {
-    let reductions = Op::ALL.iter().filter(|op| op.is_reduction());
+    let sums = Op::ALL.iter().filter(|op| op.is_exact());
     let others = ["copy_bytes", "probe"].map(str::to_owned);
-    let rows: BTreeSet<String> =
-        reductions.map(|op| op.kernel().to_owned()).chain(others).collect();
+    let rows: BTreeSet<String> = sums.map(|op| op.kernel().to_owned()).chain(others).collect();
     // Into those of kernels/expression.cu go the instructions of expressions.
     let is_row = |name: &&String| !name.starts_with("expression_");
     let without: Vec<String> = kernels().difference(&rows).filter(is_row).cloned().collect();

@@ -47,8 +47,7 @@ pub(crate) struct Device {
     slots: [SlotPool; 3],
     /// Says that kernels reach all page-locked memory at the host's own addresses.
     has_host_addresses: bool,
-    /// The most blocks of a reduction's kernel.
-    pub(super) reduction_blocks: u32,
+    pub(super) multiprocessors: u32,
     /// Says that the device sums f32 faster by integers alone than with f64.
     pub(super) lacks_f64_units: bool,
     /// Objects that the driver refused to destroy so far.
@@ -224,7 +223,7 @@ impl Device {
             kernels,
             slots,
             has_host_addresses: context.has_host_addresses(gpu.ordinal),
-            reduction_blocks: multiprocessors.max(1).cast_unsigned() * tuning::REDUCTION_BLOCKS,
+            multiprocessors: multiprocessors.max(1).cast_unsigned(),
             lacks_f64_units: f64_ratio > tuning::F64_RATIO,
             refused: Refused::new(),
             context: ManuallyDrop::new(context),

@@ -4,8 +4,8 @@ use super::completion::Flags;
 use super::device::Device;
 use super::driver::{CUstream, cuMemcpyAsync};
 use super::grid;
-use super::kernels::{MAX_PARAMETERS, packs};
-use crate::call::{Binding, Evaluation, Formula, Task};
+use super::kernels::{MAX_PARAMETERS, blocks_per_multiprocessor, is_compiled, packs};
+use crate::call::{Binding, Evaluation, Task};
 use crate::error::Error;
 use crate::tuning;
 use arrayvec::ArrayVec;
@@ -64,7 +64,10 @@ pub(super) unsafe fn enqueue(
             let [pack, packs_per_thread] = packs(task)?;
             grid::of_packs(n, pack, packs_per_thread, block_limit)
         }
-        true => grid::of_reduction(n, block_limit.min(device.reduction_blocks)),
+        true => {
+            let held = device.multiprocessors.saturating_mul(blocks_per_multiprocessor(task)?);
+            grid::of_reduction(n, block_limit.min(held))
+        }
     };
     let flags = flags.filter(|_| grid::warps(blocks) <= tuning::FLAGGED_WARPS);
     let warps = flags.map_or(0, |flags| flags.clear(grid::warps(blocks)));
@@ -90,10 +93,8 @@ pub(super) unsafe fn enqueue(
 fn input_parameters(task: Task<'_>, arrays: &[u64]) -> ArrayVec<u64, MAX_PARAMETERS> {
     let mut arrays = arrays.iter().copied();
     match task {
-        // Compiled reductions take two arrays, which may be the same.
-        Task::Evaluate(Evaluation { formula: Formula { op: Some(op), .. }, .. })
-            if op.is_reduction() =>
-        {
+        // Compiled kernels take two arrays, which may be the same.
+        Task::Evaluate(Evaluation { formula, .. }) if is_compiled(formula) => {
             arrays.cycle().take(2).collect()
         }
         Task::Evaluate(Evaluation { bindings, .. }) => {

@@ -74,6 +74,24 @@ pub(crate) fn kernel_of(formula: &Formula) -> Result<&gpuvec_ptx::Kernel, Error>
     })
 }
 
+/// Says whether the formula's kernel is an image: an operation's exact sum. The others are generated.
+pub(super) fn is_compiled(formula: &Formula) -> bool {
+    formula.op.is_some() && formula.is_exact()
+}
+
+/// The number of blocks of a task's reduction that a multiprocessor should hold at once: the grid has no more,
+/// since blocks that begin when others end would add their states late.
+pub(super) fn blocks_per_multiprocessor(task: Task<'_>) -> Result<u32, Error> {
+    // `BLOCKS` of kernels/exact.cuh.
+    const OF_COMPILED: u32 = 4;
+    match task.formula() {
+        Some(formula) if !is_compiled(formula) => {
+            kernel_of(formula).map(gpuvec_ptx::Kernel::blocks_per_multiprocessor)
+        }
+        _ => Ok(OF_COMPILED),
+    }
+}
+
 /// The number of elements that a thread of a task's elementwise kernel works on at once, and how many such
 /// packs a thread of a large grid takes.
 pub(super) fn packs(task: Task<'_>) -> Result<[usize; 2], Error> {
@@ -120,7 +138,7 @@ impl Kernels {
 
     /// Loads the kernel of a formula.
     fn load(&self, formula: &Formula) -> Result<Function, Error> {
-        if let Some(op) = formula.op.filter(|op| op.is_reduction()) {
+        if let Some(op) = formula.op.filter(|_| is_compiled(formula)) {
             return Image::of(op.kernel())?.load(&self.modules);
         }
         let kernel = kernel_of(formula)?;
@@ -209,7 +227,7 @@ mod tests {
     #[test]
     fn every_operation_has_its_kernel() {
         for &op in Op::ALL {
-            let found = match op.is_reduction() {
+            let found = match is_compiled(Formula::of(op)) {
                 false => kernel_of(Formula::of(op)).map(|_| ()),
                 true => Image::of(op.kernel()).map(|_| ()),
             };

@@ -29,10 +29,10 @@ pub(crate) fn reduce(
         ("sum" | "dot" | "count", _) => value::<WrappingSum>(elements, one),
         ("any", _) => counted::<Any>(elements),
         ("all", _) => counted::<All>(elements),
-        ("min", "f32") => value::<Min<f32>>(elements, |bits| f64::from_bits(bits) as f32),
-        ("max", "f32") => value::<Max<f32>>(elements, |bits| f64::from_bits(bits) as f32),
-        ("min", "f64") => value::<Min<f64>>(elements, f64::from_bits),
-        ("max", "f64") => value::<Max<f64>>(elements, f64::from_bits),
+        ("min", "f32") => value::<Min<f32>>(elements, f32_of_key),
+        ("max", "f32") => value::<Max<f32>>(elements, f32_of_key),
+        ("min", "f64") => value::<Min<f64>>(elements, f64_of_key),
+        ("max", "f64") => value::<Max<f64>>(elements, f64_of_key),
         ("min", "i32") => value::<Min<i32>>(elements, |bits| bits as i32),
         ("max", "i32") => value::<Max<i32>>(elements, |bits| bits as i32),
         ("min", "i64") => value::<Min<i64>>(elements, one),
@@ -51,6 +51,23 @@ pub(crate) fn reduce(
         ("argmax", "i64") => indexed::<ArgMax<i64>, i64>(elements, first, one),
         _ => return Err(format!("no reduction {reduction} of {ty}")),
     })
+}
+
+/// The float of a key (crates/ptx/src/fold.rs): an integer in the order of floats, or for a NaN the least or
+/// the greatest of all.
+fn f32_of_key(key: u64) -> f32 {
+    let key = key.cast_signed();
+    i32::try_from(key).map_or(f32::NAN, |key| {
+        f32::from_bits(if key < 0 { !key.cast_unsigned() | 1 << 31 } else { key.cast_unsigned() })
+    })
+}
+
+fn f64_of_key(key: u64) -> f64 {
+    match key.cast_signed() {
+        i64::MIN | i64::MAX => f64::NAN,
+        negative if negative < 0 => f64::from_bits(!key | 1 << 63),
+        _ => f64::from_bits(key),
+    }
 }
 
 /// The low bytes of a result.

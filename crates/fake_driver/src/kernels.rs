@@ -79,7 +79,8 @@ impl Kernel {
     fn input_parameters(self) -> usize {
         match self {
             Kernel::Probe => 0,
-            Kernel::Compute(op) if op.is_reduction() => 2,
+            // Exact sums are compiled kernels, for two arrays that may be the same.
+            Kernel::Compute(op) if op.is_exact() => 2,
             Kernel::Compute(op) => op.inputs() + usize::from(op.has_alpha()),
             Kernel::Copy => 1,
             Kernel::Expression(number) => {

@@ -215,36 +215,53 @@ impl<'p> Elements<'p> {
         Elements { arrays: self.arrays.into_iter().map(from).collect(), ..self }
     }
 
-    /// Computes the results of elements at distances, of 32 bits, from the first one: from `start` on, each
-    /// `STEP` further than the last, if `is_whole` is given and true.
-    pub(crate) fn results_at(
-        &self, start: Operand, distances: &[Operand], is_whole: Option<Operand>,
-    ) -> Vec<Vec<Operand>> {
+    /// Computes the results of elements at distances, of 32 bits, from the first one, each `STEP` further than
+    /// the one before. The element at the distance `last` stands in for those past it.
+    pub(crate) fn results_at(&self, places: &[Operand], last: Operand) -> Vec<Vec<Operand>> {
         let writer = self.writer;
         let raw = |&(_, array): &(usize, Array)| {
             let class = access(array.element).1;
-            distances.iter().map(|_| writer.register(class)).collect()
+            places.iter().map(|_| writer.register(class)).collect()
         };
         let raw: Vec<Vec<Operand>> = self.arrays.iter().map(raw).collect();
-        let [whole, end] = [writer.label(), writer.label()];
-        is_whole.into_iter().for_each(|is_whole| writer.jump_if(is_whole, whole));
-        for ((_, array), raw) in self.arrays.iter().zip(&raw) {
-            for (&raw, &distance) in raw.iter().zip(distances) {
-                array.load_spread(writer, distance, &[raw]);
-            }
-        }
-        if is_whole.is_some() {
-            writer.jump(end);
-            writer.place(whole);
+        let [whole, loaded] = [writer.label(), writer.label()];
+        let end = places[places.len() - 1];
+        writer.jump_if(writer.emit("setp.le.s32", Class::Predicate, &[end, last]), whole);
+        for (k, &place) in places.iter().enumerate() {
+            let distance = writer.emit("min.s32", Class::B32, &[place, last]);
             for ((_, array), raw) in self.arrays.iter().zip(&raw) {
-                array.load_spread(writer, start, raw);
+                array.load_spread(writer, distance, &[raw[k]]);
             }
-            writer.place(end);
         }
+        writer.jump(loaded);
+        writer.place(whole);
+        for ((_, array), raw) in self.arrays.iter().zip(&raw) {
+            array.load_spread(writer, places[0], raw);
+        }
+        writer.place(loaded);
+        self.results_of_raw(raw, places.len())
+    }
+
+    /// The number of instructions for one element.
+    pub(crate) fn instructions(&self) -> usize {
+        let (writer, distance) = (self.writer, Operand::b32(0));
+        let load = |&(_, array): &(usize, Array)| {
+            let raw = writer.register(access(array.element).1);
+            array.load_spread(writer, distance, &[raw]);
+            vec![raw]
+        };
+        let before = writer.instructions();
+        writer.aside(|| drop(self.results_of_raw(self.arrays.iter().map(load).collect(), 1)));
+        writer.instructions() - before
+    }
+
+    /// Computes the results of elements from what was loaded for each array.
+    fn results_of_raw(&self, raw: Vec<Vec<Operand>>, lanes: usize) -> Vec<Vec<Operand>> {
+        let writer = self.writer;
         let loaded = self.arrays.iter().zip(raw).map(|(&(node, array), raw)| {
             (node, raw.into_iter().map(|raw| widened(writer, array.element, raw)).collect())
         });
-        self.results_of(distances.len(), loaded.collect())
+        self.results_of(lanes, loaded.collect())
     }
 
     /// Computes the results of elements from the loaded operands.

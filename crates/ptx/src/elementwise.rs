@@ -6,9 +6,13 @@
 use crate::Kernel;
 use crate::elements::{Array, Elements, element};
 use crate::grid::Grid;
+use crate::hooks::least_blocks;
 use crate::large::Large;
 use crate::writer::{Class, Operand, Writer, entry};
 use gpuvec_expr::Program;
+
+/// The blocks that a multiprocessor should hold at once.
+const BLOCKS: u32 = 2;
 
 /// The elements that each thread of a large grid takes.
 #[derive(Clone, Copy)]
@@ -82,12 +86,11 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
     text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n");
     large.into_iter().for_each(|large| large.functions(&mut text));
     entry(&mut text, name, program.inputs().len());
-    text.push_str(
-        ".param .u64 p0,\n.param .u64 p1,\n.param .u64 p2\n)\n.reqntid 256\n.minnctapersm 2\n{\n",
-    );
+    text.push_str(".param .u64 p0,\n.param .u64 p1,\n.param .u64 p2\n)\n.reqntid 256\n");
+    text.extend([&least_blocks(BLOCKS), "{\n"]);
     large.into_iter().for_each(|large| large.declare(&mut text));
     writer.finish(&mut text);
-    Kernel::of_text(name, text, [lanes, packs])
+    Kernel::of_text(name, text, [lanes, packs], BLOCKS)
 }
 
 /// Computes and stores elements from an index on.

@@ -1,4 +1,8 @@
-//! Merges states of two words: a value, for floats the bits of an f64, and an index.
+//! Merges states of two words: a value and an index.
+//!
+//! The values of floats are integers in the same order, their keys: of integers a merge is one instruction, on
+//! every device. A NaN's key wins all merges. With an index zeros of both signs are equal, and the values are
+//! the bits of an f64.
 
 use crate::hooks::Hook;
 use crate::operation::quiet_nan;
@@ -47,7 +51,8 @@ impl Fold {
     pub(crate) fn begin(self, writer: &Writer, distance: Operand) -> [Operand; 2] {
         let identity = match self.ty {
             _ if self.adds() => Operand::b64(0),
-            Type::F32 => Operand::f32(f64::from_bits(self.identity()) as f32),
+            Type::F32 => Operand::f32(self.infinity() as f32),
+            Type::F64 => Operand::Constant(Class::F64, self.infinity().to_bits()),
             Type::I32 => Operand::b32(self.identity() as i32),
             ty => Operand::Constant(Class::of(ty), self.identity()),
         };
@@ -78,7 +83,7 @@ impl Fold {
                 stays = writer.emit("or.pred", Class::Predicate, &[stays, is_nan]);
             }
             writer.set(select, state, &[state, value, stays]);
-            return writer.set("selp.b32", place, &[place, element.distance, stays]);
+            return writer.set("selp.b32", place, &[place, element.distance(writer), stays]);
         }
         let name = match self.is_minimum() {
             true => names(["min.f32", "min.f64", "min.s32", "min.s64"]),
@@ -105,12 +110,11 @@ impl Fold {
         if self.reduction == Reduction::All {
             values[0] = writer.emit("not.pred", Class::Predicate, &[values[0]]);
         }
+        let is_there = element.is_there(writer);
         values[0] = match self.ty {
-            Type::Bool => writer.emit("and.pred", Class::Predicate, &[values[0], element.is_there]),
-            Type::I32 => {
-                writer.emit("selp.b32", Class::B32, &[values[0], nothing, element.is_there])
-            }
-            _ => writer.emit("selp.b64", Class::B64, &[values[0], nothing, element.is_there]),
+            Type::Bool => writer.emit("and.pred", Class::Predicate, &[values[0], is_there]),
+            Type::I32 => writer.emit("selp.b32", Class::B32, &[values[0], nothing, is_there]),
+            _ => writer.emit("selp.b64", Class::B64, &[values[0], nothing, is_there]),
         };
         let wide: Vec<Operand> = values.iter().map(|&value| self.wide(writer, value)).collect();
         wide.into_iter()
@@ -120,7 +124,11 @@ impl Fold {
 
     /// A thread's state as the frame has it: a word, and the distance with 64 bits.
     pub(crate) fn words(self, writer: &Writer, [state, place]: [Operand; 2]) -> [Operand; 2] {
-        let word = if self.adds() { state } else { self.wide(writer, state) };
+        let word = match self.adds() {
+            true => state,
+            false if self.has_keys() => self.key(writer, state),
+            false => self.wide(writer, state),
+        };
         [word, writer.emit("cvt.s64.s32", Class::B64, &[place])]
     }
 
@@ -140,6 +148,27 @@ impl Fold {
         }
     }
 
+    /// The key of a float.
+    fn key(self, writer: &Writer, value: Operand) -> Operand {
+        let is_short = self.ty == Type::F32;
+        let (class, most) = match is_short {
+            true => (Class::B32, Operand::b32(i32::MAX)),
+            false => (Class::B64, Operand::b64(i64::MAX)),
+        };
+        let names = |names: [&'static str; 2]| names[usize::from(!is_short)];
+        let zero = if is_short { Operand::b32(0) } else { Operand::b64(0) };
+        let bits = writer.emit(names(["mov.b32", "mov.b64"]), class, &[value]);
+        let test = names(["setp.lt.s32", "setp.lt.s64"]);
+        let is_negative = writer.emit(test, Class::Predicate, &[bits, zero]);
+        let other = writer.emit(names(["xor.b32", "xor.b64"]), class, &[bits, most]);
+        let select = names(["selp.b32", "selp.b64"]);
+        let key = writer.emit(select, class, &[other, bits, is_negative]);
+        let key = if is_short { writer.emit("cvt.s64.s32", Class::B64, &[key]) } else { key };
+        let test = names(["setp.nan.f32", "setp.nan.f64"]);
+        let is_nan = writer.emit(test, Class::Predicate, &[value, value]);
+        writer.emit("selp.b64", Class::B64, &[Operand::b64(self.key_of_nan()), key, is_nan])
+    }
+
     /// The lines that a word in capitals stands for.
     pub(crate) fn lines(self, hook: Hook) -> String {
         match hook {
@@ -153,11 +182,25 @@ impl Fold {
         }
     }
 
+    /// Says whether the values are keys of floats.
+    fn has_keys(self) -> bool {
+        self.is_float() && matches!(self.reduction, Reduction::Min | Reduction::Max)
+    }
+
+    fn key_of_nan(self) -> i64 {
+        if self.is_minimum() { i64::MIN } else { i64::MAX }
+    }
+
+    fn infinity(self) -> f64 {
+        if self.is_minimum() { f64::INFINITY } else { f64::NEG_INFINITY }
+    }
+
     fn identity(self) -> u64 {
-        let sign = if self.is_minimum() { 1.0 } else { -1.0 };
         match self.ty {
             _ if self.adds() => 0,
-            Type::F32 | Type::F64 => (sign * f64::INFINITY).to_bits(),
+            // Greater than all keys but a NaN's that may win, or less.
+            Type::F32 | Type::F64 if self.has_keys() => (!self.key_of_nan()).cast_unsigned(),
+            Type::F32 | Type::F64 => self.infinity().to_bits(),
             Type::I32 if self.is_minimum() => i64::from(i32::MAX).cast_unsigned(),
             Type::I32 => i64::from(i32::MIN).cast_unsigned(),
             _ if self.is_minimum() => i64::MAX.cast_unsigned(),
@@ -171,11 +214,6 @@ impl Fold {
         match self.reduction {
             _ if self.adds() => "add.s64 {0}, {2}, {4};\nmov.b64 {1}, 0;\n".into(),
             Reduction::ArgMin | Reduction::ArgMax => self.merge_indexed(),
-            _ if self.is_float() => format!(
-                "{{\n.reg .f64 %ma, %mb, %mc;\n.reg .pred %mp;\nmov.b64 %ma, {{2}};\nmov.b64 %mb, {{4}};\n\
-                 {name}.f64 %mc, %ma, %mb;\nsetp.nan.f64 %mp, %ma, %mb;\n\
-                 selp.f64 %mc, 0d7FF8000000000000, %mc, %mp;\nmov.b64 {{0}}, %mc;\nmov.b64 {{1}}, 0;\n}}\n"
-            ),
             _ => format!("{name}.s64 {{0}}, {{2}}, {{4}};\nmov.b64 {{1}}, 0;\n"),
         }
     }
@@ -245,15 +283,21 @@ impl Fold {
 
     /// Stores the value {1} at {0}.
     fn value(self) -> String {
-        match self.ty {
-            Type::F32 => "{\n.reg .f64 %ma;\n.reg .f32 %mf;\n.reg .pred %mp;\nmov.b64 %ma, {1};\n\
-                cvt.rn.f32.f64 %mf, %ma;\nsetp.nan.f32 %mp, %mf, %mf;\n\
-                selp.f32 %mf, 0f7FC00000, %mf, %mp;\nst.f32 [{0}], %mf;\n}\n"
-                .into(),
+        let (bits, most, nan) = match self.ty {
+            Type::F32 if self.has_keys() => (32, i32::MAX.into(), f32::NAN.to_bits().into()),
+            Type::F64 if self.has_keys() => (64, i64::MAX, f64::NAN.to_bits()),
             Type::I32 if !self.adds() => {
-                "{\n.reg .b32 %mr;\ncvt.u32.u64 %mr, {1};\nst.u32 [{0}], %mr;\n}\n".into()
+                return "{\n.reg .b32 %mr;\ncvt.u32.u64 %mr, {1};\nst.u32 [{0}], %mr;\n}\n".into();
             }
-            _ => "st.u64 [{0}], {1};\n".into(),
-        }
+            _ => return "st.u64 [{0}], {1};\n".into(),
+        };
+        let lower = if bits == 32 { "cvt.u32.u64" } else { "mov.b64" };
+        let key_of_nan = self.key_of_nan();
+        format!(
+            "{{\n.reg .b{bits} %mv, %mo;\n.reg .pred %mp;\n{lower} %mv, {{1}};\nxor.b{bits} %mo, %mv, {most:#x};\n\
+             setp.lt.s{bits} %mp, %mv, 0;\nselp.b{bits} %mv, %mo, %mv, %mp;\n\
+             setp.eq.b64 %mp, {{1}}, {key_of_nan:#x};\nselp.b{bits} %mv, {nan:#x}, %mv, %mp;\n\
+             st.b{bits} [{{0}}], %mv;\n}}\n"
+        )
     }
 }

@@ -68,6 +68,7 @@ pub struct Kernel {
     text: CString,
     pack: usize,
     packs_per_thread: usize,
+    blocks_per_multiprocessor: u32,
 }
 
 impl Kernel {
@@ -85,10 +86,14 @@ impl Kernel {
         }
     }
 
-    fn of_text(name: &str, text: String, [pack, packs_per_thread]: [usize; 2]) -> Kernel {
+    fn of_text(
+        name: &str, text: String, [pack, packs_per_thread]: [usize; 2],
+        blocks_per_multiprocessor: u32,
+    ) -> Kernel {
         // The texts contain none of the caller's names, and so no NUL.
         let c_string = |text: String| CString::new(text).unwrap_or_default();
-        Kernel { name: c_string(name.into()), text: c_string(text), pack, packs_per_thread }
+        let (name, text) = (c_string(name.into()), c_string(text));
+        Kernel { name, text, pack, packs_per_thread, blocks_per_multiprocessor }
     }
 
     /// The kernel's name in its image.
@@ -107,6 +112,12 @@ impl Kernel {
     #[must_use]
     pub const fn pack(&self) -> usize {
         self.pack
+    }
+
+    /// The blocks that a multiprocessor should hold at once, as the text asks.
+    #[must_use]
+    pub const fn blocks_per_multiprocessor(&self) -> u32 {
+        self.blocks_per_multiprocessor
     }
 
     /// The packs that a thread of a large grid takes, one after the other.

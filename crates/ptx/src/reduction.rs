@@ -4,7 +4,7 @@
 use crate::Kernel;
 use crate::elements::{Elements, STEP};
 use crate::fold::Fold;
-use crate::hooks::{BLOCKS, ENTRY, Hook};
+use crate::hooks::{BLOCKS, ENTRY, Hook, least_blocks};
 use crate::large::Large;
 use crate::writer::{Class, Operand, Writer, entry};
 use gpuvec_expr::{Program, Reduction, Type};
@@ -16,9 +16,8 @@ const FOLD_ELEMENTS: usize = 16;
 const MOST_BYTES: usize = 64;
 const MOST_INSTRUCTIONS: usize = 512;
 
-/// The blocks for each multiprocessor that sums without a loop and with at most [`MOST_INSTRUCTIONS_OF_SMALL`]
-/// instructions ask the driver for, in place of [`BLOCKS`]: they need fewer registers.
-const BLOCKS_OF_SMALL: &str = ".minnctapersm 4\n";
+/// The most instructions of a turn after which a kernel may ask the driver for more blocks on each multiprocessor
+/// than [`BLOCKS`]: it needs fewer registers than others.
 const MOST_INSTRUCTIONS_OF_SMALL: usize = 256;
 
 /// The name of the compiled kernel that a program's reduction needs: an image of kernels/ptx.
@@ -71,10 +70,15 @@ pub(crate) fn kernel(
             _ => fill(&mut text, &fold.lines(hook), &operands),
         }
     }
-    if is_small {
-        text = text.replacen(BLOCKS, BLOCKS_OF_SMALL, 1);
-    }
-    Kernel::of_text(name, text, [FOLD_ELEMENTS, 1])
+    let blocks = blocks(fold, is_small);
+    let text = text.replacen(&least_blocks(BLOCKS), &least_blocks(blocks), 1);
+    Kernel::of_text(name, text, [FOLD_ELEMENTS, 1], blocks)
+}
+
+/// The blocks that a multiprocessor should hold at once: with one more, some architecture would spill registers.
+fn blocks(fold: Fold, is_small: bool) -> u32 {
+    let has_products = matches!(fold.reduction(), Reduction::Dot | Reduction::Norm);
+    if is_small && !(fold.is_exact() && has_products) { 4 } else { BLOCKS }
 }
 
 /// Adds lines in which digits in braces stand for operands.
@@ -94,7 +98,7 @@ fn fill(text: &mut String, lines: &str, operands: &[&str]) {
 /// Adds the instructions for a thread's elements. Operands are the results, of dot products those of the
 /// second factor behind those of the first, the index of the first element, and the number of elements.
 ///
-/// The comments are for the emulator. Returns whether it is a sum that needs few registers.
+/// The comments are for the emulator. Returns whether the batch is small.
 fn elements(
     text: &mut String, program: &Program, large: Option<&Large<'_>>, fold: Fold, operands: &[&str],
 ) -> bool {
@@ -123,7 +127,7 @@ fn elements(
             }
         });
     } else if let [value, place] = results {
-        let state = fold.begin(&writer, batch.distance(Operand::b32(0)));
+        let state = fold.begin(&writer, batch.first_distance());
         batch.for_each(|group| {
             group.iter().for_each(|element| fold.add(&writer, state, element));
         });
@@ -131,7 +135,8 @@ fn elements(
         writer.move_to(value, word);
         writer.move_to(place, writer.emit("add.s64", Class::B64, &[index, distance]));
     }
-    let is_small = batch.is_small;
+    // The results of an exact sum's turns are all kept.
+    let is_small = batch.is_small && (batch.group == len || !fold.is_exact());
     let (len, ty) = (len.to_string(), operand_type(program).name());
     text.extend(["// ", &len, " elements of ", reduction.name(), " ", ty, ": "]);
     text.extend([&operands.join(" "), "\n{\n"]);
@@ -143,12 +148,24 @@ fn elements(
 
 /// An element of a batch.
 pub(crate) struct Element {
-    /// The distance from the first one, at most that of the last element of all.
-    pub(crate) distance: Operand,
-    /// A predicate: false past the end, where the last element stands in.
-    pub(crate) is_there: Operand,
+    /// The distance of its place from the first element's.
+    place: Operand,
+    /// The distance of the last element of all, which stands in for those past the end.
+    last: Operand,
     /// The values that the reduction takes: two for a dot product, else one.
     pub(crate) values: Vec<Operand>,
+}
+
+impl Element {
+    /// The distance of the element from the first one.
+    pub(crate) fn distance(&self, writer: &Writer) -> Operand {
+        writer.emit("min.s32", Class::B32, &[self.place, self.last])
+    }
+
+    /// A predicate: false past the end.
+    pub(crate) fn is_there(&self, writer: &Writer) -> Operand {
+        writer.emit("setp.le.s32", Class::Predicate, &[self.place, self.last])
+    }
 }
 
 /// The elements that a thread takes.
@@ -160,7 +177,7 @@ struct Batch<'p> {
     len: usize,
     /// Elements of a turn of the loop.
     group: usize,
-    /// True for a batch without a loop and with few instructions.
+    /// True for turns of at most [`MOST_INSTRUCTIONS_OF_SMALL`].
     is_small: bool,
 }
 
@@ -175,9 +192,7 @@ impl<'p> Batch<'p> {
         let last = emit("min.s64", &[last, Operand::b64(i64::from(STEP) * (len as i64 - 1))]);
         let last = writer.emit("cvt.u32.u64", Class::B32, &[last]);
         let elements = Elements::new(program, writer, large).from(index);
-        let before = writer.instructions();
-        writer.aside(|| drop(elements.results_at(last, &[last], None)));
-        let instructions = writer.instructions() - before;
+        let instructions = elements.instructions();
         let bytes: usize = elements.arrays().map(|array| 4.max(1 << array.shift())).sum();
         let fits = |group: &usize| {
             large.is_none()
@@ -186,12 +201,13 @@ impl<'p> Batch<'p> {
         };
         let halves = |group: &usize| Some(group / 2).filter(|&half| half > 0);
         let group = std::iter::successors(Some(len), halves).find(fits).unwrap_or(1);
-        let is_small = group == len && group * instructions <= MOST_INSTRUCTIONS_OF_SMALL;
+        let is_small = group * instructions <= MOST_INSTRUCTIONS_OF_SMALL;
         Batch { writer, elements, last, len, group, is_small }
     }
 
-    fn distance(&self, of_place: Operand) -> Operand {
-        self.writer.emit("min.s32", Class::B32, &[of_place, self.last])
+    /// The distance from the first element to itself, or to the last one of all if the first is past it.
+    fn first_distance(&self) -> Operand {
+        self.writer.emit("min.s32", Class::B32, &[Operand::b32(0), self.last])
     }
 
     /// Does something with the elements, some at once.
@@ -206,13 +222,10 @@ impl<'p> Batch<'p> {
                 _ => writer.emit("add.s32", Class::B32, &[start, Operand::b32(k * STEP)]),
             })
             .collect();
-        let distances: Vec<Operand> = places.iter().map(|&place| self.distance(place)).collect();
-        let end = places[self.group - 1];
-        let is_whole = writer.emit("setp.le.s32", Class::Predicate, &[end, self.last]);
-        let results = self.elements.results_at(start, &distances, Some(is_whole));
+        let results = self.elements.results_at(&places, self.last);
         let element = |(k, values): (usize, Vec<Operand>)| Element {
-            distance: distances[k],
-            is_there: writer.emit("setp.le.s32", Class::Predicate, &[places[k], self.last]),
+            place: places[k],
+            last: self.last,
             values,
         };
         body(&results.into_iter().enumerate().map(element).collect::<Vec<_>>());
