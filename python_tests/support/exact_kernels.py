@@ -78,4 +78,4 @@ def grids(driver: Driver) -> list[int]:
     """Returns numbers of blocks: one, some, and the library's for long arrays."""
     multiprocessors = c_size_t()
     driver.call("cuDeviceGetAttribute", byref(multiprocessors), 16, 0)
-    return [1, 7, 8 * multiprocessors.value]
+    return [1, 7, 4 * multiprocessors.value]
