@@ -12,7 +12,7 @@ NOTICES = (ROOT / "LICENSE-THIRD-PARTY").read_text()
 @pytest.mark.skipif(not shutil.which("cargo"), reason="cargo knows what is linked")
 def test_each_linked_crate_has_a_licence_and_a_notice():
     tree = "cargo tree --locked --edges=normal,no-proc-macro --prefix=none --format".split()
-    crates = set(run([*tree, "{p}"], cwd=ROOT).splitlines())
+    crates = set(filter(None, run([*tree, "{p}"], cwd=ROOT).splitlines()))
     linked = {line.split(" (")[0].replace(" v", " ") for line in crates if "(/" not in line}
     entries = [entry for entry in NOTICES.split("\n\n") if "\n    Copyright " in entry]
     noticed = {entry.split(":")[0] for entry in entries}

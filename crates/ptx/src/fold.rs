@@ -296,8 +296,8 @@ impl Fold {
         format!(
             "{{\n.reg .b{bits} %mv, %mo;\n.reg .pred %mp;\n{lower} %mv, {{1}};\nxor.b{bits} %mo, %mv, {most:#x};\n\
              setp.lt.s{bits} %mp, %mv, 0;\nselp.b{bits} %mv, %mo, %mv, %mp;\n\
-             setp.eq.b64 %mp, {{1}}, {key_of_nan:#x};\nselp.b{bits} %mv, {nan:#x}, %mv, %mp;\n\
-             st.b{bits} [{{0}}], %mv;\n}}\n"
+             setp.eq.s64 %mp, {{1}}, {key_of_nan:#x};\nselp.b{bits} %mv, {nan:#x}, %mv, %mp;\n\
+             st.u{bits} [{{0}}], %mv;\n}}\n"
         )
     }
 }

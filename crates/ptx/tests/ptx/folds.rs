@@ -66,35 +66,57 @@ fn low_bytes(bits: u64, size: usize, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A value's word: floats as f64, integers with 64 bits.
+/// A value's words.
 trait Word: Element {
+    /// Beside an index: floats as f64, integers with 64 bits.
     fn word(self) -> u64;
+
+    /// Alone: an integer in the order of the values, or of a NaN `of_nan`.
+    fn key(self, of_nan: i64) -> i64;
 }
 
 macro_rules! words {
-    ($($ty:ty: |$x:ident| $word:expr;)*) => {
+    ($($ty:ty: |$x:ident| $word:expr, |$of_nan:pat_param| $key:expr;)*) => {
         $(impl Word for $ty {
             fn word(self) -> u64 {
                 let $x = self;
                 $word
             }
+
+            fn key(self, $of_nan: i64) -> i64 {
+                let $x = self;
+                $key
+            }
         })*
     };
 }
 
+/// The order of bits as integers is that of floats, but for negative ones.
+fn ordered(bits: i64, most: i64) -> i64 {
+    if bits < 0 { bits ^ most } else { bits }
+}
+
 words! {
-    f32: |x| f64::from(x).to_bits();
-    f64: |x| x.to_bits();
-    i32: |x| i64::from(x).cast_unsigned();
-    i64: |x| x.cast_unsigned();
+    f32: |x| f64::from(x).to_bits(), |of_nan| match x.is_nan() {
+        true => of_nan,
+        false => ordered(x.to_bits().cast_signed().into(), i32::MAX.into()),
+    };
+    f64: |x| x.to_bits(), |of_nan| match x.is_nan() {
+        true => of_nan,
+        false => ordered(x.to_bits().cast_signed(), i64::MAX),
+    };
+    i32: |x| i64::from(x).cast_unsigned(), |_| x.into();
+    i64: |x| x.cast_unsigned(), |_| x;
 }
 
 fn check_value<A: Accumulator<State = T, Result = T>, T: Word>(reduction: Reduction, ty: Type) {
     let merge = Merge::new(reduction, ty);
+    let of_nan = if reduction == Reduction::Min { i64::MIN } else { i64::MAX };
     for x in special(ty) {
         for y in special(ty) {
             let [x, y] = [x, y].map(T::from_bits);
-            let (state, result) = merge.of([x.word(), 0, y.word(), 0]);
+            let [first, second] = [x, y].map(|value| value.key(of_nan).cast_unsigned());
+            let (state, result) = merge.of([first, 0, second, 0]);
             let mut expected = x;
             A::merge(&mut expected, &y);
             let bits = A::finish(&expected).bits();
