@@ -8,7 +8,7 @@
 use super::fallible_once::FallibleOnceCell;
 use super::loader;
 use crate::error::{Error, interned};
-use crate::process::fork::PerProcess;
+use crate::process::fork::{self, PerProcess};
 use crate::process::memory;
 use crate::process::settings::Placement;
 pub(crate) use cust::sys::{
@@ -194,8 +194,9 @@ static INITIALIZATION: AtomicU32 = AtomicU32::new(Code::SUCCESS.0);
 /// says that it is not initialised is ignored.
 fn is_initialized() -> bool {
     let mut context = std::ptr::null_mut();
+    // Small calls ask all the time: a child that is forked meanwhile would find the driver's locks taken.
     // SAFETY: the driver writes one handle into a local, or the slot is not filled.
-    let code = unsafe { cuCtxGetCurrent(&raw mut context) };
+    let code = fork::with_lock(|| unsafe { cuCtxGetCurrent(&raw mut context) });
     let is_believed = INITIALIZATION.load(Ordering::Relaxed) != Code::NOT_INITIALIZED.0;
     !(is_believed && matches!(code, Code::NOT_INITIALIZED | Code::NO_DEVICE))
 }

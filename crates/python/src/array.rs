@@ -1,9 +1,9 @@
 //! NumPy's arrays, read where they are.
 
 use pyo3::exceptions::PyImportError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyString, PyTuple};
 use std::ffi::{c_int, c_void};
 use std::slice;
 
@@ -32,6 +32,9 @@ const WARNS: c_int = c_int::MIN;
 pub(crate) struct NumPy {
     ndarray: Py<PyAny>,
     empty: Py<PyAny>,
+    /// "shape". (pyo3's `intern` makes strings when they are first needed: a child that is forked meanwhile
+    /// would wait for ever.)
+    shape: Py<PyString>,
 }
 
 impl NumPy {
@@ -44,7 +47,8 @@ impl NumPy {
     fn import(py: Python<'_>) -> PyResult<Self> {
         let module = py.import("numpy")?;
         let [ndarray, empty] = ["ndarray", "empty"].map(|name| module.getattr(name));
-        let numpy = NumPy { ndarray: ndarray?.unbind(), empty: empty?.unbind() };
+        let (ndarray, empty) = (ndarray?.unbind(), empty?.unbind());
+        let numpy = NumPy { ndarray, empty, shape: PyString::new(py, "shape").unbind() };
         let known = numpy.empty.bind(py).call1(((3, 5), "f4"))?;
         if numpy.describes(&known, &[3, 5])? {
             return Ok(numpy);
@@ -76,11 +80,15 @@ impl NumPy {
         Some(Array { object, fields })
     }
 
-    /// Makes an array of a shape, which is a tuple.
+    /// Makes an array of the shape of another, or of no axes.
     pub(crate) fn empty<'py>(
-        &self, shape: &Bound<'py, PyAny>, dtype: &Py<PyAny>,
+        &self, like: Option<&Array<'_, 'py>>, py: Python<'py>, dtype: &Py<PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.empty.bind(shape.py()).call1((shape, dtype))
+        let shape = match like {
+            Some(array) => array.object.getattr(&self.shape)?,
+            None => PyTuple::empty(py).into_any(),
+        };
+        self.empty.bind(py).call1((shape, dtype))
     }
 }
 
@@ -109,11 +117,6 @@ impl<'py> Array<'_, 'py> {
         // SAFETY: an ndarray has a length for each axis, for as long as it keeps its shape, which only
         // Python code can change.
         unsafe { slice::from_raw_parts(self.fields.shape, axes) }
-    }
-
-    /// The shape as Python's tuple.
-    pub(crate) fn shape_object(&self) -> PyResult<Bound<'py, PyAny>> {
-        self.object.getattr(intern!(self.object.py(), "shape"))
     }
 
     /// The number of elements.

@@ -25,16 +25,13 @@ impl Output {
         &self, numpy: &NumPy, out: &Bound<'py, PyAny>, first: &Array<'_, 'py>,
     ) -> PyResult<Option<Target<'py>>> {
         let is_new = out.is_none();
-        let array = if is_new { self.made(numpy, first)? } else { out.clone() };
+        let array = match is_new {
+            true => numpy.empty((!self.is_reduction).then_some(first), out.py(), &self.dtype)?,
+            false => out.clone(),
+        };
         let fields = numpy.array(&array).filter(|fields| self.fits(fields, first));
         let address = fields.map(|fields| fields.address());
         Ok(address.map(|address| Target { array, is_new, address }))
-    }
-
-    fn made<'py>(&self, numpy: &NumPy, first: &Array<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        let shape = first.shape_object()?;
-        let none = PyTuple::empty(shape.py()).into_any();
-        numpy.empty(if self.is_reduction { &none } else { &shape }, &self.dtype)
     }
 
     fn fits(&self, out: &Array, first: &Array) -> bool {
