@@ -164,7 +164,8 @@ def _load(path: str) -> ctypes.CDLL:
 def _load_native(library: str) -> Any:
     """Returns the extension module, from the package or from the library's folder.
 
-    None if it is missing, or is not for this Python: it needs CPython 3.10 with its lock.
+    None if it is missing, or is not for this Python or NumPy: it needs CPython 3.10 with its lock,
+    and arrays laid out as it reads them.
     """
     package, folder = os.path.dirname(os.path.realpath(__file__)), os.path.dirname(library)
     suffix = ".abi3.so"
@@ -175,8 +176,11 @@ def _load_native(library: str) -> Any:
         loader = importlib.machinery.ExtensionFileLoader("gpuvec._native", path)
         spec = importlib.util.spec_from_file_location("gpuvec._native", path, loader=loader)
         assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
+        try:
+            module = importlib.util.module_from_spec(spec)
+            loader.exec_module(module)
+        except ImportError:
+            return None
         return module
     return None
 

@@ -63,6 +63,16 @@ def test_calls_keep_no_references(number):
     assert all(abs(late - early) < 100 for early, late in zip(before, after)), (before, after)
 
 
+@pytest.mark.skipif("GPUVEC_DIST" in os.environ, reason="the wheel has the module inside")
+def test_the_package_works_with_an_extension_module_that_does_not_load(tmp_path):
+    """One of another processor, or one that does not know this NumPy's arrays."""
+    shutil.copy(LIBRARY, tmp_path / "libgpuvec.so")
+    (tmp_path / "libgpuvec_python.so").write_bytes(b"not a module")
+    script = "import gpuvec, numpy; print(gpuvec._library.native, gpuvec.sum(numpy.ones(7)))"
+    output = run_python(script, GPUVEC_LIB=str(tmp_path / "libgpuvec.so"))
+    assert output.split() == ["None", "7.0"]
+
+
 @pytest.mark.long
 @pytest.mark.skipif("GPUVEC_DIST" in os.environ, reason="the wheel has the module inside")
 def test_the_package_works_without_the_extension_module(tmp_path):

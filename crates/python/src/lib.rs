@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    array::NumPy::get(module.py())?;
     module.add_class::<operation::Operation>()?;
     module.add_class::<formula::Formula>()
 }
