@@ -6,9 +6,11 @@ Needs mpmath and NumPy. A value in two parts is the nearest f32, or one with a f
 that is nearest to the rest.
 """
 
+import math
+
 import numpy as np
 from minimax import minimax
-from mpmath import cos, exp, floor, log, mpf, pi, sin, sqrt
+from mpmath import asin, atan, cos, exp, floor, log, mpf, pi, sin, sqrt, tan, tanh
 
 
 def nearest(x):
@@ -54,6 +56,10 @@ def print_polynomial(doc, name, *polynomial):
     print_array(f"{doc}, with an error of 2^{bits:.1f}.", name, [float(c) for c in coefficients])
 
 
+# The results of powers are biased by this share, down.
+EXP_BIAS = mpf("7e-11")
+
+
 def exponential():
     """The exponential: e^x = 2^(k/16) e^r."""
     print("// exp")
@@ -66,10 +72,15 @@ def exponential():
     print_array("2^(i/16).", "EXP_POWERS", [nearest(power) for power in powers])
     print_array(
         "The logarithm of 2^(i/16) over its part in `EXP_POWERS`.",
-        "EXP_RESTS",
+        "EXPM1_RESTS",
         [nearest(log(power / nearest(power))) for power in powers],
     )
-    print_array("ln 2 and the rest of it.", "LN_2", in_two_parts(log(2)))
+    print_array(
+        "The same with a bias.",
+        "EXP_RESTS",
+        [nearest(log(power / nearest(power)) - EXP_BIAS) for power in powers],
+    )
+    print_constant("ln 2.", "LN_2", nearest(log(2)))
     radius = step / 2 * mpf("1.001")
     print_polynomial(
         "e^r = 1 + r + r² EXP(r)",
@@ -79,6 +90,19 @@ def exponential():
         -radius,
         radius,
         3,
+    )
+    coefficients, error = minimax(
+        lambda f: (2**f - 1 - f * log(2)) / f**2 if f else log(2) ** 2 / 2,
+        lambda f: f**2,
+        mpf(-1) / 32,
+        mpf(1) / 32,
+        3,
+        nearest=nearest,
+    )
+    print_array(
+        f"2^f = 1 + f LN_2 + f EXP2(f), with an error of 2^{float(log(error, 2)):.1f}.",
+        "EXP2",
+        [nearest(log(2) - nearest(log(2))), *map(float, coefficients)],
     )
     print_polynomial(
         "e^r = 1 + r + r²/2 + r³ EXPM1(r), relative to r",
@@ -91,54 +115,93 @@ def exponential():
     )
 
 
-# The least significand, and that of the greatest, twice it.
-LEAST = mpf("0.7604")
+# The logarithms' results are biased by this share, down: the rounding test's interval begins there.
+# Those to base 10 err more, since they are products.
+LOG_BIAS = mpf("7e-11")
+LOG10_BIAS = mpf("1.1e-10")
+# The significands from 1 to 2 are in cells, in whose middles are multiples of 1/31.
+CELLS = range(31, 63)
+
+
+def inverse(cell):
+    """The multiple of 1/128 with the least r = m c - 1 in a cell, of those with exact r; its r."""
+    if cell in (31, 62):
+        low, high = max(cell - 0.5, 31) / 31, min(cell + 0.5, 62) / 31
+        c = 31 / cell
+        return c, low * c - 1, high * c - 1
+    ends = [(cell - 0.5) / 31, (cell + 0.5) / 31]
+
+    def greatest(c):
+        return max(abs(m * c - 1) for m in ends)
+
+    # Where c is a multiple of u, r is one of 2^-23 u: exact below 2 u.
+    units = {n / 128: (n & -n) / 128 for n in range(64, 129)}
+    exact = [c for c, unit in units.items() if greatest(c) < 2 * unit]
+    c = min(exact, key=greatest)
+    return c, ends[0] * c - 1, ends[1] * c - 1
 
 
 def logarithm():
-    """The logarithms: log x = k log 2 - log c + log(1 + r), where c is a multiple of 1/32."""
+    """The logarithms: log x = k log 2 - log c + log(1 + r), with c from a table."""
     print("\n// log")
-    m = np.linspace(float(LEAST), 2 * float(LEAST), 20_001)
-    first = 90 / 32
+    # The low bits of a cell are its place.
+    cells = [inverse(cell) for cell in sorted(CELLS, key=lambda cell: cell % 32)]
+    inverses = [mpf(c) for c, _, _ in cells]
+    print_array("c, next to 1 / m for the significands m of a cell.", "LOG_INVERSE", inverses)
 
-    def inverse(slope):
-        """The polynomial that is 1 at 1, with this slope there."""
-        return [first, 2 - 2 * first - slope, first - 1 + slope]
+    def weight(r):
+        """The cube of r over the least logarithm of an argument with it."""
+        others = [(1 + r) / c for c, low, high in cells if low <= r <= high and c not in (1, 0.5)]
+        least = min([abs(log(m / n)) for m in others for n in (1, 2)], default=mpf(1))
+        if float(-mpf(1) / 124) <= r <= float(mpf(1) / 62):
+            least = min(least, abs(log(1 + r)))
+        return abs(r) ** 3 / least if r else mpf(0)
 
-    def error(slope):
-        """The greatest r³, relative to the result."""
-        c = np.rint(np.polyval(inverse(slope)[::-1], m) * 32) / 32
-        return (abs(m * c - 1) ** 3 / abs(np.log(m)))[c != 1].max()
-
-    slope = min(np.linspace(-1.1, -0.9, 1001), key=error)
-    print_array(
-        "1 / m for a significand m; the constant term is added to a number whose last bit is 1/32.",
-        "LOG_INVERSE",
-        [nearest(c) for c in np.array(inverse(slope)) + [1.5 * 2**18, 0, 0]],
-    )
-    inverses = [mpf(i if i >= 16 else 32 + i) / 32 for i in range(32)]
-    for scale, name in ((mpf(1), "LOG"), (1 / log(2), "LOG2"), (1 / log(10), "LOG10")):
+    lowest = min(low for _, low, _ in cells)
+    highest = max(high for _, _, high in cells)
+    for scale, bias, unit, name in (
+        (mpf(1), LOG_BIAS, -2, "LOG"),
+        (1 / log(2), 0, 1, "LOG2"),
+        (1 / log(10), LOG10_BIAS, 1, "LOG10"),
+    ):
         base = name.lower()
         two = log(2) * scale
         high = multiple(two, mpf(2) ** -17)
-        print_constant(f"{base} 2 in its first bits, over 2^23.", f"{name}_2", high / 2**23)
-        print_constant("The rest of it.", f"{name}_2_LOW", nearest((two - high) / 2**23))
+        times = "" if unit == 1 else f"{unit} "
+        print_constant(f"{times}{base} 2 in its first bits.", f"{name}_2", unit * high)
+        if two != high:
+            low = nearest(two * (1 - bias) - high)
+            print_constant("The rest of it, and its bias.", f"{name}_2_LOW", low)
         values = [-log(c) * scale for c in inverses]
         highs = [multiple(value, mpf(2) ** -17) for value in values]
-        lows = [nearest(value - high) for value, high in zip(values, highs)]
-        print_array(f"-{base} c in its first bits, by the low bits of 32 c.", f"{name}_HIGH", highs)
+        lows = [nearest(v * (1 - bias) - high) for v, high in zip(values, highs)]
+        print_array(
+            f"{times}-{base} c in its first bits.", f"{name}_HIGH", [unit * h for h in highs]
+        )
         print_array("The rest of it.", f"{name}_LOW", lows)
         if scale != 1:
-            print_array(f"{base} e and the rest of it.", f"{name}_E", in_two_parts(scale))
-    print_polynomial(
-        "log(1 + r) = r - r²/2 + r³ LOG(r), relative to the logarithm",
-        "LOG",
-        lambda r: (log(1 + r) - r + r**2 / 2) / r**3 if r else mpf(1) / 3,
-        lambda r: min(r**2, mpf("2.7e-4")),
-        mpf("-0.047"),
-        mpf("0.047"),
-        4,
-    )
+            e = nearest(scale)
+            print_constant(f"{base} e.", f"{name}_E", e)
+            print_constant("The rest of it.", f"{name}_E_LOW", nearest(scale * (1 - bias) - e))
+        if bias:
+            print_constant("The bias, as a share.", f"{name}_BIAS", nearest(-bias))
+
+        def rest(r, scale=scale, unit=unit):
+            """What the polynomial is for."""
+            over = r if unit == -2 else r - r**2 / 2
+            return scale * (log(1 + r) - r + r**2 / 2) / r**2 / over if r else scale / 3
+
+        factor = "r³" if unit == -2 else "r² (r - r²/2)"
+        of = "log(1 + r)" if scale == 1 else f"{base}(1 + r)"
+        print_polynomial(
+            f"{of} = {base} e (r - r²/2) + {factor} {name}(r), relative to the logarithm",
+            name,
+            rest,
+            lambda r, scale=scale: weight(r) / scale,
+            lowest,
+            highest,
+            3,
+        )
 
 
 def trigonometric():
@@ -177,9 +240,307 @@ def trigonometric():
     )
 
 
+# The numerators and denominators of the inverse tangent's table add up to this.
+ATAN_SUM = 31
+
+
+def inverse_tangent():
+    """The inverse tangent: atan x = atan(b/a) + atan t with a + b = 31."""
+    print("\n// atan")
+    angles = [atan(mpf(ATAN_SUM - a) / a) if a else pi / 2 for a in range(ATAN_SUM + 1)]
+    highs = [nearest(angle) for angle in angles]
+    print_array("atan((31 - a) / a).", "ATAN_HIGH", highs)
+    rests = [nearest(angle - high) for angle, high in zip(angles, highs)]
+    print_array("The rest of it.", "ATAN_LOW", rests)
+    print_polynomial(
+        "atan t = t + t³ ATAN(t²), relative to t³",
+        "ATAN",
+        lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z if z else -mpf(1) / 3,
+        lambda z: 1,
+        0,
+        mpf("0.0345") ** 2,
+        3,
+    )
+
+
+# The inverse sine's table has 31 angles, by the nearest integer to this times sine less cosine.
+ASIN_STEPS = mpf("15.05")
+
+
+def near_unit_circle(angle):
+    """Of points of two f32 next to an angle's, the nearest to the unit circle, and its angle."""
+    middle = np.float32(sin(angle))
+    count = int(np.float32(0.001) / np.spacing(middle))
+    sines = np.float64(middle) + np.float64(np.spacing(middle)) * np.arange(-count, count + 1)
+    cosines = np.sqrt(1 - sines**2).astype(np.float32).astype(np.float64)
+    best = abs((1 - sines**2) - cosines**2).argmin()
+    sine, cosine = mpf(float(sines[best])), mpf(float(cosines[best]))
+    return sine, cosine, atan(sine / cosine)
+
+
+def inverse_sine():
+    """The inverse sine: asin x = A + asin t, where the table has A, its sine and its cosine."""
+    print("\n// asin, acos")
+    print_constant(
+        "Steps to a difference of sine and cosine of 1.", "ASIN_STEPS", nearest(ASIN_STEPS)
+    )
+    # sin y - cos y = √2 sin(y - π/4), at the ends of intervals.
+    ends = [asin((i - mpf("0.5")) / ASIN_STEPS / sqrt(2)) + pi / 4 for i in range(-14, 16)]
+    points = {-15: (mpf(0), mpf(1), mpf(0)), 15: (mpf(1), mpf(0), pi / 2)}
+    errors = []
+    for i in range(-14, 1):
+        low, high = ends[i + 14], ends[i + 15]
+        sine, cosine, angle = near_unit_circle((low + high) / 2)
+        points[i], points[-i] = (sine, cosine, angle), (cosine, sine, pi / 2 - angle)
+        errors.append(abs(sine**2 + cosine**2 - 1) / 2 * (high - low) / 2 / low)
+    places = [points.get(i if i < 16 else i - 32, (mpf(0),) * 3) for i in range(32)]
+    print_array(
+        "Sines, by the low bits of the number of steps.", "ASIN_SIN", [p[0] for p in places]
+    )
+    bits = float(log(max(errors), 2))
+    doc = f"Cosines. Of sines of differences, t, the error is at most 2^{bits:.1f} of the angle."
+    print_array(doc, "ASIN_COS", [p[1] for p in places])
+    highs = [nearest(angle) for _, _, angle in places]
+    print_array("Angles.", "ASIN_HIGH", highs)
+    rests = [nearest(angle - high) for (_, _, angle), high in zip(places, highs)]
+    print_array("The rest of them.", "ASIN_LOW", rests)
+    print_polynomial(
+        "asin t = t + t³ ASIN(t²), relative to t³",
+        "ASIN",
+        lambda z: (asin(sqrt(z)) / sqrt(z) - 1) / z if z else mpf(1) / 6,
+        lambda z: 1,
+        0,
+        mpf("0.0345") ** 2,
+        3,
+    )
+    print_array("π and the rest of it.", "PI", in_two_parts(pi))
+
+
+# The place of a node of the error function: (slope + curve x) x, which is 31 at 4.
+ERF_SLOPE, ERF_CURVE = 12, -17 / 16
+# Powers of w = -c h and of h² in the error function's series.
+ERF_TERMS = [[2, 3, 4, 5], [0, 1, 2, 3, 4], [0, 1, 2]]
+
+
+def density(x):
+    """The derivative of the error function."""
+    return 2 / math.sqrt(math.pi) * math.exp(-x * x)
+
+
+def node_of_float(middle):
+    """A node nearby whose error function is nearest to an f32."""
+    radius = max(0.002, 0.6 * 2**-24 / density(middle))
+    nodes = np.linspace(middle - radius, middle + radius, 2**16).astype(np.float32)
+    values = np.array([math.erf(node) for node in nodes.tolist()])
+    return float(nodes[abs(values - values.astype(np.float32)).argmin()])
+
+
+def fit_erf_series(nodes, ends):
+    """Fits by least squares, weighted by turns until the errors are level (Lawson)."""
+    x = np.concatenate([np.linspace(a, b, 60) for a, b in zip(ends, ends[1:])])[1:]
+    node = np.repeat(nodes, 60)[1:]
+    h = x - node
+    w, square = -node * h, h * h
+    # (erf x - erf c) / (D h) = the integral of exp(2 w t - h² t²) for t from 0 to 1.
+    points, weights = np.polynomial.legendre.leggauss(20)
+    points, weights = (points + 1) / 2, weights / 2
+    target = (np.expm1(2 * np.outer(w, points) - np.outer(square, points**2)) * weights).sum(1) - w
+    size = np.array([density(c) / math.erf(x) for c, x in zip(node, x)]) * abs(h)
+    terms = [w**i * square**j for j, powers in enumerate(ERF_TERMS) for i in powers]
+    level, best = np.ones_like(x), (math.inf, None)
+    for _ in range(300):
+        scale = np.sqrt(level) * size
+        fitted = np.linalg.lstsq(np.stack(terms, 1) * scale[:, None], target * scale, rcond=None)[0]
+        errors = abs(np.stack(terms, 1) @ fitted.astype(np.float32) - target) * size
+        best = min(best, (errors.max(), fitted.tolist()))
+        level *= errors / errors.max() + 1e-3
+        level /= level.sum()
+    return best
+
+
+def error_function():
+    """The error function: erf(c + h) = erf c + D h (1 + w + w² F(w) + h² (G(w) + h² H(w)))."""
+    print("\n// erf")
+    print_constant("Steps for small arguments.", "ERF_SLOPE", ERF_SLOPE)
+    print_constant("What the steps become less by.", "ERF_CURVE", ERF_CURVE)
+    ends = [0.0]
+    for i in range(31):
+        ends.append(
+            (math.sqrt(ERF_SLOPE**2 + 4 * ERF_CURVE * (i + 0.5)) - ERF_SLOPE) / 2 / ERF_CURVE
+        )
+    ends.append(4.0)
+    nodes = [0.0] + [node_of_float((a + b) / 2) for a, b in zip(ends[1:], ends[2:])]
+    print_array("Nodes c, negated.", "ERF_NODES", [-c for c in nodes])
+    values = [nearest(math.erf(c)) for c in nodes]
+    rest = max(abs(math.erf(c) - y) / y for c, y in zip(nodes[1:], values[1:]))
+    doc = f"erf c, with an error of 2^{math.log2(rest):.1f}."
+    print_array(doc, "ERF_VALUES", values)
+    slopes = [2 / sqrt(pi) * exp(-(mpf(c) ** 2)) for c in nodes]
+    print_array("The derivative D at c.", "ERF_SLOPES", [nearest(d) for d in slopes])
+    print_array("The rest of it.", "ERF_SLOPES_LOW", [nearest(d - nearest(d)) for d in slopes])
+    error, fitted = fit_erf_series(nodes, ends)
+    print(f"// The series' error is 2^{math.log2(error):.1f} of the result.")
+    for name, powers in zip(("W", "SQUARE", "FOURTH"), ERF_TERMS):
+        values = [nearest(fitted.pop(0)) for _ in powers]
+        print_array(f"Of powers of w from {powers[0]} on.", f"ERF_{name}", values)
+
+
+def logarithm_by_bits(x):
+    """The encoding of an f32 as a number of binades: a logarithm that is linear inside of each."""
+    return float(np.float32(x).view(np.int32)) / 2**23
+
+
+def number_by_bits(binades):
+    """The inverse of `logarithm_by_bits`."""
+    return float(2 ** (np.floor(binades) - 127) * (1 + binades % 1))
+
+
+def value_near(low, high):
+    """An argument of tanh near the middle of an interval, whose value is almost an f32: the two."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    for share in (0.02, 0.05, 0.1, 0.2, 0.5):
+        ends = np.float32(np.tanh([middle - half * share, middle + half * share])).view(np.int32)
+        values = np.arange(ends[0], ends[1] + 1, dtype=np.int32).view(np.float32).astype(float)
+        arguments = np.arctanh(values[values < 1]).astype(np.float32).astype(float)
+        values = values[: len(arguments)]
+        i = np.argmin(abs(np.tanh(arguments) / values - 1)) if len(values) else None
+        if i is not None and abs(tanh(mpf(arguments[i])) / values[i] - 1) < mpf(2) ** -40:
+            return float(arguments[i]), float(values[i])
+    raise AssertionError("no value is close enough")
+
+
+def hyperbolic_tangent():
+    """The hyperbolic tangent: that of a + r from those of a, in a table, and r."""
+    print("\n// tanh")
+    greatest, offset, steps = 9.125, 0.375, 841 / 125.5
+    first = steps * logarithm_by_bits(offset)
+    assert first == 841
+    print_constant("The hyperbolic tangent of greater numbers is 1.", "TANH_GREATEST", greatest)
+    print_constant("Added to an argument before it is placed.", "TANH_OFFSET", offset)
+    print_constant("The places of an octave, over 2^23.", "TANH_STEPS", nearest(mpf(steps) / 2**23))
+    print_constant("1.5 · 2^23 less the place of 0.", "TANH_PLACES", 1.5 * 2**23 - first)
+    ends = [number_by_bits((i + 0.5 + first) / steps) - offset for i in range(31)] + [greatest]
+    # The numbers at a place are up to a thousandth of a step beyond its ends.
+    slack = [0.001 * (high - low) for low, high in zip([0, *ends], ends)]
+    places = [(low - s, high + s) for low, high, s in zip(ends, ends[1:], slack[1:])]
+    entries = [(0.0, 0.0)] + [value_near(*place) for place in places]
+    print_array("Arguments, one at each place.", "TANH_ARGUMENTS", [a for a, _ in entries])
+    print_array(
+        "Their hyperbolic tangents, within 2^-40.", "TANH_VALUES", [value for _, value in entries]
+    )
+    radii = [max(a - low, high - a) for (a, _), (low, high) in zip(entries[1:], places)]
+    for (a, _), (low, high) in zip(entries[1:], places):
+        # The difference from a is a multiple of the lower end's last bit.
+        assert max(a - low, high - a) < np.spacing(np.float32(low)) * 2**24
+
+    def weight(z):
+        """The share of r³ in the result where it is greatest."""
+        r = float(sqrt(z))
+        slopes = [1 / r if r < ends[0] + slack[0] else 0.0]
+        for (a, _), radius in zip(entries[1:], radii):
+            if r < radius:
+                slopes.append(2 / np.sinh(2 * max(a - r, 1e-9)))
+        return mpf(max(slopes) * r**3)
+
+    print_polynomial(
+        "tanh r = r + r³ TANH(r²), relative to the result",
+        "TANH",
+        lambda z: (tanh(sqrt(z)) / sqrt(z) - 1) / z,
+        weight,
+        mpf("1e-12"),
+        mpf(max(radii)) ** 2,
+        4,
+    )
+
+
+def hyperbolic_sine_and_cosine():
+    """Hyperbolic sine and cosine, by the exponential's powers and their inverses."""
+    print("\n// sinh, cosh")
+    powers = [mpf(nearest(exp(log(2) / 16 * i))) for i in range(16)]
+    inverses = [in_two_parts(1 / (4 * power)) for power in powers]
+    print_array("1 / (4 p) for p in `EXP_POWERS`.", "INVERSE_POWERS", [h for h, _ in inverses])
+    print_array("The rest of it.", "INVERSE_POWERS_LOW", [low for _, low in inverses])
+
+
+def with_exact_quotient(angle):
+    """Two f32 whose quotient is the tangent of an angle below π/4, within 2^-42."""
+    cosines = np.arange(1 << 22, dtype=np.int32) + np.float32(0.5).view(np.int32)
+    cosines = cosines.view(np.float32).astype(float)
+    products = cosines * float(tan(angle))
+    sines = products.astype(np.float32).astype(float)
+    i = np.argmin(abs(sines / products - 1))
+    assert abs(mpf(sines[i]) / mpf(cosines[i]) / tan(angle) - 1) < mpf(2) ** -42
+    return float(sines[i]), float(cosines[i])
+
+
+def tangent():
+    """The tangent: that of a + r from multiples of the sine and cosine of a, in tables, and r."""
+    print("\n// tan")
+    step = pi / 32
+    print_constant("32 / π.", "TAN_STEPS", nearest(1 / step))
+    parts = []
+    for _ in range(3):
+        parts.append(nearest(step - sum(parts)))
+    print_array("Consecutive parts of π/32.", "TAN_STEP", parts)
+    pairs = [(0.0, 1.0)] + [with_exact_quotient(step * i) for i in range(1, 8)] + [(1.0, 1.0)]
+    pairs += [(cosine, sine) for sine, cosine in reversed(pairs[:8])]
+    pairs += [(sine, -cosine) for sine, cosine in reversed(pairs[1:16])]
+    print_array(
+        "Multiples of sin(iπ/32), whose quotients are tangents within 2^-42.",
+        "TAN_SIN",
+        [sine for sine, _ in pairs],
+    )
+    print_array("The same multiples of cos(iπ/32).", "TAN_COS", [cosine for _, cosine in pairs])
+    print_polynomial(
+        "tan r = r + r³ TAN(r²), relative to r",
+        "TAN",
+        lambda z: (tan(sqrt(z)) / sqrt(z) - 1) / z,
+        lambda z: z,
+        mpf("1e-12"),
+        (step / 2 * mpf("1.001")) ** 2,
+        3,
+    )
+
+
+def root():
+    """The cube root: that of the reciprocal from the encoding of a number, and a series."""
+    print("\n// cbrt")
+    numbers = np.arange(0x3F800000, 0x41000000, 64, dtype=np.int32)
+    values = numbers.view(np.float32).astype(float)
+
+    def excess(start):
+        """x y³ - 1 where it is least and greatest, for y by the encoding."""
+        encodings = np.rint(start - numbers / 1536).astype(np.int32) * 512
+        excesses = values * encodings.view(np.float32).astype(float) ** 3 - 1
+        return excesses.min(), excesses.max()
+
+    start = min(range(0x2A4500, 0x2A6000, 8), key=lambda start: np.abs(excess(start)).max())
+    least, greatest = excess(start)
+    print_constant(
+        "The encoding of 1, over 2^9, by 4/3, nearly, plus 2^23.", "ROOT_START", 2.0**23 + start
+    )
+    print_constant("-1/3 over 2^9.", "ROOT_THIRD", nearest(mpf(-1) / 1536))
+    print_polynomial(
+        "(1 + e)^(-2/3) = 1 + e ROOT(e), relative to it",
+        "ROOT",
+        lambda e: ((1 + e) ** (mpf(-2) / 3) - 1) / e if e else mpf(-2) / 3,
+        lambda e: abs(e) * (1 + e) ** (mpf(2) / 3),
+        mpf(least) * mpf("1.001"),
+        mpf(greatest) * mpf("1.001"),
+        4,
+    )
+
+
 if __name__ == "__main__":
     print("//! Tables and polynomials, printed by tools/fast_functions.py.\n")
     print('#![allow(clippy::approx_constant, reason = "first parts of constants are f32")]\n')
     exponential()
     logarithm()
     trigonometric()
+    inverse_tangent()
+    inverse_sine()
+    error_function()
+    hyperbolic_tangent()
+    hyperbolic_sine_and_cosine()
+    tangent()
+    root()

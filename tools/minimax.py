@@ -159,6 +159,13 @@ POLYNOMIALS = {
         TAN_PI_8**2 * mpf("1.0001"),
         12,
     ),
+    "SHORT_ARC_TANGENT": (
+        lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z,
+        lambda z: z,
+        0,
+        TAN_PI_8**2 * mpf("1.0001"),
+        8,
+    ),
     "ARC_SINE": (
         lambda z: (asin(sqrt(z)) / sqrt(z) - 1) / z,
         lambda z: z,

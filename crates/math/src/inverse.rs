@@ -65,14 +65,16 @@ fn onto<M: Machine>(m: &M, base: M::F64, t: M::F64, square: M::F64, p: M::F64) -
 pub fn atan<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = m.widen(x);
     let size = magnitude(m, x);
-    let y = angle(m, size, m.f64(1.0), size);
+    let y = angle(m, size, m.f64(1.0), size, &ARC_TANGENT);
     m.narrow(with_sign_of(m, except(m, size, y, &ATAN_EXCEPTION), x))
 }
 
 /// The angle of a point that is `height` above and `width` > 0 to the side of the origin: to the left
-/// if the sign of `side` is set.
+/// if the sign of `side` is set; by a polynomial for the arc tangent.
 #[inline(always)]
-pub(crate) fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F64) -> M::F64 {
+pub(crate) fn angle<M: Machine>(
+    m: &M, height: M::F64, width: M::F64, side: M::F64, arc_tangent: &[f64],
+) -> M::F64 {
     let far = m.less(width * m.f64(std::f64::consts::SQRT_2 + 1.0), height);
     let middle = m.less(width * m.f64(std::f64::consts::SQRT_2 - 1.0), height);
     let choose = |a, b, c| m.select(far, c, m.select(middle, b, a));
@@ -83,7 +85,7 @@ pub(crate) fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F
     let base = m.select(left, m.f64(PI) - base, base);
     let t = m.select(left, -t, t);
     let square = t * t;
-    onto(m, base, t, square, polynomial(m, square, &ARC_TANGENT))
+    onto(m, base, t, square, polynomial(m, square, arc_tangent))
 }
 
 /// An argument t of arc sines of at most ½: asin x = π/2 - 2 asin √((1 - x) / 2) for greater x.

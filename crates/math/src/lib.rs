@@ -2,10 +2,10 @@
 //! those of f64.
 //!
 //! A function is a branch-free sequence of operations of a [`Machine`], so a core and a GPU that run
-//! the same sequence have the same bits. Every function of one f32 is correctly rounded: it is
+//! the same sequence have the same bits. Every function of f32 is correctly rounded. One of one number is
 //! computed in f64 with an error far below an f32's last bit, and the few inputs for which that is
-//! not enough are known, because all 2^32 have been tried. Functions of two f32 are computed in the
-//! same way, but cannot be tried so: their errors are below 0.51 of the last bit.
+//! not enough are known, because all 2^32 have been tried. One of two numbers tells such inputs by a bound for
+//! its error, and has a more exact sequence for them.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ pub mod fast;
 mod inverse;
 mod logarithm;
 mod machine;
+mod precise;
 mod recorder;
 mod sequence;
 mod table;
@@ -27,6 +28,6 @@ pub use exponential::*;
 pub use inverse::*;
 pub use logarithm::*;
 pub use machine::{Machine, Scalar, Usual};
-pub use recorder::{Recorder, Step, Value, steps};
+pub use recorder::{Recorder, Recordings, Step, Value, steps};
 pub use trigonometric::*;
 pub use two_arguments::*;

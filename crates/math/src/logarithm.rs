@@ -69,12 +69,14 @@ pub fn log<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     m.narrow(special(m, x, sum))
 }
 
-/// The natural logarithm, with an error of a few last bits of an f64.
+/// The natural logarithm of a magnitude, with an error of a few last bits of an f64.
 #[inline(always)]
 pub(crate) fn natural<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let (k, f) = split(m, x);
     let low = m.fma(k, m.f64(LN_2_LOW), rest(m, f));
-    special(m, x, m.fma(k, m.f64(LN_2), f + low))
+    let y = m.fma(k, m.f64(LN_2), f + low);
+    let y = m.select(m.less(x, m.f64(f64::INFINITY)), y, x);
+    m.select(m.equal(x, m.f64(0.0)), m.f64(f64::NEG_INFINITY), y)
 }
 
 /// log(1 + x), as the logarithm of 1 + x in f64, whose last sum has three terms.

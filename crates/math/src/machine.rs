@@ -65,6 +65,12 @@ pub trait Machine {
         let rare = rare();
         std::array::from_fn(|i| self.select(condition, rare[i], usual[i]))
     }
+
+    /// The value of 32 bits nearest to each number from one end to the other, as there is one for nearly
+    /// all ends, else the one nearest to `exact`; NaN if the ends are.
+    ///
+    /// A machine may leave the exact sequence out where it is needed nowhere.
+    fn rounded(&self, ends: [Self::F64; 2], exact: impl FnOnce() -> Self::F64) -> Self::F32;
 }
 
 /// Rust's own numbers, one at a time.
@@ -85,8 +91,15 @@ impl Usual {
     }
 }
 
+/// The value of 32 bits nearest to one of two ends, and whether the other end has another one.
+#[inline(always)]
+fn narrowed(ends: [f64; 2]) -> (f32, bool) {
+    let [low, high] = ends.map(|end| end as f32);
+    (high, (low < high) | (high < low))
+}
+
 macro_rules! rust_numbers {
-    ($machine:ty { $($rarely:item)? }) => {
+    ($machine:ty { $($rarely:item)* }) => {
         impl Machine for $machine {
             type F32 = f32;
             type F64 = f64;
@@ -158,12 +171,18 @@ macro_rules! rust_numbers {
                 if condition { yes } else { no }
             }
 
-            $($rarely)?
+            $($rarely)*
         }
     };
 }
 
-rust_numbers! { Scalar {} }
+rust_numbers! { Scalar {
+    #[inline(always)]
+    fn rounded(&self, ends: [f64; 2], exact: impl FnOnce() -> f64) -> f32 {
+        let (nearest, is_open) = narrowed(ends);
+        if is_open { exact() as f32 } else { nearest }
+    }
+} }
 rust_numbers! { Usual {
     #[inline(always)]
     fn rarely<const N: usize>(
@@ -171,5 +190,12 @@ rust_numbers! { Usual {
     ) -> [f64; N] {
         self.0.set(self.0.get() | condition);
         usual
+    }
+
+    #[inline(always)]
+    fn rounded(&self, ends: [f64; 2], _: impl FnOnce() -> f64) -> f32 {
+        let (nearest, is_open) = narrowed(ends);
+        self.0.set(self.0.get() | is_open);
+        nearest
     }
 } }

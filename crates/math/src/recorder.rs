@@ -5,7 +5,9 @@
 //! so that equal sequences of different functions are equal bytes, which pack well.
 
 use crate::Machine;
+use crate::fast::Machine32;
 use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Sub};
 
 macro_rules! steps {
@@ -55,11 +57,38 @@ steps! {
     Less 2 0 true "[`Machine::less`].";
     Equal 2 0 true "[`Machine::equal`].";
     Select 3 0 true "a where c holds, else b.";
-    Copy 1 0 true "A float that `Set` may change.";
+    Differ 2 0 true "Whether a < b or a > b, of 32 bits.";
+    Copy 1 0 true "A number that `Set` may change.";
     SkipUnless 1 0 false "Skips the steps before `End` unless a holds.";
     Set 2 0 false "Makes the value a, a copy, equal to b.";
     End 0 0 false "The end of what is skipped.";
     Return 1 0 false "The result is a: the recording ends.";
+    Float32 0 1 true "The f32 whose encoding is in the table of constants at a place.";
+    Bits32 0 1 true "The 32 bits in that table at a place.";
+    AddFloat32 2 0 true "a + b.";
+    SubFloat32 2 0 true "a - b.";
+    MulFloat32 2 0 true "a · b.";
+    Fma32 3 0 true "[`Machine32::fma`].";
+    Negate32 1 0 true "-a.";
+    Magnitude32 1 0 true "[`Machine32::magnitude`].";
+    Min32 2 0 true "[`Machine32::min`].";
+    Reciprocal32 1 0 true "[`Machine32::reciprocal`].";
+    ReciprocalRoot32 1 0 true "[`Machine32::reciprocal_root`].";
+    Convert32 1 0 true "[`Machine32::convert`].";
+    ToBits32 1 0 true "[`Machine32::bits`].";
+    ToFloat32 1 0 true "[`Machine32::float`].";
+    AddBits32 2 0 true "a + b, which wraps.";
+    SubBits32 2 0 true "a - b, which wraps.";
+    And32 2 0 true "a & b.";
+    Or32 2 0 true "a | b.";
+    Xor32 2 0 true "a ^ b.";
+    ShiftLeft32 1 1 true "a, shifted by a number.";
+    Less32 2 0 true "[`Machine32::less`].";
+    Equal32 2 0 true "[`Machine32::equal`].";
+    Both 2 0 true "Whether a and b hold.";
+    Lookup16 1 1 true "[`Machine32::lookup`] at a, in the table of 16 with a number.";
+    Lookup32 1 1 true "[`Machine32::lookup`] at a, in the table of 32 with a number.";
+    ReturnIf 2 0 false "The result is a, and it is right where b holds: the recording ends.";
 }
 
 /// Reads the steps of a recording of a function of some arguments, each with its operands. An operand that is
@@ -95,35 +124,96 @@ pub fn steps(recording: &[u8], arguments: usize) -> impl Iterator<Item = (Step, 
 pub struct Recorder {
     bytes: RefCell<Vec<u8>>,
     constants: RefCell<Vec<u64>>,
+    tables: RefCell<Vec<&'static [f32]>>,
     made: Cell<usize>,
 }
 
-/// A value of a function that is recorded: a float of 64 bits, or something else.
-#[derive(Clone, Copy, Debug)]
-pub struct Value<'r, const FLOAT: bool> {
-    recorder: &'r Recorder,
-    number: usize,
+/// Recordings, and the constants and the tables that they share.
+#[derive(Debug)]
+pub struct Recordings {
+    /// The steps of all functions.
+    pub steps: Vec<u8>,
+    /// Encodings, in the low end.
+    pub constants: Vec<u64>,
+    /// The tables, each of 16 or 32.
+    pub tables: Vec<&'static [f32]>,
 }
 
-type Float<'r> = Value<'r, true>;
-type Bits<'r> = Value<'r, false>;
+/// A value of a function that is recorded, of a kind.
+#[derive(Debug)]
+pub struct Value<'r, Kind> {
+    recorder: &'r Recorder,
+    number: usize,
+    kind: PhantomData<Kind>,
+}
+
+impl<Kind> Clone for Value<'_, Kind> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<Kind> Copy for Value<'_, Kind> {}
+
+macro_rules! kinds {
+    ($($kind:ident $value:ident $doc:literal;)*) => {
+        $(
+            #[doc = $doc]
+            #[derive(Debug)]
+            pub enum $kind {}
+            type $value<'r> = Value<'r, $kind>;
+        )*
+    };
+}
+
+kinds! {
+    OfF64 Float "A float of 64 bits.";
+    OfF32 Float32 "A float of 32 bits, of a fast sequence.";
+    OfI32 Bits32 "32 bits, of a fast sequence.";
+    OfBool Truth "The outcome of a comparison, of a fast sequence.";
+    OfBits Bits "Anything else.";
+}
 
 impl Recorder {
-    /// Records a function of f32, or with `FLOAT` of f64, and returns the place where the recording begins.
-    pub fn record<'r, const N: usize, const FLOAT: bool>(
-        &'r self, function: impl FnOnce([Value<'r, FLOAT>; N]) -> Value<'r, FLOAT>,
+    /// Records a function of f32 or of f64, and returns the place where the recording begins.
+    pub fn record<'r, const N: usize, Kind>(
+        &'r self, function: impl FnOnce([Value<'r, Kind>; N]) -> Value<'r, Kind>,
     ) -> usize {
-        let start = self.bytes.borrow().len();
-        self.made.set(N);
-        let result = function(std::array::from_fn(|number| Value { recorder: self, number }));
+        let (start, arguments) = self.begin();
+        let result = function(arguments);
         self.step(Step::Return, &[result.number], 0);
         start
     }
 
-    /// All recordings, and the table of constants, which they share.
+    /// Records a fast function, which says where it is right, and returns the place where the recording begins.
+    pub fn record_fast<'r, const N: usize>(
+        &'r self,
+        function: impl FnOnce([Value<'r, OfF32>; N]) -> (Value<'r, OfF32>, Value<'r, OfBool>),
+    ) -> usize {
+        let (start, arguments) = self.begin();
+        let (result, is_right) = function(arguments);
+        self.step(Step::ReturnIf, &[result.number, is_right.number], 0);
+        start
+    }
+
+    fn begin<const N: usize, Kind>(&self) -> (usize, [Value<'_, Kind>; N]) {
+        self.made.set(N);
+        (self.bytes.borrow().len(), std::array::from_fn(|number| self.numbered(number)))
+    }
+
+    const fn numbered<Kind>(&self, number: usize) -> Value<'_, Kind> {
+        Value { recorder: self, number, kind: PhantomData }
+    }
+
+    /// All recordings.
     #[must_use]
-    pub fn finish(self) -> (Vec<u8>, Vec<u64>) {
-        (self.bytes.into_inner(), self.constants.into_inner())
+    pub fn finish(self) -> Recordings {
+        let Recorder { bytes, constants, tables, .. } = self;
+        Recordings {
+            steps: bytes.into_inner(),
+            constants: constants.into_inner(),
+            tables: tables.into_inner(),
+        }
     }
 
     fn step(&self, step: Step, values: &[usize], number: usize) -> usize {
@@ -143,19 +233,22 @@ impl Recorder {
         made
     }
 
-    fn value<const FLOAT: bool>(&self, step: Step, values: &[usize]) -> Value<'_, FLOAT> {
-        Value { recorder: self, number: self.step(step, values, 0) }
+    fn value<Kind>(&self, step: Step, values: &[usize]) -> Value<'_, Kind> {
+        self.numbered(self.step(step, values, 0))
     }
 
-    fn constant<const FLOAT: bool>(&self, step: Step, bits: u64) -> Value<'_, FLOAT> {
-        let mut constants = self.constants.borrow_mut();
-        let known = constants.iter().position(|&constant| constant == bits);
-        let place = known.unwrap_or(constants.len());
-        if known.is_none() {
-            constants.push(bits);
-        }
-        Value { recorder: self, number: self.step(step, &[], place) }
+    fn constant<Kind>(&self, step: Step, bits: u64) -> Value<'_, Kind> {
+        self.numbered(self.step(step, &[], place_in(&self.constants, bits)))
     }
+}
+
+/// The place of an item in a list, to which it is added if it is new.
+fn place_in<T: PartialEq>(list: &RefCell<Vec<T>>, item: T) -> usize {
+    let list = &mut *list.borrow_mut();
+    list.iter().position(|known| *known == item).unwrap_or_else(|| {
+        list.push(item);
+        list.len() - 1
+    })
 }
 
 macro_rules! operators {
@@ -180,6 +273,15 @@ operators! {
     BitAnd bitand Bits And;
     BitOr bitor Bits Or;
     BitXor bitxor Bits Xor;
+    Add add Float32 AddFloat32;
+    Sub sub Float32 SubFloat32;
+    Mul mul Float32 MulFloat32;
+    Add add Bits32 AddBits32;
+    Sub sub Bits32 SubBits32;
+    BitAnd bitand Bits32 And32;
+    BitOr bitor Bits32 Or32;
+    BitXor bitxor Bits32 Xor32;
+    BitAnd bitand Truth Both;
 }
 
 impl<'r> Neg for Float<'r> {
@@ -229,11 +331,11 @@ impl<'r> Machine for &'r Recorder {
     }
 
     fn shift_left(&self, bits: Bits<'r>, count: u32) -> Bits<'r> {
-        Value { number: self.step(Step::ShiftLeft, &[bits.number], count as usize), ..bits }
+        self.numbered(self.step(Step::ShiftLeft, &[bits.number], count as usize))
     }
 
     fn shift_right(&self, bits: Bits<'r>, count: u32) -> Bits<'r> {
-        Value { number: self.step(Step::ShiftRight, &[bits.number], count as usize), ..bits }
+        self.numbered(self.step(Step::ShiftRight, &[bits.number], count as usize))
     }
 
     fn less(&self, a: Float<'r>, b: Float<'r>) -> Bits<'r> {
@@ -258,5 +360,90 @@ impl<'r> Machine for &'r Recorder {
         }
         self.step(Step::End, &[], 0);
         results
+    }
+
+    fn rounded(&self, ends: [Float<'r>; 2], exact: impl FnOnce() -> Float<'r>) -> Bits<'r> {
+        let [low, high] = ends.map(|end| self.narrow(end).number);
+        let result = self.value(Step::Copy, &[high]);
+        let is_open = self.step(Step::Differ, &[low, high], 0);
+        self.step(Step::SkipUnless, &[is_open], 0);
+        let exact = self.narrow(exact());
+        self.step(Step::Set, &[result.number, exact.number], 0);
+        self.step(Step::End, &[], 0);
+        result
+    }
+}
+
+impl<'r> Machine32 for &'r Recorder {
+    type F32 = Float32<'r>;
+    type I32 = Bits32<'r>;
+    type Bool = Truth<'r>;
+
+    fn f32(&self, value: f32) -> Float32<'r> {
+        self.constant(Step::Float32, value.to_bits().into())
+    }
+
+    fn i32(&self, value: i32) -> Bits32<'r> {
+        self.constant(Step::Bits32, value.cast_unsigned().into())
+    }
+
+    fn fma(&self, a: Float32<'r>, b: Float32<'r>, c: Float32<'r>) -> Float32<'r> {
+        self.value(Step::Fma32, &[a.number, b.number, c.number])
+    }
+
+    fn fms(&self, a: Float32<'r>, b: Float32<'r>, c: Float32<'r>) -> Float32<'r> {
+        let negative = self.value(Step::Negate32, &[c.number]);
+        Machine32::fma(self, a, b, negative)
+    }
+
+    fn min(&self, a: Float32<'r>, b: Float32<'r>) -> Float32<'r> {
+        self.value(Step::Min32, &[a.number, b.number])
+    }
+
+    fn reciprocal(&self, x: Float32<'r>) -> Float32<'r> {
+        self.value(Step::Reciprocal32, &[x.number])
+    }
+
+    fn reciprocal_root(&self, x: Float32<'r>) -> Float32<'r> {
+        self.value(Step::ReciprocalRoot32, &[x.number])
+    }
+
+    fn magnitude(&self, x: Float32<'r>) -> Float32<'r> {
+        self.value(Step::Magnitude32, &[x.number])
+    }
+
+    fn bits(&self, x: Float32<'r>) -> Bits32<'r> {
+        self.value(Step::ToBits32, &[x.number])
+    }
+
+    fn float(&self, bits: Bits32<'r>) -> Float32<'r> {
+        self.value(Step::ToFloat32, &[bits.number])
+    }
+
+    fn convert(&self, integer: Bits32<'r>) -> Float32<'r> {
+        self.value(Step::Convert32, &[integer.number])
+    }
+
+    fn shift_left<const COUNT: u32>(&self, bits: Bits32<'r>) -> Bits32<'r> {
+        self.numbered(self.step(Step::ShiftLeft32, &[bits.number], COUNT as usize))
+    }
+
+    fn less(&self, a: Float32<'r>, b: Float32<'r>) -> Truth<'r> {
+        self.value(Step::Less32, &[a.number, b.number])
+    }
+
+    fn equal(&self, a: Float32<'r>, b: Float32<'r>) -> Truth<'r> {
+        self.value(Step::Equal32, &[a.number, b.number])
+    }
+
+    fn lookup<const N: usize>(&self, table: &'static [f32; N], place: Bits32<'r>) -> Float32<'r> {
+        let step = const {
+            match N {
+                16 => Step::Lookup16,
+                32 => Step::Lookup32,
+                _ => panic!("tables have 16 or 32 entries"),
+            }
+        };
+        self.numbered(self.step(step, &[place.number], place_in(&self.tables, table)))
     }
 }

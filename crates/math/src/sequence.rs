@@ -76,9 +76,14 @@ pub(crate) fn except<M: Machine>(m: &M, x: M::F64, y: M::F64, exceptions: &[(u32
 #[inline(always)]
 pub(crate) fn sum_to_odd<M: Machine>(m: &M, a: M::F64, b: M::F64) -> M::F64 {
     let sum = a + b;
-    let rest = b - (sum - a);
-    // The exact sum lies towards zero from `sum` if the signs differ.
-    let opposite = m.shift_right(m.bits(sum) ^ m.bits(rest), 63);
-    let odd = m.float((m.bits(sum) - opposite) | m.i64(1));
-    m.select(m.equal(rest, m.f64(0.0)), sum, odd)
+    to_odd(m, sum, b - (sum - a))
+}
+
+/// y plus a rest below its last bit, of which only the sign counts, rounded to odd.
+#[inline(always)]
+pub(crate) fn to_odd<M: Machine>(m: &M, y: M::F64, rest: M::F64) -> M::F64 {
+    // The exact number lies towards zero from y if the signs differ.
+    let opposite = m.shift_right(m.bits(y) ^ m.bits(rest), 63);
+    let odd = m.float((m.bits(y) - opposite) | m.i64(1));
+    m.select(m.equal(rest, m.f64(0.0)), y, odd)
 }

@@ -2,22 +2,49 @@
 
 mod samples;
 
-use gpuvec_math::{Recorder, Scalar, Step, double, steps};
+use gpuvec_math::{Recorder, Recordings, Scalar, Step, double, fast, steps};
 use samples::Random;
 
 fn number(bits: u64) -> f64 {
     f64::from_bits(bits)
 }
 
-/// Runs a recording on arguments' encodings, without its rare steps where they may be skipped.
-fn run(recording: &[u8], constants: &[u64], arguments: &[u64]) -> u64 {
+/// Runs a recording on arguments' encodings, without its rare steps where they may be skipped: the result, and
+/// whether it is right.
+fn run(recordings: &Recordings, start: usize, arguments: &[u64]) -> (u64, bool) {
     let mut values = arguments.to_vec();
     let mut is_skipping = false;
-    for (step, [i, j, k]) in steps(recording, arguments.len()) {
+    for (step, [i, j, k]) in steps(&recordings.steps[start..], arguments.len()) {
         let bits = |place: usize| values.get(place).copied().unwrap_or_default();
         let (x, y) = (number(bits(i)), number(bits(j)));
+        let [single_x, single_y, single_z] =
+            [i, j, k].map(|place| f32::from_bits(bits(place) as u32));
+        let single = |x: f32| u64::from(x.to_bits());
+        let wrapped = |bits: u64| u64::from(bits as u32);
+        let entry = |len: u64| single(recordings.tables[j][(bits(i) % len) as usize]);
         let made = match step {
-            Step::Float | Step::Bits => constants[i],
+            Step::Float | Step::Bits | Step::Float32 | Step::Bits32 => recordings.constants[i],
+            Step::AddFloat32 => single(single_x + single_y),
+            Step::SubFloat32 => single(single_x - single_y),
+            Step::MulFloat32 => single(single_x * single_y),
+            Step::Fma32 => single(single_x.mul_add(single_y, single_z)),
+            Step::Magnitude32 => single(single_x.abs()),
+            Step::Negate32 => single(-single_x),
+            Step::Min32 => single(single_x.min(single_y)),
+            Step::Reciprocal32 => single(1.0 / single_x),
+            Step::ReciprocalRoot32 => single(1.0 / single_x.sqrt()),
+            Step::Convert32 => single(bits(i) as i32 as f32),
+            Step::AddBits32 => wrapped(bits(i).wrapping_add(bits(j))),
+            Step::SubBits32 => wrapped(bits(i).wrapping_sub(bits(j))),
+            Step::And32 | Step::Both => bits(i) & bits(j),
+            Step::Or32 => bits(i) | bits(j),
+            Step::Xor32 => bits(i) ^ bits(j),
+            Step::ShiftLeft32 => wrapped(bits(i) << j),
+            Step::Less32 => (single_x < single_y).into(),
+            Step::Equal32 => (single_x == single_y).into(),
+            Step::Lookup16 => entry(16),
+            Step::Lookup32 => entry(32),
+            Step::ToBits32 | Step::ToFloat32 => bits(i),
             Step::NegFloat => (-x).to_bits(),
             Step::AddFloat => (x + y).to_bits(),
             Step::SubFloat => (x - y).to_bits(),
@@ -37,6 +64,10 @@ fn run(recording: &[u8], constants: &[u64], arguments: &[u64]) -> u64 {
             Step::ShiftRight => bits(i) >> j,
             Step::Less => (x < y).into(),
             Step::Equal => (x == y).into(),
+            Step::Differ => {
+                let [x, y] = [i, j].map(|place| f32::from_bits(bits(place) as u32));
+                (x != y && !x.is_nan() && !y.is_nan()).into()
+            }
             Step::Select => bits(if bits(k) == 1 { i } else { j }),
             Step::SkipUnless | Step::End => {
                 is_skipping = step == Step::SkipUnless && bits(i) == 0;
@@ -48,7 +79,8 @@ fn run(recording: &[u8], constants: &[u64], arguments: &[u64]) -> u64 {
                 }
                 continue;
             }
-            Step::Return => return bits(i),
+            Step::Return => return (bits(i), true),
+            Step::ReturnIf => return (bits(i), bits(j) == 1),
         };
         values.push(made);
     }
@@ -94,19 +126,44 @@ macro_rules! functions {
 
             $(functions!(@test f64 double::$name, $name $($x)+);)*
         }
+
+        mod fast_of_f32 {
+            use super::*;
+
+            $(functions!(@$loops $name $($x)+);)*
+        }
     };
+    (@fast $name:ident $x:ident) => {
+        #[test]
+        fn $name() {
+            let recorder = Recorder::default();
+            let start = recorder.record_fast(|[$x]| fast::$name(&&recorder, $x));
+            let recordings = recorder.finish();
+            let mut random = Random(5);
+            for _ in 0..4096 {
+                let $x = random.f32();
+                let (expected, expected_right) = fast::$name(&Scalar, $x);
+                let (bits, is_right) = run(&recordings, start, &[$x.to_bits().into()]);
+                let found = f32::of_bits(bits);
+                assert_eq!(
+                    (found.encoded(), is_right), (expected.encoded(), expected_right), "of {:?}", $x
+                );
+            }
+        }
+    };
+    (@$loops:ident $name:ident $($x:ident)+) => {};
     (@test $float:ident $path:path, $name:ident $($x:ident)+) => {
         #[test]
         fn $name() {
             let recorder = Recorder::default();
             let start = recorder.record(|[$($x),+]| $path(&&recorder, $($x),+));
-            let (recordings, constants) = recorder.finish();
+            let recordings = recorder.finish();
             let mut random = Random(4);
             for _ in 0..4096 {
                 $(let $x = random.$float();)+
                 let expected = $path(&Scalar, $($x),+);
                 let encodings = [$(u64::from($x.to_bits())),+];
-                let bits = run(&recordings[start..], &constants, &encodings);
+                let (bits, _) = run(&recordings, start, &encodings);
                 let found = <$float>::of_bits(bits);
                 assert_eq!(found.encoded(), expected.encoded(), "of {:?}", [$($x),+]);
             }

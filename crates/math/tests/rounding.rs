@@ -50,10 +50,11 @@ fn wrong_of_all(ours: fn(&mut [f32]), oracle: Function) -> Vec<Wrong> {
 
 macro_rules! functions {
     ($($op:ident $name:ident $arguments:tt $loops:ident $cost:tt $oracle:ident;)*) => {
-        $(functions!(@test $name $oracle);)*
+        $(functions!(@test $name $arguments $oracle);)*
     };
-    (@test $name:ident none) => {};
-    (@test $name:ident $oracle:ident) => {
+    // tests/two_arguments.rs
+    (@test $name:ident (x y) $oracle:ident) => {};
+    (@test $name:ident (x) $oracle:ident) => {
         mod $name {
             use gpuvec_math::Scalar;
 

@@ -4,52 +4,50 @@
 //! most ln 2 / 32 = 0.0217 and T = 2^(i/16) is from a table, to whose rounding the second part of r makes
 //! up: the logarithm of the quotient is added to it.
 //!
-//! T r and its sum with T are exact in two parts. The remainder is below 2^-11 T; relative to the
+//! T + T r is exact in two parts, by a product that is added twice. The remainder is below 2^-11 T; relative to the
 //! result, its roundings err as follows: r² and EXP(r), whose product is below 2^-12, by 2^-36 each; their sum
-//! with the rests by 2^-37, the polynomial by 2^-37.5, and each of three sums of low parts by 2^-36.5:
-//! together by less than 2^-33.7.
+//! with the rests by 2^-37, the polynomial by 2^-37.5, and each of two sums of low parts by 2^-36.5:
+//! together by less than 2^-33.7. The rests of the table are less by a bias of 7e-11, or 2^-33.7, so that the
+//! exact result is between the computed one and that plus twice the bias.
 
 use super::constants::{
-    EXP, EXP_POWERS, EXP_RESTS, EXP_STEP, EXP_STEP_LOW, EXP_STEPS, EXPM1, LN_2,
+    EXP, EXP_POWERS, EXP_RESTS, EXP_STEP, EXP_STEP_LOW, EXP_STEPS, EXP2, EXPM1, EXPM1_RESTS, LN_2,
 };
-use super::{
-    Machine32, TO_INTEGER, any_sum, magnitude, polynomial, product, rounded, sum, with_sign_of,
-};
+use super::{Machine32, TO_INTEGER, any_sum, polynomial, product, rounded, sum, with_sign_of};
 
-const BOUND: f32 = 7.3e-11; // 2^-33.67
+/// The error of a power is from 0 to that: half of it is taken from the rests in [`EXP_RESTS`].
+const BIASED: f32 = 1.4e-10; // 2^-32.7
 const EXPONENT: i32 = -1 << 23;
+pub(super) const ONE: i32 = 127 << 23;
 /// Arguments above that have results that are subnormal or infinite, or nearly.
 const GREATEST: f32 = 87.3;
 
-/// 2^(k/16) e^(r + rest), for k in the low bits of `place`; the result is a normal number.
+/// 2^(k/16) (1 + r + small), for k in the low bits of `place`; the result is a normal number.
 #[inline(always)]
-fn power<M: Machine32>(m: &M, place: M::I32, r: M::F32, rest: M::F32) -> (M::F32, M::Bool) {
-    let rest = rest + m.lookup(&EXP_RESTS, place);
+fn power<M: Machine32>(m: &M, place: M::I32, r: M::F32, small: M::F32) -> (M::F32, M::Bool) {
     let power = m.lookup(&EXP_POWERS, place);
-    let small = m.fma(r * r, polynomial(m, r, &EXP), m.fma(rest, r, rest));
-    let (product, product_low) = product(m, power, r);
-    let (high, high_low) = sum::<M>(power, product);
-    let low = m.fma(power, small, product_low) + high_low;
-    let (y, is_sure) = rounded(m, high, low, BOUND);
+    let high = m.fma(power, r, power);
+    let low = m.fma(power, small, m.fma(power, r, power - high));
+    let (y, is_sure) = m.rounded(high, [low, m.fma(high, m.f32(BIASED), low)]);
     (m.float(m.bits(y) + exponent(m, place)), is_sure)
 }
 
 /// x = k ln 2 / 16 + r + rest.
-struct Reduced<M: Machine32> {
+pub(super) struct Reduced<M: Machine32> {
     /// k is in its low bits.
-    place: M::I32,
-    r: M::F32,
-    rest: M::F32,
+    pub(super) place: M::I32,
+    pub(super) r: M::F32,
+    pub(super) rest: M::F32,
 }
 
-/// Reduces an argument below 90 in magnitude.
+/// Reduces an argument below 90 in magnitude. What `to_integer` is less than [`TO_INTEGER`] is taken from the place.
 ///
 /// The first part of ln 2 / 16, a multiple of 2^-28, leaves an exact difference: it is below 2^-5, and
 /// a multiple of 2^-29 as x is, unless k = 0.
 #[inline(always)]
-fn reduce<M: Machine32>(m: &M, x: M::F32) -> Reduced<M> {
-    let shifted = m.fma(x, m.f32(EXP_STEPS), m.f32(TO_INTEGER));
-    let k = shifted - m.f32(TO_INTEGER);
+pub(super) fn reduce<M: Machine32>(m: &M, x: M::F32, to_integer: f32) -> Reduced<M> {
+    let shifted = m.fma(x, m.f32(EXP_STEPS), m.f32(to_integer));
+    let k = shifted - m.f32(to_integer);
     let first = m.fma(k, m.f32(-EXP_STEP), x);
     let r = m.fma(k, m.f32(-EXP_STEP_LOW), first);
     let rest = m.fma(k, m.f32(-EXP_STEP_LOW), first - r);
@@ -58,16 +56,18 @@ fn reduce<M: Machine32>(m: &M, x: M::F32) -> Reduced<M> {
 
 /// The bits that 2^j adds to a number's encoding, for k = 16 j + i in the low bits of a place.
 #[inline(always)]
-fn exponent<M: Machine32>(m: &M, place: M::I32) -> M::I32 {
+pub(super) fn exponent<M: Machine32>(m: &M, place: M::I32) -> M::I32 {
     m.shift_left::<19>(place) & m.i32(EXPONENT)
 }
 
 /// e^x = 2^(k/16) e^r. Arguments with subnormal or infinite results are left.
 #[inline(always)]
 pub fn exp<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let Reduced { place, r, rest } = reduce(m, x);
-    let (y, is_sure) = power(m, place, r, rest);
-    (y, is_sure & m.less(magnitude(m, x), m.f32(GREATEST)))
+    let Reduced { place, r, rest } = reduce(m, x, TO_INTEGER);
+    let rest = rest + m.lookup(&EXP_RESTS, place);
+    let small = m.fma(r * r, polynomial(m, r, &EXP), m.fma(rest, r, rest));
+    let (y, is_sure) = power(m, place, r, small);
+    (y, is_sure & m.less(m.magnitude(x), m.f32(GREATEST)))
 }
 
 /// e^x - 1 = P - 1 + P r + P r²/2 + P (r³ EXPM1(r) + rest (1 + r + r²/2)) with P = 2^j T.
@@ -78,9 +78,9 @@ pub fn exp<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 /// missing product of the rest and r³/6 by less.
 #[inline(always)]
 pub fn expm1<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let Reduced { place, r, rest } = reduce(m, x);
+    let Reduced { place, r, rest } = reduce(m, x, TO_INTEGER);
     let power = m.float(m.bits(m.lookup(&EXP_POWERS, place)) + exponent(m, place));
-    let rest = rest + m.lookup(&EXP_RESTS, place);
+    let rest = rest + m.lookup(&EXPM1_RESTS, place);
     let half = m.f32(0.5);
     let (base, base_low) = any_sum::<M>(power, m.f32(-1.0));
     let (first, first_low) = product(m, power, r);
@@ -95,17 +95,20 @@ pub fn expm1<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let small = m.fma(power, small, m.fma(second_low, half, first_low));
     let low = ((base_low + high_low) + y_low) + small;
     let (y, is_sure) = rounded(m, y, low, 3e-11); // 2^-34.96
-    (with_sign_of(m, y, x), is_sure & m.less(magnitude(m, x), m.f32(GREATEST)))
+    (with_sign_of(m, y, x), is_sure & m.less(m.magnitude(x), m.f32(GREATEST)))
 }
 
-/// 2^x = 2^(k/16) e^r, where r is ln 2 times the exact rest of x.
+/// 2^x = 2^(k/16) 2^f, where f is the exact rest of x, and r + rest = f log 2 but for the second part of log 2, which
+/// is the first coefficient of the polynomial.
 #[inline(always)]
 pub fn exp2<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let shifted = m.fma(x, m.f32(16.0), m.f32(TO_INTEGER));
     let k = shifted - m.f32(TO_INTEGER);
-    let part = m.fma(k, m.f32(-1.0 / 16.0), x);
-    let [ln_2, ln_2_low] = LN_2.map(|x| m.f32(x));
-    let (r, rest) = product(m, part, ln_2);
-    let (y, is_sure) = power(m, m.bits(shifted), r, m.fma(part, ln_2_low, rest));
-    (y, is_sure & m.less(magnitude(m, x), m.f32(125.9)))
+    let f = m.fma(k, m.f32(-1.0 / 16.0), x);
+    let place = m.bits(shifted);
+    let (r, rest) = product(m, f, m.f32(LN_2));
+    let rest = rest + m.lookup(&EXP_RESTS, place);
+    let small = m.fma(f, polynomial(m, f, &EXP2), m.fma(rest, r, rest));
+    let (y, is_sure) = power(m, place, r, small);
+    (y, is_sure & m.less(m.magnitude(x), m.f32(125.9)))
 }

@@ -4,6 +4,9 @@ use crate::Scalar;
 use std::num::Wrapping;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 
+/// The bits of 1.
+const ONE: i32 = 127 << 23;
+
 /// A processor on which a function is a sequence of operations on 32 bits.
 ///
 /// As of [`crate::Machine`], every operation is IEEE 754's, rounded to nearest with ties to even, with
@@ -20,6 +23,9 @@ pub trait Machine32 {
         + BitXor<Output = Self::I32>;
     /// The outcome of a comparison.
     type Bool: Copy + BitAnd<Output = Self::Bool>;
+
+    /// One, in the unit of the exponents of [`Machine32::split`].
+    const EXPONENT: f32 = 8_388_608.0; // 2^23
 
     /// A constant.
     fn f32(&self, value: f32) -> Self::F32;
@@ -43,6 +49,41 @@ pub trait Machine32 {
     fn equal(&self, a: Self::F32, b: Self::F32) -> Self::Bool;
     /// The entry of a table of 16 or 32 at the place that the low bits say.
     fn lookup<const N: usize>(&self, table: &'static [f32; N], place: Self::I32) -> Self::F32;
+    /// The lesser of two numbers; one of both if either is NaN: not the same one everywhere.
+    fn min(&self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// An approximation of 1 / x with a relative error of at most 2^-22, for normal x and 1 / x: not the
+    /// same bits everywhere.
+    fn reciprocal(&self, x: Self::F32) -> Self::F32;
+    /// An approximation of 1 / √x with a relative error of at most 2^-21, for normal x: not the same bits
+    /// everywhere.
+    fn reciprocal_root(&self, x: Self::F32) -> Self::F32;
+
+    /// The magnitude.
+    #[inline(always)]
+    fn magnitude(&self, x: Self::F32) -> Self::F32 {
+        self.float(self.bits(x) & self.i32(i32::MAX))
+    }
+
+    /// A positive normal number as 2^k times a significand in 1 ..< 2: k, the significand, and whether it is one,
+    /// other than the least. The parts of other numbers are anything.
+    #[inline(always)]
+    fn split(&self, x: Self::F32) -> (Self::F32, Self::F32, Self::Bool) {
+        let exponent = (self.bits(x) - self.i32(ONE)) & self.i32(-1 << 23);
+        let significand = self.float(self.bits(x) - exponent);
+        let is_normal =
+            self.less(self.f32(f32::MIN_POSITIVE), x) & self.less(x, self.f32(f32::INFINITY));
+        (self.convert(exponent), significand, is_normal)
+    }
+
+    /// The float nearest to every number between factor · high + one end and factor · high + the other, and whether
+    /// there is such a float.
+    #[inline(always)]
+    fn rounded_product(
+        &self, high: Self::F32, factor: f32, ends: [Self::F32; 2],
+    ) -> (Self::F32, Self::Bool) {
+        let [low, y] = ends.map(|end| self.fma(high, self.f32(factor), end));
+        (y, self.equal(low, y))
+    }
 
     /// The float nearest to every number between high + one end and high + the other, and whether there
     /// is such a float.
@@ -54,7 +95,7 @@ pub trait Machine32 {
 }
 
 macro_rules! rust_numbers {
-    ($machine:ty { $($rounded:item)? }) => {
+    ($machine:ty { $($specific:item)* }) => {
         impl Machine32 for $machine {
             type F32 = f32;
             type I32 = Wrapping<i32>;
@@ -115,14 +156,29 @@ macro_rules! rust_numbers {
                 table[place.0 as usize % N]
             }
 
-            $($rounded)?
+            #[inline(always)]
+            fn min(&self, a: f32, b: f32) -> f32 {
+                a.min(b)
+            }
+
+            $($specific)*
         }
     };
 }
 
-rust_numbers! { Scalar {} }
+rust_numbers! { Scalar {
+    #[inline(always)]
+    fn reciprocal(&self, x: f32) -> f32 {
+        1.0 / x
+    }
 
-/// Rust's own numbers; keeps the ends between which a result lies.
+    #[inline(always)]
+    fn reciprocal_root(&self, x: f32) -> f32 {
+        1.0 / x.sqrt()
+    }
+} }
+
+/// Rust's own numbers; keeps the ends between which a result lies. Approximations err as much as they may.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(super) struct Measuring(pub(super) std::cell::Cell<[f64; 2]>);
@@ -132,5 +188,19 @@ rust_numbers! { Measuring {
     fn rounded(&self, high: f32, ends: [f32; 2]) -> (f32, bool) {
         self.0.set(ends.map(|end| f64::from(high) + f64::from(end)));
         Scalar.rounded(high, ends)
+    }
+
+    fn reciprocal(&self, x: f32) -> f32 {
+        (1.0 / x).mul_add(f32::from_bits(0x347f_0000), 1.0 / x)
+    }
+
+    fn reciprocal_root(&self, x: f32) -> f32 {
+        let root = 1.0 / x.sqrt();
+        root.mul_add(f32::from_bits(0x34bf_0000), root)
+    }
+
+    fn rounded_product(&self, high: f32, factor: f32, ends: [f32; 2]) -> (f32, bool) {
+        self.0.set(ends.map(|end| f64::from(high) * f64::from(factor) + f64::from(end)));
+        Scalar.rounded_product(high, factor, ends)
     }
 } }

@@ -8,16 +8,26 @@
 //! decides. Both are rounded correctly, so that the bits do not tell which one was taken.
 
 mod constants;
+mod error_function;
 mod exponential;
+mod hyperbolic;
+mod inverse;
 mod logarithm;
 mod machine;
+mod roots;
+mod tangent;
 #[cfg(test)]
 mod tests;
 mod trigonometric;
 
+pub use error_function::erf;
 pub use exponential::{exp, exp2, expm1};
+pub use hyperbolic::{cosh, sinh};
+pub use inverse::{acos, asin, atan};
 pub use logarithm::{log, log1p, log2, log10};
 pub use machine::Machine32;
+pub use roots::cbrt;
+pub use tangent::{tan, tanh};
 pub use trigonometric::{cos, sin};
 
 /// Added to a number below 2^22 in magnitude and taken away again, leaves the nearest integer, which
@@ -57,12 +67,6 @@ fn product<M: Machine32>(m: &M, a: M::F32, b: M::F32) -> (M::F32, M::F32) {
 fn polynomial<M: Machine32>(m: &M, x: M::F32, coefficients: &[f32]) -> M::F32 {
     let (last, rest) = coefficients.split_last().expect("a polynomial has coefficients");
     rest.iter().rev().fold(m.f32(*last), |sum, &c| m.fma(sum, x, m.f32(c)))
-}
-
-/// The magnitude.
-#[inline(always)]
-fn magnitude<M: Machine32>(m: &M, x: M::F32) -> M::F32 {
-    m.float(m.bits(x) & m.i32(i32::MAX))
 }
 
 /// y with the sign of x, which it has if it is not zero.

@@ -11,7 +11,7 @@
 //! 1e-11 of the result.
 
 use super::constants::{COS, COS_HIGH, COS_LOW, SIN, SIN_HIGH, SIN_LOW, SIN_STEP, SIN_STEPS};
-use super::{Machine32, TO_INTEGER, magnitude, polynomial, product, sum};
+use super::{Machine32, TO_INTEGER, polynomial, product, sum};
 
 const SIGN: i32 = i32::MIN;
 
@@ -48,8 +48,8 @@ fn sine_after<M: Machine32>(m: &M, size: M::F32, steps: i32) -> (M::F32, M::I32,
     let rest = m.fma(cos_low, r, sin_low);
     let rest = m.fma(sin, cos_rest, m.fma(cos, sin_rest, odd_low + rest));
     let rest = (high_low + y_low) + rest;
-    let size_of_y = magnitude(m, y);
-    let error = m.fma(magnitude(m, cube), m.f32(PER_CUBE), size_of_y * m.f32(BOUND));
+    let size_of_y = m.magnitude(y);
+    let error = m.fma(m.magnitude(cube), m.f32(PER_CUBE), size_of_y * m.f32(BOUND));
     let (result, is_sure) = m.rounded(y, [rest - error, rest + error]);
 
     // Too near to 0, the parts of k steps do not suffice. For k = 0 they do: a normal number is below 0. (A
@@ -62,7 +62,7 @@ fn sine_after<M: Machine32>(m: &M, size: M::F32, steps: i32) -> (M::F32, M::I32,
 /// The sine.
 #[inline(always)]
 pub fn sin<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let (y, place, is_right) = sine_after(m, magnitude(m, x), 0);
+    let (y, place, is_right) = sine_after(m, m.magnitude(x), 0);
     let sign = (m.shift_left::<27>(place) ^ m.bits(x)) & m.i32(SIGN);
     (m.float(m.bits(y) ^ sign), is_right)
 }
@@ -70,7 +70,7 @@ pub fn sin<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 /// The cosine.
 #[inline(always)]
 pub fn cos<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let (y, place, is_right) = sine_after(m, magnitude(m, x), 8);
+    let (y, place, is_right) = sine_after(m, m.magnitude(x), 8);
     let sign = m.shift_left::<27>(place) & m.i32(SIGN);
     (m.float(m.bits(y) ^ sign), is_right)
 }

@@ -1,0 +1,95 @@
+//! Tangents, by their addition theorems: tanh(a + r) = (T + t) / (1 + T t), where T = tanh a and t = tanh r.
+//!
+//! t is in two parts, and the second one is left to the end: it changes the quotient by its product with the
+//! derivative, which is 1 - tanh² there. Numerator and denominator are exact but for roundings of their second
+//! parts, and the quotient of their first parts is corrected by its exact rest: their errors are
+//! below 2^-42, whatever the approximation of the reciprocal.
+//!
+//! So it is the error of t that counts: r², r³ and the polynomial err by 2^-24 each, which adds up to 2^-24 |r³|,
+//! and the polynomial is not exact.
+
+use super::constants::{
+    TAN, TAN_COS, TAN_SIN, TAN_STEP, TAN_STEPS, TANH, TANH_ARGUMENTS, TANH_GREATEST, TANH_OFFSET,
+    TANH_PLACES, TANH_STEPS, TANH_VALUES,
+};
+use super::{Machine32, TO_INTEGER, polynomial, product, sum, with_sign_of};
+
+/// r + r³p in two parts, where p is a polynomial in r².
+#[inline(always)]
+fn odd<M: Machine32>(m: &M, r: M::F32, coefficients: &[f32]) -> (M::F32, M::F32) {
+    let square = r * r;
+    let (cube, p) = (square * r, polynomial(m, square, coefficients));
+    let t = m.fma(cube, p, r);
+    (t, m.fma(cube, p, r - t))
+}
+
+/// A quotient of two numbers in two parts each, and by how much it is too great.
+#[inline(always)]
+fn quotient<M: Machine32>(
+    m: &M, (n, n_low): (M::F32, M::F32), (d, d_low): (M::F32, M::F32),
+) -> (M::F32, M::F32) {
+    let inverse = m.reciprocal(d);
+    let q = n * inverse;
+    (q, (m.fms(q, d, n) + m.fms(q, d_low, n_low)) * inverse)
+}
+
+/// The hyperbolic tangent.
+///
+/// The arguments a are at 32 places, which grow with |x|, so that the errors of t stay in proportion: 2^-24 |r³|,
+/// times the derivative, is at most 2^-35.1 of the result. The arguments have hyperbolic tangents that are
+/// floats but for 2^-40, and are so near to |x| that r is exact. The polynomial errs by 2^-37.7: together
+/// less than 2^-34.8.
+#[inline(always)]
+pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
+    const BOUND: f32 = 3.4e-11; // 2^-34.78
+    let size = m.min(m.magnitude(x), m.f32(TANH_GREATEST));
+    // The encoding as a number is a logarithm that is linear within an octave.
+    let octaves = m.convert(m.bits(size + m.f32(TANH_OFFSET)));
+    let place = m.bits(m.fma(octaves, m.f32(TANH_STEPS), m.f32(TANH_PLACES)));
+    let value = m.lookup(&TANH_VALUES, place);
+    let (t, t_low) = odd(m, size - m.lookup(&TANH_ARGUMENTS, place), &TANH);
+    let (part, part_low) = product(m, value, t);
+    let (d, d_low) = sum::<M>(m.f32(1.0), part);
+    let (y, excess) = quotient(m, sum::<M>(value, t), (d, d_low + part_low));
+    let excess = m.fma(t_low, m.fma(y, y, m.f32(-1.0)), excess);
+    let (y, is_sure) = m.rounded(y, [-BOUND, BOUND].map(|bound| m.fms(y, m.f32(bound), excess)));
+    (with_sign_of(m, y, x), is_sure & m.equal(x, x))
+}
+
+/// The tangent: (S + C t) / (C - S t), where |x| = k π/32 + r, |r| ≤ 0.0492, and S / C = tan(k π/32).
+///
+/// S and C are multiples of sine and cosine such that their quotient is right but for 2^-42. The first part of
+/// π/32 leaves an exact difference, as that of the sine (trigonometric.rs); r is exact in two parts but for
+/// 2^-52 k, where it is near to 0. Its second part, below 2^-24 r, is missing in r³. So t errs by
+/// 2^-23 |r³| and 2^-51 k, times the derivative 1 + tan², and the
+/// result by 2^-38.4 more, most of which is the polynomial's.
+#[inline(always)]
+pub fn tan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
+    const PER_SQUARE: f32 = 6e-9; // 1.2e-7 (2^-23) times the greatest r, with a fiftieth more
+    const PER_STEP: f32 = 4.5e-16; // 2^-51
+    const BOUND: f32 = 2.8e-12; // 2^-38.4
+    let size = m.magnitude(x);
+    let place = m.fma(size, m.f32(TAN_STEPS), m.f32(TO_INTEGER));
+    let k = place - m.f32(TO_INTEGER);
+    let [step, step_middle, step_low] = TAN_STEP.map(|part| m.f32(-part));
+    let first = m.fma(k, step, size);
+    let r = m.fma(k, step_middle, first);
+    let r_low = m.fma(k, step_low, m.fma(k, step_middle, first - r));
+
+    let place = m.bits(place);
+    let (sin, cos) = (m.lookup(&TAN_SIN, place), m.lookup(&TAN_COS, place));
+    let (t, t_low) = odd(m, r, &TAN);
+    let (part, part_low) = product(m, cos, t);
+    let (n, n_low) = sum::<M>(sin, part);
+    let (minus, minus_low) = product(m, sin, t);
+    let d = cos - minus;
+    let d_low = ((cos - d) - minus) - minus_low;
+    let (y, excess) = quotient(m, (n, n_low + part_low), (d, d_low));
+    let slope = m.fma(y, y, m.f32(1.0));
+    let low = m.fms(t_low + r_low, slope, excess);
+    let error = m.fma(k, m.f32(PER_STEP), r * r * m.f32(PER_SQUARE));
+    let error = m.fma(error, slope, m.magnitude(y) * m.f32(BOUND));
+    let (y, is_sure) = m.rounded(y, [low - error, low + error]);
+    let y = m.float(m.bits(y) ^ (m.bits(x) & m.i32(i32::MIN)));
+    (y, is_sure & m.less(size, m.f32(2048.0)))
+}

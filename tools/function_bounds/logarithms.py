@@ -1,0 +1,151 @@
+"""Bounds of the logarithms of f64.
+
+An argument is 2^K m with m from √½ to √2, as the functions have it. K is taken in ranges of one
+magnitude, so
+that results have nearly the same unit; where K is zero, m is near 1 in pieces of one magnitude of
+m - 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+from flint import arb
+from forms import DIGITS, ZERO, Piece, Real, Value, exponent
+from interpreter import Run, decoded, encoding
+from pieces import argument, binades, divided, error_bound, near_one, of_small, series, whole_part
+
+# The least m, as crates/math/src/logarithm.rs has it.
+ROOT_HALF = float.fromhex("0x1.6a09e667f3bcdp-1")
+ROOT_TWO = math.nextafter(2 * ROOT_HALF, 0)
+# Subnormal arguments, the end of normal ones, and by magnitudes.
+# Balls are not so narrow that pieces may end at the float where K changes.
+NEAR_ENDS = 1 << 23
+# From this K on 1 + x is x.
+ABSORBS = 55
+NEGATIVE = [(-1074, -1023), (-1022, -1022), (-1021, -512)]
+NEGATIVE += [(1 - 2 ** (j + 1), -(2**j)) for j in range(9)]
+POSITIVE = [(2**j, 2 ** (j + 1) - 1) for j in range(10)]
+
+
+def logarithm(base: arb | None):
+    """Returns the logarithm to a base, e if it is not given, of a series or a ball."""
+    return lambda x: x.log() if base is None else x.log() / base
+
+
+def scaled(recording, base: arb | None, k: tuple, low: float, high: float) -> float:
+    """Bounds the error of the logarithms of 2^K m."""
+    middle, whole, radius = series(low, high)
+    piece = Piece(radius)
+    choice = whole_part(piece, *k)
+    m = Value(Real(middle, whole), low, high, exponent(low) - DIGITS + 1, scale=1)
+    unit = arb.const_log2() if base is None else arb.const_log2() / base
+    function = logarithm(base)
+    exact = piece.plus(
+        Real(function(middle), function(whole)), piece.scaled(choice.value.real, unit)
+    )
+    return error_bound(Run(recording, piece, [m], choice), exact)
+
+
+def of_logarithm(base: arb | None, recording) -> Iterator:
+    """Yields the pieces of a logarithm."""
+    for interval in near_one(ROOT_HALF, ROOT_TWO):
+        yield partial(of_small, recording, logarithm(base)), interval
+    below, above = (ROOT_HALF, math.nextafter(1, 0)), (1.0, ROOT_TWO)
+    for k in NEGATIVE + POSITIVE:
+        for interval in divided(below, 8) + divided(above, 8):
+            yield partial(scaled, recording, base, k), interval
+    for interval in divided(below, 8):
+        yield partial(scaled, recording, base, (1024, 1024)), interval
+
+
+def log1p(x):
+    """Returns log(1 + x) of a series or a ball."""
+    return (1 + x).log()
+
+
+def log1p_of_small(recording, low: float, high: float) -> float:
+    """Bounds the error of log1p for arguments up to 2^-20, by five terms of its series and a bound
+    of the rest."""
+    x, piece = argument(low, high)
+    greatest = arb(max(abs(low), abs(high)))
+    exact = []
+    for part in (x.real.middle, x.real.whole):
+        total = arb(0)
+        for n in range(6, 0, -1):
+            total = (arb((-1) ** (n + 1)) / n + total) * part
+        exact.append(total)
+    rest = arb(0, (greatest**7).upper())
+    return error_bound(Run(recording, piece, [x]), Real(exact[0] + rest, exact[1]))
+
+
+def log1p_of_large(recording, k: tuple, low: float, high: float) -> float:
+    """Bounds the error of log1p of x = 2^K m from 2^(ABSORBS - 1/2) on: x + 1 is x, and the rest
+    is 1.
+
+    The rest's share, 2^-K times about 1 / m, and 1 / x, by which log(1 + x) is more than log x,
+    are below
+    2^(1 - K).
+    """
+    nodes = list(enumerate(recording.nodes))
+    one = next(
+        place for place, node in nodes if node.operation == "Float" and decoded(node.number) == 1
+    )
+    sums = [(place, node.operands) for place, node in nodes if node.operation == "AddFloat"]
+    (total,) = [place for place, operands in sums if operands == (0, one)]
+    rests = {
+        place
+        for place, parts in sums
+        if all(recording.nodes[p].operation == "SubFloat" for p in parts)
+    }
+    products = [(place, node.operands) for place, node in nodes if node.operation == "MulFloat"]
+    (product,) = [place for place, operands in products if operands[0] in rests]
+    middle, whole, radius = series(low, high)
+    piece = Piece(radius)
+    choice = whole_part(piece, *k)
+    m = Value(Real(middle, whole), low, high, exponent(low) - DIGITS + 1, scale=1)
+    tiny = 2.0 ** (1 - k[0])
+    share = Value(Real(ZERO, ZERO, {piece.symbol(tiny): arb(1)}), 0.0, tiny)
+    exact = Real(middle.log(), whole.log(), {piece.symbol(tiny): arb(1)})
+    exact = piece.plus(exact, piece.scaled(choice.value.real, arb.const_log2()))
+    return error_bound(Run(recording, piece, [m], choice, {total: m, product: share}), exact)
+
+
+def of_log1p(recording) -> Iterator:
+    """Yields the pieces of log1p: those of x near 0, of 1 + x below √½, and above √2."""
+    tiny = 2.0**-20
+    above = math.nextafter(ROOT_TWO - 1, 1)
+    for low, high in binades(2.0**-1074, math.nextafter(tiny, 0)):
+        yield partial(log1p_of_small, recording), (low, high)
+        yield partial(log1p_of_small, recording), (-high, -low)
+    small = partial(of_small, recording, log1p)
+    yield from ((small, interval) for interval in binades(tiny, above))
+    for low, high in binades(tiny, 0.5):
+        yield small, (-high, -low)
+    for j in range(1, 53):
+        yield small, (2.0 ** -(j + 1) - 1, math.nextafter(2.0**-j - 1, -1))
+    yield small, (2.0**-53 - 1, 2.0**-53 - 1)
+    # K changes near these floats.
+    ends = [encoding(math.ldexp(ROOT_HALF, k) - 1) for k in range(1, ABSORBS + 1)]
+    yield small, (above, decoded(ends[0] + NEAR_ENDS))
+    for end, following in zip(ends, ends[1:]):
+        yield small, (decoded(end - NEAR_ENDS), decoded(end + NEAR_ENDS))
+        inner = binades(decoded(end + NEAR_ENDS + 1), decoded(following - NEAR_ENDS - 1))
+        yield from ((small, part) for part in inner)
+    yield small, (decoded(ends[-1] - NEAR_ENDS), math.ldexp(ROOT_HALF, ABSORBS))
+    below, above_one = (ROOT_HALF, math.nextafter(1, 0)), (1.0, ROOT_TWO)
+    for k in ((ABSORBS, 127), (128, 255), (256, 511), (512, 1000), (1001, 1023)):
+        for interval in divided(below, 8) + divided(above_one, 8):
+            yield partial(log1p_of_large, recording, k), interval
+    for interval in divided(below, 8):
+        yield partial(log1p_of_large, recording, (1024, 1024)), interval
+
+
+FUNCTIONS = {
+    "log1p": of_log1p,
+    "log": partial(of_logarithm, None),
+    "log2": partial(of_logarithm, arb.const_log2()),
+    "log10": partial(of_logarithm, arb.const_log10()),
+}

@@ -1,0 +1,136 @@
+"""Compares functions of two f32 with MPFR: results must be the floats nearest to the exact values.
+
+Needs numpy and gmpy2, and the functions as a program, which `make function-errors` builds:
+
+    python tools/pair_errors.py target/every-float/release/examples/evaluate_pairs
+    python tools/pair_errors.py PROGRAM --points 100000000 pow
+
+Half of the points are ordinary, half have results close to the middle of two floats. NumPy's result
+of 80 bits decides where it is not within 2^-50 of the middle: its error is some units of 2^-63.
+MPFR decides the others.
+"""
+
+import argparse
+import subprocess
+import sys
+
+import gmpy2
+import numpy as np
+
+CHUNK = 1_000_000
+# The relative distance from the middle of two floats from which NumPy's result decides.
+NEAR = 2.0**-50
+PRECISION = 400
+WIDE = {"pow": np.power, "atan2": np.arctan2, "hypot": np.hypot}
+EXACT = {
+    "pow": lambda x, y: x**y,
+    "atan2": gmpy2.atan2,
+    "hypot": gmpy2.hypot,
+}
+
+
+def sizes(random: np.random.Generator, count: int) -> np.ndarray:
+    """Returns positive floats of all magnitudes."""
+    return random.integers(1, 0x7F800000, count, dtype=np.uint32).view(np.float32)
+
+
+def middles(x: np.ndarray) -> np.ndarray:
+    """Returns the middles of floats and the next greater ones."""
+    return (x.astype(float) + np.nextafter(x, np.float32(np.inf)).astype(float)) / 2
+
+
+def ordinary(name: str, random: np.random.Generator, count: int) -> np.ndarray:
+    """Returns pairs whose results are mostly finite and not zero."""
+    if name == "pow":
+        x = sizes(random, count)
+        y = random.uniform(-150, 128, count) / np.log2(x.astype(float))
+        return np.stack([x, y.astype(np.float32)], axis=1)
+    pairs = random.standard_normal((count, 2)) * 2.0 ** random.integers(-20, 20, (count, 2))
+    return pairs.astype(np.float32)
+
+
+def hard(name: str, random: np.random.Generator, count: int) -> np.ndarray:
+    """Returns pairs whose results are close to the middle of two floats, or there."""
+    x = sizes(random, count)
+    if name == "pow":
+        # A power next to 1, where y has more bits than it takes; and numbers of few bits.
+        near = (2.0 * random.integers(0, 2 ** random.integers(1, 20, count)) + 1) * 2.0**-24
+        sign = random.integers(0, 2, count)
+        log = np.where(sign, np.log1p(near), np.log1p(-near / 2))
+        y = log / np.log(x.astype(float))
+        few = random.integers(0, 4, count) == 0
+        x = np.where(few, random.integers(1, 8192, count), x)
+        y = np.where(few, random.integers(1, 64, count) / 4, y)
+    elif name == "atan2":
+        # For a middle z, the last of the convergents of tan z whose parts are floats.
+        z = middles(random.uniform(2.0**-20, 3.14159, count).astype(np.float32))
+        tangent = np.tan(z)
+        exponent = np.rint(np.log2(np.abs(tangent)))
+        rest = np.abs(tangent) * 2.0**-exponent
+        p, q, p_before, q_before = np.ones(count), np.zeros(count), np.zeros(count), np.ones(count)
+        going = np.ones(count, bool)
+        for _ in range(40):
+            whole = np.floor(rest)
+            next_p, next_q = whole * p + p_before, whole * q + q_before
+            going &= (next_p < 2**24) & (next_q < 2**24)
+            p, p_before = np.where(going, next_p, p), np.where(going, p, p_before)
+            q, q_before = np.where(going, next_q, q), np.where(going, q, q_before)
+            rest = 1 / np.maximum(rest - whole, 1e-30)
+        x, y = p * 2.0**exponent, np.sign(tangent) * q
+    else:
+        # One length that is half a last bit above the other, and Pythagorean triples.
+        exact = x.astype(float)
+        y = np.sqrt((middles(x) - exact) * (middles(x) + exact))
+        m, n = random.integers(1, 8192, count), random.integers(1, 4096, count)
+        triple = random.integers(0, 2, count) == 0
+        x, y = np.where(triple, np.abs(m**2 - n**2), x), np.where(triple, 2 * m * n, y)
+    return np.stack([x, y], axis=1).astype(np.float32)
+
+
+def nearest(name: str, pairs: np.ndarray) -> tuple[np.ndarray, int]:
+    """Returns the floats nearest to the exact values, and how many of them MPFR decided."""
+    x, y = pairs.astype(np.longdouble).T
+    with np.errstate(all="ignore"):
+        wide = WIDE[name](x, y)
+        results = wide.astype(np.float32)
+        # The ends that NumPy's error and more leaves.
+        ends = [(wide * (1 + sign * np.longdouble(NEAR))).astype(np.float32) for sign in (-1, 1)]
+    open_ = np.flatnonzero((ends[0] != ends[1]) & ~np.isnan(wide))
+    with gmpy2.context(gmpy2.ieee(128), precision=PRECISION, emin=-(10**6), emax=10**6):
+        for i in open_:
+            exact = EXACT[name](*(gmpy2.mpfr(float(number)) for number in pairs[i]))
+            with gmpy2.context(gmpy2.ieee(32)):
+                # Subnormal floats, too, are rounded once.
+                results[i] = float(gmpy2.mpfr(exact))
+    return results, len(open_)
+
+
+def main() -> None:
+    """Prints for each function how many results are wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program")
+    parser.add_argument("functions", nargs="*")
+    parser.add_argument("--points", type=int, default=2_000_000)
+    options = parser.parse_intermixed_args()
+    failed = False
+    for name in options.functions or WIDE:
+        random = np.random.default_rng(19)
+        wrong = by_mpfr = count = 0
+        while count < options.points:
+            half = min(CHUNK, options.points - count + 1) // 2
+            pairs = np.concatenate([make(name, random, half) for make in (ordinary, hard)])
+            command = [options.program, name]
+            done = subprocess.run(command, input=pairs.tobytes(), capture_output=True, check=True)
+            results = np.frombuffer(done.stdout, np.float32)
+            right, decided = nearest(name, pairs)
+            bad = (results.view(np.uint32) != right.view(np.uint32)) & ~np.isnan(right)
+            for i in np.flatnonzero(bad)[:10]:
+                print(f"{name}{tuple(map(float, pairs[i]))}: {results[i]}, not {right[i]}")
+            wrong, by_mpfr, count = wrong + bad.sum(), by_mpfr + decided, count + len(pairs)
+        failed |= bool(wrong)
+        print(f"{name:6} {wrong} wrong of {count} points, {by_mpfr} decided by MPFR", flush=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
