@@ -13,13 +13,17 @@ Needs the packages of kernels/requirements.txt, and no GPU.
 """
 
 import ctypes
+import os
 import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
+
+from sass import ordinary_way
 
 KERNELS = Path(__file__).resolve().parent
 SOURCES = sorted(KERNELS.glob("*.cu"))
@@ -115,7 +119,7 @@ def images(compiler: Compiler) -> dict[Path, str]:
 
 
 def is_frame(image: Path) -> bool:
-    """Returns whether it is a kernel of expressions without the expression (expression.cu)."""
+    """Returns whether it is a kernel without the formula of its elements (reduction.cu)."""
     return "\nELEMENTS " in image.read_text()
 
 
@@ -124,17 +128,28 @@ def is_frame(image: Path) -> bool:
 MOST_REGISTERS = 80
 
 
-def print_usage(image: Path) -> bool:
-    """Prints registers and spills of an image's kernels; returns whether all are within bounds.
+# GPUs with few units for f64: there functions of f32 do without, on the ordinary way.
+WITH_FEW_UNITS = ["sm_86", "sm_89", "sm_120"]
 
-    Kernels of large programs, which are in parts, need only compile.
+
+def usage(image: Path) -> tuple[str, bool]:
+    """Returns lines with an image's registers and spills, and whether they are within bounds.
+
+    Kernels of large programs, which are in parts, need only compile. Those of fast functions may
+    have no instruction of f64 on the ordinary way.
     """
-    clean, is_large = True, "\n.func " in image.read_text()
+    lines, clean, is_large = [], True, "\n.func " in image.read_text()
     ptxas = package_folder("cuda_nvcc") / "bin" / "ptxas"
     for architecture in ARCHITECTURES:
         with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
             command = [ptxas, "-v", f"-arch={architecture}", image, "-o", cubin.name]
             log = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+            if image.stem.startswith("fast_") and architecture in WITH_FEW_UNITS:
+                disassembler = package_folder("cu13") / "bin" / "nvdisasm"
+                way = ordinary_way(disassembler, Path(cubin.name))
+                numbers = f"{way.instructions} instructions for a pack, {way.of_f64} of f64"
+                lines.append(f"{image.stem:20} {architecture:7} {numbers}")
+                clean &= way.of_f64 == 0
         for kernel in log.split("Compiling entry function '")[1:]:
             is_expression = kernel.startswith("expression'")
             name = image.stem if is_expression else kernel.split("'")[0]
@@ -143,10 +158,21 @@ def print_usage(image: Path) -> bool:
                 sum(int(count) for count in re.findall(rf"(\d+) bytes spill {what}", kernel))
                 for what in ("stores", "loads")
             )
-            print(f"{name:20} {architecture:7} {used:>3} registers, {stores}+{loads} bytes spilled")
+            numbers = f"{used:>3} registers, {stores}+{loads} bytes spilled"
+            lines.append(f"{name:20} {architecture:7} {numbers}")
             is_small = is_expression or used <= MOST_REGISTERS
             clean &= is_large or (stores == loads == 0 and is_small)
-    return clean
+    return "\n".join(lines), clean
+
+
+def print_usage(images: list[Path]) -> bool:
+    """Prints what kernels use, some at once; returns whether all are within bounds."""
+    all_clean = True
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for lines, clean in pool.map(usage, images):
+            print(lines)
+            all_clean &= clean
+    return all_clean
 
 
 def main() -> None:
@@ -154,10 +180,10 @@ def main() -> None:
     mode = sys.argv[1] if len(sys.argv) > 1 else ""
     if mode == "--usage":
         whole = [image for image in IMAGES.glob("*.ptx") if not is_frame(image)]
-        others = [file for folder in sys.argv[2:] for file in Path(folder).glob("*.ptx")]
+        others = [file for folder in sys.argv[2:] for file in Path(folder).rglob("*.ptx")]
         files = sorted([*whole, *KERNELS.parent.glob("benches/*.ptx"), *others])
-        clean = all([print_usage(image) for image in files])
-        sys.exit(0 if clean else f"a kernel spills or has more than {MOST_REGISTERS} registers")
+        why = f"a kernel spills, has more than {MOST_REGISTERS} registers, or needs f64"
+        sys.exit(0 if print_usage(files) else why)
     made = images(Compiler())
     if mode == "--check":
         kept = {image: image.read_text() for image in [*IMAGES.glob("*"), *made] if image.exists()}

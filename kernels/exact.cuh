@@ -79,18 +79,35 @@ struct Columns {
         }
     }
 
-    // A word of the state. Neighbouring threads begin with different columns, which lie in different banks.
+    // A word of the state, in a group of THREADS neighbouring threads that all call this: each adds
+    // some of the columns. Neighbouring threads read different ones, which lie in different banks.
+    template <int THREADS>
     __device__ long long word(int row) const {
         long long sum = 0;
+        if (row < COUNTS + DIGITS / 2) {
 #pragma unroll 4
-        for (int i = 0; i < WARP; i++) {
-            const int column = (i + threadIdx.x) % WARP, digit = 2 * (row - COUNTS);
-            sum += row < COUNTS ? counts[row][column]
-                                : digits[digit][column] + digits[digit + 1][column] * 65536LL;
+            for (int i = 0; i < WARP; i += THREADS) {
+                const int column = (i + threadIdx.x) % WARP, digit = 2 * (row - COUNTS);
+                sum += row < COUNTS ? counts[row][column]
+                                    : digits[digit][column] + digits[digit + 1][column] * 65536LL;
+            }
+        }
+#pragma unroll
+        for (int half = THREADS / 2; half > 0; half /= 2) {
+            sum += __shfl_xor_sync(ALL_THREADS, sum, half);
         }
         return sum;
     }
 };
+
+// The number of threads that compute one of a block's words: a power of two, at most a warp.
+__device__ constexpr int threads_of_word(int rows) {
+    int threads = WARP;
+    while (threads * rows > BLOCK_THREADS) {
+        threads /= 2;
+    }
+    return threads;
+}
 
 // A float as an integer: magnitude * 2^(exponent + LEAST), or its negative.
 template <class T>
@@ -130,6 +147,36 @@ __device__ inline int top(unsigned stored) {
 // Above the top of every window, for batches with elements that are not finite.
 constexpr int NOT_FINITE = 1 << 20;
 
+// The terms are multiples of 2^unit, below 2^top.
+struct Range {
+    int top, unit;
+};
+
+// The greatest and the least exponent, as stored, of a thread's elements. The least is of f32 alone. It is a
+// lower bound: that of a power of two counts as one less, and zeros do not count.
+template <class T>
+struct Exponents {
+    unsigned most, least;
+};
+
+template <class T, int N>
+__device__ inline Exponents<T> exponents(const T *x) {
+    unsigned most = 0, least = 0xFFFFFFFF;
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        const unsigned high = Format<T>::high(x[k]) & 0x7FFFFFFF;
+        most = max(most, high);
+        least = min(least, high - 1);
+    }
+    return {most >> HIGH_FRACTION<T>, least >> HIGH_FRACTION<T>};
+}
+
+// The exponent of the lowest bit of values whose least exponent is stored as `stored`.
+template <class T>
+__device__ inline int unit(unsigned stored) {
+    return Format<T>::LEAST + max(static_cast<int>(stored), 1) - 1;
+}
+
 // Adds the rest of a part to a level, given the level's sum so far; leaves the bits that the level
 // does not hold.
 __device__ inline double deposit(double &sum, double part) {
@@ -139,22 +186,17 @@ __device__ inline double deposit(double &sum, double part) {
     return __dsub_rn(part, held);
 }
 
-template <class T, int D, int L, int B>
+template <class T, int D, int L>
 struct Sum {
     typedef T Element;
     static constexpr int LOW = Format<T>::LEAST, FLOOR = LOW, BATCH = ::BATCH<T, 1>;
-    static constexpr int DIGITS = D, ROWS = COUNTS + D, LEVELS = L, BLOCKS = B;
+    static constexpr int DIGITS = D, ROWS = COUNTS + D, LEVELS = L;
 
-    // A power of two above all of a thread's elements.
     template <int N>
-    __device__ static int top(const T *x, const T *) {
-        unsigned most = 0;
-#pragma unroll
-        for (int k = 0; k < N; k++) {
-            most = max(most, Format<T>::high(x[k]) & 0x7FFFFFFF);
-        }
-        const unsigned stored = most >> HIGH_FRACTION<T>;
-        return stored == SPECIAL<T> ? NOT_FINITE : exact::top<T>(stored);
+    __device__ static Range range(const T *x, const T *) {
+        const Exponents<T> of_x = exponents<T, N>(x);
+        const int top = of_x.most == SPECIAL<T> ? NOT_FINITE : exact::top<T>(of_x.most);
+        return {top, unit<T>(of_x.least)};
     }
 
     // Adds a term to the sums of the highest levels. Returns the bits of the remainder.
@@ -236,23 +278,23 @@ __device__ inline u64 add_product(double *sums, double x, double y) {
     return Format<double>::bits(product) | Format<double>::bits(error) | vanished;
 }
 
-template <class T, int D, int L, int B, int F>
+// With 8 squares of f64 at once, some architectures would spill registers.
+template <class T, int INPUTS>
+constexpr int BATCH_OF_PRODUCTS = sizeof(T) == 8 && INPUTS == 1 ? 6 : BATCH<T, INPUTS>;
+
+// Products of the elements of INPUTS arrays: of two, or of one with itself.
+template <class T, int D, int L, int F, int INPUTS>
 struct Dot {
     typedef T Element;
-    static constexpr int LOW = 2 * Format<T>::LEAST, FLOOR = F, BATCH = ::BATCH<T, 2>;
-    static constexpr int DIGITS = D, ROWS = COUNTS + D, LEVELS = L, BLOCKS = B;
+    static constexpr int LOW = 2 * Format<T>::LEAST, FLOOR = F, BATCH = BATCH_OF_PRODUCTS<T, INPUTS>;
+    static constexpr int DIGITS = D, ROWS = COUNTS + D, LEVELS = L;
 
     template <int N>
-    __device__ static int top(const T *x, const T *y) {
-        unsigned most_x = 0, most_y = 0;
-#pragma unroll
-        for (int k = 0; k < N; k++) {
-            most_x = max(most_x, Format<T>::high(x[k]) & 0x7FFFFFFF);
-            most_y = max(most_y, Format<T>::high(y[k]) & 0x7FFFFFFF);
-        }
-        const unsigned stored_x = most_x >> HIGH_FRACTION<T>, stored_y = most_y >> HIGH_FRACTION<T>;
-        const bool is_finite = max(stored_x, stored_y) < SPECIAL<T>;
-        return is_finite ? exact::top<T>(stored_x) + exact::top<T>(stored_y) : NOT_FINITE;
+    __device__ static Range range(const T *x, const T *y) {
+        const Exponents<T> of_x = exponents<T, N>(x), of_y = exponents<T, N>(y);
+        const bool is_finite = max(of_x.most, of_y.most) < SPECIAL<T>;
+        const int top = exact::top<T>(of_x.most) + exact::top<T>(of_y.most);
+        return {is_finite ? top : NOT_FINITE, unit<T>(of_x.least) + unit<T>(of_y.least)};
     }
 
     template <int N>
@@ -312,9 +354,16 @@ struct Window {
         return __all_sync(ALL_THREADS, top <= unit + REACH) && batches < BATCHES;
     }
 
+    // Returns in the whole warp whether the highest levels hold all terms that are multiples of 2^unit
+    // and within reach, for all threads' units.
+    template <int LEVELS>
+    __device__ bool holds(int unit) const {
+        return __all_sync(ALL_THREADS, unit >= this->unit - LEVEL_BITS * (LEVELS - 1));
+    }
+
     // Adds a batch if the window's highest levels hold all of it; returns in the whole warp whether
-    // they do.
-    template <int N, int LEVELS = K::LEVELS>
+    // they do. If that is known already, nothing is checked.
+    template <int N, int LEVELS = K::LEVELS, bool IS_HELD = false>
     __device__ bool add(const T *x, const T *y) {
         double sums[LEVELS];
 #pragma unroll
@@ -327,7 +376,7 @@ struct Window {
             left |= K::template add<LEVELS>(sums, x[k], y[k]);
         }
         // Ignores the sign of a zero.
-        if (__any_sync(ALL_THREADS, left << 1 != 0)) {
+        if (!IS_HELD && __any_sync(ALL_THREADS, left << 1 != 0)) {
             return false;
         }
 #pragma unroll
@@ -357,7 +406,9 @@ struct Window {
         batches = 0;
 #pragma unroll 1
         for (int level = 0; level < K::LEVELS; level++) {
-            columns.add_units(counts[0], unit - LEVEL_BITS * level);
+            if (counts[0] != 0) {
+                columns.add_units(counts[0], unit - LEVEL_BITS * level);
+            }
 #pragma unroll
             for (int next = 1; next < K::LEVELS; next++) {
                 counts[next - 1] = counts[next];
@@ -370,72 +421,6 @@ struct Window {
 // The maximum number of batches that are added as integers, without trying a window, after windows
 // have failed repeatedly.
 constexpr int MOST_SKIPPED = 63;
-
-// Adds the first `len` elements as integers.
-template <class K, class T>
-__device__ inline void add_integers(Columns<K> &columns, const T *a, const T *b, int len) {
-    constexpr int READ = K::BATCH < 8 ? 4 : K::BATCH / 2;
-#pragma unroll 1
-    for (int first = lane(); first < len; first += READ * WARP) {
-        T x[READ], y[READ];
-#pragma unroll
-        for (int k = 0; k < READ; k++) {
-            const int i = first + k * WARP;
-            x[k] = i < len ? a[i] : 0;
-            y[k] = i < len ? b[i] : 0;
-        }
-#pragma unroll
-        for (int k = 0; k < READ; k++) {
-            K::add(columns, x[k], y[k]);
-        }
-    }
-}
-
-// Adds all batches of this warp.
-template <class K, class T>
-__device__ inline void add_batches(Columns<K> &columns, const T *a, const T *b, u64 n, u64 mode) {
-    constexpr int LEN = K::BATCH * WARP;
-    Window<K> window;
-    int skipped = 0, to_skip = 0, deposits = 0;
-    bool has_failed = false;
-    u64 start = first_batch(LEN);
-#pragma unroll 1
-    while (start < n) {
-        if (deposits > MOST_DEPOSITS - K::BATCH - K::LEVELS) {
-            columns.normalise();
-            deposits = 0;
-        }
-        if (mode != BY_INTEGERS && to_skip == 0 && n - start >= LEN) {
-            T x[K::BATCH], y[K::BATCH];
-            read_batch<K::BATCH>(a + start, x);
-            read_batch<K::BATCH>(b + start, y);
-            const int top = K::template top<K::BATCH>(x, y);
-            const bool moves = has_failed || !window.reaches(top);
-            if (moves) {
-                window.flush(columns);
-                deposits += K::LEVELS;
-                window.unit = window.reaching(top);
-            }
-            if (window.unit <= MAX_UNIT && window.template add<K::BATCH>(x, y)) {
-                has_failed = false;
-                skipped = 0;
-                start += next_batch(LEN);
-                continue;
-            }
-            // A lower window may hold the batch.
-            has_failed = !moves;
-            if (has_failed) {
-                continue;
-            }
-            to_skip = skipped = min(2 * skipped + 1, MOST_SKIPPED);
-        }
-        to_skip -= to_skip > 0;
-        add_integers(columns, a + start, b + start, static_cast<int>(min(n - start, u64(LEN))));
-        start += next_batch(LEN);
-        deposits += K::BATCH;
-    }
-    window.flush(columns);
-}
 
 // The value of a state's words times 2^exponent, in a format. The digits from `first` to `last` may
 // be nonzero; they are replaced by their magnitude. A digit above them holds the sign.
@@ -477,10 +462,13 @@ __device__ inline bool merge(long long *words, Scratch *scratch) {
 template <class K, class Finish>
 __device__ inline void gather(const Columns<K> &columns, long long *words, int &first, int &last,
                               long long *out, u64 n, Scratch *scratch, Finish finish) {
-    const int row = threadIdx.x;
-    if (row < K::ROWS) {
-        words[row] = columns.word(row);
+    constexpr int THREADS = threads_of_word(K::ROWS);
+    const long long word = columns.template word<THREADS>(threadIdx.x / THREADS);
+    if (threadIdx.x % THREADS == 0 && threadIdx.x / THREADS < K::ROWS) {
+        words[threadIdx.x / THREADS] = word;
     }
+    __syncthreads();
+    const int row = threadIdx.x;
     if (gridDim.x > 1 && !merge<K>(words, scratch)) {
         return;
     }
@@ -498,32 +486,14 @@ __device__ inline void gather(const Columns<K> &columns, long long *words, int &
     finish();
 }
 
-template <class K, class T>
-__device__ inline void reduce(const T *a, const T *b, long long *out, u64 n, Scratch *scratch, T *result,
-                              u64 mode) {
-    __shared__ Columns<K> columns;
-    __shared__ long long words[K::ROWS];
-    __shared__ int first, last;
-    if (threadIdx.x == 0) {
-        first = K::DIGITS;
-        last = -1;
-    }
-    columns.clear();
-    __syncthreads();
-    add_batches(columns, a, b, n, mode);
-    __syncthreads();
-    gather(columns, words, first, last, out, n, scratch, [&] {
-        if (result != nullptr && threadIdx.x == 0) {
-            *result = value<K>(words, first, last, 0, Format<T>());
-        }
-    });
-}
-
 // The number of levels: for data whose terms differ by 2^134 in one f32 product, and so on; more
-// levels cost more. Then the number of blocks that a multiprocessor should hold at once.
-typedef Sum<float, 11, 2, 4> SumF32;
-typedef Sum<double, 68, 2, 4> SumF64;
-typedef Dot<float, 20, 4, 4, 2 * Format<float>::LEAST> DotF32;
-typedef Dot<double, 134, 3, 4, -968> DotF64;
+// levels cost more.
+typedef Sum<float, 11, 2> SumF32;
+typedef Sum<double, 68, 2> SumF64;
+typedef Dot<float, 20, 3, 2 * Format<float>::LEAST, 2> DotF32;
+typedef Dot<double, 134, 3, -968, 2> DotF64;
+// More elements at once leave registers for fewer levels.
+typedef Dot<float, 20, 3, 2 * Format<float>::LEAST, 1> NormF32;
+typedef Dot<double, 134, 3, -968, 1> NormF64;
 
 }  // namespace exact

@@ -23,15 +23,6 @@ struct Scratch {
 
 __device__ inline int lane() { return threadIdx.x % WARP; }
 
-// Reads a thread's N elements of the batch that begins at `array`.
-template <int N, class T>
-__device__ inline void read_batch(const T *array, T *x) {
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-        x[k] = array[k * WARP + lane()];
-    }
-}
-
 // The first element of the calling warp's first batch, and the distance to the next one, for batches of
 // `len` elements.
 __device__ inline u64 first_batch(int len) { return grid_thread() / WARP * len; }

@@ -110,6 +110,8 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "or.b64" u64 |a, b| a | b;
         "xor.b32" u32 |a, b| a ^ b;
         "xor.b64" u64 |a, b| a ^ b;
+        "shl.b32" u32 |a, b| a.checked_shl(b).unwrap_or(0);
+        "bfind.u32" u32 |a| a.checked_ilog2().unwrap_or(u32::MAX);
         "shl.b64" u64 |a, b| a.checked_shl(b as u32).unwrap_or(0);
         "shr.u64" u64 |a, b| a.checked_shr(b as u32).unwrap_or(0);
         "and.pred" bool |a, b| a & b;
@@ -129,6 +131,8 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "fma.rn.f64" f64 |a, b, c| a.mul_add(b, c);
         "sqrt.rn.f32" f32 |a| a.sqrt();
         "sqrt.rn.f64" f64 |a| a.sqrt();
+        "rcp.approx.f32" f32 |a| almost(1.0 / a);
+        "rsqrt.approx.f32" f32 |a| almost(1.0 / a.sqrt());
         "neg.f32" f32 |a| -a;
         "neg.f64" f64 |a| -a;
         "abs.f32" f32 |a| a.abs();
@@ -149,6 +153,7 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "setp.le.s64" i64 |a, b| a <= b;
         "setp.le.f32" f32 |a, b| a <= b;
         "setp.le.f64" f64 |a, b| a <= b;
+        "setp.ge.s32" i32 |a, b| a >= b;
         "setp.ge.u64" u64 |a, b| a >= b;
         "setp.gt.s64" i64 |a, b| a > b;
         "setp.gt.f64" f64 |a, b| a > b;
@@ -158,6 +163,7 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "setp.eq.f64" f64 |a, b| a == b;
         "setp.ne.s32" i32 |a, b| a != b;
         "setp.ne.s64" i64 |a, b| a != b;
+        "setp.ne.f32" f32 |a, b| a != b && !a.is_nan() && !b.is_nan();
         "setp.neu.f32" f32 |a, b| a != b;
         "setp.neu.f64" f64 |a, b| a != b;
         "setp.nan.f32" f32 |a, b| a.is_nan() || b.is_nan();
@@ -167,6 +173,11 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "selp.f32" u64 |a, b, c| if c != 0 { a } else { b };
         "selp.f64" u64 |a, b, c| if c != 0 { a } else { b };
     }
+}
+
+/// A number with the greatest error of an approximation, nearly 2^-22.
+fn almost(x: f32) -> f32 {
+    x.mul_add(f32::from_bits(0x347f_0000), x)
 }
 
 /// Orders -0 before +0.

@@ -38,6 +38,8 @@ enum Action {
         signed: bool,
         offset: u64,
     },
+    /// Loads the word of a table at the address in the second slot, plus the offset.
+    LoadTable(u64),
     /// Stores the first slot at the address in the second one, plus the offset.
     Store {
         bytes: usize,
@@ -71,6 +73,8 @@ pub struct Kernel {
     start: usize,
     /// Bytes of a thread's local memory, which has words of 8.
     local: usize,
+    /// The words of the tables in shared memory, of 4 bytes, which begin at address 0.
+    tables: Vec<u32>,
     /// The file at the beginning: constants are in their slots.
     file: Vec<u64>,
     /// The slots of the parameters, all of 64 bits.
@@ -125,7 +129,7 @@ impl Kernel {
     }
 
     /// Computes the operands of a reduction. For an exact sum these are two factors for each element; only
-    /// dot products and norms need the second. For other reductions these are the states of all threads,
+    /// dot products need the second. For other reductions these are the states of all threads,
     /// whose values have 64 bits.
     fn elements(
         &self, elements: &Elements, parameters: &[u64], memory: &mut impl Memory,
@@ -228,6 +232,11 @@ impl Kernel {
                     let unused = 64 - 8 * bytes as u32;
                     let wide = (value << unused).cast_signed() >> unused;
                     file[slot as usize] = if signed { wide.cast_unsigned() } else { value };
+                }
+                Action::LoadTable(offset) => {
+                    let address = checked(a.wrapping_add(offset), 4)?;
+                    let word = self.tables.get(address as usize / 4);
+                    file[slot as usize] = (*word.ok_or("no such place in a table")?).into();
                 }
                 Action::Store { bytes, aligned, offset } => {
                     let address = checked(a.wrapping_add(offset), aligned)?;

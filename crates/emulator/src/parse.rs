@@ -21,6 +21,7 @@ struct Parser<'t> {
     instructions: Vec<Instruction>,
     /// Bytes of a thread's local memory.
     local: usize,
+    tables: Vec<u32>,
     labels: HashMap<&'t str, usize>,
     /// The jumps, which may precede their labels.
     jumps: Vec<(usize, &'t str)>,
@@ -39,10 +40,16 @@ const HEAD: [&str; 3] = [".version 8.0", ".target sm_60", ".address_size 64"];
 const ENTRY: &str = ".visible .entry ";
 const FUNCTION: &str = ".func ";
 const LOCAL: &str = ".local .align 8 .b8 ";
+const SHARED: &str = ".shared .align 128 .f32 ";
+const VALUES: &str = ".global .align 128 .f32 ";
 
 /// The marks at the beginning and the end of an expression's part in a reduction's text.
 const ELEMENTS: &str = " elements of ";
 const END: &str = "// end";
+
+/// Those of the copy of tables to shared memory, where the emulator has them from the beginning.
+const BEGIN_COPY: &str = "// tables";
+const END_COPY: &str = "// end of tables";
 
 pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
     let mut lines = text.lines();
@@ -52,7 +59,7 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
     let mut parser = Parser::default();
     let special = ["%tid.x", "%ctaid.x", "%nctaid.x"].map(|name| parser.slot(name, 0));
     let (mut name, mut reduction, mut start, mut in_function) = (None, None, 0, false);
-    let is_frame = text.contains(ELEMENTS);
+    let (is_frame, mut is_copy) = (text.contains(ELEMENTS), false);
     for line in lines {
         if let Some(entry) = line.strip_prefix(ENTRY) {
             parser.end_scope()?;
@@ -62,6 +69,14 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
             parser.end_scope()?;
             in_function = true;
             parser.function(function).ok_or_else(|| format!("no function: {line}"))?;
+        } else if let Some(table) = line.strip_prefix(SHARED) {
+            parser.declare_shared(table).ok_or_else(|| format!("no table: {line}"))?;
+        } else if let Some(values) = line.strip_prefix(VALUES) {
+            parser.declare_values(values).ok_or_else(|| format!("no values: {line}"))?;
+        } else if line == BEGIN_COPY {
+            is_copy = true;
+        } else if is_copy {
+            is_copy = line != END_COPY;
         } else if let Some((lanes, elements)) = line.split_once(ELEMENTS) {
             let lanes = lanes.trim_start_matches("// ").parse().map_err(|_| "no number")?;
             reduction = Some(parser.elements(lanes, elements).ok_or("elements without a name")?);
@@ -73,9 +88,9 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
         }
     }
     parser.end_scope()?;
-    let Parser { file, parameters, instructions, local, .. } = parser;
+    let Parser { file, parameters, instructions, local, tables, .. } = parser;
     let name = name.ok_or("there is no kernel")?;
-    Ok(Kernel { name, instructions, start, local, file, parameters, special, reduction })
+    Ok(Kernel { name, instructions, start, local, tables, file, parameters, special, reduction })
 }
 
 impl<'t> Parser<'t> {
@@ -123,6 +138,23 @@ impl<'t> Parser<'t> {
         Some(())
     }
 
+    /// Names the tables in shared memory, as in `tables_1[16];`: where their values come to lie.
+    fn declare_shared(&mut self, declaration: &'t str) -> Option<()> {
+        let (name, _) = declaration.strip_suffix("];")?.split_once('[')?;
+        self.tables.resize(self.tables.len().next_multiple_of(128 / 4), RUBBISH as u32);
+        self.slot(name, 4 * self.tables.len() as u64);
+        Some(())
+    }
+
+    /// Reads the values of the tables that were just named, as in `values_1[16] = {0f00000000, ...};`.
+    fn declare_values(&mut self, declaration: &'t str) -> Option<()> {
+        let (_, rest) = declaration.strip_suffix("};")?.split_once('[')?;
+        let (count, entries) = rest.split_once("] = {")?;
+        let entry = |text: &str| u32::from_str_radix(text.strip_prefix("0f")?, 16).ok();
+        let entries: Vec<u32> = entries.split(", ").map(entry).collect::<Option<_>>()?;
+        (entries.len() == count.parse().ok()?).then(|| self.tables.extend(entries))
+    }
+
     /// Reads a call, as in `(%ed1), tan_f64, (%ed0)`.
     fn call(&mut self, text: &'t str) -> Result<(), String> {
         let (to, name) = match text.strip_prefix('(').and_then(|text| text.split_once("), ")) {
@@ -164,7 +196,8 @@ impl<'t> Parser<'t> {
             return self.declare_local(declaration).ok_or_else(|| "no local memory".into());
         }
         match line {
-            ")" | "{" | "}" | ".reqntid 256" | ".minnctapersm 2" => Ok(()),
+            ")" | "{" | "}" | ".reqntid 256" => Ok(()),
+            _ if line.starts_with(".minnctapersm ") => Ok(()),
             _ => self.instruction(line.strip_suffix(';').ok_or("no semicolon")?),
         }
     }
@@ -296,6 +329,11 @@ impl<'t> Parser<'t> {
             self.push(Action::LoadLocal(first), to, [address, 0, 0]);
             return Ok(());
         }
+        if name.starts_with("ld.shared") {
+            let to = self.operand(registers)?;
+            self.push(Action::LoadTable(first), to, [address, 0, 0]);
+            return Ok(());
+        }
         for (register, (offset, aligned)) in vector(name, registers)?.zip(places(name, bytes)) {
             let to = self.operand(register)?;
             let offset = first + offset;
@@ -334,8 +372,9 @@ impl<'t> Parser<'t> {
 
 /// The bytes that an access moves to or from a register, and whether their sign fills it.
 fn access(name: &str) -> Result<(usize, bool), String> {
-    const KNOWN: [&str; 7] = [
+    const KNOWN: [&str; 8] = [
         "ld.param.",
+        "ld.shared.",
         "ld.global.",
         "ld.local.",
         "st.global.",

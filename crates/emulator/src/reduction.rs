@@ -24,8 +24,8 @@ pub(crate) fn reduce(
         ("mean", "f64") => exact::<Sum<f64>, Mean<f64>>(elements),
         ("dot", "f32") => exact::<Dot<f32>, Dot<f32>>(elements),
         ("dot", "f64") => exact::<Dot<f64>, Dot<f64>>(elements),
-        ("norm", "f32") => exact::<Dot<f32>, Norm<f32>>(elements),
-        ("norm", "f64") => exact::<Dot<f64>, Norm<f64>>(elements),
+        ("norm", "f32") => exact::<Dot<f32>, Norm<f32>>(&squares(elements)),
+        ("norm", "f64") => exact::<Dot<f64>, Norm<f64>>(&squares(elements)),
         ("sum" | "dot" | "count", _) => value::<WrappingSum>(elements, one),
         ("any", _) => counted::<Any>(elements),
         ("all", _) => counted::<All>(elements),
@@ -73,6 +73,11 @@ fn f64_of_key(key: u64) -> f64 {
 /// The low bytes of a result.
 fn bytes<T: Element>(result: T) -> Vec<u8> {
     result.bits().to_le_bytes()[..size_of::<T>()].to_vec()
+}
+
+/// Both factors of squares.
+fn squares(elements: &[[u64; 2]]) -> Vec<[u64; 2]> {
+    elements.iter().map(|&[x, _]| [x, x]).collect()
 }
 
 fn exact<K: Kind<Element: Element>, A: Accumulator<State = State<K>>>(

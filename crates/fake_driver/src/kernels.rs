@@ -26,7 +26,11 @@ pub(crate) enum Kernel {
 /// Returns all kernels with their names, except those of expressions.
 fn all() -> impl Iterator<Item = (&'static str, Kernel)> {
     let computing = |op: &Op| (op.kernel(), Kernel::Compute(*op));
-    Op::ALL.iter().map(computing).chain([("probe", Kernel::Probe), ("copy_bytes", Kernel::Copy)])
+    Op::ALL.iter().map(computing).chain([
+        ("probe", Kernel::Probe),
+        ("empty", Kernel::Probe),
+        ("copy_bytes", Kernel::Copy),
+    ])
 }
 
 /// Returns the kernels of a text, with their names.
@@ -79,8 +83,6 @@ impl Kernel {
     fn input_parameters(self) -> usize {
         match self {
             Kernel::Probe => 0,
-            // Exact sums are compiled kernels, for two arrays that may be the same.
-            Kernel::Compute(op) if op.is_exact() => 2,
             Kernel::Compute(op) => op.inputs() + usize::from(op.has_alpha()),
             Kernel::Copy => 1,
             Kernel::Expression(number) => {

@@ -1,15 +1,19 @@
 //! Writes kernels to a folder, with their results, for machines without Rust: `make usage` compiles the
-//! texts, python_tests/devices/test_expression_kernels.py runs them on a GPU. Of the elementwise operations
-//! of crates/ops it writes the texts alone, by their names.
+//! texts, python_tests/devices/test_expression_kernels.py runs them on a GPU. The folder `operations` in it gets
+//! the texts of the operations of crates/ops, by their names.
+//!
+//!     formulas FOLDER                        kernels and results
+//!     formulas FOLDER --texts                kernels alone
+//!     formulas FOLDER --operations FRAMES    those of operations alone, with the frames of another folder
 //!
 //! A line of `cases` is a case: its name, the number of elements, those that a thread takes, the inputs'
 //! element types, and the output's. The results' hashes are in a file of the case's name.
 
 use gpuvec_emulator::HostMemory;
-use gpuvec_expr::{Element, Input, Op, Program, Rule, Shape, compile};
+use gpuvec_expr::{Element, Form, Input, Op, Program, Rule, compile};
 use gpuvec_ptx::{Kernel, NAME};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Formulas with 1 to 58 operations, of arrays a to d of f32 or of f64.
@@ -56,6 +60,7 @@ const REDUCTIONS: &[(&str, &str)] = &[
     ),
     ("dot", "dot(a, b)"),
     ("dot_finite", "dot(where(abs(a) < 1000, a, 0), where(abs(b) < 1000, b, 1))"),
+    ("norm", "norm(a)"),
     ("norm_finite", "norm(where(abs(a) < 1000, a, 0))"),
     ("norm_huge", "norm(where(a < 1e300, where(a == a, a, 0), 0))"),
     ("min_finite", "min(where(a == a, a * b, 0))"),
@@ -66,6 +71,16 @@ const REDUCTIONS: &[(&str, &str)] = &[
     ("all", "all(a == a)"),
     ("count", "count(a < b)"),
 ];
+
+/// Makes the list of the functions with the kinds of their loops.
+macro_rules! kinds_of_loops {
+    ($($op:ident $name:ident $arguments:tt $loops:ident $cost:tt $oracle:ident;)*) => {
+        &[$((stringify!($name), stringify!($loops))),*]
+    };
+}
+
+/// The functions of crates/math, and the kinds of their loops.
+const FUNCTIONS: &[(&str, &str)] = gpuvec_math::functions!(kinds_of_loops!);
 
 /// Elements of a formula's case, and of an operation's.
 const FORMULA_ELEMENTS: usize = (1 << 21) + 3;
@@ -115,20 +130,21 @@ fn value(element: Element, input: u64, i: u64) -> u64 {
     }
 }
 
-const fn bytes(element: Element) -> usize {
-    match element {
-        Element::Bool | Element::U8 | Element::I8 => 1,
-        Element::U16 | Element::I16 => 2,
-        Element::U32 | Element::I32 | Element::F32 => 4,
-        Element::I64 | Element::F64 => 8,
-    }
+/// The compiled kernel of a program's reduction.
+fn frame_text(program: &Program, frames: &Path) -> String {
+    let Some(name) = gpuvec_ptx::frame(program) else { return String::new() };
+    fs::read_to_string(frames.join(format!("{name}.ptx"))).expect("the folder has the frames")
 }
 
-/// The compiled kernel of a program's reduction.
-fn frame_text(program: &Program) -> String {
-    let Some(name) = gpuvec_ptx::frame(program) else { return String::new() };
-    let file = format!("{}/../../kernels/ptx/{name}.ptx", env!("CARGO_MANIFEST_DIR"));
-    fs::read_to_string(file).expect("kernels/ptx has the frames")
+/// Writes the kernels of the operations, by their names.
+fn write_operations(folder: &Path, frames: &Path) {
+    fs::create_dir_all(folder).expect("the folder can be made");
+    for op in gpuvec_ops::Op::ALL {
+        let program = op.program();
+        let kernel = Kernel::new(op.kernel(), &program, &frame_text(&program, frames));
+        let file = folder.join(format!("{}.ptx", op.kernel()));
+        fs::write(file, kernel.image().to_bytes()).expect("the folder is writable");
+    }
 }
 
 /// The results of the emulator: of elements, or of a reduction its result or its state.
@@ -138,7 +154,7 @@ fn results(program: &Program, kernel: &Kernel, n: usize, state: bool) -> Vec<u8>
     let address = |number: usize| (number as u64 + 1) << 32;
     let (mut arrays, mut parameters) = (Vec::new(), Vec::new());
     for (number, input) in program.inputs().enumerate() {
-        let size = bytes(input.element);
+        let size = input.element.bytes();
         let value = |i: u64| value(input.element, number as u64, i).to_le_bytes();
         let array: Vec<u8> = (0..n as u64).flat_map(|i| value(i).into_iter().take(size)).collect();
         arrays.push(array);
@@ -161,8 +177,7 @@ fn results(program: &Program, kernel: &Kernel, n: usize, state: bool) -> Vec<u8>
 }
 
 fn output_bytes(program: &Program) -> usize {
-    let of = |element: &&Element| element.name() == program.output().name();
-    bytes(*Element::ALL.iter().find(of).expect("every type is that of elements"))
+    program.outputs()[0].element.bytes()
 }
 
 /// A hash for each block of results.
@@ -181,6 +196,7 @@ fn hashes(results: &[u8], size: usize) -> Vec<u8> {
 /// Writes cases to a folder.
 struct Cases<'f> {
     folder: &'f Path,
+    frames: &'f Path,
     lines: String,
     /// The texts alone are wanted.
     texts_only: bool,
@@ -188,13 +204,13 @@ struct Cases<'f> {
 
 impl Cases<'_> {
     fn add(&mut self, name: &str, text: &str, element: Element, n: usize) {
-        let inputs = ["a", "b", "c", "d"].map(|name| Input { name, element, shape: Shape::Array });
+        let inputs = ["a", "b", "c", "d"].map(|name| Input { name, element, form: Form::Array });
         let program = match compile(text, &inputs) {
             Ok(program) => program,
             Err(error) => panic!("{error}"),
         };
         let name = format!("{name}_{}", element.name());
-        let kernel = Kernel::new(NAME, &program, &frame_text(&program));
+        let kernel = Kernel::new(NAME, &program, &frame_text(&program, self.frames));
         let put = |kind: &str, bytes: &[u8]| {
             let file = self.folder.join(format!("{name}.{kind}"));
             fs::write(file, bytes).expect("the folder is writable");
@@ -214,7 +230,7 @@ impl Cases<'_> {
         }
         let each = kernel.pack() * kernel.packs_per_thread();
         let inputs = [element.name(); 4].join(",");
-        let output = program.output();
+        let output = program.outputs()[0].element.name();
         writeln!(self.lines, "{name} {n} {each} {inputs} {output}").expect("strings grow");
     }
 }
@@ -247,16 +263,14 @@ fn large() -> String {
 }
 
 fn main() {
-    let folder = env::args().nth(1).expect("the folder to write to");
+    let folder = PathBuf::from(env::args().nth(1).expect("the folder to write to"));
     let texts_only = env::args().nth(2).is_some_and(|option| option == "--texts");
-    fs::create_dir_all(&folder).expect("the folder can be made");
-    for op in gpuvec_ops::Op::ALL.iter().filter(|op| !op.is_reduction()) {
-        let kernel = Kernel::new(op.kernel(), &op.program(), "");
-        let name = kernel.name().to_str().expect("names are ASCII");
-        let file = Path::new(&folder).join(format!("{name}.ptx"));
-        fs::write(file, kernel.image().to_bytes()).expect("the folder is writable");
+    if let Some(frames) = env::args().nth(3) {
+        return write_operations(&folder, Path::new(&frames));
     }
-    let mut cases = Cases { folder: Path::new(&folder), lines: String::new(), texts_only };
+    let frames = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels/ptx");
+    write_operations(&folder.join("operations"), &frames);
+    let mut cases = Cases { folder: &folder, frames: &frames, lines: String::new(), texts_only };
     for (name, text) in FORMULAS {
         for element in [Element::F32, Element::F64] {
             cases.add(name, text, element, FORMULA_ELEMENTS);
@@ -279,6 +293,10 @@ fn main() {
         cases.add("sum_large", &format!("sum({})", large()), element, LARGE_ELEMENTS);
     }
     if texts_only {
+        // Those of f32 that need no instruction of f64, as kernels/build.py checks.
+        for (name, _) in FUNCTIONS.iter().filter(|(_, loops)| *loops == "fast") {
+            cases.add(&format!("fast_{name}"), &format!("{name}(a)"), Element::F32, 0);
+        }
         return;
     }
     for &element in Element::ALL {

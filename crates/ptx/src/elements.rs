@@ -1,9 +1,10 @@
 //! The code of a program for each element: loads, operations, stores.
 
+use crate::function;
 use crate::large::Large;
 use crate::operation::{apply, canonical, operand_type};
 use crate::writer::{Class, Operand, Writer};
-use gpuvec_expr::{Element, Program, Shape, Source, Type};
+use gpuvec_expr::{Element, Form, Program, Source, Type};
 
 /// Bytes, and elements, that one instruction moves at most.
 const VECTOR_BYTES: usize = 16;
@@ -28,12 +29,7 @@ impl Array {
 
     /// The bytes of an element, as a power of two.
     pub(crate) const fn shift(self) -> u32 {
-        match self.element {
-            Element::Bool | Element::U8 | Element::I8 => 0,
-            Element::U16 | Element::I16 => 1,
-            Element::U32 | Element::I32 | Element::F32 => 2,
-            Element::I64 | Element::F64 => 3,
-        }
+        self.element.bytes().ilog2()
     }
 
     /// The elements of `lanes` that one instruction moves.
@@ -138,16 +134,8 @@ pub(crate) fn stored(writer: &Writer, ty: Type, value: Operand) -> Operand {
     }
 }
 
-/// The element type of values in memory.
-pub(crate) const fn element(ty: Type) -> Element {
-    match ty {
-        Type::Bool => Element::Bool,
-        Type::I32 => Element::I32,
-        Type::I64 => Element::I64,
-        Type::F32 => Element::F32,
-        Type::F64 => Element::F64,
-    }
-}
+/// The values that were loaded for elements, with the nodes of the arrays.
+type Loaded = Vec<(usize, Vec<Operand>)>;
 
 /// A program's values, as far as they are known before its elements are.
 pub(crate) struct Elements<'p> {
@@ -175,18 +163,18 @@ impl<'p> Elements<'p> {
             }
         }
         if large.is_none() {
-            elements.shared = elements.values(&[]);
+            elements.shared = elements.values(&[], None);
         }
         elements
     }
 
     fn input(&mut self, node: usize, index: usize) {
         let Some(input) = self.program.inputs().nth(index) else { return };
-        match input.shape {
-            Shape::Array => {
+        match input.form {
+            Form::Array => {
                 self.arrays.push((node, Array::new(self.writer, input.element, 'a', index)));
             }
-            Shape::Scalar | Shape::Number => {
+            Form::Scalar | Form::Number => {
                 let (name, class) = access(input.element);
                 let raw = self.writer.load_parameter(name, class, 'a', index);
                 self.shared[node] = Some(widened(self.writer, input.element, raw));
@@ -202,8 +190,16 @@ impl<'p> Elements<'p> {
     /// Computes the results of one element or of several, which begin vectors in all arrays: for each
     /// the values that are stored or reduced.
     pub(crate) fn results(&self, index: Operand, lanes: usize) -> Vec<Vec<Operand>> {
-        let load = |&(node, array): &(usize, Array)| (node, array.load(self.writer, index, lanes));
-        self.results_of(lanes, self.arrays.iter().map(load).collect())
+        let writer = self.writer;
+        let load = |index, lanes| {
+            let of_array =
+                |&(node, array): &(usize, Array)| (node, array.load(writer, index, lanes));
+            self.arrays.iter().map(of_array).collect()
+        };
+        self.results_of(lanes, load(index, lanes), |lane| {
+            let lane = writer.emit("cvt.u64.u32", Class::B64, &[lane]);
+            load(writer.emit("add.s64", Class::B64, &[index, lane]), 1)
+        })
     }
 
     /// The addresses of an element in the arrays, for elements at distances from it.
@@ -239,45 +235,111 @@ impl<'p> Elements<'p> {
             array.load_spread(writer, places[0], raw);
         }
         writer.place(loaded);
-        self.results_of_raw(raw, places.len())
+        self.results_of(places.len(), self.widened(raw), |lane| {
+            let step = writer.emit("mul.lo.s32", Class::B32, &[lane, Operand::b32(STEP)]);
+            let place = writer.emit("add.s32", Class::B32, &[places[0], step]);
+            self.load_at(writer.emit("min.s32", Class::B32, &[place, last]))
+        })
+    }
+
+    /// Loads the element at a distance from the first one.
+    fn load_at(&self, distance: Operand) -> Loaded {
+        let load = |&(_, array): &(usize, Array)| {
+            let raw = self.writer.register(access(array.element).1);
+            array.load_spread(self.writer, distance, &[raw]);
+            vec![raw]
+        };
+        self.widened(self.arrays.iter().map(load).collect())
+    }
+
+    /// What was loaded for each array, as values.
+    fn widened(&self, raw: Vec<Vec<Operand>>) -> Loaded {
+        let of_array = |(&(node, array), raw): (&(usize, Array), Vec<Operand>)| {
+            (node, raw.into_iter().map(|raw| widened(self.writer, array.element, raw)).collect())
+        };
+        self.arrays.iter().zip(raw).map(of_array).collect()
     }
 
     /// The number of instructions for one element.
     pub(crate) fn instructions(&self) -> usize {
-        let (writer, distance) = (self.writer, Operand::b32(0));
-        let load = |&(_, array): &(usize, Array)| {
-            let raw = writer.register(access(array.element).1);
-            array.load_spread(writer, distance, &[raw]);
-            vec![raw]
-        };
+        let writer = self.writer;
         let before = writer.instructions();
-        writer.aside(|| drop(self.results_of_raw(self.arrays.iter().map(load).collect(), 1)));
+        writer.aside(|| drop(self.results_of(1, self.load_at(Operand::b32(0)), |_| Vec::new())));
         writer.instructions() - before
     }
 
-    /// Computes the results of elements from what was loaded for each array.
-    fn results_of_raw(&self, raw: Vec<Vec<Operand>>, lanes: usize) -> Vec<Vec<Operand>> {
-        let writer = self.writer;
-        let loaded = self.arrays.iter().zip(raw).map(|(&(node, array), raw)| {
-            (node, raw.into_iter().map(|raw| widened(writer, array.element, raw)).collect())
-        });
-        self.results_of(lanes, loaded.collect())
+    /// Computes the results of elements from the loaded operands: by fast functions, and those for which one is
+    /// not right once more, from what is loaded `again` for the element of a number.
+    fn results_of(
+        &self, lanes: usize, loaded: Loaded, again: impl FnOnce(Operand) -> Loaded,
+    ) -> Vec<Vec<Operand>> {
+        let of_lane = |lane: usize| -> Vec<(usize, Operand)> {
+            loaded.iter().map(|(node, values)| (*node, values[lane])).collect()
+        };
+        if let Some(large) = self.large {
+            let known = |lane| self.known(&of_lane(lane));
+            return (0..lanes).map(|lane| large.results(self.writer, &known(lane))).collect();
+        }
+        let mut rights = Vec::new();
+        let results: Vec<_> = (0..lanes)
+            .map(|lane| {
+                let mut right = None;
+                let values = self.values(&of_lane(lane), Some(&mut right));
+                rights.extend(right);
+                self.results_in(&values)
+            })
+            .collect();
+        if rights.is_empty() {
+            return results;
+        }
+        let results = results.into_iter().map(|of_lane| self.own(of_lane)).collect();
+        self.repair(&results, &rights, |lane| if lanes == 1 { loaded } else { again(lane) });
+        results
     }
 
-    /// Computes the results of elements from the loaded operands.
-    fn results_of(&self, lanes: usize, loaded: Vec<(usize, Vec<Operand>)>) -> Vec<Vec<Operand>> {
-        (0..lanes)
-            .map(|lane| {
-                let of_lane: Vec<_> =
-                    loaded.iter().map(|(node, values)| (*node, values[lane])).collect();
-                if let Some(large) = self.large {
-                    return large.results(self.writer, &self.known(&of_lane));
-                }
-                let values = self.values(&of_lane);
-                let results = self.program.results().iter();
-                results.filter_map(|&id| values[usize::from(id)]).collect()
-            })
-            .collect()
+    /// The results among the values of nodes.
+    fn results_in(&self, values: &[Option<Operand>]) -> Vec<Operand> {
+        self.program.results().filter_map(|id| values[usize::from(id)]).collect()
+    }
+
+    /// Results in registers of their own, which may change.
+    fn own(&self, results: Vec<Operand>) -> Vec<Operand> {
+        results.into_iter().map(|value| self.writer.copy(value)).collect()
+    }
+
+    /// Replaces the results of the elements that are not right, one after the other.
+    fn repair(
+        &self, results: &Vec<Vec<Operand>>, rights: &[Operand],
+        load: impl FnOnce(Operand) -> Loaded,
+    ) {
+        let writer = self.writer;
+        let [zero, one] = [0, 1].map(Operand::b32);
+        let bit = |(lane, &right): (i32, &Operand)| {
+            writer.emit("selp.b32", Class::B32, &[zero, Operand::b32(1 << lane), right])
+        };
+        let bits = (0..).zip(rights).map(bit);
+        let or = |a, b| writer.emit("or.b32", Class::B32, &[a, b]);
+        let Some(wrong) = bits.reduce(or) else { return };
+        let [again, end] = [writer.label(), writer.label()];
+        writer.jump_if(writer.emit("setp.eq.s32", Class::Predicate, &[wrong, zero]), end);
+        let before = writer.instructions();
+        writer.place(again);
+        let lane = writer.emit("bfind.u32", Class::B32, &[wrong]);
+        let of_array = |(node, values): (usize, Vec<Operand>)| (node, values[0]);
+        let loaded: Vec<_> = load(lane).into_iter().map(of_array).collect();
+        let exact = self.results_in(&self.values(&loaded, None));
+        for (number, of_lane) in (0..).zip(results) {
+            let is_this =
+                writer.emit("setp.eq.s32", Class::Predicate, &[lane, Operand::b32(number)]);
+            for (&result, &exact) in of_lane.iter().zip(&exact) {
+                writer.replace_if(is_this, result, exact);
+            }
+        }
+        let bit = writer.emit("shl.b32", Class::B32, &[one, lane]);
+        writer.set("xor.b32", wrong, &[wrong, bit]);
+        writer.jump_if(writer.emit("setp.ne.s32", Class::Predicate, &[wrong, zero]), again);
+        writer.are_rare_since(before);
+        writer.place(end);
     }
 
     /// The nodes that are shared or loaded.
@@ -289,8 +351,12 @@ impl<'p> Elements<'p> {
         values
     }
 
-    /// Computes the nodes that are known from the loaded ones.
-    fn values(&self, loaded: &[(usize, Operand)]) -> Vec<Option<Operand>> {
+    /// Computes the nodes that are known from the loaded ones: by fast functions if there is a place for the
+    /// predicate that says whether they are right.
+    fn values(
+        &self, loaded: &[(usize, Operand)], mut right: Option<&mut Option<Operand>>,
+    ) -> Vec<Option<Operand>> {
+        let writer = self.writer;
         let mut values = self.known(loaded);
         for (id, node) in self.program.nodes().iter().enumerate() {
             if values[id].is_some() {
@@ -306,7 +372,16 @@ impl<'p> Elements<'p> {
                     });
                     let operands = &operands[..node.operands().len()];
                     let from = operand_type(self.program, node);
-                    known.then(|| apply(self.writer, op, from, node.ty, operands))
+                    known.then(|| {
+                        let fast = right.as_mut().and_then(|right| {
+                            let (value, is_right) = function::fast(writer, from, op, operands)?;
+                            let and =
+                                |all| writer.emit("and.pred", Class::Predicate, &[all, is_right]);
+                            **right = Some(right.map_or(is_right, and));
+                            Some(value)
+                        });
+                        fast.unwrap_or_else(|| apply(writer, op, from, node.ty, operands))
+                    })
                 }
             };
         }

@@ -4,15 +4,14 @@
 //! on, and the elements before and behind the packs singly; else all elements singly.
 
 use crate::Kernel;
-use crate::elements::{Array, Elements, element};
+use crate::elements::{Array, Elements};
+use crate::function::{self, Tables};
 use crate::grid::Grid;
 use crate::hooks::least_blocks;
 use crate::large::Large;
+use crate::operation::operand_type;
 use crate::writer::{Class, Operand, Writer, entry};
-use gpuvec_expr::Program;
-
-/// The blocks that a multiprocessor should hold at once.
-const BLOCKS: u32 = 2;
+use gpuvec_expr::{Node, Program, Source, Type};
 
 /// The elements that each thread of a large grid takes.
 #[derive(Clone, Copy)]
@@ -21,22 +20,31 @@ struct PerThread {
     lanes: usize,
     /// Packs, which follow one another.
     packs: usize,
+    /// The blocks that a multiprocessor should hold at once: as many as spill no registers.
+    blocks: u32,
 }
 
 impl PerThread {
-    /// Chooses both for `instructions` for an element, and `arrays` with elements of up to `bytes`.
+    /// Chooses them for `instructions` for an element, and `arrays` with elements of up to `bytes`; `is_fast` if
+    /// there are fast functions, and no instructions of f64.
     ///
     /// Arrays of 2^29 bytes, GB/s of an H200 with 1, 2 and 8 packs a thread: an add of f32 4363, 4350,
-    /// 4281; 20 operations 4104, 4205, 4080; an exponential 3099, 3295, 3418. With two vectors at once
-    /// 3981, and of f64 4104 for 3794; sines of f64 2967 for 2274, but cube roots of f32, with 3
-    /// instructions more than exponentials, 3154 for 3469.
-    fn new(instructions: usize, arrays: usize, bytes: usize) -> PerThread {
+    /// 4281; 20 operations 4104, 4205, 4080; an exponential by f64 3099, 3295, 3418. With two vectors at once
+    /// 3981, and of f64 4104 for 3794; sines of f64 2967 for 2274, but cube roots of f32 by f64, with 3
+    /// instructions more than exponentials, 3154 for 3469. By 32 bits, shares of a copy's rate with one
+    /// vector and with two: exponentials 0.874, 0.934; logarithms 0.820, 0.876; sines 0.575, 0.642. With 2, 4 and 5
+    /// blocks at once: exponentials 0.930, 0.931, 0.943; sines 0.640, 0.671, 0.742.
+    fn new(instructions: usize, arrays: usize, bytes: usize, is_fast: bool) -> PerThread {
         let packs = match instructions / arrays {
             ..6 => 1,
             6..16 => 2,
             _ => 8,
         };
-        let (vector, most_of_two) = if bytes <= 4 { (4, 37) } else { (2, 128) };
+        let (vector, most_of_two) = match (bytes, is_fast) {
+            (..=4, false) => (4, 37),
+            (..=4, true) => (4, 128),
+            _ => (2, 128),
+        };
         let lanes = match instructions {
             _ if packs == 8 && instructions <= most_of_two => 2 * vector,
             ..=128 => vector,
@@ -44,34 +52,44 @@ impl PerThread {
             129..=256 => 2,
             _ => 1,
         };
-        PerThread { lanes, packs }
+        let blocks = match instructions {
+            _ if !is_fast || lanes != 2 * vector => 2,
+            ..=52 => 5,
+            _ => 4,
+        };
+        PerThread { lanes, packs, blocks }
     }
 }
 
 pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -> Kernel {
     let writer = Writer::new();
     let elements = Elements::new(program, &writer, large);
-    let out = Array::new(&writer, element(program.output()), 'p', 0);
-    let n = writer.load_parameter(".u64", Class::B64, 'p', 1);
+    let outputs: Vec<Array> = program
+        .outputs()
+        .iter()
+        .enumerate()
+        .map(|(number, output)| Array::new(&writer, output.element, 'p', number))
+        .collect();
+    let n = writer.load_parameter(".u64", Class::B64, 'p', outputs.len());
     let grid = Grid::new(&writer);
     let before = writer.instructions();
     let index = writer.register(Class::B64);
-    let single = writer.aside(|| step(&elements, &writer, out, index, 1));
+    let single = writer.aside(|| step(&elements, &writer, &outputs, index, 1));
     let instructions = writer.instructions() - before;
-    let arrays: Vec<Array> = elements.arrays().chain([out]).collect();
+    let arrays: Vec<Array> = elements.arrays().chain(outputs.iter().copied()).collect();
     let widest = arrays.iter().map(|array| array.shift()).max().unwrap_or(0);
-    let PerThread { lanes, packs } = match large {
-        None => PerThread::new(instructions, arrays.len(), 1 << widest),
-        Some(_) => PerThread { lanes: 1, packs: 1 },
+    let PerThread { lanes, packs, blocks } = match large {
+        None => PerThread::new(instructions, arrays.len(), 1 << widest, is_fast(program)),
+        Some(_) => PerThread { lanes: 1, packs: 1, blocks: 2 },
     };
     if lanes == 1 {
         grid.for_each(&writer, index, n, || writer.append(&single));
     } else {
-        let packs = Packs::new(&writer, &elements, out, n, lanes);
+        let packs = Packs::new(&writer, &arrays, n, lanes);
         let i = writer.register(Class::B64);
         grid.for_each(&writer, i, packs.count, || {
             let index = packs.element(&writer, i);
-            step(&elements, &writer, out, index, lanes);
+            step(&elements, &writer, &outputs, index, lanes);
         });
         let singles = writer.emit("sub.s64", Class::B64, &[n, packs.elements]);
         grid.for_each(&writer, i, singles, || {
@@ -81,21 +99,44 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
             writer.append(&single);
         });
     }
-    grid.signal_completion(&writer, 2);
+    let flags = outputs.len() + 1;
+    grid.signal_completion(&writer, flags);
     let mut text = String::with_capacity(32 << 10);
     text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n");
+    let tables = Tables::of(program);
+    tables.declare(&mut text);
     large.into_iter().for_each(|large| large.functions(&mut text));
     entry(&mut text, name, program.inputs().len());
-    text.push_str(".param .u64 p0,\n.param .u64 p1,\n.param .u64 p2\n)\n.reqntid 256\n");
-    text.extend([&least_blocks(BLOCKS), "{\n"]);
+    for number in 0..flags {
+        text.extend([".param .u64 p", &number.to_string(), ",\n"]);
+    }
+    text.extend([".param .u64 p", &flags.to_string(), "\n)\n.reqntid 256\n"]);
+    text.extend([&least_blocks(blocks), "{\n"]);
+    tables.copy(&mut text);
     large.into_iter().for_each(|large| large.declare(&mut text));
     writer.finish(&mut text);
-    Kernel::of_text(name, text, [lanes, packs], BLOCKS)
+    Kernel::of_text(name, text, [lanes, packs], blocks)
 }
 
-/// Computes and stores elements from an index on.
-fn step(elements: &Elements<'_>, writer: &Writer, out: Array, index: Operand, lanes: usize) {
-    out.store(writer, index, &elements.results(index, lanes).concat());
+/// Says whether a program has fast functions, and no instructions of f64 beside what they leave to these.
+fn is_fast(program: &Program) -> bool {
+    let nodes = program.nodes();
+    let function = |node: &Node| match node.source {
+        Source::Op(op) => function::is_fast(operand_type(program, node), op),
+        _ => None,
+    };
+    let in_f64 = |node: &Node| node.ty == Type::F64 || function(node) == Some(false);
+    !nodes.iter().any(in_f64) && nodes.iter().any(|node| function(node) == Some(true))
+}
+
+/// Computes and stores elements from an index on: all are computed before the first is stored, since outputs
+/// may be inputs.
+fn step(elements: &Elements<'_>, writer: &Writer, outputs: &[Array], index: Operand, lanes: usize) {
+    let results = elements.results(index, lanes);
+    for (number, output) in outputs.iter().enumerate() {
+        let values: Vec<Operand> = results.iter().map(|of_lane| of_lane[number]).collect();
+        output.store(writer, index, &values);
+    }
 }
 
 /// The packs of elements.
@@ -109,15 +150,12 @@ struct Packs {
 }
 
 impl Packs {
-    fn new(
-        writer: &Writer, elements: &Elements<'_>, out: Array, n: Operand, lanes: usize,
-    ) -> Packs {
-        let arrays = || elements.arrays().chain([out]);
+    fn new(writer: &Writer, arrays: &[Array], n: Operand, lanes: usize) -> Packs {
         // The smallest elements have the most places in a vector.
-        let reference = arrays().min_by_key(|array| array.shift()).unwrap_or(out);
-        let boundary = reference.head(writer, lanes);
+        let reference = arrays.iter().min_by_key(|array| array.shift());
+        let boundary = reference.map_or(n, |array| array.head(writer, lanes));
         let head = writer.emit("min.u64", Class::B64, &[boundary, n]);
-        let past = arrays().map(|array| array.past(writer, head, lanes));
+        let past = arrays.iter().map(|array| array.past(writer, head, lanes));
         let past = past.reduce(|a, b| writer.emit("or.b64", Class::B64, &[a, b])).unwrap_or(n);
         let aligned = writer.emit("setp.eq.s64", Class::Predicate, &[past, Operand::b64(0)]);
         let rest = writer.emit("sub.s64", Class::B64, &[n, head]);

@@ -26,6 +26,11 @@ impl Fold {
         self.reduction
     }
 
+    /// The type of what is reduced.
+    pub(crate) const fn ty(self) -> Type {
+        self.ty
+    }
+
     const fn is_float(self) -> bool {
         matches!(self.ty, Type::F32 | Type::F64)
     }

@@ -2,38 +2,179 @@
 
 use crate::large::DIVISION;
 use crate::writer::{Class, Operand, Writer};
-use gpuvec_expr::{Op, Type};
+use gpuvec_expr::{Op, Program, Source, Type};
 use gpuvec_math::{Step, steps};
 
-// `RECORDINGS`; `CONSTANTS`; and `places`, where the recordings of a function of f32 and of f64 begin.
+/// Where the recordings of a function begin.
+#[derive(Clone, Copy)]
+struct Places {
+    of_f32: usize,
+    of_f64: usize,
+    /// That of the fast sequence of f32.
+    fast: Option<usize>,
+    /// The number of the tables that it looks values up in.
+    group: usize,
+}
+
+// `RECORDINGS`; `CONSTANTS`; `TABLES`, the encodings of f32; `GROUPS` of tables, by their numbers; and `places`,
+// those of an operation.
 include!(concat!(env!("OUT_DIR"), "/recordings.rs"));
 
-/// The number of a function's instructions, if the operation is one.
+/// The steps of a function of a type, of which those of f32 are the fast ones if there are such.
+fn usual_steps(ty: Type, op: Op) -> Option<impl Iterator<Item = (Step, [usize; 3])>> {
+    let places = places(op)?;
+    let place = if ty == Type::F64 { places.of_f64 } else { places.fast.unwrap_or(places.of_f32) };
+    let returns = |step| matches!(step, Step::Return | Step::ReturnIf);
+    Some(steps(&RECORDINGS[place..], op.arity()).take_while(move |(step, _)| !returns(*step)))
+}
+
+/// The number of a function's instructions, without rare ones, if the operation is one.
 pub(crate) fn length(ty: Type, op: Op) -> Option<usize> {
-    let place = places(op)?[usize::from(ty == Type::F64)];
     let of_step = |(step, _)| match step {
-        Step::Float | Step::Bits => 0,
+        Step::Float | Step::Bits | Step::Float32 | Step::Bits32 | Step::Negate32 => 0,
+        Step::Lookup16 | Step::Lookup32 => 3,
         Step::DivFloat | Step::Sqrt => DIVISION,
         _ => 1,
     };
-    let all = steps(&RECORDINGS[place..], op.arity());
-    Some(all.take_while(|(step, _)| *step != Step::Return).map(of_step).sum())
+    Some(usual_steps(ty, op)?.map(of_step).sum())
 }
 
-/// Writes a function of one number or of two of a type, which the operation is.
+/// Says whether a function of a type has a fast sequence; nothing of another operation.
+pub(crate) fn is_fast(ty: Type, op: Op) -> Option<bool> {
+    Some(ty == Type::F32 && places(op)?.fast.is_some())
+}
+
+/// The groups of tables that a program's functions look values up in. A function's are one behind the other, so that
+/// one address serves for all; and in a block's shared memory, since loads of global memory need more instructions.
+pub(crate) struct Tables(Vec<usize>);
+
+/// The names of a group in shared memory and of its values in global memory, before its number.
+const GROUP: &str = "tables_";
+const VALUES: &str = "values_";
+
+impl Tables {
+    pub(crate) fn of(program: &Program) -> Tables {
+        let mut groups = Vec::new();
+        for node in program.nodes() {
+            let Source::Op(op) = node.source else { continue };
+            let is_fast = |places: &Places| node.ty == Type::F32 && places.fast.is_some();
+            if let Some(Places { group, .. }) = places(op).filter(is_fast)
+                && !GROUPS[group].is_empty()
+                && !groups.contains(&group)
+            {
+                groups.push(group);
+            }
+        }
+        Tables(groups)
+    }
+
+    /// Writes the declarations, which come before all functions.
+    pub(crate) fn declare(&self, text: &mut String) {
+        for &group in &self.0 {
+            let (number, len) = (group.to_string(), entries(group).count().to_string());
+            text.extend([".shared .align 128 .f32 ", GROUP, &number, "[", &len, "];\n"]);
+            text.extend([".global .align 128 .f32 ", VALUES, &number, "[", &len, "] = {"]);
+            for (i, bits) in entries(group).enumerate() {
+                text.push_str(if i == 0 { "" } else { ", " });
+                Operand::Constant(Class::F32, bits.into()).write(text);
+            }
+            text.push_str("};\n");
+        }
+    }
+
+    /// Writes the copy to shared memory, which all threads of a block begin with. The comments are for the emulator.
+    pub(crate) fn copy(&self, text: &mut String) {
+        if self.0.is_empty() {
+            return;
+        }
+        let writer = Writer::new();
+        let thread = writer.emit("mov.u32", Class::B32, &[Operand::Named("%tid.x")]);
+        let offset = writer.emit("mul.wide.u32", Class::B64, &[thread, Operand::b32(4)]);
+        for &group in &self.0 {
+            let place = |name| {
+                let start = writer.emit("mov.b64", Class::B64, &[Operand::Numbered(name, group)]);
+                writer.emit("add.s64", Class::B64, &[start, offset])
+            };
+            let (from, to, end) = (place(VALUES), place(GROUP), writer.label());
+            let len = Operand::b32(entries(group).count() as i32);
+            writer.jump_if(writer.emit("setp.ge.s32", Class::Predicate, &[thread, len]), end);
+            let value = writer.register(Class::F32);
+            writer.access("ld.global", ".f32", &[value], from, 0);
+            writer.access("st.shared", ".f32", &[value], to, 0);
+            writer.place(end);
+        }
+        writer.line("bar.sync 0");
+        text.push_str("// tables\n{\n");
+        writer.finish(text);
+        text.push_str("}\n// end of tables\n");
+    }
+}
+
+/// The encodings in a group's tables: at most one for each thread of a block.
+fn entries(group: usize) -> impl Iterator<Item = u32> {
+    GROUPS[group].iter().flat_map(|&number| TABLES[number]).copied()
+}
+
+/// Loads the entry of a table of a group at the place that the low bits say.
+fn lookup(writer: &Writer, group: usize, number: usize, place: Operand) -> Operand {
+    let before = GROUPS[group].iter().take_while(|&&other| other != number);
+    let start: usize = before.map(|&other| TABLES[other].len()).sum();
+    let last = Operand::b32(TABLES[number].len() as i32 - 1);
+    let place = writer.emit("and.b32", Class::B32, &[place, last]);
+    let offset = writer.emit("shl.b32", Class::B32, &[place, Operand::b32(2)]);
+    let tables = writer.emit("mov.b32", Class::B32, &[Operand::Numbered(GROUP, group)]);
+    let address = writer.emit("add.s32", Class::B32, &[tables, offset]);
+    let entry = writer.register(Class::F32);
+    writer.access("ld.shared", ".f32", &[entry], address, 4 * start as u32);
+    entry
+}
+
+/// Writes a function of one number or of two of a type, which the operation is: right for all arguments.
 pub(crate) fn function(writer: &Writer, ty: Type, op: Op, arguments: &[Operand]) -> Operand {
     let Some(places) = places(op) else { unreachable!("{op:?} is not a function") };
+    let place = if ty == Type::F64 { places.of_f64 } else { places.of_f32 };
+    sequence(writer, place, places.group, arguments).0
+}
+
+/// Writes the fast sequence of a function of f32, if there is one: its result, and the predicate that says
+/// whether it is right.
+pub(crate) fn fast(
+    writer: &Writer, ty: Type, op: Op, arguments: &[Operand],
+) -> Option<(Operand, Operand)> {
+    let places = places(op)?;
+    let place = places.fast.filter(|_| ty == Type::F32)?;
+    let (result, is_right) = sequence(writer, place, places.group, arguments);
+    Some((result, is_right?))
+}
+
+/// Writes a function by the fast sequence, and where that is not right by the other one.
+pub(crate) fn either(writer: &Writer, ty: Type, op: Op, arguments: &[Operand]) -> Option<Operand> {
+    let (result, is_right) = fast(writer, ty, op, arguments)?;
+    let (result, end) = (writer.copy(result), writer.label());
+    writer.jump_if(is_right, end);
+    writer.set(Class::of(ty).copy(), result, &[function(writer, ty, op, arguments)]);
+    writer.place(end);
+    Some(result)
+}
+
+/// The class of a float that may change.
+fn class_of(value: Operand) -> Class {
+    if matches!(value, Operand::Register(Class::F32, _)) { Class::F32 } else { Class::F64 }
+}
+
+/// Writes a recording, whose tables are a group's: its result, and for fast ones whether it is right.
+fn sequence(
+    writer: &Writer, place: usize, group: usize, arguments: &[Operand],
+) -> (Operand, Option<Operand>) {
     let mut values = arguments.to_vec();
     let mut ends = Vec::new();
-    for (step, [a, b, c]) in
-        steps(&RECORDINGS[places[usize::from(ty == Type::F64)]..], arguments.len())
-    {
+    for (step, [a, b, c]) in steps(&RECORDINGS[place..], arguments.len()) {
         let value = |number: usize| values[number];
         let emit = |name, class, operands: &[Operand]| writer.emit(name, class, operands);
         let unary = |name, class| emit(name, class, &[value(a)]);
         let binary = |name, class| emit(name, class, &[value(a), value(b)]);
-        let ternary = |name| emit(name, Class::F64, &[value(a), value(b), value(c)]);
-        let shifted = |name| emit(name, Class::B64, &[value(a), Operand::b32(b as i32)]);
+        let ternary = |name, class| emit(name, class, &[value(a), value(b), value(c)]);
+        let shifted = |name, class| emit(name, class, &[value(a), Operand::b32(b as i32)]);
         let made = match step {
             Step::Float => Operand::Constant(Class::F64, CONSTANTS[a]),
             Step::Bits => Operand::Constant(Class::B64, CONSTANTS[a]),
@@ -49,16 +190,45 @@ pub(crate) fn function(writer: &Writer, ty: Type, op: Op, arguments: &[Operand])
             Step::Xor => binary("xor.b64", Class::B64),
             Step::Widen => unary("cvt.f64.f32", Class::F64),
             Step::Narrow => unary("cvt.rn.f32.f64", Class::F32),
-            Step::Fma => ternary("fma.rn.f64"),
+            Step::Fma => ternary("fma.rn.f64", Class::F64),
             Step::Sqrt => unary("sqrt.rn.f64", Class::F64),
             Step::ToBits => unary("mov.b64", Class::B64),
             Step::ToFloat => unary("mov.b64", Class::F64),
-            Step::ShiftLeft => shifted("shl.b64"),
-            Step::ShiftRight => shifted("shr.u64"),
+            Step::ShiftLeft => shifted("shl.b64", Class::B64),
+            Step::ShiftRight => shifted("shr.u64", Class::B64),
             Step::Less => binary("setp.lt.f64", Class::Predicate),
             Step::Equal => binary("setp.eq.f64", Class::Predicate),
-            Step::Select => ternary("selp.f64"),
-            Step::Copy => unary("mov.f64", Class::F64),
+            Step::Select => ternary("selp.f64", Class::F64),
+            Step::Float32 => Operand::Constant(Class::F32, CONSTANTS[a]),
+            Step::Bits32 => Operand::Constant(Class::B32, CONSTANTS[a]),
+            Step::AddFloat32 => binary("add.rn.f32", Class::F32),
+            Step::SubFloat32 => binary("sub.rn.f32", Class::F32),
+            Step::MulFloat32 => binary("mul.rn.f32", Class::F32),
+            Step::Fma32 => ternary("fma.rn.f32", Class::F32),
+            Step::Magnitude32 => unary("abs.f32", Class::F32),
+            Step::Negate32 => unary("neg.f32", Class::F32),
+            Step::Min32 => binary("min.f32", Class::F32),
+            Step::Reciprocal32 => unary("rcp.approx.f32", Class::F32),
+            Step::ReciprocalRoot32 => unary("rsqrt.approx.f32", Class::F32),
+            Step::Convert32 => unary("cvt.rn.f32.s32", Class::F32),
+            Step::ToBits32 => unary("mov.b32", Class::B32),
+            Step::ToFloat32 => unary("mov.b32", Class::F32),
+            Step::AddBits32 => binary("add.s32", Class::B32),
+            Step::SubBits32 => binary("sub.s32", Class::B32),
+            Step::And32 => binary("and.b32", Class::B32),
+            Step::Or32 => binary("or.b32", Class::B32),
+            Step::Xor32 => binary("xor.b32", Class::B32),
+            Step::ShiftLeft32 => shifted("shl.b32", Class::B32),
+            Step::Less32 => binary("setp.lt.f32", Class::Predicate),
+            Step::Equal32 => binary("setp.eq.f32", Class::Predicate),
+            Step::Both => binary("and.pred", Class::Predicate),
+            Step::Lookup16 | Step::Lookup32 => lookup(writer, group, b, value(a)),
+            // False if an operand is NaN.
+            Step::Differ => binary("setp.ne.f32", Class::Predicate),
+            Step::Copy => {
+                let class = class_of(value(a));
+                unary(class.copy(), class)
+            }
             Step::SkipUnless => {
                 let skips = unary("not.pred", Class::Predicate);
                 let end = writer.label();
@@ -67,7 +237,7 @@ pub(crate) fn function(writer: &Writer, ty: Type, op: Op, arguments: &[Operand])
                 continue;
             }
             Step::Set => {
-                writer.set("mov.f64", value(a), &[value(b)]);
+                writer.set(class_of(value(a)).copy(), value(a), &[value(b)]);
                 continue;
             }
             Step::End => {
@@ -78,7 +248,8 @@ pub(crate) fn function(writer: &Writer, ty: Type, op: Op, arguments: &[Operand])
                 writer.place(end);
                 continue;
             }
-            Step::Return => return value(a),
+            Step::Return => return (value(a), None),
+            Step::ReturnIf => return (value(a), Some(value(b))),
         };
         values.push(made);
     }

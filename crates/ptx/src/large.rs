@@ -6,7 +6,7 @@
 //! for half a minute, since its time grows with the square of a function's calls, and faster.
 
 use crate::Limits;
-use crate::elements::{access, element, stored, widened};
+use crate::elements::{access, stored, widened};
 use crate::function;
 use crate::operation::{apply, operand_type};
 use crate::writer::{Class, Operand, Writer};
@@ -55,7 +55,7 @@ impl<'p> Large<'p> {
             node.operands().iter().for_each(|&operand| last_uses[usize::from(operand)] = id / part);
         }
         // The kernel itself uses the results, behind the last part.
-        program.results().iter().for_each(|&id| last_uses[usize::from(id)] = large.parts());
+        program.results().for_each(|id| last_uses[usize::from(id)] = large.parts());
         // It stores the inputs before the first one.
         let is_input = |id: &usize| matches!(nodes[*id].source, Source::Input(_));
         for id in (0..nodes.len()).filter(is_input) {
@@ -141,7 +141,7 @@ impl<'p> Large<'p> {
         }
         (0..self.parts()).for_each(|number| writer.call(&part_name(number), None, &[memory]));
         let mut values = Values::new(self, writer, memory);
-        self.program.results().iter().map(|&id| values.get(id)).collect()
+        self.program.results().map(|id| values.get(id)).collect()
     }
 }
 
@@ -167,11 +167,11 @@ impl<'l> Values<'l> {
             return Operand::Constant(Class::of(node.ty), bits);
         }
         *self.known[id].get_or_insert_with(|| {
-            let (ty, class) = access(element(node.ty));
+            let (ty, class) = access(node.ty.element());
             let raw = self.writer.register(class);
             let offset = WORD * self.large.words[id].unwrap_or_default();
             self.writer.access("ld.local", ty, &[raw], self.memory, offset);
-            widened(self.writer, element(node.ty), raw)
+            widened(self.writer, node.ty.element(), raw)
         })
     }
 
@@ -186,7 +186,7 @@ impl<'l> Values<'l> {
         if let Some(word) = self.large.words[id] {
             let ty = self.large.program.nodes()[id].ty;
             let raw = stored(self.writer, ty, value);
-            let (ty, _) = access(element(ty));
+            let (ty, _) = access(ty.element());
             self.writer.access("st.local", ty, &[raw], self.memory, WORD * word);
         }
     }
@@ -223,7 +223,8 @@ fn function(text: &mut String, op: Op, ty: Type) {
     let (writer, class) = (Writer::new(), Class::of(ty));
     let parameters = &["%x", "%y"][..op.arity()];
     let operands: Vec<Operand> = parameters.iter().map(|&name| Operand::Named(name)).collect();
-    let result = apply(&writer, op, ty, ty, &operands);
+    let result = function::either(&writer, ty, op, &operands)
+        .unwrap_or_else(|| apply(&writer, op, ty, ty, &operands));
     writer.set(class.copy(), Operand::Named("%result"), &[result]);
     writer.line("ret");
     text.extend([".func (.reg ", class.name(), " %result) ", &name(op, ty)]);

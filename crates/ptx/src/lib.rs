@@ -5,18 +5,18 @@
 //! | parameters | hold |
 //! |---|---|
 //! | one for each declared input, in order | an array's address, or a scalar's bits in the low end |
-//! | then | the output's address |
-//! | | the number of elements |
+//! | then, for each output | its address |
+//! | then | the number of elements |
 //! | | the address of the warps' completion flags, or 0 (kernels/common.cuh) |
 //! | for reductions | the address of the scratch memory (kernels/reduce.cuh) |
 //! | | the address of the result, or 0: then the output is the state (crates/ops/src/accumulator.rs) |
 //! | | how to add up (kernels/exact.cuh), or for argmin and argmax the index of the first element |
 //!
-//! Arrays begin at any element. The output may be an input whose elements have the same size: each
+//! Arrays begin at any element. An output may be an input whose elements have the same size: each
 //! element is read before it is written, by the same thread. The kernel takes blocks of
 //! [`BLOCK_THREADS`] threads and any number of blocks; a thread of a large grid takes
 //! [`Kernel::packs_per_thread`] packs of [`Kernel::pack`] elements. Reductions have compiled kernels,
-//! of kernels/expression.cu, in which the instructions for the elements are put.
+//! of kernels/reduction.cu, in which the instructions for the elements are put.
 //!
 //! The text says all that IEEE 754 leaves open: each operation rounds to nearest by itself (`.rn`),
 //! none flushes subnormals, and a NaN's sign and payload never reach a result.
@@ -37,6 +37,7 @@ mod writer;
 pub use hooks::check_frame;
 pub use reduction::frame;
 
+use fold::Fold;
 use gpuvec_expr::Program;
 use large::Large;
 use std::ffi::{CStr, CString};
@@ -81,7 +82,9 @@ impl Kernel {
     pub fn with_limits(name: &str, program: &Program, frame: &str, limits: Limits) -> Kernel {
         let large = Large::of(program, limits);
         match program.reduction() {
-            Some(reduction) => reduction::kernel(name, program, reduction, frame, large.as_ref()),
+            Some((reduction, ty)) => {
+                reduction::kernel(name, program, Fold::new(reduction, ty), frame, large.as_ref())
+            }
             None => elementwise::kernel(name, program, large.as_ref()),
         }
     }

@@ -1,15 +1,16 @@
 //! The kernels of reductions: compiled frames, in which words in capitals stand for what depends on the
-//! expression (kernels/expression.cu).
+//! expression (kernels/reduction.cu).
 
 use crate::Kernel;
 use crate::elements::{Elements, STEP};
 use crate::fold::Fold;
+use crate::function::Tables;
 use crate::hooks::{BLOCKS, ENTRY, Hook, least_blocks};
 use crate::large::Large;
 use crate::writer::{Class, Operand, Writer, entry};
 use gpuvec_expr::{Program, Reduction, Type};
 
-/// Elements of a thread in a batch of a fold (kernels/expression.cu).
+/// Elements of a thread in a batch of a fold (kernels/reduction.cu).
 const FOLD_ELEMENTS: usize = 16;
 
 /// Limits of a loop's body: the bytes that a thread reads in it, and its instructions.
@@ -23,36 +24,37 @@ const MOST_INSTRUCTIONS_OF_SMALL: usize = 256;
 /// The name of the compiled kernel that a program's reduction needs: an image of kernels/ptx.
 #[must_use]
 pub fn frame(program: &Program) -> Option<&'static str> {
-    let reduction = program.reduction()?;
-    Some(match (reduction, operand_type(program)) {
-        (Reduction::Sum | Reduction::Mean, Type::F32) => "expression_sum_f32",
-        (Reduction::Sum | Reduction::Mean, Type::F64) => "expression_sum_f64",
-        (Reduction::Dot | Reduction::Norm, Type::F32) => "expression_dot_f32",
-        (Reduction::Dot | Reduction::Norm, Type::F64) => "expression_dot_f64",
-        _ => "expression_fold",
+    Some(match program.reduction()? {
+        (Reduction::Sum | Reduction::Mean, Type::F32) => "sum_f32",
+        (Reduction::Sum | Reduction::Mean, Type::F64) => "sum_f64",
+        (Reduction::Dot, Type::F32) => "dot_f32",
+        (Reduction::Dot, Type::F64) => "dot_f64",
+        (Reduction::Norm, Type::F32) => "norm_f32",
+        (Reduction::Norm, Type::F64) => "norm_f64",
+        _ => "fold",
     })
 }
 
-/// The type of what is reduced.
-fn operand_type(program: &Program) -> Type {
-    let first = program.results().first().map(|&id| program.nodes()[usize::from(id)].ty);
-    first.unwrap_or(program.output())
-}
-
 pub(crate) fn kernel(
-    name: &str, program: &Program, reduction: Reduction, frame: &str, large: Option<&Large<'_>>,
+    name: &str, program: &Program, fold: Fold, frame: &str, large: Option<&Large<'_>>,
 ) -> Kernel {
-    let fold = Fold::new(reduction, operand_type(program));
     let mut text = String::with_capacity(frame.len() + (32 << 10));
-    let mut is_small = false;
+    let tables = Tables::of(program);
+    let (mut is_small, mut is_in_entry) = (false, false);
     for line in frame.split_inclusive('\n') {
         if line.starts_with(ENTRY) {
+            tables.declare(&mut text);
             large.into_iter().for_each(|large| large.functions(&mut text));
             entry(&mut text, name, program.inputs().len());
+            is_in_entry = true;
             continue;
         }
         let Some((hook, operands)) = Hook::of(line) else {
             text.push_str(line);
+            if is_in_entry && line == "{\n" {
+                tables.copy(&mut text);
+                is_in_entry = false;
+            }
             continue;
         };
         match (hook, &operands[..]) {
@@ -60,7 +62,7 @@ pub(crate) fn kernel(
                 is_small = elements(&mut text, program, large, fold, &operands);
             }
             (Hook::Finish, [result, ..]) => {
-                let what = match reduction {
+                let what = match fold.reduction() {
                     Reduction::Mean => "1",
                     Reduction::Norm => "2",
                     _ => "0",
@@ -78,7 +80,7 @@ pub(crate) fn kernel(
 /// The blocks that a multiprocessor should hold at once: with one more, some architecture would spill registers.
 fn blocks(fold: Fold, is_small: bool) -> u32 {
     let has_products = matches!(fold.reduction(), Reduction::Dot | Reduction::Norm);
-    if is_small && !(fold.is_exact() && has_products) { 4 } else { BLOCKS }
+    if is_small && !(has_products && fold.ty() == Type::F64) { 4 } else { BLOCKS }
 }
 
 /// Adds lines in which digits in braces stand for operands.
@@ -108,7 +110,7 @@ fn elements(
     let reduction = fold.reduction();
     let len = match reduction {
         _ if !fold.is_exact() => FOLD_ELEMENTS,
-        Reduction::Dot | Reduction::Norm => results.len() / 2,
+        Reduction::Dot => results.len() / 2,
         _ => results.len(),
     };
     let batch = Batch::new(program, large, &writer, [index, count], len);
@@ -118,11 +120,10 @@ fn elements(
                 // Results move up where a loop has several groups.
                 let (kept, new) = results.split_at(len - group.len());
                 for (to, from) in kept.iter().zip(&results[group.len()..]) {
-                    writer.move_between(to, from, Class::of(operand_type(program)));
+                    writer.move_between(to, from, Class::of(fold.ty()));
                 }
                 for (outer, element) in new.iter().zip(group) {
-                    // A norm's value is both factors.
-                    writer.move_to(outer, element.values[k.min(element.values.len() - 1)]);
+                    writer.move_to(outer, element.values[k]);
                 }
             }
         });
@@ -137,7 +138,7 @@ fn elements(
     }
     // The results of an exact sum's turns are all kept.
     let is_small = batch.is_small && (batch.group == len || !fold.is_exact());
-    let (len, ty) = (len.to_string(), operand_type(program).name());
+    let (len, ty) = (len.to_string(), fold.ty().name());
     text.extend(["// ", &len, " elements of ", reduction.name(), " ", ty, ": "]);
     text.extend([&operands.join(" "), "\n{\n"]);
     large.into_iter().for_each(|large| large.declare(text));

@@ -72,6 +72,8 @@ pub(crate) enum Operand {
     Constant(Class, u64),
     /// A variable that is named in the text.
     Named(&'static str),
+    /// A variable whose name ends with a number.
+    Numbered(&'static str, usize),
 }
 
 impl Operand {
@@ -93,8 +95,12 @@ impl Operand {
         Operand::Constant(Class::F64, value.to_bits())
     }
 
-    fn write(self, text: &mut String) {
+    pub(crate) fn write(self, text: &mut String) {
         match self {
+            Operand::Numbered(name, number) => {
+                text.push_str(name);
+                decimal(text, number as u32);
+            }
             Operand::Register(class, number) => {
                 text.push_str(PREFIX);
                 text.push(class.letter());
@@ -283,6 +289,26 @@ impl Writer {
             return value;
         };
         if class == Class::Predicate { value } else { self.emit(class.copy(), class, &[value]) }
+    }
+
+    /// Makes a value that `copy` or `emit` returned equal to another one where a predicate holds.
+    pub(crate) fn replace_if(&self, condition: Operand, value: Operand, other: Operand) {
+        let name = match value {
+            Operand::Register(Class::B32, _) => "selp.b32",
+            Operand::Register(Class::B64, _) => "selp.b64",
+            Operand::Register(Class::F32, _) => "selp.f32",
+            Operand::Register(Class::F64, _) => "selp.f64",
+            // There is no such instruction for predicates.
+            Operand::Register(Class::Predicate, _) => {
+                let new = self.emit("and.pred", Class::Predicate, &[condition, other]);
+                let stays = self.emit("not.pred", Class::Predicate, &[condition]);
+                let old = self.emit("and.pred", Class::Predicate, &[stays, value]);
+                return self.set("or.pred", value, &[new, old]);
+            }
+            // A constant is the same in all elements.
+            _ => return,
+        };
+        self.set(name, value, &[other, value, condition]);
     }
 
     pub(crate) fn label(&self) -> Label {

@@ -42,13 +42,13 @@ fn check(op: Op, element: Element, values: &[Vec<Bits>], launch: Launch) {
     let declared: Vec<_> = program.inputs().collect();
     let values = &values[..declared.len()];
     let text = kernel.image().to_str().expect("PTX is ASCII");
-    let found = run_text(text, &declared, element, false, values, launch);
+    let found = run_text(text, &declared, &[element], false, values, launch);
     let alpha = if op.has_alpha() { values[op.inputs()][0] } else { 0 };
-    for (i, result) in found.into_iter().enumerate() {
+    for (i, result) in found[0].iter().enumerate() {
         let operands = [values[0][i], values[op.inputs() - 1][i]];
         let expected = op.visit(alpha, Apply(operands));
         let of = format!("{op:?}, element {i} of {launch:?}, {operands:#x?}, {alpha:#x}");
-        assert!(result == expected, "{of}: {result:#x}, not {expected:#x}");
+        assert!(*result == expected, "{of}: {result:#x}, not {expected:#x}");
     }
 }
 

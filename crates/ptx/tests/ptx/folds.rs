@@ -11,7 +11,7 @@ use gpuvec_ptx::{Kernel, NAME};
 const FRAME: &str = ".version 8.0
 .target sm_60
 .address_size 64
-.visible .entry expression_fold(
+.visible .entry fold(
 .param .u64 p0,
 .param .u64 p1
 )

@@ -2,7 +2,7 @@
 
 use crate::run::{Launch, check, program_of};
 use crate::values::Random;
-use gpuvec_expr::{Element, Input, Shape, compile};
+use gpuvec_expr::{Element, Form, Input, compile, compile_all};
 
 const LENGTHS: [usize; 16] = [0, 1, 2, 3, 4, 5, 7, 8, 255, 256, 257, 1023, 1024, 1025, 1031, 4100];
 const PAST: [&[usize]; 8] = [&[0], &[1], &[2], &[3], &[0, 1], &[1, 1, 1, 1, 2], &[0, 4], &[3, 0]];
@@ -37,7 +37,7 @@ fn arrays_of_several_widths() {
     let inputs: Vec<Input<'_>> = ["a", "b", "c", "d"]
         .into_iter()
         .zip(elements)
-        .map(|(name, element)| Input { name, element, shape: Shape::Array })
+        .map(|(name, element)| Input { name, element, form: Form::Array })
         .collect();
     let values: Vec<_> = elements.iter().map(|&element| random.values(element, 4100)).collect();
     for text in
@@ -49,6 +49,33 @@ fn arrays_of_several_widths() {
                 check(&program, &values, Launch { past, ..Launch::of(n) });
             }
         }
+    }
+}
+
+#[test]
+fn several_outputs() {
+    let mut random = Random(4);
+    let inputs: Vec<Input<'_>> = [("x", Element::F32), ("v", Element::F32), ("m", Element::U8)]
+        .into_iter()
+        .map(|(name, element)| Input { name, element, form: Form::Array })
+        .collect();
+    let values: Vec<_> = inputs.iter().map(|input| random.values(input.element, 4100)).collect();
+    for texts in [
+        &["x + 0.5 * v", "v - 2 * x"][..],
+        &["x > v", "exp(x)", "m + 1"],
+        &["f64(x) * v", "v", "x", "i64(m)"],
+    ] {
+        let program = compile_all(texts, &inputs).unwrap_or_else(|error| panic!("{error}"));
+        for n in LENGTHS {
+            for past in PAST {
+                check(&program, &values, Launch { past, ..Launch::of(n) });
+            }
+        }
+    }
+    let program = compile_all(&["x + v", "x - v"], &inputs).unwrap();
+    for n in LENGTHS {
+        check(&program, &values, Launch { in_place: Some(0), ..Launch::of(n) });
+        check(&program, &values, Launch { in_place: Some(1), ..Launch::of(n) });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::run::{Launch, check, program_of};
 use crate::values::{Bits, Random, special};
-use gpuvec_expr::{Element, Input, Op, Rule, Shape, Type, compile};
+use gpuvec_expr::{Element, Form, Input, Op, Rule, Type, compile};
 
 /// All combinations of special values of three operands: x changes fastest.
 fn combinations(element: Element, arity: usize) -> Vec<Vec<Bits>> {
@@ -114,7 +114,7 @@ fn remainders_of_numbers_far_apart() {
 fn scalars_of_every_type() {
     for &element in Element::ALL {
         for value in special(element) {
-            let inputs = [Input { name: "s", element, shape: Shape::Scalar }];
+            let inputs = [Input { name: "s", element, form: Form::Scalar }];
             let program = compile("where(s == s, s, s)", &inputs).unwrap_or_else(|e| panic!("{e}"));
             check(&program, &[vec![value]], Launch::of(5));
         }

@@ -2,17 +2,19 @@
 
 use crate::values::Bits;
 use gpuvec_emulator::HostMemory;
-use gpuvec_expr::{Element, Input, Program, Shape, Type, compile};
-use gpuvec_oracle::{bytes, results};
+use gpuvec_expr::{Element, Form, Input, Program, compile};
+use gpuvec_oracle::results;
 use gpuvec_ptx::{Kernel, Limits, NAME};
 
 /// The compiled kernels of reductions.
-pub(crate) const FRAMES: [(&str, &str); 5] = [
-    ("expression_sum_f32", include_str!("../../../../kernels/ptx/expression_sum_f32.ptx")),
-    ("expression_sum_f64", include_str!("../../../../kernels/ptx/expression_sum_f64.ptx")),
-    ("expression_dot_f32", include_str!("../../../../kernels/ptx/expression_dot_f32.ptx")),
-    ("expression_dot_f64", include_str!("../../../../kernels/ptx/expression_dot_f64.ptx")),
-    ("expression_fold", include_str!("../../../../kernels/ptx/expression_fold.ptx")),
+pub(crate) const FRAMES: [(&str, &str); 7] = [
+    ("sum_f32", include_str!("../../../../kernels/ptx/sum_f32.ptx")),
+    ("sum_f64", include_str!("../../../../kernels/ptx/sum_f64.ptx")),
+    ("dot_f32", include_str!("../../../../kernels/ptx/dot_f32.ptx")),
+    ("dot_f64", include_str!("../../../../kernels/ptx/dot_f64.ptx")),
+    ("norm_f32", include_str!("../../../../kernels/ptx/norm_f32.ptx")),
+    ("norm_f64", include_str!("../../../../kernels/ptx/norm_f64.ptx")),
+    ("fold", include_str!("../../../../kernels/ptx/fold.ptx")),
 ];
 
 /// Limits within which tests' programs are, and others for which they are large.
@@ -45,11 +47,6 @@ impl Launch {
     }
 }
 
-fn output_element(ty: Type) -> Element {
-    let of = |element: &&Element| element.widened() == ty && element.name() == ty.name();
-    *Element::ALL.iter().find(of).expect("every type is that of elements")
-}
-
 /// Bytes before and behind an array, which no kernel may change.
 const GUARD: usize = 64;
 const UNTOUCHED: u8 = 0xA7;
@@ -62,7 +59,7 @@ struct Array {
 
 impl Array {
     fn new(number: usize, past: usize, element: Element, values: &[Bits]) -> Array {
-        let size = bytes(element);
+        let size = element.bytes();
         let mut array = vec![UNTOUCHED; GUARD];
         values.iter().for_each(|value| array.extend(&value.to_le_bytes()[..size]));
         array.extend([UNTOUCHED; GUARD]);
@@ -83,26 +80,27 @@ impl Array {
     }
 }
 
-/// Runs a program's kernel on values of its inputs. A scalar takes the first of its values.
-fn run(program: &Program, text: &str, inputs: &[Vec<Bits>], launch: Launch) -> Vec<Bits> {
+/// Runs a program's kernel on values of its inputs. A scalar takes the first of its values. Returns those of
+/// each output.
+fn run(program: &Program, text: &str, inputs: &[Vec<Bits>], launch: Launch) -> Vec<Vec<Bits>> {
     let declared: Vec<Input<'_>> = program.inputs().collect();
-    let output = output_element(program.output());
-    run_text(text, &declared, output, program.reduction().is_some(), inputs, launch)
+    let outputs: Vec<Element> = program.outputs().iter().map(|output| output.element).collect();
+    run_text(text, &declared, &outputs, program.reduction().is_some(), inputs, launch)
 }
 
-/// Runs a kernel with these inputs and this type of output.
+/// Runs a kernel with these inputs and these types of outputs.
 pub(crate) fn run_text(
-    text: &str, declared: &[Input<'_>], output: Element, reduces: bool, inputs: &[Vec<Bits>],
+    text: &str, declared: &[Input<'_>], outputs: &[Element], reduces: bool, inputs: &[Vec<Bits>],
     launch: Launch,
-) -> Vec<Bits> {
+) -> Vec<Vec<Bits>> {
     let emulated =
         gpuvec_emulator::Kernel::parse(text).unwrap_or_else(|why| panic!("{why}\n{text}"));
     let past = |number: usize| launch.past[number.min(launch.past.len() - 1)];
     let (mut arrays, mut parameters) = (Vec::new(), Vec::new());
     for (number, (input, values)) in declared.iter().zip(inputs).enumerate() {
-        if input.shape != Shape::Array {
+        if input.form != Form::Array {
             // Bits above the element's are anything.
-            let unused = u64::MAX.checked_shl(8 * bytes(input.element) as u32).unwrap_or(0);
+            let unused = u64::MAX.checked_shl(8 * input.element.bytes() as u32).unwrap_or(0);
             parameters.push(values[0] | unused);
         } else {
             let array = Array::new(number, past(number), input.element, &values[..launch.n]);
@@ -110,19 +108,24 @@ pub(crate) fn run_text(
             arrays.push((number, array));
         }
     }
-    let place = launch.in_place.and_then(|input| arrays.iter().position(|(n, _)| *n == input));
-    let place = place.unwrap_or_else(|| {
-        let len = if reduces { 1 } else { launch.n };
-        let found = vec![0xA5A5_A5A5_A5A5_A5A5; len];
-        let number = inputs.len();
-        arrays.push((number, Array::new(number, past(number), output, &found)));
-        arrays.len() - 1
-    });
-    let (out, n) = (arrays[place].1.address, launch.n as u64);
+    let in_place = launch.in_place.and_then(|input| arrays.iter().position(|(n, _)| *n == input));
+    let mut places = Vec::new();
+    for (number, &output) in (inputs.len()..).zip(outputs) {
+        places.push(match in_place {
+            Some(place) if number == inputs.len() => place,
+            _ => {
+                let found = vec![0xA5A5_A5A5_A5A5_A5A5; if reduces { 1 } else { launch.n }];
+                arrays.push((number, Array::new(number, past(number), output, &found)));
+                arrays.len() - 1
+            }
+        });
+    }
+    let (addresses, n) = (places.iter().map(|&place| arrays[place].1.address), launch.n as u64);
     if reduces {
-        parameters.extend([0, n, 0, 0, out, 0]);
+        parameters.extend([0, n, 0, 0]);
+        parameters.extend(addresses.chain([0]));
     } else {
-        parameters.extend([out, n, 0]);
+        parameters.extend(addresses.chain([n, 0]));
     }
     let mut memory = HostMemory::default();
     for (_, array) in &mut arrays {
@@ -130,7 +133,8 @@ pub(crate) fn run_text(
     }
     let outcome = emulated.run(&parameters, launch.blocks, &mut memory);
     outcome.unwrap_or_else(|why| panic!("{why}\n{launch:?}\n{text}"));
-    arrays[place].1.values(bytes(output))
+    let values = |(&place, output): (&usize, &Element)| arrays[place].1.values(output.bytes());
+    places.iter().zip(outputs).map(values).collect()
 }
 
 /// Compares the results of the program's kernels with the oracle's.
@@ -142,48 +146,50 @@ pub(crate) fn check(program: &Program, inputs: &[Vec<Bits>], launch: Launch) {
 }
 
 #[track_caller]
-fn compare(program: &Program, found: &[Bits], inputs: &[Vec<Bits>], launch: Launch) {
-    let shapes: Vec<Shape> = program.inputs().map(|input| input.shape).collect();
-    for (i, &result) in found.iter().enumerate() {
-        let at = |(values, shape): (&Vec<Bits>, &Shape)| match shape {
-            Shape::Array => values[i],
-            Shape::Scalar | Shape::Number => values[0],
+fn compare(program: &Program, found: &[Vec<Bits>], inputs: &[Vec<Bits>], launch: Launch) {
+    let shapes: Vec<Form> = program.inputs().map(|input| input.form).collect();
+    for i in 0..launch.n {
+        let at = |(values, form): (&Vec<Bits>, &Form)| match form {
+            Form::Array => values[i],
+            Form::Scalar | Form::Number => values[0],
         };
         let of_element: Vec<Bits> = inputs.iter().zip(&shapes).map(at).collect();
-        let expected = results(program, &of_element)[0].stored();
-        assert!(
-            result == expected,
-            "element {i} of {launch:?}: {result:#x}, not {expected:#x}, of {of_element:#x?}\n{program}"
-        );
+        for (output, result) in results(program, &of_element).into_iter().enumerate() {
+            let (found, expected) = (found[output][i], result.stored());
+            assert!(
+                found == expected,
+                "element {i} of output {output}, {launch:?}: {found:#x}, not {expected:#x}, \
+                 of {of_element:#x?}\n{program}"
+            );
+        }
     }
 }
 
 /// Compares the results of a reduction's kernels with the oracle's.
 #[track_caller]
 pub(crate) fn check_reduction(program: &Program, inputs: &[Vec<Bits>], launch: Launch) {
-    let shapes: Vec<Shape> = program.inputs().map(|input| input.shape).collect();
+    let shapes: Vec<Form> = program.inputs().map(|input| input.form).collect();
     let of_element = |i: usize| {
-        let at = |(values, shape): (&Vec<Bits>, &Shape)| match shape {
-            Shape::Array => values[i],
-            Shape::Scalar | Shape::Number => values[0],
+        let at = |(values, form): (&Vec<Bits>, &Form)| match form {
+            Form::Array => values[i],
+            Form::Scalar | Form::Number => values[0],
         };
         results(program, &inputs.iter().zip(&shapes).map(at).collect::<Vec<_>>())
     };
     let values: Vec<_> = (0..launch.n).map(of_element).collect();
-    let reduction = program.reduction().expect("a reduction");
-    let ty = program.nodes()[usize::from(program.results()[0])].ty;
+    let (reduction, ty) = program.reduction().expect("a reduction");
     let expected = gpuvec_oracle::reduced(reduction, ty, &values).map(gpuvec_oracle::Value::stored);
     for limits in LIMITS {
         let found = run(program, &text(program, limits), inputs, launch);
-        assert_eq!(Some(found[0]), expected, "{launch:?}\n{program}");
+        assert_eq!(Some(found[0][0]), expected, "{launch:?}\n{program}");
     }
 }
 
 /// Compiles an expression of arrays x, y, z and a scalar s, all of a type.
 #[track_caller]
 pub(crate) fn program_of(text: &str, element: Element) -> Program {
-    let array = |name| Input { name, element, shape: Shape::Array };
-    let scalar = Input { name: "s", element, shape: Shape::Scalar };
+    let array = |name| Input { name, element, form: Form::Array };
+    let scalar = Input { name: "s", element, form: Form::Scalar };
     let inputs = [array("x"), array("y"), array("z"), scalar];
     compile(text, &inputs).unwrap_or_else(|error| panic!("{error}"))
 }

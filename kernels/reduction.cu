@@ -1,5 +1,4 @@
-// Reductions of expressions: kernels without the expression, whose instructions are inserted by
-// crates/ptx.
+// Reductions: kernels without the formula of the elements, whose instructions crates/ptx inserts.
 //
 // Words in capitals stand for them:
 //
@@ -17,6 +16,12 @@ __device__ inline void elements(u64 i, u64 n, float (&x)[16]) {
                  : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]),
                    "=f"(x[7]), "=f"(x[8]), "=f"(x[9]), "=f"(x[10]), "=f"(x[11]), "=f"(x[12]),
                    "=f"(x[13]), "=f"(x[14]), "=f"(x[15])
+                 : "l"(i), "l"(n));
+}
+
+__device__ inline void elements(u64 i, u64 n, double (&x)[6]) {
+    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7;"
+                 : "=d"(x[0]), "=d"(x[1]), "=d"(x[2]), "=d"(x[3]), "=d"(x[4]), "=d"(x[5])
                  : "l"(i), "l"(n));
 }
 
@@ -46,8 +51,8 @@ namespace exact {
 
 constexpr int FINISH_SUM = 0, FINISH_MEAN = 1, FINISH_NORM = 2;
 
-template <class T, int D, int L, int B, int N>
-__device__ inline void read(u64 i, u64 n, const Sum<T, D, L, B> &, T (&x)[N], T (&y)[N]) {
+template <class T, int D, int L, int N>
+__device__ inline void read(u64 i, u64 n, const Sum<T, D, L> &, T (&x)[N], T (&y)[N]) {
     elements(i, n, x);
 #pragma unroll
     for (int k = 0; k < N; k++) {
@@ -55,28 +60,32 @@ __device__ inline void read(u64 i, u64 n, const Sum<T, D, L, B> &, T (&x)[N], T 
     }
 }
 
-template <class T, int D, int L, int B, int F, int N>
-__device__ inline void read(u64 i, u64 n, const Dot<T, D, L, B, F> &, T (&x)[N], T (&y)[N]) {
+template <class T, int D, int L, int F, int N>
+__device__ inline void read(u64 i, u64 n, const Dot<T, D, L, F, 2> &, T (&x)[N], T (&y)[N]) {
     pairs(i, n, x, y);
 }
 
+template <class T, int D, int L, int F, int N>
+__device__ inline void read(u64 i, u64 n, const Dot<T, D, L, F, 1> &, T (&x)[N], T (&y)[N]) {
+    elements(i, n, x);
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        y[k] = x[k];
+    }
+}
+
 // The number of levels that hold most batches of ordinary elements: the other levels then do not
-// change.
+// change, and the exponents of f32 tell before.
 template <class K>
-constexpr int FEW_LEVELS = sizeof(typename K::Element) == 4 ? K::LEVELS / 2 : K::LEVELS;
+constexpr int FEW_LEVELS = sizeof(typename K::Element) == 4 ? (K::LEVELS + 1) / 2 : K::LEVELS;
 
-// The number of batches that are added in all levels, without trying a few, after a few levels did
-// not hold a batch.
-constexpr int NOT_TRIED = 15;
-
-// Adds all batches of this warp: as `add_batches`, but elements are computed once, and are zeros behind
-// the last one.
+// Adds all batches of this warp. Elements behind the last one are zeros.
 template <class K>
 __device__ inline void add_elements(Columns<K> &columns, u64 n, u64 mode) {
     typedef typename K::Element T;
     constexpr int LEN = K::BATCH;
     Window<K> window;
-    int skipped = 0, to_skip = 0, deposits = 0, in_all_levels = 0;
+    int skipped = 0, to_skip = 0, deposits = 0;
 #pragma unroll 1
     for (u64 start = first_batch(LEN * WARP); start < n; start += next_batch(LEN * WARP)) {
         if (deposits > MOST_DEPOSITS - LEN - K::LEVELS) {
@@ -96,22 +105,21 @@ __device__ inline void add_elements(Columns<K> &columns, u64 n, u64 mode) {
         }
         bool is_done = false;
         if (mode != BY_INTEGERS && to_skip == 0) {
-            const int top = K::template top<LEN>(x, y);
-            bool moves = !window.reaches(top);
+            const Range range = K::template range<LEN>(x, y);
+            bool moves = !window.reaches(range.top);
 #pragma unroll 1
             while (true) {
                 if (moves) {
                     window.flush(columns);
                     deposits += K::LEVELS;
-                    window.unit = window.reaching(top);
+                    window.unit = window.reaching(range.top);
                 }
                 if (window.unit <= MAX_UNIT) {
                     constexpr int FEW = FEW_LEVELS<K>;
-                    const bool tries = FEW < K::LEVELS && in_all_levels == 0;
-                    is_done = tries && window.template add<LEN, FEW>(x, y);
-                    if (!is_done) {
+                    if (FEW < K::LEVELS && window.template holds<FEW>(range.unit)) {
+                        is_done = window.template add<LEN, FEW, true>(x, y);
+                    } else {
                         is_done = window.template add<LEN>(x, y);
-                        in_all_levels = tries ? NOT_TRIED : in_all_levels - 1;
                     }
                 }
                 if (is_done || moves) {
@@ -215,8 +223,8 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
 
 }  // namespace exact
 
-// The number of blocks that a multiprocessor should hold at once: with more, large expressions have
-// too few registers. Sums of small expressions use 4 (crates/ptx/src/reduction.rs).
+// The number of blocks that a multiprocessor should hold at once: with more, large formulas have too few
+// registers. Small ones use 4 (crates/ptx/src/reduction.rs).
 constexpr int BLOCKS = 3;
 
 #define EXACT(name, T, K)                                                                       \
@@ -226,10 +234,12 @@ constexpr int BLOCKS = 3;
         signal_completion(flags);                                                                \
     }
 
-EXACT(expression_sum_f32, float, exact::SumF32)
-EXACT(expression_sum_f64, double, exact::SumF64)
-EXACT(expression_dot_f32, float, exact::DotF32)
-EXACT(expression_dot_f64, double, exact::DotF64)
+EXACT(sum_f32, float, exact::SumF32)
+EXACT(sum_f64, double, exact::SumF64)
+EXACT(dot_f32, float, exact::DotF32)
+EXACT(dot_f64, double, exact::DotF64)
+EXACT(norm_f32, float, exact::NormF32)
+EXACT(norm_f64, double, exact::NormF64)
 
 // Two words: a value, and an index if the reduction has one.
 struct Fold {
@@ -280,7 +290,7 @@ __device__ inline Fold merged(Fold state) {
 constexpr int LEN = 16;
 
 extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
-    expression_fold(u64 *out, u64 n, unsigned *flags, Scratch *scratch, u64 *result, u64 index) {
+    fold(u64 *out, u64 n, unsigned *flags, Scratch *scratch, u64 *result, u64 index) {
     Fold state = Fold::identity();
 #pragma unroll 1
     for (u64 start = first_batch(LEN * WARP); start < n; start += next_batch(LEN * WARP)) {
