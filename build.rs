@@ -111,6 +111,9 @@ fn version_macros() -> String {
     )
 }
 
+/// The image that is a whole kernel. The others are frames, into which crates/ptx inserts formulas.
+const WHOLE_IMAGE: &str = "copy_bytes";
+
 /// Packs the images of kernels/ptx, and writes the table that src/cuda/kernels.rs includes: `IMAGES`, by
 /// name, with the place of each in the `UNPACKED_BYTES` bytes of `PACKED`.
 fn pack_images() {
@@ -127,7 +130,7 @@ fn pack_images() {
         let name = path.file_stem().expect("an image has a name").display().to_string();
         rows.push(format!("    Image {{ name: c{name:?}, start: {} }},\n", images.len()));
         let image = fs::read_to_string(path).expect("an image is readable");
-        if name.starts_with("expression_") {
+        if name != WHOLE_IMAGE {
             hooks::check_frame(&image);
         }
         images.extend(image.as_bytes());

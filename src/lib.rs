@@ -9,8 +9,8 @@
 //!     → objects (what callers hold) → cuda | cpu → call (Call, Plan: data)
 //! ```
 //!
-//! A module imports only what stands further on in that line, then `pool`, `process`, `tuning` and
-//! `error`, and the crates in crates/: `gpuvec_ops` (the operations), `gpuvec_expr` (text to programs),
+//! A module imports only what stands further on in that line, then `pool`, `process`, `arch` (what depends
+//! on the processor), `tuning` and `error`, and the crates in crates/: `gpuvec_ops` (the operations), `gpuvec_expr` (text to programs),
 //! `gpuvec_cost` (predictions), and so on.
 
 #[cfg(panic = "abort")]
@@ -20,9 +20,10 @@ compile_error!(
 );
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-compile_error!("gpuvec runs on Linux x86-64 only: its driver trampolines are written for it");
+compile_error!("gpuvec runs on Linux x86-64 only: src/arch has no folder for another processor");
 
 pub mod abi;
+mod arch;
 mod call;
 mod cpu;
 mod cuda;

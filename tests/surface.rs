@@ -85,8 +85,8 @@ fn callers_values_are_accessed_at_any_address() {
 
 /// The modules of src/ and the crates of crates/; each imports only itself and later ones.
 const PLACES: &[&str] = &[
-    "python", "abi", "run", "objects", "cuda", "cpu", "call", "pool", "process", "tuning", "error",
-    "cost", "ptx", "ops", "math", "expr", "exact",
+    "python", "abi", "run", "objects", "cuda", "cpu", "call", "pool", "process", "arch", "tuning",
+    "error", "cost", "ptx", "ops", "math", "expr", "exact",
 ];
 
 /// The crates of tests, which only tests depend on.
@@ -188,16 +188,9 @@ fn the_c_examples_use_every_exported_function() {
     }
 }
 
-/// Returns the names of all kernel images.
-fn kernels() -> BTreeSet<String> {
-    let name = |path: PathBuf| path.file_stem().map(|stem| stem.display().to_string());
-    files("kernels/ptx", "ptx").into_iter().filter_map(name).collect()
-}
-
 /// The places of CONTRIBUTING's "To add an operation".
 #[test]
 fn every_operation_is_in_every_place() {
-    let kernels = kernels();
     let functions = files("src/abi", "rs").into_iter().map(read).collect::<String>();
     let [baseline, python_tests, header_check] = [
         "tests/abi_baseline.txt",
@@ -213,11 +206,6 @@ fn every_operation_is_in_every_place() {
                 forgotten.push(format!("{op:?}: {place}"));
             }
         };
-        // The others are generated from the table.
-        need(
-            !op.is_exact() || kernels.contains(name),
-            "no image in kernels/ptx: a row in kernels/reduce.cu, make kernels",
-        );
         let calls = [format!("operation({op:?}, "), format!("operation({op:?}(alpha), ")];
         need(calls.iter().any(|call| functions.contains(call)), "no function in src/abi");
         let prototype = format!(" gpuvec_{name}(");
@@ -228,15 +216,4 @@ fn every_operation_is_in_every_place() {
         need(header_check.contains(&use_), "no line in c_examples/header_check.c");
     }
     assert!(forgotten.is_empty(), "forgotten:\n{}", forgotten.join("\n"));
-}
-
-#[test]
-fn every_kernel_has_its_row() {
-    let sums = Op::ALL.iter().filter(|op| op.is_exact());
-    let others = ["copy_bytes", "probe"].map(str::to_owned);
-    let rows: BTreeSet<String> = sums.map(|op| op.kernel().to_owned()).chain(others).collect();
-    // Into those of kernels/expression.cu go the instructions of expressions.
-    let is_row = |name: &&String| !name.starts_with("expression_");
-    let without: Vec<String> = kernels().difference(&rows).filter(is_row).cloned().collect();
-    assert!(without.is_empty(), "kernels without a row in crates/ops/src/table.rs: {without:?}");
 }

@@ -5,7 +5,7 @@
 
 mod parts;
 
-use gpuvec_expr::{Element, Input, MAX_NODES, Shape, compile};
+use gpuvec_expr::{Element, Form, Input, MAX_NODES, compile};
 use gpuvec_ptx::{Kernel, NAME, frame};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
@@ -57,10 +57,10 @@ const FRAME: &str = "ELEMENTS %a, %b, %c, %d, %e, %f, %g, %h, %first, %count;\nF
 
 /// An input of any type; numbers are of two.
 fn declared(name: &str, byte: u8) -> Input<'_> {
-    let shape = [Shape::Array, Shape::Array, Shape::Scalar, Shape::Number][usize::from(byte >> 6)];
-    let elements = match shape {
-        Shape::Number => &[Element::I64, Element::F64],
+    let form = [Form::Array, Form::Array, Form::Scalar, Form::Number][usize::from(byte >> 6)];
+    let elements = match form {
+        Form::Number => &[Element::I64, Element::F64],
         _ => Element::ALL,
     };
-    Input { name, element: elements[usize::from(byte) % elements.len()], shape }
+    Input { name, element: elements[usize::from(byte) % elements.len()], form }
 }

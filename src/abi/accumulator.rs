@@ -67,8 +67,9 @@ pub unsafe extern "C" fn gpuvec_accumulator_value(
         if value.is_null() {
             return Err(Error::NullResult { argument: "value" });
         }
+        let (bytes, len) = accumulator.value_bytes();
         // SAFETY: the caller's promise, as the header says.
-        unsafe { accumulator.store_value(value) };
+        unsafe { value.cast::<u8>().copy_from(bytes.as_ptr(), len) };
         Ok(0)
     })
 }

@@ -167,8 +167,8 @@ unsafe fn declared<'a>(
             let name = names.add(i).read_unaligned();
             (c_str("an element of names", name)?, types.add(i).read_unaligned())
         };
-        let (element, shape) = expression::declaration(declared)?;
-        Ok(Input { name, element, shape })
+        let (element, form) = expression::declaration(declared)?;
+        Ok(Input { name, element, form })
     };
     (0..count).map(input).collect()
 }

@@ -28,7 +28,7 @@ pub mod library;
 
 mod guard;
 
-use crate::call::Input;
+use crate::call::{Input, Layout};
 use crate::error::Error;
 use crate::objects::stream::gpuvec_stream;
 use crate::run;
@@ -52,11 +52,13 @@ unsafe fn operation<O: Operation, const COUNT: usize>(
 }
 
 /// An operation's inputs, with the arguments' names.
-fn named<O: Operation, const COUNT: usize>(inputs: [*const c_void; COUNT]) -> [Input; COUNT] {
+fn named<O: Operation, const COUNT: usize>(
+    inputs: [*const c_void; COUNT],
+) -> [Input<'static>; COUNT] {
     const NAMES: [&str; 2] = ["a", "b"];
     std::array::from_fn(|i| Input {
         name: NAMES[i],
         pointer: inputs[i],
-        element_bytes: size_of::<O::Element>(),
+        layout: Layout::contiguous(size_of::<O::Element>()),
     })
 }

@@ -1,6 +1,7 @@
 //! Streams, which do queued work in order, and events, which are points in that order.
 
 use super::{Status, guard};
+use crate::cuda::stream::ForeignStream;
 use crate::error::{Error, gpuvec_status};
 use crate::objects::event::{self, gpuvec_event};
 use crate::objects::stream::{self, gpuvec_stream};
@@ -33,7 +34,7 @@ pub extern "C" fn gpuvec_stream_create(device: i32) -> *mut gpuvec_stream {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_stream_from_native(native: *mut c_void) -> *mut gpuvec_stream {
     // SAFETY: the caller's promise, as the header says.
-    guard::call(|| unsafe { stream::adopt(native) })
+    guard::call(|| stream::adopt(unsafe { ForeignStream::new(native) }))
 }
 
 /// Destroys a stream; NULL does nothing. Work queued on it is still done.

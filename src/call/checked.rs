@@ -1,40 +1,47 @@
 //! The one way from a caller's raw pointers to a [`Call`], whose promise the rest of the library relies on.
 
-use super::array::{Array, MAX_INPUTS, MemoryKind};
+use super::array::{Array, Layout, MAX_ARRAYS, MemoryKind, Shape};
 use super::task::Task;
 use crate::error::Error;
 use arrayvec::ArrayVec;
 use std::ffi::c_void;
 
 /// An input array, as the caller passed it.
-pub(crate) struct Input {
+pub(crate) struct Input<'a> {
     /// The argument's name in the header.
     pub(crate) name: &'static str,
     pub(crate) pointer: *const c_void,
-    /// The size of an element.
-    pub(crate) element_bytes: usize,
+    pub(crate) layout: &'a Layout,
 }
 
-/// The arguments of a call on `n` elements of each input. Where one exists, its caller has promised what the
-/// header demands.
+/// The memory for an output, as the caller passed it.
+pub(crate) struct Output<'a> {
+    /// The argument's name in the header.
+    pub(crate) name: &'static str,
+    pub(crate) pointer: *mut c_void,
+    pub(crate) layout: &'a Layout,
+}
+
+/// The arguments of a call on elements of some shape. Where one exists, its caller has promised what the header
+/// demands.
 pub(crate) struct Arguments<'a> {
     task: Task<'a>,
-    inputs: &'a [Input],
-    output: (&'static str, *mut c_void),
-    n: usize,
+    shape: Shape,
+    inputs: &'a [Input<'a>],
+    outputs: &'a [Output<'a>],
 }
 
 impl<'a> Arguments<'a> {
-    /// The arguments of a task: its input arrays, and its output with the argument's name.
+    /// The arguments of a task on `n` elements.
     ///
     /// # Safety
-    /// The promise of the header: each pointer points to memory for `n` elements (one, for the output of a
-    /// reduction), unless the checks refuse it; until the call returns or, on a stream, until the stream has done
-    /// the work, and nothing else changes it meanwhile.
+    /// The promise of the header: each pointer points to memory for `n` elements of its layout, unless the checks
+    /// refuse it; until the call returns or, on a stream, until the stream has done the work, and nothing else
+    /// changes it meanwhile.
     pub(crate) unsafe fn new(
-        task: Task<'a>, inputs: &'a [Input], output: (&'static str, *mut c_void), n: usize,
+        task: Task<'a>, inputs: &'a [Input<'a>], outputs: &'a [Output<'a>], n: usize,
     ) -> Self {
-        Arguments { task, inputs, output, n }
+        Arguments { task, shape: [n], inputs, outputs }
     }
 
     pub(crate) fn task(&self) -> Task<'a> {
@@ -42,59 +49,65 @@ impl<'a> Arguments<'a> {
     }
 
     pub(crate) fn n(&self) -> usize {
-        self.n
+        self.shape.iter().product()
     }
 }
 
 /// The memory for a call's arrays, which stay where they are: to move them would take as long as a short call's
 /// work.
-pub(crate) type Arrays = ArrayVec<Array, { MAX_INPUTS + 1 }>;
+pub(crate) type Arrays<'a> = ArrayVec<Array<'a>, MAX_ARRAYS>;
 
 /// A checked call. Where one exists, its caller has promised the arrays: the inputs are readable and
-/// the output is writable, for all elements, until the call returns or, on a stream, until the stream
-/// has done the work; no other thread changes them meanwhile. The output is exactly one of the inputs
-/// or overlaps none. Code that is given a call may rely on that, for the elements of a
+/// the outputs are writable, for all elements, until the call returns or, on a stream, until the stream
+/// has done the work; no other thread changes them meanwhile. An output is exactly one of the inputs
+/// or overlaps none, and no other output. Code that is given a call may rely on that, for the elements of a
 /// [`Chunk`](super::chunk::Chunk) that it has.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     task: Task<'a>,
     n: usize,
-    /// The inputs, then the output.
-    arrays: &'a [Array],
+    /// The inputs, then the outputs.
+    arrays: &'a [Array<'a>],
+    inputs: &'a [Array<'a>],
+    outputs: &'a [Array<'a>],
 }
 
 impl<'a> Call<'a> {
     /// Checks arguments, for whose promise the call stands from here on, and asks `kind_of` for the kind of
     /// memory that each array is in. `arrays` is empty. Returns `None` if there is nothing to do.
     #[inline(always)]
-    pub(crate) fn new(
-        arrays: &'a mut Arrays, arguments: &Arguments<'a>,
-        mut kind_of: impl FnMut(&Array) -> Result<MemoryKind, Error>,
+    pub(crate) fn new<'s: 'a>(
+        arrays: &'a mut Arrays<'s>, arguments: &Arguments<'s>,
+        mut kind_of: impl FnMut(&Array<'_>) -> Result<MemoryKind, Error>,
     ) -> Result<Option<Self>, Error> {
-        let Arguments { task, inputs, output: (output_name, out), n } = *arguments;
-        let is_reduction = task.is_reduction();
+        let Arguments { task, shape, inputs, outputs } = arguments;
+        let (task, n, is_reduction) = (*task, arguments.n(), task.is_reduction());
         if n == 0 && !task.has_empty_result() {
             return Err(Error::Empty);
         }
-        if n == 0 && (!is_reduction || out.is_null()) {
+        if n == 0 && (!is_reduction || outputs.iter().all(|output| output.pointer.is_null())) {
             return Ok(None);
         }
         for input in inputs.iter().filter(|_| n > 0) {
-            arrays.push(array(task, input.name, input.pointer, n, input.element_bytes)?);
+            arrays.push(array(task, input.name, input.pointer, shape, input.layout)?);
         }
-        if is_reduction && inputs.is_empty() {
-            // As much as if the values were in an array.
-            size(task, n, task.output_bytes())?;
+        let count = arrays.len();
+        for output in *outputs {
+            if is_reduction && count == 0 {
+                // As much as if the values were in an array.
+                size(task, n, output.layout.element_bytes)?;
+            }
+            if is_reduction && output.pointer.is_null() {
+                return Err(Error::NullResult { argument: output.name });
+            }
+            let shape = if n == 0 { &[1] } else { shape };
+            arrays.push(array(task, output.name, output.pointer, shape, output.layout)?);
         }
-        if is_reduction && out.is_null() {
-            return Err(Error::NullResult { argument: output_name });
-        }
-        let len = if is_reduction { 1 } else { n };
-        arrays.push(array(task, output_name, out, len, task.output_bytes())?);
-        if task.is_copy() && (Call { task, n, arrays }).is_in_place() {
+        let checked = Call::of(task, n, arrays, count);
+        if task.is_copy() && checked.is_in_place() {
             return Ok(None);
         }
-        Call { task, n, arrays }.refuse_overlap()?;
+        checked.refuse_overlap()?;
         for array in arrays.iter_mut() {
             // Nothing is copied for what an array is taken for at first.
             match kind_of(array)? {
@@ -102,21 +115,41 @@ impl<'a> Call<'a> {
                 other => array.kind = other,
             }
         }
-        Ok(Some(Call { task, n, arrays }))
+        Ok(Some(Call::of(task, n, arrays, count)))
     }
 
-    /// Fails if the output overlaps an input without being exactly that input. (The output of a
-    /// reduction may be an input's first element.)
+    /// The call on these arrays, of which the first `inputs` are inputs.
+    fn of(task: Task<'a>, n: usize, arrays: &'a [Array<'a>], inputs: usize) -> Self {
+        let (inputs, outputs) = arrays.split_at(inputs);
+        Call { task, n, arrays, inputs, outputs }
+    }
+
+    /// Fails if an output overlaps an input without being exactly that input, or another output. (The output of
+    /// a reduction may be an input's first element.)
     fn refuse_overlap(&self) -> Result<(), Error> {
-        let output = self.output();
-        for input in self.inputs() {
-            let is_in_place =
-                input.address == output.address && input.element_bytes == output.element_bytes;
-            if input.overlaps(output) && !is_in_place {
-                return Err(Error::Overlap { output: output.name, input: input.name });
+        for (number, output) in self.outputs.iter().enumerate() {
+            for input in self.inputs {
+                if input.overlaps(output) && !self.may_share(input, output) {
+                    return Err(Error::Overlap { output: output.name, input: input.name });
+                }
+            }
+            for other in &self.outputs[..number] {
+                if other.overlaps(output) {
+                    return Err(Error::Overlap { output: output.name, input: other.name });
+                }
             }
         }
         Ok(())
+    }
+
+    /// Says whether an output may have an input's memory: as the same elements or, of a reduction, as the first.
+    fn may_share(&self, input: &Array<'_>, output: &Array<'_>) -> bool {
+        match self.task.is_reduction() {
+            true => {
+                input.address == output.address && input.element_bytes() == output.element_bytes()
+            }
+            false => input.is(output),
+        }
     }
 
     pub(crate) fn task(&self) -> Task<'a> {
@@ -133,18 +166,23 @@ impl<'a> Call<'a> {
         self.n > 0 && self.inputs().is_empty() && self.task.is_reduction()
     }
 
-    pub(crate) fn inputs(&self) -> &[Array] {
-        self.arrays.split_last().map_or(&[], |(_, inputs)| inputs)
+    pub(crate) fn inputs(&self) -> &[Array<'a>] {
+        self.inputs
     }
 
-    /// The output: `n` elements, or the one value of a reduction.
-    pub(crate) fn output(&self) -> &Array {
-        self.arrays.last().expect("every call has an output")
+    /// The outputs: of `n` elements each, or of one value where the call reduces them.
+    pub(crate) fn outputs(&self) -> &[Array<'a>] {
+        self.outputs
     }
 
-    /// The inputs, then the output.
-    pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
+    /// The inputs, then the outputs.
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array<'a>> {
         self.arrays.iter()
+    }
+
+    /// The array of this number: the inputs come before the outputs.
+    pub(crate) fn array(&self, number: usize) -> &Array<'a> {
+        &self.arrays[number]
     }
 
     pub(crate) fn any(&self, kind: MemoryKind) -> bool {
@@ -153,7 +191,7 @@ impl<'a> Call<'a> {
 
     /// The size of the largest element.
     pub(crate) fn element_bytes(&self) -> usize {
-        self.arrays().map(|array| array.element_bytes).max().unwrap_or(1)
+        self.arrays().map(Array::element_bytes).max().unwrap_or(1)
     }
 
     /// Bytes of the longest array.
@@ -161,33 +199,36 @@ impl<'a> Call<'a> {
         self.arrays().map(|array| array.bytes).max().unwrap_or(0)
     }
 
-    /// The device that holds the output, else an input; `None` if the host reaches all arrays.
+    /// The device that holds an output, else an input; `None` if the host reaches all arrays.
     pub(crate) fn device(&self) -> Option<usize> {
-        self.output().device().or_else(|| self.inputs().iter().find_map(Array::device))
+        self.arrays.iter().rev().find_map(Array::device)
     }
 
-    /// Says whether the output is one of the inputs.
+    /// Says whether an output is one of the inputs.
     pub(crate) fn is_in_place(&self) -> bool {
-        self.inputs().iter().any(|input| input.address == self.output().address)
+        let is_input =
+            |output: &Array<'_>| self.inputs().iter().any(|input| input.address == output.address);
+        self.outputs().iter().any(is_input)
     }
 }
 
-/// An array of `n` elements, aligned as one of them, in memory of a kind not yet known.
-fn array(
-    task: Task<'_>, name: &'static str, pointer: *const c_void, n: usize, element_bytes: usize,
-) -> Result<Array, Error> {
-    let address = pointer.expose_provenance();
-    let bytes = size(task, n, element_bytes)?;
-    if address.checked_add(bytes).is_none() {
-        return Err(too_long(task, n, element_bytes));
-    }
+/// An array of this shape, aligned as its elements, in memory of a kind not yet known.
+#[inline(always)]
+fn array<'a>(
+    task: Task<'_>, name: &'static str, pointer: *const c_void, shape: &Shape, layout: &'a Layout,
+) -> Result<Array<'a>, Error> {
+    let (address, element_bytes) = (pointer.expose_provenance(), layout.element_bytes);
+    let bytes = layout.bytes(shape);
+    let bytes = bytes.filter(|bytes| address.checked_add(*bytes).is_some());
+    let bytes = bytes.ok_or_else(|| too_long(task, shape.iter().product(), element_bytes))?;
     if pointer.is_null() {
-        return Err(Error::Null { argument: name, n });
+        return Err(Error::Null { argument: name, n: shape.iter().product() });
     }
-    if !address.is_multiple_of(element_bytes) {
+    // Elements have a power of two bytes; a division takes longer than the other checks.
+    if address & (element_bytes - 1) != 0 {
         return Err(Error::Misaligned { argument: name, address, alignment: element_bytes });
     }
-    Ok(Array { name, address, element_bytes, bytes, kind: MemoryKind::Pageable })
+    Ok(Array { name, address, layout, bytes, kind: MemoryKind::Pageable })
 }
 
 /// The bytes of `n` elements, which must fit into the address space.
@@ -219,22 +260,28 @@ pub(crate) mod tests {
 
     fn with_kinds<R>(
         op: Op, inputs: &[usize], out: usize, n: usize,
-        kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>, then: impl FnOnce(&Call<'_>) -> R,
+        kind_of: impl Fn(&Array<'_>) -> Result<MemoryKind, Error>,
+        then: impl FnOnce(&Call<'_>) -> R,
     ) -> Result<Option<R>, Error> {
         let pointer = std::ptr::without_provenance_mut::<c_void>;
-        let inputs: Vec<Input> = ["a", "b"]
+        let inputs: Vec<Input<'_>> = ["a", "b"]
             .into_iter()
             .zip(inputs)
             .map(|(name, address)| Input {
                 name,
                 pointer: pointer(*address),
-                element_bytes: op.element_bytes(),
+                layout: Layout::contiguous(op.element_bytes()),
             })
             .collect();
+        let layout = match op.is_reduction() {
+            true => Layout::value(op.output_bytes()),
+            false => Layout::contiguous(op.output_bytes()),
+        };
+        let outputs = [Output { name: "out", pointer: pointer(out), layout }];
         let bindings = &[Binding::Array; 2][..op.inputs()];
         let task = Task::Evaluate(Evaluation { formula: Formula::of(op), bindings });
         // SAFETY: the arrays are never accessed.
-        let arguments = unsafe { Arguments::new(task, &inputs, ("out", pointer(out)), n) };
+        let arguments = unsafe { Arguments::new(task, &inputs, &outputs, n) };
         Ok(Call::new(&mut Arrays::new(), &arguments, kind_of)?.map(|call| then(&call)))
     }
 
@@ -244,7 +291,7 @@ pub(crate) mod tests {
     ) -> R {
         const SPACE: usize = 1 << 44;
         let [a, b, out] = [1, 2, 3].map(|place| place * SPACE);
-        let kind_of = |array: &Array| Ok(kinds[array.address / SPACE - 1]);
+        let kind_of = |array: &Array<'_>| Ok(kinds[array.address / SPACE - 1]);
         with_kinds(op, &[a, b][..op.inputs()], out, n, kind_of, then).unwrap().unwrap()
     }
 

@@ -11,12 +11,12 @@ use gpuvec_cost::Work;
 /// The work of a call.
 pub(super) fn work(call: &Call<'_>) -> Work {
     let core_ns = core_ns(call);
-    let inputs: usize = call.inputs().iter().map(|array| array.bytes).sum();
+    let bytes = |arrays: &[Array<'_>]| arrays.iter().map(|array| array.bytes).sum::<usize>() as f32;
     Work {
         operation: operation(call),
         core_ns,
-        input_bytes: inputs as f32,
-        output_bytes: call.output().bytes as f32,
+        input_bytes: bytes(call.inputs()),
+        output_bytes: bytes(call.outputs()),
         is_staged: is_staged(call),
         is_repeated: false,
         most_threads: threads_worth(core_ns),
@@ -27,8 +27,8 @@ pub(super) fn work(call: &Call<'_>) -> Work {
 /// A number that is the same for calls of an operation on the same arrays.
 pub(super) fn key(call: &Call<'_>) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let first = call.inputs().first().unwrap_or(call.output());
-    let parts = [first.address as u64, call.n() as u64, u64::from(operation(call))];
+    let first = call.arrays().next().map_or(0, |array| array.address);
+    let parts = [first as u64, call.n() as u64, u64::from(operation(call))];
     parts.into_iter().fold(1, |key, part| (key ^ part).wrapping_mul(ODD))
 }
 
@@ -66,16 +66,16 @@ pub(super) fn compiler_ns(task: Task<'_>) -> f32 {
 
 /// Says whether an array has to go through a pinned buffer.
 pub(super) fn is_staged(call: &Call<'_>) -> bool {
-    let is_pageable = |array: &Array| array.kind == MemoryKind::Pageable;
-    let output_too = !call.task().is_reduction();
-    call.inputs().iter().any(is_pageable) || (output_too && is_pageable(call.output()))
+    // The host writes the result of a reduction.
+    let outputs = if call.task().is_reduction() { &[] } else { call.outputs() };
+    call.inputs().iter().chain(outputs).any(|array| array.kind == MemoryKind::Pageable)
 }
 
 /// Says whether several processors can share a call: of host arrays that each of them reaches, and not too
 /// short.
 pub(super) fn is_shareable(call: &Call<'_>) -> bool {
     let is_for_all =
-        |array: &Array| matches!(array.kind, MemoryKind::Pageable | MemoryKind::Pinned);
+        |array: &Array<'_>| matches!(array.kind, MemoryKind::Pageable | MemoryKind::Pinned);
     call.max_bytes() > tuning::SHARED_BYTES
         && call.arrays().all(is_for_all)
         && !call.task().is_copy()

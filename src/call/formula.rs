@@ -1,5 +1,6 @@
 //! Formulas: the computations of calls, as far as checks, plans and kernels need to know them.
 
+use super::array::Layout;
 use super::picoseconds;
 use crate::error::Error;
 use crate::process::memory;
@@ -18,8 +19,10 @@ pub(crate) struct Formula {
     pub(crate) op: Option<Op>,
     /// The reduction, and the type of the values that it takes.
     pub(crate) reduction: Option<(Reduction, Type)>,
-    /// The size of an element of the output.
-    pub(crate) output_bytes: usize,
+    /// Says whether the last input is a number by which an operation multiplies.
+    pub(crate) has_alpha: bool,
+    /// The layout of the output: an array, or the value of a reduction.
+    pub(crate) output: &'static Layout,
     /// The size of a reduction's state as its kernel writes it.
     pub(crate) state_bytes: usize,
     /// Says whether the formula is defined for no elements.
@@ -40,7 +43,7 @@ pub(super) const FIRST_EXPRESSION: u64 = 1 << 10;
 
 /// The formulas of operations, by their place in [`Op::ALL`].
 static OPERATIONS: [Formula; Op::ALL.len()] = {
-    let mut formulas = [const { Formula::of_map(0, 0, 0) }; Op::ALL.len()];
+    let mut formulas = [const { Formula::of_map(0, 0) }; Op::ALL.len()];
     let mut i = 0;
     while i < Op::ALL.len() {
         let (op, formula) = (Op::ALL[i], &mut formulas[i]);
@@ -49,7 +52,8 @@ static OPERATIONS: [Formula; Op::ALL.len()] = {
         if let Step::Reduce(reduction) = op.step() {
             formula.reduction = Some((reduction, op.element().widened()));
         }
-        formula.output_bytes = op.output_bytes();
+        formula.has_alpha = op.has_alpha();
+        formula.output = layout(op.output_bytes(), formula.reduction.is_some());
         formula.state_bytes = op.state_bytes();
         formula.has_empty_result = op.has_empty_result();
         formula.cost = cost(op);
@@ -72,6 +76,11 @@ const fn cost(op: Op) -> usize {
     step as usize + bytes * picoseconds::BYTE as usize
 }
 
+/// The layout of an output.
+const fn layout(element_bytes: usize, is_reduction: bool) -> &'static Layout {
+    if is_reduction { Layout::value(element_bytes) } else { Layout::contiguous(element_bytes) }
+}
+
 impl Formula {
     /// The formula of an operation.
     pub(crate) fn of(op: Op) -> &'static Formula {
@@ -84,11 +93,12 @@ impl Formula {
     pub(crate) fn new(
         number: u64, program: Program, cost: usize, state: Option<(usize, bool)>,
     ) -> Self {
-        let ty = program.nodes()[usize::from(program.results()[0])].ty;
         let (state_bytes, has_empty_result) = state.unwrap_or((0, true));
-        let map = Self::of_map(FIRST_EXPRESSION + number, program.output().bytes(), cost);
+        let map = Self::of_map(FIRST_EXPRESSION + number, cost);
+        let element_bytes = program.outputs()[0].element.bytes();
         Formula {
-            reduction: program.reduction().map(|reduction| (reduction, ty)),
+            reduction: program.reduction(),
+            output: layout(element_bytes, program.reduction().is_some()),
             state_bytes,
             has_empty_result,
             program: OnceBox::with_value(Box::new(program)),
@@ -96,12 +106,13 @@ impl Formula {
         }
     }
 
-    const fn of_map(id: u64, output_bytes: usize, cost: usize) -> Self {
+    const fn of_map(id: u64, cost: usize) -> Self {
         Formula {
             id,
             op: None,
             reduction: None,
-            output_bytes,
+            has_alpha: false,
+            output: Layout::contiguous(1),
             state_bytes: 0,
             has_empty_result: true,
             cost,
@@ -184,13 +195,13 @@ pub(crate) struct Evaluation<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpuvec_expr::{Element, Input, Shape, compile};
+    use gpuvec_expr::{Element, Form, Input, compile};
 
     #[test]
     fn a_child_forked_while_a_kernel_is_written_writes_its_own() {
         const SECONDS: u32 = 20;
-        let frame = |_| Ok(include_str!("../../kernels/ptx/expression_fold.ptx"));
-        let input = Input { name: "a", element: Element::F32, shape: Shape::Array };
+        let frame = |_| Ok(include_str!("../../kernels/ptx/fold.ptx"));
+        let input = Input { name: "a", element: Element::F32, form: Form::Array };
         let program = compile("min(a)", &[input]).unwrap();
         let formula = Formula::new(0, program, 1, Some((8, false)));
         let mut status = -1;

@@ -12,8 +12,8 @@ pub(crate) mod plan;
 mod task;
 mod transfer;
 
-pub(crate) use array::{Array, MAX_INPUTS, MemoryKind};
-pub(crate) use checked::{Arguments, Arrays, Call, Input};
+pub(crate) use array::{Array, Layout, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind};
+pub(crate) use checked::{Arguments, Arrays, Call, Input, Output};
 pub(crate) use choice::{Chosen, Devices, Reason, choose, fastest_cores};
 pub(crate) use formula::{Binding, Evaluation, Formula};
 pub(crate) use task::{Task, Work};

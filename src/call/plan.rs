@@ -253,14 +253,14 @@ fn can_signal_completion(call: &Call<'_>, transfers: &Transfers, block_limit: u3
         || call.n().div_ceil(run) <= tuning::FLAGGED_WARPS as usize;
     may_be_few
         && !call.task().is_copy()
-        && transfers.output != Transfer::Dma
+        && !transfers.outputs().contains(&Transfer::Dma)
         && !call.any(MemoryKind::Managed)
 }
 
 /// The transfers of the arrays to `devices`. The first device holds the arrays that are in device memory.
 fn transfers(call: &Call<'_>, devices: &[usize]) -> Transfers {
     let uses_dma = uses_dma(call, devices.len());
-    let transfer = |array: &Array| match (call.task(), array.kind) {
+    let transfer = |array: &Array<'_>| match (call.task(), array.kind) {
         // The driver copies between all memory that it knows.
         (Task::Copy, MemoryKind::Pageable | MemoryKind::PinnedInParts) => Transfer::Staged,
         (Task::Copy, _) => Transfer::InPlace,
@@ -270,11 +270,12 @@ fn transfers(call: &Call<'_>, devices: &[usize]) -> Transfers {
         (_, MemoryKind::Pinned | MemoryKind::PinnedInParts) => Transfer::Mapped,
         (_, MemoryKind::Pageable) => Transfer::Staged,
     };
-    let output = match call.task().is_reduction() {
-        false => transfer(call.output()),
+    let outputs = call.outputs().iter().map(|output| match call.task().is_reduction() {
+        false => transfer(output),
         true => Transfer::State,
-    };
-    Transfers { inputs: call.inputs().iter().map(transfer).collect(), output }
+    });
+    let inputs = call.inputs();
+    Transfers { arrays: inputs.iter().map(transfer).chain(outputs).collect(), inputs: inputs.len() }
 }
 
 /// Says whether pinned arrays are copied to the device, and not read and written across the bus by
@@ -298,7 +299,7 @@ fn gpu_chunk(call: &Call<'_>, transfers: &Transfers, gpus: usize) -> usize {
     let fitting = |slot_bytes: usize, transfer: Transfer| {
         let arrays = call.arrays().zip(transfers.all());
         let alike = arrays.filter(|(_, other)| *other == transfer);
-        let bytes: usize = alike.map(|(array, _)| array.element_bytes).sum();
+        let bytes: usize = alike.map(|(array, _)| array.element_bytes()).sum();
         1 << (slot_bytes / bytes.max(1)).ilog2()
     };
     let largest = match transfers.slot_kind() {
@@ -318,7 +319,7 @@ fn gpu_chunk(call: &Call<'_>, transfers: &Transfers, gpus: usize) -> usize {
 /// array where it is.
 fn is_queueable(call: &Call<'_>, device: usize) -> bool {
     let by_driver = is_copied_by_driver(call);
-    let is_reached = |array: &Array| match array.kind {
+    let is_reached = |array: &Array<'_>| match array.kind {
         MemoryKind::Device { ordinal } => ordinal == device || by_driver,
         MemoryKind::Managed | MemoryKind::Pinned | MemoryKind::PinnedInParts => true,
         MemoryKind::Pageable => false,
@@ -334,12 +335,12 @@ fn is_copied_by_driver(call: &Call<'_>) -> bool {
 
 fn queued(call: &Call<'_>) -> OnStream {
     let by_driver = is_copied_by_driver(call);
-    let transfer = |array: &Array| match array.kind {
+    let transfer = |array: &Array<'_>| match array.kind {
         MemoryKind::Pinned | MemoryKind::PinnedInParts if !by_driver => Transfer::Mapped,
         _ => Transfer::InPlace,
     };
-    let inputs = call.inputs().iter().map(transfer).collect();
-    let transfers = Transfers { inputs, output: transfer(call.output()) };
+    let arrays = call.arrays().map(transfer).collect();
+    let transfers = Transfers { arrays, inputs: call.inputs().len() };
     let crosses_bus = transfers.cross_bus() || (call.task().is_copy() && !by_driver);
     let block_limit = block_limit(call, &transfers, call.n(), crosses_bus);
     OnStream { transfers, block_limit, copies_by_driver: by_driver }

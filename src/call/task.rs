@@ -44,11 +44,6 @@ impl<'a> Task<'a> {
     pub(super) fn has_empty_result(self) -> bool {
         self.formula().is_none_or(|formula| formula.has_empty_result)
     }
-
-    /// The size of an element of the output.
-    pub(super) fn output_bytes(self) -> usize {
-        self.formula().map_or(1, |formula| formula.output_bytes)
-    }
 }
 
 /// Computes the chunks of a call; the types of elements and states are erased.

@@ -1,7 +1,7 @@
 //! The transfers by which a GPU accesses the arrays of a call. Data only: the plan makes it, the pipeline
 //! follows it.
 
-use super::array::MAX_INPUTS;
+use super::array::MAX_ARRAYS;
 use arrayvec::ArrayVec;
 
 /// The transfer of one array to or from a GPU.
@@ -38,14 +38,25 @@ impl SlotKind {
 /// The transfers of a call's arrays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Transfers {
-    /// Those of the inputs, in their order.
-    pub(crate) inputs: ArrayVec<Transfer, MAX_INPUTS>,
-    pub(crate) output: Transfer,
+    /// Those of the inputs, then those of the outputs, in their order.
+    pub(super) arrays: ArrayVec<Transfer, MAX_ARRAYS>,
+    /// The number of inputs.
+    pub(super) inputs: usize,
 }
 
 impl Transfers {
+    /// Those of all arrays.
     pub(crate) fn all(&self) -> impl Iterator<Item = Transfer> {
-        self.inputs.iter().copied().chain([self.output])
+        self.arrays.iter().copied()
+    }
+
+    /// That of the array of this number.
+    pub(crate) fn of(&self, number: usize) -> Transfer {
+        self.arrays[number]
+    }
+
+    pub(crate) fn outputs(&self) -> &[Transfer] {
+        &self.arrays[self.inputs..]
     }
 
     pub(crate) fn any(&self, transfer: Transfer) -> bool {
@@ -59,7 +70,8 @@ impl Transfers {
 
     /// Says whether kernels read host memory across the bus.
     pub(crate) fn read_across_bus(&self) -> bool {
-        self.inputs.iter().any(|input| matches!(input, Transfer::Mapped | Transfer::Staged))
+        let inputs = &self.arrays[..self.inputs];
+        inputs.iter().any(|input| matches!(input, Transfer::Mapped | Transfer::Staged))
     }
 
     /// The kind of slot that the chunks need.

@@ -1,9 +1,8 @@
 //! Elementwise operations on one core: a loop over arrays for each, without blocks.
 
+use crate::arch::{Set, Vectorized, Version, stay_a_loop};
 use gpuvec_ops::{Element, Elementwise, Exact, Fold, Op, Visitor};
-use std::arch::asm;
 use std::ffi::c_void;
-use std::is_x86_feature_detected;
 
 /// Elements worked on at once: read whole, then written, so that an output that is an input
 /// becomes vector code as well.
@@ -34,12 +33,7 @@ impl Visitor for Elements {
     fn elementwise<O: Elementwise>(self, op: O) {
         let Elements { inputs: [a, b], out, len } = self;
         let arrays = Arrays { a: a.cast(), b: b.cast(), out: out.cast(), len };
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            // SAFETY: the processor has both.
-            unsafe { avx2(op, arrays) }
-        } else {
-            body(op, arrays);
-        }
+        Version::run_short(Loop { op, arrays });
     }
 
     fn fold<O: Fold>(self, _: O) {
@@ -59,9 +53,19 @@ struct Arrays<T> {
     len: usize,
 }
 
-#[target_feature(enable = "avx2,fma")]
-fn avx2<O: Elementwise>(op: O, arrays: Arrays<O::Element>) {
-    body(op, arrays);
+/// An operation on its arrays.
+struct Loop<O: Elementwise> {
+    op: O,
+    arrays: Arrays<O::Element>,
+}
+
+impl<O: Elementwise> Vectorized for Loop<O> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run<S: Set>(self, _: S) {
+        body(self.op, self.arrays);
+    }
 }
 
 /// The block as it is stored. Few have a NaN, and to find out is cheaper than to choose for each
@@ -72,14 +76,6 @@ fn canonical<T: Element>(block: [T; BLOCK]) -> [T; BLOCK] {
     let is_unordered = |pair: (&T, &T)| pair.0.partial_cmp(pair.1).is_none();
     let has_nan = low.iter().zip(high).fold(false, |any, pair| any | is_unordered(pair));
     if has_nan { block.map(T::canonical) } else { block }
-}
-
-/// Keeps the compiler from making vector code of the loop around it, which would work on several
-/// blocks at once, or on the few elements that are left.
-#[inline(always)]
-fn stay_a_loop() {
-    // SAFETY: no instruction at all.
-    unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
 }
 
 #[inline(always)]
@@ -100,5 +96,51 @@ fn body<O: Elementwise>(op: O, Arrays { a, b, out, len }: Arrays<O::Element>) {
         // SAFETY: [`elementwise`] was promised `len` elements from each pointer, and `i < len`.
         unsafe { out.add(i).write(op.apply(a.add(i).read(), b.add(i).read()).canonical()) };
         stay_a_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The loops of the oldest instructions.
+    struct Baseline(Elements);
+
+    impl Visitor for Baseline {
+        type Result = ();
+
+        fn elementwise<O: Elementwise>(self, op: O) {
+            let Elements { inputs: [a, b], out, len } = self.0;
+            let arrays = Arrays { a: a.cast(), b: b.cast(), out: out.cast(), len };
+            Version::BASELINE.run(Loop { op, arrays });
+        }
+
+        fn fold<O: Fold>(self, _: O) {}
+
+        fn exact<O: Exact>(self, _: O) {}
+    }
+
+    proptest! {
+        #[test]
+        fn every_set_of_instructions_has_the_same_bits(
+            words in prop::collection::vec(any::<[u64; 3]>(), 1..80), alpha: u64,
+        ) {
+            let [a, b]: [Vec<u64>; 2] = [0, 1].map(|i| words.iter().map(|word| word[i]).collect());
+            for op in Op::ALL.iter().filter(|op| !op.is_reduction()) {
+                let len = words.len() * size_of::<u64>() / op.element_bytes();
+                let mut results = [vec![0_u64; words.len()], vec![0_u64; words.len()]];
+                let [first, second] = results.each_mut().map(|result| Elements {
+                    inputs: [a.as_ptr().cast(), b.as_ptr().cast()],
+                    out: result.as_mut_ptr().cast(),
+                    len,
+                });
+                // SAFETY: the arrays have `len` elements; the outputs are their own.
+                unsafe { elementwise(*op, alpha, first) };
+                op.visit(alpha, Baseline(second));
+                let [found, baseline] = results;
+                prop_assert_eq!(found, baseline, "{:?}", op);
+            }
+        }
     }
 }

@@ -1,34 +1,33 @@
 //! Folds elements into a state of one value, in vectors.
 
 use super::exact::Inputs;
-use super::x86_64::Version;
+use crate::arch::{Set, Vectorized, Version};
 use gpuvec_ops::{Accumulator, Fold};
 
 /// The state of some elements, in a version.
 // Once in the library, for all its callers.
 #[inline(never)]
 pub(crate) fn fold<O: Fold>(version: Version, op: O, inputs: Inputs<'_, O::Element>) -> O::Output {
-    match version {
-        // SAFETY: the version proves the instructions.
-        Version::Avx512(_) => unsafe { avx512(op, inputs) },
-        // SAFETY: the version proves the instructions.
-        Version::Avx2(_) => unsafe { avx2(op, inputs) },
-        Version::Baseline(_) => baseline(op, inputs),
+    version.run(Folding { op, inputs })
+}
+
+/// The fold of some elements.
+struct Folding<'a, O: Fold> {
+    op: O,
+    inputs: Inputs<'a, O::Element>,
+}
+
+impl<O: Fold> Vectorized for Folding<'_, O> {
+    type Result = O::Output;
+
+    #[inline(always)]
+    fn run<S: Set>(self, _: S) -> O::Output {
+        match S::FOLD_LANES {
+            128 => body::<O, 128>(self.op, self.inputs),
+            32 => body::<O, 32>(self.op, self.inputs),
+            _ => body::<O, 8>(self.op, self.inputs),
+        }
     }
-}
-
-#[target_feature(enable = "avx512f,avx512dq")]
-fn avx512<O: Fold>(op: O, inputs: Inputs<'_, O::Element>) -> O::Output {
-    body::<O, 128>(op, inputs)
-}
-
-#[target_feature(enable = "avx2")]
-fn avx2<O: Fold>(op: O, inputs: Inputs<'_, O::Element>) -> O::Output {
-    body::<O, 32>(op, inputs)
-}
-
-fn baseline<O: Fold>(op: O, inputs: Inputs<'_, O::Element>) -> O::Output {
-    body::<O, 8>(op, inputs)
 }
 
 /// Aligned so that no wide register of states is split between two cache lines.

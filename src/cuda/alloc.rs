@@ -8,6 +8,7 @@ use super::driver::{
 use super::memory_kind;
 pub(crate) use super::owned::PAGE;
 use super::owned::{self, OwnedMemory, PORTABLE_MAPPED};
+use crate::call::Call;
 use crate::error::Error;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -83,14 +84,23 @@ pub(crate) unsafe fn device_free(ordinal: usize, address: u64) -> Result<(), Err
     device::one(ordinal)?.within(|| unsafe { cuMemFree_v2(address) }.of("cuMemFree", ordinal))
 }
 
-/// Writes one value into a device's memory, and returns when it is there.
+/// Writes the one value of a call's output, and returns when it is there.
 ///
-/// # Safety
-/// The address must point to writable memory of the device for the value.
-pub(crate) unsafe fn write<T: Copy>(ordinal: usize, address: usize, value: T) -> Result<(), Error> {
+/// # Panics
+/// If the output does not have one element of that size.
+pub(crate) fn write<T: Copy>(call: &Call<'_>, number: usize, value: T) -> Result<(), Error> {
+    let output = call.outputs()[number];
+    let Some(ordinal) = output.device() else {
+        // SAFETY: the call promises the output, which is aligned, and which the host reaches.
+        unsafe { output.host_value::<T>().write(value) };
+        return Ok(());
+    };
+    assert_eq!(output.bytes, size_of::<T>(), "the bytes of {}", output.name);
+    let address = output.address as u64;
     device::one(ordinal)?.within(|| {
-        // SAFETY: this function's promise; the value is read from a local.
-        unsafe { cuMemcpyHtoD_v2(address as u64, (&raw const value).cast(), size_of::<T>()) }
+        // SAFETY: the call promises the output, and the driver says that it is of this device; the value is read
+        // from a local.
+        unsafe { cuMemcpyHtoD_v2(address, (&raw const value).cast(), size_of::<T>()) }
             .of("cuMemcpyHtoD", ordinal)
     })
 }

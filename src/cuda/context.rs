@@ -1,9 +1,9 @@
 //! Contexts: each device's primary one, and the calling thread's own, which is the same afterwards.
 
 use super::driver::{
-    CUcontext, CUdevice, CUdevice_attribute, Code, cuCtxGetCurrent, cuCtxGetDevice,
-    cuCtxPopCurrent_v2, cuCtxPushCurrent_v2, cuCtxSetCurrent, cuDeviceGetAttribute,
-    cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRetain,
+    CUcontext, CUdevice, CUdevice_attribute, Code, cuCtxGetCurrent, cuCtxPopCurrent_v2,
+    cuCtxPushCurrent_v2, cuCtxSetCurrent, cuDeviceGetAttribute, cuDevicePrimaryCtxRelease_v2,
+    cuDevicePrimaryCtxRetain,
 };
 use crate::error::Error;
 use std::ffi::c_int;
@@ -62,7 +62,7 @@ impl Primary {
         }
         // SAFETY: the context is retained.
         unsafe { cuCtxPushCurrent_v2(self.raw) }.of("cuCtxPushCurrent", ordinal)?;
-        Ok(Entered { pushed: Some(self.raw) })
+        Ok(Entered::pushed(self.raw))
     }
 }
 
@@ -78,6 +78,13 @@ impl Drop for Primary {
 pub(super) struct Entered {
     /// The context, unless it was current before.
     pushed: Option<CUcontext>,
+}
+
+impl Entered {
+    /// Pops a context that was pushed, when it is dropped.
+    pub(super) fn pushed(context: CUcontext) -> Self {
+        Entered { pushed: Some(context) }
+    }
 }
 
 impl Drop for Entered {
@@ -110,19 +117,4 @@ fn known_current() -> Option<CUcontext> {
     // SAFETY: the driver writes one handle into a local.
     let code = unsafe { cuCtxGetCurrent(&raw mut current) };
     (code == Code::SUCCESS).then_some(current)
-}
-
-/// The device of a context.
-///
-/// # Safety
-/// The context must exist.
-pub(super) unsafe fn device_of(context: CUcontext) -> Result<CUdevice, Error> {
-    let mut device = 0;
-    // SAFETY: this function's promise; the driver writes one number into a local.
-    unsafe {
-        cuCtxPushCurrent_v2(context).of("cuCtxPushCurrent", 0)?;
-        let _entered = Entered { pushed: Some(context) };
-        cuCtxGetDevice(&raw mut device).of("cuCtxGetDevice", 0)?;
-    }
-    Ok(device)
 }

@@ -6,7 +6,8 @@
 
 use super::context::{Entered, Primary};
 use super::driver::{
-    self, CUcontext, CUdevice, Driver, cuDeviceGet, cuDeviceGetCount, cuDeviceGetName,
+    self, CUcontext, CUdevice, Driver, cuCtxGetDevice, cuCtxPushCurrent_v2, cuDeviceGet,
+    cuDeviceGetCount, cuDeviceGetName,
 };
 use super::fallible_once::FallibleOnceCell;
 use super::kernels::Kernels;
@@ -119,8 +120,13 @@ pub(crate) fn one(ordinal: usize) -> Result<&'static Device, Error> {
 /// # Safety
 /// The context must exist.
 pub(super) unsafe fn of_context(context: CUcontext) -> Result<&'static Device, Error> {
-    // SAFETY: this function's promise.
-    let handle = unsafe { super::context::device_of(context)? };
+    let mut handle = 0;
+    // SAFETY: this function's promise; the driver writes one number into a local.
+    unsafe {
+        cuCtxPushCurrent_v2(context).of("cuCtxPushCurrent", 0)?;
+        let _entered = Entered::pushed(context);
+        cuCtxGetDevice(&raw mut handle).of("cuCtxGetDevice", 0)?;
+    }
     let gpu = all()?.iter().find(|gpu| gpu.handle == handle);
     let device = gpu.ok_or(Error::NoGpu { why: NO_DEVICE })?.open()?;
     let ordinal = device.ordinal();

@@ -7,6 +7,7 @@
 
 use super::fallible_once::FallibleOnceCell;
 use super::loader;
+use crate::arch::jump;
 use crate::error::{Error, interned};
 use crate::process::fork::{self, PerProcess};
 use crate::process::memory;
@@ -16,7 +17,6 @@ pub(crate) use cust::sys::{
     CUpointer_attribute, CUstream,
 };
 use once_cell::race::OnceBox;
-use std::arch::global_asm;
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
@@ -298,17 +298,7 @@ macro_rules! driver {
             ),)+
         ];
 
-        $(global_asm!(
-            concat!(".pushsection .text.", stringify!($name), ",\"ax\",@progbits"),
-            concat!(".globl ", stringify!($name)),
-            concat!(".hidden ", stringify!($name)),
-            concat!(".type ", stringify!($name), ",@function"),
-            concat!(stringify!($name), ":"),
-            "jmp *{slot}(%rip)",
-            ".popsection",
-            slot = sym slots::$name,
-            options(att_syntax),
-        );)+
+        $(jump!($name, slots::$name);)+
 
         unsafe extern "C" {
             $(pub(super) fn $name($($argument: $type),*) -> Code;)+

@@ -4,8 +4,8 @@ use super::completion::Flags;
 use super::device::Device;
 use super::driver::{CUstream, cuMemcpyAsync};
 use super::grid;
-use super::kernels::{MAX_PARAMETERS, blocks_per_multiprocessor, is_compiled, packs};
-use crate::call::{Binding, Evaluation, Task};
+use super::kernels::{MAX_PARAMETERS, blocks_per_multiprocessor, packs};
+use crate::call::{Array, Binding, Call, Evaluation, MAX_ARRAYS, Task, Transfer, Transfers};
 use crate::error::Error;
 use crate::tuning;
 use arrayvec::ArrayVec;
@@ -14,30 +14,46 @@ use gpuvec_expr::{Reduction, Type};
 /// Part of a call, by the addresses at which the device reaches it.
 pub(super) struct Part<'a> {
     pub(super) task: Task<'a>,
-    /// The address of the part's first element in each input.
-    pub(super) inputs: &'a [u64],
+    /// The address of the part's first element in each input and, behind them, in each output.
+    pub(super) arrays: &'a [u64],
+    /// The number of inputs.
+    pub(super) inputs: usize,
     /// The index of the first element in the whole arrays.
     pub(super) first: usize,
     /// Elements.
     pub(super) n: usize,
-    pub(super) output: Output,
+    pub(super) contents: Contents,
     /// The most blocks that a kernel has.
     pub(super) block_limit: u32,
     /// Flags by which a kernel signals completion.
     pub(super) flags: Option<Flags>,
 }
 
-/// The destination of a part's results.
+/// The contents of a part's outputs.
 #[derive(Clone, Copy)]
-pub(super) enum Output {
+pub(super) enum Contents {
     /// Elements, or copied bytes, from a kernel.
-    Elements(u64),
+    Elements,
     /// Bytes that the driver copies.
-    ByDriver(u64),
+    ByDriver,
     /// The state of a reduction, with the address of the stream's scratch memory.
-    State(u64, u64),
+    State(u64),
     /// The result of a reduction, with the address of the stream's scratch memory.
-    Result(u64, u64),
+    Result(u64),
+}
+
+/// The addresses of a call's arrays.
+pub(super) type Addresses = ArrayVec<u64, MAX_ARRAYS>;
+
+/// The addresses at which a device reaches the arrays of a call in place, where it does.
+pub(super) fn addresses(
+    device: &Device, call: &Call<'_>, transfers: &Transfers,
+) -> Result<Addresses, Error> {
+    let address = |(array, transfer): (&Array<'_>, Transfer)| match transfer {
+        Transfer::Mapped => device.address_of(array.address),
+        _ => Ok(array.address as u64),
+    };
+    call.arrays().zip(transfers.all()).map(address).collect()
 }
 
 const NO_OUTPUT: Error = Error::Internal { text: "an output that the task does not have" };
@@ -54,11 +70,12 @@ const NULL: u64 = 0;
 pub(super) unsafe fn enqueue(
     device: &Device, stream: CUstream, part: Part<'_>,
 ) -> Result<u32, Error> {
-    let Part { task, inputs, first, n, output, block_limit, flags } = part;
-    if let (Task::Copy, Output::ByDriver(out), &[from]) = (task, output, inputs) {
+    let Part { task, arrays, inputs, first, n, contents, block_limit, flags } = part;
+    if let (Contents::ByDriver, &[from, to]) = (contents, arrays) {
         // SAFETY: this function's promise.
-        return unsafe { copy(device, stream, from, out, n) }.map(|()| 0);
+        return unsafe { copy(device, stream, from, to, n) }.map(|()| 0);
     }
+    let (inputs, outputs) = arrays.split_at(inputs);
     let blocks = match task.is_reduction() {
         false => {
             let [pack, packs_per_thread] = packs(task)?;
@@ -74,15 +91,17 @@ pub(super) unsafe fn enqueue(
     let (n, flags) = (n as u64, flags.map_or(NULL, Flags::address));
     let mut parameters = input_parameters(task, inputs);
     let last = || last_parameter(device, task, first);
-    match output {
-        Output::ByDriver(_) => return Err(NO_OUTPUT),
-        Output::Elements(out) => parameters.extend([out, n, flags]),
-        Output::State(state, scratch) => {
+    match (contents, outputs) {
+        (Contents::Elements, outputs) => {
+            parameters.extend(outputs.iter().copied().chain([n, flags]));
+        }
+        (Contents::State(scratch), &[state]) => {
             parameters.extend([state, n, flags, scratch, NULL, last()]);
         }
-        Output::Result(result, scratch) => {
+        (Contents::Result(scratch), &[result]) => {
             parameters.extend([NULL, n, flags, scratch, result, last()]);
         }
+        _ => return Err(NO_OUTPUT),
     }
     // SAFETY: this function's promise.
     unsafe { device.kernels.launch(task, blocks, stream, &mut parameters)? };
@@ -93,10 +112,6 @@ pub(super) unsafe fn enqueue(
 fn input_parameters(task: Task<'_>, arrays: &[u64]) -> ArrayVec<u64, MAX_PARAMETERS> {
     let mut arrays = arrays.iter().copied();
     match task {
-        // Compiled kernels take two arrays, which may be the same.
-        Task::Evaluate(Evaluation { formula, .. }) if is_compiled(formula) => {
-            arrays.cycle().take(2).collect()
-        }
         Task::Evaluate(Evaluation { bindings, .. }) => {
             let parameter = |binding: &Binding| match binding {
                 Binding::Array => arrays.next().unwrap_or(NULL),

@@ -4,7 +4,7 @@
 use super::driver::{CUfunction, CUstream, cuLaunchKernel};
 use super::grid::BLOCK_THREADS;
 use super::modules::{Function, Modules};
-use crate::call::{Formula, MAX_INPUTS, Task};
+use crate::call::{Formula, MAX_ARRAYS, Task};
 use crate::error::{Error, interned};
 use crate::process::memory;
 use gpuvec_ops::Op;
@@ -26,6 +26,16 @@ struct Image {
 // `IMAGES: [Image; _]`, one for each file of kernels/ptx, in the order of their names; `PACKED` and
 // `UNPACKED_BYTES`.
 include!(concat!(env!("OUT_DIR"), "/images.rs"));
+
+/// The PTX of a kernel that does nothing. It begins as the images do: a driver that accepts it accepts them.
+const PROBE: &CStr = c".version 8.0
+.target sm_60
+.address_size 64
+.visible .entry probe()
+{
+ret;
+}
+";
 
 impl Image {
     fn of(name: &str) -> Result<&'static Self, Error> {
@@ -74,22 +84,11 @@ pub(crate) fn kernel_of(formula: &Formula) -> Result<&gpuvec_ptx::Kernel, Error>
     })
 }
 
-/// Says whether the formula's kernel is an image: an operation's exact sum. The others are generated.
-pub(super) fn is_compiled(formula: &Formula) -> bool {
-    formula.op.is_some() && formula.is_exact()
-}
-
 /// The number of blocks of a task's reduction that a multiprocessor should hold at once: the grid has no more,
 /// since blocks that begin when others end would add their states late.
 pub(super) fn blocks_per_multiprocessor(task: Task<'_>) -> Result<u32, Error> {
-    // `BLOCKS` of kernels/exact.cuh.
-    const OF_COMPILED: u32 = 4;
-    match task.formula() {
-        Some(formula) if !is_compiled(formula) => {
-            kernel_of(formula).map(gpuvec_ptx::Kernel::blocks_per_multiprocessor)
-        }
-        _ => Ok(OF_COMPILED),
-    }
+    let of = gpuvec_ptx::Kernel::blocks_per_multiprocessor;
+    task.formula().map_or(Ok(1), |formula| kernel_of(formula).map(of))
 }
 
 /// The number of elements that a thread of a task's elementwise kernel works on at once, and how many such
@@ -110,15 +109,16 @@ pub(super) struct Kernels {
     expressions: Mutex<HashMap<u64, Arc<OnceCell<Function>>>>,
 }
 
-/// The most parameters of a kernel: a formula's inputs and a few more.
-pub(super) const MAX_PARAMETERS: usize = MAX_INPUTS + 8;
+/// The most parameters of a kernel: a formula's inputs, its outputs, and a few more.
+pub(super) const MAX_PARAMETERS: usize = MAX_ARRAYS + 8;
 
 impl Kernels {
-    /// The kernels of device `ordinal`, whose context is current, if its driver takes them. None is loaded
-    /// yet, but for one that does nothing: a driver that takes it takes all of them.
+    /// The kernels of device `ordinal`, whose context is current, if its driver accepts them. They are unpacked,
+    /// so that the first call need not wait for it, and none is loaded yet, but for one that does nothing.
     pub(super) fn new(ordinal: usize) -> Result<Self, Error> {
         let modules = Modules::new(ordinal);
-        Image::of("probe")?.load(&modules)?;
+        unpacked()?;
+        modules.load(PROBE, c"probe")?;
         let operations = [const { OnceCell::new() }; Op::ALL.len()];
         let (copy, expressions) = (OnceCell::new(), Mutex::default());
         Ok(Kernels { ordinal, operations, copy, modules, expressions })
@@ -138,9 +138,6 @@ impl Kernels {
 
     /// Loads the kernel of a formula.
     fn load(&self, formula: &Formula) -> Result<Function, Error> {
-        if let Some(op) = formula.op.filter(|_| is_compiled(formula)) {
-            return Image::of(op.kernel())?.load(&self.modules);
-        }
         let kernel = kernel_of(formula)?;
         self.modules.load(kernel.image(), kernel.name())
     }
@@ -227,20 +224,19 @@ mod tests {
     #[test]
     fn every_operation_has_its_kernel() {
         for &op in Op::ALL {
-            let found = match is_compiled(Formula::of(op)) {
-                false => kernel_of(Formula::of(op)).map(|_| ()),
-                true => Image::of(op.kernel()).map(|_| ()),
-            };
+            let found = kernel_of(Formula::of(op));
             assert!(found.is_ok(), "{op:?}: {found:?}");
         }
     }
 
     #[test]
     fn an_image_is_one_kernel_for_the_oldest_driver() {
+        let (head, _) = PROBE.to_str().unwrap().split_once(".visible").unwrap();
+        assert!(head.starts_with(".version 8.0\n.target sm_60\n"));
         for image in &IMAGES {
             let name = image.name.to_str().unwrap();
             let ptx = image.ptx().unwrap().to_str().unwrap();
-            assert!(ptx.starts_with(".version 8.0\n.target sm_60\n"), "{name}");
+            assert!(ptx.starts_with(head), "{name}");
             let entries: Vec<&str> = ptx.split(".visible .entry ").skip(1).collect();
             assert_eq!(entries.len(), 1, "{name}");
             assert!(entries[0].starts_with(&format!("{name}(")), "{name}");

@@ -27,7 +27,7 @@ struct Attributes {
 ///
 /// Page-locked memory counts as such only if all of the array is locked: otherwise it is pageable, and
 /// staged.
-pub(crate) fn kind_of(_: Driver, array: &Array) -> Result<MemoryKind, Error> {
+pub(crate) fn kind_of(_: Driver, array: &Array<'_>) -> Result<MemoryKind, Error> {
     let attributes = attributes(array.address)?;
     let end = array.address + array.bytes;
     let available = available(&attributes, array.address);
@@ -72,7 +72,7 @@ pub(super) fn is_locked(mut bytes: Range<usize>) -> Result<bool, Error> {
 
 /// Says whether memory that the driver does not know could be a device's that was freed, as far as it
 /// is worth the time to look: a small array outside of all device memory seen so far is the host's.
-fn could_be_freed_device_memory(array: &Array) -> bool {
+fn could_be_freed_device_memory(array: &Array<'_>) -> bool {
     array.bytes > tuning::SMALL_ARRAY_BYTES || ends(array).into_iter().any(is_among_device_memory)
 }
 
@@ -145,12 +145,12 @@ fn attributes(address: usize) -> Result<Attributes, Error> {
 }
 
 /// Says whether the host can read both ends of an array.
-pub(crate) fn host_reads_ends(array: &Array) -> bool {
+pub(crate) fn host_reads_ends(array: &Array<'_>) -> bool {
     ends(array).into_iter().all(host_reads)
 }
 
 /// The first byte of an array and the last.
-fn ends(array: &Array) -> [usize; 2] {
+fn ends(array: &Array<'_>) -> [usize; 2] {
     [array.address, array.address + array.bytes - 1]
 }
 

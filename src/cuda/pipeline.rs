@@ -6,14 +6,13 @@
 
 use super::device::Device;
 use super::driver::CUstream;
-use super::enqueue::{Output, Part, enqueue};
+use super::enqueue::{Addresses, Contents, Part, addresses, enqueue};
 use super::slot::TakenSlot;
 use super::transfer::ChunkView;
 use crate::call::chunk::{Chunk, Queue};
 use crate::call::plan::OnGpus;
-use crate::call::{Array, Call, MAX_INPUTS, Transfer, Work};
+use crate::call::{Call, Work};
 use crate::error::Error;
-use arrayvec::ArrayVec;
 use std::collections::VecDeque;
 
 /// The progress of one worker, a device or a core, on a call.
@@ -134,22 +133,12 @@ impl<'a> Turns<'a> {
     }
 }
 
-/// The addresses at which the device reaches arrays in place: the inputs, then the output.
-fn in_place_addresses(
-    device: &Device, call: &Call<'_>, plan: &OnGpus,
-) -> Result<ArrayVec<u64, { 1 + MAX_INPUTS }>, Error> {
-    let address = |(array, transfer): (&Array, Transfer)| match transfer {
-        Transfer::Mapped => device.address_of(array.address),
-        _ => Ok(array.address as u64),
-    };
-    call.arrays().zip(plan.transfers.all()).map(address).collect()
-}
-
 struct Pipeline<'a> {
     device: &'a Device,
     call: &'a Call<'a>,
     plan: &'a OnGpus,
-    in_place: ArrayVec<u64, { 1 + MAX_INPUTS }>,
+    /// The addresses at which the device reaches arrays in place, where it does.
+    in_place: Addresses,
     work: &'a dyn Work,
     in_flight: VecDeque<(TakenSlot<'a>, Chunk)>,
     progress: Progress,
@@ -168,7 +157,7 @@ impl<'a> Pipeline<'a> {
         in_flight
             .try_reserve_exact(plan.slots)
             .map_err(|_| Error::OutOfHostMemory { bytes, purpose: "the chunks in flight" })?;
-        let in_place = in_place_addresses(device, call, plan)?;
+        let in_place = addresses(device, call, &plan.transfers)?;
         let progress = Progress::default();
         Ok(Pipeline { device, call, plan, in_place, work, in_flight, progress })
     }
@@ -234,62 +223,65 @@ impl<'a> Pipeline<'a> {
     fn enqueue(
         &mut self, slot: &mut TakenSlot<'a>, stream: CUstream, chunk: &Chunk,
     ) -> Result<(), Error> {
-        let mut addresses = ArrayVec::<u64, MAX_INPUTS>::new();
-        for (number, array) in self.call.inputs().iter().enumerate() {
-            let input = self.view(number, array, self.plan.transfers.inputs[number], chunk);
+        let (mut arrays, inputs) = (Addresses::new(), self.call.inputs().len());
+        for number in 0..inputs {
+            let input = self.view(number, chunk);
             input.bring_in(self.device, slot, stream)?;
             self.progress.bytes_staged += input.staged_bytes();
-            addresses.push(input.kernel_address(slot)?);
+            arrays.push(input.kernel_address(slot)?);
         }
-        let output = self.output_view(chunk);
-        let out = output.kernel_address(slot)?;
+        for output in self.outputs(chunk) {
+            arrays.push(output.kernel_address(slot)?);
+        }
         let flags = if self.plan.uses_flags { slot.flags() } else { None };
         let (task, block_limit) = (self.call.task(), self.plan.block_limit);
-        let enqueue = |output| {
-            let (first, n) = (chunk.start(), chunk.len());
-            let part = Part { task, inputs: &addresses, first, n, output, block_limit, flags };
+        let enqueue = |contents| {
+            let (arrays, first, n) = (&arrays, chunk.start(), chunk.len());
+            let part = Part { task, arrays, inputs, first, n, contents, block_limit, flags };
             // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited for
             // before the call returns; by its transfer the device reaches each of them.
             unsafe { enqueue(self.device, stream, part) }
         };
-        slot.flagged_warps = match output.transfer {
-            Transfer::State => {
-                slot.scratch()?.lend(stream, |scratch| enqueue(Output::State(out, scratch)))?
-            }
-            _ if task.is_copy() => enqueue(Output::ByDriver(out))?,
-            _ => enqueue(Output::Elements(out))?,
+        let is_reduction = task.is_reduction();
+        slot.flagged_warps = match is_reduction {
+            true => slot.scratch()?.lend(stream, |scratch| enqueue(Contents::State(scratch)))?,
+            false if task.is_copy() => enqueue(Contents::ByDriver)?,
+            false => enqueue(Contents::Elements)?,
         };
-        self.progress.wrote |= output.transfer != Transfer::State;
-        output.queue_out(self.device, slot, stream)
+        self.progress.wrote |= !is_reduction;
+        self.outputs(chunk).try_for_each(|output| output.queue_out(self.device, slot, stream))
     }
 
     /// Waits for the oldest chunk and puts its result where it belongs.
     fn finish_oldest(&mut self) -> Result<(), Error> {
         let Some((mut slot, chunk)) = self.in_flight.pop_front() else { return Ok(()) };
         slot.wait()?;
-        let output = self.output_view(&chunk);
-        self.progress.bytes_staged += output.staged_bytes();
-        match output.transfer {
-            Transfer::State => {
-                self.work.take_state(slot.state(self.call.task().state_bytes())?, chunk.len());
-            }
-            _ => output.take_out(&slot)?,
+        if self.call.task().is_reduction() {
+            self.work.take_state(slot.state(self.call.task().state_bytes())?, chunk.len());
         }
+        let mut staged = 0;
+        for output in self.outputs(&chunk) {
+            staged += output.staged_bytes();
+            output.take_out(&slot)?;
+        }
+        self.progress.bytes_staged += staged;
         self.progress.finished += chunk.len();
         self.progress.chunks += 1;
         Ok(())
     }
 
-    fn output_view(&self, chunk: &Chunk) -> ChunkView {
-        let (array, transfer) = (self.call.output(), self.plan.transfers.output);
-        self.view(self.call.inputs().len(), array, transfer, chunk)
+    /// The views of a chunk in the outputs.
+    fn outputs(&self, chunk: &Chunk) -> impl Iterator<Item = ChunkView> {
+        let inputs = self.call.inputs().len();
+        (inputs..inputs + self.call.outputs().len()).map(|number| self.view(number, chunk))
     }
 
     /// The view of a chunk in the array of this number.
-    fn view(&self, number: usize, array: &Array, transfer: Transfer, chunk: &Chunk) -> ChunkView {
+    fn view(&self, number: usize, chunk: &Chunk) -> ChunkView {
+        let (array, transfer) = (self.call.array(number), self.plan.transfers.of(number));
         let earlier = self.call.arrays().zip(self.plan.transfers.all()).take(number);
         let alike = earlier.filter(|(_, other)| *other == transfer);
-        let bytes: usize = alike.map(|(array, _)| array.element_bytes).sum();
+        let bytes: usize = alike.map(|(array, _)| array.element_bytes()).sum();
         let offset = bytes * self.plan.chunk;
         ChunkView::new(array, transfer, self.in_place[number], chunk, offset)
     }

@@ -82,7 +82,7 @@ impl Slot {
             };
             made(&mut self.device, || OwnedMemory::new(bytes, ordinal))?;
         }
-        if transfers.output == Transfer::State {
+        if transfers.any(Transfer::State) {
             self.make_state()?;
             made(&mut self.scratch, || Scratch::new(ordinal))?;
         }

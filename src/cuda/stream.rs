@@ -5,13 +5,13 @@ use super::driver::{
     self, CUevent, CUstream, cuCtxGetCurrent, cuEventQuery, cuEventRecord, cuEventSynchronize,
     cuStreamGetCtx, cuStreamIsCapturing, cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent,
 };
-use super::enqueue::{Output, Part, enqueue};
+use super::enqueue::{Contents, Part, addresses, enqueue};
 use super::owned::{Owned, OwnedEvent, OwnedStream};
 use super::scratch::Scratch;
+use crate::call::Call;
 use crate::call::plan::OnStream;
-use crate::call::{Array, Call, MAX_INPUTS, Transfer};
 use crate::error::Error;
-use arrayvec::ArrayVec;
+use std::ffi::c_void;
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -80,27 +80,37 @@ impl Order {
     }
 }
 
-/// The device that a foreign stream works on. The default streams, which have numbers in place of
-/// handles, are those of the current context.
-///
-/// # Safety
-/// The stream must exist.
-unsafe fn device_of(stream: CUstream) -> Result<&'static Device, Error> {
-    driver::get()?;
-    let mut context = std::ptr::null_mut();
-    // SAFETY: this function's promise; the driver writes one handle into a local.
-    unsafe {
-        if DEFAULT_STREAMS.contains(&stream.addr()) {
-            cuCtxGetCurrent(&raw mut context).of("cuCtxGetCurrent", 0)?;
-        } else {
-            cuStreamGetCtx(stream, &raw mut context).of("cuStreamGetCtx", 0)?;
+/// A CUstream of another owner.
+pub(crate) struct ForeignStream(CUstream);
+
+impl ForeignStream {
+    /// A stream whose owner keeps it.
+    ///
+    /// # Safety
+    /// The stream must exist until every [`Stream`] that is made of it is dropped.
+    pub(crate) unsafe fn new(native: *mut c_void) -> Self {
+        ForeignStream(native.cast())
+    }
+
+    /// The device that it works on. The default streams, which have numbers in place of handles, are those of the
+    /// current context.
+    fn device(&self) -> Result<&'static Device, Error> {
+        driver::get()?;
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the stream exists; the driver writes one handle into a local.
+        unsafe {
+            if DEFAULT_STREAMS.contains(&self.0.addr()) {
+                cuCtxGetCurrent(&raw mut context).of("cuCtxGetCurrent", 0)?;
+            } else {
+                cuStreamGetCtx(self.0, &raw mut context).of("cuStreamGetCtx", 0)?;
+            }
         }
+        if context.is_null() {
+            return device::usable();
+        }
+        // SAFETY: the context is current, or that of a stream, and so exists.
+        unsafe { device::of_context(context) }
     }
-    if context.is_null() {
-        return device::usable();
-    }
-    // SAFETY: the context is current, or that of a stream, and so exists.
-    unsafe { device::of_context(context) }
 }
 
 impl Stream {
@@ -114,12 +124,8 @@ impl Stream {
     }
 
     /// Adopts a foreign stream, which stays its owner's.
-    ///
-    /// # Safety
-    /// The stream must exist until the result is dropped.
-    pub(crate) unsafe fn adopt(raw: CUstream) -> Result<Self, Error> {
-        // SAFETY: this function's promise.
-        let device = unsafe { device_of(raw)? };
+    pub(crate) fn adopt(stream: ForeignStream) -> Result<Self, Error> {
+        let (device, raw) = (stream.device()?, stream.0);
         let is_per_thread = raw.addr() == PER_THREAD;
         let order = is_per_thread.then(|| Order::new(device)).transpose()?;
         Ok(Stream { device, raw, owned: None, order, scratch: Mutex::new(None) })
@@ -181,27 +187,19 @@ impl Stream {
     /// Queues a call as planned, and returns at once.
     pub(crate) fn queue(&self, call: &Call<'_>, plan: &OnStream) -> Result<(), Error> {
         self.enqueue(|| {
-            let address = |(array, transfer): (&Array, Transfer)| match transfer {
-                Transfer::Mapped => self.device.address_of(array.address),
-                _ => Ok(array.address as u64),
-            };
-            let arrays = call.arrays().zip(plan.transfers.all());
-            let addresses: ArrayVec<u64, { 1 + MAX_INPUTS }> =
-                arrays.map(address).collect::<Result<_, _>>()?;
-            let (out, inputs) =
-                addresses.split_last().ok_or(Error::Internal { text: "a call has no array" })?;
+            let arrays = &addresses(self.device, call, &plan.transfers)?;
             let (task, block_limit) = (call.task(), plan.block_limit);
-            let enqueue = |output| {
-                let (first, n, flags) = (0, call.n(), None);
-                let part = Part { task, inputs, first, n, output, block_limit, flags };
+            let enqueue = |contents| {
+                let (inputs, first, n, flags) = (call.inputs().len(), 0, call.n(), None);
+                let part = Part { task, arrays, inputs, first, n, contents, block_limit, flags };
                 // SAFETY: the call promises the arrays until the stream has done the work; the plan
                 // found that the device reaches them. The scratch memory is this stream's.
                 unsafe { enqueue(self.device, self.raw, part) }.map(|_| ())
             };
             match task.is_reduction() {
-                true => self.with_scratch(|scratch| enqueue(Output::Result(*out, scratch))),
-                false if plan.copies_by_driver => enqueue(Output::ByDriver(*out)),
-                false => enqueue(Output::Elements(*out)),
+                true => self.with_scratch(|scratch| enqueue(Contents::Result(scratch))),
+                false if plan.copies_by_driver => enqueue(Contents::ByDriver),
+                false => enqueue(Contents::Elements),
             }
         })
     }

@@ -24,15 +24,15 @@ impl ChunkView {
     /// The view of a chunk in an array, which kernels reach at the address `in_place`, if they do. The
     /// array's buffer begins `offset` bytes behind the first one.
     pub(super) fn new(
-        array: &Array, transfer: Transfer, in_place: u64, chunk: &Chunk, offset: usize,
+        array: &Array<'_>, transfer: Transfer, in_place: u64, chunk: &Chunk, offset: usize,
     ) -> Self {
-        let start = chunk.start() * array.element_bytes;
+        let (start, bytes) = array.part(chunk);
         ChunkView {
             transfer,
             offset,
             address: array.address + start,
             in_place: in_place + start as u64,
-            bytes: chunk.len() * array.element_bytes,
+            bytes,
         }
     }
 

@@ -7,7 +7,6 @@ use arrayvec::ArrayVec;
 use gpuvec_exact::{
     Code, Dot, Float, Kind, State, Sum, WireError, decode, encode, kind_of, wire_bytes,
 };
-use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An accumulator: the exact sum of all elements that were added to it.
@@ -153,18 +152,13 @@ impl Accumulator {
         })
     }
 
-    /// Stores the sum, rounded once.
-    ///
-    /// # Safety
-    /// `value` points to a writable element of the accumulator's type, at any address.
-    pub(crate) unsafe fn store_value(&self, value: *mut c_void) {
+    /// The sum, rounded once: the bytes of an element, and their number.
+    pub(crate) fn value_bytes(&self) -> ([u8; 8], usize) {
         fn bytes<K: Kind>(state: &State<K>) -> ([u8; 8], usize) {
             let value = state.value();
             (value.encoding().to_le_bytes(), size_of_val(&value))
         }
-        let (bytes, len) = self.with(|held| with_state!(held, state => bytes(state)));
-        // SAFETY: this function's promise.
-        unsafe { value.cast::<u8>().copy_from(bytes.as_ptr(), len) };
+        self.with(|held| with_state!(held, state => bytes(state)))
     }
 
     /// The state's bytes, for which the caller has room.

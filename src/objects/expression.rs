@@ -7,7 +7,7 @@ use crate::cpu::expression::{BlockProgram, BlockReduction, ReductionVisitor, vis
 use crate::cuda::{device, kernels};
 use crate::error::Error;
 use crate::process::{fork, memory};
-use ::gpuvec_expr::{Element, Input, Integers, Node, Shape, Source, Type};
+use ::gpuvec_expr::{Element, Form, Input, Integers, Node, Source, Type};
 use gpuvec_ops::Accumulator;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -81,17 +81,17 @@ const TYPES: [(gpuvec_type, Element); 10] = [
     (GPUVEC_F64, Element::F64),
 ];
 
-/// The type and shape of an input that a caller declares with this number.
-pub(crate) fn declaration(declared: i32) -> Result<(Element, Shape), Error> {
+/// The type and form of an input that a caller declares with this number.
+pub(crate) fn declaration(declared: i32) -> Result<(Element, Form), Error> {
     const MASK: i32 = GPUVEC_SCALAR | GPUVEC_NUMBER;
-    let (shape, number) = match declared & MASK {
-        0 => (Shape::Array, declared),
-        GPUVEC_SCALAR => (Shape::Scalar, declared - GPUVEC_SCALAR),
-        GPUVEC_NUMBER => (Shape::Number, declared - GPUVEC_NUMBER),
-        _ => (Shape::Array, 0),
+    let (form, number) = match declared & MASK {
+        0 => (Form::Array, declared),
+        GPUVEC_SCALAR => (Form::Scalar, declared - GPUVEC_SCALAR),
+        GPUVEC_NUMBER => (Form::Number, declared - GPUVEC_NUMBER),
+        _ => (Form::Array, 0),
     };
     let known = TYPES.iter().find(|(known, _)| *known as i32 == number);
-    known.map(|(_, element)| (*element, shape)).ok_or(Error::Value {
+    known.map(|(_, element)| (*element, form)).ok_or(Error::Value {
         argument: "an element of types",
         value: declared.into(),
         expected: "pass a gpuvec_type, from 1 to 10; with | GPUVEC_SCALAR for one value, or | GPUVEC_NUMBER",
@@ -177,8 +177,7 @@ impl Expression {
         let uses = inputs_of(program.nodes().iter());
         let integers = Integers::of(&program);
         let id = NEWEST.fetch_add(1, Ordering::Relaxed);
-        let ty = program.nodes()[usize::from(program.results()[0])].ty;
-        let state = program.reduction().map(|reduction| visit(reduction, ty, OfState));
+        let state = program.reduction().map(|(reduction, ty)| visit(reduction, ty, OfState));
         let formula = Formula::new(id, program, blocks.cost() as usize, state);
         Ok(Expression { text: text.to_owned(), formula, blocks, uses, integers })
     }
@@ -189,8 +188,8 @@ impl Expression {
 
     /// The type of the output's elements, a [`gpuvec_type`].
     pub(crate) fn output_type(&self) -> i32 {
-        let name = self.formula.program().output().name();
-        let known = TYPES.iter().find(|(_, element)| element.name() == name);
+        let output = self.formula.program().outputs()[0].element;
+        let known = TYPES.iter().find(|(_, element)| *element == output);
         known.map_or(0, |(known, _)| *known as i32)
     }
 

@@ -4,7 +4,6 @@ use super::handle::Handles;
 use crate::cuda::{device, stream as cuda};
 use crate::error::Error;
 use crate::process::settings;
-use std::ffi::c_void;
 use std::sync::Arc;
 
 /// A stream: a queue of work that is done in order.
@@ -36,13 +35,9 @@ pub(crate) fn create(device: i32) -> Result<*mut gpuvec_stream, Error> {
     })
 }
 
-/// Makes a handle of a CUstream that stays its owner's.
-///
-/// # Safety
-/// The stream must exist until the handle is destroyed.
-pub(crate) unsafe fn adopt(native: *mut c_void) -> Result<*mut gpuvec_stream, Error> {
-    // SAFETY: this function's promise.
-    STREAMS.give(Stream::Gpu(unsafe { cuda::Stream::adopt(native.cast())? }))
+/// Makes a handle of a stream that stays its owner's.
+pub(crate) fn adopt(stream: cuda::ForeignStream) -> Result<*mut gpuvec_stream, Error> {
+    STREAMS.give(Stream::Gpu(cuda::Stream::adopt(stream)?))
 }
 
 /// Destroys a handle.

@@ -4,6 +4,7 @@
 //! that runs with another user's rights (`secure_getenv`).
 
 use super::{memory, scheduling};
+use crate::arch::{VECTORS, VECTORS_IN_WORDS};
 use crate::error::{Error, interned};
 use once_cell::race::OnceBox;
 use std::cell::Cell;
@@ -109,19 +110,11 @@ pub(crate) fn set_threads(threads: usize) {
     CHOSEN_THREADS.store(threads.min(MOST_THREADS.get()), Ordering::Relaxed);
 }
 
-/// Vector instructions that sums on cores may use, each with those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Vectors {
-    Portable,
-    Avx2,
-    Avx512,
-}
-
-/// Returns the newest vector instructions that may be used, where the processor has them:
-/// `GPUVEC_VECTORS`, else all.
-pub(crate) fn vectors() -> Vectors {
+/// Returns the index of the newest set of vector instructions that may be used, where the processor has it:
+/// `GPUVEC_VECTORS`, else the last.
+pub(crate) fn vectors() -> usize {
     // The guard has refused a call whose environment is wrong.
-    environment().and_then(|environment| environment.vectors).unwrap_or(Vectors::Portable)
+    environment().and_then(|environment| environment.vectors).unwrap_or(0)
 }
 
 /// Set when `GPUVEC_LOG` is read: a short call asks in less time than `environment` takes.
@@ -135,7 +128,7 @@ pub(crate) fn logs_runs() -> bool {
 struct Environment {
     placement: Result<Placement, Error>,
     threads: Result<NonZeroUsize, Error>,
-    vectors: Result<Vectors, Error>,
+    vectors: Result<usize, Error>,
     logs_runs: Result<(), Error>,
     /// Says that every variable is right.
     is_right: bool,
@@ -203,17 +196,13 @@ fn first_of_list(list: &str) -> Option<NonZeroUsize> {
     entries.all(|entry| entry.is_ok()).then_some(first)
 }
 
-fn parsed_vectors(value: Option<String>) -> Result<Vectors, Error> {
-    match value.as_deref() {
-        None | Some("avx512") => Ok(Vectors::Avx512),
-        Some("avx2") => Ok(Vectors::Avx2),
-        Some("portable") => Ok(Vectors::Portable),
-        Some(wrong) => Err(Error::Environment {
-            variable: "GPUVEC_VECTORS",
-            value: interned(wrong.to_owned()),
-            expected: "portable, avx2 or avx512",
-        }),
-    }
+fn parsed_vectors(value: Option<String>) -> Result<usize, Error> {
+    let Some(value) = value else { return Ok(VECTORS.len() - 1) };
+    VECTORS.iter().position(|name| **name == value).ok_or_else(|| Error::Environment {
+        variable: "GPUVEC_VECTORS",
+        value: interned(value),
+        expected: VECTORS_IN_WORDS,
+    })
 }
 
 fn parsed_log(value: Option<String>) -> Result<bool, Error> {
@@ -280,9 +269,11 @@ mod tests {
     }
 
     #[test]
-    fn vectors_are_parsed_strictly_and_ordered() {
-        assert_eq!(parsed_vectors(None).unwrap(), Vectors::Avx512);
-        assert!(Vectors::Portable < Vectors::Avx2 && Vectors::Avx2 < Vectors::Avx512);
+    fn vectors_are_parsed_strictly() {
+        assert_eq!(parsed_vectors(None).unwrap(), VECTORS.len() - 1);
+        for (index, name) in VECTORS.iter().enumerate() {
+            assert_eq!(parsed_vectors(owned(name)).unwrap(), index);
+        }
         for wrong in ["AVX2", "sse", " avx2", "none", "0"] {
             assert!(parsed_vectors(owned(wrong)).is_err(), "'{wrong}' was taken");
         }

@@ -1,10 +1,10 @@
 //! Reads the arguments of expressions: arrays, and the values of scalars.
 
-use crate::call::{Binding, Input, MAX_INPUTS};
+use crate::call::{Binding, Input, Layout, MAX_INPUTS};
 use crate::error::Error;
 use crate::objects::expression::Expression;
 use arrayvec::ArrayVec;
-use gpuvec_expr::{Element, Shape};
+use gpuvec_expr::{Element, Form};
 use std::ffi::c_void;
 
 /// The arguments that a call binds to the inputs of an expression.
@@ -12,7 +12,7 @@ pub(super) struct Bindings {
     /// In the order of the declaration.
     pub(super) all: ArrayVec<Binding, MAX_INPUTS>,
     /// The arrays among them.
-    pub(super) arrays: ArrayVec<Input, MAX_INPUTS>,
+    pub(super) arrays: ArrayVec<Input<'static>, MAX_INPUTS>,
 }
 
 impl Bindings {
@@ -34,13 +34,13 @@ impl Bindings {
             } else {
                 // SAFETY: this function's promise.
                 let pointer = unsafe { inputs.add(number).read_unaligned() };
-                match input.shape {
-                    Shape::Array => {
-                        let element_bytes = input.element.bytes();
-                        bindings.arrays.push(Input { name, pointer, element_bytes });
+                match input.form {
+                    Form::Array => {
+                        let layout = Layout::contiguous(input.element.bytes());
+                        bindings.arrays.push(Input { name, pointer, layout });
                         Binding::Array
                     }
-                    Shape::Scalar | Shape::Number => {
+                    Form::Scalar | Form::Number => {
                         // SAFETY: this function's promise.
                         Binding::Scalar(unsafe { scalar(name, pointer, input.element)? })
                     }

@@ -281,6 +281,23 @@ mod tests {
     }
 
     #[test]
+    fn a_line_names_every_reason() {
+        let names = [
+            (Reason::Explored, ", explored"),
+            (Reason::Compiling, ", compiling"),
+            (Reason::NoDriverYet, ", no driver yet"),
+            (Reason::Fallback, ", fallback"),
+            (Reason::None, ""),
+        ];
+        for (reason, name) in names {
+            let path = GPUVEC_PATH_CORES;
+            let run = Run { path, threads: 2, reason: reason as i32, ..Run::default() };
+            let line = shown(Subject::Copy, run);
+            assert!(line.ends_with(&format!(" 21.3 us{name}\n")), "{line}");
+        }
+    }
+
+    #[test]
     fn a_line_names_devices_and_transfers() {
         let run = Run {
             backend: Backend::Gpu as i32,

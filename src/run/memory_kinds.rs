@@ -24,7 +24,7 @@ impl MemoryKinds {
     }
 
     /// The kind of memory that an array is in, for a copy.
-    pub(super) fn of_copied(&self, array: &Array) -> Result<MemoryKind, Error> {
+    pub(super) fn of_copied(&self, array: &Array<'_>) -> Result<MemoryKind, Error> {
         if let Some(driver) = self.driver {
             return registration::kind_of(array, || memory_kind::kind_of(driver, array));
         }
@@ -38,7 +38,17 @@ impl MemoryKinds {
 
     /// The kind of memory that an array is in, for an operation: with placement `cpu` device memory is
     /// out of reach.
-    pub(super) fn of(&self, array: &Array) -> Result<MemoryKind, Error> {
+    #[inline(always)]
+    pub(super) fn of(&self, array: &Array<'_>) -> Result<MemoryKind, Error> {
+        // Spares short calls the question where the process has no driver.
+        if self.driver.is_none() && !self.may_be_device {
+            return Ok(MemoryKind::Pageable);
+        }
+        self.ask(array)
+    }
+
+    /// Asks the driver, or the host's memory.
+    fn ask(&self, array: &Array<'_>) -> Result<MemoryKind, Error> {
         match self.of_copied(array)? {
             MemoryKind::Device { .. } if self.placement == Placement::Cpu => {
                 Err(Error::DeviceMemoryOnCpu { argument: array.name })

@@ -11,7 +11,8 @@ mod work;
 
 use crate::call::plan::{Fallback, OnCores, OnStream, Plan, on_cores, on_stream, plan};
 use crate::call::{
-    Arguments, Arrays, Binding, Call, Evaluation, Formula, Input, Task, Work, choose, fastest_cores,
+    Arguments, Array, Arrays, Binding, Call, Evaluation, Formula, Input, Layout, Output, Task,
+    Work, choose, fastest_cores,
 };
 use crate::cpu::expression::{
     Add, BlockReduction, Reducer, ReductionVisitor, States, add_exactly, visit,
@@ -40,14 +41,17 @@ use work::{Evaluating, Reducing, Steps, Whole};
 /// # Safety
 /// As [`Arguments::new`].
 pub(crate) unsafe fn operation(
-    op: Op, alpha: u64, inputs: &[Input], out: *mut c_void, n: usize, stream: *mut gpuvec_stream,
+    op: Op, alpha: u64, inputs: &[Input<'_>], out: *mut c_void, n: usize,
+    stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Operation(op), n);
+    let (formula, count) = (Formula::of(op), inputs.len());
     let bindings = [Binding::Array, Binding::Array, Binding::Scalar(alpha)];
-    let bindings = &bindings[2 - op.inputs()..][..op.inputs() + usize::from(op.has_alpha())];
-    let task = Task::Evaluate(Evaluation { formula: Formula::of(op), bindings });
+    let bindings = &bindings[2 - count..][..count + usize::from(formula.has_alpha)];
+    let task = Task::Evaluate(Evaluation { formula, bindings });
+    let outputs = [Output { name: "out", pointer: out, layout: formula.output }];
     // SAFETY: this function's promise.
-    let arguments = unsafe { Arguments::new(task, inputs, ("out", out), n) };
+    let arguments = unsafe { Arguments::new(task, inputs, &outputs, n) };
     run(&arguments, Steps::Operation { op, alpha }, stream, None)
 }
 
@@ -64,9 +68,11 @@ pub(crate) unsafe fn evaluate(
     log::begin(Subject::Expression(Some(&expression.text)), n);
     // SAFETY: this function's promise.
     let bindings = unsafe { Bindings::read(expression, inputs, n)? };
-    let task = Task::Evaluate(Evaluation { formula: &expression.formula, bindings: &bindings.all });
+    let formula = &expression.formula;
+    let task = Task::Evaluate(Evaluation { formula, bindings: &bindings.all });
+    let outputs = [Output { name: "out", pointer: out, layout: formula.output }];
     // SAFETY: this function's promise.
-    let arguments = unsafe { Arguments::new(task, &bindings.arrays, ("out", out), n) };
+    let arguments = unsafe { Arguments::new(task, &bindings.arrays, &outputs, n) };
     let steps = Steps::Blocks { blocks: &expression.blocks, bindings: &bindings.all };
     run(&arguments, steps, stream, None)
 }
@@ -79,9 +85,11 @@ pub(crate) unsafe fn copy(
     src: *const c_void, dst: *mut c_void, bytes: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Copy, bytes);
-    let input = [Input { name: "src", pointer: src, element_bytes: 1 }];
+    let layout = Layout::contiguous(1);
+    let input = [Input { name: "src", pointer: src, layout }];
+    let output = [Output { name: "dst", pointer: dst, layout }];
     // SAFETY: this function's promise.
-    let arguments = unsafe { Arguments::new(Task::Copy, &input, ("dst", dst), bytes) };
+    let arguments = unsafe { Arguments::new(Task::Copy, &input, &output, bytes) };
     run(&arguments, Steps::Copy, stream, None)
 }
 
@@ -92,15 +100,17 @@ pub(crate) unsafe fn copy(
 /// # Safety
 /// As [`Arguments::new`], of the inputs.
 pub(crate) unsafe fn accumulate<O: Exact>(
-    inputs: &[Input], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
+    inputs: &[Input<'_>], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
 ) -> Result<(), Error> {
     log::begin(Subject::Accumulator(Some(O::OP)), n);
     let bindings = &[Binding::Array; 2][..O::OP.inputs()];
-    let task = Task::Evaluate(Evaluation { formula: Formula::of(O::OP), bindings });
+    let formula = Formula::of(O::OP);
+    let task = Task::Evaluate(Evaluation { formula, bindings });
     // In the place of an output, which nothing writes.
-    let output = ("state", (&raw mut *state).cast());
+    let pointer = (&raw mut *state).cast();
+    let output = [Output { name: "state", pointer, layout: formula.output }];
     // SAFETY: this function's promise.
-    let arguments = unsafe { Arguments::new(task, inputs, output, n) };
+    let arguments = unsafe { Arguments::new(task, inputs, &output, n) };
     let mut merge = |runner: &Runner<'_>, work: &Evaluating<'_>| {
         state.merge(&Reduction { runner, work }.reduce(States::of::<O::Kind>(), add_exactly)?);
         Ok(())
@@ -128,7 +138,7 @@ fn run(
     let (mut arrays, placement) = (Arrays::new(), settings::placement()?);
     let stream = given(stream)?;
     let mut kinds = None;
-    let kind_of = |array: &_| {
+    let kind_of = |array: &Array<'_>| {
         let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
         if arguments.task().is_copy() { kinds.of_copied(array) } else { kinds.of(array) }
     };
@@ -229,18 +239,6 @@ impl Runner<'_> {
         work.begin(plan.partition.elements());
         cores::run(self.call, plan, selection, work);
     }
-
-    /// Stores the result of a reduction.
-    fn store<T: Copy>(&self, value: T) -> Result<(), Error> {
-        let output = self.call.output();
-        if let Some(ordinal) = output.device() {
-            // SAFETY: the call promises the output; the driver says that it is of this device.
-            return unsafe { alloc::write(ordinal, output.address, value) };
-        }
-        // SAFETY: the call promises the output, which is aligned, and which the host reaches.
-        unsafe { output.host_value::<T>().write(value) };
-        Ok(())
-    }
 }
 
 /// Runs a call's reduction.
@@ -280,18 +278,18 @@ impl ReductionVisitor for Reduction<'_> {
         {
             let mut whole = Whole::new(work, result);
             runner.run(&mut whole)?;
-            return runner.store(whole.result()?);
+            return alloc::write(runner.call, 0, whole.result()?);
         }
         if self.may_be_bounded()
             && let Some(result) = R::bounded(&self)?
         {
-            return runner.store(result);
+            return alloc::write(runner.call, 0, result);
         }
         let mut state = self.reduce(States::of::<R::Accumulator>(), R::add)?;
         if runner.call.is_uniform() {
             state = repeated::<R::Accumulator>(&state, runner.call.n());
         }
-        runner.store(R::Accumulator::finish(&state))
+        alloc::write(runner.call, 0, R::Accumulator::finish(&state))
     }
 }
 
@@ -318,7 +316,7 @@ mod tests {
         let input = |name, values: &[f64]| Input {
             name,
             pointer: values.as_ptr().cast(),
-            element_bytes: size_of::<f64>(),
+            layout: Layout::contiguous(size_of::<f64>()),
         };
         let inputs = [input("a", a), input("b", b)];
         // SAFETY: both have as many elements as `a`.
@@ -343,7 +341,7 @@ mod tests {
     fn an_error_leaves_the_state() {
         let (values, mut state) = ([1.0, 2.0], State::ZERO);
         accumulate_pairs(&values, &values, &mut state).unwrap();
-        let input = Input { name: "a", pointer: std::ptr::null(), element_bytes: 8 };
+        let input = Input { name: "a", pointer: std::ptr::null(), layout: Layout::contiguous(8) };
         // SAFETY: NULL is refused.
         let null = unsafe { accumulate::<DotF64>(&[input], 2, std::ptr::null_mut(), &mut state) };
         assert!(matches!(null, Err(Error::Null { argument: "a", n: 2 })));

@@ -1,7 +1,7 @@
 //! The work of each kind of call, chunk by chunk.
 
 use crate::call::chunk::Chunk;
-use crate::call::{Array, Binding, Call, MAX_INPUTS, Work};
+use crate::call::{Array, Binding, Call, MAX_INPUTS, MAX_OUTPUTS, Work};
 use crate::cpu;
 use crate::cpu::Elements;
 use crate::cpu::expression::{
@@ -174,9 +174,9 @@ impl<'a> Evaluating<'a> {
         };
         let Some(mut scratch) = self.scratch(blocks) else { return };
         chunks.for_each(|chunk| {
-            let (arrays, out) = (&self.addresses(&chunk), std::ptr::null_mut());
+            let arrays = &self.addresses(&chunk);
             // SAFETY: the call promises the elements of the chunk.
-            let range = unsafe { Range::new(bindings, arrays, out, chunk.len()) };
+            let range = unsafe { Range::new(bindings, arrays, &[], chunk.len()) };
             blocks.accumulate(&mut scratch, range, chunk.start(), add);
         });
     }
@@ -205,11 +205,16 @@ impl<'a> Evaluating<'a> {
         unsafe { Values::new(op.element().widened(), addresses, chunk.len()) }
     }
 
-    /// The addresses of a chunk in an expression's arrays.
+    /// The addresses of a chunk in an expression's inputs.
     #[inline(never)]
     fn addresses(&self, chunk: &Chunk) -> ArrayVec<*const c_void, MAX_INPUTS> {
-        let address = |array: &Array| array.host_elements(chunk).cast_const();
+        let address = |array: &Array<'_>| array.host_elements(chunk).cast_const();
         self.call.inputs().iter().map(address).collect()
+    }
+
+    /// The addresses of a chunk in an expression's outputs.
+    fn outputs(&self, chunk: &Chunk) -> ArrayVec<*mut c_void, MAX_OUTPUTS> {
+        self.call.outputs().iter().map(|array| array.host_elements(chunk)).collect()
     }
 }
 
@@ -225,7 +230,7 @@ impl Work for Evaluating<'_> {
         match self.steps {
             Steps::Copy => chunks.for_each(|chunk| cpu::copy(self.call, &chunk)),
             Steps::Operation { op, alpha } => chunks.for_each(|chunk| {
-                let out = self.call.output().host_elements(&chunk);
+                let out = self.call.outputs()[0].host_elements(&chunk);
                 let elements = Elements { inputs: self.arrays(&chunk), out, len: chunk.len() };
                 // SAFETY: the call promises the elements of the chunk, which no other thread has.
                 unsafe { cpu::elementwise(op, alpha, elements) };
@@ -233,10 +238,9 @@ impl Work for Evaluating<'_> {
             Steps::Blocks { blocks, bindings } => {
                 let Some(mut scratch) = self.scratch(blocks) else { return };
                 chunks.for_each(|chunk| {
-                    let out = self.call.output().host_elements(&chunk);
-                    let arrays = &self.addresses(&chunk);
+                    let (arrays, outputs) = (&self.addresses(&chunk), &self.outputs(&chunk));
                     // SAFETY: the call promises the elements of the chunk, which no other thread has.
-                    let range = unsafe { Range::new(bindings, arrays, out, chunk.len()) };
+                    let range = unsafe { Range::new(bindings, arrays, outputs, chunk.len()) };
                     blocks.map(&mut scratch, range);
                 });
             }

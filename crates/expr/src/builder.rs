@@ -4,7 +4,8 @@ use crate::error::{Result, fault};
 use crate::literal::{Folded, Number, fold};
 use crate::types::Class;
 use crate::{
-    Element, Input, MAX_NODES, Node, NodeId, Op, Program, Reduction, Rule, Shape, Source, Type,
+    Element, Form, Input, MAX_NODES, Node, NodeId, Op, Output, Program, Reduction, Rule, Source,
+    Type,
 };
 use std::collections::HashMap;
 
@@ -197,30 +198,29 @@ impl Builder {
         Ok(product)
     }
 
-    /// Reduces values, and ends the program.
+    /// An output that reduces values.
     pub(crate) fn reduce(
-        self, inputs: &[Input<'_>], reduction: Reduction, values: &[Value], place: usize,
-    ) -> Result<Program> {
+        &mut self, reduction: Reduction, values: &[Value], place: usize,
+    ) -> Result<Output> {
         let class = common(values);
         let Some((reduction, operand, output)) = reduction.types(class) else {
             return fault(place, refused_reduction(reduction, class.value_type()));
         };
-        self.end(inputs, Some(reduction), values, operand, output, place)
-    }
-
-    /// Ends the program with a value for each element.
-    pub(crate) fn output(self, inputs: &[Input<'_>], value: Value) -> Result<Program> {
-        let ty = value.class().value_type();
-        self.end(inputs, None, &[value], ty, ty, value.place)
-    }
-
-    fn end(
-        mut self, inputs: &[Input<'_>], reduction: Option<Reduction>, values: &[Value],
-        operand: Type, output: Type, place: usize,
-    ) -> Result<Program> {
-        let results: Result<Vec<NodeId>> =
+        let nodes: Result<Vec<NodeId>> =
             values.iter().map(|&value| self.convert(value, operand, place)).collect();
-        Ok(Program::new(inputs, &self.nodes, reduction, &results?, output))
+        Ok(Output::new(Some(reduction), operand, output.element(), &nodes?))
+    }
+
+    /// An output with a value for each element.
+    pub(crate) fn output(&mut self, value: Value) -> Result<Output> {
+        let ty = value.class().value_type();
+        let node = self.convert(value, ty, value.place)?;
+        Ok(Output::new(None, ty, ty.element(), &[node]))
+    }
+
+    /// The program with these outputs.
+    pub(crate) fn end(self, inputs: &[Input<'_>], outputs: Vec<Output>) -> Program {
+        Program::new(inputs, &self.nodes, outputs)
     }
 
     /// The number 1 in a value's class.
@@ -365,9 +365,9 @@ impl Rule {
 
 impl Input<'_> {
     fn class(&self) -> Class {
-        match (self.shape, self.element) {
-            (Shape::Number, Element::F64) => Class::WeakFloat,
-            (Shape::Number, Element::I64) => Class::WeakInt,
+        match (self.form, self.element) {
+            (Form::Number, Element::F64) => Class::WeakFloat,
+            (Form::Number, Element::I64) => Class::WeakInt,
             _ => self.element.class(),
         }
     }

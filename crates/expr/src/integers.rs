@@ -3,7 +3,7 @@
 //! In Python such an integer has any size, and NumPy refuses one that its partner's type lacks. So a call
 //! computes them before all else, and fails if one does not fit.
 
-use crate::{Element, NodeId, Op, Program, Shape, Source, Type};
+use crate::{Element, Form, NodeId, Op, Program, Source, Type};
 use std::collections::HashMap;
 
 /// The integers of a program that are computed from Python's integers alone.
@@ -42,7 +42,7 @@ impl Integers {
     pub fn of(program: &Program) -> Integers {
         let is_number: Vec<bool> = program
             .inputs()
-            .map(|input| input.shape == Shape::Number && input.element == Element::I64)
+            .map(|input| input.form == Form::Number && input.element == Element::I64)
             .collect();
         let mut steps = Integers(Vec::new());
         if !is_number.contains(&true) {

@@ -1,7 +1,8 @@
 //! Expressions: text and declared inputs become a typed program in SSA form.
 //!
 //! [`compile`] reads the text once, from left to right, and appends nodes to the [`Program`] as it
-//! goes; there is no syntax tree. A crate of its own, in safe Rust, which knows nothing of the rest of
+//! goes; there is no syntax tree. [`compile_all`] makes one program of several texts, an output each.
+//! A crate of its own, in safe Rust, which knows nothing of the rest of
 //! the library. Its caller has the default floating-point modes set.
 //!
 //! The language is Python's syntax and precedence, with NumPy 2's types. Where NumPy's result would
@@ -38,13 +39,15 @@ mod types;
 
 pub use error::Error;
 pub use integers::{Integers, Unfit};
-pub use parser::compile;
-pub use program::{Input, Node, NodeId, Program, Shape, Source};
+pub use parser::{compile, compile_all};
+pub use program::{Form, Input, Node, NodeId, Output, Program, Source};
 pub use table::{Op, Reduction, Rule};
 pub use types::{Element, Type};
 
 /// The largest number of inputs.
 pub const MAX_INPUTS: usize = 32;
+/// The largest number of outputs.
+pub const MAX_OUTPUTS: usize = 8;
 /// The largest number of nodes: inputs that are used, constants, conversions and operations. Equal ones are
 /// one.
 pub const MAX_NODES: usize = 4096;

@@ -9,7 +9,8 @@ use crate::literal::Number;
 use crate::operator::{Comparison, Operator};
 use crate::suggest::{cast_of_integers, function_suggestion, suggestion};
 use crate::{
-    Element, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_TEXT, Op, Program, Reduction, Shape, Type,
+    Element, Form, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_OUTPUTS, MAX_TEXT, Op, Output,
+    Program, Reduction, Type,
 };
 
 /// Python's keywords, which cannot be names, with what to write instead.
@@ -41,18 +42,47 @@ const CONSTANTS: &[(&str, f64)] = &[
 ///
 /// If the text or the inputs are wrong: the error says where, and what to write.
 pub fn compile(text: &str, inputs: &[Input<'_>]) -> std::result::Result<Program, Error> {
+    compile_all(&[text], inputs)
+}
+
+/// Compiles expressions of the same inputs into one program, with an output for each.
+///
+/// # Errors
+///
+/// As [`compile`]; if there are none, or too many, or a reduction is one of several.
+pub fn compile_all(texts: &[&str], inputs: &[Input<'_>]) -> std::result::Result<Program, Error> {
     check_inputs(inputs).map_err(Error::of_inputs)?;
-    if text.len() > MAX_TEXT {
+    if !(1..=MAX_OUTPUTS).contains(&texts.len()) {
         return Err(Error::of_inputs(format!(
-            "the expression has {} bytes, but at most {MAX_TEXT} are taken: split it",
-            text.len()
+            "there are {} expressions, but 1 to {MAX_OUTPUTS} are taken: split them",
+            texts.len()
         )));
     }
-    if text.trim_ascii().is_empty() {
-        let message = "the expression is empty: write a formula of the inputs";
+    let mut builder = Builder::default();
+    let mut outputs = Vec::new();
+    for text in texts {
+        check_text(text).map_err(Error::of_inputs)?;
+        let output = Parser::output(text, inputs, &mut builder);
+        outputs.push(output.map_err(|fault| Error::in_text(text, fault))?);
+    }
+    if outputs.len() > 1 && outputs.iter().any(|output| output.reduction.is_some()) {
+        let message = "a reduction is the only expression of its call: compile it alone";
         return Err(Error::of_inputs(message.into()));
     }
-    Parser::program(text, inputs).map_err(|fault| Error::in_text(text, fault))
+    Ok(builder.end(inputs, outputs))
+}
+
+fn check_text(text: &str) -> std::result::Result<(), String> {
+    if text.len() > MAX_TEXT {
+        return Err(format!(
+            "the expression has {} bytes, but at most {MAX_TEXT} are taken: split it",
+            text.len()
+        ));
+    }
+    if text.trim_ascii().is_empty() {
+        return Err("the expression is empty: write a formula of the inputs".into());
+    }
+    Ok(())
 }
 
 fn check_inputs(inputs: &[Input<'_>]) -> std::result::Result<(), String> {
@@ -62,7 +92,7 @@ fn check_inputs(inputs: &[Input<'_>]) -> std::result::Result<(), String> {
             "there are {count} inputs, but at most {MAX_INPUTS} are taken: split the expression"
         ));
     }
-    for (i, Input { name, element, shape }) in inputs.iter().enumerate() {
+    for (i, Input { name, element, form }) in inputs.iter().enumerate() {
         let wrong = if name.len() > MAX_NAME {
             format!("is longer than {MAX_NAME} bytes: choose a shorter name")
         } else if !name.starts_with(|c: char| is_word(c) && !c.is_ascii_digit())
@@ -71,7 +101,7 @@ fn check_inputs(inputs: &[Input<'_>]) -> std::result::Result<(), String> {
             "is no name: write letters, digits and _, and no digit first".into()
         } else if is_keyword(name) {
             "is a word of the language: choose another name".into()
-        } else if *shape == Shape::Number && !matches!(element, Element::F64 | Element::I64) {
+        } else if *form == Form::Number && !matches!(element, Element::F64 | Element::I64) {
             format!(
                 "is a number of type {}: declare it as f64 or i64, or as a scalar",
                 element.name()
@@ -142,7 +172,7 @@ struct Parser<'t> {
     token: Token<'t>,
     place: usize,
     inputs: &'t [Input<'t>],
-    builder: Builder,
+    builder: &'t mut Builder,
     /// The values that no operator has yet.
     values: Vec<Value>,
     pending: Vec<Pending>,
@@ -151,7 +181,7 @@ struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    fn program(text: &'t str, inputs: &'t [Input<'t>]) -> Result<Program> {
+    fn output(text: &'t str, inputs: &'t [Input<'t>], builder: &'t mut Builder) -> Result<Output> {
         let mut lexer = Lexer::new(text);
         let (token, place) = lexer.next()?;
         let mut parser = Parser {
@@ -159,7 +189,7 @@ impl<'t> Parser<'t> {
             token,
             place,
             inputs,
-            builder: Builder::default(),
+            builder,
             values: Vec::new(),
             pending: Vec::new(),
             depth: 0,
@@ -172,8 +202,8 @@ impl<'t> Parser<'t> {
         parser.read()?;
         let Parser { builder, values, .. } = parser;
         match reduction {
-            Some(reduction) => builder.reduce(inputs, reduction, &values, place),
-            None => builder.output(inputs, values[0]),
+            Some(reduction) => builder.reduce(reduction, &values, place),
+            None => builder.output(values[0]),
         }
     }
 

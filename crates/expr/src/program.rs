@@ -3,9 +3,9 @@
 use crate::{Element, Op, Reduction, Type};
 use std::fmt;
 
-/// The number of elements of an input.
+/// The form of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Shape {
+pub enum Form {
     /// As many elements as the call has.
     Array,
     /// One value, which is read at the call.
@@ -14,13 +14,13 @@ pub enum Shape {
     Number,
 }
 
-impl Shape {
+impl Form {
     /// Its name in the program's text.
     const fn name(self) -> &'static str {
         match self {
-            Shape::Array => "array",
-            Shape::Scalar => "scalar",
-            Shape::Number => "number",
+            Form::Array => "array",
+            Form::Scalar => "scalar",
+            Form::Number => "number",
         }
     }
 }
@@ -33,7 +33,7 @@ pub struct Input<'a> {
     /// The type in memory.
     pub element: Element,
     /// An array or a scalar.
-    pub shape: Shape,
+    pub form: Form,
 }
 
 /// The place of a node in its program.
@@ -78,46 +78,70 @@ impl Node {
     }
 }
 
-/// An expression, checked and typed. Immutable; two of the same text and inputs are equal.
+/// An output of a program: an array of as many elements as the call has or, of a reduction, one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The reduction of the operands. Without one, the only operand is what is stored.
+    pub reduction: Option<Reduction>,
+    /// The type of the operands.
+    pub ty: Type,
+    /// The type of its elements in memory.
+    pub element: Element,
+    operands: [NodeId; 2],
+}
+
+impl Output {
+    /// An output with operands, whose number is the reduction's arity.
+    pub(crate) fn new(
+        reduction: Option<Reduction>, ty: Type, element: Element, nodes: &[NodeId],
+    ) -> Output {
+        let mut operands = [0; 2];
+        operands[..nodes.len()].copy_from_slice(nodes);
+        Output { reduction, ty, element, operands }
+    }
+
+    /// The nodes that it takes, each of the type [`ty`](Self::ty).
+    #[must_use]
+    pub fn operands(&self) -> &[NodeId] {
+        &self.operands[..self.reduction.map_or(1, Reduction::arity)]
+    }
+}
+
+/// Expressions of the same inputs, checked and typed. Immutable; two of the same texts and inputs are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    inputs: Vec<(String, Element, Shape)>,
+    inputs: Vec<(String, Element, Form)>,
     nodes: Vec<Node>,
-    reduction: Option<Reduction>,
-    results: Vec<NodeId>,
-    output: Type,
+    outputs: Vec<Output>,
 }
 
 impl Program {
-    /// A program of the nodes that its results need.
-    pub(crate) fn new(
-        inputs: &[Input<'_>], nodes: &[Node], reduction: Option<Reduction>, results: &[NodeId],
-        output: Type,
-    ) -> Program {
+    /// A program of the nodes that its outputs need.
+    pub(crate) fn new(inputs: &[Input<'_>], nodes: &[Node], outputs: Vec<Output>) -> Program {
+        let needed = needed(nodes, &outputs);
         let mut program = Program {
-            inputs: inputs.iter().map(|i| (i.name.to_owned(), i.element, i.shape)).collect(),
+            inputs: inputs.iter().map(|i| (i.name.to_owned(), i.element, i.form)).collect(),
             nodes: Vec::new(),
-            reduction,
-            results: results.to_vec(),
-            output,
+            outputs,
         };
-        let needed = needed(nodes, results);
         let mut places = vec![0; nodes.len()];
         for (id, node) in nodes.iter().enumerate().filter(|(id, _)| needed[*id]) {
             places[id] = program.nodes.len() as NodeId;
             let operands = node.operands.map(|operand| places[usize::from(operand)]);
             program.nodes.push(Node { operands, ..*node });
         }
-        program.results.iter_mut().for_each(|id| *id = places[usize::from(*id)]);
+        for output in &mut program.outputs {
+            output.operands = output.operands.map(|operand| places[usize::from(operand)]);
+        }
         program
     }
 
     /// The inputs, as they were declared; not every one need be used.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = Input<'_>> {
-        self.inputs.iter().map(|(name, element, shape)| Input {
+        self.inputs.iter().map(|(name, element, form)| Input {
             name,
             element: *element,
-            shape: *shape,
+            form: *form,
         })
     }
 
@@ -127,29 +151,30 @@ impl Program {
         &self.nodes
     }
 
-    /// The reduction of the results; without one, the only result is the output.
+    /// The outputs, in the order of their expressions: at least one. They are all reductions, or none is.
     #[must_use]
-    pub const fn reduction(&self) -> Option<Reduction> {
-        self.reduction
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
     }
 
-    /// The nodes that the reduction takes, or the one that is the output.
+    /// The output that is a reduction, with which the program has no other one.
     #[must_use]
-    pub fn results(&self) -> &[NodeId] {
-        &self.results
+    pub fn reduction(&self) -> Option<(Reduction, Type)> {
+        let output = self.outputs[0];
+        output.reduction.map(|reduction| (reduction, output.ty))
     }
 
-    /// The type of the output's elements.
-    #[must_use]
-    pub const fn output(&self) -> Type {
-        self.output
+    /// The nodes that the outputs take.
+    pub fn results(&self) -> impl Iterator<Item = NodeId> + Clone {
+        self.outputs.iter().flat_map(Output::operands).copied()
     }
 }
 
-/// Marks the nodes that the results need.
-fn needed(nodes: &[Node], results: &[NodeId]) -> Vec<bool> {
+/// Marks the nodes that the outputs need.
+fn needed(nodes: &[Node], outputs: &[Output]) -> Vec<bool> {
     let mut needed = vec![false; nodes.len()];
-    results.iter().for_each(|&id| needed[usize::from(id)] = true);
+    let results = outputs.iter().flat_map(Output::operands);
+    results.for_each(|&id| needed[usize::from(id)] = true);
     for (id, node) in nodes.iter().enumerate().rev() {
         if needed[id] {
             node.operands().iter().for_each(|&operand| needed[usize::from(operand)] = true);
@@ -158,7 +183,7 @@ fn needed(nodes: &[Node], results: &[NodeId]) -> Vec<bool> {
     needed
 }
 
-/// The program's text: a line for each node, and one for the output.
+/// The program's text: a line for each node, and one for each output.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (id, node) in self.nodes.iter().enumerate() {
@@ -166,16 +191,19 @@ impl fmt::Display for Program {
             match node.source {
                 Source::Constant(bits) => constant(f, node.ty, bits)?,
                 Source::Input(input) => {
-                    let (name, element, shape) = &self.inputs[usize::from(input)];
-                    write!(f, "{} {name}: {}", shape.name(), element.name())?;
+                    let (name, element, form) = &self.inputs[usize::from(input)];
+                    write!(f, "{} {name}: {}", form.name(), element.name())?;
                 }
                 Source::Op(op) => list(f, op.name(), node.operands())?,
             }
             writeln!(f)?;
         }
-        write!(f, "output: {} = ", self.output)?;
-        list(f, self.reduction.map_or("", Reduction::name), &self.results)?;
-        writeln!(f)
+        for output in &self.outputs {
+            write!(f, "output: {} = ", output.element.name())?;
+            list(f, output.reduction.map_or("", Reduction::name), output.operands())?;
+            writeln!(f)?;
+        }
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The type of a node's value.
+/// The type of a node's value: a type in which programs compute. [`Element`] is a type in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
     /// True or false.
@@ -33,14 +33,22 @@ impl Type {
         }
     }
 
-    /// The size of a value in memory.
+    /// The type of an element that stores such a value, as outputs do.
+    #[must_use]
+    pub const fn element(self) -> Element {
+        match self {
+            Type::Bool => Element::Bool,
+            Type::I32 => Element::I32,
+            Type::I64 => Element::I64,
+            Type::F32 => Element::F32,
+            Type::F64 => Element::F64,
+        }
+    }
+
+    /// The size of a value.
     #[must_use]
     pub const fn bytes(self) -> usize {
-        match self {
-            Type::Bool => 1,
-            Type::I32 | Type::F32 => 4,
-            Type::I64 | Type::F64 => 8,
-        }
+        self.element().bytes()
     }
 
     /// Says whether it is i32 or i64.
@@ -57,8 +65,8 @@ impl fmt::Display for Type {
 }
 
 macro_rules! elements {
-    ($($element:ident $name:literal $bytes:literal => $widened:ident;)+) => {
-        /// The type of an input's elements in memory.
+    ($($element:ident $name:literal $bytes:literal => $widened:ident as $class:expr;)+) => {
+        /// The type of an array's elements in memory.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Element {
             $(#[doc = concat!("`", $name, "`.")] $element,)+
@@ -85,31 +93,26 @@ macro_rules! elements {
             pub const fn widened(self) -> Type {
                 match self { $(Element::$element => Type::$widened,)+ }
             }
+
+            /// The promotion class of an input of this type.
+            pub(crate) const fn class(self) -> Class {
+                match self { $(Element::$element => $class,)+ }
+            }
         }
     };
 }
 
 elements! {
-    Bool "bool" 1 => Bool;
-    U8 "u8" 1 => I32;
-    I8 "i8" 1 => I32;
-    U16 "u16" 2 => I32;
-    I16 "i16" 2 => I32;
-    U32 "u32" 4 => I64;
-    I32 "i32" 4 => I32;
-    I64 "i64" 8 => I64;
-    F32 "f32" 4 => F32;
-    F64 "f64" 8 => F64;
-}
-
-impl Element {
-    /// The promotion class of an input of this type.
-    pub(crate) const fn class(self) -> Class {
-        match self {
-            Element::U8 | Element::I8 | Element::U16 | Element::I16 => Class::Short,
-            _ => Class::Of(self.widened()),
-        }
-    }
+    Bool "bool" 1 => Bool as Class::Of(Type::Bool);
+    U8 "u8" 1 => I32 as Class::Short;
+    I8 "i8" 1 => I32 as Class::Short;
+    U16 "u16" 2 => I32 as Class::Short;
+    I16 "i16" 2 => I32 as Class::Short;
+    U32 "u32" 4 => I64 as Class::Of(Type::I64);
+    I32 "i32" 4 => I32 as Class::Of(Type::I32);
+    I64 "i64" 8 => I64 as Class::Of(Type::I64);
+    F32 "f32" 4 => F32 as Class::Of(Type::F32);
+    F64 "f64" 8 => F64 as Class::Of(Type::F64);
 }
 
 /// An operand, as far as promotion needs to know it.

@@ -6,7 +6,7 @@
 
 use crate::{Accumulator, Element, Max, Min, WrappingSum};
 use gpuvec_exact::{Dot, Kind, State, Sum, Windowed};
-use gpuvec_expr::{Input, Program, Shape, compile};
+use gpuvec_expr::{Form, Input, Program, compile};
 
 /// The one step of an operation's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -391,8 +391,8 @@ impl Op {
     #[must_use]
     pub fn program(self) -> Program {
         let element = self.element();
-        let array = |name| Input { name, element, shape: Shape::Array };
-        let number = Input { name: "alpha", element, shape: Shape::Scalar };
+        let array = |name| Input { name, element, form: Form::Array };
+        let number = Input { name: "alpha", element, form: Form::Scalar };
         let arrays = ["a", "b"].into_iter().take(self.inputs()).map(array);
         let inputs: Vec<_> = arrays.chain(self.has_alpha().then_some(number)).collect();
         compile(self.formula(), &inputs).expect("a row's formula is an expression")
@@ -417,11 +417,16 @@ mod tests {
                 }
                 Step::Reduce(reduction) => {
                     assert!(computed.is_empty(), "{op:?}");
-                    assert_eq!(program.reduction(), Some(reduction), "{op:?}");
+                    assert_eq!(
+                        program.reduction(),
+                        Some((reduction, op.element().widened())),
+                        "{op:?}"
+                    );
                 }
             }
             assert!(program.nodes().iter().all(|node| node.ty == op.element().widened()), "{op:?}");
-            assert_eq!(program.output().bytes(), op.output_bytes(), "{op:?}");
+            let [output] = program.outputs() else { panic!("{op:?}") };
+            assert_eq!(output.element.bytes(), op.output_bytes(), "{op:?}");
             assert_eq!(program.inputs().len(), op.inputs() + usize::from(op.has_alpha()), "{op:?}");
         }
     }

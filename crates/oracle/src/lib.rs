@@ -13,7 +13,7 @@ mod reduction;
 mod value;
 
 pub use reduction::reduced;
-pub use value::{Value, bytes};
+pub use value::Value;
 
 use gpuvec_expr::{Program, Source};
 
@@ -33,5 +33,5 @@ pub fn results(program: &Program, inputs: &[u64]) -> Vec<Value> {
             Source::Op(op) => operation::apply(op, &operands, node.ty),
         });
     }
-    program.results().iter().map(|&result| values[usize::from(result)]).collect()
+    program.results().map(|result| values[usize::from(result)]).collect()
 }

@@ -1,6 +1,6 @@
 //! Random expressions.
 
-use gpuvec_expr::{Element, Input, Shape};
+use gpuvec_expr::{Element, Form, Input};
 
 /// The inputs of the tests: a to d are of f32, those of other types have the type in their names; k and h
 /// are a Python integer and a Python float.
@@ -9,7 +9,7 @@ pub const INPUTS: [Input<'static>; 16] = [
     array("b", Element::F32),
     array("c", Element::F32),
     array("d", Element::F32),
-    Input { name: "s", element: Element::F32, shape: Shape::Scalar },
+    Input { name: "s", element: Element::F32, form: Form::Scalar },
     array("m", Element::Bool),
     array("x_u8", Element::U8),
     array("x_i8", Element::I8),
@@ -19,14 +19,14 @@ pub const INPUTS: [Input<'static>; 16] = [
     array("x_i32", Element::I32),
     array("x_i64", Element::I64),
     array("x_f64", Element::F64),
-    Input { name: "k", element: Element::I64, shape: Shape::Number },
-    Input { name: "h", element: Element::F64, shape: Shape::Number },
+    Input { name: "k", element: Element::I64, form: Form::Number },
+    Input { name: "h", element: Element::F64, form: Form::Number },
 ];
 
 /// An array of a type.
 #[must_use]
 pub const fn array(name: &str, element: Element) -> Input<'_> {
-    Input { name, element, shape: Shape::Array }
+    Input { name, element, form: Form::Array }
 }
 
 /// The strengths with which expressions bind, in the order of Python's reference.

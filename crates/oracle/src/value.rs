@@ -53,14 +53,3 @@ impl Value {
         }
     }
 }
-
-/// The size of an element in memory.
-#[must_use]
-pub fn bytes(element: Element) -> usize {
-    match element {
-        Element::Bool | Element::U8 | Element::I8 => 1,
-        Element::U16 | Element::I16 => 2,
-        Element::U32 | Element::I32 | Element::F32 => 4,
-        Element::I64 | Element::F64 => 8,
-    }
-}

@@ -1,16 +1,16 @@
 //! The processors that calls run on, before anything was learned and afterwards.
 
 use super::*;
-use crate::call::checked::{Arguments, Arrays, Input};
+use crate::call::checked::{Arguments, Arrays, Input, Output};
 use crate::call::formula::{Binding, Evaluation, Formula};
 use crate::call::plan::{Plan, plan};
 use crate::call::transfer::{SlotKind, Transfer};
-use crate::call::{Call, MemoryKind, Task};
+use crate::call::{Call, Layout, MemoryKind, Task};
 use crate::error::Error;
 use MemoryKind::{Pageable, Pinned};
 use Placement::{All, Auto, Cpu, Gpu};
 use gpuvec_cost::BreakEven;
-use gpuvec_expr::{Element, Shape};
+use gpuvec_expr::{Element, Form};
 use proptest::prelude::*;
 use std::cell::Cell;
 
@@ -73,11 +73,11 @@ impl Resources for Host {
 /// picoseconds.
 fn formula((text, cost): (&str, usize), elements: &[Element]) -> Formula {
     let names: Vec<String> = (0..elements.len()).map(|i| format!("a{i}")).collect();
-    let shape = Shape::Array;
+    let form = Form::Array;
     let declared: Vec<_> = names
         .iter()
         .zip(elements)
-        .map(|(name, &element)| gpuvec_expr::Input { name, element, shape })
+        .map(|(name, &element)| gpuvec_expr::Input { name, element, form })
         .collect();
     Formula::new(0, gpuvec_expr::compile(text, &declared).unwrap(), cost, None)
 }
@@ -94,13 +94,18 @@ fn planned(
     let input = |(i, element): (usize, &Element)| Input {
         name: "input",
         pointer: pointer(i),
-        element_bytes: element.bytes(),
+        layout: Layout::contiguous(element.bytes()),
     };
-    let inputs: Vec<Input> = elements.iter().enumerate().map(input).collect();
-    let out = ("out", pointer(elements.len()));
+    let inputs: Vec<Input<'_>> = elements.iter().enumerate().map(input).collect();
+    let element_bytes = formula.program().outputs()[0].element.bytes();
+    let layout = match formula.reduction {
+        Some(_) => Layout::value(element_bytes),
+        None => Layout::contiguous(element_bytes),
+    };
+    let outputs = [Output { name: "out", pointer: pointer(elements.len()), layout }];
     let mut arrays = Arrays::new();
     // SAFETY: the arrays are never accessed.
-    let arguments = unsafe { Arguments::new(task, &inputs, out, n) };
+    let arguments = unsafe { Arguments::new(task, &inputs, &outputs, n) };
     let call = Call::new(&mut arrays, &arguments, |_| Ok(kind)).unwrap().unwrap();
     let chosen = choose(&call, placement, host);
     (plan(&call, placement, chosen.choice, host).unwrap(), chosen)

@@ -1,8 +1,9 @@
 //! The processors that calls run on, by memory kind, length, placement and machine.
 
 use super::*;
+use crate::call::array::Layout;
 use crate::call::checked::tests::with_call;
-use crate::call::checked::{Arguments, Arrays, Input};
+use crate::call::checked::{Arguments, Arrays, Input, Output};
 use crate::call::choice::choose;
 use crate::call::chunk::Queue;
 use crate::call::formula::{Binding, Evaluation, Formula};
@@ -321,17 +322,19 @@ fn shared(cost_ns: f64, n: usize, kind: MemoryKind, gpus: usize) -> OnGpus {
     let declared = ["a", "b"].map(|name| gpuvec_expr::Input {
         name,
         element: Element::F32,
-        shape: gpuvec_expr::Shape::Array,
+        form: gpuvec_expr::Form::Array,
     });
     let program = gpuvec_expr::compile("a + b", &declared).unwrap();
     let formula = Formula::new(0, program, (cost_ns * 1e3) as usize, None);
     let task = Task::Evaluate(Evaluation { formula: &formula, bindings: &[Binding::Array; 2] });
-    let [a, b, out] = [1, 2, 3].map(|place| std::ptr::without_provenance_mut(place * SPACE));
+    let pointer = |place: usize| std::ptr::without_provenance_mut(place * SPACE);
+    let layout = Layout::contiguous(size_of::<f32>());
     let inputs =
-        [("a", a), ("b", b)].map(|(name, pointer)| Input { name, pointer, element_bytes: 4 });
+        [("a", 1), ("b", 2)].map(|(name, place)| Input { name, pointer: pointer(place), layout });
+    let outputs = [Output { name: "out", pointer: pointer(3), layout }];
     let mut arrays = Arrays::new();
     // SAFETY: the arrays are never accessed.
-    let arguments = unsafe { Arguments::new(task, &inputs, ("out", out), n) };
+    let arguments = unsafe { Arguments::new(task, &inputs, &outputs, n) };
     let call = Call::new(&mut arrays, &arguments, |_| Ok(kind)).unwrap().unwrap();
     on_gpus(&call, All, Choice::Together, &with(gpus)).unwrap()
 }

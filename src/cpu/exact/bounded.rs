@@ -40,7 +40,7 @@ impl<K: Vectorised> Bounded<K> {
     // Once in the library, for all its callers.
     #[inline(never)]
     pub(crate) fn accumulate(&mut self, version: Version, mut inputs: Inputs<'_, K::Element>) {
-        self.is_lost |= K::ERRORS && version == Version::BASELINE;
+        self.is_lost |= K::ERRORS && !version.has_fma();
         let mut window = Window::bounded(self.window);
         let mut failed = 0;
         while inputs.len() > 0 && !self.is_lost {

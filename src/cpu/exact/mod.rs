@@ -13,13 +13,16 @@ mod bounded;
 mod tests;
 mod window;
 
-use super::x86_64::Version;
+use crate::arch::Version;
 pub(crate) use bounded::Bounded;
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
 use window::Window;
 
 /// Terms that are deposited one by one: bins would take longer to clear and to empty.
 const FEW: usize = 128;
+
+/// The most blocks that are added as integers, without trying a window, after windows failed.
+const MOST_SKIPPED: usize = 15;
 
 /// The facts about a kind that its vector code depends on.
 pub(crate) trait Vectorised: Windowed {
@@ -89,13 +92,23 @@ pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
     version: Version, state: &mut State<K>, mut inputs: Inputs<'_, K::Element>,
 ) {
     let mut window = Window::exact();
-    let mut bins = None;
+    let (mut bins, mut failed, mut skipped) = (None, 0, 0);
     while inputs.len() > 0 {
         let held = window.hold::<K, C>(version, inputs);
         state.count(held);
         window.empty(state);
         inputs = inputs.after(held);
         let block = inputs.first(window.failed);
+        if block.len() > 0 && failed != inputs.len() {
+            // The window was chosen for terms before this block.
+            failed = inputs.len();
+            window.choose_again::<K, C>(block);
+            skipped = if held > 0 { 0 } else { skipped };
+            continue;
+        }
+        // No window holds the block, and probably none holds those that follow.
+        let block = inputs.first((1 + skipped) * block.len());
+        skipped = MOST_SKIPPED.min(2 * skipped + 1);
         let term = |i: usize| K::term_of(block.a[i], block.b[i]);
         if block.len() > FEW {
             bins.get_or_insert(Bins::EMPTY).deposit(state, block.len(), term);
@@ -113,6 +126,9 @@ pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
 /// follow.
 const BOUNDED_FROM: usize = 1 << 10;
 
+/// The number of terms up to which a window for all of them is tried before a state is made.
+const MOST_IN_ONE_WINDOW: usize = 1 << 12;
+
 /// The sum of terms, rounded once. A few ordinary terms make no state.
 pub(crate) fn value<K: Vectorised, C: Conditions>(
     version: Version, inputs: Inputs<'_, K::Element>,
@@ -125,11 +141,19 @@ pub(crate) fn value<K: Vectorised, C: Conditions>(
         }
     }
     let mut window = Window::exact();
-    let held = window.hold::<K, C>(version, inputs);
-    if held == inputs.len()
-        && let Some(value) = window.value::<K>()
-    {
-        return value;
+    // The second window is chosen for all terms.
+    for _ in 0..2 {
+        let held = window.hold::<K, C>(version, inputs);
+        if held == inputs.len()
+            && let Some(value) = window.value::<K>()
+        {
+            return value;
+        }
+        if inputs.len() > MOST_IN_ONE_WINDOW {
+            break;
+        }
+        window = Window::exact();
+        window.choose_again::<K, C>(inputs);
     }
     let mut state = State::ZERO;
     accumulate::<K, C>(version, &mut state, inputs);

@@ -1,10 +1,10 @@
 //! Blocks of terms that one window holds.
 
 use super::{Conditions, Inputs, Vectorised};
-use crate::cpu::x86_64::{Avx2, Avx512, HasAvx2, HasAvx512, Sse2, Vector, Version};
+use crate::arch::{Set, Vector, Vectorized, Version, prefetch};
 use gpuvec_exact::{Float, LEVEL_BITS, State, round_window};
-use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::iter::zip;
+use std::marker::PhantomData;
 use std::mem::size_of;
 
 /// Parts of terms that an accumulator takes before its sum is read.
@@ -110,17 +110,19 @@ impl Window {
         &mut self, version: Version, inputs: Inputs<'_, K::Element>,
     ) -> usize {
         self.failed = inputs.len();
-        if K::ERRORS && version == Version::BASELINE {
+        if K::ERRORS && !version.has_fma() {
             return 0;
         }
-        if self.unit.is_none() {
-            let sample = inputs.first(SAMPLE);
-            self.failed = sample.len();
-            self.unit = choose::<K, C>(sample, self.is_bounded);
-        }
-        let Some(unit) = self.unit else { return 0 };
-        let lanes = version.lanes();
-        let width = rows::<K>(lanes) * chains::<K>() * lanes;
+        let unit = match self.unit {
+            Some(unit) => unit,
+            None => {
+                let sample = inputs.first(SAMPLE);
+                self.failed = sample.len();
+                let Some(unit) = choose::<K, C>(sample, self.is_bounded) else { return 0 };
+                *self.unit.insert(unit)
+            }
+        };
+        let width = version.run(Width::<K>(PhantomData));
         let whole = inputs.first(inputs.len() - inputs.len() % width);
         let held = hold_in::<K, C>(version, self, unit, whole);
         let rest = inputs.after(held);
@@ -142,49 +144,53 @@ impl Window {
     }
 }
 
+/// The elements that the loop takes at once.
+struct Width<K>(PhantomData<K>);
+
+impl<K: Vectorised> Vectorized for Width<K> {
+    type Result = usize;
+
+    #[inline(always)]
+    fn run<S: Set>(self, _: S) -> usize {
+        rows::<K, S>() * chains::<K>() * S::F64::LANES
+    }
+}
+
 /// [`hold_rows`], compiled for the instructions of a version.
 fn hold_in<K: Vectorised, C: Conditions>(
     version: Version, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
 ) -> usize {
-    #[target_feature(enable = "avx512f,avx512dq")]
-    fn avx512<K: Vectorised, C: Conditions, const BOUNDED: bool>(
-        has: HasAvx512, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
-    ) -> usize {
-        hold_rows::<K, C, Avx512, BOUNDED>(has, window, unit, inputs)
+    match K::PRODUCTS && window.is_bounded {
+        false => version.run(Hold::<K, C, false>(window, unit, inputs, PhantomData)),
+        true => version.run(Hold::<K, C, true>(window, unit, inputs, PhantomData)),
     }
+}
 
-    #[target_feature(enable = "avx2,fma")]
-    fn avx2<K: Vectorised, C: Conditions, const BOUNDED: bool>(
-        has: HasAvx2, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
-    ) -> usize {
-        hold_rows::<K, C, Avx2, BOUNDED>(has, window, unit, inputs)
-    }
+/// The work of [`hold_rows`].
+struct Hold<'a, K: Vectorised, C, const BOUNDED: bool>(
+    &'a mut Window,
+    i32,
+    Inputs<'a, K::Element>,
+    PhantomData<C>,
+);
 
-    match (version, K::PRODUCTS && window.is_bounded) {
-        // SAFETY: the version proves the instructions.
-        (Version::Avx512(has), false) => unsafe {
-            avx512::<K, C, false>(has, window, unit, inputs)
-        },
-        // SAFETY: as above.
-        (Version::Avx512(has), true) => unsafe { avx512::<K, C, true>(has, window, unit, inputs) },
-        // SAFETY: the version proves the instructions.
-        (Version::Avx2(has), false) => unsafe { avx2::<K, C, false>(has, window, unit, inputs) },
-        // SAFETY: as above.
-        (Version::Avx2(has), true) => unsafe { avx2::<K, C, true>(has, window, unit, inputs) },
-        (Version::Baseline(has), false) => {
-            hold_rows::<K, C, Sse2, false>(has, window, unit, inputs)
-        }
-        (Version::Baseline(has), true) => hold_rows::<K, C, Sse2, true>(has, window, unit, inputs),
+impl<K: Vectorised, C: Conditions, const BOUNDED: bool> Vectorized for Hold<'_, K, C, BOUNDED> {
+    type Result = usize;
+
+    #[inline(always)]
+    fn run<S: Set>(self, set: S) -> usize {
+        let Hold(window, unit, inputs, _) = self;
+        hold_rows::<K, C, S, BOUNDED>(set, window, unit, inputs)
     }
 }
 
 /// Adds whole rows of terms, as many as the loop takes at once or a multiple, to the window with a unit. Returns
 /// the number of terms that it holds.
 #[inline(always)]
-fn hold_rows<K: Vectorised, C: Conditions, V: Vector, const BOUNDED: bool>(
-    has: V::Has, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
+fn hold_rows<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
+    set: S, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
 ) -> usize {
-    let block_len = chains::<K>() * V::LANES * if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
+    let block_len = chains::<K>() * S::F64::LANES * if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
     let mut held = 0;
     window.failed = 0;
     for _ in 0..MAX_BLOCKS {
@@ -192,7 +198,7 @@ fn hold_rows<K: Vectorised, C: Conditions, V: Vector, const BOUNDED: bool>(
             break;
         }
         let block = inputs.after(held).first(block_len);
-        let Some(sums) = sums::<K, C, V, BOUNDED>(has, unit, block) else {
+        let Some(sums) = sums::<K, C, S, BOUNDED>(set, unit, block) else {
             window.failed = block.len();
             break;
         };
@@ -240,8 +246,8 @@ const fn chains<K: Vectorised>() -> usize {
 /// accumulator's next value then needs no copy to the register of the one before. (Products with errors, f64,
 /// are 6 % slower with two.)
 #[inline(always)]
-const fn rows<K: Vectorised>(lanes: usize) -> usize {
-    if K::PRODUCTS && !K::ERRORS && lanes == Avx512::LANES { MAX_ROWS } else { 1 }
+const fn rows<K: Vectorised, S: Set>() -> usize {
+    if K::PRODUCTS && !K::ERRORS && S::REGISTERS >= 32 { MAX_ROWS } else { 1 }
 }
 
 /// The sums of a block's terms in the levels of a window, if it holds them.
@@ -263,22 +269,22 @@ const fn rows<K: Vectorised>(lanes: usize) -> usize {
 /// # Panics
 /// If the terms are not whole rows.
 #[inline(always)]
-fn sums<K: Vectorised, C: Conditions, V: Vector, const BOUNDED: bool>(
-    has: V::Has, unit: i32, block: Inputs<'_, K::Element>,
+fn sums<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
+    set: S, unit: i32, block: Inputs<'_, K::Element>,
 ) -> Option<[i64; MAX_LEVELS]> {
     let (chains, levels) = (chains::<K>(), levels::<K>(BOUNDED));
     // A sum reads its block as two halves, so that the processor fetches two streams, as for a product.
     let streams = if K::PRODUCTS { 1 } else { 2 };
-    let step = chains / streams * V::LANES;
+    let step = chains / streams * S::F64::LANES;
     let stream_len = block.len() / streams;
-    let rows = rows::<K>(V::LANES);
+    let rows = rows::<K, S>();
     assert!(block.len().is_multiple_of(streams * rows * step) && block.b.len() == block.len());
     // 1.5·2^(u+52) in each level.
     let starts = [0, 1, 2].map(|level| {
         f64::from_bits(((unit - LEVEL_BITS * level + 52 + 1023) as u64) << 52 | 1 << 51)
     });
-    let [zero, start] = [0.0, starts[0]].map(|x| V::splat(has, x));
-    let mut accumulators = starts.map(|start| [V::splat(has, start); MAX_CHAINS]);
+    let [zero, start] = [0.0, starts[0]].map(|x| S::F64::splat(set, x));
+    let mut accumulators = starts.map(|start| [S::F64::splat(set, start); MAX_CHAINS]);
     let mut vanished = zero;
     // Two of each, so that a flag need not wait for the one before.
     let [mut outside, mut left] = [[zero; FLAGS]; 2];
@@ -286,30 +292,33 @@ fn sums<K: Vectorised, C: Conditions, V: Vector, const BOUNDED: bool>(
     for first in (0..stream_len).step_by(rows * step) {
         for place in (first..first + rows * step).step_by(step) {
             for chain in 0..chains {
-                let in_step = chain * V::LANES % step;
-                let i = chain * V::LANES / step * stream_len + place + in_step;
+                let in_step = chain * S::F64::LANES % step;
+                let i = chain * S::F64::LANES / step * stream_len + place + in_step;
                 // SAFETY: the assertion above: both arrays have whole rows, so that `i` begins a vector.
-                xs[chain] = V::load(has, unsafe { block.a.get_unchecked(i..i + V::LANES) });
+                xs[chain] =
+                    S::F64::load(set, unsafe { block.a.get_unchecked(i..i + S::F64::LANES) });
                 rests[chain] = xs[chain];
                 let is_line = (in_step * size_of::<K::Element>()).is_multiple_of(64);
                 if is_line && !BOUNDED {
                     // Past the end of a stream follows the same stream of the next block.
                     let is_next = place + AHEAD[0] / size_of::<K::Element>() >= stream_len;
                     let skip = if is_next { (streams - 1) * stream_len } else { 0 };
-                    prefetch(block.a.as_ptr().wrapping_add(i + skip), AHEAD[0]);
+                    prefetch(block.a.as_ptr().wrapping_add(i + skip).wrapping_byte_add(AHEAD[0]));
                 }
                 if K::PRODUCTS {
                     // SAFETY: as above.
-                    ys[chain] = V::load(has, unsafe { block.b.get_unchecked(i..i + V::LANES) });
+                    ys[chain] =
+                        S::F64::load(set, unsafe { block.b.get_unchecked(i..i + S::F64::LANES) });
                     rests[chain] = xs[chain] * ys[chain];
                     if is_line && !BOUNDED {
-                        prefetch(block.b.as_ptr().wrapping_add(i), AHEAD[1]);
+                        prefetch(block.b.as_ptr().wrapping_add(i).wrapping_byte_add(AHEAD[1]));
                     }
                 }
                 if K::ERRORS {
-                    errors[chain] = V::multiply_subtract(xs[chain], ys[chain], rests[chain]);
+                    errors[chain] = S::F64::multiply_subtract(xs[chain], ys[chain], rests[chain]);
                     if !BOUNDED {
-                        vanished = V::flag_vanished(vanished, rests[chain], xs[chain], ys[chain]);
+                        vanished =
+                            S::F64::flag_vanished(vanished, rests[chain], xs[chain], ys[chain]);
                     }
                 }
             }
@@ -320,15 +329,15 @@ fn sums<K: Vectorised, C: Conditions, V: Vector, const BOUNDED: bool>(
                     let accumulator = &mut accumulators[chain];
                     if BOUNDED && is_last {
                         *accumulator = if level == 0 {
-                            V::multiply_add(xs[chain], ys[chain], *accumulator)
+                            S::F64::multiply_add(xs[chain], ys[chain], *accumulator)
                         } else {
                             *accumulator + (rests[chain] + errors[chain])
                         };
                     } else if K::PRODUCTS && !K::ERRORS && level == 0 {
                         // The product of two f32 is exact, so that both its uses may be fused.
-                        let sum = V::multiply_add(xs[chain], ys[chain], *accumulator);
+                        let sum = S::F64::multiply_add(xs[chain], ys[chain], *accumulator);
                         let deposited = sum - *accumulator;
-                        rests[chain] = V::multiply_subtract(xs[chain], ys[chain], deposited);
+                        rests[chain] = S::F64::multiply_subtract(xs[chain], ys[chain], deposited);
                         *accumulator = sum;
                     } else {
                         rests[chain] =
@@ -336,7 +345,7 @@ fn sums<K: Vectorised, C: Conditions, V: Vector, const BOUNDED: bool>(
                     }
                     if level == 0 {
                         let outside = &mut outside[chain % FLAGS];
-                        *outside = V::flag_changes(*outside, *accumulator, start);
+                        *outside = S::F64::flag_changes(*outside, *accumulator, start);
                     }
                 }
                 if K::ERRORS && level > 0 && !BOUNDED {
@@ -386,12 +395,6 @@ fn deposit<V: Vector>(accumulator: &mut V, part: V, is_last: bool, left: &mut V)
         return part;
     }
     part - deposited
-}
-
-#[inline(always)]
-fn prefetch<T>(pointer: *const T, ahead: usize) {
-    // SAFETY: a prefetch may have any address.
-    unsafe { _mm_prefetch::<_MM_HINT_T1>(pointer.wrapping_byte_add(ahead).cast()) };
 }
 
 /// The bits that are set in any lane.

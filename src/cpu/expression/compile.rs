@@ -1,18 +1,21 @@
 //! Compiles a program into steps over blocks.
 
-use super::Version;
 use super::fuse::Pairs;
-use super::loops::{GRAIN, Loop, Loops, of_version};
-use super::operations::{bytes, copy, element_bytes, load, operation};
+use super::loops::{GRAIN, Loop, Loops};
+use super::operations::{copy, load, operation};
+use crate::arch::Version;
 use crate::call::picoseconds as cost;
 use crate::tuning::{EXPRESSION_BLOCK_BYTES, EXPRESSION_BYTES};
-use gpuvec_expr::{Node, NodeId, Op, Program, Shape, Source, Type};
+use gpuvec_expr::{Form, Input, Node, NodeId, Op, Output, Program, Reduction, Source, Type};
 
 /// A program as steps over blocks. Immutable; any number of threads run it at the same time.
 pub(crate) struct BlockProgram {
-    /// The bytes of an element of each array that is used, and 0 for other inputs.
-    pub(super) inputs: Vec<usize>,
-    /// The buffers behind the places after those of arrays and the output.
+    /// The bytes of an element of each input that is an array and is used, and 0 for other inputs; then those of
+    /// each output, unless the program is a reduction.
+    pub(super) arrays: Vec<usize>,
+    /// The number of inputs.
+    pub(super) inputs: usize,
+    /// The buffers behind the places after those of arrays and outputs.
     pub(super) buffers: Vec<Buffer>,
     /// The values that are known before a run: constants and scalars.
     pub(super) known: Vec<Known>,
@@ -28,8 +31,6 @@ pub(crate) struct BlockProgram {
     pub(super) register_bytes: usize,
     /// The elements of a block: a multiple of [`GRAIN`].
     pub(super) block: usize,
-    /// The bytes of an element of the output, or 0 for a reduction.
-    pub(super) output_bytes: usize,
     /// The time of a core for an element in its caches, in picoseconds.
     cost: u32,
     /// The instructions for which the program was compiled.
@@ -50,7 +51,7 @@ pub(super) enum Bits {
 }
 
 /// The place of values: an index into the list of a run's addresses. Arrays come first, in the inputs' order,
-/// then the output, then buffers.
+/// then outputs, then buffers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) index: u16,
@@ -98,6 +99,8 @@ struct Compiler<'p> {
     values: Vec<Place>,
     /// The last node that uses each node.
     last_uses: Vec<usize>,
+    /// The last node that reads an array.
+    last_read: usize,
     /// Registers whose values are used no more.
     free: Vec<Place>,
     compiled: BlockProgram,
@@ -105,19 +108,22 @@ struct Compiler<'p> {
 
 impl<'p> Compiler<'p> {
     fn new(program: &'p Program, version: Version) -> Self {
-        let reduced = program.nodes()[usize::from(program.results()[0])].ty;
+        let reduced = program.outputs()[0].ty;
+        let is_stored = |output: &&Output| output.reduction.is_none();
+        let stored = program.outputs().iter().filter(is_stored);
+        let inputs = program.inputs().map(|_| 0);
         let compiled = BlockProgram {
-            inputs: vec![0; program.inputs().len()],
+            arrays: inputs.chain(stored.map(|output| output.element.bytes())).collect(),
+            inputs: program.inputs().len(),
             buffers: Vec::new(),
             known: Vec::new(),
             uniform: Vec::new(),
             steps: Vec::new(),
             results: [array(0); 2],
             reduced,
-            register_bytes: bytes(reduced),
+            register_bytes: reduced.bytes(),
             block: 0,
             cost: 0,
-            output_bytes: if program.reduction().is_none() { bytes(program.output()) } else { 0 },
             version,
         };
         let pairs = Pairs::of(program, version);
@@ -125,6 +131,7 @@ impl<'p> Compiler<'p> {
             program,
             values: Vec::with_capacity(program.nodes().len()),
             last_uses: last_uses(program, &pairs),
+            last_read: last_read(program, &pairs),
             pairs,
             free: Vec::new(),
             compiled,
@@ -135,7 +142,7 @@ impl<'p> Compiler<'p> {
     fn node(&mut self, id: usize) -> Place {
         let Node { source, ty, .. } = self.program.nodes()[id];
         match source {
-            Source::Constant(bits) => self.known(bytes(ty), Bits::Constant(bits)),
+            Source::Constant(bits) => self.known(ty.bytes(), Bits::Constant(bits)),
             Source::Input(input) => self.input(id, usize::from(input)),
             Source::Op(op) => self.operation(id, op),
         }
@@ -149,13 +156,13 @@ impl<'p> Compiler<'p> {
 
     fn input(&mut self, id: usize, input: usize) -> Place {
         let declared = self.program.inputs().nth(input).expect("the inputs are declared");
-        let stored = match declared.shape {
-            Shape::Array => {
-                self.compiled.inputs[input] = element_bytes(declared.element);
+        let stored = match declared.form {
+            Form::Array => {
+                self.compiled.arrays[input] = declared.element.bytes();
                 array(input)
             }
-            Shape::Scalar | Shape::Number => {
-                self.known(element_bytes(declared.element), Bits::Scalar(input))
+            Form::Scalar | Form::Number => {
+                self.known(declared.element.bytes(), Bits::Scalar(input))
             }
         };
         match load(declared.element) {
@@ -188,9 +195,9 @@ impl<'p> Compiler<'p> {
             self.compiled.uniform.push(step);
             return out;
         }
-        let size = bytes(self.program.nodes()[id].ty);
+        let size = self.program.nodes()[id].ty.bytes();
         self.release(id, nodes, |operand| operand >= size);
-        let out = if self.is_output(id) { self.output() } else { self.register(size) };
+        let out = self.output_of(id).unwrap_or_else(|| self.register(size));
         self.release(id, nodes, |operand| operand < size);
         let step = self.loop_on(loops, places, out);
         self.compiled.steps.push(step);
@@ -201,16 +208,18 @@ impl<'p> Compiler<'p> {
     fn loop_on(&self, loops: Loops, places: &[Place], out: Place) -> Step {
         let mut operands = [NOWHERE; 3];
         operands[..places.len()].copy_from_slice(places);
-        Step { run: of_version(loops, self.compiled.version), operands, out }
+        Step { run: self.compiled.version.bind(loops), operands, out }
     }
 
-    /// Says whether a node is the output of an elementwise program.
-    fn is_output(&self, id: usize) -> bool {
-        self.program.reduction().is_none() && usize::from(self.program.results()[0]) == id
+    /// The output that a node's loop writes: none where arrays are read later, which may be that output.
+    fn output_of(&self, id: usize) -> Option<Place> {
+        let outputs = self.compiled.arrays.len() - self.compiled.inputs;
+        let number = self.program.results().take(outputs).position(|node| usize::from(node) == id);
+        number.filter(|_| id >= self.last_read).map(|number| self.output(number))
     }
 
-    fn output(&self) -> Place {
-        array(self.compiled.inputs.len())
+    fn output(&self, number: usize) -> Place {
+        array(self.compiled.inputs + number)
     }
 
     /// Frees the registers of a node's operands that no other node uses, if their size is such: a loop
@@ -220,7 +229,7 @@ impl<'p> Compiler<'p> {
             let node = usize::from(operand);
             if self.last_uses[node] == id
                 && !operands[..i].contains(&operand)
-                && is_such(bytes(self.program.nodes()[node].ty))
+                && is_such(self.program.nodes()[node].ty.bytes())
                 && self.is_register(self.values[node])
             {
                 self.free.push(self.values[node]);
@@ -229,7 +238,7 @@ impl<'p> Compiler<'p> {
     }
 
     fn is_register(&self, place: Place) -> bool {
-        let first = self.compiled.inputs.len() + 1;
+        let first = self.compiled.arrays.len();
         let buffer = usize::from(place.index).checked_sub(first);
         buffer.is_some_and(|buffer| self.compiled.buffers[buffer] == Buffer::Register)
     }
@@ -240,41 +249,61 @@ impl<'p> Compiler<'p> {
     }
 
     fn buffer(&mut self, buffer: Buffer) -> Place {
+        let index = (self.compiled.arrays.len() + self.compiled.buffers.len()) as u16;
         self.compiled.buffers.push(buffer);
-        let index = (self.compiled.inputs.len() + self.compiled.buffers.len()) as u16;
         Place { index, is_uniform: buffer == Buffer::Uniform }
     }
 
     fn finish(mut self) -> BlockProgram {
-        let results = self.program.results();
-        let mut places = [0, results.len() - 1].map(|i| self.values[usize::from(results[i])]);
-        let ty = self.program.nodes()[usize::from(results[0])].ty;
-        self.compiled.cost += match self.program.reduction() {
-            Some(reduction) => cost::reduction(reduction, ty),
-            None => cost::MOVE,
-        };
-        if self.program.reduction().is_none() {
-            if places[0].index != self.output().index {
-                self.compiled.steps.push(self.loop_on(copy(ty), &places[..1], self.output()));
-            }
-        } else {
-            for place in &mut places {
-                *place = self.each(ty, *place);
-            }
+        match self.program.reduction() {
+            Some((reduction, ty)) => self.reduce(reduction, ty),
+            None => self.store(),
         }
-        self.compiled.results = places;
-        let streams = self.compiled.inputs.iter().sum::<usize>() + self.compiled.output_bytes;
+        let streams: usize = self.compiled.arrays.iter().sum();
         self.compiled.cost += cost::BYTE * streams as u32;
         self.compiled.block = self.block();
         self.compiled
     }
 
-    /// A place with a value for each element, not one for all.
-    fn each(&mut self, ty: Type, place: Place) -> Place {
-        if !place.is_uniform {
-            return place;
+    fn reduce(&mut self, reduction: Reduction, ty: Type) {
+        let operands = self.program.outputs()[0].operands();
+        let places = [operands[0], operands[operands.len() - 1]];
+        self.compiled.results = places.map(|operand| {
+            let place = self.values[usize::from(operand)];
+            if place.is_uniform { self.copied(ty, place) } else { place }
+        });
+        self.compiled.cost += cost::reduction(reduction, ty);
+    }
+
+    /// Writes the outputs that no loop has written. Those of several that are in arrays are copied first:
+    /// another output may be the array.
+    fn store(&mut self) {
+        let outputs: Vec<(Type, Place)> = self
+            .program
+            .outputs()
+            .iter()
+            .map(|output| (output.ty, self.values[usize::from(output.operands()[0])]))
+            .collect();
+        let is_input = |place: Place| usize::from(place.index) < self.compiled.inputs;
+        let read: Vec<bool> =
+            outputs.iter().map(|(_, place)| outputs.len() > 1 && is_input(*place)).collect();
+        let mut places = Vec::new();
+        for ((ty, place), is_read) in outputs.iter().zip(read) {
+            places.push(if is_read { self.copied(*ty, *place) } else { *place });
         }
-        let out = self.register(bytes(ty));
+        for (number, (place, (ty, _))) in places.into_iter().zip(outputs).enumerate() {
+            let out = self.output(number);
+            if place.index != out.index {
+                let step = self.loop_on(copy(ty), &[place], out);
+                self.compiled.steps.push(step);
+            }
+            self.compiled.cost += cost::MOVE;
+        }
+    }
+
+    /// A register with the values of a place.
+    fn copied(&mut self, ty: Type, place: Place) -> Place {
+        let out = self.register(ty.bytes());
         let step = self.loop_on(copy(ty), &[place], out);
         self.compiled.steps.push(step);
         out
@@ -305,6 +334,30 @@ fn array(input: usize) -> Place {
     Place { index: input as u16, is_uniform: false }
 }
 
+/// The last node whose loop reads an array; past all nodes if an output is what is in one.
+fn last_read(program: &Program, pairs: &Pairs) -> usize {
+    let nodes = program.nodes();
+    let inputs: Vec<Input<'_>> = program.inputs().collect();
+    let array = |id: usize| match nodes[id].source {
+        Source::Input(input) => {
+            Some(inputs[usize::from(input)]).filter(|input| input.form == Form::Array)
+        }
+        _ => None,
+    };
+    // Others are loaded by a loop of their own.
+    let is_in_place = |node: &NodeId| {
+        array(usize::from(*node)).is_some_and(|input| load(input.element).is_none())
+    };
+    if program.results().any(|node| is_in_place(&node)) {
+        return usize::MAX;
+    }
+    let reads = |&id: &usize| {
+        let (operands, number) = pairs.operands(nodes, id);
+        array(id).is_some() || operands[..number].iter().any(is_in_place)
+    };
+    (0..nodes.len()).filter(|&id| !pairs.is_absorbed(id)).rfind(reads).unwrap_or(0)
+}
+
 /// The last node that uses each node; the results are used for ever.
 fn last_uses(program: &Program, pairs: &Pairs) -> Vec<usize> {
     let nodes = program.nodes();
@@ -313,6 +366,6 @@ fn last_uses(program: &Program, pairs: &Pairs) -> Vec<usize> {
         let (operands, number) = pairs.operands(nodes, id);
         operands[..number].iter().for_each(|&operand| last_uses[usize::from(operand)] = id);
     }
-    program.results().iter().for_each(|&result| last_uses[usize::from(result)] = usize::MAX);
+    program.results().for_each(|result| last_uses[usize::from(result)] = usize::MAX);
     last_uses
 }

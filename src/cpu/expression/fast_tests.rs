@@ -1,10 +1,11 @@
 //! The fast functions of f32 beside their sequences of f64, through the loops of every version.
 
-use super::{BlockProgram, Range, Version};
+use super::{BlockProgram, Range};
+use crate::arch::Version;
+use crate::arch::float_modes::FloatModes;
 use crate::call::Binding;
-use gpuvec_expr::{Element, Input, Shape, compile};
+use gpuvec_expr::{Element, Form, Input, compile};
 use gpuvec_math::Scalar;
-use std::arch::asm;
 use std::hint::black_box;
 use std::thread;
 
@@ -17,7 +18,7 @@ type Wrong = (u32, u32, u32);
 
 /// A function as a program of a version.
 fn program(name: &str, version: Version) -> BlockProgram {
-    let x = Input { name: "x", element: Element::F32, shape: Shape::Array };
+    let x = Input { name: "x", element: Element::F32, form: Form::Array };
     BlockProgram::new(&compile(&format!("{name}(x)"), &[x]).expect("a function"), version)
 }
 
@@ -32,9 +33,9 @@ fn wrong(program: &BlockProgram, exact: Function, blocks: impl Iterator<Item = u
     for block in blocks {
         let inputs: Vec<f32> = (0..BLOCK).map(|i| f32::from_bits(block * BLOCK + i)).collect();
         let (bindings, arrays) = (&[Binding::Array], &[inputs.as_ptr().cast()]);
-        let out = found.as_mut_ptr().cast();
+        let outputs = &[found.as_mut_ptr().cast()];
         // SAFETY: the input and the output have as many elements.
-        let range = unsafe { Range::new(bindings, arrays, out, inputs.len()) };
+        let range = unsafe { Range::new(bindings, arrays, outputs, inputs.len()) };
         program.map(&mut scratch, range);
         exact(&inputs, &mut right);
         let bits = |x: f32| if x.is_nan() { 0x7fc0_0000 } else { x.to_bits() };
@@ -48,7 +49,7 @@ fn wrong(program: &BlockProgram, exact: Function, blocks: impl Iterator<Item = u
 
 /// Returns the wrong results in every version that has a fast sequence.
 fn wrong_in_versions(name: &str, exact: Function, step: usize, blocks: &[u32]) -> Vec<Wrong> {
-    let versions = Version::all().filter(|version| *version != Version::BASELINE);
+    let versions = Version::all().filter(|version| version.has_fma());
     let programs = versions.map(|version| program(name, version));
     let find = |program: &BlockProgram, first: u32| {
         let all = (first..BLOCKS).step_by(2 * step);
@@ -69,25 +70,21 @@ fn wrong_in_versions(name: &str, exact: Function, step: usize, blocks: &[u32]) -
 /// Returns the inputs from 0.01 to 80 for which a fast sequence meets a subnormal operand or result, which takes some
 /// processors 100 times as long.
 fn with_subnormals(fast: impl Fn(f32) -> (f32, bool)) -> Vec<f32> {
-    const SUBNORMAL_OPERAND: u32 = 1 << 1;
-    const UNDERFLOW: u32 = 1 << 4;
     let meets_one = |x: &f32| {
-        let mut flags = 0x1F80_u32;
-        // SAFETY: accesses a local; the modes are those that there are, without the flags.
-        unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const flags, options(nostack)) };
+        FloatModes::IEEE.set();
         black_box(fast(black_box(*x)));
-        // SAFETY: as above.
-        unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut flags, options(nostack)) };
-        flags & (SUBNORMAL_OPERAND | UNDERFLOW) != 0
+        FloatModes::get().met_a_subnormal()
     };
     (0..4000).map(|i| 0.01 * 1.002_25_f32.powi(i)).filter(meets_one).collect()
 }
 
 /// Blocks with the ends of ranges and of tables, with multiples of π, 1 and -1, infinities and NaNs.
-const HARD: [u32; 28] = [
+const HARD: [u32; 52] = [
     0x0000, 0x0080, 0x3cb1, 0x3d31, 0x3dc9, 0x3e49, 0x3f42, 0x3f7c, 0x3f80, 0x3f82, 0x3fc2, 0x4049,
     0x40c9, 0x42ae, 0x42b1, 0x42fb, 0x44ff, 0x4500, 0x7f7f, 0x7f80, 0x7fc0, 0x8000, 0xbcb1, 0xbf7f,
-    0xbf80, 0xc2ae, 0xc2fb, 0xff80,
+    0xbf80, 0xc2ae, 0xc2fb, 0xff80, 0x0d7f, 0x0d80, 0x3c93, 0x3d06, 0x3d12, 0x3f7f, 0x407b, 0x4080,
+    0x4274, 0x7d04, 0xbc93, 0x3c98, 0x3f31, 0x3fcb, 0x4110, 0x4112, 0xc110, 0x42b0, 0x3d49, 0x3fc9,
+    0xbfc9, 0x0001, 0x677f, 0x6780,
 ];
 
 macro_rules! functions {
@@ -119,4 +116,4 @@ macro_rules! functions {
     };
 }
 
-functions! { exp exp2 expm1 log log1p log2 log10 sin cos }
+functions! { exp exp2 expm1 log log1p log2 log10 sin cos atan asin acos erf tanh sinh cosh tan cbrt }

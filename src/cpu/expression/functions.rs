@@ -12,6 +12,12 @@ macro_rules! seldom {
             ($module::$function(&machine, a), machine.missed())
         })
     };
+    ($T:ident, $module:ident, $function:ident of_two) => {
+        element_loops!(Long, |a: $T, b: $T| -> $T { $module::$function(&Scalar, a, b) } usually {
+            let machine = Usual::default();
+            ($module::$function(&machine, a, b), machine.missed())
+        })
+    };
 }
 
 /// The loops of a function of f32 that is fast for nearly all elements.
@@ -38,14 +44,8 @@ macro_rules! functions {
     (@fast $fast:ident $T:ident, $module:ident, $name:ident (x)) => {
         $fast!($T, $module, $name)
     };
-    (@seldom $fast:ident $T:ident, $module:ident, $name:ident (x)) => {
-        seldom!($T, $module, $name)
-    };
-    (@plain $fast:ident $T:ident, $module:ident, $name:ident (x)) => {
-        element_loops!(Long, |a: $T| -> $T { $module::$name(&Scalar, a) })
-    };
-    (@plain $fast:ident $T:ident, $module:ident, $name:ident (x y)) => {
-        element_loops!(Long, |a: $T, b: $T| -> $T { $module::$name(&Scalar, a, b) })
+    (@seldom $fast:ident $T:ident, $module:ident, $name:ident (x y)) => {
+        seldom!($T, $module, $name of_two)
     };
 }
 

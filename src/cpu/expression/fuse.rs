@@ -1,7 +1,7 @@
 //! Pairs of operations that one loop does, each rounded: `a * b + c` and the like.
 
-use super::Version;
 use super::loops::{Loops, element_loops};
+use crate::arch::Version;
 use Arithmetic::{Add, Div, Mul, Sub};
 use gpuvec_expr::{Node, NodeId, Op, Program, Source, Type};
 
@@ -20,11 +20,11 @@ impl Pairs {
     pub(super) fn of(program: &Program, version: Version) -> Self {
         let nodes = program.nodes();
         let mut uses = vec![0_u32; nodes.len()];
-        let operands = nodes.iter().flat_map(Node::operands).chain(program.results());
-        operands.for_each(|&operand| uses[usize::from(operand)] += 1);
+        let operands = nodes.iter().flat_map(Node::operands).copied().chain(program.results());
+        operands.for_each(|operand| uses[usize::from(operand)] += 1);
         let mut pairs =
             Pairs { absorbed: vec![None; nodes.len()], is_absorbed: vec![false; nodes.len()] };
-        if version == Version::BASELINE {
+        if !version.has_fma() {
             return pairs;
         }
         for (id, node) in nodes.iter().enumerate().filter(|(_, node)| arithmetic(node).is_some()) {

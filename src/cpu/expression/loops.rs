@@ -1,10 +1,11 @@
 //! Loops over blocks: an operation on each element, compiled for each set of vector instructions.
 
-use super::Version;
 use super::value::{NanMasks, Value};
-use crate::cpu::x86_64::vector32::{Avx2, Avx512, Vectors};
+use crate::arch::{
+    self, Bound, FusedSet, Set, Vectorized, Vectors, fused_loops, loops, stay_a_loop,
+};
 use gpuvec_math::fast::Machine32;
-use std::arch::asm;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// Every loop runs over a multiple of this many elements, so that it has no rest.
@@ -34,11 +35,11 @@ pub(super) trait PerElement {
 /// The sizes of chunks, which keep a chunk in the registers of each version.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunks {
-    /// Four vectors: a few instructions for each element, to which AVX-512 adds nothing.
+    /// Four vectors: a few instructions for each element.
     Short,
-    /// The same for two operations, which are one loop where there is AVX2.
+    /// The same for two operations, which are one loop where there is FMA.
     Fused,
-    /// The same for operations that only AVX-512 has.
+    /// The same for operations that only the newest sets have.
     Newest,
     /// Two vectors of f64: functions.
     Long,
@@ -84,22 +85,65 @@ impl Args {
     }
 }
 
-/// A loop over a block. To call it is safe where the processor has its version's instructions.
-pub(super) type Loop = unsafe fn(&Args);
+/// The loop of a set over a block.
+pub(super) type Loop = Bound<Args>;
 
-/// An operation's loops, in the order of [`Version`].
-pub(super) type Loops = [Loop; 3];
+/// An operation's loops, for each set.
+pub(super) type Loops = arch::Loops<Args>;
 
-pub(super) const fn versions<K: PerElement>() -> Loops {
+/// The loops of an operation.
+pub(super) fn versions<K: PerElement>() -> Loops {
+    loops!(of_set, K)
+}
+
+/// The loop of a set, for chunks of its length.
+const fn of_set<S: Set, K: PerElement>() -> fn(S, &Args) {
     let is_wide = size_of::<K::A>() == 8 || size_of::<K::Out>() == 8;
-    match K::CHUNKS {
-        Chunks::Short if is_wide => [portable::<K, 4>, avx2::<K, 16>, avx2::<K, 16>],
-        Chunks::Short => [portable::<K, 4>, avx2::<K, 32>, avx2::<K, 32>],
-        Chunks::Fused if is_wide => [missing, avx2::<K, 16>, avx2::<K, 16>],
-        Chunks::Fused => [missing, avx2::<K, 32>, avx2::<K, 32>],
-        Chunks::Newest => [portable::<K, 4>, avx2::<K, 16>, avx512::<K, 16>],
-        Chunks::Long => [portable::<K, 1>, avx2::<K, 8>, avx512::<K, 16>],
-        Chunks::Scalar => [portable::<K, 1>; 3],
+    let len = match K::CHUNKS {
+        Chunks::Fused if !S::HAS_FMA => return missing::<S>,
+        Chunks::Short | Chunks::Fused => S::CHUNKS.short[is_wide as usize],
+        Chunks::Newest => S::CHUNKS.newest,
+        Chunks::Long => S::CHUNKS.long,
+        Chunks::Scalar => 1,
+    };
+    match (K::CHUNKS, len) {
+        (Chunks::Scalar, _) | (_, 1) => any_set::<S, K, 1>,
+        (Chunks::Short | Chunks::Fused, 4) => short::<S, K, 4>,
+        (Chunks::Short | Chunks::Fused, 16) => short::<S, K, 16>,
+        (Chunks::Short | Chunks::Fused, 32) => short::<S, K, 32>,
+        (_, 4) => any_set::<S, K, 4>,
+        (_, 8) => any_set::<S, K, 8>,
+        (_, 16) => any_set::<S, K, 16>,
+        _ => panic!("a length of chunks has no loop"),
+    }
+}
+
+/// The loop for a set.
+fn any_set<S: Set, K: PerElement, const CHUNK: usize>(set: S, args: &Args) {
+    set.run(Body::<K, CHUNK>(args, PhantomData));
+}
+
+/// The loop for the set that short loops are compiled for.
+fn short<S: Set, K: PerElement, const CHUNK: usize>(set: S, args: &Args) {
+    set.short().run(Body::<K, CHUNK>(args, PhantomData));
+}
+
+/// Stands for a loop that the library does without.
+fn missing<S: Set>(_: S, _: &Args) {
+    unreachable!("only sets with FMA have fused loops");
+}
+
+/// The work of a loop.
+struct Body<'a, K, const CHUNK: usize>(&'a Args, PhantomData<K>);
+
+impl<K: PerElement, const CHUNK: usize> Vectorized for Body<'_, K, CHUNK> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run<S: Set>(self, set: S) {
+        if body::<K, CHUNK>(self.0, S::HAS_FMA && K::CHUNKS.leave_registers()) {
+            canonical_in_set::<S::Short, K::Out>(set.short(), self.0);
+        }
     }
 }
 
@@ -110,26 +154,35 @@ pub(super) trait Fast: PerElement<A = f32, Out = f32> {
 }
 
 /// The loops of a function that is fast: without FMA, those of its sequence of f64.
-pub(super) const fn fast_versions<K: Fast>() -> Loops {
-    [versions::<K>()[0], fast_avx2::<K>, fast_avx512::<K>]
+pub(super) fn fast_versions<K: Fast>() -> Loops {
+    fused_loops!(of_set, fast_of_set, K)
 }
 
-#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
-fn fast_avx512<K: Fast>(args: &Args) {
-    // SAFETY: this function has the instructions.
-    fast_body::<K, _>(unsafe { Avx512::new() }, args, versions::<K>()[2]);
+const fn fast_of_set<S: FusedSet, K: Fast>() -> fn(S, &Args) {
+    fast::<S, K>
 }
 
-#[target_feature(enable = "avx2,fma")]
-fn fast_avx2<K: Fast>(args: &Args) {
-    // SAFETY: this function has the instructions.
-    fast_body::<K, _>(unsafe { Avx2::new() }, args, versions::<K>()[1]);
+fn fast<S: FusedSet, K: Fast>(set: S, args: &Args) {
+    set.run(FastBody::<S, K>(set, args, PhantomData));
+}
+
+/// The work of a fast loop.
+struct FastBody<'a, S, K>(S, &'a Args, PhantomData<K>);
+
+impl<F: FusedSet, K: Fast> Vectorized for FastBody<'_, F, K> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run<S: Set>(self, _: S) {
+        let exact = const { of_set::<F, K>() };
+        fast_body::<K, _>(self.0.machine(), self.1, |rest| exact(self.0, rest));
+    }
 }
 
 /// Writes all results; the `exact` loop those of vectors with an element for which the fast sequence
-/// does not suffice, such as a NaN. It is of the version whose instructions the machine proves.
+/// does not suffice, such as a NaN.
 #[inline(always)]
-fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: Loop) {
+fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: impl Fn(&Args)) {
     let Args { operands: [a, b, c], out, len, is_canonical } = *args;
     let from = |start: usize| a.pointer.wrapping_add((start & a.mask) * size_of::<f32>());
     let to = |start: usize| out.wrapping_add(start * size_of::<f32>());
@@ -158,39 +211,8 @@ fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: Loop) {
         let count = (vectors * M::LANES).min(len - start);
         let operands = [Operand { pointer: from(start), mask: a.mask }, b, c];
         let rest = Args { operands, out: to(start), len: count, is_canonical };
-        // SAFETY: the machine proves the instructions.
-        unsafe { exact(&rest) };
+        exact(&rest);
         start += count;
-    }
-}
-
-/// Stands for a loop that the library does without.
-fn missing(_: &Args) {
-    unreachable!("only AVX2 has fused loops");
-}
-
-/// The loop of a version.
-pub(super) fn of_version(loops: Loops, version: Version) -> Loop {
-    loops[version.index()]
-}
-
-#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
-fn avx512<K: PerElement, const CHUNK: usize>(args: &Args) {
-    if body::<K, CHUNK>(args, K::CHUNKS.leave_registers()) {
-        canonical_avx2::<K::Out>(args);
-    }
-}
-
-#[target_feature(enable = "avx2,fma")]
-fn avx2<K: PerElement, const CHUNK: usize>(args: &Args) {
-    if body::<K, CHUNK>(args, K::CHUNKS.leave_registers()) {
-        canonical_avx2::<K::Out>(args);
-    }
-}
-
-fn portable<K: PerElement, const CHUNK: usize>(args: &Args) {
-    if body::<K, CHUNK>(args, false) {
-        canonical_portable::<K::Out>(args);
     }
 }
 
@@ -231,17 +253,25 @@ fn body<K: PerElement, const CHUNK: usize>(args: &Args, searches: bool) -> bool 
     is_canonical && (!searches || nans.is_any())
 }
 
-/// [`canonical`], once in the library for each type.
+/// [`canonical`] for a set, once in the library for each type.
 #[inline(never)]
-fn canonical_portable<T: Value>(args: &Args) {
-    canonical::<T, 8>(args);
+fn canonical_in_set<S: Set, T: Value>(set: S, args: &Args) {
+    set.run(Canonical::<T>(args, PhantomData));
 }
 
-/// [`canonical`] with AVX2, once in the library for each type.
-#[target_feature(enable = "avx2")]
-#[inline(never)]
-fn canonical_avx2<T: Value>(args: &Args) {
-    canonical::<T, GRAIN>(args);
+/// The work of [`canonical`].
+struct Canonical<'a, T>(&'a Args, PhantomData<T>);
+
+impl<T: Value> Vectorized for Canonical<'_, T> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run<S: Set>(self, _: S) {
+        match S::CHUNKS.canonical {
+            8 => canonical::<T, 8>(self.0),
+            _ => canonical::<T, GRAIN>(self.0),
+        }
+    }
 }
 
 /// Replaces every NaN of the output, which is written, by the one encoding. Writes only chunks with a NaN,
@@ -270,16 +300,6 @@ fn apply<K: PerElement>(a: K::A, b: K::B, c: K::C) -> K::Out {
 #[inline(always)]
 fn chunk<T, const CHUNK: usize>(operand: Operand, start: usize) -> *const [T; CHUNK] {
     operand.pointer.cast::<T>().wrapping_add(start & operand.mask).cast()
-}
-
-/// Keeps the compiler from making vector code of the loop around it, which would work on several
-/// chunks at once.
-#[inline(always)]
-fn stay_a_loop() {
-    if cfg!(not(miri)) {
-        // SAFETY: no instruction at all.
-        unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
-    }
 }
 
 /// The loops of a formula; `usually` gives a faster one, and whether its result is wrong.

@@ -31,5 +31,3 @@ pub(crate) use reduce::{
     add_exactly, visit,
 };
 pub(crate) use run::{Range, Scratch};
-
-use super::x86_64::Version;

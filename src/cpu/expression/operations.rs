@@ -257,22 +257,3 @@ pub(super) fn copy(ty: Type) -> Loops {
     }
     of_each_type!(ty, copy)
 }
-
-/// The size of a stored value.
-pub(super) const fn bytes(ty: Type) -> usize {
-    match ty {
-        Type::Bool => 1,
-        Type::I32 | Type::F32 => 4,
-        Type::I64 | Type::F64 => 8,
-    }
-}
-
-/// The size of an array's element.
-pub(super) const fn element_bytes(element: Element) -> usize {
-    match element {
-        Element::Bool | Element::U8 | Element::I8 => 1,
-        Element::U16 | Element::I16 => 2,
-        Element::U32 | Element::I32 | Element::F32 => 4,
-        Element::I64 | Element::F64 => 8,
-    }
-}

@@ -2,9 +2,9 @@
 
 use super::compile::BlockProgram;
 use super::run::{Range, Scratch};
+use crate::arch::Version;
 use crate::cpu::exact::{self, Bounded, Inputs, Vectorised};
 use crate::cpu::fold::fold;
-use crate::cpu::x86_64::Version;
 use gpuvec_exact::{Dot, Kind, State, Sum};
 use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{

@@ -7,11 +7,11 @@ use std::collections::TryReserveError;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// A range of elements of a program's inputs, and of its output unless it reduces them.
+/// A range of elements of a program's inputs, and of its outputs unless it reduces them.
 pub(crate) struct Range<'a> {
     bindings: &'a [Binding],
     arrays: &'a [*const c_void],
-    out: *mut c_void,
+    outputs: &'a [*mut c_void],
     len: usize,
 }
 
@@ -20,12 +20,13 @@ impl<'a> Range<'a> {
     ///
     /// # Safety
     /// The bindings are as the program declares them: an array has the range's elements, aligned as elements
-    /// are, and `out` has room for as many, unless the program reduces them. It may be an array whose elements
+    /// are, and each of the program's outputs has room for as many. An output may be an array whose elements
     /// have its size, and overlaps no other one. No other thread writes to any of them.
     pub(crate) unsafe fn new(
-        bindings: &'a [Binding], arrays: &'a [*const c_void], out: *mut c_void, len: usize,
+        bindings: &'a [Binding], arrays: &'a [*const c_void], outputs: &'a [*mut c_void],
+        len: usize,
     ) -> Self {
-        Range { bindings, arrays, out, len }
+        Range { bindings, arrays, outputs, len }
     }
 }
 
@@ -54,14 +55,14 @@ impl BlockProgram {
             block: self.block.min(n.div_ceil(GRAIN).max(1).saturating_mul(GRAIN)),
         };
         scratch.lines.try_reserve_exact(self.lines(scratch.block))?;
-        scratch.addresses.try_reserve_exact(self.inputs.len() + 1 + self.buffers.len())?;
+        scratch.addresses.try_reserve_exact(self.arrays.len() + self.buffers.len())?;
         Ok(scratch)
     }
 
     /// The lines of all buffers for blocks of a length, and of those for the ends of arrays.
     fn lines(&self, block: usize) -> usize {
         let buffers = self.buffers.iter().map(|&buffer| self.buffer_bytes(buffer, block));
-        let ends = (self.inputs.len() + 1) * GRAIN_BYTES;
+        let ends = self.arrays.len() * GRAIN_BYTES;
         (buffers.sum::<usize>() + ends).div_ceil(size_of::<Line>())
     }
 
@@ -72,7 +73,7 @@ impl BlockProgram {
         }
     }
 
-    /// Computes the elementwise output of a range of this program. `scratch` is this program's, too.
+    /// Computes the elementwise outputs of a range of this program. `scratch` is this program's, too.
     pub(crate) fn map(&self, scratch: &mut Scratch, range: Range<'_>) {
         self.run(scratch, range, &mut |_, _, _| ());
     }
@@ -106,15 +107,26 @@ impl BlockProgram {
             start += len;
         }
         if n > whole {
-            // SAFETY: `n - whole` elements are left, for which there is room in the ends.
-            let out = unsafe { self.take_ends(addresses, ends, n - whole) };
-            // SAFETY: arrays and output are now buffers of GRAIN elements.
+            // The last elements are copied to buffers, so that loops run over whole grains.
+            for (i, bytes) in self.arrays.iter().enumerate() {
+                let end = ends.wrapping_add(i * GRAIN_BYTES);
+                if i < self.inputs {
+                    // SAFETY: `n - whole` elements are left, for which there is room in the ends.
+                    unsafe {
+                        end.write_bytes(0, GRAIN_BYTES);
+                        end.copy_from_nonoverlapping(addresses[i], (n - whole) * bytes);
+                    }
+                }
+                addresses[i] = end;
+            }
+            // SAFETY: arrays and outputs are now buffers of GRAIN elements.
             unsafe { self.run_steps(&self.steps, addresses, GRAIN) };
             each(self.results(addresses), whole, n - whole);
-            // SAFETY: the output has room for the elements that are left.
-            unsafe {
-                let from = addresses[self.inputs.len()];
-                out.copy_from_nonoverlapping(from, (n - whole) * self.output_bytes);
+            let (ends, sizes) = (&addresses[self.inputs..], &self.arrays[self.inputs..]);
+            for ((out, from), bytes) in range.outputs.iter().zip(ends).zip(sizes) {
+                let out = out.cast::<u8>().wrapping_add(whole * bytes);
+                // SAFETY: the output has room for the elements that are left.
+                unsafe { out.copy_from_nonoverlapping(*from, (n - whole) * bytes) };
             }
         }
     }
@@ -131,7 +143,8 @@ impl BlockProgram {
             Binding::Array => arrays.next().map_or(next, |array| array.cast_mut().cast()),
             Binding::Scalar(_) | Binding::Unused => next,
         }));
-        addresses.push(range.out.cast());
+        assert_eq!(range.outputs.len(), self.arrays.len() - self.inputs);
+        addresses.extend(range.outputs.iter().map(|out| out.cast::<u8>()));
         for &buffer in &self.buffers {
             addresses.push(next);
             next = next.wrapping_add(self.buffer_bytes(buffer, scratch.block));
@@ -146,8 +159,16 @@ impl BlockProgram {
                 },
             };
             let buffer = addresses[usize::from(known.place.index)];
-            // SAFETY: by the assertion, the lines have room for all buffers, and this one has room for GRAIN values.
-            unsafe { fill(buffer, bits, known.bytes) };
+            // SAFETY: by the assertion, the lines have room for all buffers, and this one has room for GRAIN values,
+            // and is aligned as they are.
+            unsafe {
+                match known.bytes {
+                    1 => buffer.write_bytes(bits as u8, GRAIN),
+                    2 => buffer.cast::<[u16; GRAIN]>().write([bits as u16; GRAIN]),
+                    4 => buffer.cast::<[u32; GRAIN]>().write([bits as u32; GRAIN]),
+                    _ => buffer.cast::<[u64; GRAIN]>().write([bits; GRAIN]),
+                }
+            }
         }
         next
     }
@@ -156,34 +177,11 @@ impl BlockProgram {
         self.results.map(|place| addresses[usize::from(place.index)].cast_const())
     }
 
-    /// Moves arrays and the output on by some elements.
+    /// Moves arrays and outputs on by some elements.
     fn advance(&self, addresses: &mut [*mut u8], elements: usize) {
-        let bytes = self.inputs.iter().chain([&self.output_bytes]);
-        for (address, bytes) in addresses.iter_mut().zip(bytes) {
+        for (address, bytes) in addresses.iter_mut().zip(&self.arrays) {
             *address = address.wrapping_add(bytes * elements);
         }
-    }
-
-    /// Replaces arrays by copies of their last elements, and the output by a buffer. Returns the output's
-    /// address.
-    ///
-    /// # Safety
-    /// The arrays have these elements, fewer than GRAIN; `ends` has [`GRAIN_BYTES`] for each, and for the
-    /// output.
-    unsafe fn take_ends(
-        &self, addresses: &mut [*mut u8], ends: *mut u8, elements: usize,
-    ) -> *mut u8 {
-        for (i, bytes) in self.inputs.iter().enumerate() {
-            let end = ends.wrapping_add(i * GRAIN_BYTES);
-            // SAFETY: the caller promises the room and the elements.
-            unsafe {
-                end.write_bytes(0, GRAIN_BYTES);
-                end.copy_from_nonoverlapping(addresses[i], elements * bytes);
-            }
-            addresses[i] = end;
-        }
-        let output = self.inputs.len();
-        std::mem::replace(&mut addresses[output], ends.wrapping_add(output * GRAIN_BYTES))
     }
 
     /// Runs steps over some elements.
@@ -197,25 +195,11 @@ impl BlockProgram {
         };
         for step in steps {
             let index = usize::from(step.out.index);
-            let (operands, is_output) = (step.operands.map(operand), index == self.inputs.len());
-            // SAFETY: the caller promises the operands; the version proves the loop's instructions.
-            unsafe { (step.run)(&Args::new(operands, addresses[index], len, is_output)) };
-        }
-    }
-}
-
-/// Writes a value of some bytes [`GRAIN`] times.
-///
-/// # Safety
-/// The buffer is aligned as the value, and has room.
-unsafe fn fill(buffer: *mut u8, bits: u64, bytes: usize) {
-    // SAFETY: the caller promises the room.
-    unsafe {
-        match bytes {
-            1 => buffer.write_bytes(bits as u8, GRAIN),
-            2 => buffer.cast::<[u16; GRAIN]>().write([bits as u16; GRAIN]),
-            4 => buffer.cast::<[u32; GRAIN]>().write([bits as u32; GRAIN]),
-            _ => buffer.cast::<[u64; GRAIN]>().write([bits; GRAIN]),
+            let operands = step.operands.map(operand);
+            let is_output = (self.inputs..self.arrays.len()).contains(&index);
+            // SAFETY: the caller promises the operands.
+            let arguments = unsafe { Args::new(operands, addresses[index], len, is_output) };
+            step.run.call(&arguments);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! The interpreter against the oracle, which runs one element at a time: every version, every bit.
 
 use super::*;
+use crate::arch::Version;
 use crate::call::{Binding, Formula};
-use gpuvec_expr::{Element, Input, Op, Program, Shape, Type, compile};
+use gpuvec_expr::{Element, Form, Input, Op, Program, Type, compile};
 use gpuvec_ops::{Accumulator, Element as _};
 use gpuvec_oracle::random::{Generator, INPUTS};
-use gpuvec_oracle::{Value, bytes, reduced, results};
+use gpuvec_oracle::{Value, reduced, results};
 use proptest::prelude::*;
 use std::ffi::c_void;
 
@@ -65,14 +66,6 @@ impl Array {
     }
 }
 
-const fn size(ty: Type) -> usize {
-    match ty {
-        Type::Bool => 1,
-        Type::I32 | Type::F32 => 4,
-        Type::I64 | Type::F64 => 8,
-    }
-}
-
 /// A call: a program, and the values of its inputs; of a scalar, the first counts.
 struct Case<'a> {
     program: &'a Program,
@@ -85,15 +78,15 @@ impl Case<'_> {
     fn arrays(&self) -> Vec<Array> {
         let inputs = self.program.inputs().zip(&self.columns).enumerate();
         let array = |(i, (input, column)): (usize, (Input<'_>, &Vec<u64>))| {
-            Array::new(&column[..self.n], bytes(input.element), self.offset * (i + 1) % 7)
+            Array::new(&column[..self.n], input.element.bytes(), self.offset * (i + 1) % 7)
         };
         inputs.map(array).collect()
     }
 
     fn bindings(&self) -> Vec<Binding> {
-        let binding = |(input, column): (Input<'_>, &Vec<u64>)| match input.shape {
-            Shape::Array => Binding::Array,
-            Shape::Scalar | Shape::Number => Binding::Scalar(column[0]),
+        let binding = |(input, column): (Input<'_>, &Vec<u64>)| match input.form {
+            Form::Array => Binding::Array,
+            Form::Scalar | Form::Number => Binding::Scalar(column[0]),
         };
         self.program.inputs().zip(&self.columns).map(binding).collect()
     }
@@ -101,9 +94,9 @@ impl Case<'_> {
     /// The addresses of the arrays from an element on.
     fn addresses(&self, arrays: &[Array], start: usize) -> Vec<*const c_void> {
         let inputs = self.program.inputs().zip(arrays);
-        let bound = inputs.filter(|(input, _)| input.shape == Shape::Array);
+        let bound = inputs.filter(|(input, _)| input.form == Form::Array);
         let address = |(input, array): (Input<'_>, &Array)| {
-            array.pointer().wrapping_add(start * bytes(input.element)).cast()
+            array.pointer().wrapping_add(start * input.element.bytes()).cast()
         };
         bound.map(address).collect()
     }
@@ -113,7 +106,7 @@ impl Case<'_> {
         let element = |i: usize| -> Vec<u64> {
             let inputs = self.program.inputs().zip(&self.columns);
             inputs
-                .map(|(input, column)| column[if input.shape == Shape::Array { i } else { 0 }])
+                .map(|(input, column)| column[if input.form == Form::Array { i } else { 0 }])
                 .collect()
         };
         (0..self.n).map(|i| results(self.program, &element(i))).collect()
@@ -128,8 +121,7 @@ impl Case<'_> {
     /// Checks every version, also in parts, and in place of an input.
     fn check(&self) {
         let expected = self.expected();
-        if let Some(reduction) = self.program.reduction() {
-            let ty = self.program.nodes()[usize::from(self.program.results()[0])].ty;
+        if let Some((reduction, ty)) = self.program.reduction() {
             let expected = reduced(reduction, ty, &expected).map(Value::stored);
             for version in Version::all() {
                 for parts in self.parts() {
@@ -140,52 +132,74 @@ impl Case<'_> {
             }
             return;
         }
-        let expected: Vec<u64> = expected.iter().map(|results| results[0].stored()).collect();
-        let size = size(self.program.output());
-        let inputs: Vec<Input<'_>> = self.program.inputs().collect();
-        let is_in_place =
-            |input: &Input<'_>| input.shape == Shape::Array && bytes(input.element) == size;
-        let places = (0..inputs.len()).filter(|&i| is_in_place(&inputs[i])).map(Some);
         for version in Version::all() {
-            for place in std::iter::once(None).chain(places.clone()) {
+            for places in self.places() {
                 for parts in self.parts() {
-                    let found = self.mapped(version, &parts, place, size);
-                    let wrong = (0..self.n).find(|&i| found[i] != expected[i]);
-                    assert_eq!(
-                        wrong.map(|i| (
-                            i,
+                    let found = self.mapped(version, &parts, &places);
+                    for (i, results) in expected.iter().enumerate() {
+                        let of_element = found.iter().map(|values| values[i]);
+                        assert!(
+                            of_element.clone().eq(results.iter().map(|value| value.stored())),
+                            "{version:?}, in place of {places:?}, element {i}: {:x?}, not \
+                             {results:x?}, of {:x?}\n{}",
+                            of_element.collect::<Vec<_>>(),
                             self.columns.iter().map(|c| c[i]).collect::<Vec<_>>(),
-                            found[i],
-                            expected[i]
-                        )),
-                        None,
-                        "{version:?}, in place of {place:?}\n{}",
-                        self.program
-                    );
+                            self.program
+                        );
+                    }
                 }
             }
         }
     }
 
+    /// The inputs that the outputs are: none; each, for the first output; of several outputs, all in turn.
+    fn places(&self) -> Vec<Vec<Option<usize>>> {
+        let outputs = self.program.outputs();
+        let sizes: Vec<usize> = outputs.iter().map(|output| output.element.bytes()).collect();
+        let is_like = |input: &Input<'_>, size: usize| {
+            input.form == Form::Array && input.element.bytes() == size
+        };
+        let inputs: Vec<Input<'_>> = self.program.inputs().collect();
+        let mut all = vec![vec![None; outputs.len()]];
+        for first in (0..inputs.len()).filter(|&i| is_like(&inputs[i], sizes[0])) {
+            let mut places = vec![Some(first)];
+            for size in &sizes[1..] {
+                let is_free =
+                    |i: &usize| is_like(&inputs[*i], *size) && !places.contains(&Some(*i));
+                places.push((0..inputs.len()).find(is_free));
+            }
+            all.push(places);
+        }
+        all
+    }
+
+    /// The values of each output, which is an input if there is one in its place.
     fn mapped(
-        &self, version: Version, parts: &[(usize, usize)], place: Option<usize>, size: usize,
-    ) -> Vec<u64> {
+        &self, version: Version, parts: &[(usize, usize)], places: &[Option<usize>],
+    ) -> Vec<Vec<u64>> {
         let program = BlockProgram::new(self.program, version);
         let mut scratch = program.scratch(self.n).expect("memory");
         let mut arrays = self.arrays();
-        let mut out = Array::new(&vec![0; self.n], size, self.offset);
+        let sizes = self.program.outputs().iter().map(|output| output.element.bytes());
+        let zeros = vec![0; self.n];
+        let mut outs: Vec<Array> =
+            sizes.clone().map(|size| Array::new(&zeros, size, self.offset)).collect();
         for &(start, len) in parts {
-            let target = place.map_or(&out, |input| &arrays[input]).pointer();
-            let target = target.wrapping_add(start * size).cast_mut().cast::<c_void>();
+            let target = |(size, (place, out)): (usize, (&Option<usize>, &Array))| {
+                let target = place.map_or(out, |input| &arrays[input]).pointer();
+                target.wrapping_add(start * size).cast_mut().cast::<c_void>()
+            };
+            let targets: Vec<_> = sizes.clone().zip(places.iter().zip(&outs)).map(target).collect();
             let (bindings, arrays) = (&self.bindings(), &self.addresses(&arrays, start));
-            // SAFETY: the arrays have `n` elements each, and one of them may be the output.
-            let range = unsafe { Range::new(bindings, arrays, target, len) };
+            // SAFETY: the arrays have `n` elements each, and each may be one output.
+            let range = unsafe { Range::new(bindings, arrays, &targets, len) };
             program.map(&mut scratch, range);
         }
-        match place {
-            Some(input) => arrays[input].values(size),
+        let values = |(size, (place, out)): (usize, (&Option<usize>, &mut Array))| match place {
+            Some(input) => arrays[*input].values(size),
             None => out.values(size),
-        }
+        };
+        sizes.zip(places.iter().zip(&mut outs)).map(values).collect()
     }
 }
 
@@ -209,7 +223,7 @@ impl ReductionVisitor for Reduced<'_> {
             let (bindings, arrays) = (&case.bindings(), &case.addresses(&arrays, start));
             let mut part = R::Accumulator::IDENTITY;
             // SAFETY: the arrays have the part's elements.
-            let range = unsafe { Range::new(bindings, arrays, std::ptr::null_mut(), len) };
+            let range = unsafe { Range::new(bindings, arrays, &[], len) };
             program.accumulate(&mut scratch, range, start, &mut |version, values, first| {
                 R::add(version, &mut part, values, first);
             });
@@ -304,7 +318,7 @@ fn combinations(values: &[Vec<u64>]) -> Vec<Vec<u64>> {
 /// The inputs x, y, ... of an element type.
 fn inputs(elements: &[Element]) -> Vec<Input<'static>> {
     let names = ["x", "y", "z"].into_iter().zip(elements);
-    names.map(|(name, &element)| Input { name, element, shape: Shape::Array }).collect()
+    names.map(|(name, &element)| Input { name, element, form: Form::Array }).collect()
 }
 
 fn check_special(text: &str, elements: &[Element]) -> bool {
@@ -464,7 +478,7 @@ fn many_values_that_live_long_make_short_blocks() {
     let back: Vec<String> = terms.iter().rev().cloned().collect();
     let text = format!("({}) - ({})", terms.join(" + "), back.join(" * 0.5 + "));
     let program = compile(&text, &INPUTS).expect("a program");
-    let compiled = BlockProgram::new(&program, Version::detect());
+    let compiled = BlockProgram::new(&program, Version::all().next().unwrap());
     assert!(compiled.block < 512);
     check_sized(&text, 1500, 1, true);
 }
@@ -472,7 +486,7 @@ fn many_values_that_live_long_make_short_blocks() {
 #[test]
 fn an_operation_costs_what_its_program_costs() {
     for &op in gpuvec_ops::Op::ALL {
-        let blocks = BlockProgram::new(&op.program(), Version::detect());
+        let blocks = BlockProgram::new(&op.program(), Version::all().next().unwrap());
         assert_eq!(Formula::of(op).cost, blocks.cost() as usize, "{op:?}");
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::program;
 use crate::written::written;
-use gpuvec_expr::{Element, Op, Rule, Source, compile};
-use gpuvec_oracle::random::array;
+use gpuvec_expr::{Element, Op, Rule, Source, compile, compile_all};
+use gpuvec_oracle::random::{INPUTS, array};
 
 #[track_caller]
 fn gives(text: &str, expected: &str) {
@@ -15,6 +15,27 @@ fn gives(text: &str, expected: &str) {
 #[track_caller]
 fn same(text: &str, other: &str) {
     assert_eq!(written(&program(text)), written(&program(other)), "{text}");
+}
+
+#[test]
+fn several_expressions_share_their_nodes() {
+    let program = compile_all(&["a + s * b", "s * b > a"], &INPUTS).unwrap();
+    assert_eq!(
+        program.to_string(),
+        "%0: f32 = array a: f32\n%1: f32 = scalar s: f32\n%2: f32 = array b: f32\n\
+         %3: f32 = mul %1, %2\n%4: f32 = add %0, %3\n%5: bool = less %0, %3\n\
+         output: f32 = %4\noutput: bool = %5\n"
+    );
+    let elements = program.outputs().iter().map(|output| output.element);
+    assert!(elements.eq([Element::F32, Element::Bool]));
+    for (texts, error) in [
+        (vec![], "there are 0 expressions, but 1 to 8 are taken: split them"),
+        (vec!["a"; 9], "there are 9 expressions, but 1 to 8 are taken: split them"),
+        (vec!["a", "sum(a)"], "a reduction is the only expression of its call: compile it alone"),
+        (vec!["a", ""], "the expression is empty: write a formula of the inputs"),
+    ] {
+        assert_eq!(compile_all(&texts, &INPUTS).unwrap_err().to_string(), error);
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn check_invariants(program: &Program) -> Result<(), TestCaseError> {
         }
         prop_assert!(!nodes[..id].contains(node), "no two nodes are equal");
     }
-    program.results().iter().for_each(|&id| used[usize::from(id)] = true);
+    program.results().for_each(|id| used[usize::from(id)] = true);
     prop_assert!(used.iter().all(|&used| used), "every node is used");
     Ok(())
 }

@@ -1,14 +1,13 @@
 //! Programs as expressions, which compile to the same program.
 
 use crate::INPUTS;
-use gpuvec_expr::{Input, Node, NodeId, Op, Program, Shape, Source, Type};
+use gpuvec_expr::{Form, Input, Node, NodeId, Op, Program, Source, Type};
 
 /// Writes a program as an expression, with every parenthesis and every type.
 pub(crate) fn written(program: &Program) -> String {
-    let results: Vec<String> =
-        program.results().iter().map(|&id| written_node(program, id)).collect();
+    let results: Vec<String> = program.results().map(|id| written_node(program, id)).collect();
     match program.reduction() {
-        Some(reduction) => format!("{}({})", reduction.name(), results.join(", ")),
+        Some((reduction, _)) => format!("{}({})", reduction.name(), results.join(", ")),
         None => results[0].clone(),
     }
 }
@@ -20,7 +19,7 @@ fn written_node(program: &Program, id: NodeId) -> String {
     match node.source {
         Source::Input(input) => match INPUTS[usize::from(input)] {
             // With its type: it is written as a value of that type alone.
-            Input { name, shape: Shape::Number, .. } => format!("{}({name})", node.ty),
+            Input { name, form: Form::Number, .. } => format!("{}({name})", node.ty),
             input => input.name.into(),
         },
         Source::Constant(bits) => written_constant(node.ty, bits),

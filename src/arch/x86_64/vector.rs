@@ -1,46 +1,13 @@
 //! Vectors of f64, of three instruction sets.
 
-use super::{HasAvx2, HasAvx512, HasSse2};
+use super::{Avx2, Avx512, Sse2};
+use crate::arch::Vector;
 use gpuvec_exact::Float;
 use std::arch::x86_64::*;
 use std::ops::{Add, Mul, Sub};
 
-/// A vector of f64. A value exists only if the processor has its instructions, so that its arithmetic is safe.
-pub(crate) trait Vector:
-    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
-{
-    /// Proves that the processor has the instructions.
-    type Has: Copy;
-    /// The number of lanes.
-    const LANES: usize;
-    /// The lanes' encodings.
-    type Bits: AsRef<[u64]>;
-
-    /// The same number in each lane.
-    fn splat(has: Self::Has, x: f64) -> Self;
-
-    /// Loads the first `LANES` elements, converted to f64.
-    ///
-    /// # Panics
-    /// If there are fewer.
-    fn load<T: Float>(has: Self::Has, from: &[T]) -> Self;
-
-    /// x·y + z and x·y − z, rounded once; in [`Sse2`] only where x·y is a float.
-    fn multiply_add(x: Self, y: Self, z: Self) -> Self;
-    fn multiply_subtract(x: Self, y: Self, z: Self) -> Self;
-
-    /// Sets the bits of `flags` in which x and y differ.
-    fn flag_changes(flags: Self, x: Self, y: Self) -> Self;
-
-    /// Sets bits of the lanes of `flags` where the product is 0, but no factor is.
-    fn flag_vanished(flags: Self, product: Self, x: Self, y: Self) -> Self;
-
-    /// The lanes' encodings.
-    fn bits(self) -> Self::Bits;
-}
-
 macro_rules! vector {
-    ($(#[$doc:meta])* $name:ident($register:ty, $lanes:literal) by $has:ident: splat $splat:ident,
+    ($(#[$doc:meta])* $name:ident($register:ty, $lanes:literal) by $set:ident: splat $splat:ident,
      load_f32 $load_f32:expr, load_f64 $load_f64:ident,
      multiply_add $multiply_add:expr, multiply_subtract $multiply_subtract:expr,
      flag_changes $flag_changes:expr, flag_vanished $flag_vanished:expr,
@@ -50,21 +17,21 @@ macro_rules! vector {
         pub(crate) struct $name($register);
 
         impl Vector for $name {
-            type Has = $has;
+            type Set = $set;
             const LANES: usize = $lanes;
             type Bits = [u64; $lanes];
 
             #[inline(always)]
-            fn splat(_: $has, x: f64) -> Self {
-                // SAFETY: the proof of the instructions.
+            fn splat(_: $set, x: f64) -> Self {
+                // SAFETY: the set proves the instructions.
                 Self(unsafe { $splat(x) })
             }
 
             #[inline(always)]
-            fn load<T: Float>(_: $has, from: &[T]) -> Self {
+            fn load<T: Float>(_: $set, from: &[T]) -> Self {
                 assert!(from.len() >= $lanes);
                 let from = from.as_ptr();
-                // SAFETY: the proof of the instructions; there are as many elements; the two formats have
+                // SAFETY: the set proves the instructions; there are as many elements; the two formats have
                 // different sizes.
                 Self(unsafe {
                     if size_of::<T>() == 4 { $load_f32(from.cast()) } else { $load_f64(from.cast()) }
@@ -116,7 +83,7 @@ macro_rules! vector {
 
 vector! {
     /// AVX-512 F and DQ.
-    Avx512(__m512d, 8) by HasAvx512: splat _mm512_set1_pd,
+    F64x8(__m512d, 8) by Avx512: splat _mm512_set1_pd,
     load_f32 |from| _mm512_cvtps_pd(_mm256_loadu_ps(from)), load_f64 _mm512_loadu_pd,
     multiply_add _mm512_fmadd_pd, multiply_subtract _mm512_fmsub_pd,
     flag_changes |flags, x, y| {
@@ -137,7 +104,7 @@ vector! {
 
 vector! {
     /// AVX2 and FMA.
-    Avx2(__m256d, 4) by HasAvx2: splat _mm256_set1_pd,
+    F64x4(__m256d, 4) by Avx2: splat _mm256_set1_pd,
     load_f32 |from| _mm256_cvtps_pd(_mm_loadu_ps(from)), load_f64 _mm256_loadu_pd,
     multiply_add _mm256_fmadd_pd, multiply_subtract _mm256_fmsub_pd,
     flag_changes |flags, x, y| _mm256_or_pd(flags, _mm256_xor_pd(x, y)),
@@ -151,7 +118,7 @@ vector! {
 
 vector! {
     /// SSE2, which every x86-64 processor has.
-    Sse2(__m128d, 2) by HasSse2: splat _mm_set1_pd,
+    F64x2(__m128d, 2) by Sse2: splat _mm_set1_pd,
     load_f32 |from: *const f32| _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(from.cast()))),
     load_f64 _mm_loadu_pd,
     multiply_add |x, y, z| _mm_add_pd(_mm_mul_pd(x, y), z),

@@ -1,0 +1,52 @@
+//! The floating-point modes and exception flags of a thread: the register MXCSR (Intel SDM vol. 1, 10.2.3).
+
+use std::arch::asm;
+
+/// The modes and flags of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FloatModes(u32);
+
+impl FloatModes {
+    /// Round to nearest, no flush to zero, no traps, and no flag: the power-up value.
+    pub(crate) const IEEE: FloatModes = FloatModes(0x1F80);
+    const FLAGS: u32 = 0x3F;
+
+    /// Those of the calling thread.
+    #[inline(always)]
+    pub(crate) fn get() -> Self {
+        // Miri has the default modes alone.
+        if cfg!(miri) {
+            return Self::IEEE;
+        }
+        let mut mxcsr = 0u32;
+        // SAFETY: stmxcsr writes four bytes to a local of that size.
+        unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut mxcsr, options(nostack, preserves_flags)) };
+        FloatModes(mxcsr)
+    }
+
+    /// Gives the calling thread these.
+    #[inline(always)]
+    pub(crate) fn set(self) {
+        // SAFETY: ldmxcsr reads four bytes from a local, which are IEEE or were read by stmxcsr, and so have no
+        // reserved bit. (It changes MXCSR's exception flags, which `preserves_flags` would deny.)
+        unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const self.0, options(nostack)) };
+    }
+
+    /// The same without flags.
+    pub(crate) const fn without_flags(self) -> Self {
+        FloatModes(self.0 & !Self::FLAGS)
+    }
+}
+
+#[cfg(test)]
+impl FloatModes {
+    /// Results that are subnormal become zeros, and are rounded up otherwise.
+    pub(crate) const FLUSH_AND_ROUND_UP: FloatModes = FloatModes(Self::IEEE.0 | 1 << 15 | 2 << 13);
+
+    /// Says whether an operand or a result was subnormal.
+    pub(crate) const fn met_a_subnormal(self) -> bool {
+        const OPERAND: u32 = 1 << 1;
+        const UNDERFLOW: u32 = 1 << 4;
+        self.0 & (OPERAND | UNDERFLOW) != 0
+    }
+}
