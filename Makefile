@@ -20,14 +20,15 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 unexport CARGO_BUILD_TARGET CARGO_BUILD_TARGET_DIR CARGO_BUILD_BUILD_DIR
 PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
 # The same crates with and without the fake driver, so that cargo builds them once.
-RUST_TESTS := cargo test --profile fast --workspace --lib --tests
+# (The extension module of the Python package has none.)
+RUST_TESTS := cargo test --profile fast --workspace --exclude gpuvec_python --lib --tests
 # Python tests that take less than seconds and gigabytes.
 SHORT := not large and not long
 # Tests that do not depend on the driver that a process finds, besides those marked on_fake_driver.
 WITH_ANY_DRIVER := $(addprefix python_tests/,driver install release)
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-fake-driver fault-injection large-sums every-float random-expressions numpy-expressions peers function-errors load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,8 +40,8 @@ demo: build $(VENV)/ready ## set up, build, and run the C and Python examples on
 	done
 
 test: ## set up and run the tests: Rust, C and Python
-	# pip waits for the network while cargo compiles.
-	$(MAKE) -j2 build $(VENV)/ready
+	# The release build has work for one core in most of its time, and pip waits for the network.
+	$(MAKE) -j4 build fake-driver rust-tests $(VENV)/ready
 	$(MAKE) test-rust test-c test-python
 
 test-thorough: test-interleavings test-sanitized test-long test-fake-driver ## longer tests: interleavings, sanitizers, the fake driver, the wheel
@@ -86,6 +87,9 @@ fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	# In place, the copy would change under processes that have it open.
 	cp --remove-destination target/release/libgpuvec_fake_driver.so $(FAKE_DRIVER)/libcuda.so.1
 
+rust-tests: ## compile the Rust tests
+	$(RUST_TESTS) --no-run
+
 test-rust: build ## the Rust tests
 	$(RUST_TESTS)
 
@@ -107,24 +111,36 @@ test-long: build fake-driver $(VENV)/ready ## the long Python tests, and those o
 	tools/test_python.sh $(BIN)/python -m "not large and (long or as_cpu)"
 
 test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake driver, where the GPU's path runs
+	cargo run --release -q -p gpuvec_ptx --example formulas -- target/gpu/expressions/operations --operations kernels/ptx
 	$(ON_FAKE_DRIVER) $(RUST_TESTS)
 	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
 	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python -m "$(SHORT) and not on_fake_driver" $(WITH_ANY_DRIVER:%=--deselect=%)
 	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py
 
+coverage: fake-driver build $(VENV)/ready ## the lines of src and crates that the tests run, in a table (with llvm-19)
+	RUST_TESTS="$(RUST_TESTS)" SHORT="$(SHORT)" WITH_ANY_DRIVER="$(WITH_ANY_DRIVER)" FAKE_DRIVER=$(FAKE_DRIVER) \
+		tools/coverage.sh $(BIN)/python
+
 fault-injection: fake-driver build $(VENV)/ready ## make every driver call fail in turn, in every way, in half an hour on two cores
 	$(ON_FAKE_DRIVER) $(BIN)/python python_tests/support/fault_injection.py
 
-every-float: ## every function of one f32 on all 2^32 inputs, those of two on 2^27, in half an hour on two cores
+every-float: ## every function of one f32 on all 2^32 inputs, those of two on 2^27 and 10^7 hard ones, in half an hour on two cores
 	RUSTFLAGS="-C target-cpu=native" cargo test --release --target-dir target/every-float -p gpuvec_math \
 		--lib --test rounding --test two_arguments -- --ignored --test-threads=1
 	RUSTFLAGS="-C target-cpu=native" cargo test --release --target-dir target/every-float -p gpuvec \
 		--lib fast_tests -- --ignored --test-threads=1
 
-function-errors: $(VENV)/functions ## the errors of the functions of f64, on a million arguments each, against MPFR
+function-errors: $(VENV)/functions ## the errors of the functions of f64, on a million arguments each, and of two f32, against MPFR
 	RUSTFLAGS="-C target-cpu=native" cargo build --release --target-dir target/every-float -p gpuvec_math \
-		--example evaluate
+		--example evaluate --example evaluate_pairs
 	$(BIN)/python tools/function_errors.py target/every-float/release/examples/evaluate
+	$(BIN)/python tools/pair_errors.py target/every-float/release/examples/evaluate_pairs
+
+function-bounds: $(VENV)/functions ## prove bounds of the errors of functions, in ten minutes on two cores
+	$(BIN)/python tools/function_bounds/two_arguments.py
+	mkdir -p target/function_bounds
+	cargo run --release -q -p gpuvec_math --example record > target/function_bounds/recordings
+	$(BIN)/python tools/function_bounds/double.py target/function_bounds/recordings
 
 random-expressions: ## 10^5 random expressions as PTX in the emulator, in half a minute
 	cargo test --profile fast -p gpuvec_ptx -- --ignored
@@ -175,7 +191,7 @@ test-wheel: dist build fake-driver ## install the wheel in an empty environment 
 reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes
 	release/reproducible.sh
 
-check-all: lint fresh usage test test-thorough large-sums every-float random-expressions numpy-expressions peers function-errors fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
+check-all: lint fresh usage test test-thorough large-sums every-float random-expressions numpy-expressions peers function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)

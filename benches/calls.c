@@ -5,6 +5,7 @@
 #include <time.h>
 
 typedef int32_t classic(const void *a, const void *b, void *out, size_t n);
+typedef int32_t reduction(const void *a, void *out, size_t n, void *stream);
 typedef int32_t family(const void *a, const void *b, void *out, size_t n, void *last);
 
 static double now(void) {
@@ -31,6 +32,16 @@ double time_family(family *call, const void *a, const void *b, void *out, size_t
     const double start = now();
     for (int64_t i = 0; i < count; i++) {
         failed |= call(a, b, out, n, last);
+    }
+    return failed ? -1 : now() - start;
+}
+
+/* The same for a reduction of one array. */
+double time_reduction(reduction *call, const void *a, void *out, size_t n, int64_t count) {
+    int32_t failed = 0;
+    const double start = now();
+    for (int64_t i = 0; i < count; i++) {
+        failed |= call(a, out, n, NULL);
     }
     return failed ? -1 : now() - start;
 }

@@ -9,6 +9,8 @@ from device import Device
 
 TYPES = {"f32": np.float32, "f64": np.float64}
 
+REDUCTIONS = ("dot", "sum", "min", "max")
+
 # The period of the values: a prime, so that it does not align with chunks.
 PERIOD = 1_000_003
 # The number of output elements to check.
@@ -51,9 +53,13 @@ class Case:
             return tuple(array.address for array in arrays)
         return tuple(array.ctypes.data for array in arrays)
 
+    def is_reduction(self) -> bool:
+        """Says whether the output is one value: of a reduction, or of an expression that is one."""
+        return self.op.split("(")[0] in (*REDUCTIONS, "mean", "norm")
+
     def end(self) -> slice:
         """Returns the part of the output to check."""
-        return slice(0, 1) if self.op == "dot" else slice(max(0, self.n - LOOKED_AT), self.n)
+        return slice(0, 1) if self.is_reduction() else slice(max(0, self.n - LOOKED_AT), self.n)
 
     def result(self) -> Any:
         """Returns the place of a reduction's result: the output's first element."""

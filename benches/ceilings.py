@@ -14,7 +14,7 @@ from device import DRIVER_ERRORS, ROOT, Device
 from timing import Contender, measure
 
 IMAGE = ROOT / "benches" / "ceilings.ptx"
-EMPTY_IMAGE = ROOT / "kernels" / "ptx" / "probe.ptx"
+EMPTY_IMAGE = ROOT / "benches" / "empty.ptx"
 THREADS = 512
 
 # Launches per synchronization, to hide the cost of a launch.
@@ -191,7 +191,7 @@ def of_calls(
     compiled: Compiled, device: Device, seconds: float, rounds: int
 ) -> tuple[dict[str, dict], dict[str, str]]:
     """Returns the times of the driver's shortest calls from C, and why others were not measured."""
-    opened = compiled.open(EMPTY_IMAGE, "probe", 4, False)
+    opened = compiled.open(EMPTY_IMAGE, "empty", 4, False)
     pageable, pinned = np.ones(1000, np.float32), device.pinned(1000, np.float32)
     there = device.memory(1000, np.float32)
     table = {

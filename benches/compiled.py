@@ -23,7 +23,9 @@ class Compiled:
         arrays = [c_void_p, c_void_p, c_void_p, c_size_t]
         self.calls.time_classic.argtypes = [c_void_p, *arrays, c_int64]
         self.calls.time_family.argtypes = [c_void_p, *arrays, c_void_p, c_int64]
+        self.calls.time_reduction.argtypes = [c_void_p, c_void_p, c_void_p, c_size_t, c_int64]
         self.calls.time_classic.restype = self.calls.time_family.restype = c_double
+        self.calls.time_reduction.restype = c_double
         self.naive.naive_open.argtypes = [c_char_p, c_char_p, c_size_t, c_int]
         self.naive.naive_open.restype = c_void_p
 
@@ -43,6 +45,18 @@ class Compiled:
             seconds = time(call, *addresses, n, *last, calls)
             if seconds < 0:
                 raise RuntimeError(f"a call of {name[5:]} failed")
+            return seconds
+
+        return batch
+
+    def reduction(self, function, array: int, out: int, n: int) -> Batch:
+        """Makes a C loop of calls of a reduction of one array."""
+        call = ctypes.cast(function, c_void_p)
+
+        def batch(calls: int) -> float:
+            seconds = self.calls.time_reduction(call, array, out, n, calls)
+            if seconds < 0:
+                raise RuntimeError("a call of a reduction failed")
             return seconds
 
         return batch

@@ -5,15 +5,17 @@
 //! offset. Ratios above 1 mean that the exact sum is faster. Loops take turns, and each core's time is
 //! what it computed.
 
+#[expect(dead_code, unused_imports, unused_macros, reason = "only exact sums are measured")]
+#[path = "../src/arch/mod.rs"]
+mod arch;
 #[expect(dead_code, reason = "only forced versions are measured")]
 #[path = "../src/cpu"]
 mod cpu {
     pub(crate) mod exact;
-    pub(crate) mod x86_64;
 }
 
+use arch::Version;
 use cpu::exact::{All, Inputs, Vectorised, accumulate};
-use cpu::x86_64::Version;
 use gpuvec_exact::{Dot, State, Sum};
 use std::hint::black_box;
 use std::thread;

@@ -1,4 +1,4 @@
-"""Times the functions of one f32 on one thread beside NumPy's, in one process.
+"""Times the functions of f32 on one thread beside NumPy's, in one process.
 
     python3 benches/functions.py [FUNCTION ...]
 
@@ -41,12 +41,29 @@ DATA = {
     "erf": ("normal", 1),
     "cbrt": ("normal", 10),
 }
-NAMES_OF_NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
+# Those of each function of two arguments; squares of whole numbers, of which many are in the middle
+# of two floats.
+OF_TWO = {
+    "pow": ((0, 10), ("normal", 3)),
+    "square": ("whole", (2, 2)),
+    "atan2": (("normal", 1), ("normal", 1)),
+    "hypot": (("normal", 1), ("normal", 1)),
+}
+NAMES_OF_NUMPY = {
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "pow": "power",
+    "square": "power",
+}
 
 
-def data(kind: tuple) -> np.ndarray:
+def data(kind: tuple | str, seed: int = 1) -> np.ndarray:
     """Returns a function's arguments."""
-    random = np.random.default_rng(1)
+    random = np.random.default_rng(seed)
+    if kind == "whole":
+        return random.integers(0, 6000, N).astype(np.float32)
     if kind[0] == "normal":
         return (random.standard_normal(N) * kind[1]).astype(np.float32)
     return random.uniform(*kind, N).astype(np.float32)
@@ -65,19 +82,21 @@ def nanoseconds(call) -> float:
 
 def row(name: str) -> str:
     """Times one function."""
-    x = data(DATA[name])
+    x, *others = map(data, OF_TWO.get(name) or [DATA[name]], (1, 2))
     out = np.empty_like(x)
-    ours = nanoseconds(lambda: gpuvec.evaluate(f"{name}(x)", x=x, out=out))
+    text = f"{'pow' if name == 'square' else name}({'x, y' if others else 'x'})"
+    arguments = dict(zip("xy", (x, *others), strict=False))
+    ours = nanoseconds(lambda: gpuvec.evaluate(text, **arguments, out=out))
     function = getattr(np, NAMES_OF_NUMPY.get(name, name), None)
     if function is None:
         return f"{name:8}{ours:8.2f}"
-    return f"{name:8}{ours:8.2f}{nanoseconds(lambda: function(x, out=out)):8.2f}"
+    return f"{name:8}{ours:8.2f}{nanoseconds(lambda: function(x, *others, out=out)):8.2f}"
 
 
 def main() -> None:
     """Prints a line for each function."""
     print(f"{'':8}{'gpuvec':>8}{'NumPy':>8}")
-    for name in sys.argv[1:] or DATA:
+    for name in sys.argv[1:] or [*DATA, *OF_TWO]:
         print(row(name), flush=True)
 
 

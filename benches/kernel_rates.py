@@ -22,13 +22,14 @@ LOCAL_BYTES, REGISTERS = 3, 4
 CALLS = 10
 
 PREFIX = "gpuvec_"
-KERNELS = sorted(["copy_bytes", *(operation.name[len(PREFIX) :] for operation in FAMILY)])
+COPY = "copy_bytes"
+KERNELS = sorted([COPY, *(operation.name[len(PREFIX) :] for operation in FAMILY)])
 
 
 def image_of(kernel: str) -> Path:
-    """Returns the kernel's PTX, which is compiled, or generated and written by make gpu-bundle."""
-    compiled = ROOT / "kernels" / "ptx" / f"{kernel}.ptx"
-    return compiled if compiled.exists() else FOLDER / compiled.name
+    """Returns a kernel's PTX: make gpu-bundle wrote those of operations."""
+    folder = ROOT / "kernels" / "ptx" if kernel == COPY else FOLDER / "operations"
+    return folder / f"{kernel}.ptx"
 
 
 def resources_of(device: Device, kernel: str) -> Optional[tuple[int, int]]:

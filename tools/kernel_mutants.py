@@ -8,49 +8,60 @@ Needs the packages of kernels/requirements.txt.
 
 import importlib.util
 import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS, MUTANTS = ROOT / "kernels", ROOT / "target" / "gpu" / "mutants"
 
-# A text of kernels/exact.cuh, and its replacement. The check for infinities and NaN is not
+# Writes the operations' kernels of frames to a folder.
+FORMULAS = ["cargo", "run", "--release", "-q", "-p", "gpuvec_ptx", "--example", "formulas", "--"]
+
+# A text of the kernels' sources, and its replacement. The check for infinities and NaN is not
 # included: it only skips a batch that the witness would refuse.
 GUARDS = {
     "limit": ("top <= unit + REACH", "unit != -NOT_FINITE"),
     "witness": ("left << 1 != 0", "false"),
-    "floor": ("134, 3, 4, -968", "134, 3, 4, -1073"),
+    "range": ("unit >= this->unit - LEVEL_BITS * (LEVELS - 1)", "true"),
+    "floor": ("134, 3, -968", "134, 3, -1073"),
     "zero": (" | vanished;", ";"),
     "carry": ("            columns.normalise();\n", ""),
 }
 
 
-def compiler(headers: Path):
-    """Returns kernels/build.py, with the headers of a folder."""
+def write_sources(folder: Path, text: str, instead: str) -> None:
+    """Copies the sources to a folder, with a text replaced, which they contain once."""
+    sources = {
+        path.name: path.read_text() for path in [KERNELS / "reduction.cu", *KERNELS.glob("*.cuh")]
+    }
+    if sum(source.count(text) for source in sources.values()) != 1:
+        sys.exit(f"the sources of reductions do not have '{text}' once")
+    for name, source in sources.items():
+        (folder / name).write_text(source.replace(text, instead))
+
+
+def write_frames(folder: Path) -> None:
+    """Compiles the sources in a folder."""
     spec = importlib.util.spec_from_file_location("build", KERNELS / "build.py")
     build = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(build)
-    build.HEADERS = sorted(headers.glob("*.cuh"))
-    return build
+    build.HEADERS = sorted(folder.glob("*.cuh"))
+    head, *kernels = build.Compiler().ptx(folder / "reduction.cu").split(build.ENTRY)
+    for kernel in kernels:
+        (folder / f"{kernel.split('(')[0]}.ptx").write_text(f"{head}{build.ENTRY}{kernel}")
 
 
 def main() -> None:
-    """Writes a folder of images for each guard."""
+    """Writes a folder of kernels for each guard."""
     shutil.rmtree(MUTANTS, ignore_errors=True)
     for guard, (text, instead) in GUARDS.items():
         folder = MUTANTS / guard
-        folder.mkdir(parents=True)
-        for header in KERNELS.glob("*.cuh"):
-            source = header.read_text()
-            if header.name == "exact.cuh":
-                if source.count(text) != 1:
-                    sys.exit(f"kernels/exact.cuh does not have '{text}' once")
-                source = source.replace(text, instead)
-            (folder / header.name).write_text(source)
-        build = compiler(folder)
-        head, *kernels = build.Compiler().ptx(KERNELS / "reduce.cu").split(build.ENTRY)
-        for kernel in kernels:
-            (folder / f"{kernel.split('(')[0]}.ptx").write_text(f"{head}{build.ENTRY}{kernel}")
+        with tempfile.TemporaryDirectory() as sources:
+            write_sources(Path(sources), text, instead)
+            write_frames(Path(sources))
+            subprocess.run([*FORMULAS, folder, "--operations", sources], cwd=ROOT, check=True)
     print(f"{len(GUARDS)} mutants in {MUTANTS}")
 
 

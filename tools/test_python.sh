@@ -9,6 +9,10 @@ cd "$(dirname "$0")/.."
 jobs=${TEST_JOBS:-$(nproc)}
 run=("$1" -m pytest -q "${@:2}")
 status=0
+# What a process printed that crashed, which stands before thousands of tests' dots, is shown at the end again.
+crashes=$(mktemp)
+trap 'grep -A 12 "^Fatal Python error" "$crashes" | head -100; rm "$crashes"' EXIT
+exec 2> >(tee "$crashes" >&2)
 "${run[@]}" -n "$jobs" "${most[@]}" || status=1
 # The options may select no test here (exit status 5).
 "${run[@]}" -n "$jobs" --dist loadfile "${processes[@]}" || [ $? = 5 ] || status=1

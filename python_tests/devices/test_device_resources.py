@@ -48,6 +48,7 @@ def test_page_locked_memory_is_page_aligned():
     )
 
 
+@pytest.mark.long
 def test_little_device_memory():
     """The cores do the work if a device has no room for the buffers, which few calls need."""
     run(
@@ -111,6 +112,7 @@ def test_slow_queues_and_many_threads():
     )
 
 
+@pytest.mark.long
 def test_a_thousand_calls_hold_no_more_than_a_few():
     """Slots are made once, and everything else is released."""
     run(

@@ -6,10 +6,13 @@ from arrays import assert_same_bits
 from bindings import lib, why_cpu
 from corpus import KINDS, Kind, corpus
 from cuda_driver import DeviceArray
-from exact_kernels import BY_INTEGERS, BY_THE_DATA, ExactKernel, Sum, grids
+from exact_kernels import BY_INTEGERS, BY_THE_DATA, IMAGES, ExactKernel, Sum, grids
 from exact_sums import by_exponents, exact_integer
 
-pytestmark = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
+pytestmark = [
+    pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU"),
+    pytest.mark.skipif(not IMAGES.exists(), reason="there are no kernels: make gpu-bundle"),
+]
 METHODS = [BY_THE_DATA, BY_INTEGERS]
 
 # Of the corpus's cases.

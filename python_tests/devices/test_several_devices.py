@@ -126,6 +126,7 @@ assert last_run().threads <= {threads}
     )
 
 
+@pytest.mark.long
 def test_one_thread_drives_several_devices_of_which_one_fails():
     """The others take the chunks of a device without memory; one that is lost fails the call."""
     run(
@@ -230,6 +231,7 @@ for operation in 5 * PAIR:
     )
 
 
+@pytest.mark.long
 def test_other_devices_take_the_chunks_of_one_without_memory():
     """A device without room takes no chunk, and the call succeeds."""
     run(

@@ -86,6 +86,7 @@ def test_init_tries_again(function, code):
     assert calls(script, FAULTS=f"{function}={code}").count(function) == 1
 
 
+@pytest.mark.long
 def test_a_lost_device_is_left_alone():
     """A device that is lost gets no more work in this process."""
     script = f"""

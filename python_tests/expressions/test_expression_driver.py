@@ -1,5 +1,6 @@
 """The driver's work for expressions, its time, and the effects of its failures; on fake GPUs."""
 
+import pytest
 from on_fake_driver import needs_fake_driver, run
 
 pytestmark = needs_fake_driver
@@ -146,6 +147,7 @@ with Compiled(f"argmax({text})", INPUTS) as compiled:
     )
 
 
+@pytest.mark.long
 def test_several_gpus_share_a_long_call():
     """Each takes chunks, of arrays of different widths."""
     run(

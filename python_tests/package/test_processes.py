@@ -144,8 +144,8 @@ def test_interrupted_programs_end(placement_variables):
     import signal
     import gpuvec, numpy as np
     a = np.ones(100_000)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
     signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
     try:
         while True:
             gpuvec.add(a, a, out=np.empty_like(a))

@@ -92,7 +92,7 @@ def test_the_source_distribution_has_every_crate(sdist):
         assert checksums["package"] == crate["checksum"]
 
 
-@pytest.mark.parametrize("name", ["kernels/reduce.cu", "src/lib.rs", "python/gpuvec/py.typed"])
+@pytest.mark.parametrize("name", ["kernels/reduction.cu", "src/lib.rs", "python/gpuvec/py.typed"])
 def test_the_source_distribution_has_the_sources(name, sdist):
     assert sdist[name] == (ROOT / name).read_bytes()
 

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from corpus import Kind
 from cuda_driver import DeviceArray, Driver
+from expression_kernels import FOLDER
 
 # tools/kernel_mutants.py makes others, which are to fail.
-IMAGES = Path(
-    os.environ.get("GPUVEC_TEST_IMAGES", Path(__file__).resolve().parents[2] / "kernels" / "ptx")
-)
+IMAGES = Path(os.environ.get("GPUVEC_TEST_IMAGES", FOLDER / "operations"))
 THREADS = 256
 SCRATCH_BYTES = 65_536
 
@@ -49,7 +48,8 @@ class ExactKernel:
     def launch(self, a: int, b: int, n: int, blocks: int, method: int, finish: bool) -> None:
         """Queues the kernel: it writes the state's words, or their value with `finish`."""
         out, result = (0, self.value.address) if finish else (self.words.address, 0)
-        parameters = (a, b, out, n, 0, self.scratch.address, result, method)
+        inputs = (a, b) if self.kind.is_dot else (a,)
+        parameters = (*inputs, out, n, 0, self.scratch.address, result, method)
         values = [c_uint64(value) for value in parameters]
         places = (c_void_p * len(values))(*(addressof(value) for value in values))
         sizes = (c_uint(size) for size in (blocks, 1, 1, THREADS, 1, 1, 0))
