@@ -7,6 +7,7 @@ use crate::arch::{
 use gpuvec_math::fast::Machine32;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::slice;
 
 /// Every loop runs over a multiple of this many elements, so that it has no rest.
 pub(super) const GRAIN: usize = 32;
@@ -278,16 +279,24 @@ impl<T: Value> Vectorized for Canonical<'_, T> {
 /// which are few.
 #[inline(always)]
 fn canonical<T: Value, const CHUNK: usize>(args: &Args) {
-    for start in (0..args.len).step_by(CHUNK) {
-        // SAFETY: the arguments promise `len` elements, and these are some of them.
-        let values = unsafe { &mut *args.out.cast::<T>().add(start).cast::<[T; CHUNK]>() };
+    // SAFETY: the arguments promise `len` results, which are written, and to which nothing refers.
+    let results = unsafe { slice::from_raw_parts_mut(args.out.cast::<T>(), args.len) };
+    let (chunks, rest) = results.as_chunks_mut::<CHUNK>();
+    for values in chunks {
         let mut nans = NanMasks::<T, CHUNK>::default();
         nans.add(values);
         if nans.is_any() {
-            values.iter_mut().for_each(|value| *value = value.canonical());
+            make_canonical(values);
         }
         stay_a_loop();
     }
+    // Fast loops leave fewer vectors than a chunk has.
+    make_canonical(rest);
+}
+
+#[inline(always)]
+fn make_canonical<T: Value>(values: &mut [T]) {
+    values.iter_mut().for_each(|value| *value = value.canonical());
 }
 
 /// Once in the library, for all versions.

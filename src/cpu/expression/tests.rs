@@ -10,8 +10,11 @@ use gpuvec_oracle::{Value, reduced, results};
 use proptest::prelude::*;
 use std::ffi::c_void;
 
-/// Bytes around every array, which nothing may change.
-const GUARD: usize = 64;
+/// The number of bytes around every array, which nothing may change.
+const GUARD: usize = 128;
+
+/// The value of these bytes: floats of them are NaNs, not of the one encoding.
+const GUARDS: u8 = 0xFF;
 
 /// Elements between guards, at an offset in elements from an aligned address.
 struct Array {
@@ -24,7 +27,7 @@ impl Array {
     fn new(values: &[u64], size: usize, offset: usize) -> Self {
         let start = GUARD + offset * size;
         let bytes = values.len() * size;
-        let storage = vec![0x5A5A_5A5A_5A5A_5A5A; (start + bytes + GUARD).div_ceil(8) + 8];
+        let storage = vec![u64::from_ne_bytes([GUARDS; 8]); (start + bytes + GUARD).div_ceil(8) + 8];
         let mut array = Array { storage, start, bytes };
         for (element, value) in array.bytes_mut().chunks_mut(size.max(1)).zip(values) {
             element.copy_from_slice(&value.to_ne_bytes()[..size]);
@@ -56,7 +59,7 @@ impl Array {
     fn values(&mut self, size: usize) -> Vec<u64> {
         let (start, bytes) = (self.start, self.bytes);
         let all = self.all();
-        assert!(all[..start].iter().chain(&all[start + bytes..]).all(|&byte| byte == 0x5A));
+        assert!(all[..start].iter().chain(&all[start + bytes..]).all(|&byte| byte == GUARDS));
         let word = |element: &[u8]| {
             let mut word = [0; 8];
             word[..size].copy_from_slice(element);
