@@ -27,7 +27,8 @@ impl Array {
     fn new(values: &[u64], size: usize, offset: usize) -> Self {
         let start = GUARD + offset * size;
         let bytes = values.len() * size;
-        let storage = vec![u64::from_ne_bytes([GUARDS; 8]); (start + bytes + GUARD).div_ceil(8) + 8];
+        let storage =
+            vec![u64::from_ne_bytes([GUARDS; 8]); (start + bytes + GUARD).div_ceil(8) + 8];
         let mut array = Array { storage, start, bytes };
         for (element, value) in array.bytes_mut().chunks_mut(size.max(1)).zip(values) {
             element.copy_from_slice(&value.to_ne_bytes()[..size]);
