@@ -59,6 +59,18 @@ impl Blocks {
         self.space.strides(view).get(self.cut).is_none_or(|stride| *stride == 0)
     }
 
+    /// The number of the first block that begins at an element or behind it; elements are counted in the order of
+    /// the walk. So parts of the elements that are cut anywhere have each block once.
+    pub fn beginning_at(&self, element: usize) -> usize {
+        let lengths = &self.space.lengths()[self.cut..];
+        let row: usize = lengths.iter().skip(1).product();
+        let all = lengths.first().map_or(1, |length| length * row);
+        if element >= self.space.elements() {
+            return self.count;
+        }
+        element / all * self.along + (element % all).div_ceil(row * self.rows)
+    }
+
     /// The blocks of these numbers, in their order.
     pub fn walk(&self, numbers: Range<usize>) -> impl Iterator<Item = Block> {
         let mut block = (!numbers.is_empty()).then(|| self.at(numbers.start));

@@ -44,6 +44,24 @@ proptest! {
     }
 
     #[test]
+    fn parts_of_the_elements_have_each_block_that_begins_in_them(call in calls(), most in 1usize..100) {
+        let (axes, _) = call.axes().unwrap().unwrap();
+        for space in [axes.kept(), axes.reduced()] {
+            let blocks = space.blocks(most);
+            let mut begins = 0;
+            for (number, block) in blocks.walk(0..blocks.count()).enumerate() {
+                prop_assert_eq!(blocks.beginning_at(begins), number);
+                for inside in begins + 1..=begins + block.space().elements() {
+                    prop_assert_eq!(blocks.beginning_at(inside), number + 1);
+                }
+                begins += block.space().elements();
+            }
+            prop_assert_eq!(begins, space.elements());
+            prop_assert_eq!(blocks.beginning_at(usize::MAX), blocks.count());
+        }
+    }
+
+    #[test]
     fn blocks_are_as_long_as_allowed_and_alike(call in calls(), most in 1usize..100) {
         let (axes, views) = call.axes().unwrap().unwrap();
         for (space, view) in views.iter().flat_map(|view| [(axes.kept(), view), (axes.reduced(), view)]) {
