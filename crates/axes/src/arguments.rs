@@ -1,0 +1,54 @@
+//! The arguments of a call, as the caller passed them.
+
+use crate::MAX_RANK;
+
+/// An array argument.
+#[derive(Clone, Copy, Debug)]
+pub struct Argument<'a> {
+    /// The address of the element all of whose indexes are 0.
+    pub address: usize,
+    /// The bytes of an element, a power of two.
+    pub element_bytes: usize,
+    /// The distance from an element to the next along each axis, in bytes; `None` for C order. Those of axes of
+    /// length 1, and of an output's reduced axes, are ignored.
+    pub strides: Option<&'a [i64]>,
+}
+
+/// The array arguments of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments<'a> {
+    /// The length of each axis, that of all inputs.
+    pub shape: &'a [i64],
+    /// The arrays that are read.
+    pub inputs: &'a [Argument<'a>],
+    /// The arrays that are written. Those in C order are so without the reduced axes.
+    pub outputs: &'a [Argument<'a>],
+    /// The axes that the call reduces: a bit each, the lowest for the first axis.
+    pub reduced_axes: u64,
+    /// Asks for a view of the numbers of the elements that are reduced.
+    pub is_indexed: bool,
+}
+
+/// Writes the strides, in bytes, of an array in C order to the first elements of `strides`, which it returns.
+///
+/// # Panics
+/// If `strides` is shorter than the shape.
+pub fn c_order<'a>(shape: &[i64], element_bytes: usize, strides: &'a mut [i64]) -> &'a [i64] {
+    let strides = &mut strides[..shape.len()];
+    let mut stride = element_bytes as i64;
+    for (length, place) in shape.iter().zip(&mut *strides).rev() {
+        *place = stride;
+        stride = stride.wrapping_mul(*length);
+    }
+    strides
+}
+
+/// The C order of the axes in `mask`: the number of elements from one to the next along each.
+pub(crate) fn weights(shape: &[i64], mask: u64) -> [i64; MAX_RANK] {
+    let (mut weights, mut weight) = ([0; MAX_RANK], 1i64);
+    for (axis, length) in shape.iter().enumerate().rev().filter(|(axis, _)| mask >> axis & 1 != 0) {
+        weights[axis] = weight;
+        weight = weight.wrapping_mul(*length);
+    }
+    weights
+}

@@ -1,0 +1,179 @@
+//! Flips, sorts and merges axes: the kept ones of a call, or the reduced ones.
+
+use crate::arguments::Argument;
+use crate::shape::AxisSet;
+use crate::space::Space;
+use crate::{MAX_AXES, MAX_RANK};
+use std::cmp::Ordering;
+
+/// Arrays in the same C order.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrays<'a> {
+    pub(crate) arguments: &'a [Argument<'a>],
+    pub(crate) shape: &'a [i64],
+    /// The number of elements from one to the next along each axis, of those in C order.
+    pub(crate) weights: &'a [i64; MAX_RANK],
+}
+
+impl<'a> Arrays<'a> {
+    /// The strides of the arrays along two axes.
+    fn strides(self, axis: u8, other: u8) -> impl Iterator<Item = (i64, i64)> {
+        let both = move |argument| (self.stride(argument, axis), self.stride(argument, other));
+        self.arguments.iter().map(both)
+    }
+
+    /// The stride of one of the arrays along an axis.
+    #[inline(always)]
+    pub(crate) fn stride(self, argument: &Argument<'_>, axis: u8) -> i64 {
+        let axis = usize::from(axis);
+        match argument.strides {
+            Some(strides) => strides[axis],
+            None => self.weights[axis] * argument.element_bytes as i64,
+        }
+    }
+}
+
+/// The arrays that walk axes.
+pub(crate) struct Group<'a> {
+    /// Those whose strides decide first.
+    pub(crate) first: Arrays<'a>,
+    pub(crate) then: Arrays<'a>,
+    /// The numbers of elements, which decide nothing, but are merged, too.
+    pub(crate) numbers: Arrays<'a>,
+}
+
+/// Axes after sorting and merging, from the outermost to the innermost.
+#[derive(Default)]
+pub(crate) struct Merged {
+    lengths: [usize; MAX_AXES],
+    /// The innermost axis of those that were merged, whose strides are those of all.
+    innermost: [u8; MAX_AXES],
+    count: usize,
+    /// The flipped axes before merging, a bit each.
+    flipped: u32,
+}
+
+impl Merged {
+    /// One axis without elements, for these.
+    pub(crate) fn empty(axes: &[u8]) -> Self {
+        let mut merged = Merged::default();
+        merged.push(0, axes[0]);
+        merged
+    }
+
+    fn push(&mut self, length: usize, innermost: u8) {
+        if let Some(place) = self.lengths.get_mut(self.count) {
+            *place = length;
+            self.innermost[self.count] = innermost;
+        }
+        self.count += 1;
+    }
+
+    /// The number of axes, which is larger than [`MAX_AXES`] where there are too many.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The innermost axis of those that were merged, for each.
+    pub(crate) fn innermost(&self) -> &[u8] {
+        &self.innermost[..self.count]
+    }
+
+    /// The space of the axes, before which views have `skipped` others.
+    pub(crate) fn space(&self, skipped: usize) -> Space {
+        Space::new(&self.lengths[..self.count], skipped)
+    }
+
+    /// The flipped axes, before merging.
+    pub(crate) fn flipped(&self) -> impl Iterator<Item = u8> {
+        let mut rest = self.flipped;
+        std::iter::from_fn(move || {
+            let axis = (rest != 0).then(|| rest.trailing_zeros() as u8)?;
+            rest &= rest - 1;
+            Some(axis)
+        })
+    }
+
+    /// A stride along an axis as the walk goes.
+    pub(crate) fn signed(&self, axis: u8, stride: i64) -> i64 {
+        if self.flipped >> axis & 1 != 0 { -stride } else { stride }
+    }
+}
+
+impl Group<'_> {
+    /// Flips, sorts and merges axes, none of which has the length 1.
+    pub(crate) fn merge(&self, mut axes: AxisSet) -> Merged {
+        let axes = axes.numbers_mut();
+        self.sort(axes);
+        let backwards = axes.iter().filter(|axis| self.is_backwards(**axis));
+        let flipped = backwards.fold(0, |flipped, axis| flipped | 1 << axis);
+        let mut merged = Merged { flipped, ..Merged::default() };
+        let length_of = |axis: u8| self.first.shape[usize::from(axis)] as usize;
+        let mut axes = axes.iter().copied();
+        let Some(mut last) = axes.next() else { return merged };
+        let mut length = length_of(last);
+        for axis in axes {
+            if self.are_one(&merged, last, axis) {
+                length *= length_of(axis);
+            } else {
+                merged.push(length, last);
+                length = length_of(axis);
+            }
+            last = axis;
+        }
+        merged.push(length, last);
+        merged
+    }
+
+    /// The strides of the arrays along two axes, those that decide first before the others.
+    fn strides(&self, axis: u8, other: u8) -> impl Iterator<Item = (i64, i64)> {
+        self.first.strides(axis, other).chain(self.then.strides(axis, other))
+    }
+
+    /// Says whether no array walks an axis forwards, and one does backwards.
+    fn is_backwards(&self, axis: u8) -> bool {
+        let ends = |(least, most): (i64, i64), (stride, _): (i64, i64)| {
+            (least.min(stride), most.max(stride))
+        };
+        let (least, most) = self.strides(axis, axis).fold((0, 0), ends);
+        least < 0 && most == 0
+    }
+
+    /// Sorts axes by the sizes of their strides, the largest first. An axis is moved in front of the outermost one
+    /// that has smaller strides, until one has larger strides; axes of which neither is decided keep their order.
+    fn sort(&self, axes: &mut [u8]) {
+        for i in 1..axes.len() {
+            let mut place = i;
+            for j in (0..i).rev() {
+                match self.compare(axes[j], axes[i]) {
+                    Ordering::Less => place = j,
+                    Ordering::Equal => {}
+                    Ordering::Greater => break,
+                }
+            }
+            if place < i {
+                axes[place..=i].rotate_right(1);
+            }
+        }
+    }
+
+    /// Compares the strides of axes by the first array in which they differ and neither is 0.
+    fn compare(&self, axis: u8, other: u8) -> Ordering {
+        let order = |(a, b): (i64, i64)| match a == 0 || b == 0 {
+            true => Ordering::Equal,
+            false => a.unsigned_abs().cmp(&b.unsigned_abs()),
+        };
+        let mut orders = self.strides(axis, other).map(order);
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+
+    /// Says whether every array walks two axes like one: a step along the outer one is as long as all steps along
+    /// the inner one. (No product overflows to the outer stride: the array would be longer than the address space.)
+    fn are_one(&self, merged: &Merged, outer: u8, inner: u8) -> bool {
+        let length = self.first.shape[usize::from(inner)];
+        let is_one = |(a, b): (i64, i64)| {
+            merged.signed(outer, a) == merged.signed(inner, b).wrapping_mul(length)
+        };
+        self.strides(outer, inner).chain(self.numbers.strides(outer, inner)).all(is_one)
+    }
+}

@@ -1,0 +1,44 @@
+//! N-dimensional array arguments, checked and with as few axes as possible: the form in which the engine runs
+//! calls. Pure: reads no array, allocates nothing, and knows neither types nor devices.
+//!
+//! All arguments of a call have one common shape; a stride of 0 broadcasts. [`Axes::new`] checks them and then, for
+//! all arguments alike,
+//! 1. drops axes of length 1;
+//! 2. flips axes that no argument walks forwards, as NumPy's iterator does;
+//! 3. sorts axes by the sizes of their strides, those of the outputs first, where a stride of 0 decides nothing, as
+//!    PyTorch's TensorIterator does;
+//! 4. merges neighbours that every argument walks like one axis.
+//!
+//! Axes that a call reduces are sorted and merged apart from those that it keeps. So an operation on C-ordered
+//! arrays, on Fortran-ordered ones and on reversed ones is left with one axis of unit stride.
+//!
+//! Lengths and numbers of elements are `usize`, strides are in bytes and signed, axes are ordered from the
+//! outermost to the innermost.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod axes;
+mod blocks;
+mod divisor;
+mod error;
+mod group;
+mod overlap;
+mod shape;
+mod space;
+
+pub use arguments::{Argument, Arguments, c_order};
+pub use axes::{Axes, View};
+pub use blocks::{Block, Blocks};
+pub use divisor::Divisor;
+pub use error::{Error, Name};
+pub use space::{Access, Inner, Space};
+
+/// The most axes of a call's arguments.
+pub const MAX_RANK: usize = 32;
+
+/// The most axes that are left after merging, kept and reduced ones together.
+pub const MAX_AXES: usize = 8;
+
+// An address, a length and a stride are words of the same size.
+const _: () = assert!(size_of::<usize>() == size_of::<i64>());

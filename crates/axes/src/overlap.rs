@@ -1,0 +1,166 @@
+//! Says whether arrays share memory.
+
+use crate::MAX_AXES;
+use crate::axes::{Axes, View};
+use crate::error::Error;
+
+/// Fails if an output shares memory with itself, with another output, or with an input that it is not.
+pub(crate) fn refuse(axes: &Axes, inputs: &[View], outputs: &[View]) -> Result<(), Error> {
+    for (output, view) in outputs.iter().enumerate() {
+        if may_overlap_itself(axes, view) {
+            return Err(Error::OverlapsItself { output });
+        }
+        if let Some(other) = outputs[..output].iter().position(|other| may_share(axes, view, other))
+        {
+            return Err(Error::OutputsOverlap { output, other });
+        }
+        let is_wrong = |input| may_share(axes, view, input) && !may_replace(axes, view, input);
+        if let Some(input) = inputs.iter().position(is_wrong) {
+            return Err(Error::Overlap { output, input });
+        }
+    }
+    Ok(())
+}
+
+/// Says whether an output may be in the memory of an input: as the same elements or, where it has only one, as the
+/// first.
+fn may_replace(axes: &Axes, output: &View, input: &View) -> bool {
+    (output.strides() == input.strides() || axes.kept().elements() == 1)
+        && output.address == input.address
+        && output.element_bytes == input.element_bytes
+}
+
+/// The elements of an array, without their place in memory: sums of a multiple of each stride, and the bytes of one
+/// element from there on. Strides are positive.
+#[derive(Clone, Copy)]
+struct Footprint {
+    element_bytes: i64,
+    axes: [Axis; MAX_AXES],
+    rank: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Axis {
+    stride: i64,
+    last: i64,
+}
+
+impl Footprint {
+    fn new(axes: &Axes, view: &View) -> Self {
+        let mut footprint = Footprint {
+            element_bytes: view.element_bytes as i64,
+            axes: [Axis::default(); MAX_AXES],
+            rank: 0,
+        };
+        for space in [axes.kept(), axes.reduced()] {
+            for (length, stride) in space.lengths().iter().zip(space.strides(view)) {
+                footprint
+                    .push(Axis { stride: stride.unsigned_abs() as i64, last: *length as i64 - 1 });
+            }
+        }
+        footprint
+    }
+
+    fn push(&mut self, axis: Axis) {
+        if axis.stride != 0 {
+            self.axes[self.rank] = axis;
+            self.rank += 1;
+        }
+    }
+
+    fn axes(&self) -> &[Axis] {
+        &self.axes[..self.rank]
+    }
+
+    /// The bytes from the first to the end of the last.
+    fn bytes(&self) -> i64 {
+        self.axes().iter().map(|axis| axis.stride * axis.last).sum::<i64>() + self.element_bytes
+    }
+
+    /// The footprint without the axes along which nothing changes modulo a number.
+    fn modulo(&self, modulus: i64) -> Footprint {
+        let mut rest = Footprint { rank: 0, ..*self };
+        self.axes()
+            .iter()
+            .filter(|axis| axis.stride % modulus != 0)
+            .for_each(|axis| rest.push(*axis));
+        rest
+    }
+}
+
+/// The most pairs of footprints that are compared for one pair of arrays.
+const MOST_STEPS: u32 = 500;
+
+/// Says whether two arrays may share memory: never "no" if they do, and seldom "yes" if they do not.
+fn may_share(axes: &Axes, view: &View, other: &View) -> bool {
+    if !view.is_near(other) {
+        return false;
+    }
+    let [first, second] = [view, other].map(|view| Footprint::new(axes, view));
+    let distance = other.lowest.wrapping_sub(view.lowest) as i64;
+    let mut steps = MOST_STEPS;
+    meet(distance, &first, &second, &mut steps)
+}
+
+/// Says whether footprints may meet, of which the second starts `distance` bytes behind the first.
+///
+/// Where they meet, they meet modulo any number. Modulo a common divisor of the largest strides, records, rows or
+/// whole matrices lie on each other, and what is left of both is shorter: if neither is longer than the divisor,
+/// they can meet only at two distances.
+fn meet(distance: i64, first: &Footprint, second: &Footprint, steps: &mut u32) -> bool {
+    if distance >= first.bytes() || -distance >= second.bytes() {
+        return false;
+    }
+    let (mut modulus, mut strides) = (0, descending_strides(first, second));
+    while let Some(stride) = strides.next().filter(|_| *steps > 0) {
+        *steps -= 1;
+        let divisor = greatest_common_divisor(stride, modulus);
+        if divisor == modulus {
+            continue;
+        }
+        modulus = divisor;
+        let [first, second] = [first.modulo(modulus), second.modulo(modulus)];
+        if first.bytes().max(second.bytes()) > modulus {
+            continue;
+        }
+        let distance = distance.rem_euclid(modulus);
+        if !meet(distance, &first, &second, steps)
+            && !meet(distance - modulus, &first, &second, steps)
+        {
+            return false;
+        }
+    }
+    true
+}
+
+/// The strides of both footprints, the largest first.
+fn descending_strides(first: &Footprint, second: &Footprint) -> impl Iterator<Item = i64> {
+    let mut strides = [0; 2 * MAX_AXES];
+    let both = first.axes().iter().chain(second.axes());
+    strides.iter_mut().zip(both).for_each(|(place, axis)| *place = axis.stride);
+    strides.sort_unstable_by(|a, b| b.cmp(a));
+    strides.into_iter().take_while(|stride| *stride != 0)
+}
+
+fn greatest_common_divisor(mut a: i64, mut b: i64) -> i64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// Says whether elements of one array may share memory: unless along each axis the step is as long as all elements
+/// of the axes with shorter steps together.
+fn may_overlap_itself(axes: &Axes, view: &View) -> bool {
+    let Footprint { element_bytes, mut axes, rank } = Footprint::new(axes, view);
+    let axes = &mut axes[..rank];
+    axes.sort_unstable_by_key(|axis| axis.stride);
+    let mut bytes = element_bytes;
+    for axis in axes {
+        if axis.stride < bytes {
+            return true;
+        }
+        bytes += axis.stride * axis.last;
+    }
+    false
+}
