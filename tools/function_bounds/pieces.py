@@ -20,6 +20,7 @@ from forms import (
     upper,
 )
 from interpreter import Choice, Run, Undecided, decoded, encoding
+from recordings import Node
 
 HALF = 0.5
 UNIT = arb(2) ** -DIGITS
@@ -91,11 +92,21 @@ def quotient_errors() -> tuple:
 
 
 def quotient_places(recording) -> tuple:
-    """Returns the places of the parts of the one quotient in a recording: products with an
-    inverse."""
-    nodes = list(enumerate(recording.nodes))
-    (inverse,) = [place for place, node in nodes if node.operation == "DivFloat"]
-    first, second = [place for place, node in nodes if inverse in node.operands]
+    """Returns the places of the parts of the one quotient in a recording, after a check that it has
+    the operations of `quotient`."""
+    nodes = recording.nodes
+    (inverse,) = [place for place, node in enumerate(nodes) if node.operation == "DivFloat"]
+    first, second = [place for place, node in enumerate(nodes) if inverse in node.operands]
+    (a, _), (rest, _) = nodes[first].operands, nodes[second].operands
+    of_high, of_low = (nodes[term] for term in nodes[rest].operands)
+    minus, b = nodes.index(Node("NegFloat", (first,))), nodes[inverse].operands[1]
+    assert of_high == Node("Fma", (minus, b, a))
+    assert of_low.operation == "Fma" and of_low.operands[0] == minus
+    assert [nodes[place].operation for place in (first, rest, second)] == [
+        "MulFloat",
+        "AddFloat",
+        "MulFloat",
+    ]
     return first, second
 
 

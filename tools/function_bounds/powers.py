@@ -117,10 +117,16 @@ def places(recording) -> Places:
     _, product = user("MulFloat", LOG2_E)
     _, _, minus_low = user("Fma", EXACT_LOW_LN_2)
     low_product = nodes[minus_low].operands[0]
+    # The product's parts are those of which `product_errors` speaks.
+    low, y, rest = user("Fma", low_logarithm)
+    _, log, rounded_off = nodes[rest].operands
+    minus_high = nodes.index(Node("NegFloat", (nodes.index(Node("MulFloat", (y, log))),)))
+    assert nodes[rounded_off] == Node("Fma", (y, log, minus_high))
+    assert nodes[low_product].operands[0] == low
     return Places((fraction, low_fraction), (logarithm, low_logarithm), (product, low_product))
 
 
-def fraction(recording, low: float, high: float) -> float:
+def fraction(recording, pair: tuple, low: float, high: float) -> float:
     """Returns 0 if log x is a pair within FRACTION's errors, for x in an interval, where K is 0.
 
     The quotient s is a pair with a known error (quotient_errors), which replaces the sequence's.
@@ -129,28 +135,29 @@ def fraction(recording, low: float, high: float) -> float:
     ideal = Real(*((part - 1) / (part + 1) for part in (x.real.middle, x.real.whole)))
     s = Errors(*quotient_errors()).pair(piece, ideal)
     run = Run(recording, piece, [x], replaced=dict(zip(quotient_places(recording), s)))
-    pair = tuple(map(run.of, places(recording).fraction))
     exact = Real(x.real.middle.log(), x.real.whole.log())
-    return 0.0 if FRACTION.hold(piece, exact, pair) else NOT_PROVED
+    return 0.0 if FRACTION.hold(piece, exact, tuple(map(run.of, pair))) else NOT_PROVED
 
 
-def logarithm(recording, k: tuple, low: float, high: float) -> float:
+def logarithm(recording, found: Places, k: tuple, low: float, high: float) -> float:
     """Returns 0 if log x is a pair within LOGARITHM's errors, for 2^K m and m in an interval."""
     middle, whole, radius = series(low, high)
     piece = Piece(radius)
     choice = whole_part(piece, *k)
     m = Value(Real(middle, whole), low, high, exponent(low) - DIGITS + 1, scale=1)
     of_m = Real(middle.log(), whole.log())
-    pair = FRACTION.pair(piece, of_m)
-    found = places(recording)
-    run = Run(recording, piece, [m], choice, dict(zip(found.fraction, pair)))
+    of_fraction = dict(zip(found.fraction, FRACTION.pair(piece, of_m)))
+    run = Run(recording, piece, [m], choice, of_fraction)
     exact = piece.plus(of_m, piece.scaled(choice.value.real, arb.const_log2()))
     holds = LOGARITHM.hold(piece, exact, tuple(map(run.of, found.logarithm)))
     return 0.0 if holds else NOT_PROVED
 
 
+@dataclass
 class Product(Reduction):
-    """The reduction of the product p."""
+    """The reduction of the product p, whose parts are at two places."""
+
+    parts: tuple
 
     def run(self, recording, k: tuple, low: float, high: float) -> Run:
         """Returns the run of a recording on pairs for products K ln 2 + r."""
@@ -159,23 +166,25 @@ class Product(Reduction):
         choice = whole_part(piece, *k)
         product = piece.plus(piece.scaled(choice.value.real, self.unit), Real(middle, whole))
         pair = product_errors().pair(piece, product)
-        return Run(recording, piece, [], choice, dict(zip(places(recording).product, pair)))
+        return Run(recording, piece, [], choice, dict(zip(self.parts, pair)))
 
 
 def of_pow(recording) -> Iterator:
     """Yields the pieces of pow."""
+    found = places(recording)
     at_one = Run(recording, Piece(arb(0)), [number(1.0)])
-    assert all(at_one.of(place).constant == 0 for place in places(recording).fraction)
+    assert all(at_one.of(place).constant == 0 for place in found.fraction)
+    of_fraction = partial(fraction, recording, found.fraction)
     for interval in near_one(ROOT_HALF, ROOT_TWO):
         if interval != (1.0, 1.0):
-            yield from ((partial(fraction, recording), part) for part in divided(interval, 4))
+            yield from ((of_fraction, part) for part in divided(interval, 4))
     below, above = (ROOT_HALF, math.nextafter(1, 0)), (1.0, ROOT_TWO)
     for k in NEGATIVE + POSITIVE:
         for interval in divided(below, 8) + divided(above, 8):
-            yield partial(logarithm, recording, k), interval
+            yield partial(logarithm, recording, found, k), interval
     for interval in divided(below, 8):
-        yield partial(logarithm, recording, (1024, 1024)), interval
-    yield from powers(recording, exp, Product(LN_2.unit, LN_2.radius))
+        yield partial(logarithm, recording, found, (1024, 1024)), interval
+    yield from powers(recording, exp, Product(LN_2.unit, LN_2.radius, found.product))
 
 
 FUNCTIONS = {"pow": of_pow}
