@@ -209,10 +209,7 @@ def trigonometric():
     print("\n// sin, cos")
     step = pi / 16
     print_constant("16 / π.", "SIN_STEPS", nearest(1 / step))
-    parts = []
-    for _ in range(3):
-        parts.append(nearest(step - sum(parts)))
-    print_array("Consecutive parts of π/16.", "SIN_STEP", parts)
+    print_array("π/16 in two parts.", "SIN_STEP", in_two_parts(step))
     for function, name in ((sin, "SIN"), (cos, "COS")):
         values = [function(step * i) if i != 8 or function is sin else mpf(0) for i in range(16)]
         highs = [nearest(value) for value in values]
@@ -221,19 +218,19 @@ def trigonometric():
         print_array("The rest of it.", f"{name}_LOW", rests)
     square = (step / 2 * mpf("1.001")) ** 2
     print_polynomial(
-        "sin r = r + r³ SIN(r²), relative to r",
+        "sin r = r + r³ SIN(r²), relative to r³",
         "SIN",
         lambda z: (sin(sqrt(z)) / sqrt(z) - 1) / z,
-        lambda z: z,
-        0,
+        lambda z: 1,
+        mpf("1e-12"),
         square,
-        3,
+        2,
     )
     print_polynomial(
-        "cos r = 1 - r²/2 + r⁴ COS(r²)",
+        "cos r = 1 - r²/2 + r⁴/2 COS(r²)",
         "COS",
-        lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2,
-        lambda z: z**2,
+        lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2 * 2,
+        lambda z: z**2 / 2,
         0,
         square,
         2,

@@ -311,8 +311,8 @@ pub(super) const LOG10: [f32; 3] = [0.1447648, -0.036201406, 0.06897285];
 // sin, cos
 /// 16 / π.
 pub(super) const SIN_STEPS: f32 = 5.092958;
-/// Consecutive parts of π/16.
-pub(super) const SIN_STEP: [f32; 3] = [0.19634955, -5.4639235e-9, -2.1439056e-16];
+/// π/16 in two parts.
+pub(super) const SIN_STEP: [f32; 2] = [0.19634955, -5.4639235e-9];
 /// sin(iπ/16).
 pub(super) const SIN_HIGH: [f32; 16] = [
     0.0, 0.19509032, 0.38268343, 0.55557024, 0.70710677, 0.8314696, 0.9238795, 0.98078525, 1.0,
@@ -375,10 +375,10 @@ pub(super) const COS_LOW: [f32; 16] = [
     -2.830749e-8,
     -2.9739473e-8,
 ];
-/// sin r = r + r³ SIN(r²), relative to r, with an error of 2^-37.8.
-pub(super) const SIN: [f32; 3] = [-0.16666667, 0.008334995, -0.0003219604];
-/// cos r = 1 - r²/2 + r⁴ COS(r²), with an error of 2^-46.0.
-pub(super) const COS: [f32; 2] = [0.041666664, -0.0013883769];
+/// sin r = r + r³ SIN(r²), relative to r³, with an error of 2^-27.4.
+pub(super) const SIN: [f32; 2] = [-0.16666667, 0.008332531];
+/// cos r = 1 - r²/2 + r⁴/2 COS(r²), with an error of 2^-46.0.
+pub(super) const COS: [f32; 2] = [0.08333333, -0.0027767539];
 
 // atan
 /// atan((31 - a) / a).
