@@ -5,10 +5,10 @@
 //! the difference is exact in two parts, but near 0 for 2^-24 of its multiple. What remains of π/16 is
 //! 2.2e-16: together less than 5.5e-16 k.
 //!
-//! S + r (C + r (-S/2 + r R)) = S + r G, where R = C SIN(r²) + S r COS(r²) is below 1/6, are exact in two parts but
-//! for r² R in the second part of G. Its five roundings, of at most 2^-24 of it each, and SIN err by less than
-//! 5.3e-8 |r³|, or 5.2e-9 r². COS and all other roundings err by less than 1e-12 of the result, which changes by
-//! r_low times its derivative, C - S r - C r²/2, nearly.
+//! The result is S + r G with G = C - S r/2 + r² R and R = C SIN(r²) + S r/2 COS(r²), which is below 1/6. All is
+//! exact in two parts but for r² R in the second part of G. Its five roundings, of at most 2^-24 of it each, and SIN
+//! err by less than 5.3e-8 |r³|, or 5.2e-9 r². COS and all other roundings err by less than 1e-12 of the result, to
+//! which r_low adds its product with the derivative, which is almost G - r/2 times the result.
 
 use super::constants::{COS, COS_HIGH, COS_LOW, SIN, SIN_HIGH, SIN_LOW, SIN_STEP, SIN_STEPS};
 use super::{Machine32, TO_INTEGER, polynomial};
