@@ -28,6 +28,11 @@ def in_two_parts(x):
     return [nearest(x), nearest(x - nearest(x))]
 
 
+def by_encoding(x, change):
+    """The f32 whose encoding is that of the nearest one and a change."""
+    return float((np.float32(float(x)).view(np.int32) + np.int32(change)).view(np.float32))
+
+
 def print_constant(doc, name, value):
     """Prints a number."""
     print(f"/// {doc}\npub(super) const {name}: f32 = {literal(value)};")
@@ -70,6 +75,11 @@ def exponential():
     print_constant("The rest of it.", "EXP_STEP_LOW", nearest(step - high))
     powers = [exp(step * i) for i in range(16)]
     print_array("2^(i/16).", "EXP_POWERS", [nearest(power) for power in powers])
+    print_array(
+        "The same with encodings less by i · 2^19, which a place shifted by 19 bits adds again.",
+        "EXP_SHIFTED_POWERS",
+        [by_encoding(power, -i << 19) for i, power in enumerate(powers)],
+    )
     print_array(
         "The logarithm of 2^(i/16) over its part in `EXP_POWERS`.",
         "EXPM1_RESTS",
@@ -209,10 +219,7 @@ def trigonometric():
     print("\n// sin, cos")
     step = pi / 16
     print_constant("16 / π.", "SIN_STEPS", nearest(1 / step))
-    parts = []
-    for _ in range(3):
-        parts.append(nearest(step - sum(parts)))
-    print_array("Consecutive parts of π/16.", "SIN_STEP", parts)
+    print_array("π/16 in two parts.", "SIN_STEP", in_two_parts(step))
     for function, name in ((sin, "SIN"), (cos, "COS")):
         values = [function(step * i) if i != 8 or function is sin else mpf(0) for i in range(16)]
         highs = [nearest(value) for value in values]
@@ -221,19 +228,19 @@ def trigonometric():
         print_array("The rest of it.", f"{name}_LOW", rests)
     square = (step / 2 * mpf("1.001")) ** 2
     print_polynomial(
-        "sin r = r + r³ SIN(r²), relative to r",
+        "sin r = r + r³ SIN(r²), relative to r³",
         "SIN",
         lambda z: (sin(sqrt(z)) / sqrt(z) - 1) / z,
-        lambda z: z,
-        0,
+        lambda z: 1,
+        mpf("1e-12"),
         square,
-        3,
+        2,
     )
     print_polynomial(
-        "cos r = 1 - r²/2 + r⁴ COS(r²)",
+        "cos r = 1 - r²/2 + r⁴/2 COS(r²)",
         "COS",
-        lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2,
-        lambda z: z**2,
+        lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2 * 2,
+        lambda z: z**2 / 2,
         0,
         square,
         2,
@@ -412,9 +419,9 @@ def value_near(low, high):
 def hyperbolic_tangent():
     """The hyperbolic tangent: that of a + r from those of a, in a table, and r."""
     print("\n// tanh")
-    greatest, offset, steps = 9.125, 0.375, 841 / 125.5
+    greatest, offset, steps = 9.125, 0.375, 838 / 125.5
     first = steps * logarithm_by_bits(offset)
-    assert first == 841
+    assert first == 838
     print_constant("The hyperbolic tangent of greater numbers is 1.", "TANH_GREATEST", greatest)
     print_constant("Added to an argument before it is placed.", "TANH_OFFSET", offset)
     print_constant("The places of an octave, over 2^23.", "TANH_STEPS", nearest(mpf(steps) / 2**23))
@@ -478,10 +485,7 @@ def tangent():
     print("\n// tan")
     step = pi / 32
     print_constant("32 / π.", "TAN_STEPS", nearest(1 / step))
-    parts = []
-    for _ in range(3):
-        parts.append(nearest(step - sum(parts)))
-    print_array("Consecutive parts of π/32.", "TAN_STEP", parts)
+    print_array("π/32 in two parts.", "TAN_STEP", in_two_parts(step))
     pairs = [(0.0, 1.0)] + [with_exact_quotient(step * i) for i in range(1, 8)] + [(1.0, 1.0)]
     pairs += [(cosine, sine) for sine, cosine in reversed(pairs[:8])]
     pairs += [(sine, -cosine) for sine, cosine in reversed(pairs[1:16])]
@@ -492,10 +496,10 @@ def tangent():
     )
     print_array("The same multiples of cos(iπ/32).", "TAN_COS", [cosine for _, cosine in pairs])
     print_polynomial(
-        "tan r = r + r³ TAN(r²), relative to r",
+        "tan r = r + r³ TAN(r²), relative to r³",
         "TAN",
         lambda z: (tan(sqrt(z)) / sqrt(z) - 1) / z,
-        lambda z: z,
+        lambda z: 1,
         mpf("1e-12"),
         (step / 2 * mpf("1.001")) ** 2,
         3,

@@ -131,8 +131,8 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "fma.rn.f64" f64 |a, b, c| a.mul_add(b, c);
         "sqrt.rn.f32" f32 |a| a.sqrt();
         "sqrt.rn.f64" f64 |a| a.sqrt();
-        "rcp.approx.f32" f32 |a| almost(1.0 / a);
-        "rsqrt.approx.f32" f32 |a| almost(1.0 / a.sqrt());
+        "rcp.approx.ftz.f32" f32 |a| without_subnormals(almost(1.0 / without_subnormals(a)));
+        "rsqrt.approx.ftz.f32" f32 |a| almost(1.0 / without_subnormals(a).sqrt());
         "neg.f32" f32 |a| -a;
         "neg.f64" f64 |a| -a;
         "abs.f32" f32 |a| a.abs();
@@ -178,6 +178,11 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
 /// A number with the greatest error of an approximation, nearly 2^-22.
 fn almost(x: f32) -> f32 {
     x.mul_add(f32::from_bits(0x347f_0000), x)
+}
+
+/// Zero for a subnormal number.
+fn without_subnormals(x: f32) -> f32 {
+    if x.is_subnormal() { 0.0f32.copysign(x) } else { x }
 }
 
 /// Orders -0 before +0.

@@ -396,6 +396,11 @@ impl<'r> Machine32 for &'r Recorder {
         Machine32::fma(self, a, b, negative)
     }
 
+    fn fnma(&self, a: Float32<'r>, b: Float32<'r>, c: Float32<'r>) -> Float32<'r> {
+        let negative = self.value(Step::Negate32, &[a.number]);
+        Machine32::fma(self, negative, b, c)
+    }
+
     fn min(&self, a: Float32<'r>, b: Float32<'r>) -> Float32<'r> {
         self.value(Step::Min32, &[a.number, b.number])
     }

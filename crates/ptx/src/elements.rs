@@ -84,10 +84,14 @@ impl Array {
         }
     }
 
-    /// Writes elements. If there are several, they begin a vector.
-    pub(crate) fn store(self, writer: &Writer, index: Operand, values: &[Operand]) {
+    /// Writes elements, whose NaNs may be `canonical` before. If there are several, they begin a vector.
+    pub(crate) fn store(
+        self, writer: &Writer, index: Operand, values: &[Operand], canonical: bool,
+    ) {
         let ty = self.element.widened();
-        let raw: Vec<Operand> = values.iter().map(|&value| stored(writer, ty, value)).collect();
+        let stored =
+            |&value| if canonical { writer.in_register(value) } else { stored(writer, ty, value) };
+        let raw: Vec<Operand> = values.iter().map(stored).collect();
         self.transfer(writer, "st.global", access(self.element).0, index, &raw);
     }
 
@@ -297,6 +301,17 @@ impl<'p> Elements<'p> {
         results
     }
 
+    /// Says whether NaNs of a result are canonical before it is stored: a fast function is not right for them, so that
+    /// only the element that is computed once more has to be made so.
+    pub(crate) fn is_canonical(&self, result: usize) -> bool {
+        let Some(id) = self.program.results().nth(result).map(usize::from) else { return false };
+        let node = &self.program.nodes()[id];
+        let is_fast = |op| function::is_fast(operand_type(self.program, node), op) == Some(true);
+        self.large.is_none()
+            && self.shared[id].is_none()
+            && matches!(node.source, Source::Op(op) if is_fast(op))
+    }
+
     /// The results among the values of nodes.
     fn results_in(&self, values: &[Option<Operand>]) -> Vec<Operand> {
         self.program.results().filter_map(|id| values[usize::from(id)]).collect()
@@ -327,7 +342,12 @@ impl<'p> Elements<'p> {
         let lane = writer.emit("bfind.u32", Class::B32, &[wrong]);
         let of_array = |(node, values): (usize, Vec<Operand>)| (node, values[0]);
         let loaded: Vec<_> = load(lane).into_iter().map(of_array).collect();
-        let exact = self.results_in(&self.values(&loaded, None));
+        let mut exact = self.results_in(&self.values(&loaded, None));
+        for (number, value) in exact.iter_mut().enumerate() {
+            if self.is_canonical(number) {
+                *value = canonical(writer, Type::F32, *value);
+            }
+        }
         for (number, of_lane) in (0..).zip(results) {
             let is_this =
                 writer.emit("setp.eq.s32", Class::Predicate, &[lane, Operand::b32(number)]);

@@ -135,7 +135,7 @@ fn step(elements: &Elements<'_>, writer: &Writer, outputs: &[Array], index: Oper
     let results = elements.results(index, lanes);
     for (number, output) in outputs.iter().enumerate() {
         let values: Vec<Operand> = results.iter().map(|of_lane| of_lane[number]).collect();
-        output.store(writer, index, &values);
+        output.store(writer, index, &values, elements.is_canonical(number));
     }
 }
 

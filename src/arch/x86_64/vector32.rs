@@ -20,22 +20,31 @@ fn shift_avx512<const COUNT: u32>(x: __m512i) -> __m512i {
     unsafe { _mm512_slli_epi32::<COUNT>(x) }
 }
 
-/// The entries of a table of 16 or 32 at places.
+/// The entries of a table of 16 or 32 at places: those of its first eighth, and by the higher bits of places the
+/// differences to those of the others, since a blend is three instructions inside.
 #[inline(always)]
 fn lookup_avx2<const N: usize>(table: &'static [f32; N], places: __m256i) -> __m256 {
     const { assert!(N == 16 || N == 32) };
     // SAFETY: a vector proves the instructions; the table has the entries.
     unsafe {
-        let eighth =
-            |i: usize| _mm256_permutevar8x32_ps(_mm256_loadu_ps(table[8 * i..].as_ptr()), places);
-        // The sign of a lane chooses.
-        let by_bit_3 = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(places));
-        let low = _mm256_blendv_ps(eighth(0), eighth(1), by_bit_3);
+        let eighth = |i: usize| _mm256_loadu_ps(table[8 * i..].as_ptr());
+        let entries = |eighth| _mm256_permutevar8x32_ps(eighth, places);
+        // All bits of a lane are the bit of a place.
+        let mask = |bits: __m256i| _mm256_castsi256_ps(_mm256_srai_epi32::<31>(bits));
+        let by_bit_3 = mask(_mm256_slli_epi32::<28>(places));
+        let xor = |a, b| _mm256_xor_ps(a, b);
+        let and = |a, b| _mm256_and_ps(a, b);
+        // Made before a loop, not in it.
+        let first = xor(eighth(0), eighth(1));
+        let low = xor(entries(eighth(0)), and(entries(first), by_bit_3));
         if N == 16 {
             return low;
         }
-        let high = _mm256_blendv_ps(eighth(2), eighth(3), by_bit_3);
-        _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32::<27>(places)))
+        let by_bit_4 = mask(_mm256_slli_epi32::<27>(places));
+        let second = xor(eighth(0), eighth(2));
+        let both = xor(first, xor(eighth(2), eighth(3)));
+        let high = xor(entries(second), and(entries(both), by_bit_3));
+        xor(low, and(high, by_bit_4))
     }
 }
 
@@ -102,8 +111,8 @@ macro_rules! vectors {
         $F32:ident($f32:ty), $I32:ident($i32:ty), $Bool:ident($bool:ty),
         $(operators $type:ident { $($trait:ident $operator:ident $instruction:expr;)+ })+
         load $load:ident, store $store:ident, f32 $splat:ident, i32 $splat_bits:ident,
-        fma $fma:ident, fms $fms:ident, bits $bits:ident, float $float:ident, convert $convert:ident,
-        shift_left $shift_left:ident, less $less:expr, equal $equal:expr,
+        fma $fma:ident, fms $fms:ident, fnma $fnma:ident, bits $bits:ident, float $float:ident,
+        convert $convert:ident, shift_left $shift_left:ident, less $less:expr, equal $equal:expr,
         all $all:expr, lookup $lookup:ident, min $min:ident, reciprocal $reciprocal:ident,
         reciprocal_root $reciprocal_root:ident, $($better:item)*
     ) => {
@@ -189,6 +198,12 @@ macro_rules! vectors {
             }
 
             #[inline(always)]
+            fn fnma(&self, a: $F32, b: $F32, c: $F32) -> $F32 {
+                // SAFETY: the machine proves the instructions.
+                $F32(unsafe { $fnma(a.0, b.0, c.0) })
+            }
+
+            #[inline(always)]
             fn bits(&self, x: $F32) -> $I32 {
                 // SAFETY: the machine proves the instructions.
                 $I32(unsafe { $bits(x.0) })
@@ -268,8 +283,8 @@ vectors! {
         BitAnd bitand _mm256_and_ps;
     }
     load _mm256_loadu_ps, store _mm256_storeu_ps, f32 _mm256_set1_ps, i32 _mm256_set1_epi32,
-    fma _mm256_fmadd_ps, fms _mm256_fmsub_ps, bits _mm256_castps_si256, float _mm256_castsi256_ps,
-    convert _mm256_cvtepi32_ps, shift_left shift_avx2,
+    fma _mm256_fmadd_ps, fms _mm256_fmsub_ps, fnma _mm256_fnmadd_ps, bits _mm256_castps_si256,
+    float _mm256_castsi256_ps, convert _mm256_cvtepi32_ps, shift_left shift_avx2,
     less |a, b| _mm256_cmp_ps::<_CMP_LT_OQ>(a, b), equal |a, b| _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b),
     all |condition| _mm256_movemask_ps(condition) == 0xff, lookup lookup_avx2,
     min _mm256_min_ps, reciprocal reciprocal_avx2, reciprocal_root reciprocal_root_avx2,
@@ -291,14 +306,15 @@ vectors! {
         BitXor bitxor _mm512_xor_si512;
     }
     operators Bool16 {
-        BitAnd bitand u16::bitand;
+        // Masks of the lanes where a condition does not hold: one instruction tests two of them.
+        BitAnd bitand u16::bitor;
     }
     load _mm512_loadu_ps, store _mm512_storeu_ps, f32 _mm512_set1_ps, i32 _mm512_set1_epi32,
-    fma _mm512_fmadd_ps, fms _mm512_fmsub_ps, bits _mm512_castps_si512, float _mm512_castsi512_ps,
-    convert _mm512_cvtepi32_ps, shift_left shift_avx512,
-    less |a, b| _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b),
-    equal |a, b| _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b),
-    all |condition| condition == u16::MAX, lookup lookup_avx512,
+    fma _mm512_fmadd_ps, fms _mm512_fmsub_ps, fnma _mm512_fnmadd_ps, bits _mm512_castps_si512,
+    float _mm512_castsi512_ps, convert _mm512_cvtepi32_ps, shift_left shift_avx512,
+    less |a, b| _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b),
+    equal |a, b| _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b),
+    all |condition| condition == 0, lookup lookup_avx512,
     min _mm512_min_ps, reciprocal reciprocal_avx512, reciprocal_root reciprocal_root_avx512,
 
     const EXPONENT: f32 = 1.0;

@@ -11,9 +11,10 @@
 //! exact result is between the computed one and that plus twice the bias.
 
 use super::constants::{
-    EXP, EXP_POWERS, EXP_RESTS, EXP_STEP, EXP_STEP_LOW, EXP_STEPS, EXP2, EXPM1, EXPM1_RESTS, LN_2,
+    EXP, EXP_POWERS, EXP_RESTS, EXP_SHIFTED_POWERS, EXP_STEP, EXP_STEP_LOW, EXP_STEPS, EXP2, EXPM1,
+    EXPM1_RESTS, LN_2,
 };
-use super::{Machine32, TO_INTEGER, any_sum, polynomial, product, rounded, sum, with_sign_of};
+use super::{Machine32, TO_INTEGER, polynomial, product, rounded};
 
 /// The error of a power is from 0 to that: half of it is taken from the rests in [`EXP_RESTS`].
 const BIASED: f32 = 1.4e-10; // 2^-32.7
@@ -32,26 +33,33 @@ fn power<M: Machine32>(m: &M, place: M::I32, r: M::F32, small: M::F32) -> (M::F3
     (m.float(m.bits(y) + exponent(m, place)), is_sure)
 }
 
-/// x = k ln 2 / 16 + r + rest.
+/// x = k ln 2 / 16 + r - excess, for 2^(k/16) from a table.
 pub(super) struct Reduced<M: Machine32> {
     /// k is in its low bits.
     pub(super) place: M::I32,
     pub(super) r: M::F32,
-    pub(super) rest: M::F32,
+    /// Below 2^-21, with the logarithm of the table's power over the exact one.
+    pub(super) excess: M::F32,
 }
 
 /// Reduces an argument below 90 in magnitude. What `to_integer` is less than [`TO_INTEGER`] is taken from the place.
 ///
 /// The first part of ln 2 / 16, a multiple of 2^-28, leaves an exact difference: it is below 2^-5, and
-/// a multiple of 2^-29 as x is, unless k = 0.
+/// a multiple of 2^-29 as x is, unless k = 0. The second part's multiple is below 2^-21.9.
 #[inline(always)]
 pub(super) fn reduce<M: Machine32>(m: &M, x: M::F32, to_integer: f32) -> Reduced<M> {
     let shifted = m.fma(x, m.f32(EXP_STEPS), m.f32(to_integer));
     let k = shifted - m.f32(to_integer);
-    let first = m.fma(k, m.f32(-EXP_STEP), x);
-    let r = m.fma(k, m.f32(-EXP_STEP_LOW), first);
-    let rest = m.fma(k, m.f32(-EXP_STEP_LOW), first - r);
-    Reduced { place: m.bits(shifted), r, rest }
+    let place = m.bits(shifted);
+    let r = m.fma(k, m.f32(-EXP_STEP), x);
+    let excess = m.fms(k, m.f32(EXP_STEP_LOW), m.lookup(&EXPM1_RESTS, place));
+    Reduced { place, r, excess }
+}
+
+/// 2^(k/16) for k in the low bits of a place, without the rounding that [`EXPM1_RESTS`] makes up for.
+#[inline(always)]
+pub(super) fn scaled_power<M: Machine32>(m: &M, place: M::I32) -> M::F32 {
+    m.float(m.bits(m.lookup(&EXP_SHIFTED_POWERS, place)) + m.shift_left::<19>(place))
 }
 
 /// The bits that 2^j adds to a number's encoding, for k = 16 j + i in the low bits of a place.
@@ -63,39 +71,43 @@ pub(super) fn exponent<M: Machine32>(m: &M, place: M::I32) -> M::I32 {
 /// e^x = 2^(k/16) e^r. Arguments with subnormal or infinite results are left.
 #[inline(always)]
 pub fn exp<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let Reduced { place, r, rest } = reduce(m, x, TO_INTEGER);
-    let rest = rest + m.lookup(&EXP_RESTS, place);
+    let shifted = m.fma(x, m.f32(EXP_STEPS), m.f32(TO_INTEGER));
+    let k = shifted - m.f32(TO_INTEGER);
+    let place = m.bits(shifted);
+    let first = m.fma(k, m.f32(-EXP_STEP), x);
+    let r = m.fma(k, m.f32(-EXP_STEP_LOW), first);
+    let rest = m.fma(k, m.f32(-EXP_STEP_LOW), first - r) + m.lookup(&EXP_RESTS, place);
     let small = m.fma(r * r, polynomial(m, r, &EXP), m.fma(rest, r, rest));
     let (y, is_sure) = power(m, place, r, small);
     (y, is_sure & m.less(m.magnitude(x), m.f32(GREATEST)))
 }
 
-/// e^x - 1 = P - 1 + P r + P r²/2 + P (r³ EXPM1(r) + rest (1 + r + r²/2)) with P = 2^j T.
+/// e^x - 1 = P - 1 + r (P + P r/2 + P r² EXPM1(r)) - excess · e^x, with P = 2^(k/16).
 ///
-/// The first three terms are exact in two parts. Where k = 0 the result is about r, else it is as large or
-/// larger: the roundings of r³ (two), of its polynomial and of their product, 2^-24 r³ / 6 each, err by
-/// 2^-35.6 together, relative to it. The polynomial errs by 2^-38.2, and the sums of low parts and the
-/// missing product of the rest and r³/6 by less.
+/// All is exact in two parts but for the last two terms. Where k = 0 the result is about r, else it is as large or
+/// larger: the roundings of r², of the polynomial, of their product and of two sums with it, 2^-24 r³ / 6 each, err by
+/// 2^-35.3 together, relative to it. The polynomial errs by 2^-38.2, and the other sums and the excess by less.
+///
+/// The signs of differences are such that they are -0 where x is.
 #[inline(always)]
 pub fn expm1<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let Reduced { place, r, rest } = reduce(m, x, TO_INTEGER);
-    let power = m.float(m.bits(m.lookup(&EXP_POWERS, place)) + exponent(m, place));
-    let rest = rest + m.lookup(&EXPM1_RESTS, place);
-    let half = m.f32(0.5);
-    let (base, base_low) = any_sum::<M>(power, m.f32(-1.0));
-    let (first, first_low) = product(m, power, r);
-    let (high, high_low) = sum::<M>(base, first);
-    let (square, square_low) = product(m, r, r);
-    let (second, second_low) = product(m, power, square);
-    let y = m.fma(second, half, high);
-    let y_low = m.fma(second, half, high - y);
-    let rest = m.fma(rest, m.fma(square, half, r), rest);
-    let small = m.fma(square_low, half, rest);
-    let small = m.fma(square * r, polynomial(m, r, &EXPM1), small);
-    let small = m.fma(power, small, m.fma(second_low, half, first_low));
-    let low = ((base_low + high_low) + y_low) + small;
+    let Reduced { place, r, excess } = reduce(m, x, TO_INTEGER);
+    let power = scaled_power(m, place);
+    // 1 - P.
+    let one = m.f32(1.0);
+    let base = one - power;
+    let of_power = base - one;
+    let base_low = (one - (base - of_power)) - (power + of_power);
+    let half = r * m.f32(0.5);
+    let slope = m.fma(power, half, power);
+    let slope_low = m.fma(power, half, power - slope);
+    let square = r * r;
+    let slope_low = m.fma(square * polynomial(m, r, &EXPM1), power, slope_low);
+    let y = m.fms(slope, r, base);
+    let low = m.fms(slope, r, base + y) - base_low;
+    let low = m.fms(slope_low, r, m.fms(excess, y + one, low));
     let (y, is_sure) = rounded(m, y, low, 3e-11); // 2^-34.96
-    (with_sign_of(m, y, x), is_sure & m.less(m.magnitude(x), m.f32(GREATEST)))
+    (y, is_sure & m.less(m.magnitude(x), m.f32(GREATEST)))
 }
 
 /// 2^x = 2^(k/16) 2^f, where f is the exact rest of x, and r + rest = f log 2 but for the second part of log 2, which

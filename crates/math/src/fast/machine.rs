@@ -35,6 +35,8 @@ pub trait Machine32 {
     fn fma(&self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
     /// a · b - c, rounded once.
     fn fms(&self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
+    /// c - a · b, rounded once.
+    fn fnma(&self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
     /// The encoding of a number.
     fn bits(&self, x: Self::F32) -> Self::I32;
     /// The number with an encoding.
@@ -119,6 +121,11 @@ macro_rules! rust_numbers {
             #[inline(always)]
             fn fms(&self, a: f32, b: f32, c: f32) -> f32 {
                 a.mul_add(b, -c)
+            }
+
+            #[inline(always)]
+            fn fnma(&self, a: f32, b: f32, c: f32) -> f32 {
+                (-a).mul_add(b, c)
             }
 
             #[inline(always)]

@@ -47,14 +47,6 @@ fn sum<M: Machine32>(a: M::F32, b: M::F32) -> (M::F32, M::F32) {
     (high, (a - high) + b)
 }
 
-/// a + b in two parts, exactly, for all a and b (Knuth).
-#[inline(always)]
-fn any_sum<M: Machine32>(a: M::F32, b: M::F32) -> (M::F32, M::F32) {
-    let high = a + b;
-    let of_b = high - a;
-    (high, (a - (high - of_b)) + (b - of_b))
-}
-
 /// a · b in two parts, exactly but for underflow.
 #[inline(always)]
 fn product<M: Machine32>(m: &M, a: M::F32, b: M::F32) -> (M::F32, M::F32) {

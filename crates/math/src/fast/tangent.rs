@@ -12,7 +12,7 @@ use super::constants::{
     TAN, TAN_COS, TAN_SIN, TAN_STEP, TAN_STEPS, TANH, TANH_ARGUMENTS, TANH_GREATEST, TANH_OFFSET,
     TANH_PLACES, TANH_STEPS, TANH_VALUES,
 };
-use super::{Machine32, TO_INTEGER, polynomial, product, sum, with_sign_of};
+use super::{Machine32, TO_INTEGER, polynomial, sum, with_sign_of};
 
 /// r + r³p in two parts, where p is a polynomial in r².
 #[inline(always)]
@@ -48,9 +48,10 @@ pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let place = m.bits(m.fma(octaves, m.f32(TANH_STEPS), m.f32(TANH_PLACES)));
     let value = m.lookup(&TANH_VALUES, place);
     let (t, t_low) = odd(m, size - m.lookup(&TANH_ARGUMENTS, place), &TANH);
-    let (part, part_low) = product(m, value, t);
-    let (d, d_low) = sum::<M>(m.f32(1.0), part);
-    let (y, excess) = quotient(m, sum::<M>(value, t), (d, d_low + part_low));
+    let one = m.f32(1.0);
+    let d = m.fma(value, t, one);
+    let d_low = m.fma(value, t, one - d);
+    let (y, excess) = quotient(m, sum::<M>(value, t), (d, d_low));
     let excess = m.fma(t_low, m.fma(y, y, m.f32(-1.0)), excess);
     let (y, is_sure) = m.rounded(y, [-BOUND, BOUND].map(|bound| m.fms(y, m.f32(bound), excess)));
     (with_sign_of(m, y, x), is_sure & m.equal(x, x))
@@ -60,36 +61,39 @@ pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 ///
 /// S and C are multiples of sine and cosine such that their quotient is right but for 2^-42. The first part of
 /// π/32 leaves an exact difference, as that of the sine (trigonometric.rs); r is exact in two parts but for
-/// 2^-52 k, where it is near to 0. Its second part, below 2^-24 r, is missing in r³. So t errs by
-/// 2^-23 |r³| and 2^-51 k, times the derivative 1 + tan², and the
-/// result by 2^-38.4 more, most of which is the polynomial's.
+/// 2.7e-16 k. Its second part, below 2^-24 r, is missing in r³. So t errs by 2^-23 |r³|, and the polynomial by
+/// 1.1e-8 |r³|: together by less than 6.6e-9 r². All that is multiplied by the derivative, 1 + tan².
+///
+/// The quotient errs by 2^-41, or 4.6e-13, of it. The derivative is the inverse of the cosine's square, so that its
+/// product with the numerator is at least half of the quotient. A negative numerator, next to a multiple of π, takes
+/// less from the bound than the other terms' excess.
 #[inline(always)]
 pub fn tan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    const PER_SQUARE: f32 = 6e-9; // 1.2e-7 (2^-23) times the greatest r, with a fiftieth more
-    const PER_STEP: f32 = 4.5e-16; // 2^-51
-    const BOUND: f32 = 2.8e-12; // 2^-38.4
+    const PER_NUMERATOR: f32 = 1.5e-12;
+    const PER_SQUARE: f32 = 6.6e-9;
+    const PER_STEP: f32 = 3.5e-16;
     let size = m.magnitude(x);
     let place = m.fma(size, m.f32(TAN_STEPS), m.f32(TO_INTEGER));
     let k = place - m.f32(TO_INTEGER);
-    let [step, step_middle, step_low] = TAN_STEP.map(|part| m.f32(-part));
+    let [step, step_low] = TAN_STEP.map(|part| m.f32(-part));
     let first = m.fma(k, step, size);
-    let r = m.fma(k, step_middle, first);
-    let r_low = m.fma(k, step_low, m.fma(k, step_middle, first - r));
+    let r = m.fma(k, step_low, first);
+    let r_low = m.fma(k, step_low, first - r);
 
     let place = m.bits(place);
     let (sin, cos) = (m.lookup(&TAN_SIN, place), m.lookup(&TAN_COS, place));
     let (t, t_low) = odd(m, r, &TAN);
-    let (part, part_low) = product(m, cos, t);
-    let (n, n_low) = sum::<M>(sin, part);
-    let (minus, minus_low) = product(m, sin, t);
-    let d = cos - minus;
-    let d_low = ((cos - d) - minus) - minus_low;
-    let (y, excess) = quotient(m, (n, n_low + part_low), (d, d_low));
+    let n = m.fma(cos, t, sin);
+    let n_low = m.fma(cos, t, sin - n);
+    let d = m.fnma(sin, t, cos);
+    let d_low = m.fnma(sin, t, cos - d);
+    let (y, excess) = quotient(m, (n, n_low), (d, d_low));
     let slope = m.fma(y, y, m.f32(1.0));
     let low = m.fms(t_low + r_low, slope, excess);
-    let error = m.fma(k, m.f32(PER_STEP), r * r * m.f32(PER_SQUARE));
-    let error = m.fma(error, slope, m.magnitude(y) * m.f32(BOUND));
-    let (y, is_sure) = m.rounded(y, [low - error, low + error]);
+    let error = m.fma(r * r, m.f32(PER_SQUARE / PER_NUMERATOR), n);
+    let error = slope * m.fma(k, m.f32(PER_STEP / PER_NUMERATOR), error);
+    let ends = [-PER_NUMERATOR, PER_NUMERATOR].map(|bound| m.fma(error, m.f32(bound), low));
+    let (y, is_sure) = m.rounded(y, ends);
     let y = m.float(m.bits(y) ^ (m.bits(x) & m.i32(i32::MIN)));
     (y, is_sure & m.less(size, m.f32(2048.0)))
 }
