@@ -131,8 +131,8 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "fma.rn.f64" f64 |a, b, c| a.mul_add(b, c);
         "sqrt.rn.f32" f32 |a| a.sqrt();
         "sqrt.rn.f64" f64 |a| a.sqrt();
-        "rcp.approx.f32" f32 |a| almost(1.0 / a);
-        "rsqrt.approx.f32" f32 |a| almost(1.0 / a.sqrt());
+        "rcp.approx.ftz.f32" f32 |a| almost(1.0 / a);
+        "rsqrt.approx.ftz.f32" f32 |a| almost(1.0 / a.sqrt());
         "neg.f32" f32 |a| -a;
         "neg.f64" f64 |a| -a;
         "abs.f32" f32 |a| a.abs();

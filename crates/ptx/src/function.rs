@@ -208,8 +208,9 @@ fn sequence(
             Step::Magnitude32 => unary("abs.f32", Class::F32),
             Step::Negate32 => unary("neg.f32", Class::F32),
             Step::Min32 => binary("min.f32", Class::F32),
-            Step::Reciprocal32 => unary("rcp.approx.f32", Class::F32),
-            Step::ReciprocalRoot32 => unary("rsqrt.approx.f32", Class::F32),
+            // For normal numbers alone: other ones would take six instructions more.
+            Step::Reciprocal32 => unary("rcp.approx.ftz.f32", Class::F32),
+            Step::ReciprocalRoot32 => unary("rsqrt.approx.ftz.f32", Class::F32),
             Step::Convert32 => unary("cvt.rn.f32.s32", Class::F32),
             Step::ToBits32 => unary("mov.b32", Class::B32),
             Step::ToFloat32 => unary("mov.b32", Class::F32),
