@@ -116,9 +116,7 @@ def exponential():
 
 
 # The logarithms' results are biased by this share, down: the rounding test's interval begins there.
-# Those to base 10 err more, since they are products.
-LOG_BIAS = mpf("7e-11")
-LOG10_BIAS = mpf("1.1e-10")
+LOG_BIAS = mpf("5e-11")
 # The significands from 1 to 2 are in cells, in whose middles are multiples of 1/31.
 CELLS = range(31, 63)
 
@@ -150,57 +148,51 @@ def logarithm():
     print_array("c, next to 1 / m for the significands m of a cell.", "LOG_INVERSE", inverses)
 
     def weight(r):
-        """The cube of r over the least logarithm of an argument with it."""
+        """The square of r over the least logarithm of an argument with it."""
         others = [(1 + r) / c for c, low, high in cells if low <= r <= high and c not in (1, 0.5)]
         least = min([abs(log(m / n)) for m in others for n in (1, 2)], default=mpf(1))
         if float(-mpf(1) / 124) <= r <= float(mpf(1) / 62):
             least = min(least, abs(log(1 + r)))
-        return abs(r) ** 3 / least if r else mpf(0)
+        return r**2 / least if r else mpf(0)
 
     lowest = min(low for _, low, _ in cells)
     highest = max(high for _, _, high in cells)
-    for scale, bias, unit, name in (
-        (mpf(1), LOG_BIAS, -2, "LOG"),
-        (1 / log(2), 0, 1, "LOG2"),
-        (1 / log(10), LOG10_BIAS, 1, "LOG10"),
-    ):
+    print_constant("The bias, as a share.", "LOG_BIAS", nearest(LOG_BIAS))
+    for scale, name in ((mpf(1), "LOG"), (1 / log(2), "LOG2"), (1 / log(10), "LOG10")):
         base = name.lower()
-        two = log(2) * scale
-        high = multiple(two, mpf(2) ** -17)
-        times = "" if unit == 1 else f"{unit} "
-        print_constant(f"{times}{base} 2 in its first bits.", f"{name}_2", unit * high)
-        if two != high:
-            low = nearest(two * (1 - bias) - high)
-            print_constant("The rest of it, and its bias.", f"{name}_2_LOW", low)
-        values = [-log(c) * scale for c in inverses]
-        highs = [multiple(value, mpf(2) ** -17) for value in values]
-        lows = [nearest(v * (1 - bias) - high) for v, high in zip(values, highs)]
-        print_array(
-            f"{times}-{base} c in its first bits.", f"{name}_HIGH", [unit * h for h in highs]
-        )
-        print_array("The rest of it.", f"{name}_LOW", lows)
-        if scale != 1:
-            e = nearest(scale)
-            print_constant(f"{base} e.", f"{name}_E", e)
-            print_constant("The rest of it.", f"{name}_E_LOW", nearest(scale * (1 - bias) - e))
-        if bias:
-            print_constant("The bias, as a share.", f"{name}_BIAS", nearest(-bias))
+        # High parts are the logarithm over a number, such that they are -2 times the natural one.
+        unit = nearest(-scale / 2)
+        print_constant(f"-{base} e / 2.", f"{name}_UNIT", unit)
+
+        def in_two_parts_over_unit(value, scale=scale, unit=unit):
+            """A logarithm over the unit in its first bits, and the rest, with the bias."""
+            high = multiple(value * scale / unit, mpf(2) ** -16)
+            return high, nearest(value * scale * (1 - LOG_BIAS) - high * mpf(unit))
+
+        rest_doc = "The rest of it, not over the unit, and its bias."
+        high, low = in_two_parts_over_unit(log(2))
+        print_constant(f"{base} 2 over the unit, in its first bits.", f"{name}_2", high)
+        print_constant(rest_doc, f"{name}_2_LOW", low)
+        entries = [in_two_parts_over_unit(-log(c)) for c in inverses]
+        doc = f"-{base} c over the unit, in its first bits."
+        print_array(doc, f"{name}_TABLE", [high for high, _ in entries])
+        print_array(rest_doc, f"{name}_TABLE_LOW", [low for _, low in entries])
+        slope = scale * (1 - LOG_BIAS) + 2 * mpf(unit)
+        doc = f"What -2 units lack from {base} e, and its bias."
+        print_constant(doc, f"{name}_SLOPE", nearest(slope))
 
         def rest(r, scale=scale, unit=unit):
             """What the polynomial is for."""
-            over = r if unit == -2 else r - r**2 / 2
-            return scale * (log(1 + r) - r + r**2 / 2) / r**2 / over if r else scale / 3
+            return (scale * (log(1 + r) - r) - unit * r**2) / r**2 if r else -scale / 2 - unit
 
-        factor = "r³" if unit == -2 else "r² (r - r²/2)"
-        of = "log(1 + r)" if scale == 1 else f"{base}(1 + r)"
         print_polynomial(
-            f"{of} = {base} e (r - r²/2) + {factor} {name}(r), relative to the logarithm",
+            f"{base}(1 + r) = {base} e r + {name}_UNIT r² + r² {name}(r), relative to it",
             name,
             rest,
             lambda r, scale=scale: weight(r) / scale,
             lowest,
             highest,
-            3,
+            4,
         )
 
 

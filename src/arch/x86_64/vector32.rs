@@ -309,8 +309,7 @@ vectors! {
         let [exponent, significand] = unsafe {
             [_mm512_getexp_ps(x.0), _mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_NAN>(x.0)]
         };
-        let is_normal =
-            self.less(self.f32(f32::MIN_POSITIVE), x) & self.less(x, self.f32(f32::INFINITY));
-        (F32x16(exponent), F32x16(significand), is_normal)
+        // NaN for negative numbers, an infinite exponent for 0 and infinity; right for subnormal numbers.
+        (F32x16(exponent), F32x16(significand), Bool16(u16::MAX))
     }
 }

@@ -64,15 +64,15 @@ pub trait Machine32 {
         self.float(self.bits(x) & self.i32(i32::MAX))
     }
 
-    /// A positive normal number as 2^k times a significand in 1 ..< 2: k, the significand, and whether it is one,
-    /// other than the least. The parts of other numbers are anything.
+    /// A positive normal number below 2^127 as 2^k times a significand in 1 ..< 2: k, the significand, and whether the
+    /// number is one, or its parts are right all the same, or one is infinite or NaN.
     #[inline(always)]
     fn split(&self, x: Self::F32) -> (Self::F32, Self::F32, Self::Bool) {
         let exponent = (self.bits(x) - self.i32(ONE)) & self.i32(-1 << 23);
         let significand = self.float(self.bits(x) - exponent);
-        let is_normal =
-            self.less(self.f32(f32::MIN_POSITIVE), x) & self.less(x, self.f32(f32::INFINITY));
-        (self.convert(exponent), significand, is_normal)
+        let k = self.convert(exponent);
+        // Those of other numbers, read as if they were one, are -127, or beyond 127 in magnitude.
+        (k, significand, self.less(self.magnitude(k), self.f32(126.5 * Self::EXPONENT)))
     }
 
     /// The float nearest to every number between factor · high + one end and factor · high + the other, and whether
