@@ -84,14 +84,17 @@ impl Array {
         }
     }
 
-    /// Writes elements, whose NaNs may be `canonical` before. If there are several, they begin a vector.
+    /// Writes elements. If there are several, they begin a vector. `is_canonical` says that no value is a NaN other
+    /// than the quiet one.
     pub(crate) fn store(
-        self, writer: &Writer, index: Operand, values: &[Operand], canonical: bool,
+        self, writer: &Writer, index: Operand, values: &[Operand], is_canonical: bool,
     ) {
         let ty = self.element.widened();
-        let stored =
-            |&value| if canonical { writer.in_register(value) } else { stored(writer, ty, value) };
-        let raw: Vec<Operand> = values.iter().map(stored).collect();
+        let raw = |&value: &Operand| match is_canonical {
+            true => writer.in_register(value),
+            false => stored(writer, ty, value),
+        };
+        let raw: Vec<Operand> = values.iter().map(raw).collect();
         self.transfer(writer, "st.global", access(self.element).0, index, &raw);
     }
 
@@ -301,15 +304,17 @@ impl<'p> Elements<'p> {
         results
     }
 
-    /// Says whether NaNs of a result are canonical before it is stored: a fast function is not right for them, so that
-    /// only the element that is computed once more has to be made so.
-    pub(crate) fn is_canonical(&self, result: usize) -> bool {
-        let Some(id) = self.program.results().nth(result).map(usize::from) else { return false };
-        let node = &self.program.nodes()[id];
-        let is_fast = |op| function::is_fast(operand_type(self.program, node), op) == Some(true);
-        self.large.is_none()
-            && self.shared[id].is_none()
-            && matches!(node.source, Source::Op(op) if is_fast(op))
+    /// Says of each result whether it has no NaN other than the quiet one: a fast function is not right where its
+    /// result is NaN, and what replaces that is canonical.
+    pub(crate) fn are_canonical(&self) -> impl Iterator<Item = bool> {
+        let is_fast = |id| {
+            let (id, nodes) = (usize::from(id), self.program.nodes());
+            let node = &nodes[id];
+            let Source::Op(op) = node.source else { return false };
+            let is_fast = function::is_fast(operand_type(self.program, node), op) == Some(true);
+            is_fast && self.large.is_none() && self.shared[id].is_none()
+        };
+        self.program.results().map(is_fast)
     }
 
     /// The results among the values of nodes.
@@ -329,12 +334,15 @@ impl<'p> Elements<'p> {
     ) {
         let writer = self.writer;
         let [zero, one] = [0, 1].map(Operand::b32);
-        let bit = |(lane, &right): (i32, &Operand)| {
-            writer.emit("selp.b32", Class::B32, &[zero, Operand::b32(1 << lane), right])
+        // One instruction for each element, which sets its bit under a predicate.
+        let with_bit = |wrong, (lane, &right): (i32, &Operand)| {
+            let set = match wrong {
+                Operand::Constant(..) => Operand::b32(1 << lane),
+                _ => writer.emit("or.b32", Class::B32, &[wrong, Operand::b32(1 << lane)]),
+            };
+            writer.emit("selp.b32", Class::B32, &[wrong, set, right])
         };
-        let bits = (0..).zip(rights).map(bit);
-        let or = |a, b| writer.emit("or.b32", Class::B32, &[a, b]);
-        let Some(wrong) = bits.reduce(or) else { return };
+        let wrong = (0..).zip(rights).fold(zero, with_bit);
         let [again, end] = [writer.label(), writer.label()];
         writer.jump_if(writer.emit("setp.eq.s32", Class::Predicate, &[wrong, zero]), end);
         let before = writer.instructions();
@@ -342,12 +350,11 @@ impl<'p> Elements<'p> {
         let lane = writer.emit("bfind.u32", Class::B32, &[wrong]);
         let of_array = |(node, values): (usize, Vec<Operand>)| (node, values[0]);
         let loaded: Vec<_> = load(lane).into_iter().map(of_array).collect();
-        let mut exact = self.results_in(&self.values(&loaded, None));
-        for (number, value) in exact.iter_mut().enumerate() {
-            if self.is_canonical(number) {
-                *value = canonical(writer, Type::F32, *value);
-            }
-        }
+        let exact = self.results_in(&self.values(&loaded, None));
+        let exact = exact.into_iter().zip(self.are_canonical()).map(|(value, is_canonical)| {
+            if is_canonical { canonical(writer, Type::F32, value) } else { value }
+        });
+        let exact: Vec<_> = exact.collect();
         for (number, of_lane) in (0..).zip(results) {
             let is_this =
                 writer.emit("setp.eq.s32", Class::Predicate, &[lane, Operand::b32(number)]);

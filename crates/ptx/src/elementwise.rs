@@ -133,9 +133,10 @@ fn is_fast(program: &Program) -> bool {
 /// may be inputs.
 fn step(elements: &Elements<'_>, writer: &Writer, outputs: &[Array], index: Operand, lanes: usize) {
     let results = elements.results(index, lanes);
-    for (number, output) in outputs.iter().enumerate() {
+    for (number, (output, is_canonical)) in outputs.iter().zip(elements.are_canonical()).enumerate()
+    {
         let values: Vec<Operand> = results.iter().map(|of_lane| of_lane[number]).collect();
-        output.store(writer, index, &values, elements.is_canonical(number));
+        output.store(writer, index, &values, is_canonical);
     }
 }
 

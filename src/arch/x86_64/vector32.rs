@@ -20,31 +20,36 @@ fn shift_avx512<const COUNT: u32>(x: __m512i) -> __m512i {
     unsafe { _mm512_slli_epi32::<COUNT>(x) }
 }
 
-/// The entries of a table of 16 or 32 at places: those of its first eighth, and by the higher bits of places the
-/// differences to those of the others, since a blend is three instructions inside.
+/// `yes` where the mask is ones, else `no`: fewer operations than a blend if both are constants, or one is 0.
+#[inline(always)]
+fn select_avx2(mask: __m256, yes: __m256, no: __m256) -> __m256 {
+    // SAFETY: a vector proves the instructions.
+    unsafe { _mm256_xor_ps(no, _mm256_and_ps(mask, _mm256_xor_ps(yes, no))) }
+}
+
+/// The entries of a table of 16 or 32 at places. Bits 3 and 4 of a place choose between eighths or quarters by masks, which
+/// several tables share: on some processors that takes half as many operations as blends.
 #[inline(always)]
 fn lookup_avx2<const N: usize>(table: &'static [f32; N], places: __m256i) -> __m256 {
     const { assert!(N == 16 || N == 32) };
     // SAFETY: a vector proves the instructions; the table has the entries.
     unsafe {
-        let eighth = |i: usize| _mm256_loadu_ps(table[8 * i..].as_ptr());
-        let entries = |eighth| _mm256_permutevar8x32_ps(eighth, places);
-        // All bits of a lane are the bit of a place.
-        let mask = |bits: __m256i| _mm256_castsi256_ps(_mm256_srai_epi32::<31>(bits));
-        let by_bit_3 = mask(_mm256_slli_epi32::<28>(places));
-        let xor = |a, b| _mm256_xor_ps(a, b);
-        let and = |a, b| _mm256_and_ps(a, b);
-        // Made before a loop, not in it.
-        let first = xor(eighth(0), eighth(1));
-        let low = xor(entries(eighth(0)), and(entries(first), by_bit_3));
+        let part = |i: usize| _mm256_loadu_si256(table[8 * i..].as_ptr().cast());
+        let entry = |part| _mm256_permutevar8x32_epi32(part, places);
+        // All ones where the bit is set.
+        let by_bit_3 = _mm256_srai_epi32::<31>(_mm256_slli_epi32::<28>(places));
+        let changes = _mm256_xor_si256(part(0), part(1));
+        let low = _mm256_and_si256(entry(changes), by_bit_3);
+        let low = _mm256_xor_si256(entry(part(0)), low);
         if N == 16 {
-            return low;
+            return _mm256_castsi256_ps(low);
         }
-        let by_bit_4 = mask(_mm256_slli_epi32::<27>(places));
-        let second = xor(eighth(0), eighth(2));
-        let both = xor(first, xor(eighth(2), eighth(3)));
-        let high = xor(entries(second), and(entries(both), by_bit_3));
-        xor(low, and(high, by_bit_4))
+        let by_bit_4 = _mm256_srai_epi32::<31>(_mm256_slli_epi32::<27>(places));
+        let later = _mm256_xor_si256(part(0), part(2));
+        let later_changes = _mm256_xor_si256(changes, _mm256_xor_si256(part(2), part(3)));
+        let high = _mm256_and_si256(entry(later_changes), by_bit_3);
+        let high = _mm256_xor_si256(entry(later), high);
+        _mm256_castsi256_ps(_mm256_xor_si256(low, _mm256_and_si256(high, by_bit_4)))
     }
 }
 
@@ -113,7 +118,7 @@ macro_rules! vectors {
         load $load:ident, store $store:ident, f32 $splat:ident, i32 $splat_bits:ident,
         fma $fma:ident, fms $fms:ident, fnma $fnma:ident, bits $bits:ident, float $float:ident,
         convert $convert:ident, shift_left $shift_left:ident, less $less:expr, equal $equal:expr,
-        all $all:expr, lookup $lookup:ident, min $min:ident, reciprocal $reciprocal:ident,
+        lanes $lanes_of:expr, select $select:expr, lookup $lookup:ident, min $min:ident, reciprocal $reciprocal:ident,
         reciprocal_root $reciprocal_root:ident, $($better:item)*
     ) => {
         $(#[$doc])*
@@ -162,9 +167,14 @@ macro_rules! vectors {
 
             #[inline(always)]
             fn all(&self, condition: $Bool) -> bool {
+                self.lanes(condition) == (1 << $lanes) - 1
+            }
+
+            #[inline(always)]
+            fn lanes(&self, condition: $Bool) -> u32 {
                 // SAFETY: the machine proves the instructions.
                 #[allow(unused_unsafe, reason = "some are operators")]
-                unsafe { $all(condition.0) }
+                unsafe { $lanes_of(condition.0) }
             }
         }
 
@@ -239,6 +249,13 @@ macro_rules! vectors {
             }
 
             #[inline(always)]
+            fn select(&self, condition: $Bool, yes: $F32, no: $F32) -> $F32 {
+                // SAFETY: the machine proves the instructions.
+                #[allow(unused_unsafe, reason = "some are functions without")]
+                $F32(unsafe { $select(condition.0, yes.0, no.0) })
+            }
+
+            #[inline(always)]
             fn lookup<const N: usize>(&self, table: &'static [f32; N], place: $I32) -> $F32 {
                 $F32($lookup(table, place.0))
             }
@@ -286,8 +303,15 @@ vectors! {
     fma _mm256_fmadd_ps, fms _mm256_fmsub_ps, fnma _mm256_fnmadd_ps, bits _mm256_castps_si256,
     float _mm256_castsi256_ps, convert _mm256_cvtepi32_ps, shift_left shift_avx2,
     less |a, b| _mm256_cmp_ps::<_CMP_LT_OQ>(a, b), equal |a, b| _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b),
-    all |condition| _mm256_movemask_ps(condition) == 0xff, lookup lookup_avx2,
+    lanes |condition| _mm256_movemask_ps(condition).cast_unsigned(),
+    select select_avx2, lookup lookup_avx2,
     min _mm256_min_ps, reciprocal reciprocal_avx2, reciprocal_root reciprocal_root_avx2,
+
+    #[inline(always)]
+    fn rough_reciprocal(&self, x: F32x8) -> F32x8 {
+        // SAFETY: a vector proves the instructions.
+        F32x8(unsafe { _mm256_rcp_ps(x.0) })
+    }
 }
 
 vectors! {
@@ -314,10 +338,17 @@ vectors! {
     float _mm512_castsi512_ps, convert _mm512_cvtepi32_ps, shift_left shift_avx512,
     less |a, b| _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b),
     equal |a, b| _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b),
-    all |condition| condition == 0, lookup lookup_avx512,
+    lanes |condition: u16| u32::from(!condition),
+    select |condition, yes, no| _mm512_mask_blend_ps(condition, yes, no), lookup lookup_avx512,
     min _mm512_min_ps, reciprocal reciprocal_avx512, reciprocal_root reciprocal_root_avx512,
 
     const EXPONENT: f32 = 1.0;
+
+    #[inline(always)]
+    fn rough_reciprocal(&self, x: F32x16) -> F32x16 {
+        // SAFETY: a vector proves the instructions.
+        F32x16(unsafe { _mm512_rcp14_ps(x.0) })
+    }
 
     #[inline(always)]
     fn split(&self, x: F32x16) -> (F32x16, F32x16, Bool16) {
@@ -325,8 +356,7 @@ vectors! {
         let [exponent, significand] = unsafe {
             [_mm512_getexp_ps(x.0), _mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_NAN>(x.0)]
         };
-        let is_normal =
-            self.less(self.f32(f32::MIN_POSITIVE), x) & self.less(x, self.f32(f32::INFINITY));
-        (F32x16(exponent), F32x16(significand), is_normal)
+        // NaN for negative numbers, an infinite exponent for 0 and infinity; right for subnormal numbers.
+        (F32x16(exponent), F32x16(significand), Bool16(0))
     }
 }
