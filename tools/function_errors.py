@@ -23,7 +23,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests" / "support"))
 from functions import OF_ONE, OF_TWO
-from hard_arguments import PAIRS, companions, hard_arguments, listed_arguments, proved_bounds
+from hard_arguments import (
+    PAIRS,
+    companions,
+    hard_arguments,
+    listed_arguments,
+    proved_bounds,
+    worst_arguments,
+)
 from mpfr_oracle import worst
 
 # The angles of each binade nearest to even multiples of π/2, and to odd ones.
@@ -73,7 +80,8 @@ def arguments(name, count):
     small = random.uniform(-1, 1, count // 8) * 2.0 ** random.integers(-60, 2, count // 8)
     first = np.concatenate([even, small, any_bits(count // 2)])
     columns = companions(name, random, first) if name in PAIRS else [first]
-    return np.concatenate([np.stack(columns, axis=1), hard_arguments(name, HARD_ANGLES)])
+    hard = hard_arguments(name, HARD_ANGLES), worst_arguments(name)
+    return np.concatenate([np.stack(columns, axis=1), *hard])
 
 
 def errors(name, program, points):
