@@ -136,7 +136,7 @@ function-errors: $(VENV)/functions ## the errors of the functions of f64, on a m
 	$(BIN)/python tools/function_errors.py target/every-float/release/examples/evaluate
 	$(BIN)/python tools/pair_errors.py target/every-float/release/examples/evaluate_pairs
 
-function-bounds: $(VENV)/functions ## prove bounds of the errors of functions, in ten minutes on two cores
+function-bounds: $(VENV)/functions ## prove bounds of the errors of functions, in three minutes of CPU time
 	$(BIN)/python tools/function_bounds/two_arguments.py
 	mkdir -p target/function_bounds
 	cargo run --release -q -p gpuvec_math --example record > target/function_bounds/recordings

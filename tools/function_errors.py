@@ -6,13 +6,16 @@ Needs numpy and gmpy2, and the functions as a program, which `make function-erro
     python tools/function_errors.py PROGRAM --points 100000 sin cos
     python tools/function_errors.py PROGRAM --cases FOLDER
 
-The last command takes the arguments of the files NAME.wc in a folder, such as CORE-MATH has them.
+Searches for greater errors begin at the worst arguments. The last command takes the arguments of
+the files NAME.wc in a folder, such as CORE-MATH has them.
+
 No error may be above the bound that `make function-bounds` proves.
 """
 
 import argparse
 import subprocess
 import sys
+from functools import partial
 from multiprocessing import Pool
 from pathlib import Path
 
@@ -20,11 +23,21 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests" / "support"))
 from functions import OF_ONE, OF_TWO
-from hard_arguments import PAIRS, companions, hard_arguments, listed_arguments, proved_bounds
+from hard_arguments import (
+    PAIRS,
+    companions,
+    hard_arguments,
+    listed_arguments,
+    proved_bounds,
+    worst_arguments,
+)
 from mpfr_oracle import worst
 
 # The angles of each binade nearest to even multiples of π/2, and to odd ones.
 HARD_ANGLES = 16
+# Searches begin at the worst of this many parts of the points, go on from the worst of those, and
+# look at this many arguments around each.
+PARTS, CLIMBERS, NEIGHBOURS = 64, 16, 500
 
 # The intervals of each function's arguments from which half of the points are taken, evenly; the
 # other half have random bits.
@@ -67,14 +80,31 @@ def arguments(name, count):
     small = random.uniform(-1, 1, count // 8) * 2.0 ** random.integers(-60, 2, count // 8)
     first = np.concatenate([even, small, any_bits(count // 2)])
     columns = companions(name, random, first) if name in PAIRS else [first]
-    return np.concatenate([np.stack(columns, axis=1), hard_arguments(name, HARD_ANGLES)])
+    hard = hard_arguments(name, HARD_ANGLES), worst_arguments(name)
+    return np.concatenate([np.stack(columns, axis=1), *hard])
 
 
-def errors(job):
+def errors(name, program, points):
     """The greatest error over some points, and its arguments."""
-    name, program, points = job
     done = subprocess.run([program, name], input=points.tobytes(), capture_output=True, check=True)
     return worst(name, points, np.frombuffer(done.stdout))
+
+
+def neighbours(random, x):
+    """Arguments at random distances around some, from a thousandth down to a last bit."""
+    shape = NEIGHBOURS, len(x)
+    steps = random.choice([-1, 1], shape) * 2.0 ** random.uniform(-53, -10, shape)
+    return np.concatenate([[x], np.array(x) * (1 + steps)])
+
+
+def search(evaluate, points, rounds):
+    """The greatest error over points, and around the worst of parts of them, in some rounds."""
+    random = np.random.default_rng(20)
+    found = evaluate(np.array_split(points, PARTS))
+    for _ in range(rounds):
+        found = sorted(found, key=lambda pair: pair[0])[-CLIMBERS:]
+        found = evaluate([neighbours(random, x) for _, x in found if x is not None] * 2)
+    return max(found, key=lambda pair: pair[0])
 
 
 def main():
@@ -84,6 +114,7 @@ def main():
     parser.add_argument("functions", nargs="*")
     parser.add_argument("--points", type=int, default=1_000_000)
     parser.add_argument("--cases", type=Path)
+    parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_intermixed_args()
     bounds = proved_bounds()
     failed = False
@@ -93,14 +124,13 @@ def main():
                 points = listed_arguments(options.cases / f"{name}.wc")
             else:
                 points = arguments(name, options.points)
-            jobs = [(name, options.program, chunk) for chunk in np.array_split(points, 16)]
-            found = pool.map(errors, jobs, chunksize=1)
-            greatest, where = max(found, key=lambda pair: pair[0])
+            call = partial(errors, name, options.program)
+            greatest, where = search(partial(pool.map, call), points, options.rounds)
             good = greatest <= bounds[name]
             failed |= not good
             print(
                 f"{name:6} {greatest:.4f}, {'proved' if good else 'NOT BELOW'} {bounds[name]:.2f},"
-                f" at {where} of {len(points)} points",
+                f" at {' '.join(x.hex() for x in where)} of {len(points)} points",
                 flush=True,
             )
     sys.exit(failed)
