@@ -54,7 +54,7 @@ impl PerThread {
         };
         let blocks = match instructions {
             _ if !is_fast || lanes != 2 * vector => 2,
-            ..=52 => 5,
+            ..=50 => 5,
             _ => 4,
         };
         PerThread { lanes, packs, blocks }

@@ -1,9 +1,9 @@
 //! Tangents, by their addition theorems: tanh(a + r) = (T + t) / (1 + T t), where T = tanh a and t = tanh r.
 //!
-//! t is in two parts, and the second one is left to the end: it changes the quotient by its product with the
-//! derivative, which is 1 - tanh² there. Numerator and denominator are exact but for roundings of their second
-//! parts, and the quotient of their first parts is corrected by its exact rest: their errors are
-//! below 2^-42, whatever the approximation of the reciprocal.
+//! t is in two parts. Numerator and denominator are exact but for roundings of their second parts, and the quotient of
+//! their first parts is corrected by its exact rest: their errors are below 2^-42, whatever the approximation of the
+//! reciprocal. The tangent's second part of t is left to the end: it changes the quotient by its product with the
+//! derivative by r, 1 + tan².
 //!
 //! So it is the error of t that counts: r², r³ and the polynomial err by 2^-24 each, which adds up to 2^-24 |r³|,
 //! and the polynomial is not exact.
@@ -48,11 +48,11 @@ pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let place = m.bits(m.fma(octaves, m.f32(TANH_STEPS), m.f32(TANH_PLACES)));
     let value = m.lookup(&TANH_VALUES, place);
     let (t, t_low) = odd(m, size - m.lookup(&TANH_ARGUMENTS, place), &TANH);
+    let (n, n_low) = sum::<M>(value, t);
     let one = m.f32(1.0);
     let d = m.fma(value, t, one);
-    let d_low = m.fma(value, t, one - d);
-    let (y, excess) = quotient(m, sum::<M>(value, t), (d, d_low));
-    let excess = m.fma(t_low, m.fma(y, y, m.f32(-1.0)), excess);
+    let d_low = m.fma(value, t_low, m.fma(value, t, one - d));
+    let (y, excess) = quotient(m, (n, n_low + t_low), (d, d_low));
     let (y, is_sure) = m.rounded(y, [-BOUND, BOUND].map(|bound| m.fms(y, m.f32(bound), excess)));
     (with_sign_of(m, y, x), is_sure & m.equal(x, x))
 }
@@ -61,8 +61,9 @@ pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 ///
 /// S and C are multiples of sine and cosine such that their quotient is right but for 2^-42. The first part of
 /// π/32 leaves an exact difference, as that of the sine (trigonometric.rs); r is exact in two parts but for
-/// 2.7e-16 k. Its second part, below 2^-24 r, is missing in r³. So t errs by 2^-23 |r³|, and the polynomial by
-/// 1.1e-8 |r³|: together by less than 6.6e-9 r². All that is multiplied by the derivative, 1 + tan².
+/// 2.7e-16 k. t errs by 2^-24 |r³|, and the polynomial by 1.1e-8 |r³|. The second part of t, below 2^-29, is
+/// multiplied with the derivative by r, not by t, which differs by r²: together less than 6.6e-9 r², times the
+/// derivative 1 + tan².
 ///
 /// The quotient errs by 2^-41, or 4.6e-13, of it. The derivative is the inverse of the cosine's square, so that its
 /// product with the numerator is at least half of the quotient. A negative numerator, next to a multiple of π, takes
