@@ -232,80 +232,112 @@ def trigonometric():
     )
 
 
-# The numerators and denominators of the inverse tangent's table add up to this.
-ATAN_SUM = 31
+# The inverse tangent's table has a node for each multiple of 1/31 of 1 / (1 + x).
+ATAN_STEPS = 31
+# Its results are biased by this share, down.
+ATAN_BIAS = mpf("3e-11")
 
 
 def inverse_tangent():
-    """The inverse tangent: atan x = atan(b/a) + atan t with a + b = 31."""
+    """The inverse tangent: atan x = atan b + atan t, where b, from a table, is next to x."""
     print("\n// atan")
-    angles = [atan(mpf(ATAN_SUM - a) / a) if a else pi / 2 for a in range(ATAN_SUM + 1)]
+    print_constant("The bias, as a share.", "ATAN_BIAS", nearest(-ATAN_BIAS))
+    # Places may err by 31 times 2^-11.
+    half = mpf("0.5") + mpf(ATAN_STEPS) / 2**11
+    nodes, greatest = [1.0], mpf(0)
+    for i in range(1, ATAN_STEPS + 1):
+        low = max(mpf(0), ATAN_STEPS / (i + half) - 1)
+        high = ATAN_STEPS / (i - half) - 1
+        middle = tan((atan(low) + atan(high)) / 2)
+        # Differences are exact if arguments are at least half of a node and at most twice.
+        nodes.append(nearest(min(max(middle, high / 2), low * 2)))
+        ends = [abs(x - nodes[-1]) / (1 + x * nodes[-1]) for x in (low, high)]
+        greatest = max(greatest, *ends)
+    print_array("Nodes b; of 1/x at infinity.", "ATAN_NODES", nodes)
+    angles = [pi / 2, *(atan(mpf(b)) for b in nodes[1:])]
     highs = [nearest(angle) for angle in angles]
-    print_array("atan((31 - a) / a).", "ATAN_HIGH", highs)
-    rests = [nearest(angle - high) for angle, high in zip(angles, highs)]
-    print_array("The rest of it.", "ATAN_LOW", rests)
+    print_array("Their inverse tangents.", "ATAN_HIGH", highs)
+    rests = [nearest(angle * (1 - ATAN_BIAS) - high) for angle, high in zip(angles, highs)]
+    print_array("The rest of them, and the bias.", "ATAN_LOW", rests)
+    print(f"// |t| is at most {float(greatest):.4f}.")
     print_polynomial(
         "atan t = t + t³ ATAN(t²), relative to t³",
         "ATAN",
         lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z if z else -mpf(1) / 3,
         lambda z: 1,
         0,
-        mpf("0.0345") ** 2,
+        greatest**2,
         3,
     )
 
 
-# The inverse sine's table has 31 angles, by the nearest integer to this times sine less cosine.
-ASIN_STEPS = mpf("15.05")
+# The inverse sine's results are biased by this share, down.
+ASIN_BIAS = mpf("8e-11")
+# Steps of sines, from 0 to 1/2.
+ASIN_STEPS = 62
 
 
-def near_unit_circle(angle):
-    """Of points of two f32 next to an angle's, the nearest to the unit circle, and its angle."""
-    middle = np.float32(sin(angle))
-    count = int(np.float32(0.001) / np.spacing(middle))
-    sines = np.float64(middle) + np.float64(np.spacing(middle)) * np.arange(-count, count + 1)
-    cosines = np.sqrt(1 - sines**2).astype(np.float32).astype(np.float64)
-    best = abs((1 - sines**2) - cosines**2).argmin()
-    sine, cosine = mpf(float(sines[best])), mpf(float(cosines[best]))
-    return sine, cosine, atan(sine / cosine)
+def sine_with_exact_slope(middle):
+    """A sine near another one, at which the derivative of the inverse sine is nearly an f32."""
+    sines = np.linspace(0.99 * middle, middle, 1 << 15).astype(np.float32).astype(float)
+    slopes = 1 / np.sqrt((1 - sines) * (1 + sines))
+    i = int(abs(slopes / slopes.astype(np.float32) - 1).argmin())
+    return float(sines[i])
+
+
+def fit_asin_series(sines, slopes):
+    """Fits by least squares, weighted by turns until the errors are level (Lawson)."""
+    cells = np.arange(len(sines))[:, None]
+    offsets = np.linspace(-0.5001, 0.5001, 80)[None, :]
+    u = np.maximum(cells + offsets, 1e-4).ravel() / ASIN_STEPS
+    sine, slope = np.repeat(sines, 80), np.repeat(slopes, 80)
+    h = u - sine
+    first = slope * h
+    w, square = sine * slope * first, first * first
+    # (asin u - asin c) / (slope h) - 1, by the integral of the derivative.
+    points, weights = np.polynomial.legendre.leggauss(12)
+    inner = sine[:, None] + h[:, None] * (points + 1) / 2
+    ratio = np.sqrt((1 - sine**2)[:, None] / (1 - inner**2))
+    target = ((ratio - 1) * weights / 2).sum(1)
+    terms = np.stack([w, w**2, w**3, square, square * w, square**2], 1)
+    size = abs(first) / np.arcsin(u)
+    level, best = np.ones_like(u), (math.inf, [])
+    for _ in range(300):
+        scale = np.sqrt(level) * size
+        fitted = np.linalg.lstsq(terms * scale[:, None], target * scale, rcond=None)[0]
+        errors = abs(terms @ fitted.astype(np.float32) - target) * size
+        if errors.max() < best[0]:
+            best = (errors.max(), fitted.tolist())
+        level *= errors / errors.max() + 1e-3
+        level /= level.sum()
+    return best
 
 
 def inverse_sine():
-    """The inverse sine: asin x = A + asin t, where the table has A, its sine and its cosine."""
+    """The inverse sine: asin(c + h) = asin c + D h (1 + w W + q Q), q = (D h)², w = c D² h."""
     print("\n// asin, acos")
-    print_constant(
-        "Steps to a difference of sine and cosine of 1.", "ASIN_STEPS", nearest(ASIN_STEPS)
-    )
-    # sin y - cos y = √2 sin(y - π/4), at the ends of intervals.
-    ends = [asin((i - mpf("0.5")) / ASIN_STEPS / sqrt(2)) + pi / 4 for i in range(-14, 16)]
-    points = {-15: (mpf(0), mpf(1), mpf(0)), 15: (mpf(1), mpf(0), pi / 2)}
-    errors = []
-    for i in range(-14, 1):
-        low, high = ends[i + 14], ends[i + 15]
-        sine, cosine, angle = near_unit_circle((low + high) / 2)
-        points[i], points[-i] = (sine, cosine, angle), (cosine, sine, pi / 2 - angle)
-        errors.append(abs(sine**2 + cosine**2 - 1) / 2 * (high - low) / 2 / low)
-    places = [points.get(i if i < 16 else i - 32, (mpf(0),) * 3) for i in range(32)]
-    print_array(
-        "Sines, by the low bits of the number of steps.", "ASIN_SIN", [p[0] for p in places]
-    )
-    bits = float(log(max(errors), 2))
-    doc = f"Cosines. Of sines of differences, t, the error is at most 2^{bits:.1f} of the angle."
-    print_array(doc, "ASIN_COS", [p[1] for p in places])
-    highs = [nearest(angle) for _, _, angle in places]
-    print_array("Angles.", "ASIN_HIGH", highs)
-    rests = [nearest(angle - high) for (_, _, angle), high in zip(places, highs)]
-    print_array("The rest of them.", "ASIN_LOW", rests)
-    print_polynomial(
-        "asin t = t + t³ ASIN(t²), relative to t³",
-        "ASIN",
-        lambda z: (asin(sqrt(z)) / sqrt(z) - 1) / z if z else mpf(1) / 6,
-        lambda z: 1,
-        0,
-        mpf("0.0345") ** 2,
-        3,
-    )
-    print_array("π and the rest of it.", "PI", in_two_parts(pi))
+    print_constant("The bias, as a share.", "ASIN_BIAS", nearest(-ASIN_BIAS))
+    print_constant("Steps to a sine of 1.", "ASIN_STEPS", ASIN_STEPS)
+    sines = [0.0] + [sine_with_exact_slope(i / ASIN_STEPS) for i in range(1, 32)]
+    slopes = [1 / sqrt(1 - mpf(c) ** 2) for c in sines]
+    print_array("Sines c.", "ASIN_SINES", sines)
+    bits = float(log(max(abs(nearest(d) / d - 1) for d in slopes), 2))
+    doc = f"The derivatives D of the inverse sine there, with an error of 2^{bits:.1f}."
+    print_array(doc, "ASIN_SLOPES", [nearest(d) for d in slopes])
+    for name, doc, start in (("ASIN", "less π/6", -pi / 6), ("ACOS", "", mpf(0))):
+        angles = [asin(mpf(c)) + start for c in sines]
+        highs = [multiple(angle, mpf(2) ** -22) for angle in angles]
+        lows = [nearest(a * (1 - ASIN_BIAS) - high) for a, high in zip(angles, highs)]
+        print_array(f"asin c {doc} in its first bits.", f"{name}_HIGH", highs)
+        print_array("The rest of it, and the bias.", f"{name}_LOW", lows)
+    for name, value in (("SIXTH_TURN", pi / 6), ("HALF_TURN", pi)):
+        high = multiple(value, mpf(2) ** -21)
+        low = nearest(value * (1 - ASIN_BIAS) - high)
+        print_array("In two parts, the second one with the bias.", name, [high, low])
+    error, fitted = fit_asin_series(sines, [float(d) for d in slopes])
+    print(f"// The series' error is 2^{math.log2(error):.1f} of the result.")
+    print_array("W.", "ASIN_W", [nearest(c) for c in fitted[:3]])
+    print_array("Q: at 0, and times w and q.", "ASIN_Q", [nearest(c) for c in fitted[3:]])
 
 
 # The place of a node of the error function: (slope + curve x) x, which is 31 at 4.

@@ -72,6 +72,7 @@ steps! {
     Negate32 1 0 true "-a.";
     Magnitude32 1 0 true "[`Machine32::magnitude`].";
     Min32 2 0 true "[`Machine32::min`].";
+    Select32 3 0 true "a where c holds, else b.";
     Reciprocal32 1 0 true "[`Machine32::reciprocal`].";
     ReciprocalRoot32 1 0 true "[`Machine32::reciprocal_root`].";
     Convert32 1 0 true "[`Machine32::convert`].";
@@ -398,6 +399,10 @@ impl<'r> Machine32 for &'r Recorder {
 
     fn min(&self, a: Float32<'r>, b: Float32<'r>) -> Float32<'r> {
         self.value(Step::Min32, &[a.number, b.number])
+    }
+
+    fn select(&self, condition: Truth<'r>, yes: Float32<'r>, no: Float32<'r>) -> Float32<'r> {
+        self.value(Step::Select32, &[yes.number, no.number, condition.number])
     }
 
     fn reciprocal(&self, x: Float32<'r>) -> Float32<'r> {

@@ -31,6 +31,7 @@ fn run(recordings: &Recordings, start: usize, arguments: &[u64]) -> (u64, bool) 
             Step::Magnitude32 => single(single_x.abs()),
             Step::Negate32 => single(-single_x),
             Step::Min32 => single(single_x.min(single_y)),
+            Step::Select32 => bits(if bits(k) == 1 { i } else { j }),
             Step::Reciprocal32 => single(1.0 / single_x),
             Step::ReciprocalRoot32 => single(1.0 / single_x.sqrt()),
             Step::Convert32 => single(bits(i) as i32 as f32),

@@ -208,6 +208,7 @@ fn sequence(
             Step::Magnitude32 => unary("abs.f32", Class::F32),
             Step::Negate32 => unary("neg.f32", Class::F32),
             Step::Min32 => binary("min.f32", Class::F32),
+            Step::Select32 => ternary("selp.f32", Class::F32),
             // For normal numbers alone: other ones would take six instructions more.
             Step::Reciprocal32 => unary("rcp.approx.ftz.f32", Class::F32),
             Step::ReciprocalRoot32 => unary("rsqrt.approx.ftz.f32", Class::F32),

@@ -20,22 +20,43 @@ fn shift_avx512<const COUNT: u32>(x: __m512i) -> __m512i {
     unsafe { _mm512_slli_epi32::<COUNT>(x) }
 }
 
-/// The entries of a table of 16 or 32 at places.
+/// `yes` where the mask is ones, else `no`: fewer operations than a blend if both are constants, or one is 0.
+#[inline(always)]
+fn select_avx2(mask: __m256, yes: __m256, no: __m256) -> __m256 {
+    // SAFETY: a vector proves the instructions.
+    unsafe { _mm256_xor_ps(no, _mm256_and_ps(mask, _mm256_xor_ps(yes, no))) }
+}
+
+/// `yes` where the mask is set, else `no`.
+#[inline(always)]
+fn select_avx512(mask: __mmask16, yes: __m512, no: __m512) -> __m512 {
+    // SAFETY: a vector proves the instructions.
+    unsafe { _mm512_mask_blend_ps(mask, no, yes) }
+}
+
+/// The entries of a table of 16 or 32 at places. Bits 3 and 4 of a place choose between eighths or quarters by masks, which
+/// several tables share: on some processors that takes half as many operations as blends.
 #[inline(always)]
 fn lookup_avx2<const N: usize>(table: &'static [f32; N], places: __m256i) -> __m256 {
     const { assert!(N == 16 || N == 32) };
     // SAFETY: a vector proves the instructions; the table has the entries.
     unsafe {
-        let eighth =
-            |i: usize| _mm256_permutevar8x32_ps(_mm256_loadu_ps(table[8 * i..].as_ptr()), places);
-        // The sign of a lane chooses.
-        let by_bit_3 = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(places));
-        let low = _mm256_blendv_ps(eighth(0), eighth(1), by_bit_3);
+        let part = |i: usize| _mm256_loadu_si256(table[8 * i..].as_ptr().cast());
+        let entry = |part| _mm256_permutevar8x32_epi32(part, places);
+        // All ones where the bit is set.
+        let by_bit_3 = _mm256_srai_epi32::<31>(_mm256_slli_epi32::<28>(places));
+        let changes = _mm256_xor_si256(part(0), part(1));
+        let low = _mm256_and_si256(entry(changes), by_bit_3);
+        let low = _mm256_xor_si256(entry(part(0)), low);
         if N == 16 {
-            return low;
+            return _mm256_castsi256_ps(low);
         }
-        let high = _mm256_blendv_ps(eighth(2), eighth(3), by_bit_3);
-        _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32::<27>(places)))
+        let by_bit_4 = _mm256_srai_epi32::<31>(_mm256_slli_epi32::<27>(places));
+        let later = _mm256_xor_si256(part(0), part(2));
+        let later_changes = _mm256_xor_si256(changes, _mm256_xor_si256(part(2), part(3)));
+        let high = _mm256_and_si256(entry(later_changes), by_bit_3);
+        let high = _mm256_xor_si256(entry(later), high);
+        _mm256_castsi256_ps(_mm256_xor_si256(low, _mm256_and_si256(high, by_bit_4)))
     }
 }
 
@@ -104,7 +125,7 @@ macro_rules! vectors {
         load $load:ident, store $store:ident, f32 $splat:ident, i32 $splat_bits:ident,
         fma $fma:ident, fms $fms:ident, bits $bits:ident, float $float:ident, convert $convert:ident,
         shift_left $shift_left:ident, less $less:expr, equal $equal:expr,
-        all $all:expr, lookup $lookup:ident, min $min:ident, reciprocal $reciprocal:ident,
+        lanes $lanes_of:expr, select $select:ident, lookup $lookup:ident, min $min:ident, reciprocal $reciprocal:ident,
         reciprocal_root $reciprocal_root:ident, $($better:item)*
     ) => {
         $(#[$doc])*
@@ -153,9 +174,14 @@ macro_rules! vectors {
 
             #[inline(always)]
             fn all(&self, condition: $Bool) -> bool {
+                self.lanes(condition) == (1 << $lanes) - 1
+            }
+
+            #[inline(always)]
+            fn lanes(&self, condition: $Bool) -> u32 {
                 // SAFETY: the machine proves the instructions.
                 #[allow(unused_unsafe, reason = "some are operators")]
-                unsafe { $all(condition.0) }
+                unsafe { $lanes_of(condition.0) }
             }
         }
 
@@ -224,6 +250,11 @@ macro_rules! vectors {
             }
 
             #[inline(always)]
+            fn select(&self, condition: $Bool, yes: $F32, no: $F32) -> $F32 {
+                $F32($select(condition.0, yes.0, no.0))
+            }
+
+            #[inline(always)]
             fn lookup<const N: usize>(&self, table: &'static [f32; N], place: $I32) -> $F32 {
                 $F32($lookup(table, place.0))
             }
@@ -271,8 +302,15 @@ vectors! {
     fma _mm256_fmadd_ps, fms _mm256_fmsub_ps, bits _mm256_castps_si256, float _mm256_castsi256_ps,
     convert _mm256_cvtepi32_ps, shift_left shift_avx2,
     less |a, b| _mm256_cmp_ps::<_CMP_LT_OQ>(a, b), equal |a, b| _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b),
-    all |condition| _mm256_movemask_ps(condition) == 0xff, lookup lookup_avx2,
+    lanes |condition| _mm256_movemask_ps(condition).cast_unsigned(),
+    select select_avx2, lookup lookup_avx2,
     min _mm256_min_ps, reciprocal reciprocal_avx2, reciprocal_root reciprocal_root_avx2,
+
+    #[inline(always)]
+    fn rough_reciprocal(&self, x: F32x8) -> F32x8 {
+        // SAFETY: a vector proves the instructions.
+        F32x8(unsafe { _mm256_rcp_ps(x.0) })
+    }
 }
 
 vectors! {
@@ -298,10 +336,16 @@ vectors! {
     convert _mm512_cvtepi32_ps, shift_left shift_avx512,
     less |a, b| _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b),
     equal |a, b| _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b),
-    all |condition| condition == u16::MAX, lookup lookup_avx512,
+    lanes u32::from, select select_avx512, lookup lookup_avx512,
     min _mm512_min_ps, reciprocal reciprocal_avx512, reciprocal_root reciprocal_root_avx512,
 
     const EXPONENT: f32 = 1.0;
+
+    #[inline(always)]
+    fn rough_reciprocal(&self, x: F32x16) -> F32x16 {
+        // SAFETY: a vector proves the instructions.
+        F32x16(unsafe { _mm512_rcp14_ps(x.0) })
+    }
 
     #[inline(always)]
     fn split(&self, x: F32x16) -> (F32x16, F32x16, Bool16) {

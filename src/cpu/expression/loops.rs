@@ -15,6 +15,9 @@ pub(super) const GRAIN: usize = 32;
 /// The most vectors that an exact loop computes before the fast sequence is tried again.
 const MOST_EXACT_VECTORS: usize = 32;
 
+/// The most elements of a vector that wait for others.
+const MOST_PENDING_LANES: usize = 4;
+
 /// An operation on one element. Operands that it does not take are of no size.
 pub(super) trait PerElement {
     type A: Copy;
@@ -180,13 +183,44 @@ impl<F: FusedSet, K: Fast> Vectorized for FastBody<'_, F, K> {
     }
 }
 
-/// Writes all results; the `exact` loop those of vectors with an element for which the fast sequence
-/// does not suffice, such as a NaN.
+/// Elements that wait for the exact loop: their inputs and places.
+struct Pending {
+    inputs: [f32; GRAIN],
+    places: [usize; GRAIN],
+    count: usize,
+}
+
+impl Pending {
+    /// Adds lanes of a vector that begins at a place. Returns false, and adds none, if they are many or find no room.
+    #[inline(always)]
+    fn add(&mut self, vector: &[f32], start: usize, mut lanes: u32) -> bool {
+        let count = lanes.count_ones() as usize;
+        if count > MOST_PENDING_LANES || self.count + count > GRAIN {
+            return false;
+        }
+        while lanes != 0 {
+            let lane = lanes.trailing_zeros() as usize;
+            self.inputs[self.count] = vector[lane];
+            self.places[self.count] = start + lane;
+            self.count += 1;
+            lanes &= lanes - 1;
+        }
+        true
+    }
+}
+
+/// Writes all results; the `exact` loop those for which the fast sequence does not suffice, such as NaNs: where they are
+/// few, of several vectors at once, and else of whole vectors.
 #[inline(always)]
 fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: impl Fn(&Args)) {
     let Args { operands: [a, b, c], out, len, is_canonical } = *args;
     let from = |start: usize| a.pointer.wrapping_add((start & a.mask) * size_of::<f32>());
     let to = |start: usize| out.wrapping_add(start * size_of::<f32>());
+    let run_exact = |a: Operand, out: *mut u8, len: usize| {
+        exact(&Args { operands: [a, b, c], out, len, is_canonical });
+    };
+    let all = u32::MAX >> (u32::BITS as usize - M::LANES);
+    let mut pending = Pending { inputs: [1.0; GRAIN], places: [0; GRAIN], count: 0 };
     let (mut start, mut vectors) = (0, 1);
     loop {
         let computed = start;
@@ -194,8 +228,9 @@ fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: impl Fn(&Args)) {
         while start < len {
             // SAFETY: the arguments promise `len` elements, and these are some of them, or of the first
             // vector.
-            let (y, is_right) = K::fast(&m, m.load(unsafe { &*from(start).cast() }));
-            if !m.all(is_right) {
+            let x: &M::Elements = unsafe { &*from(start).cast() };
+            let (y, is_right) = K::fast(&m, m.load(x));
+            if !m.all(is_right) && !pending.add(x.as_ref(), start, all & !m.lanes(is_right)) {
                 break;
             }
             // SAFETY: the arguments promise room for `len` results, and these are some of them, to which
@@ -204,15 +239,24 @@ fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: impl Fn(&Args)) {
             start += M::LANES;
             stay_a_loop();
         }
+        if pending.count > 0 {
+            let mut results = [0.0_f32; GRAIN];
+            let inputs = Operand { pointer: pending.inputs.as_ptr().cast(), mask: usize::MAX };
+            let count = pending.count.next_multiple_of(M::LANES);
+            run_exact(inputs, results.as_mut_ptr().cast(), count);
+            for (place, result) in pending.places[..pending.count].iter().zip(results) {
+                // SAFETY: as above, of one result.
+                unsafe { to(*place).cast::<f32>().write(result) };
+            }
+            pending.count = 0;
+        }
         if start >= len {
             return;
         }
         // Right behind such vectors more are likely.
         vectors = if start == computed { MOST_EXACT_VECTORS.min(2 * vectors) } else { 1 };
         let count = (vectors * M::LANES).min(len - start);
-        let operands = [Operand { pointer: from(start), mask: a.mask }, b, c];
-        let rest = Args { operands, out: to(start), len: count, is_canonical };
-        exact(&rest);
+        run_exact(Operand { pointer: from(start), mask: a.mask }, to(start), count);
         start += count;
     }
 }

@@ -5,7 +5,7 @@ use std::num::Wrapping;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 
 /// The bits of 1.
-const ONE: i32 = 127 << 23;
+pub(super) const ONE: i32 = 127 << 23;
 
 /// A processor on which a function is a sequence of operations on 32 bits.
 ///
@@ -47,6 +47,8 @@ pub trait Machine32 {
     fn less(&self, a: Self::F32, b: Self::F32) -> Self::Bool;
     /// a = b; false if one is NaN.
     fn equal(&self, a: Self::F32, b: Self::F32) -> Self::Bool;
+    /// `yes` where a condition holds, else `no`.
+    fn select(&self, condition: Self::Bool, yes: Self::F32, no: Self::F32) -> Self::F32;
     /// The entry of a table of 16 or 32 at the place that the low bits say.
     fn lookup<const N: usize>(&self, table: &'static [f32; N], place: Self::I32) -> Self::F32;
     /// The lesser of two numbers; one of both if either is NaN: not the same one everywhere.
@@ -54,6 +56,12 @@ pub trait Machine32 {
     /// An approximation of 1 / x with a relative error of at most 2^-22, for normal x and 1 / x: not the
     /// same bits everywhere.
     fn reciprocal(&self, x: Self::F32) -> Self::F32;
+    /// An approximation of 1 / x with a relative error of at most 2^-11, for normal x and 1 / x: not the same bits
+    /// everywhere.
+    #[inline(always)]
+    fn rough_reciprocal(&self, x: Self::F32) -> Self::F32 {
+        self.reciprocal(x)
+    }
     /// An approximation of 1 / √x with a relative error of at most 2^-21, for normal x: not the same bits
     /// everywhere.
     fn reciprocal_root(&self, x: Self::F32) -> Self::F32;
@@ -152,6 +160,11 @@ macro_rules! rust_numbers {
             }
 
             #[inline(always)]
+            fn select(&self, condition: bool, yes: f32, no: f32) -> f32 {
+                if condition { yes } else { no }
+            }
+
+            #[inline(always)]
             fn lookup<const N: usize>(&self, table: &'static [f32; N], place: Self::I32) -> f32 {
                 table[place.0 as usize % N]
             }
@@ -192,6 +205,10 @@ rust_numbers! { Measuring {
 
     fn reciprocal(&self, x: f32) -> f32 {
         (1.0 / x).mul_add(f32::from_bits(0x347f_0000), 1.0 / x)
+    }
+
+    fn rough_reciprocal(&self, x: f32) -> f32 {
+        (1.0 / x).mul_add(f32::from_bits(0x39ff_0000), 1.0 / x)
     }
 
     fn reciprocal_root(&self, x: f32) -> f32 {
