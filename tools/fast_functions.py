@@ -279,7 +279,7 @@ def inverse_tangent():
 
 
 # The inverse sine's results are biased by this share, down.
-ASIN_BIAS = mpf("5e-11")
+ASIN_BIAS = mpf("8e-11")
 # Steps of sines, from 0 to 1/2.
 ASIN_STEPS = 62
 

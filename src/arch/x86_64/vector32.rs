@@ -27,6 +27,13 @@ fn select_avx2(mask: __m256, yes: __m256, no: __m256) -> __m256 {
     unsafe { _mm256_xor_ps(no, _mm256_and_ps(mask, _mm256_xor_ps(yes, no))) }
 }
 
+/// `no` where the mask, of lanes where a condition does not hold, is set, else `yes`.
+#[inline(always)]
+fn select_avx512(mask: __mmask16, yes: __m512, no: __m512) -> __m512 {
+    // SAFETY: a vector proves the instructions.
+    unsafe { _mm512_mask_blend_ps(mask, yes, no) }
+}
+
 /// The entries of a table of 16 or 32 at places. Bits 3 and 4 of a place choose between eighths or quarters by masks, which
 /// several tables share: on some processors that takes half as many operations as blends.
 #[inline(always)]
@@ -118,7 +125,7 @@ macro_rules! vectors {
         load $load:ident, store $store:ident, f32 $splat:ident, i32 $splat_bits:ident,
         fma $fma:ident, fms $fms:ident, fnma $fnma:ident, bits $bits:ident, float $float:ident,
         convert $convert:ident, shift_left $shift_left:ident, less $less:expr, equal $equal:expr,
-        lanes $lanes_of:expr, select $select:expr, lookup $lookup:ident, min $min:ident, reciprocal $reciprocal:ident,
+        lanes $lanes_of:expr, select $select:ident, lookup $lookup:ident, min $min:ident, reciprocal $reciprocal:ident,
         reciprocal_root $reciprocal_root:ident, $($better:item)*
     ) => {
         $(#[$doc])*
@@ -250,9 +257,7 @@ macro_rules! vectors {
 
             #[inline(always)]
             fn select(&self, condition: $Bool, yes: $F32, no: $F32) -> $F32 {
-                // SAFETY: the machine proves the instructions.
-                #[allow(unused_unsafe, reason = "some are functions without")]
-                $F32(unsafe { $select(condition.0, yes.0, no.0) })
+                $F32($select(condition.0, yes.0, no.0))
             }
 
             #[inline(always)]
@@ -339,7 +344,7 @@ vectors! {
     less |a, b| _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b),
     equal |a, b| _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b),
     lanes |condition: u16| u32::from(!condition),
-    select |condition, yes, no| _mm512_mask_blend_ps(condition, yes, no), lookup lookup_avx512,
+    select select_avx512, lookup lookup_avx512,
     min _mm512_min_ps, reciprocal reciprocal_avx512, reciprocal_root reciprocal_root_avx512,
 
     const EXPONENT: f32 = 1.0;
