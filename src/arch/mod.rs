@@ -106,7 +106,7 @@ pub(crate) trait Vectors: Machine32 {
     /// The number of elements of a vector.
     const LANES: usize;
     /// The elements of a vector.
-    type Elements: AsRef<[f32]>;
+    type Elements;
 
     /// Loads elements.
     fn load(&self, from: &Self::Elements) -> Self::F32;
@@ -116,9 +116,6 @@ pub(crate) trait Vectors: Machine32 {
 
     /// Says whether a condition holds for all elements.
     fn all(&self, condition: Self::Bool) -> bool;
-
-    /// The elements for which a condition holds, as bits.
-    fn lanes(&self, condition: Self::Bool) -> u32;
 }
 
 /// Keeps the compiler from making vector code of the loop around it, which would work on several blocks at once, or

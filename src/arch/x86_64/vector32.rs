@@ -125,7 +125,7 @@ macro_rules! vectors {
         load $load:ident, store $store:ident, f32 $splat:ident, i32 $splat_bits:ident,
         fma $fma:ident, fms $fms:ident, fnma $fnma:ident, bits $bits:ident, float $float:ident,
         convert $convert:ident, shift_left $shift_left:ident, less $less:expr, equal $equal:expr,
-        lanes $lanes_of:expr, select $select:ident, lookup $lookup:ident, min $min:ident, reciprocal $reciprocal:ident,
+        all $all:expr, select $select:ident, lookup $lookup:ident, min $min:ident, reciprocal $reciprocal:ident,
         reciprocal_root $reciprocal_root:ident, $($better:item)*
     ) => {
         $(#[$doc])*
@@ -174,14 +174,9 @@ macro_rules! vectors {
 
             #[inline(always)]
             fn all(&self, condition: $Bool) -> bool {
-                self.lanes(condition) == (1 << $lanes) - 1
-            }
-
-            #[inline(always)]
-            fn lanes(&self, condition: $Bool) -> u32 {
                 // SAFETY: the machine proves the instructions.
                 #[allow(unused_unsafe, reason = "some are operators")]
-                unsafe { $lanes_of(condition.0) }
+                unsafe { $all(condition.0) }
             }
         }
 
@@ -308,7 +303,7 @@ vectors! {
     fma _mm256_fmadd_ps, fms _mm256_fmsub_ps, fnma _mm256_fnmadd_ps, bits _mm256_castps_si256,
     float _mm256_castsi256_ps, convert _mm256_cvtepi32_ps, shift_left shift_avx2,
     less |a, b| _mm256_cmp_ps::<_CMP_LT_OQ>(a, b), equal |a, b| _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b),
-    lanes |condition| _mm256_movemask_ps(condition).cast_unsigned(),
+    all |condition| _mm256_movemask_ps(condition) == 0xff,
     select select_avx2, lookup lookup_avx2,
     min _mm256_min_ps, reciprocal reciprocal_avx2, reciprocal_root reciprocal_root_avx2,
 
@@ -343,7 +338,7 @@ vectors! {
     float _mm512_castsi512_ps, convert _mm512_cvtepi32_ps, shift_left shift_avx512,
     less |a, b| _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b),
     equal |a, b| _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b),
-    lanes |condition: u16| u32::from(!condition),
+    all |condition| condition == 0,
     select select_avx512, lookup lookup_avx512,
     min _mm512_min_ps, reciprocal reciprocal_avx512, reciprocal_root reciprocal_root_avx512,
 

@@ -15,9 +15,6 @@ pub(super) const GRAIN: usize = 32;
 /// The most vectors that an exact loop computes before the fast sequence is tried again.
 const MOST_EXACT_VECTORS: usize = 32;
 
-/// The most elements of a vector that wait for others.
-const MOST_PENDING_LANES: usize = 4;
-
 /// An operation on one element. Operands that it does not take are of no size.
 pub(super) trait PerElement {
     type A: Copy;
@@ -183,78 +180,22 @@ impl<F: FusedSet, K: Fast> Vectorized for FastBody<'_, F, K> {
     }
 }
 
-/// Elements that wait for the exact loop: their inputs and places.
-struct Pending {
-    inputs: [f32; GRAIN],
-    places: [usize; GRAIN],
-    count: usize,
-}
-
-impl Pending {
-    /// None. Once in the library, as the other functions.
-    #[inline(never)]
-    fn none() -> Self {
-        Pending { inputs: [1.0; GRAIN], places: [0; GRAIN], count: 0 }
-    }
-
-    /// Adds lanes of a vector that begins at a place. Returns false, and adds none, if they are many or find no room.
-    #[inline(never)]
-    fn add(&mut self, vector: &[f32], start: usize, mut lanes: u32) -> bool {
-        let count = lanes.count_ones() as usize;
-        if count > MOST_PENDING_LANES || self.count + count > GRAIN {
-            return false;
-        }
-        while lanes != 0 {
-            let lane = lanes.trailing_zeros() as usize;
-            self.inputs[self.count] = vector[lane];
-            self.places[self.count] = start + lane;
-            self.count += 1;
-            lanes &= lanes - 1;
-        }
-        true
-    }
-
-    /// Hands over each element's place and result, by the exact loop for vectors of `lanes` elements.
-    #[inline(never)]
-    fn finish(
-        &mut self, lanes: usize, run_exact: &dyn Fn(Operand, *mut u8, usize),
-        write: &dyn Fn(usize, f32),
-    ) {
-        let mut results = [0.0_f32; GRAIN];
-        let inputs = Operand { pointer: self.inputs.as_ptr().cast(), mask: usize::MAX };
-        run_exact(inputs, results.as_mut_ptr().cast(), self.count.next_multiple_of(lanes));
-        for (place, result) in self.places[..self.count].iter().zip(results) {
-            write(*place, result);
-        }
-        self.count = 0;
-    }
-}
-
-/// Writes all results; the `exact` loop those for which the fast sequence does not suffice, such as NaNs: where they are
-/// few, of several vectors at once, and else of whole vectors.
+/// Writes all results; the `exact` loop those of vectors with an element for which the fast sequence
+/// does not suffice, such as a NaN.
 #[inline(always)]
 fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: impl Fn(&Args)) {
     let Args { operands: [a, b, c], out, len, is_canonical } = *args;
     let from = |start: usize| a.pointer.wrapping_add((start & a.mask) * size_of::<f32>());
     let to = |start: usize| out.wrapping_add(start * size_of::<f32>());
-    let run_exact: &dyn Fn(Operand, *mut u8, usize) = &|a, out, len| {
-        exact(&Args { operands: [a, b, c], out, len, is_canonical });
-    };
-    // SAFETY: the arguments promise room for `len` results, and places are some of them, to which nothing refers.
-    let write = |place, result| unsafe { to(place).cast::<f32>().write(result) };
-    let all = u32::MAX >> (u32::BITS as usize - M::LANES);
-    let mut pending = Pending::none();
-    let (mut start, mut computed, mut vectors) = (0, 0, 1);
+    let (mut start, mut vectors) = (0, 1);
     loop {
-        let mut wrong = None;
+        let computed = start;
         // A loop without calls, so that constants stay in registers.
         while start < len {
             // SAFETY: the arguments promise `len` elements, and these are some of them, or of the first
             // vector.
-            let x: &M::Elements = unsafe { &*from(start).cast() };
-            let (y, is_right) = K::fast(&m, m.load(x));
+            let (y, is_right) = K::fast(&m, m.load(unsafe { &*from(start).cast() }));
             if !m.all(is_right) {
-                wrong = Some((x, y, all & !m.lanes(is_right)));
                 break;
             }
             // SAFETY: the arguments promise room for `len` results, and these are some of them, to which
@@ -263,26 +204,16 @@ fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: impl Fn(&Args)) {
             start += M::LANES;
             stay_a_loop();
         }
-        if let Some((x, y, lanes)) = wrong
-            && pending.add(x.as_ref(), start, lanes)
-        {
-            // SAFETY: as above.
-            m.store(y, unsafe { &mut *to(start).cast() });
-            start += M::LANES;
-            continue;
-        }
-        if pending.count > 0 {
-            pending.finish(M::LANES, run_exact, &write);
-        }
         if start >= len {
             return;
         }
         // Right behind such vectors more are likely.
         vectors = if start == computed { MOST_EXACT_VECTORS.min(2 * vectors) } else { 1 };
         let count = (vectors * M::LANES).min(len - start);
-        run_exact(Operand { pointer: from(start), mask: a.mask }, to(start), count);
+        let operands = [Operand { pointer: from(start), mask: a.mask }, b, c];
+        let rest = Args { operands, out: to(start), len: count, is_canonical };
+        exact(&rest);
         start += count;
-        computed = start;
     }
 }
 
