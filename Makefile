@@ -44,8 +44,10 @@ test: ## set up and run the tests: Rust, C and Python
 	$(MAKE) -j4 build fake-driver rust-tests $(VENV)/ready
 	$(MAKE) test-rust test-c test-python
 
-test-thorough: test-interleavings test-sanitized test-long test-fake-driver ## longer tests: interleavings, sanitizers, the fake driver, the wheel
-	$(MAKE) test-wheel WHEEL_TESTS="$(SHORT_WHEEL_TESTS) -m '$(SHORT)'"
+test-thorough: ## longer tests: interleavings, sanitizers, the fake driver, the wheel
+	# The wheel's build has work for one core in most of its time.
+	$(MAKE) -j2 test-interleavings test-wheel WHEEL_TESTS="$(SHORT_WHEEL_TESTS) -m '$(SHORT)'"
+	$(MAKE) test-sanitized test-long test-fake-driver
 
 build: ## build target/release/libgpuvec.so and include/gpuvec.h
 	cargo build --release
