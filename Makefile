@@ -45,9 +45,9 @@ test: ## set up and run the tests: Rust, C and Python
 	$(MAKE) test-rust test-c test-python
 
 test-thorough: ## longer tests: interleavings, sanitizers, the fake driver, the wheel
-	# The wheel's build has work for one core in most of its time.
-	$(MAKE) -j2 test-interleavings test-wheel WHEEL_TESTS="$(SHORT_WHEEL_TESTS) -m '$(SHORT)'"
-	$(MAKE) test-sanitized test-long test-fake-driver
+	# The wheel's build and valgrind have work for one core in most of their time.
+	$(MAKE) -j3 test-interleavings test-sanitized test-wheel WHEEL_TESTS="$(SHORT_WHEEL_TESTS) -m '$(SHORT)'"
+	$(MAKE) test-long test-fake-driver
 
 build: ## build target/release/libgpuvec.so and include/gpuvec.h
 	cargo build --release
