@@ -140,8 +140,8 @@ impl<'a> Call<'a> {
         Ok(are_in_c_order)
     }
 
-    /// Sets the strides of arrays in C order, the axes of which are of one kind: the shortest way, for the most
-    /// frequent calls.
+    /// Sets the strides of arrays in C order where all axes are kept, or all reduced. Avoids the general analysis in
+    /// the most frequent calls.
     fn one_axis(&self, inputs: &mut [View], outputs: &mut [View], numbers: &mut [View]) -> Axes {
         let (kept, reduced) = (self.kept.elements(), self.reduced.elements());
         let others = if reduced == 1 { outputs } else { numbers };
@@ -241,8 +241,8 @@ impl Checked<'_> {
 }
 
 impl Arrays<'_> {
-    /// Sets the strides of views along merged axes, the first of which has the number `skipped`, and moves their
-    /// first elements to the ends of flipped axes.
+    /// Sets the strides of views along merged axes, from number `skipped` on, and moves the first elements of views
+    /// to the ends of flipped axes.
     fn set(self, merged: &Merged, skipped: usize, views: &mut [View]) {
         for (view, argument) in views.iter_mut().zip(self.arguments) {
             for (place, axis) in view.strides[skipped..].iter_mut().zip(merged.innermost()) {

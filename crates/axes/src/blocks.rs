@@ -5,8 +5,8 @@ use crate::axes::View;
 use crate::space::Space;
 use std::ops::Range;
 
-/// A space cut into blocks: whole rows of the innermost axes, as many as are allowed, of one index along each axis
-/// before those. Where a single row is longer, parts of it. Blocks are walked in the order of the elements.
+/// A partition of a space into blocks. A block contains as many whole rows of the innermost axes as are allowed,
+/// at one index of each outer axis, or part of a row that is longer. Blocks are walked in the order of the elements.
 ///
 /// A block of a few thousand elements is what a core works on at a time; one of millions, what is sent to a GPU.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! What is wrong with the arguments of a call.
+//! Errors in the arguments of a call.
 
 use crate::{MAX_AXES, MAX_RANK};
 use std::fmt;

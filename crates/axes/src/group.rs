@@ -101,7 +101,7 @@ impl Merged {
 }
 
 impl Group<'_> {
-    /// Flips, sorts and merges axes, none of which has the length 1.
+    /// Flips, sorts and merges axes. All of them are longer than 1.
     pub(crate) fn merge(&self, mut axes: AxisSet) -> Merged {
         let axes = axes.numbers_mut();
         self.sort(axes);
@@ -140,7 +140,7 @@ impl Group<'_> {
     }
 
     /// Sorts axes by the sizes of their strides, the largest first. An axis is moved in front of the outermost one
-    /// that has smaller strides, until one has larger strides; axes of which neither is decided keep their order.
+    /// that has smaller strides, until one has larger strides. Two axes without a decided order keep theirs.
     fn sort(&self, axes: &mut [u8]) {
         for i in 1..axes.len() {
             let mut place = i;

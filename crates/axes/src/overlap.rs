@@ -102,11 +102,11 @@ fn may_share(axes: &Axes, view: &View, other: &View) -> bool {
     meet(distance, &first, &second, &mut steps)
 }
 
-/// Says whether footprints may meet, of which the second starts `distance` bytes behind the first.
+/// Says whether two footprints may meet. The second starts `distance` bytes behind the first.
 ///
-/// Where they meet, they meet modulo any number. Modulo a common divisor of the largest strides, records, rows or
-/// whole matrices lie on each other, and what is left of both is shorter: if neither is longer than the divisor,
-/// they can meet only at two distances.
+/// Footprints that meet do so modulo any number. Modulo a common divisor of the largest strides, all records, rows
+/// or matrices coincide, which leaves shorter footprints: if neither is longer than the divisor, they can meet only
+/// at two distances.
 fn meet(distance: i64, first: &Footprint, second: &Footprint, steps: &mut u32) -> bool {
     if distance >= first.bytes() || -distance >= second.bytes() {
         return false;

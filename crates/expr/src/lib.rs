@@ -1,9 +1,9 @@
 //! Expressions: text and declared inputs become a typed program in SSA form.
 //!
 //! [`compile`] reads the text once, from left to right, and appends nodes to the [`Program`] as it
-//! goes; there is no syntax tree. Formulas with `;` between them make one program, an output each.
-//! A crate of its own, in safe Rust, which knows nothing of the rest of
-//! the library. Its caller has the default floating-point modes set.
+//! goes; there is no syntax tree. Formulas with `;` between them become one program, which has an output for each.
+//! A crate of its own, in safe Rust, without knowledge of the rest of the library. Its caller has the default
+//! floating-point modes set.
 //!
 //! The language is Python's syntax and precedence, with NumPy 2's types. Where NumPy's result would
 //! surprise in a formula (`+` of two bools) or depends on types that gpuvec lacks, there is an error

@@ -34,8 +34,8 @@ fn select_avx512(mask: __mmask16, yes: __m512, no: __m512) -> __m512 {
     unsafe { _mm512_mask_blend_ps(mask, yes, no) }
 }
 
-/// The entries of a table of 16 or 32 at places. Bits 3 and 4 of a place choose between eighths or quarters by masks, which
-/// several tables share: on some processors that takes half as many operations as blends.
+/// The entries of a table of 16 or 32 at places. Bits 3 and 4 of a place choose between eighths or quarters by masks,
+/// which several tables share: on some processors that takes half as many operations as blends.
 #[inline(always)]
 fn lookup_avx2<const N: usize>(table: &'static [f32; N], places: __m256i) -> __m256 {
     const { assert!(N == 16 || N == 32) };

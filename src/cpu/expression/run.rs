@@ -20,8 +20,8 @@ impl<'a> Range<'a> {
     ///
     /// # Safety
     /// The bindings are as the program declares them: an array has the range's elements, aligned as elements
-    /// are, and each of the program's outputs that is stored has room for as many. An output may be an array whose elements
-    /// have its size, and overlaps no other one. No other thread writes to any of them.
+    /// are, and each of the program's outputs that is stored has room for as many. An output may be an array whose
+    /// elements have its size, and overlaps no other one. No other thread writes to any of them.
     pub(crate) unsafe fn new(
         bindings: &'a [Binding], arrays: &'a [*const c_void], outputs: &'a [*mut c_void],
         len: usize,

@@ -9,7 +9,7 @@ use std::slice::from_ref;
 /// For each result, by the addresses of its outputs: the addresses of the inputs' elements, by their number.
 type Meaning = BTreeMap<Vec<usize>, BTreeMap<usize, Vec<usize>>>;
 
-/// What a call means.
+/// Returns the meaning of a call, by its definition.
 fn meaning(call: &Call) -> Meaning {
     let mut meaning = Meaning::new();
     let sum = |a: &[usize], b: &[usize]| a.iter().zip(b).map(|(a, b)| a + b).collect::<Vec<_>>();
@@ -25,7 +25,7 @@ fn meaning(call: &Call) -> Meaning {
     meaning
 }
 
-/// What the walk by axes visits. Without numbers of elements they are counted.
+/// Returns the elements that a walk by axes visits. Counts them where the call has no numbers of elements.
 fn visited(call: &Call) -> Meaning {
     let (axes, views) = call.axes().unwrap().unwrap();
     let (inputs, others) = views.split_at(call.inputs.len());
