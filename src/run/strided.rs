@@ -1,0 +1,233 @@
+//! Evaluates expressions over arrays of any shape and strides.
+
+use super::bindings::Bindings;
+use super::memory_kinds::MemoryKinds;
+use super::walk::Walk;
+use super::work::Steps;
+use super::{Subject, execute, last_run, log, run};
+use crate::call::{
+    Arguments, Array, Arrays, Binding, Call, Evaluation, Input, Layout, MAX_ARRAYS, MAX_INPUTS,
+    MemoryKind, Output, Task,
+};
+use crate::error::Error;
+use crate::objects::expression::Expression;
+use crate::objects::stream::{given, gpuvec_stream};
+use crate::process::settings::{self, Placement};
+use arrayvec::ArrayVec;
+use gpuvec_axes::{Access, Argument, Axes, MAX_RANK, Space, View};
+use std::ffi::c_void;
+
+/// An array of any strides, in memory of any kind.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gpuvec_array {
+    /// The element all of whose indexes are 0.
+    pub data: *mut c_void,
+    /// The distance from an element to the next along each axis, in bytes; NULL for C order. They may be
+    /// negative, and 0 for an input that is the same along an axis.
+    pub strides: *const i64,
+}
+
+/// The arguments of a call, as the caller passed them.
+pub(crate) struct Strided {
+    pub(crate) ndim: i32,
+    pub(crate) shape: *const i64,
+    pub(crate) inputs: *const gpuvec_array,
+    pub(crate) outputs: *const gpuvec_array,
+    pub(crate) reduced_axes: u64,
+}
+
+/// Evaluates an expression over arrays of any strides, on cores; or as [`evaluate`](super::evaluate), if all arrays
+/// are contiguous.
+///
+/// # Safety `shape` has a length for each axis, `inputs` an array for each declared input, and `outputs` one for
+/// the output. The strides of those that the call uses have one for each axis. The arrays have the elements that
+/// these lead to, as [`Arguments::new`] demands; those of scalars point to values in host memory.
+pub(crate) unsafe fn evaluate_strided(
+    expression: &Expression, strided: &Strided, stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    // SAFETY: this function's promise.
+    let given = unsafe { Given::read(expression, strided)? };
+    let mut views = [View::default(); MAX_ARRAYS];
+    let views = &mut views[..given.arrays.len()];
+    let Some(axes) = given.axes(expression, strided.reduced_axes, views)? else {
+        last_run::clear();
+        return Ok(());
+    };
+    let (formula, bindings) = (&expression.formula, &given.bindings);
+    let task = Task::Evaluate(Evaluation { formula, bindings: &bindings.all });
+    let (inputs, outputs) = views.split_at(bindings.arrays.len());
+    if !is_contiguous(&axes, inputs, outputs) {
+        refuse_reduction(expression, strided.reduced_axes)?;
+        // SAFETY: this function's promise, of the elements to which the checked strides lead.
+        let walk = unsafe { Walk::new(&expression.blocks, &bindings.all, &axes, inputs, outputs) };
+        let names = bindings.arrays.iter().map(|input| input.name).chain([OUTPUT]);
+        // SAFETY: the same.
+        return unsafe {
+            run_walk(task, &walk, names.zip(views.iter()), axes.kept().elements(), stream)
+        };
+    }
+    let pointer = |view: &View| std::ptr::with_exposed_provenance_mut::<c_void>(view.first);
+    let arrays = bindings.arrays.iter().zip(inputs).map(|(input, view)| {
+        let pointer = pointer(view).cast_const();
+        Input { name: input.name, pointer, layout: input.layout }
+    });
+    let arrays: ArrayVec<_, MAX_INPUTS> = arrays.collect();
+    let outputs = [Output { name: OUTPUT, pointer: pointer(&outputs[0]), layout: formula.output }];
+    let n = axes.kept().elements() * axes.reduced().elements();
+    // SAFETY: this function's promise.
+    let arguments = unsafe { Arguments::new(task, &arrays, &outputs, n) };
+    let steps = Steps::Blocks { blocks: &expression.blocks, bindings: &bindings.all };
+    run(&arguments, steps, stream, None)
+}
+
+/// The output's name in errors.
+const OUTPUT: &str = "outputs[0]";
+
+/// What a call reads of its arguments: a copy, since they may be at any address.
+struct Given {
+    shape: Lengths,
+    bindings: Bindings,
+    /// The arrays that the call uses, the output last.
+    arrays: ArrayVec<gpuvec_array, MAX_ARRAYS>,
+    /// Their strides.
+    strides: ArrayVec<Option<Lengths>, MAX_ARRAYS>,
+}
+
+/// A number for each axis.
+type Lengths = ArrayVec<i64, MAX_RANK>;
+
+impl Given {
+    /// Reads the arguments. Without elements, no inputs.
+    ///
+    /// # Safety
+    /// As for [`evaluate_strided`].
+    unsafe fn read(expression: &Expression, strided: &Strided) -> Result<Self, Error> {
+        let Strided { ndim, shape, inputs, outputs, .. } = *strided;
+        let axes = usize::try_from(ndim).ok().filter(|axes| *axes <= MAX_RANK);
+        let expected = "pass 0 to 32 axes";
+        let axes = axes.ok_or(Error::Value { argument: "ndim", value: ndim.into(), expected })?;
+        let declared = expression.formula.program().inputs().len();
+        if axes > 0 && shape.is_null() {
+            return Err(Error::Null { argument: "shape", n: axes });
+        }
+        // SAFETY: this function's promise.
+        let shape = unsafe { numbers(shape, axes) };
+        let elements = shape.iter().fold(1i64, |all, length| all.saturating_mul(*length));
+        log::begin(Subject::Expression(Some(&expression.text)), elements.max(0) as usize);
+        let n = usize::from(elements != 0);
+        if n > 0 && declared > 0 && inputs.is_null() {
+            return Err(Error::Null { argument: "inputs", n: declared });
+        }
+        if outputs.is_null() {
+            return Err(Error::NullResult { argument: "outputs" });
+        }
+        // SAFETY: this function's promise.
+        let input = |number| unsafe { inputs.add(number).read_unaligned() };
+        let all: ArrayVec<gpuvec_array, MAX_INPUTS> = (0..declared * n).map(input).collect();
+        let pointers: ArrayVec<_, MAX_INPUTS> =
+            all.iter().map(|array| array.data.cast_const()).collect();
+        // SAFETY: this function's promise.
+        let bindings = unsafe { Bindings::read(expression, pointers.as_ptr(), n)? };
+        let used = all.iter().zip(&bindings.all);
+        let used = used.filter(|(_, binding)| matches!(binding, Binding::Array));
+        // SAFETY: this function's promise.
+        let output = unsafe { outputs.read_unaligned() };
+        let arrays: ArrayVec<_, MAX_ARRAYS> =
+            used.map(|(array, _)| *array).chain([output]).collect();
+        let of_array = |array: &gpuvec_array| {
+            // SAFETY: this function's promise.
+            (!array.strides.is_null()).then(|| unsafe { numbers(array.strides, axes) })
+        };
+        let strides = arrays.iter().map(of_array).collect();
+        Ok(Given { shape, bindings, arrays, strides })
+    }
+
+    /// The axes of the call, and the views of its arrays.
+    fn axes(
+        &self, expression: &Expression, reduced_axes: u64, views: &mut [View],
+    ) -> Result<Option<Axes>, Error> {
+        let sizes = self.bindings.arrays.iter().map(|input| input.layout);
+        let sizes = sizes.chain([expression.formula.output]);
+        let arrays = self.arrays.iter().zip(&self.strides).zip(sizes);
+        let arguments: ArrayVec<Argument<'_>, MAX_ARRAYS> = arrays
+            .map(|((array, strides), layout)| Argument {
+                address: array.data.expose_provenance(),
+                element_bytes: layout.element_bytes,
+                strides: strides.as_deref(),
+            })
+            .collect();
+        let (inputs, outputs) = arguments.split_at(self.bindings.arrays.len());
+        let shape = &self.shape;
+        let arguments =
+            gpuvec_axes::Arguments { shape, inputs, outputs, reduced_axes, is_indexed: false };
+        let axes = Axes::new(&arguments, views).map_err(Error::Axes)?;
+        let is_reduction = expression.is_reduction();
+        let expected = match &axes {
+            Some(axes) if is_reduction && axes.kept().elements() > 1 => {
+                "a reduction along some axes is not computed: pass the bits of all axes"
+            }
+            Some(_) if !is_reduction && reduced_axes != 0 => {
+                "the expression is not a reduction: pass 0"
+            }
+            _ => return Ok(axes),
+        };
+        Err(Error::Value { argument: "reduced_axes", value: reduced_axes.cast_signed(), expected })
+    }
+}
+
+/// The numbers for the axes of a call.
+///
+/// # Safety
+/// There is one for each axis.
+unsafe fn numbers(pointer: *const i64, axes: usize) -> Lengths {
+    // SAFETY: this function's promise.
+    (0..axes).map(|axis| unsafe { pointer.add(axis).read_unaligned() }).collect()
+}
+
+/// Says whether the call's elements follow each other in each array.
+fn is_contiguous(axes: &Axes, inputs: &[View], outputs: &[View]) -> bool {
+    let is_direct = |space: &Space, view| space.access(view) == Access::Direct;
+    inputs.iter().all(|view| is_direct(axes.kept(), view) && is_direct(axes.reduced(), view))
+        && outputs.iter().all(|view| is_direct(axes.kept(), view))
+}
+
+/// Fails if an expression that reads arrays which are not contiguous is a reduction.
+fn refuse_reduction(expression: &Expression, reduced_axes: u64) -> Result<(), Error> {
+    let expected = "a reduction reads contiguous arrays: pass copies of others";
+    let value = reduced_axes.cast_signed();
+    match expression.is_reduction() {
+        true => Err(Error::Value { argument: "reduced_axes", value, expected }),
+        false => Ok(()),
+    }
+}
+
+/// Runs a walk on cores, after the stream's earlier work.
+///
+/// # Safety
+/// As [`Arguments::new`], of the `n` elements of each view that the walk visits.
+unsafe fn run_walk<'a>(
+    task: Task<'_>, walk: &Walk<'_>, views: impl Iterator<Item = (&'static str, &'a View)>,
+    n: usize, stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    let placement = settings::placement()?;
+    let stream = given(stream)?;
+    if placement == Placement::Gpu {
+        return Err(Error::StridedOnGpu);
+    }
+    let (kinds, mut arrays) = (MemoryKinds::new(placement), Arrays::new());
+    for (name, view) in views {
+        let layout = Layout::value(view.element_bytes);
+        let (address, bytes) = (view.lowest, view.end - view.lowest);
+        let mut array = Array { name, address, layout, bytes, kind: MemoryKind::Pageable };
+        array.kind = kinds.of(&array)?;
+        if array.device().is_some() {
+            return Err(Error::StridedDeviceMemory { argument: name });
+        }
+        arrays.push(array);
+    }
+    let inputs = arrays.len() - 1;
+    // SAFETY: this function's promise.
+    let call = unsafe { Call::strided(task, n, &arrays, inputs) };
+    execute(&call, Placement::Cpu, stream.as_deref(), Steps::Walk(walk), None)
+}
