@@ -4,8 +4,9 @@ use gpuvec_axes::{Space, View};
 
 /// Copies the elements of a block to a buffer, in the order of the walk.
 ///
-/// # Safety The view has its elements of the block from `from` on, and the buffer, which is aligned as they are,
-/// has room for them. No other thread writes to either.
+/// # Safety
+/// The view has its elements of the block from `from` on, and the buffer, which is aligned as they are, has room
+/// for them. No other thread writes to either.
 pub(crate) unsafe fn gather(block: &Space, view: &View, from: *const u8, buffer: *mut u8) {
     // SAFETY: this function's promise; elements have one of these sizes.
     unsafe {

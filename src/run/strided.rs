@@ -40,17 +40,20 @@ pub(crate) struct Strided {
 /// Evaluates an expression over arrays of any strides, on cores; or as [`evaluate`](super::evaluate), if all arrays
 /// are contiguous.
 ///
-/// # Safety `shape` has a length for each axis, `inputs` an array for each declared input, and `outputs` one for
-/// the output. The strides of those that the call uses have one for each axis. The arrays have the elements that
-/// these lead to, as [`Arguments::new`] demands; those of scalars point to values in host memory.
+/// # Safety
+/// `shape` has a length for each axis, `inputs` an array for each declared input, and `outputs` one for the output.
+/// The strides of those that the call uses have one for each axis. The arrays have the elements that these lead to,
+/// as [`Arguments::new`] demands; those of scalars point to values in host memory.
 pub(crate) unsafe fn evaluate_strided(
     expression: &Expression, strided: &Strided, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
+    let mut strides = Strides::new();
     // SAFETY: this function's promise.
-    let given = unsafe { Given::read(expression, strided)? };
-    let mut views = [View::default(); MAX_ARRAYS];
-    let views = &mut views[..given.arrays.len()];
-    let Some(axes) = given.axes(expression, strided.reduced_axes, views)? else {
+    let given = unsafe { Given::read(expression, strided, &mut strides)? };
+    let mut views: ArrayVec<View, MAX_ARRAYS> =
+        given.arrays.iter().map(|_| View::default()).collect();
+    let views = &mut views[..];
+    let Some(axes) = given.axes(expression, strided.reduced_axes, &strides, views)? else {
         last_run::clear();
         return Ok(());
     };
@@ -86,23 +89,23 @@ const OUTPUT: &str = "outputs[0]";
 
 /// What a call reads of its arguments: a copy, since they may be at any address.
 struct Given {
-    shape: Lengths,
+    shape: ArrayVec<i64, MAX_RANK>,
     bindings: Bindings,
     /// The arrays that the call uses, the output last.
     arrays: ArrayVec<gpuvec_array, MAX_ARRAYS>,
-    /// Their strides.
-    strides: ArrayVec<Option<Lengths>, MAX_ARRAYS>,
 }
 
-/// A number for each axis.
-type Lengths = ArrayVec<i64, MAX_RANK>;
+/// The strides of those arrays that are not said to be in C order, one after the other.
+type Strides = ArrayVec<i64, { MAX_RANK * MAX_ARRAYS }>;
 
 impl Given {
-    /// Reads the arguments. Without elements, no inputs.
+    /// Reads the arguments, and writes the arrays' strides to `strides`. Without elements, reads no inputs.
     ///
     /// # Safety
     /// As for [`evaluate_strided`].
-    unsafe fn read(expression: &Expression, strided: &Strided) -> Result<Self, Error> {
+    unsafe fn read(
+        expression: &Expression, strided: &Strided, strides: &mut Strides,
+    ) -> Result<Self, Error> {
         let Strided { ndim, shape, inputs, outputs, .. } = *strided;
         let axes = usize::try_from(ndim).ok().filter(|axes| *axes <= MAX_RANK);
         let expected = "pass 0 to 32 axes";
@@ -112,7 +115,7 @@ impl Given {
             return Err(Error::Null { argument: "shape", n: axes });
         }
         // SAFETY: this function's promise.
-        let shape = unsafe { numbers(shape, axes) };
+        let shape: ArrayVec<i64, MAX_RANK> = unsafe { numbers(shape, axes) }.collect();
         let elements = shape.iter().fold(1i64, |all, length| all.saturating_mul(*length));
         log::begin(Subject::Expression(Some(&expression.text)), elements.max(0) as usize);
         let n = usize::from(elements != 0);
@@ -135,28 +138,31 @@ impl Given {
         let output = unsafe { outputs.read_unaligned() };
         let arrays: ArrayVec<_, MAX_ARRAYS> =
             used.map(|(array, _)| *array).chain([output]).collect();
-        let of_array = |array: &gpuvec_array| {
+        for array in arrays.iter().filter(|array| !array.strides.is_null()) {
             // SAFETY: this function's promise.
-            (!array.strides.is_null()).then(|| unsafe { numbers(array.strides, axes) })
-        };
-        let strides = arrays.iter().map(of_array).collect();
-        Ok(Given { shape, bindings, arrays, strides })
+            strides.extend(unsafe { numbers(array.strides, axes) });
+        }
+        Ok(Given { shape, bindings, arrays })
     }
 
     /// The axes of the call, and the views of its arrays.
     fn axes(
-        &self, expression: &Expression, reduced_axes: u64, views: &mut [View],
+        &self, expression: &Expression, reduced_axes: u64, strides: &Strides, views: &mut [View],
     ) -> Result<Option<Axes>, Error> {
         let sizes = self.bindings.arrays.iter().map(|input| input.layout);
         let sizes = sizes.chain([expression.formula.output]);
-        let arrays = self.arrays.iter().zip(&self.strides).zip(sizes);
-        let arguments: ArrayVec<Argument<'_>, MAX_ARRAYS> = arrays
-            .map(|((array, strides), layout)| Argument {
-                address: array.data.expose_provenance(),
-                element_bytes: layout.element_bytes,
-                strides: strides.as_deref(),
-            })
-            .collect();
+        let mut rest = &strides[..];
+        let mut argument = |(array, layout): (&gpuvec_array, &Layout)| {
+            let mut strides = None;
+            if !array.strides.is_null() {
+                let (of_this, of_others) = rest.split_at(self.shape.len());
+                (strides, rest) = (Some(of_this), of_others);
+            }
+            let (address, element_bytes) = (array.data.expose_provenance(), layout.element_bytes);
+            Argument { address, element_bytes, strides }
+        };
+        let arguments: ArrayVec<Argument<'_>, MAX_ARRAYS> =
+            self.arrays.iter().zip(sizes).map(&mut argument).collect();
         let (inputs, outputs) = arguments.split_at(self.bindings.arrays.len());
         let shape = &self.shape;
         let arguments =
@@ -180,9 +186,9 @@ impl Given {
 ///
 /// # Safety
 /// There is one for each axis.
-unsafe fn numbers(pointer: *const i64, axes: usize) -> Lengths {
+unsafe fn numbers(pointer: *const i64, axes: usize) -> impl Iterator<Item = i64> {
     // SAFETY: this function's promise.
-    (0..axes).map(|axis| unsafe { pointer.add(axis).read_unaligned() }).collect()
+    (0..axes).map(move |axis| unsafe { pointer.add(axis).read_unaligned() })
 }
 
 /// Says whether the call's elements follow each other in each array.
