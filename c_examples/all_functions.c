@@ -391,6 +391,25 @@ static void streams(size_t n)
     CHECK_OK(pinned_free(values));
 }
 
+/* Evaluates two formulas and a reduction in one pass, in place of their inputs. */
+static void expression_of_several_outputs(void)
+{
+    static const char *const NAMES[] = {"x", "v"};
+    static const int32_t TYPES[] = {GPUVEC_F32, GPUVEC_F32};
+    float x[] = {1, 2, 3}, v[] = {10, 20, 30}, sum;
+    const void *const inputs[] = {x, v};
+    void *const outputs[] = {x, v, &sum};
+    gpuvec_expr *expr;
+    CHECK_OK(gpuvec_expr_compile("v; x + v; sum(x)", NAMES, TYPES, 2, &expr));
+    CHECK(gpuvec_expr_num_outputs(expr) == 3);
+    CHECK(gpuvec_expr_output_type_at(expr, 2) == GPUVEC_F32);
+    CHECK(gpuvec_expr_is_reduction_at(expr, 2) && !gpuvec_expr_is_reduction_at(expr, 1));
+    CHECK(gpuvec_expr_run(expr, inputs, x, 3, NULL) == GPUVEC_ERROR_VALUE);
+    CHECK_OK(gpuvec_expr_run_outputs(expr, inputs, outputs, 3, 3, NULL));
+    CHECK(x[0] == 10 && x[2] == 30 && v[0] == 11 && v[2] == 33 && sum == 6);
+    CHECK_OK(gpuvec_expr_destroy(expr));
+}
+
 /* Evaluates expressions for each element, and as a reduction; a wrong text shows its place. */
 static void expressions(size_t n)
 {
@@ -438,6 +457,7 @@ static void expressions(size_t n)
     CHECK(wrong == NULL && strstr(gpuvec_last_error(), "'b'\na + b\n    ^") != NULL);
     CHECK_OK(gpuvec_expr_destroy(scaled));
     CHECK_OK(gpuvec_expr_destroy(largest));
+    expression_of_several_outputs();
     CHECK(gpuvec_expr_run(scaled, inputs, out, n, NULL) == GPUVEC_ERROR_HANDLE);
     CHECK_OK(gpuvec_expr_destroy(NULL));
     free(a);

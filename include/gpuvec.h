@@ -58,6 +58,7 @@
  *         gpuvec_expr_destroy(expr);
  *     }
  *
+ * Up to 8 formulas with ';' between them have an output each, and run in one pass by gpuvec_expr_run_outputs.
  * Expressions never change, and any number of threads may run one at the same time. All that this
  * header says of operations holds for gpuvec_expr_run, too. docs/expressions.md has the language.
  *
@@ -560,7 +561,7 @@ enum gpuvec_expr_form
  {
     /** The program: a line for each value, in the order of evaluation. */
     GPUVEC_EXPR_PROGRAM = 1,
-    /** The kernel, in PTX. */
+    /** The kernel, in PTX; of an expression with several, one text after the other. */
     GPUVEC_EXPR_PTX = 2,
 };
 #ifndef __cplusplus
@@ -1242,6 +1243,9 @@ gpuvec_status gpuvec_max_i64(const int64_t *a,
  * value, too, which takes the type of its partner, as a number in the text does. No memory of the
  * caller's is used after the call.
  *
+ * Up to 8 formulas with `;` between them, such as `"x + dt*v; v - dt*k*x; sum(v*v)"`, are one expression with an
+ * output for each, which is run by `gpuvec_expr_run_outputs`.
+ *
  * A text that was compiled with the same names and types before is likely to be found among those
  * that the library remembers. An expression never changes: any number of threads may use it at the
  * same time. Destroy it with `gpuvec_expr_destroy`.
@@ -1272,8 +1276,8 @@ gpuvec_status gpuvec_expr_compile(const char *text,
  * time on the cores as the driver is expected to take.
  *
  * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is
- * computed from such numbers alone, does not fit into 64 bits or the type of its partner; or another
- * error. Errors name an input `inputs[i]`.
+ * computed from such numbers alone, does not fit into 64 bits or the type of its partner, or if the expression
+ * has several outputs; or another error. Errors name an input `inputs[i]`.
  */
 gpuvec_status gpuvec_expr_run(struct gpuvec_expr *expr,
                               const void *const *inputs,
@@ -1282,22 +1286,48 @@ gpuvec_status gpuvec_expr_run(struct gpuvec_expr *expr,
                               struct gpuvec_stream *stream);
 
 /**
+ * Evaluates an expression as `gpuvec_expr_run` does, in one pass for all of its outputs.
+ *
+ * `outputs` points to a pointer for each output, in the order of the formulas: to an array of `n` elements of the
+ * type `gpuvec_expr_output_type_at(expr, index)`, or of one element where `gpuvec_expr_is_reduction_at(expr, index)`.
+ * `num_outputs` is their number, `gpuvec_expr_num_outputs(expr)`.
+ *
+ * All formulas use the inputs as they are before the call. Each output may be exactly one of the input arrays,
+ * whose elements have the same size, also that of another formula: `"y; x"` into `x` and `y` swaps them. It must not
+ * overlap an input in any other way, nor another output; the result of a reduction may be the first element of an
+ * input. After an error any of the outputs may have been written in part.
+ *
+ * Without elements, with `n` 0, arrays are left alone, and reductions have their results for no elements; if one has
+ * none, as `min`, the call fails. A call with a stream waits for its work, if the result of one reduction of several
+ * outputs is to be in an input array.
+ *
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is another number, or as `gpuvec_expr_run`; or another
+ * error. Errors name an input `inputs[i]`, and an output `outputs[i]`.
+ */
+gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
+                                      const void *const *inputs,
+                                      void *const *outputs,
+                                      size_t num_outputs,
+                                      size_t n,
+                                      struct gpuvec_stream *stream);
+
+/**
  * Evaluates an expression for each element of arrays of any strides, which have one common shape, or reduces all
  * elements to one value.
  *
  * `shape` points to the lengths of the `ndim` axes, at most 32; 0 axes are one element. `inputs` points to an
- * array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to one for the output. The strides of
- * an array, in bytes, are the distances between elements along the axes. An input with a stride of 0 is the same
- * along that axis (broadcasting). NULL strides stand for C order. Strides along axes of length 1 are ignored, and
- * all strides of scalars and of the result of a reduction. Addresses and strides are multiples of the elements'
- * size.
+ * array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to one for each output, as many as
+ * `gpuvec_expr_num_outputs(expr)`. The strides of an array, in bytes, are the distances between elements along the
+ * axes. An input with a stride of 0 is the same along that axis (broadcasting). NULL strides stand for C order.
+ * Strides along axes of length 1 are ignored, and all strides of scalars and of the results of reductions.
+ * Addresses and strides are multiples of the elements' size.
  *
  * `reduced_axes` has a bit for each axis that a reduction reduces, the lowest for the first axis. It is 0 for an
  * expression that is not a reduction, and has the bits of all axes longer than 1 for one that is: reductions along
- * some axes are not computed.
+ * some axes are not computed. Formulas that are reductions and others are not evaluated together.
  *
- * The output may be exactly one of the inputs, with the same address and strides, if the elements of both have the
- * same size. It overlaps neither an input in any other way nor itself. Arrays that interleave, such as fields of
+ * An output may be exactly one of the inputs, with the same address and strides, if the elements of both have the
+ * same size. It overlaps neither an input in any other way, nor itself or another output. Arrays that interleave, such as fields of
  * the same records, or blocks of columns of the same matrix, do not overlap; of arrays with unusual strides it may
  * not be found out that they do not, and they are refused.
  *
@@ -1307,7 +1337,7 @@ gpuvec_status gpuvec_expr_run(struct gpuvec_expr *expr,
  *
  * Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` if only cores could do the call and may
  * not; `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that follow each other in all arrays were
- * merged; or as `gpuvec_expr_run`. Errors name an input `inputs[i]`, and the output `outputs[0]`.
+ * merged; or as `gpuvec_expr_run`. Errors name an input `inputs[i]`, and an output `outputs[i]`.
  */
 gpuvec_status gpuvec_expr_run_nd(struct gpuvec_expr *expr,
                                  int32_t ndim,
@@ -1327,14 +1357,37 @@ gpuvec_status gpuvec_expr_run_nd(struct gpuvec_expr *expr,
 gpuvec_status gpuvec_expr_prepare(struct gpuvec_expr *expr,
                                   int32_t device);
 
-/** Returns the type of the output's elements, a `gpuvec_type`; or an error, a `gpuvec_status`. */
+/**
+ * Returns the number of the expression's outputs: of the formulas in its text, 1 to 8; or an error, a
+ * `gpuvec_status`, which is above 8.
+ */
+int32_t gpuvec_expr_num_outputs(struct gpuvec_expr *expr);
+
+/**
+ * Returns the type of the output's elements, a `gpuvec_type`; or an error, a `gpuvec_status`:
+ * `GPUVEC_ERROR_VALUE` if there are several outputs.
+ */
 int32_t gpuvec_expr_output_type(struct gpuvec_expr *expr);
 
 /**
  * Returns 1 if the expression is a reduction, whose output is one value, 0 if it is not; or an error,
- * a `gpuvec_status`.
+ * a `gpuvec_status`: `GPUVEC_ERROR_VALUE` if there are several outputs.
  */
 int32_t gpuvec_expr_is_reduction(struct gpuvec_expr *expr);
+
+/**
+ * Returns the type of the elements of one of the expression's outputs, a `gpuvec_type`; or an error, a
+ * `gpuvec_status`. `index` counts outputs from 0.
+ */
+int32_t gpuvec_expr_output_type_at(struct gpuvec_expr *expr,
+                                   size_t index);
+
+/**
+ * Returns 1 if one of the expression's outputs is that of a reduction, and so one value, 0 if it is not; or an
+ * error, a `gpuvec_status`. `index` counts outputs from 0.
+ */
+int32_t gpuvec_expr_is_reduction_at(struct gpuvec_expr *expr,
+                                    size_t index);
 
 /**
  * Stores a text of an expression in `buffer`, in host memory: its program, or the PTX for the GPU's

@@ -58,6 +58,7 @@
  *         gpuvec_expr_destroy(expr);
  *     }
  *
+ * Up to 8 formulas with ';' between them have an output each, and run in one pass by gpuvec_expr_run_outputs.
  * Expressions never change, and any number of threads may run one at the same time. All that this
  * header says of operations holds for gpuvec_expr_run, too. docs/expressions.md has the language.
  *

@@ -146,6 +146,9 @@ pub(crate) enum Error {
     )]
     Overlap { output: &'static str, input: &'static str },
 
+    #[error("{output} overlaps {other}: pass outputs that do not overlap")]
+    OutputsOverlap { output: &'static str, other: &'static str },
+
     #[error(
         "{argument} is device memory with {available} bytes from the pointer to the end of its \
          allocation, but the call needs {needed}: pass a longer array or a smaller length"
@@ -197,6 +200,9 @@ pub(crate) enum Error {
          other placement"
     )]
     StridedOnGpu,
+
+    #[error("expr has {outputs} outputs: call {instead}")]
+    SeveralOutputs { outputs: usize, instead: &'static str },
 
     #[error("other is {found}, and accumulator is {wanted}: merge accumulators of one kind")]
     OtherKind { found: &'static str, wanted: &'static str },
@@ -330,7 +336,7 @@ impl Error {
             | Error::TooManyBytes { .. }
             | Error::TooManyElements
             | Error::TooManyStates(_) => GPUVEC_ERROR_SIZE,
-            Error::Overlap { .. } => GPUVEC_ERROR_OVERLAP,
+            Error::Overlap { .. } | Error::OutputsOverlap { .. } => GPUVEC_ERROR_OVERLAP,
             Error::OutOfBounds { .. } => GPUVEC_ERROR_OUT_OF_BOUNDS,
             Error::NotGivenBy { .. } | Error::NotRegisteredHere { .. } | Error::NoMemory { .. } => {
                 GPUVEC_ERROR_POINTER
@@ -342,6 +348,7 @@ impl Error {
             | Error::CapturedEvent => GPUVEC_ERROR_VALUE,
             Error::Axes(error) => of_axes(error),
             Error::Value { .. }
+            | Error::SeveralOutputs { .. }
             | Error::OtherKind { .. }
             | Error::SecondInput { .. }
             | Error::StateBytes { .. } => GPUVEC_ERROR_VALUE,

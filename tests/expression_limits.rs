@@ -61,12 +61,13 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Fails if `work` allocates more than it asked for beforehand.
-fn counted<T>(what: &str, work: impl FnOnce() -> T) -> T {
+/// Fails if `work`, which makes several things, allocates more than it asked for beforehand for each of them.
+fn counted<T>(what: &str, things: usize, work: impl FnOnce() -> T) -> T {
     COUNT.set(ZERO);
     let result = work();
     let Count { live, most, asked_for, .. } = COUNT.get();
     let most = most.max(live);
+    let asked_for = asked_for * things.cast_signed();
     println!("{what}: {most} bytes of {asked_for}");
     assert!(most <= asked_for, "{what}: {most} bytes, but {asked_for} were asked for");
     result
@@ -83,6 +84,11 @@ fn sum(terms: usize, term: impl Fn(usize) -> String) -> String {
 /// `m`.
 fn texts() -> Vec<String> {
     vec![
+        ["", "sum", "max", "mean", "argmin", "norm", "dot"].map(long_formula).join(";"),
+        ["any", "all", "count", "sum", "mean", "any", "all", "count"].map(long_condition).join(";"),
+        ["sum", "min", "mean", "max"]
+            .map(|name| format!("{name}({})", every_function(0)))
+            .join(";"),
         "i+".repeat(4095) + "i",
         "i+".repeat(4096) + "i",
         sum(16, |k| format!("(i+{k})**{}", i128::MAX)),
@@ -107,6 +113,19 @@ fn texts() -> Vec<String> {
         "fma(d,d,d<d<d|m&d+d*-".repeat(100) + "d" + &")".repeat(100),
         "sum(".to_owned() + &"where(m,d,d+d*-".repeat(99) + "d" + &")".repeat(100),
     ]
+}
+
+/// A formula of 3,000 values.
+fn long_formula(reduction: &str) -> String {
+    let terms = sum(700, |k| format!("(d*{k}+i)"));
+    if reduction == "dot" { format!("dot(d,{terms})") } else { format!("{reduction}({terms})") }
+}
+
+/// A condition of 3,000 values.
+fn long_condition(reduction: &str) -> String {
+    let terms: Vec<_> = (0..700).map(|k| format!("(d*{k}<i)")).collect();
+    let all = if reduction == "mean" { "f32(m)".into() } else { terms.join("|") };
+    format!("{reduction}({all})")
 }
 
 /// A sum of all functions, of f32 and of f64.
@@ -134,10 +153,21 @@ fn compile(text: &str) -> *mut gpuvec_expr {
 
 /// Runs an expression on a few elements.
 fn run(expr: *mut gpuvec_expr) -> i32 {
-    let (array, mut out) = ([0_u64; 8], [0_u64; 8]);
+    let (array, mut out) = ([0_u64; 8], [[0_u64; 8]; 8]);
     let inputs = [array.as_ptr().cast::<c_void>(); 5];
-    // SAFETY: eight elements of any type each, and room for the output.
-    unsafe { gpuvec_expr_run(expr, inputs.as_ptr(), out.as_mut_ptr().cast(), 8, null_mut()) }
+    let outputs = out.each_mut().map(|out| out.as_mut_ptr().cast::<c_void>());
+    let (inputs, first, outputs) = (inputs.as_ptr(), outputs[0], outputs.as_ptr());
+    // SAFETY: eight elements of any type each, and room for all outputs.
+    unsafe {
+        match outputs_of(expr) {
+            1 => gpuvec_expr_run(expr, inputs, first, 8, null_mut()),
+            several => gpuvec_expr_run_outputs(expr, inputs, outputs, several, 8, null_mut()),
+        }
+    }
+}
+
+fn outputs_of(expr: *mut gpuvec_expr) -> usize {
+    usize::try_from(gpuvec_expr_num_outputs(expr)).expect("a number")
 }
 
 #[test]
@@ -146,12 +176,13 @@ fn no_text_takes_more_memory_than_was_asked_for() {
     gpuvec_expr_destroy(compile("i"));
     for text in texts() {
         let name = format!("{:.20} of {} bytes", text, text.len());
-        let expr = counted(&name, || compile(&text));
+        let expr = counted(&name, 1, || compile(&text));
         if !expr.is_null() {
             let form = GPUVEC_EXPR_PTX as i32;
             // SAFETY: no text is stored.
             let kernel = || unsafe { gpuvec_expr_text(expr, form, null_mut(), 0, null_mut()) };
-            assert_eq!(counted(&format!("the kernel of {name}"), kernel), OK);
+            let what = format!("the kernels of {name}");
+            assert_eq!(counted(&what, outputs_of(expr), kernel), OK);
             assert_eq!(gpuvec_expr_destroy(expr), OK);
         }
     }

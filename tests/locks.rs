@@ -62,6 +62,7 @@ const PLACES: &[(&str, &str)] = &[
     ("src/process/fork.rs: LOCK", "the fork lock"),
     ("src/run/gpus.rs: Parallel.outcome", CALL),
     ("src/run/work.rs: Reducing.places", CALL),
+    ("src/run/work.rs: ReducingSeveral.merged", CALL),
 ];
 
 /// Files and folders that the library does not contain.

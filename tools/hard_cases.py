@@ -16,10 +16,10 @@ import gmpy2
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests" / "support"))
-from hard_arguments import ANGLES, WORST, angles, hard_arguments
+from hard_arguments import ANGLES, MATH, WORST, angles, hard_arguments, worst_arguments
 from mpfr_oracle import oracle, precise, units
 
-HARD = Path(__file__).resolve().parents[1] / "src" / "math" / "tests" / "hard"
+HARD = MATH / "tests" / "hard"
 OTHERS = 200
 
 
@@ -35,7 +35,7 @@ def line(name: str, xs: list) -> str:
 
 def lines(name: str):
     """Yields the lines of the worst cases, the nearest angles of each binade, and some others."""
-    worst = [[float.fromhex(x) for x in row.split()] for row in WORST[name]]
+    worst = worst_arguments(name).tolist()
     nearest = [[x] for x in angles(ANGLES.get(name, ()), 1)]
     yield from (line(name, xs) for xs in worst + nearest)
     others = np.random.default_rng(18).permutation(hard_arguments(name, 1)).tolist()

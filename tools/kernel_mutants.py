@@ -6,7 +6,6 @@
 Needs the packages of kernels/requirements.txt.
 """
 
-import importlib.util
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS, MUTANTS = ROOT / "kernels", ROOT / "target" / "gpu" / "mutants"
+sys.path.insert(0, str(KERNELS))
+import build  # noqa: E402
 
 # Writes the operations' kernels of frames to a folder.
 FORMULAS = ["cargo", "run", "--release", "-q", "-p", "gpuvec_ptx", "--example", "formulas", "--"]
@@ -25,7 +26,7 @@ GUARDS = {
     "limit": ("top <= unit + REACH", "unit != -NOT_FINITE"),
     "witness": ("left << 1 != 0", "false"),
     "range": ("unit >= this->unit - LEVEL_BITS * (LEVELS - 1)", "true"),
-    "floor": ("134, 3, -968", "134, 3, -1073"),
+    "floor": ("134, 3, -968, 2", "134, 3, -1073, 2"),
     "zero": (" | vanished;", ";"),
     "carry": ("            columns.normalise();\n", ""),
 }
@@ -44,9 +45,6 @@ def write_sources(folder: Path, text: str, instead: str) -> None:
 
 def write_frames(folder: Path) -> None:
     """Compiles the sources in a folder."""
-    spec = importlib.util.spec_from_file_location("build", KERNELS / "build.py")
-    build = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(build)
     build.HEADERS = sorted(folder.glob("*.cuh"))
     head, *kernels = build.Compiler().ptx(folder / "reduction.cu").split(build.ENTRY)
     for kernel in kernels:

@@ -3,19 +3,26 @@
 Needs numpy and gmpy2, and the functions as a program, which `make function-errors` builds:
 
     python tools/pair_errors.py target/every-float/release/examples/evaluate_pairs
-    python tools/pair_errors.py PROGRAM --points 100000000 pow
+    python tools/pair_errors.py PROGRAM --points 100000000 --hard 10000000 pow
+    python tools/pair_errors.py PROGRAM --cases FOLDER
 
-Half of the points are ordinary, half have results close to the middle of two floats. NumPy's result
-of 80 bits decides where it is not within 2^-50 of the middle: its error is some units of 2^-63.
-MPFR decides the others.
+The points are ordinary, or have results close to the middle of two floats; or they are those of the
+files NAME.wc in a folder, such as CORE-MATH has them for binary32. NumPy's result of 80 bits
+decides where it is not within 2^-50 of the middle: its error is some units of 2^-63. MPFR decides
+the others.
 """
 
 import argparse
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import gmpy2
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests" / "support"))
+from hard_arguments import listed_arguments
 
 CHUNK = 1_000_000
 # The relative distance from the middle of two floats from which NumPy's result decides.
@@ -105,30 +112,44 @@ def nearest(name: str, pairs: np.ndarray) -> tuple[np.ndarray, int]:
     return results, len(open_)
 
 
+def chunks(name: str, options: argparse.Namespace) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields kinds of pairs, and pairs."""
+    if options.cases:
+        yield "listed", listed_arguments(options.cases / f"{name}.wc").astype(np.float32)
+        return
+    random = np.random.default_rng(19)
+    for kind, make, count in (("ordinary", ordinary, options.points), ("hard", hard, options.hard)):
+        for start in range(0, count, CHUNK):
+            yield kind, make(name, random, min(CHUNK, count - start))
+
+
 def main() -> None:
     """Prints for each function how many results are wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
     parser.add_argument("functions", nargs="*")
-    parser.add_argument("--points", type=int, default=2_000_000)
+    parser.add_argument("--points", type=int, default=1_000_000)
+    parser.add_argument("--hard", type=int, default=1_000_000)
+    parser.add_argument("--cases", type=Path)
     options = parser.parse_intermixed_args()
     failed = False
     for name in options.functions or WIDE:
-        random = np.random.default_rng(19)
-        wrong = by_mpfr = count = 0
-        while count < options.points:
-            half = min(CHUNK, options.points - count + 1) // 2
-            pairs = np.concatenate([make(name, random, half) for make in (ordinary, hard)])
+        counts: dict[str, np.ndarray] = {}
+        for kind, pairs in chunks(name, options):
             command = [options.program, name]
             done = subprocess.run(command, input=pairs.tobytes(), capture_output=True, check=True)
             results = np.frombuffer(done.stdout, np.float32)
-            right, decided = nearest(name, pairs)
-            bad = (results.view(np.uint32) != right.view(np.uint32)) & ~np.isnan(right)
+            right, by_mpfr = nearest(name, pairs)
+            differ = results.view(np.uint32) != right.view(np.uint32)
+            bad = differ & ~(np.isnan(results) & np.isnan(right))
             for i in np.flatnonzero(bad)[:10]:
                 print(f"{name}{tuple(map(float, pairs[i]))}: {results[i]}, not {right[i]}")
-            wrong, by_mpfr, count = wrong + bad.sum(), by_mpfr + decided, count + len(pairs)
-        failed |= bool(wrong)
-        print(f"{name:6} {wrong} wrong of {count} points, {by_mpfr} decided by MPFR", flush=True)
+            found = np.array([bad.sum(), len(pairs), by_mpfr])
+            counts[kind] = counts.get(kind, np.zeros(3, int)) + found
+            failed |= bool(bad.any())
+        for kind, (wrong, count, by_mpfr) in counts.items():
+            print(f"{name:6} {wrong} wrong of {count} {kind} points, {by_mpfr} decided by MPFR")
+        sys.stdout.flush()
     sys.exit(failed)
 
 

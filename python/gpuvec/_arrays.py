@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # The names of arguments that a call writes: a converted copy in their place would lose the results.
-OUTPUTS = ("out", "dst")
+OUTPUTS = ("out", "dst", *(f"out[{number}]" for number in range(8)))
 
 # Formats of buffers that have bytes and no element type: those of bytes, bytearray and mmap.
 RAW_FORMATS = ("B", "c")

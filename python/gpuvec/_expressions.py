@@ -15,7 +15,7 @@ from ctypes import (
     cast,
     create_string_buffer,
 )
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import numpy as np
 from numpy import ndarray
@@ -92,6 +92,15 @@ Declaration = Union["DTypeLike", Scalar, type]
 Number = Union[float, int, bool, np.generic]
 
 
+class Output(NamedTuple):
+    """An output of an expression."""
+
+    # The name in errors.
+    name: str
+    dtype: np.dtype[Any]
+    is_reduction: bool
+
+
 class Expression:
     """A formula that is compiled once and then called with arrays, in any thread.
 
@@ -101,8 +110,10 @@ class Expression:
 
     Parameters
     ----------
-    text : str
-        The formula, such as ``"sqrt(a*a + b*b)"`` or ``"sum(w * abs(x))"``.
+    text : str or tuple of str
+        The formula, such as ``"sqrt(a*a + b*b)"`` or ``"sum(w * abs(x))"``; or up to 8 of them, in
+        a tuple or with ``;`` between them, as in ``"x + dt*v; v - dt*k*x"``. A call evaluates them
+        in one pass, and returns a tuple with the result of each.
     inputs : mapping, optional
     **named : dtype, Scalar, float or int
         The names of the formula's inputs, in a mapping or as keywords, each with the type of its
@@ -124,27 +135,28 @@ class Expression:
     array([ 5., 13.], dtype=float32)
     >>> hypotenuse.dtype, hypotenuse.is_reduction
     (dtype('float32'), False)
+    >>> step = gpuvec.Expression("x + dt*v; v - dt*x; sum(v*v)", x="f4", v="f4", dt=float)
+    >>> step(x=np.float32([0, 1]), v=np.float32([2, 3]), dt=0.5)
+    (array([1. , 2.5], dtype=float32), array([2. , 2.5], dtype=float32), np.float32(13.0))
     """
 
     __slots__ = (
         "__weakref__",
         "_codes",
-        "_dtype",
         "_handle",
-        "_is_dot",
-        "_is_reduction",
+        "_has_dot",
+        "_is_tuple",
         "_names",
+        "_outputs",
         "_owned",
         "_pointers",
         "_short",
         "_text",
     )
 
-    _is_reduction: bool
-
     def __init__(
         self,
-        text: str,
+        text: str | tuple[str, ...],
         inputs: Mapping[str, Declaration] | None = None,
         /,
         **named: Declaration,
@@ -152,9 +164,10 @@ class Expression:
         inputs = _merged(inputs, named)
         self._compile(text, tuple(inputs), tuple(_declared(*item) for item in inputs.items()))
 
-    def _compile(self, text: str, names: tuple[str, ...], codes: tuple[int, ...]) -> None:
-        if not isinstance(text, str):
-            raise TypeError(f"text is a {type(text).__name__}: pass a str")
+    def _compile(
+        self, given: str | tuple[str, ...], names: tuple[str, ...], codes: tuple[int, ...]
+    ) -> None:
+        text = _joined(given)
         if "\0" in text:
             raise ValueError("text has a NUL character: pass a formula without it")
         count = len(names)
@@ -165,25 +178,33 @@ class Expression:
         content = text.encode(errors="replace")
         check(functions.gpuvec_expr_compile(content, encoded, types, count, byref(handle)))
         self._text, self._names, self._codes, self._handle = text, names, codes, handle.value
-        self._dtype = DTYPES[functions.gpuvec_expr_output_type(self._handle)]
+        outputs = functions.gpuvec_expr_num_outputs(self._handle)
+        self._is_tuple = outputs > 1 or isinstance(given, tuple)
+        self._outputs = tuple(self._output(number) for number in range(outputs))
         self._pointers: Any = c_void_p * count
-        self._is_reduction = bool(functions.gpuvec_expr_is_reduction(self._handle))
-        self._is_dot = self._is_reduction and " = dot " in self.program
+        self._has_dot = any(self.reductions) and " = dot " in self.program
         self._short = self._short_way()
+
+    def _output(self, number: int) -> Output:
+        dtype = DTYPES[functions.gpuvec_expr_output_type_at(self._handle, number)]
+        is_reduction = functions.gpuvec_expr_is_reduction_at(self._handle, number)
+        return Output(f"out[{number}]" if self._is_tuple else "out", dtype, bool(is_reduction))
 
     def _short_way(self) -> Any:
         """Returns the extension module's way to call the formula, for arrays and Python floats."""
-        if native is None or not all(code in DTYPES or code == WEAK_FLOAT for code in self._codes):
+        if native is None or self._is_tuple:
+            return None
+        if not all(code in DTYPES or code == WEAK_FLOAT for code in self._codes):
             return None
         inputs = [DTYPES.get(code) for code in self._codes]
         run = cast(functions.gpuvec_expr_run, c_void_p).value
-        most_axes = 1 if self._is_dot else np.iinfo(np.int32).max
-        output = self._dtype, self._is_reduction
+        most_axes = 1 if self._has_dot else np.iinfo(np.int32).max
+        output = self.dtype, self.is_reduction
         return native.Formula(run, self._handle, inputs, output, most_axes, failure)
 
     @property
     def text(self) -> str:
-        """The formula."""
+        """The formula; of several, all with ``;`` between them."""
         return self._text
 
     @property
@@ -193,13 +214,28 @@ class Expression:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of the result's elements."""
-        return self._dtype
+        """The type of the result's elements; a ValueError if there are several: see `dtypes`."""
+        return self._only("dtypes").dtype
 
     @property
     def is_reduction(self) -> bool:
-        """Says whether the result is one value."""
-        return self._is_reduction
+        """Says whether the only result is one value; a ValueError if there are several results."""
+        return self._only("reductions").is_reduction
+
+    def _only(self, instead: str) -> Output:
+        if len(self._outputs) > 1:
+            raise ValueError(f"the text has {len(self._outputs)} formulas: read {instead}")
+        return self._outputs[0]
+
+    @property
+    def dtypes(self) -> tuple[np.dtype[Any], ...]:
+        """The type of the elements of each formula's result."""
+        return tuple(output.dtype for output in self._outputs)
+
+    @property
+    def reductions(self) -> tuple[bool, ...]:
+        """Says of each formula whether it is a reduction, whose result is one value."""
+        return tuple(output.is_reduction for output in self._outputs)
 
     @property
     def program(self) -> str:
@@ -208,7 +244,7 @@ class Expression:
 
     @property
     def ptx(self) -> str:
-        """The kernel, in PTX."""
+        """The kernel, in PTX; if there are several, one text after the other."""
         return self._described(PTX)
 
     def _described(self, form: int) -> str:
@@ -232,19 +268,21 @@ class Expression:
         inputs: Mapping[str, Array | Number] | None = None,
         /,
         *,
-        out: Array | None = None,
+        out: Array | tuple[Array | None, ...] | None = None,
         stream: Stream | None = None,
         **named: Array | Number,
     ) -> Any:
-        """Evaluate the formula.
+        """Evaluate the formula, or all formulas.
 
         Parameters
         ----------
         inputs : mapping, optional
             The values of inputs by name, as with the keywords.
-        out : array, optional
+        out : array or tuple of arrays, optional
             The result, of the type `dtype`, and of the inputs' shape or, for a reduction, of one
-            element. It may be an input whose elements have the same size.
+            element. It may be an input whose elements have the same size. Of several formulas a
+            tuple with an array for each, or None for a new one. All formulas use the inputs as they
+            were before the call.
         stream : Stream, optional
             Queues the work behind the stream's earlier work. Without a stream the call returns when
             the result is there.
@@ -254,9 +292,10 @@ class Expression:
 
         Returns
         -------
-        array or scalar
+        array or scalar, or a tuple of them
             ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an
-            ndarray; of a reduction, a scalar.
+            ndarray; of a reduction, a scalar. Of several formulas, or of those in a tuple, a tuple
+            with the result of each.
         """
         return self._call(_merged(inputs, named), out, stream)
 
@@ -287,15 +326,58 @@ class Expression:
         return ", ".join(self._names) or "none"
 
     def _named(self, error: Error) -> Error:
-        """Names the inputs in an error."""
+        """Names the inputs and the outputs in an error."""
         for number, name in enumerate(self._names):
             described = str(error).replace(f"inputs[{number}]", name)
+            error.args = error.args[0], described
+        for number, output in enumerate(self._outputs):
+            described = str(error).replace(f"outputs[{number}]", output.name)
             error.args = error.args[0], described
         return error
 
     def _generally(self, inputs: dict[str, Any], out: Any, stream: Stream | None) -> Any:
         """Calls the library with arrays of any kind; raises an error if they are wrong."""
         check_stream(stream)
+        arrays, pointers, kept = self._found(inputs, stream)
+        given = self._given(out)
+        targets = [
+            None
+            if one is None
+            else typed(output.name, find(output.name, one, stream), output.dtype)
+            for output, one in zip(self._outputs, given)
+        ]
+        shape, size = self._shape(arrays, targets)
+        device = _device(inputs, arrays)
+        for output, target in zip(self._outputs, targets):
+            if target is not None:
+                _check_target(output, target.array, () if output.is_reduction else shape)
+        results = [
+            _new(output, shape, device) if one is None else one
+            for output, one in zip(self._outputs, given)
+        ]
+        written = [_of_new(result) if to is None else to for result, to in zip(results, targets)]
+        count = len(written)
+        addresses = (c_void_p * count)(*(address(to.array) for to in written))
+        run = functions.gpuvec_expr_run_outputs, self._handle, self._pointers(*pointers), addresses
+        objects, found = (*inputs.values(), *results), (*arrays.values(), *written)
+        try:
+            call(stream, objects, found, *run, count, size)
+        except Error as error:
+            raise self._named(error) from None
+        del kept
+        returned = tuple(
+            # A new array of no axes is a scalar.
+            result[()]
+            if one is None and isinstance(result, ndarray) and not result.shape
+            else result
+            for one, result in zip(given, results)
+        )
+        return returned if self._is_tuple else returned[0]
+
+    def _found(
+        self, inputs: dict[str, Any], stream: Stream | None
+    ) -> tuple[dict[str, Found], list[int | None], list[Any]]:
+        """Returns the arrays among the inputs, the addresses of all, and the scalars at some."""
         arrays: dict[str, Found] = {}
         pointers: list[int | None] = []
         kept = []
@@ -313,37 +395,35 @@ class Expression:
             check_layout(name, found.array)
             arrays[name] = found
             pointers.append(address(found.array))
-        to = None if out is None else typed("out", find("out", out, stream), self._dtype)
-        shape, size = self._shape(arrays, to)
-        if to is None:
-            device = _device(inputs, arrays)
-            if self._is_reduction or device is None:
-                to = Found(np.empty(shape, self._dtype))
-            else:
-                out = DeviceArray(shape, self._dtype, device)
-                to = out._found
-        else:
-            check_dtype("out", to.array, [self._dtype])
-            check_layout("out", to.array, is_output=True)
-            if to.array.shape != shape and not (self._is_reduction and to.array.size == 1):
-                wanted = "an array of one element" if self._is_reduction else f"the shape {shape}"
-                raise ValueError(f"out has shape {to.array.shape}: pass {wanted}")
-        given = self._pointers(*pointers)
-        run = functions.gpuvec_expr_run, self._handle, given, address(to.array), size
-        try:
-            call(stream, (*inputs.values(), out), (*arrays.values(), to), *run)
-        except Error as error:
-            raise self._named(error) from None
-        if out is not None:
-            return out
-        return to.array[()] if self._is_reduction or not shape else to.array
+        return arrays, pointers, kept
 
-    def _shape(self, arrays: dict[str, Found], to: Found | None) -> tuple[tuple[int, ...], int]:
-        """Returns the shape of the result, and the number of elements."""
+    def _given(self, out: Any) -> tuple[Any, ...]:
+        """Returns the array that the caller gives for each output, or None."""
+        if not self._is_tuple:
+            return (out,)
+        count = len(self._outputs)
+        if out is None:
+            return (None,) * count
+        wanted = f"pass a tuple of {count}: an array for each formula, or None for a new one"
+        if not isinstance(out, tuple):
+            raise TypeError(f"out is a {type(out).__name__}: {wanted}")
+        if len(out) != count:
+            raise ValueError(f"out has {len(out)} elements: {wanted}")
+        return out
+
+    def _shape(
+        self, arrays: dict[str, Found], targets: list[Found | None]
+    ) -> tuple[tuple[int, ...], int]:
+        """Returns the shape of the inputs and of each output's elements, and their number."""
         shapes = {name: found.array.shape for name, found in arrays.items()}
         first = next(iter(shapes), None)
         if first is None:
-            shape = () if to is None or self._is_reduction else to.array.shape
+            given = (
+                target.array.shape
+                for target, output in zip(targets, self._outputs)
+                if target is not None and not output.is_reduction
+            )
+            shape = next(given, ())
             return shape, int(np.prod(shape, dtype=np.int64))
         for name, shape in shapes.items():
             if shape != shapes[first]:
@@ -351,23 +431,57 @@ class Expression:
                     f"{name} has shape {shape} and {first} has {shapes[first]}: pass arrays of one "
                     "shape, there is no broadcasting"
                 )
-        if self._is_dot:
+        if self._has_dot:
             check_axes(first, arrays[first].array)
-        return () if self._is_reduction else shapes[first], arrays[first].array.size
+        return shapes[first], arrays[first].array.size
 
     def __repr__(self) -> str:
         """Return the formula, its inputs and the type of its result."""
         inputs = ", ".join(
             f"{name}: {_shown(code)}" for name, code in zip(self._names, self._codes)
         )
-        return f"<gpuvec.Expression: {self._text!r} of {inputs or 'nothing'}, {self._dtype}>"
+        dtypes = ", ".join(map(str, self.dtypes))
+        return f"<gpuvec.Expression: {self._text!r} of {inputs or 'nothing'}, {dtypes}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the expression as its text and the types of its inputs."""
-        return _compiled, (self._text, self._names, self._codes)
+        is_tuple = self._is_tuple and len(self._outputs) == 1
+        text = (self._text,) if is_tuple else self._text
+        return _compiled, (text, self._names, self._codes)
 
 
-def _compiled(text: str, names: tuple[str, ...], codes: tuple[int, ...]) -> Expression:
+def _joined(text: str | tuple[str, ...]) -> str:
+    """Returns the text of a formula, or of several."""
+    texts = text if isinstance(text, tuple) else (text,)
+    for one in texts:
+        if not isinstance(one, str):
+            raise TypeError(f"text is a {type(one).__name__}: pass a str, or a tuple of them")
+    return "; ".join(texts)
+
+
+def _check_target(output: Output, array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> None:
+    """Raises an error unless the result of an output fits into an array."""
+    check_dtype(output.name, array, [output.dtype])
+    check_layout(output.name, array, is_output=True)
+    if array.shape != shape and not (output.is_reduction and array.size == 1):
+        wanted = "an array of one element" if output.is_reduction else f"the shape {shape}"
+        raise ValueError(f"{output.name} has shape {array.shape}: pass {wanted}")
+
+
+def _new(output: Output, shape: tuple[int, ...], device: int | None) -> Any:
+    """Returns a new array for an output, on a GPU if the inputs are there."""
+    if output.is_reduction or device is None:
+        return np.empty(() if output.is_reduction else shape, output.dtype)
+    return DeviceArray(shape, output.dtype, device)
+
+
+def _of_new(result: Any) -> Found:
+    return result._found if isinstance(result, DeviceArray) else Found(result)
+
+
+def _compiled(
+    text: str | tuple[str, ...], names: tuple[str, ...], codes: tuple[int, ...]
+) -> Expression:
     expression = Expression.__new__(Expression)
     expression._compile(text, names, codes)
     return expression
@@ -377,29 +491,32 @@ _remembered: dict[Any, Expression] = {}
 
 
 def evaluate(
-    text: str,
+    text: str | tuple[str, ...],
     inputs: Mapping[str, Array | Number] | None = None,
     /,
     *,
-    out: Array | None = None,
+    out: Array | tuple[Array | None, ...] | None = None,
     stream: Stream | None = None,
     **named: Array | Number,
 ) -> Any:
-    """Evaluate a formula of arrays and numbers, in one pass and without temporary arrays.
+    """Evaluate formulas of arrays and numbers, in one pass and without temporary arrays.
 
     The formula is compiled for the types of the arguments, and remembered: it is the `Expression`
     that these types declare.
 
     Parameters
     ----------
-    text : str
+    text : str or tuple of str
         The formula, such as ``"sqrt(a*a + b*b)"`` or ``"sum(w * abs(x))"``: see
-        docs/expressions.md.
+        docs/expressions.md. Up to 8 formulas, in a tuple or with ``;`` between them, are evaluated
+        in one pass.
     inputs : mapping, optional
         The values of names in the formula. Pass columns and other data in it: as keywords, one that
         is named ``out`` would be the result, and be overwritten.
-    out : array, optional
-        The result; it may be an input whose elements have the same size.
+    out : array or tuple of arrays, optional
+        The result; it may be an input whose elements have the same size. Of several formulas a
+        tuple with an array for each, or None for a new one. All formulas use the inputs as they
+        were before the call.
     stream : Stream, optional
         Queues the work behind the stream's earlier work. Without a stream the function returns when
         the result is there.
@@ -411,9 +528,10 @@ def evaluate(
 
     Returns
     -------
-    array or scalar
+    array or scalar, or a tuple of them
         ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray;
-        of a reduction, a scalar.
+        of a reduction, a scalar. Of several formulas, or of those in a tuple, a tuple with the
+        result of each.
 
     Raises
     ------
@@ -435,6 +553,8 @@ def evaluate(
     20.0
     >>> gpuvec.evaluate("a + out", {"a": a, "out": b})
     array([11., 22.], dtype=float32)
+    >>> gpuvec.evaluate("b; a + b; max(a)", a=a, b=b, out=(a, b, None))
+    (array([10., 20.], dtype=float32), array([11., 22.], dtype=float32), np.float32(2.0))
     >>> gpuvec.evaluate("a + c", a=a, b=b)
     Traceback (most recent call last):
     ...
@@ -453,7 +573,7 @@ def evaluate(
     key = (text, *given, *codes)
     expression = _remembered.get(key)
     if expression is None:
-        names = _NAMES.findall(text) if isinstance(text, str) else ()
+        names = _NAMES.findall(_joined(text))
         _check_keywords(names, given, out, stream)
         if len(_remembered) >= MOST_REMEMBERED:
             _remembered.clear()

@@ -345,3 +345,165 @@ assert fake_driver.calls().count("cuModuleLoadData") >= 3
 """,
         DEVICES=1,
     )
+
+
+SEVERAL = (
+    PRELUDE
+    + """
+SEVERAL = "count(a < b); a*b + 1; max(a); b"
+
+def launches():
+    "Returns the numbers of the launches among the driver's calls."
+    calls = enumerate(fake_driver.calls(), 1)
+    return [number for number, name in calls if name == "cuLaunchKernel"]
+
+def check_several(compiled, n=N, stream=None):
+    "Evaluates four formulas, the last one into a itself, and returns the status."
+    x, y = (array[:n].copy() for array in (a, b))
+    product, count, largest = np.zeros(n, np.float32), np.int64([0]), np.float32([0])
+    outs = [array.ctypes.data for array in (count, product, largest, x)]
+    status = compiled.run_outputs([x.ctypes.data, y.ctypes.data], outs, n, stream)
+    if status == Status.OK:
+        assert_same_bits(product, a[:n] * b[:n] + np.float32(1))
+        assert_same_bits(x, b[:n])
+        assert (count[0], largest[0]) == ((a[:n] < b[:n]).sum(), a[:n].max())
+    return status
+"""
+)
+
+
+def test_each_kernel_of_several_outputs_is_loaded_and_unloaded_once():
+    """One for each reduction, and one for the other outputs."""
+    run(
+        SEVERAL
+        + FORGET
+        + """
+lib.gpuvec_init()
+lib.gpuvec_set_placement(Place.GPU)
+with Compiled("a + b", INPUTS) as compiled:
+    ok(lib.gpuvec_expr_prepare(compiled.handle, 0))
+loaded = fake_driver.count("modules")
+fake_driver.plan("")
+with Compiled(SEVERAL, INPUTS) as compiled:
+    ok(lib.gpuvec_expr_prepare(compiled.handle, 0))
+    assert modules() == 3
+    ok(check_several(compiled))
+    assert last_run().backend == Backend.GPU
+    assert modules() == 3
+forget()
+# A call that loads a kernel unloads up to two.
+others = [Compiled(text, INPUTS) for text in ("a - b", "b - a")]
+for other in others:
+    ok(lib.gpuvec_expr_prepare(other.handle, 0))
+assert fake_driver.count("modules") == loaded + 1, (fake_driver.count("modules"), loaded)
+""",
+        DEVICES=1,
+    )
+
+
+def test_several_outputs_on_several_devices():
+    """The states of the chunks of all devices, and of cores, are merged."""
+    run(
+        SEVERAL
+        + """
+N = 5_000_001
+a = (np.arange(N) % 1000).astype(np.float32)
+b = a[::-1].copy()
+for place in (Place.GPU, Place.ALL):
+    lib.gpuvec_set_placement(place)
+    with Compiled(SEVERAL, INPUTS) as compiled:
+        ok(check_several(compiled, N))
+        assert last_run().backend == Backend.GPU or place == Place.ALL
+        assert last_run().devices in (3, 0), last_run().devices
+""",
+        DEVICES=2,
+    )
+
+
+def test_cores_do_the_work_of_all_kernels_if_one_fails():
+    """They begin anew: the chunks that a device finished before do not count twice."""
+    run(
+        SEVERAL
+        + """
+NOT_SUPPORTED, n = 801, 5_000_001
+x, y = (pinned_empty(n, np.float32) for _ in range(2))
+count, product = np.int64([0]), pinned_empty(n, np.float32)
+x[:], y[:] = np.arange(n) % 1000, np.arange(n) % 999
+outs = [count.ctypes.data, product.ctypes.data]
+less, right = (x < y).sum(), x * y
+with Compiled("count(a < b); a*b", INPUTS) as compiled:
+    ok(lib.gpuvec_expr_prepare(compiled.handle, 0))
+    lib.gpuvec_set_placement(Place.ALL)
+    for number in (0, 1, 4, 5):
+        fake_driver.plan("")
+        product[:], count[:] = 0, 0
+        ok(compiled.run_outputs([x.ctypes.data, y.ctypes.data], outs, n))
+        assert last_run().devices == 1 and len(launches()) > 2
+        assert count[0] == less and (product == right).all()
+        product[:], count[:] = 0, 0
+        fake_driver.plan(f"{launches()[number]}={NOT_SUPPORTED}+")
+        ok(compiled.run_outputs([x.ctypes.data, y.ctypes.data], outs, n))
+        assert count[0] == less and (product == right).all()
+        assert last_run().backend == Backend.CPU, number
+""",
+        DEVICES=1,
+    )
+
+
+def test_a_kernel_that_a_stream_refuses_leaves_none_before_it_in_flight():
+    """The call waits for the kernels before it: its arrays may be freed then."""
+    run(
+        SEVERAL
+        + """
+NOT_SUPPORTED, n = 801, 100_000
+lib.gpuvec_set_placement(Place.GPU)
+x, product = (pinned_empty(n, np.float32) for _ in range(2))
+x[:] = a[:n]
+count = pinned_empty(1, np.int64)
+stream = lib.gpuvec_stream_create(0)
+with Compiled("count(a < b); a*b", INPUTS) as compiled:
+    inputs, outs = [x.ctypes.data] * 2, [count.ctypes.data, product.ctypes.data]
+    ok(compiled.run_outputs(inputs, outs, n, stream))
+    ok(lib.gpuvec_stream_synchronize(stream))
+    fake_driver.plan("")
+    ok(compiled.run_outputs(inputs, outs, n, stream))
+    ok(lib.gpuvec_stream_synchronize(stream))
+    assert count[0] == 0 and (product == x * x).all()
+    at = launches()
+    fake_driver.plan(f"{at[1]}={NOT_SUPPORTED}")
+    assert compiled.run_outputs(inputs, outs, n, stream) == Status.ERROR_DRIVER
+    assert fake_driver.count("pending") == 0
+    assert "cuStreamSynchronize" in fake_driver.calls()[at[1]:]
+ok(lib.gpuvec_stream_destroy(stream))
+""",
+        DEVICES=1,
+    )
+
+
+def test_several_outputs_are_not_recorded_into_a_graph():
+    """Their reductions use memory of the handle: the call fails before anything is queued."""
+    run(
+        SEVERAL
+        + """
+from cuda_driver import Driver
+lib.gpuvec_set_placement(Place.GPU)
+x, product = (pinned_empty(9, np.float32) for _ in range(2))
+count = pinned_empty(1, np.int64)
+x[:], product[:] = 1, 0
+driver = Driver()
+with driver.entered():
+    raw = driver.new_stream()
+stream = lib.gpuvec_stream_from_native(raw.value)
+with Compiled("count(a < b); a*b", INPUTS) as compiled:
+    ok(lib.gpuvec_expr_prepare(compiled.handle, 0))
+    with fake_driver.captured(raw.value):
+        inputs, outs = [x.ctypes.data] * 2, [count.ctypes.data, product.ctypes.data]
+        fake_driver.plan("")
+        status = compiled.run_outputs(inputs, outs, 9, stream)
+        assert status == Status.ERROR_VALUE, status
+        assert "cuLaunchKernel" not in fake_driver.calls()
+assert (product == 0).all()
+ok(lib.gpuvec_stream_destroy(stream))
+""",
+        DEVICES=1,
+    )

@@ -109,6 +109,23 @@ def test_an_array_in_place(on_cpu):
         np.testing.assert_array_equal(given, wanted)
 
 
+def test_several_outputs_see_the_inputs_as_they_were(on_cpu):
+    """Two halves of a matrix are swapped and negated; their product is in C order."""
+    parent = np.random.default_rng(1).random((50, 90), np.float32)
+    left, right = parent[:, :45], parent[:, :44:-1]
+    old = left.copy(), right.copy()
+    product = np.empty(left.shape, np.float32)
+    with Compiled("b; -a; a*b", ADD.inputs) as compiled:
+        status = compiled.run_nd(left.shape, [left, right], [left, right, product])
+        assert status == Status.OK, last_error()
+        np.testing.assert_array_equal(left, old[1])
+        np.testing.assert_array_equal(right, -old[0])
+        np.testing.assert_array_equal(product, old[0] * old[1])
+        wrong = [left, left, product]
+        assert compiled.run_nd(left.shape, [left, right], wrong) == Status.ERROR_OVERLAP
+        assert "outputs[1] overlaps outputs[0]" in last_error()
+
+
 def test_fields_of_records_and_parts_of_complex_numbers(on_cpu):
     """They share no memory, although they interleave."""
     records = np.zeros(500, [("a", "f4"), ("b", "f4"), ("sum", "f4"), ("id", "i8")])
@@ -227,6 +244,9 @@ def test_reductions_that_are_not_computed(on_cpu):
     with Compiled(formula.text, formula.inputs) as compiled:
         assert compiled.run_nd(x.shape, [x], out.ctypes.data, 1) == Status.ERROR_VALUE
         assert "a reduction along some axes is not computed" in last_error()
+        with Compiled("x; min(x)", formula.inputs) as mixed:
+            assert mixed.run_nd(x.shape, [x], [x, out], 3) == Status.ERROR_VALUE
+            assert "expr has 2 outputs: call gpuvec_expr_run_outputs" in last_error()
         half = x[:, ::2]
         assert compiled.run_nd(half.shape, [half], out.ctypes.data, 3) == Status.ERROR_VALUE
         assert "a reduction reads contiguous arrays" in last_error()

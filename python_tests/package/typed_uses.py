@@ -40,6 +40,9 @@ scaled(x=bytes(12), k=np.float32(2))
 scaled({"x": device, "k": 2}, out=a)
 gpuvec.evaluate("x + out", {"x": a, "out": device}, out=a)
 gpuvec.Expression("x + self", {"x": np.float32, "self": float})
+gpuvec.evaluate(("x", "sum(x)"), x=a, out=(a, None))
+gpuvec.Expression(("x", "x + 1"), x="f4").dtypes[0].itemsize  # noqa: B018
+gpuvec.evaluate(["x", "y"], x=a)  # type: ignore[arg-type]
 gpuvec.evaluate(b"x", x=a)  # type: ignore[arg-type]
 gpuvec.evaluate("x", x=[1.0])  # type: ignore[arg-type]
 gpuvec.evaluate("x", [a])  # type: ignore[arg-type]

@@ -110,6 +110,11 @@ REDUCTIONS = [
 FORMULAS = [*ELEMENTWISE, *REDUCTIONS]
 
 
+def dtype_of(number: int) -> np.dtype:
+    """Returns the type of a gpuvec_type."""
+    return next(dtype for dtype, code in NAMES.items() if code == number)
+
+
 def declared(inputs: dict) -> dict[str, int]:
     """Returns the number of each declaration: a dtype's, or a number as it is."""
     return {
@@ -161,10 +166,12 @@ class Compiled:
     def run_nd(self, shape, inputs: list, out, reduced_axes: int = 0, stream=None) -> int:
         """Calls gpuvec_expr_run_nd and returns its status.
 
-        The arrays are NumPy's, with their strides, or addresses of arrays in C order.
+        The arrays are NumPy's, with their strides, or addresses of arrays in C order. `out` is
+        one, or a list.
         """
         lengths, arrays, strides = (c_int64 * len(shape))(*shape), [], []
-        for array in (*inputs, out):
+        outputs = out if isinstance(out, list) else [out]
+        for array in (*inputs, *outputs):
             if isinstance(array, np.ndarray):
                 strides.append((c_int64 * array.ndim)(*array.strides))
                 arrays.append((array.ctypes.data, ctypes.addressof(strides[-1])))
@@ -178,10 +185,30 @@ class Compiled:
             self.handle, len(shape), axes, at, place, reduced_axes, stream
         )
 
+    def run_outputs(
+        self, inputs: list[int | None], outputs: list[int | None], n: int, stream=None
+    ) -> int:
+        """Calls gpuvec_expr_run_outputs on addresses and returns its status."""
+        pointers, targets = (
+            (c_void_p * len(addresses))(*addresses) for addresses in (inputs, outputs)
+        )
+        given = ctypes.addressof(pointers) if inputs else None
+        to = ctypes.addressof(targets)
+        return lib.gpuvec_expr_run_outputs(self.handle, given, to, len(outputs), n, stream)
+
     def dtype(self) -> np.dtype:
         """Returns the type of the output."""
-        number = lib.gpuvec_expr_output_type(self.handle)
-        return next(dtype for dtype, code in NAMES.items() if code == number)
+        return dtype_of(lib.gpuvec_expr_output_type(self.handle))
+
+    def dtypes(self) -> list[np.dtype]:
+        """Returns the type of each output."""
+        outputs = range(lib.gpuvec_expr_num_outputs(self.handle))
+        return [dtype_of(lib.gpuvec_expr_output_type_at(self.handle, at)) for at in outputs]
+
+    def reductions(self) -> list[bool]:
+        """Says of each output whether it is one value."""
+        outputs = range(lib.gpuvec_expr_num_outputs(self.handle))
+        return [lib.gpuvec_expr_is_reduction_at(self.handle, at) == 1 for at in outputs]
 
     def is_reduction(self) -> bool:
         """Says whether the output is one value."""

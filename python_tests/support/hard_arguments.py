@@ -1,10 +1,12 @@
 """Arguments on which functions of f64 lose most bits: angles, bounds, and worst cases."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 from hard_angles import near_multiples
 
+MATH = Path(__file__).resolve().parents[2] / "crates" / "math"
 # The multiples of π/2 at which a function is zero or infinite: odd (True) or even ones (False).
 ANGLES = {"sin": (False,), "cos": (True,), "tan": (False, True)}
 PAIRS = {"atan2", "hypot", "pow"}
@@ -147,6 +149,7 @@ WORST = {
         "-0x1.4c34ce49aece7p-1012 0x1.96624987ed69dp+8",
     ],
     "hypot": [
+        "0x0.823e306ed67b1p-1022 0x0.dc646fe1f0d12p-1022",
         "0x1p+243 -0x1p+217",
         "0x1p+241 -0x1p+215",
         "0x1p+245 -0x1p+219",
@@ -206,8 +209,27 @@ def hard_arguments(name: str, angle_count: int = 2) -> np.ndarray:
         first += [found, -found]
     columns = np.concatenate(first)
     rows = companions(name, random, columns) if name in PAIRS else [columns]
-    worst = np.array([[float.fromhex(x) for x in row.split()] for row in WORST[name]])
-    return np.concatenate([worst, np.stack(rows, axis=1)])
+    return np.concatenate([worst_arguments(name), np.stack(rows, axis=1)])
+
+
+def worst_arguments(name: str) -> np.ndarray:
+    """Returns a function's worst cases as rows."""
+    return np.array([[float.fromhex(x) for x in row.split()] for row in WORST[name]])
+
+
+def proved_bounds() -> dict:
+    """Returns the bounds of the errors of functions of f64 that `make function-bounds` proves."""
+    rows = (MATH / "tests" / "hard" / "bounds.txt").read_text().splitlines()
+    return {name: float(limit) for name, limit in map(str.split, rows)}
+
+
+def listed_arguments(path: Path) -> np.ndarray:
+    """Returns the arguments in a file of CORE-MATH's worst cases as rows.
+
+    A line has one case: numbers with commas between them, mostly hexadecimal, and a comment.
+    """
+    lines = (line.split("#")[0].replace("snan", "nan") for line in path.read_text().splitlines())
+    return np.array([[float.fromhex(x) for x in line.split(",")] for line in lines if line.strip()])
 
 
 def companions(name: str, random: np.random.Generator, first: np.ndarray) -> list:

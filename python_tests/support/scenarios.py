@@ -157,9 +157,10 @@ class Accumulation(OnArrays):
 
 @dataclass
 class Evaluation(OnArrays):
-    """An expression of arrays of two widths."""
+    """An expression of arrays of two widths, with an output for each formula."""
 
-    formula: Formula
+    formulas: tuple[Formula, ...]
+    # Of a, b and the outputs, the last for all further ones.
     kinds: tuple[str, ...]
     n: int
 
@@ -167,20 +168,30 @@ class Evaluation(OnArrays):
 
     def __str__(self) -> str:
         """For a scenario's name."""
-        return f"expression {self.formula}, {self.n} {' '.join(self.kinds)}"
+        return f"expression {self.text_of_all}, {self.n} {' '.join(self.kinds)}"
+
+    @property
+    def text_of_all(self) -> str:
+        """Returns the expression's text."""
+        return "; ".join(formula.text for formula in self.formulas)
 
     def in_parent(self) -> None:
         """Makes inputs and result."""
-        data = self.formula.data(self.n)
-        result = self.formula.expected(data)
-        untouched = np.full(result.nbytes, GUARD_BYTE, np.uint8).view(result.dtype)
-        kinds = dict(zip((*data, "out"), self.kinds))
-        self.lay_out(kinds, {**data, "out": untouched}, {"out": result})
+        data = self.formulas[0].data(self.n)
+        results = {
+            f"out{number}": formula.expected(data) for number, formula in enumerate(self.formulas)
+        }
+        untouched = {
+            name: np.full(result.nbytes, GUARD_BYTE, np.uint8).view(result.dtype)
+            for name, result in results.items()
+        }
+        kinds = (*self.kinds, *self.kinds[-1:] * len(self.formulas))
+        self.lay_out(dict(zip((*data, *results), kinds)), {**data, **untouched}, results)
 
     def in_child(self) -> None:
         """Makes the arrays, and compiles the text."""
         super().in_child()
-        self.compiled = Compiled(self.formula.text, self.formula.inputs)
+        self.compiled = Compiled(self.text_of_all, self.formulas[0].inputs)
 
     @property
     def always_answers(self) -> bool:
@@ -189,13 +200,16 @@ class Evaluation(OnArrays):
 
     def attempt(self) -> str:
         """Makes the call."""
-        *inputs, out = (self.address(name) for name in self.before)
-        return outcome_of(self.compiled.run(inputs, out, self.n))
+        inputs = [self.address(name) for name in self.formulas[0].inputs]
+        outs = [self.address(name) for name in self.results]
+        if len(outs) > 1:
+            return outcome_of(self.compiled.run_outputs(inputs, outs, self.n))
+        return outcome_of(self.compiled.run(inputs, outs[0], self.n))
 
     def check(self, outcome: str, calls: list[str]) -> None:
-        """Fails unless the output is right or untouched, and nothing else was written."""
-        may_have_written = not self.formula.is_reduction and "cuLaunchKernel" in calls
-        self.check_arrays(outcome, may_have_written)
+        """Fails unless the outputs are right or untouched, and nothing else was written."""
+        are_reductions = all(formula.is_reduction for formula in self.formulas)
+        self.check_arrays(outcome, not are_reductions and "cuLaunchKernel" in calls)
 
 
 class Init(Work):
@@ -271,10 +285,9 @@ def count_less(a: np.ndarray, b: np.ndarray) -> np.int64:
     return np.int64((a < b).sum())
 
 
-FORMULAS = [
-    Formula("f32(a * b)", {"a": "f4", "b": "f8"}, narrowed_product),
-    Formula("count(a < b)", {"a": "f4", "b": "f8"}, count_less, is_reduction=True),
-]
+PRODUCT = Formula("f32(a * b)", {"a": "f4", "b": "f8"}, narrowed_product)
+COUNT = Formula("count(a < b)", {"a": "f4", "b": "f8"}, count_less, is_reduction=True)
+FORMULAS = [(PRODUCT,), (COUNT,), (COUNT, PRODUCT)]
 
 
 def works() -> Iterator[tuple[Work, Place]]:
@@ -289,11 +302,11 @@ def works() -> Iterator[tuple[Work, Place]]:
         for kinds, in_place in product((UNIFORM[0], UNIFORM[2]), ("", "a")):
             yield LongCall(operation, kinds, LONG, in_place), Place.AUTO
     yield from family_works()
-    for formula, kinds in product(FORMULAS, FAMILY_KINDS):
+    for formulas, kinds in product(FORMULAS, FAMILY_KINDS):
         is_on_device = any(kind in DEVICE_KINDS for kind in kinds)
         # With placement auto, cores evaluate host arrays until the driver has compiled the text.
         places = GPU_PLACES if is_on_device else (Place.GPU,)
-        yield from ((Evaluation(formula, kinds, FIVE // 2), place) for place in places)
+        yield from ((Evaluation(formulas, kinds, FIVE // 2), place) for place in places)
     for work in (Init(), WhyCpu()):
         yield from ((work, place) for place in GPU_PLACES)
     yield from scenarios_streams.works()

@@ -1,12 +1,13 @@
 //! Expressions: formulas as text, compiled for any number of calls.
 
 use super::{Status, guard};
+use crate::call::{Formula, Output};
 use crate::error::Error;
 use crate::objects::expression::{self, Refused, gpuvec_expr};
 use crate::objects::stream::gpuvec_stream;
 use crate::run::log::{self, Subject};
-use crate::run::{Strided, evaluate, evaluate_strided, gpuvec_array, prepare};
-use ::gpuvec_expr::{Input, MAX_INPUTS};
+use crate::run::{OUTPUT_NAMES, Strided, evaluate, evaluate_strided, gpuvec_array, prepare};
+use ::gpuvec_expr::{Input, MAX_INPUTS, MAX_OUTPUTS};
 use arrayvec::ArrayVec;
 use std::ffi::{CStr, c_char, c_void};
 
@@ -21,6 +22,9 @@ use std::ffi::{CStr, c_char, c_void};
 /// which is read at each call. `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` are such a
 /// value, too, which takes the type of its partner, as a number in the text does. No memory of the
 /// caller's is used after the call.
+///
+/// Up to 8 formulas with `;` between them, such as `"x + dt*v; v - dt*k*x; sum(v*v)"`, are one expression with an
+/// output for each, which is run by `gpuvec_expr_run_outputs`.
 ///
 /// A text that was compiled with the same names and types before is likely to be found among those
 /// that the library remembers. An expression never changes: any number of threads may use it at the
@@ -53,8 +57,8 @@ pub unsafe extern "C" fn gpuvec_expr_compile(
 /// time on the cores as the driver is expected to take.
 ///
 /// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is
-/// computed from such numbers alone, does not fit into 64 bits or the type of its partner; or another
-/// error. Errors name an input `inputs[i]`.
+/// computed from such numbers alone, does not fit into 64 bits or the type of its partner, or if the expression
+/// has several outputs; or another error. Errors name an input `inputs[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_run(
     expr: *mut gpuvec_expr, inputs: *const *const c_void, out: *mut c_void, n: usize,
@@ -63,8 +67,43 @@ pub unsafe extern "C" fn gpuvec_expr_run(
     guard::operation(|| {
         log::begin(Subject::Expression(None), n);
         let expression = expression::given(expr)?;
+        let layout = expression.formula.only_output("gpuvec_expr_run_outputs")?;
+        let outputs = [Output { name: "out", pointer: out, layout }];
         // SAFETY: the caller's promise, as the header says.
-        unsafe { evaluate(&expression, inputs, out, n, stream) }
+        unsafe { evaluate(&expression, inputs, &outputs, n, stream) }
+    })
+}
+
+/// Evaluates an expression as `gpuvec_expr_run` does, in one pass for all of its outputs.
+///
+/// `outputs` points to a pointer for each output, in the order of the formulas: to an array of `n` elements of the
+/// type `gpuvec_expr_output_type_at(expr, index)`, or of one element where `gpuvec_expr_is_reduction_at(expr, index)`.
+/// `num_outputs` is their number, `gpuvec_expr_num_outputs(expr)`.
+///
+/// All formulas use the inputs as they are before the call. Each output may be exactly one of the input arrays,
+/// whose elements have the same size, also that of another formula: `"y; x"` into `x` and `y` swaps them. It must not
+/// overlap an input in any other way, nor another output; the result of a reduction may be the first element of an
+/// input. After an error any of the outputs may have been written in part.
+///
+/// Without elements, with `n` 0, arrays are left alone, and reductions have their results for no elements; if one has
+/// none, as `min`, the call fails. A call with a stream waits for its work, if the result of one reduction of several
+/// outputs is to be in an input array.
+///
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is another number, or as `gpuvec_expr_run`; or another
+/// error. Errors name an input `inputs[i]`, and an output `outputs[i]`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpuvec_expr_run_outputs(
+    expr: *mut gpuvec_expr, inputs: *const *const c_void, outputs: *const *mut c_void,
+    num_outputs: usize, n: usize, stream: *mut gpuvec_stream,
+) -> Status {
+    guard::operation(|| {
+        log::begin(Subject::Expression(None), n);
+        let expression = expression::given(expr)?;
+        // SAFETY: the caller's promise, as the header says.
+        unsafe {
+            let outputs = given_outputs(&expression.formula, outputs, num_outputs)?;
+            evaluate(&expression, inputs, &outputs, n, stream)
+        }
     })
 }
 
@@ -72,18 +111,18 @@ pub unsafe extern "C" fn gpuvec_expr_run(
 /// elements to one value.
 ///
 /// `shape` points to the lengths of the `ndim` axes, at most 32; 0 axes are one element. `inputs` points to an
-/// array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to one for the output. The strides of
-/// an array, in bytes, are the distances between elements along the axes. An input with a stride of 0 is the same
-/// along that axis (broadcasting). NULL strides stand for C order. Strides along axes of length 1 are ignored, and
-/// all strides of scalars and of the result of a reduction. Addresses and strides are multiples of the elements'
-/// size.
+/// array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to one for each output, as many as
+/// `gpuvec_expr_num_outputs(expr)`. The strides of an array, in bytes, are the distances between elements along the
+/// axes. An input with a stride of 0 is the same along that axis (broadcasting). NULL strides stand for C order.
+/// Strides along axes of length 1 are ignored, and all strides of scalars and of the results of reductions.
+/// Addresses and strides are multiples of the elements' size.
 ///
 /// `reduced_axes` has a bit for each axis that a reduction reduces, the lowest for the first axis. It is 0 for an
 /// expression that is not a reduction, and has the bits of all axes longer than 1 for one that is: reductions along
-/// some axes are not computed.
+/// some axes are not computed. Formulas that are reductions and others are not evaluated together.
 ///
-/// The output may be exactly one of the inputs, with the same address and strides, if the elements of both have the
-/// same size. It overlaps neither an input in any other way nor itself. Arrays that interleave, such as fields of
+/// An output may be exactly one of the inputs, with the same address and strides, if the elements of both have the
+/// same size. It overlaps neither an input in any other way, nor itself or another output. Arrays that interleave, such as fields of
 /// the same records, or blocks of columns of the same matrix, do not overlap; of arrays with unusual strides it may
 /// not be found out that they do not, and they are refused.
 ///
@@ -93,7 +132,7 @@ pub unsafe extern "C" fn gpuvec_expr_run(
 ///
 /// Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` if only cores could do the call and may
 /// not; `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that follow each other in all arrays were
-/// merged; or as `gpuvec_expr_run`. Errors name an input `inputs[i]`, and the output `outputs[0]`.
+/// merged; or as `gpuvec_expr_run`. Errors name an input `inputs[i]`, and an output `outputs[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_run_nd(
     expr: *mut gpuvec_expr, ndim: i32, shape: *const i64, inputs: *const gpuvec_array,
@@ -118,17 +157,47 @@ pub extern "C" fn gpuvec_expr_prepare(expr: *mut gpuvec_expr, device: i32) -> St
     guard::call(|| prepare(&*expression::given(expr)?, device).map(|()| 0))
 }
 
-/// Returns the type of the output's elements, a `gpuvec_type`; or an error, a `gpuvec_status`.
+/// Returns the number of the expression's outputs: of the formulas in its text, 1 to 8; or an error, a
+/// `gpuvec_status`, which is above 8.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_expr_num_outputs(expr: *mut gpuvec_expr) -> i32 {
+    guard::call(|| Ok(expression::given(expr)?.formula.outputs().count() as i32))
+}
+
+/// Returns the type of the output's elements, a `gpuvec_type`; or an error, a `gpuvec_status`:
+/// `GPUVEC_ERROR_VALUE` if there are several outputs.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_expr_output_type(expr: *mut gpuvec_expr) -> i32 {
-    guard::call(|| Ok(expression::given(expr)?.output_type()))
+    guard::call(|| {
+        let expression = expression::given(expr)?;
+        expression.formula.only_output("gpuvec_expr_output_type_at")?;
+        expression.output_type(0)
+    })
 }
 
 /// Returns 1 if the expression is a reduction, whose output is one value, 0 if it is not; or an error,
-/// a `gpuvec_status`.
+/// a `gpuvec_status`: `GPUVEC_ERROR_VALUE` if there are several outputs.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_expr_is_reduction(expr: *mut gpuvec_expr) -> i32 {
-    guard::call(|| Ok(expression::given(expr)?.is_reduction().into()))
+    guard::call(|| {
+        let expression = expression::given(expr)?;
+        expression.formula.only_output("gpuvec_expr_is_reduction_at")?;
+        expression.is_reduction(0)
+    })
+}
+
+/// Returns the type of the elements of one of the expression's outputs, a `gpuvec_type`; or an error, a
+/// `gpuvec_status`. `index` counts outputs from 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_expr_output_type_at(expr: *mut gpuvec_expr, index: usize) -> i32 {
+    guard::call(|| expression::given(expr)?.output_type(index))
+}
+
+/// Returns 1 if one of the expression's outputs is that of a reduction, and so one value, 0 if it is not; or an
+/// error, a `gpuvec_status`. `index` counts outputs from 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_expr_is_reduction_at(expr: *mut gpuvec_expr, index: usize) -> i32 {
+    guard::call(|| expression::given(expr)?.is_reduction(index))
 }
 
 /// Stores a text of an expression in `buffer`, in host memory: its program, or the PTX for the GPU's
@@ -211,6 +280,31 @@ unsafe fn declared<'a>(
         Ok(Input { name, element, form })
     };
     (0..count).map(input).collect()
+}
+
+/// The outputs that a caller gives to a formula.
+///
+/// # Safety
+/// `outputs` points to `count` pointers.
+unsafe fn given_outputs(
+    formula: &Formula, outputs: *const *mut c_void, count: usize,
+) -> Result<ArrayVec<Output<'static>, MAX_OUTPUTS>, Error> {
+    if count != formula.outputs().count() {
+        return Err(Error::Value {
+            argument: "num_outputs",
+            value: i64::try_from(count).unwrap_or(i64::MAX),
+            expected: "pass gpuvec_expr_num_outputs(expr)",
+        });
+    }
+    if outputs.is_null() {
+        return Err(Error::Null { argument: "outputs", n: count });
+    }
+    let output = |(i, (name, layout))| {
+        // SAFETY: this function's promise.
+        let pointer = unsafe { outputs.add(i).read_unaligned() };
+        Output { name, pointer, layout }
+    };
+    Ok(OUTPUT_NAMES.into_iter().zip(formula.outputs()).enumerate().map(output).collect())
 }
 
 /// The text of a C string.

@@ -53,6 +53,12 @@ impl Layout {
         &VALUES[element_bytes.ilog2() as usize]
     }
 
+    /// Says whether it is that of one value, such as a reduction's.
+    #[inline(always)]
+    pub(crate) fn is_value(&self) -> bool {
+        self.strides == [0; AXES]
+    }
+
     /// The bytes from the first element to the end of the last, which must fit into the address space. No axis is
     /// empty.
     #[inline(always)]
@@ -96,6 +102,11 @@ impl Array<'_> {
 
     pub(crate) fn element_bytes(&self) -> usize {
         self.layout.element_bytes
+    }
+
+    /// Says whether it is one value, not an element for each of the call's.
+    pub(crate) fn is_value(&self) -> bool {
+        self.layout.is_value()
     }
 
     /// The offset of a chunk's first element, and the bytes of the chunk's elements.

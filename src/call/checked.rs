@@ -81,23 +81,25 @@ impl<'a> Call<'a> {
         mut kind_of: impl FnMut(&Array<'_>) -> Result<MemoryKind, Error>,
     ) -> Result<Option<Self>, Error> {
         let Arguments { task, shape, inputs, outputs } = arguments;
-        let (task, n, is_reduction) = (*task, arguments.n(), task.is_reduction());
+        let (task, n) = (*task, arguments.n());
         if n == 0 && !task.has_empty_result() {
             return Err(Error::Empty);
         }
-        if n == 0 && (!is_reduction || outputs.iter().all(|output| output.pointer.is_null())) {
+        let is_empty = |output: &Output<'_>| !output.layout.is_value() || output.pointer.is_null();
+        if n == 0 && outputs.iter().all(is_empty) {
             return Ok(None);
         }
         for input in inputs.iter().filter(|_| n > 0) {
             arrays.push(array(task, input.name, input.pointer, shape, input.layout)?);
         }
         let count = arrays.len();
-        for output in *outputs {
-            if is_reduction && count == 0 {
+        for output in outputs.iter().filter(|output| n > 0 || output.layout.is_value()) {
+            let is_value = output.layout.is_value();
+            if is_value && count == 0 {
                 // As much as if the values were in an array.
                 size(task, n, output.layout.element_bytes)?;
             }
-            if is_reduction && output.pointer.is_null() {
+            if is_value && output.pointer.is_null() {
                 return Err(Error::NullResult { argument: output.name });
             }
             let shape = if n == 0 { &[1] } else { shape };
@@ -140,34 +142,24 @@ impl<'a> Call<'a> {
     fn refuse_overlap(&self) -> Result<(), Error> {
         for (number, output) in self.outputs.iter().enumerate() {
             for input in self.inputs {
-                if input.overlaps(output) && !self.may_share(input, output) {
+                if input.overlaps(output) && !may_share(input, output) {
                     return Err(Error::Overlap { output: output.name, input: input.name });
                 }
             }
             for other in &self.outputs[..number] {
                 if other.overlaps(output) {
-                    return Err(Error::Overlap { output: output.name, input: other.name });
+                    return Err(Error::OutputsOverlap { output: output.name, other: other.name });
                 }
             }
         }
         Ok(())
     }
 
-    /// Says whether an output may have an input's memory: as the same elements or, of a reduction, as the first.
-    fn may_share(&self, input: &Array<'_>, output: &Array<'_>) -> bool {
-        match self.task.is_reduction() {
-            true => {
-                input.address == output.address && input.element_bytes() == output.element_bytes()
-            }
-            false => input.is(output),
-        }
-    }
-
     pub(crate) fn task(&self) -> Task<'a> {
         self.task
     }
 
-    /// Elements in each input: 0 only for a reduction, which then has an output and no inputs.
+    /// Elements in each input: 0 only for reductions, of which the call then has the outputs, and nothing else.
     pub(crate) fn n(&self) -> usize {
         self.n
     }
@@ -184,6 +176,12 @@ impl<'a> Call<'a> {
     /// The outputs: of `n` elements each, or of one value where the call reduces them.
     pub(crate) fn outputs(&self) -> &[Array<'a>] {
         self.outputs
+    }
+
+    /// Says whether the result of a reduction is to be where an input is.
+    pub(super) fn reduces_into_input(&self) -> bool {
+        let mut values = self.outputs.iter().filter(|output| output.is_value());
+        values.any(|output| self.inputs.iter().any(|input| input.overlaps(output)))
     }
 
     /// The inputs, then the outputs.
@@ -220,6 +218,14 @@ impl<'a> Call<'a> {
         let is_input =
             |output: &Array<'_>| self.inputs().iter().any(|input| input.address == output.address);
         self.outputs().iter().any(is_input)
+    }
+}
+
+/// Says whether an output may have an input's memory: as the same elements or, of a reduction, as the first.
+fn may_share(input: &Array<'_>, output: &Array<'_>) -> bool {
+    match output.is_value() {
+        true => input.address == output.address && input.element_bytes() == output.element_bytes(),
+        false => input.is(output),
     }
 }
 

@@ -54,20 +54,21 @@ pub(super) fn threads_worth(core_ns: f32) -> usize {
     (core_ns / tuning::THREAD_SHARE_NS) as usize + 1
 }
 
-/// The time of a driver's compiler for a task's kernel, by the prior, in nanoseconds.
+/// The time of a driver's compiler for a task's kernels, by the prior, in nanoseconds.
 pub(super) fn compiler_ns(task: Task<'_>) -> f32 {
     let [any, for_each, most] = tuning::COMPILER_NS;
-    match task.formula() {
+    let of_kernel = |(kernel, _): (Task<'_>, &[usize])| match kernel.formula() {
         Some(formula) if formula.is_exact() => tuning::EXACT_COMPILER_NS,
         Some(formula) => any + (formula.cost as f32 * for_each).min(most),
         None => any,
-    }
+    };
+    task.kernels().map(of_kernel).sum()
 }
 
 /// Says whether an array has to go through a pinned buffer.
 pub(super) fn is_staged(call: &Call<'_>) -> bool {
-    // The host writes the result of a reduction.
-    let outputs = if call.task().is_reduction() { &[] } else { call.outputs() };
+    // The host writes the results of reductions.
+    let outputs = call.outputs().iter().filter(|output| !output.is_value());
     call.inputs().iter().chain(outputs).any(|array| array.kind == MemoryKind::Pageable)
 }
 

@@ -1,11 +1,11 @@
 //! Formulas: the computations of calls, as far as checks, plans and kernels need to know them.
 
-use super::array::Layout;
+use super::array::{Layout, MAX_OUTPUTS};
 use super::picoseconds;
 use crate::error::Error;
 use crate::process::memory;
 use gpuvec_cost::BreakEven;
-use gpuvec_expr::{Node, Program, Reduction, Rule, Source, Type};
+use gpuvec_expr::{Node, Output, Program, Reduction, Rule, Source, Type};
 use gpuvec_ops::{Op, Step};
 use gpuvec_ptx::Kernel;
 use once_cell::race::OnceBox;
@@ -17,12 +17,16 @@ pub(crate) struct Formula {
     pub(crate) id: u64,
     /// The operation, unless it is an expression.
     pub(crate) op: Option<Op>,
-    /// The reduction, and the type of the values that it takes.
+    /// The reduction, and the type of the values that it takes, if that is the only output.
     pub(crate) reduction: Option<(Reduction, Type)>,
+    /// Says whether all outputs are those of reductions.
+    pub(crate) is_reduction: bool,
     /// Says whether the last input is a number by which an operation multiplies.
     pub(crate) has_alpha: bool,
-    /// The layout of the output: an array, or the value of a reduction.
+    /// The layout of the first output: an array, or the value of a reduction.
     pub(crate) output: &'static Layout,
+    /// What a formula with several outputs has beside.
+    several: Option<Box<Several>>,
     /// The size of a reduction's state as its kernel writes it.
     pub(crate) state_bytes: usize,
     /// Says whether the formula is defined for no elements.
@@ -38,6 +42,19 @@ pub(crate) struct Formula {
     kernel: OnceBox<Kernel>,
 }
 
+/// Several outputs.
+#[derive(Debug)]
+struct Several {
+    /// The layouts of the outputs but the first.
+    others: Vec<&'static Layout>,
+    /// Formulas with a kernel each, which together compute all outputs, if there are several kernels; and the
+    /// outputs of each.
+    kernels: Vec<(Formula, Vec<usize>)>,
+}
+
+/// The numbers of outputs.
+const OUTPUTS: [usize; MAX_OUTPUTS] = [0, 1, 2, 3, 4, 5, 6, 7];
+
 /// The number of the first expression, behind those of operations.
 pub(super) const FIRST_EXPRESSION: u64 = 1 << 10;
 
@@ -51,6 +68,7 @@ static OPERATIONS: [Formula; Op::ALL.len()] = {
         formula.op = Some(op);
         if let Step::Reduce(reduction) = op.step() {
             formula.reduction = Some((reduction, op.element().widened()));
+            formula.is_reduction = true;
         }
         formula.has_alpha = op.has_alpha();
         formula.output = layout(op.output_bytes(), formula.reduction.is_some());
@@ -87,22 +105,43 @@ impl Formula {
         &OPERATIONS[op as usize]
     }
 
-    /// The formula of an expression's program, which costs a core `cost` picoseconds for an element. `number`
-    /// tells expressions apart; `state` has the size of a reduction's state, and says whether no elements have
-    /// a result.
+    /// The formula of an expression's program with one kernel, which costs a core `cost` picoseconds for an element.
+    /// `number` tells formulas of expressions apart; `state` has the size of a reduction's state, and says whether no
+    /// elements have a result.
     pub(crate) fn new(
         number: u64, program: Program, cost: usize, state: Option<(usize, bool)>,
     ) -> Self {
         let (state_bytes, has_empty_result) = state.unwrap_or((0, true));
-        let map = Self::of_map(FIRST_EXPRESSION + number, cost);
-        let element_bytes = program.outputs()[0].element.bytes();
+        Formula { state_bytes, has_empty_result, ..Self::of_program(number, program, cost) }
+    }
+
+    /// The formula of an expression's program with several kernels, by the formula and the outputs of each in the
+    /// order of [`gpuvec_ptx::outputs_of_kernels`].
+    pub(crate) fn of_kernels(
+        number: u64, program: Program, cost: usize, kernels: Vec<(Formula, Vec<usize>)>,
+    ) -> Self {
+        let has_empty_result = kernels.iter().all(|(formula, _)| formula.has_empty_result);
+        let mut formula = Self::of_program(number, program, cost);
+        if let Some(several) = &mut formula.several {
+            several.kernels = kernels;
+        }
+        Formula { has_empty_result, ..formula }
+    }
+
+    fn of_program(number: u64, program: Program, cost: usize) -> Self {
+        let layout = |output: &Output| layout(output.element.bytes(), output.reduction.is_some());
+        let (first, others) = program.outputs().split_first().expect("a program has an output");
+        let others: Vec<_> = others.iter().map(layout).collect();
         Formula {
             reduction: program.reduction(),
-            output: layout(element_bytes, program.reduction().is_some()),
-            state_bytes,
-            has_empty_result,
+            is_reduction: program.outputs().iter().all(|output| output.reduction.is_some()),
+            output: layout(first),
+            several: match others[..] {
+                [] => None,
+                _ => Some(Box::new(Several { others, kernels: Vec::new() })),
+            },
             program: OnceBox::with_value(Box::new(program)),
-            ..map
+            ..Self::of_map(FIRST_EXPRESSION + number, cost)
         }
     }
 
@@ -111,8 +150,10 @@ impl Formula {
             id,
             op: None,
             reduction: None,
+            is_reduction: false,
             has_alpha: false,
             output: Layout::contiguous(1),
+            several: None,
             state_bytes: 0,
             has_empty_result: true,
             cost,
@@ -120,6 +161,48 @@ impl Formula {
             program: OnceBox::new(),
             kernel: OnceBox::new(),
         }
+    }
+
+    /// The layouts of the outputs.
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = &'static Layout> {
+        let others = self.several.as_ref().map_or(&[][..], |several| &several.others);
+        std::iter::once(self.output).chain(others.iter().copied())
+    }
+
+    /// The layout of the only output; fails if there are several, and says which function the caller needs
+    /// `instead`.
+    pub(crate) fn only_output(&self, instead: &'static str) -> Result<&'static Layout, Error> {
+        match &self.several {
+            None => Ok(self.output),
+            Some(several) => {
+                Err(Error::SeveralOutputs { outputs: 1 + several.others.len(), instead })
+            }
+        }
+    }
+
+    /// The formulas that have a kernel each, and the outputs that each computes, in the order in which kernels run:
+    /// reductions come before outputs that are stored, which may be inputs.
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = (&Formula, &[usize])> {
+        (0..).map_while(|number| self.kernel_of(number))
+    }
+
+    /// The formula and the outputs of the kernel of this number, if there is one.
+    #[inline(never)]
+    pub(super) fn kernel_of(&self, number: usize) -> Option<(&Formula, &[usize])> {
+        match self.several.as_deref() {
+            Some(Several { kernels, .. }) if !kernels.is_empty() => {
+                kernels.get(number).map(|(formula, outputs)| (formula, &outputs[..]))
+            }
+            several => {
+                let count = 1 + several.map_or(0, |several| several.others.len());
+                (number == 0).then(|| (self, &OUTPUTS[..count]))
+            }
+        }
+    }
+
+    /// Says whether it has several kernels: reductions, and perhaps one for the outputs that are stored.
+    pub(crate) fn has_several_kernels(&self) -> bool {
+        self.several.as_ref().is_some_and(|several| !several.kernels.is_empty())
     }
 
     /// Says whether it is an exact sum, or computed from one.

@@ -25,10 +25,23 @@ pub(crate) enum Plan {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OnStream {
     pub(crate) transfers: Transfers,
-    /// The most blocks that a kernel has.
-    pub(crate) block_limit: u32,
+    pub(crate) block_limits: BlockLimits,
     /// Selects the driver, not a kernel, for a copy of bytes.
     pub(crate) copies_by_driver: bool,
+}
+
+/// The most blocks that a kernel has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockLimits {
+    elementwise: u32,
+    reduction: u32,
+}
+
+impl BlockLimits {
+    /// The most blocks of the kernel of a task.
+    pub(crate) fn of(self, kernel: Task<'_>) -> u32 {
+        if kernel.is_reduction() { self.reduction } else { self.elementwise }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -57,8 +70,7 @@ pub(crate) struct OnGpus {
     pub(crate) slots: usize,
     /// Threads that compute chunks concurrently with the devices.
     pub(crate) cores: usize,
-    /// The most blocks that a kernel has.
-    pub(crate) block_limit: u32,
+    pub(crate) block_limits: BlockLimits,
     /// Makes the kernel signal completion by flags, if it has few warps.
     pub(crate) uses_flags: bool,
     pub(crate) fallback: Fallback,
@@ -111,7 +123,9 @@ pub(crate) trait Resources {
 /// Plans a call for a stream of a device, if the stream can take it.
 pub(crate) fn on_stream(call: &Call<'_>, placement: Placement, device: usize) -> Option<OnStream> {
     let may_compute = placement != Placement::Cpu || call.task().is_copy();
-    let takes = may_compute && !call.is_uniform() && is_queueable(call, device);
+    // Between kernels a result would already be in the input, which the next one is to read.
+    let may_queue = !call.task().has_several_kernels() || !call.reduces_into_input();
+    let takes = may_compute && may_queue && !call.is_uniform() && is_queueable(call, device);
     takes.then(|| queued(call))
 }
 
@@ -200,8 +214,8 @@ fn on_gpus(
     let slots = (tuning::SLOTS[kind as usize] / threads).clamp(1, chunks);
     let is_one_chunk = chunks == 1;
     let crosses_bus_alone = is_one_chunk && transfers.cross_bus();
-    let block_limit = block_limit(call, &transfers, chunk.min(call.n()), crosses_bus_alone);
-    let uses_flags = is_one_chunk && can_signal_completion(call, &transfers, block_limit);
+    let block_limits = block_limits(&transfers, chunk.min(call.n()), crosses_bus_alone);
+    let uses_flags = is_one_chunk && can_signal_completion(call, &transfers, block_limits);
     let fallback = match placement {
         _ if placement == Placement::Gpu || needs_gpu(call) => Fallback::None,
         _ if call.is_in_place() => Fallback::CoresIfUnwritten,
@@ -217,23 +231,23 @@ fn on_gpus(
         threads,
         slots,
         cores,
-        block_limit,
+        block_limits,
         uses_flags,
         fallback,
     })
 }
 
-/// The most blocks of a kernel over `n` elements. An elementwise kernel that alone reads and writes across
+/// The most blocks of kernels over `n` elements. An elementwise kernel that alone reads and writes across
 /// the bus has few; of several such kernels, those that fill the device keep the others waiting, and few
 /// blocks of each would be many. A reduction that reads across the bus has few.
-fn block_limit(call: &Call<'_>, transfers: &Transfers, n: usize, crosses_bus_alone: bool) -> u32 {
-    match call.task().is_reduction() {
-        false if crosses_bus_alone => tuning::BLOCKS_ACROSS_BUS,
-        true if transfers.read_across_bus() => {
-            let blocks = n.div_ceil(tuning::REDUCTION_BLOCK_ACROSS_BUS);
-            u32::try_from(blocks).unwrap_or(MAX_BLOCKS)
-        }
-        _ => MAX_BLOCKS,
+fn block_limits(transfers: &Transfers, n: usize, crosses_bus_alone: bool) -> BlockLimits {
+    let across_bus = n.div_ceil(tuning::REDUCTION_BLOCK_ACROSS_BUS);
+    BlockLimits {
+        elementwise: if crosses_bus_alone { tuning::BLOCKS_ACROSS_BUS } else { MAX_BLOCKS },
+        reduction: match transfers.read_across_bus() {
+            true => u32::try_from(across_bus).unwrap_or(MAX_BLOCKS),
+            false => MAX_BLOCKS,
+        },
     }
 }
 
@@ -241,18 +255,22 @@ fn block_limit(call: &Call<'_>, transfers: &Transfers, n: usize, crosses_bus_alo
 const MAX_BLOCKS: u32 = i32::MAX as u32;
 
 /// Says whether the kernel's warps, which may be few, can signal that all work is done. They cannot for a
-/// copy behind the kernel, nor for managed memory, which may not be the host's before the driver says so.
-fn can_signal_completion(call: &Call<'_>, transfers: &Transfers, block_limit: u32) -> bool {
+/// copy or a kernel before or behind the kernel, nor for managed memory, which may not be the host's before the
+/// driver says so.
+fn can_signal_completion(
+    call: &Call<'_>, transfers: &Transfers, block_limits: BlockLimits,
+) -> bool {
     const WARPS_OF_BLOCK: u32 = 8;
     // The most elements that a warp takes at once.
     let run = match call.task().is_reduction() {
         false => 512,
         true => tuning::REDUCTION_BLOCK / WARPS_OF_BLOCK as usize,
     };
-    let may_be_few = block_limit <= tuning::FLAGGED_WARPS / WARPS_OF_BLOCK
+    let may_be_few = block_limits.of(call.task()) <= tuning::FLAGGED_WARPS / WARPS_OF_BLOCK
         || call.n().div_ceil(run) <= tuning::FLAGGED_WARPS as usize;
     may_be_few
         && !call.task().is_copy()
+        && !call.task().has_several_kernels()
         && !transfers.outputs().contains(&Transfer::Dma)
         && !call.any(MemoryKind::Managed)
 }
@@ -270,7 +288,7 @@ fn transfers(call: &Call<'_>, devices: &[usize]) -> Transfers {
         (_, MemoryKind::Pinned | MemoryKind::PinnedInParts) => Transfer::Mapped,
         (_, MemoryKind::Pageable) => Transfer::Staged,
     };
-    let outputs = call.outputs().iter().map(|output| match call.task().is_reduction() {
+    let outputs = call.outputs().iter().map(|output| match output.is_value() {
         false => transfer(output),
         true => Transfer::State,
     });
@@ -342,8 +360,8 @@ fn queued(call: &Call<'_>) -> OnStream {
     let arrays = call.arrays().map(transfer).collect();
     let transfers = Transfers { arrays, inputs: call.inputs().len() };
     let crosses_bus = transfers.cross_bus() || (call.task().is_copy() && !by_driver);
-    let block_limit = block_limit(call, &transfers, call.n(), crosses_bus);
-    OnStream { transfers, block_limit, copies_by_driver: by_driver }
+    let block_limits = block_limits(&transfers, call.n(), crosses_bus);
+    OnStream { transfers, block_limits, copies_by_driver: by_driver }
 }
 
 #[cfg(test)]

@@ -25,14 +25,33 @@ impl<'a> Task<'a> {
         matches!(self, Task::Copy)
     }
 
-    /// The reduction, and the type of the values that it takes.
+    /// The reduction, and the type of the values that it takes, if that is the only output.
     pub(crate) fn reduction(self) -> Option<(Reduction, Type)> {
         self.formula()?.reduction
     }
 
-    /// Says whether the output is one value.
+    /// Says whether every output is one value.
     pub(crate) fn is_reduction(self) -> bool {
-        self.reduction().is_some()
+        self.formula().is_some_and(|formula| formula.is_reduction)
+    }
+
+    /// Says whether it has several kernels, of which all but the last are reductions.
+    pub(crate) fn has_several_kernels(self) -> bool {
+        self.formula().is_some_and(Formula::has_several_kernels)
+    }
+
+    /// The tasks of its kernels, and the outputs that each computes, in the order in which kernels run.
+    pub(crate) fn kernels(self) -> impl Iterator<Item = (Task<'a>, &'a [usize])> {
+        (0..).map_while(move |number| self.kernel(number))
+    }
+
+    #[inline(never)]
+    fn kernel(self, number: usize) -> Option<(Task<'a>, &'a [usize])> {
+        let Task::Evaluate(Evaluation { formula, bindings }) = self else {
+            return (number == 0).then_some((self, &[0]));
+        };
+        let (formula, outputs) = formula.kernel_of(number)?;
+        Some((Task::Evaluate(Evaluation { formula, bindings }), outputs))
     }
 
     /// The size of a reduction's state as its kernel writes it, in bytes.
@@ -54,6 +73,6 @@ pub(crate) trait Work: Sync {
     /// Computes chunks, one after the other, on the calling core.
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>);
 
-    /// Merges the state that a kernel wrote for a chunk of that number of elements.
-    fn take_state(&self, _words: &[u8], _elements: usize) {}
+    /// Merges the state that the kernel of a reduction, counted from 0, wrote for a chunk of that number of elements.
+    fn take_state(&self, _reduction: usize, _words: &[u8], _elements: usize) {}
 }

@@ -8,7 +8,7 @@ use super::driver::{
 use super::memory_kind;
 pub(crate) use super::owned::PAGE;
 use super::owned::{self, OwnedMemory, PORTABLE_MAPPED};
-use crate::call::Call;
+use crate::call::{Array, Call};
 use crate::error::Error;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -89,7 +89,22 @@ pub(crate) unsafe fn device_free(ordinal: usize, address: u64) -> Result<(), Err
 /// # Panics
 /// If the output does not have one element of that size.
 pub(crate) fn write<T: Copy>(call: &Call<'_>, number: usize, value: T) -> Result<(), Error> {
-    let output = call.outputs()[number];
+    write_value(&call.outputs()[number], value)
+}
+
+/// Writes the one value of an output, whose bits are the low ones, and returns when it is there.
+///
+/// # Panics
+/// If the output does not have one element of 1, 4 or 8 bytes.
+pub(crate) fn write_bits(output: &Array<'_>, bits: u64) -> Result<(), Error> {
+    match output.bytes {
+        1 => write_value(output, bits as u8),
+        4 => write_value(output, bits as u32),
+        _ => write_value(output, bits),
+    }
+}
+
+fn write_value<T: Copy>(output: &Array<'_>, value: T) -> Result<(), Error> {
     let Some(ordinal) = output.device() else {
         // SAFETY: the call promises the output, which is aligned, and which the host reaches.
         unsafe { output.host_value::<T>().write(value) };

@@ -240,14 +240,14 @@ impl Device {
         self.gpu.ordinal
     }
 
-    /// Loads the kernel of a formula, if it was not.
+    /// Loads the kernels of a formula, if they were not.
     pub(crate) fn prepare(&self, formula: &Formula) -> Result<(), Error> {
-        self.within(|| self.kernels.of(formula).map(|_| ()))
+        self.within(|| self.kernels.load_all(formula))
     }
 
-    /// Says whether the kernel of a task is loaded.
+    /// Says whether the kernels of a task are loaded.
     pub(crate) fn is_ready_for(&self, task: Task<'_>) -> bool {
-        task.formula().is_none_or(|formula| self.kernels.has(formula))
+        task.formula().is_none_or(|formula| self.kernels.has_all(formula))
     }
 
     /// The slots of a kind, for a caller with the device's context current, which stays so until it has

@@ -13,6 +13,7 @@ use gpuvec_expr::{Reduction, Type};
 
 /// Part of a call, by the addresses at which the device reaches it.
 pub(super) struct Part<'a> {
+    /// The task of one kernel, or a copy.
     pub(super) task: Task<'a>,
     /// The address of the part's first element in each input and, behind them, in each output.
     pub(super) arrays: &'a [u64],

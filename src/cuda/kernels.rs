@@ -76,7 +76,7 @@ fn unpacked() -> Result<&'static [u8], Error> {
     UNPACKED.get_or_try_init(unpack).map(Vec::as_slice)
 }
 
-/// The kernel of a formula.
+/// The kernel of a formula that has one.
 pub(crate) fn kernel_of(formula: &Formula) -> Result<&gpuvec_ptx::Kernel, Error> {
     formula.kernel(|name| {
         let ptx = Image::of(name)?.ptx()?;
@@ -124,8 +124,18 @@ impl Kernels {
         Ok(Kernels { ordinal, operations, copy, modules, expressions })
     }
 
-    /// The kernel of a formula, loaded now if it was not; other threads that need it wait.
-    pub(super) fn of(&self, formula: &Formula) -> Result<CUfunction, Error> {
+    /// Loads the kernels of a formula, if they were not.
+    pub(super) fn load_all(&self, formula: &Formula) -> Result<(), Error> {
+        formula.kernels().try_for_each(|(kernel, _)| self.of(kernel).map(|_| ()))
+    }
+
+    /// Says whether the kernels of a formula are loaded.
+    pub(super) fn has_all(&self, formula: &Formula) -> bool {
+        formula.kernels().all(|(kernel, _)| self.has(kernel))
+    }
+
+    /// The kernel of a formula that has one, loaded now if it was not; other threads that need it wait.
+    fn of(&self, formula: &Formula) -> Result<CUfunction, Error> {
         let Some(op) = formula.op else { return self.expression(formula) };
         self.operations[op as usize].get_or_try_init(|| self.load(formula)).map(Function::raw)
     }
@@ -171,8 +181,8 @@ impl Kernels {
         Ok(expressions.entry(formula.id).or_default().clone())
     }
 
-    /// Says whether the kernel of a formula is loaded.
-    pub(super) fn has(&self, formula: &Formula) -> bool {
+    /// Says whether the kernel of a formula that has one is loaded.
+    fn has(&self, formula: &Formula) -> bool {
         match formula.op {
             Some(op) => self.operations[op as usize].get().is_some(),
             None => {

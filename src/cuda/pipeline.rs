@@ -7,11 +7,11 @@
 use super::device::Device;
 use super::driver::CUstream;
 use super::enqueue::{Addresses, Contents, Part, addresses, enqueue};
-use super::slot::TakenSlot;
+use super::slot::{STATE_BYTES, TakenSlot};
 use super::transfer::ChunkView;
 use crate::call::chunk::{Chunk, Queue};
 use crate::call::plan::OnGpus;
-use crate::call::{Call, Work};
+use crate::call::{Call, Task, Transfer, Work};
 use crate::error::Error;
 use std::collections::VecDeque;
 
@@ -145,12 +145,12 @@ struct Pipeline<'a> {
 }
 
 impl<'a> Pipeline<'a> {
-    /// Makes the pipeline of a device, whose context is current, with the call's kernel.
+    /// Makes the pipeline of a device, whose context is current, with the call's kernels.
     fn new(
         device: &'a Device, call: &'a Call<'_>, plan: &'a OnGpus, work: &'a dyn Work,
     ) -> Result<Self, Error> {
         if let Some(formula) = call.task().formula() {
-            device.kernels.of(formula)?;
+            device.kernels.load_all(formula)?;
         }
         let mut in_flight = VecDeque::new();
         let bytes = plan.slots * size_of::<(TakenSlot<'_>, Chunk)>();
@@ -219,7 +219,7 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Brings the chunk's inputs in and queues its kernel and the way out.
+    /// Brings the chunk's inputs in and queues its kernels and the way out.
     fn enqueue(
         &mut self, slot: &mut TakenSlot<'a>, stream: CUstream, chunk: &Chunk,
     ) -> Result<(), Error> {
@@ -230,13 +230,25 @@ impl<'a> Pipeline<'a> {
             self.progress.bytes_staged += input.staged_bytes();
             arrays.push(input.kernel_address(slot)?);
         }
-        for output in self.outputs(chunk) {
-            arrays.push(output.kernel_address(slot)?);
+        for (kernel, outputs) in self.call.task().kernels() {
+            for &output in outputs {
+                arrays.push(self.view(inputs + output, chunk).kernel_address(slot)?);
+            }
+            self.enqueue_kernel(slot, stream, chunk, kernel, &arrays)?;
+            arrays.truncate(inputs);
         }
+        self.outputs(chunk).try_for_each(|output| output.queue_out(self.device, slot, stream))
+    }
+
+    /// Queues a kernel, or a copy, on the addresses of the chunk in the inputs and in the kernel's outputs.
+    fn enqueue_kernel(
+        &mut self, slot: &mut TakenSlot<'a>, stream: CUstream, chunk: &Chunk, task: Task<'_>,
+        arrays: &Addresses,
+    ) -> Result<(), Error> {
         let flags = if self.plan.uses_flags { slot.flags() } else { None };
-        let (task, block_limit) = (self.call.task(), self.plan.block_limit);
+        let (inputs, block_limit) = (self.call.inputs().len(), self.plan.block_limits.of(task));
         let enqueue = |contents| {
-            let (arrays, first, n) = (&arrays, chunk.start(), chunk.len());
+            let (first, n) = (chunk.start(), chunk.len());
             let part = Part { task, arrays, inputs, first, n, contents, block_limit, flags };
             // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited for
             // before the call returns; by its transfer the device reaches each of them.
@@ -249,15 +261,17 @@ impl<'a> Pipeline<'a> {
             false => enqueue(Contents::Elements)?,
         };
         self.progress.wrote |= !is_reduction;
-        self.outputs(chunk).try_for_each(|output| output.queue_out(self.device, slot, stream))
+        Ok(())
     }
 
-    /// Waits for the oldest chunk and puts its result where it belongs.
+    /// Waits for the oldest chunk and puts its results where they belong.
     fn finish_oldest(&mut self) -> Result<(), Error> {
         let Some((mut slot, chunk)) = self.in_flight.pop_front() else { return Ok(()) };
         slot.wait()?;
-        if self.call.task().is_reduction() {
-            self.work.take_state(slot.state(self.call.task().state_bytes())?, chunk.len());
+        let reductions = self.call.task().kernels().filter(|(kernel, _)| kernel.is_reduction());
+        for (number, (reduction, _)) in reductions.enumerate() {
+            let state = slot.state(number, reduction.state_bytes())?;
+            self.work.take_state(number, state, chunk.len());
         }
         let mut staged = 0;
         for output in self.outputs(&chunk) {
@@ -281,8 +295,10 @@ impl<'a> Pipeline<'a> {
         let (array, transfer) = (self.call.array(number), self.plan.transfers.of(number));
         let earlier = self.call.arrays().zip(self.plan.transfers.all()).take(number);
         let alike = earlier.filter(|(_, other)| *other == transfer);
-        let bytes: usize = alike.map(|(array, _)| array.element_bytes()).sum();
-        let offset = bytes * self.plan.chunk;
+        let offset = match transfer {
+            Transfer::State => alike.count() * STATE_BYTES,
+            _ => alike.map(|(array, _)| array.element_bytes()).sum::<usize>() * self.plan.chunk,
+        };
         ChunkView::new(array, transfer, self.in_place[number], chunk, offset)
     }
 }

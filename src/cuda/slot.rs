@@ -9,7 +9,7 @@ use super::completion::Flags;
 use super::driver::{CUstream, cuStreamSynchronize};
 use super::owned::{OwnedMemory, OwnedStream, PAGE, pinned_alloc};
 use super::scratch::Scratch;
-use crate::call::{SlotKind, Transfer, Transfers};
+use crate::call::{MAX_OUTPUTS, SlotKind, Transfer, Transfers};
 use crate::error::Error;
 use crate::process::warmup;
 use crate::tuning;
@@ -20,7 +20,10 @@ use std::ptr::NonNull;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The size of the largest state of a reduction.
-const STATE_BYTES: usize = size_of::<<Dot<f64> as Kind>::Words>();
+pub(super) const STATE_BYTES: usize = size_of::<<Dot<f64> as Kind>::Words>();
+
+/// The size of the states of a chunk: one for each reduction.
+const STATES_BYTES: usize = MAX_OUTPUTS * STATE_BYTES;
 
 /// A stream and the memory that its chunk uses.
 pub(super) struct Slot {
@@ -34,8 +37,8 @@ pub(super) struct Slot {
     is_in_flight: bool,
     pinned: Option<NonNull<u8>>,
     device: Option<OwnedMemory>,
-    /// Pinned memory for the state of a chunk, and for flags behind it.
-    state: Option<NonNull<u8>>,
+    /// Pinned memory for the states of a chunk, and for flags behind them.
+    states: Option<NonNull<u8>>,
     scratch: Option<Scratch>,
 }
 
@@ -55,7 +58,7 @@ impl Slot {
             is_in_flight: false,
             pinned: None,
             device: None,
-            state: None,
+            states: None,
             scratch: None,
         })
     }
@@ -83,15 +86,15 @@ impl Slot {
             made(&mut self.device, || OwnedMemory::new(bytes, ordinal))?;
         }
         if transfers.any(Transfer::State) {
-            self.make_state()?;
+            self.make_states()?;
             made(&mut self.scratch, || Scratch::new(ordinal))?;
         }
         Ok(())
     }
 
-    fn make_state(&mut self) -> Result<(), Error> {
-        let bytes = (STATE_BYTES + Flags::BYTES).next_multiple_of(PAGE);
-        made(&mut self.state, || pinned_alloc(bytes, self.ordinal).map(NonNull::cast))
+    fn make_states(&mut self) -> Result<(), Error> {
+        let bytes = (STATES_BYTES + Flags::BYTES).next_multiple_of(PAGE);
+        made(&mut self.states, || pinned_alloc(bytes, self.ordinal).map(NonNull::cast))
     }
 
     /// Pinned memory for a chunk of every array that is staged; every device reaches it at the same
@@ -105,20 +108,20 @@ impl Slot {
         self.device.as_ref().map(OwnedMemory::address).ok_or(NO_BUFFER)
     }
 
-    /// Pinned memory for a state.
-    pub(super) fn state_address(&self) -> Result<u64, Error> {
-        self.state.map(|state| state.addr().get() as u64).ok_or(NO_BUFFER)
+    /// Pinned memory for states, [`STATE_BYTES`] each.
+    pub(super) fn states_address(&self) -> Result<u64, Error> {
+        self.states.map(|states| states.addr().get() as u64).ok_or(NO_BUFFER)
     }
 
-    /// The state that a kernel has written, of `bytes` bytes.
-    pub(super) fn state(&self, bytes: usize) -> Result<&[u8], Error> {
-        let state = self.state.ok_or(NO_BUFFER)?;
-        if self.is_in_flight || bytes > STATE_BYTES {
+    /// The state that the kernel of a reduction, counted from 0, has written, of `bytes` bytes.
+    pub(super) fn state(&self, number: usize, bytes: usize) -> Result<&[u8], Error> {
+        let states = self.states.ok_or(NO_BUFFER)?;
+        if self.is_in_flight || bytes > STATE_BYTES || number >= MAX_OUTPUTS {
             return Err(Error::Internal { text: "a state that is not there" });
         }
-        // SAFETY: the buffer is the slot's own, of at least `bytes` bytes, which the kernel, which is
-        // done, has written; no device writes there until work begins again.
-        Ok(unsafe { std::slice::from_raw_parts(state.as_ptr(), bytes) })
+        // SAFETY: the buffer is the slot's own, with room for that number of states, and for `bytes` bytes of this
+        // one, which the kernel, which is done, has written; no device writes there until work begins again.
+        Ok(unsafe { std::slice::from_raw_parts(states.add(number * STATE_BYTES).as_ptr(), bytes) })
     }
 
     /// Device memory for the blocks of a reduction.
@@ -128,13 +131,13 @@ impl Slot {
 
     /// The flags for the warps of a kernel, if there is memory for them.
     pub(super) fn flags(&mut self) -> Option<Flags> {
-        self.make_state().ok()?;
+        self.make_states().ok()?;
         self.made_flags()
     }
 
     fn made_flags(&self) -> Option<Flags> {
-        // SAFETY: the buffer has room for flags behind the state, and is never freed.
-        self.state.map(|state| unsafe { Flags::at(state.add(STATE_BYTES)) })
+        // SAFETY: the buffer has room for flags behind the states, and is never freed.
+        self.states.map(|states| unsafe { Flags::at(states.add(STATES_BYTES)) })
     }
 
     /// Waits until the newest work is done, and its results are visible. After an error the work may

@@ -5,11 +5,11 @@ use super::driver::{
     self, CUevent, CUstream, cuCtxGetCurrent, cuEventQuery, cuEventRecord, cuEventSynchronize,
     cuStreamGetCtx, cuStreamIsCapturing, cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent,
 };
-use super::enqueue::{Contents, Part, addresses, enqueue};
+use super::enqueue::{Addresses, Contents, Part, addresses, enqueue};
 use super::owned::{Owned, OwnedEvent, OwnedStream};
 use super::scratch::Scratch;
-use crate::call::Call;
 use crate::call::plan::OnStream;
+use crate::call::{Call, Task};
 use crate::error::Error;
 use std::ffi::c_void;
 use std::ops::RangeInclusive;
@@ -187,21 +187,39 @@ impl Stream {
     /// Queues a call as planned, and returns at once.
     pub(crate) fn queue(&self, call: &Call<'_>, plan: &OnStream) -> Result<(), Error> {
         self.enqueue(|| {
-            let arrays = &addresses(self.device, call, &plan.transfers)?;
-            let (task, block_limit) = (call.task(), plan.block_limit);
-            let enqueue = |contents| {
-                let (inputs, first, n, flags) = (call.inputs().len(), 0, call.n(), None);
-                let part = Part { task, arrays, inputs, first, n, contents, block_limit, flags };
-                // SAFETY: the call promises the arrays until the stream has done the work; the plan
-                // found that the device reaches them. The scratch memory is this stream's.
-                unsafe { enqueue(self.device, self.raw, part) }.map(|_| ())
-            };
-            match task.is_reduction() {
-                true => self.with_scratch(|scratch| enqueue(Contents::Result(scratch))),
-                false if plan.copies_by_driver => enqueue(Contents::ByDriver),
-                false => enqueue(Contents::Elements),
+            let all = addresses(self.device, call, &plan.transfers)?;
+            let (mut arrays, inputs) = (all.clone(), call.inputs().len());
+            for (number, (kernel, outputs)) in call.task().kernels().enumerate() {
+                arrays.truncate(inputs);
+                arrays.extend(outputs.iter().map(|output| all[inputs + output]));
+                let queued = self.queue_kernel(call, plan, kernel, &arrays);
+                // After an error nothing is in flight in the call's arrays.
+                if queued.is_err() && number > 0 {
+                    let _ = self.wait();
+                }
+                queued?;
             }
+            Ok(())
         })
+    }
+
+    /// Queues a kernel, or a copy, on the addresses of a call's inputs and of the kernel's outputs.
+    fn queue_kernel(
+        &self, call: &Call<'_>, plan: &OnStream, task: Task<'_>, arrays: &Addresses,
+    ) -> Result<(), Error> {
+        let block_limit = plan.block_limits.of(task);
+        let enqueue = |contents| {
+            let (inputs, first, n, flags) = (call.inputs().len(), 0, call.n(), None);
+            let part = Part { task, arrays, inputs, first, n, contents, block_limit, flags };
+            // SAFETY: the call promises the arrays until the stream has done the work; the plan
+            // found that the device reaches them. The scratch memory is this stream's.
+            unsafe { enqueue(self.device, self.raw, part) }.map(|_| ())
+        };
+        match task.is_reduction() {
+            true => self.with_scratch(|scratch| enqueue(Contents::Result(scratch))),
+            false if plan.copies_by_driver => enqueue(Contents::ByDriver),
+            false => enqueue(Contents::Elements),
+        }
     }
 
     /// Queues a reduction, which gets the address of the scratch memory.

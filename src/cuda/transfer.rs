@@ -11,7 +11,7 @@ use crate::error::Error;
 /// The view of a chunk in one array of a [`Call`](crate::call::Call).
 pub(super) struct ChunkView {
     pub(super) transfer: Transfer,
-    /// The place of the chunk's buffer in the slot's device memory, or in its pinned memory.
+    /// The place of the chunk's buffer in the slot's device memory, in its pinned memory, or among its states.
     offset: usize,
     /// The address for the host or, in device memory, for the driver's copies.
     address: usize,
@@ -47,7 +47,7 @@ impl ChunkView {
             Transfer::InPlace | Transfer::Mapped => Ok(self.in_place),
             Transfer::Dma => self.device_buffer(slot),
             Transfer::Staged => Ok(self.pinned_buffer(slot)?.addr() as u64),
-            Transfer::State => slot.state_address(),
+            Transfer::State => Ok(slot.states_address()? + self.offset as u64),
         }
     }
 

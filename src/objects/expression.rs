@@ -7,8 +7,9 @@ use crate::cpu::expression::{BlockProgram, BlockReduction, ReductionVisitor, vis
 use crate::cuda::{device, kernels};
 use crate::error::Error;
 use crate::process::{fork, memory};
-use ::gpuvec_expr::{Element, Form, Input, Integers, Node, Source, Type};
+use ::gpuvec_expr::{Element, Form, Input, Integers, Node, Output, Program, Source, Type};
 use gpuvec_ops::Accumulator;
+use gpuvec_ptx::outputs_of_kernels;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +62,7 @@ pub const GPUVEC_NUMBER: i32 = 512;
 pub enum gpuvec_expr_form {
     /// The program: a line for each value, in the order of evaluation.
     GPUVEC_EXPR_PROGRAM = 1,
-    /// The kernel, in PTX.
+    /// The kernel, in PTX; of an expression with several, one text after the other.
     GPUVEC_EXPR_PTX = 2,
 }
 
@@ -167,7 +168,6 @@ fn with<T, R>(place: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
 
 impl Expression {
     fn new(text: &str, inputs: &[Input<'_>]) -> Result<Self, Refused> {
-        static NEWEST: AtomicU64 = AtomicU64::new(0);
         if !memory::is_left_for(MOST_BYTES) {
             let bytes = MOST_BYTES;
             return Err(Error::OutOfHostMemory { bytes, purpose: "an expression" }.into());
@@ -176,9 +176,7 @@ impl Expression {
         let blocks = BlockProgram::new(&program, cpu::version());
         let uses = inputs_of(program.nodes().iter());
         let integers = Integers::of(&program);
-        let id = NEWEST.fetch_add(1, Ordering::Relaxed);
-        let state = program.reduction().map(|(reduction, ty)| visit(reduction, ty, OfState));
-        let formula = Formula::new(id, program, blocks.cost() as usize, state);
+        let formula = formula(program, blocks.cost() as usize)?;
         Ok(Expression { text: text.to_owned(), formula, blocks, uses, integers })
     }
 
@@ -186,15 +184,25 @@ impl Expression {
         self.text == text && self.formula.program().inputs().eq(inputs.iter().copied())
     }
 
-    /// The type of the output's elements, a [`gpuvec_type`].
-    pub(crate) fn output_type(&self) -> i32 {
-        let output = self.formula.program().outputs()[0].element;
-        let known = TYPES.iter().find(|(_, element)| *element == output);
-        known.map_or(0, |(known, _)| *known as i32)
+    /// The type of the elements of an output, a [`gpuvec_type`].
+    pub(crate) fn output_type(&self, index: usize) -> Result<i32, Error> {
+        let output = self.output(index)?;
+        let known = TYPES.iter().find(|(_, element)| *element == output.element);
+        Ok(known.map_or(0, |(known, _)| *known as i32))
     }
 
-    pub(crate) fn is_reduction(&self) -> bool {
-        self.formula.program().reduction().is_some()
+    /// Says whether an output is that of a reduction: 1 or 0.
+    pub(crate) fn is_reduction(&self, index: usize) -> Result<i32, Error> {
+        Ok(self.output(index)?.reduction.is_some().into())
+    }
+
+    /// The output of an index that a caller passes.
+    fn output(&self, index: usize) -> Result<&Output, Error> {
+        self.formula.program().outputs().get(index).ok_or(Error::Value {
+            argument: "index",
+            value: i64::try_from(index).unwrap_or(i64::MAX),
+            expected: "pass an index below gpuvec_expr_num_outputs(expr)",
+        })
     }
 
     /// The text of the form, a [`gpuvec_expr_form`].
@@ -202,7 +210,15 @@ impl Expression {
         match form {
             _ if form == GPUVEC_EXPR_PROGRAM as i32 => Ok(self.formula.program().to_string()),
             _ if form == GPUVEC_EXPR_PTX as i32 => {
-                Ok(kernels::kernel_of(&self.formula)?.image().to_string_lossy().into_owned())
+                let mut text = String::new();
+                for (kernel, _) in self.formula.kernels() {
+                    let image = kernels::kernel_of(kernel)?.image().to_string_lossy();
+                    let (bytes, purpose) = (image.len(), "the text of a kernel");
+                    let none_left = |_| Error::OutOfHostMemory { bytes, purpose };
+                    text.try_reserve_exact(bytes).map_err(none_left)?;
+                    text.push_str(&image);
+                }
+                Ok(text)
             }
             _ => Err(Error::Value {
                 argument: "form",
@@ -239,6 +255,37 @@ impl Expression {
     }
 }
 
+/// The formula of a program, which costs a core `cost` picoseconds for an element.
+fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
+    let kernels = outputs_of_kernels(&program);
+    if kernels.len() == 1 {
+        return Ok(of_kernel(program, cost));
+    }
+    let bytes = kernels.len() * MOST_KERNEL_BYTES;
+    if !memory::is_left_for(bytes) {
+        return Err(Error::OutOfHostMemory { bytes, purpose: "the kernels of an expression" });
+    }
+    let with_formula = |outputs: Vec<usize>| {
+        let of_outputs = program.of_outputs(&outputs);
+        (of_kernel(of_outputs, cost), outputs)
+    };
+    let formulas = kernels.into_iter().map(with_formula).collect();
+    Ok(Formula::of_kernels(number(), program, cost, formulas))
+}
+
+/// The formula of a program that has one kernel.
+#[inline(never)]
+fn of_kernel(program: Program, cost: usize) -> Formula {
+    let state = program.reduction().map(|(reduction, ty)| visit(reduction, ty, OfState));
+    Formula::new(number(), program, cost, state)
+}
+
+/// A number that no other formula of an expression has.
+fn number() -> u64 {
+    static NEWEST: AtomicU64 = AtomicU64::new(0);
+    NEWEST.fetch_add(1, Ordering::Relaxed)
+}
+
 /// A bit for each input among nodes.
 fn inputs_of<'n>(nodes: impl Iterator<Item = &'n Node>) -> u32 {
     nodes.fold(0, |inputs, node| match node.source {
@@ -258,13 +305,16 @@ impl ReductionVisitor for OfState {
     }
 }
 
-/// Devices forget the kernel, without a call of the driver: the calling thread may be one that compiles
+/// Devices forget the kernels, without a call of the driver: the calling thread may be one that compiles
 /// another text.
 impl Drop for Expression {
     fn drop(&mut self) {
-        device::forget(self.formula.id);
+        self.formula.kernels().for_each(|(kernel, _)| device::forget(kernel.id));
     }
 }
 
 /// Memory that is enough to compile any text: few characters may make as many nodes as there may be.
 const MOST_BYTES: usize = 1 << 20;
+
+/// Memory that is enough for the program of each of several kernels.
+const MOST_KERNEL_BYTES: usize = 256 << 10;

@@ -35,8 +35,9 @@ use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
+pub(crate) use bindings::OUTPUT_NAMES;
 pub(crate) use strided::{Strided, evaluate_strided, gpuvec_array};
-use work::{Evaluating, Reducing, Steps, Whole};
+use work::{Evaluating, Reducing, ReducingSeveral, Steps, Whole};
 
 /// Runs an operation on its arrays, or queues it on a stream; `alpha` has the bits of the number by which it
 /// multiplies, if it does. Says in the thread's last run how, as all functions of this module.
@@ -59,13 +60,14 @@ pub(crate) unsafe fn operation(
 }
 
 /// Evaluates an expression over `n` elements of each input array, or queues that on a stream. `inputs` points
-/// to a pointer for each declared input: to an array, or to the value of a scalar.
+/// to a pointer for each declared input: to an array, or to the value of a scalar. `outputs` are as many as the
+/// expression has, with their layouts.
 ///
 /// # Safety
 /// As [`Arguments::new`], of the arrays that the expression uses; `inputs` has as many pointers as the
 /// expression has inputs, and those of scalars point to values in host memory.
 pub(crate) unsafe fn evaluate(
-    expression: &Expression, inputs: *const *const c_void, out: *mut c_void, n: usize,
+    expression: &Expression, inputs: *const *const c_void, outputs: &[Output<'_>], n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Expression(Some(&expression.text)), n);
@@ -73,9 +75,8 @@ pub(crate) unsafe fn evaluate(
     let bindings = unsafe { Bindings::read(expression, inputs, n)? };
     let formula = &expression.formula;
     let task = Task::Evaluate(Evaluation { formula, bindings: &bindings.all });
-    let outputs = [Output { name: "out", pointer: out, layout: formula.output }];
     // SAFETY: this function's promise.
-    let arguments = unsafe { Arguments::new(task, &bindings.arrays, &outputs, n) };
+    let arguments = unsafe { Arguments::new(task, &bindings.arrays, outputs, n) };
     let steps = Steps::Blocks { blocks: &expression.blocks, bindings: &bindings.all };
     run(&arguments, steps, stream, None)
 }
@@ -206,11 +207,26 @@ impl Runner<'_> {
     fn work(&self, work: &mut Evaluating<'_>) -> Result<(), Error> {
         match self.call.task().reduction() {
             Some((reduction, ty)) => visit(reduction, ty, Reduction { runner: self, work }),
+            None if self.call.task().has_several_kernels() => self.reduce_several(work),
             None => {
                 self.run(work)?;
                 work.check()
             }
         }
+    }
+
+    /// Does the work of a call with several outputs, of which some or all are reductions. Their results are written
+    /// last, since they may be in inputs.
+    #[inline(never)]
+    fn reduce_several(&self, work: &Evaluating<'_>) -> Result<(), Error> {
+        let reductions = self.call.task().kernels().filter_map(|(kernel, _)| kernel.reduction());
+        let mut reducing = ReducingSeveral::new(work, reductions)?;
+        self.run(&mut reducing)?;
+        work.check()?;
+        let repeats = self.call.is_uniform().then(|| self.call.n());
+        let values = self.call.outputs().iter().filter(|output| output.is_value());
+        let results = reducing.results(repeats)?;
+        values.zip(results).try_for_each(|(output, bits)| alloc::write_bits(output, bits))
     }
 
     /// Runs the work on the call's chunks. Where GPUs fail, cores do it if the plan says so.

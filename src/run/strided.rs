@@ -1,13 +1,13 @@
 //! Evaluates expressions over arrays of any shape and strides.
 
-use super::bindings::Bindings;
+use super::bindings::{Bindings, OUTPUT_NAMES};
 use super::memory_kinds::MemoryKinds;
 use super::walk::Walk;
 use super::work::Steps;
 use super::{Subject, execute, last_run, log, run};
 use crate::call::{
     Arguments, Array, Arrays, Binding, Call, Evaluation, Input, Layout, MAX_ARRAYS, MAX_INPUTS,
-    MemoryKind, Output, Task,
+    MAX_OUTPUTS, MemoryKind, Output, Task,
 };
 use crate::error::Error;
 use crate::objects::expression::Expression;
@@ -41,7 +41,7 @@ pub(crate) struct Strided {
 /// are contiguous.
 ///
 /// # Safety
-/// `shape` has a length for each axis, `inputs` an array for each declared input, and `outputs` one for the output.
+/// `shape` has a length for each axis, `inputs` an array for each declared input, and `outputs` one for each output.
 /// The strides of those that the call uses have one for each axis. The arrays have the elements that these lead to,
 /// as [`Arguments::new`] demands; those of scalars point to values in host memory.
 pub(crate) unsafe fn evaluate_strided(
@@ -64,10 +64,11 @@ pub(crate) unsafe fn evaluate_strided(
         refuse_reduction(expression, strided.reduced_axes)?;
         // SAFETY: this function's promise, of the elements to which the checked strides lead.
         let walk = unsafe { Walk::new(&expression.blocks, &bindings.all, &axes, inputs, outputs) };
-        let names = bindings.arrays.iter().map(|input| input.name).chain([OUTPUT]);
+        let names = bindings.arrays.iter().map(|input| input.name).chain(OUTPUT_NAMES);
+        let inputs = inputs.len();
         // SAFETY: the same.
         return unsafe {
-            run_walk(task, &walk, names.zip(views.iter()), axes.kept().elements(), stream)
+            run_walk(task, &walk, names.zip(views.iter()), inputs, axes.kept().elements(), stream)
         };
     }
     let pointer = |view: &View| std::ptr::with_exposed_provenance_mut::<c_void>(view.first);
@@ -76,7 +77,10 @@ pub(crate) unsafe fn evaluate_strided(
         Input { name: input.name, pointer, layout: input.layout }
     });
     let arrays: ArrayVec<_, MAX_INPUTS> = arrays.collect();
-    let outputs = [Output { name: OUTPUT, pointer: pointer(&outputs[0]), layout: formula.output }];
+    let outputs = OUTPUT_NAMES.into_iter().zip(outputs).zip(formula.outputs());
+    let outputs: ArrayVec<_, MAX_OUTPUTS> = outputs
+        .map(|((name, view), layout)| Output { name, pointer: pointer(view), layout })
+        .collect();
     let n = axes.kept().elements() * axes.reduced().elements();
     // SAFETY: this function's promise.
     let arguments = unsafe { Arguments::new(task, &arrays, &outputs, n) };
@@ -84,14 +88,11 @@ pub(crate) unsafe fn evaluate_strided(
     run(&arguments, steps, stream, None)
 }
 
-/// The output's name in errors.
-const OUTPUT: &str = "outputs[0]";
-
 /// What a call reads of its arguments: a copy, since they may be at any address.
 struct Given {
     shape: ArrayVec<i64, MAX_RANK>,
     bindings: Bindings,
-    /// The arrays that the call uses, the output last.
+    /// The inputs that the call uses, and the outputs.
     arrays: ArrayVec<gpuvec_array, MAX_ARRAYS>,
 }
 
@@ -111,6 +112,14 @@ impl Given {
         let expected = "pass 0 to 32 axes";
         let axes = axes.ok_or(Error::Value { argument: "ndim", value: ndim.into(), expected })?;
         let declared = expression.formula.program().inputs().len();
+        let mut layouts = expression.formula.outputs();
+        if !expression.formula.is_reduction && layouts.any(Layout::is_value) {
+            let instead = "gpuvec_expr_run_outputs for reductions beside other formulas";
+            return Err(Error::SeveralOutputs {
+                outputs: expression.formula.outputs().count(),
+                instead,
+            });
+        }
         if axes > 0 && shape.is_null() {
             return Err(Error::Null { argument: "shape", n: axes });
         }
@@ -135,9 +144,10 @@ impl Given {
         let used = all.iter().zip(&bindings.all);
         let used = used.filter(|(_, binding)| matches!(binding, Binding::Array));
         // SAFETY: this function's promise.
-        let output = unsafe { outputs.read_unaligned() };
+        let output = |number| unsafe { outputs.add(number).read_unaligned() };
+        let outputs = (0..expression.formula.outputs().count()).map(output);
         let arrays: ArrayVec<_, MAX_ARRAYS> =
-            used.map(|(array, _)| *array).chain([output]).collect();
+            used.map(|(array, _)| *array).chain(outputs).collect();
         for array in arrays.iter().filter(|array| !array.strides.is_null()) {
             // SAFETY: this function's promise.
             strides.extend(unsafe { numbers(array.strides, axes) });
@@ -150,7 +160,7 @@ impl Given {
         &self, expression: &Expression, reduced_axes: u64, strides: &Strides, views: &mut [View],
     ) -> Result<Option<Axes>, Error> {
         let sizes = self.bindings.arrays.iter().map(|input| input.layout);
-        let sizes = sizes.chain([expression.formula.output]);
+        let sizes = sizes.chain(expression.formula.outputs());
         let mut rest = &strides[..];
         let mut argument = |(array, layout): (&gpuvec_array, &Layout)| {
             let mut strides = None;
@@ -168,7 +178,7 @@ impl Given {
         let arguments =
             gpuvec_axes::Arguments { shape, inputs, outputs, reduced_axes, is_indexed: false };
         let axes = Axes::new(&arguments, views).map_err(Error::Axes)?;
-        let is_reduction = expression.is_reduction();
+        let is_reduction = expression.formula.is_reduction;
         let expected = match &axes {
             Some(axes) if is_reduction && axes.kept().elements() > 1 => {
                 "a reduction along some axes is not computed: pass the bits of all axes"
@@ -202,7 +212,7 @@ fn is_contiguous(axes: &Axes, inputs: &[View], outputs: &[View]) -> bool {
 fn refuse_reduction(expression: &Expression, reduced_axes: u64) -> Result<(), Error> {
     let expected = "a reduction reads contiguous arrays: pass copies of others";
     let value = reduced_axes.cast_signed();
-    match expression.is_reduction() {
+    match expression.formula.is_reduction {
         true => Err(Error::Value { argument: "reduced_axes", value, expected }),
         false => Ok(()),
     }
@@ -214,7 +224,7 @@ fn refuse_reduction(expression: &Expression, reduced_axes: u64) -> Result<(), Er
 /// As [`Arguments::new`], of the `n` elements of each view that the walk visits.
 unsafe fn run_walk<'a>(
     task: Task<'_>, walk: &Walk<'_>, views: impl Iterator<Item = (&'static str, &'a View)>,
-    n: usize, stream: *mut gpuvec_stream,
+    inputs: usize, n: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     let placement = settings::placement()?;
     let stream = given(stream)?;
@@ -232,7 +242,6 @@ unsafe fn run_walk<'a>(
         }
         arrays.push(array);
     }
-    let inputs = arrays.len() - 1;
     // SAFETY: this function's promise.
     let call = unsafe { Call::strided(task, n, &arrays, inputs) };
     execute(&call, Placement::Cpu, stream.as_deref(), Steps::Walk(walk), None)

@@ -6,14 +6,17 @@ use crate::call::{Array, Binding, Call, MAX_INPUTS, MAX_OUTPUTS, Work};
 use crate::cpu;
 use crate::cpu::Elements;
 use crate::cpu::expression::{
-    Add, AddValues, BlockProgram, Range, ResultOf, Scratch, States, Values,
+    Add, AddValues, BlockProgram, ErasedState, Range, ResultOf, Scratch, States, Values,
+    erased_state,
 };
 use crate::error::Error;
+use crate::process::memory;
 use arrayvec::ArrayVec;
+use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{Element, Op};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A reduction. Each worker leaves its state in a place, where another one rarely is.
 pub(super) struct Reducing<'a, S> {
@@ -86,7 +89,7 @@ impl<S: Copy + Send + Sync> Work for Reducing<'_, S> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
         let (mut state, mut elements) = ((self.states.identity)(), 0);
         let chunks = &mut chunks.inspect(|chunk| elements += chunk.len());
-        self.evaluating.accumulate(chunks, &mut |version, values, first| {
+        self.evaluating.accumulate(chunks, &mut |_, version, values, first| {
             (self.add)(version, &mut state, values, first);
         });
         if elements > 0 {
@@ -94,8 +97,87 @@ impl<S: Copy + Send + Sync> Work for Reducing<'_, S> {
         }
     }
 
-    fn take_state(&self, words: &[u8], elements: usize) {
+    fn take_state(&self, _: usize, words: &[u8], elements: usize) {
         self.add(&(self.states.from_words)(words), elements);
+    }
+}
+
+/// Several outputs, of which some or all are reductions. The chunks' states are merged under one lock.
+pub(super) struct ReducingSeveral<'a> {
+    evaluating: &'a Evaluating<'a>,
+    elements: usize,
+    merged: Mutex<Vec<ErasedMerged>>,
+}
+
+/// The state of the chunks of a reduction that were merged, and the number of their elements.
+struct ErasedMerged {
+    state: Box<dyn ErasedState>,
+    elements: usize,
+}
+
+impl<'a> ReducingSeveral<'a> {
+    /// The work with the state of each reduction for no elements; fails if there is no memory for states.
+    pub(super) fn new(
+        evaluating: &'a Evaluating<'a>, reductions: impl Iterator<Item = (Reduction, Type)>,
+    ) -> Result<Self, Error> {
+        if !memory::is_left() {
+            return Err(NO_BUFFERS);
+        }
+        let state =
+            |(reduction, ty)| ErasedMerged { state: erased_state(reduction, ty), elements: 0 };
+        let merged = Mutex::new(reductions.map(state).collect());
+        Ok(ReducingSeveral { evaluating, elements: 0, merged })
+    }
+
+    /// The bits of each reduction's result: that of `repeats` equal elements, if one that was reduced stands for all.
+    pub(super) fn results(
+        self, repeats: Option<usize>,
+    ) -> Result<ArrayVec<u64, MAX_OUTPUTS>, Error> {
+        let mut merged = self.merged.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if merged.iter().any(|merged| merged.elements != self.elements) {
+            return Err(MISSING);
+        }
+        if let Some(n) = repeats {
+            merged.iter_mut().for_each(|merged| merged.state = merged.state.repeated(n));
+        }
+        Ok(merged.iter().map(|merged| merged.state.result()).collect())
+    }
+
+    fn merged(&self) -> MutexGuard<'_, Vec<ErasedMerged>> {
+        self.merged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Work for ReducingSeveral<'_> {
+    fn begin(&mut self, elements: usize) {
+        self.evaluating.forget_failure();
+        self.elements = elements;
+        for merged in inner(&mut self.merged) {
+            *merged = ErasedMerged { state: merged.state.identity(), elements: 0 };
+        }
+    }
+
+    fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
+        if !memory::is_left() {
+            return self.evaluating.note_failure();
+        }
+        let identity = |merged: &ErasedMerged| merged.state.identity();
+        let mut states: Vec<_> = self.merged().iter().map(identity).collect();
+        let mut elements = 0;
+        let chunks = &mut chunks.inspect(|chunk| elements += chunk.len());
+        self.evaluating.accumulate(chunks, &mut |number, version, values, first| {
+            states[number].add(version, values, first);
+        });
+        for (merged, state) in self.merged().iter_mut().zip(&states) {
+            merged.state.merge(&**state);
+            merged.elements += elements;
+        }
+    }
+
+    fn take_state(&self, reduction: usize, words: &[u8], elements: usize) {
+        let merged = &mut self.merged()[reduction];
+        merged.state.merge_words(words);
+        merged.elements += elements;
     }
 }
 
@@ -167,19 +249,24 @@ impl<'a> Evaluating<'a> {
         self.lacked_memory.store(false, Ordering::Relaxed);
     }
 
-    /// Calls `add` with the values of chunks that the call's reduction takes.
+    /// Notes that a worker lacked memory.
+    fn note_failure(&self) {
+        self.lacked_memory.store(true, Ordering::Relaxed);
+    }
+
+    /// Calls `add` with the values of chunks that the call's reductions take, and stores the other outputs.
     fn accumulate(&self, chunks: &mut dyn Iterator<Item = Chunk>, add: &mut AddValues<'_>) {
         let Steps::Blocks { blocks, bindings } = self.steps else {
             let version = cpu::version();
             return chunks.for_each(|chunk| {
-                add(version, self.values(&chunk), chunk.start());
+                add(0, version, self.values(&chunk), chunk.start());
             });
         };
         let Some(mut scratch) = self.scratch(blocks) else { return };
         chunks.for_each(|chunk| {
-            let arrays = &self.addresses(&chunk);
-            // SAFETY: the call promises the elements of the chunk.
-            let range = unsafe { Range::new(bindings, arrays, &[], chunk.len()) };
+            let (arrays, outputs) = (&self.addresses(&chunk), &self.outputs(&chunk));
+            // SAFETY: the call promises the elements of the chunk, which no other thread has.
+            let range = unsafe { Range::new(bindings, arrays, outputs, chunk.len()) };
             blocks.accumulate(&mut scratch, range, chunk.start(), add);
         });
     }
@@ -188,7 +275,7 @@ impl<'a> Evaluating<'a> {
     #[inline(never)]
     fn scratch(&self, blocks: &BlockProgram) -> Option<Scratch> {
         let scratch = blocks.scratch(self.call.n());
-        scratch.map_err(|_| self.lacked_memory.store(true, Ordering::Relaxed)).ok()
+        scratch.map_err(|_| self.note_failure()).ok()
     }
 
     /// The chunk of the one or two arrays of an operation; of one array, twice.
@@ -215,9 +302,10 @@ impl<'a> Evaluating<'a> {
         self.call.inputs().iter().map(address).collect()
     }
 
-    /// The addresses of a chunk in an expression's outputs.
+    /// The addresses of a chunk in those outputs of an expression that are stored, not reduced.
     fn outputs(&self, chunk: &Chunk) -> ArrayVec<*mut c_void, MAX_OUTPUTS> {
-        self.call.outputs().iter().map(|array| array.host_elements(chunk)).collect()
+        let stored = self.call.outputs().iter().filter(|array| !array.is_value());
+        stored.map(|array| array.host_elements(chunk)).collect()
     }
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from multiprocessing import Pool
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import exponentials
 import inverses
 import logarithms
 import numpy as np
+import powers
 import roots
 import trigonometry
 from flint import arb
@@ -26,46 +28,48 @@ from pieces import refined
 from recordings import read
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python_tests" / "support"))
-from hard_arguments import WORST  # noqa: E402
+from hard_arguments import MATH, proved_bounds, worst_arguments  # noqa: E402
 from mpfr_oracle import worst  # noqa: E402
 
-MATH = Path(__file__).resolve().parents[2] / "crates" / "math"
 FUNCTIONS = {
     **exponentials.FUNCTIONS,
     **logarithms.FUNCTIONS,
     **trigonometry.FUNCTIONS,
     **inverses.FUNCTIONS,
     **roots.FUNCTIONS,
+    **powers.FUNCTIONS,
 }
 
 work: list = []
 
 
 def bound(job: tuple) -> tuple:
-    """Bounds the error on a piece."""
+    """Returns a bound of the error on a piece, the worst part of it, and the seconds it took."""
     place, limit = job
     evaluate, interval = work[place]
-    return refined(evaluate, interval, limit)
+    start = time.process_time()
+    greatest, where = refined(evaluate, interval, limit)
+    return greatest, where, time.process_time() - start
 
 
 def stated() -> dict:
     """Returns the stated bounds by function, after a check that the documentation states the
     same."""
-    rows = (MATH / "tests" / "hard" / "bounds.txt").read_text().splitlines()
-    bounds = dict(map(str.split, rows))
+    bounds = proved_bounds()
     text = (MATH / "src" / "double" / "mod.rs").read_text()
+    rows = [f"{name} {limit:.2f}" for name, limit in bounds.items()]
     missing = [row for row in rows if f" {row} " not in text]
     if missing:
         sys.exit(f"{MATH}/src/double/mod.rs does not state {missing}")
-    return {name: float(limit) for name, limit in bounds.items()}
+    return bounds
 
 
 def greatest_known(name: str, recording) -> tuple:
     """Returns the greatest error of the known worst arguments, by MPFR, and where."""
-    points = [[float.fromhex(x) for x in row.split()] for row in WORST[name]]
+    points = worst_arguments(name)
     piece = Piece(arb(0))
     results = [Run(recording, piece, list(map(number, xs))).result().constant for xs in points]
-    return worst(name, np.array(points), np.array(results))
+    return worst(name, points, np.array(results))
 
 
 def main() -> None:
@@ -76,7 +80,10 @@ def main() -> None:
     options = parser.parse_args()
     recordings = read(options.recordings.read_text())
     bounds = stated()
-    failed = False
+    if not FUNCTIONS.keys() == recordings.keys() == bounds.keys():
+        sys.exit("each function of f64 needs a stated bound, and pieces in tools/function_bounds")
+    failed, total = False, 0.0
+    print("function stated proved  known    CPU  greatest bound, and greatest known error at")
     for name, pieces in FUNCTIONS.items():
         if options.functions and name not in options.functions:
             continue
@@ -85,16 +92,19 @@ def main() -> None:
         with Pool(len(os.sched_getaffinity(0))) as pool:
             jobs = [(place, bounds[name]) for place in range(len(work))]
             found = pool.map(bound, jobs, chunksize=4)
-        proved, (low, high) = max(found)
+        proved, (low, high), _ = max(found)
         error, at = greatest_known(name, recordings[name])
         good = error <= proved <= bounds[name]
         failed |= not good
-        verdict = "proved" if good else "NOT PROVED"
-        where = f"{low.hex()} to {high.hex()}"
-        known = f"known {error:.4f} at {' '.join(x.hex() for x in at)}"
+        seconds = sum(seconds for _, _, seconds in found)
+        total += seconds
         print(
-            f"{name:6} {bounds[name]:.2f} {verdict}: {proved:.4f} from {where}; {known}", flush=True
+            f"{name:8} {bounds[name]:6.2f} {proved:6.4f} {error:6.4f} {seconds:4.0f} s"
+            f"  {low.hex()} to {high.hex()}; {' '.join(x.hex() for x in at)}"
+            f"{'' if good else ' NOT PROVED'}",
+            flush=True,
         )
+    print(f"{total + time.process_time():.0f} s of CPU time in all")
     sys.exit(failed)
 
 

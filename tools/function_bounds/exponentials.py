@@ -13,8 +13,8 @@ from functools import partial
 
 from flint import arb
 from forms import Real
-from interpreter import Run
-from pieces import HALF, Reduction, around_zero, binades, error_bound, of_small, series
+from interpreter import Run, encoding
+from pieces import HALF, Reduction, around_zero, binades, error_bound, of_small
 
 LN_2 = Reduction(arb.const_log2(), 0.34658)
 UNIT = Reduction(arb(1), 0.5)
@@ -26,6 +26,8 @@ LARGE = 40
 # Below, results are less than 2^-1075, and zero; K may be 1024 up to the greatest result, near r =
 # 0.
 LEAST_K = -1075
+# From this |K| on results are scaled in two steps.
+FAR = 1000.0
 
 
 def exp(x):
@@ -59,20 +61,31 @@ def tanh(x):
     return (square - 1) / (square + 1)
 
 
+def unscaled(recording) -> int:
+    """Returns the place of a result of exp or exp2 that is one product with a power of two.
+
+    It is selected unless results may be subnormal or infinite. Two products are equal otherwise.
+    """
+    return next(
+        node.operands[1]
+        for node in recording.nodes
+        if node.operation == "Select"
+        and recording.nodes[node.operands[1]].operation == "MulFloat"
+        and (compared := recording.nodes[node.operands[2]]).operation == "Less"
+        and recording.nodes[compared.operands[0]].number == encoding(FAR)
+    )
+
+
 def scaled(recording, function, reduction, k: tuple, low: float, high: float) -> float:
-    """Bounds the error of exp or exp2.
+    """Bounds the error of exp, exp2 or pow.
 
     Results that are subnormal are rounded once more: by half of their unit, which is at least
     twice the one
     before, so that the error before counts half.
     """
-    x, piece, choice = reduction.argument(k, low, high)
-    run = Run(recording, piece, [x], choice)
-    # The result is one of two products with powers of two, equal where nothing is subnormal or
-    # infinite.
-    _, product, _ = recording.nodes[recording.result].operands
-    middle, whole, _ = series(low, high)
-    bound = error_bound(run, Real(function(middle), function(whole)), run.of(product))
+    run = reduction.run(recording, k, low, high)
+    middle, whole, _ = reduction.series(low, high)
+    bound = error_bound(run, Real(function(middle), function(whole)), run.of(unscaled(recording)))
     return max(bound, HALF + bound / 2)
 
 
@@ -96,8 +109,8 @@ def half(recording) -> int:
 
 
 def powers(recording, function, reduction) -> Iterator:
-    """Yields the pieces of exp or exp2."""
-    product = recording.nodes[recording.result].operands[1]
+    """Yields the pieces of exp, exp2 or pow."""
+    product = unscaled(recording)
     for k in ((LEAST_K, -1), (1, 1023)):
         reduction.check_radius(recording, k, product)
         for r in around_zero(NEARLY_ZERO, reduction.radius):

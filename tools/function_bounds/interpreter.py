@@ -461,6 +461,8 @@ class Run:
             # The whole part is in the low bits.
             base = number(decoded(x.low))
             return self.sum(base, self.sum_of_whole_part(x.times), 1)
+        if x.source is not None and x.times and not x.above:
+            return replace(x.source, scale=x.times // EXPONENT)
         if x.source is None or x.times:
             raise NotImplementedError
         above = (x.above + SIGN) % (1 << 64) - SIGN

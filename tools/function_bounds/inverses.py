@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from flint import arb
-from interpreter import Run
-from pieces import HALF, argument, binades, near_one, of_small
+from forms import DIGITS, Piece, Real, number
+from interpreter import Run, decoded
+from pieces import (
+    HALF,
+    argument,
+    around_zero,
+    binades,
+    error_bound,
+    near_one,
+    of_small,
+    pair_near,
+    quotient_errors,
+    quotient_places,
+    series_of_real,
+)
 
 LEAST = 2.0**-1074
 # From here on atan x is π/2, and erf x is 1.
 ATAN_END, ERF_END = 2.0**60, 6.0
+TINY_QUOTIENT = 2.0**-960
+# Half of the least float, and more than the roundings of what is below it.
+UNDERFLOW = arb(2) ** -1075 * (1 + arb(2) ** -40)
 
 
 def atan(x):
@@ -51,6 +68,107 @@ def of_atan(recording) -> Iterator:
         yield partial(of_small, recording, atan), interval
 
 
+@dataclass(frozen=True)
+class Sector:
+    """Where atan2 has base ± atan q, for q = rise / run: of w to the right and h above the origin.
+
+    q is h / w near the axis, (h - w) / (h + w) in the middle, and -w / h far from the axis.
+    """
+
+    name: str
+    base: float
+    is_left: bool
+
+    def ideal(self, q) -> object:
+        """Returns the angle of a series or a ball."""
+        angle = arb.pi() * self.base + q.atan()
+        return arb.pi() - angle if self.is_left else angle
+
+
+def comparisons(recording) -> tuple:
+    """Returns the places where a height is compared with a width times tan 3π/8, and times tan
+    π/8."""
+    nodes, found = recording.nodes, {}
+    for place, node in enumerate(nodes):
+        if node.operation == "Less" and nodes[node.operands[0]].operation == "MulFloat":
+            factor = nodes[nodes[node.operands[0]].operands[1]]
+            found[decoded(factor.number)] = place
+    return found[math.sqrt(2) + 1], found[math.sqrt(2) - 1]
+
+
+def unsigned(recording) -> int:
+    """Returns the place of a result before it has the sign of an argument."""
+    place = recording.result
+    while recording.nodes[place].operation != "AddFloat":
+        place = recording.nodes[place].operands[0]
+    return place
+
+
+def in_sector(recording, sector: Sector, low: float, high: float) -> float:
+    """Bounds the error of atan2 where the quotient q is in an interval.
+
+    The quotient is a pair with a known error (quotient_errors), which replaces the sequence's. It
+    does not depend on the size of x and y but for what underflows:
+
+    - Both are multiplied by 2^600, exactly, or if the greater one is from 2^400 on, by 2^-60. Then
+      a lesser height underflows only where q is below 2^-1362.
+    - 2^-700 is added to the width, and is rounded off if that is from 2^-646 on. A lesser one is
+      zero, or beside a height from 2^340 on: q is below 2^-226 with it or without it, or if both
+      arguments are zero, is zero.
+    - Both parts of q may be subnormal. What is left of the division does not underflow: where q is
+      at least 2^-1076 its terms are from 2^-736 on, and multiples of 2^-842. Both parts of a lesser
+      q are zero.
+
+    The result has its sign from y, but was positive: that does not increase the error.
+    """
+    middle, whole, radius = series_of_real(low, high)
+    piece = Piece(radius)
+    greatest = arb(math.nextafter(max(abs(low), abs(high)), 1))
+    apart, error = (greatest * relative + UNDERFLOW for relative in quotient_errors())
+    if sector.name == "far":
+        error += arb(2) ** -226
+    pair = pair_near(piece, Real(middle, whole), apart, error)
+    far, between = comparisons(recording)
+    known = {far: sector.name == "far", between: sector.name != "near"}
+    known |= dict(zip(quotient_places(recording), pair))
+    x, y = number(-1.0 if sector.is_left else 1.0), number(1.0)
+    run = Run(recording, piece, [y, x], replaced=known)
+    exact = Real(sector.ideal(middle), sector.ideal(whole))
+    return error_bound(run, exact, run.of(unsigned(recording)))
+
+
+def of_tiny_quotient(low: float, high: float) -> float:
+    """Bounds the error of atan2 near the axis, to the right, for quotients q below 2^-960.
+
+    There p t³ is rounded off, and the result is the rounded sum of q's parts. Both are multiples of
+    2^-1074 that together are q within half of that and what quotient_errors says, 20 u² q. So up to
+    2^-1021 their sum is exact, and above they add a quarter of a unit or less to half a unit; also
+    if the sum is above a power of two and q is below, or if atan q is below, which lacks q³ / 3 of
+    q: as the sum is that close to the power, its rounding adds no more than it is above.
+    """
+    del low, high
+    _, error = quotient_errors()
+    return HALF + float((error * arb(2) ** DIGITS + arb(0.25) + arb(2) ** -40).upper())
+
+
+def of_atan2(recording) -> Iterator:
+    """Yields the pieces of atan2 by sectors. To the right, results near the axis are as small as
+    q."""
+    end = math.sqrt(2) - 1 + 2.0**-50
+    around = around_zero(2.0**-60, end)
+    yield of_tiny_quotient, (0.0, TINY_QUOTIENT)
+    for is_left in (False, True):
+        near = [part for part in around if part[1] > 0] if is_left else binades(TINY_QUOTIENT, end)
+        far = [part for part in around if part[0] < 0]
+        for name, base, intervals in (
+            ("near", 0, near),
+            ("middle", 0.25, around),
+            ("far", 0.5, far),
+        ):
+            sector = Sector(name, base, is_left)
+            yield from ((partial(in_sector, recording, sector), part) for part in intervals)
+
+
 def to_one(low: float) -> list:
     """Returns the floats from `low` to 1 as intervals."""
     return [interval for interval in near_one(low, 1.5) if interval[1] < 1]
@@ -84,4 +202,10 @@ def of_erf(recording) -> Iterator:
         yield partial(of_small, recording, erf), interval
 
 
-FUNCTIONS = {"asin": of_asin, "acos": of_acos, "atan": of_atan, "erf": of_erf}
+FUNCTIONS = {
+    "asin": of_asin,
+    "acos": of_acos,
+    "atan": of_atan,
+    "atan2": of_atan2,
+    "erf": of_erf,
+}

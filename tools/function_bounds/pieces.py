@@ -7,10 +7,23 @@ from dataclasses import dataclass
 from typing import Callable
 
 from flint import arb, arb_series
-from forms import DIGITS, Piece, Real, Value, exponent, number, rounded_down, upper
+from forms import (
+    DIGITS,
+    ZERO,
+    Piece,
+    Real,
+    Value,
+    coefficient,
+    exponent,
+    number,
+    rounded_down,
+    upper,
+)
 from interpreter import Choice, Run, Undecided, decoded, encoding
+from recordings import Node
 
 HALF = 0.5
+UNIT = arb(2) ** -DIGITS
 # A bound is not much less on pieces that are narrower by this power of two.
 DEPTH = 12
 
@@ -23,6 +36,14 @@ def series(low: float, high: float) -> tuple:
     if low == high:
         return middle, middle, radius
     return arb_series([middle, 1]), arb_series([arb(middle, radius), 1]), radius
+
+
+def series_of_real(low: float, high: float) -> tuple:
+    """Returns the series of a number that need not be a float: from `low` up to the float beyond
+    `high`, where the next interval of magnitudes begins."""
+    if low < 0:
+        return series(math.nextafter(low, -math.inf), high)
+    return series(low, math.nextafter(high, math.inf))
 
 
 def argument(low: float, high: float) -> tuple:
@@ -42,6 +63,51 @@ def whole_part(piece: Piece, low: int, high: int, low_bits: tuple | None = None)
     symbol = piece.symbol((high - low) / 2)
     real = Real(middle, middle, {symbol: arb(1)})
     return Choice(Value(real, float(low), float(high), 0, whole_part=(0, 1)), low_bits)
+
+
+def pair_near(piece: Piece, ideal: Real, apart: arb, error: arb) -> tuple:
+    """Returns a pair of floats within `error` of an ideal, and the first one within `apart` of
+    it."""
+    first, both = piece.symbol(apart), piece.symbol(error)
+    high = piece.value(Real(ideal.middle, ideal.whole, {**ideal.noise, first: arb(1)}))
+    high.grid = exponent(high.least) - DIGITS + 1
+    return high, piece.value(Real(ZERO, ZERO, {first: arb(-1), both: arb(1)}))
+
+
+def quotient_errors() -> tuple:
+    """Returns how far `quotient` in crates/math/src/double/pair.rs may be from a / b, relative to
+    it: its first part, and the pair.
+
+    The parts of a and b are high and low ones, and u = 2^-53. The first part is a₀ / b₀ with two
+    roundings, and a₀ and b₀ are a and b within u. It leaves a₀ - high b₀, at most the two roundings
+    of a₀, and a₁ - high b₁, of which both terms are at most about u a₀. Both, and their sum, are
+    rounded. The sum is divided by b₀ instead of b, with two roundings.
+    """
+    grown = 1 + UNIT
+    apart = grown**3 / (1 - UNIT) - 1
+    left = (grown**2 - 1) + UNIT * (1 + grown**2)
+    roundings = UNIT * left * (1 + grown)
+    division = (grown**3 - 1) * grown**2 * left
+    return apart, (roundings + division) / (1 - UNIT)
+
+
+def quotient_places(recording) -> tuple:
+    """Returns the places of the parts of the one quotient in a recording, after a check that it has
+    the operations of `quotient`."""
+    nodes = recording.nodes
+    (inverse,) = [place for place, node in enumerate(nodes) if node.operation == "DivFloat"]
+    first, second = [place for place, node in enumerate(nodes) if inverse in node.operands]
+    (a, _), (rest, _) = nodes[first].operands, nodes[second].operands
+    of_high, of_low = (nodes[term] for term in nodes[rest].operands)
+    minus, b = nodes.index(Node("NegFloat", (first,))), nodes[inverse].operands[1]
+    assert of_high == Node("Fma", (minus, b, a))
+    assert of_low.operation == "Fma" and of_low.operands[0] == minus
+    assert [nodes[place].operation for place in (first, rest, second)] == [
+        "MulFloat",
+        "AddFloat",
+        "MulFloat",
+    ]
+    return first, second
 
 
 def error_bound(run: Run, reference: Real, result: Value | None = None) -> float:
@@ -127,19 +193,30 @@ class Reduction:
     unit: arb
     radius: float
 
+    def series(self, low: float, high: float) -> tuple:
+        """Returns the series of r from `low` to `high`, or where the next interval begins."""
+        at_end = low == high and abs(low) == self.radius
+        return series(low, high) if at_end else series_of_real(low, high)
+
     def argument(self, k: tuple, low: float, high: float, low_bits: tuple | None = None) -> tuple:
         """Returns an argument with K in a range and r from `low` to `high`: its value, its piece,
         K."""
-        middle, whole, radius = series(low, high)
+        middle, whole, radius = self.series(low, high)
         piece = Piece(radius)
         choice = whole_part(piece, *k, low_bits)
         x = piece.value(piece.plus(piece.scaled(choice.value.real, self.unit), Real(middle, whole)))
-        ends = sorted(self.unit * end + r for end in k for r in (low, high))
+        rests = [coefficient(middle, 0) + sign * radius for sign in (-1, 1)]
+        ends = sorted(self.unit * end + r for end in k for r in rests)
         x.low, x.high = rounded_down(ends[0].lower()), -rounded_down(-ends[-1].upper())
         # Unless K is zero, x is at least the unit less the radius.
         least = float(self.unit.lower()) - self.radius if 0 not in k else 0.0
         x.grid = exponent(max(x.least, least)) - DIGITS + 1
         return x, piece, choice
+
+    def run(self, recording, k: tuple, low: float, high: float) -> Run:
+        """Returns the run of a recording on such arguments."""
+        x, piece, choice = self.argument(k, low, high)
+        return Run(recording, piece, [x], choice)
 
     def check_radius(self, recording, k: tuple, place: int, last: float = math.inf) -> None:
         """Proves that a greater r has another K, where a node's value needs K.
@@ -149,11 +226,10 @@ class Reduction:
         for r in (-self.radius, self.radius):
             if self.unit * k[1] + r > last:
                 continue
-            x, piece, choice = self.argument(k, r, r)
-            run = Run(recording, piece, [x], choice)
+            run = self.run(recording, k, r, r)
             run.of(place)
             assert run.whole_part_distance is not None
-            assert abs(piece.range(run.whole_part_distance)).lower() >= HALF
+            assert abs(run.piece.range(run.whole_part_distance)).lower() >= HALF
 
 
 def refined(evaluate: Callable, interval: tuple, limit: float) -> tuple:

@@ -16,7 +16,7 @@ from pathlib import Path
 from flint import arb
 from forms import DIGITS, ZERO, Real, Value, exponent
 from interpreter import TO_INTEGER, Run, decoded
-from pieces import HALF, Reduction, binades, error_bound, of_small, series
+from pieces import HALF, Reduction, binades, error_bound, of_small
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python_tests" / "support"))
 from hard_angles import near_multiples, two_over_pi  # noqa: E402
@@ -59,7 +59,7 @@ def constant(recording, place: int) -> float | None:
 
 def exact_of(name: str, quarters: int, low: float, high: float) -> Real:
     """Returns the function's value."""
-    middle, whole, _ = series(low, high)
+    middle, whole, _ = QUARTER.series(low, high)
     function = turned(name, quarters)
     return Real(function(middle), function(whole))
 
@@ -75,9 +75,9 @@ def far(recording, name: str, quarters: int, low: float, high: float) -> float:
     """Bounds the error of greater arguments, with r as `reduce_far` has it: high + low = r (1 +
     error)."""
     x, piece, choice = QUARTER.argument(NEAR_TURNS, low, high, (quarters, 2))
-    middle, whole, _ = series(low, high)
-    greatest = max(abs(low), abs(high))
-    rounding = piece.symbol(math.ldexp(1.0, exponent(greatest * (1 + 2.0**-50)) - DIGITS))
+    middle, whole, _ = QUARTER.series(low, high)
+    greatest = max(abs(low), abs(high)) * (1 + 2.0**-50)
+    rounding = piece.symbol(math.ldexp(1.0, exponent(greatest) - DIGITS))
     wrong = piece.symbol(FAR_ERROR * greatest)
     first = piece.value(Real(middle, whole, {wrong: arb(1), rounding: arb(-1)}))
     second = piece.value(Real(ZERO, ZERO, {rounding: arb(1)}))

@@ -53,6 +53,7 @@ const SYMBOLS: &[(&str, Option<&str>)] = &[
     ("(", None),
     (")", None),
     (",", None),
+    (";", None),
     (
         "^",
         Some("write x**n for a power, and a != b for bools; integers have no operations on bits"),

@@ -1,7 +1,7 @@
 //! Expressions: text and declared inputs become a typed program in SSA form.
 //!
 //! [`compile`] reads the text once, from left to right, and appends nodes to the [`Program`] as it
-//! goes; there is no syntax tree. [`compile_all`] makes one program of several texts, an output each.
+//! goes; there is no syntax tree. Formulas with `;` between them make one program, an output each.
 //! A crate of its own, in safe Rust, which knows nothing of the rest of
 //! the library. Its caller has the default floating-point modes set.
 //!
@@ -39,14 +39,14 @@ mod types;
 
 pub use error::Error;
 pub use integers::{Integers, Unfit};
-pub use parser::{compile, compile_all};
+pub use parser::compile;
 pub use program::{Form, Input, Node, NodeId, Output, Program, Source};
 pub use table::{Op, Reduction, Rule};
 pub use types::{Element, Type};
 
 /// The largest number of inputs.
 pub const MAX_INPUTS: usize = 32;
-/// The largest number of outputs.
+/// The largest number of outputs, and so of formulas in a text.
 pub const MAX_OUTPUTS: usize = 8;
 /// The largest number of nodes: inputs that are used, constants, conversions and operations. Equal ones are
 /// one.

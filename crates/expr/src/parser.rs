@@ -34,7 +34,8 @@ const CONSTANTS: &[(&str, f64)] = &[
     ("nan", f64::NAN),
 ];
 
-/// Compiles an expression of the inputs.
+/// Compiles an expression of the inputs: a formula, or several with `;` between them, each of which makes an
+/// output.
 ///
 /// Time and memory are bounded by the crate's limits; the stack does not depend on the text.
 ///
@@ -42,33 +43,11 @@ const CONSTANTS: &[(&str, f64)] = &[
 ///
 /// If the text or the inputs are wrong: the error says where, and what to write.
 pub fn compile(text: &str, inputs: &[Input<'_>]) -> std::result::Result<Program, Error> {
-    compile_all(&[text], inputs)
-}
-
-/// Compiles expressions of the same inputs into one program, with an output for each.
-///
-/// # Errors
-///
-/// As [`compile`]; if there are none, or too many, or a reduction is one of several.
-pub fn compile_all(texts: &[&str], inputs: &[Input<'_>]) -> std::result::Result<Program, Error> {
     check_inputs(inputs).map_err(Error::of_inputs)?;
-    if !(1..=MAX_OUTPUTS).contains(&texts.len()) {
-        return Err(Error::of_inputs(format!(
-            "there are {} expressions, but 1 to {MAX_OUTPUTS} are taken: split them",
-            texts.len()
-        )));
-    }
+    check_text(text).map_err(Error::of_inputs)?;
     let mut builder = Builder::default();
-    let mut outputs = Vec::new();
-    for text in texts {
-        check_text(text).map_err(Error::of_inputs)?;
-        let output = Parser::output(text, inputs, &mut builder);
-        outputs.push(output.map_err(|fault| Error::in_text(text, fault))?);
-    }
-    if outputs.len() > 1 && outputs.iter().any(|output| output.reduction.is_some()) {
-        let message = "a reduction is the only expression of its call: compile it alone";
-        return Err(Error::of_inputs(message.into()));
-    }
+    let outputs = Parser::outputs(text, inputs, &mut builder);
+    let outputs = outputs.map_err(|fault| Error::in_text(text, fault))?;
     Ok(builder.end(inputs, outputs))
 }
 
@@ -115,6 +94,9 @@ fn check_inputs(inputs: &[Input<'_>]) -> std::result::Result<(), String> {
     }
     Ok(())
 }
+
+/// The token between two formulas.
+const SEPARATOR: Token<'static> = Token::Symbol(";");
 
 /// A function that is called.
 #[derive(Clone, Copy)]
@@ -181,7 +163,10 @@ struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    fn output(text: &'t str, inputs: &'t [Input<'t>], builder: &'t mut Builder) -> Result<Output> {
+    /// Reads all formulas of a text.
+    fn outputs(
+        text: &'t str, inputs: &'t [Input<'t>], builder: &'t mut Builder,
+    ) -> Result<Vec<Output>> {
         let mut lexer = Lexer::new(text);
         let (token, place) = lexer.next()?;
         let mut parser = Parser {
@@ -194,16 +179,41 @@ impl<'t> Parser<'t> {
             pending: Vec::new(),
             depth: 0,
         };
-        let reduction = parser.reduction();
-        if let Some(reduction) = reduction {
-            parser.advance()?;
-            parser.open_call(Callee::Reduction(reduction), place)?;
+        let mut outputs = vec![parser.output()?];
+        while parser.token == SEPARATOR {
+            parser.separator(outputs.len())?;
+            outputs.push(parser.output()?);
         }
-        parser.read()?;
-        let Parser { builder, values, .. } = parser;
+        Ok(outputs)
+    }
+
+    /// Reads what separates a formula from the `read` ones before it.
+    fn separator(&mut self, read: usize) -> Result<()> {
+        let place = self.place;
+        self.advance()?;
+        match self.token {
+            Token::End => fault(place, "no formula follows this ';': remove it"),
+            _ if read == MAX_OUTPUTS => fault(
+                self.place,
+                format!("there are more than {MAX_OUTPUTS} formulas: split the expression"),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads a formula.
+    fn output(&mut self) -> Result<Output> {
+        let place = self.place;
+        let reduction = self.reduction();
+        if let Some(reduction) = reduction {
+            self.advance()?;
+            self.open_call(Callee::Reduction(reduction), place)?;
+        }
+        self.read()?;
+        let values = std::mem::take(&mut self.values);
         match reduction {
-            Some(reduction) => builder.reduce(reduction, &values, place),
-            None => builder.output(values[0]),
+            Some(reduction) => self.builder.reduce(reduction, &values, place),
+            None => self.builder.output(values[0]),
         }
     }
 
@@ -214,7 +224,7 @@ impl<'t> Parser<'t> {
         self.lexer.at_call().then_some(*reduction)
     }
 
-    /// Reads up to the end, where the values are the output, or the arguments of the reduction.
+    /// Reads up to the end of a formula, where the values are the output, or the arguments of the reduction.
     fn read(&mut self) -> Result<()> {
         loop {
             let value = self.operand()?;
@@ -330,7 +340,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Ends the value that is the last, as far as the next token lets it: says whether it is the whole
-    /// expression. If it is not, an operand follows.
+    /// formula. If it is not, an operand follows.
     fn end_of_value(&mut self) -> Result<bool> {
         loop {
             if let Some(operator) = Operator::infix(self.token) {
@@ -374,17 +384,17 @@ impl<'t> Parser<'t> {
         Ok(false)
     }
 
-    /// Ends a reduction, which is the whole expression.
+    /// Ends a reduction, which is the whole formula.
     fn reduced(&self, reduction: Reduction) -> Result<bool> {
         match self.token {
-            Token::End => Ok(true),
+            Token::End | SEPARATOR => Ok(true),
             _ => fault(self.place, outermost(reduction.name())),
         }
     }
 
     fn end(&self) -> Result<bool> {
         match self.token {
-            Token::End => Ok(true),
+            Token::End | SEPARATOR => Ok(true),
             Token::Symbol(")") => fault(self.place, "no '(' belongs to this ')'"),
             _ => self.unexpected("an operator or the end"),
         }
@@ -564,7 +574,7 @@ fn functions() -> impl Iterator<Item = &'static str> + Clone {
 
 fn outermost(name: &str) -> String {
     format!(
-        "{name} is a reduction, which must be the whole expression: compute it first, and pass \
-         the result as a scalar"
+        "{name} is a reduction, which must be a whole formula: compute it first, and pass the \
+         result as a scalar"
     )
 }

@@ -107,7 +107,7 @@ impl Output {
     }
 }
 
-/// Expressions of the same inputs, checked and typed. Immutable; two of the same texts and inputs are equal.
+/// Formulas of the same inputs, checked and typed. Immutable; two of the same text and inputs are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     inputs: Vec<(String, Element, Form)>,
@@ -151,17 +151,25 @@ impl Program {
         &self.nodes
     }
 
-    /// The outputs, in the order of their expressions: at least one. They are all reductions, or none is.
+    /// The outputs, in the order of their formulas: at least one.
     #[must_use]
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
     }
 
-    /// The output that is a reduction, with which the program has no other one.
+    /// The reduction and the type of what it takes, if that is the only output.
     #[must_use]
     pub fn reduction(&self) -> Option<(Reduction, Type)> {
-        let output = self.outputs[0];
+        let [output] = self.outputs[..] else { return None };
         output.reduction.map(|reduction| (reduction, output.ty))
+    }
+
+    /// The program of these outputs alone, given by their indices, of the same inputs.
+    #[must_use]
+    pub fn of_outputs(&self, outputs: &[usize]) -> Program {
+        let inputs: Vec<Input<'_>> = self.inputs().collect();
+        let outputs = outputs.iter().map(|&output| self.outputs[output]).collect();
+        Program::new(&inputs, &self.nodes, outputs)
     }
 
     /// The nodes that the outputs take.

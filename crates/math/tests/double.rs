@@ -38,8 +38,9 @@ fn error(result: f64, nearest: f64, rest: f64) -> f64 {
 /// Returns a function's proved bound (make function-bounds).
 fn bound(name: &str) -> f64 {
     let mut rows = include_str!("hard/bounds.txt").lines().filter_map(|row| row.split_once(' '));
-    let found = rows.find(|(function, _)| *function == name);
-    found.map_or(1.0, |(_, bound)| bound.parse().expect("a bound is a decimal number"))
+    let (_, bound) =
+        rows.find(|(function, _)| *function == name).expect("each function has a bound");
+    bound.parse().expect("a bound is a decimal number")
 }
 
 /// Panics where the error is not below the function's bound.

@@ -15,7 +15,7 @@ mod value;
 pub use reduction::reduced;
 pub use value::Value;
 
-use gpuvec_expr::{Program, Source};
+use gpuvec_expr::{Output, Program, Source};
 
 /// The results of a program for one element; `inputs` has the bits of each input's element.
 #[must_use]
@@ -34,4 +34,23 @@ pub fn results(program: &Program, inputs: &[u64]) -> Vec<Value> {
         });
     }
     program.results().map(|result| values[usize::from(result)]).collect()
+}
+
+/// The bits of a program's outputs for elements, of each of which `elements` has the inputs' bits: one for each
+/// element, or that of the reduction; none where it has no value for no elements.
+#[must_use]
+pub fn outputs(program: &Program, elements: &[Vec<u64>]) -> Vec<Vec<u64>> {
+    let all: Vec<Vec<Value>> = elements.iter().map(|inputs| results(program, inputs)).collect();
+    let mut first = 0;
+    let of_output = |output: &Output| {
+        let operands = first..first + output.operands().len();
+        first = operands.end;
+        let values: Vec<Vec<Value>> = all.iter().map(|of| of[operands.clone()].to_vec()).collect();
+        match output.reduction {
+            Some(reduction) => reduced(reduction, output.ty, &values).into_iter().collect(),
+            None => values.iter().map(|of_element| of_element[0]).collect::<Vec<_>>(),
+        }
+    };
+    let values: Vec<Vec<Value>> = program.outputs().iter().map(of_output).collect();
+    values.iter().map(|of| of.iter().map(|value| value.stored()).collect()).collect()
 }

@@ -79,6 +79,33 @@ impl<'b> Generator<'b> {
         choices[usize::from(self.0.next().copied().unwrap_or(0)) % choices.len()]
     }
 
+    /// One formula to four with `;` between them, values or reductions of values that are not deeper than this.
+    pub fn formulas(&mut self, depth: usize) -> String {
+        let count = self.choose(&[1, 2, 2, 3, 3, 4]);
+        let formulas: Vec<String> = (0..count).map(|_| self.formula(depth).fewest).collect();
+        formulas.join(self.choose(&["; ", ";", " ;\n"]))
+    }
+
+    fn formula(&mut self, depth: usize) -> Text {
+        match self.choose(&[0, 0, 0, 1, 2, 2, 2, 3, 4]) {
+            0 => self.number(depth),
+            1 => self.bool(depth),
+            2 => {
+                let names = ["sum", "mean", "norm", "min", "max", "argmin", "argmax"];
+                let name = self.choose(&names);
+                call(name, &[self.number(depth)])
+            }
+            3 => {
+                let name = self.choose(&["any", "all", "count"]);
+                call(name, &[self.bool(depth)])
+            }
+            _ => {
+                let factors = [self.number(depth), self.number(depth)];
+                call("dot", &factors)
+            }
+        }
+    }
+
     /// An expression of numbers, not deeper than this.
     pub fn number(&mut self, depth: usize) -> Text {
         let form = if depth == 0 { 0 } else { self.choose(&[0, 1, 2, 2, 2, 3, 4, 5, 6, 7]) };

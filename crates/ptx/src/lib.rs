@@ -1,6 +1,7 @@
-//! Programs become PTX text: one kernel each.
+//! Programs become PTX text: a kernel for each reduction, and one for all other outputs
+//! ([`outputs_of_kernels`]). A kernel is made of the program of its outputs ([`Program::of_outputs`]).
 //!
-//! Its parameters have 64 bits each:
+//! A kernel's parameters have 64 bits each:
 //!
 //! | parameters | hold |
 //! |---|---|
@@ -45,6 +46,21 @@ use std::ffi::{CStr, CString};
 /// The name of the kernels of expressions; those of operations have their names.
 pub const NAME: &str = "expression";
 
+/// The outputs that each kernel of a program computes, in the order in which kernels run: the outputs that are
+/// stored come last, since they may be inputs.
+#[must_use]
+pub fn outputs_of_kernels(program: &Program) -> Vec<Vec<usize>> {
+    let (mut kernels, mut stored) = (Vec::new(), Vec::new());
+    for (number, output) in program.outputs().iter().enumerate() {
+        match output.reduction {
+            Some(_) => kernels.push(vec![number]),
+            None => stored.push(number),
+        }
+    }
+    kernels.extend((!stored.is_empty()).then_some(stored));
+    kernels
+}
+
 /// Threads of a block.
 pub const BLOCK_THREADS: u32 = 256;
 
@@ -73,13 +89,15 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Writes the kernel of a program under a name, for a reduction with the text of its [`frame`].
+    /// Writes the kernel of a program under a name, for a reduction with the text of its [`frame`]. The program
+    /// has one reduction or none.
     pub fn new(name: &str, program: &Program, frame: &str) -> Kernel {
         Kernel::with_limits(name, program, frame, Limits::USUAL)
     }
 
     /// Writes the kernel of a program, in parts if it is beyond a limit.
     pub fn with_limits(name: &str, program: &Program, frame: &str, limits: Limits) -> Kernel {
+        debug_assert_eq!(outputs_of_kernels(program).len(), 1, "a program of one kernel");
         let large = Large::of(program, limits);
         match program.reduction() {
             Some((reduction, ty)) => {

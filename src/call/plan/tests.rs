@@ -9,7 +9,7 @@ use crate::call::chunk::Queue;
 use crate::call::formula::{Binding, Evaluation, Formula};
 use MemoryKind::{Managed, Pageable, Pinned};
 use Placement::{All, Auto, Cpu, Gpu};
-use gpuvec_expr::Element;
+use gpuvec_expr::{Element, Program};
 use gpuvec_ops::Op;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -132,8 +132,12 @@ fn ways(transfers: &Transfers) -> String {
     transfers.all().map(|transfer| format!("{transfer:?}")).collect::<Vec<_>>().join(" ")
 }
 
-/// A plan for `n` elements in one line.
-fn line(plan: &Plan, n: usize) -> String {
+fn task(op: Op) -> Task<'static> {
+    Task::Evaluate(Evaluation { formula: Formula::of(op), bindings: &[] })
+}
+
+/// A plan of an operation on `n` elements in one line.
+fn line(plan: &Plan, op: Op, n: usize) -> String {
     match plan {
         Plan::Cores(OnCores { threads, partition }) => {
             format!("cores: {threads} threads; {} chunks", partition.chunks())
@@ -146,7 +150,7 @@ fn line(plan: &Plan, n: usize) -> String {
             plan.threads,
             plan.slots,
             plan.cores,
-            limit(plan.block_limit),
+            limit(plan.block_limits.of(task(op))),
             if plan.uses_flags { ", flags" } else { "" },
             plan.fallback
         ),
@@ -209,7 +213,7 @@ fn each_call_has_its_plan() {
     for (placement, gpus, op, n, kinds, expected) in table {
         let plan = planned(op, n, kinds, placement, gpus);
         assert_eq!(
-            line(&plan, n),
+            line(&plan, op, n),
             expected,
             "{placement:?}, {gpus} GPUs, {op:?} of {n} in {kinds:?}"
         );
@@ -221,7 +225,11 @@ fn a_stream_takes_calls_whose_arrays_its_device_reaches() {
     let on = |stream, placement, op, n, kinds| {
         with_call(op, n, kinds, |call| {
             let plan = on_stream(call, placement, stream)?;
-            Some(format!("{}; {} blocks", ways(&plan.transfers), limit(plan.block_limit)))
+            Some(format!(
+                "{}; {} blocks",
+                ways(&plan.transfers),
+                limit(plan.block_limits.of(call.task()))
+            ))
         })
     };
     let whole = Some("InPlace InPlace InPlace; any blocks".into());
@@ -245,7 +253,7 @@ fn small_arrays_wake_neither_a_core_nor_the_driver() {
         let plan = with_call(Op::AddF32, 1000, [kind; 3], |call| {
             plan(call, placement, &NotAsked).unwrap()
         });
-        assert_eq!(line(&plan, 1000), "cores: 1 threads; 1 chunks");
+        assert_eq!(line(&plan, Op::AddF32, 1000), "cores: 1 threads; 1 chunks");
     }
 }
 
@@ -439,5 +447,99 @@ proptest! {
         let slack = shortest + 2.0 * f64::from(tuning::SHARED_CORE_NS);
         let time = simulated(&plan, n, core_ns, gpu_ns);
         prop_assert!(time <= 1.2 * ideal + slack, "{time} ns, at best {ideal}, slack {slack}, {plan:?}");
+    }
+}
+
+/// A formula of arrays `a` and `b` of f32, as expressions have it, with a kernel for each reduction.
+fn formula(text: &str) -> Formula {
+    let array =
+        |name| gpuvec_expr::Input { name, element: Element::F32, form: gpuvec_expr::Form::Array };
+    let program = gpuvec_expr::compile(text, &[array("a"), array("b")]).unwrap();
+    let of_kernel = |program: Program| {
+        let state = program.reduction().map(|_| (8, true));
+        Formula::new(0, program, 1000, state)
+    };
+    let kernels = gpuvec_ptx::outputs_of_kernels(&program).into_iter();
+    let kernels: Vec<_> =
+        kernels.map(|outputs| (of_kernel(program.of_outputs(&outputs)), outputs)).collect();
+    if kernels.len() == 1 {
+        return of_kernel(program);
+    }
+    Formula::of_kernels(0, program, 1000, kernels)
+}
+
+/// Calls a formula on arrays of these kinds and at these places, those of `a`, `b` and the outputs, which no test
+/// follows.
+fn with_outputs<R>(
+    text: &str, n: usize, arrays: &[(MemoryKind, usize)], then: impl FnOnce(&Call<'_>) -> R,
+) -> Result<R, Error> {
+    const SPACE: usize = 1 << 40;
+    let formula = formula(text);
+    let pointer =
+        |(_, place): &(MemoryKind, usize)| std::ptr::without_provenance_mut(place * SPACE);
+    let layout = Layout::contiguous(4);
+    let (inputs, outputs) = arrays.split_at(2);
+    let input = |array| Input { name: "input", pointer: pointer(array), layout };
+    let inputs: Vec<Input<'_>> = inputs.iter().map(input).collect();
+    let output = |(array, layout)| Output { name: "output", pointer: pointer(array), layout };
+    let outputs: Vec<Output<'_>> = outputs.iter().zip(formula.outputs()).map(output).collect();
+    let bindings = [Binding::Array; 2];
+    let task = Task::Evaluate(Evaluation { formula: &formula, bindings: &bindings });
+    let kind_of = |array: &Array<'_>| {
+        let is_it = |(_, place): &&(MemoryKind, usize)| place * SPACE == array.address;
+        Ok(arrays.iter().find(is_it).expect("an array").0)
+    };
+    // SAFETY: the arrays are never accessed.
+    let arguments = unsafe { Arguments::new(task, &inputs, &outputs, n) };
+    let mut checked = Arrays::new();
+    let call = Call::new(&mut checked, &arguments, kind_of)?;
+    Ok(then(&call.expect("elements")))
+}
+
+#[test]
+fn each_output_has_its_transfer() {
+    let ways_of = |text, arrays: &[(MemoryKind, usize)]| {
+        with_outputs(text, 1000, arrays, |call| match plan(call, Gpu, &with(1)) {
+            Ok(Plan::Gpus(plan)) => format!("{}, {}", ways(&plan.transfers), plan.uses_flags),
+            other => panic!("{other:?}"),
+        })
+        .unwrap()
+    };
+    let pinned = [1, 2, 3, 4, 5].map(|place| (Pinned, place));
+    let two = "a + b; a - b";
+    assert_eq!(ways_of(two, &pinned[..4]), "Mapped Mapped Mapped Mapped, true");
+    let mixed = "sum(a); a - b; max(b)";
+    assert_eq!(ways_of(mixed, &pinned), "Mapped Mapped State Mapped State, false");
+    let pageable = pinned.map(|(_, place)| (Pageable, place));
+    assert_eq!(ways_of(mixed, &pageable), "Staged Staged State Staged State, false");
+    let reductions = "sum(a); max(b)";
+    assert_eq!(ways_of(reductions, &pageable[..4]), "Staged Staged State State, false");
+}
+
+#[test]
+fn a_stream_does_not_take_several_kernels_whose_result_is_in_an_input() {
+    let takes = |text, places: &[usize]| {
+        let arrays: Vec<_> = places.iter().map(|&place| (DEVICE, place)).collect();
+        with_outputs(text, 1000, &arrays, |call| on_stream(call, Auto, 0).is_some()).unwrap()
+    };
+    assert!(takes("a + b; sum(a)", &[1, 2, 3, 4]));
+    assert!(takes("a + b; sum(a)", &[1, 2, 1, 4]));
+    assert!(!takes("a + b; sum(a)", &[1, 2, 3, 1]));
+    assert!(!takes("max(b); sum(a)", &[1, 2, 3, 2]));
+    assert!(takes("sum(a)", &[1, 2, 1]));
+}
+
+#[test]
+fn outputs_are_exactly_an_input_or_overlap_nothing() {
+    let checked = |text, places: &[usize]| {
+        let arrays: Vec<_> = places.iter().map(|&place| (Pageable, place)).collect();
+        with_outputs(text, 1000, &arrays, |_| ())
+    };
+    assert!(checked("b; a", &[1, 2, 1, 2]).is_ok());
+    assert!(checked("sum(a); b", &[1, 2, 1, 2]).is_ok());
+    for (text, places) in
+        [("b; a", [1, 2, 1, 1]), ("a; b", [1, 2, 3, 3]), ("sum(a); b", [1, 2, 1, 1])]
+    {
+        assert!(matches!(checked(text, &places), Err(Error::OutputsOverlap { .. })), "{text}");
     }
 }

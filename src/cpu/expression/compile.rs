@@ -11,7 +11,7 @@ use gpuvec_expr::{Form, Input, Node, NodeId, Op, Output, Program, Reduction, Sou
 /// A program as steps over blocks. Immutable; any number of threads run it at the same time.
 pub(crate) struct BlockProgram {
     /// The bytes of an element of each input that is an array and is used, and 0 for other inputs; then those of
-    /// each output, unless the program is a reduction.
+    /// each output that is stored, not reduced.
     pub(super) arrays: Vec<usize>,
     /// The number of inputs.
     pub(super) inputs: usize,
@@ -23,10 +23,8 @@ pub(crate) struct BlockProgram {
     pub(super) uniform: Vec<Step>,
     /// Steps on the elements of a block.
     pub(super) steps: Vec<Step>,
-    /// The places of what a reduction takes; of one value, twice.
-    pub(super) results: [Place; 2],
-    /// The type of those values.
-    pub(super) reduced: Type,
+    /// The values that each reduction takes.
+    pub(super) reduced: Vec<Reduced>,
     /// The bytes of the largest value in a register.
     pub(super) register_bytes: usize,
     /// The elements of a block: a multiple of [`GRAIN`].
@@ -66,6 +64,13 @@ pub(super) enum Buffer {
     Uniform,
     /// The values of a block.
     Register,
+}
+
+/// The values that a reduction takes.
+pub(super) struct Reduced {
+    pub(super) ty: Type,
+    /// Their places; of one value, twice.
+    pub(super) places: [Place; 2],
 }
 
 /// A loop and the places on which it works.
@@ -108,20 +113,18 @@ struct Compiler<'p> {
 
 impl<'p> Compiler<'p> {
     fn new(program: &'p Program, version: Version) -> Self {
-        let reduced = program.outputs()[0].ty;
-        let is_stored = |output: &&Output| output.reduction.is_none();
-        let stored = program.outputs().iter().filter(is_stored);
+        let stored = stored(program).map(|output| output.element.bytes());
         let inputs = program.inputs().map(|_| 0);
+        let widest = program.outputs().iter().map(|output| output.ty.bytes()).max();
         let compiled = BlockProgram {
-            arrays: inputs.chain(stored.map(|output| output.element.bytes())).collect(),
+            arrays: inputs.chain(stored).collect(),
             inputs: program.inputs().len(),
             buffers: Vec::new(),
             known: Vec::new(),
             uniform: Vec::new(),
             steps: Vec::new(),
-            results: [array(0); 2],
-            reduced,
-            register_bytes: reduced.bytes(),
+            reduced: Vec::new(),
+            register_bytes: widest.unwrap_or(1),
             block: 0,
             cost: 0,
             version,
@@ -165,7 +168,7 @@ impl<'p> Compiler<'p> {
                 self.known(declared.element.bytes(), Bits::Scalar(input))
             }
         };
-        match load(declared.element) {
+        match load_loops(self.program, id, &declared) {
             Some(loops) => self.step(id, loops, cost::MOVE, &[stored], &[]),
             None => stored,
         }
@@ -213,8 +216,8 @@ impl<'p> Compiler<'p> {
 
     /// The output that a node's loop writes: none where arrays are read later, which may be that output.
     fn output_of(&self, id: usize) -> Option<Place> {
-        let outputs = self.compiled.arrays.len() - self.compiled.inputs;
-        let number = self.program.results().take(outputs).position(|node| usize::from(node) == id);
+        let number =
+            stored(self.program).position(|output| usize::from(output.operands()[0]) == id);
         number.filter(|_| id >= self.last_read).map(|number| self.output(number))
     }
 
@@ -255,33 +258,32 @@ impl<'p> Compiler<'p> {
     }
 
     fn finish(mut self) -> BlockProgram {
-        match self.program.reduction() {
-            Some((reduction, ty)) => self.reduce(reduction, ty),
-            None => self.store(),
+        for output in self.program.outputs() {
+            if let Some(reduction) = output.reduction {
+                self.reduce(reduction, output);
+            }
         }
+        self.store();
         let streams: usize = self.compiled.arrays.iter().sum();
         self.compiled.cost += cost::BYTE * streams as u32;
         self.compiled.block = self.block();
         self.compiled
     }
 
-    fn reduce(&mut self, reduction: Reduction, ty: Type) {
-        let operands = self.program.outputs()[0].operands();
-        let places = [operands[0], operands[operands.len() - 1]];
-        self.compiled.results = places.map(|operand| {
+    fn reduce(&mut self, reduction: Reduction, output: &Output) {
+        let (ty, operands) = (output.ty, output.operands());
+        let places = [operands[0], operands[operands.len() - 1]].map(|operand| {
             let place = self.values[usize::from(operand)];
             if place.is_uniform { self.copied(ty, place) } else { place }
         });
+        self.compiled.reduced.push(Reduced { ty, places });
         self.compiled.cost += cost::reduction(reduction, ty);
     }
 
     /// Writes the outputs that no loop has written. Those of several that are in arrays are copied first:
     /// another output may be the array.
     fn store(&mut self) {
-        let outputs: Vec<(Type, Place)> = self
-            .program
-            .outputs()
-            .iter()
+        let outputs: Vec<(Type, Place)> = stored(self.program)
             .map(|output| (output.ty, self.values[usize::from(output.operands()[0])]))
             .collect();
         let is_input = |place: Place| usize::from(place.index) < self.compiled.inputs;
@@ -317,10 +319,10 @@ impl<'p> Compiler<'p> {
         let buffers = &self.compiled.buffers;
         let registers = buffers.iter().filter(|&&buffer| buffer == Buffer::Register).count();
         let [few_buffers, more_buffers, reduction] = EXPRESSION_BLOCK_BYTES;
-        let block = match self.program.reduction() {
-            None if registers <= 1 => few_buffers,
-            None => more_buffers,
-            Some(_) => reduction,
+        let block = match self.compiled.reduced[..] {
+            [] if registers <= 1 => few_buffers,
+            [] => more_buffers,
+            _ => reduction,
         };
         let most = block.min(EXPRESSION_BYTES / registers.max(1));
         (most / self.compiled.register_bytes).max(GRAIN) / GRAIN * GRAIN
@@ -332,6 +334,24 @@ const NOWHERE: Place = Place { index: 0, is_uniform: true };
 
 fn array(input: usize) -> Place {
     Place { index: input as u16, is_uniform: false }
+}
+
+/// The outputs that are stored, not reduced.
+fn stored(program: &Program) -> impl Iterator<Item = &Output> {
+    program.outputs().iter().filter(|output| output.reduction.is_none())
+}
+
+/// The loops that load the elements of an array, unless other loops read them where they are. What a reduction
+/// takes beside outputs that are stored is loaded, since the array may be one of these outputs.
+fn load_loops(program: &Program, id: usize, input: &Input<'_>) -> Option<Loops> {
+    let is_reduced = || {
+        let mut reductions = program.outputs().iter().filter(|output| output.reduction.is_some());
+        let takes = |output: &Output| output.operands().iter().any(|&node| usize::from(node) == id);
+        reductions.any(takes) && stored(program).next().is_some()
+    };
+    let copies =
+        || (input.form == Form::Array && is_reduced()).then(|| copy(input.element.widened()));
+    load(input.element).or_else(copies)
 }
 
 /// The last node whose loop reads an array; past all nodes if an output is what is in one.
@@ -346,7 +366,8 @@ fn last_read(program: &Program, pairs: &Pairs) -> usize {
     };
     // Others are loaded by a loop of their own.
     let is_in_place = |node: &NodeId| {
-        array(usize::from(*node)).is_some_and(|input| load(input.element).is_none())
+        let id = usize::from(*node);
+        array(id).is_some_and(|input| load_loops(program, id, &input).is_none())
     };
     if program.results().any(|node| is_in_place(&node)) {
         return usize::MAX;

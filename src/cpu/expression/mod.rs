@@ -13,6 +13,7 @@
 //! lets them show: `copysign` takes a NaN's sign as positive.
 
 mod compile;
+mod erased;
 #[cfg(test)]
 mod fast_tests;
 mod functions;
@@ -26,6 +27,7 @@ mod tests;
 mod value;
 
 pub(crate) use compile::BlockProgram;
+pub(crate) use erased::{ErasedState, erased_state};
 pub(crate) use reduce::{
     Add, AddValues, BlockReduction, Reducer, ReductionVisitor, ResultOf, States, Values,
     add_exactly, visit,

@@ -50,6 +50,7 @@ impl<'a> Values<'a> {
 }
 
 /// The operations on the states of a reduction.
+#[derive(Clone, Copy)]
 pub(crate) struct States<S> {
     pub(crate) identity: fn() -> S,
     pub(crate) merge: fn(&mut S, &S),
@@ -113,19 +114,19 @@ pub(crate) trait ReductionVisitor {
 /// [`BlockReduction::add`], of any reduction with states of a type.
 pub(crate) type Add<S> = fn(Version, &mut S, Values<'_>, usize);
 
-/// The same, to one state.
-pub(crate) type AddValues<'a> = dyn FnMut(Version, Values<'_>, usize) + 'a;
+/// The same, to the state of the program's reduction of a number.
+pub(crate) type AddValues<'a> = dyn FnMut(usize, Version, Values<'_>, usize) + 'a;
 
 impl BlockProgram {
-    /// Calls `add` with the values of a range that the program's reduction takes, block after block. `first`
-    /// is the index of the range's first element in the whole arrays.
+    /// Calls `add` with the values of a range that each of the program's reductions takes, block after block, and
+    /// stores the other outputs. `first` is the index of the range's first element in the whole arrays.
     pub(crate) fn accumulate(
         &self, scratch: &mut Scratch, range: Range<'_>, first: usize, add: &mut AddValues<'_>,
     ) {
-        let mut each = |addresses, start, len| {
+        let mut each = |number: usize, addresses, start, len| {
             // SAFETY: the run gives the addresses of `len` results, which it changes afterwards.
-            let values = unsafe { Values::new(self.reduced, addresses, len) };
-            add(self.version, values, first + start);
+            let values = unsafe { Values::new(self.reduced[number].ty, addresses, len) };
+            add(number, self.version, values, first + start);
         };
         self.run(scratch, range, &mut each);
     }

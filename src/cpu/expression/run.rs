@@ -7,7 +7,7 @@ use std::collections::TryReserveError;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// A range of elements of a program's inputs, and of its outputs unless it reduces them.
+/// A range of elements of a program's inputs, and of those outputs that it does not reduce.
 pub(crate) struct Range<'a> {
     bindings: &'a [Binding],
     arrays: &'a [*const c_void],
@@ -20,7 +20,7 @@ impl<'a> Range<'a> {
     ///
     /// # Safety
     /// The bindings are as the program declares them: an array has the range's elements, aligned as elements
-    /// are, and each of the program's outputs has room for as many. An output may be an array whose elements
+    /// are, and each of the program's outputs that is stored has room for as many. An output may be an array whose elements
     /// have its size, and overlaps no other one. No other thread writes to any of them.
     pub(crate) unsafe fn new(
         bindings: &'a [Binding], arrays: &'a [*const c_void], outputs: &'a [*mut c_void],
@@ -75,25 +75,35 @@ impl BlockProgram {
 
     /// Computes the elementwise outputs of a range of this program. `scratch` is this program's, too.
     pub(crate) fn map(&self, scratch: &mut Scratch, range: Range<'_>) {
-        self.run(scratch, range, &mut |_, _, _| ());
+        self.run(scratch, range, &mut |_, _, _, _| ());
     }
 
-    /// Runs all blocks of a range; `each` takes the addresses of a block's results, the block's first
-    /// element and its length.
+    /// Runs all blocks of a range; for each reduction of a block, `each` takes its number, the addresses of its
+    /// values, the block's first element and its length.
     ///
     /// # Panics
     /// If the scratch memory is another program's, and too small.
     pub(super) fn run(
         &self, scratch: &mut Scratch, range: Range<'_>,
-        each: &mut dyn FnMut([*const u8; 2], usize, usize),
+        each: &mut dyn FnMut(usize, [*const u8; 2], usize, usize),
     ) {
+        let mut each = |addresses: &[*mut u8], start, len| {
+            for (number, reduced) in self.reduced.iter().enumerate() {
+                each(
+                    number,
+                    reduced.places.map(|place| addresses[usize::from(place.index)].cast_const()),
+                    start,
+                    len,
+                );
+            }
+        };
         let (n, block) = (range.len, scratch.block);
         let ends = self.address(scratch, &range);
         let addresses = &mut scratch.addresses[..];
         // SAFETY: the uniform values' buffers have room for GRAIN elements.
         unsafe { self.run_steps(&self.uniform, addresses, GRAIN) };
         if self.steps.is_empty() {
-            return each(self.results(addresses), 0, n);
+            return each(addresses, 0, n);
         }
         let whole = n - n % GRAIN;
         let mut start = 0;
@@ -102,7 +112,7 @@ impl BlockProgram {
             // SAFETY: `len` elements are left of arrays and the output, and registers have room for
             // a block.
             unsafe { self.run_steps(&self.steps, addresses, len) };
-            each(self.results(addresses), start, len);
+            each(addresses, start, len);
             self.advance(addresses, len);
             start += len;
         }
@@ -121,7 +131,7 @@ impl BlockProgram {
             }
             // SAFETY: arrays and outputs are now buffers of GRAIN elements.
             unsafe { self.run_steps(&self.steps, addresses, GRAIN) };
-            each(self.results(addresses), whole, n - whole);
+            each(addresses, whole, n - whole);
             let (ends, sizes) = (&addresses[self.inputs..], &self.arrays[self.inputs..]);
             for ((out, from), bytes) in range.outputs.iter().zip(ends).zip(sizes) {
                 let out = out.cast::<u8>().wrapping_add(whole * bytes);
@@ -171,10 +181,6 @@ impl BlockProgram {
             }
         }
         next
-    }
-
-    fn results(&self, addresses: &[*mut u8]) -> [*const u8; 2] {
-        self.results.map(|place| addresses[usize::from(place.index)].cast_const())
     }
 
     /// Moves arrays and outputs on by some elements.

@@ -3,10 +3,10 @@
 use super::*;
 use crate::arch::Version;
 use crate::call::{Binding, Formula};
-use gpuvec_expr::{Element, Form, Input, Op, Program, Type, compile};
-use gpuvec_ops::{Accumulator, Element as _};
+use gpuvec_expr::{Element, Form, Input, Op, Output, Program, Type, compile};
+use gpuvec_ops::Accumulator;
+use gpuvec_oracle::outputs;
 use gpuvec_oracle::random::{Generator, INPUTS};
-use gpuvec_oracle::{Value, reduced, results};
 use proptest::prelude::*;
 use std::ffi::c_void;
 
@@ -27,7 +27,8 @@ impl Array {
     fn new(values: &[u64], size: usize, offset: usize) -> Self {
         let start = GUARD + offset * size;
         let bytes = values.len() * size;
-        let storage = vec![u64::from_ne_bytes([GUARDS; 8]); (start + bytes + GUARD).div_ceil(8) + 8];
+        let storage =
+            vec![u64::from_ne_bytes([GUARDS; 8]); (start + bytes + GUARD).div_ceil(8) + 8];
         let mut array = Array { storage, start, bytes };
         for (element, value) in array.bytes_mut().chunks_mut(size.max(1)).zip(values) {
             element.copy_from_slice(&value.to_ne_bytes()[..size]);
@@ -104,15 +105,21 @@ impl Case<'_> {
         bound.map(address).collect()
     }
 
-    /// The oracle's results of each element.
-    fn expected(&self) -> Vec<Vec<Value>> {
+    /// The oracle's bits of each output.
+    fn expected(&self) -> Vec<Vec<u64>> {
         let element = |i: usize| -> Vec<u64> {
             let inputs = self.program.inputs().zip(&self.columns);
             inputs
                 .map(|(input, column)| column[if input.form == Form::Array { i } else { 0 }])
                 .collect()
         };
-        (0..self.n).map(|i| results(self.program, &element(i))).collect()
+        outputs(self.program, &(0..self.n).map(element).collect::<Vec<_>>())
+    }
+
+    /// The outputs that are stored, not reduced.
+    fn stored(&self) -> Vec<Output> {
+        let outputs = self.program.outputs().iter();
+        outputs.filter(|output| output.reduction.is_none()).copied().collect()
     }
 
     /// The parts in which a call is done: all at once, or in two.
@@ -124,29 +131,15 @@ impl Case<'_> {
     /// Checks every version, also in parts, and in place of an input.
     fn check(&self) {
         let expected = self.expected();
-        if let Some((reduction, ty)) = self.program.reduction() {
-            let expected = reduced(reduction, ty, &expected).map(Value::stored);
-            for version in Version::all() {
-                for parts in self.parts() {
-                    let visitor = Reduced { case: self, version, parts };
-                    let result = visit(reduction, ty, visitor);
-                    assert_eq!(result, expected, "{version:?}\n{}", self.program);
-                }
-            }
-            return;
-        }
         for version in Version::all() {
             for places in self.places() {
                 for parts in self.parts() {
-                    let found = self.mapped(version, &parts, &places);
-                    for (i, results) in expected.iter().enumerate() {
-                        let of_element = found.iter().map(|values| values[i]);
+                    let found = self.found(version, &parts, &places);
+                    for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
                         assert!(
-                            of_element.clone().eq(results.iter().map(|value| value.stored())),
-                            "{version:?}, in place of {places:?}, element {i}: {:x?}, not \
-                             {results:x?}, of {:x?}\n{}",
-                            of_element.collect::<Vec<_>>(),
-                            self.columns.iter().map(|c| c[i]).collect::<Vec<_>>(),
+                            found == expected,
+                            "{version:?}, in place of {places:?}, output {number}: {}\n{}",
+                            self.difference(found, expected),
                             self.program
                         );
                     }
@@ -155,18 +148,29 @@ impl Case<'_> {
         }
     }
 
-    /// The inputs that the outputs are: none; each, for the first output; of several outputs, all in turn.
+    /// The first difference between the bits of an output.
+    fn difference(&self, found: &[u64], expected: &[u64]) -> String {
+        let differs = |i: &usize| found.get(*i) != expected.get(*i);
+        let Some(i) = (0..found.len().max(expected.len())).find(differs) else {
+            return "none".into();
+        };
+        let of: Vec<_> = self.columns.iter().filter_map(|column| column.get(i)).collect();
+        format!("{i}: {:x?}, not {:x?}, of {of:x?}", found.get(i), expected.get(i))
+    }
+
+    /// The inputs that the stored outputs are: none; each, for the first output; of several outputs, all in turn.
     fn places(&self) -> Vec<Vec<Option<usize>>> {
-        let outputs = self.program.outputs();
+        let outputs = self.stored();
         let sizes: Vec<usize> = outputs.iter().map(|output| output.element.bytes()).collect();
         let is_like = |input: &Input<'_>, size: usize| {
             input.form == Form::Array && input.element.bytes() == size
         };
         let inputs: Vec<Input<'_>> = self.program.inputs().collect();
         let mut all = vec![vec![None; outputs.len()]];
-        for first in (0..inputs.len()).filter(|&i| is_like(&inputs[i], sizes[0])) {
+        let Some((&size, others)) = sizes.split_first() else { return all };
+        for first in (0..inputs.len()).filter(|&i| is_like(&inputs[i], size)) {
             let mut places = vec![Some(first)];
-            for size in &sizes[1..] {
+            for size in others {
                 let is_free =
                     |i: &usize| is_like(&inputs[*i], *size) && !places.contains(&Some(*i));
                 places.push((0..inputs.len()).find(is_free));
@@ -176,18 +180,22 @@ impl Case<'_> {
         all
     }
 
-    /// The values of each output, which is an input if there is one in its place.
-    fn mapped(
+    /// The bits of each output; of a reduction none where it has no value. A stored one is an input if there is
+    /// one in its place.
+    fn found(
         &self, version: Version, parts: &[(usize, usize)], places: &[Option<usize>],
     ) -> Vec<Vec<u64>> {
         let program = BlockProgram::new(self.program, version);
         let mut scratch = program.scratch(self.n).expect("memory");
         let mut arrays = self.arrays();
-        let sizes = self.program.outputs().iter().map(|output| output.element.bytes());
+        let stored = self.stored();
+        let sizes = stored.iter().map(|output| output.element.bytes());
         let zeros = vec![0; self.n];
         let mut outs: Vec<Array> =
             sizes.clone().map(|size| Array::new(&zeros, size, self.offset)).collect();
-        for &(start, len) in parts {
+        let mut states = self.states();
+        // The last part first, and each in states of its own.
+        for &(start, len) in parts.iter().rev() {
             let target = |(size, (place, out)): (usize, (&Option<usize>, &Array))| {
                 let target = place.map_or(out, |input| &arrays[input]).pointer();
                 target.wrapping_add(start * size).cast_mut().cast::<c_void>()
@@ -196,44 +204,53 @@ impl Case<'_> {
             let (bindings, arrays) = (&self.bindings(), &self.addresses(&arrays, start));
             // SAFETY: the arrays have `n` elements each, and each may be one output.
             let range = unsafe { Range::new(bindings, arrays, &targets, len) };
-            program.map(&mut scratch, range);
+            let mut of_part = self.states();
+            match &mut of_part[..] {
+                [] => program.map(&mut scratch, range),
+                of_part => program.accumulate(
+                    &mut scratch,
+                    range,
+                    start,
+                    &mut |number, version, values, first| {
+                        of_part[number].add(version, values, first);
+                    },
+                ),
+            }
+            states.iter_mut().zip(&of_part).for_each(|(state, part)| state.merge(&**part));
         }
         let values = |(size, (place, out)): (usize, (&Option<usize>, &mut Array))| match place {
             Some(input) => arrays[*input].values(size),
             None => out.values(size),
         };
-        sizes.zip(places.iter().zip(&mut outs)).map(values).collect()
+        let mut values = sizes.zip(places.iter().zip(&mut outs)).map(values);
+        let mut states = states.iter();
+        let of_output = |output: &Output| match output.reduction {
+            None => values.next().expect("an array"),
+            Some(reduction) => {
+                let state = states.next().expect("a state");
+                let has_result = self.n > 0 || visit(reduction, output.ty, HasEmptyResult);
+                Vec::from_iter(has_result.then(|| state.result()))
+            }
+        };
+        self.program.outputs().iter().map(of_output).collect()
+    }
+
+    /// The states of the reductions of no elements.
+    fn states(&self) -> Vec<Box<dyn ErasedState>> {
+        let outputs = self.program.outputs().iter();
+        let state = |output: &Output| Some(erased_state(output.reduction?, output.ty));
+        outputs.filter_map(state).collect()
     }
 }
 
-struct Reduced<'a> {
-    case: &'a Case<'a>,
-    version: Version,
-    parts: Vec<(usize, usize)>,
-}
+/// Says whether a reduction has a result for no elements.
+struct HasEmptyResult;
 
-impl ReductionVisitor for Reduced<'_> {
-    type Result = Option<u64>;
+impl ReductionVisitor for HasEmptyResult {
+    type Result = bool;
 
-    fn visit<R: BlockReduction>(self) -> Option<u64> {
-        let Reduced { case, version, parts } = self;
-        let program = BlockProgram::new(case.program, version);
-        let mut scratch = program.scratch(case.n).expect("memory");
-        let arrays = case.arrays();
-        let mut state = R::Accumulator::IDENTITY;
-        // The last part first, and each in a state of its own.
-        for &(start, len) in parts.iter().rev() {
-            let (bindings, arrays) = (&case.bindings(), &case.addresses(&arrays, start));
-            let mut part = R::Accumulator::IDENTITY;
-            // SAFETY: the arrays have the part's elements.
-            let range = unsafe { Range::new(bindings, arrays, &[], len) };
-            program.accumulate(&mut scratch, range, start, &mut |version, values, first| {
-                R::add(version, &mut part, values, first);
-            });
-            R::Accumulator::merge(&mut state, &part);
-        }
-        let is_result = case.n > 0 || R::Accumulator::HAS_EMPTY_RESULT;
-        is_result.then(|| R::Accumulator::finish(&state).bits())
+    fn visit<R: BlockReduction>(self) -> bool {
+        R::Accumulator::HAS_EMPTY_RESULT
     }
 }
 
@@ -427,6 +444,12 @@ fn every_size_and_alignment() {
         "dot(x_i32, x_i16)",
         "count(a < b)",
         "sum(s)",
+        "a + s*b; b - s*c; a*a",
+        "b; a",
+        "b; a; sum(a); sum(b)",
+        "x_u8 + 1; x_i64; m; sum(x_u8)",
+        "max(a); a * 2; argmin(b * a); any(a < b); s",
+        "mean(a); norm(a); dot(a, b); min(x_f64); count(m); all(m); sum(x_i32); argmax(x_i16)",
     ] {
         for n in SIZES {
             check_sized(text, n, n % 5, false);
@@ -504,6 +527,17 @@ proptest! {
         n in 0..200usize, offset in 0..5usize, has_nans: bool,
     ) {
         let text = format!("{reduction}({})", Generator::new(&choices).number(5).fewest);
+        if compile(&text, &INPUTS).is_ok() {
+            check_sized(&text, n, offset, has_nans);
+        }
+    }
+
+    #[test]
+    fn random_formulas(
+        choices in prop::collection::vec(any::<u8>(), 10..200), n in 0..200usize, offset in 0..5usize,
+        has_nans: bool,
+    ) {
+        let text = Generator::new(&choices).formulas(3);
         if compile(&text, &INPUTS).is_ok() {
             check_sized(&text, n, offset, has_nans);
         }

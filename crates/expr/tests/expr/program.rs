@@ -2,7 +2,7 @@
 
 use crate::program;
 use crate::written::written;
-use gpuvec_expr::{Element, Op, Rule, Source, compile, compile_all};
+use gpuvec_expr::{Element, Op, Rule, Source, compile};
 use gpuvec_oracle::random::{INPUTS, array};
 
 #[track_caller]
@@ -18,24 +18,45 @@ fn same(text: &str, other: &str) {
 }
 
 #[test]
-fn several_expressions_share_their_nodes() {
-    let program = compile_all(&["a + s * b", "s * b > a"], &INPUTS).unwrap();
+fn several_formulas_share_their_nodes() {
+    let program = compile("a + s * b; s * b > a; sum(s * b)", &INPUTS).unwrap();
     assert_eq!(
         program.to_string(),
         "%0: f32 = array a: f32\n%1: f32 = scalar s: f32\n%2: f32 = array b: f32\n\
          %3: f32 = mul %1, %2\n%4: f32 = add %0, %3\n%5: bool = less %0, %3\n\
-         output: f32 = %4\noutput: bool = %5\n"
+         output: f32 = %4\noutput: bool = %5\noutput: f32 = sum %3\n"
     );
     let elements = program.outputs().iter().map(|output| output.element);
-    assert!(elements.eq([Element::F32, Element::Bool]));
-    for (texts, error) in [
-        (vec![], "there are 0 expressions, but 1 to 8 are taken: split them"),
-        (vec!["a"; 9], "there are 9 expressions, but 1 to 8 are taken: split them"),
-        (vec!["a", "sum(a)"], "a reduction is the only expression of its call: compile it alone"),
-        (vec!["a", ""], "the expression is empty: write a formula of the inputs"),
-    ] {
-        assert_eq!(compile_all(&texts, &INPUTS).unwrap_err().to_string(), error);
-    }
+    assert!(elements.eq([Element::F32, Element::Bool, Element::F32]));
+    assert_eq!(program.reduction(), None);
+    assert_eq!(
+        program.of_outputs(&[2]).to_string(),
+        "%0: f32 = scalar s: f32\n%1: f32 = array b: f32\n%2: f32 = mul %0, %1\n\
+         output: f32 = sum %2\n"
+    );
+    assert_eq!(program.of_outputs(&[2]), compile("sum(s * b)", &INPUTS).unwrap());
+    assert_eq!(program.of_outputs(&[0, 1]), compile("a + s * b;s * b > a", &INPUTS).unwrap());
+}
+
+#[test]
+fn up_to_eight_formulas_are_one_program() {
+    let reductions = "max(a) ; any(m)\n;\n argmin(x_i64); mean(x_u8);dot(a, b);x_i16;norm(c); -a";
+    let outputs = compile(reductions, &INPUTS).unwrap().outputs().to_vec();
+    let names: Vec<_> = outputs.iter().map(|output| output.reduction.map(|r| r.name())).collect();
+    let (none, some) = (None, Some);
+    assert_eq!(
+        names,
+        [
+            some("max"),
+            some("any"),
+            some("argmin"),
+            some("mean"),
+            some("dot"),
+            none,
+            some("norm"),
+            none
+        ]
+    );
 }
 
 #[test]

@@ -23,6 +23,18 @@ fn check_invariants(program: &Program) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Checks that a text's program, written as an expression, is that of the written text.
+fn check_written(text: &str) -> Result<(), TestCaseError> {
+    let Ok(first) = compiled(text) else { return Ok(()) };
+    check_invariants(&first)?;
+    let second = program(&written(&first));
+    prop_assert_eq!(first.nodes().len(), second.nodes().len());
+    prop_assert_eq!(first.outputs().len(), second.outputs().len());
+    prop_assert_eq!(written(&first), written(&second));
+    prop_assert_eq!(program(&written(&second)), second);
+    Ok(())
+}
+
 /// Checks that a text gives a program or a short error whose caret is below the line.
 fn check_any_text(text: &str) -> Result<(), TestCaseError> {
     match compiled(text) {
@@ -60,6 +72,7 @@ const TOKENS: &[&str] = &[
     ")",
     ")",
     ",",
+    ";",
     "+",
     "-",
     "*",
@@ -111,11 +124,14 @@ proptest! {
         reduction in prop::sample::select(vec!["", "sum", "mean", "argmin", "norm", "max"]),
     ) {
         let text = format!("{reduction}({})", Generator::new(&bytes).number(4).fewest);
-        let Ok(first) = compiled(&text) else { return Ok(()) };
-        let second = program(&written(&first));
-        prop_assert_eq!(first.nodes().len(), second.nodes().len());
-        prop_assert_eq!(written(&first), written(&second));
-        prop_assert_eq!(program(&written(&second)), second);
+        check_written(&text)?;
+    }
+
+    #[test]
+    fn several_formulas_written_as_an_expression_give_their_program(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        check_written(&Generator::new(&bytes).formulas(3))?;
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! Programs as expressions, which compile to the same program.
 
 use crate::INPUTS;
-use gpuvec_expr::{Form, Input, Node, NodeId, Op, Program, Source, Type};
+use gpuvec_expr::{Form, Input, Node, NodeId, Op, Output, Program, Source, Type};
 
 /// Writes a program as an expression, with every parenthesis and every type.
 pub(crate) fn written(program: &Program) -> String {
-    let results: Vec<String> = program.results().map(|id| written_node(program, id)).collect();
-    match program.reduction() {
-        Some((reduction, _)) => format!("{}({})", reduction.name(), results.join(", ")),
-        None => results[0].clone(),
-    }
+    let formula = |output: &Output| {
+        let nodes = output.operands().iter().map(|&id| written_node(program, id));
+        let operands = nodes.collect::<Vec<_>>().join(", ");
+        output.reduction.map_or(operands.clone(), |name| format!("{}({operands})", name.name()))
+    };
+    program.outputs().iter().map(formula).collect::<Vec<_>>().join("; ")
 }
 
 fn written_node(program: &Program, id: NodeId) -> String {

@@ -25,7 +25,7 @@ impl<M: Machine> Reduced<M> {
         Self { k, r, square: r.0 * r.0 }
     }
 
-    /// Reduces an argument, whose rest may be up to 2^-40.
+    /// Reduces an argument, whose rest may be up to 2^-32.
     #[inline(always)]
     fn of(m: &M, x: Pair<M>) -> Self {
         let (k, _) = nearest(m, x.0 * m.f64(std::f64::consts::LOG2_E));

@@ -49,6 +49,16 @@ pub fn atan<M: Machine>(m: &M, x: M::F64) -> M::F64 {
 }
 
 /// The angle of the point (x, y), from -π to π.
+///
+/// Its bound: with the height h = |y| and the width w = |x| it is a multiple of π/4 plus or minus atan q, where q
+/// is h / w, (h - w) / (h + w) or -w / h, at most tan π/8. The quotient is a pair with a first part within 4u of q,
+/// relative to it, and both parts within 20u², for u = 2^-53: two roundings of the first part, and the rounded
+/// parts of rise and run; then four roundings of what these leave (quotient_errors in
+/// tools/function_bounds/pieces.py). So pieces are of q alone: those to the left and to the right, near the axis,
+/// in the middle and far from it, with the sequence from the quotient on. The lower half plane has the same
+/// results with the other sign. Below 2^-960 the result to the right is the rounded sum of both parts, of which the
+/// second one is rounded to a multiple of 2^-1074: a quarter of a unit more at most (inverses.py there, also for
+/// what underflows).
 #[inline(always)]
 pub fn atan2<M: Machine>(m: &M, y: M::F64, x: M::F64) -> M::F64 {
     let infinite = |x| m.equal(magnitude(m, x), m.f64(f64::INFINITY));

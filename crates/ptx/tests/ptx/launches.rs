@@ -2,7 +2,8 @@
 
 use crate::run::{Launch, check, program_of};
 use crate::values::Random;
-use gpuvec_expr::{Element, Form, Input, compile, compile_all};
+use gpuvec_expr::{Element, Form, Input, compile};
+use gpuvec_ptx::outputs_of_kernels;
 
 const LENGTHS: [usize; 16] = [0, 1, 2, 3, 4, 5, 7, 8, 255, 256, 257, 1023, 1024, 1025, 1031, 4100];
 const PAST: [&[usize]; 8] = [&[0], &[1], &[2], &[3], &[0, 1], &[1, 1, 1, 1, 2], &[0, 4], &[3, 0]];
@@ -60,22 +61,33 @@ fn several_outputs() {
         .map(|(name, element)| Input { name, element, form: Form::Array })
         .collect();
     let values: Vec<_> = inputs.iter().map(|input| random.values(input.element, 4100)).collect();
-    for texts in [
-        &["x + 0.5 * v", "v - 2 * x"][..],
-        &["x > v", "exp(x)", "m + 1"],
-        &["f64(x) * v", "v", "x", "i64(m)"],
-    ] {
-        let program = compile_all(texts, &inputs).unwrap_or_else(|error| panic!("{error}"));
+    for text in ["x + 0.5 * v; v - 2 * x", "x > v; exp(x); m + 1", "f64(x) * v; v; x; i64(m)"] {
+        let program = compile(text, &inputs).unwrap_or_else(|error| panic!("{error}"));
         for n in LENGTHS {
             for past in PAST {
                 check(&program, &values, Launch { past, ..Launch::of(n) });
             }
         }
     }
-    let program = compile_all(&["x + v", "x - v"], &inputs).unwrap();
+    let program = compile("x + v; x - v", &inputs).unwrap();
     for n in LENGTHS {
         check(&program, &values, Launch { in_place: Some(0), ..Launch::of(n) });
         check(&program, &values, Launch { in_place: Some(1), ..Launch::of(n) });
+    }
+}
+
+#[test]
+fn kernels_of_reductions_run_before_outputs_are_stored() {
+    let array = |name| Input { name, element: Element::F32, form: Form::Array };
+    let compiled = |text: &str| compile(text, &[array("x"), array("v")]).unwrap();
+    for (text, kernels) in [
+        ("x", &[&[0][..]][..]),
+        ("sum(x)", &[&[0]]),
+        ("x; v", &[&[0, 1]]),
+        ("sum(x); max(v)", &[&[0], &[1]]),
+        ("x + v; sum(x); x - v; any(x < v)", &[&[1], &[3], &[0, 2]]),
+    ] {
+        assert_eq!(outputs_of_kernels(&compiled(text)), kernels, "{text}");
     }
 }
 

@@ -4,7 +4,7 @@ use crate::values::Bits;
 use gpuvec_emulator::HostMemory;
 use gpuvec_expr::{Element, Form, Input, Program, compile};
 use gpuvec_oracle::results;
-use gpuvec_ptx::{Kernel, Limits, NAME};
+use gpuvec_ptx::{Kernel, Limits, NAME, outputs_of_kernels};
 
 /// The compiled kernels of reductions.
 pub(crate) const FRAMES: [(&str, &str); 7] = [
@@ -182,6 +182,29 @@ pub(crate) fn check_reduction(program: &Program, inputs: &[Vec<Bits>], launch: L
     for limits in LIMITS {
         let found = run(program, &text(program, limits), inputs, launch);
         assert_eq!(Some(found[0][0]), expected, "{launch:?}\n{program}");
+    }
+}
+
+/// Compares the results of all kernels of a program with the oracle's of the whole program.
+#[track_caller]
+pub(crate) fn check_kernels(program: &Program, inputs: &[Vec<Bits>], launch: Launch) {
+    let element = |i: usize| {
+        let inputs = program.inputs().zip(inputs);
+        let at = |(input, values): (Input<'_>, &Vec<Bits>)| {
+            values[if input.form == Form::Array { i } else { 0 }]
+        };
+        inputs.map(at).collect()
+    };
+    let elements: Vec<Vec<Bits>> = (0..launch.n).map(element).collect();
+    let expected = gpuvec_oracle::outputs(program, &elements);
+    for outputs in outputs_of_kernels(program) {
+        let of_kernel = program.of_outputs(&outputs);
+        for limits in LIMITS {
+            let found = run(&of_kernel, &text(&of_kernel, limits), inputs, launch);
+            for (found, &output) in found.iter().zip(&outputs) {
+                assert_eq!(found, &expected[output], "output {output}, {launch:?}\n{program}");
+            }
+        }
     }
 }
 
