@@ -415,7 +415,7 @@ static void expressions(size_t n)
 {
     static const char *const NAMES[] = {"a", "i", "k"};
     static const int32_t TYPES[] = {GPUVEC_F32, GPUVEC_I16, GPUVEC_F64 | GPUVEC_NUMBER};
-    const double k = 0.5;
+    double k = 0.5;
     float *const a = malloc(n * sizeof *a), *const out = malloc(n * sizeof *out);
     int16_t *const i = malloc(n * sizeof *i);
     CHECK(a != NULL && out != NULL && i != NULL);
@@ -433,6 +433,15 @@ static void expressions(size_t n)
     CHECK_OK(gpuvec_expr_run(scaled, inputs, out, n, NULL));
     for (size_t at = 0; at < n; at++) {
         CHECK(out[at] == (i[at] > 2 ? 0.5f * a[at] : a[at] + (float)i[at]));
+    }
+    /* Backwards. */
+    const int64_t length = (int64_t)n, back[] = {-4}, back_of_two[] = {-2};
+    const gpuvec_array ends[] = {{a + n - 1, back}, {i + n - 1, back_of_two}, {&k, NULL}};
+    const gpuvec_array to = {out, NULL};
+    CHECK_OK(gpuvec_expr_run_nd(scaled, 1, &length, ends, &to, 0, NULL));
+    for (size_t at = 0; at < n; at++) {
+        const size_t from = n - 1 - at;
+        CHECK(out[at] == (i[from] > 2 ? 0.5f * a[from] : a[from] + (float)i[from]));
     }
     CHECK_OK(gpuvec_expr_run(largest, inputs, out, n, NULL));
     CHECK(out[0] == (n < 100 ? (float)(n - 1) : 99.0f) / 2);

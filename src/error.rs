@@ -186,6 +186,21 @@ pub(crate) enum Error {
     #[error("{argument} is {value}: {expected}")]
     Value { argument: &'static str, value: i64, expected: &'static str },
 
+    #[error("{0}")]
+    Axes(gpuvec_axes::Error),
+
+    #[error(
+        "these strides are walked by cores, which cannot access {argument}, device memory: pass \
+         C-ordered arrays, and the whole of each"
+    )]
+    StridedDeviceMemory { argument: &'static str },
+
+    #[error(
+        "these strides are walked by cores, and the placement is gpu: pass C-ordered arrays, or use any \
+         other placement"
+    )]
+    StridedOnGpu,
+
     #[error("expr has {outputs} outputs: call {instead}")]
     SeveralOutputs { outputs: usize, instead: &'static str },
 
@@ -331,6 +346,7 @@ impl Error {
             | Error::TwoClocks
             | Error::Captured
             | Error::CapturedEvent => GPUVEC_ERROR_VALUE,
+            Error::Axes(error) => of_axes(error),
             Error::Value { .. }
             | Error::SeveralOutputs { .. }
             | Error::OtherKind { .. }
@@ -343,7 +359,10 @@ impl Error {
             Error::Forked | Error::ForkedInHandler => GPUVEC_ERROR_FORKED,
             Error::Reentrant => GPUVEC_ERROR_REENTRANT,
             Error::Environment { .. } => GPUVEC_ERROR_ENVIRONMENT,
-            Error::DeviceMemoryOnCpu { .. } | Error::OtherContext { .. } => GPUVEC_ERROR_PLACEMENT,
+            Error::DeviceMemoryOnCpu { .. }
+            | Error::StridedDeviceMemory { .. }
+            | Error::StridedOnGpu
+            | Error::OtherContext { .. } => GPUVEC_ERROR_PLACEMENT,
             Error::OutOfHostMemory { .. } => GPUVEC_ERROR_OUT_OF_MEMORY,
             Error::Driver { code: CUDA_ERROR_OUT_OF_MEMORY, .. } => GPUVEC_ERROR_OUT_OF_MEMORY,
             Error::Driver { .. } if self.loses_device() => GPUVEC_ERROR_DEVICE_LOST,
@@ -361,6 +380,23 @@ impl Error {
     /// Says whether a device is lost, now or before, and with it its memory and streams.
     pub(crate) fn is_of_lost_device(&self) -> bool {
         self.status() == GPUVEC_ERROR_DEVICE_LOST
+    }
+}
+
+/// The status of a call whose shape or strides are refused.
+fn of_axes(error: &gpuvec_axes::Error) -> gpuvec_status {
+    use gpuvec_axes::Error::*;
+    match error {
+        TooManyAxes { .. }
+        | NegativeLength { .. }
+        | NoSuchAxis { .. }
+        | TooManyMergedAxes { .. } => GPUVEC_ERROR_VALUE,
+        TooManyElements | OutsideMemory { .. } => GPUVEC_ERROR_SIZE,
+        Null { .. } => GPUVEC_ERROR_NULL,
+        Misaligned { .. } | MisalignedStride { .. } => GPUVEC_ERROR_MISALIGNED,
+        BroadcastOutput { .. } | OverlapsItself { .. } | OutputsOverlap { .. } | Overlap { .. } => {
+            GPUVEC_ERROR_OVERLAP
+        }
     }
 }
 

@@ -123,6 +123,9 @@ pub(crate) const REDUCTION_SCRATCH_BYTES: usize = 64 << 10;
 /// 40 with 16; eight operations 60 µs, 71 with 8 KiB. A sum of products of f64: 43 µs; 54 with 4 KiB.)
 pub(crate) const EXPRESSION_BLOCK_BYTES: [usize; 3] = [8 << 10, 4 << 10, 16 << 10];
 
+/// The elements of a block of arrays that are not contiguous: those of a few arrays stay in a core's first cache.
+pub(crate) const STRIDED_BLOCK: usize = 1 << 10;
+
 /// The bytes of all buffers of an expression, which stay in a core's second cache; blocks become as short
 /// as this needs.
 pub(crate) const EXPRESSION_BYTES: usize = 512 << 10;

@@ -99,6 +99,10 @@ SIGNATURES: dict[str, Signature] = {
     "gpuvec_accumulator_destroy": (c_int32, [c_void_p]),
     "gpuvec_expr_compile": (c_int32, [c_char_p, c_void_p, c_void_p, c_size_t, c_void_p]),
     "gpuvec_expr_run": (c_int32, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p]),
+    "gpuvec_expr_run_nd": (
+        c_int32,
+        [c_void_p, c_int32, c_void_p, c_void_p, c_void_p, c_uint64, c_void_p],
+    ),
     "gpuvec_expr_run_outputs": (
         c_int32,
         [c_void_p, c_void_p, c_void_p, c_size_t, c_size_t, c_void_p],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from ctypes import c_char_p, c_int32, c_size_t, c_void_p
+from ctypes import c_char_p, c_int32, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
 
 import numpy as np
@@ -134,6 +134,12 @@ def compile_into(text: bytes | None, inputs: dict, handle: c_void_p | None) -> i
     )
 
 
+class Array(ctypes.Structure):
+    """`gpuvec_array`."""
+
+    _fields_ = (("data", c_void_p), ("strides", c_void_p))
+
+
 class Compiled:
     """A handle, destroyed at the end of a block."""
 
@@ -156,6 +162,28 @@ class Compiled:
         pointers = (c_void_p * len(inputs))(*inputs)
         given = ctypes.addressof(pointers) if inputs else None
         return lib.gpuvec_expr_run(self.handle, given, out, n, stream)
+
+    def run_nd(self, shape, inputs: list, out, reduced_axes: int = 0, stream=None) -> int:
+        """Calls gpuvec_expr_run_nd and returns its status.
+
+        The arrays are NumPy's, with their strides, or addresses of arrays in C order. `out` is
+        one, or a list.
+        """
+        lengths, arrays, strides = (c_int64 * len(shape))(*shape), [], []
+        outputs = out if isinstance(out, list) else [out]
+        for array in (*inputs, *outputs):
+            if isinstance(array, np.ndarray):
+                strides.append((c_int64 * array.ndim)(*array.strides))
+                arrays.append((array.ctypes.data, ctypes.addressof(strides[-1])))
+            else:
+                arrays.append((array, None))
+        given = (Array * len(arrays))(*arrays)
+        at = ctypes.addressof(given)
+        place = at + len(inputs) * ctypes.sizeof(Array)
+        axes = ctypes.addressof(lengths)
+        return lib.gpuvec_expr_run_nd(
+            self.handle, len(shape), axes, at, place, reduced_axes, stream
+        )
 
     def run_outputs(
         self, inputs: list[int | None], outputs: list[int | None], n: int, stream=None

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::objects::expression::{self, Refused, gpuvec_expr};
 use crate::objects::stream::gpuvec_stream;
 use crate::run::log::{self, Subject};
-use crate::run::{evaluate, prepare};
+use crate::run::{OUTPUT_NAMES, Strided, evaluate, evaluate_strided, gpuvec_array, prepare};
 use ::gpuvec_expr::{Input, MAX_INPUTS, MAX_OUTPUTS};
 use arrayvec::ArrayVec;
 use std::ffi::{CStr, c_char, c_void};
@@ -104,6 +104,46 @@ pub unsafe extern "C" fn gpuvec_expr_run_outputs(
             let outputs = given_outputs(&expression.formula, outputs, num_outputs)?;
             evaluate(&expression, inputs, &outputs, n, stream)
         }
+    })
+}
+
+/// Evaluates an expression for each element of arrays of any strides, which have one common shape, or reduces all
+/// elements to one value.
+///
+/// `shape` points to the lengths of the `ndim` axes, at most 32; 0 axes are one element. `inputs` points to an
+/// array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to one for each output, as many as
+/// `gpuvec_expr_num_outputs(expr)`. The strides of an array, in bytes, are the distances between elements along the
+/// axes. An input with a stride of 0 is the same along that axis (broadcasting). NULL strides stand for C order.
+/// Strides along axes of length 1 are ignored, and all strides of scalars and of the results of reductions.
+/// Addresses and strides are multiples of the elements' size.
+///
+/// `reduced_axes` has a bit for each axis that a reduction reduces, the lowest for the first axis. It is 0 for an
+/// expression that is not a reduction, and has the bits of all axes longer than 1 for one that is: reductions along
+/// some axes are not computed. Formulas that are reductions and others are not evaluated together.
+///
+/// An output may be exactly one of the inputs, with the same address and strides, if the elements of both have the
+/// same size. It overlaps neither an input in any other way, nor itself or another output. Arrays that interleave, such as fields of
+/// the same records, or blocks of columns of the same matrix, do not overlap; of arrays with unusual strides it may
+/// not be found out that they do not, and they are refused.
+///
+/// Where all arrays are contiguous, in the same order of axes, the call is done as `gpuvec_expr_run` does it. Other
+/// arrays are in memory that the host can access; cores do the call, with every placement but `gpu`, which fails.
+/// Other reductions fail, too. A call with a stream then waits for the stream's work, and is done when it returns.
+///
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` if only cores could do the call and may
+/// not; `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that follow each other in all arrays were
+/// merged; or as `gpuvec_expr_run`. Errors name an input `inputs[i]`, and an output `outputs[i]`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpuvec_expr_run_nd(
+    expr: *mut gpuvec_expr, ndim: i32, shape: *const i64, inputs: *const gpuvec_array,
+    outputs: *const gpuvec_array, reduced_axes: u64, stream: *mut gpuvec_stream,
+) -> Status {
+    guard::operation(|| {
+        log::begin(Subject::Expression(None), 0);
+        let expression = expression::given(expr)?;
+        let strided = Strided { ndim, shape, inputs, outputs, reduced_axes };
+        // SAFETY: the caller's promise, as the header says.
+        unsafe { evaluate_strided(&expression, &strided, stream) }
     })
 }
 
@@ -249,11 +289,6 @@ unsafe fn declared<'a>(
 unsafe fn given_outputs(
     formula: &Formula, outputs: *const *mut c_void, count: usize,
 ) -> Result<ArrayVec<Output<'static>, MAX_OUTPUTS>, Error> {
-    #[rustfmt::skip]
-    const NAMES: [&str; MAX_OUTPUTS] = [
-        "outputs[0]", "outputs[1]", "outputs[2]", "outputs[3]", "outputs[4]", "outputs[5]", "outputs[6]",
-        "outputs[7]",
-    ];
     if count != formula.outputs().count() {
         return Err(Error::Value {
             argument: "num_outputs",
@@ -269,7 +304,7 @@ unsafe fn given_outputs(
         let pointer = unsafe { outputs.add(i).read_unaligned() };
         Output { name, pointer, layout }
     };
-    Ok(NAMES.into_iter().zip(formula.outputs()).enumerate().map(output).collect())
+    Ok(OUTPUT_NAMES.into_iter().zip(formula.outputs()).enumerate().map(output).collect())
 }
 
 /// The text of a C string.

@@ -120,6 +120,17 @@ impl<'a> Call<'a> {
         Ok(Some(Call::of(task, n, arrays, count)))
     }
 
+    /// A call on arrays that were checked by their shape and strides, by which their `n` elements are found, too:
+    /// only cores run it, and they ask for no chunk of an array.
+    ///
+    /// # Safety
+    /// The promise of a call, of the elements that the strides lead to.
+    pub(crate) unsafe fn strided(
+        task: Task<'a>, n: usize, arrays: &'a [Array<'a>], inputs: usize,
+    ) -> Self {
+        Call::of(task, n, arrays, inputs)
+    }
+
     /// The call on these arrays, of which the first `inputs` are inputs.
     fn of(task: Task<'a>, n: usize, arrays: &'a [Array<'a>], inputs: usize) -> Self {
         let (inputs, outputs) = arrays.split_at(inputs);

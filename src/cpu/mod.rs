@@ -4,8 +4,10 @@ mod elementwise;
 mod exact;
 pub(crate) mod expression;
 mod fold;
+mod strided;
 
 pub(crate) use elementwise::{Elements, elementwise};
+pub(crate) use strided::{gather, scatter};
 
 use crate::arch::Version;
 use crate::call::Call;

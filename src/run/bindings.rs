@@ -1,6 +1,6 @@
 //! Reads the arguments of expressions: arrays, and the values of scalars.
 
-use crate::call::{Binding, Input, Layout, MAX_INPUTS};
+use crate::call::{Binding, Input, Layout, MAX_INPUTS, MAX_OUTPUTS};
 use crate::error::Error;
 use crate::objects::expression::Expression;
 use arrayvec::ArrayVec;
@@ -66,6 +66,13 @@ const NAMES: [&str; MAX_INPUTS] = [
     "inputs[14]", "inputs[15]", "inputs[16]", "inputs[17]", "inputs[18]", "inputs[19]", "inputs[20]",
     "inputs[21]", "inputs[22]", "inputs[23]", "inputs[24]", "inputs[25]", "inputs[26]", "inputs[27]",
     "inputs[28]", "inputs[29]", "inputs[30]", "inputs[31]",
+];
+
+/// The outputs' names in errors.
+#[rustfmt::skip]
+pub(crate) const OUTPUT_NAMES: [&str; MAX_OUTPUTS] = [
+    "outputs[0]", "outputs[1]", "outputs[2]", "outputs[3]", "outputs[4]", "outputs[5]", "outputs[6]",
+    "outputs[7]",
 ];
 
 /// Reads the bits of a scalar.

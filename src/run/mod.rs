@@ -7,6 +7,8 @@ mod host;
 pub mod last_run;
 pub(crate) mod log;
 mod memory_kinds;
+mod strided;
+mod walk;
 mod work;
 
 use crate::call::plan::{Fallback, OnCores, OnStream, Plan, on_cores, on_stream, plan};
@@ -33,6 +35,8 @@ use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
+pub(crate) use bindings::OUTPUT_NAMES;
+pub(crate) use strided::{Strided, evaluate_strided, gpuvec_array};
 use work::{Evaluating, Reducing, ReducingSeveral, Steps, Whole};
 
 /// Runs an operation on its arrays, or queues it on a stream; `alpha` has the bits of the number by which it

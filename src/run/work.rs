@@ -1,5 +1,6 @@
 //! The work of each kind of call, chunk by chunk.
 
+use super::walk::Walk;
 use crate::call::chunk::Chunk;
 use crate::call::{Array, Binding, Call, MAX_INPUTS, MAX_OUTPUTS, Work};
 use crate::cpu;
@@ -217,6 +218,8 @@ pub(super) enum Steps<'a> {
     Operation { op: Op, alpha: u64 },
     /// Block after block of an expression with these inputs, in the order of the declaration.
     Blocks { blocks: &'a BlockProgram, bindings: &'a [Binding] },
+    /// The same for arrays that are not contiguous.
+    Walk(&'a Walk<'a>),
 }
 
 /// A formula of the elements of a call.
@@ -323,6 +326,11 @@ impl Work for Evaluating<'_> {
                 // SAFETY: the call promises the elements of the chunk, which no other thread has.
                 unsafe { cpu::elementwise(op, alpha, elements) };
             }),
+            Steps::Walk(walk) => {
+                if walk.compute(chunks).is_err() {
+                    self.lacked_memory.store(true, Ordering::Relaxed);
+                }
+            }
             Steps::Blocks { blocks, bindings } => {
                 let Some(mut scratch) = self.scratch(blocks) else { return };
                 chunks.for_each(|chunk| {

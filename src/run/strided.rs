@@ -1,0 +1,248 @@
+//! Evaluates expressions over arrays of any shape and strides.
+
+use super::bindings::{Bindings, OUTPUT_NAMES};
+use super::memory_kinds::MemoryKinds;
+use super::walk::Walk;
+use super::work::Steps;
+use super::{Subject, execute, last_run, log, run};
+use crate::call::{
+    Arguments, Array, Arrays, Binding, Call, Evaluation, Input, Layout, MAX_ARRAYS, MAX_INPUTS,
+    MAX_OUTPUTS, MemoryKind, Output, Task,
+};
+use crate::error::Error;
+use crate::objects::expression::Expression;
+use crate::objects::stream::{given, gpuvec_stream};
+use crate::process::settings::{self, Placement};
+use arrayvec::ArrayVec;
+use gpuvec_axes::{Access, Argument, Axes, MAX_RANK, Space, View};
+use std::ffi::c_void;
+
+/// An array of any strides, in memory of any kind.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gpuvec_array {
+    /// The element all of whose indexes are 0.
+    pub data: *mut c_void,
+    /// The distance from an element to the next along each axis, in bytes; NULL for C order. They may be
+    /// negative, and 0 for an input that is the same along an axis.
+    pub strides: *const i64,
+}
+
+/// The arguments of a call, as the caller passed them.
+pub(crate) struct Strided {
+    pub(crate) ndim: i32,
+    pub(crate) shape: *const i64,
+    pub(crate) inputs: *const gpuvec_array,
+    pub(crate) outputs: *const gpuvec_array,
+    pub(crate) reduced_axes: u64,
+}
+
+/// Evaluates an expression over arrays of any strides, on cores; or as [`evaluate`](super::evaluate), if all arrays
+/// are contiguous.
+///
+/// # Safety
+/// `shape` has a length for each axis, `inputs` an array for each declared input, and `outputs` one for each output.
+/// The strides of those that the call uses have one for each axis. The arrays have the elements that these lead to,
+/// as [`Arguments::new`] demands; those of scalars point to values in host memory.
+pub(crate) unsafe fn evaluate_strided(
+    expression: &Expression, strided: &Strided, stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    let mut strides = Strides::new();
+    // SAFETY: this function's promise.
+    let given = unsafe { Given::read(expression, strided, &mut strides)? };
+    let mut views: ArrayVec<View, MAX_ARRAYS> =
+        given.arrays.iter().map(|_| View::default()).collect();
+    let views = &mut views[..];
+    let Some(axes) = given.axes(expression, strided.reduced_axes, &strides, views)? else {
+        last_run::clear();
+        return Ok(());
+    };
+    let (formula, bindings) = (&expression.formula, &given.bindings);
+    let task = Task::Evaluate(Evaluation { formula, bindings: &bindings.all });
+    let (inputs, outputs) = views.split_at(bindings.arrays.len());
+    if !is_contiguous(&axes, inputs, outputs) {
+        refuse_reduction(expression, strided.reduced_axes)?;
+        // SAFETY: this function's promise, of the elements to which the checked strides lead.
+        let walk = unsafe { Walk::new(&expression.blocks, &bindings.all, &axes, inputs, outputs) };
+        let names = bindings.arrays.iter().map(|input| input.name).chain(OUTPUT_NAMES);
+        let inputs = inputs.len();
+        // SAFETY: the same.
+        return unsafe {
+            run_walk(task, &walk, names.zip(views.iter()), inputs, axes.kept().elements(), stream)
+        };
+    }
+    let pointer = |view: &View| std::ptr::with_exposed_provenance_mut::<c_void>(view.first);
+    let arrays = bindings.arrays.iter().zip(inputs).map(|(input, view)| {
+        let pointer = pointer(view).cast_const();
+        Input { name: input.name, pointer, layout: input.layout }
+    });
+    let arrays: ArrayVec<_, MAX_INPUTS> = arrays.collect();
+    let outputs = OUTPUT_NAMES.into_iter().zip(outputs).zip(formula.outputs());
+    let outputs: ArrayVec<_, MAX_OUTPUTS> = outputs
+        .map(|((name, view), layout)| Output { name, pointer: pointer(view), layout })
+        .collect();
+    let n = axes.kept().elements() * axes.reduced().elements();
+    // SAFETY: this function's promise.
+    let arguments = unsafe { Arguments::new(task, &arrays, &outputs, n) };
+    let steps = Steps::Blocks { blocks: &expression.blocks, bindings: &bindings.all };
+    run(&arguments, steps, stream, None)
+}
+
+/// What a call reads of its arguments: a copy, since they may be at any address.
+struct Given {
+    shape: ArrayVec<i64, MAX_RANK>,
+    bindings: Bindings,
+    /// The inputs that the call uses, and the outputs.
+    arrays: ArrayVec<gpuvec_array, MAX_ARRAYS>,
+}
+
+/// The strides of those arrays that are not said to be in C order, one after the other.
+type Strides = ArrayVec<i64, { MAX_RANK * MAX_ARRAYS }>;
+
+impl Given {
+    /// Reads the arguments, and writes the arrays' strides to `strides`. Without elements, reads no inputs.
+    ///
+    /// # Safety
+    /// As for [`evaluate_strided`].
+    unsafe fn read(
+        expression: &Expression, strided: &Strided, strides: &mut Strides,
+    ) -> Result<Self, Error> {
+        let Strided { ndim, shape, inputs, outputs, .. } = *strided;
+        let axes = usize::try_from(ndim).ok().filter(|axes| *axes <= MAX_RANK);
+        let expected = "pass 0 to 32 axes";
+        let axes = axes.ok_or(Error::Value { argument: "ndim", value: ndim.into(), expected })?;
+        let declared = expression.formula.program().inputs().len();
+        let mut layouts = expression.formula.outputs();
+        if !expression.formula.is_reduction && layouts.any(Layout::is_value) {
+            let instead = "gpuvec_expr_run_outputs for reductions beside other formulas";
+            return Err(Error::SeveralOutputs {
+                outputs: expression.formula.outputs().count(),
+                instead,
+            });
+        }
+        if axes > 0 && shape.is_null() {
+            return Err(Error::Null { argument: "shape", n: axes });
+        }
+        // SAFETY: this function's promise.
+        let shape: ArrayVec<i64, MAX_RANK> = unsafe { numbers(shape, axes) }.collect();
+        let elements = shape.iter().fold(1i64, |all, length| all.saturating_mul(*length));
+        log::begin(Subject::Expression(Some(&expression.text)), elements.max(0) as usize);
+        let n = usize::from(elements != 0);
+        if n > 0 && declared > 0 && inputs.is_null() {
+            return Err(Error::Null { argument: "inputs", n: declared });
+        }
+        if outputs.is_null() {
+            return Err(Error::NullResult { argument: "outputs" });
+        }
+        // SAFETY: this function's promise.
+        let input = |number| unsafe { inputs.add(number).read_unaligned() };
+        let all: ArrayVec<gpuvec_array, MAX_INPUTS> = (0..declared * n).map(input).collect();
+        let pointers: ArrayVec<_, MAX_INPUTS> =
+            all.iter().map(|array| array.data.cast_const()).collect();
+        // SAFETY: this function's promise.
+        let bindings = unsafe { Bindings::read(expression, pointers.as_ptr(), n)? };
+        let used = all.iter().zip(&bindings.all);
+        let used = used.filter(|(_, binding)| matches!(binding, Binding::Array));
+        // SAFETY: this function's promise.
+        let output = |number| unsafe { outputs.add(number).read_unaligned() };
+        let outputs = (0..expression.formula.outputs().count()).map(output);
+        let arrays: ArrayVec<_, MAX_ARRAYS> =
+            used.map(|(array, _)| *array).chain(outputs).collect();
+        for array in arrays.iter().filter(|array| !array.strides.is_null()) {
+            // SAFETY: this function's promise.
+            strides.extend(unsafe { numbers(array.strides, axes) });
+        }
+        Ok(Given { shape, bindings, arrays })
+    }
+
+    /// The axes of the call, and the views of its arrays.
+    fn axes(
+        &self, expression: &Expression, reduced_axes: u64, strides: &Strides, views: &mut [View],
+    ) -> Result<Option<Axes>, Error> {
+        let sizes = self.bindings.arrays.iter().map(|input| input.layout);
+        let sizes = sizes.chain(expression.formula.outputs());
+        let mut rest = &strides[..];
+        let mut argument = |(array, layout): (&gpuvec_array, &Layout)| {
+            let mut strides = None;
+            if !array.strides.is_null() {
+                let (of_this, of_others) = rest.split_at(self.shape.len());
+                (strides, rest) = (Some(of_this), of_others);
+            }
+            let (address, element_bytes) = (array.data.expose_provenance(), layout.element_bytes);
+            Argument { address, element_bytes, strides }
+        };
+        let arguments: ArrayVec<Argument<'_>, MAX_ARRAYS> =
+            self.arrays.iter().zip(sizes).map(&mut argument).collect();
+        let (inputs, outputs) = arguments.split_at(self.bindings.arrays.len());
+        let shape = &self.shape;
+        let arguments =
+            gpuvec_axes::Arguments { shape, inputs, outputs, reduced_axes, is_indexed: false };
+        let axes = Axes::new(&arguments, views).map_err(Error::Axes)?;
+        let is_reduction = expression.formula.is_reduction;
+        let expected = match &axes {
+            Some(axes) if is_reduction && axes.kept().elements() > 1 => {
+                "a reduction along some axes is not computed: pass the bits of all axes"
+            }
+            Some(_) if !is_reduction && reduced_axes != 0 => {
+                "the expression is not a reduction: pass 0"
+            }
+            _ => return Ok(axes),
+        };
+        Err(Error::Value { argument: "reduced_axes", value: reduced_axes.cast_signed(), expected })
+    }
+}
+
+/// The numbers for the axes of a call.
+///
+/// # Safety
+/// There is one for each axis.
+unsafe fn numbers(pointer: *const i64, axes: usize) -> impl Iterator<Item = i64> {
+    // SAFETY: this function's promise.
+    (0..axes).map(move |axis| unsafe { pointer.add(axis).read_unaligned() })
+}
+
+/// Says whether the call's elements follow each other in each array.
+fn is_contiguous(axes: &Axes, inputs: &[View], outputs: &[View]) -> bool {
+    let is_direct = |space: &Space, view| space.access(view) == Access::Direct;
+    inputs.iter().all(|view| is_direct(axes.kept(), view) && is_direct(axes.reduced(), view))
+        && outputs.iter().all(|view| is_direct(axes.kept(), view))
+}
+
+/// Fails if an expression that reads arrays which are not contiguous is a reduction.
+fn refuse_reduction(expression: &Expression, reduced_axes: u64) -> Result<(), Error> {
+    let expected = "a reduction reads contiguous arrays: pass copies of others";
+    let value = reduced_axes.cast_signed();
+    match expression.formula.is_reduction {
+        true => Err(Error::Value { argument: "reduced_axes", value, expected }),
+        false => Ok(()),
+    }
+}
+
+/// Runs a walk on cores, after the stream's earlier work.
+///
+/// # Safety
+/// As [`Arguments::new`], of the `n` elements of each view that the walk visits.
+unsafe fn run_walk<'a>(
+    task: Task<'_>, walk: &Walk<'_>, views: impl Iterator<Item = (&'static str, &'a View)>,
+    inputs: usize, n: usize, stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    let placement = settings::placement()?;
+    let stream = given(stream)?;
+    if placement == Placement::Gpu {
+        return Err(Error::StridedOnGpu);
+    }
+    let (kinds, mut arrays) = (MemoryKinds::new(placement), Arrays::new());
+    for (name, view) in views {
+        let layout = Layout::value(view.element_bytes);
+        let (address, bytes) = (view.lowest, view.end - view.lowest);
+        let mut array = Array { name, address, layout, bytes, kind: MemoryKind::Pageable };
+        array.kind = kinds.of(&array)?;
+        if array.device().is_some() {
+            return Err(Error::StridedDeviceMemory { argument: name });
+        }
+        arrays.push(array);
+    }
+    // SAFETY: this function's promise.
+    let call = unsafe { Call::strided(task, n, &arrays, inputs) };
+    execute(&call, Placement::Cpu, stream.as_deref(), Steps::Walk(walk), None)
+}
