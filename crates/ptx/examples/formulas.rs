@@ -235,8 +235,8 @@ impl Cases<'_> {
     }
 }
 
-/// Writes the kernels of the formulas for arrays of any strides: of few axes and of the most, of packs and of
-/// elements apart.
+/// Writes the kernels of the formulas for arrays of any strides: of few axes and of the most, of packs, of
+/// elements apart and of tiles.
 fn write_strided(folder: &Path) {
     fs::create_dir_all(folder).expect("the folder can be made");
     let types = [Element::F32, Element::F64];
@@ -244,10 +244,16 @@ fn write_strided(folder: &Path) {
         let inputs = ["a", "b", "c", "d"].map(|name| Input { name, element, form: Form::Array });
         let program = compile(text, &inputs).unwrap_or_else(|error| panic!("{error}"));
         let contiguous = Kernel::new(NAME, &program, "");
-        for (order, kind) in [(Order::Packs { uniform: 0b1010 }, "packs"), (Order::Apart, "apart")]
-        {
-            let lanes = contiguous.pack();
-            let lanes = if order == Order::Apart { lanes.min(LANES_APART) } else { lanes };
+        let side = gpuvec_ptx::tile_side(element.bytes()).expect("room for one array");
+        for (order, kind) in [
+            (Order::Packs { uniform: 0b1010 }, "packs"),
+            (Order::Apart, "apart"),
+            (Order::Tiles { across: 1, side }, "tiles"),
+        ] {
+            let lanes = match order {
+                Order::Packs { .. } => contiguous.pack(),
+                _ => contiguous.pack().min(LANES_APART),
+            };
             for axes in [2, 8] {
                 let variant = Variant { axes, lanes, order };
                 let kernel = contiguous.strided(&program, variant, Limits::USUAL);

@@ -83,6 +83,27 @@ impl Array {
         raw.into_iter().map(|raw| widened(writer, self.element, raw)).collect()
     }
 
+    /// Reads an element at an address, as it is in memory.
+    pub(crate) fn load_raw(self, writer: &Writer, place: Operand) -> Operand {
+        let (name, class) = access(self.element);
+        let raw = writer.register(class);
+        writer.access("ld.global", name, &[raw], place, 0);
+        raw
+    }
+
+    /// Writes an element to shared memory, as it is in memory.
+    pub(crate) fn store_shared(self, writer: &Writer, place: Operand, offset: u32, raw: Operand) {
+        writer.access("st.shared", access(self.element).0, &[raw], place, offset);
+    }
+
+    /// Reads an element of shared memory.
+    pub(crate) fn load_shared(self, writer: &Writer, place: Operand) -> Operand {
+        let (name, class) = access(self.element);
+        let raw = writer.register(class);
+        writer.access("ld.shared", name, &[raw], place, 0);
+        widened(writer, self.element, raw)
+    }
+
     /// Reads elements, `STEP` from one another, from a distance of 32 bits on.
     fn load_spread(self, writer: &Writer, distance: Operand, raw: &[Operand]) {
         let size = Operand::b32(1 << self.shift());

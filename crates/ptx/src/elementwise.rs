@@ -102,14 +102,14 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
     }
     let flags = outputs.len() + 1;
     grid.signal_completion(&writer, flags);
-    let text = whole(name, program, large, writer, flags, blocks);
+    let text = whole(name, program, large, writer, "", flags, blocks);
     Kernel::of_text(name, text, [lanes, packs], blocks)
 }
 
-/// The text of a kernel with this code. Behind the parameters of inputs it has those up to the number of the last.
+/// The text of a kernel with this code and these declarations. Behind the parameters of inputs it has those up to the number of the last.
 pub(crate) fn whole(
-    name: &str, program: &Program, large: Option<&Large<'_>>, code: Writer, last: usize,
-    blocks: u32,
+    name: &str, program: &Program, large: Option<&Large<'_>>, code: Writer, declarations: &str,
+    last: usize, blocks: u32,
 ) -> String {
     let mut text = String::with_capacity(32 << 10);
     text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n");
@@ -124,6 +124,7 @@ pub(crate) fn whole(
     text.extend([&least_blocks(blocks), "{\n"]);
     tables.copy(&mut text);
     large.into_iter().for_each(|large| large.declare(&mut text));
+    text.push_str(declarations);
     code.finish(&mut text);
     text
 }

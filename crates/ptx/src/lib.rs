@@ -35,11 +35,13 @@ mod large;
 mod operation;
 mod reduction;
 mod strided;
+mod tiles;
 mod writer;
 
 pub use hooks::check_frame;
 pub use reduction::frame;
 pub use strided::{LANES_APART, Order, Variant, vector_bytes};
+pub use tiles::tile_side;
 
 use fold::Fold;
 use gpuvec_expr::Program;

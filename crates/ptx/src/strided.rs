@@ -10,16 +10,19 @@
 //! |---|---|
 //! | three for each axis but the first | its length, and the multiplier and the shift that divide by it |
 //! | one for each axis, of each declared input and then of each output | the array's stride in bytes |
-//! | then | the number of elements, or of packs: below 2^31 |
+//! | for tiles | the lengths of the two innermost axes |
+//! | then | the number of elements, of packs or of tiles: below 2^31 |
 //! | | the address of the warps' completion flags, or 0 |
 //!
 //! The quotient by a length is `(high word of (n * multiplier) + n) >> shift`. The strides of scalars are ignored.
-//! Where threads take packs, the innermost length is in packs, and the innermost strides are ignored.
+//! Where threads take packs, the innermost length is in packs, and the innermost strides are ignored. Where blocks take
+//! tiles, the divisors of the two innermost axes are for their lengths in tiles.
 
 use crate::elements::{Array, Elements, Loaded};
 use crate::elementwise::whole;
 use crate::grid::Grid;
 use crate::large::Large;
+use crate::tiles;
 use crate::writer::{Class, Operand, Writer};
 use crate::{BLOCK_THREADS, Kernel};
 use gpuvec_expr::Program;
@@ -47,6 +50,14 @@ pub enum Order {
     },
     /// Elements whose numbers are [`BLOCK_THREADS`] apart, so that the threads of a warp take consecutive ones.
     Apart,
+    /// Elements of a tile, which a block of threads takes at once. There are at least two axes.
+    Tiles {
+        /// A bit for each declared input whose tiles are copied to shared memory, since its elements follow each
+        /// other along the last axis but one.
+        across: u64,
+        /// The side of a tile: that of [`tile_side`](crate::tile_side).
+        side: usize,
+    },
 }
 
 /// The most elements apart that a thread takes at once: more would need too many registers for their addresses.
@@ -71,21 +82,34 @@ pub(crate) fn kernel(
     let outputs: Vec<Array> =
         outputs.map(|(number, output)| Array::new(&writer, output.element, 'p', number)).collect();
     let walk = Walk::new(program, &writer, variant, &elements, &outputs);
-    let flags = walk.parameters + 1;
-    let n = writer.load_parameter(".u64", Class::B64, 'p', walk.parameters);
+    let parameter = |number| writer.load_parameter(".u64", Class::B64, 'p', number);
+    let behind = match variant.order {
+        Order::Tiles { .. } => walk.parameters + 2,
+        _ => walk.parameters,
+    };
+    let (n, flags) = (parameter(behind), behind + 1);
     let grid = Grid::new(&writer);
     let i = writer.register(Class::B64);
     match variant.order {
         Order::Packs { .. } => grid.for_each(&writer, i, n, || walk.pack(i)),
         Order::Apart => walk.apart(&grid, i, n),
+        Order::Tiles { side, .. } => {
+            let lengths = [0, 1].map(|axis| parameter(walk.parameters + axis));
+            walk.tiles(&grid, n, side, lengths);
+        }
     }
     grid.signal_completion(&writer, flags);
-    let text = whole(name, program, large, writer, flags, BLOCKS);
+    let mut declarations = String::new();
+    if let Order::Tiles { side, .. } = variant.order {
+        let across = walk.inputs.iter().filter(|input| input.is_across);
+        tiles::declare(&mut declarations, across.map(|input| input.array), side);
+    }
+    let text = whole(name, program, large, writer, &declarations, flags, BLOCKS);
     Kernel::of_text(name, text, [variant.lanes, packs_per_thread], BLOCKS)
 }
 
 /// The walk of a kernel over the elements.
-struct Walk<'w> {
+pub(crate) struct Walk<'w> {
     writer: &'w Writer,
     variant: Variant,
     elements: &'w Elements<'w>,
@@ -98,15 +122,31 @@ struct Walk<'w> {
 }
 
 /// An array with its strides.
-struct Strided {
+pub(crate) struct Strided {
     array: Array,
     /// Those of all axes or, where threads take packs, of all but the innermost.
     strides: Vec<Operand>,
     /// Says that all elements of a pack are the same.
     is_uniform: bool,
+    /// Says that tiles are copied to shared memory.
+    is_across: bool,
 }
 
-/// The indexes of an element, or of a pack, along the axes, with 64 bits.
+impl Strided {
+    pub(crate) const fn array(&self) -> Array {
+        self.array
+    }
+
+    pub(crate) fn strides(&self) -> &[Operand] {
+        &self.strides
+    }
+
+    pub(crate) const fn is_across(&self) -> bool {
+        self.is_across
+    }
+}
+
+/// The indexes of an element, of a pack or of a tile along the axes, with 64 bits.
 type Indexes = Vec<Operand>;
 
 impl<'w> Walk<'w> {
@@ -121,15 +161,17 @@ impl<'w> Walk<'w> {
             (0..axes - 1).map(|axis| [0, 1, 2].map(|part| parameter(first + 3 * axis + part)));
         let divisors = divisors.collect();
         let first = first + 3 * (axes - 1);
-        let (read, uniform) = match variant.order {
-            Order::Packs { uniform } => (axes - 1, uniform),
-            Order::Apart => (axes, 0),
+        let (read, uniform, across) = match variant.order {
+            Order::Packs { uniform } => (axes - 1, uniform, 0),
+            Order::Apart => (axes, 0, 0),
+            Order::Tiles { across, .. } => (axes, 0, across),
         };
         let strided = |array, number: usize| {
             let stride =
                 |axis| writer.load_parameter(".u64", Class::B64, 'p', first + number * axes + axis);
-            let is_uniform = number < declared && uniform >> number & 1 != 0;
-            Strided { array, strides: (0..read).map(stride).collect(), is_uniform }
+            let is = |bits: u64| number < declared && bits >> number & 1 != 0;
+            let (is_uniform, is_across) = (is(uniform), is(across));
+            Strided { array, strides: (0..read).map(stride).collect(), is_uniform, is_across }
         };
         let inputs = elements.numbered_arrays().map(|(number, array)| strided(array, number));
         let inputs = inputs.collect();
@@ -138,6 +180,26 @@ impl<'w> Walk<'w> {
             numbered.map(|(array, number)| strided(*array, number)).collect();
         let parameters = first + (declared + outputs.len()) * axes;
         Walk { writer, variant, elements, divisors, inputs, outputs, parameters }
+    }
+
+    pub(crate) const fn writer(&self) -> &'w Writer {
+        self.writer
+    }
+
+    pub(crate) const fn elements(&self) -> &'w Elements<'w> {
+        self.elements
+    }
+
+    pub(crate) const fn lanes(&self) -> usize {
+        self.variant.lanes
+    }
+
+    pub(crate) fn inputs(&self) -> &[Strided] {
+        &self.inputs
+    }
+
+    pub(crate) fn outputs(&self) -> &[Strided] {
+        &self.outputs
     }
 
     /// Computes a pack.
@@ -234,17 +296,17 @@ impl<'w> Walk<'w> {
     }
 
     /// The values of the inputs, for each those that `load` returns.
-    fn loaded(&self, load: impl FnMut(&Strided) -> Vec<Operand>) -> Loaded {
+    pub(crate) fn loaded(&self, load: impl FnMut(&Strided) -> Vec<Operand>) -> Loaded {
         self.elements.loaded(self.inputs.iter().map(load))
     }
 
-    fn for_each_output(&self, mut store: impl FnMut(usize, &Strided, bool)) {
+    pub(crate) fn for_each_output(&self, mut store: impl FnMut(usize, &Strided, bool)) {
         let outputs = self.outputs.iter().zip(self.elements.are_canonical());
         outputs.enumerate().for_each(|(number, (output, is))| store(number, output, is));
     }
 
     /// The indexes of the element or the pack of a number.
-    fn indexes(&self, number: Operand) -> Indexes {
+    pub(crate) fn indexes(&self, number: Operand) -> Indexes {
         let writer = self.writer;
         let (mut rest, mut indexes) = (number, vec![number; self.variant.axes]);
         for (index, [length, multiplier, shift]) in

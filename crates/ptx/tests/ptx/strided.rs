@@ -7,7 +7,7 @@ use gpuvec_emulator::HostMemory;
 use gpuvec_expr::{Element, Form, Input, Program, compile};
 use gpuvec_oracle::random::{Generator, INPUTS};
 use gpuvec_oracle::results;
-use gpuvec_ptx::{Kernel, Limits, NAME, Order, Variant, vector_bytes};
+use gpuvec_ptx::{Kernel, Limits, NAME, Order, Variant, tile_side, vector_bytes};
 
 /// The elements of an array along the innermost axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,6 +115,12 @@ impl<'p> Case<'p> {
         let uniform = match variant.order {
             Order::Packs { uniform } => Some(uniform),
             Order::Apart => None,
+            Order::Tiles { .. } => {
+                let (outer, inner) = lengths.split_at_mut(variant.axes - 2);
+                outer.iter_mut().for_each(|length| *length = 1 + random.below(2));
+                inner.iter_mut().for_each(|length| *length = 1 + random.below(150));
+                None
+            }
         };
         if uniform.is_some() {
             let inner = lengths.last_mut().expect("an axis");
@@ -176,8 +182,15 @@ impl<'p> Case<'p> {
         let emulated =
             gpuvec_emulator::Kernel::parse(text).unwrap_or_else(|why| panic!("{why}\n{text}"));
         let mut lengths = self.lengths.clone();
-        if let Order::Packs { .. } = variant.order {
-            *lengths.last_mut().expect("an axis") /= variant.lanes;
+        let inner = lengths.len() - 1;
+        let mut of_tiles = Vec::new();
+        match variant.order {
+            Order::Packs { .. } => lengths[inner] /= variant.lanes,
+            Order::Apart => {}
+            Order::Tiles { side, .. } => {
+                of_tiles.extend(lengths[inner - 1..].iter().map(|length| *length as u64));
+                lengths[inner - 1..].iter_mut().for_each(|length| *length = length.div_ceil(side));
+            }
         }
         let (mut inputs, mut outputs) = (self.inputs.clone(), self.outputs.clone());
         let count = inputs.len() as u64;
@@ -197,6 +210,7 @@ impl<'p> Case<'p> {
         }
         let strides = inputs.iter().chain(&outputs).flat_map(|view| &view.strides);
         parameters.extend(strides.map(|stride| stride.cast_unsigned()));
+        parameters.extend(of_tiles);
         parameters.extend([lengths.iter().product::<usize>() as u64, 0]);
         let mut memory = HostMemory::default();
         for (number, view) in (0..).zip(inputs.iter_mut().chain(&mut outputs)) {
@@ -236,6 +250,55 @@ fn check(random: &mut Random, program: &Program, calls: usize) {
                     case.check(variant, limits, 1 + random.below(3) as u32);
                 }
             }
+        }
+    }
+}
+
+/// Compares some calls of a program with kernels of tiles, of some of the input arrays.
+fn check_tiles(random: &mut Random, program: &Program, calls: usize) {
+    let arrays: Vec<(usize, usize)> = (0..)
+        .zip(program.inputs())
+        .filter(|(_, input)| input.form == Form::Array)
+        .map(|(number, input)| (number, input.element.bytes()))
+        .collect();
+    for number in 0..calls {
+        let (mut across, mut bytes) = (0, 0);
+        let one = random.below(arrays.len());
+        for (place, (number, of_element)) in arrays.iter().enumerate() {
+            if place == one || random.below(3) == 0 {
+                (across, bytes) = (across | 1 << number, bytes + of_element);
+            }
+        }
+        let side = tile_side(bytes).expect("few arrays");
+        let order = Order::Tiles { across, side };
+        let variant = Variant { axes: 2 + number % 3, lanes: [1, 2, 4][random.below(3)], order };
+        let case = Case::new(random, program, variant);
+        case.check(variant, LIMITS[random.below(5) / 4], 1 + random.below(5) as u32);
+    }
+}
+
+#[test]
+fn tiles_of_every_type() {
+    let mut random = Random(26);
+    let elements =
+        [Element::F32, Element::F64, Element::I64, Element::U8, Element::I16, Element::U32];
+    for element in elements {
+        check_tiles(&mut random, &program_of("x + y * s", element), 6);
+    }
+    check_tiles(&mut random, &program_of("x & ~y", Element::Bool), 6);
+    check_tiles(&mut random, &program_of("exp(x) * y; log(y)", Element::F32), 6);
+    check_tiles(&mut random, &program_of("x - y; z; x * z", Element::F64), 6);
+}
+
+#[test]
+fn tiles_of_an_output_in_place() {
+    let mut random = Random(27);
+    let program = program_of("x * y - x; y + 1", Element::F32);
+    for across in [0b01, 0b10, 0b11] {
+        for axes in [2, 3] {
+            let variant = Variant { axes, lanes: 4, order: Order::Tiles { across, side: 64 } };
+            let case = Case::new(&mut random, &program, variant).in_place(0);
+            case.check(variant, Limits::USUAL, 2);
         }
     }
 }
