@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from bindings import Backend, PathBit, Place, Status, last_error, last_run, lib, placed, why_cpu
-from formulas import ELEMENTWISE, Compiled, Formula
+from formulas import ELEMENTWISE, Compiled, Formula, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from on_fake_driver import needs_fake_driver
 from on_fake_driver import run as run_script
 from streams import QUEUED_KINDS, Resources, ok
+from strided_cases import CASES
 from views import Located, located
 
 needs_gpu = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
@@ -32,7 +33,7 @@ def check_views(data: st.DataObject, formula: Formula, kinds: str, is_queued: bo
     lengths = st.one_of(st.integers(1, 4), st.integers(1, 30))
     shapes = st.lists(lengths, min_size=1, max_size=5)
     shape = tuple(data.draw(shapes.filter(lambda shape: np.prod(shape) < 4_000)))
-    kind = [*kinds.split(), *kinds.split(), *kinds.split()]
+    kind = kinds.split() * 3
     with Resources() as resources:
         arrays = [
             located(data, resources, kind[number], shape, dtype, True)
@@ -70,12 +71,50 @@ def test_views_on_a_stream(placement, kind, data):
 
 
 @needs_gpu
+@pytest.mark.parametrize("kinds", ["device", "device pageable", "managed pinned device"])
+@pytest.mark.parametrize("n", [1000, 5000, 70_000])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_slices_and_other_orders_of_axes(on_gpu, case, n, kinds):
+    """In packs, elements apart, and tiles: whole ones and parts."""
+    case.check(kinds.split() * 4, n)
+    assert last_run().backend == Backend.GPU
+
+
+@needs_gpu
+@pytest.mark.parametrize("kinds", ["device", "device pageable"])
+@pytest.mark.parametrize("shape", [(100, 70), (3, 65, 64), (33, 2, 40)], ids=str)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "u1", "i2", "i8", "?"])
+def test_transposed_arrays_of_every_width(on_gpu, resources, dtype, shape, kinds):
+    """Of three transposed inputs, and of two beside one that is the output, too."""
+    random, order = np.random.default_rng(1), tuple(reversed(range(len(shape))))
+    kind = kinds.split() * 3
+    names = {name: dtype for name in "abc"}
+    parents = [values(random, np.dtype(dtype), int(np.prod(shape))).reshape(shape) for _ in names]
+    turned = [Located(resources, kind, x, x.transpose(order)) for kind, x in zip(kind, parents)]
+    straight = parents[0].transpose(order).copy()
+    with Compiled("where(b == c, a, c); b", names) as compiled:
+        empty = [np.zeros(straight.shape, type_) for type_ in compiled.dtypes()]
+        outs = [Located(resources, kind, x, x) for kind, x in zip(kind, empty)]
+        calls = [(turned, outs)]
+        if compiled.dtypes()[0] == np.dtype(dtype):
+            place = Located(resources, kind[0], straight, straight)
+            calls.append(([place, *turned[1:]], [place, outs[1]]))
+        for inputs, results in calls:
+            given_arrays, places = ([array.argument for array in of] for of in (inputs, results))
+            assert compiled.run_nd(straight.shape, given_arrays, places) == 0, last_error()
+            a, b, c = (array.view.copy() for array in inputs)
+            results[0].view[...], results[1].view[...] = np.where(b == c, a, c), b
+            for result in results:
+                result.check()
+
+
+@needs_gpu
 @pytest.mark.parametrize("kinds", ["device", "pageable", "device pageable"])
 @pytest.mark.parametrize("shape", [(64, 96), (63, 95), (2, 3, 4, 5, 6), (5000, 3)], ids=str)
 def test_broadcasting(on_gpu, resources, shape, kinds):
     """Rows, columns, and parts of both; of packs and of odd lengths."""
     random = np.random.default_rng(1)
-    kind = [*kinds.split(), *kinds.split()]
+    kind = kinds.split() * 2
     parents = [
         random.random(shape[-1], np.float32),
         random.random((*shape[:-1], 1), np.float32),

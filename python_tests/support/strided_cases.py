@@ -27,8 +27,12 @@ class StridedCase:
     # Returns the parts for about this many elements, the output's last.
     parts: Callable[[int], list[Part]]
 
+    def __str__(self) -> str:
+        """Returns the name, for a test's."""
+        return self.name
+
     def views(self, n: int, random: np.random.Generator | None = None) -> list[list[np.ndarray]]:
-        """Returns arrays with the views of them that have the output's shape; any values or random."""
+        """Returns arrays and views of the output's shape, with any values or random ones."""
         parents = [
             np.empty(shape, "f4") if random is None else random.random(shape, np.float32)
             for shape, _ in self.parts(n)

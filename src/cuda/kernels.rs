@@ -119,7 +119,7 @@ pub(super) const MAX_PARAMETERS: usize = MAX_ARRAYS + 8;
 
 /// The most parameters of a kernel for arrays of any strides, which has lengths and strides, too.
 pub(super) const MAX_STRIDED_PARAMETERS: usize =
-    MAX_PARAMETERS + (MAX_ARRAYS + 3) * gpuvec_axes::MAX_AXES;
+    MAX_PARAMETERS + (MAX_ARRAYS + 3) * gpuvec_axes::MAX_AXES + 2;
 
 impl Kernels {
     /// The kernels of device `ordinal`, whose context is current, if its driver accepts them. They are unpacked,

@@ -5,10 +5,13 @@ use super::kernels::MAX_STRIDED_PARAMETERS;
 use crate::call::{Binding, MAX_ARRAYS};
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Block, Divisor, MAX_AXES, Space, View};
-use gpuvec_ptx::{LANES_APART, Order, Variant, vector_bytes};
+use gpuvec_ptx::{LANES_APART, Order, Variant, tile_side, vector_bytes};
 
 /// Calls with at most this many axes have kernels for their number; others have that for the most axes.
 const FEW_AXES: usize = 4;
+
+/// The shortest axes of tiles: a warp's elements.
+const LEAST_TILED: usize = 32;
 
 /// The arrays of a kernel, along common axes.
 #[derive(Debug)]
@@ -107,18 +110,43 @@ impl Placed {
         self.lengths.len() == 1 && self.arrays.iter().all(is)
     }
 
-    /// The variant of a kernel that takes `pack` elements at once of contiguous arrays, after merging.
-    pub(super) fn variant(&self, bindings: &[Binding], pack: usize) -> Variant {
+    /// The variant of a kernel that takes `pack` elements at once of contiguous arrays, after merging. May change the
+    /// order of the axes.
+    pub(super) fn variant(&mut self, bindings: &[Binding], pack: usize) -> Variant {
         let axes = if self.lengths.len() <= FEW_AXES { self.lengths.len() } else { MAX_AXES };
-        let fitting = (1..=pack.ilog2()).rev().map(|log2| 1 << log2);
-        let lanes = fitting.into_iter().find(|lanes| self.has_packs(*lanes));
-        match lanes {
-            Some(lanes) => {
-                let order = Order::Packs { uniform: self.uniform(bindings) };
-                Variant { axes, lanes, order }
-            }
-            None => Variant { axes, lanes: pack.min(LANES_APART), order: Order::Apart },
+        let mut fitting = (1..=pack.ilog2()).rev().map(|log2| 1 << log2);
+        if let Some(lanes) = fitting.find(|lanes| self.has_packs(*lanes)) {
+            let inner = self.inner();
+            let uniform = self.inputs_where(bindings, |array| array.strides[inner] == 0);
+            return Variant { axes, lanes, order: Order::Packs { uniform } };
         }
+        let order = self.tiles(bindings).unwrap_or(Order::Apart);
+        Variant { axes, lanes: pack.min(LANES_APART), order }
+    }
+
+    /// Tiles, if elements of inputs follow each other along another axis than the innermost one, which is then the
+    /// last but one, and both are long.
+    fn tiles(&mut self, bindings: &[Binding]) -> Option<Order> {
+        let inner = self.inner();
+        let follows = |array: &PlacedArray, axis: usize| {
+            array.strides[axis].unsigned_abs() == array.element_bytes
+                && array.strides[inner].unsigned_abs() > array.element_bytes
+        };
+        let inputs = bindings.iter().filter(|of| matches!(of, Binding::Array)).count();
+        let is_long = |axis: &usize| self.lengths[*axis] >= LEAST_TILED;
+        let axis = (0..inner).filter(is_long).find(|axis| {
+            is_long(&inner) && self.arrays[..inputs].iter().any(|array| follows(array, *axis))
+        })?;
+        let mut bytes = 0;
+        let across = self.inputs_where(bindings, |array| {
+            let wanted = bytes + array.element_bytes;
+            let is_copied = follows(array, axis) && tile_side(wanted).is_some();
+            bytes = if is_copied { wanted } else { bytes };
+            is_copied
+        });
+        self.lengths[axis..inner].rotate_left(1);
+        self.arrays.iter_mut().for_each(|array| array.strides[axis..inner].rotate_left(1));
+        tile_side(bytes).map(|side| Order::Tiles { across, side })
     }
 
     fn inner(&self) -> usize {
@@ -139,30 +167,32 @@ impl Placed {
             && self.arrays.iter().all(|array| array.strides[inner] == 0 || is_packed(array))
     }
 
-    /// The declared inputs that are the same along the innermost axis: a bit each.
-    fn uniform(&self, bindings: &[Binding]) -> u64 {
-        let (mut arrays, inner) = (self.arrays.iter(), self.inner());
+    /// The declared inputs for whose arrays something holds: a bit each.
+    fn inputs_where(
+        &self, bindings: &[Binding], mut holds: impl FnMut(&PlacedArray) -> bool,
+    ) -> u64 {
+        let mut arrays = self.arrays.iter();
         let of_arrays = bindings.iter().enumerate().filter(|(_, of)| matches!(of, Binding::Array));
         of_arrays.fold(0, |bits, (number, _)| {
-            let is_uniform = arrays.next().is_some_and(|array| array.strides[inner] == 0);
-            bits | u64::from(is_uniform) << number
+            bits | u64::from(arrays.next().is_some_and(&mut holds)) << number
         })
     }
 
-    /// Adds the parameters of a variant behind those of the addresses: lengths, strides, the number of elements or
-    /// of packs, and no flags.
+    /// Adds the parameters of a variant behind those of the addresses: lengths, strides, the number of elements, of
+    /// packs or of tiles, and no flags. Returns that number.
     pub(super) fn add_shape(
         &self, parameters: &mut ArrayVec<u64, MAX_STRIDED_PARAMETERS>, bindings: &[Binding],
         variant: Variant,
-    ) {
+    ) -> usize {
         let (missing, inner) = (variant.axes - self.lengths.len(), self.inner());
-        let packs = |axis: usize| match variant.order {
+        let units = |axis: usize| match variant.order {
             Order::Packs { .. } if axis == inner => self.lengths[axis] / variant.lanes,
+            Order::Tiles { side, .. } if axis + 1 >= inner => self.lengths[axis].div_ceil(side),
             _ => self.lengths[axis],
         };
         // Axes of length 1, which are the outermost, make up the variant's number.
         let ones = std::iter::repeat_n(1, missing);
-        for length in ones.chain((0..=inner).map(packs)).skip(1) {
+        for length in ones.chain((0..=inner).map(units)).skip(1) {
             // Launches have fewer elements than the limit of divisors.
             let Divisor { multiplier, shift } = Divisor::new(length as u32);
             parameters.extend([length as u64, multiplier.into(), shift.into()]);
@@ -177,7 +207,11 @@ impl Placed {
             add(if matches!(binding, Binding::Array) { arrays.next() } else { None });
         }
         arrays.for_each(|array| add(Some(array)));
-        let numbers: usize = (0..=inner).map(packs).product();
-        parameters.extend([numbers as u64, 0]);
+        if let Order::Tiles { .. } = variant.order {
+            parameters.extend(self.lengths[inner - 1..].iter().map(|length| *length as u64));
+        }
+        let number: usize = (0..=inner).map(units).product();
+        parameters.extend([number as u64, 0]);
+        number
     }
 }

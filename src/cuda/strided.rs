@@ -13,6 +13,7 @@ use crate::cpu::{gather, scatter};
 use crate::error::Error;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Block, View};
+use gpuvec_ptx::Order;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -220,8 +221,11 @@ unsafe fn launch(
     let mut parameters: ArrayVec<u64, MAX_STRIDED_PARAMETERS> =
         input_parameters(task, &arrays[..inputs]).into_iter().collect();
     parameters.extend(arrays[inputs..].iter().copied());
-    placed.add_shape(&mut parameters, bindings, variant);
-    let blocks = grid::of_packs(n, variant.lanes, packs_per_thread, block_limit);
+    let number = placed.add_shape(&mut parameters, bindings, variant);
+    let blocks = match variant.order {
+        Order::Tiles { .. } => grid::of_tiles(number, block_limit),
+        _ => grid::of_packs(n, variant.lanes, packs_per_thread, block_limit),
+    };
     // SAFETY: this function's promise; the parameters are those of the variant.
     unsafe { device.kernels.launch_variant(formula, variant, blocks, stream, &mut parameters) }
 }
