@@ -1327,17 +1327,20 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
  * some axes are not computed. Formulas that are reductions and others are not evaluated together.
  *
  * An output may be exactly one of the inputs, with the same address and strides, if the elements of both have the
- * same size. It overlaps neither an input in any other way, nor itself or another output. Arrays that interleave, such as fields of
- * the same records, or blocks of columns of the same matrix, do not overlap; of arrays with unusual strides it may
- * not be found out that they do not, and they are refused.
+ * same size. It overlaps neither an input in any other way, nor itself or another output. Arrays that interleave,
+ * such as fields of the same records, or blocks of columns of the same matrix, do not overlap; of arrays with unusual
+ * strides it may not be found out that they do not, and they are refused.
  *
- * Where all arrays are contiguous, in the same order of axes, the call is done as `gpuvec_expr_run` does it. Other
- * arrays are in memory that the host can access; cores do the call, with every placement but `gpu`, which fails.
- * Other reductions fail, too. A call with a stream then waits for the stream's work, and is done when it returns.
+ * Where all arrays are contiguous, in the same order of axes, the call is done as `gpuvec_expr_run` does it. Of other
+ * arrays, reductions fail, and elementwise expressions run on one GPU if an array is in its memory, or with placement
+ * `gpu`: arrays that it reaches are used in place, and the elements of pageable ones are gathered and scattered on
+ * the way. Else cores do the call. A stream of a GPU that reaches all arrays takes the call, as that of
+ * `gpuvec_expr_run`; with any other stream the call waits for the stream's work, and is done when it returns.
  *
- * Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` if only cores could do the call and may
- * not; `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that follow each other in all arrays were
- * merged; or as `gpuvec_expr_run`. Errors name an input `inputs[i]`, and an output `outputs[i]`.
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` also if arrays that are not contiguous are in
+ * the memory of different devices; `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that follow each
+ * other in all arrays were merged; or as `gpuvec_expr_run`. Errors name an input `inputs[i]`, and an output
+ * `outputs[i]`.
  */
 gpuvec_status gpuvec_expr_run_nd(struct gpuvec_expr *expr,
                                  int32_t ndim,

@@ -190,16 +190,10 @@ pub(crate) enum Error {
     Axes(gpuvec_axes::Error),
 
     #[error(
-        "these strides are walked by cores, which cannot access {argument}, device memory: pass \
-         C-ordered arrays, and the whole of each"
+        "{argument} is in the memory of device {ordinal}, and these strides are walked on device {device}: pass a copy \
+         that is there, or C-ordered arrays, and the whole of each"
     )]
-    StridedDeviceMemory { argument: &'static str },
-
-    #[error(
-        "these strides are walked by cores, and the placement is gpu: pass C-ordered arrays, or use any \
-         other placement"
-    )]
-    StridedOnGpu,
+    StridedOnOtherDevice { argument: &'static str, ordinal: usize, device: usize },
 
     #[error("expr has {outputs} outputs: call {instead}")]
     SeveralOutputs { outputs: usize, instead: &'static str },
@@ -360,8 +354,7 @@ impl Error {
             Error::Reentrant => GPUVEC_ERROR_REENTRANT,
             Error::Environment { .. } => GPUVEC_ERROR_ENVIRONMENT,
             Error::DeviceMemoryOnCpu { .. }
-            | Error::StridedDeviceMemory { .. }
-            | Error::StridedOnGpu
+            | Error::StridedOnOtherDevice { .. }
             | Error::OtherContext { .. } => GPUVEC_ERROR_PLACEMENT,
             Error::OutOfHostMemory { .. } => GPUVEC_ERROR_OUT_OF_MEMORY,
             Error::Driver { code: CUDA_ERROR_OUT_OF_MEMORY, .. } => GPUVEC_ERROR_OUT_OF_MEMORY,

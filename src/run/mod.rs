@@ -8,6 +8,7 @@ pub mod last_run;
 pub(crate) mod log;
 mod memory_kinds;
 mod strided;
+mod strided_gpu;
 mod walk;
 mod work;
 
@@ -27,6 +28,7 @@ use crate::process::settings::{self, Placement};
 use crate::process::warmup;
 use crate::tuning;
 use bindings::Bindings;
+pub(crate) use bindings::OUTPUT_NAMES;
 use gpus::Failure;
 use gpuvec_exact::State;
 use gpuvec_ops::{Accumulator, Exact, Op};
@@ -35,7 +37,6 @@ use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
-pub(crate) use bindings::OUTPUT_NAMES;
 pub(crate) use strided::{Strided, evaluate_strided, gpuvec_array};
 use work::{Evaluating, Reducing, ReducingSeveral, Steps, Whole};
 
@@ -164,6 +165,12 @@ fn run(
 /// Queues a call on a stream of a device.
 fn queue(call: &Call<'_>, plan: &OnStream, stream: &cuda::Stream) -> Result<(), Error> {
     stream.queue(call, plan)?;
+    report_queued(call, plan, stream);
+    Ok(())
+}
+
+/// Says in the thread's last run that a stream has taken a call.
+fn report_queued(call: &Call<'_>, plan: &OnStream, stream: &cuda::Stream) {
     last_run::set(Report {
         backend: Backend::Gpu,
         path: gpus::path(call, &plan.transfers),
@@ -173,7 +180,6 @@ fn queue(call: &Call<'_>, plan: &OnStream, stream: &cuda::Stream) -> Result<(), 
         bytes_staged: 0,
         selection: Selection::NONE,
     });
-    Ok(())
 }
 
 /// Plans a call, and does as the plan says, after the stream's earlier work.

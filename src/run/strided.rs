@@ -4,10 +4,10 @@ use super::bindings::{Bindings, OUTPUT_NAMES};
 use super::memory_kinds::MemoryKinds;
 use super::walk::Walk;
 use super::work::Steps;
-use super::{Subject, execute, last_run, log, run};
+use super::{Subject, execute, last_run, log, run, strided_gpu};
 use crate::call::{
     Arguments, Array, Arrays, Binding, Call, Evaluation, Input, Layout, MAX_ARRAYS, MAX_INPUTS,
-    MAX_OUTPUTS, MemoryKind, Output, Task,
+    MAX_OUTPUTS, MemoryKind, Output, StridedCall, Task,
 };
 use crate::error::Error;
 use crate::objects::expression::Expression;
@@ -37,8 +37,7 @@ pub(crate) struct Strided {
     pub(crate) reduced_axes: u64,
 }
 
-/// Evaluates an expression over arrays of any strides, on cores; or as [`evaluate`](super::evaluate), if all arrays
-/// are contiguous.
+/// Evaluates an expression over arrays of any strides; as [`evaluate`](super::evaluate), if all arrays are contiguous.
 ///
 /// # Safety
 /// `shape` has a length for each axis, `inputs` an array for each declared input, and `outputs` one for each output.
@@ -67,9 +66,7 @@ pub(crate) unsafe fn evaluate_strided(
         let names = bindings.arrays.iter().map(|input| input.name).chain(OUTPUT_NAMES);
         let inputs = inputs.len();
         // SAFETY: the same.
-        return unsafe {
-            run_walk(task, &walk, names.zip(views.iter()), inputs, axes.kept().elements(), stream)
-        };
+        return unsafe { run_walk(task, &walk, names, axes.kept(), views, inputs, stream) };
     }
     let pointer = |view: &View| std::ptr::with_exposed_provenance_mut::<c_void>(view.first);
     let arrays = bindings.arrays.iter().zip(inputs).map(|(input, view)| {
@@ -218,31 +215,30 @@ fn refuse_reduction(expression: &Expression, reduced_axes: u64) -> Result<(), Er
     }
 }
 
-/// Runs a walk on cores, after the stream's earlier work.
+/// Runs a walk on a GPU or on cores, after the stream's earlier work.
 ///
 /// # Safety
-/// As [`Arguments::new`], of the `n` elements of each view that the walk visits.
-unsafe fn run_walk<'a>(
-    task: Task<'_>, walk: &Walk<'_>, views: impl Iterator<Item = (&'static str, &'a View)>,
-    inputs: usize, n: usize, stream: *mut gpuvec_stream,
+/// As [`Arguments::new`], of the elements of each view that the walk visits.
+unsafe fn run_walk(
+    task: Task<'_>, walk: &Walk<'_>, names: impl Iterator<Item = &'static str>, space: &Space,
+    views: &[View], inputs: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     let placement = settings::placement()?;
     let stream = given(stream)?;
-    if placement == Placement::Gpu {
-        return Err(Error::StridedOnGpu);
-    }
     let (kinds, mut arrays) = (MemoryKinds::new(placement), Arrays::new());
-    for (name, view) in views {
+    for (name, view) in names.zip(views) {
         let layout = Layout::value(view.element_bytes);
         let (address, bytes) = (view.lowest, view.end - view.lowest);
         let mut array = Array { name, address, layout, bytes, kind: MemoryKind::Pageable };
         array.kind = kinds.of(&array)?;
-        if array.device().is_some() {
-            return Err(Error::StridedDeviceMemory { argument: name });
-        }
         arrays.push(array);
     }
     // SAFETY: this function's promise.
-    let call = unsafe { Call::strided(task, n, &arrays, inputs) };
+    let call = unsafe { Call::strided(task, space.elements(), &arrays, inputs) };
+    // SAFETY: the arrays are those of the views.
+    let strided = unsafe { StridedCall::new(&call, space, views) };
+    if strided_gpu::run(&strided, placement, stream.as_deref())? {
+        return Ok(());
+    }
     execute(&call, Placement::Cpu, stream.as_deref(), Steps::Walk(walk), None)
 }

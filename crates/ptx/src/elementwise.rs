@@ -104,21 +104,31 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
     }
     let flags = outputs.len() + 1;
     grid.signal_completion(&writer, flags);
+    let text = whole(name, program, large, writer, "", flags, blocks);
+    Kernel::of_text(name, text, [lanes, packs], blocks)
+}
+
+/// The text of a kernel with this code and these declarations. Behind the parameters of inputs it has those up to the number of the last.
+pub(crate) fn whole(
+    name: &str, program: &Program, large: Option<&Large<'_>>, code: Writer, declarations: &str,
+    last: usize, blocks: u32,
+) -> String {
     let mut text = String::with_capacity(32 << 10);
     text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n");
     let tables = Tables::of(program);
     tables.declare(&mut text);
     large.into_iter().for_each(|large| large.functions(&mut text));
     entry(&mut text, name, program.inputs().len());
-    for number in 0..flags {
+    for number in 0..last {
         text.extend([".param .u64 p", &number.to_string(), ",\n"]);
     }
-    text.extend([".param .u64 p", &flags.to_string(), "\n)\n.reqntid 256\n"]);
+    text.extend([".param .u64 p", &last.to_string(), "\n)\n.reqntid 256\n"]);
     text.extend([&least_blocks(blocks), "{\n"]);
     tables.copy(&mut text);
     large.into_iter().for_each(|large| large.declare(&mut text));
-    writer.finish(&mut text);
-    Kernel::of_text(name, text, [lanes, packs], blocks)
+    text.push_str(declarations);
+    code.finish(&mut text);
+    text
 }
 
 /// Says whether a program has fast functions, and no instructions of f64 beside what they leave to these.
