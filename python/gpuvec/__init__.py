@@ -36,6 +36,7 @@ ctypes
 """
 
 from ._accumulator import Accumulator
+from ._declarations import Scalar
 from ._device_array import DeviceArray
 from ._errors import (
     ArgumentError,
@@ -47,7 +48,8 @@ from ._errors import (
     Status,
     UnavailableError,
 )
-from ._expressions import Expression, Scalar, evaluate
+from ._evaluate import evaluate
+from ._expressions import Expression
 from ._library import functions, library_path
 from ._memory import (
     copy,
