@@ -122,9 +122,11 @@ def evaluate(
         if len(_remembered) >= MOST_REMEMBERED:
             _remembered.clear()
         expression = _remembered[key] = compiled(text, tuple(given), tuple(codes))
-    if axis is None and not keepdims:
-        return expression._call(given, out, stream)
-    return expression._along(given, out, stream, axis, keepdims)
+    if stream is None:
+        called = expression._briefly(given, out, axis, keepdims)
+        if called is not None:
+            return called
+    return expression._generally(given, out, stream, axis, keepdims)
 
 
 _NAMES = re.compile(r"[^\W\d]\w*")

@@ -13,6 +13,7 @@ from ctypes import (
     cast,
     create_string_buffer,
 )
+from functools import partial
 from itertools import compress
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -138,11 +139,14 @@ class Expression:
             return None
         if not all(code in DTYPES or code == WEAK_FLOAT for code in self._codes):
             return None
-        inputs = [DTYPES.get(code) for code in self._codes]
-        run = cast(functions.gpuvec_expr_run, c_void_p).value
+        inputs = [(name, DTYPES.get(code)) for name, code in zip(self._names, self._codes)]
+        run, run_nd = functions.gpuvec_expr_run, functions.gpuvec_expr_run_nd
+        addresses = cast(run, c_void_p).value, cast(run_nd, c_void_p).value
         most_axes = 1 if self._has_dot else np.iinfo(np.int32).max
         output = self.dtype, self.is_reduction
-        return native.Formula(run, self._handle, inputs, output, most_axes, failure)
+        # Not a method: the formula would own the expression that owns it.
+        fails = partial(named_failure, self._names, self._outputs)
+        return native.Formula(addresses, self._handle, inputs, output, most_axes, fails)
 
     @property
     def text(self) -> str:
@@ -247,34 +251,15 @@ class Expression:
             of each.
         """
         given = named if inputs is None else merged(inputs, named)
-        if tuple(given) != self._names:
-            keywords = {"out": out, "stream": stream, "axis": axis, "keepdims": keepdims or None}
-            given = self._in_order(given, keywords)
-        if axis is None and not keepdims:
-            return self._call(given, out, stream)
-        return self._along(given, out, stream, axis, keepdims)
-
-    def _call(self, inputs: dict[str, Any], out: Any, stream: Stream | None) -> Any:
-        """Calls the library with inputs in order: in the short way, or else in the general one."""
-        if stream is None and self._short is not None:
-            try:
-                called = self._short.call(inputs, out)
-            except Error as error:
-                raise self._named(error) from None
+        if stream is None:
+            called = self._briefly(given, out, axis, keepdims)
             if called is not None:
                 return called
-        return self._generally(inputs, out, stream)
+        return self._generally(given, out, stream, axis, keepdims)
 
-    def _along(
-        self, inputs: dict[str, Any], out: Any, stream: Stream | None, axis: Axis, keepdims: bool
-    ) -> Any:
-        """Calls the library for reductions along axes, with inputs in order."""
-        if not any(self.reductions):
-            raise TypeError(
-                f"axis is {axis} and keepdims is {keepdims}, which are for reductions: leave them "
-                f"out for {self._text!r}"
-            )
-        return self._generally(inputs, out, stream, axis, keepdims)
+    def _briefly(self, inputs: dict[str, Any], out: Any, axis: Axis, keepdims: bool) -> Any:
+        """Calls the library in the short way; returns None if it does not accept the arguments."""
+        return None if self._short is None else self._short.call(inputs, out, axis, keepdims)
 
     def _in_order(self, inputs: dict[str, Any], keywords: dict[str, Any]) -> dict[str, Any]:
         check_keywords(self._names, inputs, keywords)
@@ -289,16 +274,6 @@ class Expression:
     def _listed(self) -> str:
         return ", ".join(self._names) or "none"
 
-    def _named(self, error: Error) -> Error:
-        """Names the inputs and the outputs in an error."""
-        for number, name in enumerate(self._names):
-            described = str(error).replace(f"inputs[{number}]", name)
-            error.args = error.args[0], described
-        for number, output in enumerate(self._outputs):
-            described = str(error).replace(f"outputs[{number}]", output.name)
-            error.args = error.args[0], described
-        return error
-
     def _generally(
         self,
         inputs: dict[str, Any],
@@ -309,6 +284,14 @@ class Expression:
     ) -> Any:
         """Calls the library with arrays of any kind; raises an error if they are wrong."""
         check_stream(stream)
+        if tuple(inputs) != self._names:
+            keywords = {"out": out, "stream": stream, "axis": axis, "keepdims": keepdims or None}
+            inputs = self._in_order(inputs, keywords)
+        if (axis is not None or keepdims) and not any(self.reductions):
+            raise TypeError(
+                f"axis is {axis} and keepdims is {keepdims}, which are for reductions: leave them "
+                f"out for {self._text!r}"
+            )
         arrays, pointers, kept = self._found(inputs, stream)
         given = self._given(out)
         targets = [
@@ -333,7 +316,7 @@ class Expression:
         try:
             call(stream, objects, found, *run)
         except Error as error:
-            raise self._named(error) from None
+            raise named(error, self._names, self._outputs) from None
         del kept, points_to
         returned = tuple(
             # A new array of no axes is a scalar.
@@ -433,6 +416,22 @@ class Expression:
         is_tuple = self._is_tuple and len(self._outputs) == 1
         text = (self._text,) if is_tuple else self._text
         return compiled, (text, self._names, self._codes)
+
+
+def named(error: Error, names: tuple[str, ...], outputs: tuple[Output, ...]) -> Error:
+    """Names the inputs and the outputs in an error."""
+    described = str(error)
+    for number, name in enumerate(names):
+        described = described.replace(f"inputs[{number}]", name)
+    for number, output in enumerate(outputs):
+        described = described.replace(f"outputs[{number}]", output.name)
+    error.args = error.args[0], described
+    return error
+
+
+def named_failure(names: tuple[str, ...], outputs: tuple[Output, ...], status: int) -> Error:
+    """Makes the exception for a call of this thread that just returned an error."""
+    return named(failure(status), names, outputs)
 
 
 def joined(text: str | tuple[str, ...]) -> str:

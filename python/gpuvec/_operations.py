@@ -60,6 +60,7 @@ class Operation:
 
     __slots__ = (
         "_compiled",
+        "_native",
         "call",
         "inputs",
         "is_reduction",
@@ -90,9 +91,12 @@ class Operation:
         # Calls the operation: `call(a, b, out, stream)`, and alpha if it takes one. An operation on
         # one array gets that array as `a` and as `b`.
         self.call: Callable[..., Any] = self.general
+        self._native = None
         if native is not None:
-            ways = short, self.general, failure
-            self.call = native.Operation(inputs, self.is_reduction, self.most_axes, *ways).call
+            calls = self._short_formula, self.general, failure
+            what = inputs, self.is_reduction, self.most_axes, short
+            self._native = native.Operation(*what, calls)
+            self.call = self._native.call
 
     def _is_on_device(self, a: Any, b: Any, out: Any) -> bool:
         """Returns whether the short way accepts the ndarrays that describe the arguments."""
@@ -134,11 +138,15 @@ class Operation:
         self, a: Any, b: Any, out: Any, stream: Stream | None, axis: Axis, keepdims: bool
     ) -> Any:
         """Calls a reduction along axes."""
+        if stream is None and self._native is not None:
+            called = self._native.along(a, b, out, axis, keepdims)
+            if called is not None:
+                return called
         arrays = self._inputs(a, b)
         check_stream(stream)
         _, dtype = self._found(arrays, stream)
         inputs = self._named(arrays, ())
-        return self._formula(dtype)._along(inputs, out, stream, axis, keepdims)
+        return self._formula(dtype)._generally(inputs, out, stream, axis, keepdims)
 
     def _found(
         self, arrays: tuple[Any, ...], stream: Stream | None
@@ -172,6 +180,10 @@ class Operation:
             factor = {"alpha": float} if "alpha" in text else {}
             formula = self._compiled[dtype] = Expression(text, {**declared, **factor})
         return formula
+
+    def _short_formula(self, dtype: np.dtype[Any]) -> Any:
+        """Returns the extension module's way to call the formula."""
+        return self._formula(dtype)._short
 
     def _named(self, arrays: tuple[Any, ...], alpha: tuple[float, ...]) -> dict[str, Any]:
         """Returns the inputs of the formula."""

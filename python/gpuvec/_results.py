@@ -10,7 +10,7 @@ import numpy as np
 from ._arrays import address, check_dtype, check_writable
 from ._device_array import DeviceArray
 from ._dlpack import Found
-from ._shapes import Reduction, Shape, empty, result_strides, strides_in
+from ._shapes import Reduction, Shape, empty, inverse, result_strides, strides_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ class Output(NamedTuple):
             return empty(shape, self.dtype, self._order(reduced, order))
         order = self._order(reduced, order) or range(len(shape))
         made = DeviceArray(tuple(shape[axis] for axis in order), self.dtype, device)
-        return made.transpose(*np.argsort(order).tolist())
+        return made.transpose(*inverse(order))
 
     def _order(self, reduced: Reduction, order: Sequence[int] | None) -> Sequence[int] | None:
         """Returns the order of the result's axes."""

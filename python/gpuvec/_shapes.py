@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
@@ -110,15 +110,16 @@ def result_strides(array: NDArray[Any], reduced: Reduction) -> Shape:
     return tuple(0 if at in reduced.axes else next(kept) for at in range(len(reduced.shape)))
 
 
-def order_of(arrays: Iterable[NDArray[Any]], shape: Shape) -> list[int] | None:
+def order_of(arrays: Sequence[NDArray[Any]], shape: Shape) -> list[int] | None:
     """Returns the axes of a shape in the order of arrays in memory; None if that is C order.
 
     This is NumPy's order "K". Axes are compared by their strides in the arrays; those that differ
     about two axes leave these in C order.
     """
-    others = [array for array in arrays if not array.flags.c_contiguous]
-    if not others or len(shape) < 2:
+    if len(shape) < 2 or all(array.flags.c_contiguous for array in arrays):
         return None
+    if all(array.flags.f_contiguous and array.shape == shape for array in arrays):
+        return list(range(len(shape)))[::-1]
     each = [strides_in(array, shape) for array in arrays]
     order = [len(shape) - 1]
     for axis in reversed(range(len(shape) - 1)):
@@ -140,5 +141,12 @@ def empty(shape: Shape, dtype: np.dtype[Any], order: Sequence[int] | None) -> ND
     """Returns a new array with its axes in an order in memory."""
     if order is None:
         return np.empty(shape, dtype)
+    if order[0] == len(shape) - 1 and list(order) == sorted(order, reverse=True):
+        return np.empty(shape, dtype, "F")
     turned = np.empty(tuple(shape[axis] for axis in order), dtype)
-    return turned.transpose(np.argsort(order))
+    return turned.transpose(inverse(order))
+
+
+def inverse(order: Sequence[int]) -> list[int]:
+    """Returns the place of each axis in an order."""
+    return sorted(range(len(order)), key=order.__getitem__)
