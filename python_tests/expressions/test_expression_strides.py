@@ -1,14 +1,14 @@
 """Expressions over arrays of any shape and strides, beside NumPy; wrong shapes and strides."""
 
 import ctypes
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from bindings import Place, Status, last_error, last_run, lib, placed
-from formulas import ELEMENTWISE, NUMBER, REDUCTIONS, TYPES, Compiled, Formula, values
+from formulas import ELEMENTWISE, NUMBER, REDUCTIONS, TYPES, Compiled, Formula
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from views import made, parts
 
 ADD = Formula("a + b", {"a": "f4", "b": "f4"}, lambda a, b: a + b)
 
@@ -17,37 +17,6 @@ def expected(formula: Formula, arrays: dict, shape: tuple) -> np.ndarray:
     """Returns NumPy's result, of that shape."""
     flat = {name: np.broadcast_to(array, shape).ravel() for name, array in arrays.items()}
     return formula.expected(flat).reshape(shape)
-
-
-@st.composite
-def parts(draw, shape: tuple, may_broadcast: bool) -> tuple[tuple, Callable]:
-    """Draws the shape of a parent, and the view of that shape which is taken of it.
-
-    The view has the parent's axes in any order, with gaps, backwards, and broadcast.
-    """
-    order = draw(st.permutations(range(len(shape))))
-    slices, lengths = [], []
-    for axis in order:
-        first, step, rest = draw(st.tuples(st.integers(0, 2), st.integers(1, 3), st.integers(0, 2)))
-        is_one, is_backwards = draw(st.tuples(*[st.sampled_from([False, False, True])] * 2))
-        count = 1 if may_broadcast and is_one else shape[axis]
-        last = first + step * (count - 1)
-        before = first - step if first >= step else None
-        slices.append(slice(last, before, -step) if is_backwards else slice(first, last + 1, step))
-        lengths.append(last + 1 + rest)
-
-    def view(parent: np.ndarray) -> np.ndarray:
-        return parent[(*slices, ...)].transpose(np.argsort(order).astype(int))
-
-    return tuple(lengths), view
-
-
-def made(data: st.DataObject, shape: tuple, dtype: str) -> np.ndarray:
-    """Draws an input of that shape."""
-    lengths, view = data.draw(parts(shape, True))
-    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
-    parent = values(random, np.dtype(dtype), int(np.prod(lengths))).reshape(lengths)
-    return np.broadcast_to(view(parent), shape)
 
 
 def run(formula: Formula, arrays: list, out: np.ndarray) -> None:
@@ -235,22 +204,6 @@ def test_wrong_shapes_and_null_arguments(on_cpu):
         assert "shape[1] is -4: pass a length of 0 or more" in last_error()
         assert compiled.run_nd((2**40, 2**40), [8, 8], 8) == Status.ERROR_SIZE
         assert call(None, 0, None, None, None, 0, None) == Status.ERROR_NULL
-
-
-def test_reductions_that_are_not_computed(on_cpu):
-    """Along some axes, and of arrays with gaps."""
-    formula = next(formula for formula in REDUCTIONS if formula.text == "min(x)")
-    x, out = np.ones((4, 6)), np.zeros(6)
-    with Compiled(formula.text, formula.inputs) as compiled:
-        assert compiled.run_nd(x.shape, [x], out.ctypes.data, 1) == Status.ERROR_VALUE
-        assert "a reduction along some axes is not computed" in last_error()
-        with Compiled("x; min(x)", formula.inputs) as mixed:
-            assert mixed.run_nd(x.shape, [x], [x, out], 3) == Status.ERROR_VALUE
-            assert "expr has 2 outputs: call gpuvec_expr_run_outputs" in last_error()
-        half = x[:, ::2]
-        assert compiled.run_nd(half.shape, [half], out.ctypes.data, 3) == Status.ERROR_VALUE
-        assert "a reduction reads contiguous arrays" in last_error()
-    assert not out.any()
 
 
 def test_placement_gpu_does_not_walk(on_gpu):

@@ -2,17 +2,20 @@
 
 use super::bindings::{Bindings, OUTPUT_NAMES};
 use super::memory_kinds::MemoryKinds;
-use super::walk::Walk;
-use super::work::Steps;
-use super::{Subject, execute, last_run, log, run};
+use super::reduce_axes::ReduceAxes;
+use super::walk::{Walk, address};
+use super::work::{Evaluating, MISSING, Steps};
+use super::{Runner, Subject, execute, last_run, log, run};
 use crate::call::{
-    Arguments, Array, Arrays, Binding, Call, Evaluation, Input, Layout, MAX_ARRAYS, MAX_INPUTS,
-    MAX_OUTPUTS, MemoryKind, Output, Task,
+    Arguments, Array, Arrays, Binding, Call, Evaluation, Formula, Input, Layout, MAX_ARRAYS,
+    MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output, Task,
 };
+use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
 use crate::objects::expression::Expression;
 use crate::objects::stream::{given, gpuvec_stream};
 use crate::process::settings::{self, Placement};
+use crate::tuning::STRIDED_BLOCK;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Argument, Axes, MAX_RANK, Space, View};
 use std::ffi::c_void;
@@ -37,7 +40,7 @@ pub(crate) struct Strided {
     pub(crate) reduced_axes: u64,
 }
 
-/// Evaluates an expression over arrays of any strides, on cores; or as [`evaluate`](super::evaluate), if all arrays
+/// Evaluates an expression over arrays of any strides, or reduces them along axes, on cores; or as [`evaluate`](super::evaluate), if all arrays
 /// are contiguous.
 ///
 /// # Safety
@@ -58,17 +61,14 @@ pub(crate) unsafe fn evaluate_strided(
         return Ok(());
     };
     let (formula, bindings) = (&expression.formula, &given.bindings);
-    let task = Task::Evaluate(Evaluation { formula, bindings: &bindings.all });
+    let evaluation = Evaluation { formula, bindings: &bindings.all };
     let (inputs, outputs) = views.split_at(bindings.arrays.len());
-    if !is_contiguous(&axes, inputs, outputs) {
-        refuse_reduction(expression, strided.reduced_axes)?;
-        // SAFETY: this function's promise, of the elements to which the checked strides lead.
-        let walk = unsafe { Walk::new(&expression.blocks, &bindings.all, &axes, inputs, outputs) };
+    if !is_contiguous(formula, &axes, inputs, outputs) {
         let names = bindings.arrays.iter().map(|input| input.name).chain(OUTPUT_NAMES);
-        let inputs = inputs.len();
-        // SAFETY: the same.
+        let arrays = arrays(names.zip(views.iter()))?;
+        // SAFETY: this function's promise, of the elements to which the checked strides lead.
         return unsafe {
-            run_walk(task, &walk, names.zip(views.iter()), inputs, axes.kept().elements(), stream)
+            run_strided(expression, evaluation, &axes, inputs, outputs, &arrays, stream)
         };
     }
     let pointer = |view: &View| std::ptr::with_exposed_provenance_mut::<c_void>(view.first);
@@ -83,7 +83,7 @@ pub(crate) unsafe fn evaluate_strided(
         .collect();
     let n = axes.kept().elements() * axes.reduced().elements();
     // SAFETY: this function's promise.
-    let arguments = unsafe { Arguments::new(task, &arrays, &outputs, n) };
+    let arguments = unsafe { Arguments::new(Task::Evaluate(evaluation), &arrays, &outputs, n) };
     let steps = Steps::Blocks { blocks: &expression.blocks, bindings: &bindings.all };
     run(&arguments, steps, stream, None)
 }
@@ -175,20 +175,15 @@ impl Given {
             self.arrays.iter().zip(sizes).map(&mut argument).collect();
         let (inputs, outputs) = arguments.split_at(self.bindings.arrays.len());
         let shape = &self.shape;
-        let arguments =
-            gpuvec_axes::Arguments { shape, inputs, outputs, reduced_axes, is_indexed: false };
+        let is_indexed = expression.formula.is_indexed();
+        let arguments = gpuvec_axes::Arguments { shape, inputs, outputs, reduced_axes, is_indexed };
         let axes = Axes::new(&arguments, views).map_err(Error::Axes)?;
-        let is_reduction = expression.formula.is_reduction;
-        let expected = match &axes {
-            Some(axes) if is_reduction && axes.kept().elements() > 1 => {
-                "a reduction along some axes is not computed: pass the bits of all axes"
-            }
-            Some(_) if !is_reduction && reduced_axes != 0 => {
-                "the expression is not a reduction: pass 0"
-            }
-            _ => return Ok(axes),
-        };
-        Err(Error::Value { argument: "reduced_axes", value: reduced_axes.cast_signed(), expected })
+        if axes.is_some() && !expression.formula.is_reduction && reduced_axes != 0 {
+            let expected = "the expression is not a reduction: pass 0";
+            let value = reduced_axes.cast_signed();
+            return Err(Error::Value { argument: "reduced_axes", value, expected });
+        }
+        Ok(axes)
     }
 }
 
@@ -201,33 +196,19 @@ unsafe fn numbers(pointer: *const i64, axes: usize) -> impl Iterator<Item = i64>
     (0..axes).map(move |axis| unsafe { pointer.add(axis).read_unaligned() })
 }
 
-/// Says whether the call's elements follow each other in each array.
-fn is_contiguous(axes: &Axes, inputs: &[View], outputs: &[View]) -> bool {
+/// Says whether the call's elements follow each other in each array, and have one result if they are reduced.
+fn is_contiguous(formula: &Formula, axes: &Axes, inputs: &[View], outputs: &[View]) -> bool {
     let is_direct = |space: &Space, view| space.access(view) == Access::Direct;
-    inputs.iter().all(|view| is_direct(axes.kept(), view) && is_direct(axes.reduced(), view))
+    (!formula.is_reduction || axes.kept().elements() == 1)
+        && inputs.iter().all(|view| is_direct(axes.kept(), view) && is_direct(axes.reduced(), view))
         && outputs.iter().all(|view| is_direct(axes.kept(), view))
 }
 
-/// Fails if an expression that reads arrays which are not contiguous is a reduction.
-fn refuse_reduction(expression: &Expression, reduced_axes: u64) -> Result<(), Error> {
-    let expected = "a reduction reads contiguous arrays: pass copies of others";
-    let value = reduced_axes.cast_signed();
-    match expression.formula.is_reduction {
-        true => Err(Error::Value { argument: "reduced_axes", value, expected }),
-        false => Ok(()),
-    }
-}
-
-/// Runs a walk on cores, after the stream's earlier work.
-///
-/// # Safety
-/// As [`Arguments::new`], of the `n` elements of each view that the walk visits.
-unsafe fn run_walk<'a>(
-    task: Task<'_>, walk: &Walk<'_>, views: impl Iterator<Item = (&'static str, &'a View)>,
-    inputs: usize, n: usize, stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
+/// The arrays of a call that only cores do, by their names.
+fn arrays<'a>(
+    views: impl Iterator<Item = (&'static str, &'a View)>,
+) -> Result<Arrays<'static>, Error> {
     let placement = settings::placement()?;
-    let stream = given(stream)?;
     if placement == Placement::Gpu {
         return Err(Error::StridedOnGpu);
     }
@@ -242,7 +223,90 @@ unsafe fn run_walk<'a>(
         }
         arrays.push(array);
     }
+    Ok(arrays)
+}
+
+/// Runs a call on cores, after the stream's earlier work.
+///
+/// # Safety
+/// As [`Arguments::new`], of the elements to which the views lead.
+unsafe fn run_strided(
+    expression: &Expression, evaluation: Evaluation<'_>, axes: &Axes, inputs: &[View],
+    outputs: &[View], arrays: &Arrays<'_>, stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    let Evaluation { formula, bindings } = evaluation;
+    let reductions = formula.program().outputs().iter();
+    let reductions = reductions.filter_map(|output| Some((output.reduction?, output.ty)));
+    let (kept, reduced) = (axes.kept().elements(), axes.reduced().elements());
+    if formula.is_reduction && (inputs.is_empty() || reduced == 0) {
+        // SAFETY: this function's promise.
+        return unsafe { run_once(expression, evaluation, axes, outputs, stream) };
+    }
+    let stream = given(stream)?;
     // SAFETY: this function's promise.
-    let call = unsafe { Call::strided(task, n, &arrays, inputs) };
-    execute(&call, Placement::Cpu, stream.as_deref(), Steps::Walk(walk), None)
+    let call =
+        unsafe { Call::strided(Task::Evaluate(evaluation), kept * reduced, arrays, inputs.len()) };
+    let blocks = &expression.blocks;
+    if !formula.is_reduction {
+        // SAFETY: this function's promise.
+        let walk = unsafe { Walk::new(blocks, bindings, axes, inputs, outputs) };
+        return execute(&call, Placement::Cpu, stream.as_deref(), Steps::Walk(&walk), None);
+    }
+    // SAFETY: this function's promise.
+    let reducing = unsafe { ReduceAxes::new(blocks, bindings, axes, inputs, outputs, reductions)? };
+    let mut reducing = Some(reducing);
+    let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
+        let mut reducing = reducing.take().ok_or(MISSING)?;
+        runner.run(&mut reducing)?;
+        reducing.finish()
+    };
+    let steps = Steps::Blocks { blocks, bindings };
+    execute(&call, Placement::Cpu, stream.as_deref(), steps, Some(&mut reduce))
+}
+
+/// Stores the same results for all kept elements: those of a reduction that reads no array.
+///
+/// # Safety
+/// As [`Arguments::new`], of the outputs.
+unsafe fn run_once(
+    expression: &Expression, evaluation: Evaluation<'_>, axes: &Axes, outputs: &[View],
+    stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    let mut results = [0u64; MAX_OUTPUTS];
+    let places = results.iter_mut().map(|result| (&raw mut *result).cast());
+    let given: ArrayVec<_, MAX_OUTPUTS> = OUTPUT_NAMES
+        .into_iter()
+        .zip(places)
+        .zip(evaluation.formula.outputs())
+        .map(|((name, pointer), layout)| Output { name, pointer, layout })
+        .collect();
+    // SAFETY: a result is no longer than a word.
+    let (task, n) = (Task::Evaluate(evaluation), axes.reduced().elements());
+    // SAFETY: no array is read, and a result is no longer than a word.
+    let arguments = unsafe { Arguments::new(task, &[], &given, n) };
+    let (blocks, bindings) = (&expression.blocks, evaluation.bindings);
+    run(&arguments, Steps::Blocks { blocks, bindings }, stream, None)?;
+    for (view, result) in outputs.iter().zip(&results) {
+        // SAFETY: this function's promise.
+        unsafe { fill(axes.kept(), view, (&raw const *result).cast()) };
+    }
+    Ok(())
+}
+
+/// Writes a value to all elements of an output.
+///
+/// # Safety
+/// The elements are writable, no other thread has them, and the value has their size.
+unsafe fn fill(space: &Space, view: &View, value: *const u8) {
+    let blocks = space.blocks(STRIDED_BLOCK);
+    let mut values = [0u64; STRIDED_BLOCK];
+    let buffer = values.as_mut_ptr().cast();
+    // SAFETY: this function's promise; the buffer has a word for each element of a block.
+    unsafe {
+        gather(Grid::new(&[blocks.elements()], &[0], view.element_bytes), value, buffer);
+        for block in blocks.walk(0..blocks.count()) {
+            let to = address(view, block.offset(view));
+            scatter(Grid::of(block.space(), view), buffer, to);
+        }
+    }
 }
