@@ -104,8 +104,10 @@ class Operation:
         return type(a) is DeviceArray and type(b) is DeviceArray and is_result_there
 
     def _inputs(self, a: Any, b: Any) -> tuple[Any, ...]:
-        """Returns the arrays that are passed to the operation."""
-        return (a, b)[: self.inputs]
+        """Returns the arrays that are passed to the operation; NumPy's scalars are arrays, too."""
+        return tuple(
+            np.asarray(one) if isinstance(one, np.generic) else one for one in (a, b)[: self.inputs]
+        )
 
     def general(self, a: Any, b: Any, out: Any, stream: Stream | None, *alpha: float) -> Any:
         """Calls the operation on arrays of any kind; raises an error if they are wrong."""

@@ -141,8 +141,6 @@ def empty(shape: Shape, dtype: np.dtype[Any], order: Sequence[int] | None) -> ND
     """Returns a new array with its axes in an order in memory."""
     if order is None:
         return np.empty(shape, dtype)
-    if order[0] == len(shape) - 1 and list(order) == sorted(order, reverse=True):
-        return np.empty(shape, dtype, "F")
     turned = np.empty(tuple(shape[axis] for axis in order), dtype)
     return turned.transpose(inverse(order))
 
