@@ -237,11 +237,13 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     Parameters
     ----------
     a, b : array of float32, float64, int32 or int64
-        Arrays of one type and one shape, in memory of any kind: NumPy arrays, `DeviceArray`,
-        objects with the buffer protocol, DLPack or ``__cuda_array_interface__``. They are
-        C-contiguous, and may be read-only.
+        Arrays of one type, in memory of any kind: NumPy arrays, `DeviceArray`, objects with the
+        buffer protocol, DLPack or ``__cuda_array_interface__``. They have any strides and shapes
+        that NumPy would broadcast to one, and may be read-only. Cores compute arrays that are not
+        contiguous, or are broadcast.
     out : array, optional
-        The result, of the inputs' type and shape; it may be one of the inputs.
+        The result, of the inputs' type and shape, and of any strides; it may be exactly one of the
+        inputs.
     stream : Stream, optional
         Queues the work behind the stream's earlier work. Without a stream the function returns when
         the result is available.
@@ -249,15 +251,17 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     Returns
     -------
     array
-        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray.
+        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray;
+        its axes have the order of the inputs' in memory, as in NumPy (order "K").
 
     Raises
     ------
     TypeError
         If an argument is not an array, or has another dtype.
     ValueError
-        If an argument has another shape, is not contiguous or not aligned, or is an output that is
-        read-only; as `ArgumentError`, if the output overlaps an input without being that input.
+        If the shapes cannot be broadcast to one, or the output has another shape or is read-only;
+        as `ArgumentError`, if an argument is not aligned, or the output overlaps an input without
+        being exactly that input.
     Error
         If the library cannot do the work.
 
@@ -371,16 +375,23 @@ def dot(
     Parameters
     ----------
     a, b : array of float32, float64, int32 or int64
-        As for `add`, of one axis: NumPy's dot of arrays with more axes multiplies matrices.
-    out : array of one element, optional
-        The result: of the inputs' type, or int64 for integers.
+        As for `add`; without ``axis`` of one axis and one shape: NumPy's dot of arrays with more
+        axes multiplies matrices.
+    out : array, optional
+        The result: of the inputs' type, or int64 for integers; of one element if all axes are
+        reduced.
     stream : Stream, optional
         As for `add`. Without ``out`` the function waits for the result.
+    axis : int or tuple of int, optional
+        The axes along which elements are reduced; all if it is None. Cores reduce along some axes.
+    keepdims : bool, default False
+        Keeps the reduced axes in the result, with length 1.
 
     Returns
     -------
     scalar or array
-        ``out``, or a NumPy scalar if it is None.
+        ``out``. If it is None, a new array as that of `add`, or a NumPy scalar if all axes are
+        reduced.
 
     Notes
     -----
@@ -405,7 +416,7 @@ def sum(
     axis: Axis = None,
     keepdims: bool = False,
 ) -> Any:
-    """Compute the sum of all elements. For the rest see `dot`.
+    """Compute the sum of all elements, or of those along axes. For the rest see `dot`.
 
     Examples
     --------
