@@ -1,7 +1,9 @@
-"""Declarations of an expression's inputs, and the values of scalars."""
+"""The text and the inputs of expressions: their declarations, and the values of scalars."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from ctypes import c_int64
 from typing import TYPE_CHECKING, Any, Union
 
@@ -62,6 +64,57 @@ class Scalar:
 
 Declaration = Union["DTypeLike", Scalar, type]
 Number = Union[float, int, bool, np.generic]
+
+
+def joined(text: str | tuple[str, ...]) -> str:
+    """Returns the text of a formula, or of several."""
+    texts = text if isinstance(text, tuple) else (text,)
+    for one in texts:
+        if not isinstance(one, str):
+            raise TypeError(f"text is a {type(one).__name__}: pass a str, or a tuple of them")
+    return "; ".join(texts)
+
+
+# The names in a text, but for those of functions.
+NAMES = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")
+# An array that a program reads, and the values of a line.
+ARRAY = re.compile(r" = array (\S+): ")
+_VALUES = re.compile(r"%\d+")
+
+
+def reads_of(program: str) -> list[set[str]]:
+    """Returns the names of the arrays that each output of a program depends on."""
+    read: dict[str, set[str]] = {}
+    outputs = []
+    for line in program.splitlines():
+        first, *others = _VALUES.findall(line)
+        if line.startswith("output"):
+            outputs.append(read[first])
+        else:
+            read[first] = set(ARRAY.findall(line)).union(*(read[value] for value in others))
+    return outputs
+
+
+def merged(inputs: Mapping[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    """Returns the inputs of a mapping and of keywords."""
+    if not isinstance(inputs, Mapping):
+        raise TypeError(f"inputs is a {type(inputs).__name__}: pass a mapping of names to inputs")
+    for name in inputs:
+        if not isinstance(name, str):
+            raise TypeError(f"inputs has the name {name!r}: pass names that are strings")
+        if name in named:
+            raise TypeError(f"{name} is in the mapping and a keyword: pass it once")
+    return {**inputs, **named}
+
+
+def check_keywords(names: Iterable[str], given: dict[str, Any], keywords: dict[str, Any]) -> None:
+    """Raises TypeError if a keyword such as ``out=`` may be meant as an input of the formula."""
+    for keyword, value in keywords.items():
+        if value is not None and keyword in names and keyword not in given:
+            raise TypeError(
+                f"{keyword} is an input of the formula, and {keyword}= is not: pass the input in a "
+                f'mapping, {{"{keyword}": ...}}, before the keywords'
+            )
 
 
 def code(name: str, value: Any) -> int:

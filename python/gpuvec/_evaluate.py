@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
-from ._declarations import TYPES, code
-from ._expressions import Expression, check_keywords, compiled, joined, merged
+from ._declarations import NAMES, TYPES, check_keywords, code, joined, merged
+from ._expressions import Expression, compiled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,8 +63,8 @@ def evaluate(
     **named : array or number
         The value of each name in the formula that is not in the mapping. Names are never looked up
         in the caller's variables. Arrays have any strides, and shapes that NumPy would broadcast to
-        one. A NumPy scalar keeps its type; a Python float or int takes the type of its partners, as
-        a number in the text does.
+        one; those that the text does not read have any shape. A NumPy scalar keeps its type; a
+        Python float or int takes the type of its partners, as a number in the text does.
 
     Returns
     -------
@@ -116,7 +115,7 @@ def evaluate(
     key = (text, *given, *codes)
     expression = _remembered.get(key)
     if expression is None:
-        names = _NAMES.findall(joined(text))
+        names = NAMES.findall(joined(text))
         keywords = {"out": out, "stream": stream, "axis": axis, "keepdims": keepdims or None}
         check_keywords(names, given, keywords)
         if len(_remembered) >= MOST_REMEMBERED:
@@ -127,6 +126,3 @@ def evaluate(
         if called is not None:
             return called
     return expression._generally(given, out, stream, axis, keepdims)
-
-
-_NAMES = re.compile(r"[^\W\d]\w*")

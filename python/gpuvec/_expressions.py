@@ -22,7 +22,19 @@ import numpy as np
 from numpy import ndarray
 
 from ._arrays import address, check_axes, check_dtype, find, typed
-from ._declarations import DTYPES, WEAK_FLOAT, declared, scalar, shown
+from ._declarations import (
+    ARRAY,
+    DTYPES,
+    NAMES,
+    WEAK_FLOAT,
+    check_keywords,
+    declared,
+    joined,
+    merged,
+    reads_of,
+    scalar,
+    shown,
+)
 from ._device_array import DeviceArray
 from ._errors import Error, check, failure
 from ._library import functions, native, ordinal
@@ -33,8 +45,6 @@ from ._shapes import broadcast, order_of, reduction
 from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ._declarations import Declaration, Number
     from ._dlpack import Found
     from ._shapes import Axis, Reduction, Shape
@@ -42,6 +52,12 @@ if TYPE_CHECKING:
 
 # The forms of an expression's text, as in the header.
 PROGRAM, PTX = 1, 2
+
+# The functions that the extension module calls.
+_ADDRESSES = tuple(
+    cast(function, c_void_p).value
+    for function in (functions.gpuvec_expr_run, functions.gpuvec_expr_run_nd)
+)
 
 
 class Expression:
@@ -86,6 +102,7 @@ class Expression:
     __slots__ = (
         "__weakref__",
         "_codes",
+        "_counted",
         "_handle",
         "_has_dot",
         "_is_tuple",
@@ -93,6 +110,7 @@ class Expression:
         "_outputs",
         "_owned",
         "_pointers",
+        "_reads",
         "_short",
         "_text",
     )
@@ -125,8 +143,21 @@ class Expression:
         self._is_tuple = outputs > 1 or isinstance(given, tuple)
         self._outputs = tuple(self._output(number) for number in range(outputs))
         self._pointers: Any = c_void_p * count
-        self._has_dot = any(self.reductions) and " = dot " in self.program
+        is_reduction = any(self.reductions)
+        self._counted = self._names_of_shape()
+        self._reads = reads_of(self.program) if outputs > 1 and is_reduction else []
+        self._has_dot = is_reduction and " = dot " in self.program
         self._short = self._short_way()
+
+    def _names_of_shape(self) -> frozenset[str]:
+        """Returns the names of the arrays that have the elements' shape.
+
+        An array that the formula does not read, such as a column of a table, has any shape.
+        """
+        arrays = frozenset(name for name, code in zip(self._names, self._codes) if code in DTYPES)
+        if len(arrays) < 2 or arrays.issubset(NAMES.findall(self._text)):
+            return arrays
+        return frozenset(ARRAY.findall(self.program)) or arrays
 
     def _output(self, number: int) -> Output:
         dtype = DTYPES[functions.gpuvec_expr_output_type_at(self._handle, number)]
@@ -139,14 +170,15 @@ class Expression:
             return None
         if not all(code in DTYPES or code == WEAK_FLOAT for code in self._codes):
             return None
-        inputs = [(name, DTYPES.get(code)) for name, code in zip(self._names, self._codes)]
-        run, run_nd = functions.gpuvec_expr_run, functions.gpuvec_expr_run_nd
-        addresses = cast(run, c_void_p).value, cast(run_nd, c_void_p).value
-        most_axes = 1 if self._has_dot else np.iinfo(np.int32).max
+        inputs = [
+            (name, DTYPES.get(code), name in self._counted)
+            for name, code in zip(self._names, self._codes)
+        ]
+        most_axes = 1 if self._has_dot else 2**31 - 1
         output = self.dtype, self.is_reduction
         # Not a method: the formula would own the expression that owns it.
         fails = partial(named_failure, self._names, self._outputs)
-        return native.Formula(addresses, self._handle, inputs, output, most_axes, fails)
+        return native.Formula(_ADDRESSES, self._handle, inputs, output, most_axes, fails)
 
     @property
     def text(self) -> str:
@@ -300,18 +332,19 @@ class Expression:
             else typed(output.name, find(output.name, one, stream), output.dtype)
             for output, one in zip(self._outputs, given)
         ]
-        reduced = reduction(self._shape(arrays, targets, axis), axis, keepdims)
+        counted = {name: found.array for name, found in arrays.items() if name in self._counted}
+        reduced = reduction(self._shape(counted, targets, axis), axis, keepdims)
         for output, target in zip(self._outputs, targets):
             if target is not None:
                 output.check(target.array, reduced)
-        order = order_of([found.array for found in arrays.values()], reduced.shape)
+        order = order_of(list(counted.values()), reduced.shape)
         device = _device(inputs, arrays)
         results = [
             output.new(reduced, order, device) if one is None else one
             for output, one in zip(self._outputs, given)
         ]
         written = [found_in(result) if to is None else to for result, to in zip(results, targets)]
-        run, points_to = self._run(arrays, pointers, written, reduced)
+        run, points_to = self._run(counted, pointers, written, reduced)
         objects, found = (*inputs.values(), *results), (*arrays.values(), *written)
         try:
             call(stream, objects, found, *run)
@@ -329,13 +362,13 @@ class Expression:
 
     def _run(
         self,
-        arrays: dict[str, Found],
+        arrays: dict[str, ndarray[Any, Any]],
         pointers: list[int | None],
         written: list[Found],
         reduced: Reduction,
     ) -> tuple[list[Any], Any]:
         """Returns the function to call with its arguments, and what these point to."""
-        used = [found.array for found in (*arrays.values(), *written)]
+        used = [*arrays.values(), *(to.array for to in written)]
         if are_contiguous(used, self._outputs, reduced):
             count = len(written)
             addresses = (c_void_p * count)(*(address(to.array) for to in written))
@@ -349,7 +382,7 @@ class Expression:
             )
         strided = Strided(reduced.shape)
         for name, pointer in zip(self._names, pointers):
-            strided.add_input(pointer, arrays[name].array if name in arrays else None)
+            strided.add_input(pointer, arrays.get(name))
         for output, to in zip(self._outputs, written):
             strided.add_output(output, to.array, reduced)
         mask = reduced.mask if any(self.reductions) else 0
@@ -392,12 +425,22 @@ class Expression:
             raise ValueError(f"out has {len(out)} elements: {wanted}")
         return out
 
-    def _shape(self, arrays: dict[str, Found], targets: list[Found | None], axis: Axis) -> Shape:
+    def _shape(
+        self, arrays: dict[str, ndarray[Any, Any]], targets: list[Found | None], axis: Axis
+    ) -> Shape:
         """Returns the shape of the elements: that of the inputs, or of an output if it has more."""
-        shape = broadcast({name: found.array.shape for name, found in arrays.items()} or {"": ()})
+        shapes = {name: array.shape for name, array in arrays.items()}
+        shape = broadcast(shapes or {"": ()})
         if self._has_dot and axis is None and len(shape) > 1:
-            for name, found in arrays.items():
-                check_axes(name, found.array)
+            for name, array in arrays.items():
+                check_axes(name, array)
+        for output, names in zip(self._outputs, self._reads):
+            own = {name: shapes[name] for name in names if name in shapes}
+            if output.is_reduction and own and broadcast(own) != shape:
+                raise ValueError(
+                    f"{output.name} reduces elements of shape {broadcast(own)}, and other formulas "
+                    f"have {shape}: evaluate it by itself"
+                )
         is_open = not arrays or not any(self.reductions)
         elementwise = [not is_reduction for is_reduction in self.reductions]
         for target in compress(targets, elementwise):
@@ -434,43 +477,12 @@ def named_failure(names: tuple[str, ...], outputs: tuple[Output, ...], status: i
     return named(failure(status), names, outputs)
 
 
-def joined(text: str | tuple[str, ...]) -> str:
-    """Returns the text of a formula, or of several."""
-    texts = text if isinstance(text, tuple) else (text,)
-    for one in texts:
-        if not isinstance(one, str):
-            raise TypeError(f"text is a {type(one).__name__}: pass a str, or a tuple of them")
-    return "; ".join(texts)
-
-
 def compiled(
     text: str | tuple[str, ...], names: tuple[str, ...], codes: tuple[int, ...]
 ) -> Expression:
     expression = Expression.__new__(Expression)
     expression._compile(text, names, codes)
     return expression
-
-
-def merged(inputs: Mapping[str, Any], named: dict[str, Any]) -> dict[str, Any]:
-    """Returns the inputs of a mapping and of keywords."""
-    if not isinstance(inputs, Mapping):
-        raise TypeError(f"inputs is a {type(inputs).__name__}: pass a mapping of names to inputs")
-    for name in inputs:
-        if not isinstance(name, str):
-            raise TypeError(f"inputs has the name {name!r}: pass names that are strings")
-        if name in named:
-            raise TypeError(f"{name} is in the mapping and a keyword: pass it once")
-    return {**inputs, **named}
-
-
-def check_keywords(names: Iterable[str], given: dict[str, Any], keywords: dict[str, Any]) -> None:
-    """Raises TypeError if a keyword such as ``out=`` may be meant as an input of the formula."""
-    for keyword, value in keywords.items():
-        if value is not None and keyword in names and keyword not in given:
-            raise TypeError(
-                f"{keyword} is an input of the formula, and {keyword}= is not: pass the input in a "
-                f'mapping, {{"{keyword}": ...}}, before the keywords'
-            )
 
 
 def _holds(target: Shape, shape: Shape) -> bool:

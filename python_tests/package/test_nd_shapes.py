@@ -183,6 +183,25 @@ def test_wrong_shapes(on_cpu, call, words):
         call()
 
 
+def test_arrays_that_the_formula_does_not_read(on_cpu):
+    """Columns of another shape change neither a sum nor a result's shape."""
+    columns = {"a": A[0], "b": A, "m": np.ones((3, 1)), "max": np.ones((2, 6))}
+    for stream in (None, gpuvec.Stream()):
+        assert gpuvec.evaluate("sum(a)", columns, stream=stream) == A[0].sum()
+        assert gpuvec.evaluate("max(a)", columns, stream=stream) == A[0].max()
+        assert_same_bits(gpuvec.evaluate("b - a", columns, stream=stream), A - A[0])
+    assert gpuvec.evaluate("sum(k)", k=0.5, a=A) == A.size / 2
+
+
+def test_reductions_of_different_shapes(on_cpu):
+    """Each formula of several reduces the elements that all have, or the call is an error."""
+    least, greatest = gpuvec.evaluate("min(b - a); max(b - a)", a=A[0], b=A)
+    assert (least, greatest) == ((A - A[0]).min(), (A - A[0]).max())
+    for text in ("sum(a); sum(b)", "sum(a); a + b"):
+        with pytest.raises(ValueError, match=r"^out\[0\] reduces elements of shape \(6,\), and"):
+            gpuvec.evaluate(text, a=A[0], b=A)
+
+
 def test_no_elements(on_cpu):
     """The shapes are NumPy's; results that no elements have are NumPy's, too."""
     for shape in [(0, 3), (3, 0), (2, 0, 3)]:

@@ -21,8 +21,9 @@ pub(crate) struct Formula {
     failure: Py<PyAny>,
 }
 
-/// An input: its name, and the element type of an array; `None` for a Python float.
-type Input = (Py<PyString>, Option<Py<PyAny>>);
+/// An input: its name; the element type of an array, or `None` for a Python float; and whether it is an array
+/// that has the elements' shape, as all have that the formula reads.
+type Input = (Py<PyString>, Option<Py<PyAny>>, bool);
 
 /// The address of an array, or the bits of a float, of which the library takes the address.
 type Value = u64;
@@ -104,13 +105,13 @@ impl Formula {
         if inputs.len() != self.inputs.len() {
             return Ok(None);
         }
-        self.inputs.iter().map(|(name, _)| inputs.get_item(name)).collect()
+        self.inputs.iter().map(|(name, ..)| inputs.get_item(name)).collect()
     }
 
     /// Returns the values of ordinary arrays that have the right types, at least one, and floats.
     fn values<'a, 'py>(&self, given: &'a [Bound<'py, PyAny>]) -> Option<Values<'a, 'py>> {
         let mut values = Values { all: Vec::with_capacity(given.len()), arrays: Vec::new() };
-        for (value, (_, dtype)) in given.iter().zip(&self.inputs) {
+        for (value, (_, dtype, is_counted)) in given.iter().zip(&self.inputs) {
             let Some(dtype) = dtype else {
                 values.all.push(value.cast_exact::<PyFloat>().ok()?.value().to_bits());
                 continue;
@@ -120,14 +121,16 @@ impl Formula {
                 return None;
             }
             values.all.push(array.address() as Value);
-            values.arrays.push(array);
+            if *is_counted {
+                values.arrays.push(array);
+            }
         }
         (!values.arrays.is_empty()).then_some(values)
     }
 
     /// The addresses of the inputs, as the library expects them. Those of floats are in the values.
     fn addresses(&self, values: &Values) -> Vec<usize> {
-        let address = |(value, (_, dtype)): (&Value, &Input)| match dtype {
+        let address = |(value, (_, dtype, _)): (&Value, &Input)| match dtype {
             Some(_) => *value as usize,
             None => (&raw const *value).expose_provenance(),
         };
@@ -160,7 +163,7 @@ impl Formula {
         };
         let addresses = self.addresses(values);
         let inputs = addresses.iter().zip(&self.inputs);
-        let inputs: Vec<_> = inputs.map(|(data, input)| array(*data, input.1.is_some())).collect();
+        let inputs: Vec<_> = inputs.map(|(data, input)| array(*data, input.2)).collect();
         let outputs = [array(target.address, true)];
         let mask = if self.output.is_reduction { reduced.mask } else { 0 };
         let (run, handle, py) = (self.run_strided, self.handle, call.out.py());
