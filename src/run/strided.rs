@@ -47,6 +47,8 @@ pub(crate) struct Strided {
 /// `shape` has a length for each axis, `inputs` an array for each declared input, and `outputs` one for each output.
 /// The strides of those that the call uses have one for each axis. The arrays have the elements that these lead to,
 /// as [`Arguments::new`] demands; those of scalars point to values in host memory.
+// Once in the library, for both its callers.
+#[inline(never)]
 pub(crate) unsafe fn evaluate_strided(
     expression: &Expression, strided: &Strided, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
