@@ -1,6 +1,6 @@
 //! Folds elements into a state of one value, in vectors.
 
-use super::exact::Inputs;
+use super::exact::{Columns, Inputs};
 use crate::arch::{Set, Vectorized, Version};
 use gpuvec_ops::{Accumulator, Fold};
 
@@ -56,6 +56,36 @@ fn body<O: Fold, const LANES: usize>(op: O, inputs: Inputs<'_, O::Element>) -> O
         half /= 2;
     }
     lanes[0]
+}
+
+/// Folds columns into a state each, in a version.
+// Once in the library, for all its callers.
+#[inline(never)]
+pub(crate) fn fold_columns<O: Fold>(
+    version: Version, op: O, states: &mut [O::Output], columns: Columns<'_, O::Element>,
+) {
+    version.run(FoldingColumns { op, states, columns });
+}
+
+/// The fold of columns.
+struct FoldingColumns<'a, O: Fold> {
+    op: O,
+    states: &'a mut [O::Output],
+    columns: Columns<'a, O::Element>,
+}
+
+impl<O: Fold> Vectorized for FoldingColumns<'_, O> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run<S: Set>(self, _: S) {
+        for row in 0..self.columns.rows() {
+            let row = self.columns.row(row);
+            for (state, (&x, &y)) in self.states.iter_mut().zip(row.a().iter().zip(row.b())) {
+                self.op.fold(state, x, y);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
