@@ -135,11 +135,8 @@ pub(crate) const REDUCED_COLUMNS: usize = 256;
 /// The most bytes of the states of a block of results, which stay in a core's second cache.
 pub(crate) const REDUCED_STATE_BYTES: usize = 64 << 10;
 
-/// The elements of each part of results, where there are too few results for all cores.
+/// The elements of each part of the work, where there are too few results for all cores.
 pub(crate) const REDUCED_PART: usize = 1 << 15;
-
-/// The most blocks of results, with their parts, into which such work is divided.
-pub(crate) const REDUCED_UNITS: usize = 256;
 
 /// The bytes of all buffers of an expression, which stay in a core's second cache; blocks become as short
 /// as this needs.

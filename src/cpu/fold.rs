@@ -67,6 +67,20 @@ pub(crate) fn fold_columns<O: Fold>(
     version.run(FoldingColumns { op, states, columns });
 }
 
+/// Folds an element of each row into each state.
+#[inline(always)]
+fn fold_rows<O: Fold, const ROWS: usize>(
+    op: O, states: &mut [O::Output], rows: [Inputs<'_, O::Element>; ROWS],
+) {
+    let len = states.len();
+    let [a, b] = [rows.map(|row| &row.a()[..len]), rows.map(|row| &row.b()[..len])];
+    for i in 0..len {
+        for row in 0..ROWS {
+            op.fold(&mut states[i], a[row][i], b[row][i]);
+        }
+    }
+}
+
 /// The fold of columns.
 struct FoldingColumns<'a, O: Fold> {
     op: O,
@@ -79,11 +93,13 @@ impl<O: Fold> Vectorized for FoldingColumns<'_, O> {
 
     #[inline(always)]
     fn run<S: Set>(self, _: S) {
-        for row in 0..self.columns.rows() {
-            let row = self.columns.row(row);
-            for (state, (&x, &y)) in self.states.iter_mut().zip(row.a().iter().zip(row.b())) {
-                self.op.fold(state, x, y);
-            }
+        let FoldingColumns { op, states, columns } = self;
+        let whole = columns.rows() - columns.rows() % 4;
+        for row in (0..whole).step_by(4) {
+            fold_rows(op, states, [0, 1, 2, 3].map(|i| columns.row(row + i)));
+        }
+        for row in whole..columns.rows() {
+            fold_rows(op, states, [columns.row(row)]);
         }
     }
 }

@@ -19,7 +19,8 @@ use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
 use crate::process::memory;
 use crate::tuning::{
-    REDUCED_COLUMNS, REDUCED_PART, REDUCED_STATE_BYTES, REDUCED_TILE, REDUCED_UNITS, STRIDED_BLOCK,
+    CHUNKS_PER_CORE, REDUCED_COLUMNS, REDUCED_PART, REDUCED_STATE_BYTES, REDUCED_TILE,
+    STRIDED_BLOCK,
 };
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Axes, Block, Blocks, Inner, MAX_AXES, Space, View};
@@ -67,6 +68,9 @@ enum Order {
 
 /// The most elements of a result that are walked in columns although they follow each other.
 const SHORT_ROW: usize = 24;
+
+/// The most columns that are read where they are: rows of them follow each other in memory for long.
+const COLUMNS_IN_PLACE: usize = 1 << 10;
 
 /// The least columns.
 const FEW_COLUMNS: usize = 16;
@@ -119,8 +123,6 @@ impl<'a> ReduceAxes<'a> {
         let [results, elements] = tile(axes, inputs, order, !in_place.is_empty());
         let kept = axes.kept().blocks(results.min(most_states));
         let reduced = axes.reduced().blocks(elements);
-        let n = axes.kept().elements() * axes.reduced().elements();
-        let parts = (n / REDUCED_PART).min(REDUCED_UNITS) / kept.count();
         Ok(ReduceAxes {
             program,
             bindings,
@@ -130,13 +132,21 @@ impl<'a> ReduceAxes<'a> {
             reduced,
             order,
             in_place,
-            parts: parts.clamp(1, reduced.count()),
+            parts: 1,
             reductions,
-            elements: n,
+            elements: axes.kept().elements() * axes.reduced().elements(),
             merged: Mutex::default(),
             units_done: AtomicUsize::new(0),
             lacked_memory: AtomicBool::new(false),
         })
+    }
+
+    /// Divides the work among threads: into parts of the elements of each result, if there are too few results.
+    pub(super) fn divide(&mut self, threads: usize) {
+        if threads > 1 {
+            let units = (threads * CHUNKS_PER_CORE).min(self.elements / REDUCED_PART);
+            self.parts = units.div_ceil(self.kept.count()).clamp(1, self.reduced.count());
+        }
     }
 
     /// Stores the results of the work that has run.
@@ -407,7 +417,7 @@ fn tile(axes: &Axes, inputs: &[View], order: Order, is_in_place: bool) -> [usize
     let innermost = |space: &Space| space.lengths().last().map_or(1, |length| *length);
     match order {
         Order::Columns if is_in_place => {
-            [innermost(kept).min(REDUCED_COLUMNS), innermost(reduced).min(REDUCED_COLUMNS)]
+            [innermost(kept).min(COLUMNS_IN_PLACE), innermost(reduced).min(REDUCED_COLUMNS)]
         }
         Order::Columns => {
             let results = kept.elements().min(REDUCED_COLUMNS);

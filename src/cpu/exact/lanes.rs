@@ -14,7 +14,7 @@
 
 use super::{Columns, Inputs, Vectorised};
 use crate::arch::{Set, Vectorized, Version};
-use gpuvec_exact::{Dot, Float, State, Sum, Value};
+use gpuvec_exact::{Dot, State, Sum, Value};
 use std::collections::TryReserveError;
 use std::ops::Range;
 
@@ -106,32 +106,36 @@ of_pairs! {
     Dot<f32>: f32;
 }
 
-/// Sums of some lanes.
-struct Lanes<K: Laned, const L: usize> {
-    high: [f64; L],
-    low: [f64; L],
-    least: [K::Size; L],
-    most: [K::Size; L],
+/// Sums of lanes that follow each other.
+struct Lanes<'a, K: Laned> {
+    high: &'a mut [f64],
+    low: &'a mut [f64],
+    least: &'a mut [K::Size],
+    most: &'a mut [K::Size],
 }
 
-impl<K: Laned, const L: usize> Lanes<K, L> {
-    const EMPTY: Self =
-        Lanes { high: [0.0; L], low: [0.0; L], least: [K::NONE[0]; L], most: [K::NONE[1]; L] };
-
-    /// Adds a term to each lane.
+impl<K: Laned> Lanes<'_, K> {
+    /// Adds a term of each row to each lane. Lanes are loaded and stored once for all rows.
     #[inline(always)]
-    fn add(&mut self, a: &[K::Element; L], b: &[K::Element; L]) {
-        let mut terms = [0.0; L];
-        for i in 0..L {
-            let x: f64 = a[i].into();
-            terms[i] = if K::PRODUCTS { x * b[i].into() } else { x };
-        }
-        for i in 0..L {
-            [self.least[i], self.most[i]] =
-                K::include([self.least[i], self.most[i]], a[i], terms[i]);
-        }
-        for i in 0..L {
-            [self.high[i], self.low[i]] = added::<K>([self.high[i], self.low[i]], terms[i]);
+    fn add<const ROWS: usize>(self, rows: [Inputs<'_, K::Element>; ROWS]) {
+        let Lanes { high, low, least, most } = self;
+        let len = rows[0].len();
+        let (high, low) = (&mut high[..len], &mut low[..len]);
+        let (least, most) = (&mut least[..len], &mut most[..len]);
+        let [a, b] = [rows.map(|row| &row.a()[..len]), rows.map(|row| &row.b()[..len])];
+        for i in 0..len {
+            let (mut sum, mut sizes) = ([high[i], low[i]], [least[i], most[i]]);
+            for row in 0..ROWS {
+                let x: f64 = a[row][i].into();
+                let term = if K::PRODUCTS { x * b[row][i].into() } else { x };
+                sizes = K::include(sizes, a[row][i], term);
+                sum = added::<K>(sum, term);
+            }
+            high[i] = sum[0];
+            if !K::IS_SINGLE {
+                low[i] = sum[1];
+            }
+            [least[i], most[i]] = sizes;
         }
     }
 }
@@ -161,20 +165,22 @@ impl<K: Laned> Vectorized for Row<'_, K> {
 
     #[inline(always)]
     fn run<S: Set>(self, _: S) -> Option<[f64; 2]> {
-        const LANES: usize = 16;
         let Row(inputs) = self;
-        let (a, rest_a) = inputs.a().as_chunks::<LANES>();
-        let (b, rest_b) = inputs.b().as_chunks::<LANES>();
-        let mut lanes = Lanes::<K, LANES>::EMPTY;
-        a.iter().zip(b).for_each(|(a, b)| lanes.add(a, b));
-        if !rest_a.is_empty() {
-            let mut rest = [[K::Element::from_encoding(0); LANES]; 2];
-            rest[0][..rest_a.len()].copy_from_slice(rest_a);
-            rest[1][..rest_b.len()].copy_from_slice(rest_b);
-            lanes.add(&rest[0], &rest[1]);
+        let (mut high, mut low) = ([0.0; ROW_LANES], [0.0; ROW_LANES]);
+        let (mut least, mut most) = ([K::NONE[0]; ROW_LANES], [K::NONE[1]; ROW_LANES]);
+        let mut rest = inputs;
+        while rest.len() > 0 {
+            let lanes =
+                Lanes::<K> { high: &mut high, low: &mut low, least: &mut least, most: &mut most };
+            if rest.len() >= 4 * ROW_LANES {
+                lanes.add([0, 1, 2, 3].map(|row| rest.after(row * ROW_LANES).first(ROW_LANES)));
+                rest = rest.after(4 * ROW_LANES);
+            } else {
+                lanes.add([rest.first(ROW_LANES)]);
+                rest = rest.after(ROW_LANES.min(rest.len()));
+            }
         }
-        let Lanes { high, low, least, most } = &mut lanes;
-        let mut half = LANES / 2;
+        let mut half = ROW_LANES / 2;
         while half > 0 {
             for i in 0..half {
                 let j = i + half;
@@ -189,11 +195,15 @@ impl<K: Laned> Vectorized for Row<'_, K> {
     }
 }
 
+/// The lanes of a row.
+const ROW_LANES: usize = 32;
+
 /// The sums of columns, a lane each.
 pub(crate) struct LaneSums<K: Laned> {
     sums: Sums<K>,
-    /// The sums before the rows that were added last.
+    /// The sums before the rows that were added last, if there were terms before.
     before: Sums<K>,
+    had_terms: bool,
     /// No lane has more terms.
     most_terms: usize,
 }
@@ -210,7 +220,7 @@ struct Sums<K: Laned> {
 
 impl<K: Laned> Default for LaneSums<K> {
     fn default() -> Self {
-        LaneSums { sums: Sums::NONE, before: Sums::NONE, most_terms: 0 }
+        LaneSums { sums: Sums::NONE, before: Sums::NONE, had_terms: false, most_terms: 0 }
     }
 }
 
@@ -223,12 +233,7 @@ impl<K: Laned> LaneSums<K> {
 
     /// Forgets all terms.
     pub(crate) fn clear(&mut self) {
-        let Sums { high, low, least, most, terms } = &mut self.sums;
-        high.fill(0.0);
-        low.fill(0.0);
-        least.fill(K::NONE[0]);
-        most.fill(K::NONE[1]);
-        terms.fill(0);
+        self.sums.clear(0..self.sums.terms.len());
         self.most_terms = 0;
     }
 
@@ -243,12 +248,13 @@ impl<K: Laned> LaneSums<K> {
     pub(crate) fn add(
         &mut self, version: Version, first: usize, columns: Columns<'_, K::Element>,
     ) -> bool {
+        if self.most_terms > 0 {
+            self.before.copy_from(&self.sums, first..first + columns.len());
+        }
+        self.had_terms = self.most_terms > 0;
         self.most_terms += columns.rows();
-        let lanes = first..first + columns.len();
-        self.before.copy_from(&self.sums, lanes.clone());
-        version.run(AddColumns { sums: &mut self.sums, first, columns });
         let log = self.log();
-        lanes.fold(true, |all, lane| all & self.sums.is_exact(lane, log))
+        version.run(AddColumns { sums: &mut self.sums, first, columns, log })
     }
 
     /// The logarithm of the most terms, rounded up.
@@ -263,11 +269,21 @@ impl<K: Laned> LaneSums<K> {
 
     /// Forgets what was added last to a lane.
     pub(crate) fn restore(&mut self, lane: usize) {
-        self.sums.copy_from(&self.before, lane..lane + 1);
+        if self.had_terms {
+            self.sums.copy_from(&self.before, lane..lane + 1);
+        } else {
+            self.sums.clear(lane..lane + 1);
+        }
+    }
+
+    /// The sums of the first lanes, in two parts, and the number of the terms of the first.
+    pub(crate) fn sums(&self, lanes: usize) -> ([&[f64]; 2], u32) {
+        let Sums { high, low, terms, .. } = &self.sums;
+        ([&high[..lanes], &low[..lanes]], terms[0])
     }
 
     /// The sum of a lane, and the number of its terms.
-    pub(crate) fn sum(&self, lane: usize) -> ([f64; 2], u32) {
+    fn sum(&self, lane: usize) -> ([f64; 2], u32) {
         ([self.sums.high[lane], self.sums.low[lane]], self.sums.terms[lane])
     }
 
@@ -285,10 +301,7 @@ impl<K: Laned> LaneSums<K> {
                 state.add_units(if negative { -units } else { units }, exponent + below);
             }
         }
-        let Sums { high, low, least, most, terms } = &mut self.sums;
-        [high[lane], low[lane]] = [0.0; 2];
-        [least[lane], most[lane]] = K::NONE;
-        terms[lane] = 0;
+        self.sums.clear(lane..lane + 1);
     }
 }
 
@@ -314,6 +327,15 @@ impl<K: Laned> Sums<K> {
         resized(&mut self.terms, lanes, 0)
     }
 
+    /// Forgets the terms of lanes.
+    fn clear(&mut self, lanes: Range<usize>) {
+        self.high[lanes.clone()].fill(0.0);
+        self.low[lanes.clone()].fill(0.0);
+        self.least[lanes.clone()].fill(K::NONE[0]);
+        self.most[lanes.clone()].fill(K::NONE[1]);
+        self.terms[lanes].fill(0);
+    }
+
     fn copy_from(&mut self, others: &Self, lanes: Range<usize>) {
         self.high[lanes.clone()].copy_from_slice(&others.high[lanes.clone()]);
         self.low[lanes.clone()].copy_from_slice(&others.low[lanes.clone()]);
@@ -328,47 +350,15 @@ impl<K: Laned> Sums<K> {
         K::is_exact(sizes, self.high[lane] + self.low[lane], log)
     }
 
-    /// Adds the terms of rows to lanes.
+    /// The lanes from a number on.
     #[inline(always)]
-    fn add<const ROWS: usize, const L: usize>(
-        &mut self, first: usize, rows: [Inputs<'_, K::Element>; ROWS],
-    ) {
-        let len = rows[0].len();
-        for start in (0..len - len % L).step_by(L) {
-            self.add_chunk::<ROWS, L>(first + start, rows, start);
+    fn lanes(&mut self, first: usize) -> Lanes<'_, K> {
+        Lanes {
+            high: &mut self.high[first..],
+            low: &mut self.low[first..],
+            least: &mut self.least[first..],
+            most: &mut self.most[first..],
         }
-        for start in len - len % L..len {
-            self.add_chunk::<ROWS, 1>(first + start, rows, start);
-        }
-    }
-
-    /// Adds the terms of rows at some place to the lanes from `first` on.
-    #[inline(always)]
-    fn add_chunk<const ROWS: usize, const L: usize>(
-        &mut self, first: usize, rows: [Inputs<'_, K::Element>; ROWS], start: usize,
-    ) {
-        let Some((high, low, least, most)) = self.chunk::<L>(first) else { return };
-        let mut lanes = Lanes::<K, L> { high: *high, low: *low, least: *least, most: *most };
-        for row in rows {
-            let [a, b] = [row.a(), row.b()].map(|values| values[start..].first_chunk::<L>());
-            if let (Some(a), Some(b)) = (a, b) {
-                lanes.add(a, b);
-            }
-        }
-        (*high, *low, *least, *most) = (lanes.high, lanes.low, lanes.least, lanes.most);
-    }
-
-    #[expect(clippy::type_complexity, reason = "four arrays")]
-    #[inline(always)]
-    fn chunk<const L: usize>(
-        &mut self, first: usize,
-    ) -> Option<(&mut [f64; L], &mut [f64; L], &mut [K::Size; L], &mut [K::Size; L])> {
-        Some((
-            self.high[first..].first_chunk_mut()?,
-            self.low[first..].first_chunk_mut()?,
-            self.least[first..].first_chunk_mut()?,
-            self.most[first..].first_chunk_mut()?,
-        ))
     }
 }
 
@@ -377,33 +367,32 @@ struct AddColumns<'a, K: Laned> {
     sums: &'a mut Sums<K>,
     first: usize,
     columns: Columns<'a, K::Element>,
+    /// The logarithm of the most terms.
+    log: u32,
 }
 
 impl<K: Laned> Vectorized for AddColumns<'_, K> {
-    type Result = ();
+    type Result = bool;
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) {
-        let AddColumns { sums, first, columns } = self;
-        // Lanes are loaded and stored once for four rows.
+    fn run<S: Set>(self, _: S) -> bool {
+        let AddColumns { sums, first, columns, log } = self;
         let whole = columns.rows() - columns.rows() % 4;
         for row in (0..whole).step_by(4) {
-            let rows = [0, 1, 2, 3].map(|i| columns.row(row + i));
-            if K::IS_SINGLE {
-                sums.add::<4, 16>(first, rows)
-            } else {
-                sums.add::<4, 8>(first, rows)
-            }
+            sums.lanes(first).add([0, 1, 2, 3].map(|i| columns.row(row + i)));
         }
         for row in whole..columns.rows() {
-            let rows = [columns.row(row)];
-            if K::IS_SINGLE {
-                sums.add::<1, 16>(first, rows)
-            } else {
-                sums.add::<1, 8>(first, rows)
-            }
+            sums.lanes(first).add([columns.row(row)]);
         }
         let terms = &mut sums.terms[first..][..columns.len()];
         terms.iter_mut().for_each(|terms| *terms += columns.rows() as u32);
+        let Lanes { high, low, least, most } = sums.lanes(first);
+        let (high, low) = (&high[..columns.len()], &low[..columns.len()]);
+        let (least, most) = (&least[..columns.len()], &most[..columns.len()]);
+        let mut all_exact = true;
+        for i in 0..columns.len() {
+            all_exact &= K::is_exact([least[i], most[i]], high[i] + low[i], log);
+        }
+        all_exact
     }
 }

@@ -88,7 +88,11 @@ impl ReductionVisitor for Erase {
                 add_columns: R::add_columns,
                 states: States::of::<R::Accumulator>(),
                 row: |version, values| R::row(version, values).bits(),
-                of_parts: |parts, terms| Some(R::of_parts(parts, terms)?.bits()),
+                of_parts: |[high, low], terms, results| {
+                    for (result, (high, low)) in results.iter_mut().zip(high.iter().zip(low)) {
+                        *result = R::of_parts([*high, *low], terms).bits();
+                    }
+                },
                 result: |state| R::Accumulator::finish(state).bits(),
             },
         })
@@ -107,7 +111,7 @@ struct Operations<S: Laning> {
     add_columns: fn(Version, &mut Slab<S>, usize, ValueColumns<'_>, usize),
     states: States<S>,
     row: fn(Version, Values<'_>) -> u64,
-    of_parts: fn([f64; 2], usize) -> Option<u64>,
+    of_parts: fn([&[f64]; 2], usize, &mut [u64]),
     result: fn(&S) -> u64,
 }
 
@@ -154,13 +158,13 @@ impl<S: Laning> ErasedStates for StatesOf<S> {
     }
 
     fn result(&mut self, state: usize) -> u64 {
-        let in_lane = self.slab.in_lane(state);
-        let of_lane =
-            in_lane.and_then(|(parts, terms)| (self.operations.of_parts)(parts, terms as usize));
-        of_lane.unwrap_or_else(|| (self.operations.result)(self.slab.whole(state)))
+        (self.operations.result)(self.slab.whole(state))
     }
 
     fn results(&mut self, results: &mut [u64]) {
+        if let Some((parts, terms)) = self.slab.in_lanes(results.len()) {
+            return (self.operations.of_parts)(parts, terms as usize, results);
+        }
         for (state, result) in results.iter_mut().enumerate() {
             *result = self.result(state);
         }

@@ -157,8 +157,8 @@ pub(crate) trait BlockReduction: 'static {
     }
 
     /// The result of a sum in two parts, of exact sums.
-    fn of_parts(_: [f64; 2], _: usize) -> Option<<Self::Accumulator as Accumulator>::Result> {
-        None
+    fn of_parts(_: [f64; 2], _: usize) -> <Self::Accumulator as Accumulator>::Result {
+        unreachable!("other states have no lanes")
     }
 
     /// A way to the result of all values without a state, if there is one.
@@ -281,8 +281,8 @@ where
         }
     }
 
-    fn of_parts(parts: [f64; 2], terms: usize) -> Option<K::Element> {
-        Some(K::of_parts(parts, terms))
+    fn of_parts(parts: [f64; 2], terms: usize) -> K::Element {
+        K::of_parts(parts, terms)
     }
 
     const RESULT: Option<ResultOf<K::Element>> =
@@ -324,8 +324,8 @@ where
         A::finish(&state)
     }
 
-    fn of_parts(parts: [f64; 2], terms: usize) -> Option<A::Result> {
-        Some(A::of_parts(parts, terms))
+    fn of_parts(parts: [f64; 2], terms: usize) -> A::Result {
+        A::of_parts(parts, terms)
     }
 
     fn bounded<R: Reducer>(reducer: &R) -> Result<Option<A::Result>, R::Error> {

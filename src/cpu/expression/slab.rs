@@ -12,8 +12,8 @@ pub(crate) trait LanesOf<S>: Default + Send + Sync {
     fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError>;
     /// Forgets all terms.
     fn clear(&mut self);
-    /// The sum of a lane in two parts, and the number of its terms.
-    fn sum(&self, lane: usize) -> ([f64; 2], u32);
+    /// The sums of the first lanes in two parts, and the number of the terms of the first, if sums are in lanes.
+    fn sums(&self, lanes: usize) -> Option<([&[f64]; 2], u32)>;
     /// Moves the terms of a lane to a state.
     fn empty(&mut self, lane: usize, state: &mut S);
 }
@@ -35,8 +35,8 @@ impl<S> LanesOf<S> for NoLanes {
 
     fn clear(&mut self) {}
 
-    fn sum(&self, _: usize) -> ([f64; 2], u32) {
-        ([0.0; 2], 0)
+    fn sums(&self, _: usize) -> Option<([&[f64]; 2], u32)> {
+        None
     }
 
     fn empty(&mut self, _: usize, _: &mut S) {}
@@ -51,8 +51,8 @@ impl<K: Laned> LanesOf<State<K>> for LaneSums<K> {
         self.clear();
     }
 
-    fn sum(&self, lane: usize) -> ([f64; 2], u32) {
-        self.sum(lane)
+    fn sums(&self, lanes: usize) -> Option<([&[f64]; 2], u32)> {
+        Some(self.sums(lanes))
     }
 
     fn empty(&mut self, lane: usize, state: &mut State<K>) {
@@ -129,10 +129,11 @@ impl<S: Laning> Slab<S> {
         &mut self.states[first..][..count]
     }
 
-    /// The sum in a lane and the number of its terms, if there are some, and nothing is in its state.
-    pub(super) fn in_lane(&self, number: usize) -> Option<([f64; 2], u32)> {
-        let (sum, terms) = self.lanes.sum(number);
-        (terms > 0 && !self.is_begun[number]).then_some((sum, terms))
+    /// The first sums in two parts, and the number of the terms of each, if they are in lanes, with nothing in their
+    /// states.
+    pub(super) fn in_lanes(&self, count: usize) -> Option<([&[f64]; 2], u32)> {
+        let are_begun = self.is_begun[..count].contains(&true);
+        self.lanes.sums(count).filter(|(_, terms)| *terms > 0 && !are_begun)
     }
 
     /// A state, with what was in its lane.
