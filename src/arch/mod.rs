@@ -97,6 +97,9 @@ pub(crate) trait Vector:
     /// Sets bits of the lanes of `flags` where the product is 0, but no factor is.
     fn flag_vanished(flags: Self, product: Self, x: Self, y: Self) -> Self;
 
+    /// The least magnitude of each lane with that of x, unless it is 0, and the largest. Those of NaN are left out.
+    fn magnitudes(ends: [Self; 2], x: Self) -> [Self; 2];
+
     /// The lanes' encodings.
     fn bits(self) -> Self::Bits;
 }

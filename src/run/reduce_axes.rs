@@ -19,8 +19,8 @@ use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
 use crate::process::memory;
 use crate::tuning::{
-    CHUNKS_PER_CORE, REDUCED_COLUMNS, REDUCED_PART, REDUCED_STATE_BYTES, REDUCED_TILE,
-    STRIDED_BLOCK,
+    CHUNKS_PER_CORE, REDUCED_COLUMNS, REDUCED_PART, REDUCED_ROWS, REDUCED_STATE_BYTES,
+    REDUCED_TILE, STRIDED_BLOCK,
 };
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Axes, Block, Blocks, Inner, MAX_AXES, Space, View};
@@ -68,9 +68,6 @@ enum Order {
 
 /// The most elements of a result that are walked in columns although they follow each other.
 const SHORT_ROW: usize = 24;
-
-/// The most columns that are read where they are: rows of them follow each other in memory for long.
-const COLUMNS_IN_PLACE: usize = 1 << 10;
 
 /// The least columns.
 const FEW_COLUMNS: usize = 16;
@@ -120,8 +117,8 @@ impl<'a> ReduceAxes<'a> {
             Order::Columns => in_place(program, bindings, axes.kept(), inputs),
             Order::Rows => ArrayVec::new(),
         };
-        let [results, elements] = tile(axes, inputs, order, !in_place.is_empty());
-        let kept = axes.kept().blocks(results.min(most_states));
+        let [results, elements] = tile(axes, inputs, order, !in_place.is_empty(), most_states);
+        let kept = axes.kept().blocks(results);
         let reduced = axes.reduced().blocks(elements);
         Ok(ReduceAxes {
             program,
@@ -412,21 +409,26 @@ impl Tile<'_> {
 }
 
 /// The most results of a tile, and the most elements of each.
-fn tile(axes: &Axes, inputs: &[View], order: Order, is_in_place: bool) -> [usize; 2] {
+fn tile(
+    axes: &Axes, inputs: &[View], order: Order, is_in_place: bool, most_states: usize,
+) -> [usize; 2] {
     let (kept, reduced) = (axes.kept(), axes.reduced());
+    let most_columns = REDUCED_COLUMNS.min(most_states);
+    // Blocks of a length are about as long as each other.
+    let balanced = |length: usize, most: usize| length.div_ceil(length.div_ceil(most));
     let innermost = |space: &Space| space.lengths().last().map_or(1, |length| *length);
     match order {
         Order::Columns if is_in_place => {
-            [innermost(kept).min(COLUMNS_IN_PLACE), innermost(reduced).min(REDUCED_COLUMNS)]
+            [balanced(innermost(kept), most_columns), innermost(reduced).min(REDUCED_ROWS)]
         }
         Order::Columns => {
-            let results = kept.elements().min(REDUCED_COLUMNS);
+            let results = balanced(kept.elements(), most_columns);
             [results, (4 * STRIDED_BLOCK / results).max(1)]
         }
         Order::Rows => {
             let is_direct = |view| reduced.access(view) == Access::Direct;
             let most = if inputs.iter().all(is_direct) { REDUCED_TILE } else { STRIDED_BLOCK };
-            [most / reduced.elements(), most]
+            [(most / reduced.elements()).min(most_states), most]
         }
     }
 }

@@ -11,6 +11,7 @@ macro_rules! vector {
      load_f32 $load_f32:expr, load_f64 $load_f64:ident,
      multiply_add $multiply_add:expr, multiply_subtract $multiply_subtract:expr,
      flag_changes $flag_changes:expr, flag_vanished $flag_vanished:expr,
+     magnitudes $magnitudes:expr,
      $($trait:ident $operator:ident $instruction:ident),+) => {
         $(#[$doc])*
         #[derive(Clone, Copy)]
@@ -63,6 +64,12 @@ macro_rules! vector {
             }
 
             #[inline(always)]
+            fn magnitudes([least, most]: [Self; 2], x: Self) -> [Self; 2] {
+                // SAFETY: a vector proves the instructions.
+                unsafe { $magnitudes(least.0, most.0, x.0) }.map(Self)
+            }
+
+            #[inline(always)]
             fn bits(self) -> Self::Bits {
                 // SAFETY: the same bytes, of which any are valid.
                 unsafe { std::mem::transmute(self) }
@@ -99,6 +106,11 @@ vector! {
         let lanes = _mm512_mask_cmp_pd_mask::<_CMP_NEQ_OQ>(lanes, y, zero);
         _mm512_mask_mov_pd(flags, lanes, x)
     },
+    magnitudes |least, most, x| {
+        let size = _mm512_abs_pd(x);
+        let lanes = _mm512_cmp_pd_mask::<_CMP_NEQ_OQ>(size, _mm512_setzero_pd());
+        [_mm512_mask_min_pd(least, lanes, size, least), _mm512_max_pd(size, most)]
+    },
     Add add _mm512_add_pd, Sub sub _mm512_sub_pd, Mul mul _mm512_mul_pd
 }
 
@@ -112,6 +124,12 @@ vector! {
         let is_zero = |x| _mm256_cmp_pd::<_CMP_EQ_OQ>(x, _mm256_setzero_pd());
         let has_zero = _mm256_or_pd(is_zero(x), is_zero(y));
         _mm256_or_pd(flags, _mm256_xor_pd(is_zero(product), has_zero))
+    },
+    magnitudes |least, most, x| {
+        let size = _mm256_andnot_pd(_mm256_set1_pd(-0.0), x);
+        let is_zero = _mm256_cmp_pd::<_CMP_EQ_OQ>(size, _mm256_setzero_pd());
+        let not_zero = _mm256_or_pd(size, _mm256_and_pd(is_zero, _mm256_set1_pd(f64::INFINITY)));
+        [_mm256_min_pd(not_zero, least), _mm256_max_pd(size, most)]
     },
     Add add _mm256_add_pd, Sub sub _mm256_sub_pd, Mul mul _mm256_mul_pd
 }
@@ -128,6 +146,12 @@ vector! {
         let is_zero = |x| _mm_cmpeq_pd(x, _mm_setzero_pd());
         let has_zero = _mm_or_pd(is_zero(x), is_zero(y));
         _mm_or_pd(flags, _mm_xor_pd(is_zero(product), has_zero))
+    },
+    magnitudes |least, most, x| {
+        let size = _mm_andnot_pd(_mm_set1_pd(-0.0), x);
+        let is_zero = _mm_cmpeq_pd(size, _mm_setzero_pd());
+        let not_zero = _mm_or_pd(size, _mm_and_pd(is_zero, _mm_set1_pd(f64::INFINITY)));
+        [_mm_min_pd(not_zero, least), _mm_max_pd(size, most)]
     },
     Add add _mm_add_pd, Sub sub _mm_sub_pd, Mul mul _mm_mul_pd
 }

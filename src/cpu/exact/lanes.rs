@@ -13,10 +13,10 @@
 //! state.
 
 use super::{Columns, Inputs, Vectorised};
-use crate::arch::{Set, Vectorized, Version};
-use gpuvec_exact::{Dot, State, Sum, Value};
+use crate::arch::{Set, Vector, Vectorized, Version};
+use gpuvec_exact::{Dot, Float, State, Sum, Value};
 use std::collections::TryReserveError;
-use std::ops::Range;
+use std::ops::{Add, Range, Sub};
 
 /// The most terms of a lane, 2^12: with more, terms would have to be of too similar sizes.
 const LOG_TERMS: u32 = 12;
@@ -36,9 +36,6 @@ pub(crate) trait Laned: Vectorised {
     /// The least and the largest size with one more term, of the element x.
     fn include(sizes: [Self::Size; 2], x: Self::Element, term: f64) -> [Self::Size; 2];
 
-    /// The least and the largest size of the terms of both.
-    fn join(sizes: [Self::Size; 2], others: [Self::Size; 2]) -> [Self::Size; 2];
-
     /// Says whether the sum of at most 2^log terms of these sizes is exact.
     fn is_exact(sizes: [Self::Size; 2], sum: f64, log: u32) -> bool;
 }
@@ -53,11 +50,6 @@ impl Laned for Sum<f32> {
     fn include([least, most]: [u32; 2], x: f32, _: f64) -> [u32; 2] {
         let size = x.to_bits() & 0x7FFF_FFFF;
         [least.min(size.wrapping_sub(1)), most.max(size)]
-    }
-
-    #[inline(always)]
-    fn join([least, most]: [u32; 2], others: [u32; 2]) -> [u32; 2] {
-        [least.min(others[0]), most.max(others[1])]
     }
 
     #[inline(always)]
@@ -84,18 +76,8 @@ macro_rules! of_pairs {
             }
 
             #[inline(always)]
-            fn join([least, most]: [f64; 2], others: [f64; 2]) -> [f64; 2] {
-                [
-                    if others[0] < least { others[0] } else { least },
-                    if others[1] > most { others[1] } else { most },
-                ]
-            }
-
-            #[inline(always)]
             fn is_exact([least, most]: [f64; 2], sum: f64, log: u32) -> bool {
-                let [least, most] = [least, most].map(|size| (size.to_bits() >> 52) as u32);
-                // A NaN has no size, but a sum that is NaN. TwoSum of larger terms may overflow.
-                (sum - sum == 0.0) & (most < 1023 + 960) & (most.saturating_sub(least) <= 51 - 2 * log)
+                holds::<Self>([least, most], sum, log)
             }
         })+
     };
@@ -129,7 +111,7 @@ impl<K: Laned> Lanes<'_, K> {
                 let x: f64 = a[row][i].into();
                 let term = if K::PRODUCTS { x * b[row][i].into() } else { x };
                 sizes = K::include(sizes, a[row][i], term);
-                sum = added::<K>(sum, term);
+                sum = added::<K, f64>(sum, term);
             }
             high[i] = sum[0];
             if !K::IS_SINGLE {
@@ -142,13 +124,24 @@ impl<K: Laned> Lanes<'_, K> {
 
 /// A sum with one more term.
 #[inline(always)]
-fn added<K: Laned>([high, low]: [f64; 2], term: f64) -> [f64; 2] {
+fn added<K: Laned, F: Copy + Add<Output = F> + Sub<Output = F>>(
+    [high, low]: [F; 2], term: F,
+) -> [F; 2] {
     if K::IS_SINGLE {
         return [high + term, low];
     }
     let sum = high + term;
     let of_term = sum - high;
     [sum, low + ((high - (sum - of_term)) + (term - of_term))]
+}
+
+/// Says whether the sum of at most 2^log terms of these magnitudes is exact.
+#[inline(always)]
+fn holds<K: Laned>(magnitudes: [f64; 2], sum: f64, log: u32) -> bool {
+    let [least, most] = magnitudes.map(|size| (size.to_bits() >> 52) as u32);
+    let range = if K::IS_SINGLE { 29 - log } else { 51 - 2 * log };
+    // A NaN has no magnitude, but a sum that is NaN. TwoSum of larger terms may overflow.
+    (sum - sum == 0.0) & (most < 1023 + 960) & (most.saturating_sub(least) <= range)
 }
 
 /// The sum of a row in one or two f64, if that is exact.
@@ -164,39 +157,89 @@ impl<K: Laned> Vectorized for Row<'_, K> {
     type Result = Option<[f64; 2]>;
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) -> Option<[f64; 2]> {
+    fn run<S: Set>(self, set: S) -> Option<[f64; 2]> {
         let Row(inputs) = self;
-        let (mut high, mut low) = ([0.0; ROW_LANES], [0.0; ROW_LANES]);
-        let (mut least, mut most) = ([K::NONE[0]; ROW_LANES], [K::NONE[1]; ROW_LANES]);
-        let mut rest = inputs;
-        while rest.len() > 0 {
-            let lanes =
-                Lanes::<K> { high: &mut high, low: &mut low, least: &mut least, most: &mut most };
-            if rest.len() >= 4 * ROW_LANES {
-                lanes.add([0, 1, 2, 3].map(|row| rest.after(row * ROW_LANES).first(ROW_LANES)));
-                rest = rest.after(4 * ROW_LANES);
-            } else {
-                lanes.add([rest.first(ROW_LANES)]);
-                rest = rest.after(ROW_LANES.min(rest.len()));
-            }
+        let width = CHAINS * S::F64::LANES;
+        let mut sums = RowSums::<S>::new(set);
+        let whole = inputs.len() - inputs.len() % width;
+        for start in (0..whole).step_by(width) {
+            sums.add::<K>(set, &inputs.a()[start..], &inputs.b()[start..]);
         }
-        let mut half = ROW_LANES / 2;
-        while half > 0 {
-            for i in 0..half {
-                let j = i + half;
-                [high[i], low[i]] = added::<K>([high[i], low[i] + low[j]], high[j]);
-                [least[i], most[i]] = K::join([least[i], most[i]], [least[j], most[j]]);
+        if whole < inputs.len() {
+            let mut rest = [[K::Element::from_encoding(0); MOST_LANES]; 2];
+            for (rest, from) in rest.iter_mut().zip([inputs.a(), inputs.b()]) {
+                rest[..inputs.len() - whole].copy_from_slice(&from[whole..]);
             }
-            half /= 2;
+            sums.add::<K>(set, &rest[0], &rest[1]);
         }
-        let log = inputs.len().next_power_of_two().ilog2();
-        let is_exact = K::is_exact([least[0], most[0]], high[0] + low[0], log);
-        is_exact.then_some([high[0], low[0]])
+        sums.sum::<K>(inputs.len().next_power_of_two().ilog2())
     }
 }
 
-/// The lanes of a row.
-const ROW_LANES: usize = 32;
+/// The vectors of lanes of a row, and the most lanes.
+const CHAINS: usize = 4;
+const MOST_LANES: usize = CHAINS * 8;
+
+/// The sums of a row in vectors of lanes.
+struct RowSums<S: Set> {
+    sums: [[S::F64; 2]; CHAINS],
+    /// The least magnitude and the largest.
+    sizes: [[S::F64; 2]; CHAINS],
+}
+
+impl<S: Set> RowSums<S> {
+    #[inline(always)]
+    fn new(set: S) -> Self {
+        let [zero, infinity] = [0.0, f64::INFINITY].map(|x| S::F64::splat(set, x));
+        RowSums { sums: [[zero; 2]; CHAINS], sizes: [[infinity, zero]; CHAINS] }
+    }
+
+    /// Adds the first terms, one for each lane.
+    #[inline(always)]
+    fn add<K: Laned>(&mut self, set: S, a: &[K::Element], b: &[K::Element]) {
+        for (chain, (sum, sizes)) in self.sums.iter_mut().zip(&mut self.sizes).enumerate() {
+            let first = chain * S::F64::LANES;
+            let mut term = S::F64::load(set, &a[first..]);
+            if K::PRODUCTS {
+                term = term * S::F64::load(set, &b[first..]);
+            }
+            *sum = added::<K, S::F64>(*sum, term);
+            *sizes = S::F64::magnitudes(*sizes, term);
+        }
+    }
+
+    /// The sum of all lanes, if that of at most 2^log terms is exact.
+    #[inline(always)]
+    fn sum<K: Laned>(self, log: u32) -> Option<[f64; 2]> {
+        let [mut sum, mut sizes] = [self.sums[0], self.sizes[0]];
+        for chain in 1..CHAINS {
+            let [high, low] = self.sums[chain];
+            sum = added::<K, S::F64>([sum[0], sum[1] + low], high);
+            let [least, most] = self.sizes[chain];
+            sizes = S::F64::magnitudes(S::F64::magnitudes(sizes, least), most);
+        }
+        let [mut high, mut low, mut least, mut most] = [[0.0; 8]; 4];
+        for (lanes, vector) in [&mut high, &mut low, &mut least, &mut most]
+            .into_iter()
+            .zip([sum[0], sum[1], sizes[0], sizes[1]])
+        {
+            let bits = vector.bits();
+            lanes.iter_mut().zip(bits.as_ref()).for_each(|(x, bits)| *x = f64::from_bits(*bits));
+        }
+        let mut half = S::F64::LANES / 2;
+        while half > 0 {
+            for i in 0..half {
+                let j = i + half;
+                [high[i], low[i]] = added::<K, f64>([high[i], low[i] + low[j]], high[j]);
+                least[i] = if least[j] < least[i] { least[j] } else { least[i] };
+                most[i] = if most[j] > most[i] { most[j] } else { most[i] };
+            }
+            half /= 2;
+        }
+        let is_exact = holds::<K>([least[0], most[0]], high[0] + low[0], log);
+        is_exact.then_some([high[0], low[0]])
+    }
+}
 
 /// The sums of columns, a lane each.
 pub(crate) struct LaneSums<K: Laned> {
