@@ -1,13 +1,13 @@
 //! Exact sums in lanes: of columns, and of short rows.
 //!
-//! A lane holds the sum of n terms in one f64, or in two, high + low, and the sizes of the smallest term that is not 0
-//! and of the largest. Let these be at least 2^e and below 2^(E+1), and n ≤ 2^l. Then the sum is exact in any order:
+//! A lane holds the sum of n terms of p bits in one f64, or in two, high + low, and the sizes of the smallest term that
+//! is not 0 and of the largest. Let these be at least 2^e and below 2^(E+1), and n ≤ 2^l. Terms are multiples of
+//! 2^(e−p+1), and so are all sums, and the errors of sums. In any order, the sum is exact
 //!
-//! - Of f32 in one f64: terms are multiples of 2^(e−23), and so are all sums, which are below 2^(l+E+1) and so have at
-//!   most 53 bits if E − e ≤ 29 − l.
-//! - In two f64: high takes each term by TwoSum (Knuth), whose error low takes. Terms are multiples of 2^(e−52), and so
-//!   are all values of high and all errors. Sums are below 2^(l+E+1) and an error at most half a unit in their last
-//!   place, so that low is below 2^(l + l+E+1−53), and is exact if that is at most 2^(e+1): E − e ≤ 51 − 2l.
+//! - in one f64 if E − e ≤ 53 − p − l: all sums are below 2^(l+E+1), and so have at most 53 bits;
+//! - in two f64 if E − e ≤ 104 − p − 2l: high takes each term by TwoSum (Knuth), whose error low takes. An error is at
+//!   most half a unit in the last place of a sum, so that low is at most 2^(l + l+E+1−53), which is below
+//!   2^(e−p+1 + 53).
 //!
 //! Sums of sums count as one addition each, so that lanes merge under the same condition. Where it fails, terms go to a
 //! state.
@@ -30,21 +30,20 @@ pub(crate) trait Laned: Vectorised {
     type Size: Copy + Send + Sync + 'static;
     /// The least and the largest size of no terms.
     const NONE: [Self::Size; 2];
-    /// One f64 holds a sum.
-    const IS_SINGLE: bool;
+    /// One f64 holds sums of terms whose sizes do not differ much.
+    const MAY_BE_SINGLE: bool = Self::TERM_BITS <= f32::PRECISION;
 
     /// The least and the largest size with one more term, of the element x.
     fn include(sizes: [Self::Size; 2], x: Self::Element, term: f64) -> [Self::Size; 2];
 
-    /// Says whether the sum of at most 2^log terms of these sizes is exact.
-    fn is_exact(sizes: [Self::Size; 2], sum: f64, log: u32) -> bool;
+    /// Says whether the sum of terms of these sizes is exact, if that depends on the range of their exponents.
+    fn is_exact(sizes: [Self::Size; 2], sum: f64, range: u32) -> bool;
 }
 
 impl Laned for Sum<f32> {
     /// The encoding's magnitude; the least one is less by 1, so that those of zeros are the largest.
     type Size = u32;
     const NONE: [u32; 2] = [u32::MAX, 0];
-    const IS_SINGLE: bool = true;
 
     #[inline(always)]
     fn include([least, most]: [u32; 2], x: f32, _: f64) -> [u32; 2] {
@@ -53,9 +52,9 @@ impl Laned for Sum<f32> {
     }
 
     #[inline(always)]
-    fn is_exact([least, most]: [u32; 2], _: f64, log: u32) -> bool {
-        let range = (most >> 23).wrapping_sub(least.wrapping_add(1) >> 23);
-        (most < f32::INFINITY.to_bits()) & (range <= 29 - log)
+    fn is_exact([least, most]: [u32; 2], _: f64, range: u32) -> bool {
+        let difference = (most >> 23).wrapping_sub(least.wrapping_add(1) >> 23);
+        (most < f32::INFINITY.to_bits()) & (difference <= range)
     }
 }
 
@@ -64,7 +63,6 @@ macro_rules! of_pairs {
         $(impl Laned for $kind {
             type Size = f64;
             const NONE: [f64; 2] = [f64::INFINITY, 0.0];
-            const IS_SINGLE: bool = false;
 
             #[inline(always)]
             fn include([least, most]: [f64; 2], _: $element, term: f64) -> [f64; 2] {
@@ -76,8 +74,8 @@ macro_rules! of_pairs {
             }
 
             #[inline(always)]
-            fn is_exact([least, most]: [f64; 2], sum: f64, log: u32) -> bool {
-                holds::<Self>([least, most], sum, log)
+            fn is_exact([least, most]: [f64; 2], sum: f64, range: u32) -> bool {
+                holds([least, most], sum, range)
             }
         })+
     };
@@ -99,7 +97,7 @@ struct Lanes<'a, K: Laned> {
 impl<K: Laned> Lanes<'_, K> {
     /// Adds a term of each row to each lane. Lanes are loaded and stored once for all rows.
     #[inline(always)]
-    fn add<const ROWS: usize>(self, rows: [Inputs<'_, K::Element>; ROWS]) {
+    fn add<const ROWS: usize, const SINGLE: bool>(self, rows: [Inputs<'_, K::Element>; ROWS]) {
         let Lanes { high, low, least, most } = self;
         let len = rows[0].len();
         let (high, low) = (&mut high[..len], &mut low[..len]);
@@ -111,10 +109,10 @@ impl<K: Laned> Lanes<'_, K> {
                 let x: f64 = a[row][i].into();
                 let term = if K::PRODUCTS { x * b[row][i].into() } else { x };
                 sizes = K::include(sizes, a[row][i], term);
-                sum = added::<K, f64>(sum, term);
+                sum = added::<SINGLE, f64>(sum, term);
             }
             high[i] = sum[0];
-            if !K::IS_SINGLE {
+            if !SINGLE {
                 low[i] = sum[1];
             }
             [least[i], most[i]] = sizes;
@@ -122,12 +120,12 @@ impl<K: Laned> Lanes<'_, K> {
     }
 }
 
-/// A sum with one more term.
+/// A sum with one more term, in one f64 or in two.
 #[inline(always)]
-fn added<K: Laned, F: Copy + Add<Output = F> + Sub<Output = F>>(
+fn added<const SINGLE: bool, F: Copy + Add<Output = F> + Sub<Output = F>>(
     [high, low]: [F; 2], term: F,
 ) -> [F; 2] {
-    if K::IS_SINGLE {
+    if SINGLE {
         return [high + term, low];
     }
     let sum = high + term;
@@ -135,11 +133,17 @@ fn added<K: Laned, F: Copy + Add<Output = F> + Sub<Output = F>>(
     [sum, low + ((high - (sum - of_term)) + (term - of_term))]
 }
 
-/// Says whether the sum of at most 2^log terms of these magnitudes is exact.
+/// The range of the exponents of at most that number of terms whose sum is exact, in one f64 or in two.
 #[inline(always)]
-fn holds<K: Laned>(magnitudes: [f64; 2], sum: f64, log: u32) -> bool {
+fn exact_range<K: Laned>(is_single: bool, terms: usize) -> u32 {
+    let log = terms.next_power_of_two().ilog2();
+    if is_single { 53 - K::TERM_BITS - log } else { 104 - K::TERM_BITS - 2 * log }
+}
+
+/// Says whether the sum of terms of these magnitudes is exact, if that depends on the range of their exponents.
+#[inline(always)]
+fn holds(magnitudes: [f64; 2], sum: f64, range: u32) -> bool {
     let [least, most] = magnitudes.map(|size| (size.to_bits() >> 52) as u32);
-    let range = if K::IS_SINGLE { 29 - log } else { 51 - 2 * log };
     // A NaN has no magnitude, but a sum that is NaN. TwoSum of larger terms may overflow.
     (sum - sum == 0.0) & (most < 1023 + 960) & (most.saturating_sub(least) <= range)
 }
@@ -148,19 +152,23 @@ fn holds<K: Laned>(magnitudes: [f64; 2], sum: f64, log: u32) -> bool {
 // Once in the library, for all its callers.
 #[inline(never)]
 pub(crate) fn row<K: Laned>(version: Version, inputs: Inputs<'_, K::Element>) -> Option<[f64; 2]> {
-    (inputs.len() <= LONGEST_ROW).then(|| version.run(Row::<K>(inputs)))?
+    if inputs.len() > LONGEST_ROW {
+        return None;
+    }
+    let single = if K::MAY_BE_SINGLE { version.run(Row::<K, true>(inputs)) } else { None };
+    single.or_else(|| version.run(Row::<K, false>(inputs)))
 }
 
-struct Row<'a, K: Laned>(Inputs<'a, K::Element>);
+struct Row<'a, K: Laned, const SINGLE: bool>(Inputs<'a, K::Element>);
 
-impl<K: Laned> Vectorized for Row<'_, K> {
+impl<K: Laned, const SINGLE: bool> Vectorized for Row<'_, K, SINGLE> {
     type Result = Option<[f64; 2]>;
 
     #[inline(always)]
     fn run<S: Set>(self, set: S) -> Option<[f64; 2]> {
         let Row(inputs) = self;
         let width = CHAINS * S::F64::LANES;
-        let mut sums = RowSums::<S>::new(set);
+        let mut sums = RowSums::<S, SINGLE>::new(set);
         let whole = inputs.len() - inputs.len() % width;
         for start in (0..whole).step_by(width) {
             sums.add::<K>(set, &inputs.a()[start..], &inputs.b()[start..]);
@@ -172,7 +180,7 @@ impl<K: Laned> Vectorized for Row<'_, K> {
             }
             sums.add::<K>(set, &rest[0], &rest[1]);
         }
-        sums.sum::<K>(inputs.len().next_power_of_two().ilog2())
+        sums.sum(exact_range::<K>(SINGLE, inputs.len()))
     }
 }
 
@@ -181,13 +189,13 @@ const CHAINS: usize = 4;
 const MOST_LANES: usize = CHAINS * 8;
 
 /// The sums of a row in vectors of lanes.
-struct RowSums<S: Set> {
+struct RowSums<S: Set, const SINGLE: bool> {
     sums: [[S::F64; 2]; CHAINS],
     /// The least magnitude and the largest.
     sizes: [[S::F64; 2]; CHAINS],
 }
 
-impl<S: Set> RowSums<S> {
+impl<S: Set, const SINGLE: bool> RowSums<S, SINGLE> {
     #[inline(always)]
     fn new(set: S) -> Self {
         let [zero, infinity] = [0.0, f64::INFINITY].map(|x| S::F64::splat(set, x));
@@ -203,18 +211,18 @@ impl<S: Set> RowSums<S> {
             if K::PRODUCTS {
                 term = term * S::F64::load(set, &b[first..]);
             }
-            *sum = added::<K, S::F64>(*sum, term);
+            *sum = added::<SINGLE, S::F64>(*sum, term);
             *sizes = S::F64::magnitudes(*sizes, term);
         }
     }
 
-    /// The sum of all lanes, if that of at most 2^log terms is exact.
+    /// The sum of all lanes, if it is exact, which depends on the range of the terms' exponents.
     #[inline(always)]
-    fn sum<K: Laned>(self, log: u32) -> Option<[f64; 2]> {
+    fn sum(self, range: u32) -> Option<[f64; 2]> {
         let [mut sum, mut sizes] = [self.sums[0], self.sizes[0]];
         for chain in 1..CHAINS {
             let [high, low] = self.sums[chain];
-            sum = added::<K, S::F64>([sum[0], sum[1] + low], high);
+            sum = added::<SINGLE, S::F64>([sum[0], sum[1] + low], high);
             let [least, most] = self.sizes[chain];
             sizes = S::F64::magnitudes(S::F64::magnitudes(sizes, least), most);
         }
@@ -230,16 +238,19 @@ impl<S: Set> RowSums<S> {
         while half > 0 {
             for i in 0..half {
                 let j = i + half;
-                [high[i], low[i]] = added::<K, f64>([high[i], low[i] + low[j]], high[j]);
+                [high[i], low[i]] = added::<SINGLE, f64>([high[i], low[i] + low[j]], high[j]);
                 least[i] = if least[j] < least[i] { least[j] } else { least[i] };
                 most[i] = if most[j] > most[i] { most[j] } else { most[i] };
             }
             half /= 2;
         }
-        let is_exact = holds::<K>([least[0], most[0]], high[0] + low[0], log);
+        let is_exact = holds([least[0], most[0]], high[0] + low[0], range);
         is_exact.then_some([high[0], low[0]])
     }
 }
+
+/// One of so many lanes may be inexact before all hold sums in two f64.
+const FEW_INEXACT: usize = 32;
 
 /// The sums of columns, a lane each.
 pub(crate) struct LaneSums<K: Laned> {
@@ -249,6 +260,8 @@ pub(crate) struct LaneSums<K: Laned> {
     had_terms: bool,
     /// No lane has more terms.
     most_terms: usize,
+    /// Two f64 hold a sum, not one.
+    has_pairs: bool,
 }
 
 /// Sums of any number of lanes.
@@ -263,7 +276,13 @@ struct Sums<K: Laned> {
 
 impl<K: Laned> Default for LaneSums<K> {
     fn default() -> Self {
-        LaneSums { sums: Sums::NONE, before: Sums::NONE, had_terms: false, most_terms: 0 }
+        LaneSums {
+            sums: Sums::NONE,
+            before: Sums::NONE,
+            had_terms: false,
+            most_terms: 0,
+            has_pairs: !K::MAY_BE_SINGLE,
+        }
     }
 }
 
@@ -285,44 +304,65 @@ impl<K: Laned> LaneSums<K> {
         self.most_terms + terms <= LONGEST_ROW
     }
 
-    /// Adds columns to the lanes from number `first` on, which have room for the rows. Says whether all sums are exact.
+    /// Adds columns to the lanes from number `first` on, which have room for the rows. Returns the number of lanes whose
+    /// sums are not exact. If these are many, lanes hold sums in two f64 from then on.
     // Once in the library, for all its callers.
     #[inline(never)]
     pub(crate) fn add(
         &mut self, version: Version, first: usize, columns: Columns<'_, K::Element>,
-    ) -> bool {
+    ) -> usize {
+        let lanes = first..first + columns.len();
         if self.most_terms > 0 {
-            self.before.copy_from(&self.sums, first..first + columns.len());
+            self.before.copy_from(&self.sums, lanes.clone());
         }
         self.had_terms = self.most_terms > 0;
         self.most_terms += columns.rows();
-        let log = self.log();
-        version.run(AddColumns { sums: &mut self.sums, first, columns, log })
+        let inexact = self.add_as_is(version, first, columns);
+        if self.has_pairs || inexact <= columns.len() / FEW_INEXACT {
+            return inexact;
+        }
+        self.has_pairs = true;
+        self.restore(lanes);
+        self.add_as_is(version, first, columns)
     }
 
-    /// The logarithm of the most terms, rounded up.
-    fn log(&self) -> u32 {
-        self.most_terms.next_power_of_two().ilog2()
+    /// Adds columns to the lanes from number `first` on. Returns the number of lanes whose sums are not exact.
+    fn add_as_is(
+        &mut self, version: Version, first: usize, columns: Columns<'_, K::Element>,
+    ) -> usize {
+        let range = self.range();
+        let sums = &mut self.sums;
+        match self.has_pairs || !K::MAY_BE_SINGLE {
+            true => version.run(AddColumns::<K, false> { sums, first, columns, range }),
+            false => version.run(AddColumns::<K, true> { sums, first, columns, range }),
+        }
+    }
+
+    /// The range of the terms' exponents in which sums are exact.
+    fn range(&self) -> u32 {
+        exact_range::<K>(!self.has_pairs, self.most_terms)
     }
 
     /// Says whether the sum of a lane is exact.
     pub(crate) fn is_exact(&self, lane: usize) -> bool {
-        self.sums.is_exact(lane, self.log())
+        let (sums, range) = (&self.sums, self.range());
+        let sizes = [sums.least[lane], sums.most[lane]];
+        K::is_exact(sizes, sums.high[lane] + sums.low[lane], range)
     }
 
-    /// Forgets what was added last to a lane.
-    pub(crate) fn restore(&mut self, lane: usize) {
+    /// Forgets what was added last to lanes.
+    pub(crate) fn restore(&mut self, lanes: Range<usize>) {
         if self.had_terms {
-            self.sums.copy_from(&self.before, lane..lane + 1);
+            self.sums.copy_from(&self.before, lanes);
         } else {
-            self.sums.clear(lane..lane + 1);
+            self.sums.clear(lanes);
         }
     }
 
-    /// The sums of the first lanes, in two parts, and the number of the terms of the first.
+    /// The sums of the first lanes, in two parts, and the most terms of one.
     pub(crate) fn sums(&self, lanes: usize) -> ([&[f64]; 2], u32) {
         let Sums { high, low, terms, .. } = &self.sums;
-        ([&high[..lanes], &low[..lanes]], terms[0])
+        ([&high[..lanes], &low[..lanes]], terms[..lanes].iter().copied().max().unwrap_or(0))
     }
 
     /// The sum of a lane, and the number of its terms.
@@ -387,12 +427,6 @@ impl<K: Laned> Sums<K> {
         self.terms[lanes.clone()].copy_from_slice(&others.terms[lanes]);
     }
 
-    #[inline(always)]
-    fn is_exact(&self, lane: usize, log: u32) -> bool {
-        let sizes = [self.least[lane], self.most[lane]];
-        K::is_exact(sizes, self.high[lane] + self.low[lane], log)
-    }
-
     /// The lanes from a number on.
     #[inline(always)]
     fn lanes(&mut self, first: usize) -> Lanes<'_, K> {
@@ -406,36 +440,36 @@ impl<K: Laned> Sums<K> {
 }
 
 /// The work of [`LaneSums::add`].
-struct AddColumns<'a, K: Laned> {
+struct AddColumns<'a, K: Laned, const SINGLE: bool> {
     sums: &'a mut Sums<K>,
     first: usize,
     columns: Columns<'a, K::Element>,
-    /// The logarithm of the most terms.
-    log: u32,
+    /// The range of the terms' exponents in which sums are exact.
+    range: u32,
 }
 
-impl<K: Laned> Vectorized for AddColumns<'_, K> {
-    type Result = bool;
+impl<K: Laned, const SINGLE: bool> Vectorized for AddColumns<'_, K, SINGLE> {
+    type Result = usize;
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) -> bool {
-        let AddColumns { sums, first, columns, log } = self;
+    fn run<S: Set>(self, _: S) -> usize {
+        let AddColumns { sums, first, columns, range } = self;
         let whole = columns.rows() - columns.rows() % 4;
         for row in (0..whole).step_by(4) {
-            sums.lanes(first).add([0, 1, 2, 3].map(|i| columns.row(row + i)));
+            sums.lanes(first).add::<4, SINGLE>([0, 1, 2, 3].map(|i| columns.row(row + i)));
         }
         for row in whole..columns.rows() {
-            sums.lanes(first).add([columns.row(row)]);
+            sums.lanes(first).add::<1, SINGLE>([columns.row(row)]);
         }
         let terms = &mut sums.terms[first..][..columns.len()];
         terms.iter_mut().for_each(|terms| *terms += columns.rows() as u32);
         let Lanes { high, low, least, most } = sums.lanes(first);
         let (high, low) = (&high[..columns.len()], &low[..columns.len()]);
         let (least, most) = (&least[..columns.len()], &most[..columns.len()]);
-        let mut all_exact = true;
+        let mut inexact = 0;
         for i in 0..columns.len() {
-            all_exact &= K::is_exact([least[i], most[i]], high[i] + low[i], log);
+            inexact += usize::from(!K::is_exact([least[i], most[i]], high[i] + low[i], range));
         }
-        all_exact
+        inexact
     }
 }

@@ -162,11 +162,15 @@ impl<S: Laning> ErasedStates for StatesOf<S> {
     }
 
     fn results(&mut self, results: &mut [u64]) {
-        if let Some((parts, terms)) = self.slab.in_lanes(results.len()) {
-            return (self.operations.of_parts)(parts, terms as usize, results);
+        let in_lanes = self.slab.in_lanes(results.len());
+        let has_lanes = in_lanes.is_some();
+        if let Some((parts, terms)) = in_lanes {
+            (self.operations.of_parts)(parts, terms as usize, results);
         }
         for (state, result) in results.iter_mut().enumerate() {
-            *result = self.result(state);
+            if !has_lanes || self.slab.is_begun(state) {
+                *result = self.result(state);
+            }
         }
     }
 

@@ -12,7 +12,7 @@ pub(crate) trait LanesOf<S>: Default + Send + Sync {
     fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError>;
     /// Forgets all terms.
     fn clear(&mut self);
-    /// The sums of the first lanes in two parts, and the number of the terms of the first, if sums are in lanes.
+    /// The sums of the first lanes in two parts, and the most terms of one, if sums are in lanes.
     fn sums(&self, lanes: usize) -> Option<([&[f64]; 2], u32)>;
     /// Moves the terms of a lane to a state.
     fn empty(&mut self, lane: usize, state: &mut S);
@@ -129,11 +129,14 @@ impl<S: Laning> Slab<S> {
         &mut self.states[first..][..count]
     }
 
-    /// The first sums in two parts, and the number of the terms of each, if they are in lanes, with nothing in their
-    /// states.
+    /// The first sums in two parts, and the number of terms, if there are some: of those that are not in states.
     pub(super) fn in_lanes(&self, count: usize) -> Option<([&[f64]; 2], u32)> {
-        let are_begun = self.is_begun[..count].contains(&true);
-        self.lanes.sums(count).filter(|(_, terms)| *terms > 0 && !are_begun)
+        self.lanes.sums(count).filter(|(_, terms)| *terms > 0)
+    }
+
+    /// Says whether a sum is in a state, or a part of it.
+    pub(super) fn is_begun(&self, number: usize) -> bool {
+        self.is_begun[number]
     }
 
     /// A state, with what was in its lane.
@@ -167,7 +170,7 @@ pub(super) fn add_columns_exactly<K: Laned>(
         if !slab.lanes.has_room(columns.rows()) {
             slab.empty_lanes();
         }
-        if slab.lanes.add(version, first, columns) {
+        if slab.lanes.add(version, first, columns) == 0 {
             continue;
         }
         for column in 0..columns.len() {
@@ -175,7 +178,7 @@ pub(super) fn add_columns_exactly<K: Laned>(
             if slab.lanes.is_exact(number) {
                 continue;
             }
-            slab.lanes.restore(number);
+            slab.lanes.restore(number..number + 1);
             slab.whole(number);
             add_column(version, &mut slab.states[number], columns, column);
         }
