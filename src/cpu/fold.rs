@@ -64,18 +64,16 @@ fn body<O: Fold, const LANES: usize>(op: O, inputs: Inputs<'_, O::Element>) -> O
 pub(crate) fn fold_columns<O: Fold>(
     version: Version, op: O, states: &mut [O::Output], columns: Columns<'_, O::Element>,
 ) {
-    version.run(FoldingColumns { op, states, columns });
+    version.run_as_short(FoldingColumns { op, states, columns });
 }
 
 /// Folds an element of each row into each state.
 #[inline(always)]
-fn fold_rows<O: Fold, const ROWS: usize>(
-    op: O, states: &mut [O::Output], rows: [Inputs<'_, O::Element>; ROWS],
-) {
+fn fold_rows<O: Fold>(op: O, states: &mut [O::Output], rows: [Inputs<'_, O::Element>; 4]) {
     let len = states.len();
     let [a, b] = [rows.map(|row| &row.a()[..len]), rows.map(|row| &row.b()[..len])];
     for i in 0..len {
-        for row in 0..ROWS {
+        for row in 0..4 {
             op.fold(&mut states[i], a[row][i], b[row][i]);
         }
     }
@@ -99,7 +97,10 @@ impl<O: Fold> Vectorized for FoldingColumns<'_, O> {
             fold_rows(op, states, [0, 1, 2, 3].map(|i| columns.row(row + i)));
         }
         for row in whole..columns.rows() {
-            fold_rows(op, states, [columns.row(row)]);
+            let row = columns.row(row);
+            for (state, (&x, &y)) in states.iter_mut().zip(row.a().iter().zip(row.b())) {
+                op.fold(state, x, y);
+            }
         }
     }
 }

@@ -14,7 +14,7 @@
 
 use super::{Columns, Inputs, Vectorised};
 use crate::arch::{Set, Vector, Vectorized, Version};
-use gpuvec_exact::{Dot, Float, State, Sum, Value};
+use gpuvec_exact::{Dot, Float, Kind, State, Sum, Value};
 use std::collections::TryReserveError;
 use std::ops::{Add, Range, Sub};
 
@@ -97,7 +97,7 @@ struct Lanes<'a, K: Laned> {
 impl<K: Laned> Lanes<'_, K> {
     /// Adds a term of each row to each lane. Lanes are loaded and stored once for all rows.
     #[inline(always)]
-    fn add<const ROWS: usize, const SINGLE: bool>(self, rows: [Inputs<'_, K::Element>; ROWS]) {
+    fn add<const SINGLE: bool>(self, rows: [Inputs<'_, K::Element>; 4]) {
         let Lanes { high, low, least, most } = self;
         let len = rows[0].len();
         let (high, low) = (&mut high[..len], &mut low[..len]);
@@ -105,7 +105,7 @@ impl<K: Laned> Lanes<'_, K> {
         let [a, b] = [rows.map(|row| &row.a()[..len]), rows.map(|row| &row.b()[..len])];
         for i in 0..len {
             let (mut sum, mut sizes) = ([high[i], low[i]], [least[i], most[i]]);
-            for row in 0..ROWS {
+            for row in 0..4 {
                 let x: f64 = a[row][i].into();
                 let term = if K::PRODUCTS { x * b[row][i].into() } else { x };
                 sizes = K::include(sizes, a[row][i], term);
@@ -224,7 +224,8 @@ impl<S: Set, const SINGLE: bool> RowSums<S, SINGLE> {
             let [high, low] = self.sums[chain];
             sum = added::<SINGLE, S::F64>([sum[0], sum[1] + low], high);
             let [least, most] = self.sizes[chain];
-            sizes = S::F64::magnitudes(S::F64::magnitudes(sizes, least), most);
+            // Infinity is the least magnitude of no terms.
+            sizes = [S::F64::magnitudes(sizes, least)[0], S::F64::magnitudes(sizes, most)[1]];
         }
         let [mut high, mut low, mut least, mut most] = [[0.0; 8]; 4];
         for (lanes, vector) in [&mut high, &mut low, &mut least, &mut most]
@@ -249,6 +250,28 @@ impl<S: Set, const SINGLE: bool> RowSums<S, SINGLE> {
     }
 }
 
+/// Makes an empty vector one of `len` equal elements.
+fn resized<T: Copy>(vec: &mut Vec<T>, len: usize, with: T) -> Result<(), TryReserveError> {
+    vec.try_reserve_exact(len)?;
+    vec.resize(len, with);
+    Ok(())
+}
+
+/// Adds a sum of some terms, in two parts, to a state.
+pub(super) fn add_parts<K: Kind>(state: &mut State<K>, parts: [f64; 2], terms: usize) {
+    state.count(terms);
+    for part in parts {
+        if let Value::Finite { negative, magnitude, exponent } = Value::of(part)
+            && magnitude != 0
+        {
+            // Bits below 2^LOW are zeros.
+            let below = (K::LOW - exponent).max(0);
+            let units = (magnitude >> below).cast_signed();
+            state.add_units(if negative { -units } else { units }, exponent + below);
+        }
+    }
+}
+
 /// One of so many lanes may be inexact before all hold sums in two f64.
 const FEW_INEXACT: usize = 32;
 
@@ -258,6 +281,8 @@ pub(crate) struct LaneSums<K: Laned> {
     /// The sums before the rows that were added last, if there were terms before.
     before: Sums<K>,
     had_terms: bool,
+    /// A row of zeros, which complete the last rows.
+    zeros: Vec<K::Element>,
     /// No lane has more terms.
     most_terms: usize,
     /// Two f64 hold a sum, not one.
@@ -280,6 +305,7 @@ impl<K: Laned> Default for LaneSums<K> {
             sums: Sums::NONE,
             before: Sums::NONE,
             had_terms: false,
+            zeros: Vec::new(),
             most_terms: 0,
             has_pairs: !K::MAY_BE_SINGLE,
         }
@@ -290,7 +316,8 @@ impl<K: Laned> LaneSums<K> {
     /// Makes lanes without terms.
     pub(crate) fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError> {
         self.sums.reserve(lanes)?;
-        self.before.reserve(lanes)
+        self.before.reserve(lanes)?;
+        resized(&mut self.zeros, lanes, K::Element::from_encoding(0))
     }
 
     /// Forgets all terms.
@@ -331,10 +358,14 @@ impl<K: Laned> LaneSums<K> {
         &mut self, version: Version, first: usize, columns: Columns<'_, K::Element>,
     ) -> usize {
         let range = self.range();
-        let sums = &mut self.sums;
+        let (sums, zeros) = (&mut self.sums, &self.zeros[..columns.len()]);
         match self.has_pairs || !K::MAY_BE_SINGLE {
-            true => version.run(AddColumns::<K, false> { sums, first, columns, range }),
-            false => version.run(AddColumns::<K, true> { sums, first, columns, range }),
+            true => {
+                version.run_as_short(AddColumns::<K, false> { sums, zeros, first, columns, range })
+            }
+            false => {
+                version.run_as_short(AddColumns::<K, true> { sums, zeros, first, columns, range })
+            }
         }
     }
 
@@ -365,25 +396,10 @@ impl<K: Laned> LaneSums<K> {
         ([&high[..lanes], &low[..lanes]], terms[..lanes].iter().copied().max().unwrap_or(0))
     }
 
-    /// The sum of a lane, and the number of its terms.
-    fn sum(&self, lane: usize) -> ([f64; 2], u32) {
-        ([self.sums.high[lane], self.sums.low[lane]], self.sums.terms[lane])
-    }
-
     /// Moves the sum of a lane to a state.
     pub(crate) fn empty(&mut self, lane: usize, state: &mut State<K>) {
-        let (parts, terms) = self.sum(lane);
-        state.count(terms as usize);
-        for part in parts {
-            if let Value::Finite { negative, magnitude, exponent } = Value::of(part)
-                && magnitude != 0
-            {
-                // Bits below 2^LOW are zeros.
-                let below = (K::LOW - exponent).max(0);
-                let units = (magnitude >> below).cast_signed();
-                state.add_units(if negative { -units } else { units }, exponent + below);
-            }
-        }
+        let Sums { high, low, terms, .. } = &self.sums;
+        add_parts(state, [high[lane], low[lane]], terms[lane] as usize);
         self.sums.clear(lane..lane + 1);
     }
 }
@@ -398,11 +414,6 @@ impl<K: Laned> Sums<K> {
     };
 
     fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError> {
-        fn resized<T: Copy>(vec: &mut Vec<T>, len: usize, with: T) -> Result<(), TryReserveError> {
-            vec.try_reserve_exact(len)?;
-            vec.resize(len, with);
-            Ok(())
-        }
         resized(&mut self.high, lanes, 0.0)?;
         resized(&mut self.low, lanes, 0.0)?;
         resized(&mut self.least, lanes, K::NONE[0])?;
@@ -442,6 +453,8 @@ impl<K: Laned> Sums<K> {
 /// The work of [`LaneSums::add`].
 struct AddColumns<'a, K: Laned, const SINGLE: bool> {
     sums: &'a mut Sums<K>,
+    /// A row of zeros.
+    zeros: &'a [K::Element],
     first: usize,
     columns: Columns<'a, K::Element>,
     /// The range of the terms' exponents in which sums are exact.
@@ -453,13 +466,13 @@ impl<K: Laned, const SINGLE: bool> Vectorized for AddColumns<'_, K, SINGLE> {
 
     #[inline(always)]
     fn run<S: Set>(self, _: S) -> usize {
-        let AddColumns { sums, first, columns, range } = self;
-        let whole = columns.rows() - columns.rows() % 4;
-        for row in (0..whole).step_by(4) {
-            sums.lanes(first).add::<4, SINGLE>([0, 1, 2, 3].map(|i| columns.row(row + i)));
-        }
-        for row in whole..columns.rows() {
-            sums.lanes(first).add::<1, SINGLE>([columns.row(row)]);
+        let AddColumns { sums, zeros, first, columns, range } = self;
+        for first_row in (0..columns.rows()).step_by(4) {
+            let row = |row| match row < columns.rows() {
+                true => columns.row(row),
+                false => Inputs::new(zeros, zeros),
+            };
+            sums.lanes(first).add::<SINGLE>([0, 1, 2, 3].map(|i| row(first_row + i)));
         }
         let terms = &mut sums.terms[first..][..columns.len()];
         terms.iter_mut().for_each(|terms| *terms += columns.rows() as u32);

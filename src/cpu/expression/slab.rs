@@ -295,3 +295,39 @@ fn to_odd(high: f64, low: f64) -> f64 {
     let is_away = (rest > 0.0) == (sum > 0.0);
     f64::from_bits(if is_away { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A float, and one that is smaller by some bits.
+    fn parts() -> impl Strategy<Value = [f64; 2]> {
+        (any::<f32>(), any::<i32>(), -60..30_i32, -1.0..1.0).prop_map(|(x, more, bits, y)| {
+            let x = if x.is_finite() { f64::from(x) } else { 1.0 };
+            // Halfway between two f32, or near that.
+            let high = x + f64::from(more) * x * 2_f64.powi(-55) + 0.0;
+            [high, high * y * 2_f64.powi(bits.min(0) - 24)]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_sum_in_two_parts_is_rounded_once([high, low] in parts()) {
+            let mut exact = State::<Sum<f64>>::ZERO;
+            exact.deposit(high);
+            exact.deposit(low);
+            let rounded = to_odd(high, low) as f32;
+            prop_assert_eq!(rounded.to_bits(), exact.scaled_value::<f32>(0).to_bits());
+        }
+    }
+
+    #[test]
+    fn ties_are_broken_by_the_low_part() {
+        let tie = 1.0 + 2_f64.powi(-24);
+        for (low, rounded) in [(0.0, 1.0), (1e-30, 1.0 + f32::EPSILON), (-1e-30, 1.0)] {
+            assert_eq!(to_odd(tie, low) as f32, rounded);
+            assert_eq!(to_odd(-tie, -low) as f32, -rounded);
+        }
+    }
+}
