@@ -92,7 +92,8 @@ impl<O: Fold> Vectorized for FoldingColumns<'_, O> {
     #[inline(always)]
     fn run<S: Set>(self, _: S) {
         let FoldingColumns { op, states, columns } = self;
-        let whole = columns.rows() - columns.rows() % 4;
+        // Few processors have the baseline alone.
+        let whole = if S::HAS_FMA { columns.rows() - columns.rows() % 4 } else { 0 };
         for row in (0..whole).step_by(4) {
             fold_rows(op, states, [0, 1, 2, 3].map(|i| columns.row(row + i)));
         }

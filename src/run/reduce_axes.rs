@@ -200,17 +200,18 @@ impl<'a> ReduceAxes<'a> {
     /// Writes the results of a block to an output. They are overwritten.
     fn store(&self, block: &Block, output: usize, results: &mut [u64]) {
         let view = &self.outputs[output];
-        let (bytes, buffer) = (view.element_bytes, results.as_mut_ptr().cast::<u8>());
-        if bytes < size_of::<u64>() {
-            for number in 0..results.len() {
-                let result = results[number].to_le_bytes();
-                // SAFETY: no element is larger than a word, so that later results are not overwritten.
-                unsafe { buffer.add(number * bytes).copy_from(result.as_ptr(), bytes) };
-            }
+        let (bytes, count) = (view.element_bytes, results.len());
+        // Results are in the low ends of words, which come first.
+        let results: &mut [u8] = bytemuck::cast_slice_mut(results);
+        for number in 0..count {
+            results.copy_within(
+                number * size_of::<u64>()..number * size_of::<u64>() + bytes,
+                number * bytes,
+            );
         }
         let to = address(view, block.offset(view));
         // SAFETY: the creator of the work promises the elements of the output; no other thread has this block.
-        unsafe { scatter(Grid::of(block.space(), view), buffer, to) };
+        unsafe { scatter(Grid::of(block.space(), view), results.as_ptr(), to) };
     }
 }
 

@@ -13,7 +13,7 @@
 //! state.
 
 use super::{Columns, Inputs, Vectorised};
-use crate::arch::{Set, Vector, Vectorized, Version};
+use crate::arch::{Set, Vector, Vectorized, Version, stay_a_loop};
 use gpuvec_exact::{Dot, Float, Kind, State, Sum, Value};
 use std::collections::TryReserveError;
 use std::ops::{Add, Range, Sub};
@@ -97,13 +97,17 @@ struct Lanes<'a, K: Laned> {
 impl<K: Laned> Lanes<'_, K> {
     /// Adds a term of each row to each lane. Lanes are loaded and stored once for all rows.
     #[inline(always)]
-    fn add<const SINGLE: bool>(self, rows: [Inputs<'_, K::Element>; 4]) {
+    fn add<S: Set, const SINGLE: bool>(self, rows: [Inputs<'_, K::Element>; 4]) {
         let Lanes { high, low, least, most } = self;
         let len = rows[0].len();
         let (high, low) = (&mut high[..len], &mut low[..len]);
         let (least, most) = (&mut least[..len], &mut most[..len]);
         let [a, b] = [rows.map(|row| &row.a()[..len]), rows.map(|row| &row.b()[..len])];
         for i in 0..len {
+            if !S::HAS_FMA {
+                // Few processors have the baseline alone, for which vector code would be the largest.
+                stay_a_loop();
+            }
             let (mut sum, mut sizes) = ([high[i], low[i]], [least[i], most[i]]);
             for row in 0..4 {
                 let x: f64 = a[row][i].into();
@@ -145,7 +149,7 @@ fn exact_range<K: Laned>(is_single: bool, terms: usize) -> u32 {
 fn holds(magnitudes: [f64; 2], sum: f64, range: u32) -> bool {
     let [least, most] = magnitudes.map(|size| (size.to_bits() >> 52) as u32);
     // A NaN has no magnitude, but a sum that is NaN. TwoSum of larger terms may overflow.
-    (sum - sum == 0.0) & (most < 1023 + 960) & (most.saturating_sub(least) <= range)
+    sum.is_finite() & (most < 1023 + 960) & (most.saturating_sub(least) <= range)
 }
 
 /// The sum of a row in one or two f64, if that is exact.
@@ -472,7 +476,7 @@ impl<K: Laned, const SINGLE: bool> Vectorized for AddColumns<'_, K, SINGLE> {
                 true => columns.row(row),
                 false => Inputs::new(zeros, zeros),
             };
-            sums.lanes(first).add::<SINGLE>([0, 1, 2, 3].map(|i| row(first_row + i)));
+            sums.lanes(first).add::<S, SINGLE>([0, 1, 2, 3].map(|i| row(first_row + i)));
         }
         let terms = &mut sums.terms[first..][..columns.len()];
         terms.iter_mut().for_each(|terms| *terms += columns.rows() as u32);

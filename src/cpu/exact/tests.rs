@@ -378,7 +378,8 @@ fn are_held<K: Laned>(a: &[K::Element]) -> Vec<bool> {
 fn of_two_sizes<T: Float>(range: i32, terms: usize) -> Vec<T> {
     let ones = (1 << (T::PRECISION - 1)) - 1;
     let term = |i: usize| {
-        let exponent = if i % 3 == 0 { range } else { 0 } + 1 - T::LEAST - T::PRECISION as i32;
+        let exponent =
+            if i.is_multiple_of(3) { range } else { 0 } + 1 - T::LEAST - T::PRECISION as i32;
         T::from_encoding((exponent as u64) << (T::PRECISION - 1) | (ones - (i as u64 % 8)))
     };
     (0..terms).map(term).collect()

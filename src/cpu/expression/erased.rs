@@ -82,7 +82,7 @@ impl ReductionVisitor for Erase {
 
     fn visit<R: BlockReduction>(self) -> Self::Result {
         Box::new(StatesOf {
-            slab: Slab::new(R::Accumulator::IDENTITY),
+            slab: Slab::new(|| R::Accumulator::IDENTITY),
             operations: Operations {
                 add: R::add,
                 add_columns: R::add_columns,
@@ -147,7 +147,7 @@ impl<S: Laning> ErasedStates for StatesOf<S> {
         let others: &dyn Any = others;
         let others: &Self = others.downcast_ref().expect("states of the same type");
         let merge = self.operations.states.merge;
-        for (number, other) in others.slab.all().enumerate() {
+        for (number, other) in others.slab.begun() {
             merge(self.slab.state(number), other);
         }
     }

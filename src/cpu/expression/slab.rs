@@ -85,7 +85,7 @@ lanes! {
 
 /// States, and lanes beside them: a result is that of both.
 pub(crate) struct Slab<S: Laning> {
-    identity: S,
+    identity: fn() -> S,
     states: Vec<S>,
     /// Says of each state whether it was begun; others have no elements.
     is_begun: Vec<bool>,
@@ -94,7 +94,7 @@ pub(crate) struct Slab<S: Laning> {
 
 impl<S: Laning> Slab<S> {
     /// No states.
-    pub(super) fn new(identity: S) -> Self {
+    pub(super) fn new(identity: fn() -> S) -> Self {
         Slab { identity, states: Vec::new(), is_begun: Vec::new(), lanes: S::Lanes::default() }
     }
 
@@ -102,7 +102,7 @@ impl<S: Laning> Slab<S> {
     pub(super) fn identities(&self, count: usize) -> Result<Self, TryReserveError> {
         let mut slab = Slab::new(self.identity);
         slab.states.try_reserve_exact(count)?;
-        slab.states.resize(count, self.identity);
+        slab.states.resize(count, (self.identity)());
         slab.is_begun.try_reserve_exact(count)?;
         slab.is_begun.resize(count, false);
         slab.lanes.reserve(count)?;
@@ -118,7 +118,7 @@ impl<S: Laning> Slab<S> {
     /// A state, without what is in its lane.
     pub(super) fn state(&mut self, number: usize) -> &mut S {
         if !std::mem::replace(&mut self.is_begun[number], true) {
-            self.states[number] = self.identity;
+            self.states[number] = (self.identity)();
         }
         &mut self.states[number]
     }
@@ -152,10 +152,9 @@ impl<S: Laning> Slab<S> {
         self.lanes.clear();
     }
 
-    /// The states, whose lanes are empty.
-    pub(super) fn all(&self) -> impl Iterator<Item = &S> {
-        let states = self.states.iter().zip(&self.is_begun);
-        states.map(|(state, is_begun)| if *is_begun { state } else { &self.identity })
+    /// The states with elements and their numbers; their lanes are empty.
+    pub(super) fn begun(&self) -> impl Iterator<Item = (usize, &S)> {
+        self.states.iter().enumerate().filter(|(number, _)| self.is_begun[*number])
     }
 }
 
