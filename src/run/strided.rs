@@ -6,6 +6,7 @@ use super::reduce_axes::ReduceAxes;
 use super::walk::{Walk, address};
 use super::work::{Evaluating, MISSING, Steps};
 use super::{Runner, Subject, execute, last_run, log, run, strided_gpu};
+use crate::call::plan::Plan;
 use crate::call::{
     Arguments, Array, Arrays, Binding, Call, Evaluation, Formula, Input, Layout, MAX_ARRAYS,
     MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output, StridedCall, Task,
@@ -290,6 +291,9 @@ impl Checked<'_> {
         let mut reducing = Some(reducing);
         let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
             let mut reducing = reducing.take().ok_or(MISSING)?;
+            if let Plan::Cores(plan) = runner.plan {
+                reducing.divide(plan.threads);
+            }
             runner.run(&mut reducing)?;
             reducing.finish()
         };
