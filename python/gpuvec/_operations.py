@@ -180,7 +180,9 @@ class Operation:
             text = FORMULAS[self.name]
             declared = {name: dtype for name in "ab"[: self.inputs]}
             factor = {"alpha": float} if "alpha" in text else {}
-            formula = self._compiled[dtype] = Expression(text, {**declared, **factor})
+            compiled = Expression(text, {**declared, **factor})
+            # The extension module keeps the handle of the first that a thread stores.
+            formula = self._compiled.setdefault(dtype, compiled)
         return formula
 
     def _short_formula(self, dtype: np.dtype[Any]) -> Any:
