@@ -186,20 +186,50 @@ pub(crate) enum Error {
     #[error("{argument} is {value}: {expected}")]
     Value { argument: &'static str, value: i64, expected: &'static str },
 
+    #[error("{argument} is NULL, or its shape is: pass a DLTensor")]
+    NullTensor { argument: &'static str },
+
+    #[error(
+        "{argument} has elements of DLPack's type code {code} with {bits} bits and {lanes} lanes, but {expected} is \
+         declared: pass a tensor of this type"
+    )]
+    TensorType { argument: &'static str, code: u8, bits: u8, lanes: u16, expected: &'static str },
+
+    #[error(
+        "{argument} is on a device of DLPack's type {device_type}: pass a tensor in host memory (1), in pinned (3) or \
+         managed memory (13), or on a CUDA device (2) if it is not a scalar"
+    )]
+    TensorDevice { argument: &'static str, device_type: i32 },
+
+    #[error("{argument} has {ndim} axes: pass a tensor with at most {wanted}")]
+    TensorAxes { argument: &'static str, ndim: i32, wanted: usize },
+
+    #[error(
+        "{argument} has the length {length} along its axis {axis}, but the call needs {wanted}: pass tensors whose \
+         shapes are broadcast"
+    )]
+    TensorShape { argument: &'static str, axis: usize, length: i64, wanted: i64 },
+
     #[error("{0}")]
     Axes(gpuvec_axes::Error),
 
     #[error(
-        "these strides are walked by cores, which cannot access {argument}, device memory: pass \
-         C-ordered arrays, and the whole of each"
+        "{argument} is in the memory of a device, and cores reduce along axes and arrays that are not contiguous: \
+         pass a copy in host memory"
     )]
-    StridedDeviceMemory { argument: &'static str },
+    ReducedDeviceMemory { argument: &'static str },
 
     #[error(
-        "these strides are walked by cores, and the placement is gpu: pass C-ordered arrays, or use any \
-         other placement"
+        "cores reduce along axes and arrays that are not contiguous, and the placement is gpu: use any other \
+         placement"
     )]
-    StridedOnGpu,
+    ReducedOnGpu,
+
+    #[error(
+        "{argument} is in the memory of device {ordinal}, and these strides are walked on device {device}: pass a copy \
+         that is there, or C-ordered arrays, and the whole of each"
+    )]
+    StridedOnOtherDevice { argument: &'static str, ordinal: usize, device: usize },
 
     #[error("expr has {outputs} outputs: call {instead}")]
     SeveralOutputs { outputs: usize, instead: &'static str },
@@ -329,6 +359,7 @@ impl Error {
             Error::Null { .. }
             | Error::NullText { .. }
             | Error::NullScalar { .. }
+            | Error::NullTensor { .. }
             | Error::NullResult { .. }
             | Error::NullHandle { .. } => GPUVEC_ERROR_NULL,
             Error::Misaligned { .. } => GPUVEC_ERROR_MISALIGNED,
@@ -348,6 +379,10 @@ impl Error {
             | Error::CapturedEvent => GPUVEC_ERROR_VALUE,
             Error::Axes(error) => of_axes(error),
             Error::Value { .. }
+            | Error::TensorType { .. }
+            | Error::TensorDevice { .. }
+            | Error::TensorAxes { .. }
+            | Error::TensorShape { .. }
             | Error::SeveralOutputs { .. }
             | Error::OtherKind { .. }
             | Error::SecondInput { .. }
@@ -360,8 +395,9 @@ impl Error {
             Error::Reentrant => GPUVEC_ERROR_REENTRANT,
             Error::Environment { .. } => GPUVEC_ERROR_ENVIRONMENT,
             Error::DeviceMemoryOnCpu { .. }
-            | Error::StridedDeviceMemory { .. }
-            | Error::StridedOnGpu
+            | Error::ReducedDeviceMemory { .. }
+            | Error::ReducedOnGpu
+            | Error::StridedOnOtherDevice { .. }
             | Error::OtherContext { .. } => GPUVEC_ERROR_PLACEMENT,
             Error::OutOfHostMemory { .. } => GPUVEC_ERROR_OUT_OF_MEMORY,
             Error::Driver { code: CUDA_ERROR_OUT_OF_MEMORY, .. } => GPUVEC_ERROR_OUT_OF_MEMORY,

@@ -20,6 +20,7 @@ from formulas import FORMULAS, Compiled, values
 from functions import OF_ONE, OF_TWO
 from operations import FAMILY, Operation, named
 from streams import KINDS, QUEUED_KINDS, Chain, Resources, ok
+from strided_cases import CASES as STRIDED_CASES
 from surrounded import Surrounded
 
 # Each array's memory, and its offset there in elements.
@@ -52,6 +53,8 @@ LARGE_OPERATIONS = ["add_i32", "axpy_f64", "dot_f32", "sum_i64"]
 # More elements than all warps of a reduction take at once.
 SEVERAL_TURNS = 528 * 8 * 4096 + 4097
 OF_SEVERAL_TURNS = ["sum_f32", "sum_f64", "sum_i32"]
+# Elements of arrays of any strides: of one block and of several.
+STRIDED_SIZES = [4100, 65_536, 300_000]
 # Bytes, and the offsets of source and target in their memory.
 COPIES = [(1, 0, 3), (4099, 5, 1), (70_001, 0, 0)]
 
@@ -133,6 +136,17 @@ def expressions() -> int:
     return len(formulas) * len(layouts)
 
 
+def strided_arrays() -> int:
+    """Evaluates expressions on arrays of any strides, in place, staged and on streams."""
+    layouts = [["device"] * 4, ["pageable"] * 4, ["device", "pageable", "pinned", "managed"]]
+    calls = itertools.product(STRIDED_CASES, layouts, STRIDED_SIZES)
+    for case, kinds, n in calls:
+        case.check(kinds, n)
+    for case in STRIDED_CASES:
+        case.check(["device"] * 4, STRIDED_SIZES[0], is_queued=True)
+    return len(STRIDED_CASES) * (len(layouts) * len(STRIDED_SIZES) + 1)
+
+
 def large_arrays() -> int:
     """Runs calls of several slots, and long sums."""
     layouts = [LAYOUTS[0], tuple(("pinned", past) for past in APART), MIXED[0]]
@@ -188,7 +202,16 @@ def main() -> None:
     if why_cpu():
         sys.exit(why_cpu())
     calls = 0
-    for part in (every_kernel, every_kernel_on_a_stream, expressions, large_arrays, copies, chains):
+    parts = (
+        every_kernel,
+        every_kernel_on_a_stream,
+        expressions,
+        strided_arrays,
+        large_arrays,
+        copies,
+        chains,
+    )
+    for part in parts:
         count = part()
         print(f"{part.__name__}: {count} calls", flush=True)
         calls += count

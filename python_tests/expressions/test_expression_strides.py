@@ -28,7 +28,7 @@ def run(formula: Formula, arrays: list, out: np.ndarray) -> None:
 @pytest.mark.parametrize("formula", ELEMENTWISE, ids=str)
 @given(data=st.data())
 @settings(max_examples=40)
-def test_any_views_have_the_results_of_numpy(on_cpu, formula, data):
+def test_any_views_have_the_results_of_numpy(placement, formula, data):
     """The elements of the output's parent that are not in it stay as they are."""
     lengths = st.one_of(st.integers(1, 4), st.integers(1, 40))
     shapes = st.lists(lengths, max_size=4).filter(lambda shape: np.prod(shape) < 10_000)
@@ -48,8 +48,6 @@ def test_any_views_have_the_results_of_numpy(on_cpu, formula, data):
 )
 def test_large_arrays_have_the_results_of_numpy(placement, shape):
     """Rows, columns, transposed arrays; several threads, each on its blocks."""
-    if placement == Place.GPU:
-        pytest.skip("cores walk these arrays")
     random = np.random.default_rng(3)
     whole = random.random(shape, np.float32)
     backwards = random.random(tuple(n + 1 for n in shape), np.float32)
@@ -66,7 +64,7 @@ def test_large_arrays_have_the_results_of_numpy(placement, shape):
         np.testing.assert_array_equal(out, whole + other)
 
 
-def test_an_array_in_place(on_cpu):
+def test_an_array_in_place(placement):
     """With gaps, backwards, and as every second column; beside a broadcast array."""
     parent = np.random.default_rng(1).random((60, 80), np.float32)
     row = np.random.default_rng(2).random(40, np.float32)
@@ -78,7 +76,7 @@ def test_an_array_in_place(on_cpu):
         np.testing.assert_array_equal(given, wanted)
 
 
-def test_several_outputs_see_the_inputs_as_they_were(on_cpu):
+def test_several_outputs_see_the_inputs_as_they_were(placement):
     """Two halves of a matrix are swapped and negated; their product is in C order."""
     parent = np.random.default_rng(1).random((50, 90), np.float32)
     left, right = parent[:, :45], parent[:, :44:-1]
@@ -95,7 +93,7 @@ def test_several_outputs_see_the_inputs_as_they_were(on_cpu):
         assert "outputs[1] overlaps outputs[0]" in last_error()
 
 
-def test_fields_of_records_and_parts_of_complex_numbers(on_cpu):
+def test_fields_of_records_and_parts_of_complex_numbers(placement):
     """They share no memory, although they interleave."""
     records = np.zeros(500, [("a", "f4"), ("b", "f4"), ("sum", "f4"), ("id", "i8")])
     records["a"], records["b"], records["id"] = np.arange(500), 0.5, -1
@@ -133,7 +131,7 @@ def test_contiguous_arrays_run_as_by_gpuvec_expr_run(placement):
         np.testing.assert_array_equal(out, a + b)
 
 
-def test_scalars_and_unused_inputs_need_no_strides(on_cpu):
+def test_scalars_and_unused_inputs_need_no_strides(placement):
     """Scalars are read where they are, and inputs that the text does not use are not read."""
     k = np.array(0.5)
     a = np.arange(60, dtype="f4").reshape(6, 10)[:, ::2]
@@ -144,7 +142,7 @@ def test_scalars_and_unused_inputs_need_no_strides(on_cpu):
     np.testing.assert_array_equal(out, a / 2)
 
 
-def test_no_elements(on_cpu):
+def test_no_elements(placement):
     """Nothing is read or written."""
     with Compiled(ADD.text, ADD.inputs) as compiled:
         assert compiled.run_nd((3, 0), [0, 0], 0) == Status.OK
@@ -206,11 +204,20 @@ def test_wrong_shapes_and_null_arguments(on_cpu):
         assert call(None, 0, None, None, None, 0, None) == Status.ERROR_NULL
 
 
-def test_placement_gpu_does_not_walk(on_gpu):
+def test_reductions_that_are_not_computed(on_cpu):
+    """Beside formulas that are not."""
+    x, out = np.ones((4, 6)), np.zeros(6)
+    with Compiled("x; min(x)", {"x": "f8"}) as mixed:
+        assert mixed.run_nd(x.shape, [x], [x, out], 3) == Status.ERROR_VALUE
+        assert "expr has 2 outputs: call gpuvec_expr_run_outputs" in last_error()
+    assert not out.any()
+
+
+def test_placement_gpu_does_not_reduce(on_gpu):
     """Without a GPU it fails as well."""
-    a = np.ones((20, 20), "f4")
-    with Compiled(ADD.text, ADD.inputs) as compiled:
-        assert compiled.run_nd(a.shape, [a, a.T], a.copy()) == Status.ERROR_PLACEMENT
+    a, out = np.ones((20, 20), "f4"), np.ones(20, "f4")
+    with Compiled("sum(a)", {"a": "f4"}) as compiled:
+        assert compiled.run_nd(a.shape, [a.T], out.ctypes.data, 1) == Status.ERROR_PLACEMENT
         assert "the placement is gpu" in last_error()
 
 

@@ -166,15 +166,17 @@ class Compiled:
     def run_nd(self, shape, inputs: list, out, reduced_axes: int = 0, stream=None) -> int:
         """Calls gpuvec_expr_run_nd and returns its status.
 
-        The arrays are NumPy's, with their strides, or addresses of arrays in C order. `out` is
-        one, or a list.
+        The arrays are NumPy's, with their strides, or addresses with strides, or addresses of
+        arrays in C order. `out` is one, or a list.
         """
         lengths, arrays, strides = (c_int64 * len(shape))(*shape), [], []
         outputs = out if isinstance(out, list) else [out]
         for array in (*inputs, *outputs):
             if isinstance(array, np.ndarray):
-                strides.append((c_int64 * array.ndim)(*array.strides))
-                arrays.append((array.ctypes.data, ctypes.addressof(strides[-1])))
+                array = (array.ctypes.data, array.strides)
+            if isinstance(array, tuple):
+                strides.append((c_int64 * len(array[1]))(*array[1]))
+                arrays.append((array[0], ctypes.addressof(strides[-1])))
             else:
                 arrays.append((array, None))
         given = (Array * len(arrays))(*arrays)

@@ -121,7 +121,7 @@ impl<'a> Call<'a> {
     }
 
     /// A call on arrays that were checked by their shape and strides, by which their `n` elements are found, too:
-    /// only cores run it, and they ask for no chunk of an array.
+    /// those that run it ask for no chunk of an array.
     ///
     /// # Safety
     /// The promise of a call, of the elements that the strides lead to.

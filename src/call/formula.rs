@@ -7,7 +7,7 @@ use crate::process::memory;
 use gpuvec_cost::BreakEven;
 use gpuvec_expr::{Node, Output, Program, Reduction, Rule, Source, Type};
 use gpuvec_ops::{Op, Step};
-use gpuvec_ptx::Kernel;
+use gpuvec_ptx::{Kernel, Limits, Variant};
 use once_cell::race::OnceBox;
 
 /// The computation of a call on its arrays and scalars: an operation, or an expression.
@@ -241,14 +241,27 @@ impl Formula {
             }
             let program = self.program();
             let frame = gpuvec_ptx::frame(program).map_or(Ok(""), text)?;
-            let nodes: usize = program.nodes().iter().map(bytes_of).sum();
-            let bytes = memory::NEEDED_BYTES + 2 * frame.len() + nodes.min(MOST_BYTES);
-            if !memory::is_left_for(bytes) {
-                return Err(Error::OutOfHostMemory { bytes, purpose: "the kernel of a formula" });
-            }
+            refuse_without_memory(program, frame)?;
             let name = self.op.map_or(gpuvec_ptx::NAME, Op::kernel);
             Ok(Box::new(Kernel::new(name, program, frame)))
         })
+    }
+
+    /// Writes a variant of the formula's kernel, for arrays of any strides.
+    pub(crate) fn variant(&self, kernel: &Kernel, variant: Variant) -> Result<Kernel, Error> {
+        let program = self.program();
+        refuse_without_memory(program, "")?;
+        Ok(kernel.strided(program, variant, Limits::USUAL))
+    }
+}
+
+/// Fails without memory for the kernel of a program, with the text of its frame.
+fn refuse_without_memory(program: &Program, frame: &str) -> Result<(), Error> {
+    let nodes: usize = program.nodes().iter().map(bytes_of).sum();
+    let bytes = memory::NEEDED_BYTES + 2 * frame.len() + nodes.min(MOST_BYTES);
+    match memory::is_left_for(bytes) {
+        true => Ok(()),
+        false => Err(Error::OutOfHostMemory { bytes, purpose: "the kernel of a formula" }),
     }
 }
 

@@ -240,7 +240,9 @@ fn on_gpus(
 /// The most blocks of kernels over `n` elements. An elementwise kernel that alone reads and writes across
 /// the bus has few; of several such kernels, those that fill the device keep the others waiting, and few
 /// blocks of each would be many. A reduction that reads across the bus has few.
-fn block_limits(transfers: &Transfers, n: usize, crosses_bus_alone: bool) -> BlockLimits {
+pub(super) fn block_limits(
+    transfers: &Transfers, n: usize, crosses_bus_alone: bool,
+) -> BlockLimits {
     let across_bus = n.div_ceil(tuning::REDUCTION_BLOCK_ACROSS_BUS);
     BlockLimits {
         elementwise: if crosses_bus_alone { tuning::BLOCKS_ACROSS_BUS } else { MAX_BLOCKS },

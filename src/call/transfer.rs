@@ -63,6 +63,17 @@ impl Transfers {
         self.all().any(|other| other == transfer)
     }
 
+    /// Says whether an array is staged, or copied.
+    pub(crate) fn is_any_staged(&self) -> bool {
+        self.any(Transfer::Staged) || self.any(Transfer::Dma)
+    }
+
+    /// Those of an array that is staged and one that is copied: a slot for them has all buffers.
+    pub(crate) fn staged_and_copied() -> Self {
+        let arrays = [Transfer::Staged, Transfer::Dma].into_iter().collect();
+        Transfers { arrays, inputs: 0 }
+    }
+
     /// Says whether kernels read or write host memory element by element, across the bus.
     pub(crate) fn cross_bus(&self) -> bool {
         self.any(Transfer::Mapped) || self.any(Transfer::Staged)

@@ -110,7 +110,7 @@ pub(super) unsafe fn enqueue(
 }
 
 /// The parameters of a kernel for its inputs.
-fn input_parameters(task: Task<'_>, arrays: &[u64]) -> ArrayVec<u64, MAX_PARAMETERS> {
+pub(super) fn input_parameters(task: Task<'_>, arrays: &[u64]) -> ArrayVec<u64, MAX_PARAMETERS> {
     let mut arrays = arrays.iter().copied();
     match task {
         Task::Evaluate(Evaluation { bindings, .. }) => {

@@ -17,6 +17,11 @@ pub(super) fn of_reduction(n: usize, limit: u32) -> u32 {
     at_most(limit, n.div_ceil(REDUCTION_BLOCK))
 }
 
+/// The blocks of a kernel of so many tiles, at most `limit`: one for each.
+pub(super) fn of_tiles(tiles: usize, limit: u32) -> u32 {
+    at_most(limit, tiles)
+}
+
 fn at_most(limit: u32, blocks: usize) -> u32 {
     u32::try_from(blocks).map_or(limit, |blocks| blocks.min(limit))
 }

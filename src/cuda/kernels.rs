@@ -7,7 +7,9 @@ use super::modules::{Function, Modules};
 use crate::call::{Formula, MAX_ARRAYS, Task};
 use crate::error::{Error, interned};
 use crate::process::memory;
+use arrayvec::ArrayVec;
 use gpuvec_ops::Op;
+use gpuvec_ptx::Variant;
 use lzma_rust2::{LzmaReader, Read};
 use once_cell::race::OnceBox;
 use once_cell::sync::OnceCell;
@@ -106,11 +108,18 @@ pub(super) struct Kernels {
     copy: OnceCell<Function>,
     modules: Modules,
     /// The kernels of expressions, by the ids of their formulas. A kernel is loaded without the lock.
-    expressions: Mutex<HashMap<u64, Arc<OnceCell<Function>>>>,
+    expressions: Mutex<HashMap<u64, Vec<Place>>>,
 }
 
-/// The most parameters of a kernel: a formula's inputs, its outputs, and a few more.
+/// The place of an expression's kernel: that for contiguous arrays, or a variant.
+type Place = (Option<Variant>, Arc<OnceCell<Function>>);
+
+/// The most parameters of a kernel for contiguous arrays: a formula's inputs, its outputs, and a few more.
 pub(super) const MAX_PARAMETERS: usize = MAX_ARRAYS + 8;
+
+/// The most parameters of a kernel for arrays of any strides, which has lengths and strides, too.
+pub(super) const MAX_STRIDED_PARAMETERS: usize =
+    MAX_PARAMETERS + (MAX_ARRAYS + 3) * gpuvec_axes::MAX_AXES + 2;
 
 impl Kernels {
     /// The kernels of device `ordinal`, whose context is current, if its driver accepts them. They are unpacked,
@@ -136,8 +145,8 @@ impl Kernels {
 
     /// The kernel of a formula that has one, loaded now if it was not; other threads that need it wait.
     fn of(&self, formula: &Formula) -> Result<CUfunction, Error> {
-        let Some(op) = formula.op else { return self.expression(formula) };
-        self.operations[op as usize].get_or_try_init(|| self.load(formula)).map(Function::raw)
+        let Some(op) = formula.op else { return self.expression(formula, None) };
+        self.operations[op as usize].get_or_try_init(|| self.load(formula, None)).map(Function::raw)
     }
 
     /// The kernel that copies bytes between addresses of host memory that the device reaches.
@@ -146,24 +155,26 @@ impl Kernels {
         self.copy.get_or_try_init(load).map(Function::raw)
     }
 
-    /// Loads the kernel of a formula.
-    fn load(&self, formula: &Formula) -> Result<Function, Error> {
+    /// Loads the kernel of a formula, or a variant of it.
+    fn load(&self, formula: &Formula, variant: Option<Variant>) -> Result<Function, Error> {
         let kernel = kernel_of(formula)?;
+        let variant = variant.map(|variant| formula.variant(kernel, variant)).transpose()?;
+        let kernel = variant.as_ref().unwrap_or(kernel);
         self.modules.load(kernel.image(), kernel.name())
     }
 
-    /// The kernel of an expression, loaded now if it was not. The call that loads it then unloads retired
-    /// ones; other threads that need it do not wait for that.
-    fn expression(&self, formula: &Formula) -> Result<CUfunction, Error> {
-        let known = self.expressions().get(&formula.id).cloned();
+    /// The kernel of an expression, or a variant of it, loaded now if it was not. The call that loads it then
+    /// unloads retired ones; other threads that need it do not wait for that.
+    fn expression(&self, formula: &Formula, variant: Option<Variant>) -> Result<CUfunction, Error> {
+        let known = self.expressions().get(&formula.id).and_then(|places| find(places, variant));
         let cell = match known {
             Some(cell) => cell,
-            None => self.enter(formula)?,
+            None => self.enter(formula, variant)?,
         };
         let mut is_new = false;
         let function = cell.get_or_try_init(|| {
             is_new = true;
-            self.load(formula)
+            self.load(formula, variant)
         })?;
         if is_new {
             self.modules.unload_retired();
@@ -172,13 +183,19 @@ impl Kernels {
     }
 
     /// A place for an expression's kernel.
-    fn enter(&self, formula: &Formula) -> Result<Arc<OnceCell<Function>>, Error> {
+    fn enter(
+        &self, formula: &Formula, variant: Option<Variant>,
+    ) -> Result<Arc<OnceCell<Function>>, Error> {
         let bytes = memory::NEEDED_BYTES;
         let mut expressions = self.expressions();
         if expressions.try_reserve(1).is_err() || !memory::is_left() {
             return Err(Error::OutOfHostMemory { bytes, purpose: "one more kernel" });
         }
-        Ok(expressions.entry(formula.id).or_default().clone())
+        let places = expressions.entry(formula.id).or_default();
+        Ok(find(places, variant).unwrap_or_else(|| {
+            places.push((variant, Arc::default()));
+            places[places.len() - 1].1.clone()
+        }))
     }
 
     /// Says whether the kernel of a formula that has one is loaded.
@@ -187,20 +204,23 @@ impl Kernels {
             Some(op) => self.operations[op as usize].get().is_some(),
             None => {
                 let expressions = self.expressions();
-                expressions.get(&formula.id).is_some_and(|cell| cell.get().is_some())
+                let known = expressions.get(&formula.id).and_then(|places| find(places, None));
+                known.is_some_and(|cell| cell.get().is_some())
             }
         }
     }
 
-    /// Retires the kernel of an expression, if it is loaded.
+    /// Retires the kernels of an expression that are loaded.
     pub(super) fn forget(&self, id: u64) {
-        let cell = self.expressions().remove(&id);
-        if let Some(function) = cell.and_then(Arc::into_inner).and_then(OnceCell::into_inner) {
-            self.modules.retire(function);
+        let places = self.expressions().remove(&id);
+        for (_, cell) in places.into_iter().flatten() {
+            if let Some(function) = Arc::into_inner(cell).and_then(OnceCell::into_inner) {
+                self.modules.retire(function);
+            }
         }
     }
 
-    fn expressions(&self) -> MutexGuard<'_, HashMap<u64, Arc<OnceCell<Function>>>> {
+    fn expressions(&self) -> MutexGuard<'_, HashMap<u64, Vec<Place>>> {
         self.expressions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -215,16 +235,44 @@ impl Kernels {
         &self, task: Task<'_>, blocks: u32, stream: CUstream, values: &mut [u64],
     ) -> Result<(), Error> {
         let function = task.formula().map_or_else(|| self.copy(), |formula| self.of(formula))?;
-        let mut parameters = [std::ptr::null_mut::<c_void>(); MAX_PARAMETERS];
-        for (parameter, value) in parameters.iter_mut().zip(values) {
-            *parameter = std::ptr::from_mut(value).cast();
-        }
+        // SAFETY: this function's promise.
+        unsafe { self.start(function, blocks, stream, values) }
+    }
+
+    /// Queues a variant of the kernel of an expression.
+    ///
+    /// # Safety
+    /// As [`Kernels::launch`], of the parameters that crates/ptx/src/strided.rs lists.
+    pub(super) unsafe fn launch_variant(
+        &self, formula: &Formula, variant: Variant, blocks: u32, stream: CUstream,
+        values: &mut [u64],
+    ) -> Result<(), Error> {
+        let function = self.expression(formula, Some(variant))?;
+        // SAFETY: this function's promise.
+        unsafe { self.start(function, blocks, stream, values) }
+    }
+
+    /// Queues a kernel.
+    ///
+    /// # Safety
+    /// As [`Kernels::launch`].
+    unsafe fn start(
+        &self, function: CUfunction, blocks: u32, stream: CUstream, values: &mut [u64],
+    ) -> Result<(), Error> {
+        let parameter = |value: &mut u64| std::ptr::from_mut(value).cast();
+        let mut parameters: ArrayVec<*mut c_void, MAX_STRIDED_PARAMETERS> =
+            values.iter_mut().map(parameter).collect();
         let (x, parameters, extra) = (BLOCK_THREADS, parameters.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the driver copies the kernel's parameters before it returns, each in its size from
         // the low end of a local word: kernels declare their types. The rest is this function's promise.
         unsafe { cuLaunchKernel(function, blocks, 1, 1, x, 1, 1, 0, stream, parameters, extra) }
             .of("cuLaunchKernel", self.ordinal)
     }
+}
+
+/// The kernel in a place, if an expression has it.
+fn find(places: &[Place], variant: Option<Variant>) -> Option<Arc<OnceCell<Function>>> {
+    places.iter().find(|(other, _)| *other == variant).map(|(_, cell)| cell.clone())
 }
 
 #[cfg(test)]

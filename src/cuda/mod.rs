@@ -19,9 +19,11 @@ pub(crate) mod memory_kind;
 mod modules;
 mod owned;
 pub(crate) mod pipeline;
+mod placed;
 mod scratch;
 mod slot;
 pub(crate) mod stream;
+pub(crate) mod strided;
 mod transfer;
 
 pub(crate) use device::Device;

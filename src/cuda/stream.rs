@@ -8,8 +8,9 @@ use super::driver::{
 use super::enqueue::{Addresses, Contents, Part, addresses, enqueue};
 use super::owned::{Owned, OwnedEvent, OwnedStream};
 use super::scratch::Scratch;
+use super::strided;
 use crate::call::plan::OnStream;
-use crate::call::{Call, Task};
+use crate::call::{Call, StridedCall, Task};
 use crate::error::Error;
 use std::ffi::c_void;
 use std::ops::RangeInclusive;
@@ -200,6 +201,18 @@ impl Stream {
                 queued?;
             }
             Ok(())
+        })
+    }
+
+    /// Queues a call on arrays of any strides as planned, and returns at once.
+    pub(crate) fn queue_strided(
+        &self, call: &StridedCall<'_>, plan: &OnStream,
+    ) -> Result<(), Error> {
+        let block_limit = plan.block_limits.of(call.call().task());
+        self.enqueue(|| {
+            // SAFETY: the call promises the arrays until the stream has done the work; the plan found that the
+            // device reaches them.
+            unsafe { strided::queue(self.device, self.raw, call, &plan.transfers, block_limit) }
         })
     }
 

@@ -2,6 +2,7 @@
 
 mod bindings;
 mod cores;
+mod dlpack;
 mod gpus;
 mod host;
 pub mod last_run;
@@ -9,6 +10,7 @@ pub(crate) mod log;
 mod memory_kinds;
 mod reduce_axes;
 mod strided;
+mod strided_gpu;
 mod walk;
 mod work;
 
@@ -29,6 +31,7 @@ use crate::process::warmup;
 use crate::tuning;
 use bindings::Bindings;
 pub(crate) use bindings::OUTPUT_NAMES;
+pub(crate) use dlpack::evaluate_tensors;
 use gpus::Failure;
 use gpuvec_exact::State;
 use gpuvec_ops::{Accumulator, Exact, Op};
@@ -165,6 +168,12 @@ fn run(
 /// Queues a call on a stream of a device.
 fn queue(call: &Call<'_>, plan: &OnStream, stream: &cuda::Stream) -> Result<(), Error> {
     stream.queue(call, plan)?;
+    report_queued(call, plan, stream);
+    Ok(())
+}
+
+/// Says in the thread's last run that a stream has taken a call.
+fn report_queued(call: &Call<'_>, plan: &OnStream, stream: &cuda::Stream) {
     last_run::set(Report {
         backend: Backend::Gpu,
         path: gpus::path(call, &plan.transfers),
@@ -174,7 +183,6 @@ fn queue(call: &Call<'_>, plan: &OnStream, stream: &cuda::Stream) -> Result<(), 
         bytes_staged: 0,
         selection: Selection::NONE,
     });
-    Ok(())
 }
 
 /// Plans a call, and does as the plan says, after the stream's earlier work.

@@ -5,10 +5,10 @@ use super::memory_kinds::MemoryKinds;
 use super::reduce_axes::ReduceAxes;
 use super::walk::{Walk, address};
 use super::work::{Evaluating, MISSING, Steps};
-use super::{Runner, Subject, execute, last_run, log, run};
+use super::{Runner, Subject, execute, last_run, log, run, strided_gpu};
 use crate::call::{
     Arguments, Array, Arrays, Binding, Call, Evaluation, Formula, Input, Layout, MAX_ARRAYS,
-    MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output, Task,
+    MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output, StridedCall, Task,
 };
 use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
@@ -40,13 +40,15 @@ pub(crate) struct Strided {
     pub(crate) reduced_axes: u64,
 }
 
-/// Evaluates an expression over arrays of any strides, or reduces them along axes, on cores; or as [`evaluate`](super::evaluate), if all arrays
-/// are contiguous.
+/// Evaluates an expression over arrays of any strides, or reduces them along axes, which cores do; as
+/// [`evaluate`](super::evaluate), if all arrays are contiguous.
 ///
 /// # Safety
 /// `shape` has a length for each axis, `inputs` an array for each declared input, and `outputs` one for each output.
 /// The strides of those that the call uses have one for each axis. The arrays have the elements that these lead to,
 /// as [`Arguments::new`] demands; those of scalars point to values in host memory.
+// Once in the library, for both its callers.
+#[inline(never)]
 pub(crate) unsafe fn evaluate_strided(
     expression: &Expression, strided: &Strided, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
@@ -65,11 +67,13 @@ pub(crate) unsafe fn evaluate_strided(
     let (inputs, outputs) = views.split_at(bindings.arrays.len());
     if !is_contiguous(formula, &axes, inputs, outputs) {
         let names = bindings.arrays.iter().map(|input| input.name).chain(OUTPUT_NAMES);
-        let arrays = arrays(names.zip(views.iter()))?;
+        let placement = settings::placement()?;
+        let arrays = arrays(placement, names.zip(views.iter()))?;
+        let (inputs, axes) = (inputs.len(), &axes);
+        let checked =
+            Checked { expression, evaluation, axes, views, inputs, arrays, placement, stream };
         // SAFETY: this function's promise, of the elements to which the checked strides lead.
-        return unsafe {
-            run_strided(expression, evaluation, &axes, inputs, outputs, &arrays, stream)
-        };
+        return unsafe { if formula.is_reduction { checked.reduce() } else { checked.map() } };
     }
     let pointer = |view: &View| std::ptr::with_exposed_provenance_mut::<c_void>(view.first);
     let arrays = bindings.arrays.iter().zip(inputs).map(|(input, view)| {
@@ -204,93 +208,130 @@ fn is_contiguous(formula: &Formula, axes: &Axes, inputs: &[View], outputs: &[Vie
         && outputs.iter().all(|view| is_direct(axes.kept(), view))
 }
 
-/// The arrays of a call that only cores do, by their names.
+/// The arrays of a call, by their names.
 fn arrays<'a>(
-    views: impl Iterator<Item = (&'static str, &'a View)>,
+    placement: Placement, views: impl Iterator<Item = (&'static str, &'a View)>,
 ) -> Result<Arrays<'static>, Error> {
-    let placement = settings::placement()?;
-    if placement == Placement::Gpu {
-        return Err(Error::StridedOnGpu);
-    }
     let (kinds, mut arrays) = (MemoryKinds::new(placement), Arrays::new());
     for (name, view) in views {
         let layout = Layout::value(view.element_bytes);
         let (address, bytes) = (view.lowest, view.end - view.lowest);
         let mut array = Array { name, address, layout, bytes, kind: MemoryKind::Pageable };
         array.kind = kinds.of(&array)?;
-        if array.device().is_some() {
-            return Err(Error::StridedDeviceMemory { argument: name });
-        }
         arrays.push(array);
     }
     Ok(arrays)
 }
 
-/// Runs a call on cores, after the stream's earlier work.
-///
-/// # Safety
-/// As [`Arguments::new`], of the elements to which the views lead.
-unsafe fn run_strided(
-    expression: &Expression, evaluation: Evaluation<'_>, axes: &Axes, inputs: &[View],
-    outputs: &[View], arrays: &Arrays<'_>, stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
-    let Evaluation { formula, bindings } = evaluation;
-    let reductions = formula.program().outputs().iter();
-    let reductions = reductions.filter_map(|output| Some((output.reduction?, output.ty)));
-    let (kept, reduced) = (axes.kept().elements(), axes.reduced().elements());
-    if formula.is_reduction && (inputs.is_empty() || reduced == 0) {
-        // SAFETY: this function's promise.
-        return unsafe { run_once(expression, evaluation, axes, outputs, stream) };
-    }
-    let stream = given(stream)?;
-    // SAFETY: this function's promise.
-    let call =
-        unsafe { Call::strided(Task::Evaluate(evaluation), kept * reduced, arrays, inputs.len()) };
-    let blocks = &expression.blocks;
-    if !formula.is_reduction {
-        // SAFETY: this function's promise.
-        let walk = unsafe { Walk::new(blocks, bindings, axes, inputs, outputs) };
-        return execute(&call, Placement::Cpu, stream.as_deref(), Steps::Walk(&walk), None);
-    }
-    // SAFETY: this function's promise.
-    let reducing = unsafe { ReduceAxes::new(blocks, bindings, axes, inputs, outputs, reductions)? };
-    let mut reducing = Some(reducing);
-    let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
-        let mut reducing = reducing.take().ok_or(MISSING)?;
-        runner.run(&mut reducing)?;
-        reducing.finish()
-    };
-    let steps = Steps::Blocks { blocks, bindings };
-    execute(&call, Placement::Cpu, stream.as_deref(), steps, Some(&mut reduce))
+/// A call of which the axes and arrays are known.
+struct Checked<'a> {
+    expression: &'a Expression,
+    evaluation: Evaluation<'a>,
+    axes: &'a Axes,
+    /// Of the inputs, then of the outputs.
+    views: &'a [View],
+    inputs: usize,
+    arrays: Arrays<'static>,
+    placement: Placement,
+    stream: *mut gpuvec_stream,
 }
 
-/// Stores the same results for all kept elements: those of a reduction that reads no array.
-///
-/// # Safety
-/// As [`Arguments::new`], of the outputs.
-unsafe fn run_once(
-    expression: &Expression, evaluation: Evaluation<'_>, axes: &Axes, outputs: &[View],
-    stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
-    let mut results = [0u64; MAX_OUTPUTS];
-    let places = results.iter_mut().map(|result| (&raw mut *result).cast());
-    let given: ArrayVec<_, MAX_OUTPUTS> = OUTPUT_NAMES
-        .into_iter()
-        .zip(places)
-        .zip(evaluation.formula.outputs())
-        .map(|((name, pointer), layout)| Output { name, pointer, layout })
-        .collect();
-    // SAFETY: a result is no longer than a word.
-    let (task, n) = (Task::Evaluate(evaluation), axes.reduced().elements());
-    // SAFETY: no array is read, and a result is no longer than a word.
-    let arguments = unsafe { Arguments::new(task, &[], &given, n) };
-    let (blocks, bindings) = (&expression.blocks, evaluation.bindings);
-    run(&arguments, Steps::Blocks { blocks, bindings }, stream, None)?;
-    for (view, result) in outputs.iter().zip(&results) {
+impl Checked<'_> {
+    /// The call on `n` elements.
+    ///
+    /// # Safety
+    /// As [`Arguments::new`], of the elements to which the views lead.
+    unsafe fn call(&self, n: usize) -> Call<'_> {
         // SAFETY: this function's promise.
-        unsafe { fill(axes.kept(), view, (&raw const *result).cast()) };
+        unsafe { Call::strided(Task::Evaluate(self.evaluation), n, &self.arrays, self.inputs) }
     }
-    Ok(())
+
+    /// Computes the elements on a GPU or on cores, after the stream's earlier work.
+    ///
+    /// # Safety
+    /// As [`Arguments::new`], of the elements to which the views lead.
+    unsafe fn map(&self) -> Result<(), Error> {
+        let (space, stream) = (self.axes.kept(), given(self.stream)?);
+        // SAFETY: this function's promise.
+        let call = unsafe { self.call(space.elements()) };
+        // SAFETY: the arrays are those of the views.
+        let strided = unsafe { StridedCall::new(&call, space, self.views) };
+        if strided_gpu::run(&strided, self.placement, stream.as_deref())? {
+            return Ok(());
+        }
+        let (blocks, bindings) = (&self.expression.blocks, self.evaluation.bindings);
+        let (inputs, outputs) = self.views.split_at(self.inputs);
+        // SAFETY: this function's promise.
+        let walk = unsafe { Walk::new(blocks, bindings, self.axes, inputs, outputs) };
+        execute(&call, Placement::Cpu, stream.as_deref(), Steps::Walk(&walk), None)
+    }
+
+    /// Reduces the elements on cores, after the stream's earlier work.
+    ///
+    /// # Safety
+    /// As [`Arguments::new`], of the elements to which the views lead.
+    unsafe fn reduce(&self) -> Result<(), Error> {
+        self.check_for_cores()?;
+        let Evaluation { formula, bindings } = self.evaluation;
+        let reductions = formula.program().outputs().iter();
+        let reductions = reductions.filter_map(|output| Some((output.reduction?, output.ty)));
+        let (kept, reduced) = (self.axes.kept().elements(), self.axes.reduced().elements());
+        let (inputs, outputs) = self.views.split_at(self.inputs);
+        if inputs.is_empty() || reduced == 0 {
+            // SAFETY: this function's promise.
+            return unsafe { self.reduce_once(outputs) };
+        }
+        let (stream, blocks) = (given(self.stream)?, &self.expression.blocks);
+        // SAFETY: this function's promise.
+        let call = unsafe { self.call(kept * reduced) };
+        // SAFETY: this function's promise.
+        let reducing =
+            unsafe { ReduceAxes::new(blocks, bindings, self.axes, inputs, outputs, reductions)? };
+        let mut reducing = Some(reducing);
+        let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
+            let mut reducing = reducing.take().ok_or(MISSING)?;
+            runner.run(&mut reducing)?;
+            reducing.finish()
+        };
+        let steps = Steps::Blocks { blocks, bindings };
+        execute(&call, Placement::Cpu, stream.as_deref(), steps, Some(&mut reduce))
+    }
+
+    /// Fails if cores may not do the call, or do not reach its arrays.
+    fn check_for_cores(&self) -> Result<(), Error> {
+        if self.placement == Placement::Gpu {
+            return Err(Error::ReducedOnGpu);
+        }
+        match self.arrays.iter().find(|array| array.device().is_some()) {
+            Some(array) => Err(Error::ReducedDeviceMemory { argument: array.name }),
+            None => Ok(()),
+        }
+    }
+
+    /// Stores the same results for all kept elements: those of a reduction that reads no array.
+    ///
+    /// # Safety
+    /// As [`Arguments::new`], of the outputs.
+    unsafe fn reduce_once(&self, outputs: &[View]) -> Result<(), Error> {
+        let mut results = [0u64; MAX_OUTPUTS];
+        let places = results.iter_mut().map(|result| (&raw mut *result).cast());
+        let given: ArrayVec<_, MAX_OUTPUTS> = OUTPUT_NAMES
+            .into_iter()
+            .zip(places)
+            .zip(self.evaluation.formula.outputs())
+            .map(|((name, pointer), layout)| Output { name, pointer, layout })
+            .collect();
+        let (task, n) = (Task::Evaluate(self.evaluation), self.axes.reduced().elements());
+        // SAFETY: no array is read, and a result is no longer than a word.
+        let arguments = unsafe { Arguments::new(task, &[], &given, n) };
+        let (blocks, bindings) = (&self.expression.blocks, self.evaluation.bindings);
+        run(&arguments, Steps::Blocks { blocks, bindings }, self.stream, None)?;
+        for (view, result) in outputs.iter().zip(&results) {
+            // SAFETY: this function's promise.
+            unsafe { fill(self.axes.kept(), view, (&raw const *result).cast()) };
+        }
+        Ok(())
+    }
 }
 
 /// Writes a value to all elements of an output.

@@ -112,6 +112,16 @@ impl Space {
         }
     }
 
+    /// The elements of a view that differ from one another: those at one index of the axes along which its stride
+    /// is 0.
+    pub fn distinct(&self, view: &View) -> Space {
+        let mut lengths = self.lengths;
+        for (length, stride) in lengths.iter_mut().zip(self.strides(view)) {
+            *length = if *stride == 0 { 1 } else { *length };
+        }
+        Space::new(&lengths[..self.rank], self.skipped)
+    }
+
     /// The space cut into blocks of at most `most` elements, and of at least one.
     pub fn blocks(&self, most: usize) -> Blocks {
         Blocks::new(*self, most)

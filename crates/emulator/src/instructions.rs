@@ -93,6 +93,7 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "sub.s64" i64 |a, b| a.wrapping_sub(b);
         "mul.lo.s32" i32 |a, b| a.wrapping_mul(b);
         "mul.lo.s64" i64 |a, b| a.wrapping_mul(b);
+        "mul.hi.u32" u32 |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32;
         "mul.wide.s32" i32 |a, b| i64::from(a) * i64::from(b);
         "mul.wide.u32" u32 |a, b| u64::from(a) * u64::from(b);
         "div.s32" i32 |a, b| a.checked_div(b).unwrap_or(UNDEFINED as i32);
@@ -114,6 +115,7 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "bfind.u32" u32 |a| a.checked_ilog2().unwrap_or(u32::MAX);
         "shl.b64" u64 |a, b| a.checked_shl(b as u32).unwrap_or(0);
         "shr.u64" u64 |a, b| a.checked_shr(b as u32).unwrap_or(0);
+        "shr.u32" u32 |a, b| a.checked_shr(b).unwrap_or(0);
         "and.pred" bool |a, b| a & b;
         "or.pred" bool |a, b| a | b;
         "xor.pred" bool |a, b| a ^ b;

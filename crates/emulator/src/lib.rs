@@ -38,8 +38,18 @@ enum Action {
         signed: bool,
         offset: u64,
     },
-    /// Loads the word of a table at the address in the second slot, plus the offset.
-    LoadTable(u64),
+    /// As `Load` and `Store`, of shared memory: of the tables, which are loaded by words, or of what blocks have.
+    LoadShared {
+        bytes: usize,
+        signed: bool,
+        offset: u64,
+    },
+    StoreShared {
+        bytes: usize,
+        offset: u64,
+    },
+    /// Waits for all threads of the block.
+    Barrier,
     /// Stores the first slot at the address in the second one, plus the offset.
     Store {
         bytes: usize,
@@ -75,6 +85,9 @@ pub struct Kernel {
     local: usize,
     /// The words of the tables in shared memory, of 4 bytes, which begin at address 0.
     tables: Vec<u32>,
+    /// Bytes of a block's own shared memory, which begins at [`OWN`].
+    shared: usize,
+    has_barriers: bool,
     /// The file at the beginning: constants are in their slots.
     file: Vec<u64>,
     /// The slots of the parameters, all of 64 bits.
@@ -103,6 +116,27 @@ const WARP: usize = 32;
 
 /// Bytes of a word of local memory.
 const WORD: usize = 8;
+
+/// The address of shared memory behind the tables.
+const OWN: u64 = 1 << 20;
+
+/// A thread's progress.
+struct Thread {
+    /// The next instruction.
+    next: usize,
+    /// The instructions at which calls go on.
+    back: Vec<usize>,
+    local: Vec<u64>,
+    /// Instructions that were run.
+    count: u64,
+}
+
+/// The reason for which a thread stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    Barrier,
+    Return,
+}
 
 impl Kernel {
     /// Reads the one kernel of a text, or says what is wrong with it.
@@ -143,7 +177,7 @@ impl Kernel {
         for batch in (0..count).step_by(lanes * WARP) {
             for first in batch..batch + WARP {
                 file[elements.index as usize] = first as u64;
-                self.thread(&mut file, memory)?;
+                self.whole(&mut file, memory)?;
                 if let [value, place] = elements.results[..] {
                     states.push([value, place].map(|slot| file[slot as usize]));
                     continue;
@@ -189,9 +223,13 @@ impl Kernel {
         file[grid] = blocks.into();
         for number in 0..u64::from(blocks) {
             file[block] = number;
+            if self.has_barriers {
+                instructions += self.block(&file, thread, memory)?;
+                continue;
+            }
             for number in 0..BLOCK_THREADS {
                 file[thread] = number;
-                instructions += self.thread(&mut file, memory)?;
+                instructions += self.whole(&mut file, memory)?;
             }
         }
         Ok(instructions)
@@ -210,33 +248,86 @@ impl Kernel {
         Ok(file)
     }
 
-    fn thread(&self, file: &mut [u64], memory: &mut impl Memory) -> Result<u64, String> {
-        let (mut next, mut count) = (self.start, 0);
-        let mut back = Vec::new();
-        let mut local = vec![RUBBISH; self.local / WORD];
+    /// Runs the threads of a block from barrier to barrier, and returns the number of instructions. `number` is the slot
+    /// of a thread's number.
+    fn block(&self, file: &[u64], number: usize, memory: &mut impl Memory) -> Result<u64, String> {
+        let mut shared = vec![RUBBISH as u8; self.shared];
+        let numbered = |thread| {
+            let mut file = file.to_vec();
+            file[number] = thread;
+            (self.thread(), file)
+        };
+        let mut threads: Vec<_> = (0..BLOCK_THREADS).map(numbered).collect();
+        loop {
+            let stops = threads
+                .iter_mut()
+                .map(|(thread, file)| self.resume(thread, file, &mut shared, memory))
+                .collect::<Result<Vec<Stop>, String>>()?;
+            if stops.iter().any(|stop| *stop != stops[0]) {
+                return Err("some threads wait at a barrier for others, which have returned".into());
+            }
+            if stops[0] == Stop::Return {
+                return Ok(threads.iter().map(|(thread, _)| thread.count).sum());
+            }
+        }
+    }
+
+    /// A thread that has not run.
+    fn thread(&self) -> Thread {
+        let local = vec![RUBBISH; self.local / WORD];
+        Thread { next: self.start, back: Vec::new(), local, count: 0 }
+    }
+
+    /// Runs a thread of a kernel without barriers, and returns the number of instructions.
+    fn whole(&self, file: &mut [u64], memory: &mut impl Memory) -> Result<u64, String> {
+        let mut thread = self.thread();
+        match self.resume(&mut thread, file, &mut [], memory)? {
+            Stop::Return => Ok(thread.count),
+            Stop::Barrier => Err("a barrier".into()),
+        }
+    }
+
+    /// Runs a thread up to the next barrier, or to the end.
+    fn resume(
+        &self, thread: &mut Thread, file: &mut [u64], shared: &mut [u8], memory: &mut impl Memory,
+    ) -> Result<Stop, String> {
+        let Thread { next, back, local, count } = thread;
         let word = |address: u64, offset: u64| {
             Ok::<_, String>(checked(address.wrapping_add(offset), WORD as u64)? as usize / WORD)
         };
         loop {
-            let Some(&Instruction { action, slot, from }) = self.instructions.get(next) else {
+            let Some(&Instruction { action, slot, from }) = self.instructions.get(*next) else {
                 return Err("the kernel does not return".into());
             };
-            next += 1;
-            count += 1;
+            *next += 1;
+            *count += 1;
             let [a, b, c] = from.map(|slot| file[slot as usize]);
             match action {
                 Action::Compute(compute) => file[slot as usize] = compute(a, b, c),
                 Action::Load { bytes, aligned, signed, offset } => {
                     let address = checked(a.wrapping_add(offset), aligned)?;
                     let value = memory.load(address, bytes)?;
-                    let unused = 64 - 8 * bytes as u32;
-                    let wide = (value << unused).cast_signed() >> unused;
-                    file[slot as usize] = if signed { wide.cast_unsigned() } else { value };
+                    file[slot as usize] = extended(value, bytes, signed);
                 }
-                Action::LoadTable(offset) => {
-                    let address = checked(a.wrapping_add(offset), 4)?;
-                    let word = self.tables.get(address as usize / 4);
-                    file[slot as usize] = (*word.ok_or("no such place in a table")?).into();
+                Action::LoadShared { bytes, signed, offset } => {
+                    // Addresses of shared memory have 32 bits.
+                    let address = checked(u64::from(a as u32) + offset, bytes as u64)?;
+                    let value = match address.checked_sub(OWN) {
+                        None => self.tables.get(address as usize / 4).map(|word| u64::from(*word)),
+                        Some(place) => {
+                            shared.get(place as usize..place as usize + bytes).map(little)
+                        }
+                    };
+                    let value = value.ok_or("no such place in shared memory")?;
+                    file[slot as usize] = extended(value, bytes, signed);
+                }
+                Action::StoreShared { bytes, offset } => {
+                    let address = checked(u64::from(a as u32) + offset, bytes as u64)?;
+                    let place = address
+                        .checked_sub(OWN)
+                        .and_then(|place| shared.get_mut(place as usize..place as usize + bytes));
+                    let place = place.ok_or("no such place in shared memory")?;
+                    place.copy_from_slice(&file[slot as usize].to_le_bytes()[..bytes]);
                 }
                 Action::Store { bytes, aligned, offset } => {
                     let address = checked(a.wrapping_add(offset), aligned)?;
@@ -250,16 +341,29 @@ impl Kernel {
                     let word = local.get_mut(word(a, offset)?).ok_or("no such local memory")?;
                     *word = file[slot as usize];
                 }
-                Action::Jump(target) if a != 0 => next = target,
+                Action::Jump(target) if a != 0 => *next = target,
                 Action::Jump(_) => {}
-                Action::Call(target) => back.push(std::mem::replace(&mut next, target)),
+                Action::Call(target) => back.push(std::mem::replace(next, target)),
                 Action::Return => match back.pop() {
-                    Some(behind) => next = behind,
-                    None => return Ok(count),
+                    Some(behind) => *next = behind,
+                    None => return Ok(Stop::Return),
                 },
+                Action::Barrier => return Ok(Stop::Barrier),
             }
         }
     }
+}
+
+/// A value of some bytes, as a register has it.
+fn extended(value: u64, bytes: usize, signed: bool) -> u64 {
+    let unused = 64 - 8 * bytes as u32;
+    let wide = (value << unused).cast_signed() >> unused;
+    if signed { wide.cast_unsigned() } else { value }
+}
+
+/// The value of at most eight bytes.
+fn little(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
 /// The address, if it is as aligned as an access needs.

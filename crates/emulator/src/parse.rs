@@ -1,7 +1,7 @@
 //! Reads a text: functions, declarations, labels, one instruction a line.
 
 use crate::instructions::Compute;
-use crate::{Action, Elements, Instruction, Kernel, Slot, instructions};
+use crate::{Action, Elements, Instruction, Kernel, OWN, Slot, instructions};
 use std::collections::HashMap;
 
 /// The initial bits of registers and of local memory, which make a read before a write visible.
@@ -22,6 +22,9 @@ struct Parser<'t> {
     /// Bytes of a thread's local memory.
     local: usize,
     tables: Vec<u32>,
+    /// Bytes of a block's own shared memory.
+    shared: usize,
+    has_barriers: bool,
     labels: HashMap<&'t str, usize>,
     /// The jumps, which may precede their labels.
     jumps: Vec<(usize, &'t str)>,
@@ -41,6 +44,7 @@ const ENTRY: &str = ".visible .entry ";
 const FUNCTION: &str = ".func ";
 const LOCAL: &str = ".local .align 8 .b8 ";
 const SHARED: &str = ".shared .align 128 .f32 ";
+const OWN_SHARED: &str = ".shared .align 16 .b8 ";
 const VALUES: &str = ".global .align 128 .f32 ";
 
 /// The marks at the beginning and the end of an expression's part in a reduction's text.
@@ -88,9 +92,21 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
         }
     }
     parser.end_scope()?;
-    let Parser { file, parameters, instructions, local, tables, .. } = parser;
+    let Parser { file, parameters, instructions, local, tables, shared, has_barriers, .. } = parser;
     let name = name.ok_or("there is no kernel")?;
-    Ok(Kernel { name, instructions, start, local, tables, file, parameters, special, reduction })
+    Ok(Kernel {
+        name,
+        instructions,
+        start,
+        local,
+        tables,
+        shared,
+        has_barriers,
+        file,
+        parameters,
+        special,
+        reduction,
+    })
 }
 
 impl<'t> Parser<'t> {
@@ -135,6 +151,15 @@ impl<'t> Parser<'t> {
         let (name, bytes) = declaration.strip_suffix("];")?.split_once('[')?;
         self.local = bytes.parse().ok()?;
         self.slot(name, 0);
+        Some(())
+    }
+
+    /// Makes shared memory of a block's own, as in `tile_0[4160];`.
+    fn declare_own_shared(&mut self, declaration: &'t str) -> Option<()> {
+        let (name, bytes) = declaration.strip_suffix("];")?.split_once('[')?;
+        self.shared = self.shared.next_multiple_of(16);
+        self.slot(name, OWN + self.shared as u64);
+        self.shared += bytes.parse::<usize>().ok()?;
         Some(())
     }
 
@@ -194,6 +219,9 @@ impl<'t> Parser<'t> {
         }
         if let Some(declaration) = line.strip_prefix(LOCAL) {
             return self.declare_local(declaration).ok_or_else(|| "no local memory".into());
+        }
+        if let Some(declaration) = line.strip_prefix(OWN_SHARED) {
+            return self.declare_own_shared(declaration).ok_or_else(|| "no shared memory".into());
         }
         match line {
             ")" | "{" | "}" | ".reqntid 256" => Ok(()),
@@ -277,6 +305,11 @@ impl<'t> Parser<'t> {
                 self.push(Action::Return, 0, no_slots);
                 return Ok(());
             }
+            "bar.sync 0" => {
+                self.has_barriers = true;
+                self.push(Action::Barrier, 0, no_slots);
+                return Ok(());
+            }
             "bar.warp.sync 0xFFFFFFFF" | "membar.sys" => return Ok(()),
             _ => {}
         }
@@ -331,7 +364,8 @@ impl<'t> Parser<'t> {
         }
         if name.starts_with("ld.shared") {
             let to = self.operand(registers)?;
-            self.push(Action::LoadTable(first), to, [address, 0, 0]);
+            let action = Action::LoadShared { bytes, signed, offset: first };
+            self.push(action, to, [address, 0, 0]);
             return Ok(());
         }
         for (register, (offset, aligned)) in vector(name, registers)?.zip(places(name, bytes)) {
@@ -355,6 +389,11 @@ impl<'t> Parser<'t> {
             self.push(Action::StoreLocal(first), value, [address, 0, 0]);
             return Ok(());
         }
+        if name.starts_with("st.shared") {
+            let value = self.operand(registers)?;
+            self.push(Action::StoreShared { bytes, offset: first }, value, [address, 0, 0]);
+            return Ok(());
+        }
         for (register, (offset, aligned)) in vector(name, registers)?.zip(places(name, bytes)) {
             let value = self.operand(register)?;
             let offset = first + offset;
@@ -372,7 +411,7 @@ impl<'t> Parser<'t> {
 
 /// The bytes that an access moves to or from a register, and whether their sign fills it.
 fn access(name: &str) -> Result<(usize, bool), String> {
-    const KNOWN: [&str; 8] = [
+    const KNOWN: [&str; 9] = [
         "ld.param.",
         "ld.shared.",
         "ld.global.",
@@ -380,6 +419,7 @@ fn access(name: &str) -> Result<(usize, bool), String> {
         "st.global.",
         "st.volatile.global.",
         "st.local.",
+        "st.shared.",
         "st.",
     ];
     let rest = KNOWN.iter().find_map(|known| name.strip_prefix(known)).ok_or("unknown access")?;

@@ -11,7 +11,7 @@
 
 use gpuvec_emulator::HostMemory;
 use gpuvec_expr::{Element, Form, Input, Op, Program, Rule, compile};
-use gpuvec_ptx::{Kernel, NAME};
+use gpuvec_ptx::{Kernel, LANES_APART, Limits, NAME, Order, Variant};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -235,6 +235,35 @@ impl Cases<'_> {
     }
 }
 
+/// Writes the kernels of the formulas for arrays of any strides: of few axes and of the most, of packs, of
+/// elements apart and of tiles.
+fn write_strided(folder: &Path) {
+    fs::create_dir_all(folder).expect("the folder can be made");
+    let types = [Element::F32, Element::F64];
+    for ((name, text), element) in FORMULAS.iter().flat_map(|of| types.map(|ty| (of, ty))) {
+        let inputs = ["a", "b", "c", "d"].map(|name| Input { name, element, form: Form::Array });
+        let program = compile(text, &inputs).unwrap_or_else(|error| panic!("{error}"));
+        let contiguous = Kernel::new(NAME, &program, "");
+        let side = gpuvec_ptx::tile_side(element.bytes()).expect("room for one array");
+        for (order, kind) in [
+            (Order::Packs { uniform: 0b1010 }, "packs"),
+            (Order::Apart, "apart"),
+            (Order::Tiles { across: 1, side }, "tiles"),
+        ] {
+            let lanes = match order {
+                Order::Packs { .. } => contiguous.pack(),
+                _ => contiguous.pack().min(LANES_APART),
+            };
+            for axes in [2, 8] {
+                let variant = Variant { axes, lanes, order };
+                let kernel = contiguous.strided(&program, variant, Limits::USUAL);
+                let file = folder.join(format!("{name}_{}_{kind}_{axes}.ptx", element.name()));
+                fs::write(file, kernel.image().to_bytes()).expect("the folder is writable");
+            }
+        }
+    }
+}
+
 /// An expression of an operation on a and so on.
 fn operation(op: Op) -> String {
     let symbol = op.spelling();
@@ -293,6 +322,7 @@ fn main() {
         cases.add("sum_large", &format!("sum({})", large()), element, LARGE_ELEMENTS);
     }
     if texts_only {
+        write_strided(&folder.join("strided"));
         // Those of f32 that need no instruction of f64, as kernels/build.py checks.
         for (name, _) in FUNCTIONS.iter().filter(|(_, loops)| *loops == "fast") {
             cases.add(&format!("fast_{name}"), &format!("{name}(a)"), Element::F32, 0);

@@ -32,9 +32,14 @@ impl Array {
         self.element.bytes().ilog2()
     }
 
+    /// The address of the first element.
+    pub(crate) const fn address(self) -> Operand {
+        self.address
+    }
+
     /// The elements of `lanes` that one instruction moves.
-    fn vector(self, lanes: usize) -> usize {
-        lanes.min(VECTOR_ELEMENTS).min(VECTOR_BYTES >> self.shift())
+    const fn vector(self, lanes: usize) -> usize {
+        vector(self.shift(), lanes)
     }
 
     /// The elements before the first one that begins a vector.
@@ -67,10 +72,36 @@ impl Array {
 
     /// Reads `lanes` elements. If there are several, they begin a vector.
     fn load(self, writer: &Writer, index: Operand, lanes: usize) -> Vec<Operand> {
+        self.load_from(writer, self.place(writer, index), lanes)
+    }
+
+    /// Reads `lanes` elements from an address on. If there are several, they begin a vector.
+    pub(crate) fn load_from(self, writer: &Writer, place: Operand, lanes: usize) -> Vec<Operand> {
         let (name, class) = access(self.element);
         let raw: Vec<Operand> = (0..lanes).map(|_| writer.register(class)).collect();
-        self.transfer(writer, "ld.global", name, index, &raw);
+        self.transfer(writer, "ld.global", name, place, &raw);
         raw.into_iter().map(|raw| widened(writer, self.element, raw)).collect()
+    }
+
+    /// Reads an element at an address, as it is in memory.
+    pub(crate) fn load_raw(self, writer: &Writer, place: Operand) -> Operand {
+        let (name, class) = access(self.element);
+        let raw = writer.register(class);
+        writer.access("ld.global", name, &[raw], place, 0);
+        raw
+    }
+
+    /// Writes an element to shared memory, as it is in memory.
+    pub(crate) fn store_shared(self, writer: &Writer, place: Operand, offset: u32, raw: Operand) {
+        writer.access("st.shared", access(self.element).0, &[raw], place, offset);
+    }
+
+    /// Reads an element of shared memory.
+    pub(crate) fn load_shared(self, writer: &Writer, place: Operand) -> Operand {
+        let (name, class) = access(self.element);
+        let raw = writer.register(class);
+        writer.access("ld.shared", name, &[raw], place, 0);
+        widened(writer, self.element, raw)
     }
 
     /// Reads elements, `STEP` from one another, from a distance of 32 bits on.
@@ -89,22 +120,35 @@ impl Array {
     pub(crate) fn store(
         self, writer: &Writer, index: Operand, values: &[Operand], is_canonical: bool,
     ) {
+        self.store_to(writer, self.place(writer, index), values, is_canonical);
+    }
+
+    /// Writes elements as [`Array::store`], from an address on.
+    pub(crate) fn store_to(
+        self, writer: &Writer, place: Operand, values: &[Operand], is_canonical: bool,
+    ) {
         let ty = self.element.widened();
         let raw = |&value: &Operand| match is_canonical {
             true => writer.in_register(value),
             false => stored(writer, ty, value),
         };
         let raw: Vec<Operand> = values.iter().map(raw).collect();
-        self.transfer(writer, "st.global", access(self.element).0, index, &raw);
+        self.transfer(writer, "st.global", access(self.element).0, place, &raw);
     }
 
-    fn transfer(self, writer: &Writer, what: &str, ty: &str, index: Operand, raw: &[Operand]) {
-        let place = self.place(writer, index);
+    fn transfer(self, writer: &Writer, what: &str, ty: &str, place: Operand, raw: &[Operand]) {
         let vector = self.vector(raw.len());
         for (part, offset) in raw.chunks(vector).zip((0..).step_by(vector << self.shift())) {
             writer.access(what, ty, part, place, offset);
         }
     }
+}
+
+/// The elements of `lanes` that one instruction moves, of `1 << shift` bytes each.
+pub(crate) const fn vector(shift: u32, lanes: usize) -> usize {
+    let (most, bytes) = (VECTOR_BYTES >> shift, VECTOR_ELEMENTS);
+    let most = if most < bytes { most } else { bytes };
+    if lanes < most { lanes } else { most }
 }
 
 /// The type by which elements are accessed, and the class of their registers.
@@ -142,7 +186,7 @@ pub(crate) fn stored(writer: &Writer, ty: Type, value: Operand) -> Operand {
 }
 
 /// The values that were loaded for elements, with the nodes of the arrays.
-type Loaded = Vec<(usize, Vec<Operand>)>;
+pub(crate) type Loaded = Vec<(usize, Vec<Operand>)>;
 
 /// A program's values, as far as they are known before its elements are.
 pub(crate) struct Elements<'p> {
@@ -194,6 +238,20 @@ impl<'p> Elements<'p> {
         self.arrays.iter().map(|(_, array)| *array)
     }
 
+    /// The arrays that are used, with the numbers of their inputs.
+    pub(crate) fn numbered_arrays(&self) -> impl Iterator<Item = (usize, Array)> {
+        let numbered = |(node, array): &(usize, Array)| match self.program.nodes()[*node].source {
+            Source::Input(number) => Some((usize::from(number), *array)),
+            _ => None,
+        };
+        self.arrays.iter().filter_map(numbered)
+    }
+
+    /// What was loaded for each array that is used.
+    pub(crate) fn loaded(&self, values: impl Iterator<Item = Vec<Operand>>) -> Loaded {
+        self.arrays.iter().map(|(node, _)| *node).zip(values).collect()
+    }
+
     /// Computes the results of one element or of several, which begin vectors in all arrays: for each
     /// the values that are stored or reduced.
     pub(crate) fn results(&self, index: Operand, lanes: usize) -> Vec<Vec<Operand>> {
@@ -203,7 +261,7 @@ impl<'p> Elements<'p> {
                 |&(node, array): &(usize, Array)| (node, array.load(writer, index, lanes));
             self.arrays.iter().map(of_array).collect()
         };
-        self.results_of(lanes, load(index, lanes), |lane| {
+        self.results_from(lanes, load(index, lanes), |lane| {
             let lane = writer.emit("cvt.u64.u32", Class::B64, &[lane]);
             load(writer.emit("add.s64", Class::B64, &[index, lane]), 1)
         })
@@ -242,7 +300,7 @@ impl<'p> Elements<'p> {
             array.load_spread(writer, places[0], raw);
         }
         writer.place(loaded);
-        self.results_of(places.len(), self.widened(raw), |lane| {
+        self.results_from(places.len(), self.widened(raw), |lane| {
             let step = writer.emit("mul.lo.s32", Class::B32, &[lane, Operand::b32(STEP)]);
             let place = writer.emit("add.s32", Class::B32, &[places[0], step]);
             self.load_at(writer.emit("min.s32", Class::B32, &[place, last]))
@@ -271,13 +329,13 @@ impl<'p> Elements<'p> {
     pub(crate) fn instructions(&self) -> usize {
         let writer = self.writer;
         let before = writer.instructions();
-        writer.aside(|| drop(self.results_of(1, self.load_at(Operand::b32(0)), |_| Vec::new())));
+        writer.aside(|| drop(self.results_from(1, self.load_at(Operand::b32(0)), |_| Vec::new())));
         writer.instructions() - before
     }
 
     /// Computes the results of elements from the loaded operands: by fast functions, and those for which one is
     /// not right once more, from what is loaded `again` for the element of a number.
-    fn results_of(
+    pub(crate) fn results_from(
         &self, lanes: usize, loaded: Loaded, again: impl FnOnce(Operand) -> Loaded,
     ) -> Vec<Vec<Operand>> {
         let of_lane = |lane: usize| -> Vec<(usize, Operand)> {

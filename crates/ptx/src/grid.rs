@@ -29,16 +29,23 @@ impl Grid {
     pub(crate) fn for_each(
         &self, writer: &Writer, i: Operand, limit: Operand, body: impl FnOnce(),
     ) {
-        let [again, end] = [writer.label(), writer.label()];
-        writer.set("mov.b64", i, &[self.thread]);
-        let none = writer.emit("setp.ge.u64", Class::Predicate, &[i, limit]);
-        writer.jump_if(none, end);
-        writer.place(again);
-        body();
-        writer.set("add.s64", i, &[i, self.threads]);
-        let more = writer.emit("setp.lt.u64", Class::Predicate, &[i, limit]);
-        writer.jump_if(more, again);
-        writer.place(end);
+        for_each(writer, i, limit, [self.thread, self.threads], body);
+    }
+
+    /// Writes a loop in which each number below `limit` is that of one block of threads, in `i`.
+    pub(crate) fn for_each_of_blocks(
+        &self, writer: &Writer, i: Operand, limit: Operand, body: impl FnOnce(),
+    ) {
+        let special = |name| {
+            let number = writer.emit("mov.u32", Class::B32, &[Operand::Named(name)]);
+            writer.emit("cvt.u64.u32", Class::B64, &[number])
+        };
+        for_each(writer, i, limit, ["%ctaid.x", "%nctaid.x"].map(special), body);
+    }
+
+    /// The thread's number in its block, of 32 bits.
+    pub(crate) const fn in_block(&self) -> Operand {
+        self.in_block
     }
 
     /// Ends the kernel: sets the warp's flag for the host, if the parameter is the flags' address,
@@ -63,4 +70,20 @@ impl Grid {
         writer.line("ret");
         writer.append("}\n");
     }
+}
+
+/// Writes a loop with the numbers from the first on in `i`, by steps, that are below `limit`.
+fn for_each(
+    writer: &Writer, i: Operand, limit: Operand, [first, step]: [Operand; 2], body: impl FnOnce(),
+) {
+    let [again, end] = [writer.label(), writer.label()];
+    writer.set("mov.b64", i, &[first]);
+    let none = writer.emit("setp.ge.u64", Class::Predicate, &[i, limit]);
+    writer.jump_if(none, end);
+    writer.place(again);
+    body();
+    writer.set("add.s64", i, &[i, step]);
+    let more = writer.emit("setp.lt.u64", Class::Predicate, &[i, limit]);
+    writer.jump_if(more, again);
+    writer.place(end);
 }

@@ -17,7 +17,8 @@
 //! element is read before it is written, by the same thread. The kernel takes blocks of
 //! [`BLOCK_THREADS`] threads and any number of blocks; a thread of a large grid takes
 //! [`Kernel::packs_per_thread`] packs of [`Kernel::pack`] elements. Reductions have compiled kernels,
-//! of kernels/reduction.cu, in which the instructions for the elements are put.
+//! of kernels/reduction.cu, in which the instructions for the elements are put. Elementwise programs have
+//! further kernels, for arrays of any strides ([`Variant`]).
 //!
 //! The text says all that IEEE 754 leaves open: each operation rounds to nearest by itself (`.rn`),
 //! none flushes subnormals, and a NaN's sign and payload never reach a result.
@@ -33,10 +34,14 @@ mod hooks;
 mod large;
 mod operation;
 mod reduction;
+mod strided;
+mod tiles;
 mod writer;
 
 pub use hooks::check_frame;
 pub use reduction::frame;
+pub use strided::{LANES_APART, Order, Variant, vector_bytes};
+pub use tiles::tile_side;
 
 use fold::Fold;
 use gpuvec_expr::Program;
@@ -105,6 +110,15 @@ impl Kernel {
             }
             None => elementwise::kernel(name, program, large.as_ref()),
         }
+    }
+
+    /// Writes a variant of this kernel, that of an elementwise program, for arrays of any strides: its parameters
+    /// are those that crates/ptx/src/strided.rs lists.
+    #[must_use]
+    pub fn strided(&self, program: &Program, variant: Variant, limits: Limits) -> Kernel {
+        let large = Large::of(program, limits);
+        let name = self.name.to_str().unwrap_or(NAME);
+        strided::kernel(name, program, variant, self.packs_per_thread, large.as_ref())
     }
 
     fn of_text(

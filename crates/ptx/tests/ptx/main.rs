@@ -9,4 +9,5 @@ mod operations;
 mod random;
 mod reductions;
 mod run;
+mod strided;
 mod values;

@@ -1,0 +1,217 @@
+//! Arrays of any strides by the addresses at which a device reaches them, and the kernel for them.
+
+use super::enqueue::Addresses;
+use super::kernels::MAX_STRIDED_PARAMETERS;
+use crate::call::{Binding, MAX_ARRAYS};
+use arrayvec::ArrayVec;
+use gpuvec_axes::{Block, Divisor, MAX_AXES, Space, View};
+use gpuvec_ptx::{LANES_APART, Order, Variant, tile_side, vector_bytes};
+
+/// Calls with at most this many axes have kernels for their number; others have that for the most axes.
+const FEW_AXES: usize = 4;
+
+/// The shortest axes of tiles: a warp's elements.
+const LEAST_TILED: usize = 32;
+
+/// The arrays of a kernel, along common axes.
+#[derive(Debug)]
+pub(super) struct Placed {
+    lengths: ArrayVec<usize, MAX_AXES>,
+    /// The inputs, then the outputs.
+    arrays: ArrayVec<PlacedArray, MAX_ARRAYS>,
+}
+
+/// An array of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlacedArray {
+    /// The address of the first element.
+    address: u64,
+    element_bytes: usize,
+    /// In bytes, from the outermost axis on.
+    strides: [isize; MAX_AXES],
+}
+
+impl PlacedArray {
+    /// An array where it is, from the first element of a block on. `first` is the address of the first of all.
+    pub(super) fn in_place(first: u64, block: &Block, view: &View) -> Self {
+        let mut strides = [0; MAX_AXES];
+        let of_block = block.space().strides(view);
+        strides[..of_block.len()].copy_from_slice(of_block);
+        let address = first.wrapping_add_signed(block.offset(view) as i64);
+        PlacedArray { address, element_bytes: view.element_bytes, strides }
+    }
+
+    /// A buffer with the distinct elements of a view, one after the other.
+    pub(super) fn dense(address: u64, distinct: &Space, view: &View) -> Self {
+        let (mut strides, mut step) = ([0; MAX_AXES], view.element_bytes as isize);
+        let axes = distinct.lengths().iter().zip(distinct.strides(view));
+        for (place, (length, stride)) in strides.iter_mut().zip(axes).rev() {
+            if *stride != 0 {
+                *place = step;
+                step *= *length as isize;
+            }
+        }
+        PlacedArray { address, element_bytes: view.element_bytes, strides }
+    }
+}
+
+impl Placed {
+    /// No arrays, along axes of these lengths.
+    pub(super) fn new(lengths: &[usize]) -> Self {
+        Placed { lengths: lengths.iter().copied().collect(), arrays: ArrayVec::new() }
+    }
+
+    pub(super) fn push(&mut self, array: PlacedArray) {
+        self.arrays.push(array);
+    }
+
+    pub(super) fn addresses(&self) -> Addresses {
+        self.arrays.iter().map(|array| array.address).collect()
+    }
+
+    pub(super) fn elements(&self) -> usize {
+        self.lengths.iter().product()
+    }
+
+    /// Drops axes of length 1, and merges neighbours along which each array is walked like along one. Leaves at
+    /// least one axis.
+    pub(super) fn merge(&mut self) {
+        let mut count = 0;
+        for axis in 0..self.lengths.len() {
+            let length = self.lengths[axis];
+            if length == 1 {
+                continue;
+            }
+            let step = length as isize;
+            let continues =
+                |array: &PlacedArray| array.strides[count - 1] == array.strides[axis] * step;
+            if count > 0 && self.arrays.iter().all(continues) {
+                self.lengths[count - 1] *= length;
+            } else {
+                self.lengths[count] = length;
+                count += 1;
+            }
+            for array in &mut self.arrays {
+                array.strides[count - 1] = array.strides[axis];
+            }
+        }
+        self.lengths.truncate(count);
+        if count == 0 {
+            self.lengths.push(1);
+            self.arrays
+                .iter_mut()
+                .for_each(|array| array.strides[0] = array.element_bytes as isize);
+        }
+    }
+
+    /// Says whether all elements of each array follow each other in memory.
+    pub(super) fn is_contiguous(&self) -> bool {
+        let is = |array: &PlacedArray| array.strides[0] == array.element_bytes as isize;
+        self.lengths.len() == 1 && self.arrays.iter().all(is)
+    }
+
+    /// The variant of a kernel that takes `pack` elements at once of contiguous arrays, after merging. May change the
+    /// order of the axes.
+    pub(super) fn variant(&mut self, bindings: &[Binding], pack: usize) -> Variant {
+        let axes = if self.lengths.len() <= FEW_AXES { self.lengths.len() } else { MAX_AXES };
+        let mut fitting = (1..=pack.ilog2()).rev().map(|log2| 1 << log2);
+        if let Some(lanes) = fitting.find(|lanes| self.has_packs(*lanes)) {
+            let inner = self.inner();
+            let uniform = self.inputs_where(bindings, |array| array.strides[inner] == 0);
+            return Variant { axes, lanes, order: Order::Packs { uniform } };
+        }
+        let order = self.tiles(bindings).unwrap_or(Order::Apart);
+        Variant { axes, lanes: pack.min(LANES_APART), order }
+    }
+
+    /// Tiles, if elements of inputs follow each other along another axis than the innermost one, which is then the
+    /// last but one, and both are long.
+    fn tiles(&mut self, bindings: &[Binding]) -> Option<Order> {
+        let inner = self.inner();
+        let follows = |array: &PlacedArray, axis: usize| {
+            array.strides[axis].unsigned_abs() == array.element_bytes
+                && array.strides[inner].unsigned_abs() > array.element_bytes
+        };
+        let inputs = bindings.iter().filter(|of| matches!(of, Binding::Array)).count();
+        let is_long = |axis: &usize| self.lengths[*axis] >= LEAST_TILED;
+        let axis = (0..inner).filter(is_long).find(|axis| {
+            is_long(&inner) && self.arrays[..inputs].iter().any(|array| follows(array, *axis))
+        })?;
+        let mut bytes = 0;
+        let across = self.inputs_where(bindings, |array| {
+            let wanted = bytes + array.element_bytes;
+            let is_copied = follows(array, axis) && tile_side(wanted).is_some();
+            bytes = if is_copied { wanted } else { bytes };
+            is_copied
+        });
+        self.lengths[axis..inner].rotate_left(1);
+        self.arrays.iter_mut().for_each(|array| array.strides[axis..inner].rotate_left(1));
+        tile_side(bytes).map(|side| Order::Tiles { across, side })
+    }
+
+    fn inner(&self) -> usize {
+        self.lengths.len() - 1
+    }
+
+    /// Says whether each array can be accessed in packs of so many elements along the innermost axis, or is the same
+    /// along it.
+    fn has_packs(&self, lanes: usize) -> bool {
+        let inner = self.inner();
+        let is_packed = |array: &PlacedArray| {
+            let bytes = vector_bytes(array.element_bytes, lanes) as isize;
+            array.strides[inner] == array.element_bytes as isize
+                && array.address.cast_signed() % bytes as i64 == 0
+                && array.strides[..inner].iter().all(|stride| stride % bytes == 0)
+        };
+        self.lengths[inner].is_multiple_of(lanes)
+            && self.arrays.iter().all(|array| array.strides[inner] == 0 || is_packed(array))
+    }
+
+    /// The declared inputs for whose arrays something holds: a bit each.
+    fn inputs_where(
+        &self, bindings: &[Binding], mut holds: impl FnMut(&PlacedArray) -> bool,
+    ) -> u64 {
+        let mut arrays = self.arrays.iter();
+        let of_arrays = bindings.iter().enumerate().filter(|(_, of)| matches!(of, Binding::Array));
+        of_arrays.fold(0, |bits, (number, _)| {
+            bits | u64::from(arrays.next().is_some_and(&mut holds)) << number
+        })
+    }
+
+    /// Adds the parameters of a variant behind those of the addresses: lengths, strides, the number of elements, of
+    /// packs or of tiles, and no flags. Returns that number.
+    pub(super) fn add_shape(
+        &self, parameters: &mut ArrayVec<u64, MAX_STRIDED_PARAMETERS>, bindings: &[Binding],
+        variant: Variant,
+    ) -> usize {
+        let (missing, inner) = (variant.axes - self.lengths.len(), self.inner());
+        let units = |axis: usize| match variant.order {
+            Order::Packs { .. } if axis == inner => self.lengths[axis] / variant.lanes,
+            Order::Tiles { side, .. } if axis + 1 >= inner => self.lengths[axis].div_ceil(side),
+            _ => self.lengths[axis],
+        };
+        // Axes of length 1, which are the outermost, make up the variant's number.
+        let ones = std::iter::repeat_n(1, missing);
+        for length in ones.chain((0..=inner).map(units)).skip(1) {
+            // Launches have fewer elements than the limit of divisors.
+            let Divisor { multiplier, shift } = Divisor::new(length as u32);
+            parameters.extend([length as u64, multiplier.into(), shift.into()]);
+        }
+        let mut arrays = self.arrays.iter();
+        let mut add = |array: Option<&PlacedArray>| {
+            let strides = array.map_or(&[0; MAX_AXES], |array| &array.strides);
+            parameters.extend(std::iter::repeat_n(0, missing));
+            parameters.extend(strides[..=inner].iter().map(|stride| *stride as u64));
+        };
+        for binding in bindings {
+            add(if matches!(binding, Binding::Array) { arrays.next() } else { None });
+        }
+        arrays.for_each(|array| add(Some(array)));
+        if let Order::Tiles { .. } = variant.order {
+            parameters.extend(self.lengths[inner - 1..].iter().map(|length| *length as u64));
+        }
+        let number: usize = (0..=inner).map(units).product();
+        parameters.extend([number as u64, 0]);
+        number
+    }
+}
