@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ctypes import addressof, byref, c_int64, c_void_p, sizeof
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
 
 from ._arrays import address, check_dtype, check_writable
 from ._device_array import DeviceArray
@@ -15,6 +14,7 @@ from ._shapes import Reduction, Shape, empty, inverse, result_strides, strides_i
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -77,7 +77,7 @@ def are_contiguous(
 
     The outputs' arrays are the last of them.
     """
-    is_single = np.prod(reduced.result) == 1
+    is_single = prod(reduced.result) == 1
     inputs = arrays[: len(arrays) - len(outputs)]
     return (
         all(array.flags.c_contiguous for array in arrays)

@@ -95,9 +95,10 @@ def _axes(axis: int | tuple[int, ...], ndim: int) -> Shape:
 
 
 def strides_in(array: NDArray[Any], shape: Shape) -> Shape:
-    """Returns an array's strides along the axes of a shape to which it is broadcast."""
-    if array.shape == shape:
-        return array.strides
+    """Returns an array's strides along the axes of a shape to which it is broadcast.
+
+    They are 0 along axes of one element, which NumPy leaves any strides.
+    """
     given = (0 if length == 1 else stride for length, stride in zip(array.shape, array.strides))
     return (0,) * (len(shape) - array.ndim) + tuple(given)
 

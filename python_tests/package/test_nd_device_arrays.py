@@ -146,22 +146,31 @@ def test_contiguous_views_are_arguments(placement):
     assert_same_bits(gpuvec.evaluate("x + 1", x=x[1:3]).to_host(), HOST[1:3] + 1)
 
 
-def test_results_of_strided_device_arrays(on_cpu):
-    """In host memory they are computed where they are, into new device arrays."""
+def test_strided_device_arrays(placement):
+    """They are computed where they are, into new device arrays or into views."""
     x = gpuvec.to_device(HOST)
-    if x.device is not None:
-        pytest.skip("cores cannot access the memory of a GPU")
     total = gpuvec.add(x.T, x.T)
     assert isinstance(total, gpuvec.DeviceArray) and total.strides == HOST.T.strides
     assert_same_bits(total.to_host(), np.ascontiguousarray(HOST.T + HOST.T))
+    assert_same_bits(gpuvec.sub(x, x[:, :1]).to_host(), HOST - HOST[:, :1])
+    with gpuvec.Stream() as stream:
+        gpuvec.evaluate("x*2 + k", x=x[::-1], k=0.5, out=total.T, stream=stream)
+    assert_same_bits(total.T.to_host(), HOST[::-1] * 2 + np.float32(0.5))
+    gpuvec.add(x[:, ::2], x[:, 1::2], out=x[:, ::2])
+    assert_same_bits(np.ascontiguousarray(x.to_host()[:, ::2]), HOST[:, ::2] + HOST[:, 1::2])
+
+
+def test_reductions_of_strided_device_arrays(on_cpu):
+    """In host memory, where cores compute them."""
+    x = gpuvec.to_device(HOST)
+    if x.device is not None:
+        pytest.skip("cores cannot access the memory of a GPU")
     sums = gpuvec.max(x[:, ::2], axis=1)
     assert isinstance(sums, gpuvec.DeviceArray)
     assert_same_bits(sums.to_host(), HOST[:, ::2].max(axis=1))
     assert gpuvec.max(x.T) == 23
     kept = gpuvec.evaluate("max(x)", x=x, keepdims=True)
     assert kept.shape == (1, 1) and kept.to_host() == 23
-    gpuvec.add(x[:, ::2], x[:, 1::2], out=x[:, ::2])
-    assert_same_bits(np.ascontiguousarray(x.to_host()[:, ::2]), HOST[:, ::2] + HOST[:, 1::2])
 
 
 def test_arrays_in_other_orders_are_packed(placement):

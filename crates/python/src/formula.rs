@@ -59,13 +59,11 @@ impl Formula {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(given) = self.given(inputs)? else { return Ok(None) };
         let Some(values) = self.values(&given) else { return Ok(None) };
-        let keepdims = keepdims.is_truthy()?;
-        if !axis.is_none() || keepdims {
-            return self.call_strided(&values, Call { out, axis, keepdims });
-        }
+        let call = Call { out, axis, keepdims: keepdims.is_truthy()? };
         let first = &values.arrays[0];
         let is_plain = |array: &Array| array.is_contiguous() && array.shape() == first.shape();
-        if values.arrays.iter().all(is_plain)
+        if !call.is_along()
+            && values.arrays.iter().all(is_plain)
             && first.shape().len() <= self.most_axes
             && let Some(target) = self.output.target(self.numpy, out, first)?
         {
@@ -77,7 +75,7 @@ impl Formula {
             let status = out.py().detach(|| unsafe { run.call(handle, &addresses, to, n) });
             return self.result(status, target);
         }
-        self.call_strided(&values, Call { out, axis, keepdims })
+        self.call_strided(&values, call)
     }
 }
 
@@ -87,6 +85,13 @@ pub(crate) struct Call<'a, 'py> {
     pub(crate) out: &'a Bound<'py, PyAny>,
     pub(crate) axis: &'a Bound<'py, PyAny>,
     pub(crate) keepdims: bool,
+}
+
+impl Call<'_, '_> {
+    /// Says whether it is one for reductions alone.
+    fn is_along(&self) -> bool {
+        self.keepdims || !self.axis.is_none()
+    }
 }
 
 impl Formula {
@@ -174,11 +179,8 @@ impl Formula {
 
     /// Returns the axes that a call reduces; `None` if they are wrong.
     fn reduced(&self, call: Call<'_, '_>, axes: usize) -> Option<Reduced> {
-        let is_reduction = self.output.is_reduction;
-        let fits = match call.axis.is_none() {
-            true => axes <= self.most_axes && (is_reduction || !call.keepdims),
-            false => is_reduction,
-        };
+        let fits = (self.output.is_reduction || !call.is_along())
+            && (axes <= self.most_axes || !call.axis.is_none());
         fits.then(|| Reduced::named(call.axis, call.keepdims, axes))?
     }
 

@@ -137,7 +137,8 @@ impl Operation {
             None => {
                 let formula = self.formula.bind(py).call1((&typed.dtype,))?;
                 let formula = formula.cast_into::<Formula>()?.unbind();
-                // Another thread may have been here meanwhile: its formula is as good.
+                // Another thread may have set it meanwhile, to the same formula. (To make it inside the cell,
+                // with Python's code, would leave a child that is forked then waiting for ever.)
                 let _ = typed.formula.set(py, formula);
                 typed.formula.get(py).expect("it was set")
             }
