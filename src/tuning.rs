@@ -132,6 +132,13 @@ pub(crate) const REDUCED_TILE: usize = 1 << 14;
 /// The most columns that such reductions take at a time: states and rows of them are in a core's nearest caches.
 pub(crate) const REDUCED_COLUMNS: usize = 1 << 10;
 
+/// The least columns that are added as columns, row by row.
+pub(crate) const LEAST_COLUMNS: usize = 16;
+
+/// The most elements of a result that are added as columns with those of other results, although they follow each
+/// other: a row of them takes longer to add.
+pub(crate) const REDUCED_SHORT_ROW: usize = 24;
+
 /// The most rows of columns that are read where they are.
 pub(crate) const REDUCED_ROWS: usize = 256;
 

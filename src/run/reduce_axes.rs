@@ -19,8 +19,8 @@ use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
 use crate::process::memory;
 use crate::tuning::{
-    CHUNKS_PER_CORE, REDUCED_COLUMNS, REDUCED_PART, REDUCED_ROWS, REDUCED_STATE_BYTES,
-    REDUCED_TILE, STRIDED_BLOCK,
+    CHUNKS_PER_CORE, LEAST_COLUMNS, REDUCED_COLUMNS, REDUCED_PART, REDUCED_ROWS, REDUCED_SHORT_ROW,
+    REDUCED_STATE_BYTES, REDUCED_TILE, STRIDED_BLOCK,
 };
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Axes, Block, Blocks, Inner, MAX_AXES, Space, View};
@@ -66,17 +66,11 @@ enum Order {
     Columns,
 }
 
-/// The most elements of a result that are walked in columns although they follow each other.
-const SHORT_ROW: usize = 24;
-
-/// The least columns.
-const FEW_COLUMNS: usize = 16;
-
 impl Order {
     /// The order for inputs.
     fn of(axes: &Axes, inputs: &[View]) -> Self {
         let (kept, reduced) = (axes.kept(), axes.reduced());
-        if kept.elements() < FEW_COLUMNS {
+        if kept.elements() < LEAST_COLUMNS {
             return Order::Rows;
         }
         let are_columns = |view: &&View| {
@@ -87,7 +81,7 @@ impl Order {
             }
         };
         let columns = inputs.iter().filter(are_columns).count();
-        match 2 * columns > inputs.len() || reduced.elements() <= SHORT_ROW {
+        match 2 * columns > inputs.len() || reduced.elements() <= REDUCED_SHORT_ROW {
             true => Order::Columns,
             false => Order::Rows,
         }
@@ -439,7 +433,7 @@ fn tile(
 fn in_place(
     program: &BlockProgram, bindings: &[Binding], kept: &Space, inputs: &[View],
 ) -> ArrayVec<(Type, [usize; 2]), MAX_OUTPUTS> {
-    let is_long = kept.lengths().last().is_some_and(|length| *length >= FEW_COLUMNS);
+    let is_long = kept.lengths().last().is_some_and(|length| *length >= LEAST_COLUMNS);
     if !is_long || !inputs.iter().all(|view| kept.inner(view) == Inner::Unit) {
         return ArrayVec::new();
     }
