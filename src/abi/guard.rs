@@ -41,24 +41,31 @@ impl<T> Returned for *const T {
     }
 }
 
+/// What a call does, at most once. Behind a pointer, so that the guard is once in the library.
+type Body<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
+
 /// Runs an operation on arrays: a [`call`] on which `gpuvec_last_run` reports, and so does a line on
 /// stderr where the user asks for that.
 pub(super) fn operation(body: impl FnOnce() -> Result<(), Error>) -> i32 {
+    let mut body = Some(body);
+    run_operation(&mut || body.take().map_or(Ok(()), |body| body()))
+}
+
+fn run_operation(body: Body<'_>) -> i32 {
     const OK: i32 = gpuvec_status::GPUVEC_OK as i32;
-    entered(|| {
-        let status = answer(|| {
-            settings::check()?;
-            body().map(|()| OK)
-        });
-        if status != OK {
+    let mut status = OK;
+    let entered = entered(&mut || {
+        let answered = answer(&mut || settings::check().and_then(|()| body()));
+        if let Err(error) = &answered {
+            status = i32::after(error);
             last_run::clear();
         }
         if settings::logs_runs() {
             log::end(status);
         }
-        status
-    })
-    .unwrap_or_else(|refused| i32::after(&refused))
+        Ok(())
+    });
+    entered.map_or_else(|refused| i32::after(&refused), |()| status)
 }
 
 /// Runs `body`, or fails if an environment variable is wrong. Afterwards this thread's last error
@@ -69,22 +76,33 @@ pub(super) fn call<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
 
 /// Runs a [`call`] that works whatever the environment variables are.
 pub(super) fn choice<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
-    entered(|| answer(body)).unwrap_or_else(|refused| R::after(&refused))
+    let (mut body, mut returned) = (Some(body), None);
+    let outcome = run_choice(&mut || {
+        returned = body.take().map(|body| body()).transpose()?;
+        Ok(())
+    });
+    match (outcome, returned) {
+        (Ok(()), Some(returned)) => returned,
+        (Ok(()), None) => R::after(&Error::Internal { text: "a call that did not run" }),
+        (Err(error), _) => R::after(&error),
+    }
 }
 
-/// Runs `body`, keeps its error for this thread, and returns its value or that of the error.
-fn answer<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
-    match caught(body) {
-        Ok(returned) => {
+fn run_choice(body: Body<'_>) -> Result<(), Error> {
+    entered(&mut || answer(body))
+}
+
+/// Runs `body`, and keeps its error for this thread.
+fn answer(body: Body<'_>) -> Result<(), Error> {
+    let answered = caught(body);
+    match &answered {
+        Ok(()) => {
             LAST_STATUS.set(gpuvec_status::GPUVEC_OK as i32);
             LAST_ERROR.with(Text::clear);
-            returned
         }
-        Err(error) => {
-            keep_error(&error);
-            R::after(&error)
-        }
+        Err(error) => keep_error(error),
     }
+    answered
 }
 
 /// Stores an error for this thread. In one place, for a smaller library.
@@ -108,12 +126,19 @@ pub(super) fn refuse(expression: &impl std::fmt::Display) -> Error {
 /// Answers a question about the library, and leaves the last error as it is. Answers `otherwise`
 /// after a panic, and to a signal handler that interrupted a call.
 pub(super) fn query<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
-    entered(|| caught(|| Ok(body()))).flatten().unwrap_or(otherwise)
+    let (mut body, mut answer) = (Some(body), None);
+    let mut ask = || {
+        answer = body.take().map(|body| body());
+        Ok(())
+    };
+    // What failed has no answer.
+    let _ = entered(&mut || caught(&mut ask));
+    answer.unwrap_or(otherwise)
 }
 
 /// Runs `body` as a call of this thread. Refuses a signal handler that interrupted a call or a fork of
 /// its thread, and a process whose locks may be held for ever: the call might never return.
-fn entered<R>(body: impl FnOnce() -> R) -> Result<R, Error> {
+fn entered(body: Body<'_>) -> Result<(), Error> {
     thread::with(|thread| {
         if thread.is_calling.is_raised() || thread.is_forking.is_raised() {
             return Err(Error::Reentrant);
@@ -122,7 +147,7 @@ fn entered<R>(body: impl FnOnce() -> R) -> Result<R, Error> {
             return Err(Error::ForkedInHandler);
         }
         let _calling = thread.is_calling.raise();
-        Ok(body())
+        body()
     })
 }
 
@@ -153,7 +178,7 @@ pub(super) fn keep(text: impl std::fmt::Display) -> *const c_char {
 }
 
 /// Runs `body` with IEEE-754's default modes, and turns a panic into an error.
-fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+fn caught(body: Body<'_>) -> Result<(), Error> {
     // Not a `Once`: a child forked while another thread is inside would wait for it for ever. The hook has
     // a lock of std's, in which no thread may be at a fork.
     static HOOKED: AtomicBool = AtomicBool::new(false);
