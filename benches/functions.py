@@ -1,21 +1,30 @@
-"""Times the functions of f32 on one thread beside NumPy's, in one process.
+"""Times the functions of f32 on one thread beside NumPy's and PyTorch's, in one process.
 
     python3 benches/functions.py [FUNCTION ...]
 
-GPUVEC_LIB selects the library, GPUVEC_VECTORS its instructions; NumPy always uses the newest.
+GPUVEC_LIB selects the library, GPUVEC_VECTORS its instructions; the others always use the newest.
 Prints nanoseconds per element of arrays of 100,000 elements: the least of many calls.
 """
 
 import os
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Optional
 
 os.environ.setdefault("GPUVEC_PLACEMENT", "cpu")
 os.environ.setdefault("GPUVEC_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 import gpuvec
 import numpy as np
+
+torch = None
+with suppress(ImportError):
+    import torch
+
+    torch.set_num_threads(1)
 
 N = 100_000
 SECONDS = 0.3
@@ -57,6 +66,7 @@ NAMES_OF_NUMPY = {
     "pow": "power",
     "square": "power",
 }
+NAMES_OF_TORCH = {"square": "pow"}
 
 
 def data(kind: tuple | str, seed: int = 1) -> np.ndarray:
@@ -87,15 +97,30 @@ def row(name: str) -> str:
     text = f"{'pow' if name == 'square' else name}({'x, y' if others else 'x'})"
     arguments = dict(zip("xy", (x, *others), strict=False))
     ours = nanoseconds(lambda: gpuvec.evaluate(text, **arguments, out=out))
+    figures = [ours, of_numpy(name, x, *others), of_torch(name, x, *others)]
+    return f"{name:8}" + "".join("       –" if ns is None else f"{ns:8.2f}" for ns in figures)
+
+
+def of_numpy(name: str, *arguments: np.ndarray) -> Optional[float]:
+    """Times NumPy's function, if it has one."""
     function = getattr(np, NAMES_OF_NUMPY.get(name, name), None)
+    out = np.empty_like(arguments[0])
+    return function and nanoseconds(lambda: function(*arguments, out=out))
+
+
+def of_torch(name: str, *arguments: np.ndarray) -> Optional[float]:
+    """Times PyTorch's function, if it is installed and has one."""
+    function: Optional[Callable] = torch and getattr(torch, NAMES_OF_TORCH.get(name, name), None)
     if function is None:
-        return f"{name:8}{ours:8.2f}"
-    return f"{name:8}{ours:8.2f}{nanoseconds(lambda: function(x, *others, out=out)):8.2f}"
+        return None
+    tensors = [torch.from_numpy(array) for array in arguments]
+    out = torch.empty_like(tensors[0])
+    return nanoseconds(lambda: function(*tensors, out=out))
 
 
 def main() -> None:
     """Prints a line for each function."""
-    print(f"{'':8}{'gpuvec':>8}{'NumPy':>8}")
+    print(f"{'':8}{'gpuvec':>8}{'NumPy':>8}{'PyTorch':>8}")
     for name in sys.argv[1:] or [*DATA, *OF_TWO]:
         print(row(name), flush=True)
 

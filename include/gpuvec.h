@@ -1312,30 +1312,35 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
                                       struct gpuvec_stream *stream);
 
 /**
- * Evaluates an expression for each element of arrays of any strides, which have one common shape, or reduces all
- * elements to one value.
+ * Evaluates an expression for each element of arrays of any strides, which have one common shape, or reduces them
+ * along axes.
  *
  * `shape` points to the lengths of the `ndim` axes, at most 32; 0 axes are one element. `inputs` points to an
  * array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to one for each output, as many as
  * `gpuvec_expr_num_outputs(expr)`. The strides of an array, in bytes, are the distances between elements along the
  * axes. An input with a stride of 0 is the same along that axis (broadcasting). NULL strides stand for C order.
- * Strides along axes of length 1 are ignored, and all strides of scalars and of the results of reductions.
- * Addresses and strides are multiples of the elements' size.
+ * Strides along axes of length 1 are ignored, and so are those of scalars, and those of the results of reductions
+ * along the reduced axes. Addresses and strides are multiples of the elements' size.
  *
- * `reduced_axes` has a bit for each axis that a reduction reduces, the lowest for the first axis. It is 0 for an
- * expression that is not a reduction, and has the bits of all axes longer than 1 for one that is: reductions along
- * some axes are not computed. Formulas that are reductions and others are not evaluated together.
+ * `reduced_axes` has a bit for each axis that reductions reduce, the lowest for the first axis; it is 0 for an
+ * expression that is not a reduction. The result for each index of the other axes is that of `gpuvec_expr_run` for
+ * the elements with this index, with the same bits, whatever the strides. `argmin` and `argmax` count the elements
+ * in C order of the reduced axes. Results of no elements are those of `n` = 0. Formulas that are reductions and
+ * others are not evaluated together.
  *
  * An output may be exactly one of the inputs, with the same address and strides, if the elements of both have the
- * same size. It overlaps neither an input in any other way, nor itself or another output. Arrays that interleave,
- * such as fields of the same records, or blocks of columns of the same matrix, do not overlap; of arrays with unusual
- * strides it may not be found out that they do not, and they are refused.
+ * same size; the result of all elements may be where the first one is. Otherwise, an output overlaps neither an
+ * input, nor itself or another output. Arrays that interleave, such as fields of the same records, or blocks of
+ * columns of the same matrix, do not overlap; of arrays with unusual strides it may not be found out that they do
+ * not, and they are refused.
  *
- * Where all arrays are contiguous, in the same order of axes, the call is done as `gpuvec_expr_run` does it. Of other
- * arrays, reductions fail, and elementwise expressions run on one GPU if an array is in its memory, or with placement
- * `gpu`: arrays that it reaches are used in place, and the elements of pageable ones are gathered and scattered on
- * the way. Else cores do the call. A stream of a GPU that reaches all arrays takes the call, as that of
- * `gpuvec_expr_run`; with any other stream the call waits for the stream's work, and is done when it returns.
+ * Where all arrays are contiguous, in the same order of axes, and all of them are reduced or none, the call is done
+ * as `gpuvec_expr_run` does it. Other reductions are done by cores, with every placement but `gpu`, on arrays in
+ * memory that the host can access. Other elementwise expressions run on one GPU if an array is in its memory, or with
+ * placement `gpu`: arrays that it reaches are used in place, and the elements of pageable ones are gathered and
+ * scattered on the way. Else cores do the call. A stream of a GPU that reaches all arrays takes an elementwise call,
+ * as that of `gpuvec_expr_run`; with any other stream the call waits for the stream's work, and is done when it
+ * returns.
  *
  * Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` also if arrays that are not contiguous are in
  * the memory of different devices; `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that follow each

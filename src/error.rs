@@ -190,6 +190,18 @@ pub(crate) enum Error {
     Axes(gpuvec_axes::Error),
 
     #[error(
+        "{argument} is in the memory of a device, and cores reduce along axes and arrays that are not contiguous: \
+         pass a copy in host memory"
+    )]
+    ReducedDeviceMemory { argument: &'static str },
+
+    #[error(
+        "cores reduce along axes and arrays that are not contiguous, and the placement is gpu: use any other \
+         placement"
+    )]
+    ReducedOnGpu,
+
+    #[error(
         "{argument} is in the memory of device {ordinal}, and these strides are walked on device {device}: pass a copy \
          that is there, or C-ordered arrays, and the whole of each"
     )]
@@ -354,6 +366,8 @@ impl Error {
             Error::Reentrant => GPUVEC_ERROR_REENTRANT,
             Error::Environment { .. } => GPUVEC_ERROR_ENVIRONMENT,
             Error::DeviceMemoryOnCpu { .. }
+            | Error::ReducedDeviceMemory { .. }
+            | Error::ReducedOnGpu
             | Error::StridedOnOtherDevice { .. }
             | Error::OtherContext { .. } => GPUVEC_ERROR_PLACEMENT,
             Error::OutOfHostMemory { .. } => GPUVEC_ERROR_OUT_OF_MEMORY,

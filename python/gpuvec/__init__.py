@@ -7,12 +7,13 @@ array([1., 2., 3.], dtype=float32)
 
 Operations
     `add`, `sub`, `mul`, `dot`, `sum`, `min`, `max` of float32, float64, int32 and int64; `div`,
-    `scale`, `axpy` of float32 and float64. All take ``out=`` and ``stream=``.
+    `scale`, `axpy` of float32 and float64. All take ``out=`` and ``stream=``, and reductions
+    ``axis=`` and ``keepdims=``.
 Arrays
     NumPy arrays, `DeviceArray`, objects with the buffer protocol (``bytes``, ``mmap``,
     ``array.array``), DLPack or ``__cuda_array_interface__`` (CuPy, PyTorch, Numba), in any mix.
-    They are C-contiguous, aligned, and of one type and shape. Buffers of bytes take the element
-    type of the call's other arrays. Inputs may be read-only.
+    They are aligned, of one type, of any strides, and of shapes that NumPy would broadcast to one.
+    Buffers of bytes take the element type of the call's other arrays. Inputs may be read-only.
 Memory
     `pinned_empty`, `pinned_zeros`, `pinned_like`, `pinned`, `to_device`, `from_dlpack`, `copy`.
 Streams
@@ -36,6 +37,7 @@ ctypes
 """
 
 from ._accumulator import Accumulator
+from ._declarations import Scalar
 from ._device_array import DeviceArray
 from ._errors import (
     ArgumentError,
@@ -47,7 +49,8 @@ from ._errors import (
     Status,
     UnavailableError,
 )
-from ._expressions import Expression, Scalar, evaluate
+from ._evaluate import evaluate
+from ._expressions import Expression
 from ._library import functions, library_path
 from ._memory import (
     copy,

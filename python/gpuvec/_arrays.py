@@ -134,15 +134,20 @@ def check_dtype(name: str, array: NDArray[Any], wanted: Sequence[np.dtype[Any]])
 
 def check_equal(name: str, array: NDArray[Any], other: str, reference: NDArray[Any]) -> None:
     """Raises an error unless two arrays have the same element type and shape."""
-    if array.dtype != reference.dtype:
-        raise TypeError(
-            f"{name} has dtype {array.dtype} and {other} has {reference.dtype}: "
-            "pass arrays of one dtype"
-        )
+    check_equal_types(name, array, other, reference)
     if array.shape != reference.shape:
         raise ValueError(
             f"{name} has shape {array.shape} and {other} has {reference.shape}: "
             "pass arrays of one shape, there is no broadcasting"
+        )
+
+
+def check_equal_types(name: str, array: NDArray[Any], other: str, reference: NDArray[Any]) -> None:
+    """Raises TypeError unless two arrays have the same element type."""
+    if array.dtype != reference.dtype:
+        raise TypeError(
+            f"{name} has dtype {array.dtype} and {other} has {reference.dtype}: "
+            "pass arrays of one dtype"
         )
 
 
@@ -154,8 +159,8 @@ def check_axes(name: str, array: NDArray[Any]) -> None:
     if array.ndim > 1:
         raise ValueError(
             f"{name} has shape {array.shape}, and a dot product takes arrays of one axis: pass "
-            f"{name}.ravel() to multiply element by element, or call np.matmul for a product of "
-            "matrices"
+            f"{name}.ravel() to multiply element by element, axis= for dot products along an axis, "
+            "or call np.matmul for a product of matrices"
         )
 
 
@@ -172,5 +177,11 @@ def check_layout(name: str, array: NDArray[Any], is_output: bool = False) -> Non
             f"{name} is not C-contiguous: it has shape {array.shape} and strides {array.strides}: "
             f"pass a C-contiguous array{hint}"
         )
-    if is_output and not array.flags.writeable:
+    if is_output:
+        check_writable(name, array)
+
+
+def check_writable(name: str, array: NDArray[Any]) -> None:
+    """Raises ValueError if an array is read-only."""
+    if not array.flags.writeable:
         raise ValueError(f"{name} is read-only: pass a writable array")

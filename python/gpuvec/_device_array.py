@@ -25,6 +25,9 @@ def array_in(memory: Any, shape: int | tuple[int, ...], dtype: np.dtype[Any]) ->
     return np.ndarray(shape, dtype, buffer=memory)
 
 
+# Whether NumPy's `reshape` can be told not to copy.
+NEVER_COPIES = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+
 # The number of uses that an array keeps without checking whether their work is done.
 MOST_USES = 16
 
@@ -92,6 +95,13 @@ class DeviceArray:
     >>> gpuvec.add(x, x).to_host()
     array([[ 0.,  2.,  4.],
            [ 6.,  8., 10.]], dtype=float32)
+
+    Slices, `T`, `transpose` and `reshape` are views of the same memory, which they keep alive:
+
+    >>> x[:, ::2].shape, x.T.strides
+    ((2, 2), (4, 12))
+    >>> x[0, 1:].to_host()
+    array([1., 2.], dtype=float32)
     """
 
     __slots__ = ("__weakref__", "_found", "_uses")
@@ -123,6 +133,11 @@ class DeviceArray:
     def shape(self) -> tuple[int, ...]:
         """The number of elements along each axis."""
         return self._found.array.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The distance between elements along each axis, in bytes."""
+        return self._found.array.strides
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -158,17 +173,82 @@ class DeviceArray:
         """Return the number of elements along the first axis."""
         return len(self._found.array)
 
+    # Python would index the array once for each element instead.
+    __iter__ = None
+
     def __repr__(self) -> str:
         """Return the shape, the type and the place."""
         place = "host memory" if self.device is None else f"GPU {self.device}"
         return f"gpuvec.DeviceArray(shape={self.shape}, dtype={self.dtype}, {place})"
 
+    @property
+    def T(self) -> DeviceArray:  # noqa: N802
+        """The view with the axes in the reverse order."""
+        return self._view(self._found.array.T)
+
+    def transpose(self, *axes: int) -> DeviceArray:
+        """Return the view with the axes in another order; without arguments, in the reverse one.
+
+        Examples
+        --------
+        >>> import gpuvec
+        >>> gpuvec.DeviceArray((2, 3, 4)).transpose(1, 2, 0).shape
+        (3, 4, 2)
+        """
+        return self._view(self._found.array.transpose(*axes))
+
+    def reshape(self, *shape: int | tuple[int, ...]) -> DeviceArray:
+        """Return the view of another shape, whose elements have the same order.
+
+        One length may be -1: it is computed. A ValueError if no strides describe the view, as for
+        most arrays that are not contiguous.
+
+        Examples
+        --------
+        >>> import gpuvec
+        >>> gpuvec.DeviceArray((2, 6)).reshape(3, -1).shape
+        (3, 4)
+        """
+        return self._view(_reshaped(self._found.array, shape))
+
+    def __getitem__(self, index: Any) -> DeviceArray:
+        """Return a view of the elements at an index of integers, slices, None and ``...``."""
+        indexes = index if isinstance(index, tuple) else (index,)
+        for one in indexes:
+            if not (one is None or one is ... or isinstance(one, slice) or _is_integer(one)):
+                raise TypeError(
+                    f"a DeviceArray has no elements at a {type(one).__name__}: pass integers, "
+                    "slices, None or ..., which select views"
+                )
+        # NumPy would read the element to which integers alone lead.
+        rest = () if any(one is ... for one in indexes) else (...,)
+        return self._view(self._found.array[(*indexes, *rest)])
+
+    def _view(self, array: NDArray[Any]) -> DeviceArray:
+        """Makes an array of some of the elements, which shares the uses of all."""
+        view = DeviceArray._of(self._found._replace(array=array))
+        view._uses = self._uses
+        return view
+
     def to_host(self) -> NDArray[Any]:
-        """Copy the elements to a new NumPy array, when queued work on them is done."""
+        """Copy the elements to a new NumPy array, when queued work on them is done.
+
+        The copy has C order. Of a view with gaps on a GPU, the memory in the gaps is copied, too.
+        """
         self._wait()
-        host = np.empty(self.shape, self.dtype)
-        check(functions.gpuvec_copy(host.ctypes.data, self.address, self.nbytes, None))
-        return host
+        array = self._found.array
+        if array.flags.c_contiguous:
+            return _copied(self.address, self.shape, self.dtype)
+        if self.device is None:
+            return array.copy()
+        lowest, end = _bounds(array)
+        memory = _copied(lowest, (end - lowest,), np.dtype(np.uint8))
+        offset = self.address - lowest
+        return np.ndarray(self.shape, self.dtype, memory.data, offset, array.strides).copy()
+
+    def numpy(self) -> NDArray[Any]:
+        """Copy the elements to a new NumPy array: `to_host`."""
+        return self.to_host()
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         """Refuse to copy to the host implicitly."""
@@ -192,7 +272,7 @@ class DeviceArray:
             "typestr": self.dtype.str,
             "descr": self.dtype.descr,
             "data": (self.address, not self._found.array.flags.writeable),
-            "strides": None,
+            "strides": None if self._found.array.flags.c_contiguous else self.strides,
             "stream": None,
         }
 
@@ -238,6 +318,42 @@ class DeviceArray:
             status = use.wait()
             self._uses.discard(use)
             check(status)
+
+
+def _is_integer(index: object) -> bool:
+    return isinstance(index, (int, np.integer)) and not isinstance(index, bool)
+
+
+def _copied(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Copies elements that follow each other in memory of any kind."""
+    host = np.empty(shape, dtype)
+    check(functions.gpuvec_copy(host.ctypes.data, address, host.nbytes, None))
+    return host
+
+
+def _bounds(array: NDArray[Any]) -> tuple[int, int]:
+    """Returns the address of an array's first byte in memory, and the one behind its last."""
+    distances = [stride * (length - 1) for stride, length in zip(array.strides, array.shape)]
+    before = sum(distance for distance in distances if distance < 0)
+    behind = sum(distance for distance in distances if distance > 0)
+    return array.ctypes.data + before, array.ctypes.data + behind + array.itemsize
+
+
+def _reshaped(array: NDArray[Any], shape: tuple[Any, ...]) -> NDArray[Any]:
+    """Returns a view of another shape; never the copy that NumPy makes where none exists."""
+    # One element in place of all, which has every shape without a copy.
+    shape = np.broadcast_to(np.empty((), np.int8), array.shape).reshape(*shape).shape
+    try:
+        if NEVER_COPIES:
+            return array.reshape(shape, copy=False)
+        view = array.view()
+        view.shape = shape
+        return view
+    except (AttributeError, ValueError):
+        raise ValueError(
+            f"no view of an array with shape {array.shape} and strides {array.strides} has shape "
+            f"{shape}: reshape a copy, such as gpuvec.to_device(array)"
+        ) from None
 
 
 def _is_device_memory(memory: ctypes.Array[ctypes.c_char]) -> bool:

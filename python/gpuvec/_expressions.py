@@ -2,103 +2,62 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from ctypes import (
     addressof,
     byref,
     c_char_p,
     c_int32,
-    c_int64,
     c_size_t,
     c_void_p,
     cast,
     create_string_buffer,
 )
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from functools import partial
+from itertools import compress
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
 
-from ._arrays import address, check_axes, check_dtype, check_layout, find, typed
+from ._arrays import address, check_axes, check_dtype, find, typed
+from ._declarations import (
+    ARRAY,
+    DTYPES,
+    NAMES,
+    WEAK_FLOAT,
+    check_keywords,
+    declared,
+    joined,
+    merged,
+    reads_of,
+    scalar,
+    shown,
+)
 from ._device_array import DeviceArray
-from ._dlpack import Found
 from ._errors import Error, check, failure
 from ._library import functions, native, ordinal
 from ._owned import Owned
 from ._queue import call
+from ._results import Output, Strided, are_contiguous, found_in
+from ._shapes import broadcast, order_of, reduction
 from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import DTypeLike
-
+    from ._declarations import Declaration, Number
+    from ._dlpack import Found
+    from ._shapes import Axis, Reduction, Shape
     from ._typing import Array
 
-# The number of each element type, and the flags that are added to it, as in the header.
-TYPES: dict[np.dtype[Any], int] = {
-    np.dtype(name): number
-    for number, name in enumerate(
-        "bool uint8 int8 uint16 int16 uint32 int32 int64 float32 float64".split(), start=1
-    )
-}
-DTYPES = {number: dtype for dtype, number in TYPES.items()}
-SCALAR, NUMBER = 256, 512
+# The forms of an expression's text, as in the header.
 PROGRAM, PTX = 1, 2
 
-# The declarations of Python's numbers, which take the type of their partners.
-NUMBERS: dict[type, int] = {
-    float: NUMBER | TYPES[np.dtype(np.float64)],
-    int: NUMBER | TYPES[np.dtype(np.int64)],
-    bool: SCALAR | TYPES[np.dtype(np.bool_)],
-}
-
-WEAK_FLOAT = NUMBERS[float]
-
-# More formulas than a program has; when this number is exceeded, `evaluate` forgets all of them.
-MOST_REMEMBERED = 256
-
-
-class Scalar:
-    """Declares an input of an `Expression` that is one value of a type, given at each call.
-
-    A value is a number of Python's or NumPy's that NumPy's casting ``"same_kind"`` converts to the
-    type: floats take any real number, integers an integer or a bool, and bools a bool. For integers
-    the value counts: one that the type cannot hold is an ``OverflowError``. Any other value is a
-    ``TypeError``.
-
-    Examples
-    --------
-    >>> import gpuvec, numpy as np
-    >>> scaled = gpuvec.Expression("k * x", x=np.float32, k=gpuvec.Scalar(np.float32))
-    >>> scaled(x=np.float32([1, 2]), k=3)
-    array([3., 6.], dtype=float32)
-    """
-
-    __slots__ = ("dtype",)
-
-    dtype: np.dtype[Any]
-
-    def __init__(self, dtype: DTypeLike) -> None:
-        self.dtype = np.dtype(dtype)
-
-    def __repr__(self) -> str:
-        """Return the declaration."""
-        return f"gpuvec.Scalar({self.dtype})"
-
-
-Declaration = Union["DTypeLike", Scalar, type]
-Number = Union[float, int, bool, np.generic]
-
-
-class Output(NamedTuple):
-    """An output of an expression."""
-
-    # The name in errors.
-    name: str
-    dtype: np.dtype[Any]
-    is_reduction: bool
+# The functions that the extension module calls.
+_ADDRESSES = tuple(
+    cast(function, c_void_p).value
+    for function in (functions.gpuvec_expr_run, functions.gpuvec_expr_run_nd)
+)
 
 
 class Expression:
@@ -143,6 +102,7 @@ class Expression:
     __slots__ = (
         "__weakref__",
         "_codes",
+        "_counted",
         "_handle",
         "_has_dot",
         "_is_tuple",
@@ -150,6 +110,7 @@ class Expression:
         "_outputs",
         "_owned",
         "_pointers",
+        "_reads",
         "_short",
         "_text",
     )
@@ -161,13 +122,13 @@ class Expression:
         /,
         **named: Declaration,
     ) -> None:
-        inputs = _merged(inputs, named)
-        self._compile(text, tuple(inputs), tuple(_declared(*item) for item in inputs.items()))
+        inputs = named if inputs is None else merged(inputs, named)
+        self._compile(text, tuple(inputs), tuple(declared(*item) for item in inputs.items()))
 
     def _compile(
         self, given: str | tuple[str, ...], names: tuple[str, ...], codes: tuple[int, ...]
     ) -> None:
-        text = _joined(given)
+        text = joined(given)
         if "\0" in text:
             raise ValueError("text has a NUL character: pass a formula without it")
         count = len(names)
@@ -182,8 +143,21 @@ class Expression:
         self._is_tuple = outputs > 1 or isinstance(given, tuple)
         self._outputs = tuple(self._output(number) for number in range(outputs))
         self._pointers: Any = c_void_p * count
-        self._has_dot = any(self.reductions) and " = dot " in self.program
+        is_reduction = any(self.reductions)
+        self._counted = self._names_of_shape()
+        self._reads = reads_of(self.program) if outputs > 1 and is_reduction else []
+        self._has_dot = is_reduction and " = dot " in self.program
         self._short = self._short_way()
+
+    def _names_of_shape(self) -> frozenset[str]:
+        """Returns the names of the arrays that have the elements' shape.
+
+        An array that the formula does not read, such as a column of a table, has any shape.
+        """
+        arrays = frozenset(name for name, code in zip(self._names, self._codes) if code in DTYPES)
+        if len(arrays) < 2 or arrays.issubset(NAMES.findall(self._text)):
+            return arrays
+        return frozenset(ARRAY.findall(self.program)) or arrays
 
     def _output(self, number: int) -> Output:
         dtype = DTYPES[functions.gpuvec_expr_output_type_at(self._handle, number)]
@@ -196,11 +170,15 @@ class Expression:
             return None
         if not all(code in DTYPES or code == WEAK_FLOAT for code in self._codes):
             return None
-        inputs = [DTYPES.get(code) for code in self._codes]
-        run = cast(functions.gpuvec_expr_run, c_void_p).value
-        most_axes = 1 if self._has_dot else np.iinfo(np.int32).max
+        inputs = [
+            (name, DTYPES.get(code), name in self._counted)
+            for name, code in zip(self._names, self._codes)
+        ]
+        most_axes = 1 if self._has_dot else 2**31 - 1
         output = self.dtype, self.is_reduction
-        return native.Formula(run, self._handle, inputs, output, most_axes, failure)
+        # Not a method: the formula would own the expression that owns it.
+        fails = partial(named_failure, self._names, self._outputs)
+        return native.Formula(_ADDRESSES, self._handle, inputs, output, most_axes, fails)
 
     @property
     def text(self) -> str:
@@ -270,6 +248,8 @@ class Expression:
         *,
         out: Array | tuple[Array | None, ...] | None = None,
         stream: Stream | None = None,
+        axis: Axis = None,
+        keepdims: bool = False,
         **named: Array | Number,
     ) -> Any:
         """Evaluate the formula, or all formulas.
@@ -279,41 +259,42 @@ class Expression:
         inputs : mapping, optional
             The values of inputs by name, as with the keywords.
         out : array or tuple of arrays, optional
-            The result, of the type `dtype`, and of the inputs' shape or, for a reduction, of one
-            element. It may be an input whose elements have the same size. Of several formulas a
-            tuple with an array for each, or None for a new one. All formulas use the inputs as they
-            were before the call.
+            The result, of the type `dtype`, and of the result's shape; the result of a reduction of
+            all elements may be an array of any shape with one element. It may be exactly an input
+            whose elements have the same size. Of several formulas a tuple with an array for each,
+            or None for a new one. All formulas use the inputs as they were before the call.
         stream : Stream, optional
             Queues the work behind the stream's earlier work. Without a stream the call returns when
             the result is there.
+        axis : int or tuple of int, optional
+            The axes that reductions reduce; all if it is None.
+        keepdims : bool, default False
+            Keeps the reduced axes in the result, with length 1.
         **named : array or number
-            The value of each input: C-contiguous arrays of one shape, as `gpuvec.add` takes them,
-            or a number for a scalar.
+            The value of each input: arrays of any strides, as `gpuvec.add` takes them, whose shapes
+            NumPy would broadcast to one; or a number for a scalar.
 
         Returns
         -------
         array or scalar, or a tuple of them
             ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an
-            ndarray; of a reduction, a scalar. Of several formulas, or of those in a tuple, a tuple
-            with the result of each.
+            ndarray, with its axes in the order of the inputs' in memory; of a reduction of all
+            elements, a scalar. Of several formulas, or of those in a tuple, a tuple with the result
+            of each.
         """
-        return self._call(_merged(inputs, named), out, stream)
-
-    def _call(self, inputs: dict[str, Any], out: Any, stream: Stream | None) -> Any:
-        """Calls the library in the short way, or else in the general one."""
-        if tuple(inputs) != self._names:
-            inputs = self._in_order(inputs, out, stream)
-        if stream is None and self._short is not None:
-            try:
-                called = self._short.call(inputs, out)
-            except Error as error:
-                raise self._named(error) from None
+        given = named if inputs is None else merged(inputs, named)
+        if stream is None:
+            called = self._briefly(given, out, axis, keepdims)
             if called is not None:
                 return called
-        return self._generally(inputs, out, stream)
+        return self._generally(given, out, stream, axis, keepdims)
 
-    def _in_order(self, inputs: dict[str, Any], out: Any, stream: Any) -> dict[str, Any]:
-        _check_keywords(self._names, inputs, out, stream)
+    def _briefly(self, inputs: dict[str, Any], out: Any, axis: Axis, keepdims: bool) -> Any:
+        """Calls the library in the short way; returns None if it does not accept the arguments."""
+        return None if self._short is None else self._short.call(inputs, out, axis, keepdims)
+
+    def _in_order(self, inputs: dict[str, Any], keywords: dict[str, Any]) -> dict[str, Any]:
+        check_keywords(self._names, inputs, keywords)
         for name in self._names:
             if name not in inputs:
                 raise TypeError(f"{name} is missing: the formula's inputs are {self._listed()}")
@@ -325,19 +306,24 @@ class Expression:
     def _listed(self) -> str:
         return ", ".join(self._names) or "none"
 
-    def _named(self, error: Error) -> Error:
-        """Names the inputs and the outputs in an error."""
-        for number, name in enumerate(self._names):
-            described = str(error).replace(f"inputs[{number}]", name)
-            error.args = error.args[0], described
-        for number, output in enumerate(self._outputs):
-            described = str(error).replace(f"outputs[{number}]", output.name)
-            error.args = error.args[0], described
-        return error
-
-    def _generally(self, inputs: dict[str, Any], out: Any, stream: Stream | None) -> Any:
+    def _generally(
+        self,
+        inputs: dict[str, Any],
+        out: Any,
+        stream: Stream | None,
+        axis: Axis = None,
+        keepdims: bool = False,
+    ) -> Any:
         """Calls the library with arrays of any kind; raises an error if they are wrong."""
         check_stream(stream)
+        if tuple(inputs) != self._names:
+            keywords = {"out": out, "stream": stream, "axis": axis, "keepdims": keepdims or None}
+            inputs = self._in_order(inputs, keywords)
+        if (axis is not None or keepdims) and not any(self.reductions):
+            raise TypeError(
+                f"axis is {axis} and keepdims is {keepdims}, which are for reductions: leave them "
+                f"out for {self._text!r}"
+            )
         arrays, pointers, kept = self._found(inputs, stream)
         given = self._given(out)
         targets = [
@@ -346,25 +332,25 @@ class Expression:
             else typed(output.name, find(output.name, one, stream), output.dtype)
             for output, one in zip(self._outputs, given)
         ]
-        shape, size = self._shape(arrays, targets)
-        device = _device(inputs, arrays)
+        counted = {name: found.array for name, found in arrays.items() if name in self._counted}
+        reduced = reduction(self._shape(counted, targets, axis), axis, keepdims)
         for output, target in zip(self._outputs, targets):
             if target is not None:
-                _check_target(output, target.array, () if output.is_reduction else shape)
+                output.check(target.array, reduced)
+        order = order_of(list(counted.values()), reduced.shape)
+        device = _device(inputs, arrays)
         results = [
-            _new(output, shape, device) if one is None else one
+            output.new(reduced, order, device) if one is None else one
             for output, one in zip(self._outputs, given)
         ]
-        written = [_of_new(result) if to is None else to for result, to in zip(results, targets)]
-        count = len(written)
-        addresses = (c_void_p * count)(*(address(to.array) for to in written))
-        run = functions.gpuvec_expr_run_outputs, self._handle, self._pointers(*pointers), addresses
+        written = [found_in(result) if to is None else to for result, to in zip(results, targets)]
+        run, points_to = self._run(counted, pointers, written, reduced)
         objects, found = (*inputs.values(), *results), (*arrays.values(), *written)
         try:
-            call(stream, objects, found, *run, count, size)
+            call(stream, objects, found, *run)
         except Error as error:
-            raise self._named(error) from None
-        del kept
+            raise named(error, self._names, self._outputs) from None
+        del kept, points_to
         returned = tuple(
             # A new array of no axes is a scalar.
             result[()]
@@ -373,6 +359,35 @@ class Expression:
             for one, result in zip(given, results)
         )
         return returned if self._is_tuple else returned[0]
+
+    def _run(
+        self,
+        arrays: dict[str, ndarray[Any, Any]],
+        pointers: list[int | None],
+        written: list[Found],
+        reduced: Reduction,
+    ) -> tuple[list[Any], Any]:
+        """Returns the function to call with its arguments, and what these point to."""
+        used = [*arrays.values(), *(to.array for to in written)]
+        if are_contiguous(used, self._outputs, reduced):
+            count = len(written)
+            addresses = (c_void_p * count)(*(address(to.array) for to in written))
+            run = functions.gpuvec_expr_run_outputs
+            size = prod(reduced.shape)
+            return [run, self._handle, self._pointers(*pointers), addresses, count, size], None
+        if len(set(self.reductions)) > 1:
+            raise ValueError(
+                "reductions beside other formulas take C-contiguous arrays of one shape, and no "
+                "axis=: pass copies, or evaluate the reductions by themselves"
+            )
+        strided = Strided(reduced.shape)
+        for name, pointer in zip(self._names, pointers):
+            strided.add_input(pointer, arrays.get(name))
+        for output, to in zip(self._outputs, written):
+            strided.add_output(output, to.array, reduced)
+        mask = reduced.mask if any(self.reductions) else 0
+        arguments, points_to = strided.arguments(len(written), mask)
+        return [functions.gpuvec_expr_run_nd, self._handle, *arguments], points_to
 
     def _found(
         self, inputs: dict[str, Any], stream: Stream | None
@@ -383,16 +398,15 @@ class Expression:
         kept = []
         for (name, value), code in zip(inputs.items(), self._codes):
             if code > 255:
-                scalar = _scalar(name, value, code)
-                kept.append(scalar)
-                pointers.append(addressof(scalar))
+                one = scalar(name, value, code)
+                kept.append(one)
+                pointers.append(addressof(one))
                 continue
             if isinstance(value, (np.generic, float, int, bool)):
                 raise TypeError(f"{name} is a number, and was declared as an array: pass an array")
             dtype = DTYPES[code]
             found = typed(name, find(name, value, stream), dtype)
             check_dtype(name, found.array, [dtype])
-            check_layout(name, found.array)
             arrays[name] = found
             pointers.append(address(found.array))
         return arrays, pointers, kept
@@ -412,34 +426,31 @@ class Expression:
         return out
 
     def _shape(
-        self, arrays: dict[str, Found], targets: list[Found | None]
-    ) -> tuple[tuple[int, ...], int]:
-        """Returns the shape of the inputs and of each output's elements, and their number."""
-        shapes = {name: found.array.shape for name, found in arrays.items()}
-        first = next(iter(shapes), None)
-        if first is None:
-            given = (
-                target.array.shape
-                for target, output in zip(targets, self._outputs)
-                if target is not None and not output.is_reduction
-            )
-            shape = next(given, ())
-            return shape, int(np.prod(shape, dtype=np.int64))
-        for name, shape in shapes.items():
-            if shape != shapes[first]:
+        self, arrays: dict[str, ndarray[Any, Any]], targets: list[Found | None], axis: Axis
+    ) -> Shape:
+        """Returns the shape of the elements: that of the inputs, or of an output if it has more."""
+        shapes = {name: array.shape for name, array in arrays.items()}
+        shape = broadcast(shapes or {"": ()})
+        if self._has_dot and axis is None and len(shape) > 1:
+            for name, array in arrays.items():
+                check_axes(name, array)
+        for output, names in zip(self._outputs, self._reads):
+            own = {name: shapes[name] for name in names if name in shapes}
+            if output.is_reduction and own and broadcast(own) != shape:
                 raise ValueError(
-                    f"{name} has shape {shape} and {first} has {shapes[first]}: pass arrays of one "
-                    "shape, there is no broadcasting"
+                    f"{output.name} reduces elements of shape {broadcast(own)}, and other formulas "
+                    f"have {shape}: evaluate it by itself"
                 )
-        if self._has_dot:
-            check_axes(first, arrays[first].array)
-        return shapes[first], arrays[first].array.size
+        is_open = not arrays or not any(self.reductions)
+        elementwise = [not is_reduction for is_reduction in self.reductions]
+        for target in compress(targets, elementwise):
+            if is_open and target is not None and _holds(target.array.shape, shape):
+                return target.array.shape
+        return shape
 
     def __repr__(self) -> str:
         """Return the formula, its inputs and the type of its result."""
-        inputs = ", ".join(
-            f"{name}: {_shown(code)}" for name, code in zip(self._names, self._codes)
-        )
+        inputs = ", ".join(f"{name}: {shown(code)}" for name, code in zip(self._names, self._codes))
         dtypes = ", ".join(map(str, self.dtypes))
         return f"<gpuvec.Expression: {self._text!r} of {inputs or 'nothing'}, {dtypes}>"
 
@@ -447,39 +458,26 @@ class Expression:
         """Pickle the expression as its text and the types of its inputs."""
         is_tuple = self._is_tuple and len(self._outputs) == 1
         text = (self._text,) if is_tuple else self._text
-        return _compiled, (text, self._names, self._codes)
+        return compiled, (text, self._names, self._codes)
 
 
-def _joined(text: str | tuple[str, ...]) -> str:
-    """Returns the text of a formula, or of several."""
-    texts = text if isinstance(text, tuple) else (text,)
-    for one in texts:
-        if not isinstance(one, str):
-            raise TypeError(f"text is a {type(one).__name__}: pass a str, or a tuple of them")
-    return "; ".join(texts)
+def named(error: Error, names: tuple[str, ...], outputs: tuple[Output, ...]) -> Error:
+    """Names the inputs and the outputs in an error."""
+    described = str(error)
+    for number, name in enumerate(names):
+        described = described.replace(f"inputs[{number}]", name)
+    for number, output in enumerate(outputs):
+        described = described.replace(f"outputs[{number}]", output.name)
+    error.args = error.args[0], described
+    return error
 
 
-def _check_target(output: Output, array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> None:
-    """Raises an error unless the result of an output fits into an array."""
-    check_dtype(output.name, array, [output.dtype])
-    check_layout(output.name, array, is_output=True)
-    if array.shape != shape and not (output.is_reduction and array.size == 1):
-        wanted = "an array of one element" if output.is_reduction else f"the shape {shape}"
-        raise ValueError(f"{output.name} has shape {array.shape}: pass {wanted}")
+def named_failure(names: tuple[str, ...], outputs: tuple[Output, ...], status: int) -> Error:
+    """Makes the exception for a call of this thread that just returned an error."""
+    return named(failure(status), names, outputs)
 
 
-def _new(output: Output, shape: tuple[int, ...], device: int | None) -> Any:
-    """Returns a new array for an output, on a GPU if the inputs are there."""
-    if output.is_reduction or device is None:
-        return np.empty(() if output.is_reduction else shape, output.dtype)
-    return DeviceArray(shape, output.dtype, device)
-
-
-def _of_new(result: Any) -> Found:
-    return result._found if isinstance(result, DeviceArray) else Found(result)
-
-
-def _compiled(
+def compiled(
     text: str | tuple[str, ...], names: tuple[str, ...], codes: tuple[int, ...]
 ) -> Expression:
     expression = Expression.__new__(Expression)
@@ -487,193 +485,12 @@ def _compiled(
     return expression
 
 
-_remembered: dict[Any, Expression] = {}
-
-
-def evaluate(
-    text: str | tuple[str, ...],
-    inputs: Mapping[str, Array | Number] | None = None,
-    /,
-    *,
-    out: Array | tuple[Array | None, ...] | None = None,
-    stream: Stream | None = None,
-    **named: Array | Number,
-) -> Any:
-    """Evaluate formulas of arrays and numbers, in one pass and without temporary arrays.
-
-    The formula is compiled for the types of the arguments, and remembered: it is the `Expression`
-    that these types declare.
-
-    Parameters
-    ----------
-    text : str or tuple of str
-        The formula, such as ``"sqrt(a*a + b*b)"`` or ``"sum(w * abs(x))"``: see
-        docs/expressions.md. Up to 8 formulas, in a tuple or with ``;`` between them, are evaluated
-        in one pass.
-    inputs : mapping, optional
-        The values of names in the formula. Pass columns and other data in it: as keywords, one that
-        is named ``out`` would be the result, and be overwritten.
-    out : array or tuple of arrays, optional
-        The result; it may be an input whose elements have the same size. Of several formulas a
-        tuple with an array for each, or None for a new one. All formulas use the inputs as they
-        were before the call.
-    stream : Stream, optional
-        Queues the work behind the stream's earlier work. Without a stream the function returns when
-        the result is there.
-    **named : array or number
-        The value of each name in the formula that is not in the mapping. Names are never looked up
-        in the caller's variables. Arrays are C-contiguous and of one shape. A NumPy scalar keeps
-        its type; a Python float or int takes the type of its partners, as a number in the text
-        does.
-
-    Returns
-    -------
-    array or scalar, or a tuple of them
-        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray;
-        of a reduction, a scalar. Of several formulas, or of those in a tuple, a tuple with the
-        result of each.
-
-    Raises
-    ------
-    ExpressionError
-        If the text is wrong; the message shows the place.
-    TypeError
-        If an argument is not an array or a number, or has another type.
-    ValueError
-        If an argument has another shape, is not contiguous or not aligned, or is an output that is
-        read-only; as `ArgumentError`, if the output overlaps an input without being that input.
-
-    Examples
-    --------
-    >>> import gpuvec, numpy as np
-    >>> a, b = np.float32([1, 2]), np.float32([10, 20])
-    >>> gpuvec.evaluate("a*b + k", a=a, b=b, k=0.5)
-    array([10.5, 40.5], dtype=float32)
-    >>> float(gpuvec.evaluate("sum(where(a > 1, b, 0))", a=a, b=b))
-    20.0
-    >>> gpuvec.evaluate("a + out", {"a": a, "out": b})
-    array([11., 22.], dtype=float32)
-    >>> gpuvec.evaluate("b; a + b; max(a)", a=a, b=b, out=(a, b, None))
-    (array([10., 20.], dtype=float32), array([11., 22.], dtype=float32), np.float32(2.0))
-    >>> gpuvec.evaluate("a + c", a=a, b=b)
-    Traceback (most recent call last):
-    ...
-    gpuvec._errors.ExpressionError: no array is named 'c'
-    a + c
-        ^
-    """
-    given = _merged(inputs, named)
+def _holds(target: Shape, shape: Shape) -> bool:
+    """Says whether a shape broadcasts to that of an output, as NumPy's functions do it."""
     try:
-        codes = [
-            TYPES[value.dtype] if type(value) is ndarray else _code(name, value)
-            for name, value in given.items()
-        ]
-    except KeyError:
-        codes = [_code(name, value) for name, value in given.items()]
-    key = (text, *given, *codes)
-    expression = _remembered.get(key)
-    if expression is None:
-        names = _NAMES.findall(_joined(text))
-        _check_keywords(names, given, out, stream)
-        if len(_remembered) >= MOST_REMEMBERED:
-            _remembered.clear()
-        expression = _remembered[key] = _compiled(text, tuple(given), tuple(codes))
-    return expression._call(given, out, stream)
-
-
-_NAMES = re.compile(r"[^\W\d]\w*")
-
-
-def _merged(inputs: Mapping[str, Any] | None, named: dict[str, Any]) -> dict[str, Any]:
-    """Returns the inputs of a mapping and of keywords."""
-    if inputs is None:
-        return named
-    if not isinstance(inputs, Mapping):
-        raise TypeError(f"inputs is a {type(inputs).__name__}: pass a mapping of names to inputs")
-    for name in inputs:
-        if not isinstance(name, str):
-            raise TypeError(f"inputs has the name {name!r}: pass names that are strings")
-        if name in named:
-            raise TypeError(f"{name} is in the mapping and a keyword: pass it once")
-    return {**inputs, **named}
-
-
-def _check_keywords(names: Iterable[str], given: dict[str, Any], out: Any, stream: Any) -> None:
-    """Raises TypeError if ``out=`` or ``stream=`` may be meant as an input of the formula."""
-    for keyword, value in (("out", out), ("stream", stream)):
-        if value is not None and keyword in names and keyword not in given:
-            raise TypeError(
-                f"{keyword} is an input of the formula, and {keyword}= is not: pass the input in a "
-                f'mapping, {{"{keyword}": ...}}, before the keywords'
-            )
-
-
-def _code(name: str, value: Any) -> int:
-    """Returns the declaration of an argument."""
-    number = NUMBERS.get(type(value))
-    if number is not None:
-        return number
-    if isinstance(value, np.generic):
-        return SCALAR | _type(name, value.dtype)
-    found = find(name, value)
-    if found.is_raw:
-        raise TypeError(f"{name} has no element type but bytes: pass np.frombuffer(memory, dtype)")
-    check_dtype(name, found.array, list(TYPES))
-    return TYPES[found.array.dtype]
-
-
-def _declared(name: str, declared: Declaration) -> int:
-    """Returns the number of a declaration."""
-    if isinstance(declared, Scalar):
-        return SCALAR | _type(name, declared.dtype)
-    if isinstance(declared, type) and declared in NUMBERS and declared is not bool:
-        return NUMBERS[declared]
-    return _type(name, np.dtype(declared))
-
-
-def _type(name: str, dtype: np.dtype[Any]) -> int:
-    check_dtype(name, np.empty(0, dtype), list(TYPES))
-    return TYPES[dtype]
-
-
-# The kinds of numbers that are converted to a scalar of a type, and their names.
-CONVERTED = {
-    "b": ("b", "a bool"),
-    "i": ("biu", "an integer"),
-    "u": ("biu", "an integer"),
-    "f": ("biuf", "a real number"),
-}
-
-
-def _scalar(name: str, value: Any, code: int) -> Any:
-    """Returns the value of a scalar, as the library reads it."""
-    dtype = DTYPES[code & 255]
-    if not isinstance(value, (np.generic, float, int)):
-        raise TypeError(f"{name} is a {type(value).__name__}: pass a number")
-    kind = value.dtype.kind if isinstance(value, np.generic) else np.dtype(type(value)).kind
-    kinds, wanted = CONVERTED[dtype.kind]
-    if kind not in kinds:
-        raise TypeError(f"{name} is {value!r}, and its type is {dtype}: pass {wanted}")
-    if dtype.kind in "iu":
-        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
-        if not least <= int(value) <= most:
-            raise OverflowError(
-                f"{name} is {_digits(value)}, which {dtype} does not hold: pass an integer from "
-                f"{least} to {most}"
-            )
-    try:
-        number = np.asarray(value, dtype)
-    except OverflowError:
-        raise OverflowError(
-            f"{name} is {_digits(value)}, which {dtype} does not hold: pass a smaller number"
-        ) from None
-    return (c_int64 * 1).from_buffer_copy(number.tobytes().ljust(8, b"\0"))
-
-
-def _digits(integer: Any) -> str:
-    """Returns the digits of an integer, unless there are too many for a message."""
-    bits = int(integer).bit_length()
-    return str(integer) if bits <= 128 else f"an integer of {bits} bits"
+        return np.broadcast_shapes(target, shape) == target
+    except ValueError:
+        return False
 
 
 def _device(inputs: dict[str, Any], arrays: dict[str, Found]) -> int | None:
@@ -682,8 +499,3 @@ def _device(inputs: dict[str, Any], arrays: dict[str, Found]) -> int | None:
         if isinstance(inputs[name], DeviceArray) or found.device is not None:
             return found.device or 0
     return None
-
-
-def _shown(code: int) -> str:
-    kind = {0: "", SCALAR: "scalar ", NUMBER: "number "}[code & ~255]
-    return f"{kind}{DTYPES[code & 255]}"

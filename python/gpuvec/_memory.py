@@ -138,12 +138,13 @@ def pinned(array: T) -> Iterator[T]:
 
 
 def to_device(array: Array, device: int = 0, stream: Stream | None = None) -> DeviceArray:
-    """Copy an array to new device memory.
+    """Copy an array to new device memory, in C order.
 
     Parameters
     ----------
     array : array
-        A contiguous array of any type, in memory of any kind.
+        An array of any type, shape and strides, in memory of any kind. The host makes a C-ordered
+        copy of others first.
     device : int, default 0
         The GPU; 0 without a GPU.
     stream : Stream, optional
@@ -154,11 +155,21 @@ def to_device(array: Array, device: int = 0, stream: Stream | None = None) -> De
     >>> import gpuvec, numpy as np
     >>> gpuvec.to_device(np.ones(3)).to_host()
     array([1., 1., 1.])
+    >>> gpuvec.to_device(np.ones((3, 4)).T).strides
+    (24, 8)
     """
     found = find("array", array, stream)
+    source = array if found.array.flags.c_contiguous else _packed(array)
     result = DeviceArray(found.array.shape, found.array.dtype, device)
-    copy(result, array, stream)
+    copy(result, source, stream)
     return result
+
+
+def _packed(array: Array) -> NDArray[Any]:
+    """Returns a C-ordered copy of an array's elements in host memory, when work on them is done."""
+    if isinstance(array, DeviceArray):
+        return array.to_host()
+    return DeviceArray._of(find("array", array)).to_host()
 
 
 def copy(dst: Array, src: Array, stream: Stream | None = None) -> None:
@@ -202,8 +213,8 @@ def from_dlpack(array: SupportsDLPack) -> DeviceArray:
     Parameters
     ----------
     array : object with ``__dlpack__``
-        A contiguous array of CuPy, PyTorch or another library. The work that its library queued on
-        it so far precedes gpuvec's.
+        An array of CuPy, PyTorch or another library, of any shape and strides. The work that its
+        library queued on it so far precedes gpuvec's.
 
     Returns
     -------
@@ -221,6 +232,4 @@ def from_dlpack(array: SupportsDLPack) -> DeviceArray:
     """
     if not hasattr(array, "__dlpack__"):
         raise TypeError(f"array is a {type(array).__name__}: pass an object with __dlpack__")
-    found = borrowed("array", array, LEGACY_DEFAULT_STREAM)
-    check_layout("array", found.array)
-    return DeviceArray._of(found)
+    return DeviceArray._of(borrowed("array", array, LEGACY_DEFAULT_STREAM))

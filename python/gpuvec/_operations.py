@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
 
-from ._arrays import address, check_axes, check_dtype, check_equal, check_layout, find, typed
+from ._arrays import (
+    address,
+    check_axes,
+    check_dtype,
+    check_equal,
+    check_equal_types,
+    find,
+    typed,
+)
 from ._device_array import DeviceArray
 from ._dlpack import Found
 from ._errors import failure
+from ._expressions import Expression
 from ._library import OPERATIONS, SIGNATURES, functions, native
 from ._queue import call
 from ._streams import Stream, check_stream
@@ -22,9 +31,22 @@ from ._streams import Stream, check_stream
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from ._shapes import Axis
     from ._typing import Array
+
+# The operations as formulas, which run on arrays of any strides.
+FORMULAS = {
+    "add": "a + b",
+    "sub": "a - b",
+    "mul": "a * b",
+    "div": "a / b",
+    "scale": "alpha * a",
+    "axpy": "fma(alpha, a, b)",
+    "dot": "dot(a, b)",
+    "sum": "sum(a)",
+    "min": "min(a)",
+    "max": "max(a)",
+}
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
 
@@ -36,9 +58,20 @@ Entry = tuple[Any, np.dtype[Any]]
 class Operation:
     """An operation: the library's functions for it, and how they are called."""
 
-    __slots__ = ("call", "inputs", "is_reduction", "most_axes", "table", "types")
+    __slots__ = (
+        "_compiled",
+        "_native",
+        "call",
+        "inputs",
+        "is_reduction",
+        "most_axes",
+        "name",
+        "table",
+        "types",
+    )
 
     def __init__(self, name: str, inputs: int, result: str = "") -> None:
+        self.name = name
         self.inputs = inputs
         self.most_axes = 1 if name == "dot" else np.iinfo(np.int32).max
         self.is_reduction = bool(result)
@@ -54,12 +87,16 @@ class Operation:
             self.table[dtype] = function, to
             short.append((dtype, cast(function, c_void_p).value, factor_bytes, to))
         self.types = tuple(self.table)
+        self._compiled: dict[np.dtype[Any], Expression] = {}
         # Calls the operation: `call(a, b, out, stream)`, and alpha if it takes one. An operation on
         # one array gets that array as `a` and as `b`.
         self.call: Callable[..., Any] = self.general
+        self._native = None
         if native is not None:
-            ways = short, self.general, failure
-            self.call = native.Operation(inputs, self.is_reduction, self.most_axes, *ways).call
+            calls = self._short_formula, self.general, failure
+            what = inputs, self.is_reduction, self.most_axes, short
+            self._native = native.Operation(*what, calls)
+            self.call = self._native.call
 
     def _is_on_device(self, a: Any, b: Any, out: Any) -> bool:
         """Returns whether the short way accepts the ndarrays that describe the arguments."""
@@ -67,8 +104,10 @@ class Operation:
         return type(a) is DeviceArray and type(b) is DeviceArray and is_result_there
 
     def _inputs(self, a: Any, b: Any) -> tuple[Any, ...]:
-        """Returns the arrays that are passed to the operation."""
-        return (a, b)[: self.inputs]
+        """Returns the arrays that are passed to the operation; NumPy's scalars are arrays, too."""
+        return tuple(
+            np.asarray(one) if isinstance(one, np.generic) else one for one in (a, b)[: self.inputs]
+        )
 
     def general(self, a: Any, b: Any, out: Any, stream: Stream | None, *alpha: float) -> Any:
         """Calls the operation on arrays of any kind; raises an error if they are wrong."""
@@ -78,26 +117,79 @@ class Operation:
             return result if out is None else out
         arrays = self._inputs(a, b)
         check_stream(stream)
-        found = {name: find(name, array, stream) for name, array in zip("ab", arrays)}
-        to = None if out is None else find("out", out, stream)
-        dtype = self._dtype(found)
+        inputs, dtype = self._found(arrays, stream)
         function, result = self.table[dtype]
-        inputs = [self._checked_input(name, one, dtype) for name, one in found.items()]
         first = inputs[0].array
-        for one in inputs[1:]:
-            check_equal("b", one.array, "a", first)
         if self.most_axes == 1:
-            check_axes("a", first)
-        if to is not None:
-            to = self._checked_out(to, result, first)
-        elif self.is_reduction:
+            for name, one in zip("ab", inputs):
+                check_axes(name, one.array)
+                check_equal(name, one.array, "a", first)
+        to = None if out is None else typed("out", find("out", out, stream), result)
+        if not self._are_plain(inputs, to, result):
+            return self._formula(dtype)._generally(self._named(arrays, alpha), out, stream)
+        if to is None and self.is_reduction:
             to = Found(np.empty((), result))
-        else:
+        elif to is None:
             out, to = _new(arrays, inputs)
         used = (*inputs, to)
         pointers = [address(one.array) for one in used]
         call(stream, (*arrays, out), used, function, *alpha, *pointers, first.size)
         return to.array[()] if out is None else out
+
+    def along(
+        self, a: Any, b: Any, out: Any, stream: Stream | None, axis: Axis, keepdims: bool
+    ) -> Any:
+        """Calls a reduction along axes."""
+        if stream is None and self._native is not None:
+            called = self._native.along(a, b, out, axis, keepdims)
+            if called is not None:
+                return called
+        arrays = self._inputs(a, b)
+        check_stream(stream)
+        _, dtype = self._found(arrays, stream)
+        inputs = self._named(arrays, ())
+        return self._formula(dtype)._generally(inputs, out, stream, axis, keepdims)
+
+    def _found(
+        self, arrays: tuple[Any, ...], stream: Stream | None
+    ) -> tuple[list[Found], np.dtype[Any]]:
+        """Returns the inputs' elements, and their type; raises TypeError if it is wrong."""
+        found = {name: find(name, array, stream) for name, array in zip("ab", arrays)}
+        dtype = self._dtype(found)
+        inputs = [typed(name, one, dtype) for name, one in found.items()]
+        for name, one in zip(found, inputs):
+            check_dtype(name, one.array, self.types)
+            check_equal_types(name, one.array, "a", inputs[0].array)
+        return inputs, dtype
+
+    def _are_plain(self, inputs: list[Found], to: Found | None, result: np.dtype[Any]) -> bool:
+        """Says whether the operation's own function accepts the arrays."""
+        shape = inputs[0].array.shape
+        if not all(one.array.flags.c_contiguous and one.array.shape == shape for one in inputs):
+            return False
+        if to is None:
+            return True
+        fits = to.array.size == 1 if self.is_reduction else to.array.shape == shape
+        flags = to.array.flags
+        return fits and flags.c_contiguous and flags.writeable and to.array.dtype == result
+
+    def _formula(self, dtype: np.dtype[Any]) -> Expression:
+        """Returns the operation as a formula."""
+        formula = self._compiled.get(dtype)
+        if formula is None:
+            text = FORMULAS[self.name]
+            declared = {name: dtype for name in "ab"[: self.inputs]}
+            factor = {"alpha": float} if "alpha" in text else {}
+            formula = self._compiled[dtype] = Expression(text, {**declared, **factor})
+        return formula
+
+    def _short_formula(self, dtype: np.dtype[Any]) -> Any:
+        """Returns the extension module's way to call the formula."""
+        return self._formula(dtype)._short
+
+    def _named(self, arrays: tuple[Any, ...], alpha: tuple[float, ...]) -> dict[str, Any]:
+        """Returns the inputs of the formula."""
+        return {**dict(zip("ab", arrays)), **dict(zip(("alpha",), alpha))}
 
     def _dtype(self, found: dict[str, Found]) -> np.dtype[Any]:
         """Returns the element type of the inputs, from the first that has one."""
@@ -109,26 +201,6 @@ class Operation:
             f"{' and '.join(found)} have no element type but bytes: "
             "pass np.frombuffer(memory, dtype)"
         )
-
-    def _checked_input(self, name: str, found: Found, dtype: np.dtype[Any]) -> Found:
-        """Returns an input that the library can read; bytes become elements of a type."""
-        found = typed(name, found, dtype)
-        check_dtype(name, found.array, self.types)
-        check_layout(name, found.array)
-        return found
-
-    def _checked_out(self, to: Found, result: np.dtype[Any], first: NDArray[Any]) -> Found:
-        """Returns an output that the operation can write."""
-        to = typed("out", to, result)
-        check_dtype("out", to.array, [result])
-        check_layout("out", to.array, is_output=True)
-        if self.is_reduction and to.array.size != 1:
-            raise ValueError(f"out has shape {to.array.shape}: pass an array of one element")
-        if not self.is_reduction and to.array.shape != first.shape:
-            raise ValueError(
-                f"out has shape {to.array.shape}: pass an array of the inputs' shape {first.shape}"
-            )
-        return to
 
 
 def _new(arrays: tuple[Any, ...], inputs: list[Found]) -> tuple[Any, Found]:
@@ -151,10 +223,12 @@ def _factor(alpha: Any) -> float:
         raise TypeError(f"alpha is a {type(alpha).__name__}: pass a real number") from None
 
 
-_ADD, _SUB, _MUL, _DIV = (Operation(name, 2) for name in ("add", "sub", "mul", "div"))
-_SCALE, _AXPY = Operation("scale", 1), Operation("axpy", 2)
+# Global names, which Python finds sooner than attributes.
+_add, _sub, _mul, _div = (Operation(name, 2).call for name in ("add", "sub", "mul", "div"))
+_scale, _axpy = Operation("scale", 1).call, Operation("axpy", 2).call
 _DOT, _SUM = Operation("dot", 2, "wide"), Operation("sum", 1, "wide")
 _MIN, _MAX = Operation("min", 1, "same"), Operation("max", 1, "same")
+_dot, _sum, _min, _max = _DOT.call, _SUM.call, _MIN.call, _MAX.call
 
 
 def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
@@ -163,11 +237,13 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     Parameters
     ----------
     a, b : array of float32, float64, int32 or int64
-        Arrays of one type and one shape, in memory of any kind: NumPy arrays, `DeviceArray`,
-        objects with the buffer protocol, DLPack or ``__cuda_array_interface__``. They are
-        C-contiguous, and may be read-only.
+        Arrays of one type, in memory of any kind: NumPy arrays, `DeviceArray`, objects with the
+        buffer protocol, DLPack or ``__cuda_array_interface__``. They have any strides and shapes
+        that NumPy would broadcast to one, and may be read-only. Cores compute arrays that are not
+        contiguous, or are broadcast.
     out : array, optional
-        The result, of the inputs' type and shape; it may be one of the inputs.
+        The result, of the inputs' type and shape, and of any strides; it may be exactly one of the
+        inputs.
     stream : Stream, optional
         Queues the work behind the stream's earlier work. Without a stream the function returns when
         the result is available.
@@ -175,15 +251,17 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     Returns
     -------
     array
-        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray.
+        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray;
+        its axes have the order of the inputs' in memory, as in NumPy (order "K").
 
     Raises
     ------
     TypeError
         If an argument is not an array, or has another dtype.
     ValueError
-        If an argument has another shape, is not contiguous or not aligned, or is an output that is
-        read-only; as `ArgumentError`, if the output overlaps an input without being that input.
+        If the shapes cannot be broadcast to one, or the output has another shape or is read-only;
+        as `ArgumentError`, if an argument is not aligned, or the output overlaps an input without
+        being exactly that input.
     Error
         If the library cannot do the work.
 
@@ -201,7 +279,7 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     >>> gpuvec.add(a, b, out=a) is a
     True
     """
-    return _ADD.call(a, b, out, stream)
+    return _add(a, b, out, stream)
 
 
 def sub(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
@@ -213,7 +291,7 @@ def sub(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     >>> gpuvec.sub(np.array([5, 7]), np.array([1, 2]))
     array([4, 5])
     """
-    return _SUB.call(a, b, out, stream)
+    return _sub(a, b, out, stream)
 
 
 def mul(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
@@ -225,7 +303,7 @@ def mul(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     >>> gpuvec.mul(np.array([5, 7]), np.array([1, 2]))
     array([ 5, 14])
     """
-    return _MUL.call(a, b, out, stream)
+    return _mul(a, b, out, stream)
 
 
 def div(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
@@ -237,7 +315,7 @@ def div(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     >>> gpuvec.div(np.array([1.0, -1.0]), np.array([4.0, 0.0]))
     array([0.25, -inf])
     """
-    return _DIV.call(a, b, out, stream)
+    return _div(a, b, out, stream)
 
 
 def scale(
@@ -258,7 +336,7 @@ def scale(
     >>> gpuvec.scale(0.5, np.array([1.0, 2.0]))
     array([0.5, 1. ])
     """
-    return _SCALE.call(a, a, out, stream, _factor(alpha))
+    return _scale(a, a, out, stream, _factor(alpha))
 
 
 def axpy(
@@ -281,25 +359,39 @@ def axpy(
     >>> gpuvec.axpy(2, np.array([1.0, 2.0]), np.array([10.0, 20.0]))
     array([12., 24.])
     """
-    return _AXPY.call(a, b, out, stream, _factor(alpha))
+    return _axpy(a, b, out, stream, _factor(alpha))
 
 
-def dot(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
+def dot(
+    a: Array,
+    b: Array,
+    out: Array | None = None,
+    stream: Stream | None = None,
+    axis: Axis = None,
+    keepdims: bool = False,
+) -> Any:
     """Compute the dot product ``a[0]*b[0] + ... + a[n-1]*b[n-1]``.
 
     Parameters
     ----------
     a, b : array of float32, float64, int32 or int64
-        As for `add`, of one axis: NumPy's dot of arrays with more axes multiplies matrices.
-    out : array of one element, optional
-        The result: of the inputs' type, or int64 for integers.
+        As for `add`; without ``axis`` of one axis and one shape: NumPy's dot of arrays with more
+        axes multiplies matrices.
+    out : array, optional
+        The result: of the inputs' type, or int64 for integers; of one element if all axes are
+        reduced.
     stream : Stream, optional
         As for `add`. Without ``out`` the function waits for the result.
+    axis : int or tuple of int, optional
+        The axes along which elements are reduced; all if it is None. Cores reduce along some axes.
+    keepdims : bool, default False
+        Keeps the reduced axes in the result, with length 1.
 
     Returns
     -------
     scalar or array
-        ``out``, or a NumPy scalar if it is None.
+        ``out``. If it is None, a new array as that of `add`, or a NumPy scalar if all axes are
+        reduced.
 
     Notes
     -----
@@ -312,11 +404,19 @@ def dot(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     >>> int(gpuvec.dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     32
     """
-    return _DOT.call(a, b, out, stream)
+    if axis is None and not keepdims:
+        return _dot(a, b, out, stream)
+    return _DOT.along(a, b, out, stream, axis, keepdims)
 
 
-def sum(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
-    """Compute the sum of all elements. For the rest see `dot`.
+def sum(
+    a: Array,
+    out: Array | None = None,
+    stream: Stream | None = None,
+    axis: Axis = None,
+    keepdims: bool = False,
+) -> Any:
+    """Compute the sum of all elements, or of those along axes. For the rest see `dot`.
 
     Examples
     --------
@@ -324,10 +424,18 @@ def sum(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any
     >>> float(gpuvec.sum(np.array([1.0, 2.0, 4.0])))
     7.0
     """
-    return _SUM.call(a, a, out, stream)
+    if axis is None and not keepdims:
+        return _sum(a, a, out, stream)
+    return _SUM.along(a, a, out, stream, axis, keepdims)
 
 
-def min(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
+def min(
+    a: Array,
+    out: Array | None = None,
+    stream: Stream | None = None,
+    axis: Axis = None,
+    keepdims: bool = False,
+) -> Any:
     """Find the smallest element: NaN if any element is NaN; -0 is less than +0.
 
     The result has the type of ``a``. No elements have no minimum: `ArgumentError`. For the rest see
@@ -339,10 +447,18 @@ def min(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any
     >>> float(gpuvec.min(np.array([3.0, -1.0, 2.0])))
     -1.0
     """
-    return _MIN.call(a, a, out, stream)
+    if axis is None and not keepdims:
+        return _min(a, a, out, stream)
+    return _MIN.along(a, a, out, stream, axis, keepdims)
 
 
-def max(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
+def max(
+    a: Array,
+    out: Array | None = None,
+    stream: Stream | None = None,
+    axis: Axis = None,
+    keepdims: bool = False,
+) -> Any:
     """Find the largest element: NaN if any element is NaN; -0 is less than +0.
 
     The result has the type of ``a``. No elements have no maximum: `ArgumentError`. For the rest see
@@ -354,4 +470,6 @@ def max(a: Array, out: Array | None = None, stream: Stream | None = None) -> Any
     >>> float(gpuvec.max(np.array([3.0, -1.0, 2.0])))
     3.0
     """
-    return _MAX.call(a, a, out, stream)
+    if axis is None and not keepdims:
+        return _max(a, a, out, stream)
+    return _MAX.along(a, a, out, stream, axis, keepdims)

@@ -77,8 +77,6 @@ WRONG = {
         TypeError,
         "dtype >f4, of the other byte order: pass .*float32",
     ),
-    "every second": (lambda: floats(2 * N)[::2], ValueError, "{} is not C-contiguous"),
-    "backwards": (lambda: floats()[::-1], ValueError, "{} is not C-contiguous"),
     "misaligned": (misaligned, gpuvec.ArgumentError, "{} is 0x.* not a multiple of 4"),
     "misaligned bytes": (
         lambda: memoryview(bytearray(4 * N + 1))[1:],
@@ -96,7 +94,6 @@ UNEQUAL = {
     "too long": (lambda: floats(N + 1), ValueError, r"shape \(11,\)"),
     "too short": (lambda: floats(N - 1), ValueError, r"shape \(9,\)"),
     "another shape": (lambda: floats((2, 5)), ValueError, r"shape \(2, 5\)"),
-    "one element": (lambda: floats(1), ValueError, r"shape \(1,\)"),
     "none": (lambda: floats(0), ValueError, r"shape \(0,\)"),
     "too few bytes": (lambda: bytearray(4 * N - 4), ValueError, r"shape \(9,\)"),
     "in device memory": (lambda: gpuvec.to_device(np.ones(N)), TypeError, "dtype float64"),
@@ -114,9 +111,10 @@ WRONG_OUTPUTS = {
     "a broadcast array": (
         lambda: np.broadcast_to(np.float32(1), N),
         ValueError,
-        "out is not C-contiguous",
+        "out is read-only",
     ),
     "a short out": (lambda: floats(N // 2), ValueError, r"out has shape \(5,\)"),
+    "one element": (lambda: floats(1), ValueError, r"out has shape \(1,\)"),
     "a short array.array": (lambda: array.array("f", [1]), ValueError, r"out has shape \(1,\)"),
 }
 
@@ -295,19 +293,17 @@ def test_advice_keeps_the_result(placement):
     for argument, advice in [
         (ma, "pass an array without a mask"),
         (np.zeros(3, ">f8"), "pass an array of float64"),
-        (np.zeros((3, 2))[:, 0], "pass a C-contiguous array$"),
         (WithArray(), "WithArray: pass a NumPy array"),
     ]:
         with pytest.raises((TypeError, ValueError), match=advice):
             gpuvec.add(np.ones(3), np.ones(3), out=argument)
     columns = np.zeros((3, 2))[:, 0]
-    for shared in (lambda: gpuvec.copy(columns, np.ones(3)), lambda: gpuvec.from_dlpack(columns)):
-        with pytest.raises(ValueError, match="pass a C-contiguous array$"):
-            shared()
+    with pytest.raises(ValueError, match="pass a C-contiguous array$"):
+        gpuvec.copy(columns, np.ones(3))
     with pytest.raises(ValueError, match="pass a C-contiguous array$"), gpuvec.pinned(columns):
         pass
     with pytest.raises(ValueError, match="such as np.ascontiguousarray"):
-        gpuvec.sum(np.eye(3)[:, 0])
+        gpuvec.Accumulator("sum", np.float64).add(np.eye(3)[:, 0])
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (3, 1), (1, 1, 1), (0, 2)])

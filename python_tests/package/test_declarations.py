@@ -5,7 +5,7 @@ import ctypes
 import gpuvec
 import header
 import pytest
-from gpuvec import _accumulator, _expressions, _library, _settings
+from gpuvec import _accumulator, _declarations, _expressions, _library, _settings
 
 
 def test_every_exported_function_is_declared():
@@ -73,14 +73,14 @@ def test_types_and_forms_are_the_header_s():
     short = {"b": "BOOL", "i": "I{}", "u": "U{}", "f": "F{}"}
     types = {
         "GPUVEC_" + short[dtype.kind].format(8 * dtype.itemsize): number
-        for dtype, number in _expressions.TYPES.items()
+        for dtype, number in _declarations.TYPES.items()
     }
     assert types == header.enumeration("gpuvec_type")
     forms = {"GPUVEC_EXPR_PROGRAM": _expressions.PROGRAM, "GPUVEC_EXPR_PTX": _expressions.PTX}
     assert forms == header.enumeration("gpuvec_expr_form")
     macros = header.defines()
-    assert macros["GPUVEC_SCALAR"] == _expressions.SCALAR
-    assert macros["GPUVEC_NUMBER"] == _expressions.NUMBER
+    assert macros["GPUVEC_SCALAR"] == _declarations.SCALAR
+    assert macros["GPUVEC_NUMBER"] == _declarations.NUMBER
 
 
 def test_paths_are_the_header_s():

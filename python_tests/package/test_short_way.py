@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from importlib.machinery import EXTENSION_SUFFIXES
+from typing import Optional
 
 import gpuvec
 import numpy as np
@@ -25,6 +26,7 @@ def test_the_extension_module_is_loaded():
 def calls(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[Callable[[], object]]:
     """Calls that succeed and calls that fail, with an output and without."""
     formula = gpuvec.Expression("a * b + k", a=a.dtype, b=a.dtype, k=float)
+    square = a.reshape(10, 10)
     product = gpuvec.Expression("sum(a * b)", a=a.dtype, b=a.dtype)
     return [
         lambda: gpuvec.add(a, b),
@@ -39,10 +41,46 @@ def calls(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[Callable[[], ob
         lambda: formula(a=a, b=b, k=0.5, out=out),
         lambda: formula(a=a[:-1], b=b[:-1], k=0.5, out=a[1:]),
         lambda: product(a=a, b=b),
+        lambda: gpuvec.add(a[::2], b[::2]),
+        lambda: gpuvec.add(square.T, a[:10], out=out.reshape(10, 10)),
+        lambda: gpuvec.add(square, square, out=square.T),
+        lambda: gpuvec.sum(square, axis=0),
+        lambda: gpuvec.sum(square.T, axis=(-1,), keepdims=True),
+        lambda: gpuvec.sum(square, axis=2),
+        lambda: formula(a=square, b=b[:10], k=0.5),
     ]
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.skipif(not has_limited_api, reason="the module is for CPython 3.10 and newer")
+def test_arrays_of_any_strides_take_the_short_way(on_cpu, monkeypatch):
+    """As they do in the general way, which `Stream` takes."""
+    a = np.arange(24, dtype=np.float32).reshape(4, 6)
+    parts = [a, a.T, a[::-1, ::2], np.asfortranarray(a), np.broadcast_to(a[0], (3, 6)), a[0, 1:]]
+    stream = gpuvec.Stream()
+
+    def results(stream: Optional[gpuvec.Stream]) -> list[np.ndarray]:
+        """Results of all parts."""
+        return [
+            result
+            for x in parts
+            for result in (
+                gpuvec.add(x, x[:1], stream=stream),
+                gpuvec.axpy(0.1, x, x[..., :1], stream=stream),
+                gpuvec.max(x, axis=-1, stream=stream),
+                gpuvec.sum(x, axis=0, keepdims=True, stream=stream),
+                gpuvec.evaluate("x*k - 1", x=x, k=0.1, stream=stream),
+                gpuvec.evaluate("argmin(x)", x=x, axis=-1, stream=stream),
+            )
+        ]
+
+    in_general = results(stream)
+    monkeypatch.setattr(gpuvec.Expression, "_generally", None)
+    for result, wanted in zip(results(None), in_general):
+        assert type(result) is type(wanted)
+        np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("number", range(19))
 def test_calls_keep_no_references(number):
     """Arguments, their types, and what makes exceptions belong to the caller again."""
     a, b, out = (np.ones(100, np.float32) for _ in range(3))
@@ -81,7 +119,8 @@ def test_the_package_works_without_the_extension_module(tmp_path):
     shutil.copy(LIBRARY, library)
     script = "import gpuvec._library as library; print(library.native, library.library_path())"
     assert run_python(script, GPUVEC_LIB=library).split() == ["None", library]
-    tests = [f"python_tests/package/test_{name}.py" for name in ("operations", "arguments")]
+    names = "operations", "arguments", "nd_shapes", "nd_values"
+    tests = [f"python_tests/package/test_{name}.py" for name in names]
     pytest_alone = [
         sys.executable,
         "-m",

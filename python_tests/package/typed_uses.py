@@ -16,6 +16,8 @@ gpuvec.add(bytes(12), a, out=bytearray(12))
 gpuvec.add(array.array("f"), mmap.mmap(-1, 12))
 gpuvec.axpy(np.float32(2), a, a)
 gpuvec.sum(device, out=gpuvec.pinned_zeros(()))
+gpuvec.max(device.T[1:, ::-1].reshape(3, -1), axis=(0, -1), keepdims=True)
+gpuvec.dot(a, a, axis=0)
 gpuvec.from_dlpack(np.from_dlpack(device))
 total = gpuvec.Accumulator("dot", np.float32)
 total.add(a, bytes(12))
@@ -27,6 +29,7 @@ gpuvec.set_num_threads(gpuvec.get_num_threads())
 
 gpuvec.add([1.0], a)  # type: ignore[arg-type]
 gpuvec.add(a, a, stream=1)  # type: ignore[arg-type]
+gpuvec.sum(a, axis=1.5)  # type: ignore[arg-type]
 gpuvec.scale("2", a)  # type: ignore[arg-type]
 total.add([1.0], a)  # type: ignore[arg-type]
 total.merge(1)  # type: ignore[arg-type]
@@ -42,6 +45,8 @@ gpuvec.evaluate("x + out", {"x": a, "out": device}, out=a)
 gpuvec.Expression("x + self", {"x": np.float32, "self": float})
 gpuvec.evaluate(("x", "sum(x)"), x=a, out=(a, None))
 gpuvec.Expression(("x", "x + 1"), x="f4").dtypes[0].itemsize  # noqa: B018
+gpuvec.evaluate("sum(x)", x=a, axis=0, keepdims=True)
+scaled(x=a, k=1, axis=None)
 gpuvec.evaluate(["x", "y"], x=a)  # type: ignore[arg-type]
 gpuvec.evaluate(b"x", x=a)  # type: ignore[arg-type]
 gpuvec.evaluate("x", x=[1.0])  # type: ignore[arg-type]

@@ -97,6 +97,13 @@ pub(crate) trait Vector:
     /// Sets bits of the lanes of `flags` where the product is 0, but no factor is.
     fn flag_vanished(flags: Self, product: Self, x: Self, y: Self) -> Self;
 
+    /// The least and the greatest of the 32-bit halves of two vectors and of the sizes of `2 * LANES` f32. A size is
+    /// an encoding without its sign, times two; among the least one less, by which those of zeros are the greatest.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    fn extremes(of: [Self; 2], from: &[impl Float]) -> [Self; 2];
+
     /// The lanes' encodings.
     fn bits(self) -> Self::Bits;
 }

@@ -211,6 +211,14 @@ impl Formula {
         matches!(self.reduction, Some((Sum | Mean | Dot | Norm, Type::F32 | Type::F64)))
     }
 
+    /// Says whether a result is the place of an element.
+    pub(crate) fn is_indexed(&self) -> bool {
+        let outputs = self.program().outputs().iter();
+        outputs
+            .filter_map(|output| output.reduction)
+            .any(|reduction| matches!(reduction, Reduction::ArgMin | Reduction::ArgMax))
+    }
+
     pub(crate) fn program(&self) -> &Program {
         self.program.get_or_init(|| {
             let op = self.op.expect("an expression has its program from the beginning");

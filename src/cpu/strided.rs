@@ -2,44 +2,76 @@
 
 use gpuvec_axes::{Space, View};
 
-/// Copies the elements of a block to a buffer, in the order of the walk.
+/// A grid of elements in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Grid<'a> {
+    /// The lengths of the axes, from the outermost to the innermost.
+    lengths: &'a [usize],
+    /// The bytes from an element to the next along each axis.
+    strides: &'a [isize],
+    element_bytes: usize,
+}
+
+impl<'a> Grid<'a> {
+    /// The grid of axes of these lengths and strides.
+    pub(crate) fn new(lengths: &'a [usize], strides: &'a [isize], element_bytes: usize) -> Self {
+        Grid { lengths, strides, element_bytes }
+    }
+
+    /// The elements of an array in a block.
+    pub(crate) fn of(block: &'a Space, view: &'a View) -> Self {
+        Grid::new(block.lengths(), block.strides(view), view.element_bytes)
+    }
+
+    /// Says whether the elements follow each other.
+    pub(crate) fn is_contiguous(self) -> bool {
+        let mut next = self.element_bytes as isize;
+        self.lengths.iter().zip(self.strides).rev().all(|(length, stride)| {
+            let follows = *length == 1 || *stride == next;
+            next *= *length as isize;
+            follows
+        })
+    }
+}
+
+/// Copies the elements of a grid to a buffer, in the order of the walk.
 ///
 /// # Safety
-/// The view has its elements of the block from `from` on, and the buffer, which is aligned as they are, has room
+/// The grid has its elements from `from` on, and the buffer, which is aligned as they are, has room
 /// for them. No other thread writes to either.
-pub(crate) unsafe fn gather(block: &Space, view: &View, from: *const u8, buffer: *mut u8) {
+pub(crate) unsafe fn gather(grid: Grid<'_>, from: *const u8, buffer: *mut u8) {
     // SAFETY: this function's promise; elements have one of these sizes.
     unsafe {
-        match view.element_bytes {
-            1 => gather_as::<u8>(block, view, from, buffer.cast()),
-            2 => gather_as::<u16>(block, view, from, buffer.cast()),
-            4 => gather_as::<u32>(block, view, from, buffer.cast()),
-            _ => gather_as::<u64>(block, view, from, buffer.cast()),
+        match grid.element_bytes {
+            1 => gather_as::<u8>(grid, from, buffer.cast()),
+            2 => gather_as::<u16>(grid, from, buffer.cast()),
+            4 => gather_as::<u32>(grid, from, buffer.cast()),
+            _ => gather_as::<u64>(grid, from, buffer.cast()),
         }
     }
 }
 
-/// Copies the elements of a block from a buffer to where a view has them.
+/// Copies the elements of a grid from a buffer to where they are to be.
 ///
 /// # Safety
-/// As for [`gather`]; no two elements of the view are in the same place.
-pub(crate) unsafe fn scatter(block: &Space, view: &View, buffer: *const u8, to: *mut u8) {
+/// As for [`gather`]; no two elements of the grid are in the same place.
+pub(crate) unsafe fn scatter(grid: Grid<'_>, buffer: *const u8, to: *mut u8) {
     // SAFETY: this function's promise; elements have one of these sizes.
     unsafe {
-        match view.element_bytes {
-            1 => scatter_as::<u8>(block, view, buffer.cast(), to),
-            2 => scatter_as::<u16>(block, view, buffer.cast(), to),
-            4 => scatter_as::<u32>(block, view, buffer.cast(), to),
-            _ => scatter_as::<u64>(block, view, buffer.cast(), to),
+        match grid.element_bytes {
+            1 => scatter_as::<u8>(grid, buffer.cast(), to),
+            2 => scatter_as::<u16>(grid, buffer.cast(), to),
+            4 => scatter_as::<u32>(grid, buffer.cast(), to),
+            _ => scatter_as::<u64>(grid, buffer.cast(), to),
         }
     }
 }
 
 /// # Safety
 /// As for [`gather`], of elements of the type's size.
-unsafe fn gather_as<T: Copy>(block: &Space, view: &View, from: *const u8, buffer: *mut T) {
+unsafe fn gather_as<T: Copy>(grid: Grid<'_>, from: *const u8, buffer: *mut T) {
     let mut place = buffer;
-    for_each_row(block, view, |offset, len, stride| {
+    for_each_row(grid, |offset, len, stride| {
         let row = from.wrapping_offset(offset).cast::<T>();
         // SAFETY: the caller promises the row, and room for it.
         unsafe {
@@ -58,9 +90,9 @@ unsafe fn gather_as<T: Copy>(block: &Space, view: &View, from: *const u8, buffer
 
 /// # Safety
 /// As for [`scatter`], of elements of the type's size.
-unsafe fn scatter_as<T: Copy>(block: &Space, view: &View, buffer: *const T, to: *mut u8) {
+unsafe fn scatter_as<T: Copy>(grid: Grid<'_>, buffer: *const T, to: *mut u8) {
     let mut place = buffer;
-    for_each_row(block, view, |offset, len, stride| {
+    for_each_row(grid, |offset, len, stride| {
         let row = to.wrapping_offset(offset).cast::<T>();
         // SAFETY: the caller promises the row, and its elements in the buffer.
         unsafe {
@@ -81,8 +113,8 @@ fn at<T>(row: *const T, index: usize, stride: isize) -> *const T {
 
 /// Calls `row` with the offset, the length and the stride of each row, in order: of the innermost axis.
 #[inline(always)]
-fn for_each_row(space: &Space, view: &View, mut row: impl FnMut(isize, usize, isize)) {
-    match (space.lengths(), space.strides(view)) {
+fn for_each_row(grid: Grid<'_>, mut row: impl FnMut(isize, usize, isize)) {
+    match (grid.lengths, grid.strides) {
         ([outer @ .., rows, length], [steps @ .., step, stride]) => {
             for_each_start(outer, steps, 0, &mut |start| {
                 for index in 0..*rows as isize {
@@ -168,7 +200,7 @@ mod tests {
             let mut buffer = vec![0u64; space.elements()];
             let from = std::ptr::with_exposed_provenance(view.first);
             // SAFETY: at most 9 * 5 * 4 elements before and behind the middle; a word in the buffer for each.
-            unsafe { gather(&space, &view, from, buffer.as_mut_ptr().cast()) };
+            unsafe { gather(Grid::of(&space, &view), from, buffer.as_mut_ptr().cast()) };
             let (all, start) = (bytes_of(&memory), memory.as_ptr().addr());
             let expected = addresses(space.lengths(), space.strides(&view), view.first)
                 .into_iter()
@@ -198,7 +230,7 @@ mod tests {
             }
             let to = std::ptr::with_exposed_provenance_mut(view.first);
             // SAFETY: at most 10^3 elements before and behind the middle; the buffer has a word for each.
-            unsafe { scatter(&space, &view, buffer.as_ptr().cast(), to) };
+            unsafe { scatter(Grid::of(&space, &view), buffer.as_ptr().cast(), to) };
             prop_assert_eq!(bytes_of(&memory), expected);
         }
     }

@@ -9,7 +9,7 @@ use super::pipeline::Progress;
 use super::placed::{Placed, PlacedArray};
 use super::slot::{Slot, TakenSlot};
 use crate::call::{Evaluation, OnStrides, SlotKind, StridedCall, Task, Transfer, Transfers};
-use crate::cpu::{gather, scatter};
+use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Block, View};
@@ -129,7 +129,7 @@ impl Worker<'_> {
             if number < inputs {
                 // SAFETY: the call promises the block's elements, and the buffer, which is the slot's alone, has room
                 // for them.
-                unsafe { gather(&distinct, view, address(block, view), buffer) };
+                unsafe { gather(Grid::of(&distinct, view), address(block, view), buffer) };
                 self.progress.bytes_staged += bytes as u64;
             }
             let mut at = buffer.addr() as u64;
@@ -157,7 +157,7 @@ impl Worker<'_> {
             let buffer = slot.pinned()?.as_ptr().wrapping_add(plan.offsets[number]);
             // SAFETY: the call promises the block's elements, which no other thread has; the kernel, which is done,
             // has written the buffer.
-            unsafe { scatter(block.space(), view, buffer, address(&block, view)) };
+            unsafe { scatter(Grid::of(block.space(), view), buffer, address(&block, view)) };
             self.progress.bytes_staged += (block.space().elements() * view.element_bytes) as u64;
         }
         self.progress.finished += block.space().elements();

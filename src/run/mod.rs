@@ -7,6 +7,7 @@ mod host;
 pub mod last_run;
 pub(crate) mod log;
 mod memory_kinds;
+mod reduce_axes;
 mod strided;
 mod strided_gpu;
 mod walk;

@@ -2,17 +2,20 @@
 
 use super::bindings::{Bindings, OUTPUT_NAMES};
 use super::memory_kinds::MemoryKinds;
-use super::walk::Walk;
-use super::work::Steps;
-use super::{Subject, execute, last_run, log, run, strided_gpu};
+use super::reduce_axes::ReduceAxes;
+use super::walk::{Walk, address};
+use super::work::{Evaluating, MISSING, Steps};
+use super::{Runner, Subject, execute, last_run, log, run, strided_gpu};
 use crate::call::{
-    Arguments, Array, Arrays, Binding, Call, Evaluation, Input, Layout, MAX_ARRAYS, MAX_INPUTS,
-    MAX_OUTPUTS, MemoryKind, Output, StridedCall, Task,
+    Arguments, Array, Arrays, Binding, Call, Evaluation, Formula, Input, Layout, MAX_ARRAYS,
+    MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output, StridedCall, Task,
 };
+use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
 use crate::objects::expression::Expression;
 use crate::objects::stream::{given, gpuvec_stream};
 use crate::process::settings::{self, Placement};
+use crate::tuning::STRIDED_BLOCK;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Argument, Axes, MAX_RANK, Space, View};
 use std::ffi::c_void;
@@ -37,7 +40,8 @@ pub(crate) struct Strided {
     pub(crate) reduced_axes: u64,
 }
 
-/// Evaluates an expression over arrays of any strides; as [`evaluate`](super::evaluate), if all arrays are contiguous.
+/// Evaluates an expression over arrays of any strides, or reduces them along axes, which cores do; as
+/// [`evaluate`](super::evaluate), if all arrays are contiguous.
 ///
 /// # Safety
 /// `shape` has a length for each axis, `inputs` an array for each declared input, and `outputs` one for each output.
@@ -57,16 +61,17 @@ pub(crate) unsafe fn evaluate_strided(
         return Ok(());
     };
     let (formula, bindings) = (&expression.formula, &given.bindings);
-    let task = Task::Evaluate(Evaluation { formula, bindings: &bindings.all });
+    let evaluation = Evaluation { formula, bindings: &bindings.all };
     let (inputs, outputs) = views.split_at(bindings.arrays.len());
-    if !is_contiguous(&axes, inputs, outputs) {
-        refuse_reduction(expression, strided.reduced_axes)?;
-        // SAFETY: this function's promise, of the elements to which the checked strides lead.
-        let walk = unsafe { Walk::new(&expression.blocks, &bindings.all, &axes, inputs, outputs) };
+    if !is_contiguous(formula, &axes, inputs, outputs) {
         let names = bindings.arrays.iter().map(|input| input.name).chain(OUTPUT_NAMES);
-        let inputs = inputs.len();
-        // SAFETY: the same.
-        return unsafe { run_walk(task, &walk, names, axes.kept(), views, inputs, stream) };
+        let placement = settings::placement()?;
+        let arrays = arrays(placement, names.zip(views.iter()))?;
+        let (inputs, axes) = (inputs.len(), &axes);
+        let checked =
+            Checked { expression, evaluation, axes, views, inputs, arrays, placement, stream };
+        // SAFETY: this function's promise, of the elements to which the checked strides lead.
+        return unsafe { if formula.is_reduction { checked.reduce() } else { checked.map() } };
     }
     let pointer = |view: &View| std::ptr::with_exposed_provenance_mut::<c_void>(view.first);
     let arrays = bindings.arrays.iter().zip(inputs).map(|(input, view)| {
@@ -80,7 +85,7 @@ pub(crate) unsafe fn evaluate_strided(
         .collect();
     let n = axes.kept().elements() * axes.reduced().elements();
     // SAFETY: this function's promise.
-    let arguments = unsafe { Arguments::new(task, &arrays, &outputs, n) };
+    let arguments = unsafe { Arguments::new(Task::Evaluate(evaluation), &arrays, &outputs, n) };
     let steps = Steps::Blocks { blocks: &expression.blocks, bindings: &bindings.all };
     run(&arguments, steps, stream, None)
 }
@@ -172,20 +177,15 @@ impl Given {
             self.arrays.iter().zip(sizes).map(&mut argument).collect();
         let (inputs, outputs) = arguments.split_at(self.bindings.arrays.len());
         let shape = &self.shape;
-        let arguments =
-            gpuvec_axes::Arguments { shape, inputs, outputs, reduced_axes, is_indexed: false };
+        let is_indexed = expression.formula.is_indexed();
+        let arguments = gpuvec_axes::Arguments { shape, inputs, outputs, reduced_axes, is_indexed };
         let axes = Axes::new(&arguments, views).map_err(Error::Axes)?;
-        let is_reduction = expression.formula.is_reduction;
-        let expected = match &axes {
-            Some(axes) if is_reduction && axes.kept().elements() > 1 => {
-                "a reduction along some axes is not computed: pass the bits of all axes"
-            }
-            Some(_) if !is_reduction && reduced_axes != 0 => {
-                "the expression is not a reduction: pass 0"
-            }
-            _ => return Ok(axes),
-        };
-        Err(Error::Value { argument: "reduced_axes", value: reduced_axes.cast_signed(), expected })
+        if axes.is_some() && !expression.formula.is_reduction && reduced_axes != 0 {
+            let expected = "the expression is not a reduction: pass 0";
+            let value = reduced_axes.cast_signed();
+            return Err(Error::Value { argument: "reduced_axes", value, expected });
+        }
+        Ok(axes)
     }
 }
 
@@ -198,47 +198,154 @@ unsafe fn numbers(pointer: *const i64, axes: usize) -> impl Iterator<Item = i64>
     (0..axes).map(move |axis| unsafe { pointer.add(axis).read_unaligned() })
 }
 
-/// Says whether the call's elements follow each other in each array.
-fn is_contiguous(axes: &Axes, inputs: &[View], outputs: &[View]) -> bool {
+/// Says whether the call's elements follow each other in each array, and have one result if they are reduced.
+fn is_contiguous(formula: &Formula, axes: &Axes, inputs: &[View], outputs: &[View]) -> bool {
     let is_direct = |space: &Space, view| space.access(view) == Access::Direct;
-    inputs.iter().all(|view| is_direct(axes.kept(), view) && is_direct(axes.reduced(), view))
+    (!formula.is_reduction || axes.kept().elements() == 1)
+        && inputs.iter().all(|view| is_direct(axes.kept(), view) && is_direct(axes.reduced(), view))
         && outputs.iter().all(|view| is_direct(axes.kept(), view))
 }
 
-/// Fails if an expression that reads arrays which are not contiguous is a reduction.
-fn refuse_reduction(expression: &Expression, reduced_axes: u64) -> Result<(), Error> {
-    let expected = "a reduction reads contiguous arrays: pass copies of others";
-    let value = reduced_axes.cast_signed();
-    match expression.formula.is_reduction {
-        true => Err(Error::Value { argument: "reduced_axes", value, expected }),
-        false => Ok(()),
-    }
-}
-
-/// Runs a walk on a GPU or on cores, after the stream's earlier work.
-///
-/// # Safety
-/// As [`Arguments::new`], of the elements of each view that the walk visits.
-unsafe fn run_walk(
-    task: Task<'_>, walk: &Walk<'_>, names: impl Iterator<Item = &'static str>, space: &Space,
-    views: &[View], inputs: usize, stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
-    let placement = settings::placement()?;
-    let stream = given(stream)?;
+/// The arrays of a call, by their names.
+fn arrays<'a>(
+    placement: Placement, views: impl Iterator<Item = (&'static str, &'a View)>,
+) -> Result<Arrays<'static>, Error> {
     let (kinds, mut arrays) = (MemoryKinds::new(placement), Arrays::new());
-    for (name, view) in names.zip(views) {
+    for (name, view) in views {
         let layout = Layout::value(view.element_bytes);
         let (address, bytes) = (view.lowest, view.end - view.lowest);
         let mut array = Array { name, address, layout, bytes, kind: MemoryKind::Pageable };
         array.kind = kinds.of(&array)?;
         arrays.push(array);
     }
-    // SAFETY: this function's promise.
-    let call = unsafe { Call::strided(task, space.elements(), &arrays, inputs) };
-    // SAFETY: the arrays are those of the views.
-    let strided = unsafe { StridedCall::new(&call, space, views) };
-    if strided_gpu::run(&strided, placement, stream.as_deref())? {
-        return Ok(());
+    Ok(arrays)
+}
+
+/// A call of which the axes and arrays are known.
+struct Checked<'a> {
+    expression: &'a Expression,
+    evaluation: Evaluation<'a>,
+    axes: &'a Axes,
+    /// Of the inputs, then of the outputs.
+    views: &'a [View],
+    inputs: usize,
+    arrays: Arrays<'static>,
+    placement: Placement,
+    stream: *mut gpuvec_stream,
+}
+
+impl Checked<'_> {
+    /// The call on `n` elements.
+    ///
+    /// # Safety
+    /// As [`Arguments::new`], of the elements to which the views lead.
+    unsafe fn call(&self, n: usize) -> Call<'_> {
+        // SAFETY: this function's promise.
+        unsafe { Call::strided(Task::Evaluate(self.evaluation), n, &self.arrays, self.inputs) }
     }
-    execute(&call, Placement::Cpu, stream.as_deref(), Steps::Walk(walk), None)
+
+    /// Computes the elements on a GPU or on cores, after the stream's earlier work.
+    ///
+    /// # Safety
+    /// As [`Arguments::new`], of the elements to which the views lead.
+    unsafe fn map(&self) -> Result<(), Error> {
+        let (space, stream) = (self.axes.kept(), given(self.stream)?);
+        // SAFETY: this function's promise.
+        let call = unsafe { self.call(space.elements()) };
+        // SAFETY: the arrays are those of the views.
+        let strided = unsafe { StridedCall::new(&call, space, self.views) };
+        if strided_gpu::run(&strided, self.placement, stream.as_deref())? {
+            return Ok(());
+        }
+        let (blocks, bindings) = (&self.expression.blocks, self.evaluation.bindings);
+        let (inputs, outputs) = self.views.split_at(self.inputs);
+        // SAFETY: this function's promise.
+        let walk = unsafe { Walk::new(blocks, bindings, self.axes, inputs, outputs) };
+        execute(&call, Placement::Cpu, stream.as_deref(), Steps::Walk(&walk), None)
+    }
+
+    /// Reduces the elements on cores, after the stream's earlier work.
+    ///
+    /// # Safety
+    /// As [`Arguments::new`], of the elements to which the views lead.
+    unsafe fn reduce(&self) -> Result<(), Error> {
+        self.check_for_cores()?;
+        let Evaluation { formula, bindings } = self.evaluation;
+        let reductions = formula.program().outputs().iter();
+        let reductions = reductions.filter_map(|output| Some((output.reduction?, output.ty)));
+        let (kept, reduced) = (self.axes.kept().elements(), self.axes.reduced().elements());
+        let (inputs, outputs) = self.views.split_at(self.inputs);
+        if inputs.is_empty() || reduced == 0 {
+            // SAFETY: this function's promise.
+            return unsafe { self.reduce_once(outputs) };
+        }
+        let (stream, blocks) = (given(self.stream)?, &self.expression.blocks);
+        // SAFETY: this function's promise.
+        let call = unsafe { self.call(kept * reduced) };
+        // SAFETY: this function's promise.
+        let reducing =
+            unsafe { ReduceAxes::new(blocks, bindings, self.axes, inputs, outputs, reductions)? };
+        let mut reducing = Some(reducing);
+        let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
+            let mut reducing = reducing.take().ok_or(MISSING)?;
+            runner.run(&mut reducing)?;
+            reducing.finish()
+        };
+        let steps = Steps::Blocks { blocks, bindings };
+        execute(&call, Placement::Cpu, stream.as_deref(), steps, Some(&mut reduce))
+    }
+
+    /// Fails if cores may not do the call, or do not reach its arrays.
+    fn check_for_cores(&self) -> Result<(), Error> {
+        if self.placement == Placement::Gpu {
+            return Err(Error::ReducedOnGpu);
+        }
+        match self.arrays.iter().find(|array| array.device().is_some()) {
+            Some(array) => Err(Error::ReducedDeviceMemory { argument: array.name }),
+            None => Ok(()),
+        }
+    }
+
+    /// Stores the same results for all kept elements: those of a reduction that reads no array.
+    ///
+    /// # Safety
+    /// As [`Arguments::new`], of the outputs.
+    unsafe fn reduce_once(&self, outputs: &[View]) -> Result<(), Error> {
+        let mut results = [0u64; MAX_OUTPUTS];
+        let places = results.iter_mut().map(|result| (&raw mut *result).cast());
+        let given: ArrayVec<_, MAX_OUTPUTS> = OUTPUT_NAMES
+            .into_iter()
+            .zip(places)
+            .zip(self.evaluation.formula.outputs())
+            .map(|((name, pointer), layout)| Output { name, pointer, layout })
+            .collect();
+        let (task, n) = (Task::Evaluate(self.evaluation), self.axes.reduced().elements());
+        // SAFETY: no array is read, and a result is no longer than a word.
+        let arguments = unsafe { Arguments::new(task, &[], &given, n) };
+        let (blocks, bindings) = (&self.expression.blocks, self.evaluation.bindings);
+        run(&arguments, Steps::Blocks { blocks, bindings }, self.stream, None)?;
+        for (view, result) in outputs.iter().zip(&results) {
+            // SAFETY: this function's promise.
+            unsafe { fill(self.axes.kept(), view, (&raw const *result).cast()) };
+        }
+        Ok(())
+    }
+}
+
+/// Writes a value to all elements of an output.
+///
+/// # Safety
+/// The elements are writable, no other thread has them, and the value has their size.
+unsafe fn fill(space: &Space, view: &View, value: *const u8) {
+    let blocks = space.blocks(STRIDED_BLOCK);
+    let mut values = [0u64; STRIDED_BLOCK];
+    let buffer = values.as_mut_ptr().cast();
+    // SAFETY: this function's promise; the buffer has a word for each element of a block.
+    unsafe {
+        gather(Grid::new(&[blocks.elements()], &[0], view.element_bytes), value, buffer);
+        for block in blocks.walk(0..blocks.count()) {
+            let to = address(view, block.offset(view));
+            scatter(Grid::of(block.space(), view), buffer, to);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use crate::call::chunk::Chunk;
 use crate::call::{Binding, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu::expression::{BlockProgram, Range, Scratch};
-use crate::cpu::{gather, scatter};
+use crate::cpu::{Grid, gather, scatter};
 use crate::tuning::STRIDED_BLOCK;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Axes, Block, Blocks, View};
@@ -117,7 +117,7 @@ impl<'a> Copies<'a> {
             (copied.offset, copied.elements) = (offset, elements);
             // SAFETY: whoever made the walk promises the elements; the copy has room for those of a block, in
             // words.
-            unsafe { gather(block.space(), view, address(view, offset), place.cast()) };
+            unsafe { gather(Grid::of(block.space(), view), address(view, offset), place.cast()) };
         }
         place
     }
@@ -138,12 +138,12 @@ impl<'a> Copies<'a> {
             let to = address(view, block.offset(view));
             // SAFETY: whoever made the walk promises the elements, which no other thread has; the program has
             // written the copies.
-            unsafe { scatter(block.space(), view, place.cast(), to) };
+            unsafe { scatter(Grid::of(block.space(), view), place.cast(), to) };
         }
     }
 }
 
 /// The address of an element of an array.
-fn address(view: &View, offset: isize) -> *mut u8 {
+pub(super) fn address(view: &View, offset: isize) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(view.first.wrapping_add_signed(offset))
 }

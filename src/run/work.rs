@@ -6,14 +6,15 @@ use crate::call::{Array, Binding, Call, MAX_INPUTS, MAX_OUTPUTS, Work};
 use crate::cpu;
 use crate::cpu::Elements;
 use crate::cpu::expression::{
-    Add, AddValues, BlockProgram, ErasedState, Range, ResultOf, Scratch, States, Values,
-    erased_state,
+    Add, AddValues, BlockProgram, ErasedStates, Range, ResultOf, Scratch, States, Values,
+    erased_states,
 };
 use crate::error::Error;
 use crate::process::memory;
 use arrayvec::ArrayVec;
 use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{Element, Op};
+use std::collections::TryReserveError;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -73,11 +74,11 @@ impl<'a, S: Copy> Reducing<'a, S> {
     }
 }
 
-fn inner<T>(place: &mut Mutex<T>) -> &mut T {
+pub(super) fn inner<T>(place: &mut Mutex<T>) -> &mut T {
     place.get_mut().unwrap_or_else(PoisonError::into_inner)
 }
 
-const MISSING: Error = Error::Internal { text: "a chunk was not reduced" };
+pub(super) const MISSING: Error = Error::Internal { text: "a chunk was not reduced" };
 
 impl<S: Copy + Send + Sync> Work for Reducing<'_, S> {
     fn begin(&mut self, elements: usize) {
@@ -111,7 +112,7 @@ pub(super) struct ReducingSeveral<'a> {
 
 /// The state of the chunks of a reduction that were merged, and the number of their elements.
 struct ErasedMerged {
-    state: Box<dyn ErasedState>,
+    state: Box<dyn ErasedStates>,
     elements: usize,
 }
 
@@ -123,9 +124,12 @@ impl<'a> ReducingSeveral<'a> {
         if !memory::is_left() {
             return Err(NO_BUFFERS);
         }
-        let state =
-            |(reduction, ty)| ErasedMerged { state: erased_state(reduction, ty), elements: 0 };
-        let merged = Mutex::new(reductions.map(state).collect());
+        let state = |(reduction, ty)| {
+            let state = erased_states(reduction, ty).identities(1)?;
+            Ok(ErasedMerged { state, elements: 0 })
+        };
+        let merged = reductions.map(state).collect::<Result<_, TryReserveError>>();
+        let merged = Mutex::new(merged.map_err(|_| NO_BUFFERS)?);
         Ok(ReducingSeveral { evaluating, elements: 0, merged })
     }
 
@@ -138,9 +142,11 @@ impl<'a> ReducingSeveral<'a> {
             return Err(MISSING);
         }
         if let Some(n) = repeats {
-            merged.iter_mut().for_each(|merged| merged.state = merged.state.repeated(n));
+            for merged in &mut merged {
+                merged.state = merged.state.repeated(n).map_err(|_| NO_BUFFERS)?;
+            }
         }
-        Ok(merged.iter().map(|merged| merged.state.result()).collect())
+        Ok(merged.iter().map(|merged| merged.state.result(0)).collect())
     }
 
     fn merged(&self) -> MutexGuard<'_, Vec<ErasedMerged>> {
@@ -153,7 +159,8 @@ impl Work for ReducingSeveral<'_> {
         self.evaluating.forget_failure();
         self.elements = elements;
         for merged in inner(&mut self.merged) {
-            *merged = ErasedMerged { state: merged.state.identity(), elements: 0 };
+            merged.state.clear();
+            merged.elements = 0;
         }
     }
 
@@ -161,12 +168,13 @@ impl Work for ReducingSeveral<'_> {
         if !memory::is_left() {
             return self.evaluating.note_failure();
         }
-        let identity = |merged: &ErasedMerged| merged.state.identity();
-        let mut states: Vec<_> = self.merged().iter().map(identity).collect();
+        let identity = |merged: &ErasedMerged| merged.state.identities(1);
+        let states: Result<Vec<_>, _> = self.merged().iter().map(identity).collect();
+        let Ok(mut states) = states else { return self.evaluating.note_failure() };
         let mut elements = 0;
         let chunks = &mut chunks.inspect(|chunk| elements += chunk.len());
         self.evaluating.accumulate(chunks, &mut |number, version, values, first| {
-            states[number].add(version, values, first);
+            states[number].add(0, version, values, first);
         });
         for (merged, state) in self.merged().iter_mut().zip(&states) {
             merged.state.merge(&**state);
@@ -309,7 +317,7 @@ impl<'a> Evaluating<'a> {
     }
 }
 
-const NO_BUFFERS: Error =
+pub(super) const NO_BUFFERS: Error =
     Error::OutOfHostMemory { bytes: 512 << 10, purpose: "the values of an expression" };
 
 impl Work for Evaluating<'_> {

@@ -3,11 +3,10 @@
     tools/peers/run.py [--failures]
 
 Downloads numexpr's source distribution by pip, and unpacks only the file of its tests under
-target/peers. `import numexpr` finds the adapter beside this file. The tests run twice: on arrays as
-they are, and on contiguous copies of them. A test has passed; or it fails because gpuvec or the
-adapter refuses its request (`REFUSALS`); or its result differs from the expected one, for a known
-reason (`DIFFERENCES`). Exits 1 if anything else happened, or if the counts are not those of the
-table in docs/peers.md. `--failures` prints every test that has failed.
+target/peers. `import numexpr` finds the adapter beside this file. A test has passed; or it fails
+because gpuvec or the adapter refuses its request (`REFUSALS`); or its result differs from the
+expected one, for a known reason (`DIFFERENCES`). Exits 1 if anything else happened, or if the
+counts are not those of the table in docs/peers.md. `--failures` prints every test that has failed.
 """
 
 import argparse
@@ -31,8 +30,7 @@ TESTS = "numexpr/tests/test_numexpr.py"
 
 # The reason of a refusal, by its text.
 REFUSALS = {
-    r"not C-contiguous": "strides",
-    r"no broadcasting": "broadcasting",
+    r"pass an aligned array": "misaligned arrays",
     r"\bcomplex(64|128)?\b|no operator '\.'": "complex numbers and their parts",
     r"dtype \|S\d|type but bytes|builtins\.list": "strings",
     r"\bexponent\b|no short sequence": "powers that are neither whole nor 0.5",
@@ -126,10 +124,10 @@ def refusal_of(error: Optional[BaseException]) -> Optional[BaseException]:
     return error
 
 
-def documented() -> dict[str, tuple[int, ...]]:
+def documented() -> dict[str, int]:
     """Returns the table of docs/peers.md."""
-    rows = re.findall(r"^\| ([^|]+) \| ([\d,]+) \| ([\d,]+) \|", PAGE.read_text(), re.MULTILINE)
-    return {row[0]: tuple(int(count.replace(",", "")) for count in row[1:]) for row in rows}
+    rows = re.findall(r"^\| ([^|]+) \| ([\d,]+) \|$", PAGE.read_text(), re.MULTILINE)
+    return {outcome: int(count.replace(",", "")) for outcome, count in rows}
 
 
 def main() -> None:
@@ -142,28 +140,19 @@ def main() -> None:
     sys.path[:0] = folders
     os.environ["PYTHONPATH"] = os.pathsep.join(folders)
 
-    import numexpr
-
-    reports = []
-    for numexpr.makes_copies in (False, True):
-        reports.append(Report())
-        plugins = ["no:cacheprovider", "no:warnings", "no:terminal", "no:xdist"]
-        off = [part for plugin in plugins for part in ("-p", plugin)]
-        pytest.main(["-c", os.devnull, *off, str(file)], plugins=[reports[-1]])
-    table = {
-        outcome: tuple(report.counts[outcome] for report in reports)
-        for outcome in sorted(set().union(*(report.counts for report in reports)))
-    }
-    for outcome, (strict, copied) in table.items():
-        print(f"| {outcome} | {strict:,} | {copied:,} |")
-    for report in reports:
-        if options.failures:
-            print(*report.failures, sep="\n")
-        print(*(f"unknown: {each}" for each in report.unknown), sep="\n")
-    changed = documented() != table
+    report = Report()
+    plugins = ["no:cacheprovider", "no:warnings", "no:terminal", "no:xdist"]
+    off = [part for plugin in plugins for part in ("-p", plugin)]
+    pytest.main(["-c", os.devnull, *off, str(file)], plugins=[report])
+    for outcome, count in sorted(report.counts.items()):
+        print(f"| {outcome} | {count:,} |")
+    if options.failures:
+        print(*report.failures, sep="\n")
+    print(*(f"unknown: {each}" for each in report.unknown), sep="\n")
+    changed = documented() != dict(report.counts)
     if changed:
         print(f"these are not the counts of {PAGE}")
-    sys.exit(any(report.unknown for report in reports) or changed)
+    sys.exit(bool(report.unknown) or changed)
 
 
 if __name__ == "__main__":

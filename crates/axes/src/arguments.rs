@@ -25,7 +25,8 @@ pub struct Arguments<'a> {
     pub outputs: &'a [Argument<'a>],
     /// The axes that the call reduces: a bit each, the lowest for the first axis.
     pub reduced_axes: u64,
-    /// Asks for a view of the numbers of the elements that are reduced.
+    /// Says that the elements of each result are walked in C order, so that they can be numbered: the reduced axes
+    /// are merged, but neither flipped nor sorted.
     pub is_indexed: bool,
 }
 

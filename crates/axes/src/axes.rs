@@ -45,9 +45,7 @@ pub struct Axes {
 }
 
 impl Axes {
-    /// Checks arguments, and writes the views of the inputs and then of the outputs to `views`. Where the arguments
-    /// ask for the numbers of the elements that are reduced, the last view is theirs: its addresses are the
-    /// numbers, in C order of the reduced axes before any was flipped, sorted or merged.
+    /// Checks arguments, and writes the views of the inputs and then of the outputs to `views`.
     ///
     /// Returns `None` if there is nothing to compute, since the kept axes have no elements; then arrays may have
     /// any address. Where only the reduced axes have none, that holds for the inputs.
@@ -68,14 +66,12 @@ impl Axes {
             return Ok(None);
         }
         let call = Call { arguments, kept, reduced };
-        let (inputs, others) = views.split_at_mut(arguments.inputs.len());
-        let (outputs, numbers) = others.split_at_mut(arguments.outputs.len());
-        assert_eq!(numbers.len(), usize::from(arguments.is_indexed), "the views of numbers");
-        numbers.iter_mut().for_each(|view| *view = View::new(&NUMBERS[0]));
+        let (inputs, outputs) = views.split_at_mut(arguments.inputs.len());
+        assert_eq!(outputs.len(), arguments.outputs.len(), "the views of outputs");
         let are_in_c_order = call.check(inputs, outputs)?;
         let axes = match are_in_c_order && call.has_one_kind_of_axes() {
-            true => call.one_axis(inputs, outputs, numbers),
-            false => call.merge(inputs, outputs, numbers)?,
+            true => call.one_axis(inputs, outputs),
+            false => call.merge(inputs, outputs)?,
         };
         overlap::refuse(&axes, inputs, outputs)?;
         Ok(Some(axes))
@@ -92,7 +88,8 @@ impl Axes {
     }
 }
 
-/// The numbers of elements, as an array whose addresses they are.
+/// The numbers of elements in C order, as an array whose addresses they are: its strides, which decide before those
+/// of inputs, let no axis move.
 const NUMBERS: [Argument<'_>; 1] = [Argument { address: 0, element_bytes: 1, strides: None }];
 
 /// Arguments whose shape is checked; some results are wanted.
@@ -142,34 +139,28 @@ impl<'a> Call<'a> {
 
     /// Sets the strides of arrays in C order where all axes are kept, or all reduced. Avoids the general analysis in
     /// the most frequent calls.
-    fn one_axis(&self, inputs: &mut [View], outputs: &mut [View], numbers: &mut [View]) -> Axes {
+    fn one_axis(&self, inputs: &mut [View], outputs: &mut [View]) -> Axes {
         let (kept, reduced) = (self.kept.elements(), self.reduced.elements());
-        let others = if reduced == 1 { outputs } else { numbers };
-        inputs
-            .iter_mut()
-            .chain(others)
-            .for_each(|view| view.strides[0] = view.element_bytes as isize);
+        let walked = outputs.iter_mut().filter(|_| reduced == 1).chain(inputs);
+        walked.for_each(|view| view.strides[0] = view.element_bytes as isize);
         Axes { kept: Space::line(kept, 0), reduced: Space::line(reduced, 0) }
     }
 
     /// Flips, sorts and merges the axes, and sets the strides of the views.
-    fn merge(
-        &self, inputs: &mut [View], outputs: &mut [View], numbers: &mut [View],
-    ) -> Result<Axes, Error> {
+    fn merge(&self, inputs: &mut [View], outputs: &mut [View]) -> Result<Axes, Error> {
         let (shape, mask) = (self.shape(), self.arguments.reduced_axes);
         let all = weights(shape, !0);
         let kept_alone = weights(shape, !mask);
         let reduced_alone = weights(shape, mask);
         let sources = Arrays { arguments: self.inputs(), weights: &all, shape };
         let results = Arrays { arguments: self.arguments.outputs, weights: &kept_alone, shape };
-        let counted =
-            Arrays { arguments: &NUMBERS[..numbers.len()], weights: &reduced_alone, shape };
-        let none = Arrays { arguments: &[], ..counted };
+        let numbers = &NUMBERS[..usize::from(self.arguments.is_indexed)];
+        let numbers = Arrays { arguments: numbers, weights: &reduced_alone, shape };
 
-        let kept = Group { first: results, then: sources, numbers: none }.merge(self.kept);
+        let kept = Group { first: results, then: sources }.merge(self.kept);
         let reduced = match self.reduced.elements() {
             0 => Merged::empty(self.reduced.numbers()),
-            _ => Group { first: sources, then: none, numbers: counted }.merge(self.reduced),
+            _ => Group { first: numbers, then: sources }.merge(self.reduced),
         };
         let axes = kept.count() + reduced.count();
         if axes > MAX_AXES {
@@ -178,7 +169,6 @@ impl<'a> Call<'a> {
         sources.set(&kept, 0, inputs);
         sources.set(&reduced, kept.count(), inputs);
         results.set(&kept, 0, outputs);
-        counted.set(&reduced, kept.count(), numbers);
         Ok(Axes { kept: kept.space(0), reduced: reduced.space(kept.count()) })
     }
 }

@@ -71,6 +71,14 @@ impl Blocks {
         element / all * self.along + (element % all).div_ceil(row * self.rows)
     }
 
+    /// The number of the first element of a block, in the order of the walk.
+    pub fn first_element(&self, number: usize) -> usize {
+        let lengths = &self.space.lengths()[self.cut..];
+        let row: usize = lengths.iter().skip(1).product();
+        let all = lengths.first().map_or(1, |length| length * row);
+        number / self.along * all + number % self.along * self.rows * row
+    }
+
     /// The blocks of these numbers, in their order.
     pub fn walk(&self, numbers: Range<usize>) -> impl Iterator<Item = Block> {
         let mut block = (!numbers.is_empty()).then(|| self.at(numbers.start));

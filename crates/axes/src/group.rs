@@ -38,8 +38,6 @@ pub(crate) struct Group<'a> {
     /// Those whose strides decide first.
     pub(crate) first: Arrays<'a>,
     pub(crate) then: Arrays<'a>,
-    /// The numbers of elements, which decide nothing, but are merged, too.
-    pub(crate) numbers: Arrays<'a>,
 }
 
 /// Axes after sorting and merging, from the outermost to the innermost.
@@ -174,6 +172,6 @@ impl Group<'_> {
         let is_one = |(a, b): (i64, i64)| {
             merged.signed(outer, a) == merged.signed(inner, b).wrapping_mul(length)
         };
-        self.strides(outer, inner).chain(self.numbers.strides(outer, inner)).all(is_one)
+        self.strides(outer, inner).all(is_one)
     }
 }

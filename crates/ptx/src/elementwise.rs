@@ -29,34 +29,36 @@ impl PerThread {
     /// there are fast functions, and no instructions of f64.
     ///
     /// Arrays of 2^29 bytes, GB/s of an H200 with 1, 2 and 8 packs a thread: an add of f32 4363, 4350,
-    /// 4281; 20 operations 4104, 4205, 4080; an exponential by f64 3099, 3295, 3418. With two vectors at once
-    /// 3981, and of f64 4104 for 3794; sines of f64 2967 for 2274, but cube roots of f32 by f64, with 3
-    /// instructions more than exponentials, 3154 for 3469. By 32 bits, shares of a copy's rate with one
-    /// vector and with two: exponentials 0.874, 0.934; logarithms 0.820, 0.876; sines 0.575, 0.642. With 2, 4 and 5
-    /// blocks at once: exponentials 0.930, 0.931, 0.943; sines 0.640, 0.671, 0.742.
+    /// 4281; 20 operations 4104, 4205, 4080. Shares of a copy's rate on an H100, 2^27 elements, with 8 packs a
+    /// thread, 3 and 2: exponentials of f32 0.952, 0.979, 0.989; logarithms 0.951, 0.982, 0.986; log1p 0.953,
+    /// 0.991, 0.914. With one vector at once and two, 2^26 elements: sines of f32 0.925, 0.944; with 5 blocks 0.961
+    /// instead of those with 4. With 2 blocks, 3 and 4, of f64: sines 0.847, 0.927, 0.956; exponentials 0.973, 0.977,
+    /// 0.984.
     fn new(instructions: usize, arrays: usize, bytes: usize, is_fast: bool) -> PerThread {
-        let packs = match instructions / arrays {
-            ..6 => 1,
-            6..16 => 2,
-            _ => 8,
-        };
-        let (vector, most_of_two) = match (bytes, is_fast) {
-            (..=4, false) => (4, 37),
-            (..=4, true) => (4, 128),
-            _ => (2, 128),
-        };
+        let per_array = instructions / arrays;
+        let vector = if bytes <= 4 { 4 } else { 2 };
+        let most_of_two = if is_fast || bytes > 4 { 128 } else { 37 };
         let lanes = match instructions {
-            _ if packs == 8 && instructions <= most_of_two => 2 * vector,
+            _ if per_array >= 16 && instructions <= most_of_two => 2 * vector,
             ..=128 => vector,
             // More at once would need too many registers.
             129..=256 => 2,
             _ => 1,
         };
-        let blocks = match instructions {
-            _ if !is_fast || lanes != 2 * vector => 2,
-            // Logarithms, with 50, spill on Volta.
-            ..=48 => 5,
+        let packs = match per_array {
+            ..6 => 1,
+            6..16 => 2,
+            _ if is_fast && lanes == 2 * vector => 3,
             _ => 4,
+        };
+        let blocks = match instructions {
+            _ if packs < 3 || lanes < 4 => 2,
+            // Logarithms, with 50, spill on Volta.
+            ..=48 if is_fast => 5,
+            _ if is_fast => 4,
+            // Error functions of f64, with 100, spill.
+            ..=96 if arrays == 2 => 4,
+            _ => 3,
         };
         PerThread { lanes, packs, blocks }
     }

@@ -16,7 +16,7 @@ struct Fields {
     data: *mut c_void,
     axes: c_int,
     shape: *const isize,
-    _strides: *const isize,
+    strides: *const isize,
     _base: *const c_void,
     dtype: *const c_void,
     flags: c_int,
@@ -35,6 +35,8 @@ pub(crate) struct NumPy {
     /// "shape". (pyo3's `intern` makes strings when they are first needed: a child that is forked meanwhile
     /// would wait for ever.)
     shape: Py<PyString>,
+    /// "transpose".
+    transpose: Py<PyString>,
 }
 
 impl NumPy {
@@ -48,7 +50,9 @@ impl NumPy {
         let module = py.import("numpy")?;
         let [ndarray, empty] = ["ndarray", "empty"].map(|name| module.getattr(name));
         let (ndarray, empty) = (ndarray?.unbind(), empty?.unbind());
-        let numpy = NumPy { ndarray, empty, shape: PyString::new(py, "shape").unbind() };
+        let [shape, transpose] =
+            ["shape", "transpose"].map(|name| PyString::new(py, name).unbind());
+        let numpy = NumPy { ndarray, empty, shape, transpose };
         let known = numpy.empty.bind(py).call1(((3, 5), "f4"))?;
         if numpy.describes(&known, &[3, 5])? {
             return Ok(numpy);
@@ -66,7 +70,8 @@ impl NumPy {
             && array.fields.flags & (CONTIGUOUS | ALIGNED | WRITEABLE | WARNS)
                 == CONTIGUOUS | ALIGNED | WRITEABLE
             && array.fields.axes == 2
-            && array.shape() == shape)
+            && array.shape() == shape
+            && array.strides() == [20, 4])
     }
 
     /// Returns an object as an array; `None` if it is of another class, were it derived from ndarray.
@@ -81,7 +86,7 @@ impl NumPy {
     }
 
     /// Makes an array of the shape of another, or of no axes.
-    pub(crate) fn empty<'py>(
+    pub(crate) fn empty_like<'py>(
         &self, like: Option<&Array<'_, 'py>>, py: Python<'py>, dtype: &Py<PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let shape = match like {
@@ -89,6 +94,20 @@ impl NumPy {
             None => PyTuple::empty(py).into_any(),
         };
         self.empty.bind(py).call1((shape, dtype))
+    }
+
+    /// Makes an array of a shape, whose axes have an order in memory, the outermost first.
+    pub(crate) fn empty<'py>(
+        &self, shape: &[isize], order: &[usize], py: Python<'py>, dtype: &Py<PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let lengths = PyTuple::new(py, order.iter().map(|axis| shape[*axis]))?;
+        let array = self.empty.bind(py).call1((lengths, dtype))?;
+        if order.is_sorted() {
+            return Ok(array);
+        }
+        let mut places = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(place, axis)| places[*axis] = place);
+        array.call_method1(&self.transpose, PyTuple::new(py, places)?)
     }
 }
 
@@ -119,14 +138,28 @@ impl<'py> Array<'_, 'py> {
         unsafe { slice::from_raw_parts(self.fields.shape, axes) }
     }
 
+    /// The distance between elements along each axis, in bytes.
+    pub(crate) fn strides(&self) -> &[isize] {
+        let axes = self.shape().len();
+        if axes == 0 {
+            return &[];
+        }
+        // SAFETY: as for the shape.
+        unsafe { slice::from_raw_parts(self.fields.strides, axes) }
+    }
+
     /// The number of elements.
     pub(crate) fn size(&self) -> usize {
         self.shape().iter().product::<isize>().unsigned_abs()
     }
 
+    pub(crate) fn is_contiguous(&self) -> bool {
+        self.fields.flags & CONTIGUOUS != 0
+    }
+
     /// Says whether the library can read the array.
     pub(crate) fn is_input(&self) -> bool {
-        self.fields.flags & (CONTIGUOUS | ALIGNED) == CONTIGUOUS | ALIGNED
+        self.fields.flags & ALIGNED != 0
     }
 
     /// Says whether the library can write the array.

@@ -94,3 +94,53 @@ impl Run {
         unsafe { (self.0)(handle, inputs.as_ptr(), out, n, 0) }
     }
 }
+
+/// `gpuvec_array`: the address of an array, or of a scalar, and that of the array's strides.
+#[repr(C)]
+pub(crate) struct StridedArray {
+    pub(crate) data: usize,
+    pub(crate) strides: usize,
+}
+
+type ExprRunNd = unsafe extern "C" fn(
+    usize,
+    i32,
+    *const isize,
+    *const StridedArray,
+    *const StridedArray,
+    u64,
+    usize,
+) -> c_int;
+
+/// `gpuvec_expr_run_nd`.
+#[derive(Clone, Copy)]
+pub(crate) struct RunStrided(ExprRunNd);
+
+// Its lengths and strides are int64_t.
+const _: () = assert!(size_of::<isize>() == size_of::<i64>());
+
+impl RunStrided {
+    /// Returns the function at an address.
+    ///
+    /// # Safety
+    ///
+    /// The function is there.
+    pub(crate) unsafe fn at(address: usize) -> Self {
+        // SAFETY: by the caller's promise.
+        RunStrided(unsafe { transmute::<usize, ExprRunNd>(address) })
+    }
+
+    /// Calls the function without a stream; returns its status. `mask` has a bit for each reduced axis.
+    ///
+    /// # Safety
+    ///
+    /// As the header says.
+    pub(crate) unsafe fn call(
+        self, handle: usize, shape: &[isize], inputs: &[StridedArray], outputs: &[StridedArray],
+        mask: u64,
+    ) -> c_int {
+        let (inputs, outputs) = (inputs.as_ptr(), outputs.as_ptr());
+        // SAFETY: by the caller's promise. Callers pass as many axes as the library accepts.
+        unsafe { (self.0)(handle, shape.len() as i32, shape.as_ptr(), inputs, outputs, mask, 0) }
+    }
+}

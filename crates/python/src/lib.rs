@@ -10,6 +10,7 @@ mod formula;
 mod function;
 mod operation;
 mod output;
+mod strided;
 
 use pyo3::prelude::*;
 

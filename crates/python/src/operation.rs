@@ -1,17 +1,21 @@
 //! Calls of operations on NumPy's arrays.
 
-use crate::array::NumPy;
+use crate::array::{Array, NumPy};
+use crate::formula::{Call, Formula};
 use crate::function::Function;
 use crate::output::{Output, Target};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 /// An operation: its functions, and what handles other arguments and errors.
 #[pyclass(frozen, module = "gpuvec._native")]
 pub(crate) struct Operation {
     numpy: &'static NumPy,
+    inputs: usize,
     typed: Vec<Typed>,
     most_axes: usize,
+    formula: Py<PyAny>,
     general: Py<PyAny>,
     failure: Py<PyAny>,
 }
@@ -21,6 +25,8 @@ struct Typed {
     dtype: Py<PyAny>,
     function: Function,
     output: Output,
+    /// The operation as a formula, once it was needed.
+    formula: PyOnceLock<Py<Formula>>,
 }
 
 /// What a function is called with.
@@ -35,25 +41,28 @@ struct Arguments<'a, 'py> {
 impl Operation {
     /// Makes an operation of `inputs` arrays with at most `most_axes` axes. `functions` has for each
     /// element type a dtype, an address in the library, the factor's size in bytes (0: none) and the
-    /// output's dtype. `general` is called with arguments that are not ordinary arrays; `failure` makes an
-    /// exception of a status that is an error.
+    /// output's dtype. Of `calls`, `formula(dtype)` returns the [`Formula`] for arrays of any strides,
+    /// `general` is called with arguments that are not ordinary arrays, and `failure` makes an exception of
+    /// a status that is an error.
     #[new]
     fn new(
         py: Python<'_>, inputs: usize, is_reduction: bool, most_axes: usize,
-        functions: Vec<(Py<PyAny>, usize, usize, Py<PyAny>)>, general: Py<PyAny>,
-        failure: Py<PyAny>,
+        functions: Vec<(Py<PyAny>, usize, usize, Py<PyAny>)>,
+        calls: (Py<PyAny>, Py<PyAny>, Py<PyAny>),
     ) -> PyResult<Self> {
         let typed = functions.into_iter().map(|(dtype, address, factor_bytes, result)| {
             // SAFETY: the package takes the address from the library, and the rest from its table of
             // declarations (python/gpuvec/_library.py), which a test compares with the header.
             let function = unsafe { Function::at(address, inputs, factor_bytes) };
             let output = Output { dtype: result, is_reduction };
+            let formula = PyOnceLock::new();
             function
-                .map(|function| Typed { dtype, function, output })
+                .map(|function| Typed { dtype, function, output, formula })
                 .ok_or_else(|| PyValueError::new_err("no function has such arguments"))
         });
         let typed = typed.collect::<PyResult<_>>()?;
-        Ok(Operation { numpy: NumPy::get(py)?, typed, most_axes, general, failure })
+        let (numpy, (formula, general, failure)) = (NumPy::get(py)?, calls);
+        Ok(Operation { numpy, inputs, typed, most_axes, formula, general, failure })
     }
 
     /// Calls the operation. One of a single input gets it as `a` and as `b`.
@@ -62,43 +71,88 @@ impl Operation {
         &self, py: Python<'py>, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>,
         out: &Bound<'py, PyAny>, stream: &Bound<'py, PyAny>, factor: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let short = if stream.is_none() { self.arguments(a, b, out)? } else { None };
-        let Some(Arguments { typed, inputs, target, n }) = short else {
-            let general = self.general.bind(py);
-            return match factor {
-                Some(factor) => general.call1((a, b, out, stream, factor)),
-                None => general.call1((a, b, out, stream)),
-            };
-        };
-        let (function, out, factor) = (typed.function, target.address, factor.unwrap_or(0.0));
-        // SAFETY: the arrays have these lengths, and this call holds them. Like NumPy's own functions it
-        // relies on other threads not to resize arrays against NumPy's advice.
-        let status = py.detach(|| unsafe { function.call(factor, inputs, out, n) });
-        if status != 0 {
-            return Err(PyErr::from_value(self.failure.bind(py).call1((status,))?));
+        if stream.is_none() {
+            if let Some(Arguments { typed, inputs, target, n }) = self.arguments(a, b, out)? {
+                let (function, out) = (typed.function, target.address);
+                let factor = factor.unwrap_or(0.0);
+                // SAFETY: the arrays have these lengths, and this call holds them. Like NumPy's own
+                // functions it relies on other threads not to resize arrays against NumPy's advice.
+                let status = py.detach(|| unsafe { function.call(factor, inputs, out, n) });
+                if status != 0 {
+                    return Err(PyErr::from_value(self.failure.bind(py).call1((status,))?));
+                }
+                return target.result();
+            }
+            let axis = &py.None().into_bound(py);
+            let called = self.strided(a, b, factor, Call { out, axis, keepdims: false })?;
+            if let Some(result) = called {
+                return Ok(result);
+            }
         }
-        typed.output.result(target)
+        let general = self.general.bind(py);
+        match factor {
+            Some(factor) => general.call1((a, b, out, stream, factor)),
+            None => general.call1((a, b, out, stream)),
+        }
+    }
+
+    /// Calls a reduction along axes. Returns None unless the arguments are ordinary arrays that fit.
+    fn along<'py>(
+        &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>,
+        axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.strided(a, b, None, Call { out, axis, keepdims: keepdims.is_truthy()? })
     }
 }
 
 impl Operation {
-    /// Returns the arguments for ordinary arrays that fit. `None`: the general way accepts them, or tells
-    /// what is wrong.
+    /// Returns the arguments for ordinary contiguous arrays of one shape. `None`: another way accepts them,
+    /// or tells what is wrong.
     fn arguments<'a, 'py>(
         &'a self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Arguments<'a, 'py>>> {
-        let (Some(a), Some(b)) = (self.numpy.array(a), self.numpy.array(b)) else {
-            return Ok(None);
-        };
-        let Some(typed) = self.typed.iter().find(|typed| a.has_dtype(&typed.dtype)) else {
-            return Ok(None);
-        };
-        let are_alike = b.has_dtype(&typed.dtype) && a.shape() == b.shape();
-        if !are_alike || !a.is_input() || !b.is_input() || a.shape().len() > self.most_axes {
+        let Some((typed, [a, b])) = self.arrays(a, b) else { return Ok(None) };
+        let are_plain = a.is_contiguous() && b.is_contiguous() && a.shape() == b.shape();
+        if !are_plain || a.shape().len() > self.most_axes {
             return Ok(None);
         }
         let target = typed.output.target(self.numpy, out, &a)?;
         let inputs = [a.address(), b.address()];
         Ok(target.map(|target| Arguments { typed, inputs, target, n: a.size() }))
+    }
+
+    /// Calls the operation as a formula, on ordinary arrays of any strides.
+    fn strided<'py>(
+        &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, factor: Option<f64>,
+        call: Call<'_, 'py>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some((typed, [a, b])) = self.arrays(a, b) else { return Ok(None) };
+        // A dot product of all elements broadcasts nothing, as NumPy's.
+        if self.most_axes == 1 && call.axis.is_none() && a.shape() != b.shape() {
+            return Ok(None);
+        }
+        let py = call.out.py();
+        let formula = match typed.formula.get(py) {
+            Some(formula) => formula,
+            None => {
+                let formula = self.formula.bind(py).call1((&typed.dtype,))?;
+                let formula = formula.cast_into::<Formula>()?.unbind();
+                // Another thread may have been here meanwhile: its formula is as good.
+                let _ = typed.formula.set(py, formula);
+                typed.formula.get(py).expect("it was set")
+            }
+        };
+        let arrays = [a, b].into_iter().take(self.inputs).collect();
+        formula.get().call_arrays(arrays, factor, call)
+    }
+
+    /// Returns the inputs as ordinary arrays of one type, and its function.
+    fn arrays<'s, 'a, 'py>(
+        &'s self, a: &'a Bound<'py, PyAny>, b: &'a Bound<'py, PyAny>,
+    ) -> Option<(&'s Typed, [Array<'a, 'py>; 2])> {
+        let arrays = [self.numpy.array(a)?, self.numpy.array(b)?];
+        let typed = self.typed.iter().find(|typed| arrays[0].has_dtype(&typed.dtype))?;
+        let fit = arrays.iter().all(|array| array.is_input() && array.has_dtype(&typed.dtype));
+        fit.then_some((typed, arrays))
     }
 }

@@ -6,11 +6,37 @@ use gpuvec_exact::Float;
 use std::arch::x86_64::*;
 use std::ops::{Add, Mul, Sub};
 
+/// `a` where it is greater than `b` as an unsigned integer, else `b`, or the other way round. SSE2 compares signed
+/// ones.
+#[inline(always)]
+unsafe fn chosen(is_greatest: bool, a: __m128i, b: __m128i) -> __m128i {
+    // SAFETY: the caller's instructions.
+    unsafe {
+        let flip = _mm_set1_epi32(i32::MIN);
+        let is_greater = _mm_cmpgt_epi32(_mm_xor_si128(a, flip), _mm_xor_si128(b, flip));
+        let (yes, no) = if is_greatest { (a, b) } else { (b, a) };
+        _mm_or_si128(_mm_and_si128(is_greater, yes), _mm_andnot_si128(is_greater, no))
+    }
+}
+
+#[inline(always)]
+unsafe fn least(a: __m128i, b: __m128i) -> __m128i {
+    // SAFETY: the caller's instructions.
+    unsafe { chosen(false, a, b) }
+}
+
+#[inline(always)]
+unsafe fn greatest(a: __m128i, b: __m128i) -> __m128i {
+    // SAFETY: the caller's instructions.
+    unsafe { chosen(true, a, b) }
+}
+
 macro_rules! vector {
     ($(#[$doc:meta])* $name:ident($register:ty, $lanes:literal) by $set:ident: splat $splat:ident,
      load_f32 $load_f32:expr, load_f64 $load_f64:ident,
      multiply_add $multiply_add:expr, multiply_subtract $multiply_subtract:expr,
      flag_changes $flag_changes:expr, flag_vanished $flag_vanished:expr,
+     integers { $to_integers:ident, $from_integers:ident, $load_integers:ident, $ones:expr, $add:ident, $min:ident, $max:ident },
      $($trait:ident $operator:ident $instruction:ident),+) => {
         $(#[$doc])*
         #[derive(Clone, Copy)]
@@ -63,6 +89,19 @@ macro_rules! vector {
             }
 
             #[inline(always)]
+            fn extremes(of: [Self; 2], from: &[impl Float]) -> [Self; 2] {
+                assert!(size_of_val(from) >= 8 * $lanes);
+                // SAFETY: a vector proves the instructions; there are as many elements.
+                unsafe {
+                    let [least, most] = of.map(|vector| $to_integers(vector.0));
+                    let encodings = $load_integers(from.as_ptr().cast());
+                    let sizes = $add(encodings, encodings);
+                    let least = $min(least, $add(sizes, $ones(-1)));
+                    [least, $max(most, sizes)].map(|vector| Self($from_integers(vector)))
+                }
+            }
+
+            #[inline(always)]
             fn bits(self) -> Self::Bits {
                 // SAFETY: the same bytes, of which any are valid.
                 unsafe { std::mem::transmute(self) }
@@ -99,6 +138,10 @@ vector! {
         let lanes = _mm512_mask_cmp_pd_mask::<_CMP_NEQ_OQ>(lanes, y, zero);
         _mm512_mask_mov_pd(flags, lanes, x)
     },
+    integers {
+        _mm512_castpd_si512, _mm512_castsi512_pd, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_add_epi32,
+        _mm512_min_epu32, _mm512_max_epu32
+    },
     Add add _mm512_add_pd, Sub sub _mm512_sub_pd, Mul mul _mm512_mul_pd
 }
 
@@ -112,6 +155,10 @@ vector! {
         let is_zero = |x| _mm256_cmp_pd::<_CMP_EQ_OQ>(x, _mm256_setzero_pd());
         let has_zero = _mm256_or_pd(is_zero(x), is_zero(y));
         _mm256_or_pd(flags, _mm256_xor_pd(is_zero(product), has_zero))
+    },
+    integers {
+        _mm256_castpd_si256, _mm256_castsi256_pd, _mm256_loadu_si256, _mm256_set1_epi32, _mm256_add_epi32,
+        _mm256_min_epu32, _mm256_max_epu32
     },
     Add add _mm256_add_pd, Sub sub _mm256_sub_pd, Mul mul _mm256_mul_pd
 }
@@ -128,6 +175,10 @@ vector! {
         let is_zero = |x| _mm_cmpeq_pd(x, _mm_setzero_pd());
         let has_zero = _mm_or_pd(is_zero(x), is_zero(y));
         _mm_or_pd(flags, _mm_xor_pd(is_zero(product), has_zero))
+    },
+    integers {
+        _mm_castpd_si128, _mm_castsi128_pd, _mm_loadu_si128, _mm_set1_epi32, _mm_add_epi32,
+        least, greatest
     },
     Add add _mm_add_pd, Sub sub _mm_sub_pd, Mul mul _mm_mul_pd
 }

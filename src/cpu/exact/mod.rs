@@ -2,13 +2,15 @@
 //!
 //! The method, and why it is exact, is in crates/exact/src/window.rs: floating-point windows, whose levels hold
 //! sums as integers. Ordinary blocks of terms fit into one window, which stays the same from block to
-//! block (`window.rs`). The others are added as integers, at a rate that does not depend on the data
-//! ([`Bins`]). The words of the state, normalised, are those of [`State::deposit`] for each term.
+//! block (`window.rs`); most blocks of f32 need no test of each sum (`plain.rs`). The other blocks are added as
+//! integers, at a rate that does not depend on the data ([`Bins`]). The words of the state, normalised, are those
+//! of [`State::deposit`] for each term.
 //!
 //! The arithmetic needs rounding to nearest without flush to zero: src/process/float_modes.rs sets
 //! that around every call.
 
 mod bounded;
+mod plain;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -16,10 +18,18 @@ mod window;
 use crate::arch::Version;
 pub(crate) use bounded::Bounded;
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
+use std::iter::zip;
 use window::Window;
 
 /// Terms that are deposited one by one: bins would take longer to clear and to empty.
 const FEW: usize = 128;
+
+/// The terms of a part of a block that no window holds, and the most parts that are deposited term by term.
+const PART: usize = 256;
+const MOST_PARTS: usize = 2;
+
+/// The number of terms above which parts of a block are tried.
+const FEWEST_IN_PARTS: usize = 1 << 10;
 
 /// The most blocks that are added as integers, without trying a window, after windows failed.
 const MOST_SKIPPED: usize = 15;
@@ -30,6 +40,8 @@ pub(crate) trait Vectorised: Windowed {
     const PRODUCTS: bool = Self::TERM_BITS > Self::Element::PRECISION;
     /// A product is the sum of two f64: itself rounded, and its error.
     const ERRORS: bool = Self::TERM_BITS > f64::PRECISION;
+    /// The terms are f32, which their encodings alone may allow to add as they are.
+    const PLAIN: bool = !Self::PRODUCTS && <Self::Element as Float>::BITS == 32;
     /// The levels of a window: they hold terms that differ by a factor of up to 2^20.
     const LEVELS: usize = (Self::TERM_BITS as usize + 20).div_ceil(LEVEL_BITS as usize);
 }
@@ -106,20 +118,52 @@ pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
             skipped = if held > 0 { 0 } else { skipped };
             continue;
         }
-        // No window holds the block, and probably none holds those that follow.
+        if skipped == 0 && block.len() > FEWEST_IN_PARTS {
+            // No window holds the block, but one may hold most of it.
+            skipped = 1;
+            inputs = inputs.after(deposit_parts::<K, C>(version, state, block));
+            continue;
+        }
+        // Probably none holds those that follow.
         let block = inputs.first((1 + skipped) * block.len());
         skipped = MOST_SKIPPED.min(2 * skipped + 1);
-        let term = |i: usize| K::term_of(block.a[i], block.b[i]);
         if block.len() > FEW {
+            let term = |i: usize| K::term_of(block.a[i], block.b[i]);
             bins.get_or_insert(Bins::EMPTY).deposit(state, block.len(), term);
         } else {
-            (0..block.len()).for_each(|i| state.deposit(term(i)));
+            deposit_each(state, block);
         }
         inputs = inputs.after(block.len());
     }
     if let Some(mut bins) = bins {
         bins.empty(state);
     }
+}
+
+/// Deposits terms one by one.
+#[inline(never)]
+fn deposit_each<K: Vectorised>(state: &mut State<K>, terms: Inputs<'_, K::Element>) {
+    zip(terms.a, terms.b).for_each(|(&x, &y)| state.deposit(K::term_of(x, y)));
+}
+
+/// Adds a block in parts, and those that windows do not hold term by term: a few at most. Returns the number of terms
+/// that it added.
+#[inline(never)]
+fn deposit_parts<K: Vectorised, C: Conditions>(
+    version: Version, state: &mut State<K>, block: Inputs<'_, K::Element>,
+) -> usize {
+    let (mut window, mut rest, mut not_held) = (Window::exact(), block, 0);
+    while rest.len() > 0 && not_held < MOST_PARTS {
+        let part = rest.first(PART);
+        let held = window.hold::<K, C>(version, part);
+        state.count(held);
+        window.empty(state);
+        let terms = part.after(held);
+        not_held += usize::from(terms.len() > 0);
+        deposit_each(state, terms);
+        rest = rest.after(part.len());
+    }
+    block.len() - rest.len()
 }
 
 /// The number of products from which on a bounded sum costs less on average, although an exact one may have to

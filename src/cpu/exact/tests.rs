@@ -177,6 +177,45 @@ fn the_largest_rests_are_summed() {
     }
 }
 
+/// Numbers of all digits: the largest fill the accumulators, and the smallest are as small as the window takes, and
+/// smaller; down to subnormal ones.
+#[test]
+fn f32_of_every_range_are_summed() {
+    for top in [-148, -130, -127, -126, -100, 0, 127] {
+        let largest = 2_f32.powi(top) * (2.0 - 2_f32.powi(-23));
+        for range in 0..30 {
+            let least = 2_f32.powi(top - range) * (1.0 + 2_f32.powi(-23));
+            let others = [(3, least), (70, 0.0), (95, -0.0), (4000, -least), (6000, least)];
+            for sign in [1.0, -1.0] {
+                let a = after_ordinary(sign * largest, &others);
+                check::<Sum<f32>>(&a, &a);
+                check::<Sum<f32>>(&a[8_003..8_300], &a[8_003..8_300]);
+            }
+        }
+    }
+}
+
+/// The smallest number of all, among ones for which the window's unit is that number, half of it, or more.
+#[test]
+fn the_smallest_f32_is_summed() {
+    for exponent in -110..-100 {
+        let a = after_ordinary(2_f32.powi(exponent), &[(7, f32::from_bits(1))]);
+        check::<Sum<f32>>(&a, &a);
+    }
+}
+
+/// A block of which a window holds all but a few terms.
+#[test]
+fn small_numbers_among_ordinary_ones_are_summed() {
+    for len in [1_000, 1_500, 5_000, 20_000] {
+        for every in [2, 300, 900, 4_000] {
+            let small = |i: usize| if i % every == 7 { 2_f64.powi(-90) } else { 1.0 };
+            let pairs: Vec<_> = (0..len).map(|i| (i as f64 / 7.0 * small(i), 0.3)).collect();
+            check_all(&pairs);
+        }
+    }
+}
+
 /// Also with an outlier, for which the window has to be chosen again, but for versions without fused operations.
 #[test]
 fn ordinary_products_have_a_sum_within_a_bound() {

@@ -1,5 +1,6 @@
 //! Blocks of terms that one window holds.
 
+use super::plain::plain_sum;
 use super::{Conditions, Inputs, Vectorised};
 use crate::arch::{Set, Vector, Vectorized, Version, prefetch};
 use gpuvec_exact::{Float, LEVEL_BITS, State, round_window};
@@ -11,7 +12,7 @@ use std::mem::size_of;
 const DEPOSITS: usize = 1 << 7;
 
 /// A level takes parts of at most 2^(u + REACH), if its unit is 2^u.
-const REACH: i32 = 44;
+pub(super) const REACH: i32 = 44;
 
 /// The most levels of a window.
 const MAX_LEVELS: usize = 3;
@@ -28,6 +29,9 @@ const FLAGS: usize = 2;
 /// Blocks of which the sums of a level stay below 2^63: those of a block's lanes, 2^5 at most, are at most
 /// 2^51 units. (The end of the array may be two short blocks.)
 const MAX_BLOCKS: usize = 1 << 6;
+
+/// Blocks that are summed with witnesses, after one that could not be summed without them.
+const MOST_WITNESSED: usize = 1 << 3;
 
 /// Elements of which the largest gives the window.
 const SAMPLE: usize = 128;
@@ -192,12 +196,22 @@ fn hold_rows<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
 ) -> usize {
     let block_len = chains::<K>() * S::F64::LANES * if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
     let mut held = 0;
+    let mut witnessed = 0;
     window.failed = 0;
     for _ in 0..MAX_BLOCKS {
         if held == inputs.len() {
             break;
         }
         let block = inputs.after(held).first(block_len);
+        if const { K::PLAIN } && witnessed == 0 {
+            if let Some(sum) = plain_sum::<K, C, S>(set, unit, block) {
+                window.sums[0] += sum;
+                held += block.len();
+                continue;
+            }
+            witnessed = MOST_WITNESSED;
+        }
+        witnessed = witnessed.saturating_sub(1);
         let Some(sums) = sums::<K, C, S, BOUNDED>(set, unit, block) else {
             window.failed = block.len();
             break;

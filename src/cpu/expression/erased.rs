@@ -5,62 +5,69 @@ use crate::arch::Version;
 use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{Accumulator, Element};
 use std::any::Any;
+use std::collections::TryReserveError;
 
-/// The state of a reduction, whose type is erased.
-pub(crate) trait ErasedState: Any + Send {
-    /// The state of no elements, of the same reduction.
-    fn identity(&self) -> Box<dyn ErasedState>;
+/// States of a reduction, whose type is erased. They are counted from 0.
+pub(crate) trait ErasedStates: Any + Send + Sync {
+    /// As many states of no elements, of the same reduction.
+    fn identities(&self, count: usize) -> Result<Box<dyn ErasedStates>, TryReserveError>;
 
-    /// Adds values. `first` is the index of the first value in the whole array.
-    fn add(&mut self, version: Version, values: Values<'_>, first: usize);
+    /// Makes all states those of no elements.
+    fn clear(&mut self);
 
-    /// Adds the elements of another state.
+    /// Adds values to a state. `first` is the index of the first value in the whole array.
+    fn add(&mut self, state: usize, version: Version, values: Values<'_>, first: usize);
+
+    /// Adds the elements of other states, each to that of the same number.
     ///
     /// # Panics
-    /// If its type is another one.
-    fn merge(&mut self, other: &dyn ErasedState);
+    /// If their type is another one.
+    fn merge(&mut self, others: &dyn ErasedStates);
 
-    /// Adds the elements of a state that a kernel wrote.
+    /// Adds the elements of a state that a kernel wrote to the first one.
     fn merge_words(&mut self, words: &[u8]);
 
-    /// The bits of the result.
-    fn result(&self) -> u64;
+    /// The bits of a state's result.
+    fn result(&self, state: usize) -> u64;
+
+    /// The bytes of a state.
+    fn state_bytes(&self) -> usize;
 }
 
-impl dyn ErasedState {
-    /// The state of `n` elements, which all have this state: merged with itself for each bit of `n`.
-    pub(crate) fn repeated(&self, n: usize) -> Box<dyn ErasedState> {
-        let mut state = self.copied();
+impl dyn ErasedStates {
+    /// The state of `n` elements, which all have the first state: merged with itself for each bit of `n`.
+    pub(crate) fn repeated(&self, n: usize) -> Result<Box<dyn ErasedStates>, TryReserveError> {
+        let mut state = self.copied()?;
         for bit in (0..n.ilog2()).rev() {
-            let half = state.copied();
+            let half = state.copied()?;
             state.merge(&*half);
             if n >> bit & 1 == 1 {
                 state.merge(self);
             }
         }
-        state
+        Ok(state)
     }
 
-    fn copied(&self) -> Box<dyn ErasedState> {
-        let mut copy = self.identity();
+    fn copied(&self) -> Result<Box<dyn ErasedStates>, TryReserveError> {
+        let mut copy = self.identities(1)?;
         copy.merge(self);
-        copy
+        Ok(copy)
     }
 }
 
-/// The state of no elements.
-pub(crate) fn erased_state(reduction: Reduction, ty: Type) -> Box<dyn ErasedState> {
+/// No states, of which others are made.
+pub(crate) fn erased_states(reduction: Reduction, ty: Type) -> Box<dyn ErasedStates> {
     visit(reduction, ty, Erase)
 }
 
 struct Erase;
 
 impl ReductionVisitor for Erase {
-    type Result = Box<dyn ErasedState>;
+    type Result = Box<dyn ErasedStates>;
 
     fn visit<R: BlockReduction>(self) -> Self::Result {
-        Box::new(StateOf {
-            state: R::Accumulator::IDENTITY,
+        Box::new(StatesOf {
+            states: Vec::new(),
             operations: Operations {
                 add: R::add,
                 states: States::of::<R::Accumulator>(),
@@ -70,9 +77,9 @@ impl ReductionVisitor for Erase {
     }
 }
 
-/// A state with the operations of its reduction, which are the functions that a reduction alone calls, too.
-struct StateOf<S> {
-    state: S,
+/// States with the operations of their reduction, which are the functions that a reduction alone calls, too.
+struct StatesOf<S> {
+    states: Vec<S>,
     operations: Operations<S>,
 }
 
@@ -83,28 +90,39 @@ struct Operations<S> {
     result: fn(&S) -> u64,
 }
 
-impl<S: Copy + Send + 'static> ErasedState for StateOf<S> {
-    fn identity(&self) -> Box<dyn ErasedState> {
-        let operations = self.operations;
-        Box::new(StateOf { state: (operations.states.identity)(), operations })
+impl<S: Copy + Send + Sync + 'static> ErasedStates for StatesOf<S> {
+    fn identities(&self, count: usize) -> Result<Box<dyn ErasedStates>, TryReserveError> {
+        let (operations, mut states) = (self.operations, Vec::new());
+        states.try_reserve_exact(count)?;
+        states.resize(count, (operations.states.identity)());
+        Ok(Box::new(StatesOf { states, operations }))
     }
 
-    fn add(&mut self, version: Version, values: Values<'_>, first: usize) {
-        (self.operations.add)(version, &mut self.state, values, first);
+    fn clear(&mut self) {
+        self.states.fill((self.operations.states.identity)());
     }
 
-    fn merge(&mut self, other: &dyn ErasedState) {
-        let other: &dyn Any = other;
-        let other: &Self = other.downcast_ref().expect("a state of the same type");
-        (self.operations.states.merge)(&mut self.state, &other.state);
+    fn add(&mut self, state: usize, version: Version, values: Values<'_>, first: usize) {
+        (self.operations.add)(version, &mut self.states[state], values, first);
+    }
+
+    fn merge(&mut self, others: &dyn ErasedStates) {
+        let others: &dyn Any = others;
+        let others: &Self = others.downcast_ref().expect("states of the same type");
+        let merge = self.operations.states.merge;
+        self.states.iter_mut().zip(&others.states).for_each(|(state, other)| merge(state, other));
     }
 
     fn merge_words(&mut self, words: &[u8]) {
         let States { from_words, merge, .. } = self.operations.states;
-        merge(&mut self.state, &from_words(words));
+        merge(&mut self.states[0], &from_words(words));
     }
 
-    fn result(&self) -> u64 {
-        (self.operations.result)(&self.state)
+    fn result(&self, state: usize) -> u64 {
+        (self.operations.result)(&self.states[state])
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of::<S>()
     }
 }

@@ -27,7 +27,7 @@ mod tests;
 mod value;
 
 pub(crate) use compile::BlockProgram;
-pub(crate) use erased::{ErasedState, erased_state};
+pub(crate) use erased::{ErasedStates, erased_states};
 pub(crate) use reduce::{
     Add, AddValues, BlockReduction, Reducer, ReductionVisitor, ResultOf, States, Values,
     add_exactly, visit,

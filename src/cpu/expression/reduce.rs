@@ -37,6 +37,16 @@ impl<'a> Values<'a> {
         self.len
     }
 
+    /// The values from number `first` on, as many as `len`.
+    ///
+    /// # Panics
+    /// If they are not as many.
+    pub(crate) fn part(self, first: usize, len: usize) -> Self {
+        assert!(first + len <= self.len, "a part of the values");
+        let addresses = self.addresses.map(|address| address.wrapping_add(first * self.ty.bytes()));
+        Values { addresses, len, ..self }
+    }
+
     /// The values as what they are.
     ///
     /// # Panics

@@ -212,7 +212,7 @@ impl Case<'_> {
                     range,
                     start,
                     &mut |number, version, values, first| {
-                        of_part[number].add(version, values, first);
+                        of_part[number].add(0, version, values, first);
                     },
                 ),
             }
@@ -229,16 +229,19 @@ impl Case<'_> {
             Some(reduction) => {
                 let state = states.next().expect("a state");
                 let has_result = self.n > 0 || visit(reduction, output.ty, HasEmptyResult);
-                Vec::from_iter(has_result.then(|| state.result()))
+                Vec::from_iter(has_result.then(|| state.result(0)))
             }
         };
         self.program.outputs().iter().map(of_output).collect()
     }
 
     /// The states of the reductions of no elements.
-    fn states(&self) -> Vec<Box<dyn ErasedState>> {
+    fn states(&self) -> Vec<Box<dyn ErasedStates>> {
         let outputs = self.program.outputs().iter();
-        let state = |output: &Output| Some(erased_state(output.reduction?, output.ty));
+        let state = |output: &Output| {
+            let none = erased_states(output.reduction?, output.ty);
+            Some(none.identities(1).expect("memory"))
+        };
         outputs.filter_map(state).collect()
     }
 }

@@ -33,10 +33,6 @@ OPTIONS = {"optimization": ("none", "moderate", "aggressive"), "truediv": (True,
 ORDERS = "KCA"
 CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
-# If true, arrays that are not contiguous are copied first, as gpuvec's error tells its caller to
-# do.
-makes_copies = False
-
 # The refusals since a test began.
 refusals: list[Exception] = []
 _last = threading.local()
@@ -86,12 +82,7 @@ def found(text: str, local_dict: Any, global_dict: Any, depth: int) -> dict[str,
     local = frame.f_locals if local_dict is None else local_dict
     other = frame.f_globals if global_dict is None else global_dict
     names = names_in(text)
-    return {name: prepared(local[name] if name in local else other[name]) for name in names}
-
-
-def prepared(value: Any) -> Any:
-    """Returns an array, or a contiguous copy of it."""
-    return np.array(value, order="C") if makes_copies and isinstance(value, np.ndarray) else value
+    return {name: local[name] if name in local else other[name] for name in names}
 
 
 def declared(value: Any, dtype: Any = None) -> Any:
@@ -172,7 +163,7 @@ class NumExpr:
 
     def __call__(self, *values: Any, out: Any = None) -> Any:
         """Evaluates the text."""
-        given = dict(zip(self.types, map(prepared, values)))
+        given = dict(zip(self.types, values))
         types = {name: declared(given[name], np.dtype(each)) for name, each in self.types.items()}
         with noted():
             return gpuvec.Expression(self.text, **types)(out=out, **given)

@@ -51,6 +51,7 @@ proptest! {
             let mut begins = 0;
             for (number, block) in blocks.walk(0..blocks.count()).enumerate() {
                 prop_assert_eq!(blocks.beginning_at(begins), number);
+                prop_assert_eq!(blocks.first_element(number), begins);
                 for inside in begins + 1..=begins + block.space().elements() {
                     prop_assert_eq!(blocks.beginning_at(inside), number + 1);
                 }

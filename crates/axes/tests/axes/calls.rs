@@ -56,7 +56,7 @@ impl Call {
         }
     }
 
-    /// The axes of the call, and the views of its inputs and outputs, and of the numbers of elements.
+    /// The axes of the call, and the views of its inputs and outputs.
     pub(crate) fn axes(&self) -> Result<Option<(Axes, Vec<View>)>, Error> {
         let [inputs, outputs] = [&self.inputs, &self.outputs]
             .map(|arrays| arrays.iter().map(Array::argument).collect::<Vec<_>>());
@@ -67,8 +67,7 @@ impl Call {
             reduced_axes: self.reduced_axes,
             is_indexed: self.is_indexed,
         };
-        let count = inputs.len() + outputs.len() + usize::from(self.is_indexed);
-        let mut views = vec![View::default(); count];
+        let mut views = vec![View::default(); inputs.len() + outputs.len()];
         let axes = Axes::new(&arguments, &mut views)?;
         Ok(axes.map(|axes| (axes, views)))
     }

@@ -1,0 +1,191 @@
+"""The text and the inputs of expressions: their declarations, and the values of scalars."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from ctypes import c_int64
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+
+from ._arrays import check_dtype, find
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+# The number of each element type, and the flags that are added to it, as in the header.
+TYPES: dict[np.dtype[Any], int] = {
+    np.dtype(name): number
+    for number, name in enumerate(
+        "bool uint8 int8 uint16 int16 uint32 int32 int64 float32 float64".split(), start=1
+    )
+}
+DTYPES = {number: dtype for dtype, number in TYPES.items()}
+SCALAR, NUMBER = 256, 512
+
+# The declarations of Python's numbers, which take the type of their partners.
+NUMBERS: dict[type, int] = {
+    float: NUMBER | TYPES[np.dtype(np.float64)],
+    int: NUMBER | TYPES[np.dtype(np.int64)],
+    bool: SCALAR | TYPES[np.dtype(np.bool_)],
+}
+
+WEAK_FLOAT = NUMBERS[float]
+
+
+class Scalar:
+    """Declares an input of an `Expression` that is one value of a type, given at each call.
+
+    A value is a number of Python's or NumPy's that NumPy's casting ``"same_kind"`` converts to the
+    type: floats take any real number, integers an integer or a bool, and bools a bool. For integers
+    the value counts: one that the type cannot hold is an ``OverflowError``. Any other value is a
+    ``TypeError``.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> scaled = gpuvec.Expression("k * x", x=np.float32, k=gpuvec.Scalar(np.float32))
+    >>> scaled(x=np.float32([1, 2]), k=3)
+    array([3., 6.], dtype=float32)
+    """
+
+    __slots__ = ("dtype",)
+
+    dtype: np.dtype[Any]
+
+    def __init__(self, dtype: DTypeLike) -> None:
+        self.dtype = np.dtype(dtype)
+
+    def __repr__(self) -> str:
+        """Return the declaration."""
+        return f"gpuvec.Scalar({self.dtype})"
+
+
+Declaration = Union["DTypeLike", Scalar, type]
+Number = Union[float, int, bool, np.generic]
+
+
+def joined(text: str | tuple[str, ...]) -> str:
+    """Returns the text of a formula, or of several."""
+    texts = text if isinstance(text, tuple) else (text,)
+    for one in texts:
+        if not isinstance(one, str):
+            raise TypeError(f"text is a {type(one).__name__}: pass a str, or a tuple of them")
+    return "; ".join(texts)
+
+
+# The names in a text, but for those of functions.
+NAMES = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")
+# An array that a program reads, and the values of a line.
+ARRAY = re.compile(r" = array (\S+): ")
+_VALUES = re.compile(r"%\d+")
+
+
+def reads_of(program: str) -> list[set[str]]:
+    """Returns the names of the arrays that each output of a program depends on."""
+    read: dict[str, set[str]] = {}
+    outputs = []
+    for line in program.splitlines():
+        first, *others = _VALUES.findall(line)
+        if line.startswith("output"):
+            outputs.append(read[first])
+        else:
+            read[first] = set(ARRAY.findall(line)).union(*(read[value] for value in others))
+    return outputs
+
+
+def merged(inputs: Mapping[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    """Returns the inputs of a mapping and of keywords."""
+    if not isinstance(inputs, Mapping):
+        raise TypeError(f"inputs is a {type(inputs).__name__}: pass a mapping of names to inputs")
+    for name in inputs:
+        if not isinstance(name, str):
+            raise TypeError(f"inputs has the name {name!r}: pass names that are strings")
+        if name in named:
+            raise TypeError(f"{name} is in the mapping and a keyword: pass it once")
+    return {**inputs, **named}
+
+
+def check_keywords(names: Iterable[str], given: dict[str, Any], keywords: dict[str, Any]) -> None:
+    """Raises TypeError if a keyword such as ``out=`` may be meant as an input of the formula."""
+    for keyword, value in keywords.items():
+        if value is not None and keyword in names and keyword not in given:
+            raise TypeError(
+                f"{keyword} is an input of the formula, and {keyword}= is not: pass the input in a "
+                f'mapping, {{"{keyword}": ...}}, before the keywords'
+            )
+
+
+def code(name: str, value: Any) -> int:
+    """Returns the declaration of an argument."""
+    number = NUMBERS.get(type(value))
+    if number is not None:
+        return number
+    if isinstance(value, np.generic):
+        return SCALAR | _type_number(name, value.dtype)
+    found = find(name, value)
+    if found.is_raw:
+        raise TypeError(f"{name} has no element type but bytes: pass np.frombuffer(memory, dtype)")
+    check_dtype(name, found.array, list(TYPES))
+    return TYPES[found.array.dtype]
+
+
+def declared(name: str, declaration: Declaration) -> int:
+    """Returns the number of a declaration."""
+    if isinstance(declaration, Scalar):
+        return SCALAR | _type_number(name, declaration.dtype)
+    if isinstance(declaration, type) and declaration in NUMBERS and declaration is not bool:
+        return NUMBERS[declaration]
+    return _type_number(name, np.dtype(declaration))
+
+
+def _type_number(name: str, dtype: np.dtype[Any]) -> int:
+    check_dtype(name, np.empty(0, dtype), list(TYPES))
+    return TYPES[dtype]
+
+
+# The kinds of numbers that are converted to a scalar of a type, and their names.
+CONVERTED = {
+    "b": ("b", "a bool"),
+    "i": ("biu", "an integer"),
+    "u": ("biu", "an integer"),
+    "f": ("biuf", "a real number"),
+}
+
+
+def scalar(name: str, value: Any, code: int) -> Any:
+    """Returns the value of a scalar, as the library reads it."""
+    dtype = DTYPES[code & 255]
+    if not isinstance(value, (np.generic, float, int)):
+        raise TypeError(f"{name} is a {type(value).__name__}: pass a number")
+    kind = value.dtype.kind if isinstance(value, np.generic) else np.dtype(type(value)).kind
+    kinds, wanted = CONVERTED[dtype.kind]
+    if kind not in kinds:
+        raise TypeError(f"{name} is {value!r}, and its type is {dtype}: pass {wanted}")
+    if dtype.kind in "iu":
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        if not least <= int(value) <= most:
+            raise OverflowError(
+                f"{name} is {_digits(value)}, which {dtype} does not hold: pass an integer from "
+                f"{least} to {most}"
+            )
+    try:
+        number = np.asarray(value, dtype)
+    except OverflowError:
+        raise OverflowError(
+            f"{name} is {_digits(value)}, which {dtype} does not hold: pass a smaller number"
+        ) from None
+    return (c_int64 * 1).from_buffer_copy(number.tobytes().ljust(8, b"\0"))
+
+
+def _digits(integer: Any) -> str:
+    """Returns the digits of an integer, unless there are too many for a message."""
+    bits = int(integer).bit_length()
+    return str(integer) if bits <= 128 else f"an integer of {bits} bits"
+
+
+def shown(code: int) -> str:
+    """Describes a declaration."""
+    kind = {0: "", SCALAR: "scalar ", NUMBER: "number "}[code & ~255]
+    return f"{kind}{DTYPES[code & 255]}"

@@ -1,0 +1,128 @@
+"""Evaluates formulas whose types are those of the arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from numpy import ndarray
+
+from ._declarations import NAMES, TYPES, check_keywords, code, joined, merged
+from ._expressions import Expression, compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ._declarations import Number
+    from ._shapes import Axis
+    from ._streams import Stream
+    from ._typing import Array
+
+# More formulas than a program has; when this number is exceeded, `evaluate` forgets all of them.
+MOST_REMEMBERED = 256
+
+_remembered: dict[Any, Expression] = {}
+
+
+def evaluate(
+    text: str | tuple[str, ...],
+    inputs: Mapping[str, Array | Number] | None = None,
+    /,
+    *,
+    out: Array | tuple[Array | None, ...] | None = None,
+    stream: Stream | None = None,
+    axis: Axis = None,
+    keepdims: bool = False,
+    **named: Array | Number,
+) -> Any:
+    """Evaluate formulas of arrays and numbers, in one pass and without temporary arrays.
+
+    The formula is compiled for the types of the arguments, and remembered: it is the `Expression`
+    that these types declare.
+
+    Parameters
+    ----------
+    text : str or tuple of str
+        The formula, such as ``"sqrt(a*a + b*b)"`` or ``"sum(w * abs(x))"``: see
+        docs/expressions.md. Up to 8 formulas, in a tuple or with ``;`` between them, are evaluated
+        in one pass.
+    inputs : mapping, optional
+        The values of names in the formula. Pass columns and other data in it: as keywords, one that
+        is named ``out`` would be the result, and be overwritten.
+    out : array or tuple of arrays, optional
+        The result, of any strides; it may be exactly an input whose elements have the same size. Of
+        several formulas a tuple with an array for each, or None for a new one. All formulas use the
+        inputs as they were before the call.
+    stream : Stream, optional
+        Queues the work behind the stream's earlier work. Without a stream the function returns when
+        the result is there.
+    axis : int or tuple of int, optional
+        The axes that reductions reduce; all if it is None. `argmin` and `argmax` then return an
+        index into the flattened array, in C order.
+    keepdims : bool, default False
+        Keeps the reduced axes in the result, with length 1.
+    **named : array or number
+        The value of each name in the formula that is not in the mapping. Names are never looked up
+        in the caller's variables. Arrays have any strides, and shapes that NumPy would broadcast to
+        one; those that the text does not read have any shape. A NumPy scalar keeps its type; a
+        Python float or int takes the type of its partners, as a number in the text does.
+
+    Returns
+    -------
+    array or scalar, or a tuple of them
+        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray,
+        with its axes in the order of the inputs' in memory, as NumPy's (order "K"); of a reduction
+        of all elements, a scalar. Of several formulas, or of those in a tuple, a tuple with the
+        result of each.
+
+    Raises
+    ------
+    ExpressionError
+        If the text is wrong; the message shows the place.
+    TypeError
+        If an argument is not an array or a number, or has another type.
+    ValueError
+        If the shapes cannot be broadcast to one, or an output has another shape or is read-only; as
+        `ArgumentError`, if an argument is not aligned, or an output overlaps an input without being
+        exactly that input. As NumPy's `AxisError`, if there is no such axis.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> a, b = np.float32([1, 2]), np.float32([10, 20])
+    >>> gpuvec.evaluate("a*b + k", a=a, b=b, k=0.5)
+    array([10.5, 40.5], dtype=float32)
+    >>> float(gpuvec.evaluate("sum(where(a > 1, b, 0))", a=a, b=b))
+    20.0
+    >>> gpuvec.evaluate("a + out", {"a": a, "out": b})
+    array([11., 22.], dtype=float32)
+    >>> gpuvec.evaluate("b; a + b; max(a)", a=a, b=b, out=(a, b, None))
+    (array([10., 20.], dtype=float32), array([11., 22.], dtype=float32), np.float32(2.0))
+    >>> gpuvec.evaluate("a + c", a=a, b=b)
+    Traceback (most recent call last):
+    ...
+    gpuvec._errors.ExpressionError: no array is named 'c'
+    a + c
+        ^
+    """
+    given = named if inputs is None else merged(inputs, named)
+    try:
+        codes = [
+            TYPES[value.dtype] if type(value) is ndarray else code(name, value)
+            for name, value in given.items()
+        ]
+    except KeyError:
+        codes = [code(name, value) for name, value in given.items()]
+    key = (text, *given, *codes)
+    expression = _remembered.get(key)
+    if expression is None:
+        names = NAMES.findall(joined(text))
+        keywords = {"out": out, "stream": stream, "axis": axis, "keepdims": keepdims or None}
+        check_keywords(names, given, keywords)
+        if len(_remembered) >= MOST_REMEMBERED:
+            _remembered.clear()
+        expression = _remembered[key] = compiled(text, tuple(given), tuple(codes))
+    if stream is None:
+        called = expression._briefly(given, out, axis, keepdims)
+        if called is not None:
+            return called
+    return expression._generally(given, out, stream, axis, keepdims)

@@ -1,0 +1,150 @@
+"""Shapes, axes and layouts of arrays, by NumPy's rules."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Shape = tuple[int, ...]
+# The argument `axis=` of reductions.
+Axis = Union[int, tuple[int, ...], None]
+
+# NumPy 1.25 moved the exception.
+AxisError: Any = getattr(np, "exceptions", np).AxisError
+
+
+def broadcast(shapes: Mapping[str, Shape]) -> Shape:
+    """Returns the common shape of arguments; a ValueError names two that have none."""
+    distinct = set(shapes.values())
+    if len(distinct) == 1:
+        return distinct.pop()
+    try:
+        return np.broadcast_shapes(*distinct)
+    except ValueError:
+        raise _mismatch(shapes) from None
+
+
+def _mismatch(shapes: Mapping[str, Shape]) -> ValueError:
+    for (other, reference), (name, shape) in combinations(shapes.items(), 2):
+        lengths = zip(reversed(shape), reversed(reference))
+        if any(length not in (1, wanted) and wanted != 1 for length, wanted in lengths):
+            return ValueError(
+                f"{name} has shape {shape} and {other} has {reference}: pass arrays whose lengths "
+                "along each axis, counted from the last one, are equal or 1"
+            )
+    return ValueError(f"the arguments have the shapes {shapes}: pass arrays of fewer axes")
+
+
+class Reduction(NamedTuple):
+    """The axes that a call reduces, and the shapes that it has with and without them."""
+
+    # The elements' shape.
+    shape: Shape
+    axes: Shape
+    # The result's shape.
+    result: Shape
+    keepdims: bool
+
+    @property
+    def mask(self) -> int:
+        """A bit for each reduced axis."""
+        return sum(1 << axis for axis in self.axes)
+
+    @property
+    def is_full(self) -> bool:
+        """Says whether all elements are reduced to one."""
+        return len(self.axes) == len(self.shape)
+
+
+def reduction(shape: Shape, axis: Axis, keepdims: bool) -> Reduction:
+    """Returns the reduction of a shape along `axis`, as it is passed to NumPy's functions."""
+    axes = tuple(range(len(shape))) if axis is None else _axes(axis, len(shape))
+    if keepdims:
+        result = tuple(1 if at in axes else length for at, length in enumerate(shape))
+    else:
+        result = tuple(length for at, length in enumerate(shape) if at not in axes)
+    return Reduction(shape, axes, result, bool(keepdims))
+
+
+def _axes(axis: int | tuple[int, ...], ndim: int) -> Shape:
+    """Returns the numbers of axes, none negative."""
+    given = axis if isinstance(axis, tuple) else (axis,)
+    try:
+        if any(isinstance(one, (bool, np.bool_)) for one in given):
+            raise TypeError
+        numbers = tuple(map(operator.index, given))
+    except TypeError:
+        raise TypeError(f"axis is {axis!r}: pass an integer, a tuple of them, or None") from None
+    if ndim == 0 and numbers in ((0,), (-1,)) and not isinstance(axis, tuple):
+        # NumPy accepts these axes of a single element.
+        return ()
+    for number in numbers:
+        if not -ndim <= number < ndim:
+            raise AxisError(number, ndim)
+    axes = tuple(number % ndim for number in numbers)
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"axis is {axis}, which has an axis twice: pass each axis once")
+    return axes
+
+
+def strides_in(array: NDArray[Any], shape: Shape) -> Shape:
+    """Returns an array's strides along the axes of a shape to which it is broadcast."""
+    if array.shape == shape:
+        return array.strides
+    given = (0 if length == 1 else stride for length, stride in zip(array.shape, array.strides))
+    return (0,) * (len(shape) - array.ndim) + tuple(given)
+
+
+def result_strides(array: NDArray[Any], reduced: Reduction) -> Shape:
+    """Returns the strides of a reduction's result along the axes of the elements."""
+    if reduced.keepdims and array.ndim == len(reduced.shape):
+        return array.strides
+    kept = iter(() if reduced.is_full else array.strides)
+    return tuple(0 if at in reduced.axes else next(kept) for at in range(len(reduced.shape)))
+
+
+def order_of(arrays: Sequence[NDArray[Any]], shape: Shape) -> list[int] | None:
+    """Returns the axes of a shape in the order of arrays in memory; None if that is C order.
+
+    This is NumPy's order "K". Axes are compared by their strides in the arrays; those that differ
+    about two axes leave these in C order.
+    """
+    if len(shape) < 2 or all(array.flags.c_contiguous for array in arrays):
+        return None
+    if all(array.flags.f_contiguous and array.shape == shape for array in arrays):
+        return list(range(len(shape)))[::-1]
+    each = [strides_in(array, shape) for array in arrays]
+    order = [len(shape) - 1]
+    for axis in reversed(range(len(shape) - 1)):
+        place = len(order)
+        for at in reversed(range(len(order))):
+            pairs = [(abs(one[order[at]]), abs(one[axis])) for one in each]
+            compared = [inner > outer for inner, outer in pairs if inner and outer]
+            if not compared:
+                continue
+            if not all(compared):
+                break
+            place = at
+        order.insert(place, axis)
+    order.reverse()
+    return None if order == sorted(order) else order
+
+
+def empty(shape: Shape, dtype: np.dtype[Any], order: Sequence[int] | None) -> NDArray[Any]:
+    """Returns a new array with its axes in an order in memory."""
+    if order is None:
+        return np.empty(shape, dtype)
+    turned = np.empty(tuple(shape[axis] for axis in order), dtype)
+    return turned.transpose(inverse(order))
+
+
+def inverse(order: Sequence[int]) -> list[int]:
+    """Returns the place of each axis in an order."""
+    return sorted(range(len(order)), key=order.__getitem__)
