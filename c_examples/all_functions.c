@@ -410,6 +410,44 @@ static void expression_of_several_outputs(void)
     CHECK_OK(gpuvec_expr_destroy(expr));
 }
 
+/* The DLTensor of DLPack's dlpack.h, which is not installed everywhere. */
+typedef struct {
+    void *data;
+    int32_t device_type, device_id;
+    int32_t ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+} tensor;
+
+/* The sums of a matrix's columns, and the matrix less its means. Strides count elements; NULL is C order. */
+static void expression_of_tensors(void)
+{
+    static const char *const NAMES[] = {"x", "mean"};
+    static const int32_t TYPES[] = {GPUVEC_F32, GPUVEC_F32};
+    enum { HOST = 1, FLOAT = 2 };
+    float x[] = {1, 2, 3, 5, 6, 7}, means[3], centered[6];
+    int64_t matrix[] = {2, 3}, row[] = {3}, columns[] = {3, 2}, by_columns[] = {1, 2};
+    const tensor of_x = {x, HOST, 0, 2, FLOAT, 32, 1, matrix, NULL, 0};
+    const tensor of_means = {means, HOST, 0, 1, FLOAT, 32, 1, row, NULL, 0};
+    const tensor of_centered = {centered, HOST, 0, 2, FLOAT, 32, 1, matrix, by_columns, 0};
+    const tensor too_long = {x, HOST, 0, 2, FLOAT, 32, 1, columns, NULL, 0};
+    const void *inputs[] = {&of_x, &of_means}, *outputs[] = {&of_means};
+    gpuvec_expr *mean, *center;
+    CHECK_OK(gpuvec_expr_compile("mean(x)", NAMES, TYPES, 1, &mean));
+    CHECK_OK(gpuvec_expr_compile("x - mean", NAMES, TYPES, 2, &center));
+    CHECK_OK(gpuvec_expr_run_dlpack(mean, inputs, outputs, 1 << 0, NULL));
+    CHECK(means[0] == 3 && means[1] == 4 && means[2] == 5);
+    outputs[0] = &of_centered;
+    CHECK_OK(gpuvec_expr_run_dlpack(center, inputs, outputs, 0, NULL));
+    CHECK(centered[0] == -2 && centered[1] == 2 && centered[4] == -2 && centered[5] == 2);
+    outputs[0] = &too_long;
+    CHECK(gpuvec_expr_run_dlpack(center, inputs, outputs, 0, NULL) == GPUVEC_ERROR_VALUE);
+    CHECK_OK(gpuvec_expr_destroy(mean));
+    CHECK_OK(gpuvec_expr_destroy(center));
+}
+
 /* Evaluates expressions for each element, and as a reduction; a wrong text shows its place. */
 static void expressions(size_t n)
 {
@@ -458,6 +496,7 @@ static void expressions(size_t n)
     CHECK_OK(gpuvec_expr_destroy(scaled));
     CHECK_OK(gpuvec_expr_destroy(largest));
     expression_of_several_outputs();
+    expression_of_tensors();
     CHECK(gpuvec_expr_run(scaled, inputs, out, n, NULL) == GPUVEC_ERROR_HANDLE);
     CHECK_OK(gpuvec_expr_destroy(NULL));
     free(a);

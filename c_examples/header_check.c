@@ -73,6 +73,7 @@ static const function FUNCTIONS[] = {
     (function)gpuvec_accumulator_destroy,
     (function)gpuvec_expr_compile,
     (function)gpuvec_expr_run,
+    (function)gpuvec_expr_run_dlpack,
     (function)gpuvec_expr_run_nd,
     (function)gpuvec_expr_run_outputs,
     (function)gpuvec_expr_prepare,

@@ -1356,6 +1356,27 @@ gpuvec_status gpuvec_expr_run_nd(struct gpuvec_expr *expr,
                                  struct gpuvec_stream *stream);
 
 /**
+ * Evaluates an expression over tensors of DLPack, or reduces them along axes, as `gpuvec_expr_run_nd` does it.
+ *
+ * `inputs` points to the address of a `DLTensor`, which DLPack's dlpack.h defines, for each input, in the order of
+ * `gpuvec_expr_compile`, and `outputs` to that of one for each output. The tensors, which are only read and not
+ * kept, are in host memory, in pinned or managed memory, or on a CUDA device; their elements have the types that the
+ * expression declares, in one lane. A scalar is a tensor of one element that the host can read. Inputs that the
+ * expression does not use may be NULL.
+ *
+ * The shapes of the inputs that are arrays are broadcast, as NumPy does it: to the shape of the outputs, which is one
+ * for all; or, if the expression is a reduction, to their common shape, whose axes `reduced_axes` has a bit each for.
+ * A reduction's output has the axes that are not reduced, or all, with the length 1 where they are reduced.
+ *
+ * Returns as `gpuvec_expr_run_nd`; `GPUVEC_ERROR_VALUE` also for other types, devices or shapes.
+ */
+gpuvec_status gpuvec_expr_run_dlpack(struct gpuvec_expr *expr,
+                                     const void *const *inputs,
+                                     const void *const *outputs,
+                                     uint64_t reduced_axes,
+                                     struct gpuvec_stream *stream);
+
+/**
  * Makes a GPU's driver compile an expression, unless it has done so before: the next calls on contiguous arrays
  * run there at once. The driver keeps what it compiled in a cache on disk, from process to process.
  *

@@ -186,6 +186,30 @@ pub(crate) enum Error {
     #[error("{argument} is {value}: {expected}")]
     Value { argument: &'static str, value: i64, expected: &'static str },
 
+    #[error("{argument} is NULL, or its shape is: pass a DLTensor")]
+    NullTensor { argument: &'static str },
+
+    #[error(
+        "{argument} has elements of DLPack's type code {code} with {bits} bits and {lanes} lanes, but {expected} is \
+         declared: pass a tensor of this type"
+    )]
+    TensorType { argument: &'static str, code: u8, bits: u8, lanes: u16, expected: &'static str },
+
+    #[error(
+        "{argument} is on a device of DLPack's type {device_type}: pass a tensor in host memory (1), in pinned (3) or \
+         managed memory (13), or on a CUDA device (2) if it is not a scalar"
+    )]
+    TensorDevice { argument: &'static str, device_type: i32 },
+
+    #[error("{argument} has {ndim} axes: pass a tensor with at most {wanted}")]
+    TensorAxes { argument: &'static str, ndim: i32, wanted: usize },
+
+    #[error(
+        "{argument} has the length {length} along its axis {axis}, but the call needs {wanted}: pass tensors whose \
+         shapes are broadcast"
+    )]
+    TensorShape { argument: &'static str, axis: usize, length: i64, wanted: i64 },
+
     #[error("{0}")]
     Axes(gpuvec_axes::Error),
 
@@ -335,6 +359,7 @@ impl Error {
             Error::Null { .. }
             | Error::NullText { .. }
             | Error::NullScalar { .. }
+            | Error::NullTensor { .. }
             | Error::NullResult { .. }
             | Error::NullHandle { .. } => GPUVEC_ERROR_NULL,
             Error::Misaligned { .. } => GPUVEC_ERROR_MISALIGNED,
@@ -354,6 +379,10 @@ impl Error {
             | Error::CapturedEvent => GPUVEC_ERROR_VALUE,
             Error::Axes(error) => of_axes(error),
             Error::Value { .. }
+            | Error::TensorType { .. }
+            | Error::TensorDevice { .. }
+            | Error::TensorAxes { .. }
+            | Error::TensorShape { .. }
             | Error::SeveralOutputs { .. }
             | Error::OtherKind { .. }
             | Error::SecondInput { .. }

@@ -129,14 +129,18 @@ pub(crate) const STRIDED_BLOCK: usize = 1 << 10;
 /// The most elements that reductions along axes take at a time where those of each result follow each other.
 pub(crate) const REDUCED_TILE: usize = 1 << 14;
 
-/// The most bytes of the states of a block of results, which stay in a core's second cache.
-pub(crate) const REDUCED_STATE_BYTES: usize = 64 << 10;
+/// The most columns that such reductions take at a time: states and rows of them are in a core's nearest caches.
+pub(crate) const REDUCED_COLUMNS: usize = 1 << 10;
 
-/// The elements of each part of results, where there are too few results for all cores.
+/// The most rows of columns that are read where they are.
+pub(crate) const REDUCED_ROWS: usize = 256;
+
+/// The most bytes of the states of a block of results, which stay in a core's second cache; most sums of columns do
+/// not touch them.
+pub(crate) const REDUCED_STATE_BYTES: usize = 512 << 10;
+
+/// The elements of each part of the work, where there are too few results for all cores.
 pub(crate) const REDUCED_PART: usize = 1 << 15;
-
-/// The most blocks of results, with their parts, into which such work is divided.
-pub(crate) const REDUCED_UNITS: usize = 256;
 
 /// The bytes of all buffers of an expression, which stay in a core's second cache; blocks become as short
 /// as this needs.

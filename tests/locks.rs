@@ -62,6 +62,7 @@ const PLACES: &[(&str, &str)] = &[
     ("src/pool/fork_join.rs: WorkerSlot.lock", POOL),
     ("src/process/fork.rs: LOCK", "the fork lock"),
     ("src/run/gpus.rs: Parallel.outcome", CALL),
+    ("src/run/reduce_axes.rs: ReduceAxes.merged", CALL),
     ("src/run/work.rs: Reducing.places", CALL),
     ("src/run/work.rs: ReducingSeveral.merged", CALL),
 ];

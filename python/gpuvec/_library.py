@@ -103,6 +103,7 @@ SIGNATURES: dict[str, Signature] = {
         c_int32,
         [c_void_p, c_int32, c_void_p, c_void_p, c_void_p, c_uint64, c_void_p],
     ),
+    "gpuvec_expr_run_dlpack": (c_int32, [c_void_p, c_void_p, c_void_p, c_uint64, c_void_p]),
     "gpuvec_expr_run_outputs": (
         c_int32,
         [c_void_p, c_void_p, c_void_p, c_size_t, c_size_t, c_void_p],

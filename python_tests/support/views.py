@@ -23,7 +23,7 @@ def parts(draw, shape: tuple, may_broadcast: bool) -> tuple[tuple, Callable]:
         last = first + step * (count - 1)
         before = first - step if first >= step else None
         is_backwards &= count > 0
-        slices.append(slice(last, before, -step) if is_backwards else slice(first, last + 1, step))
+        slices.append(slice(last, before, -step) if is_backwards else slice(first, max(last + 1, 0), step))
         lengths.append(max(last + 1, 0) + rest)
 
     def view(parent: np.ndarray) -> np.ndarray:

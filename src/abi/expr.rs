@@ -6,7 +6,9 @@ use crate::error::Error;
 use crate::objects::expression::{self, Refused, gpuvec_expr};
 use crate::objects::stream::gpuvec_stream;
 use crate::run::log::{self, Subject};
-use crate::run::{OUTPUT_NAMES, Strided, evaluate, evaluate_strided, gpuvec_array, prepare};
+use crate::run::{
+    OUTPUT_NAMES, Strided, evaluate, evaluate_strided, evaluate_tensors, gpuvec_array, prepare,
+};
 use ::gpuvec_expr::{Input, MAX_INPUTS, MAX_OUTPUTS};
 use arrayvec::ArrayVec;
 use std::ffi::{CStr, c_char, c_void};
@@ -152,6 +154,32 @@ pub unsafe extern "C" fn gpuvec_expr_run_nd(
         let strided = Strided { ndim, shape, inputs, outputs, reduced_axes };
         // SAFETY: the caller's promise, as the header says.
         unsafe { evaluate_strided(&expression, &strided, stream) }
+    })
+}
+
+/// Evaluates an expression over tensors of DLPack, or reduces them along axes, as `gpuvec_expr_run_nd` does it.
+///
+/// `inputs` points to the address of a `DLTensor`, which DLPack's dlpack.h defines, for each input, in the order of
+/// `gpuvec_expr_compile`, and `outputs` to that of one for each output. The tensors, which are only read and not
+/// kept, are in host memory, in pinned or managed memory, or on a CUDA device; their elements have the types that the
+/// expression declares, in one lane. A scalar is a tensor of one element that the host can read. Inputs that the
+/// expression does not use may be NULL.
+///
+/// The shapes of the inputs that are arrays are broadcast, as NumPy does it: to the shape of the outputs, which is one
+/// for all; or, if the expression is a reduction, to their common shape, whose axes `reduced_axes` has a bit each for.
+/// A reduction's output has the axes that are not reduced, or all, with the length 1 where they are reduced.
+///
+/// Returns as `gpuvec_expr_run_nd`; `GPUVEC_ERROR_VALUE` also for other types, devices or shapes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpuvec_expr_run_dlpack(
+    expr: *mut gpuvec_expr, inputs: *const *const c_void, outputs: *const *const c_void,
+    reduced_axes: u64, stream: *mut gpuvec_stream,
+) -> Status {
+    guard::operation(|| {
+        log::begin(Subject::Expression(None), 0);
+        let expression = expression::given(expr)?;
+        // SAFETY: the caller's promise, as the header says.
+        unsafe { evaluate_tensors(&expression, inputs, outputs, reduced_axes, stream) }
     })
 }
 

@@ -104,6 +104,9 @@ pub(crate) trait Vector:
     /// If there are fewer.
     fn extremes(of: [Self; 2], from: &[impl Float]) -> [Self; 2];
 
+    /// The least magnitude of each lane with that of x, unless it is 0, and the largest. Those of NaN are left out.
+    fn magnitudes(ends: [Self; 2], x: Self) -> [Self; 2];
+
     /// The lanes' encodings.
     fn bits(self) -> Self::Bits;
 }

@@ -1,6 +1,6 @@
 //! Folds elements into a state of one value, in vectors.
 
-use super::exact::Inputs;
+use super::exact::{Columns, Inputs};
 use crate::arch::{Set, Vectorized, Version};
 use gpuvec_ops::{Accumulator, Fold};
 
@@ -56,6 +56,54 @@ fn body<O: Fold, const LANES: usize>(op: O, inputs: Inputs<'_, O::Element>) -> O
         half /= 2;
     }
     lanes[0]
+}
+
+/// Folds columns into a state each, in a version.
+// Once in the library, for all its callers.
+#[inline(never)]
+pub(crate) fn fold_columns<O: Fold>(
+    version: Version, op: O, states: &mut [O::Output], columns: Columns<'_, O::Element>,
+) {
+    version.run_as_short(FoldingColumns { op, states, columns });
+}
+
+/// Folds an element of each row into each state.
+#[inline(always)]
+fn fold_rows<O: Fold>(op: O, states: &mut [O::Output], rows: [Inputs<'_, O::Element>; 4]) {
+    let len = states.len();
+    let [a, b] = [rows.map(|row| &row.a()[..len]), rows.map(|row| &row.b()[..len])];
+    for i in 0..len {
+        for row in 0..4 {
+            op.fold(&mut states[i], a[row][i], b[row][i]);
+        }
+    }
+}
+
+/// The fold of columns.
+struct FoldingColumns<'a, O: Fold> {
+    op: O,
+    states: &'a mut [O::Output],
+    columns: Columns<'a, O::Element>,
+}
+
+impl<O: Fold> Vectorized for FoldingColumns<'_, O> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run<S: Set>(self, _: S) {
+        let FoldingColumns { op, states, columns } = self;
+        // Few processors have the baseline alone.
+        let whole = if S::HAS_FMA { columns.rows() - columns.rows() % 4 } else { 0 };
+        for row in (0..whole).step_by(4) {
+            fold_rows(op, states, [0, 1, 2, 3].map(|i| columns.row(row + i)));
+        }
+        for row in whole..columns.rows() {
+            let row = columns.row(row);
+            for (state, (&x, &y)) in states.iter_mut().zip(row.a().iter().zip(row.b())) {
+                op.fold(state, x, y);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ impl Bindings {
 
 /// The arguments' names in errors.
 #[rustfmt::skip]
-const NAMES: [&str; MAX_INPUTS] = [
+pub(super) const NAMES: [&str; MAX_INPUTS] = [
     "inputs[0]", "inputs[1]", "inputs[2]", "inputs[3]", "inputs[4]", "inputs[5]", "inputs[6]",
     "inputs[7]", "inputs[8]", "inputs[9]", "inputs[10]", "inputs[11]", "inputs[12]", "inputs[13]",
     "inputs[14]", "inputs[15]", "inputs[16]", "inputs[17]", "inputs[18]", "inputs[19]", "inputs[20]",

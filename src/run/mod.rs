@@ -2,6 +2,7 @@
 
 mod bindings;
 mod cores;
+mod dlpack;
 mod gpus;
 mod host;
 pub mod last_run;
@@ -30,6 +31,7 @@ use crate::process::warmup;
 use crate::tuning;
 use bindings::Bindings;
 pub(crate) use bindings::OUTPUT_NAMES;
+pub(crate) use dlpack::evaluate_tensors;
 use gpus::Failure;
 use gpuvec_exact::State;
 use gpuvec_ops::{Accumulator, Exact, Op};

@@ -3,24 +3,30 @@
 //! The kept axes are cut into blocks, the reduced ones too. A block of both is a tile: the formula is evaluated over
 //! its elements, and the values are added to a state for each result. States are exact and merge in any order, so
 //! that neither strides nor tiles nor threads change a bit of the results.
+//!
+//! A tile is walked in one of two orders. In rows, the elements of a result follow each other: where they do so in
+//! memory, or nearly. In columns, those of the same place do: where these are next to each other in memory, and where
+//! results have so few elements that a row of them would not fill vectors.
 
 use super::walk::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
 use crate::call::chunk::Chunk;
 use crate::call::{Binding, MAX_INPUTS, MAX_OUTPUTS, Work};
-use crate::cpu::expression::{BlockProgram, ErasedStates, Range, Scratch, erased_states};
+use crate::cpu::expression::{
+    BlockProgram, ErasedStates, Range, Scratch, ValueColumns, Values, erased_states,
+};
 use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
 use crate::process::memory;
 use crate::tuning::{
-    REDUCED_PART, REDUCED_STATE_BYTES, REDUCED_TILE, REDUCED_UNITS, STRIDED_BLOCK,
+    CHUNKS_PER_CORE, REDUCED_COLUMNS, REDUCED_PART, REDUCED_ROWS, REDUCED_STATE_BYTES,
+    REDUCED_TILE, STRIDED_BLOCK,
 };
 use arrayvec::ArrayVec;
-use gpuvec_axes::{Access, Axes, Block, Blocks, MAX_AXES, Space, View};
+use gpuvec_axes::{Access, Axes, Block, Blocks, Inner, MAX_AXES, Space, View};
 use gpuvec_expr::{Reduction, Type};
 use std::collections::TryReserveError;
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::ops;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -37,6 +43,9 @@ pub(super) struct ReduceAxes<'a> {
     outputs: &'a [View],
     kept: Blocks,
     reduced: Blocks,
+    order: Order,
+    /// The arrays that each reduction takes where they are, if all tiles are read without copies, in columns.
+    in_place: ArrayVec<(Type, [usize; 2]), MAX_OUTPUTS>,
     /// The parts of the reduced axes.
     parts: usize,
     /// No states of each reduction, of which others are made.
@@ -48,6 +57,41 @@ pub(super) struct ReduceAxes<'a> {
     units_done: AtomicUsize,
     /// Says that a worker lacked memory: it has left its units undone.
     lacked_memory: AtomicBool,
+}
+
+/// The order of the elements of a tile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Rows,
+    Columns,
+}
+
+/// The most elements of a result that are walked in columns although they follow each other.
+const SHORT_ROW: usize = 24;
+
+/// The least columns.
+const FEW_COLUMNS: usize = 16;
+
+impl Order {
+    /// The order for inputs.
+    fn of(axes: &Axes, inputs: &[View]) -> Self {
+        let (kept, reduced) = (axes.kept(), axes.reduced());
+        if kept.elements() < FEW_COLUMNS {
+            return Order::Rows;
+        }
+        let are_columns = |view: &&View| {
+            let inner = [kept, reduced].map(|space| space.strides(view).last());
+            match inner.map(|stride| stride.map_or(0, |stride| stride.unsigned_abs())) {
+                [0, _] => false,
+                [of_kept, of_reduced] => of_kept < of_reduced || of_reduced == 0,
+            }
+        };
+        let columns = inputs.iter().filter(are_columns).count();
+        match 2 * columns > inputs.len() || reduced.elements() <= SHORT_ROW {
+            true => Order::Columns,
+            false => Order::Rows,
+        }
+    }
 }
 
 impl<'a> ReduceAxes<'a> {
@@ -68,13 +112,14 @@ impl<'a> ReduceAxes<'a> {
             reductions.map(|(reduction, ty)| erased_states(reduction, ty)).collect();
         let largest = reductions.iter().map(|states| states.state_bytes()).max();
         let most_states = REDUCED_STATE_BYTES / largest.unwrap_or(1);
-        let (kept, reduced) = (axes.kept(), axes.reduced());
-        let is_direct = |view| reduced.access(view) == Access::Direct;
-        let most = if inputs.iter().all(is_direct) { REDUCED_TILE } else { STRIDED_BLOCK };
-        let results = (most / reduced.elements()).min(most_states);
-        let (kept, reduced) = (kept.blocks(results), reduced.blocks(most));
-        let n = axes.kept().elements() * axes.reduced().elements();
-        let parts = (n / REDUCED_PART).min(REDUCED_UNITS) / kept.count();
+        let order = Order::of(axes, inputs);
+        let in_place = match order {
+            Order::Columns => in_place(program, bindings, axes.kept(), inputs),
+            Order::Rows => ArrayVec::new(),
+        };
+        let [results, elements] = tile(axes, inputs, order, !in_place.is_empty(), most_states);
+        let kept = axes.kept().blocks(results);
+        let reduced = axes.reduced().blocks(elements);
         Ok(ReduceAxes {
             program,
             bindings,
@@ -82,13 +127,23 @@ impl<'a> ReduceAxes<'a> {
             outputs,
             kept,
             reduced,
-            parts: parts.clamp(1, reduced.count()),
+            order,
+            in_place,
+            parts: 1,
             reductions,
-            elements: n,
+            elements: axes.kept().elements() * axes.reduced().elements(),
             merged: Mutex::default(),
             units_done: AtomicUsize::new(0),
             lacked_memory: AtomicBool::new(false),
         })
+    }
+
+    /// Divides the work among threads: into parts of the elements of each result, if there are too few results.
+    pub(super) fn divide(&mut self, threads: usize) {
+        if threads > 1 {
+            let units = (threads * CHUNKS_PER_CORE).min(self.elements / REDUCED_PART);
+            self.parts = units.div_ceil(self.kept.count()).clamp(1, self.reduced.count());
+        }
     }
 
     /// Stores the results of the work that has run.
@@ -99,12 +154,21 @@ impl<'a> ReduceAxes<'a> {
         if *self.units_done.get_mut() != self.units() {
             return Err(MISSING);
         }
-        let merged = std::mem::take(inner(&mut self.merged));
+        let mut merged = std::mem::take(inner(&mut self.merged));
         let mut results = self.words(self.kept.elements()).map_err(|_| NO_BUFFERS)?;
-        for (block, states) in self.kept.walk(0..self.kept.count()).zip(&merged) {
-            self.store(&block, states, &mut results);
+        for (block, all) in self.kept.walk(0..self.kept.count()).zip(&mut merged) {
+            let results = &mut results[..block.space().elements()];
+            for (output, states) in all.iter_mut().enumerate() {
+                states.results(results);
+                self.store(&block, output, results);
+            }
         }
         Ok(())
+    }
+
+    /// Says whether each tile has all elements of its results, one result after the other.
+    fn has_whole_rows(&self) -> bool {
+        self.order == Order::Rows && self.reduced.count() == 1
     }
 
     fn units(&self) -> usize {
@@ -126,26 +190,28 @@ impl<'a> ReduceAxes<'a> {
     }
 
     /// Memory for that number of values.
-    fn words(&self, count: usize) -> Result<Vec<MaybeUninit<u64>>, TryReserveError> {
+    fn words(&self, count: usize) -> Result<Vec<u64>, TryReserveError> {
         let mut words = Vec::new();
         words.try_reserve_exact(count)?;
-        words.resize(count, MaybeUninit::uninit());
+        words.resize(count, 0);
         Ok(words)
     }
 
-    /// Writes the results of a block to the outputs.
-    fn store(&self, block: &Block, states: &AllStates, results: &mut [MaybeUninit<u64>]) {
-        for (view, states) in self.outputs.iter().zip(states) {
-            let (bytes, buffer) = (view.element_bytes, results.as_mut_ptr().cast::<u8>());
-            for number in 0..block.space().elements() {
-                let result = states.result(number).to_le_bytes();
-                // SAFETY: the buffer has a word for each result.
-                unsafe { buffer.add(number * bytes).copy_from(result.as_ptr(), bytes) };
-            }
-            let to = address(view, block.offset(view));
-            // SAFETY: the creator of the work promises the elements of the output; no other thread has this block.
-            unsafe { scatter(Grid::of(block.space(), view), buffer, to) };
+    /// Writes the results of a block to an output. They are overwritten.
+    fn store(&self, block: &Block, output: usize, results: &mut [u64]) {
+        let view = &self.outputs[output];
+        let (bytes, count) = (view.element_bytes, results.len());
+        // Results are in the low ends of words, which come first.
+        let results: &mut [u8] = bytemuck::cast_slice_mut(results);
+        for number in 0..count {
+            results.copy_within(
+                number * size_of::<u64>()..number * size_of::<u64>() + bytes,
+                number * bytes,
+            );
         }
+        let to = address(view, block.offset(view));
+        // SAFETY: the creator of the work promises the elements of the output; no other thread has this block.
+        unsafe { scatter(Grid::of(block.space(), view), results.as_ptr(), to) };
     }
 }
 
@@ -183,9 +249,10 @@ struct Worker<'a> {
     of: &'a ReduceAxes<'a>,
     scratch: Scratch,
     states: AllStates,
-    results: Vec<MaybeUninit<u64>>,
+    /// The results of a block, for each reduction.
+    results: ArrayVec<Vec<u64>, MAX_OUTPUTS>,
     /// The elements of a tile of each input, one after the other, if they are copied.
-    copies: Vec<MaybeUninit<u64>>,
+    copies: Vec<u64>,
 }
 
 /// A block of the results and a block of the elements of each.
@@ -194,20 +261,20 @@ struct Tile<'a> {
     reduced: &'a Block,
     /// The place of the first element among those of a result.
     first: usize,
-    lengths: ArrayVec<usize, MAX_AXES>,
+    order: Order,
 }
 
 impl<'a> Worker<'a> {
     fn new(of: &'a ReduceAxes<'a>) -> Result<Self, TryReserveError> {
         let elements = of.kept.elements() * of.reduced.elements();
-        let is_copied = |view| !(of.kept.elements() == 1 && is_direct(&of.reduced.full(), view));
-        let is_copied = of.inputs.iter().any(is_copied);
+        let copies = if of.in_place.is_empty() { of.inputs.len() * elements } else { 0 };
+        let results = of.reductions.iter().map(|_| of.words(of.kept.elements()));
         Ok(Worker {
             of,
             scratch: of.program.scratch(elements)?,
             states: of.states()?,
-            results: of.words(of.kept.elements())?,
-            copies: of.words(if is_copied { of.inputs.len() * elements } else { 0 })?,
+            results: results.collect::<Result<_, _>>()?,
+            copies: of.words(copies)?,
         })
     }
 
@@ -220,81 +287,178 @@ impl<'a> Worker<'a> {
         let [begin, end] = [part, part + 1].map(|part| part * of.reduced.count() / of.parts);
         let mut first = of.reduced.first_element(begin);
         for reduced in of.reduced.walk(begin..end) {
-            self.add(&Tile::new(&block, &reduced, first));
+            let tile = Tile { kept: &block, reduced: &reduced, first, order: of.order };
+            if of.in_place.is_empty() {
+                self.add(&tile)
+            } else {
+                self.add_in_place(&tile)
+            }
             first += reduced.space().elements();
         }
         if of.parts == 1 {
-            of.store(&block, &self.states, &mut self.results);
+            let len = block.space().elements();
+            for (output, results) in self.results.iter_mut().enumerate() {
+                if !of.has_whole_rows() {
+                    self.states[output].results(&mut results[..len]);
+                }
+                of.store(&block, output, &mut results[..len]);
+            }
         } else {
+            self.states.iter_mut().for_each(|states| states.complete());
             let mut merged = of.merged.lock().unwrap_or_else(PoisonError::into_inner);
             merged[number].iter_mut().zip(&self.states).for_each(|(all, part)| all.merge(&**part));
         }
         of.units_done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds the values of a tile to the states.
+    /// Adds the values of a tile to the states, or computes the results of whole rows.
     fn add(&mut self, tile: &Tile<'_>) {
         let arrays: ArrayVec<*const c_void, MAX_INPUTS> =
             (0..self.of.inputs.len()).map(|input| self.gathered(input, tile)).collect();
         // SAFETY: the creator of the work promises the elements of the tile; copies have room for them.
         let range = unsafe { Range::new(self.of.bindings, &arrays, &[], tile.elements()) };
-        let (states, row) = (&mut self.states, tile.reduced.space().elements());
-        self.of.program.accumulate(
-            &mut self.scratch,
-            range,
-            0,
-            &mut |number, version, values, start| {
-                for part in parts(start..start + values.len(), row) {
-                    let values = values.part(part.start - start, part.len());
-                    let first = tile.first + part.start % row;
-                    states[number].add(part.start / row, version, values, first);
+        let has_whole_rows = self.of.has_whole_rows();
+        let (all, all_results) = (&mut self.states, &mut self.results);
+        let mut add = |number: usize, version, values: Values<'_>, start: usize| {
+            let (states, results) = (&mut all[number], &mut all_results[number]);
+            let len = tile.row();
+            for part in parts(start..start + values.len(), len, tile.order) {
+                let (row, place) = (part.start / len, part.start % len);
+                let values = values.part(part.start - start, part.len());
+                match tile.order {
+                    Order::Columns => {
+                        let columns = ValueColumns::of(values, len.min(part.len()));
+                        states.add_columns(place, version, columns, tile.first + row);
+                    }
+                    Order::Rows if has_whole_rows && part.len() == len => {
+                        results[row] = states.row(version, values);
+                    }
+                    Order::Rows => {
+                        states.add(row, version, values, tile.first + place);
+                        if has_whole_rows && place + part.len() == len {
+                            results[row] = states.result(row);
+                        }
+                    }
                 }
-            },
-        );
+            }
+        };
+        self.of.program.accumulate(&mut self.scratch, range, 0, &mut add);
+    }
+
+    /// Adds the elements of columns of arrays to the states.
+    fn add_in_place(&mut self, tile: &Tile<'_>) {
+        let (version, len) = (self.of.program.version(), tile.kept.space().elements());
+        for (states, (ty, places)) in self.states.iter_mut().zip(&self.of.in_place) {
+            let views = places.map(|place| &self.of.inputs[place]);
+            let starts = views.map(|view| tile.start(view));
+            let strides =
+                views.map(|view| tile.reduced.space().strides(view).last().map_or(0, |s| *s));
+            // SAFETY: the creator of the work promises the elements of the tile, whose rows follow each other at
+            // this distance.
+            let columns = unsafe {
+                ValueColumns::new(*ty, starts, strides, tile.reduced.space().elements(), len)
+            };
+            states.add_columns(0, version, columns, tile.first);
+        }
     }
 
     /// The address of a tile's elements of an input, which are copied unless they follow each other.
     fn gathered(&mut self, input: usize, tile: &Tile<'_>) -> *const c_void {
         let view = &self.of.inputs[input];
-        let from = address(view, tile.kept.offset(view) + tile.reduced.offset(view)).cast_const();
-        let strides = tile.strides(view);
-        let grid = Grid::new(&tile.lengths, &strides, view.element_bytes);
+        let (lengths, strides) = tile.axes(view);
+        let grid = Grid::new(&lengths, &strides, view.element_bytes);
         if grid.is_contiguous() {
-            return from.cast();
+            return tile.start(view).cast();
         }
         let room = self.of.kept.elements() * self.of.reduced.elements();
         let copy = (&raw mut self.copies[input * room..][..room]).cast();
         // SAFETY: the creator of the work promises the elements; the copy has a word for each.
-        unsafe { gather(grid, from, copy) };
+        unsafe { gather(grid, tile.start(view), copy) };
         copy.cast_const().cast()
     }
 }
 
-impl<'a> Tile<'a> {
-    fn new(kept: &'a Block, reduced: &'a Block, first: usize) -> Self {
-        let lengths = kept.space().lengths().iter().chain(reduced.space().lengths());
-        Tile { kept, reduced, first, lengths: lengths.copied().collect() }
-    }
-
+impl Tile<'_> {
     fn elements(&self) -> usize {
         self.kept.space().elements() * self.reduced.space().elements()
     }
 
-    fn strides(&self, view: &View) -> ArrayVec<isize, MAX_AXES> {
-        let [kept, reduced] = [self.kept, self.reduced].map(|block| block.space().strides(view));
-        kept.iter().chain(reduced).copied().collect()
+    /// The length of its rows.
+    fn row(&self) -> usize {
+        match self.order {
+            Order::Rows => self.reduced.space().elements(),
+            Order::Columns => self.kept.space().elements(),
+        }
+    }
+
+    /// The address of its first element of an array.
+    fn start(&self, view: &View) -> *const u8 {
+        address(view, self.kept.offset(view) + self.reduced.offset(view))
+    }
+
+    /// The lengths and strides of its axes in an array.
+    fn axes(&self, view: &View) -> (ArrayVec<usize, MAX_AXES>, ArrayVec<isize, MAX_AXES>) {
+        let (kept, reduced) = (self.kept.space(), self.reduced.space());
+        let [outer, inner] = match self.order {
+            Order::Rows => [kept, reduced],
+            Order::Columns => [reduced, kept],
+        };
+        let lengths = outer.lengths().iter().chain(inner.lengths());
+        let strides = outer.strides(view).iter().chain(inner.strides(view));
+        (lengths.copied().collect(), strides.copied().collect())
     }
 }
 
-fn is_direct(space: &Space, view: &View) -> bool {
-    space.access(view) == Access::Direct
+/// The most results of a tile, and the most elements of each.
+fn tile(
+    axes: &Axes, inputs: &[View], order: Order, is_in_place: bool, most_states: usize,
+) -> [usize; 2] {
+    let (kept, reduced) = (axes.kept(), axes.reduced());
+    let most_columns = REDUCED_COLUMNS.min(most_states);
+    // Blocks of a length are about as long as each other.
+    let balanced = |length: usize, most: usize| length.div_ceil(length.div_ceil(most));
+    let innermost = |space: &Space| space.lengths().last().map_or(1, |length| *length);
+    match order {
+        Order::Columns if is_in_place => {
+            [balanced(innermost(kept), most_columns), innermost(reduced).min(REDUCED_ROWS)]
+        }
+        Order::Columns => {
+            let results = balanced(kept.elements(), most_columns);
+            [results, (4 * STRIDED_BLOCK / results).max(1)]
+        }
+        Order::Rows => {
+            let is_direct = |view| reduced.access(view) == Access::Direct;
+            let most = if inputs.iter().all(is_direct) { REDUCED_TILE } else { STRIDED_BLOCK };
+            [(most / reduced.elements()).min(most_states), most]
+        }
+    }
 }
 
-/// A range cut at the multiples of a length.
-fn parts(range: ops::Range<usize>, length: usize) -> impl Iterator<Item = ops::Range<usize>> {
+/// The arrays that each reduction takes, if each takes arrays whose elements follow each other along the innermost kept
+/// axis, which has some.
+fn in_place(
+    program: &BlockProgram, bindings: &[Binding], kept: &Space, inputs: &[View],
+) -> ArrayVec<(Type, [usize; 2]), MAX_OUTPUTS> {
+    let is_long = kept.lengths().last().is_some_and(|length| *length >= FEW_COLUMNS);
+    if !is_long || !inputs.iter().all(|view| kept.inner(view) == Inner::Unit) {
+        return ArrayVec::new();
+    }
+    let is_array = |binding: &&Binding| matches!(binding, Binding::Array);
+    let array = |input: usize| bindings[..input].iter().filter(is_array).count();
+    program.reduced_arrays().map(|(ty, inputs)| (ty, inputs.map(array))).collect()
+}
+
+/// The parts of a range of elements of a tile that are in one of its rows of some length, or are whole rows of columns.
+fn parts(
+    range: ops::Range<usize>, row: usize, order: Order,
+) -> impl Iterator<Item = ops::Range<usize>> {
     let mut start = range.start;
     std::iter::from_fn(move || {
-        let end = range.end.min(start / length * length + length);
+        let rows = match order {
+            Order::Columns if start.is_multiple_of(row) => (range.end - start) / row,
+            _ => 1,
+        };
+        let end = range.end.min((start / row + rows.max(1)) * row);
         let part = start..end;
         start = end;
         (!part.is_empty()).then_some(part)

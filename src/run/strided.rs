@@ -6,6 +6,7 @@ use super::reduce_axes::ReduceAxes;
 use super::walk::{Walk, address};
 use super::work::{Evaluating, MISSING, Steps};
 use super::{Runner, Subject, execute, last_run, log, run, strided_gpu};
+use crate::call::plan::Plan;
 use crate::call::{
     Arguments, Array, Arrays, Binding, Call, Evaluation, Formula, Input, Layout, MAX_ARRAYS,
     MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output, StridedCall, Task,
@@ -47,6 +48,8 @@ pub(crate) struct Strided {
 /// `shape` has a length for each axis, `inputs` an array for each declared input, and `outputs` one for each output.
 /// The strides of those that the call uses have one for each axis. The arrays have the elements that these lead to,
 /// as [`Arguments::new`] demands; those of scalars point to values in host memory.
+// Once in the library, for both its callers.
+#[inline(never)]
 pub(crate) unsafe fn evaluate_strided(
     expression: &Expression, strided: &Strided, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
@@ -288,6 +291,9 @@ impl Checked<'_> {
         let mut reducing = Some(reducing);
         let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
             let mut reducing = reducing.take().ok_or(MISSING)?;
+            if let Plan::Cores(plan) = runner.plan {
+                reducing.divide(plan.threads);
+            }
             runner.run(&mut reducing)?;
             reducing.finish()
         };

@@ -146,7 +146,7 @@ impl<'a> ReducingSeveral<'a> {
                 merged.state = merged.state.repeated(n).map_err(|_| NO_BUFFERS)?;
             }
         }
-        Ok(merged.iter().map(|merged| merged.state.result(0)).collect())
+        Ok(merged.iter_mut().map(|merged| merged.state.result(0)).collect())
     }
 
     fn merged(&self) -> MutexGuard<'_, Vec<ErasedMerged>> {

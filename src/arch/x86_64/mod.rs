@@ -179,6 +179,16 @@ impl Version {
         }
     }
 
+    /// Runs work of few instructions an element, in the version for the set that is best for that.
+    #[inline(always)]
+    pub(crate) fn run_as_short<W: Vectorized>(self, work: W) -> W::Result {
+        match self {
+            Version::Baseline(set) => set.run(work),
+            Version::Avx2(set) => set.run(work),
+            Version::Avx512(set) => set.short().run(work),
+        }
+    }
+
     /// Runs work of few instructions an element, in the best set for that.
     #[inline(always)]
     pub(crate) fn run_short<W: Vectorized>(work: W) -> W::Result {

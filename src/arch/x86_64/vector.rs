@@ -37,6 +37,7 @@ macro_rules! vector {
      multiply_add $multiply_add:expr, multiply_subtract $multiply_subtract:expr,
      flag_changes $flag_changes:expr, flag_vanished $flag_vanished:expr,
      integers { $to_integers:ident, $from_integers:ident, $load_integers:ident, $ones:expr, $add:ident, $min:ident, $max:ident },
+     magnitudes $magnitudes:expr,
      $($trait:ident $operator:ident $instruction:ident),+) => {
         $(#[$doc])*
         #[derive(Clone, Copy)]
@@ -102,6 +103,12 @@ macro_rules! vector {
             }
 
             #[inline(always)]
+            fn magnitudes([least, most]: [Self; 2], x: Self) -> [Self; 2] {
+                // SAFETY: a vector proves the instructions.
+                unsafe { $magnitudes(least.0, most.0, x.0) }.map(Self)
+            }
+
+            #[inline(always)]
             fn bits(self) -> Self::Bits {
                 // SAFETY: the same bytes, of which any are valid.
                 unsafe { std::mem::transmute(self) }
@@ -142,6 +149,11 @@ vector! {
         _mm512_castpd_si512, _mm512_castsi512_pd, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_add_epi32,
         _mm512_min_epu32, _mm512_max_epu32
     },
+    magnitudes |least, most, x| {
+        let size = _mm512_abs_pd(x);
+        let lanes = _mm512_cmp_pd_mask::<_CMP_NEQ_OQ>(size, _mm512_setzero_pd());
+        [_mm512_mask_min_pd(least, lanes, size, least), _mm512_max_pd(size, most)]
+    },
     Add add _mm512_add_pd, Sub sub _mm512_sub_pd, Mul mul _mm512_mul_pd
 }
 
@@ -159,6 +171,12 @@ vector! {
     integers {
         _mm256_castpd_si256, _mm256_castsi256_pd, _mm256_loadu_si256, _mm256_set1_epi32, _mm256_add_epi32,
         _mm256_min_epu32, _mm256_max_epu32
+    },
+    magnitudes |least, most, x| {
+        let size = _mm256_andnot_pd(_mm256_set1_pd(-0.0), x);
+        let is_zero = _mm256_cmp_pd::<_CMP_EQ_OQ>(size, _mm256_setzero_pd());
+        let not_zero = _mm256_or_pd(size, _mm256_and_pd(is_zero, _mm256_set1_pd(f64::INFINITY)));
+        [_mm256_min_pd(not_zero, least), _mm256_max_pd(size, most)]
     },
     Add add _mm256_add_pd, Sub sub _mm256_sub_pd, Mul mul _mm256_mul_pd
 }
@@ -179,6 +197,12 @@ vector! {
     integers {
         _mm_castpd_si128, _mm_castsi128_pd, _mm_loadu_si128, _mm_set1_epi32, _mm_add_epi32,
         least, greatest
+    },
+    magnitudes |least, most, x| {
+        let size = _mm_andnot_pd(_mm_set1_pd(-0.0), x);
+        let is_zero = _mm_cmpeq_pd(size, _mm_setzero_pd());
+        let not_zero = _mm_or_pd(size, _mm_and_pd(is_zero, _mm_set1_pd(f64::INFINITY)));
+        [_mm_min_pd(not_zero, least), _mm_max_pd(size, most)]
     },
     Add add _mm_add_pd, Sub sub _mm_sub_pd, Mul mul _mm_mul_pd
 }

@@ -10,6 +10,7 @@
 //! that around every call.
 
 mod bounded;
+mod lanes;
 mod plain;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,11 @@ mod window;
 use crate::arch::Version;
 pub(crate) use bounded::Bounded;
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
+pub(crate) use lanes::{LaneSums, Laned, row};
 use std::iter::zip;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::slice::from_raw_parts;
 use window::Window;
 
 /// Terms that are deposited one by one: bins would take longer to clear and to empty.
@@ -83,6 +88,65 @@ impl<'a, T: Copy> Inputs<'a, T> {
     fn first(self, elements: usize) -> Self {
         let elements = elements.min(self.len());
         Inputs { a: &self.a[..elements], b: &self.b[..elements] }
+    }
+}
+
+/// Columns of elements, or of pairs: rows of one length, at any distances.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Columns<'a, T> {
+    starts: [*const T; 2],
+    /// The bytes from a row to the next.
+    strides: [isize; 2],
+    rows: usize,
+    len: usize,
+    lifetime: PhantomData<&'a [T]>,
+}
+
+impl<'a, T: Copy> Columns<'a, T> {
+    /// The columns of `rows` rows of `len` elements, with these bytes between rows.
+    ///
+    /// # Safety
+    /// All rows are there, aligned as elements are; for the lifetime nothing changes them.
+    pub(crate) unsafe fn new(
+        starts: [*const T; 2], strides: [isize; 2], rows: usize, len: usize,
+    ) -> Self {
+        Columns { starts, strides, rows, len, lifetime: PhantomData }
+    }
+
+    /// The number of rows.
+    pub(crate) fn rows(self) -> usize {
+        self.rows
+    }
+
+    /// The number of columns.
+    pub(crate) fn len(self) -> usize {
+        self.len
+    }
+
+    /// A row.
+    ///
+    /// # Panics
+    /// If there is none of this number.
+    #[inline(always)]
+    pub(crate) fn row(self, number: usize) -> Inputs<'a, T> {
+        assert!(number < self.rows, "one of the rows");
+        let row = |i: usize| {
+            let start = self.starts[i].wrapping_byte_offset(number as isize * self.strides[i]);
+            // SAFETY: `new` was promised the row.
+            unsafe { from_raw_parts(start, self.len) }
+        };
+        Inputs { a: row(0), b: row(1) }
+    }
+
+    /// Some of the rows.
+    ///
+    /// # Panics
+    /// If they are not there.
+    pub(crate) fn part(self, rows: Range<usize>) -> Self {
+        assert!(rows.end <= self.rows, "some of the rows");
+        let start =
+            |i: usize| self.starts[i].wrapping_byte_offset(rows.start as isize * self.strides[i]);
+        Columns { starts: [start(0), start(1)], rows: rows.len(), ..self }
     }
 }
 

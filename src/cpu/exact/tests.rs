@@ -1,5 +1,6 @@
 //! Every version gives the words of deposits, one by one, and needs each of its guards.
 
+use super::lanes::add_parts;
 use super::*;
 use gpuvec_exact::{Dot, Kind, Sum};
 use proptest::prelude::*;
@@ -69,6 +70,52 @@ fn check_all(pairs: &[(f64, f64)]) {
     check::<Sum<f64>>(&a, &a);
     check::<Dot<f32>>(&c, &d);
     check::<Sum<f32>>(&c, &c);
+    check_lanes::<Sum<f64>>(&a, &a);
+    check_lanes::<Dot<f32>>(&c, &d);
+    check_lanes::<Sum<f32>>(&c, &c);
+}
+
+/// Asserts that the sum of a row, if lanes hold it, and those of columns are exact.
+fn check_lanes<K: Laned>(a: &[K::Element], b: &[K::Element]) {
+    for version in Version::all() {
+        if let Some(parts) = row::<K>(version, Inputs::new(a, b)) {
+            let mut state = State::<K>::ZERO;
+            add_parts(&mut state, parts, a.len());
+            assert_eq!(words(state), words(deposited::<K>(a, b)), "{version:?}");
+        }
+        check_columns::<K>(version, a, b);
+    }
+}
+
+/// Asserts that columns which are added in two parts, where lanes do not hold them to states, are summed.
+fn check_columns<K: Laned>(version: Version, a: &[K::Element], b: &[K::Element]) {
+    const FIRST: usize = 3;
+    const LEN: usize = 29;
+    let rows = (a.len() / LEN).min(300);
+    let stride = (LEN * size_of::<K::Element>()) as isize;
+    // SAFETY: the arrays have these rows.
+    let columns = unsafe { Columns::new([a.as_ptr(), b.as_ptr()], [stride; 2], rows, LEN) };
+    let of_column = |array: &[K::Element], rows: Range<usize>, column: usize| -> Vec<_> {
+        rows.map(|row| array[row * LEN + column]).collect()
+    };
+    let (mut lanes, mut states) = (LaneSums::<K>::default(), [State::<K>::ZERO; LEN]);
+    lanes.reserve(FIRST + LEN).unwrap();
+    for rows in [0..rows / 3, rows / 3..rows] {
+        let inexact = lanes.add(version, FIRST, columns.part(rows.clone()));
+        let lost: Vec<_> = (0..LEN).filter(|column| !lanes.is_exact(FIRST + column)).collect();
+        assert_eq!(lost.len(), inexact);
+        for column in lost {
+            let lane = FIRST + column;
+            lanes.restore(lane..lane + 1);
+            let [a, b] = [a, b].map(|array| of_column(array, rows.clone(), column));
+            states[column].merge(&deposited::<K>(&a, &b));
+        }
+    }
+    for (column, state) in states.iter_mut().enumerate() {
+        lanes.empty(FIRST + column, state);
+        let [a, b] = [a, b].map(|array| of_column(array, 0..rows, column));
+        assert_eq!(words(*state), words(deposited::<K>(&a, &b)), "{version:?}, column {column}");
+    }
 }
 
 /// Numbers of kinds that meet in arrays: of a few scales, or any.
@@ -356,4 +403,58 @@ fn elements_are_counted() {
         let words = words(accumulated::<Sum<f64>, All>(version, &a, &a));
         assert_eq!(words[..gpuvec_exact::COUNTS], [a.len() as i64, 1, 1, 1]);
     }
+}
+
+/// Says whether lanes hold the sum of a row: in each version, or as different versions do.
+fn are_held<K: Laned>(a: &[K::Element]) -> Vec<bool> {
+    let held = |version| row::<K>(version, Inputs::new(a, a)).is_some();
+    let mut all: Vec<bool> = Version::all().map(held).collect();
+    all.dedup();
+    all
+}
+
+/// Terms of two sizes, the exponents of which differ by `range`, with all bits of a significand.
+fn of_two_sizes<T: Float>(range: i32, terms: usize) -> Vec<T> {
+    let ones = (1 << (T::PRECISION - 1)) - 1;
+    let term = |i: usize| {
+        let exponent =
+            if i.is_multiple_of(3) { range } else { 0 } + 1 - T::LEAST - T::PRECISION as i32;
+        T::from_encoding((exponent as u64) << (T::PRECISION - 1) | (ones - (i as u64 % 8)))
+    };
+    (0..terms).map(term).collect()
+}
+
+#[test]
+fn lanes_hold_sums_of_terms_in_their_range_and_no_others() {
+    for log in 0..=12 {
+        let terms = 1_usize << log;
+        for range in 0..80 {
+            let [a, b] = [of_two_sizes::<f64>(range, terms), of_two_sizes::<f64>(-range, terms)];
+            let [c, d] = [of_two_sizes::<f32>(range, terms), of_two_sizes::<f32>(-range, terms)];
+            for (a, c) in [(a, c), (b, d)] {
+                check_lanes::<Sum<f64>>(&a, &a);
+                check_lanes::<Sum<f32>>(&c, &c);
+                check_lanes::<Dot<f32>>(&c, &c);
+                // One term is of one size.
+                let is_held = |most: i32| range <= most || terms == 1;
+                let message = format!("{terms} terms, a range of {range}");
+                assert_eq!(are_held::<Sum<f64>>(&a), [is_held(51 - 2 * log)], "{message}");
+                assert_eq!(are_held::<Sum<f32>>(&c), [is_held(80 - 2 * log)], "{message}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lanes_hold_ordinary_data_and_no_terms_that_are_not_finite() {
+    let ordinary: Vec<f64> = (1..4000).map(|i| 1.0 / f64::from(i) - 0.3).collect();
+    assert_eq!(are_held::<Sum<f64>>(&ordinary), [true]);
+    for special in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e300] {
+        for place in [0, 1, 16, 3998] {
+            let mut values = ordinary.clone();
+            values[place] = special;
+            assert_eq!(are_held::<Sum<f64>>(&values), [false]);
+        }
+    }
+    assert_eq!(are_held::<Sum<f64>>(&[0.0; 4097]), [false]);
 }

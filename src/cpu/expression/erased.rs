@@ -1,6 +1,7 @@
 //! States of reductions without their types: for programs with several outputs, whose reductions go on together.
 
-use super::reduce::{Add, BlockReduction, ReductionVisitor, States, Values, visit};
+use super::reduce::{Add, BlockReduction, ReductionVisitor, States, ValueColumns, Values, visit};
+use super::slab::{Laning, Slab};
 use crate::arch::Version;
 use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{Accumulator, Element};
@@ -18,7 +19,18 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// Adds values to a state. `first` is the index of the first value in the whole array.
     fn add(&mut self, state: usize, version: Version, values: Values<'_>, first: usize);
 
-    /// Adds the elements of other states, each to that of the same number.
+    /// Adds columns to the states from number `state` on. `first` is the index of the first row.
+    fn add_columns(
+        &mut self, state: usize, version: Version, columns: ValueColumns<'_>, first: usize,
+    );
+
+    /// The bits of the result of values that are all elements.
+    fn row(&self, version: Version, values: Values<'_>) -> u64;
+
+    /// Completes the states, before they are merged into others.
+    fn complete(&mut self);
+
+    /// Adds the elements of other states, which are complete, each to that of the same number.
     ///
     /// # Panics
     /// If their type is another one.
@@ -27,8 +39,11 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// Adds the elements of a state that a kernel wrote to the first one.
     fn merge_words(&mut self, words: &[u8]);
 
-    /// The bits of a state's result.
-    fn result(&self, state: usize) -> u64;
+    /// The bits of the result of a state.
+    fn result(&mut self, state: usize) -> u64;
+
+    /// The bits of the results of the first states.
+    fn results(&mut self, results: &mut [u64]);
 
     /// The bytes of a state.
     fn state_bytes(&self) -> usize;
@@ -67,10 +82,17 @@ impl ReductionVisitor for Erase {
 
     fn visit<R: BlockReduction>(self) -> Self::Result {
         Box::new(StatesOf {
-            states: Vec::new(),
+            slab: Slab::new(|| R::Accumulator::IDENTITY),
             operations: Operations {
                 add: R::add,
+                add_columns: R::add_columns,
                 states: States::of::<R::Accumulator>(),
+                row: |version, values| R::row(version, values).bits(),
+                of_parts: |[high, low], terms, results| {
+                    for (result, (high, low)) in results.iter_mut().zip(high.iter().zip(low)) {
+                        *result = R::of_parts([*high, *low], terms).bits();
+                    }
+                },
                 result: |state| R::Accumulator::finish(state).bits(),
             },
         })
@@ -78,48 +100,78 @@ impl ReductionVisitor for Erase {
 }
 
 /// States with the operations of their reduction, which are the functions that a reduction alone calls, too.
-struct StatesOf<S> {
-    states: Vec<S>,
+struct StatesOf<S: Laning> {
+    slab: Slab<S>,
     operations: Operations<S>,
 }
 
 #[derive(Clone, Copy)]
-struct Operations<S> {
+struct Operations<S: Laning> {
     add: Add<S>,
+    add_columns: fn(Version, &mut Slab<S>, usize, ValueColumns<'_>, usize),
     states: States<S>,
+    row: fn(Version, Values<'_>) -> u64,
+    of_parts: fn([&[f64]; 2], usize, &mut [u64]),
     result: fn(&S) -> u64,
 }
 
-impl<S: Copy + Send + Sync + 'static> ErasedStates for StatesOf<S> {
+impl<S: Laning> ErasedStates for StatesOf<S> {
     fn identities(&self, count: usize) -> Result<Box<dyn ErasedStates>, TryReserveError> {
-        let (operations, mut states) = (self.operations, Vec::new());
-        states.try_reserve_exact(count)?;
-        states.resize(count, (operations.states.identity)());
-        Ok(Box::new(StatesOf { states, operations }))
+        let slab = self.slab.identities(count)?;
+        Ok(Box::new(StatesOf { slab, operations: self.operations }))
     }
 
     fn clear(&mut self) {
-        self.states.fill((self.operations.states.identity)());
+        self.slab.clear();
     }
 
     fn add(&mut self, state: usize, version: Version, values: Values<'_>, first: usize) {
-        (self.operations.add)(version, &mut self.states[state], values, first);
+        (self.operations.add)(version, self.slab.state(state), values, first);
+    }
+
+    fn add_columns(
+        &mut self, state: usize, version: Version, columns: ValueColumns<'_>, first: usize,
+    ) {
+        (self.operations.add_columns)(version, &mut self.slab, state, columns, first);
+    }
+
+    fn row(&self, version: Version, values: Values<'_>) -> u64 {
+        (self.operations.row)(version, values)
+    }
+
+    fn complete(&mut self) {
+        self.slab.empty_lanes();
     }
 
     fn merge(&mut self, others: &dyn ErasedStates) {
         let others: &dyn Any = others;
         let others: &Self = others.downcast_ref().expect("states of the same type");
         let merge = self.operations.states.merge;
-        self.states.iter_mut().zip(&others.states).for_each(|(state, other)| merge(state, other));
+        for (number, other) in others.slab.begun() {
+            merge(self.slab.state(number), other);
+        }
     }
 
     fn merge_words(&mut self, words: &[u8]) {
         let States { from_words, merge, .. } = self.operations.states;
-        merge(&mut self.states[0], &from_words(words));
+        merge(self.slab.state(0), &from_words(words));
     }
 
-    fn result(&self, state: usize) -> u64 {
-        (self.operations.result)(&self.states[state])
+    fn result(&mut self, state: usize) -> u64 {
+        (self.operations.result)(self.slab.whole(state))
+    }
+
+    fn results(&mut self, results: &mut [u64]) {
+        let in_lanes = self.slab.in_lanes(results.len());
+        let has_lanes = in_lanes.is_some();
+        if let Some((parts, terms)) = in_lanes {
+            (self.operations.of_parts)(parts, terms as usize, results);
+        }
+        for (state, result) in results.iter_mut().enumerate() {
+            if !has_lanes || self.slab.is_begun(state) {
+                *result = self.result(state);
+            }
+        }
     }
 
     fn state_bytes(&self) -> usize {

@@ -22,6 +22,7 @@ mod loops;
 mod operations;
 mod reduce;
 mod run;
+mod slab;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -29,7 +30,7 @@ mod value;
 pub(crate) use compile::BlockProgram;
 pub(crate) use erased::{ErasedStates, erased_states};
 pub(crate) use reduce::{
-    Add, AddValues, BlockReduction, Reducer, ReductionVisitor, ResultOf, States, Values,
-    add_exactly, visit,
+    Add, AddValues, BlockReduction, Reducer, ReductionVisitor, ResultOf, States, ValueColumns,
+    Values, add_exactly, visit,
 };
 pub(crate) use run::{Range, Scratch};

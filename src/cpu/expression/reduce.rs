@@ -2,9 +2,10 @@
 
 use super::compile::BlockProgram;
 use super::run::{Range, Scratch};
+use super::slab::{Laning, OfParts, Slab, SumKind};
 use crate::arch::Version;
-use crate::cpu::exact::{self, Bounded, Inputs, Vectorised};
-use crate::cpu::fold::fold;
+use crate::cpu::exact::{self, Bounded, Columns, Inputs, Vectorised};
+use crate::cpu::fold::{fold, fold_columns};
 use gpuvec_exact::{Dot, Kind, State, Sum};
 use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{
@@ -59,6 +60,50 @@ impl<'a> Values<'a> {
     }
 }
 
+/// The values that reductions of columns take: rows of one length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ValueColumns<'a> {
+    ty: Type,
+    addresses: [*const u8; 2],
+    /// The bytes from a row to the next.
+    strides: [isize; 2],
+    rows: usize,
+    len: usize,
+    lifetime: PhantomData<&'a [u8]>,
+}
+
+impl<'a> ValueColumns<'a> {
+    /// The columns of `rows` rows of `len` values, with these bytes between rows.
+    ///
+    /// # Safety
+    /// As for [`Values::new`], of each row.
+    pub(crate) unsafe fn new(
+        ty: Type, addresses: [*const u8; 2], strides: [isize; 2], rows: usize, len: usize,
+    ) -> Self {
+        ValueColumns { ty, addresses, strides, rows, len, lifetime: PhantomData }
+    }
+
+    /// The columns of rows that follow each other.
+    pub(crate) fn of(values: Values<'a>, len: usize) -> Self {
+        let Values { ty, addresses, .. } = values;
+        let stride = (len * ty.bytes()) as isize;
+        let rows = values.len / len;
+        ValueColumns { ty, addresses, strides: [stride; 2], rows, len, lifetime: PhantomData }
+    }
+
+    /// The values as what they are.
+    ///
+    /// # Panics
+    /// If they are of another type.
+    fn typed<T: Element>(self) -> Columns<'a, T> {
+        assert_eq!(self.ty, T::TYPE);
+        // SAFETY: `new` was promised these values of the type.
+        unsafe {
+            Columns::new(self.addresses.map(<*const u8>::cast), self.strides, self.rows, self.len)
+        }
+    }
+}
+
 /// The operations on the states of a reduction.
 #[derive(Clone, Copy)]
 pub(crate) struct States<S> {
@@ -90,13 +135,31 @@ pub(crate) trait Reducer {
 /// A reduction of values of a type, as a type.
 pub(crate) trait BlockReduction: 'static {
     /// Its accumulator.
-    type Accumulator: Accumulator;
+    type Accumulator: Accumulator<State: Laning>;
 
     /// Adds values to a state. `first` is the index of the first value in the whole array.
     fn add(
         version: Version, state: &mut <Self::Accumulator as Accumulator>::State,
         values: Values<'_>, first: usize,
     );
+
+    /// Adds columns to the states from number `state` on. `first` is the index of the first row.
+    fn add_columns(
+        version: Version, slab: &mut Slab<<Self::Accumulator as Accumulator>::State>, state: usize,
+        columns: ValueColumns<'_>, first: usize,
+    );
+
+    /// The result of values that are all elements.
+    fn row(version: Version, values: Values<'_>) -> <Self::Accumulator as Accumulator>::Result {
+        let mut state = Self::Accumulator::IDENTITY;
+        Self::add(version, &mut state, values, 0);
+        Self::Accumulator::finish(&state)
+    }
+
+    /// The result of a sum in two parts, of exact sums.
+    fn of_parts(_: [f64; 2], _: usize) -> <Self::Accumulator as Accumulator>::Result {
+        unreachable!("other states have no lanes")
+    }
 
     /// A way to the result of all values without a state, if there is one.
     const RESULT: Option<ResultOf<<Self::Accumulator as Accumulator>::Result>> = None;
@@ -128,6 +191,18 @@ pub(crate) type Add<S> = fn(Version, &mut S, Values<'_>, usize);
 pub(crate) type AddValues<'a> = dyn FnMut(usize, Version, Values<'_>, usize) + 'a;
 
 impl BlockProgram {
+    /// The set of vector instructions for which it was compiled.
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The types of the values that reductions take, and the inputs that these are, if nothing is computed from
+    /// inputs.
+    pub(crate) fn reduced_arrays(&self) -> impl Iterator<Item = (Type, [usize; 2])> {
+        let reduced = self.reduced.iter().filter(|_| self.steps.is_empty());
+        reduced.map(|reduced| (reduced.ty, reduced.places.map(|place| usize::from(place.index))))
+    }
+
     /// Calls `add` with the values of a range that each of the program's reductions takes, block after block, and
     /// stores the other outputs. `first` is the index of the range's first element in the whole arrays.
     pub(crate) fn accumulate(
@@ -181,12 +256,33 @@ struct ExactSum<K>(PhantomData<K>);
 
 impl<K> BlockReduction for ExactSum<K>
 where
-    K: Vectorised<Element: Element> + Accumulator<State = State<K>, Result = <K as Kind>::Element>,
+    K: SumKind<Element: Element>
+        + Accumulator<State = State<K>, Result = <K as Kind>::Element>
+        + OfParts,
+    State<K>: Laning,
 {
     type Accumulator = K;
 
     fn add(version: Version, state: &mut State<K>, values: Values<'_>, first: usize) {
         add_exactly(version, state, values, first);
+    }
+
+    fn add_columns(
+        version: Version, slab: &mut Slab<State<K>>, state: usize, columns: ValueColumns<'_>,
+        _: usize,
+    ) {
+        K::add_columns(version, slab, state, columns.typed());
+    }
+
+    fn row(version: Version, values: Values<'_>) -> K::Element {
+        match K::row(version, values.of()) {
+            Some(parts) => K::of_parts(parts, values.len),
+            None => exact::value::<K, exact::All>(version, values.of()),
+        }
+    }
+
+    fn of_parts(parts: [f64; 2], terms: usize) -> K::Element {
+        K::of_parts(parts, terms)
     }
 
     const RESULT: Option<ResultOf<K::Element>> =
@@ -202,13 +298,34 @@ struct Exact<K, A>(PhantomData<(K, A)>);
 
 impl<K, A> BlockReduction for Exact<K, A>
 where
-    K: Vectorised<Element: Element>,
-    A: Accumulator<State = State<K>>,
+    K: SumKind<Element: Element>,
+    A: OfParts<State = State<K>>,
+    State<K>: Laning,
 {
     type Accumulator = A;
 
     fn add(version: Version, state: &mut State<K>, values: Values<'_>, first: usize) {
         add_exactly(version, state, values, first);
+    }
+
+    fn add_columns(
+        version: Version, slab: &mut Slab<State<K>>, state: usize, columns: ValueColumns<'_>,
+        _: usize,
+    ) {
+        K::add_columns(version, slab, state, columns.typed());
+    }
+
+    fn row(version: Version, values: Values<'_>) -> A::Result {
+        if let Some(parts) = K::row(version, values.of()) {
+            return A::of_parts(parts, values.len);
+        }
+        let mut state = State::ZERO;
+        add_exactly::<K>(version, &mut state, values, 0);
+        A::finish(&state)
+    }
+
+    fn of_parts(parts: [f64; 2], terms: usize) -> A::Result {
+        A::of_parts(parts, terms)
     }
 
     fn bounded<R: Reducer>(reducer: &R) -> Result<Option<A::Result>, R::Error> {
@@ -219,11 +336,19 @@ where
 /// A state of one value.
 struct Folding<O>(PhantomData<O>);
 
-impl<O: Fold + Default> BlockReduction for Folding<O> {
+impl<O: Fold<Output: Laning> + Default> BlockReduction for Folding<O> {
     type Accumulator = O::Accumulator;
 
     fn add(version: Version, state: &mut O::Output, values: Values<'_>, _: usize) {
         O::Accumulator::merge(state, &fold(version, O::default(), values.of()));
+    }
+
+    fn add_columns(
+        version: Version, slab: &mut Slab<O::Output>, state: usize, columns: ValueColumns<'_>,
+        _: usize,
+    ) {
+        let states = slab.states(state, columns.len);
+        fold_columns(version, O::default(), states, columns.typed());
     }
 }
 
@@ -236,6 +361,7 @@ const SEARCHED: usize = 2048;
 impl<A, O> BlockReduction for First<A, O>
 where
     A: Accumulator<State = Indexed<O::Element>>,
+    Indexed<O::Element>: Laning,
     O: Fold<Output = <O as gpuvec_ops::Operation>::Element> + Default,
 {
     type Accumulator = A;
@@ -259,6 +385,20 @@ where
             A::merge(state, &found);
         }
     }
+
+    fn add_columns(
+        _: Version, slab: &mut Slab<A::State>, state: usize, columns: ValueColumns<'_>,
+        first: usize,
+    ) {
+        let states = slab.states(state, columns.len);
+        let columns = columns.typed::<O::Element>();
+        for row in 0..columns.rows() {
+            let index = (first + row) as i64;
+            for (state, &value) in states.iter_mut().zip(columns.row(row).a()) {
+                A::merge(state, &Indexed { value, index });
+            }
+        }
+    }
 }
 
 /// The number of bools that are `IS`.
@@ -279,6 +419,18 @@ impl<A: Accumulator<State = i64>, const IS: bool> BlockReduction for Counting<A,
         });
         let trues: i64 = trues.sum();
         *state += if IS { trues } else { values.len() as i64 - trues };
+    }
+
+    fn add_columns(
+        _: Version, slab: &mut Slab<i64>, state: usize, columns: ValueColumns<'_>, _: usize,
+    ) {
+        let states = slab.states(state, columns.len);
+        let columns = columns.typed::<bool>();
+        for row in 0..columns.rows() {
+            for (state, &is_true) in states.iter_mut().zip(columns.row(row).a()) {
+                *state += i64::from(is_true == IS);
+            }
+        }
     }
 }
 

@@ -223,7 +223,7 @@ impl Case<'_> {
             None => out.values(size),
         };
         let mut values = sizes.zip(places.iter().zip(&mut outs)).map(values);
-        let mut states = states.iter();
+        let mut states = states.iter_mut();
         let of_output = |output: &Output| match output.reduction {
             None => values.next().expect("an array"),
             Some(reduction) => {

@@ -1,0 +1,492 @@
+//! Exact sums in lanes: of columns, and of short rows.
+//!
+//! A lane holds the sum of n terms of p bits in one f64, or in two, high + low, and the sizes of the smallest term that
+//! is not 0 and of the largest. Let these be at least 2^e and below 2^(E+1), and n ≤ 2^l. Terms are multiples of
+//! 2^(e−p+1), and so are all sums, and the errors of sums. In any order, the sum is exact
+//!
+//! - in one f64 if E − e ≤ 53 − p − l: all sums are below 2^(l+E+1), and so have at most 53 bits;
+//! - in two f64 if E − e ≤ 104 − p − 2l: high takes each term by TwoSum (Knuth), whose error low takes. An error is at
+//!   most half a unit in the last place of a sum, so that low is at most 2^(l + l+E+1−53), which is below
+//!   2^(e−p+1 + 53).
+//!
+//! Sums of sums count as one addition each, so that lanes merge under the same condition. Where it fails, terms go to a
+//! state.
+
+use super::{Columns, Inputs, Vectorised};
+use crate::arch::{Set, Vector, Vectorized, Version, stay_a_loop};
+use gpuvec_exact::{Dot, Float, Kind, State, Sum, Value};
+use std::collections::TryReserveError;
+use std::ops::{Add, Range, Sub};
+
+/// The most terms of a lane, 2^12: with more, terms would have to be of too similar sizes.
+const LOG_TERMS: u32 = 12;
+
+/// The most terms of a row.
+const LONGEST_ROW: usize = 1 << LOG_TERMS;
+
+/// A kind of sums that lanes hold.
+pub(crate) trait Laned: Vectorised {
+    /// The size of a term.
+    type Size: Copy + Send + Sync + 'static;
+    /// The least and the largest size of no terms.
+    const NONE: [Self::Size; 2];
+    /// One f64 holds sums of terms whose sizes do not differ much.
+    const MAY_BE_SINGLE: bool = Self::TERM_BITS <= f32::PRECISION;
+
+    /// The least and the largest size with one more term, of the element x.
+    fn include(sizes: [Self::Size; 2], x: Self::Element, term: f64) -> [Self::Size; 2];
+
+    /// Says whether the sum of terms of these sizes is exact, if that depends on the range of their exponents.
+    fn is_exact(sizes: [Self::Size; 2], sum: f64, range: u32) -> bool;
+}
+
+impl Laned for Sum<f32> {
+    /// The encoding's magnitude; the least one is less by 1, so that those of zeros are the largest.
+    type Size = u32;
+    const NONE: [u32; 2] = [u32::MAX, 0];
+
+    #[inline(always)]
+    fn include([least, most]: [u32; 2], x: f32, _: f64) -> [u32; 2] {
+        let size = x.to_bits() & 0x7FFF_FFFF;
+        [least.min(size.wrapping_sub(1)), most.max(size)]
+    }
+
+    #[inline(always)]
+    fn is_exact([least, most]: [u32; 2], _: f64, range: u32) -> bool {
+        let difference = (most >> 23).wrapping_sub(least.wrapping_add(1) >> 23);
+        (most < f32::INFINITY.to_bits()) & (difference <= range)
+    }
+}
+
+macro_rules! of_pairs {
+    ($($kind:ty: $element:ty;)+) => {
+        $(impl Laned for $kind {
+            type Size = f64;
+            const NONE: [f64; 2] = [f64::INFINITY, 0.0];
+
+            #[inline(always)]
+            fn include([least, most]: [f64; 2], _: $element, term: f64) -> [f64; 2] {
+                let size = term.abs();
+                [
+                    if (size < least) & (size != 0.0) { size } else { least },
+                    if size > most { size } else { most },
+                ]
+            }
+
+            #[inline(always)]
+            fn is_exact([least, most]: [f64; 2], sum: f64, range: u32) -> bool {
+                holds([least, most], sum, range)
+            }
+        })+
+    };
+}
+
+of_pairs! {
+    Sum<f64>: f64;
+    Dot<f32>: f32;
+}
+
+/// Sums of lanes that follow each other.
+struct Lanes<'a, K: Laned> {
+    high: &'a mut [f64],
+    low: &'a mut [f64],
+    least: &'a mut [K::Size],
+    most: &'a mut [K::Size],
+}
+
+impl<K: Laned> Lanes<'_, K> {
+    /// Adds a term of each row to each lane. Lanes are loaded and stored once for all rows.
+    #[inline(always)]
+    fn add<S: Set, const SINGLE: bool>(self, rows: [Inputs<'_, K::Element>; 4]) {
+        let Lanes { high, low, least, most } = self;
+        let len = rows[0].len();
+        let (high, low) = (&mut high[..len], &mut low[..len]);
+        let (least, most) = (&mut least[..len], &mut most[..len]);
+        let [a, b] = [rows.map(|row| &row.a()[..len]), rows.map(|row| &row.b()[..len])];
+        for i in 0..len {
+            if !S::HAS_FMA {
+                // Few processors have the baseline alone, for which vector code would be the largest.
+                stay_a_loop();
+            }
+            let (mut sum, mut sizes) = ([high[i], low[i]], [least[i], most[i]]);
+            for row in 0..4 {
+                let x: f64 = a[row][i].into();
+                let term = if K::PRODUCTS { x * b[row][i].into() } else { x };
+                sizes = K::include(sizes, a[row][i], term);
+                sum = added::<SINGLE, f64>(sum, term);
+            }
+            high[i] = sum[0];
+            if !SINGLE {
+                low[i] = sum[1];
+            }
+            [least[i], most[i]] = sizes;
+        }
+    }
+}
+
+/// A sum with one more term, in one f64 or in two.
+#[inline(always)]
+fn added<const SINGLE: bool, F: Copy + Add<Output = F> + Sub<Output = F>>(
+    [high, low]: [F; 2], term: F,
+) -> [F; 2] {
+    if SINGLE {
+        return [high + term, low];
+    }
+    let sum = high + term;
+    let of_term = sum - high;
+    [sum, low + ((high - (sum - of_term)) + (term - of_term))]
+}
+
+/// The range of the exponents of at most that number of terms whose sum is exact, in one f64 or in two.
+#[inline(always)]
+fn exact_range<K: Laned>(is_single: bool, terms: usize) -> u32 {
+    let log = terms.next_power_of_two().ilog2();
+    if is_single { 53 - K::TERM_BITS - log } else { 104 - K::TERM_BITS - 2 * log }
+}
+
+/// Says whether the sum of terms of these magnitudes is exact, if that depends on the range of their exponents.
+#[inline(always)]
+fn holds(magnitudes: [f64; 2], sum: f64, range: u32) -> bool {
+    let [least, most] = magnitudes.map(|size| (size.to_bits() >> 52) as u32);
+    // A NaN has no magnitude, but a sum that is NaN. TwoSum of larger terms may overflow.
+    sum.is_finite() & (most < 1023 + 960) & (most.saturating_sub(least) <= range)
+}
+
+/// The sum of a row in one or two f64, if that is exact.
+// Once in the library, for all its callers.
+#[inline(never)]
+pub(crate) fn row<K: Laned>(version: Version, inputs: Inputs<'_, K::Element>) -> Option<[f64; 2]> {
+    if inputs.len() > LONGEST_ROW {
+        return None;
+    }
+    let single = if K::MAY_BE_SINGLE { version.run(Row::<K, true>(inputs)) } else { None };
+    single.or_else(|| version.run(Row::<K, false>(inputs)))
+}
+
+struct Row<'a, K: Laned, const SINGLE: bool>(Inputs<'a, K::Element>);
+
+impl<K: Laned, const SINGLE: bool> Vectorized for Row<'_, K, SINGLE> {
+    type Result = Option<[f64; 2]>;
+
+    #[inline(always)]
+    fn run<S: Set>(self, set: S) -> Option<[f64; 2]> {
+        let Row(inputs) = self;
+        let width = CHAINS * S::F64::LANES;
+        let mut sums = RowSums::<S, SINGLE>::new(set);
+        let whole = inputs.len() - inputs.len() % width;
+        for start in (0..whole).step_by(width) {
+            sums.add::<K>(set, &inputs.a()[start..], &inputs.b()[start..]);
+        }
+        if whole < inputs.len() {
+            let mut rest = [[K::Element::from_encoding(0); MOST_LANES]; 2];
+            for (rest, from) in rest.iter_mut().zip([inputs.a(), inputs.b()]) {
+                rest[..inputs.len() - whole].copy_from_slice(&from[whole..]);
+            }
+            sums.add::<K>(set, &rest[0], &rest[1]);
+        }
+        sums.sum(exact_range::<K>(SINGLE, inputs.len()))
+    }
+}
+
+/// The vectors of lanes of a row, and the most lanes.
+const CHAINS: usize = 4;
+const MOST_LANES: usize = CHAINS * 8;
+
+/// The sums of a row in vectors of lanes.
+struct RowSums<S: Set, const SINGLE: bool> {
+    sums: [[S::F64; 2]; CHAINS],
+    /// The least magnitude and the largest.
+    sizes: [[S::F64; 2]; CHAINS],
+}
+
+impl<S: Set, const SINGLE: bool> RowSums<S, SINGLE> {
+    #[inline(always)]
+    fn new(set: S) -> Self {
+        let [zero, infinity] = [0.0, f64::INFINITY].map(|x| S::F64::splat(set, x));
+        RowSums { sums: [[zero; 2]; CHAINS], sizes: [[infinity, zero]; CHAINS] }
+    }
+
+    /// Adds the first terms, one for each lane.
+    #[inline(always)]
+    fn add<K: Laned>(&mut self, set: S, a: &[K::Element], b: &[K::Element]) {
+        for (chain, (sum, sizes)) in self.sums.iter_mut().zip(&mut self.sizes).enumerate() {
+            let first = chain * S::F64::LANES;
+            let mut term = S::F64::load(set, &a[first..]);
+            if K::PRODUCTS {
+                term = term * S::F64::load(set, &b[first..]);
+            }
+            *sum = added::<SINGLE, S::F64>(*sum, term);
+            *sizes = S::F64::magnitudes(*sizes, term);
+        }
+    }
+
+    /// The sum of all lanes, if it is exact, which depends on the range of the terms' exponents.
+    #[inline(always)]
+    fn sum(self, range: u32) -> Option<[f64; 2]> {
+        let [mut sum, mut sizes] = [self.sums[0], self.sizes[0]];
+        for chain in 1..CHAINS {
+            let [high, low] = self.sums[chain];
+            sum = added::<SINGLE, S::F64>([sum[0], sum[1] + low], high);
+            let [least, most] = self.sizes[chain];
+            // Infinity is the least magnitude of no terms.
+            sizes = [S::F64::magnitudes(sizes, least)[0], S::F64::magnitudes(sizes, most)[1]];
+        }
+        let [mut high, mut low, mut least, mut most] = [[0.0; 8]; 4];
+        for (lanes, vector) in [&mut high, &mut low, &mut least, &mut most]
+            .into_iter()
+            .zip([sum[0], sum[1], sizes[0], sizes[1]])
+        {
+            let bits = vector.bits();
+            lanes.iter_mut().zip(bits.as_ref()).for_each(|(x, bits)| *x = f64::from_bits(*bits));
+        }
+        let mut half = S::F64::LANES / 2;
+        while half > 0 {
+            for i in 0..half {
+                let j = i + half;
+                [high[i], low[i]] = added::<SINGLE, f64>([high[i], low[i] + low[j]], high[j]);
+                least[i] = if least[j] < least[i] { least[j] } else { least[i] };
+                most[i] = if most[j] > most[i] { most[j] } else { most[i] };
+            }
+            half /= 2;
+        }
+        let is_exact = holds([least[0], most[0]], high[0] + low[0], range);
+        is_exact.then_some([high[0], low[0]])
+    }
+}
+
+/// Makes an empty vector one of `len` equal elements.
+fn resized<T: Copy>(vec: &mut Vec<T>, len: usize, with: T) -> Result<(), TryReserveError> {
+    vec.try_reserve_exact(len)?;
+    vec.resize(len, with);
+    Ok(())
+}
+
+/// Adds a sum of some terms, in two parts, to a state.
+pub(super) fn add_parts<K: Kind>(state: &mut State<K>, parts: [f64; 2], terms: usize) {
+    state.count(terms);
+    for part in parts {
+        if let Value::Finite { negative, magnitude, exponent } = Value::of(part)
+            && magnitude != 0
+        {
+            // Bits below 2^LOW are zeros.
+            let below = (K::LOW - exponent).max(0);
+            let units = (magnitude >> below).cast_signed();
+            state.add_units(if negative { -units } else { units }, exponent + below);
+        }
+    }
+}
+
+/// One of so many lanes may be inexact before all hold sums in two f64.
+const FEW_INEXACT: usize = 32;
+
+/// The sums of columns, a lane each.
+pub(crate) struct LaneSums<K: Laned> {
+    sums: Sums<K>,
+    /// The sums before the rows that were added last, if there were terms before.
+    before: Sums<K>,
+    had_terms: bool,
+    /// A row of zeros, which complete the last rows.
+    zeros: Vec<K::Element>,
+    /// No lane has more terms.
+    most_terms: usize,
+    /// Two f64 hold a sum, not one.
+    has_pairs: bool,
+}
+
+/// Sums of any number of lanes.
+struct Sums<K: Laned> {
+    high: Vec<f64>,
+    low: Vec<f64>,
+    least: Vec<K::Size>,
+    most: Vec<K::Size>,
+    /// The terms of each.
+    terms: Vec<u32>,
+}
+
+impl<K: Laned> Default for LaneSums<K> {
+    fn default() -> Self {
+        LaneSums {
+            sums: Sums::NONE,
+            before: Sums::NONE,
+            had_terms: false,
+            zeros: Vec::new(),
+            most_terms: 0,
+            has_pairs: !K::MAY_BE_SINGLE,
+        }
+    }
+}
+
+impl<K: Laned> LaneSums<K> {
+    /// Makes lanes without terms.
+    pub(crate) fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError> {
+        self.sums.reserve(lanes)?;
+        self.before.reserve(lanes)?;
+        resized(&mut self.zeros, lanes, K::Element::from_encoding(0))
+    }
+
+    /// Forgets all terms.
+    pub(crate) fn clear(&mut self) {
+        self.sums.clear(0..self.sums.terms.len());
+        self.most_terms = 0;
+    }
+
+    /// Says whether lanes may take that number of terms.
+    pub(crate) fn has_room(&self, terms: usize) -> bool {
+        self.most_terms + terms <= LONGEST_ROW
+    }
+
+    /// Adds columns to the lanes from number `first` on, which have room for the rows. Returns the number of lanes whose
+    /// sums are not exact. If these are many, lanes hold sums in two f64 from then on.
+    // Once in the library, for all its callers.
+    #[inline(never)]
+    pub(crate) fn add(
+        &mut self, version: Version, first: usize, columns: Columns<'_, K::Element>,
+    ) -> usize {
+        let lanes = first..first + columns.len();
+        if self.most_terms > 0 {
+            self.before.copy_from(&self.sums, lanes.clone());
+        }
+        self.had_terms = self.most_terms > 0;
+        self.most_terms += columns.rows();
+        let inexact = self.add_as_is(version, first, columns);
+        if self.has_pairs || inexact <= columns.len() / FEW_INEXACT {
+            return inexact;
+        }
+        self.has_pairs = true;
+        self.restore(lanes);
+        self.add_as_is(version, first, columns)
+    }
+
+    /// Adds columns to the lanes from number `first` on. Returns the number of lanes whose sums are not exact.
+    fn add_as_is(
+        &mut self, version: Version, first: usize, columns: Columns<'_, K::Element>,
+    ) -> usize {
+        let range = self.range();
+        let (sums, zeros) = (&mut self.sums, &self.zeros[..columns.len()]);
+        match self.has_pairs || !K::MAY_BE_SINGLE {
+            true => {
+                version.run_as_short(AddColumns::<K, false> { sums, zeros, first, columns, range })
+            }
+            false => {
+                version.run_as_short(AddColumns::<K, true> { sums, zeros, first, columns, range })
+            }
+        }
+    }
+
+    /// The range of the terms' exponents in which sums are exact.
+    fn range(&self) -> u32 {
+        exact_range::<K>(!self.has_pairs, self.most_terms)
+    }
+
+    /// Says whether the sum of a lane is exact.
+    pub(crate) fn is_exact(&self, lane: usize) -> bool {
+        let (sums, range) = (&self.sums, self.range());
+        let sizes = [sums.least[lane], sums.most[lane]];
+        K::is_exact(sizes, sums.high[lane] + sums.low[lane], range)
+    }
+
+    /// Forgets what was added last to lanes.
+    pub(crate) fn restore(&mut self, lanes: Range<usize>) {
+        if self.had_terms {
+            self.sums.copy_from(&self.before, lanes);
+        } else {
+            self.sums.clear(lanes);
+        }
+    }
+
+    /// The sums of the first lanes, in two parts, and the most terms of one.
+    pub(crate) fn sums(&self, lanes: usize) -> ([&[f64]; 2], u32) {
+        let Sums { high, low, terms, .. } = &self.sums;
+        ([&high[..lanes], &low[..lanes]], terms[..lanes].iter().copied().max().unwrap_or(0))
+    }
+
+    /// Moves the sum of a lane to a state.
+    pub(crate) fn empty(&mut self, lane: usize, state: &mut State<K>) {
+        let Sums { high, low, terms, .. } = &self.sums;
+        add_parts(state, [high[lane], low[lane]], terms[lane] as usize);
+        self.sums.clear(lane..lane + 1);
+    }
+}
+
+impl<K: Laned> Sums<K> {
+    const NONE: Self = Sums {
+        high: Vec::new(),
+        low: Vec::new(),
+        least: Vec::new(),
+        most: Vec::new(),
+        terms: Vec::new(),
+    };
+
+    fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError> {
+        resized(&mut self.high, lanes, 0.0)?;
+        resized(&mut self.low, lanes, 0.0)?;
+        resized(&mut self.least, lanes, K::NONE[0])?;
+        resized(&mut self.most, lanes, K::NONE[1])?;
+        resized(&mut self.terms, lanes, 0)
+    }
+
+    /// Forgets the terms of lanes.
+    fn clear(&mut self, lanes: Range<usize>) {
+        self.high[lanes.clone()].fill(0.0);
+        self.low[lanes.clone()].fill(0.0);
+        self.least[lanes.clone()].fill(K::NONE[0]);
+        self.most[lanes.clone()].fill(K::NONE[1]);
+        self.terms[lanes].fill(0);
+    }
+
+    fn copy_from(&mut self, others: &Self, lanes: Range<usize>) {
+        self.high[lanes.clone()].copy_from_slice(&others.high[lanes.clone()]);
+        self.low[lanes.clone()].copy_from_slice(&others.low[lanes.clone()]);
+        self.least[lanes.clone()].copy_from_slice(&others.least[lanes.clone()]);
+        self.most[lanes.clone()].copy_from_slice(&others.most[lanes.clone()]);
+        self.terms[lanes.clone()].copy_from_slice(&others.terms[lanes]);
+    }
+
+    /// The lanes from a number on.
+    #[inline(always)]
+    fn lanes(&mut self, first: usize) -> Lanes<'_, K> {
+        Lanes {
+            high: &mut self.high[first..],
+            low: &mut self.low[first..],
+            least: &mut self.least[first..],
+            most: &mut self.most[first..],
+        }
+    }
+}
+
+/// The work of [`LaneSums::add`].
+struct AddColumns<'a, K: Laned, const SINGLE: bool> {
+    sums: &'a mut Sums<K>,
+    /// A row of zeros.
+    zeros: &'a [K::Element],
+    first: usize,
+    columns: Columns<'a, K::Element>,
+    /// The range of the terms' exponents in which sums are exact.
+    range: u32,
+}
+
+impl<K: Laned, const SINGLE: bool> Vectorized for AddColumns<'_, K, SINGLE> {
+    type Result = usize;
+
+    #[inline(always)]
+    fn run<S: Set>(self, _: S) -> usize {
+        let AddColumns { sums, zeros, first, columns, range } = self;
+        for first_row in (0..columns.rows()).step_by(4) {
+            let row = |row| match row < columns.rows() {
+                true => columns.row(row),
+                false => Inputs::new(zeros, zeros),
+            };
+            sums.lanes(first).add::<S, SINGLE>([0, 1, 2, 3].map(|i| row(first_row + i)));
+        }
+        let terms = &mut sums.terms[first..][..columns.len()];
+        terms.iter_mut().for_each(|terms| *terms += columns.rows() as u32);
+        let Lanes { high, low, least, most } = sums.lanes(first);
+        let (high, low) = (&high[..columns.len()], &low[..columns.len()]);
+        let (least, most) = (&least[..columns.len()], &most[..columns.len()]);
+        let mut inexact = 0;
+        for i in 0..columns.len() {
+            inexact += usize::from(!K::is_exact([least[i], most[i]], high[i] + low[i], range));
+        }
+        inexact
+    }
+}

@@ -1,0 +1,332 @@
+//! States of a reduction, one for each result, with the lanes in which sums are kept as long as these hold them.
+
+use crate::arch::Version;
+use crate::cpu::exact::{self, Columns, Inputs, LaneSums, Laned, Vectorised};
+use gpuvec_exact::{Dot, Float, State, Sum};
+use gpuvec_ops::{Accumulator, Indexed, Mean, Norm};
+use std::collections::TryReserveError;
+
+/// Lanes beside states of a type.
+pub(crate) trait LanesOf<S>: Default + Send + Sync {
+    /// Makes lanes without terms.
+    fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError>;
+    /// Forgets all terms.
+    fn clear(&mut self);
+    /// The sums of the first lanes in two parts, and the most terms of one, if sums are in lanes.
+    fn sums(&self, lanes: usize) -> Option<([&[f64]; 2], u32)>;
+    /// Moves the terms of a lane to a state.
+    fn empty(&mut self, lane: usize, state: &mut S);
+}
+
+/// A state that may have a lane beside it.
+pub(crate) trait Laning: Copy + Send + Sync + 'static {
+    /// The lanes of states.
+    type Lanes: LanesOf<Self>;
+}
+
+/// No lanes.
+#[derive(Default)]
+pub(crate) struct NoLanes;
+
+impl<S> LanesOf<S> for NoLanes {
+    fn reserve(&mut self, _: usize) -> Result<(), TryReserveError> {
+        Ok(())
+    }
+
+    fn clear(&mut self) {}
+
+    fn sums(&self, _: usize) -> Option<([&[f64]; 2], u32)> {
+        None
+    }
+
+    fn empty(&mut self, _: usize, _: &mut S) {}
+}
+
+impl<K: Laned> LanesOf<State<K>> for LaneSums<K> {
+    fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError> {
+        self.reserve(lanes)
+    }
+
+    fn clear(&mut self) {
+        self.clear();
+    }
+
+    fn sums(&self, lanes: usize) -> Option<([&[f64]; 2], u32)> {
+        Some(self.sums(lanes))
+    }
+
+    fn empty(&mut self, lane: usize, state: &mut State<K>) {
+        self.empty(lane, state);
+    }
+}
+
+macro_rules! lanes {
+    ($($state:ty: $lanes:ty;)+) => {
+        $(impl Laning for $state {
+            type Lanes = $lanes;
+        })+
+    };
+}
+
+lanes! {
+    State<Sum<f32>>: LaneSums<Sum<f32>>;
+    State<Sum<f64>>: LaneSums<Sum<f64>>;
+    State<Dot<f32>>: LaneSums<Dot<f32>>;
+    State<Dot<f64>>: NoLanes;
+    f32: NoLanes;
+    f64: NoLanes;
+    i32: NoLanes;
+    i64: NoLanes;
+    Indexed<f32>: NoLanes;
+    Indexed<f64>: NoLanes;
+    Indexed<i32>: NoLanes;
+    Indexed<i64>: NoLanes;
+}
+
+/// States, and lanes beside them: a result is that of both.
+pub(crate) struct Slab<S: Laning> {
+    identity: fn() -> S,
+    states: Vec<S>,
+    /// Says of each state whether it was begun; others have no elements.
+    is_begun: Vec<bool>,
+    lanes: S::Lanes,
+}
+
+impl<S: Laning> Slab<S> {
+    /// No states.
+    pub(super) fn new(identity: fn() -> S) -> Self {
+        Slab { identity, states: Vec::new(), is_begun: Vec::new(), lanes: S::Lanes::default() }
+    }
+
+    /// That number of states without elements.
+    pub(super) fn identities(&self, count: usize) -> Result<Self, TryReserveError> {
+        let mut slab = Slab::new(self.identity);
+        slab.states.try_reserve_exact(count)?;
+        slab.states.resize(count, (self.identity)());
+        slab.is_begun.try_reserve_exact(count)?;
+        slab.is_begun.resize(count, false);
+        slab.lanes.reserve(count)?;
+        Ok(slab)
+    }
+
+    /// Forgets all elements.
+    pub(super) fn clear(&mut self) {
+        self.is_begun.fill(false);
+        self.lanes.clear();
+    }
+
+    /// A state, without what is in its lane.
+    pub(super) fn state(&mut self, number: usize) -> &mut S {
+        if !std::mem::replace(&mut self.is_begun[number], true) {
+            self.states[number] = (self.identity)();
+        }
+        &mut self.states[number]
+    }
+
+    /// States, without what is in their lanes.
+    pub(super) fn states(&mut self, first: usize, count: usize) -> &mut [S] {
+        (first..first + count).for_each(|number| _ = self.state(number));
+        &mut self.states[first..][..count]
+    }
+
+    /// The first sums in two parts, and the number of terms, if there are some: of those that are not in states.
+    pub(super) fn in_lanes(&self, count: usize) -> Option<([&[f64]; 2], u32)> {
+        self.lanes.sums(count).filter(|(_, terms)| *terms > 0)
+    }
+
+    /// Says whether a sum is in a state, or a part of it.
+    pub(super) fn is_begun(&self, number: usize) -> bool {
+        self.is_begun[number]
+    }
+
+    /// A state, with what was in its lane.
+    pub(super) fn whole(&mut self, number: usize) -> &mut S {
+        self.state(number);
+        self.lanes.empty(number, &mut self.states[number]);
+        &mut self.states[number]
+    }
+
+    /// Moves all terms of lanes to the states.
+    pub(super) fn empty_lanes(&mut self) {
+        (0..self.states.len()).for_each(|number| _ = self.whole(number));
+        self.lanes.clear();
+    }
+
+    /// The states with elements and their numbers; their lanes are empty.
+    pub(super) fn begun(&self) -> impl Iterator<Item = (usize, &S)> {
+        self.states.iter().enumerate().filter(|(number, _)| self.is_begun[*number])
+    }
+}
+
+/// Adds columns to exact sums, in lanes.
+pub(super) fn add_columns_exactly<K: Laned>(
+    version: Version, slab: &mut Slab<State<K>>, first: usize, columns: Columns<'_, K::Element>,
+) where
+    State<K>: Laning<Lanes = LaneSums<K>>,
+{
+    for start in (0..columns.rows()).step_by(MOST_ROWS) {
+        let columns = columns.part(start..columns.rows().min(start + MOST_ROWS));
+        if !slab.lanes.has_room(columns.rows()) {
+            slab.empty_lanes();
+        }
+        if slab.lanes.add(version, first, columns) == 0 {
+            continue;
+        }
+        for column in 0..columns.len() {
+            let number = first + column;
+            if slab.lanes.is_exact(number) {
+                continue;
+            }
+            slab.lanes.restore(number..number + 1);
+            slab.whole(number);
+            add_column(version, &mut slab.states[number], columns, column);
+        }
+    }
+}
+
+/// The most rows that are added to lanes at a time: with more, terms would be of too different sizes more often.
+const MOST_ROWS: usize = 256;
+
+/// Adds the terms of one of the columns to a state.
+pub(super) fn add_column<K: Vectorised>(
+    version: Version, state: &mut State<K>, columns: Columns<'_, K::Element>, column: usize,
+) {
+    let mut terms = [[K::Element::from_encoding(0); MOST_ROWS]; 2];
+    for start in (0..columns.rows()).step_by(MOST_ROWS) {
+        let rows = start..columns.rows().min(start + MOST_ROWS);
+        let len = rows.len();
+        for (place, row) in rows.enumerate() {
+            let row = columns.row(row);
+            (terms[0][place], terms[1][place]) = (row.a()[column], row.b()[column]);
+        }
+        let inputs = Inputs::new(&terms[0][..len], &terms[1][..len]);
+        exact::accumulate::<K, exact::All>(version, state, inputs);
+    }
+}
+
+/// A kind of exact sums of columns and of rows.
+pub(crate) trait SumKind: Vectorised {
+    /// Adds columns to the sums from number `first` on.
+    fn add_columns(
+        version: Version, slab: &mut Slab<State<Self>>, first: usize,
+        columns: Columns<'_, Self::Element>,
+    ) where
+        State<Self>: Laning;
+
+    /// The sum of a row in two parts, if lanes hold it.
+    fn row(version: Version, inputs: Inputs<'_, Self::Element>) -> Option<[f64; 2]>;
+}
+
+macro_rules! in_lanes {
+    ($($kind:ty;)+) => {
+        $(impl SumKind for $kind {
+            fn add_columns(
+                version: Version, slab: &mut Slab<State<Self>>, first: usize,
+                columns: Columns<'_, Self::Element>,
+            ) {
+                add_columns_exactly(version, slab, first, columns);
+            }
+
+            fn row(version: Version, inputs: Inputs<'_, Self::Element>) -> Option<[f64; 2]> {
+                exact::row::<Self>(version, inputs)
+            }
+        })+
+    };
+}
+
+in_lanes! {
+    Sum<f32>;
+    Sum<f64>;
+    Dot<f32>;
+}
+
+impl SumKind for Dot<f64> {
+    fn add_columns(
+        version: Version, slab: &mut Slab<State<Self>>, first: usize, columns: Columns<'_, f64>,
+    ) {
+        for column in 0..columns.len() {
+            add_column(version, slab.state(first + column), columns, column);
+        }
+    }
+
+    fn row(_: Version, _: Inputs<'_, f64>) -> Option<[f64; 2]> {
+        None
+    }
+}
+
+/// An accumulator of exact sums, whose result may be computed from a sum in two parts.
+pub(crate) trait OfParts: Accumulator {
+    /// The result for a sum of some terms, which is exactly that of its parts and is finite.
+    fn of_parts(parts: [f64; 2], terms: usize) -> Self::Result;
+}
+
+macro_rules! of_parts {
+    ($($accumulator:ty: $of:expr;)+) => {
+        $(impl OfParts for $accumulator {
+            fn of_parts([high, low]: [f64; 2], terms: usize) -> Self::Result {
+                $of(high, low, terms as f64)
+            }
+        })+
+    };
+}
+
+of_parts! {
+    Sum<f32>: |high, low, _| to_odd(high, low) as f32;
+    Sum<f64>: |high, low, _| high + low;
+    Dot<f32>: |high, low, _| to_odd(high, low) as f32;
+    Dot<f64>: |high, low, _| high + low;
+    Mean<f32>: |high: f64, low: f64, terms: f64| ((high + low) / terms) as f32;
+    Mean<f64>: |high: f64, low: f64, terms: f64| (high + low) / terms;
+    Norm<f32>: |high: f64, low: f64, _| (high + low).sqrt() as f32;
+    Norm<f64>: |high: f64, low: f64, _| (high + low).sqrt();
+}
+
+/// The sum of two floats rounded to odd: rounded again to f32, it is the exact sum rounded once (Boldo and Melquiond,
+/// 2008). The first is the larger one, or 0.
+fn to_odd(high: f64, low: f64) -> f64 {
+    let sum = high + low;
+    let of_low = sum - high;
+    let rest = (high - (sum - of_low)) + (low - of_low);
+    if rest == 0.0 || sum.to_bits() & 1 == 1 {
+        return sum;
+    }
+    // Towards the rest.
+    let is_away = (rest > 0.0) == (sum > 0.0);
+    f64::from_bits(if is_away { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A float, and one that is smaller by some bits.
+    fn parts() -> impl Strategy<Value = [f64; 2]> {
+        (any::<f32>(), any::<i32>(), -60..30_i32, -1.0..1.0).prop_map(|(x, more, bits, y)| {
+            let x = if x.is_finite() { f64::from(x) } else { 1.0 };
+            // Halfway between two f32, or near that.
+            let high = x + f64::from(more) * x * 2_f64.powi(-55) + 0.0;
+            [high, high * y * 2_f64.powi(bits.min(0) - 24)]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_sum_in_two_parts_is_rounded_once([high, low] in parts()) {
+            let mut exact = State::<Sum<f64>>::ZERO;
+            exact.deposit(high);
+            exact.deposit(low);
+            let rounded = to_odd(high, low) as f32;
+            prop_assert_eq!(rounded.to_bits(), exact.scaled_value::<f32>(0).to_bits());
+        }
+    }
+
+    #[test]
+    fn ties_are_broken_by_the_low_part() {
+        let tie = 1.0 + 2_f64.powi(-24);
+        for (low, rounded) in [(0.0, 1.0), (1e-30, 1.0 + f32::EPSILON), (-1e-30, 1.0)] {
+            assert_eq!(to_odd(tie, low) as f32, rounded);
+            assert_eq!(to_odd(-tie, -low) as f32, -rounded);
+        }
+    }
+}

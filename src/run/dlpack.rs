@@ -1,0 +1,267 @@
+//! Reads tensors of DLPack as the arguments of an expression.
+
+use super::bindings::{NAMES, OUTPUT_NAMES};
+use super::strided::{Strided, evaluate_strided, gpuvec_array};
+use crate::call::MAX_ARRAYS;
+use crate::error::Error;
+use crate::objects::expression::Expression;
+use crate::objects::stream::gpuvec_stream;
+use arrayvec::ArrayVec;
+use gpuvec_axes::{MAX_RANK, c_order};
+use gpuvec_expr::{Element, Form};
+use std::ffi::c_void;
+
+/// A `DLTensor`, as dlpack.h defines it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Tensor {
+    data: *mut c_void,
+    device_type: i32,
+    device_id: i32,
+    ndim: i32,
+    code: u8,
+    bits: u8,
+    lanes: u16,
+    shape: *const i64,
+    strides: *const i64,
+    byte_offset: u64,
+}
+
+/// The types of devices whose memory calls may use: kDLCPU, kDLCUDA, kDLCUDAHost and kDLCUDAManaged.
+const DEVICE_TYPES: [i32; 4] = [1, CUDA, 3, 13];
+const CUDA: i32 = 2;
+
+/// The lengths of axes, or their strides in bytes.
+type PerAxis = ArrayVec<i64, MAX_RANK>;
+
+/// A tensor's elements, with a length and a stride for each of its axes.
+struct Elements {
+    argument: &'static str,
+    device_type: i32,
+    data: *mut c_void,
+    shape: PerAxis,
+    strides: PerAxis,
+}
+
+/// Evaluates an expression over tensors: see [`evaluate_strided`]. The shapes of inputs are broadcast: to that of the
+/// outputs, or to their common one if the expression reduces them.
+///
+/// # Safety
+/// `inputs` has a tensor of DLPack for each declared input, and `outputs` one for each output, whose memory is as
+/// [`evaluate_strided`] demands.
+pub(crate) unsafe fn evaluate_tensors(
+    expression: &Expression, inputs: *const *const c_void, outputs: *const *const c_void,
+    reduced_axes: u64, stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    let program = expression.formula.program();
+    let (count, results) = (program.inputs().len(), program.outputs().len());
+    for (argument, is_null, n) in
+        [("inputs", inputs.is_null(), count), ("outputs", outputs.is_null(), results)]
+    {
+        if is_null && n > 0 {
+            return Err(Error::Null { argument, n });
+        }
+    }
+    let mut all: ArrayVec<Place, MAX_ARRAYS> = ArrayVec::new();
+    for (number, input) in program.inputs().enumerate() {
+        let role = match input.form {
+            _ if !expression.uses(number) => Role::Unused,
+            Form::Array => Role::Array,
+            Form::Scalar | Form::Number => Role::Scalar,
+        };
+        let place = inputs.wrapping_add(number);
+        all.push(Place { argument: NAMES[number], place, element: input.element, role });
+    }
+    for (number, output) in program.outputs().iter().enumerate() {
+        let (argument, place) = (OUTPUT_NAMES[number], outputs.wrapping_add(number));
+        all.push(Place { argument, place, element: output.element, role: Role::Output });
+    }
+    let mut shape = PerAxis::new();
+    for place in &all {
+        // SAFETY: this function's promise.
+        let Some(tensor) = (unsafe { place.read()? }) else { continue };
+        match place.role {
+            Role::Array => tensor.widen(&mut shape)?,
+            Role::Scalar => tensor.check_scalar()?,
+            Role::Output if !expression.formula.is_reduction => {
+                shape = tensor.shape;
+                break;
+            }
+            Role::Output | Role::Unused => {}
+        }
+    }
+    let mut strides: ArrayVec<i64, { MAX_RANK * MAX_ARRAYS }> = ArrayVec::new();
+    let mut arrays: ArrayVec<gpuvec_array, MAX_ARRAYS> = ArrayVec::new();
+    for place in &all {
+        let first = strides.len();
+        // SAFETY: this function's promise.
+        let data = match unsafe { place.read()? } {
+            Some(tensor) => {
+                strides.extend(match place.role {
+                    Role::Array => tensor.broadcast(&shape)?,
+                    Role::Output => tensor.of_result(&shape, reduced_axes)?,
+                    Role::Scalar | Role::Unused => PerAxis::new(),
+                });
+                tensor.data
+            }
+            None => std::ptr::null_mut(),
+        };
+        arrays.push(gpuvec_array { data, strides: strides[first..].as_ptr() });
+    }
+    let (inputs, outputs) = (arrays.as_ptr(), arrays[count..].as_ptr());
+    let (ndim, shape) = (shape.len() as i32, shape.as_ptr());
+    let strided = Strided { ndim, shape, inputs, outputs, reduced_axes };
+    // SAFETY: this function's promise; there are strides for each axis.
+    unsafe { evaluate_strided(expression, &strided, stream) }
+}
+
+/// What a tensor is to an expression.
+#[derive(Clone, Copy)]
+enum Role {
+    Array,
+    Scalar,
+    Unused,
+    Output,
+}
+
+/// The place of a tensor's address, and what the expression declares.
+struct Place {
+    argument: &'static str,
+    place: *const *const c_void,
+    element: Element,
+    role: Role,
+}
+
+impl Place {
+    /// Reads the tensor, if it is used.
+    ///
+    /// # Safety
+    /// The place has the address of a tensor, whose shape and strides are readable.
+    #[inline(never)]
+    unsafe fn read(&self) -> Result<Option<Elements>, Error> {
+        let Place { argument, place, element, role } = *self;
+        if matches!(role, Role::Unused) {
+            return Ok(None);
+        }
+        // SAFETY: this function's promise.
+        let tensor = unsafe { place.read_unaligned() }.cast::<Tensor>();
+        if tensor.is_null() {
+            return Err(Error::NullTensor { argument });
+        }
+        // SAFETY: this function's promise.
+        let tensor = unsafe { tensor.read_unaligned() };
+        let Tensor { code, bits, lanes, ndim, device_type, .. } = tensor;
+        if (code, usize::from(bits), lanes) != (type_code(element), 8 * element.bytes(), 1) {
+            let expected = element.name();
+            return Err(Error::TensorType { argument, code, bits, lanes, expected });
+        }
+        if !DEVICE_TYPES.contains(&device_type) {
+            return Err(Error::TensorDevice { argument, device_type });
+        }
+        let axes = usize::try_from(ndim).ok().filter(|axes| *axes <= MAX_RANK);
+        let axes = axes.ok_or(Error::TensorAxes { argument, ndim, wanted: MAX_RANK })?;
+        if axes > 0 && tensor.shape.is_null() {
+            return Err(Error::NullTensor { argument });
+        }
+        let number = |of: *const i64| {
+            // SAFETY: this function's promise.
+            move |axis| unsafe { of.add(axis).read_unaligned() }
+        };
+        let shape: PerAxis = (0..axes).map(number(tensor.shape)).collect();
+        let bytes = element.bytes() as i64;
+        let strides = match tensor.strides.is_null() {
+            true => c_order(&shape, element.bytes(), &mut [0; MAX_RANK]).iter().copied().collect(),
+            false => {
+                (0..axes).map(number(tensor.strides)).map(|n| n.saturating_mul(bytes)).collect()
+            }
+        };
+        let data = tensor.data.wrapping_byte_add(tensor.byte_offset as usize);
+        Ok(Some(Elements { argument, device_type, data, shape, strides }))
+    }
+}
+
+/// The code of a type in DLPack: kDLInt, kDLUInt, kDLFloat or kDLBool.
+fn type_code(element: Element) -> u8 {
+    match element {
+        Element::I8 | Element::I16 | Element::I32 | Element::I64 => 0,
+        Element::U8 | Element::U16 | Element::U32 => 1,
+        Element::F32 | Element::F64 => 2,
+        Element::Bool => 6,
+    }
+}
+
+impl Elements {
+    /// Broadcasts a shape with that of the tensor, as NumPy does it.
+    fn widen(&self, common: &mut PerAxis) -> Result<(), Error> {
+        while common.len() < self.shape.len() {
+            common.insert(0, 1);
+        }
+        let first = common.len() - self.shape.len();
+        for (axis, &length) in self.shape.iter().enumerate() {
+            let wanted = common[first + axis];
+            if wanted == 1 {
+                common[first + axis] = length;
+            } else if length != 1 && length != wanted {
+                return Err(self.unlike(axis, wanted));
+            }
+        }
+        Ok(())
+    }
+
+    /// The strides of an input along the axes of a call: 0 where it is broadcast.
+    fn broadcast(&self, shape: &[i64]) -> Result<PerAxis, Error> {
+        let (ndim, wanted) = (self.shape.len() as i32, shape.len());
+        let first = wanted.checked_sub(self.shape.len());
+        let first = first.ok_or(Error::TensorAxes { argument: self.argument, ndim, wanted })?;
+        let mut strides: PerAxis = (0..first).map(|_| 0).collect();
+        for (axis, (&length, &stride)) in self.shape.iter().zip(&self.strides).enumerate() {
+            let wanted = shape[first + axis];
+            if length != wanted && length != 1 {
+                return Err(self.unlike(axis, wanted));
+            }
+            strides.push(if length == wanted { stride } else { 0 });
+        }
+        Ok(strides)
+    }
+
+    /// The strides of an output along the axes of a call: it has those that are kept, or all, of one element where
+    /// they are reduced.
+    fn of_result(&self, shape: &[i64], reduced_axes: u64) -> Result<PerAxis, Error> {
+        let is_kept = |axis: usize| reduced_axes >> axis & 1 == 0;
+        let (ndim, wanted) =
+            (self.shape.len(), (0..shape.len()).filter(|axis| is_kept(*axis)).count());
+        if ndim != shape.len() && ndim != wanted {
+            let ndim = ndim as i32;
+            return Err(Error::TensorAxes { argument: self.argument, ndim, wanted });
+        }
+        let mut own = 0;
+        let stride = |(axis, &length): (usize, &i64)| {
+            if !is_kept(axis) && ndim != shape.len() {
+                return Ok(0);
+            }
+            let wanted = if is_kept(axis) { length } else { 1 };
+            if self.shape[own] != wanted {
+                return Err(self.unlike(own, wanted));
+            }
+            own += 1;
+            Ok(self.strides[own - 1])
+        };
+        shape.iter().enumerate().map(stride).collect()
+    }
+
+    /// Fails unless it is one element that the host can read.
+    fn check_scalar(&self) -> Result<(), Error> {
+        let Elements { argument, device_type, .. } = *self;
+        if device_type == CUDA {
+            return Err(Error::TensorDevice { argument, device_type });
+        }
+        match self.shape.iter().position(|length| *length != 1) {
+            Some(axis) => Err(self.unlike(axis, 1)),
+            None => Ok(()),
+        }
+    }
+
+    fn unlike(&self, axis: usize, wanted: i64) -> Error {
+        Error::TensorShape { argument: self.argument, axis, length: self.shape[axis], wanted }
+    }
+}
