@@ -44,6 +44,7 @@ const PLACES: &[(&str, &str)] = &[
     ("src/cuda/kernels.rs: Kernels.copy", DRIVER),
     ("src/cuda/kernels.rs: Kernels.expressions", DRIVER),
     ("src/cuda/kernels.rs: Kernels.operations", DRIVER),
+    ("src/cuda/kernels.rs: Place", DRIVER),
     ("src/cuda/modules.rs: Modules.retired", DRIVER),
     ("src/cuda/owned.rs: Refused.0", DRIVER),
     ("src/cuda/slot.rs: SlotPool.returned", DRIVER),

@@ -212,6 +212,30 @@ class Evaluation(OnArrays):
         self.check_arrays(outcome, not are_reductions and "cuLaunchKernel" in calls)
 
 
+class StridedEvaluation(Evaluation):
+    """An elementwise expression of every second element of its arrays."""
+
+    def __str__(self) -> str:
+        """For a scenario's name."""
+        return f"strided {super().__str__()}"
+
+    def in_parent(self) -> None:
+        """Leaves the elements between as they are."""
+        super().in_parent()
+        for name, result in self.results.items():
+            result[1::2] = self.before[name][1::2]
+
+    def attempt(self) -> str:
+        """Makes the call."""
+        every_second = {
+            name: (self.address(name), (2 * values.itemsize,))
+            for name, values in self.before.items()
+        }
+        inputs = [every_second[name] for name in self.formulas[0].inputs]
+        outs = [every_second[name] for name in self.results]
+        return outcome_of(self.compiled.run_nd([(self.n + 1) // 2], inputs, outs))
+
+
 class Init(Work):
     """`gpuvec_init`."""
 
@@ -307,6 +331,10 @@ def works() -> Iterator[tuple[Work, Place]]:
         # With placement auto, cores evaluate host arrays until the driver has compiled the text.
         places = GPU_PLACES if is_on_device else (Place.GPU,)
         yield from ((Evaluation(formulas, kinds, FIVE // 2), place) for place in places)
+    for kinds in FAMILY_KINDS:
+        is_on_device = any(kind in DEVICE_KINDS for kind in kinds)
+        places = GPU_PLACES if is_on_device else (Place.GPU,)
+        yield from ((StridedEvaluation((PRODUCT,), kinds, FIVE // 2), place) for place in places)
     for work in (Init(), WhyCpu()):
         yield from ((work, place) for place in GPU_PLACES)
     yield from scenarios_streams.works()

@@ -183,8 +183,8 @@ pub unsafe extern "C" fn gpuvec_expr_run_dlpack(
     })
 }
 
-/// Makes a GPU's driver compile an expression, unless it has done so before: the next calls run there at
-/// once. The driver keeps what it compiled in a cache on disk, from process to process.
+/// Makes a GPU's driver compile an expression, unless it has done so before: the next calls on contiguous arrays
+/// run there at once. The driver keeps what it compiled in a cache on disk, from process to process.
 ///
 /// `device` counts from 0. Does nothing where no GPU is usable, and with placement `cpu`; `device` is
 /// then 0. Returns `GPUVEC_OK` or an error.

@@ -215,3 +215,117 @@ impl Placed {
         number
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADDRESS: u64 = 1 << 40;
+
+    /// Arrays of f32 along axes of these lengths, by their addresses and strides in elements, after merging.
+    fn placed(lengths: &[usize], arrays: &[(u64, &[isize])]) -> Placed {
+        let mut placed = Placed::new(lengths);
+        for (past, steps) in arrays {
+            let mut strides = [0; MAX_AXES];
+            strides.iter_mut().zip(*steps).for_each(|(stride, step)| *stride = 4 * step);
+            placed.push(PlacedArray { address: ADDRESS + past, element_bytes: 4, strides });
+        }
+        placed.merge();
+        placed
+    }
+
+    /// The variant for two inputs and an output of a kernel that takes four elements at once.
+    fn variant(lengths: &[usize], arrays: &[(u64, &[isize])]) -> (Variant, Placed) {
+        let mut placed = placed(lengths, arrays);
+        let bindings = [Binding::Scalar(0), Binding::Array, Binding::Unused, Binding::Array];
+        (placed.variant(&bindings, 4), placed)
+    }
+
+    /// The parameters for a length.
+    fn divisor(length: u32) -> [u64; 3] {
+        let Divisor { multiplier, shift } = Divisor::new(length);
+        [length.into(), multiplier.into(), shift.into()]
+    }
+
+    #[test]
+    fn axes_that_are_walked_like_one_are_merged() {
+        let all = placed(&[3, 1, 5, 7], &[(0, &[35, 99, 7, 1]), (0, &[35, 0, 7, 1])]);
+        assert!(all.is_contiguous());
+        assert_eq!(all.elements(), 105);
+        let row = placed(&[3, 5, 7], &[(0, &[35, 7, 1]), (0, &[0, 0, 1])]);
+        assert_eq!(row.lengths[..], [15, 7]);
+        assert_eq!(
+            (row.arrays[0].strides[..2].to_vec(), row.arrays[1].strides[0]),
+            (vec![28, 4], 0)
+        );
+        let one = placed(&[1, 1], &[(0, &[5, 9])]);
+        assert!(one.is_contiguous());
+    }
+
+    #[test]
+    fn packs_need_aligned_rows() {
+        let whole: &[isize] = &[16, 1];
+        for (row, past, lanes, order) in [
+            (&[0, 1], 0, 4, Order::Packs { uniform: 0 }),
+            (&[1, 0], 0, 4, Order::Packs { uniform: 0b1000 }),
+            (&[1, 0], 4, 4, Order::Packs { uniform: 0b1000 }),
+            (&[0, 1], 8, 2, Order::Packs { uniform: 0 }),
+            (&[0, 1], 4, 4, Order::Apart),
+            (&[18, 1], 0, 2, Order::Packs { uniform: 0 }),
+            (&[17, 1], 0, 4, Order::Apart),
+            (&[33, 2], 0, 4, Order::Apart),
+            (&[-16, 1], 0, 4, Order::Packs { uniform: 0 }),
+        ] as [(&[isize; 2], _, _, _); 9]
+        {
+            let (found, _) = variant(&[8, 16], &[(0, whole), (past, row), (0, whole)]);
+            assert_eq!(found, Variant { axes: 2, lanes, order }, "{row:?}, {past} bytes past");
+        }
+        let (found, _) = variant(&[8, 15], &[(0, &[15, 1]), (0, &[0, 1]), (0, &[15, 1])]);
+        assert_eq!(found.order, Order::Apart);
+    }
+
+    #[test]
+    fn arrays_in_another_order_are_copied_in_tiles() {
+        let (found, placed) = variant(
+            &[64, 5, 100],
+            &[(0, &[1, 6464, 64]), (0, &[500, 100, 1]), (0, &[500, 100, 1])],
+        );
+        let order = Order::Tiles { across: 0b0010, side: 64 };
+        assert_eq!(found, Variant { axes: 3, lanes: 4, order });
+        assert_eq!(placed.lengths[..], [5, 64, 100]);
+        assert_eq!(placed.arrays[0].strides[..3], [25_856, 4, 256]);
+        // Of short axes tiles would be mostly empty.
+        let (found, _) = variant(&[100, 3], &[(0, &[1, 100]), (0, &[3, 1]), (0, &[3, 1])]);
+        assert_eq!(found.order, Order::Apart);
+    }
+
+    #[test]
+    fn parameters_are_those_of_the_variant() {
+        let bindings = [Binding::Scalar(0), Binding::Array, Binding::Unused, Binding::Array];
+        let (found, placed) = variant(&[8, 16], &[(0, &[16, 1]), (0, &[0, 1]), (0, &[20, 1])]);
+        let mut parameters = ArrayVec::new();
+        assert_eq!(placed.add_shape(&mut parameters, &bindings, found), 32);
+        let strides = [0, 0, 64, 4, 0, 0, 0, 4, 80, 4];
+        assert_eq!(parameters[..], [&divisor(4)[..], &strides, &[32, 0]].concat());
+
+        let (found, placed) = variant(&[70, 100], &[(0, &[1, 70]), (0, &[100, 1]), (0, &[100, 1])]);
+        parameters.clear();
+        assert_eq!(placed.add_shape(&mut parameters, &bindings, found), 4);
+        let strides = [0, 0, 4, 280, 0, 0, 400, 4, 400, 4];
+        assert_eq!(parameters[..], [&divisor(2)[..], &strides, &[70, 100, 4, 0]].concat());
+    }
+
+    #[test]
+    fn more_axes_than_a_few_are_as_many_as_there_can_be() {
+        let lengths = [2, 3, 2, 3, 5];
+        let (gaps, whole) = ([720, 200, 80, 20, 3], [90, 30, 15, 5, 1]);
+        let (found, placed) = variant(&lengths, &[(0, &gaps), (0, &whole), (0, &whole)]);
+        assert_eq!(found, Variant { axes: 8, lanes: 4, order: Order::Apart });
+        let mut parameters = ArrayVec::new();
+        let bindings = [Binding::Array, Binding::Array];
+        assert_eq!(placed.add_shape(&mut parameters, &bindings, found), 180);
+        assert_eq!(parameters.len(), 7 * 3 + 3 * 8 + 2);
+        let axes_of_length_1 = [divisor(1), divisor(1)].concat();
+        assert_eq!(parameters[..6], axes_of_length_1);
+    }
+}

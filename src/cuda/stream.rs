@@ -212,7 +212,14 @@ impl Stream {
         self.enqueue(|| {
             // SAFETY: the call promises the arrays until the stream has done the work; the plan found that the
             // device reaches them.
-            unsafe { strided::queue(self.device, self.raw, call, &plan.transfers, block_limit) }
+            let queued = unsafe {
+                strided::queue(self.device, self.raw, call, &plan.transfers, block_limit)
+            };
+            // After an error nothing is in flight in the call's arrays.
+            if queued.is_err() && call.blocks_in_place().count() > 1 {
+                let _ = self.wait();
+            }
+            queued
         })
     }
 

@@ -56,6 +56,10 @@ impl<'a> StridedRun<'a> {
         result.inspect_err(|_| self.taken.store(self.plan.blocks.count(), Ordering::Relaxed))
     }
 
+    fn are_all_taken(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) >= self.plan.blocks.count()
+    }
+
     fn take(&self) -> Option<Block> {
         let number = self.taken.fetch_add(1, Ordering::Relaxed);
         (number < self.plan.blocks.count()).then(|| self.plan.blocks.at(number))
@@ -74,10 +78,13 @@ struct Worker<'a> {
 impl Worker<'_> {
     /// Starts one more block, and says whether more may follow.
     fn turn(&mut self, slots: usize) -> Result<bool, Error> {
+        if self.run.are_all_taken() {
+            return Ok(false);
+        }
         if self.in_flight.len() == slots {
             self.finish_oldest()?;
         }
-        // A slot first: what is taken is done.
+        // A slot first: a thread that gets none leaves the block to others.
         let Some(mut slot) = self.free_slot()? else { return Ok(false) };
         let Some(block) = self.run.take() else { return Ok(false) };
         let stream = slot.begin();
@@ -133,7 +140,6 @@ impl Worker<'_> {
             }
             placed.push(PlacedArray::dense(at, &distinct, view));
         }
-        self.progress.wrote = true;
         // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited for before the call
         // returns; by its transfer the device reaches each of them.
         unsafe { launch(device, stream, task, placed, inputs, plan.block_limits.of(task)) }

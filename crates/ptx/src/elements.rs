@@ -261,7 +261,7 @@ impl<'p> Elements<'p> {
                 |&(node, array): &(usize, Array)| (node, array.load(writer, index, lanes));
             self.arrays.iter().map(of_array).collect()
         };
-        self.results_from(lanes, load(index, lanes), |lane| {
+        self.results_from(lanes, load(index, lanes), &|lane| {
             let lane = writer.emit("cvt.u64.u32", Class::B64, &[lane]);
             load(writer.emit("add.s64", Class::B64, &[index, lane]), 1)
         })
@@ -300,7 +300,7 @@ impl<'p> Elements<'p> {
             array.load_spread(writer, places[0], raw);
         }
         writer.place(loaded);
-        self.results_from(places.len(), self.widened(raw), |lane| {
+        self.results_from(places.len(), self.widened(raw), &|lane| {
             let step = writer.emit("mul.lo.s32", Class::B32, &[lane, Operand::b32(STEP)]);
             let place = writer.emit("add.s32", Class::B32, &[places[0], step]);
             self.load_at(writer.emit("min.s32", Class::B32, &[place, last]))
@@ -329,14 +329,14 @@ impl<'p> Elements<'p> {
     pub(crate) fn instructions(&self) -> usize {
         let writer = self.writer;
         let before = writer.instructions();
-        writer.aside(|| drop(self.results_from(1, self.load_at(Operand::b32(0)), |_| Vec::new())));
+        writer.aside(|| drop(self.results_from(1, self.load_at(Operand::b32(0)), &|_| Vec::new())));
         writer.instructions() - before
     }
 
     /// Computes the results of elements from the loaded operands: by fast functions, and those for which one is
     /// not right once more, from what is loaded `again` for the element of a number.
     pub(crate) fn results_from(
-        &self, lanes: usize, loaded: Loaded, again: impl FnOnce(Operand) -> Loaded,
+        &self, lanes: usize, loaded: Loaded, again: &dyn Fn(Operand) -> Loaded,
     ) -> Vec<Vec<Operand>> {
         let of_lane = |lane: usize| -> Vec<(usize, Operand)> {
             loaded.iter().map(|(node, values)| (*node, values[lane])).collect()

@@ -224,9 +224,9 @@ impl<'w> Walk<'w> {
             let place = writer.emit("add.s64", Class::B64, &[place, offset]);
             input.array.load_from(writer, place, 1)
         };
-        let results = self
-            .elements
-            .results_from(lanes, self.loaded(load), |lane| self.loaded(|input| again(input, lane)));
+        let results = self.elements.results_from(lanes, self.loaded(load), &|lane| {
+            self.loaded(|input| again(input, lane))
+        });
         self.for_each_output(|number, output, is_canonical| {
             let values: Vec<Operand> = results.iter().map(|of_lane| of_lane[number]).collect();
             output.array.store_to(writer, self.place(output, &indexes), &values, is_canonical);
@@ -280,7 +280,7 @@ impl<'w> Walk<'w> {
             input.array.load_from(writer, self.place(input, indexes), 1)[0]
         };
         let loaded = self.loaded(|input| indexes.iter().map(|of| load(input, of)).collect());
-        let results = self.elements.results_from(lanes, loaded, |lane| {
+        let results = self.elements.results_from(lanes, loaded, &|lane| {
             let threads = Operand::b32(BLOCK_THREADS as i32);
             let distance = writer.emit("mul.lo.s32", Class::B32, &[lane, threads]);
             let number = writer.emit("add.s32", Class::B32, &[first, distance]);

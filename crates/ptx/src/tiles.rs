@@ -221,7 +221,7 @@ impl Tiles<'_> {
             })
         };
         let rows: Vec<Operand> = (0..lanes).map(|lane| self.behind(row, lane)).collect();
-        let results = self.walk.elements().results_from(lanes, load(&rows), |lane| {
+        let results = self.walk.elements().results_from(lanes, load(&rows), &|lane| {
             let step = Operand::b32(self.rows() as i32);
             let distance = writer.emit("mul.lo.s32", Class::B32, &[lane, step]);
             load(&[self.add(row, distance)])
