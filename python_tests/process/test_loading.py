@@ -62,11 +62,11 @@ def test_it_has_no_search_path(dynamic_section):
 
 
 def test_it_is_small(tmp_path):
-    """Less than 1.9 MB, without debug information; a wheel's, for old systems, is 22 KB larger."""
+    """Less than 2.3 MB, without debug information; a wheel's, for old systems, is 22 KB larger."""
     stripped = tmp_path / "libgpuvec.so"
     shutil.copy(LIBRARY, stripped)
     run(["strip", stripped])
-    assert stripped.stat().st_size < 1_900_000
+    assert stripped.stat().st_size < 2_300_000
 
 
 def test_no_stack_is_executable():
