@@ -35,27 +35,29 @@ fn select_avx512(mask: __mmask16, yes: __m512, no: __m512) -> __m512 {
 }
 
 /// The entries of a table of 16 or 32 at places. Bits 3 and 4 of a place choose between eighths or quarters by masks,
-/// which several tables share: on some processors that takes half as many operations as blends.
+/// which several tables share: on some processors that takes half as many operations as blends. (Not with closures, which
+/// are not always inlined.)
 #[inline(always)]
 fn lookup_avx2<const N: usize>(table: &'static [f32; N], places: __m256i) -> __m256 {
     const { assert!(N == 16 || N == 32) };
     // SAFETY: a vector proves the instructions; the table has the entries.
     unsafe {
-        let part = |i: usize| _mm256_loadu_si256(table[8 * i..].as_ptr().cast());
-        let entry = |part| _mm256_permutevar8x32_epi32(part, places);
+        let parts = table.as_ptr().cast::<__m256i>();
+        let (first, second) = (_mm256_loadu_si256(parts), _mm256_loadu_si256(parts.add(1)));
         // All ones where the bit is set.
         let by_bit_3 = _mm256_srai_epi32::<31>(_mm256_slli_epi32::<28>(places));
-        let changes = _mm256_xor_si256(part(0), part(1));
-        let low = _mm256_and_si256(entry(changes), by_bit_3);
-        let low = _mm256_xor_si256(entry(part(0)), low);
+        let changes = _mm256_xor_si256(first, second);
+        let low = _mm256_and_si256(_mm256_permutevar8x32_epi32(changes, places), by_bit_3);
+        let low = _mm256_xor_si256(_mm256_permutevar8x32_epi32(first, places), low);
         if N == 16 {
             return _mm256_castsi256_ps(low);
         }
+        let (third, last) = (_mm256_loadu_si256(parts.add(2)), _mm256_loadu_si256(parts.add(3)));
         let by_bit_4 = _mm256_srai_epi32::<31>(_mm256_slli_epi32::<27>(places));
-        let later = _mm256_xor_si256(part(0), part(2));
-        let later_changes = _mm256_xor_si256(changes, _mm256_xor_si256(part(2), part(3)));
-        let high = _mm256_and_si256(entry(later_changes), by_bit_3);
-        let high = _mm256_xor_si256(entry(later), high);
+        let later = _mm256_xor_si256(first, third);
+        let later_changes = _mm256_xor_si256(changes, _mm256_xor_si256(third, last));
+        let high = _mm256_and_si256(_mm256_permutevar8x32_epi32(later_changes, places), by_bit_3);
+        let high = _mm256_xor_si256(_mm256_permutevar8x32_epi32(later, places), high);
         _mm256_castsi256_ps(_mm256_xor_si256(low, _mm256_and_si256(high, by_bit_4)))
     }
 }
@@ -66,11 +68,11 @@ fn lookup_avx512<const N: usize>(table: &'static [f32; N], places: __m512i) -> _
     const { assert!(N == 16 || N == 32) };
     // SAFETY: a vector proves the instructions; the table has the entries.
     unsafe {
-        let half = |i: usize| _mm512_loadu_ps(table[16 * i..].as_ptr());
+        let first = _mm512_loadu_ps(table.as_ptr());
         if N == 16 {
-            _mm512_permutexvar_ps(places, half(0))
+            _mm512_permutexvar_ps(places, first)
         } else {
-            _mm512_permutex2var_ps(half(0), places, half(1))
+            _mm512_permutex2var_ps(first, places, _mm512_loadu_ps(table.as_ptr().add(16)))
         }
     }
 }
@@ -117,6 +119,9 @@ fn reciprocal_root_avx512(x: __m512) -> __m512 {
     }
 }
 
+/// The classes of numbers that are neither normal nor negative: NaNs, zeros, infinities and subnormal numbers.
+const NOT_NORMAL: i32 = 0b1011_1111;
+
 macro_rules! vectors {
     (
         $(#[$doc:meta])* $name:ident($lanes:literal) by $set:ident:
@@ -125,8 +130,8 @@ macro_rules! vectors {
         load $load:ident, store $store:ident, f32 $splat:ident, i32 $splat_bits:ident,
         fma $fma:ident, fms $fms:ident, fnma $fnma:ident, bits $bits:ident, float $float:ident,
         convert $convert:ident, shift_left $shift_left:ident, less $less:expr, equal $equal:expr,
-        all $all:expr, select $select:ident, lookup $lookup:ident, min $min:ident, reciprocal $reciprocal:ident,
-        reciprocal_root $reciprocal_root:ident, $($better:item)*
+        failing $lanes_type:ident $failing:expr, select $select:ident, lookup $lookup:ident, min $min:ident,
+        reciprocal $reciprocal:ident, reciprocal_root $reciprocal_root:ident, $($better:item)*
     ) => {
         $(#[$doc])*
         pub(crate) struct $name($set);
@@ -159,6 +164,7 @@ macro_rules! vectors {
         impl Vectors for $name {
             const LANES: usize = $lanes;
             type Elements = [f32; $lanes];
+            type Lanes = $lanes_type;
 
             #[inline(always)]
             fn load(&self, from: &[f32; $lanes]) -> $F32 {
@@ -173,10 +179,10 @@ macro_rules! vectors {
             }
 
             #[inline(always)]
-            fn all(&self, condition: $Bool) -> bool {
+            fn failing(&self, condition: $Bool) -> $lanes_type {
                 // SAFETY: the machine proves the instructions.
                 #[allow(unused_unsafe, reason = "some are operators")]
-                unsafe { $all(condition.0) }
+                unsafe { $failing(condition.0) }
             }
         }
 
@@ -303,7 +309,7 @@ vectors! {
     fma _mm256_fmadd_ps, fms _mm256_fmsub_ps, fnma _mm256_fnmadd_ps, bits _mm256_castps_si256,
     float _mm256_castsi256_ps, convert _mm256_cvtepi32_ps, shift_left shift_avx2,
     less |a, b| _mm256_cmp_ps::<_CMP_LT_OQ>(a, b), equal |a, b| _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b),
-    all |condition| _mm256_movemask_ps(condition) == 0xff,
+    failing u8 |condition| !_mm256_movemask_ps(condition) as u8,
     select select_avx2, lookup lookup_avx2,
     min _mm256_min_ps, reciprocal reciprocal_avx2, reciprocal_root reciprocal_root_avx2,
 
@@ -330,7 +336,7 @@ vectors! {
         BitXor bitxor _mm512_xor_si512;
     }
     operators Bool16 {
-        // Masks of the lanes where a condition does not hold: one instruction tests two of them.
+        // Masks of the lanes where a condition does not hold, as they are stored.
         BitAnd bitand u16::bitor;
     }
     load _mm512_loadu_ps, store _mm512_storeu_ps, f32 _mm512_set1_ps, i32 _mm512_set1_epi32,
@@ -338,7 +344,7 @@ vectors! {
     float _mm512_castsi512_ps, convert _mm512_cvtepi32_ps, shift_left shift_avx512,
     less |a, b| _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b),
     equal |a, b| _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b),
-    all |condition| condition == 0,
+    failing u16 |condition| condition,
     select select_avx512, lookup lookup_avx512,
     min _mm512_min_ps, reciprocal reciprocal_avx512, reciprocal_root reciprocal_root_avx512,
 
@@ -348,6 +354,15 @@ vectors! {
     fn rough_reciprocal(&self, x: F32x16) -> F32x16 {
         // SAFETY: a vector proves the instructions.
         F32x16(unsafe { _mm512_rcp14_ps(x.0) })
+    }
+
+    #[inline(always)]
+    fn scaled(&self, y: F32x16, k: F32x16, _: I32x16) -> (F32x16, Bool16) {
+        // SAFETY: a vector proves the instructions.
+        unsafe {
+            let y = _mm512_scalef_ps(y.0, k.0);
+            (F32x16(y), Bool16(_mm512_fpclass_ps_mask::<NOT_NORMAL>(y)))
+        }
     }
 
     #[inline(always)]

@@ -81,7 +81,7 @@ impl<M: Machine32> Angle<M> {
         let (first, first_low) = product(m, slope, u - c);
         let corrected = m.fma(slope, u_low, first);
         let (w, q) = (c * corrected * slope, corrected * corrected);
-        let [start, per_w, per_q] = ASIN_Q.map(|factor| m.f32(factor));
+        let (start, per_w, per_q) = (m.f32(ASIN_Q[0]), m.f32(ASIN_Q[1]), m.f32(ASIN_Q[2]));
         let of_square = m.fma(q, per_q, m.fma(w, per_w, start));
         let series = m.fma(w, polynomial(m, w, &ASIN_W), m.fma(q, of_square, m.f32(ASIN_BIAS)));
         let low = m.fma(corrected, series, m.fma(slope, u_low, first_low));
@@ -109,7 +109,7 @@ impl<M: Machine32> Angle<M> {
 pub fn asin<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let angle = Angle::new(m, m.magnitude(x));
     let factor = m.select(angle.is_of_sine, m.f32(1.0), m.f32(-2.0));
-    let parts = SIXTH_TURN.map(|part| m.f32(part));
+    let parts = [m.f32(SIXTH_TURN[0]), m.f32(SIXTH_TURN[1])];
     let (y, is_sure) = angle.scaled(m, factor, [&ASIN_HIGH, &ASIN_LOW], parts);
     (with_sign_of(m, y, x), is_sure)
 }
@@ -124,6 +124,6 @@ pub fn acos<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let half = m.f32(0.5);
     let of_sign = m.fma(m.float(m.i32(ONE) | sign), m.f32(-0.5), half);
     let half_turns = m.select(angle.is_of_sine, half, of_sign);
-    let parts = HALF_TURN.map(|part| half_turns * m.f32(part));
+    let parts = [half_turns * m.f32(HALF_TURN[0]), half_turns * m.f32(HALF_TURN[1])];
     angle.scaled(m, factor, [&ACOS_HIGH, &ACOS_LOW], parts)
 }

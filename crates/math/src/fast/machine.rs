@@ -85,13 +85,24 @@ pub trait Machine32 {
         (k, significand, self.less(self.magnitude(k), self.f32(126.5 * Self::EXPONENT)))
     }
 
+    /// y · 2^⌊k⌋ for y next to 1 or from 1 to 2, and whether it is a normal number. k is a multiple of 1/16, which is also
+    /// in the low bits of `place`; y may be below 1 only if k is an integer.
+    #[inline(always)]
+    fn scaled(&self, y: Self::F32, k: Self::F32, place: Self::I32) -> (Self::F32, Self::Bool) {
+        let exponent = self.shift_left::<19>(place) & self.i32(-1 << 23);
+        let is_normal = self.less(self.magnitude(k), self.f32(125.97));
+        (self.float(self.bits(y) + exponent), is_normal)
+    }
+
     /// The float nearest to every number between factor · high + one end and factor · high + the other, and whether
     /// there is such a float.
     #[inline(always)]
     fn rounded_product(
         &self, high: Self::F32, factor: f32, ends: [Self::F32; 2],
     ) -> (Self::F32, Self::Bool) {
-        let [low, y] = ends.map(|end| self.fma(high, self.f32(factor), end));
+        let [low, y] = ends;
+        let factor = self.f32(factor);
+        let (low, y) = (self.fma(high, factor, low), self.fma(high, factor, y));
         (y, self.equal(low, y))
     }
 
@@ -99,7 +110,7 @@ pub trait Machine32 {
     /// is such a float.
     #[inline(always)]
     fn rounded(&self, high: Self::F32, ends: [Self::F32; 2]) -> (Self::F32, Self::Bool) {
-        let [low, y] = ends.map(|end| high + end);
+        let (low, y) = (high + ends[0], high + ends[1]);
         (y, self.equal(low, y))
     }
 }

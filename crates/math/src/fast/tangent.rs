@@ -53,7 +53,8 @@ pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let d = m.fma(value, t, one);
     let d_low = m.fma(value, t_low, m.fma(value, t, one - d));
     let (y, excess) = quotient(m, (n, n_low + t_low), (d, d_low));
-    let (y, is_sure) = m.rounded(y, [-BOUND, BOUND].map(|bound| m.fms(y, m.f32(bound), excess)));
+    let ends = [m.fms(y, m.f32(-BOUND), excess), m.fms(y, m.f32(BOUND), excess)];
+    let (y, is_sure) = m.rounded(y, ends);
     (with_sign_of(m, y, x), is_sure & m.equal(x, x))
 }
 
@@ -76,7 +77,7 @@ pub fn tan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let size = m.magnitude(x);
     let place = m.fma(size, m.f32(TAN_STEPS), m.f32(TO_INTEGER));
     let k = place - m.f32(TO_INTEGER);
-    let [step, step_low] = TAN_STEP.map(|part| m.f32(-part));
+    let (step, step_low) = (m.f32(-TAN_STEP[0]), m.f32(-TAN_STEP[1]));
     let first = m.fma(k, step, size);
     let r = m.fma(k, step_low, first);
     let r_low = m.fma(k, step_low, first - r);
@@ -93,7 +94,8 @@ pub fn tan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let low = m.fms(t_low + r_low, slope, excess);
     let error = m.fma(r * r, m.f32(PER_SQUARE / PER_NUMERATOR), n);
     let error = slope * m.fma(k, m.f32(PER_STEP / PER_NUMERATOR), error);
-    let ends = [-PER_NUMERATOR, PER_NUMERATOR].map(|bound| m.fma(error, m.f32(bound), low));
+    let bound = m.f32(PER_NUMERATOR);
+    let ends = [m.fnma(error, bound, low), m.fma(error, bound, low)];
     let (y, is_sure) = m.rounded(y, ends);
     let y = m.float(m.bits(y) ^ (m.bits(x) & m.i32(i32::MIN)));
     (y, is_sure & m.less(size, m.f32(2048.0)))

@@ -1,0 +1,154 @@
+//! Loops of functions of f32 that are fast for nearly all elements.
+//!
+//! A fast loop computes a block without a branch, and marks the elements for which its sequence does not suffice. They
+//! are few in most blocks, and wait for one another, so that the exact loop runs for vectors full of them.
+
+use super::loops::{Args, GRAIN, Loops, Operand, PerElement, of_set};
+use crate::arch::{FusedSet, Set, Vectorized, Vectors, fused_loops, stay_a_loop};
+use gpuvec_math::fast::Machine32;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// The elements of a block, which a stack has room for.
+const BLOCK: usize = 2048;
+
+/// The most blocks that the exact loop computes before the fast one is tried again.
+const MOST_EXACT_BLOCKS: usize = 8;
+
+/// A function of f32 that is fast for nearly all elements.
+pub(super) trait Fast: PerElement<A = f32, Out = f32> {
+    /// The result, and whether it is right.
+    fn fast<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool);
+}
+
+/// The loops of a function that is fast: without FMA, those of its sequence of f64.
+pub(super) fn versions<K: Fast>() -> Loops {
+    fused_loops!(of_set, loop_of_set, K)
+}
+
+const fn loop_of_set<S: FusedSet, K: Fast>() -> fn(S, &Args) {
+    |set, args| run(set, args, fast_block::<S, K>, const { of_set::<S, K>() })
+}
+
+/// A block of a fast loop.
+struct Block {
+    x: Operand,
+    out: *mut u8,
+    len: usize,
+    /// A bit of each element, which the loop sets if its result is wrong.
+    wrong: [u64; BLOCK / 64],
+}
+
+fn fast_block<S: FusedSet, K: Fast>(set: S, block: &mut Block) {
+    set.run(FastBody::<S, K>(set, block, PhantomData));
+}
+
+/// The work of a fast loop.
+struct FastBody<'a, S, K>(S, &'a mut Block, PhantomData<K>);
+
+impl<F: FusedSet, K: Fast> Vectorized for FastBody<'_, F, K> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run<S: Set>(self, _: S) {
+        fast_body::<K, _>(self.0.machine(), self.1);
+    }
+}
+
+#[inline(always)]
+fn fast_body<K: Fast, M: Vectors>(m: M, block: &mut Block) {
+    let Block { x, out, len, ref mut wrong } = *block;
+    let wrong = wrong.as_mut_ptr().cast::<M::Lanes>();
+    for start in (0..len).step_by(M::LANES) {
+        let [from, to] = [start & x.mask, start].map(|element| element * size_of::<f32>());
+        // SAFETY: `run` promises `len` elements and room for as many results, to which nothing else refers; there is
+        // a bit for each element.
+        unsafe {
+            let (y, is_right) = K::fast(&m, m.load(&*x.pointer.wrapping_add(from).cast()));
+            m.store(y, &mut *out.wrapping_add(to).cast());
+            wrong.add(start / M::LANES).write(m.failing(is_right));
+        }
+        stay_a_loop();
+    }
+}
+
+/// Writes all results: those of the fast loop, and of the exact one where these are wrong, as for NaNs.
+fn run<S: FusedSet>(set: S, args: &Args, fast: fn(S, &mut Block), exact: fn(S, &Args)) {
+    let Args { operands: [x, ..], out, len, .. } = *args;
+    let place = |start: usize| out.wrapping_add(start * size_of::<f32>());
+    let run_exact = |x: Operand, out, len| {
+        let [_, b, c] = args.operands;
+        exact(set, &Args { operands: [x, b, c], out, len, ..*args });
+    };
+    let mut waiting = Waiting { inputs: [1.0; GRAIN], places: [ptr::null_mut(); GRAIN], count: 0 };
+    let mut inputs = MaybeUninit::<[f32; BLOCK]>::uninit();
+    let (mut start, mut exact_blocks) = (0, 1);
+    while start < len {
+        let count = BLOCK.min(len - start);
+        let mut block_x = x.from(start);
+        if block_x.pointer == place(start) {
+            // The results replace the inputs, which the exact loop may need.
+            let copy = inputs.as_mut_ptr().cast::<f32>();
+            // SAFETY: the arguments promise so many elements, and a block has room for them.
+            unsafe { copy.copy_from_nonoverlapping(block_x.pointer.cast(), count) };
+            block_x.pointer = copy.cast();
+        }
+        let mut block = Block { x: block_x, out: place(start), len: count, wrong: [0; _] };
+        fast(set, &mut block);
+        let wrong: u32 = block.wrong.iter().map(|bits| bits.count_ones()).sum();
+        if wrong as usize > count / 4 {
+            run_exact(block_x, place(start), count);
+            start += count;
+            // Right behind such a block more are likely.
+            let count = (exact_blocks * BLOCK).min(len - start);
+            run_exact(x.from(start), place(start), count);
+            start += count;
+            exact_blocks = MOST_EXACT_BLOCKS.min(2 * exact_blocks);
+            continue;
+        }
+        exact_blocks = 1;
+        for (i, mut bits) in block.wrong.into_iter().enumerate() {
+            while bits != 0 {
+                let element = 64 * i + bits.trailing_zeros() as usize;
+                // SAFETY: one of the block's elements.
+                let input = unsafe { block_x.from(element).pointer.cast::<f32>().read() };
+                waiting.add(input, place(start + element));
+                if waiting.count == GRAIN {
+                    waiting.finish(S::CHUNKS.long, run_exact);
+                }
+                bits &= bits - 1;
+            }
+        }
+        start += count;
+    }
+    waiting.finish(S::CHUNKS.long, run_exact);
+}
+
+/// Elements that wait for the exact loop: their inputs, and the places of their results.
+struct Waiting {
+    inputs: [f32; GRAIN],
+    places: [*mut f32; GRAIN],
+    count: usize,
+}
+
+impl Waiting {
+    fn add(&mut self, input: f32, place: *mut u8) {
+        self.inputs[self.count] = input;
+        self.places[self.count] = place.cast();
+        self.count += 1;
+    }
+
+    /// Writes the results by the exact loop, for a multiple of `lanes` elements.
+    fn finish(&mut self, lanes: usize, run_exact: impl Fn(Operand, *mut u8, usize)) {
+        let mut results = [0.0_f32; GRAIN];
+        let inputs = Operand { pointer: self.inputs.as_ptr().cast(), mask: usize::MAX };
+        let count = self.count.next_multiple_of(lanes);
+        run_exact(inputs, results.as_mut_ptr().cast(), count);
+        for (place, result) in self.places[..self.count].iter().zip(results) {
+            // SAFETY: one of the elements of `run`'s output, for which its arguments promise room.
+            unsafe { place.write(result) };
+        }
+        self.count = 0;
+    }
+}
