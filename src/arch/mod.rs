@@ -7,6 +7,7 @@ mod pair;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86_64;
 
+pub(crate) use pair::Pair;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{
     Bound, Loops, VECTORS, VECTORS_IN_WORDS, Version, float_modes, fused_loops, jump, loops,

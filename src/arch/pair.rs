@@ -4,7 +4,7 @@
 //! vector's chain by itself, but looks ahead only as far as its schedulers reach.
 
 use super::Vectors;
-use gpuvec_math::fast::Machine32;
+use gpuvec_math::fast::{Machine32, Tables};
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 
 /// A machine on pairs of another machine's values.
@@ -81,6 +81,19 @@ impl<M: Machine32> Machine32 for Pair<M> {
     #[inline(always)]
     fn lookup<const N: usize>(&self, table: &'static [f32; N], place: Self::I32) -> Self::F32 {
         Two(self.0.lookup(table, place.0), self.0.lookup(table, place.1))
+    }
+
+    #[inline(always)]
+    fn lookups<T: Tables>(&self, place: Self::I32) -> [Self::F32; 4] {
+        let [a, b, c, d] = self.0.lookups::<T>(place.0);
+        let second = self.0.lookups::<T>(place.1);
+        [Two(a, second[0]), Two(b, second[1]), Two(c, second[2]), Two(d, second[3])]
+    }
+
+    #[inline(always)]
+    fn at_most(&self, x: Self::F32, most: f32) -> (Self::F32, Self::Bool) {
+        let (first, second) = (self.0.at_most(x.0, most), self.0.at_most(x.1, most));
+        (Two(first.0, second.0), Two(first.1, second.1))
     }
 
     #[inline(always)]

@@ -7,7 +7,6 @@ mod vector32;
 
 pub(crate) use jump::jump;
 
-use super::pair::Pair;
 use super::{ChunkLengths, FusedSet, Set, Vectorized};
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::is_x86_feature_detected;
@@ -98,18 +97,18 @@ impl Set for Avx512 {
 }
 
 impl FusedSet for Avx2 {
-    type Machine = Pair<Machine8>;
+    type Machine = Machine8;
 
-    fn machine(self) -> Pair<Machine8> {
-        Pair(Machine8::new(self))
+    fn machine(self) -> Machine8 {
+        Machine8::new(self)
     }
 }
 
 impl FusedSet for Avx512 {
-    type Machine = Pair<Machine16>;
+    type Machine = Machine16;
 
-    fn machine(self) -> Pair<Machine16> {
-        Pair(Machine16::new(self))
+    fn machine(self) -> Machine16 {
+        Machine16::new(self)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Avx2, Avx512};
 use crate::arch::Vectors;
-use gpuvec_math::fast::Machine32;
+use gpuvec_math::fast::{Machine32, Tables};
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 
@@ -59,6 +59,41 @@ fn lookup_avx2<const N: usize>(table: &'static [f32; N], places: __m256i) -> __m
         let high = _mm256_and_si256(_mm256_permutevar8x32_epi32(later_changes, places), by_bit_3);
         let high = _mm256_xor_si256(_mm256_permutevar8x32_epi32(later, places), high);
         _mm256_castsi256_ps(_mm256_xor_si256(low, _mm256_and_si256(high, by_bit_4)))
+    }
+}
+
+/// The entries of four tables at places, by loads of rows, which are transposed: eight shuffles instead of sixteen.
+#[inline(always)]
+fn lookups_avx2(rows: &'static [[f32; 4]; 32], places: __m256i) -> [__m256; 4] {
+    // SAFETY: a vector proves the instructions; offsets are of rows.
+    unsafe {
+        let mask = _mm256_set1_epi32(size_of_val(rows) as i32 - 16);
+        let offsets = _mm256_and_si256(_mm256_slli_epi32::<4>(places), mask);
+        let offsets: [u32; 8] = std::mem::transmute(offsets);
+        macro_rules! row {
+            // Volatile, so that offsets go through memory: instructions that extract them take the shuffles' units.
+            ($i:expr) => {
+                rows.as_ptr().byte_add((&raw const offsets[$i]).read_volatile() as usize).cast()
+            };
+        }
+        macro_rules! two_rows {
+            ($i:expr) => {
+                _mm256_insertf128_ps::<1>(
+                    _mm256_castps128_ps256(_mm_loadu_ps(row!($i))),
+                    _mm_loadu_ps(row!($i + 4)),
+                )
+            };
+        }
+        let (a, b, c, d) = (two_rows!(0), two_rows!(1), two_rows!(2), two_rows!(3));
+        use _mm256_castps_pd as pd;
+        let (ab, cd) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
+        let (ab_high, cd_high) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
+        [
+            _mm256_castpd_ps(_mm256_unpacklo_pd(pd(ab), pd(cd))),
+            _mm256_castpd_ps(_mm256_unpackhi_pd(pd(ab), pd(cd))),
+            _mm256_castpd_ps(_mm256_unpacklo_pd(pd(ab_high), pd(cd_high))),
+            _mm256_castpd_ps(_mm256_unpackhi_pd(pd(ab_high), pd(cd_high))),
+        ]
     }
 }
 
@@ -119,9 +154,6 @@ fn reciprocal_root_avx512(x: __m512) -> __m512 {
     }
 }
 
-/// The classes of numbers that are neither normal nor negative: NaNs, zeros, infinities and subnormal numbers.
-const NOT_NORMAL: i32 = 0b1011_1111;
-
 macro_rules! vectors {
     (
         $(#[$doc:meta])* $name:ident($lanes:literal) by $set:ident:
@@ -130,7 +162,7 @@ macro_rules! vectors {
         load $load:ident, store $store:ident, f32 $splat:ident, i32 $splat_bits:ident,
         fma $fma:ident, fms $fms:ident, fnma $fnma:ident, bits $bits:ident, float $float:ident,
         convert $convert:ident, shift_left $shift_left:ident, less $less:expr, equal $equal:expr,
-        failing $lanes_type:ident $failing:expr, select $select:ident, lookup $lookup:ident, min $min:ident,
+        failing $lanes_type:ident $failing:expr, always $always:expr, select $select:ident, lookup $lookup:ident, min $min:ident,
         reciprocal $reciprocal:ident, reciprocal_root $reciprocal_root:ident, $($better:item)*
     ) => {
         $(#[$doc])*
@@ -272,6 +304,12 @@ macro_rules! vectors {
                 $F32(unsafe { $min(a.0, b.0) })
             }
 
+            /// The instruction returns its second operand if one is NaN.
+            #[inline(always)]
+            fn at_most(&self, x: $F32, most: f32) -> ($F32, $Bool) {
+                (self.min(self.f32(most), x), $Bool($always))
+            }
+
             #[inline(always)]
             fn reciprocal(&self, x: $F32) -> $F32 {
                 $F32($reciprocal(x.0))
@@ -310,8 +348,16 @@ vectors! {
     float _mm256_castsi256_ps, convert _mm256_cvtepi32_ps, shift_left shift_avx2,
     less |a, b| _mm256_cmp_ps::<_CMP_LT_OQ>(a, b), equal |a, b| _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b),
     failing u8 |condition| !_mm256_movemask_ps(condition) as u8,
+    // SAFETY: a vector proves the instructions.
+    always unsafe { _mm256_castsi256_ps(_mm256_set1_epi32(-1)) },
     select select_avx2, lookup lookup_avx2,
     min _mm256_min_ps, reciprocal reciprocal_avx2, reciprocal_root reciprocal_root_avx2,
+
+    #[inline(always)]
+    fn lookups<T: Tables>(&self, place: I32x8) -> [F32x8; 4] {
+        let [a, b, c, d] = lookups_avx2(const { &T::ROWS }, place.0);
+        [F32x8(a), F32x8(b), F32x8(c), F32x8(d)]
+    }
 
     #[inline(always)]
     fn rough_reciprocal(&self, x: F32x8) -> F32x8 {
@@ -344,7 +390,7 @@ vectors! {
     float _mm512_castsi512_ps, convert _mm512_cvtepi32_ps, shift_left shift_avx512,
     less |a, b| _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b),
     equal |a, b| _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b),
-    failing u16 |condition| condition,
+    failing u16 |condition| condition, always 0,
     select select_avx512, lookup lookup_avx512,
     min _mm512_min_ps, reciprocal reciprocal_avx512, reciprocal_root reciprocal_root_avx512,
 
@@ -360,8 +406,10 @@ vectors! {
     fn scaled(&self, y: F32x16, k: F32x16, _: I32x16) -> (F32x16, Bool16) {
         // SAFETY: a vector proves the instructions.
         unsafe {
-            let y = _mm512_scalef_ps(y.0, k.0);
-            (F32x16(y), Bool16(_mm512_fpclass_ps_mask::<NOT_NORMAL>(y)))
+            // A subnormal result would take a hundred times as long; one that overflows is right.
+            let least = _mm512_set1_ps(-125.0);
+            let y = _mm512_scalef_ps(y.0, _mm512_max_ps(k.0, least));
+            (F32x16(y), Bool16(_mm512_cmp_ps_mask::<_CMP_NGE_UQ>(k.0, least)))
         }
     }
 

@@ -4,20 +4,41 @@
 //! are few in most blocks, and wait for one another, so that the exact loop runs for vectors full of them.
 
 use super::loops::{Args, GRAIN, Loops, Operand, PerElement, of_set};
-use crate::arch::{FusedSet, Set, Vectorized, Vectors, fused_loops, stay_a_loop};
+use crate::arch::{FusedSet, Pair, Set, Vectorized, Vectors, fused_loops, stay_a_loop};
 use gpuvec_math::fast::Machine32;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// The elements of a block, which a stack has room for.
-const BLOCK: usize = 2048;
+/// The most elements of a block.
+const BLOCK: usize = 3 * PART;
+/// The elements of a block for a try: the first one, and behind one of which most elements are wrong and `EXACT_PARTS`
+/// times as many, which the exact loop computes.
+const PART: usize = 512;
+const EXACT_PARTS: usize = 3;
 
-/// The most blocks that the exact loop computes before the fast one is tried again.
-const MOST_EXACT_BLOCKS: usize = 8;
+/// Says whether a function looks values up in tables of 32 entries.
+pub(super) const fn has_large_tables(function: &str) -> bool {
+    matches!(
+        function.as_bytes(),
+        b"log"
+            | b"log2"
+            | b"log10"
+            | b"log1p"
+            | b"asin"
+            | b"acos"
+            | b"atan"
+            | b"tan"
+            | b"tanh"
+            | b"erf"
+    )
+}
 
 /// A function of f32 that is fast for nearly all elements.
 pub(super) trait Fast: PerElement<A = f32, Out = f32> {
+    /// Says whether it looks values up in tables of 32 entries, which takes AVX2 many instructions.
+    const HAS_LARGE_TABLES: bool;
+
     /// The result, and whether it is right.
     fn fast<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool);
 }
@@ -52,7 +73,12 @@ impl<F: FusedSet, K: Fast> Vectorized for FastBody<'_, F, K> {
 
     #[inline(always)]
     fn run<S: Set>(self, _: S) {
-        fast_body::<K, _>(self.0.machine(), self.1);
+        // Elsewhere pairs would gain little with few registers.
+        if F::REGISTERS > 16 || K::HAS_LARGE_TABLES {
+            fast_body::<K, _>(Pair(self.0.machine()), self.1);
+        } else {
+            fast_body::<K, _>(self.0.machine(), self.1);
+        }
     }
 }
 
@@ -74,6 +100,7 @@ fn fast_body<K: Fast, M: Vectors>(m: M, block: &mut Block) {
 }
 
 /// Writes all results: those of the fast loop, and of the exact one where these are wrong, as for NaNs.
+#[inline(never)]
 fn run<S: FusedSet>(set: S, args: &Args, fast: fn(S, &mut Block), exact: fn(S, &Args)) {
     let Args { operands: [x, ..], out, len, .. } = *args;
     let place = |start: usize| out.wrapping_add(start * size_of::<f32>());
@@ -83,9 +110,9 @@ fn run<S: FusedSet>(set: S, args: &Args, fast: fn(S, &mut Block), exact: fn(S, &
     };
     let mut waiting = Waiting { inputs: [1.0; GRAIN], places: [ptr::null_mut(); GRAIN], count: 0 };
     let mut inputs = MaybeUninit::<[f32; BLOCK]>::uninit();
-    let (mut start, mut exact_blocks) = (0, 1);
+    let (mut start, mut most) = (0, PART);
     while start < len {
-        let count = BLOCK.min(len - start);
+        let count = most.min(len - start);
         let mut block_x = x.from(start);
         if block_x.pointer == place(start) {
             // The results replace the inputs, which the exact loop may need.
@@ -96,33 +123,62 @@ fn run<S: FusedSet>(set: S, args: &Args, fast: fn(S, &mut Block), exact: fn(S, &
         }
         let mut block = Block { x: block_x, out: place(start), len: count, wrong: [0; _] };
         fast(set, &mut block);
-        let wrong: u32 = block.wrong.iter().map(|bits| bits.count_ones()).sum();
-        if wrong as usize > count / 4 {
-            run_exact(block_x, place(start), count);
-            start += count;
+        let crowded = block.repair(&mut waiting, S::CHUNKS.long, run_exact);
+        start += count;
+        most = BLOCK;
+        if 2 * crowded > count {
             // Right behind such a block more are likely.
-            let count = (exact_blocks * BLOCK).min(len - start);
-            run_exact(x.from(start), place(start), count);
-            start += count;
-            exact_blocks = MOST_EXACT_BLOCKS.min(2 * exact_blocks);
-            continue;
+            for _ in 0..EXACT_PARTS {
+                let count = PART.min(len - start);
+                run_exact(x.from(start), place(start), count);
+                start += count;
+            }
+            most = PART;
         }
-        exact_blocks = 1;
-        for (i, mut bits) in block.wrong.into_iter().enumerate() {
+    }
+    waiting.finish(S::CHUNKS.long, run_exact);
+}
+
+impl Block {
+    /// Runs the exact loop for elements with many others near by, and makes the rest wait. Returns the number of the
+    /// first ones. Exact loops take a multiple of `lanes` elements.
+    #[inline(always)]
+    fn repair(
+        &self, waiting: &mut Waiting, lanes: usize, run_exact: impl Fn(Operand, *mut u8, usize),
+    ) -> usize {
+        let place = |element: usize| self.out.wrapping_add(element * size_of::<f32>());
+        let (mut i, mut crowded) = (0, 0);
+        while 64 * i < self.len {
+            let (first, mut bits) = (64 * i, self.wrong[i]);
+            i += 1;
+            if bits != 0 && is_crowded(bits) {
+                while 64 * i < self.len && is_crowded(self.wrong[i]) {
+                    i += 1;
+                }
+                let len = self.len.min(64 * i) - first;
+                run_exact(self.x.from(first), place(first), len);
+                crowded += len;
+                continue;
+            }
             while bits != 0 {
-                let element = 64 * i + bits.trailing_zeros() as usize;
+                let element = first + bits.trailing_zeros() as usize;
                 // SAFETY: one of the block's elements.
-                let input = unsafe { block_x.from(element).pointer.cast::<f32>().read() };
-                waiting.add(input, place(start + element));
+                let input = unsafe { self.x.from(element).pointer.cast::<f32>().read() };
+                waiting.add(input, place(element));
                 if waiting.count == GRAIN {
-                    waiting.finish(S::CHUNKS.long, run_exact);
+                    waiting.finish(lanes, &run_exact);
                 }
                 bits &= bits - 1;
             }
         }
-        start += count;
+        crowded
     }
-    waiting.finish(S::CHUNKS.long, run_exact);
+}
+
+/// Says whether too many of 64 elements are wrong to wait for others.
+#[inline(never)]
+fn is_crowded(wrong: u64) -> bool {
+    wrong.count_ones() > 16
 }
 
 /// Elements that wait for the exact loop: their inputs, and the places of their results.

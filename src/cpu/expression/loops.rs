@@ -282,7 +282,7 @@ macro_rules! element_loops {
 
 /// The loops of a function of f32 that is fast for nearly all elements, with the formula for the rest.
 macro_rules! fast_loops {
-    ($fast:path, |$a:ident| $exact:block usually $usual:block) => {{
+    ($module:ident::$fast:ident, |$a:ident| $exact:block usually $usual:block) => {{
         struct This;
 
         impl super::loops::PerElement for This {
@@ -300,9 +300,11 @@ macro_rules! fast_loops {
         }
 
         impl super::fast::Fast for This {
+            const HAS_LARGE_TABLES: bool = super::fast::has_large_tables(stringify!($fast));
+
             #[inline(always)]
             fn fast<M: gpuvec_math::fast::Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-                $fast(m, x)
+                $module::$fast(m, x)
             }
         }
         super::fast::versions::<This>()

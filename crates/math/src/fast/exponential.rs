@@ -25,7 +25,7 @@ pub(super) const ONE: i32 = 127 << 23;
 /// Arguments above that have results that are subnormal or infinite, or nearly.
 const GREATEST: f32 = 87.3;
 
-/// 2^⌊k⌋ (power + slope · r + power · small), where results are normal numbers.
+/// 2^⌊k⌋ (power + slope · r + power · small), rounded.
 #[inline(always)]
 fn power<M: Machine32>(
     m: &M, (k, place): (M::F32, M::I32), [power, slope]: [M::F32; 2], r: M::F32, small: M::F32,
@@ -33,8 +33,8 @@ fn power<M: Machine32>(
     let high = m.fma(slope, r, power);
     let low = m.fma(power, small, m.fma(slope, r, power - high));
     let (y, is_sure) = m.rounded(high, [low, m.fma(high, m.f32(2.0 * EXP_BIAS), low)]);
-    let (y, is_normal) = m.scaled(y, k, place);
-    (y, is_sure & is_normal)
+    let (y, is_right) = m.scaled(y, k, place);
+    (y, is_sure & is_right)
 }
 
 /// x = k ln 2 + r - excess, for 2^k from a table.

@@ -25,7 +25,7 @@ pub use exponential::{exp, exp2, expm1};
 pub use hyperbolic::{cosh, sinh};
 pub use inverse::{acos, asin, atan};
 pub use logarithm::{log, log1p, log2, log10};
-pub use machine::Machine32;
+pub use machine::{Machine32, Tables};
 pub use roots::cbrt;
 pub use tangent::{tan, tanh};
 pub use trigonometric::{cos, sin};
