@@ -99,12 +99,16 @@ fn fast_body<K: Fast, M: Vectors>(m: M, block: &mut Block) {
     }
 }
 
+/// Runs the exact loop from an operand to an address, for a number of elements. Its type is not that of a closure, so that
+/// what calls it is in the library once.
+type RunExact<'a> = &'a dyn Fn(Operand, *mut u8, usize);
+
 /// Writes all results: those of the fast loop, and of the exact one where these are wrong, as for NaNs.
 #[inline(never)]
 fn run<S: FusedSet>(set: S, args: &Args, fast: fn(S, &mut Block), exact: fn(S, &Args)) {
     let Args { operands: [x, ..], out, len, .. } = *args;
     let place = |start: usize| out.wrapping_add(start * size_of::<f32>());
-    let run_exact = |x: Operand, out, len| {
+    let run_exact: RunExact<'_> = &|x, out, len| {
         let [_, b, c] = args.operands;
         exact(set, &Args { operands: [x, b, c], out, len, ..*args });
     };
@@ -142,10 +146,7 @@ fn run<S: FusedSet>(set: S, args: &Args, fast: fn(S, &mut Block), exact: fn(S, &
 impl Block {
     /// Runs the exact loop for elements with many others near by, and makes the rest wait. Returns the number of the
     /// first ones. Exact loops take a multiple of `lanes` elements.
-    #[inline(always)]
-    fn repair(
-        &self, waiting: &mut Waiting, lanes: usize, run_exact: impl Fn(Operand, *mut u8, usize),
-    ) -> usize {
+    fn repair(&self, waiting: &mut Waiting, lanes: usize, run_exact: RunExact<'_>) -> usize {
         let place = |element: usize| self.out.wrapping_add(element * size_of::<f32>());
         let (mut i, mut crowded) = (0, 0);
         while 64 * i < self.len {
@@ -166,7 +167,7 @@ impl Block {
                 let input = unsafe { self.x.from(element).pointer.cast::<f32>().read() };
                 waiting.add(input, place(element));
                 if waiting.count == GRAIN {
-                    waiting.finish(lanes, &run_exact);
+                    waiting.finish(lanes, run_exact);
                 }
                 bits &= bits - 1;
             }
@@ -196,7 +197,8 @@ impl Waiting {
     }
 
     /// Writes the results by the exact loop, for a multiple of `lanes` elements.
-    fn finish(&mut self, lanes: usize, run_exact: impl Fn(Operand, *mut u8, usize)) {
+    #[inline(never)]
+    fn finish(&mut self, lanes: usize, run_exact: RunExact<'_>) {
         let mut results = [0.0_f32; GRAIN];
         let inputs = Operand { pointer: self.inputs.as_ptr().cast(), mask: usize::MAX };
         let count = self.count.next_multiple_of(lanes);
