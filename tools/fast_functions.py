@@ -65,14 +65,32 @@ def print_polynomial(doc, name, *polynomial):
 EXP_BIAS = mpf("7e-11")
 
 
+# The offsets of the exponents in the table of powers of 2 are multiples of 2^-28 and at most 2^-9.
+EXP2_RADIUS = mpf(1) / 32 + mpf(2) ** -9
+
+
+def power_with_exact_slope(i, ln_2):
+    """An offset from i / 16 where the power of 2, and ln 2 times it, are nearly f32; the power."""
+    offsets = np.arange(-(1 << 19), (1 << 19) + 1) / 2.0**28
+    powers = np.exp2(np.longdouble(i) / 16 + offsets)
+    floats = powers.astype(np.float32).astype(float)
+    slopes = floats * ln_2
+    errors = abs(floats / powers - 1)
+    errors += abs(slopes.astype(np.float32) / slopes - 1) * float(EXP2_RADIUS * log(2))
+    best = np.argmin(errors)
+    assert errors[best] < 2**-35.9
+    return float(offsets[best]), float(floats[best])
+
+
 def exponential():
     """The exponential: e^x = 2^(k/16) e^r."""
     print("// exp")
     step = log(2) / 16
-    high = nearest(step)
-    print_constant("16 / ln 2.", "EXP_STEPS", nearest(1 / step))
-    print_constant("ln 2 / 16.", "EXP_STEP", high)
-    print_constant("The rest of it.", "EXP_STEP_LOW", nearest(step - high))
+    print_constant("1 / ln 2.", "LOG2_E", nearest(1 / log(2)))
+    ln_2, ln_2_low = in_two_parts(log(2))
+    print_constant("ln 2.", "LN_2", ln_2)
+    print_constant("The rest of it.", "LN_2_LOW", ln_2_low)
+    print_constant("The bias, as a share.", "EXP_BIAS", nearest(EXP_BIAS))
     powers = [exp(step * i) for i in range(16)]
     print_array("2^(i/16).", "EXP_POWERS", [nearest(power) for power in powers])
     print_array(
@@ -90,7 +108,6 @@ def exponential():
         "EXP_RESTS",
         [nearest(log(power / nearest(power)) - EXP_BIAS) for power in powers],
     )
-    print_constant("ln 2.", "LN_2", nearest(log(2)))
     radius = step / 2 * mpf("1.001")
     print_polynomial(
         "e^r = 1 + r + r² EXP(r)",
@@ -104,15 +121,22 @@ def exponential():
     coefficients, error = minimax(
         lambda f: (2**f - 1 - f * log(2)) / f**2 if f else log(2) ** 2 / 2,
         lambda f: f**2,
-        mpf(-1) / 32,
-        mpf(1) / 32,
+        -EXP2_RADIUS,
+        EXP2_RADIUS,
         3,
         nearest=nearest,
     )
     print_array(
         f"2^f = 1 + f LN_2 + f EXP2(f), with an error of 2^{float(log(error, 2)):.1f}.",
         "EXP2",
-        [nearest(log(2) - nearest(log(2))), *map(float, coefficients)],
+        [ln_2_low, *map(float, coefficients)],
+    )
+    offsets, powers = zip((0.0, 1.0), *(power_with_exact_slope(i, ln_2) for i in range(1, 16)))
+    print_array("Offsets from sixteenths.", "EXP2_OFFSETS", offsets)
+    print_array(
+        "Powers of 2 there; their errors and those of ln 2 times them add up to 2^-35.9.",
+        "EXP2_POWERS",
+        powers,
     )
     print_polynomial(
         "e^r = 1 + r + r²/2 + r³ EXPM1(r), relative to r",

@@ -3,9 +3,11 @@
 //!
 //! A processor's folder has all of it for that processor.
 
+mod pair;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86_64;
 
+pub(crate) use pair::Pair;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{
     Bound, Loops, VECTORS, VECTORS_IN_WORDS, Version, float_modes, fused_loops, jump, loops,
@@ -117,6 +119,8 @@ pub(crate) trait Vectors: Machine32 {
     const LANES: usize;
     /// The elements of a vector.
     type Elements;
+    /// A bit for each of them.
+    type Lanes;
 
     /// Loads elements.
     fn load(&self, from: &Self::Elements) -> Self::F32;
@@ -124,8 +128,8 @@ pub(crate) trait Vectors: Machine32 {
     /// Stores elements.
     fn store(&self, x: Self::F32, to: &mut Self::Elements);
 
-    /// Says whether a condition holds for all elements.
-    fn all(&self, condition: Self::Bool) -> bool;
+    /// The elements for which a condition does not hold.
+    fn failing(&self, condition: Self::Bool) -> Self::Lanes;
 }
 
 /// Keeps the compiler from making vector code of the loop around it, which would work on several blocks at once, or

@@ -2,7 +2,7 @@
 
 use super::{Avx2, Avx512};
 use crate::arch::Vectors;
-use gpuvec_math::fast::Machine32;
+use gpuvec_math::fast::{Machine32, Tables};
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 
@@ -35,28 +35,65 @@ fn select_avx512(mask: __mmask16, yes: __m512, no: __m512) -> __m512 {
 }
 
 /// The entries of a table of 16 or 32 at places. Bits 3 and 4 of a place choose between eighths or quarters by masks,
-/// which several tables share: on some processors that takes half as many operations as blends.
+/// which several tables share: on some processors that takes half as many operations as blends. (Not with closures, which
+/// are not always inlined.)
 #[inline(always)]
 fn lookup_avx2<const N: usize>(table: &'static [f32; N], places: __m256i) -> __m256 {
     const { assert!(N == 16 || N == 32) };
     // SAFETY: a vector proves the instructions; the table has the entries.
     unsafe {
-        let part = |i: usize| _mm256_loadu_si256(table[8 * i..].as_ptr().cast());
-        let entry = |part| _mm256_permutevar8x32_epi32(part, places);
+        let parts = table.as_ptr().cast::<__m256i>();
+        let (first, second) = (_mm256_loadu_si256(parts), _mm256_loadu_si256(parts.add(1)));
         // All ones where the bit is set.
         let by_bit_3 = _mm256_srai_epi32::<31>(_mm256_slli_epi32::<28>(places));
-        let changes = _mm256_xor_si256(part(0), part(1));
-        let low = _mm256_and_si256(entry(changes), by_bit_3);
-        let low = _mm256_xor_si256(entry(part(0)), low);
+        let changes = _mm256_xor_si256(first, second);
+        let low = _mm256_and_si256(_mm256_permutevar8x32_epi32(changes, places), by_bit_3);
+        let low = _mm256_xor_si256(_mm256_permutevar8x32_epi32(first, places), low);
         if N == 16 {
             return _mm256_castsi256_ps(low);
         }
+        let (third, last) = (_mm256_loadu_si256(parts.add(2)), _mm256_loadu_si256(parts.add(3)));
         let by_bit_4 = _mm256_srai_epi32::<31>(_mm256_slli_epi32::<27>(places));
-        let later = _mm256_xor_si256(part(0), part(2));
-        let later_changes = _mm256_xor_si256(changes, _mm256_xor_si256(part(2), part(3)));
-        let high = _mm256_and_si256(entry(later_changes), by_bit_3);
-        let high = _mm256_xor_si256(entry(later), high);
+        let later = _mm256_xor_si256(first, third);
+        let later_changes = _mm256_xor_si256(changes, _mm256_xor_si256(third, last));
+        let high = _mm256_and_si256(_mm256_permutevar8x32_epi32(later_changes, places), by_bit_3);
+        let high = _mm256_xor_si256(_mm256_permutevar8x32_epi32(later, places), high);
         _mm256_castsi256_ps(_mm256_xor_si256(low, _mm256_and_si256(high, by_bit_4)))
+    }
+}
+
+/// The entries of four tables at places, by loads of rows, which are transposed: eight shuffles instead of sixteen.
+#[inline(always)]
+fn lookups_avx2(rows: &'static [[f32; 4]; 32], places: __m256i) -> [__m256; 4] {
+    // SAFETY: a vector proves the instructions; offsets are of rows.
+    unsafe {
+        let mask = _mm256_set1_epi32(size_of_val(rows) as i32 - 16);
+        let offsets = _mm256_and_si256(_mm256_slli_epi32::<4>(places), mask);
+        let offsets: [u32; 8] = std::mem::transmute(offsets);
+        macro_rules! row {
+            // Volatile, so that offsets go through memory: instructions that extract them take the shuffles' units.
+            ($i:expr) => {
+                rows.as_ptr().byte_add((&raw const offsets[$i]).read_volatile() as usize).cast()
+            };
+        }
+        macro_rules! two_rows {
+            ($i:expr) => {
+                _mm256_insertf128_ps::<1>(
+                    _mm256_castps128_ps256(_mm_loadu_ps(row!($i))),
+                    _mm_loadu_ps(row!($i + 4)),
+                )
+            };
+        }
+        let (a, b, c, d) = (two_rows!(0), two_rows!(1), two_rows!(2), two_rows!(3));
+        use _mm256_castps_pd as pd;
+        let (ab, cd) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
+        let (ab_high, cd_high) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
+        [
+            _mm256_castpd_ps(_mm256_unpacklo_pd(pd(ab), pd(cd))),
+            _mm256_castpd_ps(_mm256_unpackhi_pd(pd(ab), pd(cd))),
+            _mm256_castpd_ps(_mm256_unpacklo_pd(pd(ab_high), pd(cd_high))),
+            _mm256_castpd_ps(_mm256_unpackhi_pd(pd(ab_high), pd(cd_high))),
+        ]
     }
 }
 
@@ -66,11 +103,11 @@ fn lookup_avx512<const N: usize>(table: &'static [f32; N], places: __m512i) -> _
     const { assert!(N == 16 || N == 32) };
     // SAFETY: a vector proves the instructions; the table has the entries.
     unsafe {
-        let half = |i: usize| _mm512_loadu_ps(table[16 * i..].as_ptr());
+        let first = _mm512_loadu_ps(table.as_ptr());
         if N == 16 {
-            _mm512_permutexvar_ps(places, half(0))
+            _mm512_permutexvar_ps(places, first)
         } else {
-            _mm512_permutex2var_ps(half(0), places, half(1))
+            _mm512_permutex2var_ps(first, places, _mm512_loadu_ps(table.as_ptr().add(16)))
         }
     }
 }
@@ -125,8 +162,8 @@ macro_rules! vectors {
         load $load:ident, store $store:ident, f32 $splat:ident, i32 $splat_bits:ident,
         fma $fma:ident, fms $fms:ident, fnma $fnma:ident, bits $bits:ident, float $float:ident,
         convert $convert:ident, shift_left $shift_left:ident, less $less:expr, equal $equal:expr,
-        all $all:expr, select $select:ident, lookup $lookup:ident, min $min:ident, reciprocal $reciprocal:ident,
-        reciprocal_root $reciprocal_root:ident, $($better:item)*
+        failing $lanes_type:ident $failing:expr, always $always:expr, select $select:ident, lookup $lookup:ident, min $min:ident,
+        reciprocal $reciprocal:ident, reciprocal_root $reciprocal_root:ident, $($better:item)*
     ) => {
         $(#[$doc])*
         pub(crate) struct $name($set);
@@ -159,6 +196,7 @@ macro_rules! vectors {
         impl Vectors for $name {
             const LANES: usize = $lanes;
             type Elements = [f32; $lanes];
+            type Lanes = $lanes_type;
 
             #[inline(always)]
             fn load(&self, from: &[f32; $lanes]) -> $F32 {
@@ -173,10 +211,10 @@ macro_rules! vectors {
             }
 
             #[inline(always)]
-            fn all(&self, condition: $Bool) -> bool {
+            fn failing(&self, condition: $Bool) -> $lanes_type {
                 // SAFETY: the machine proves the instructions.
                 #[allow(unused_unsafe, reason = "some are operators")]
-                unsafe { $all(condition.0) }
+                unsafe { $failing(condition.0) }
             }
         }
 
@@ -266,6 +304,12 @@ macro_rules! vectors {
                 $F32(unsafe { $min(a.0, b.0) })
             }
 
+            /// The instruction returns its second operand if one is NaN.
+            #[inline(always)]
+            fn at_most(&self, x: $F32, most: f32) -> ($F32, $Bool) {
+                (self.min(self.f32(most), x), $Bool($always))
+            }
+
             #[inline(always)]
             fn reciprocal(&self, x: $F32) -> $F32 {
                 $F32($reciprocal(x.0))
@@ -303,9 +347,17 @@ vectors! {
     fma _mm256_fmadd_ps, fms _mm256_fmsub_ps, fnma _mm256_fnmadd_ps, bits _mm256_castps_si256,
     float _mm256_castsi256_ps, convert _mm256_cvtepi32_ps, shift_left shift_avx2,
     less |a, b| _mm256_cmp_ps::<_CMP_LT_OQ>(a, b), equal |a, b| _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b),
-    all |condition| _mm256_movemask_ps(condition) == 0xff,
+    failing u8 |condition| !_mm256_movemask_ps(condition) as u8,
+    // SAFETY: a vector proves the instructions.
+    always unsafe { _mm256_castsi256_ps(_mm256_set1_epi32(-1)) },
     select select_avx2, lookup lookup_avx2,
     min _mm256_min_ps, reciprocal reciprocal_avx2, reciprocal_root reciprocal_root_avx2,
+
+    #[inline(always)]
+    fn lookups<T: Tables>(&self, place: I32x8) -> [F32x8; 4] {
+        let [a, b, c, d] = lookups_avx2(const { &T::ROWS }, place.0);
+        [F32x8(a), F32x8(b), F32x8(c), F32x8(d)]
+    }
 
     #[inline(always)]
     fn rough_reciprocal(&self, x: F32x8) -> F32x8 {
@@ -330,7 +382,7 @@ vectors! {
         BitXor bitxor _mm512_xor_si512;
     }
     operators Bool16 {
-        // Masks of the lanes where a condition does not hold: one instruction tests two of them.
+        // Masks of the lanes where a condition does not hold, as they are stored.
         BitAnd bitand u16::bitor;
     }
     load _mm512_loadu_ps, store _mm512_storeu_ps, f32 _mm512_set1_ps, i32 _mm512_set1_epi32,
@@ -338,7 +390,7 @@ vectors! {
     float _mm512_castsi512_ps, convert _mm512_cvtepi32_ps, shift_left shift_avx512,
     less |a, b| _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b),
     equal |a, b| _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b),
-    all |condition| condition == 0,
+    failing u16 |condition| condition, always 0,
     select select_avx512, lookup lookup_avx512,
     min _mm512_min_ps, reciprocal reciprocal_avx512, reciprocal_root reciprocal_root_avx512,
 
@@ -348,6 +400,17 @@ vectors! {
     fn rough_reciprocal(&self, x: F32x16) -> F32x16 {
         // SAFETY: a vector proves the instructions.
         F32x16(unsafe { _mm512_rcp14_ps(x.0) })
+    }
+
+    #[inline(always)]
+    fn scaled(&self, y: F32x16, k: F32x16, _: I32x16) -> (F32x16, Bool16) {
+        // SAFETY: a vector proves the instructions.
+        unsafe {
+            // A subnormal result would take a hundred times as long; one that overflows is right.
+            let least = _mm512_set1_ps(-125.0);
+            let y = _mm512_scalef_ps(y.0, _mm512_max_ps(k.0, least));
+            (F32x16(y), Bool16(_mm512_cmp_ps_mask::<_CMP_NGE_UQ>(k.0, least)))
+        }
     }
 
     #[inline(always)]

@@ -1,19 +1,13 @@
 //! Loops over blocks: an operation on each element, compiled for each set of vector instructions.
 
 use super::value::{NanMasks, Value};
-use crate::arch::{
-    self, Bound, FusedSet, Set, Vectorized, Vectors, fused_loops, loops, stay_a_loop,
-};
-use gpuvec_math::fast::Machine32;
+use crate::arch::{self, Bound, Set, Vectorized, loops, stay_a_loop};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::slice;
 
 /// Every loop runs over a multiple of this many elements, so that it has no rest.
 pub(super) const GRAIN: usize = 32;
-
-/// The most vectors that an exact loop computes before the fast sequence is tried again.
-const MOST_EXACT_VECTORS: usize = 32;
 
 /// An operation on one element. Operands that it does not take are of no size.
 pub(super) trait PerElement {
@@ -63,12 +57,20 @@ pub(super) struct Operand {
     pub(super) mask: usize,
 }
 
+impl Operand {
+    /// The operand from an element of 4 bytes on.
+    pub(super) fn from(self, element: usize) -> Self {
+        Operand { pointer: self.pointer.wrapping_add((element & self.mask) * 4), ..self }
+    }
+}
+
 /// The arguments of a loop.
+#[derive(Clone, Copy)]
 pub(super) struct Args {
-    operands: [Operand; 3],
-    out: *mut u8,
-    len: usize,
-    is_canonical: bool,
+    pub(super) operands: [Operand; 3],
+    pub(super) out: *mut u8,
+    pub(super) len: usize,
+    pub(super) is_canonical: bool,
 }
 
 impl Args {
@@ -98,7 +100,7 @@ pub(super) fn versions<K: PerElement>() -> Loops {
 }
 
 /// The loop of a set, for chunks of its length.
-const fn of_set<S: Set, K: PerElement>() -> fn(S, &Args) {
+pub(super) const fn of_set<S: Set, K: PerElement>() -> fn(S, &Args) {
     let is_wide = size_of::<K::A>() == 8 || size_of::<K::Out>() == 8;
     let len = match K::CHUNKS {
         Chunks::Fused if !S::HAS_FMA => return missing::<S>,
@@ -145,75 +147,6 @@ impl<K: PerElement, const CHUNK: usize> Vectorized for Body<'_, K, CHUNK> {
         if body::<K, CHUNK>(self.0, S::HAS_FMA && K::CHUNKS.leave_registers()) {
             canonical_in_set::<S::Short, K::Out>(set.short(), self.0);
         }
-    }
-}
-
-/// A function of f32 that is fast for nearly all elements.
-pub(super) trait Fast: PerElement<A = f32, Out = f32> {
-    /// The result, and whether it is right.
-    fn fast<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool);
-}
-
-/// The loops of a function that is fast: without FMA, those of its sequence of f64.
-pub(super) fn fast_versions<K: Fast>() -> Loops {
-    fused_loops!(of_set, fast_of_set, K)
-}
-
-const fn fast_of_set<S: FusedSet, K: Fast>() -> fn(S, &Args) {
-    fast::<S, K>
-}
-
-fn fast<S: FusedSet, K: Fast>(set: S, args: &Args) {
-    set.run(FastBody::<S, K>(set, args, PhantomData));
-}
-
-/// The work of a fast loop.
-struct FastBody<'a, S, K>(S, &'a Args, PhantomData<K>);
-
-impl<F: FusedSet, K: Fast> Vectorized for FastBody<'_, F, K> {
-    type Result = ();
-
-    #[inline(always)]
-    fn run<S: Set>(self, _: S) {
-        let exact = const { of_set::<F, K>() };
-        fast_body::<K, _>(self.0.machine(), self.1, |rest| exact(self.0, rest));
-    }
-}
-
-/// Writes all results; the `exact` loop those of vectors with an element for which the fast sequence
-/// does not suffice, such as a NaN.
-#[inline(always)]
-fn fast_body<K: Fast, M: Vectors>(m: M, args: &Args, exact: impl Fn(&Args)) {
-    let Args { operands: [a, b, c], out, len, is_canonical } = *args;
-    let from = |start: usize| a.pointer.wrapping_add((start & a.mask) * size_of::<f32>());
-    let to = |start: usize| out.wrapping_add(start * size_of::<f32>());
-    let (mut start, mut vectors) = (0, 1);
-    loop {
-        let computed = start;
-        // A loop without calls, so that constants stay in registers.
-        while start < len {
-            // SAFETY: the arguments promise `len` elements, and these are some of them, or of the first
-            // vector.
-            let (y, is_right) = K::fast(&m, m.load(unsafe { &*from(start).cast() }));
-            if !m.all(is_right) {
-                break;
-            }
-            // SAFETY: the arguments promise room for `len` results, and these are some of them, to which
-            // nothing refers.
-            m.store(y, unsafe { &mut *to(start).cast() });
-            start += M::LANES;
-            stay_a_loop();
-        }
-        if start >= len {
-            return;
-        }
-        // Right behind such vectors more are likely.
-        vectors = if start == computed { MOST_EXACT_VECTORS.min(2 * vectors) } else { 1 };
-        let count = (vectors * M::LANES).min(len - start);
-        let operands = [Operand { pointer: from(start), mask: a.mask }, b, c];
-        let rest = Args { operands, out: to(start), len: count, is_canonical };
-        exact(&rest);
-        start += count;
     }
 }
 
@@ -290,7 +223,7 @@ fn canonical<T: Value, const CHUNK: usize>(args: &Args) {
         }
         stay_a_loop();
     }
-    // Fast loops leave fewer vectors than a chunk has.
+    // Fast loops leave fewer elements than a chunk has.
     make_canonical(rest);
 }
 
@@ -349,7 +282,7 @@ macro_rules! element_loops {
 
 /// The loops of a function of f32 that is fast for nearly all elements, with the formula for the rest.
 macro_rules! fast_loops {
-    ($fast:path, |$a:ident| $exact:block usually $usual:block) => {{
+    ($module:ident::$fast:ident, |$a:ident| $exact:block usually $usual:block) => {{
         struct This;
 
         impl super::loops::PerElement for This {
@@ -366,13 +299,15 @@ macro_rules! fast_loops {
             fn usual($a: f32, _b: (), _c: ()) -> (f32, bool) $usual
         }
 
-        impl super::loops::Fast for This {
+        impl super::fast::Fast for This {
+            const HAS_LARGE_TABLES: bool = super::fast::has_large_tables(stringify!($fast));
+
             #[inline(always)]
             fn fast<M: gpuvec_math::fast::Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-                $fast(m, x)
+                $module::$fast(m, x)
             }
         }
-        super::loops::fast_versions::<This>()
+        super::fast::versions::<This>()
     }};
 }
 pub(super) use {element_loops, fast_loops};

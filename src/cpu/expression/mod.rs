@@ -14,6 +14,7 @@
 
 mod compile;
 mod erased;
+mod fast;
 #[cfg(test)]
 mod fast_tests;
 mod functions;

@@ -3,12 +3,14 @@
 #![allow(clippy::approx_constant, reason = "first parts of constants are f32")]
 
 // exp
-/// 16 / ln 2.
-pub(super) const EXP_STEPS: f32 = 23.08312;
-/// ln 2 / 16.
-pub(super) const EXP_STEP: f32 = 0.0433217;
+/// 1 / ln 2.
+pub(super) const LOG2_E: f32 = 1.442695;
+/// ln 2.
+pub(super) const LN_2: f32 = 0.6931472;
 /// The rest of it.
-pub(super) const EXP_STEP_LOW: f32 = -1.1904089e-10;
+pub(super) const LN_2_LOW: f32 = -1.9046542e-9;
+/// The bias, as a share.
+pub(super) const EXP_BIAS: f32 = 7e-11;
 /// 2^(i/16).
 pub(super) const EXP_POWERS: [f32; 16] = [
     1.0, 1.0442737, 1.0905077, 1.1387886, 1.1892071, 1.2418578, 1.2968396, 1.3542556, 1.4142135,
@@ -57,12 +59,34 @@ pub(super) const EXP_RESTS: [f32; 16] = [
     -6.1982597e-9,
     5.0706093e-9,
 ];
-/// ln 2.
-pub(super) const LN_2: f32 = 0.6931472;
 /// e^r = 1 + r + r² EXP(r), with an error of 2^-37.5.
 pub(super) const EXP: [f32; 3] = [0.5, 0.16667007, 0.04166766];
-/// 2^f = 1 + f LN_2 + f EXP2(f), with an error of 2^-37.4.
-pub(super) const EXP2: [f32; 4] = [-1.9046542e-9, 0.2402265, 0.05550524, 0.009618358];
+/// 2^f = 1 + f LN_2 + f EXP2(f), with an error of 2^-37.0.
+pub(super) const EXP2: [f32; 4] = [-1.9046542e-9, 0.2402265, 0.055505384, 0.009618388];
+/// Offsets from sixteenths.
+pub(super) const EXP2_OFFSETS: [f32; 16] = [
+    0.0,
+    0.0016788058,
+    -0.00114635,
+    0.00061808527,
+    -0.0007891618,
+    0.0006073676,
+    0.00044888258,
+    0.0013856143,
+    -0.0009020455,
+    -0.00047481805,
+    -0.0014346056,
+    0.0018952116,
+    -0.0010101646,
+    0.0010369644,
+    -0.000032249838,
+    0.00097595155,
+];
+/// Powers of 2 there; their errors and those of ln 2 times them add up to 2^-35.9.
+pub(super) const EXP2_POWERS: [f32; 16] = [
+    1.0, 1.0454897, 1.0896416, 1.1392766, 1.1885568, 1.2423807, 1.2972431, 1.3555568, 1.4133296,
+    1.4763402, 1.540678, 1.6126074, 1.6806157, 1.757515, 1.8339671, 1.9165026,
+];
 /// e^r = 1 + r + r²/2 + r³ EXPM1(r), relative to r, with an error of 2^-38.2.
 pub(super) const EXPM1: [f32; 3] = [0.16666667, 0.041667234, 0.008333475];
 

@@ -16,7 +16,14 @@ use super::constants::{
     ERF_CURVE, ERF_FOURTH, ERF_NODES, ERF_SLOPE, ERF_SLOPES, ERF_SLOPES_LOW, ERF_SQUARE,
     ERF_VALUES, ERF_W,
 };
-use super::{Machine32, TO_INTEGER, polynomial, product, sum, with_sign_of};
+use super::{Machine32, TO_INTEGER, Tables, polynomial, product, sum, with_sign_of};
+
+/// Nodes c, negated, the derivatives there in two parts, and the values.
+struct Nodes;
+
+impl Tables for Nodes {
+    const TABLES: [&'static [f32; 32]; 4] = [&ERF_NODES, &ERF_SLOPES, &ERF_SLOPES_LOW, &ERF_VALUES];
+}
 
 /// The error function.
 #[inline(always)]
@@ -28,13 +35,12 @@ pub fn erf<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let bounded = m.min(size, m.f32(4.0));
     let steps = m.fma(bounded, m.f32(ERF_CURVE), m.f32(ERF_SLOPE));
     let place = m.bits(m.fma(bounded, steps, m.f32(TO_INTEGER)));
-    let minus_c = m.lookup(&ERF_NODES, place);
-    let slope = m.lookup(&ERF_SLOPES, place);
+    let [minus_c, slope, slope_low, value] = m.lookups::<Nodes>(place);
     let h = bounded + minus_c;
     let (w, w_low) = product(m, minus_c, h);
     let (first, first_low) = product(m, slope, h);
-    let first_low = m.fma(m.lookup(&ERF_SLOPES_LOW, place), h, first_low);
-    let (high, high_low) = sum::<M>(m.lookup(&ERF_VALUES, place), first);
+    let first_low = m.fma(slope_low, h, first_low);
+    let (high, high_low) = sum::<M>(value, first);
     let y = m.fma(first, w, high);
     let y_low = m.fma(first, w, high - y);
     // The rest.

@@ -1,88 +1,92 @@
 //! Powers of e and 2.
 //!
-//! Both are T e^(r + rest) = T + T r + T (r² EXP(r) + rest + rest · r), times a power of two, where |r| is at
-//! most ln 2 / 32 = 0.0217 and T = 2^(i/16) is from a table, to whose rounding the second part of r makes
-//! up: the logarithm of the quotient is added to it.
+//! e^x is 2^k e^r e^-excess with k a multiple of 1/16 and |r| at most ln 2 / 32 = 0.0217, and T = 2^(i/16) from a table for
+//! the sixteenths of k. The excess has the second part of ln 2 times k, and makes up for T's rounding: the logarithm of the
+//! quotient is taken from it.
 //!
-//! T + T r is exact in two parts, by a product that is added twice. The remainder is below 2^-11 T; relative to the
-//! result, its roundings err as follows: r² and EXP(r), whose product is below 2^-12, by 2^-36 each; their sum
-//! with the rests by 2^-37, the polynomial by 2^-37.5, and each of two sums of low parts by 2^-36.5:
-//! together by less than 2^-33.7. The rests of the table are less by a bias of 7e-11, or 2^-33.7, so that the
-//! exact result is between the computed one and that plus twice the bias.
+//! T + T r is exact in two parts, by a product that is added twice. The remainder is T (s² EXP(s) - excess), where s is r
+//! less the excess, rounded: below 2^-11 T. Relative to the result, it errs by 2^-35.5 for the rounding of s, by 2^-36 for
+//! that of EXP(s), by 2^-36.5 for that of s EXP(s), by 2^-36.5 for those of both sums, and by 2^-37.5 for the polynomial:
+//! together by less than 2^-33.8. The rests of the table are less by a bias of 7e-11, or 2^-33.7, so that the exact result
+//! is between the computed one and that plus twice the bias.
+//!
+//! 2^x is 2^k 2^o 2^f, where o is an offset, at most 2^-9, such that T = 2^(i/16 + o) and T ln 2 are almost floats: their
+//! errors are 2^-35.9 of the result together, as f ln 2 is below 2^-5.4. k, o and f add up to x exactly: f is below 2^-4 and,
+//! unless k and o are 0, a multiple of 2^-28. The rest is the same without an excess, but for the bias.
 
 use super::constants::{
-    EXP, EXP_POWERS, EXP_RESTS, EXP_SHIFTED_POWERS, EXP_STEP, EXP_STEP_LOW, EXP_STEPS, EXP2, EXPM1,
-    EXPM1_RESTS, LN_2,
+    EXP, EXP_BIAS, EXP_POWERS, EXP_RESTS, EXP_SHIFTED_POWERS, EXP2, EXP2_OFFSETS, EXP2_POWERS,
+    EXPM1, EXPM1_RESTS, LN_2, LN_2_LOW, LOG2_E,
 };
-use super::{Machine32, TO_INTEGER, polynomial, product, rounded};
+use super::{Machine32, TO_SIXTEENTHS, polynomial, rounded};
 
-/// The error of a power is from 0 to that: half of it is taken from the rests in [`EXP_RESTS`].
-const BIASED: f32 = 1.4e-10; // 2^-32.7
 const EXPONENT: i32 = -1 << 23;
 pub(super) const ONE: i32 = 127 << 23;
 /// Arguments above that have results that are subnormal or infinite, or nearly.
 const GREATEST: f32 = 87.3;
 
-/// 2^(k/16) (1 + r + small), for k in the low bits of `place`; the result is a normal number.
+/// 2^⌊k⌋ (power + slope · r + power · small), rounded.
 #[inline(always)]
-fn power<M: Machine32>(m: &M, place: M::I32, r: M::F32, small: M::F32) -> (M::F32, M::Bool) {
-    let power = m.lookup(&EXP_POWERS, place);
-    let high = m.fma(power, r, power);
-    let low = m.fma(power, small, m.fma(power, r, power - high));
-    let (y, is_sure) = m.rounded(high, [low, m.fma(high, m.f32(BIASED), low)]);
-    (m.float(m.bits(y) + exponent(m, place)), is_sure)
+fn power<M: Machine32>(
+    m: &M, (k, place): (M::F32, M::I32), [power, slope]: [M::F32; 2], r: M::F32, small: M::F32,
+) -> (M::F32, M::Bool) {
+    let high = m.fma(slope, r, power);
+    let low = m.fma(power, small, m.fma(slope, r, power - high));
+    let (y, is_sure) = m.rounded(high, [low, m.fma(high, m.f32(2.0 * EXP_BIAS), low)]);
+    let (y, is_right) = m.scaled(y, k, place);
+    (y, is_sure & is_right)
 }
 
-/// x = k ln 2 / 16 + r - excess, for 2^(k/16) from a table.
+/// x = k ln 2 + r - excess, for 2^k from a table.
 pub(super) struct Reduced<M: Machine32> {
-    /// k is in its low bits.
+    /// A multiple of 1/16.
+    k: M::F32,
+    /// The sixteenths of k are its low bits.
     pub(super) place: M::I32,
     pub(super) r: M::F32,
     /// Below 2^-21, with the logarithm of the table's power over the exact one.
     pub(super) excess: M::F32,
 }
 
-/// Reduces an argument below 90 in magnitude. What `to_integer` is less than [`TO_INTEGER`] is taken from the place.
+/// Reduces an argument below 90 in magnitude. What `to_sixteenths` is less than [`TO_SIXTEENTHS`] is taken from the place.
 ///
-/// The first part of ln 2 / 16, a multiple of 2^-28, leaves an exact difference: it is below 2^-5, and
+/// The first part of ln 2, a multiple of 2^-24, leaves an exact difference: it is below 2^-5, and
 /// a multiple of 2^-29 as x is, unless k = 0. The second part's multiple is below 2^-21.9.
 #[inline(always)]
-pub(super) fn reduce<M: Machine32>(m: &M, x: M::F32, to_integer: f32) -> Reduced<M> {
-    let shifted = m.fma(x, m.f32(EXP_STEPS), m.f32(to_integer));
-    let k = shifted - m.f32(to_integer);
+pub(super) fn reduce<M: Machine32>(
+    m: &M, x: M::F32, to_sixteenths: f32, rests: &'static [f32; 16],
+) -> Reduced<M> {
+    let shifted = m.fma(x, m.f32(LOG2_E), m.f32(to_sixteenths));
+    let k = shifted - m.f32(to_sixteenths);
     let place = m.bits(shifted);
-    let r = m.fma(k, m.f32(-EXP_STEP), x);
-    let excess = m.fms(k, m.f32(EXP_STEP_LOW), m.lookup(&EXPM1_RESTS, place));
-    Reduced { place, r, excess }
+    let r = m.fma(k, m.f32(-LN_2), x);
+    let excess = m.fms(k, m.f32(LN_2_LOW), m.lookup(rests, place));
+    Reduced { k, place, r, excess }
 }
 
-/// 2^(k/16) for k in the low bits of a place, without the rounding that [`EXPM1_RESTS`] makes up for.
+/// 2^k for the sixteenths of k in the low bits of a place, without the rounding that [`EXPM1_RESTS`] makes up for.
 #[inline(always)]
 pub(super) fn scaled_power<M: Machine32>(m: &M, place: M::I32) -> M::F32 {
     m.float(m.bits(m.lookup(&EXP_SHIFTED_POWERS, place)) + m.shift_left::<19>(place))
 }
 
-/// The bits that 2^j adds to a number's encoding, for k = 16 j + i in the low bits of a place.
+/// The bits that 2^⌊k⌋ adds to a number's encoding, for the sixteenths of k in the low bits of a place.
 #[inline(always)]
 pub(super) fn exponent<M: Machine32>(m: &M, place: M::I32) -> M::I32 {
     m.shift_left::<19>(place) & m.i32(EXPONENT)
 }
 
-/// e^x = 2^(k/16) e^r. Arguments with subnormal or infinite results are left.
+/// e^x = 2^k e^(r - excess). Arguments with subnormal or infinite results are left.
 #[inline(always)]
 pub fn exp<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let shifted = m.fma(x, m.f32(EXP_STEPS), m.f32(TO_INTEGER));
-    let k = shifted - m.f32(TO_INTEGER);
-    let place = m.bits(shifted);
-    let first = m.fma(k, m.f32(-EXP_STEP), x);
-    let r = m.fma(k, m.f32(-EXP_STEP_LOW), first);
-    let rest = m.fma(k, m.f32(-EXP_STEP_LOW), first - r) + m.lookup(&EXP_RESTS, place);
-    let small = m.fma(r * r, polynomial(m, r, &EXP), m.fma(rest, r, rest));
-    let (y, is_sure) = power(m, place, r, small);
-    (y, is_sure & m.less(m.magnitude(x), m.f32(GREATEST)))
+    let Reduced { k, place, r, excess } = reduce(m, x, TO_SIXTEENTHS, &EXP_RESTS);
+    let rest = r - excess;
+    let small = m.fms(rest, rest * polynomial(m, rest, &EXP), excess);
+    let table = m.lookup(&EXP_POWERS, place);
+    power(m, (k, place), [table, table], r, small)
 }
 
-/// e^x - 1 = P - 1 + r (P + P r/2 + P r² EXPM1(r)) - excess · e^x, with P = 2^(k/16).
+/// e^x - 1 = P - 1 + r (P + P r/2 + P r² EXPM1(r)) - excess · e^x, with P = 2^k.
 ///
 /// All is exact in two parts but for the last two terms. Where k = 0 the result is about r, else it is as large or
 /// larger: the roundings of r², of the polynomial, of their product and of two sums with it, 2^-24 r³ / 6 each, err by
@@ -91,7 +95,7 @@ pub fn exp<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 /// The signs of differences are such that they are -0 where x is.
 #[inline(always)]
 pub fn expm1<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let Reduced { place, r, excess } = reduce(m, x, TO_INTEGER);
+    let Reduced { place, r, excess, .. } = reduce(m, x, TO_SIXTEENTHS, &EXPM1_RESTS);
     let power = scaled_power(m, place);
     // 1 - P.
     let one = m.f32(1.0);
@@ -110,17 +114,14 @@ pub fn expm1<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     (y, is_sure & m.less(m.magnitude(x), m.f32(GREATEST)))
 }
 
-/// 2^x = 2^(k/16) 2^f, where f is the exact rest of x, and r + rest = f log 2 but for the second part of log 2, which
-/// is the first coefficient of the polynomial.
+/// 2^x = 2^k 2^(offset + f).
 #[inline(always)]
 pub fn exp2<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let shifted = m.fma(x, m.f32(16.0), m.f32(TO_INTEGER));
-    let k = shifted - m.f32(TO_INTEGER);
-    let f = m.fma(k, m.f32(-1.0 / 16.0), x);
+    let shifted = x + m.f32(TO_SIXTEENTHS);
+    let k = shifted - m.f32(TO_SIXTEENTHS);
     let place = m.bits(shifted);
-    let (r, rest) = product(m, f, m.f32(LN_2));
-    let rest = rest + m.lookup(&EXP_RESTS, place);
-    let small = m.fma(f, polynomial(m, f, &EXP2), m.fma(rest, r, rest));
-    let (y, is_sure) = power(m, place, r, small);
-    (y, is_sure & m.less(m.magnitude(x), m.f32(125.9)))
+    let f = (x - k) - m.lookup(&EXP2_OFFSETS, place);
+    let small = m.fma(f, polynomial(m, f, &EXP2), m.f32(-EXP_BIAS));
+    let table = m.lookup(&EXP2_POWERS, place);
+    power(m, (k, place), [table, table * m.f32(LN_2)], f, small)
 }

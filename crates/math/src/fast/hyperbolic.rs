@@ -1,8 +1,8 @@
 //! Hyperbolic sine and cosine, whose arguments are reduced as that of the exponential.
 
-use super::constants::{EXP, INVERSE_POWERS, INVERSE_POWERS_LOW};
+use super::constants::{EXP, EXPM1_RESTS, INVERSE_POWERS, INVERSE_POWERS_LOW};
 use super::exponential::{ONE, Reduced, exponent, reduce, scaled_power};
-use super::{Machine32, TO_INTEGER, polynomial, rounded, sum, with_sign_of};
+use super::{Machine32, TO_SIXTEENTHS, polynomial, rounded, sum, with_sign_of};
 
 /// Arguments above have infinite results, or nearly.
 const GREATEST: f32 = 88.5;
@@ -18,7 +18,7 @@ pub fn sinh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const BOUND: f32 = 2.8e-11; // 2^-35.06
     let size = m.magnitude(x);
     // The exponent is that of half the power.
-    let Reduced { place, r, excess } = reduce(m, size, TO_INTEGER - 16.0);
+    let Reduced { place, r, excess, .. } = reduce(m, size, TO_SIXTEENTHS - 1.0, &EXPM1_RESTS);
     let power = scaled_power(m, place);
     let scale = m.float(m.i32(ONE) - exponent(m, place));
     let inverse = m.lookup(&INVERSE_POWERS, place);
@@ -44,14 +44,14 @@ pub fn sinh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 
 /// The hyperbolic cosine: half of e^|x| and its inverse.
 ///
-/// e^|x| = P + P r + P r² EXP(r) - excess · e^|x|, with P = 2^(k/16), where the third term is below 2^-12 of it: the
+/// e^|x| = P + P r + P r² EXP(r) - excess · e^|x|, with P = 2^k, where the third term is below 2^-12 of it: the
 /// roundings of r², of EXP(r), of their product and of the last sum err by 2^-36 each, and EXP by 2^-37.5. The inverse
 /// of the sum, rounded, is corrected, and errs by 2^-37: together less than 2^-33.78.
 #[inline(always)]
 pub fn cosh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const BOUND: f32 = 6.8e-11; // 2^-33.78
     let size = m.magnitude(x);
-    let Reduced { place, r, excess } = reduce(m, size, TO_INTEGER);
+    let Reduced { place, r, excess, .. } = reduce(m, size, TO_SIXTEENTHS, &EXPM1_RESTS);
     let power = scaled_power(m, place);
     let exp = m.fma(power, r, power);
     let small = (r * r) * polynomial(m, r, &EXP);

@@ -29,7 +29,7 @@ use super::constants::{
     ASIN_STEPS, ASIN_W, ATAN, ATAN_BIAS, ATAN_HIGH, ATAN_LOW, ATAN_NODES, HALF_TURN, SIXTH_TURN,
 };
 use super::machine::ONE;
-use super::{Machine32, TO_INTEGER, polynomial, product, sum, with_sign_of};
+use super::{Machine32, TO_INTEGER, Tables, polynomial, product, sum, with_sign_of};
 
 /// The inverse tangent.
 #[inline(always)]
@@ -56,18 +56,30 @@ pub fn atan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     (with_sign_of(m, y, x), is_sure)
 }
 
-/// The angle with a sine u, from 0 to π/6: that of a sine in a table, and two parts.
+/// Sines, derivatives, and the angles in two parts, for the inverse sine and cosine.
+struct AsinTables;
+struct AcosTables;
+
+impl Tables for AsinTables {
+    const TABLES: [&'static [f32; 32]; 4] = [&ASIN_SINES, &ASIN_SLOPES, &ASIN_HIGH, &ASIN_LOW];
+}
+
+impl Tables for AcosTables {
+    const TABLES: [&'static [f32; 32]; 4] = [&ASIN_SINES, &ASIN_SLOPES, &ACOS_HIGH, &ACOS_LOW];
+}
+
+/// The angle with a sine u, from 0 to π/6: that of a sine in tables, in two parts, and two more.
 struct Angle<M: Machine32> {
     /// Says whether u is |x|, up to 1/2; else u² is (1 - |x|) / 2, and the angle half of the one with the cosine |x|.
     is_of_sine: M::Bool,
-    place: M::I32,
+    tables: [M::F32; 2],
     first: M::F32,
     low: M::F32,
 }
 
 impl<M: Machine32> Angle<M> {
     #[inline(always)]
-    fn new(m: &M, size: M::F32) -> Self {
+    fn new<T: Tables>(m: &M, size: M::F32) -> Self {
         let half = m.f32(0.5);
         let is_of_sine = m.less(size, half);
         let square = m.fma(size, m.f32(-0.5), half);
@@ -77,25 +89,23 @@ impl<M: Machine32> Angle<M> {
         let u = m.select(is_of_sine, size, root);
         let u_low = m.select(is_of_sine, m.f32(0.0), root_low);
         let place = m.bits(m.fma(u, m.f32(ASIN_STEPS), m.f32(TO_INTEGER)));
-        let (c, slope) = (m.lookup(&ASIN_SINES, place), m.lookup(&ASIN_SLOPES, place));
+        let [c, slope, table, table_low] = m.lookups::<T>(place);
         let (first, first_low) = product(m, slope, u - c);
         let corrected = m.fma(slope, u_low, first);
         let (w, q) = (c * corrected * slope, corrected * corrected);
-        let [start, per_w, per_q] = ASIN_Q.map(|factor| m.f32(factor));
+        let (start, per_w, per_q) = (m.f32(ASIN_Q[0]), m.f32(ASIN_Q[1]), m.f32(ASIN_Q[2]));
         let of_square = m.fma(q, per_q, m.fma(w, per_w, start));
         let series = m.fma(w, polynomial(m, w, &ASIN_W), m.fma(q, of_square, m.f32(ASIN_BIAS)));
         let low = m.fma(corrected, series, m.fma(slope, u_low, first_low));
-        Angle { is_of_sine, place, first, low }
+        Angle { is_of_sine, tables: [table, table_low], first, low }
     }
 
-    /// The angle times a power of two, plus a number in two parts, rounded. The tables are of the sine's angle.
+    /// The angle times a power of two, plus a number in two parts, rounded.
     #[inline(always)]
-    fn scaled(
-        &self, m: &M, factor: M::F32, [table, table_low]: [&'static [f32; 32]; 2],
-        [base, base_low]: [M::F32; 2],
-    ) -> (M::F32, M::Bool) {
-        let high = m.fma(m.lookup(table, self.place), factor, base);
-        let rest = m.fma(m.lookup(table_low, self.place), factor, base_low);
+    fn scaled(&self, m: &M, factor: M::F32, [base, base_low]: [M::F32; 2]) -> (M::F32, M::Bool) {
+        let [table, table_low] = self.tables;
+        let high = m.fma(table, factor, base);
+        let rest = m.fma(table_low, factor, base_low);
         let y = m.fma(self.first, factor, high);
         let y_low = m.fma(self.first, factor, high - y);
         let low = m.fma(self.low, factor, rest) + y_low;
@@ -107,23 +117,23 @@ impl<M: Machine32> Angle<M> {
 /// π/6 more than the tables have.
 #[inline(always)]
 pub fn asin<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let angle = Angle::new(m, m.magnitude(x));
+    let angle = Angle::new::<AsinTables>(m, m.magnitude(x));
     let factor = m.select(angle.is_of_sine, m.f32(1.0), m.f32(-2.0));
-    let parts = SIXTH_TURN.map(|part| m.f32(part));
-    let (y, is_sure) = angle.scaled(m, factor, [&ASIN_HIGH, &ASIN_LOW], parts);
+    let parts = [m.f32(SIXTH_TURN[0]), m.f32(SIXTH_TURN[1])];
+    let (y, is_sure) = angle.scaled(m, factor, parts);
     (with_sign_of(m, y, x), is_sure)
 }
 
 /// The inverse cosine: near ±1 twice the angle, or π less it; else the angle, with x's sign, less than π/2.
 #[inline(always)]
 pub fn acos<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let angle = Angle::new(m, m.magnitude(x));
+    let angle = Angle::new::<AcosTables>(m, m.magnitude(x));
     let sign = m.bits(x) & m.i32(i32::MIN);
     let factor = m.select(angle.is_of_sine, m.f32(-1.0), m.f32(2.0));
     let factor = m.float(m.bits(factor) ^ sign);
     let half = m.f32(0.5);
     let of_sign = m.fma(m.float(m.i32(ONE) | sign), m.f32(-0.5), half);
     let half_turns = m.select(angle.is_of_sine, half, of_sign);
-    let parts = HALF_TURN.map(|part| half_turns * m.f32(part));
-    angle.scaled(m, factor, [&ACOS_HIGH, &ACOS_LOW], parts)
+    let parts = [half_turns * m.f32(HALF_TURN[0]), half_turns * m.f32(HALF_TURN[1])];
+    angle.scaled(m, factor, parts)
 }

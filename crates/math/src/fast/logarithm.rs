@@ -102,7 +102,10 @@ impl Base {
         let y = m.fma(r, r, m.fma(r, minus_2, high));
         let y_low = m.fma(r, r, m.fma(r, minus_2, high - y));
         let low = reduced.sum(m, self.low);
-        let (low, slope) = r_low.map_or((low, slope), |rest| (low + rest, slope - rest));
+        let (low, slope) = match r_low {
+            Some(rest) => (low + rest, slope - rest),
+            None => (low, slope),
+        };
         let small = m.fma(r, polynomial(m, r, &self.coefficients), slope);
         let low = m.fma(y_low, unit, m.fma(r, small, low));
         let other = m.fma(y, m.f32(2.0 * LOG_BIAS * self.unit), low);

@@ -7,6 +7,22 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 /// The bits of 1.
 pub(super) const ONE: i32 = 127 << 23;
 
+/// Four tables whose entries at the same place are looked up together.
+pub trait Tables {
+    /// The tables.
+    const TABLES: [&'static [f32; 32]; 4];
+    /// Their entries, by places.
+    const ROWS: [[f32; 4]; 32] = {
+        let mut rows = [[0.0; 4]; 32];
+        let mut i = 0;
+        while i < 4 * 32 {
+            rows[i / 4][i % 4] = Self::TABLES[i % 4][i / 4];
+            i += 1;
+        }
+        rows
+    };
+}
+
 /// A processor on which a function is a sequence of operations on 32 bits.
 ///
 /// As of [`crate::Machine`], every operation is IEEE 754's, rounded to nearest with ties to even, with
@@ -53,6 +69,12 @@ pub trait Machine32 {
     fn select(&self, condition: Self::Bool, yes: Self::F32, no: Self::F32) -> Self::F32;
     /// The entry of a table of 16 or 32 at the place that the low bits say.
     fn lookup<const N: usize>(&self, table: &'static [f32; N], place: Self::I32) -> Self::F32;
+    /// The entries of four tables at the same place, in order.
+    #[inline(always)]
+    fn lookups<T: Tables>(&self, place: Self::I32) -> [Self::F32; 4] {
+        let [a, b, c, d] = T::TABLES;
+        [self.lookup(a, place), self.lookup(b, place), self.lookup(c, place), self.lookup(d, place)]
+    }
     /// The lesser of two numbers; one of both if either is NaN: not the same one everywhere.
     fn min(&self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// An approximation of 1 / x with a relative error of at most 2^-22, for normal x and 1 / x: not the
@@ -67,6 +89,12 @@ pub trait Machine32 {
     /// An approximation of 1 / √x with a relative error of at most 2^-21, for normal x: not the same bits
     /// everywhere.
     fn reciprocal_root(&self, x: Self::F32) -> Self::F32;
+
+    /// The lesser of x and a constant, and whether x is a number; a machine that keeps NaNs need not say so.
+    #[inline(always)]
+    fn at_most(&self, x: Self::F32, most: f32) -> (Self::F32, Self::Bool) {
+        (self.min(x, self.f32(most)), self.equal(x, x))
+    }
 
     /// The magnitude.
     #[inline(always)]
@@ -85,13 +113,24 @@ pub trait Machine32 {
         (k, significand, self.less(self.magnitude(k), self.f32(126.5 * Self::EXPONENT)))
     }
 
+    /// y · 2^⌊k⌋ for y next to 1 or from 1 to 2, and whether it is right: it may be wrong if it is subnormal or infinite. k
+    /// is a multiple of 1/16, which is also in the low bits of `place`; y may be below 1 only if k is an integer.
+    #[inline(always)]
+    fn scaled(&self, y: Self::F32, k: Self::F32, place: Self::I32) -> (Self::F32, Self::Bool) {
+        let exponent = self.shift_left::<19>(place) & self.i32(-1 << 23);
+        let is_right = self.less(self.magnitude(k), self.f32(125.97));
+        (self.float(self.bits(y) + exponent), is_right)
+    }
+
     /// The float nearest to every number between factor · high + one end and factor · high + the other, and whether
     /// there is such a float.
     #[inline(always)]
     fn rounded_product(
         &self, high: Self::F32, factor: f32, ends: [Self::F32; 2],
     ) -> (Self::F32, Self::Bool) {
-        let [low, y] = ends.map(|end| self.fma(high, self.f32(factor), end));
+        let [low, y] = ends;
+        let factor = self.f32(factor);
+        let (low, y) = (self.fma(high, factor, low), self.fma(high, factor, y));
         (y, self.equal(low, y))
     }
 
@@ -99,7 +138,7 @@ pub trait Machine32 {
     /// is such a float.
     #[inline(always)]
     fn rounded(&self, high: Self::F32, ends: [Self::F32; 2]) -> (Self::F32, Self::Bool) {
-        let [low, y] = ends.map(|end| high + end);
+        let (low, y) = (high + ends[0], high + ends[1]);
         (y, self.equal(low, y))
     }
 }

@@ -25,7 +25,7 @@ pub use exponential::{exp, exp2, expm1};
 pub use hyperbolic::{cosh, sinh};
 pub use inverse::{acos, asin, atan};
 pub use logarithm::{log, log1p, log2, log10};
-pub use machine::Machine32;
+pub use machine::{Machine32, Tables};
 pub use roots::cbrt;
 pub use tangent::{tan, tanh};
 pub use trigonometric::{cos, sin};
@@ -34,10 +34,13 @@ pub use trigonometric::{cos, sin};
 /// in between is in the low bits of the sum.
 const TO_INTEGER: f32 = 12_582_912.0; // 1.5 · 2^23
 
+/// The same for the nearest multiple of 1/16, whose sixteenths are in the low bits.
+const TO_SIXTEENTHS: f32 = TO_INTEGER / 16.0;
+
 /// Rounds high + low, whose relative error is at most `bound`: [`Machine32::rounded`].
 #[inline(always)]
 fn rounded<M: Machine32>(m: &M, high: M::F32, low: M::F32, bound: f32) -> (M::F32, M::Bool) {
-    m.rounded(high, [-bound, bound].map(|bound| m.fma(high, m.f32(bound), low)))
+    m.rounded(high, [m.fma(high, m.f32(-bound), low), m.fma(high, m.f32(bound), low)])
 }
 
 /// a + b in two parts, exactly, if a = 0 or |a| ≥ |b| (Dekker).
@@ -58,7 +61,11 @@ fn product<M: Machine32>(m: &M, a: M::F32, b: M::F32) -> (M::F32, M::F32) {
 #[inline(always)]
 fn polynomial<M: Machine32>(m: &M, x: M::F32, coefficients: &[f32]) -> M::F32 {
     let (last, rest) = coefficients.split_last().expect("a polynomial has coefficients");
-    rest.iter().rev().fold(m.f32(*last), |sum, &c| m.fma(sum, x, m.f32(c)))
+    let mut sum = m.f32(*last);
+    for &c in rest.iter().rev() {
+        sum = m.fma(sum, x, m.f32(c));
+    }
+    sum
 }
 
 /// y with the sign of x, which it has if it is not zero.

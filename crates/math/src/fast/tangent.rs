@@ -12,25 +12,23 @@ use super::constants::{
     TAN, TAN_COS, TAN_SIN, TAN_STEP, TAN_STEPS, TANH, TANH_ARGUMENTS, TANH_GREATEST, TANH_OFFSET,
     TANH_PLACES, TANH_STEPS, TANH_VALUES,
 };
-use super::{Machine32, TO_INTEGER, polynomial, sum, with_sign_of};
+use super::{Machine32, TO_INTEGER, polynomial, rounded, sum, with_sign_of};
 
-/// r + r³p in two parts, where p is a polynomial in r².
+/// r², r³, and a polynomial in r².
 #[inline(always)]
-fn odd<M: Machine32>(m: &M, r: M::F32, coefficients: &[f32]) -> (M::F32, M::F32) {
+fn powers<M: Machine32>(m: &M, r: M::F32, coefficients: &[f32]) -> [M::F32; 3] {
     let square = r * r;
-    let (cube, p) = (square * r, polynomial(m, square, coefficients));
-    let t = m.fma(cube, p, r);
-    (t, m.fma(cube, p, r - t))
+    [square, square * r, polynomial(m, square, coefficients)]
 }
 
-/// A quotient of two numbers in two parts each, and by how much it is too great.
+/// A quotient of two numbers in two parts each, and what it lacks.
 #[inline(always)]
 fn quotient<M: Machine32>(
     m: &M, (n, n_low): (M::F32, M::F32), (d, d_low): (M::F32, M::F32),
 ) -> (M::F32, M::F32) {
     let inverse = m.reciprocal(d);
     let q = n * inverse;
-    (q, (m.fms(q, d, n) + m.fms(q, d_low, n_low)) * inverse)
+    (q, (m.fnma(q, d, n) + m.fnma(q, d_low, n_low)) * inverse)
 }
 
 /// The hyperbolic tangent.
@@ -42,26 +40,29 @@ fn quotient<M: Machine32>(
 #[inline(always)]
 pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const BOUND: f32 = 3.4e-11; // 2^-34.78
-    let size = m.min(m.magnitude(x), m.f32(TANH_GREATEST));
+    let (size, is_number) = m.at_most(m.magnitude(x), TANH_GREATEST);
     // The encoding as a number is a logarithm that is linear within an octave.
     let octaves = m.convert(m.bits(size + m.f32(TANH_OFFSET)));
     let place = m.bits(m.fma(octaves, m.f32(TANH_STEPS), m.f32(TANH_PLACES)));
     let value = m.lookup(&TANH_VALUES, place);
-    let (t, t_low) = odd(m, size - m.lookup(&TANH_ARGUMENTS, place), &TANH);
+    let r = size - m.lookup(&TANH_ARGUMENTS, place);
+    let [_, cube, p] = powers(m, r, &TANH);
+    let t = m.fma(cube, p, r);
+    let t_low = m.fma(cube, p, r - t);
     let (n, n_low) = sum::<M>(value, t);
     let one = m.f32(1.0);
     let d = m.fma(value, t, one);
     let d_low = m.fma(value, t_low, m.fma(value, t, one - d));
-    let (y, excess) = quotient(m, (n, n_low + t_low), (d, d_low));
-    let (y, is_sure) = m.rounded(y, [-BOUND, BOUND].map(|bound| m.fms(y, m.f32(bound), excess)));
-    (with_sign_of(m, y, x), is_sure & m.equal(x, x))
+    let (y, low) = quotient(m, (n, n_low + t_low), (d, d_low));
+    let (y, is_sure) = rounded(m, y, low, BOUND);
+    (with_sign_of(m, y, x), is_sure & is_number)
 }
 
 /// The tangent: (S + C t) / (C - S t), where |x| = k π/32 + r, |r| ≤ 0.0492, and S / C = tan(k π/32).
 ///
 /// S and C are multiples of sine and cosine such that their quotient is right but for 2^-42. The first part of
-/// π/32 leaves an exact difference, as that of the sine (trigonometric.rs); r is exact in two parts but for
-/// 2.7e-16 k. t errs by 2^-24 |r³|, and the polynomial by 1.1e-8 |r³|. The second part of t, below 2^-29, is
+/// π/32 leaves an exact difference, as that of the sine (trigonometric.rs). The second part of t has what t lacks from it,
+/// which errs by 2.7e-16 k. t errs by 2^-24 |r³|, and the polynomial by 1.1e-8 |r³|. The second part of t, below 2^-29, is
 /// multiplied with the derivative by r, not by t, which differs by r²: together less than 6.6e-9 r², times the
 /// derivative 1 + tan².
 ///
@@ -76,24 +77,26 @@ pub fn tan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let size = m.magnitude(x);
     let place = m.fma(size, m.f32(TAN_STEPS), m.f32(TO_INTEGER));
     let k = place - m.f32(TO_INTEGER);
-    let [step, step_low] = TAN_STEP.map(|part| m.f32(-part));
+    let (step, step_low) = (m.f32(-TAN_STEP[0]), m.f32(-TAN_STEP[1]));
     let first = m.fma(k, step, size);
     let r = m.fma(k, step_low, first);
-    let r_low = m.fma(k, step_low, first - r);
 
     let place = m.bits(place);
     let (sin, cos) = (m.lookup(&TAN_SIN, place), m.lookup(&TAN_COS, place));
-    let (t, t_low) = odd(m, r, &TAN);
+    let [square, cube, p] = powers(m, r, &TAN);
+    let t = m.fma(cube, p, r);
+    let t_low = m.fma(cube, p, m.fma(k, step_low, first - t));
     let n = m.fma(cos, t, sin);
     let n_low = m.fma(cos, t, sin - n);
     let d = m.fnma(sin, t, cos);
     let d_low = m.fnma(sin, t, cos - d);
-    let (y, excess) = quotient(m, (n, n_low), (d, d_low));
+    let (y, low) = quotient(m, (n, n_low), (d, d_low));
     let slope = m.fma(y, y, m.f32(1.0));
-    let low = m.fms(t_low + r_low, slope, excess);
-    let error = m.fma(r * r, m.f32(PER_SQUARE / PER_NUMERATOR), n);
+    let low = m.fma(t_low, slope, low);
+    let error = m.fma(square, m.f32(PER_SQUARE / PER_NUMERATOR), n);
     let error = slope * m.fma(k, m.f32(PER_STEP / PER_NUMERATOR), error);
-    let ends = [-PER_NUMERATOR, PER_NUMERATOR].map(|bound| m.fma(error, m.f32(bound), low));
+    let bound = m.f32(PER_NUMERATOR);
+    let ends = [m.fnma(error, bound, low), m.fma(error, bound, low)];
     let (y, is_sure) = m.rounded(y, ends);
     let y = m.float(m.bits(y) ^ (m.bits(x) & m.i32(i32::MIN)));
     (y, is_sure & m.less(size, m.f32(2048.0)))

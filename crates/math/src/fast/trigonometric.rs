@@ -26,7 +26,7 @@ fn sine_after<M: Machine32>(m: &M, size: M::F32, steps: f32) -> (M::F32, M::I32,
     let shifted = m.fma(size, m.f32(SIN_STEPS), to_integer);
     let k = shifted - to_integer;
     let place = m.bits(shifted);
-    let [step, step_low] = SIN_STEP.map(|part| m.f32(-part));
+    let (step, step_low) = (m.f32(-SIN_STEP[0]), m.f32(-SIN_STEP[1]));
     let first = m.fma(k, step, size);
     let r = m.fma(k, step_low, first);
     let r_low = m.fma(k, step_low, first - r);
@@ -47,7 +47,8 @@ fn sine_after<M: Machine32>(m: &M, size: M::F32, steps: f32) -> (M::F32, M::I32,
 
     let error = m.fma(square, m.f32(PER_SQUARE / BOUND), m.magnitude(y));
     let error = m.fma(k, m.f32(PER_STEP / BOUND), error);
-    let (y, is_sure) = m.rounded(y, [-BOUND, BOUND].map(|bound| m.fma(error, m.f32(bound), low)));
+    let bound = m.f32(BOUND);
+    let (y, is_sure) = m.rounded(y, [m.fnma(error, bound, low), m.fma(error, bound, low)]);
     (y, place, is_sure & m.less(size, m.f32(2048.0)))
 }
 

@@ -1,0 +1,133 @@
+//! Pairs of vectors, as one machine of fast functions.
+//!
+//! A sequence is a long chain of operations, each of which waits for the one before. A processor finds the next
+//! vector's chain by itself, but looks ahead only as far as its schedulers reach.
+
+use super::Vectors;
+use gpuvec_math::fast::{Machine32, Tables};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
+
+/// A machine on pairs of another machine's values.
+pub(crate) struct Pair<M>(pub(crate) M);
+
+/// Two values, the first one's elements before the second one's.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Two<T>(T, T);
+
+macro_rules! operators {
+    ($($Trait:ident $operator:ident;)+) => {
+        $(impl<T: $Trait<Output = T>> $Trait for Two<T> {
+            type Output = Self;
+
+            #[inline(always)]
+            fn $operator(self, other: Self) -> Self {
+                Two(self.0.$operator(other.0), self.1.$operator(other.1))
+            }
+        })+
+    };
+}
+
+operators! { Add add; Sub sub; Mul mul; BitAnd bitand; BitOr bitor; BitXor bitxor; }
+
+/// Operations on both values.
+macro_rules! both {
+    ($($name:ident($($argument:ident: $Argument:ident),+) -> $Result:ident;)+) => {
+        $(#[inline(always)]
+        fn $name(&self, $($argument: Self::$Argument),+) -> Self::$Result {
+            Two(self.0.$name($($argument.0),+), self.0.$name($($argument.1),+))
+        })+
+    };
+}
+
+impl<M: Machine32> Machine32 for Pair<M> {
+    type F32 = Two<M::F32>;
+    type I32 = Two<M::I32>;
+    type Bool = Two<M::Bool>;
+
+    const EXPONENT: f32 = M::EXPONENT;
+
+    both! {
+        fma(a: F32, b: F32, c: F32) -> F32;
+        fms(a: F32, b: F32, c: F32) -> F32;
+        fnma(a: F32, b: F32, c: F32) -> F32;
+        bits(x: F32) -> I32;
+        float(bits: I32) -> F32;
+        convert(integer: I32) -> F32;
+        less(a: F32, b: F32) -> Bool;
+        equal(a: F32, b: F32) -> Bool;
+        select(condition: Bool, yes: F32, no: F32) -> F32;
+        min(a: F32, b: F32) -> F32;
+        reciprocal(x: F32) -> F32;
+        rough_reciprocal(x: F32) -> F32;
+        reciprocal_root(x: F32) -> F32;
+    }
+
+    #[inline(always)]
+    fn f32(&self, value: f32) -> Self::F32 {
+        Two(self.0.f32(value), self.0.f32(value))
+    }
+
+    #[inline(always)]
+    fn i32(&self, value: i32) -> Self::I32 {
+        Two(self.0.i32(value), self.0.i32(value))
+    }
+
+    #[inline(always)]
+    fn shift_left<const COUNT: u32>(&self, bits: Self::I32) -> Self::I32 {
+        Two(self.0.shift_left::<COUNT>(bits.0), self.0.shift_left::<COUNT>(bits.1))
+    }
+
+    #[inline(always)]
+    fn lookup<const N: usize>(&self, table: &'static [f32; N], place: Self::I32) -> Self::F32 {
+        Two(self.0.lookup(table, place.0), self.0.lookup(table, place.1))
+    }
+
+    #[inline(always)]
+    fn lookups<T: Tables>(&self, place: Self::I32) -> [Self::F32; 4] {
+        let [a, b, c, d] = self.0.lookups::<T>(place.0);
+        let second = self.0.lookups::<T>(place.1);
+        [Two(a, second[0]), Two(b, second[1]), Two(c, second[2]), Two(d, second[3])]
+    }
+
+    #[inline(always)]
+    fn at_most(&self, x: Self::F32, most: f32) -> (Self::F32, Self::Bool) {
+        let (first, second) = (self.0.at_most(x.0, most), self.0.at_most(x.1, most));
+        (Two(first.0, second.0), Two(first.1, second.1))
+    }
+
+    #[inline(always)]
+    fn scaled(&self, y: Self::F32, k: Self::F32, place: Self::I32) -> (Self::F32, Self::Bool) {
+        let first = self.0.scaled(y.0, k.0, place.0);
+        let second = self.0.scaled(y.1, k.1, place.1);
+        (Two(first.0, second.0), Two(first.1, second.1))
+    }
+
+    #[inline(always)]
+    fn split(&self, x: Self::F32) -> (Self::F32, Self::F32, Self::Bool) {
+        let ((k, significand, is_right), second) = (self.0.split(x.0), self.0.split(x.1));
+        (Two(k, second.0), Two(significand, second.1), Two(is_right, second.2))
+    }
+}
+
+impl<M: Vectors> Vectors for Pair<M> {
+    const LANES: usize = 2 * M::LANES;
+    type Elements = [M::Elements; 2];
+    type Lanes = Two<M::Lanes>;
+
+    #[inline(always)]
+    fn load(&self, from: &Self::Elements) -> Self::F32 {
+        Two(self.0.load(&from[0]), self.0.load(&from[1]))
+    }
+
+    #[inline(always)]
+    fn store(&self, x: Self::F32, to: &mut Self::Elements) {
+        self.0.store(x.0, &mut to[0]);
+        self.0.store(x.1, &mut to[1]);
+    }
+
+    #[inline(always)]
+    fn failing(&self, condition: Self::Bool) -> Self::Lanes {
+        Two(self.0.failing(condition.0), self.0.failing(condition.1))
+    }
+}

@@ -1,0 +1,212 @@
+//! Loops of functions of f32 that are fast for nearly all elements.
+//!
+//! A fast loop computes a block without a branch, and marks the elements for which its sequence does not suffice. They
+//! are few in most blocks, and wait for one another, so that the exact loop runs for vectors full of them.
+
+use super::loops::{Args, GRAIN, Loops, Operand, PerElement, of_set};
+use crate::arch::{FusedSet, Pair, Set, Vectorized, Vectors, fused_loops, stay_a_loop};
+use gpuvec_math::fast::Machine32;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// The most elements of a block.
+const BLOCK: usize = 3 * PART;
+/// The elements of a block for a try: the first one, and behind one of which most elements are wrong and `EXACT_PARTS`
+/// times as many, which the exact loop computes.
+const PART: usize = 512;
+const EXACT_PARTS: usize = 3;
+
+/// Says whether a function looks values up in tables of 32 entries.
+pub(super) const fn has_large_tables(function: &str) -> bool {
+    matches!(
+        function.as_bytes(),
+        b"log"
+            | b"log2"
+            | b"log10"
+            | b"log1p"
+            | b"asin"
+            | b"acos"
+            | b"atan"
+            | b"tan"
+            | b"tanh"
+            | b"erf"
+    )
+}
+
+/// A function of f32 that is fast for nearly all elements.
+pub(super) trait Fast: PerElement<A = f32, Out = f32> {
+    /// Says whether it looks values up in tables of 32 entries, which takes AVX2 many instructions.
+    const HAS_LARGE_TABLES: bool;
+
+    /// The result, and whether it is right.
+    fn fast<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool);
+}
+
+/// The loops of a function that is fast: without FMA, those of its sequence of f64.
+pub(super) fn versions<K: Fast>() -> Loops {
+    fused_loops!(of_set, loop_of_set, K)
+}
+
+const fn loop_of_set<S: FusedSet, K: Fast>() -> fn(S, &Args) {
+    |set, args| run(set, args, fast_block::<S, K>, const { of_set::<S, K>() })
+}
+
+/// A block of a fast loop.
+struct Block {
+    x: Operand,
+    out: *mut u8,
+    len: usize,
+    /// A bit of each element, which the loop sets if its result is wrong.
+    wrong: [u64; BLOCK / 64],
+}
+
+fn fast_block<S: FusedSet, K: Fast>(set: S, block: &mut Block) {
+    set.run(FastBody::<S, K>(set, block, PhantomData));
+}
+
+/// The work of a fast loop.
+struct FastBody<'a, S, K>(S, &'a mut Block, PhantomData<K>);
+
+impl<F: FusedSet, K: Fast> Vectorized for FastBody<'_, F, K> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run<S: Set>(self, _: S) {
+        // Elsewhere pairs would gain little with few registers.
+        if F::REGISTERS > 16 || K::HAS_LARGE_TABLES {
+            fast_body::<K, _>(Pair(self.0.machine()), self.1);
+        } else {
+            fast_body::<K, _>(self.0.machine(), self.1);
+        }
+    }
+}
+
+#[inline(always)]
+fn fast_body<K: Fast, M: Vectors>(m: M, block: &mut Block) {
+    let Block { x, out, len, ref mut wrong } = *block;
+    let wrong = wrong.as_mut_ptr().cast::<M::Lanes>();
+    for start in (0..len).step_by(M::LANES) {
+        let [from, to] = [start & x.mask, start].map(|element| element * size_of::<f32>());
+        // SAFETY: `run` promises `len` elements and room for as many results, to which nothing else refers; there is
+        // a bit for each element.
+        unsafe {
+            let (y, is_right) = K::fast(&m, m.load(&*x.pointer.wrapping_add(from).cast()));
+            m.store(y, &mut *out.wrapping_add(to).cast());
+            wrong.add(start / M::LANES).write(m.failing(is_right));
+        }
+        stay_a_loop();
+    }
+}
+
+/// Runs the exact loop from an operand to an address, for a number of elements. Its type is not that of a closure, so that
+/// what calls it is in the library once.
+type RunExact<'a> = &'a dyn Fn(Operand, *mut u8, usize);
+
+/// Writes all results: those of the fast loop, and of the exact one where these are wrong, as for NaNs.
+#[inline(never)]
+fn run<S: FusedSet>(set: S, args: &Args, fast: fn(S, &mut Block), exact: fn(S, &Args)) {
+    let Args { operands: [x, ..], out, len, .. } = *args;
+    let place = |start: usize| out.wrapping_add(start * size_of::<f32>());
+    let run_exact: RunExact<'_> = &|x, out, len| {
+        let [_, b, c] = args.operands;
+        exact(set, &Args { operands: [x, b, c], out, len, ..*args });
+    };
+    let mut waiting = Waiting { inputs: [1.0; GRAIN], places: [ptr::null_mut(); GRAIN], count: 0 };
+    let mut inputs = MaybeUninit::<[f32; BLOCK]>::uninit();
+    let (mut start, mut most) = (0, PART);
+    while start < len {
+        let count = most.min(len - start);
+        let mut block_x = x.from(start);
+        if block_x.pointer == place(start) {
+            // The results replace the inputs, which the exact loop may need.
+            let copy = inputs.as_mut_ptr().cast::<f32>();
+            // SAFETY: the arguments promise so many elements, and a block has room for them.
+            unsafe { copy.copy_from_nonoverlapping(block_x.pointer.cast(), count) };
+            block_x.pointer = copy.cast();
+        }
+        let mut block = Block { x: block_x, out: place(start), len: count, wrong: [0; _] };
+        fast(set, &mut block);
+        let crowded = block.repair(&mut waiting, S::CHUNKS.long, run_exact);
+        start += count;
+        most = BLOCK;
+        if 2 * crowded > count {
+            // Right behind such a block more are likely.
+            for _ in 0..EXACT_PARTS {
+                let count = PART.min(len - start);
+                run_exact(x.from(start), place(start), count);
+                start += count;
+            }
+            most = PART;
+        }
+    }
+    waiting.finish(S::CHUNKS.long, run_exact);
+}
+
+impl Block {
+    /// Runs the exact loop for elements with many others near by, and makes the rest wait. Returns the number of the
+    /// first ones. Exact loops take a multiple of `lanes` elements.
+    fn repair(&self, waiting: &mut Waiting, lanes: usize, run_exact: RunExact<'_>) -> usize {
+        let place = |element: usize| self.out.wrapping_add(element * size_of::<f32>());
+        let (mut i, mut crowded) = (0, 0);
+        while 64 * i < self.len {
+            let (first, mut bits) = (64 * i, self.wrong[i]);
+            i += 1;
+            if bits != 0 && is_crowded(bits) {
+                while 64 * i < self.len && is_crowded(self.wrong[i]) {
+                    i += 1;
+                }
+                let len = self.len.min(64 * i) - first;
+                run_exact(self.x.from(first), place(first), len);
+                crowded += len;
+                continue;
+            }
+            while bits != 0 {
+                let element = first + bits.trailing_zeros() as usize;
+                // SAFETY: one of the block's elements.
+                let input = unsafe { self.x.from(element).pointer.cast::<f32>().read() };
+                waiting.add(input, place(element));
+                if waiting.count == GRAIN {
+                    waiting.finish(lanes, run_exact);
+                }
+                bits &= bits - 1;
+            }
+        }
+        crowded
+    }
+}
+
+/// Says whether too many of 64 elements are wrong to wait for others.
+#[inline(never)]
+fn is_crowded(wrong: u64) -> bool {
+    wrong.count_ones() > 16
+}
+
+/// Elements that wait for the exact loop: their inputs, and the places of their results.
+struct Waiting {
+    inputs: [f32; GRAIN],
+    places: [*mut f32; GRAIN],
+    count: usize,
+}
+
+impl Waiting {
+    fn add(&mut self, input: f32, place: *mut u8) {
+        self.inputs[self.count] = input;
+        self.places[self.count] = place.cast();
+        self.count += 1;
+    }
+
+    /// Writes the results by the exact loop, for a multiple of `lanes` elements.
+    #[inline(never)]
+    fn finish(&mut self, lanes: usize, run_exact: RunExact<'_>) {
+        let mut results = [0.0_f32; GRAIN];
+        let inputs = Operand { pointer: self.inputs.as_ptr().cast(), mask: usize::MAX };
+        let count = self.count.next_multiple_of(lanes);
+        run_exact(inputs, results.as_mut_ptr().cast(), count);
+        for (place, result) in self.places[..self.count].iter().zip(results) {
+            // SAFETY: one of the elements of `run`'s output, for which its arguments promise room.
+            unsafe { place.write(result) };
+        }
+        self.count = 0;
+    }
+}
