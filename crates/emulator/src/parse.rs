@@ -100,6 +100,7 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
             in_place = true;
         } else if line == END_PLACE {
             in_place = false;
+            parser.end_scope()?;
             let has_elements = parser.slot(HAS_ELEMENTS, 1);
             let behind = parser.instructions.len() + 2;
             parser.push(Action::Jump(behind), 0, [has_elements, 0, 0]);
