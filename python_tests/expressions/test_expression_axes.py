@@ -5,6 +5,7 @@ contiguous copy of the slice.
 """
 
 import numpy as np
+import numpy_reductions
 import pytest
 from axes_cases import (
     LARGE,
@@ -23,7 +24,6 @@ from formulas import NUMBER, TYPES, Compiled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from views import made, parts
-
 
 SHAPES = st.lists(st.one_of(st.integers(1, 4), st.integers(1, 40)), max_size=5)
 

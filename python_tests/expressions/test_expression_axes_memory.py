@@ -55,12 +55,12 @@ def empty(resources: Resources, like: np.ndarray) -> Located:
     return Located(resources, "device", parent, parent)
 
 
-def check_views(data: st.DataObject, reduction: Reduction, kinds: str, is_queued: bool) -> None:
+def check_views(data: st.DataObject, reduction: Reduction, kinds: list, is_queued: bool) -> None:
     """Reduces random views, and compares all bytes of the output's parent."""
     lengths = st.lists(st.one_of(st.integers(1, 4), st.integers(1, 40)), max_size=5)
     shape = tuple(data.draw(lengths.filter(lambda shape: np.prod(shape) < 2000)))
     axes = tuple(axis for axis in range(len(shape)) if data.draw(st.booleans()))
-    kind = kinds.split() * 3
+    kind = kinds * 3
     with Resources() as resources:
         arrays = [
             located(data, resources, kind[number], shape, dtype, True, filled)
@@ -84,7 +84,7 @@ def check_views(data: st.DataObject, reduction: Reduction, kinds: str, is_queued
 @settings(max_examples=6)
 def test_any_axes_of_any_views(on_gpu, reduction, kinds, data):
     """Nothing but the results changes."""
-    check_views(data, reduction, kinds, False)
+    check_views(data, reduction, kinds.split(), False)
 
 
 @pytest.mark.parametrize("kind", QUEUED_KINDS)
@@ -95,7 +95,7 @@ def test_views_on_a_stream(placement, kind, data):
     if kind == "device" and placement == Place.CPU:
         pytest.skip("the cores do not reach device memory")
     for reduction in REDUCTIONS[::5]:
-        check_views(data, reduction, kind, True)
+        check_views(data, reduction, [kind], True)
 
 
 @needs_gpu
@@ -147,7 +147,12 @@ def test_several_reductions(on_gpu, resources):
 @needs_gpu
 def test_axes_without_elements_on_a_gpu(on_gpu, resources):
     """Results of no elements are stored; a reduction without one leaves the output as it is."""
-    for text, result in [("sum(x)", 0), ("mean(x)", np.nan), ("all(x > 0)", True), ("max(x)", None)]:
+    for text, result in [
+        ("sum(x)", 0),
+        ("mean(x)", np.nan),
+        ("all(x > 0)", True),
+        ("max(x)", None),
+    ]:
         with Compiled(text, {"x": "f4"}) as compiled:
             out = empty(resources, np.zeros((4, 1, 3), compiled.dtype()))
             if result is not None:
