@@ -29,19 +29,24 @@ __device__ inline u64 first_batch(int len) { return grid_thread() / WARP * len; 
 
 __device__ inline u64 next_batch(int len) { return grid_threads() / WARP * len; }
 
-// Returns in the whole block whether this block is the last to have added its state. The states
-// that other blocks have added are visible then.
-__device__ inline bool is_last_block(Scratch *scratch) {
+// Returns in the whole block whether this block is the last of so many to have added its state. The states
+// that the others have added are visible then. They are counted in `finished`, which is zero again in the end.
+__device__ inline bool is_last_of(unsigned blocks, unsigned *finished) {
     __shared__ bool is_last;
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        is_last = atomicAdd(&scratch->finished, 1) == gridDim.x - 1;
+        is_last = atomicAdd(finished, 1) == blocks - 1;
         if (is_last) {
-            scratch->finished = 0;
+            *finished = 0;
         }
         __threadfence();
     }
     __syncthreads();
     return is_last;
+}
+
+// The same of the whole grid.
+__device__ inline bool is_last_block(Scratch *scratch) {
+    return is_last_of(gridDim.x, &scratch->finished);
 }

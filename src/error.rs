@@ -214,16 +214,17 @@ pub(crate) enum Error {
     Axes(gpuvec_axes::Error),
 
     #[error(
-        "{argument} is in the memory of a device, and cores reduce along axes and arrays that are not contiguous: \
-         pass a copy in host memory"
+        "{argument} is in pageable host memory, and GPUs reduce along axes and arrays that are not contiguous only \
+         where they reach all arrays: pass copies in device, managed or pinned memory, or all in host memory with \
+         another placement than gpu"
     )]
-    ReducedDeviceMemory { argument: &'static str },
+    ReducedPageable { argument: &'static str },
 
     #[error(
-        "cores reduce along axes and arrays that are not contiguous, and the placement is gpu: use any other \
-         placement"
+        "a result has {elements} elements, and GPUs reduce along axes and arrays that are not contiguous at most \
+         2^30: pass C-ordered arrays and reduce all axes, or copies in host memory"
     )]
-    ReducedOnGpu,
+    ReducedTooMany { elements: usize },
 
     #[error(
         "{argument} is in the memory of device {ordinal}, and these strides are walked on device {device}: pass a copy \
@@ -395,8 +396,8 @@ impl Error {
             Error::Reentrant => GPUVEC_ERROR_REENTRANT,
             Error::Environment { .. } => GPUVEC_ERROR_ENVIRONMENT,
             Error::DeviceMemoryOnCpu { .. }
-            | Error::ReducedDeviceMemory { .. }
-            | Error::ReducedOnGpu
+            | Error::ReducedPageable { .. }
+            | Error::ReducedTooMany { .. }
             | Error::StridedOnOtherDevice { .. }
             | Error::OtherContext { .. } => GPUVEC_ERROR_PLACEMENT,
             Error::OutOfHostMemory { .. } => GPUVEC_ERROR_OUT_OF_MEMORY,

@@ -15,7 +15,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from arrays import call_at
-from bindings import PathBit, Place, last_run, lib, why_cpu
+from axes_cases import REDUCTIONS, filled, result_of
+from bindings import PathBit, Place, last_error, last_run, lib, placed, why_cpu
 from formulas import FORMULAS, Compiled, values
 from functions import OF_ONE, OF_TWO
 from operations import FAMILY, Operation, named
@@ -147,6 +148,31 @@ def strided_arrays() -> int:
     return len(STRIDED_CASES) * (len(layouts) * len(STRIDED_SIZES) + 1)
 
 
+def axes() -> int:
+    """Reduces device arrays along axes: rows, columns and few of both, alone and on streams."""
+    shapes = [((3, 5000), 1), ((700, 3), 0), ((33, 65), 1), ((200, 70), 0), ((2, 300_000), 1)]
+    cases = itertools.product(REDUCTIONS, shapes)
+    for number, (reduction, (shape, axis)) in enumerate(cases):
+        random = np.random.default_rng(number)
+        count = int(np.prod(shape))
+        arrays = [
+            filled(random, np.dtype(dtype), count).reshape(shape)
+            for dtype in reduction.inputs.values()
+        ]
+        with placed(Place.CPU):
+            wanted = result_of(reduction, arrays, (axis,))
+        with Resources() as resources, Compiled(reduction.text, reduction.inputs) as compiled:
+            stream = resources.stream() if number % 2 else None
+            places = [(resources.array("device", x).address, x.strides) for x in arrays]
+            out = resources.array("device", np.zeros_like(wanted))
+            to = (out.address, wanted.strides)
+            assert compiled.run_nd(shape, places, to, 1 << axis, stream) == 0, last_error()
+            if stream:
+                ok(lib.gpuvec_stream_synchronize(stream))
+            assert out.get()[: wanted.nbytes].tobytes() == wanted.tobytes(), str(reduction)
+    return len(REDUCTIONS) * len(shapes)
+
+
 def large_arrays() -> int:
     """Runs calls of several slots, and long sums."""
     layouts = [LAYOUTS[0], tuple(("pinned", past) for past in APART), MIXED[0]]
@@ -207,6 +233,7 @@ def main() -> None:
         every_kernel_on_a_stream,
         expressions,
         strided_arrays,
+        axes,
         large_arrays,
         copies,
         chains,

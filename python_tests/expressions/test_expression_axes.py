@@ -4,126 +4,26 @@ They are beside Python's fractions and NumPy on each slice, and have the bits of
 contiguous copy of the slice.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-
 import numpy as np
 import numpy_reductions
 import pytest
+from axes_cases import (
+    LARGE,
+    REDUCTIONS,
+    Reduction,
+    bits,
+    filled,
+    kept_shape,
+    one_by_one,
+    reduce,
+    result_of,
+    slices,
+)
 from bindings import Place, Status, last_error, last_run, placed
 from formulas import NUMBER, TYPES, Compiled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from views import made, parts
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """A reduction of a formula; the formula in NumPy returns the values that it takes."""
-
-    name: str
-    formula: str
-    inputs: dict[str, str]
-    values: Callable = lambda *arrays: arrays
-
-    @property
-    def text(self) -> str:
-        """The expression."""
-        return f"{self.name}({self.formula})"
-
-    def __str__(self) -> str:
-        """The expression and its types, for a test's name."""
-        return f"{self.text}-{'-'.join(self.inputs.values())}"
-
-    def expected(self, slices: list[np.ndarray]) -> np.ndarray:
-        """Returns the result for a slice of each input, which has elements."""
-        with np.errstate(all="ignore"):
-            taken = self.values(*slices)
-            taken = taken if isinstance(taken, tuple) else (taken,)
-            return np.asarray(numpy_reductions.REDUCTIONS[self.name](*taken))
-
-
-NUMBERS = ("f4", "f8", "i4", "i8")
-REDUCTIONS = [
-    *(
-        Reduction(name, "x", {"x": dtype})
-        for name in ("sum", "min", "max", "argmin", "argmax")
-        for dtype in NUMBERS
-    ),
-    *(Reduction(name, "x", {"x": dtype}) for name in ("mean", "norm") for dtype in ("f4", "f8")),
-    *(Reduction("dot", "x, y", {"x": dtype, "y": dtype}) for dtype in NUMBERS),
-    *(Reduction(name, "m", {"m": "?"}) for name in ("any", "all", "count")),
-    Reduction("sum", "x * y", {"x": "f4", "y": "f4"}, lambda x, y: x * y),
-    Reduction("argmax", "x - y", {"x": "f8", "y": "f8"}, lambda x, y: x - y),
-    Reduction("count", "i < x", {"i": "u1", "x": "f4"}, lambda i, x: i < x),
-    Reduction("max", "h", {"h": "i2"}, lambda h: h.astype("i4")),
-]
-LARGE = [r for r in REDUCTIONS if r.formula != "m" and r.name not in ("min", "norm")]
-
-
-def filled(random: np.random.Generator, dtype: np.dtype, n: int) -> np.ndarray:
-    """Returns values of a type: of equal or of very different sizes, with many ties, or special."""
-    kind = random.integers(4)
-    if dtype.kind == "b":
-        return random.random(n) < (0.5, 0.01, 0.99, 1)[kind]
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        ends = (limits.min, limits.max) if kind < 2 else (0, 3)
-        return random.integers(*ends, n, dtype, endpoint=True)
-    plain = random.normal(0, 1, n)
-    if kind == 1:
-        plain = np.ldexp(plain, random.integers(-100, 100, n))
-    elif kind == 2:
-        plain = np.round(plain)
-    elif kind == 3:
-        special = random.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3e38], n)
-        plain = np.where(random.random(n) < random.choice([0.01, 0.5]), special, plain)
-    return plain.astype(dtype)
-
-
-def kept_shape(shape: tuple, axes: tuple) -> tuple:
-    """Returns the shape of results, in which reduced axes have the length 1."""
-    return tuple(1 if axis in axes else length for axis, length in enumerate(shape))
-
-
-def slices(arrays: list, axes: tuple) -> Iterator[tuple[tuple, list[np.ndarray]]]:
-    """Yields the indexes of each result, and a contiguous copy of its slice of each array."""
-    for index in np.ndindex(kept_shape(arrays[0].shape, axes)):
-        part = tuple(slice(None) if axis in axes else i for axis, i in enumerate(index))
-        yield index, [array[part].ravel() for array in arrays]
-
-
-def bits(axes: tuple) -> int:
-    """Returns `reduced_axes`."""
-    return sum(1 << axis for axis in axes)
-
-
-def reduce(reduction, arrays: list, axes: tuple, out: np.ndarray) -> None:
-    """Reduces arrays along axes into an output of the shape of results."""
-    with Compiled(reduction.text, reduction.inputs) as compiled:
-        status = compiled.run_nd(arrays[0].shape, arrays, out, bits(axes))
-        assert status == Status.OK, last_error()
-
-
-def result_of(reduction, arrays: list, axes: tuple) -> np.ndarray:
-    """Returns the results in C order."""
-    with Compiled(reduction.text, reduction.inputs) as compiled:
-        out = np.zeros(kept_shape(arrays[0].shape, axes), compiled.dtype())
-    reduce(reduction, arrays, axes, out)
-    return out
-
-
-def one_by_one(reduction, arrays: list, axes: tuple) -> np.ndarray:
-    """Returns the results of gpuvec_expr_run on a contiguous copy of each slice."""
-    with Compiled(reduction.text, reduction.inputs) as compiled:
-        out = np.zeros(kept_shape(arrays[0].shape, axes), compiled.dtype())
-        one = np.zeros(1, out.dtype)
-        for index, copies in slices(arrays, axes):
-            addresses = [copy.ctypes.data for copy in copies]
-            assert compiled.run(addresses, one.ctypes.data, copies[0].size) == Status.OK
-            out[index] = one[0]
-    return out
-
 
 SHAPES = st.lists(st.one_of(st.integers(1, 4), st.integers(1, 40)), max_size=5)
 

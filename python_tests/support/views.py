@@ -66,13 +66,19 @@ class Located:
 
 
 def located(
-    data: st.DataObject, resources: Resources, kind: str, shape: tuple, dtype: str, is_input: bool
+    data: st.DataObject,
+    resources: Resources,
+    kind: str,
+    shape: tuple,
+    dtype: str,
+    is_input: bool,
+    fill: Callable[[np.random.Generator, np.dtype, int], np.ndarray] = values,
 ) -> Located:
     """Draws a view of that shape in memory of a kind: an input's may be broadcast."""
     lengths, view = data.draw(parts(shape, is_input))
     random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     # Elements behind the last one, which no call may change.
-    parent = values(random, np.dtype(dtype), int(np.prod(lengths)) + 3)
+    parent = fill(random, np.dtype(dtype), int(np.prod(lengths)) + 3)
     whole = parent[: parent.size - 3].reshape(lengths)
     return Located(
         resources, kind, parent, np.broadcast_to(view(whole), shape) if is_input else view(whole)

@@ -7,7 +7,7 @@ use crate::process::memory;
 use gpuvec_cost::BreakEven;
 use gpuvec_expr::{Node, Output, Program, Reduction, Rule, Source, Type};
 use gpuvec_ops::{Op, Step};
-use gpuvec_ptx::{Kernel, Limits, Variant};
+use gpuvec_ptx::{Along, Kernel, Limits, Variant};
 use once_cell::race::OnceBox;
 
 /// The computation of a call on its arrays and scalars: an operation, or an expression.
@@ -252,6 +252,18 @@ impl Formula {
         let program = self.program();
         refuse_without_memory(program, "")?;
         Ok(kernel.strided(program, variant, Limits::USUAL))
+    }
+
+    /// Writes the kernel of a formula's reduction along axes; `text` returns that of an image.
+    pub(crate) fn along_axes(
+        &self, along: Along, text: impl FnOnce(&str) -> Result<&'static str, Error>,
+    ) -> Result<Kernel, Error> {
+        const NO_REDUCTION: Error = Error::Internal { text: "no reduction along axes" };
+        let program = self.program();
+        let frame = text(&gpuvec_ptx::axes_frame(program).ok_or(NO_REDUCTION)?)?;
+        refuse_without_memory(program, frame)?;
+        let name = gpuvec_ptx::NAME;
+        Kernel::along_axes(name, program, frame, along, Limits::USUAL).ok_or(NO_REDUCTION)
     }
 }
 

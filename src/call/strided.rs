@@ -7,7 +7,7 @@ use super::transfer::{Transfer, Transfers};
 use crate::error::Error;
 use crate::tuning;
 use arrayvec::ArrayVec;
-use gpuvec_axes::{Blocks, Space, View};
+use gpuvec_axes::{Axes, Blocks, Space, View};
 
 /// A call on arrays of any strides.
 pub(crate) struct StridedCall<'a> {
@@ -28,6 +28,14 @@ pub(crate) struct OnStrides {
     /// The places of the staged arrays in buffers.
     pub(crate) offsets: ArrayVec<usize, MAX_ARRAYS>,
     pub(crate) block_limits: BlockLimits,
+}
+
+/// A reduction of arrays of any strides along axes.
+pub(crate) struct AxesCall<'a> {
+    call: &'a Call<'a>,
+    axes: &'a Axes,
+    /// The views of the inputs, then those of the outputs.
+    views: &'a [View],
 }
 
 /// Buffers of staged arrays begin at multiples of this many bytes, as the longest vectors do.
@@ -114,5 +122,59 @@ impl<'a> StridedCall<'a> {
     /// Says whether a view has an element for several of the call's.
     fn repeats(&self, view: &View) -> bool {
         self.space.distinct(view).elements() < self.space.elements()
+    }
+}
+
+impl<'a> AxesCall<'a> {
+    /// The call on the elements to which views lead along axes.
+    ///
+    /// # Safety
+    /// The views are those of the call's arrays, and lead only to their elements.
+    pub(crate) unsafe fn new(call: &'a Call<'a>, axes: &'a Axes, views: &'a [View]) -> Self {
+        AxesCall { call, axes, views }
+    }
+
+    pub(crate) fn call(&self) -> &Call<'a> {
+        self.call
+    }
+
+    pub(crate) fn views(&self) -> &[View] {
+        self.views
+    }
+
+    /// The axes of the elements of a result.
+    pub(crate) fn reduced(&self) -> &Space {
+        self.axes.reduced()
+    }
+
+    /// The results in blocks for kernels.
+    pub(crate) fn blocks(&self) -> Blocks {
+        self.axes.kept().blocks(MOST_ELEMENTS)
+    }
+
+    /// Fails if a result has more elements than a kernel can number.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let elements = self.axes.reduced().elements();
+        if elements > MOST_ELEMENTS { Err(Error::ReducedTooMany { elements }) } else { Ok(()) }
+    }
+
+    /// The transfers by which a device reaches the arrays, all where they are. Fails if it does not.
+    pub(crate) fn on_device(&self, device: usize) -> Result<Transfers, Error> {
+        let inputs = self.call.inputs().len();
+        let transfer = |(number, array): (usize, &Array<'_>)| {
+            let argument = array.name;
+            Ok(match array.kind {
+                // Nothing is read.
+                _ if number < inputs && self.axes.reduced().elements() == 0 => Transfer::InPlace,
+                MemoryKind::Device { ordinal } if ordinal != device => {
+                    return Err(Error::StridedOnOtherDevice { argument, ordinal, device });
+                }
+                MemoryKind::Device { .. } | MemoryKind::Managed => Transfer::InPlace,
+                MemoryKind::Pinned | MemoryKind::PinnedInParts => Transfer::Mapped,
+                MemoryKind::Pageable => return Err(Error::ReducedPageable { argument }),
+            })
+        };
+        let arrays = self.call.arrays().enumerate().map(transfer).collect::<Result<_, Error>>()?;
+        Ok(Transfers { arrays, inputs })
     }
 }

@@ -50,6 +50,14 @@ impl Transfers {
         self.arrays.iter().copied()
     }
 
+    /// The same with states for the outputs: those of a slot for reductions.
+    pub(crate) fn with_states(&self) -> Self {
+        let state = |(number, of): (usize, Transfer)| {
+            if number < self.inputs { of } else { Transfer::State }
+        };
+        Transfers { arrays: self.all().enumerate().map(state).collect(), inputs: self.inputs }
+    }
+
     /// That of the array of this number.
     pub(crate) fn of(&self, number: usize) -> Transfer {
         self.arrays[number]

@@ -127,7 +127,7 @@ pub(super) fn input_parameters(task: Task<'_>, arrays: &[u64]) -> ArrayVec<u64, 
 
 /// The last parameter of a reduction's kernel: for exact sums, whether they are to use integers alone; for
 /// other reductions, the index of the first element.
-fn last_parameter(device: &Device, task: Task<'_>, first: usize) -> u64 {
+pub(super) fn last_parameter(device: &Device, task: Task<'_>, first: usize) -> u64 {
     use Reduction::{Dot, Mean, Norm, Sum};
     match task.reduction() {
         Some((Sum | Mean | Dot | Norm, Type::F32)) => u64::from(device.lacks_f64_units),

@@ -9,7 +9,7 @@ use crate::error::{Error, interned};
 use crate::process::memory;
 use arrayvec::ArrayVec;
 use gpuvec_ops::Op;
-use gpuvec_ptx::Variant;
+use gpuvec_ptx::{Along, Variant};
 use lzma_rust2::{LzmaReader, Read};
 use once_cell::race::OnceBox;
 use once_cell::sync::OnceCell;
@@ -80,10 +80,13 @@ fn unpacked() -> Result<&'static [u8], Error> {
 
 /// The kernel of a formula that has one.
 pub(crate) fn kernel_of(formula: &Formula) -> Result<&gpuvec_ptx::Kernel, Error> {
-    formula.kernel(|name| {
-        let ptx = Image::of(name)?.ptx()?;
-        ptx.to_str().map_err(|_| Error::Internal { text: "an image that is not text" })
-    })
+    formula.kernel(text_of)
+}
+
+/// The text of an image.
+fn text_of(name: &str) -> Result<&'static str, Error> {
+    let ptx = Image::of(name)?.ptx()?;
+    ptx.to_str().map_err(|_| Error::Internal { text: "an image that is not text" })
 }
 
 /// The number of blocks of a task's reduction that a multiprocessor should hold at once: the grid has no more,
@@ -111,8 +114,19 @@ pub(super) struct Kernels {
     expressions: Mutex<HashMap<u64, Vec<Place>>>,
 }
 
-/// The place of an expression's kernel: that for contiguous arrays, or a variant.
-type Place = (Option<Variant>, Arc<OnceCell<Function>>);
+/// The kernels of an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// That for contiguous arrays.
+    Contiguous,
+    /// An elementwise one, for arrays of any strides.
+    Strided(Variant),
+    /// That of a reduction along axes.
+    Along(Along),
+}
+
+/// The place of an expression's kernel.
+type Place = (Form, Arc<OnceCell<Function>>);
 
 /// The most parameters of a kernel for contiguous arrays: a formula's inputs, its outputs, and a few more.
 pub(super) const MAX_PARAMETERS: usize = MAX_ARRAYS + 8;
@@ -145,8 +159,10 @@ impl Kernels {
 
     /// The kernel of a formula that has one, loaded now if it was not; other threads that need it wait.
     fn of(&self, formula: &Formula) -> Result<CUfunction, Error> {
-        let Some(op) = formula.op else { return self.expression(formula, None) };
-        self.operations[op as usize].get_or_try_init(|| self.load(formula, None)).map(Function::raw)
+        let Some(op) = formula.op else { return self.expression(formula, Form::Contiguous) };
+        self.operations[op as usize]
+            .get_or_try_init(|| self.load(formula, Form::Contiguous))
+            .map(Function::raw)
     }
 
     /// The kernel that copies bytes between addresses of host memory that the device reaches.
@@ -155,26 +171,31 @@ impl Kernels {
         self.copy.get_or_try_init(load).map(Function::raw)
     }
 
-    /// Loads the kernel of a formula, or a variant of it.
-    fn load(&self, formula: &Formula, variant: Option<Variant>) -> Result<Function, Error> {
-        let kernel = kernel_of(formula)?;
-        let variant = variant.map(|variant| formula.variant(kernel, variant)).transpose()?;
-        let kernel = variant.as_ref().unwrap_or(kernel);
+    /// Loads a kernel of a formula.
+    fn load(&self, formula: &Formula, form: Form) -> Result<Function, Error> {
+        let kernel = match form {
+            Form::Contiguous => {
+                let kernel = kernel_of(formula)?;
+                return self.modules.load(kernel.image(), kernel.name());
+            }
+            Form::Strided(variant) => formula.variant(kernel_of(formula)?, variant)?,
+            Form::Along(along) => formula.along_axes(along, text_of)?,
+        };
         self.modules.load(kernel.image(), kernel.name())
     }
 
-    /// The kernel of an expression, or a variant of it, loaded now if it was not. The call that loads it then
+    /// A kernel of an expression, loaded now if it was not. The call that loads it then
     /// unloads retired ones; other threads that need it do not wait for that.
-    fn expression(&self, formula: &Formula, variant: Option<Variant>) -> Result<CUfunction, Error> {
-        let known = self.expressions().get(&formula.id).and_then(|places| find(places, variant));
+    fn expression(&self, formula: &Formula, form: Form) -> Result<CUfunction, Error> {
+        let known = self.expressions().get(&formula.id).and_then(|places| find(places, form));
         let cell = match known {
             Some(cell) => cell,
-            None => self.enter(formula, variant)?,
+            None => self.enter(formula, form)?,
         };
         let mut is_new = false;
         let function = cell.get_or_try_init(|| {
             is_new = true;
-            self.load(formula, variant)
+            self.load(formula, form)
         })?;
         if is_new {
             self.modules.unload_retired();
@@ -183,17 +204,15 @@ impl Kernels {
     }
 
     /// A place for an expression's kernel.
-    fn enter(
-        &self, formula: &Formula, variant: Option<Variant>,
-    ) -> Result<Arc<OnceCell<Function>>, Error> {
+    fn enter(&self, formula: &Formula, form: Form) -> Result<Arc<OnceCell<Function>>, Error> {
         let bytes = memory::NEEDED_BYTES;
         let mut expressions = self.expressions();
         if expressions.try_reserve(1).is_err() || !memory::is_left() {
             return Err(Error::OutOfHostMemory { bytes, purpose: "one more kernel" });
         }
         let places = expressions.entry(formula.id).or_default();
-        Ok(find(places, variant).unwrap_or_else(|| {
-            places.push((variant, Arc::default()));
+        Ok(find(places, form).unwrap_or_else(|| {
+            places.push((form, Arc::default()));
             places[places.len() - 1].1.clone()
         }))
     }
@@ -204,7 +223,8 @@ impl Kernels {
             Some(op) => self.operations[op as usize].get().is_some(),
             None => {
                 let expressions = self.expressions();
-                let known = expressions.get(&formula.id).and_then(|places| find(places, None));
+                let known =
+                    expressions.get(&formula.id).and_then(|places| find(places, Form::Contiguous));
                 known.is_some_and(|cell| cell.get().is_some())
             }
         }
@@ -239,15 +259,14 @@ impl Kernels {
         unsafe { self.start(function, blocks, stream, values) }
     }
 
-    /// Queues a variant of the kernel of an expression.
+    /// Queues a kernel of an expression.
     ///
     /// # Safety
-    /// As [`Kernels::launch`], of the parameters that crates/ptx/src/strided.rs lists.
-    pub(super) unsafe fn launch_variant(
-        &self, formula: &Formula, variant: Variant, blocks: u32, stream: CUstream,
-        values: &mut [u64],
+    /// As [`Kernels::launch`], of the parameters that crates/ptx/src/strided.rs or axes.rs lists.
+    pub(super) unsafe fn launch_form(
+        &self, formula: &Formula, form: Form, blocks: u32, stream: CUstream, values: &mut [u64],
     ) -> Result<(), Error> {
-        let function = self.expression(formula, Some(variant))?;
+        let function = self.expression(formula, form)?;
         // SAFETY: this function's promise.
         unsafe { self.start(function, blocks, stream, values) }
     }
@@ -271,8 +290,8 @@ impl Kernels {
 }
 
 /// The kernel in a place, if an expression has it.
-fn find(places: &[Place], variant: Option<Variant>) -> Option<Arc<OnceCell<Function>>> {
-    places.iter().find(|(other, _)| *other == variant).map(|(_, cell)| cell.clone())
+fn find(places: &[Place], form: Form) -> Option<Arc<OnceCell<Function>>> {
+    places.iter().find(|(other, _)| *other == form).map(|(_, cell)| cell.clone())
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod modules;
 mod owned;
 pub(crate) mod pipeline;
 mod placed;
+pub(crate) mod reduce_axes;
 mod scratch;
 mod slot;
 pub(crate) mod stream;

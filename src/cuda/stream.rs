@@ -8,9 +8,9 @@ use super::driver::{
 use super::enqueue::{Addresses, Contents, Part, addresses, enqueue};
 use super::owned::{Owned, OwnedEvent, OwnedStream};
 use super::scratch::Scratch;
-use super::strided;
+use super::{reduce_axes, strided};
 use crate::call::plan::OnStream;
-use crate::call::{Call, StridedCall, Task};
+use crate::call::{AxesCall, Call, StridedCall, Task, Transfers};
 use crate::error::Error;
 use std::ffi::c_void;
 use std::ops::RangeInclusive;
@@ -220,6 +220,23 @@ impl Stream {
                 let _ = self.wait();
             }
             queued
+        })
+    }
+
+    /// Queues a reduction along axes, and returns at once.
+    pub(crate) fn queue_axes(
+        &self, call: &AxesCall<'_>, transfers: &Transfers,
+    ) -> Result<(), Error> {
+        self.enqueue(|| {
+            let queued = self.with_scratch(|scratch| {
+                // SAFETY: the call promises the arrays until the stream has done the work; the plan found that the
+                // device reaches them. The scratch memory is this stream's.
+                unsafe { reduce_axes::queue(self.device, self.raw, call, transfers, scratch) }
+            });
+            // After an error nothing is in flight in the call's arrays.
+            queued.inspect_err(|_| {
+                let _ = self.is_captured().is_ok_and(|is| !is && self.wait().is_ok());
+            })
         })
     }
 

@@ -4,11 +4,11 @@ use super::device::Device;
 use super::driver::CUstream;
 use super::enqueue::{self, Addresses, Contents, Part, addresses, input_parameters};
 use super::grid;
-use super::kernels::{MAX_STRIDED_PARAMETERS, packs};
+use super::kernels::{Form, MAX_STRIDED_PARAMETERS, packs};
 use super::pipeline::Progress;
 use super::placed::{Placed, PlacedArray};
 use super::slot::{Slot, TakenSlot};
-use crate::call::{Evaluation, OnStrides, SlotKind, StridedCall, Task, Transfer, Transfers};
+use crate::call::{Call, Evaluation, OnStrides, SlotKind, StridedCall, Task, Transfer, Transfers};
 use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
 use arrayvec::ArrayVec;
@@ -37,7 +37,10 @@ impl<'a> StridedRun<'a> {
     /// flight in the call's arrays, unless the driver failed to wait.
     pub(crate) fn run(&self, slots: usize) -> Result<Progress, Error> {
         let result = self.device.within(|| {
-            let first = addresses_of_first(self.device, self.call, &self.plan.transfers)?;
+            let first = {
+                let (call, views) = (self.call.call(), self.call.views());
+                addresses_of_first(self.device, call, views, &self.plan.transfers)?
+            };
             let mut worker = Worker {
                 run: self,
                 first,
@@ -172,12 +175,12 @@ fn address(block: &Block, view: &View) -> *mut u8 {
 }
 
 /// The addresses at which a device reaches the first elements of the arrays that it uses in place.
-fn addresses_of_first(
-    device: &Device, call: &StridedCall<'_>, transfers: &Transfers,
+pub(super) fn addresses_of_first(
+    device: &Device, call: &Call<'_>, views: &[View], transfers: &Transfers,
 ) -> Result<Addresses, Error> {
-    let lowest = addresses(device, call.call(), transfers)?;
+    let lowest = addresses(device, call, transfers)?;
     let first = |(lowest, view): (u64, &View)| lowest + (view.first - view.lowest) as u64;
-    Ok(lowest.into_iter().zip(call.views()).map(first).collect())
+    Ok(lowest.into_iter().zip(views).map(first).collect())
 }
 
 /// Queues a call on a stream of a device, whose context is current and which reaches all arrays in place.
@@ -188,7 +191,7 @@ pub(super) unsafe fn queue(
     device: &Device, stream: CUstream, call: &StridedCall<'_>, transfers: &Transfers,
     block_limit: u32,
 ) -> Result<(), Error> {
-    let first = addresses_of_first(device, call, transfers)?;
+    let first = addresses_of_first(device, call.call(), call.views(), transfers)?;
     let blocks = call.blocks_in_place();
     for block in blocks.walk(0..blocks.count()) {
         let mut placed = Placed::new(block.space().lengths());
@@ -233,5 +236,7 @@ unsafe fn launch(
         _ => grid::of_packs(n, variant.lanes, packs_per_thread, block_limit),
     };
     // SAFETY: this function's promise; the parameters are those of the variant.
-    unsafe { device.kernels.launch_variant(formula, variant, blocks, stream, &mut parameters) }
+    unsafe {
+        device.kernels.launch_form(formula, Form::Strided(variant), blocks, stream, &mut parameters)
+    }
 }

@@ -8,8 +8,8 @@ use super::work::{Evaluating, MISSING, Steps};
 use super::{Runner, Subject, execute, last_run, log, run, strided_gpu};
 use crate::call::plan::Plan;
 use crate::call::{
-    Arguments, Array, Arrays, Binding, Call, Evaluation, Formula, Input, Layout, MAX_ARRAYS,
-    MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output, StridedCall, Task,
+    Arguments, Array, Arrays, AxesCall, Binding, Call, Evaluation, Formula, Input, Layout,
+    MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output, StridedCall, Task,
 };
 use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
@@ -41,7 +41,7 @@ pub(crate) struct Strided {
     pub(crate) reduced_axes: u64,
 }
 
-/// Evaluates an expression over arrays of any strides, or reduces them along axes, which cores do; as
+/// Evaluates an expression over arrays of any strides, or reduces them along axes; as
 /// [`evaluate`](super::evaluate), if all arrays are contiguous.
 ///
 /// # Safety
@@ -267,24 +267,36 @@ impl Checked<'_> {
         execute(&call, Placement::Cpu, stream.as_deref(), Steps::Walk(&walk), None)
     }
 
-    /// Reduces the elements on cores, after the stream's earlier work.
+    /// Reduces the elements on a GPU or on cores, after the stream's earlier work.
     ///
     /// # Safety
     /// As [`Arguments::new`], of the elements to which the views lead.
     unsafe fn reduce(&self) -> Result<(), Error> {
-        self.check_for_cores()?;
         let Evaluation { formula, bindings } = self.evaluation;
         let reductions = formula.program().outputs().iter();
         let reductions = reductions.filter_map(|output| Some((output.reduction?, output.ty)));
         let (kept, reduced) = (self.axes.kept().elements(), self.axes.reduced().elements());
         let (inputs, outputs) = self.views.split_at(self.inputs);
-        if inputs.is_empty() || reduced == 0 {
-            // SAFETY: this function's promise.
-            return unsafe { self.reduce_once(outputs) };
-        }
-        let (stream, blocks) = (given(self.stream)?, &self.expression.blocks);
+        let stream = given(self.stream)?;
+        let results = match inputs.is_empty() || reduced == 0 {
+            true => Some(self.results()?),
+            false => None,
+        };
         // SAFETY: this function's promise.
-        let call = unsafe { self.call(kept * reduced) };
+        let call = unsafe { self.call(kept * reduced.max(1)) };
+        // SAFETY: the arrays are those of the views.
+        let along = unsafe { AxesCall::new(&call, self.axes, self.views) };
+        if strided_gpu::reduce(&along, self.placement, stream.as_deref())? {
+            return Ok(());
+        }
+        if let Some(results) = results {
+            for (view, result) in outputs.iter().zip(&results) {
+                // SAFETY: this function's promise.
+                unsafe { fill(self.axes.kept(), view, (&raw const *result).cast()) };
+            }
+            return Ok(());
+        }
+        let blocks = &self.expression.blocks;
         // SAFETY: this function's promise.
         let reducing =
             unsafe { ReduceAxes::new(blocks, bindings, self.axes, inputs, outputs, reductions)? };
@@ -301,25 +313,11 @@ impl Checked<'_> {
         execute(&call, Placement::Cpu, stream.as_deref(), steps, Some(&mut reduce))
     }
 
-    /// Fails if cores may not do the call, or do not reach its arrays.
-    fn check_for_cores(&self) -> Result<(), Error> {
-        if self.placement == Placement::Gpu {
-            return Err(Error::ReducedOnGpu);
-        }
-        match self.arrays.iter().find(|array| array.device().is_some()) {
-            Some(array) => Err(Error::ReducedDeviceMemory { argument: array.name }),
-            None => Ok(()),
-        }
-    }
-
-    /// Stores the same results for all kept elements: those of a reduction that reads no array.
-    ///
-    /// # Safety
-    /// As [`Arguments::new`], of the outputs.
-    unsafe fn reduce_once(&self, outputs: &[View]) -> Result<(), Error> {
+    /// The results that all kept elements share: those of a reduction that reads no array.
+    fn results(&self) -> Result<[u64; MAX_OUTPUTS], Error> {
         let mut results = [0u64; MAX_OUTPUTS];
         let places = results.iter_mut().map(|result| (&raw mut *result).cast());
-        let given: ArrayVec<_, MAX_OUTPUTS> = OUTPUT_NAMES
+        let given: ArrayVec<Output, MAX_OUTPUTS> = OUTPUT_NAMES
             .into_iter()
             .zip(places)
             .zip(self.evaluation.formula.outputs())
@@ -330,11 +328,7 @@ impl Checked<'_> {
         let arguments = unsafe { Arguments::new(task, &[], &given, n) };
         let (blocks, bindings) = (&self.expression.blocks, self.evaluation.bindings);
         run(&arguments, Steps::Blocks { blocks, bindings }, self.stream, None)?;
-        for (view, result) in outputs.iter().zip(&results) {
-            // SAFETY: this function's promise.
-            unsafe { fill(self.axes.kept(), view, (&raw const *result).cast()) };
-        }
-        Ok(())
+        Ok(results)
     }
 }
 

@@ -6,10 +6,10 @@ use super::host::Host;
 use super::last_run::{self, Backend, Choice, Reason, Report, Selection};
 use super::report_queued;
 use crate::call::plan::{Resources, on_stream};
-use crate::call::{OnStrides, SlotKind, StridedCall};
+use crate::call::{AxesCall, OnStrides, SlotKind, StridedCall};
 use crate::cuda::pipeline::Progress;
 use crate::cuda::strided::StridedRun;
-use crate::cuda::{Device, default_stream, device};
+use crate::cuda::{Device, default_stream, device, reduce_axes};
 use crate::error::Error;
 use crate::objects::stream::Stream;
 use crate::pool;
@@ -37,6 +37,43 @@ pub(super) fn run(
     let plan = call.on_device(device.ordinal())?;
     stream.map_or(Ok(()), Stream::synchronize)?;
     run_blocks(call, &plan, device)?;
+    Ok(true)
+}
+
+/// Reduces along axes on a GPU, as [`run`]. Says whether it did; else the call is left to cores.
+pub(super) fn reduce(
+    call: &AxesCall<'_>, placement: Placement, stream: Option<&Stream>,
+) -> Result<bool, Error> {
+    if let Some(Stream::Gpu(stream)) = stream
+        && call.reduced().elements() > 0
+        && let Some(plan) = on_stream(call.call(), placement, stream.ordinal())
+    {
+        call.check()?;
+        stream.queue_axes(call, &plan.transfers)?;
+        report_queued(call.call(), &plan, stream);
+        return Ok(true);
+    }
+    let device = match call.call().device() {
+        Some(ordinal) => device::one(ordinal)?,
+        None if placement == Placement::Gpu => device::usable()?,
+        None => return Ok(false),
+    };
+    call.check()?;
+    let transfers = call.on_device(device.ordinal())?;
+    stream.map_or(Ok(()), Stream::synchronize)?;
+    if may_be_written_by_devices(call.call()) {
+        default_stream::synchronize_for(&[device]);
+    }
+    reduce_axes::run(device, call, &transfers)?;
+    last_run::set(Report {
+        backend: Backend::Gpu,
+        path: gpus::path(call.call(), &transfers),
+        devices: last_run::device_bit(device.ordinal()),
+        threads: 1,
+        chunks: 1,
+        bytes_staged: 0,
+        selection: Selection { choice: Choice::Gpu, reason: Reason::AskedFor },
+    });
     Ok(true)
 }
 

@@ -109,6 +109,20 @@ struct Elements {
     /// The index of the first element, and the number of elements.
     index: Slot,
     count: Slot,
+    /// That of a result of a reduction along axes.
+    place: Option<Place>,
+}
+
+/// The slots for a result of a reduction along axes.
+#[derive(Clone, Copy)]
+struct Place {
+    address: Slot,
+    /// The result's number.
+    result: Slot,
+    /// The distance between a thread's elements.
+    step: Slot,
+    /// 0 if results have no elements: then nothing is read.
+    has_elements: Slot,
 }
 
 /// Threads of a warp.
@@ -162,28 +176,33 @@ impl Kernel {
         self.reduction.as_ref().map(|elements| (&elements.reduction[..], &elements.ty[..]))
     }
 
-    /// Computes the operands of a reduction. For an exact sum these are two factors for each element; only
+    /// Says whether it is a reduction along axes (kernels/axes.cu), which has other parameters.
+    #[must_use]
+    pub fn is_along_axes(&self) -> bool {
+        self.reduction.as_ref().is_some_and(|elements| elements.place.is_some())
+    }
+
+    /// Computes the operands of a reduction of `count` elements, which are `step` from one another. For an exact sum these are two factors for each element; only
     /// dot products need the second. For other reductions these are the states of all threads,
     /// whose values have 64 bits.
     fn elements(
-        &self, elements: &Elements, parameters: &[u64], memory: &mut impl Memory,
+        &self, elements: &Elements, file: &mut [u64], count: usize, step: usize,
+        memory: &mut impl Memory,
     ) -> Result<Vec<[u64; 2]>, String> {
-        let mut file = self.file_with(parameters)?;
-        let count = parameters[parameters.len() - 5];
-        file[elements.count as usize] = count;
-        let (count, lanes) = (count as usize, elements.lanes);
+        file[elements.count as usize] = count as u64;
+        let lanes = elements.lanes;
         let mut values = vec![[0; 2]; count];
         let mut states = Vec::new();
-        for batch in (0..count).step_by(lanes * WARP) {
-            for first in batch..batch + WARP {
+        for batch in (0..count).step_by(lanes * step) {
+            for first in batch..batch + step {
                 file[elements.index as usize] = first as u64;
-                self.whole(&mut file, memory)?;
+                self.whole(file, memory)?;
                 if let [value, place] = elements.results[..] {
                     states.push([value, place].map(|slot| file[slot as usize]));
                     continue;
                 }
                 for (i, &slot) in elements.results.iter().enumerate() {
-                    if let Some(element) = values.get_mut(first + i % lanes * WARP) {
+                    if let Some(element) = values.get_mut(first + i % lanes * step) {
                         element[i / lanes] = file[slot as usize];
                     }
                 }
@@ -199,7 +218,8 @@ impl Kernel {
         let &[.., out, _, _, _, result, first] = parameters else {
             return Err("a reduction without its parameters".into());
         };
-        let found = self.elements(elements, parameters, memory)?;
+        let (mut file, count) = (self.file_with(parameters)?, parameters[parameters.len() - 5]);
+        let found = self.elements(elements, &mut file, count as usize, WARP, memory)?;
         let reduced = reduction::reduce(&elements.reduction, &elements.ty, &found, first)?;
         let (place, bytes) = match (out, result) {
             (0, place) => (place, reduced.result),
@@ -209,12 +229,40 @@ impl Kernel {
         (place..).zip(bytes).try_for_each(|(place, byte)| memory.store(place, 1, byte.into()))
     }
 
+    /// Reduces along axes, and stores the results where the parameters say.
+    fn reduce_along(
+        &self, elements: &Elements, place: Place, parameters: &[u64], memory: &mut impl Memory,
+    ) -> Result<(), String> {
+        let &[.., results, count, partition, _, _] = parameters else {
+            return Err("a reduction without its parameters".into());
+        };
+        let mut file = self.file_with(parameters)?;
+        let distance = WARP >> (partition & 0xFF);
+        file[place.step as usize] = distance as u64;
+        file[place.has_elements as usize] = u64::from(count > 0);
+        for number in 0..results {
+            file[place.result as usize] = number;
+            if count == 0 {
+                self.whole(&mut file, memory)?;
+            }
+            let found = self.elements(elements, &mut file, count as usize, distance, memory)?;
+            let reduced = reduction::reduce(&elements.reduction, &elements.ty, &found, 0)?;
+            (file[place.address as usize]..)
+                .zip(reduced.result)
+                .try_for_each(|(place, byte)| memory.store(place, 1, byte.into()))?;
+        }
+        Ok(())
+    }
+
     /// Runs all threads of a grid, and returns the number of instructions. For a reduction it runs the
     /// expression's part, and returns 0. A fault says which access failed.
     pub fn run(
         &self, parameters: &[u64], blocks: u32, memory: &mut impl Memory,
     ) -> Result<u64, String> {
         if let Some(elements) = &self.reduction {
+            if let Some(place) = elements.place {
+                return self.reduce_along(elements, place, parameters, memory).map(|()| 0);
+            }
             return self.reduce(elements, parameters, memory).map(|()| 0);
         }
         let mut file = self.file_with(parameters)?;

@@ -1,7 +1,7 @@
 //! Reads a text: functions, declarations, labels, one instruction a line.
 
 use crate::instructions::Compute;
-use crate::{Action, Elements, Instruction, Kernel, OWN, Slot, instructions};
+use crate::{Action, Elements, Instruction, Kernel, OWN, Place, Slot, instructions};
 use std::collections::HashMap;
 
 /// The initial bits of registers and of local memory, which make a read before a write visible.
@@ -51,6 +51,13 @@ const VALUES: &str = ".global .align 128 .f32 ";
 const ELEMENTS: &str = " elements of ";
 const END: &str = "// end";
 
+/// Those of the part that finds a result along axes, which comes first.
+const PLACE: &str = "// place ";
+const END_PLACE: &str = "// end of place";
+
+/// The name of a slot for a reduction along axes: 0 if results have no elements.
+const HAS_ELEMENTS: &str = "has elements";
+
 /// Those of the copy of tables to shared memory, where the emulator has them from the beginning.
 const BEGIN_COPY: &str = "// tables";
 const END_COPY: &str = "// end of tables";
@@ -63,7 +70,8 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
     let mut parser = Parser::default();
     let special = ["%tid.x", "%ctaid.x", "%nctaid.x"].map(|name| parser.slot(name, 0));
     let (mut name, mut reduction, mut start, mut in_function) = (None, None, 0, false);
-    let (is_frame, mut is_copy) = (text.contains(ELEMENTS), false);
+    let (is_frame, mut is_copy, mut place, mut in_place) =
+        (text.contains(ELEMENTS), false, None, false);
     for line in lines {
         if let Some(entry) = line.strip_prefix(ENTRY) {
             parser.end_scope()?;
@@ -81,13 +89,35 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
             is_copy = true;
         } else if is_copy {
             is_copy = line != END_COPY;
+        } else if let Some(registers) = line.strip_prefix(PLACE) {
+            let slots: Vec<Slot> =
+                registers.split(' ').map(|name| parser.slot(name, RUBBISH)).collect();
+            let &[address, result, step] = &slots[..] else {
+                return Err("a place without its registers".into());
+            };
+            let has_elements = parser.slot(HAS_ELEMENTS, 1);
+            place = Some(Place { address, result, step, has_elements });
+            in_place = true;
+        } else if line == END_PLACE {
+            in_place = false;
+            parser.end_scope()?;
+            let has_elements = parser.slot(HAS_ELEMENTS, 1);
+            let behind = parser.instructions.len() + 2;
+            parser.push(Action::Jump(behind), 0, [has_elements, 0, 0]);
+            parser.instruction("ret")?;
         } else if let Some((lanes, elements)) = line.split_once(ELEMENTS) {
             let lanes = lanes.trim_start_matches("// ").parse().map_err(|_| "no number")?;
-            reduction = Some(parser.elements(lanes, elements).ok_or("elements without a name")?);
+            let found = parser.elements(lanes, elements).ok_or("elements without a name")?;
+            reduction = Some(Elements { place, ..found });
         } else if line == END {
             parser.instruction("ret")?;
             break;
-        } else if !is_frame || in_function || reduction.is_some() || line.starts_with(".param ") {
+        } else if !is_frame
+            || in_function
+            || in_place
+            || reduction.is_some()
+            || line.starts_with(".param ")
+        {
             parser.line(line).map_err(|why| format!("{why}: {line}"))?;
         }
     }
@@ -238,7 +268,7 @@ impl<'t> Parser<'t> {
         let [results @ .., index, count] = &slots[..] else { return None };
         let (reduction, ty) = (reduction.to_owned(), ty.to_owned());
         let results = results.to_vec();
-        Some(Elements { reduction, ty, lanes, results, index: *index, count: *count })
+        Some(Elements { reduction, ty, lanes, results, index: *index, count: *count, place: None })
     }
 
     /// Makes the registers of a class, as in `.f32 %ef<3>;`, or those of a list, as in `.f32 %x, %y;`.

@@ -33,11 +33,15 @@ pub(crate) fn at(number: usize) -> Option<Arc<Kernel>> {
 pub(crate) fn run(number: usize, parameters: &[u64], blocks: usize) -> Result<u64, Code> {
     let kernel = at(number).ok_or(ILLEGAL_ADDRESS)?;
     let mut parameters = parameters.to_vec();
-    // Behind the inputs: the output, the number of elements, the flags, and three more for reductions.
-    let place = parameters.len() - if kernel.reduction().is_some() { 4 } else { 1 };
-    let flags = std::mem::take(&mut parameters[place]);
-    let mut memory = Reached::default();
-    let scratch = kernel.reduction().map(|_| parameters[parameters.len() - 3]);
+    let (mut memory, count) = (Reached::default(), parameters.len());
+    // Behind the inputs: the output, the number of elements, the flags, and three more for reductions. Those
+    // along axes have no flags, and the scratch memory last but one.
+    let (flags, scratch) = match (kernel.reduction(), kernel.is_along_axes()) {
+        (None, _) => (Some(1), None),
+        (_, false) => (Some(4), Some(parameters[count - 3])),
+        (_, true) => (None, Some(parameters[count - 2])),
+    };
+    let flags = flags.map_or(0, |place| std::mem::take(&mut parameters[count - place]));
     let outcome = scratch
         .map_or(Ok(()), |scratch| check_scratch(scratch, &mut memory))
         .and_then(|()| kernel.run(&parameters, blocks as u32, &mut memory));

@@ -11,7 +11,7 @@
 
 use gpuvec_emulator::HostMemory;
 use gpuvec_expr::{Element, Form, Input, Op, Program, Rule, compile};
-use gpuvec_ptx::{Kernel, LANES_APART, Limits, NAME, Order, Variant};
+use gpuvec_ptx::{Along, Kernel, LANES_APART, Limits, NAME, Order, Variant};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -268,6 +268,26 @@ fn write_strided(folder: &Path) {
     }
 }
 
+/// Writes the kernels of the reductions along axes: of one kept and one reduced axis, and of several.
+fn write_axes(folder: &Path, frames: &Path) {
+    fs::create_dir_all(folder).expect("the folder can be made");
+    let types = [Element::F32, Element::F64];
+    for ((name, text), element) in REDUCTIONS.iter().flat_map(|of| types.map(|ty| (of, ty))) {
+        let inputs = ["a", "b", "c", "d"].map(|name| Input { name, element, form: Form::Array });
+        let program = compile(text, &inputs).unwrap_or_else(|error| panic!("{error}"));
+        let frame = gpuvec_ptx::axes_frame(&program).expect("a reduction");
+        let frame = fs::read_to_string(frames.join(format!("{frame}.ptx"))).expect("a frame");
+        for [kept, reduced] in [[1, 1], [2, 3]] {
+            let along = Along { kept, reduced };
+            let kernel = Kernel::along_axes(NAME, &program, &frame, along, Limits::USUAL);
+            let file = format!("axes_{name}_{}_{kept}_{reduced}.ptx", element.name());
+            let kernel = kernel.expect("a reduction");
+            fs::write(folder.join(file), kernel.image().to_bytes())
+                .expect("the folder is writable");
+        }
+    }
+}
+
 /// An expression of an operation on a and so on.
 fn operation(op: Op) -> String {
     let symbol = op.spelling();
@@ -327,6 +347,7 @@ fn main() {
     }
     if texts_only {
         write_strided(&folder.join("strided"));
+        write_axes(&folder.join("axes"), &frames);
         // Those of f32 that need no instruction of f64, as kernels/build.py checks.
         for (name, _) in FUNCTIONS.iter().filter(|(_, loops)| *loops == "fast") {
             cases.add(&format!("fast_{name}"), &format!("{name}(a)"), Element::F32, 0);

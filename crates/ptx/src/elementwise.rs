@@ -118,7 +118,7 @@ pub(crate) fn whole(
     let tables = Tables::of(program);
     tables.declare(&mut text);
     large.into_iter().for_each(|large| large.functions(&mut text));
-    entry(&mut text, name, program.inputs().len());
+    entry(&mut text, name, program.inputs().len(), 0);
     for number in 0..last {
         text.extend([".param .u64 p", &number.to_string(), ",\n"]);
     }

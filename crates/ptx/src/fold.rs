@@ -183,7 +183,7 @@ impl Fold {
             Hook::Merge => self.merge(),
             Hook::State => self.state(),
             Hook::Result => self.result(),
-            Hook::Elements | Hook::Finish => unreachable!("no part of a fold"),
+            Hook::Elements | Hook::Finish | Hook::Place => unreachable!("no part of a fold"),
         }
     }
 

@@ -1,5 +1,5 @@
 //! The hooks of frames: lines of compiled kernels that stand for what depends on the expression
-//! (kernels/reduction.cu). The library's build script checks every frame for them.
+//! (kernels/elements.cuh). The library's build script checks every frame for them.
 
 /// A line that begins with a word in capitals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(crate) enum Hook {
     State,
     /// The result of a state.
     Result,
+    /// The address of a result, one of several.
+    Place,
 }
 
 /// How often a frame has a hook, if it has any of its kind.
@@ -38,12 +40,8 @@ pub(crate) fn least_blocks(blocks: u32) -> String {
 impl Hook {
     const OF_ALL: [(Hook, Times); 1] = [(Hook::Elements, Times::Once)];
     const OF_EXACT_SUMS: [(Hook, Times); 1] = [(Hook::Finish, Times::Once)];
-    const OF_FOLDS: [(Hook, Times); 4] = [
-        (Hook::Identity, Times::Often),
-        (Hook::Merge, Times::Often),
-        (Hook::State, Times::Once),
-        (Hook::Result, Times::Once),
-    ];
+    const OF_FOLDS: [(Hook, Times); 3] =
+        [(Hook::Identity, Times::Often), (Hook::Merge, Times::Often), (Hook::Result, Times::Once)];
 
     /// The hook that a line is, with its operands. None if the line stays as it is.
     ///
@@ -61,6 +59,7 @@ impl Hook {
             "MERGE" => Hook::Merge,
             "STATE" => Hook::State,
             "RESULT" => Hook::Result,
+            "PLACE" => Hook::Place,
             _ => panic!("a frame has the hook {word}, which means nothing"),
         };
         Some((hook, operands.split(", ").collect()))
@@ -75,9 +74,14 @@ impl Hook {
 pub fn check_frame(frame: &str) {
     let hooks: Vec<Hook> =
         frame.split_inclusive('\n').filter_map(|line| Some(Hook::of(line)?.0)).collect();
-    let kind: &[(Hook, Times)] =
-        if hooks.contains(&Hook::Finish) { &Hook::OF_EXACT_SUMS } else { &Hook::OF_FOLDS };
-    for (hook, times) in Hook::OF_ALL.iter().chain(kind) {
+    let is_fold = !hooks.contains(&Hook::Finish);
+    let kind: &[(Hook, Times)] = if is_fold { &Hook::OF_FOLDS } else { &Hook::OF_EXACT_SUMS };
+    // Along axes there are results alone.
+    let further = match hooks.contains(&Hook::Place) {
+        true => Some((Hook::Place, Times::Once)),
+        false => is_fold.then_some((Hook::State, Times::Once)),
+    };
+    for (hook, times) in Hook::OF_ALL.iter().chain(kind).chain(&further) {
         let found = hooks.iter().filter(|found| *found == hook).count();
         let is_right = match times {
             Times::Once => found == 1,

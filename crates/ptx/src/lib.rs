@@ -25,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+mod axes;
 mod elements;
 mod elementwise;
 mod fold;
@@ -38,8 +39,9 @@ mod strided;
 mod tiles;
 mod writer;
 
+pub use axes::Along;
 pub use hooks::check_frame;
-pub use reduction::frame;
+pub use reduction::{axes_frame, frame};
 pub use strided::{LANES_APART, Order, Variant, vector_bytes};
 pub use tiles::tile_side;
 
@@ -106,7 +108,8 @@ impl Kernel {
         let large = Large::of(program, limits);
         match program.reduction() {
             Some((reduction, ty)) => {
-                reduction::kernel(name, program, Fold::new(reduction, ty), frame, large.as_ref())
+                let fold = Fold::new(reduction, ty);
+                reduction::kernel(name, program, fold, frame, large.as_ref(), None)
             }
             None => elementwise::kernel(name, program, large.as_ref()),
         }
@@ -119,6 +122,17 @@ impl Kernel {
         let large = Large::of(program, limits);
         let name = self.name.to_str().unwrap_or(NAME);
         strided::kernel(name, program, variant, self.packs_per_thread, large.as_ref())
+    }
+
+    /// Writes the kernel of a program's reduction along axes, with the text of its [`axes_frame`]: its parameters are
+    /// those that crates/ptx/src/axes.rs lists. None if the program has no reduction.
+    #[must_use]
+    pub fn along_axes(
+        name: &str, program: &Program, frame: &str, along: Along, limits: Limits,
+    ) -> Option<Kernel> {
+        let (reduction, ty) = program.reduction()?;
+        let (large, fold) = (Large::of(program, limits), Fold::new(reduction, ty));
+        Some(reduction::kernel(name, program, fold, frame, large.as_ref(), Some(along)))
     }
 
     fn of_text(

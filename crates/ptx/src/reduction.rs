@@ -2,6 +2,7 @@
 //! expression (kernels/reduction.cu).
 
 use crate::Kernel;
+use crate::axes::{Along, Spread};
 use crate::elements::{Elements, STEP};
 use crate::fold::Fold;
 use crate::function::Tables;
@@ -35,8 +36,15 @@ pub fn frame(program: &Program) -> Option<&'static str> {
     })
 }
 
+/// The name of the compiled kernel of a program's reduction along axes.
+#[must_use]
+pub fn axes_frame(program: &Program) -> Option<String> {
+    frame(program).map(|name| format!("axes_{name}"))
+}
+
 pub(crate) fn kernel(
     name: &str, program: &Program, fold: Fold, frame: &str, large: Option<&Large<'_>>,
+    along: Option<Along>,
 ) -> Kernel {
     let mut text = String::with_capacity(frame.len() + (32 << 10));
     let tables = Tables::of(program);
@@ -45,7 +53,9 @@ pub(crate) fn kernel(
         if line.starts_with(ENTRY) {
             tables.declare(&mut text);
             large.into_iter().for_each(|large| large.functions(&mut text));
-            entry(&mut text, name, program.inputs().len());
+            let declared = program.inputs().len();
+            let of_shape = along.map_or(0, |along| along.parameters(declared));
+            entry(&mut text, name, declared, of_shape);
             is_in_entry = true;
             continue;
         }
@@ -59,7 +69,10 @@ pub(crate) fn kernel(
         };
         match (hook, &operands[..]) {
             (Hook::Elements, _) => {
-                is_small = elements(&mut text, program, large, fold, &operands);
+                is_small = elements(&mut text, program, large, fold, along, &operands);
+            }
+            (Hook::Place, _) => {
+                along.into_iter().for_each(|along| along.place(&mut text, program, &operands));
             }
             (Hook::Finish, [result, ..]) => {
                 let what = match fold.reduction() {
@@ -72,10 +85,14 @@ pub(crate) fn kernel(
             _ => fill(&mut text, &fold.lines(hook), &operands),
         }
     }
-    let blocks = blocks(fold, is_small);
+    let blocks = if along.is_some() { BLOCKS_ALONG } else { blocks(fold, is_small) };
     let text = text.replacen(&least_blocks(BLOCKS), &least_blocks(blocks), 1);
     Kernel::of_text(name, text, [FOLD_ELEMENTS, 1], blocks)
 }
+
+/// The blocks that a multiprocessor should hold at once of a reduction along axes: more would leave too few
+/// registers for the addresses.
+const BLOCKS_ALONG: u32 = 2;
 
 /// The blocks that a multiprocessor should hold at once: with one more, some architecture would spill registers.
 fn blocks(fold: Fold, is_small: bool) -> u32 {
@@ -102,7 +119,8 @@ fn fill(text: &mut String, lines: &str, operands: &[&str]) {
 ///
 /// The comments are for the emulator. Returns whether the batch is small.
 fn elements(
-    text: &mut String, program: &Program, large: Option<&Large<'_>>, fold: Fold, operands: &[&str],
+    text: &mut String, program: &Program, large: Option<&Large<'_>>, fold: Fold,
+    along: Option<Along>, operands: &[&str],
 ) -> bool {
     let [results @ .., first, count] = operands else { return false };
     let writer = Writer::new();
@@ -113,7 +131,7 @@ fn elements(
         Reduction::Dot => results.len() / 2,
         _ => results.len(),
     };
-    let batch = Batch::new(program, large, &writer, [index, count], len);
+    let batch = Batch::new(program, large, along, &writer, [index, count], len);
     if fold.is_exact() {
         batch.for_each(|group| {
             for (k, results) in results.chunks(len).enumerate() {
@@ -173,6 +191,8 @@ impl Element {
 struct Batch<'p> {
     writer: &'p Writer,
     elements: Elements<'p>,
+    /// The elements along axes; others follow each other, [`STEP`] from one another.
+    spread: Option<Spread>,
     /// The distance from the first element to the last one of all, at most the last one of the batch.
     last: Operand,
     len: usize,
@@ -184,15 +204,21 @@ struct Batch<'p> {
 
 impl<'p> Batch<'p> {
     fn new(
-        program: &'p Program, large: Option<&'p Large<'p>>, writer: &'p Writer,
-        [index, count]: [Operand; 2], len: usize,
+        program: &'p Program, large: Option<&'p Large<'p>>, along: Option<Along>,
+        writer: &'p Writer, [index, count]: [Operand; 2], len: usize,
     ) -> Self {
         let emit = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
         let last = emit("sub.s64", &[count, Operand::b64(1)]);
         let last = emit("sub.s64", &[last, index]);
-        let last = emit("min.s64", &[last, Operand::b64(i64::from(STEP) * (len as i64 - 1))]);
+        let elements = Elements::new(program, writer, large);
+        let spread = along.map(|along| Spread::new(along, program, writer, &elements, index));
+        let most = match &spread {
+            None => Operand::b64(i64::from(STEP) * (len as i64 - 1)),
+            Some(spread) => emit("mul.lo.s64", &[spread.step, Operand::b64(len as i64 - 1)]),
+        };
+        let last = emit("min.s64", &[last, most]);
         let last = writer.emit("cvt.u32.u64", Class::B32, &[last]);
-        let elements = Elements::new(program, writer, large).from(index);
+        let elements = if spread.is_some() { elements } else { elements.from(index) };
         let instructions = elements.instructions();
         let bytes: usize = elements.arrays().map(|array| 4.max(1 << array.shift())).sum();
         let fits = |group: &usize| {
@@ -203,7 +229,7 @@ impl<'p> Batch<'p> {
         let halves = |group: &usize| Some(group / 2).filter(|&half| half > 0);
         let group = std::iter::successors(Some(len), halves).find(fits).unwrap_or(1);
         let is_small = group * instructions <= MOST_INSTRUCTIONS_OF_SMALL;
-        Batch { writer, elements, last, len, group, is_small }
+        Batch { writer, elements, spread, last, len, group, is_small }
     }
 
     /// The distance from the first element to itself, or to the last one of all if the first is past it.
@@ -217,13 +243,15 @@ impl<'p> Batch<'p> {
         let start = writer.emit("mov.b32", Class::B32, &[Operand::b32(0)]);
         let again = writer.label();
         writer.place(again);
-        let places: Vec<Operand> = (0..self.group as i32)
-            .map(|k| match k {
-                0 => start,
-                _ => writer.emit("add.s32", Class::B32, &[start, Operand::b32(k * STEP)]),
-            })
-            .collect();
-        let results = self.elements.results_at(&places, self.last);
+        let place = |k: usize| match k {
+            0 => start,
+            _ => writer.emit("add.s32", Class::B32, &[start, self.steps(k)]),
+        };
+        let places: Vec<Operand> = (0..self.group).map(place).collect();
+        let results = match &self.spread {
+            None => self.elements.results_at(&places, self.last),
+            Some(spread) => spread.results_at(writer, &self.elements, &places, self.last),
+        };
         let element = |(k, values): (usize, Vec<Operand>)| Element {
             place: places[k],
             last: self.last,
@@ -231,11 +259,18 @@ impl<'p> Batch<'p> {
         };
         body(&results.into_iter().enumerate().map(element).collect::<Vec<_>>());
         if self.group < self.len {
-            let next = Operand::b32(self.group as i32 * STEP);
-            writer.set("add.s32", start, &[start, next]);
-            let end = Operand::b32(self.len as i32 * STEP);
+            writer.set("add.s32", start, &[start, self.steps(self.group)]);
+            let end = self.steps(self.len);
             let more = writer.emit("setp.lt.s32", Class::Predicate, &[start, end]);
             writer.jump_if(more, again);
         }
+    }
+
+    /// The distance, of 32 bits, of an element from that so many elements before.
+    fn steps(&self, count: usize) -> Operand {
+        let Some(spread) = &self.spread else { return Operand::b32(count as i32 * STEP) };
+        let writer = self.writer;
+        let step = writer.emit("cvt.u32.u64", Class::B32, &[spread.step]);
+        writer.emit("mul.lo.s32", Class::B32, &[step, Operand::b32(count as i32)])
     }
 }

@@ -147,7 +147,7 @@ impl Strided {
 }
 
 /// The indexes of an element, of a pack or of a tile along the axes, with 64 bits.
-type Indexes = Vec<Operand>;
+pub(crate) type Indexes = Vec<Operand>;
 
 impl<'w> Walk<'w> {
     fn new(
@@ -156,10 +156,7 @@ impl<'w> Walk<'w> {
     ) -> Self {
         let (axes, declared) = (variant.axes, program.inputs().len());
         let first = outputs.len();
-        let parameter = |number| writer.load_parameter(".u32", Class::B32, 'p', number);
-        let divisors =
-            (0..axes - 1).map(|axis| [0, 1, 2].map(|part| parameter(first + 3 * axis + part)));
-        let divisors = divisors.collect();
+        let divisors = divisors(writer, 'p', first, axes);
         let first = first + 3 * (axes - 1);
         let (read, uniform, across) = match variant.order {
             Order::Packs { uniform } => (axes - 1, uniform, 0),
@@ -307,33 +304,14 @@ impl<'w> Walk<'w> {
 
     /// The indexes of the element or the pack of a number.
     pub(crate) fn indexes(&self, number: Operand) -> Indexes {
-        let writer = self.writer;
-        let (mut rest, mut indexes) = (number, vec![number; self.variant.axes]);
-        for (index, [length, multiplier, shift]) in
-            indexes[1..].iter_mut().zip(&self.divisors).rev()
-        {
-            let high = writer.emit("mul.hi.u32", Class::B32, &[rest, *multiplier]);
-            let sum = writer.emit("add.s32", Class::B32, &[high, rest]);
-            let quotient = writer.emit("shr.u32", Class::B32, &[sum, *shift]);
-            let whole = writer.emit("mul.lo.s32", Class::B32, &[quotient, *length]);
-            *index = writer.emit("sub.s32", Class::B32, &[rest, whole]);
-            rest = quotient;
-        }
-        indexes[0] = rest;
-        let wide = |index| writer.emit("cvt.u64.u32", Class::B64, &[index]);
-        indexes.into_iter().map(wide).collect()
+        indexes(self.writer, number, &self.divisors)
     }
 
     /// The address in an array of the element, or of the pack, with these indexes.
     fn place(&self, strided: &Strided, indexes: &Indexes) -> Operand {
         let writer = self.writer;
         let add = |place, offset| writer.emit("add.s64", Class::B64, &[place, offset]);
-        let place = indexes.iter().zip(&strided.strides).fold(
-            strided.array.address(),
-            |place, (index, stride)| {
-                add(place, writer.emit("mul.lo.s64", Class::B64, &[*index, *stride]))
-            },
-        );
+        let place = moved(writer, strided.array.address(), indexes, &strided.strides);
         match (self.variant.order, indexes.last()) {
             (Order::Packs { .. }, Some(&inner)) if !strided.is_uniform => {
                 let bytes = Operand::b64((self.variant.lanes as i64) << strided.array.shift());
@@ -342,4 +320,38 @@ impl<'w> Walk<'w> {
             _ => place,
         }
     }
+}
+
+/// The parameters of the divisors of axes but the first: for each its length, a multiplier and a shift.
+pub(crate) fn divisors(
+    writer: &Writer, letter: char, first: usize, axes: usize,
+) -> Vec<[Operand; 3]> {
+    let parameter = |number| writer.load_parameter(".u32", Class::B32, letter, number);
+    (0..axes - 1).map(|axis| [0, 1, 2].map(|part| parameter(first + 3 * axis + part))).collect()
+}
+
+/// The indexes along axes of the element of a number of 32 bits, by the divisors of all axes but the first.
+pub(crate) fn indexes(writer: &Writer, number: Operand, divisors: &[[Operand; 3]]) -> Indexes {
+    let (mut rest, mut indexes) = (number, vec![number; divisors.len() + 1]);
+    for (index, [length, multiplier, shift]) in indexes[1..].iter_mut().zip(divisors).rev() {
+        let high = writer.emit("mul.hi.u32", Class::B32, &[rest, *multiplier]);
+        let sum = writer.emit("add.s32", Class::B32, &[high, rest]);
+        let quotient = writer.emit("shr.u32", Class::B32, &[sum, *shift]);
+        let whole = writer.emit("mul.lo.s32", Class::B32, &[quotient, *length]);
+        *index = writer.emit("sub.s32", Class::B32, &[rest, whole]);
+        rest = quotient;
+    }
+    indexes[0] = rest;
+    let wide = |index| writer.emit("cvt.u64.u32", Class::B64, &[index]);
+    indexes.into_iter().map(wide).collect()
+}
+
+/// An address, moved by indexes times strides.
+pub(crate) fn moved(
+    writer: &Writer, address: Operand, indexes: &[Operand], strides: &[Operand],
+) -> Operand {
+    indexes.iter().zip(strides).fold(address, |place, (index, stride)| {
+        let offset = writer.emit("mul.lo.s64", Class::B64, &[*index, *stride]);
+        writer.emit("add.s64", Class::B64, &[place, offset])
+    })
 }

@@ -384,13 +384,15 @@ impl Writer {
     }
 }
 
-/// Begins a kernel, with the parameters of its inputs, before others.
-pub(crate) fn entry(text: &mut String, name: &str, inputs: usize) {
+/// Begins a kernel, with the parameters of its inputs, and of the shape of a reduction along axes, before others.
+pub(crate) fn entry(text: &mut String, name: &str, inputs: usize, of_shape: usize) {
     text.extend([ENTRY, name, "(\n"]);
-    for number in 0..inputs {
-        text.push_str(".param .u64 a");
-        decimal(text, number as u32);
-        text.push_str(",\n");
+    for (letter, count) in [("a", inputs), ("s", of_shape)] {
+        for number in 0..count {
+            text.extend([".param .u64 ", letter]);
+            decimal(text, number as u32);
+            text.push_str(",\n");
+        }
     }
 }
 

@@ -1,0 +1,255 @@
+// What the kernels of reductions share, along axes or not: the hooks for the formula of the elements, whose
+// instructions crates/ptx inserts, the exact sums of a warp, and the states of folds.
+//
+// Words in capitals stand for them:
+//
+//   ELEMENTS  of exact sums: values of the elements i, i + STEP and so on of the inputs i and n, as far as
+//             these are below n: others have those of the last element. Of folds: the state of the elements
+//   FINISH    what the result of an exact sum is: FINISH_SUM and so on
+//   IDENTITY  the state of no elements; MERGE that of two sets; RESULT stores the result
+//
+// The step is 32, unless PLACE says another one (axes.cu).
+#pragma once
+#include "exact.cuh"
+
+__device__ inline void elements(u64 i, u64 n, float (&x)[16]) {
+    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17;"
+                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]),
+                   "=f"(x[7]), "=f"(x[8]), "=f"(x[9]), "=f"(x[10]), "=f"(x[11]), "=f"(x[12]),
+                   "=f"(x[13]), "=f"(x[14]), "=f"(x[15])
+                 : "l"(i), "l"(n));
+}
+
+__device__ inline void elements(u64 i, u64 n, double (&x)[6]) {
+    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7;"
+                 : "=d"(x[0]), "=d"(x[1]), "=d"(x[2]), "=d"(x[3]), "=d"(x[4]), "=d"(x[5])
+                 : "l"(i), "l"(n));
+}
+
+__device__ inline void elements(u64 i, u64 n, double (&x)[8]) {
+    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9;"
+                 : "=d"(x[0]), "=d"(x[1]), "=d"(x[2]), "=d"(x[3]), "=d"(x[4]), "=d"(x[5]), "=d"(x[6]),
+                   "=d"(x[7])
+                 : "l"(i), "l"(n));
+}
+
+__device__ inline void pairs(u64 i, u64 n, float (&x)[8], float (&y)[8]) {
+    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17;"
+                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]),
+                   "=f"(x[7]), "=f"(y[0]), "=f"(y[1]), "=f"(y[2]), "=f"(y[3]), "=f"(y[4]), "=f"(y[5]),
+                   "=f"(y[6]), "=f"(y[7])
+                 : "l"(i), "l"(n));
+}
+
+__device__ inline void pairs(u64 i, u64 n, double (&x)[4], double (&y)[4]) {
+    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9;"
+                 : "=d"(x[0]), "=d"(x[1]), "=d"(x[2]), "=d"(x[3]), "=d"(y[0]), "=d"(y[1]), "=d"(y[2]),
+                   "=d"(y[3])
+                 : "l"(i), "l"(n));
+}
+
+namespace exact {
+
+constexpr int FINISH_SUM = 0, FINISH_MEAN = 1, FINISH_NORM = 2;
+
+template <class T, int D, int L, int N>
+__device__ inline void read(u64 i, u64 n, const Sum<T, D, L> &, T (&x)[N], T (&y)[N]) {
+    elements(i, n, x);
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        y[k] = 0;
+    }
+}
+
+template <class T, int D, int L, int F, int N>
+__device__ inline void read(u64 i, u64 n, const Dot<T, D, L, F, 2> &, T (&x)[N], T (&y)[N]) {
+    pairs(i, n, x, y);
+}
+
+template <class T, int D, int L, int F, int N>
+__device__ inline void read(u64 i, u64 n, const Dot<T, D, L, F, 1> &, T (&x)[N], T (&y)[N]) {
+    elements(i, n, x);
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        y[k] = x[k];
+    }
+}
+
+// The number of levels that hold most batches of ordinary elements: the other levels then do not
+// change, and the exponents of f32 tell before.
+template <class K>
+constexpr int FEW_LEVELS = sizeof(typename K::Element) == 4 ? (K::LEVELS + 1) / 2 : K::LEVELS;
+
+// The elements of a result that is that of the whole grid, as warps take them: STEP apart.
+struct OfGrid {
+    u64 n;
+
+    __device__ static constexpr int step() { return WARP; }
+    // The number of the calling thread's first element among those of a batch.
+    __device__ static int offset() { return lane(); }
+    __device__ u64 end() const { return n; }
+    // The first element of the warp's first batch, and the distance to the next batch.
+    __device__ static u64 first(int len) { return first_batch(len); }
+    __device__ static u64 next(int len) { return next_batch(len); }
+};
+
+// Adds all batches of this warp. Elements behind the last one are zeros.
+template <class K, class Elements>
+__device__ inline void add_elements(Columns<K> &columns, const Elements &of, u64 mode) {
+    typedef typename K::Element T;
+    constexpr int LEN = K::BATCH;
+    Window<K> window;
+    int skipped = 0, to_skip = 0, deposits = 0;
+#pragma unroll 1
+    for (u64 start = of.first(LEN * of.step()); start < of.end(); start += of.next(LEN * of.step())) {
+        if (deposits > MOST_DEPOSITS - LEN - K::LEVELS) {
+            columns.normalise();
+            deposits = 0;
+        }
+        T x[LEN], y[LEN];
+        read(start + of.offset(), of.end(), K(), x, y);
+        if (of.end() - start < LEN * of.step()) {
+            const int len = static_cast<int>(of.end() - start) - of.offset();
+#pragma unroll
+            for (int k = 0; k < LEN; k++) {
+                const bool is_there = k * of.step() < len;
+                x[k] = is_there ? x[k] : 0;
+                y[k] = is_there ? y[k] : 0;
+            }
+        }
+        bool is_done = false;
+        if (mode != BY_INTEGERS && to_skip == 0) {
+            const Range range = K::template range<LEN>(x, y);
+            bool moves = !window.reaches(range.top);
+#pragma unroll 1
+            while (true) {
+                if (moves) {
+                    window.flush(columns);
+                    deposits += K::LEVELS;
+                    window.unit = window.reaching(range.top);
+                }
+                if (window.unit <= MAX_UNIT) {
+                    constexpr int FEW = FEW_LEVELS<K>;
+                    if (FEW < K::LEVELS && window.template holds<FEW>(range.unit)) {
+                        is_done = window.template add<LEN, FEW, true>(x, y);
+                    } else {
+                        is_done = window.template add<LEN>(x, y);
+                    }
+                }
+                if (is_done || moves) {
+                    break;
+                }
+                // A lower window may hold the batch.
+                moves = true;
+            }
+            to_skip = skipped = is_done ? 0 : min(2 * skipped + 1, MOST_SKIPPED);
+        } else {
+            to_skip -= to_skip > 0;
+        }
+        if (!is_done) {
+            deposits += LEN;
+#pragma unroll 1
+            for (int k = 0; k < LEN; k++) {
+                K::add(columns, x[0], y[0]);
+#pragma unroll
+                for (int next = 1; next < LEN; next++) {
+                    x[next - 1] = x[next];
+                    y[next - 1] = y[next];
+                }
+            }
+        }
+    }
+    window.flush(columns);
+}
+
+// 2^exponent, a normal number.
+__device__ inline double power_of_two(int exponent) { return __hiloint2double((exponent + 1023) << 20, 0); }
+
+// A format that is chosen when the kernel runs; values are passed as their encodings.
+struct AnyFormat {
+    typedef u64 Value;
+    int PRECISION, LEAST;
+    u64 INFINITY_BITS, SIGN;
+
+    template <class T>
+    __device__ static AnyFormat of() {
+        typedef Format<T> F;
+        return {F::PRECISION, F::LEAST, F::INFINITY_BITS, F::SIGN};
+    }
+
+    __device__ static u64 of_bits(u64 bits) { return bits; }
+};
+
+// The result: a sum in the element's format, else an f64 that a mean or a norm is made of, as
+// crates/ops/src/accumulator.rs has it: sums that are too large for f64, or sums of squares so small that it has fewer
+// bits, are rounded again, scaled.
+template <class K, class T>
+__device__ inline T result_of(long long *words, int first, int last, int what) {
+    const AnyFormat format =
+        what == FINISH_SUM ? AnyFormat::of<T>() : AnyFormat::of<double>();
+    double sum = 0;
+    int scale = 0;
+#pragma unroll 1
+    for (int attempt = 0; attempt < 2; attempt++) {
+        const u64 bits = value<K>(words, first, last, -scale, format);
+        if (what == FINISH_SUM) {
+            return Format<T>::of_bits(bits);
+        }
+        // The digits have lost their sign in the first attempt.
+        const double rounded = Format<double>::of_bits(bits);
+        sum = attempt == 0 ? rounded : copysign(rounded, sum);
+        if (attempt == 0 && isinf(sum)) {
+            scale = what == FINISH_MEAN ? 64 : 1200;
+        } else if (attempt == 0 && what == FINISH_NORM && sum < power_of_two(-900)) {
+            scale = -1200;
+        } else {
+            break;
+        }
+    }
+    if (what == FINISH_MEAN) {
+        sum = __ddiv_rn(sum, __ll2double_rn(words[0]));
+        return canonical(static_cast<T>(__dmul_rn(sum, power_of_two(scale))));
+    }
+    return canonical(static_cast<T>(__dmul_rn(__dsqrt_rn(sum), power_of_two(scale / 2))));
+}
+
+}  // namespace exact
+
+// The number of blocks that a multiprocessor should hold at once: with more, large formulas have too few
+// registers. Small ones use 4 (crates/ptx/src/reduction.rs).
+constexpr int BLOCKS = 3;
+
+// Two words: a value, and an index if the reduction has one.
+struct Fold {
+    u64 value, index;
+
+    __device__ static Fold identity() {
+        Fold fold;
+        asm volatile("IDENTITY %0, %1;" : "=l"(fold.value), "=l"(fold.index));
+        return fold;
+    }
+
+    __device__ void merge(Fold other) {
+        u64 value, index;
+        asm volatile("MERGE %0, %1, %2, %3, %4, %5;"
+                     : "=l"(value), "=l"(index)
+                     : "l"(this->value), "l"(this->index), "l"(other.value), "l"(other.index));
+        this->value = value;
+        this->index = index;
+    }
+};
+
+// Merges the states of those of `count` neighbouring lanes whose distance is a multiple of `step`, in each of
+// them.
+__device__ inline Fold of_lanes(Fold state, int count, int step = 1) {
+#pragma unroll 1
+    for (int half = count / 2; half >= step; half /= 2) {
+        const u64 value = __shfl_xor_sync(ALL_THREADS, state.value, half);
+        const u64 index = __shfl_xor_sync(ALL_THREADS, state.index, half);
+        state.merge(Fold{value, index});
+    }
+    return state;
+}
+
+// The number of elements of a thread in a batch of a fold.
+constexpr int LEN = 16;
