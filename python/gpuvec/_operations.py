@@ -383,7 +383,7 @@ def dot(
     stream : Stream, optional
         As for `add`. Without ``out`` the function waits for the result.
     axis : int or tuple of int, optional
-        The axes along which elements are reduced; all if it is None. Cores reduce along some axes.
+        The axes along which elements are reduced; all if it is None.
     keepdims : bool, default False
         Keeps the reduced axes in the result, with length 1.
 

@@ -1,5 +1,5 @@
 //! The kernels of reductions: compiled frames, in which words in capitals stand for what depends on the
-//! expression (kernels/reduction.cu).
+//! expression (kernels/elements.cuh).
 
 use crate::Kernel;
 use crate::axes::{Along, Spread};
@@ -11,7 +11,7 @@ use crate::large::Large;
 use crate::writer::{Class, Operand, Writer, entry};
 use gpuvec_expr::{Program, Reduction, Type};
 
-/// Elements of a thread in a batch of a fold (kernels/reduction.cu).
+/// Elements of a thread in a batch of a fold (kernels/elements.cuh).
 const FOLD_ELEMENTS: usize = 16;
 
 /// Limits of a loop's body: the bytes that a thread reads in it, and its instructions.
