@@ -6,7 +6,7 @@ use crate::axes::{Along, Spread};
 use crate::elements::{Elements, STEP};
 use crate::fold::Fold;
 use crate::function::Tables;
-use crate::hooks::{BLOCKS, ENTRY, Hook, least_blocks};
+use crate::hooks::{ALONG_AXES, BLOCKS, ENTRY, Hook, least_blocks};
 use crate::large::Large;
 use crate::writer::{Class, Operand, Writer, entry};
 use gpuvec_expr::{Program, Reduction, Type};
@@ -39,7 +39,7 @@ pub fn frame(program: &Program) -> Option<&'static str> {
 /// The name of the compiled kernel of a program's reduction along axes.
 #[must_use]
 pub fn axes_frame(program: &Program) -> Option<String> {
-    frame(program).map(|name| format!("axes_{name}"))
+    frame(program).map(|name| format!("{ALONG_AXES}{name}"))
 }
 
 pub(crate) fn kernel(
