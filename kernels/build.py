@@ -119,7 +119,7 @@ def images(compiler: Compiler) -> dict[Path, str]:
 
 
 def is_frame(image: Path) -> bool:
-    """Returns whether it is a kernel without the formula of its elements (reduction.cu)."""
+    """Returns whether it is a kernel without the formula of its elements (elements.cuh)."""
     return "\nELEMENTS " in image.read_text()
 
 

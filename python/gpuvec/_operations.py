@@ -180,9 +180,7 @@ class Operation:
             text = FORMULAS[self.name]
             declared = {name: dtype for name in "ab"[: self.inputs]}
             factor = {"alpha": float} if "alpha" in text else {}
-            compiled = Expression(text, {**declared, **factor})
-            # The extension module keeps the handle of the first that a thread stores.
-            formula = self._compiled.setdefault(dtype, compiled)
+            formula = self._compiled[dtype] = Expression(text, {**declared, **factor})
         return formula
 
     def _short_formula(self, dtype: np.dtype[Any]) -> Any:
@@ -241,7 +239,8 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     a, b : array of float32, float64, int32 or int64
         Arrays of one type, in memory of any kind: NumPy arrays, `DeviceArray`, objects with the
         buffer protocol, DLPack or ``__cuda_array_interface__``. They have any strides and shapes
-        that NumPy would broadcast to one, and may be read-only.
+        that NumPy would broadcast to one, and may be read-only. Cores compute arrays that are not
+        contiguous, or are broadcast.
     out : array, optional
         The result, of the inputs' type and shape, and of any strides; it may be exactly one of the
         inputs.
@@ -384,8 +383,7 @@ def dot(
     stream : Stream, optional
         As for `add`. Without ``out`` the function waits for the result.
     axis : int or tuple of int, optional
-        The axes along which elements are reduced; all if it is None. Cores reduce along some axes,
-        and arrays that are not contiguous.
+        The axes along which elements are reduced; all if it is None.
     keepdims : bool, default False
         Keeps the reduced axes in the result, with length 1.
 

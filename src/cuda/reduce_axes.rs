@@ -134,39 +134,126 @@ fn add_axes(
     output.into_iter().for_each(|view| add(Some(view)));
 }
 
-/// The partition of the results and their elements: neighbouring lanes have neighbouring results where these are
+/// The partition of the results and their elements. Neighbouring lanes have neighbouring results where these are
 /// closer in memory than the elements of one, or where a result has too few elements for a block.
 fn partition(
     device: &Device, formula: &Formula, kept: &Space, reduced: &Space, inputs: &[&View],
 ) -> Partition {
-    let (results, n) = (kept.elements(), reduced.elements());
-    let held = BLOCKS * device.multiprocessors as usize;
-    let inner =
-        |space: &Space, view: &View| space.strides(view).last().map_or(0, |s| s.unsigned_abs());
-    let is_across = |view: &&View| {
+    let shape = Shape {
+        results: kept.elements(),
+        n: reduced.elements(),
+        held: BLOCKS * device.multiprocessors as usize,
+        state_words: formula.is_exact().then_some(formula.state_bytes / 8),
+    };
+    let inner = |space: &Space, view: &View| {
+        space.strides(view).last().map_or(0, |stride| stride.unsigned_abs())
+    };
+    let is_across = |view: &&&View| {
         let [along, across] = [inner(reduced, view), inner(kept, view)];
         across != 0 && across < along
     };
-    let most = results.next_power_of_two().min(WARP);
-    let lanes =
-        match inputs.iter().filter(|view| is_across(view)).map(|view| view.element_bytes).max() {
-            None => (BATCHES / n.max(1)).max(1).next_power_of_two().min(most),
-            Some(bytes) => {
-                // Fewer lanes where there would be too few blocks.
-                let least = (SECTOR_BYTES / bytes).min(most);
-                let halves = |lanes: &usize| (*lanes > least).then_some(lanes / 2);
-                let fills = |lanes: &usize| results.div_ceil(*lanes) >= held;
-                std::iter::successors(Some(most), halves).find(fills).unwrap_or(least)
-            }
+    let bytes = |view: &&View| view.element_bytes;
+    match inputs.iter().filter(is_across).map(bytes).max() {
+        Some(bytes) => shape.by_columns(bytes),
+        None => shape.by_rows(inputs.iter().map(bytes).max().unwrap_or(1)),
+    }
+}
+
+/// The numbers by which a partition is chosen.
+struct Shape {
+    results: usize,
+    /// Elements of a result.
+    n: usize,
+    /// Blocks that the device holds at once.
+    held: usize,
+    /// The words of an exact sum's state.
+    state_words: Option<usize>,
+}
+
+impl Shape {
+    /// The most lanes with a result each.
+    fn most_lanes(&self) -> usize {
+        self.results.next_power_of_two().min(WARP)
+    }
+
+    /// A partition by lanes: several blocks share elements where there are too few for the device.
+    fn by(&self, lanes: usize) -> Partition {
+        let groups = self.results.div_ceil(lanes).max(1);
+        // The words of memory in which the blocks of one group merge their states.
+        let words = (REDUCTION_SCRATCH_BYTES / 8 - 1) / groups;
+        let room = match self.state_words {
+            Some(state) if state * lanes < words => MOST_PARTS,
+            Some(_) => 1,
+            None => words.saturating_sub(1) / (2 * lanes),
         };
-    let groups = results.div_ceil(lanes);
-    // The words of memory of which each block of results has its part.
-    let words = (REDUCTION_SCRATCH_BYTES / 8 - 1) / groups;
-    let room = match formula.is_exact() {
-        true if formula.state_bytes / 8 * lanes < words => MOST_PARTS,
-        true => 1,
-        false => words.saturating_sub(1) / (2 * lanes),
-    };
-    let batches = n * lanes / BATCHES;
-    Partition { lanes, parts: (held / groups).min(batches).min(room).clamp(1, MOST_PARTS) }
+        let batches = self.n * lanes / BATCHES;
+        Partition { lanes, parts: (self.held / groups).min(batches).min(room).clamp(1, MOST_PARTS) }
+    }
+
+    /// The partition of results that are neighbours in memory, with elements of so many bytes: fewer lanes, of whole
+    /// sectors, where there would be too few blocks.
+    fn by_columns(&self, bytes: usize) -> Partition {
+        let least = (SECTOR_BYTES / bytes).min(self.most_lanes());
+        let halves = |lanes: &usize| (*lanes > least).then_some(lanes / 2);
+        let fills =
+            |of: &Partition| 4 * self.results.div_ceil(of.lanes) * of.parts >= 3 * self.held;
+        let all = std::iter::successors(Some(self.most_lanes()), halves);
+        all.map(|lanes| self.by(lanes)).find(fills).unwrap_or_else(|| self.by(least))
+    }
+
+    /// The partition of results whose elements, of so many bytes, are neighbours in memory: where a device is filled
+    /// several times, a block has several results, since it stores them at once.
+    fn by_rows(&self, bytes: usize) -> Partition {
+        const TIMES: usize = 4;
+        let fitting = (BATCHES / self.n.max(1)).max(1).next_power_of_two();
+        let sectors = (WARP * bytes / SECTOR_BYTES).next_power_of_two();
+        let spare = (self.results / (TIMES * self.held)).max(1);
+        let several = sectors.min(1 << spare.ilog2()).min(WARP);
+        self.by(fitting.max(several).min(self.most_lanes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELD: usize = 264;
+
+    fn shape(results: usize, n: usize, state_words: Option<usize>) -> Shape {
+        Shape { results, n, held: HELD, state_words }
+    }
+
+    #[test]
+    fn partitions_fill_a_device_within_the_memory_of_states() {
+        for state_words in [None, Some(15), Some(72), Some(138)] {
+            for (results, n) in
+                [(1, 1), (1, 1 << 28), (3, 1 << 26), (64, 1 << 22), (700, 1 << 20), (1 << 24, 3)]
+            {
+                let shape = shape(results, n, state_words);
+                for bytes in [1, 4, 8] {
+                    for of in [shape.by_rows(bytes), shape.by_columns(bytes)] {
+                        let groups = results.div_ceil(of.lanes);
+                        assert!(of.lanes.is_power_of_two() && of.lanes <= WARP, "{of:?}");
+                        let words = state_words.unwrap_or(2 * of.parts) * of.lanes + 1;
+                        let bytes = 8 + 8 * groups * words;
+                        assert!(of.parts == 1 || bytes <= REDUCTION_SCRATCH_BYTES, "{of:?}");
+                        assert!(
+                            n < BATCHES || groups * of.parts >= HELD / 16,
+                            "{results} {n} {of:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lanes_read_whole_sectors() {
+        let square = |axis: fn(&Shape, usize) -> Partition| axis(&shape(16384, 16384, Some(15)), 4);
+        assert_eq!(square(Shape::by_columns), Partition { lanes: 32, parts: 1 });
+        assert_eq!(square(Shape::by_rows), Partition { lanes: 4, parts: 1 });
+        let few = shape(64, 1 << 22, Some(15));
+        assert_eq!(few.by_columns(4), Partition { lanes: 32, parts: 132 });
+        assert_eq!(few.by_rows(4), Partition { lanes: 1, parts: 4 });
+    }
 }

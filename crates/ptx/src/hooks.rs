@@ -29,6 +29,9 @@ enum Times {
 /// Begins the line that gets another name and other parameters.
 pub(crate) const ENTRY: &str = ".visible .entry ";
 
+/// Begins the names of frames of reductions along axes.
+pub(crate) const ALONG_AXES: &str = "axes_";
+
 /// The blocks for each multiprocessor that frames ask the driver for.
 pub(crate) const BLOCKS: u32 = 3;
 
@@ -77,7 +80,7 @@ pub fn check_frame(frame: &str) {
     let is_fold = !hooks.contains(&Hook::Finish);
     let kind: &[(Hook, Times)] = if is_fold { &Hook::OF_FOLDS } else { &Hook::OF_EXACT_SUMS };
     // Along axes there are results alone.
-    let further = match hooks.contains(&Hook::Place) {
+    let further = match frame.contains(&format!("{ENTRY}{ALONG_AXES}")) {
         true => Some((Hook::Place, Times::Once)),
         false => is_fold.then_some((Hook::State, Times::Once)),
     };

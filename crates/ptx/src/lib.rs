@@ -17,7 +17,8 @@
 //! element is read before it is written, by the same thread. The kernel takes blocks of
 //! [`BLOCK_THREADS`] threads and any number of blocks; a thread of a large grid takes
 //! [`Kernel::packs_per_thread`] packs of [`Kernel::pack`] elements. Reductions have compiled kernels,
-//! of kernels/reduction.cu, in which the instructions for the elements are put. Elementwise programs have
+//! of kernels/reduction.cu and, along axes, of kernels/axes.cu, in which the instructions for the elements are put.
+//! Those along axes have other parameters (crates/ptx/src/axes.rs). Elementwise programs have
 //! further kernels, for arrays of any strides ([`Variant`]).
 //!
 //! The text says all that IEEE 754 leaves open: each operation rounds to nearest by itself (`.rn`),

@@ -1,17 +1,17 @@
 //! The kernels of reductions: compiled frames, in which words in capitals stand for what depends on the
-//! expression (kernels/reduction.cu).
+//! expression (kernels/elements.cuh).
 
 use crate::Kernel;
 use crate::axes::{Along, Spread};
 use crate::elements::{Elements, STEP};
 use crate::fold::Fold;
 use crate::function::Tables;
-use crate::hooks::{BLOCKS, ENTRY, Hook, least_blocks};
+use crate::hooks::{ALONG_AXES, BLOCKS, ENTRY, Hook, least_blocks};
 use crate::large::Large;
 use crate::writer::{Class, Operand, Writer, entry};
 use gpuvec_expr::{Program, Reduction, Type};
 
-/// Elements of a thread in a batch of a fold (kernels/reduction.cu).
+/// Elements of a thread in a batch of a fold (kernels/elements.cuh).
 const FOLD_ELEMENTS: usize = 16;
 
 /// Limits of a loop's body: the bytes that a thread reads in it, and its instructions.
@@ -39,7 +39,7 @@ pub fn frame(program: &Program) -> Option<&'static str> {
 /// The name of the compiled kernel of a program's reduction along axes.
 #[must_use]
 pub fn axes_frame(program: &Program) -> Option<String> {
-    frame(program).map(|name| format!("axes_{name}"))
+    frame(program).map(|name| format!("{ALONG_AXES}{name}"))
 }
 
 pub(crate) fn kernel(

@@ -1,6 +1,6 @@
 //! The check that the library's build makes of every frame.
 
-use crate::run::FRAMES;
+use crate::run::{AXES_FRAMES, FRAMES};
 use gpuvec_ptx::check_frame;
 use std::panic::catch_unwind;
 
@@ -11,7 +11,7 @@ fn is_accepted(frame: &str) -> bool {
 
 #[test]
 fn every_frame_has_its_hooks() {
-    for (name, frame) in FRAMES {
+    for (name, frame) in FRAMES.into_iter().chain(AXES_FRAMES) {
         assert!(is_accepted(frame), "{name}");
     }
 }
@@ -19,7 +19,7 @@ fn every_frame_has_its_hooks() {
 /// Without one of its hooks, the entry or the number of blocks; with one that has another name, or is there twice.
 #[test]
 fn a_changed_frame_is_refused() {
-    for (name, frame) in FRAMES {
+    for (name, frame) in FRAMES.into_iter().chain(AXES_FRAMES) {
         let is_needed = |line: &&str| {
             let is_hook = line.starts_with(|first: char| first.is_ascii_uppercase());
             // Another merge or identity is in its place.

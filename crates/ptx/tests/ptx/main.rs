@@ -1,5 +1,6 @@
 //! The kernels of programs, in the emulator, against an oracle: every bit.
 
+mod axes;
 mod family;
 mod folds;
 mod hooks;

@@ -17,6 +17,17 @@ pub(crate) const FRAMES: [(&str, &str); 7] = [
     ("fold", include_str!("../../../../kernels/ptx/fold.ptx")),
 ];
 
+/// Those of reductions along axes.
+pub(crate) const AXES_FRAMES: [(&str, &str); 7] = [
+    ("axes_sum_f32", include_str!("../../../../kernels/ptx/axes_sum_f32.ptx")),
+    ("axes_sum_f64", include_str!("../../../../kernels/ptx/axes_sum_f64.ptx")),
+    ("axes_dot_f32", include_str!("../../../../kernels/ptx/axes_dot_f32.ptx")),
+    ("axes_dot_f64", include_str!("../../../../kernels/ptx/axes_dot_f64.ptx")),
+    ("axes_norm_f32", include_str!("../../../../kernels/ptx/axes_norm_f32.ptx")),
+    ("axes_norm_f64", include_str!("../../../../kernels/ptx/axes_norm_f64.ptx")),
+    ("axes_fold", include_str!("../../../../kernels/ptx/axes_fold.ptx")),
+];
+
 /// Limits within which tests' programs are, and others for which they are large.
 pub(crate) const LIMITS: [Limits; 2] = [Limits::USUAL, Limits { instructions: 0, part: 3 }];
 
