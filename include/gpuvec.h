@@ -1343,9 +1343,8 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
  *
  * Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` also if arrays that are not contiguous are in
  * the memory of different devices, or a reduction on a GPU has a pageable array or too many elements;
- * `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that follow each
- * other in all arrays were merged; or as `gpuvec_expr_run`. Errors name an input `inputs[i]`, and an output
- * `outputs[i]`.
+ * `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that follow each other in all arrays were merged; or
+ * as `gpuvec_expr_run`. Errors name an input `inputs[i]`, and an output `outputs[i]`.
  */
 gpuvec_status gpuvec_expr_run_nd(struct gpuvec_expr *expr,
                                  int32_t ndim,

@@ -140,9 +140,8 @@ pub unsafe extern "C" fn gpuvec_expr_run_outputs(
 ///
 /// Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` also if arrays that are not contiguous are in
 /// the memory of different devices, or a reduction on a GPU has a pageable array or too many elements;
-/// `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that follow each
-/// other in all arrays were merged; or as `gpuvec_expr_run`. Errors name an input `inputs[i]`, and an output
-/// `outputs[i]`.
+/// `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that follow each other in all arrays were merged; or
+/// as `gpuvec_expr_run`. Errors name an input `inputs[i]`, and an output `outputs[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_run_nd(
     expr: *mut gpuvec_expr, ndim: i32, shape: *const i64, inputs: *const gpuvec_array,
