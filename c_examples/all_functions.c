@@ -421,18 +421,23 @@ typedef struct {
     uint64_t byte_offset;
 } tensor;
 
-/* The sums of a matrix's columns, and the matrix less its means. Strides count elements; NULL is C order. */
+/* The means of a matrix's columns, and the matrix less these. Strides count elements; NULL is C order. A GPU reduces
+ * along axes where it reaches the arrays: they are pinned. */
 static void expression_of_tensors(void)
 {
     static const char *const NAMES[] = {"x", "mean"};
     static const int32_t TYPES[] = {GPUVEC_F32, GPUVEC_F32};
-    enum { HOST = 1, FLOAT = 2 };
-    float x[] = {1, 2, 3, 5, 6, 7}, means[3], centered[6];
+    static const float VALUES[] = {1, 2, 3, 5, 6, 7};
+    enum { PINNED = 3, FLOAT = 2 };
+    float *const x = gpuvec_pinned_alloc(15 * sizeof *x);
+    CHECK(x != NULL);
+    float *const means = x + 6, *const centered = x + 9;
+    memcpy(x, VALUES, sizeof VALUES);
     int64_t matrix[] = {2, 3}, row[] = {3}, columns[] = {3, 2}, by_columns[] = {1, 2};
-    const tensor of_x = {x, HOST, 0, 2, FLOAT, 32, 1, matrix, NULL, 0};
-    const tensor of_means = {means, HOST, 0, 1, FLOAT, 32, 1, row, NULL, 0};
-    const tensor of_centered = {centered, HOST, 0, 2, FLOAT, 32, 1, matrix, by_columns, 0};
-    const tensor too_long = {x, HOST, 0, 2, FLOAT, 32, 1, columns, NULL, 0};
+    const tensor of_x = {x, PINNED, 0, 2, FLOAT, 32, 1, matrix, NULL, 0};
+    const tensor of_means = {means, PINNED, 0, 1, FLOAT, 32, 1, row, NULL, 0};
+    const tensor of_centered = {centered, PINNED, 0, 2, FLOAT, 32, 1, matrix, by_columns, 0};
+    const tensor too_long = {x, PINNED, 0, 2, FLOAT, 32, 1, columns, NULL, 0};
     const void *inputs[] = {&of_x, &of_means}, *outputs[] = {&of_means};
     gpuvec_expr *mean, *center;
     CHECK_OK(gpuvec_expr_compile("mean(x)", NAMES, TYPES, 1, &mean));
@@ -446,6 +451,7 @@ static void expression_of_tensors(void)
     CHECK(gpuvec_expr_run_dlpack(center, inputs, outputs, 0, NULL) == GPUVEC_ERROR_VALUE);
     CHECK_OK(gpuvec_expr_destroy(mean));
     CHECK_OK(gpuvec_expr_destroy(center));
+    CHECK_OK(gpuvec_pinned_free(x));
 }
 
 /* Evaluates expressions for each element, and as a reduction; a wrong text shows its place. */

@@ -5,8 +5,9 @@
 // of the same results, and a column never has terms of two.
 //
 // The parameters, which follow those of the inputs and of the shape, are the numbers of results and of elements
-// of each, which is below 2^31; the number of blocks that share the elements of a result, shifted by 8 bits, and the logarithm of the
-// number of lanes; the memory in which such blocks merge their states; and how to add up (exact sums).
+// of each, which is below 2^31; the number of blocks that share the elements of a result, shifted by 8 bits, and
+// the logarithm of the number of lanes; the memory in which such blocks merge their states; and how to add up
+// (exact sums).
 //
 // PLACE is the address of a result. Its second operand is the result's number, and the third the distance
 // between a thread's elements.
