@@ -18,7 +18,7 @@ from formulas import Compiled
 from streams import Resources, ok
 from strided_rates import copy_rate, seconds
 
-# Rows and columns, of which the number of rows follows from that of elements; and the reduced axis.
+# The number of columns, and the axis that is reduced. The number of rows follows from the elements.
 CASES = [
     (16384, 1),
     (16384, 0),

@@ -29,7 +29,7 @@ __device__ inline u64 first_batch(int len) { return grid_thread() / WARP * len; 
 
 __device__ inline u64 next_batch(int len) { return grid_threads() / WARP * len; }
 
-// Returns in the whole block whether this block is the last of so many to have added its state. The states
+// Returns in the whole block whether this block is the last of `blocks` to have added its state. The states
 // that the others have added are visible then. They are counted in `finished`, which is zero again in the end.
 __device__ inline bool is_last_of(unsigned blocks, unsigned *finished) {
     __shared__ bool is_last;

@@ -49,7 +49,7 @@ def expected(reduction, arrays: list, axes: tuple) -> np.ndarray:
 
 
 def empty(resources: Resources, like: np.ndarray) -> Located:
-    """Returns device memory for results, all bits of which are 1."""
+    """Returns device memory for results, with all bits set."""
     parent = np.full_like(like, 0)
     parent.view("u1")[...] = 255
     return Located(resources, "device", parent, parent)

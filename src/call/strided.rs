@@ -107,7 +107,7 @@ impl<'a> StridedCall<'a> {
         Ok(OnStrides { transfers, blocks, offsets, block_limits })
     }
 
-    /// The most elements of a block of which arrays are staged.
+    /// The most elements of a block if arrays are staged.
     fn chunk(&self, transfers: &Transfers) -> usize {
         let staged = self.views.iter().zip(transfers.all());
         let staged = staged.filter(|(_, of)| matches!(of, Transfer::Staged | Transfer::Dma));

@@ -17,7 +17,7 @@ pub(super) fn of_reduction(n: usize, limit: u32) -> u32 {
     at_most(limit, n.div_ceil(REDUCTION_BLOCK))
 }
 
-/// The blocks of a kernel of so many tiles, at most `limit`: one for each.
+/// Returns the number of blocks of a kernel: one for each tile, at most `limit`.
 pub(super) fn of_tiles(tiles: usize, limit: u32) -> u32 {
     at_most(limit, tiles)
 }

@@ -153,7 +153,7 @@ impl Placed {
         self.lengths.len() - 1
     }
 
-    /// Says whether each array can be accessed in packs of so many elements along the innermost axis, or is the same
+    /// Says whether each array can be accessed in packs of `lanes` elements along the innermost axis, or is the same
     /// along it.
     fn has_packs(&self, lanes: usize) -> bool {
         let inner = self.inner();

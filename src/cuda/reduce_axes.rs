@@ -190,7 +190,7 @@ impl Shape {
         Partition { lanes, parts: (self.held / groups).min(batches).min(room).clamp(1, MOST_PARTS) }
     }
 
-    /// The partition of results that are neighbours in memory, with elements of so many bytes: fewer lanes, of whole
+    /// The partition of results that are neighbours in memory, with elements of `bytes` bytes: fewer lanes, of whole
     /// sectors, where there would be too few blocks.
     fn by_columns(&self, bytes: usize) -> Partition {
         let least = (SECTOR_BYTES / bytes).min(self.most_lanes());
@@ -201,7 +201,7 @@ impl Shape {
         all.map(|lanes| self.by(lanes)).find(fills).unwrap_or_else(|| self.by(least))
     }
 
-    /// The partition of results whose elements, of so many bytes, are neighbours in memory: where a device is filled
+    /// The partition of results whose elements, of `bytes` bytes, are neighbours in memory: where a device is filled
     /// several times, a block has several results, since it stores them at once.
     fn by_rows(&self, bytes: usize) -> Partition {
         const TIMES: usize = 4;

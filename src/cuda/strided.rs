@@ -205,8 +205,8 @@ pub(super) unsafe fn queue(
     Ok(())
 }
 
-/// Queues the kernel of an elementwise task on placed arrays, of which the first `inputs` are inputs: the kernel for
-/// contiguous arrays where they are so.
+/// Queues the kernel of an elementwise task on placed arrays, the first `inputs` as inputs. Contiguous arrays get the
+/// kernel for contiguous arrays.
 ///
 /// # Safety
 /// As [`enqueue::enqueue`].

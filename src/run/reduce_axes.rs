@@ -48,7 +48,7 @@ pub(super) struct ReduceAxes<'a> {
     in_place: ArrayVec<(Type, [usize; 2]), MAX_OUTPUTS>,
     /// The parts of the reduced axes.
     parts: usize,
-    /// No states of each reduction, of which others are made.
+    /// Empty states of each reduction, as prototypes of others.
     reductions: AllStates,
     /// The elements over which the work was partitioned.
     elements: usize,
@@ -90,7 +90,7 @@ impl Order {
 
 impl<'a> ReduceAxes<'a> {
     /// The reductions of a program, in the order of the outputs. The views are those of the arrays among the
-    /// bindings, of which there are some, and those of the outputs. The call has elements.
+    /// bindings, at least one, and those of the outputs. The call has elements.
     ///
     /// # Safety
     /// The promise of a call: the inputs are readable and the outputs writable where the views lead, until the work

@@ -224,7 +224,7 @@ fn arrays<'a>(
     Ok(arrays)
 }
 
-/// A call of which the axes and arrays are known.
+/// A call whose axes and arrays are known.
 struct Checked<'a> {
     expression: &'a Expression,
     evaluation: Evaluation<'a>,

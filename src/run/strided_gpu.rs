@@ -6,7 +6,7 @@ use super::host::Host;
 use super::last_run::{self, Backend, Choice, Reason, Report, Selection};
 use super::report_queued;
 use crate::call::plan::{Resources, on_stream};
-use crate::call::{AxesCall, OnStrides, SlotKind, StridedCall};
+use crate::call::{AxesCall, Call, OnStrides, SlotKind, StridedCall};
 use crate::cuda::pipeline::Progress;
 use crate::cuda::strided::StridedRun;
 use crate::cuda::{Device, default_stream, device, reduce_axes};
@@ -29,15 +29,20 @@ pub(super) fn run(
         report_queued(call.call(), &plan, stream);
         return Ok(true);
     }
-    let device = match call.call().device() {
-        Some(ordinal) => device::one(ordinal)?,
-        None if placement == Placement::Gpu => device::usable()?,
-        None => return Ok(false),
-    };
+    let Some(device) = device_of(call.call(), placement)? else { return Ok(false) };
     let plan = call.on_device(device.ordinal())?;
     stream.map_or(Ok(()), Stream::synchronize)?;
     run_blocks(call, &plan, device)?;
     Ok(true)
+}
+
+/// Returns the GPU that does a call: with an array in its memory, or the one that the placement asks for.
+fn device_of(call: &Call<'_>, placement: Placement) -> Result<Option<&'static Device>, Error> {
+    match call.device() {
+        Some(ordinal) => device::one(ordinal).map(Some),
+        None if placement == Placement::Gpu => device::usable().map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Reduces along axes on a GPU, as [`run`]. Says whether it did; else the call is left to cores.
@@ -53,11 +58,7 @@ pub(super) fn reduce(
         report_queued(call.call(), &plan, stream);
         return Ok(true);
     }
-    let device = match call.call().device() {
-        Some(ordinal) => device::one(ordinal)?,
-        None if placement == Placement::Gpu => device::usable()?,
-        None => return Ok(false),
-    };
+    let Some(device) = device_of(call.call(), placement)? else { return Ok(false) };
     call.check()?;
     let transfers = call.on_device(device.ordinal())?;
     stream.map_or(Ok(()), Stream::synchronize)?;

@@ -22,7 +22,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// The walk over the kept axes of a call, none of which is reduced. The views are those of the arrays among the
+    /// The walk over the kept axes of a call that reduces none. The views are those of the arrays among the
     /// bindings, and those of the program's outputs.
     ///
     /// # Safety

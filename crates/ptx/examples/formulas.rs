@@ -82,7 +82,7 @@ macro_rules! kinds_of_loops {
 /// The functions of crates/math, and the kinds of their loops.
 const FUNCTIONS: &[(&str, &str)] = gpuvec_math::functions!(kinds_of_loops!);
 
-/// Those of which kernels for arrays of any strides are written: with few registers, and with many.
+/// The formulas with kernels for arrays of any strides: with few registers, and with many.
 const STRIDED: &[&str] = &["one_op", "where_divide", "sin", "black_scholes"];
 
 /// Elements of a formula's case, and of an operation's.

@@ -35,7 +35,7 @@ const STEP: &str = "%step";
 const FROM: &str = "%from";
 
 impl Along {
-    /// The number of the shape's parameters, with so many declared inputs.
+    /// Returns the number of the shape's parameters for a number of declared inputs.
     pub(crate) const fn parameters(self, inputs: usize) -> usize {
         self.of_reduced(inputs) + 3 * (self.reduced - 1) + inputs * self.reduced + 1
     }

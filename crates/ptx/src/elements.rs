@@ -247,7 +247,7 @@ impl<'p> Elements<'p> {
         self.arrays.iter().filter_map(numbered)
     }
 
-    /// What was loaded for each array that is used.
+    /// The loaded operands of each array that is used.
     pub(crate) fn loaded(&self, values: impl Iterator<Item = Vec<Operand>>) -> Loaded {
         self.arrays.iter().map(|(node, _)| *node).zip(values).collect()
     }
@@ -317,7 +317,7 @@ impl<'p> Elements<'p> {
         self.widened(self.arrays.iter().map(load).collect())
     }
 
-    /// What was loaded for each array, as values.
+    /// The loaded operands of each array, as values.
     fn widened(&self, raw: Vec<Vec<Operand>>) -> Loaded {
         let of_array = |(&(node, array), raw): (&(usize, Array), Vec<Operand>)| {
             (node, raw.into_iter().map(|raw| widened(self.writer, array.element, raw)).collect())

@@ -266,7 +266,7 @@ impl<'p> Batch<'p> {
         }
     }
 
-    /// The distance, of 32 bits, of an element from that so many elements before.
+    /// Returns the distance of elements that are `count` of the thread's elements apart, in 32 bits.
     fn steps(&self, count: usize) -> Operand {
         let Some(spread) = &self.spread else { return Operand::b32(count as i32 * STEP) };
         let writer = self.writer;

@@ -15,8 +15,8 @@
 //! | | the address of the warps' completion flags, or 0 |
 //!
 //! The quotient by a length is `(high word of (n * multiplier) + n) >> shift`. The strides of scalars are ignored.
-//! Where threads take packs, the innermost length is in packs, and the innermost strides are ignored. Where blocks take
-//! tiles, the divisors of the two innermost axes are for their lengths in tiles.
+//! In kernels whose threads take packs, the innermost length is in packs, and the innermost strides are ignored. In
+//! kernels whose blocks take tiles, the divisors of the two innermost axes are for their lengths in tiles.
 
 use crate::elements::{Array, Elements, Loaded};
 use crate::elementwise::whole;
@@ -63,7 +63,7 @@ pub enum Order {
 /// The most elements apart that a thread takes at once: more would need too many registers for their addresses.
 pub const LANES_APART: usize = 4;
 
-/// The bytes at a multiple of which a pack of that many elements begins.
+/// Returns the alignment in bytes of a pack of `lanes` elements.
 #[must_use]
 pub const fn vector_bytes(element_bytes: usize, lanes: usize) -> usize {
     crate::elements::vector(element_bytes.ilog2(), lanes) * element_bytes

@@ -18,8 +18,8 @@ const SHARED_BYTES: usize = 40 << 10;
 /// The name of a tile in shared memory, before its number.
 const TILE: &str = "tile_";
 
-/// The side of tiles, if the elements of the arrays that are copied there have so many bytes together; `None` if there
-/// are too many.
+/// Returns the side of tiles for the total size of an element of each array that is copied there, in bytes; `None` if
+/// it is too large.
 #[must_use]
 pub const fn tile_side(element_bytes: usize) -> Option<usize> {
     match element_bytes {

@@ -79,7 +79,7 @@ impl Formula {
     }
 }
 
-/// What a caller passes beside the inputs.
+/// The arguments that a caller passes beside the inputs.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a, 'py> {
     pub(crate) out: &'a Bound<'py, PyAny>,

@@ -276,7 +276,7 @@ pub(super) fn add_parts<K: Kind>(state: &mut State<K>, parts: [f64; 2], terms: u
     }
 }
 
-/// One of so many lanes may be inexact before all hold sums in two f64.
+/// The lanes hold their sums in two f64 once more than one in `FEW_INEXACT` is inexact.
 const FEW_INEXACT: usize = 32;
 
 /// The sums of columns, a lane each.

@@ -251,7 +251,7 @@ fn the_smallest_f32_is_summed() {
     }
 }
 
-/// A block of which a window holds all but a few terms.
+/// A window holds all but a few terms of a block.
 #[test]
 fn small_numbers_among_ordinary_ones_are_summed() {
     for len in [1_000, 1_500, 5_000, 20_000] {
@@ -413,7 +413,7 @@ fn are_held<K: Laned>(a: &[K::Element]) -> Vec<bool> {
     all
 }
 
-/// Terms of two sizes, the exponents of which differ by `range`, with all bits of a significand.
+/// Terms of two sizes, whose exponents differ by `range`, with all bits of a significand.
 fn of_two_sizes<T: Float>(range: i32, terms: usize) -> Vec<T> {
     let ones = (1 << (T::PRECISION - 1)) - 1;
     let term = |i: usize| {

@@ -70,7 +70,7 @@ impl dyn ErasedStates {
     }
 }
 
-/// No states, of which others are made.
+/// Empty states, a prototype of others.
 pub(crate) fn erased_states(reduction: Reduction, ty: Type) -> Box<dyn ErasedStates> {
     visit(reduction, ty, Erase)
 }

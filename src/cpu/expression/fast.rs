@@ -12,8 +12,8 @@ use std::ptr;
 
 /// The most elements of a block.
 const BLOCK: usize = 3 * PART;
-/// The elements of a block for a try: the first one, and behind one of which most elements are wrong and `EXACT_PARTS`
-/// times as many, which the exact loop computes.
+/// The elements of the first block, and of each block behind one with mostly wrong elements. Before such a block the
+/// exact loop computes `EXACT_PARTS` times as many elements.
 const PART: usize = 512;
 const EXACT_PARTS: usize = 3;
 
@@ -121,7 +121,7 @@ fn run<S: FusedSet>(set: S, args: &Args, fast: fn(S, &mut Block), exact: fn(S, &
         if block_x.pointer == place(start) {
             // The results replace the inputs, which the exact loop may need.
             let copy = inputs.as_mut_ptr().cast::<f32>();
-            // SAFETY: the arguments promise so many elements, and a block has room for them.
+            // SAFETY: the arguments promise `count` elements, and a block has room for them.
             unsafe { copy.copy_from_nonoverlapping(block_x.pointer.cast(), count) };
             block_x.pointer = copy.cast();
         }

@@ -10,7 +10,7 @@
 //! together by less than 2^-33.8. The rests of the table are less by a bias of 7e-11, or 2^-33.7, so that the exact result
 //! is between the computed one and that plus twice the bias.
 //!
-//! 2^x is 2^k 2^o 2^f, where o is an offset, at most 2^-9, such that T = 2^(i/16 + o) and T ln 2 are almost floats: their
+//! 2^x is 2^k 2^o 2^f. The offset o, at most 2^-9, makes T = 2^(i/16 + o) and T ln 2 nearly floats: their
 //! errors are 2^-35.9 of the result together, as f ln 2 is below 2^-5.4. k, o and f add up to x exactly: f is below 2^-4 and,
 //! unless k and o are 0, a multiple of 2^-28. The rest is the same without an excess, but for the bias.
 

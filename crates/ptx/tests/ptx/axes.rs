@@ -11,7 +11,7 @@ use gpuvec_ptx::{Along, Kernel, NAME};
 /// Memory of each array, in elements: it has any element to which random strides lead.
 const ROOM: usize = 600;
 
-/// The strides of an array in elements, none of which leads out of its memory.
+/// Strides of an array in elements, which stay within its memory.
 fn strides(random: &mut Random, lengths: &[usize]) -> Vec<usize> {
     let mut room = ROOM - 1;
     let stride = |length: &usize| {

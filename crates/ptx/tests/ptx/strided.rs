@@ -95,7 +95,7 @@ impl View {
     }
 }
 
-/// A call of a program: an array for each input, of which a scalar has the first element, and for each output.
+/// A call of a program: an array for each input and for each output. A scalar is the first element of its array.
 struct Case<'p> {
     program: &'p Program,
     lengths: Vec<usize>,
