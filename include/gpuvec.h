@@ -972,7 +972,7 @@ struct gpuvec_accumulator *gpuvec_accumulator_create(int32_t kind);
  * added along axes.
  *
  * `shape` points to the lengths of the `ndim` axes, at most 32; without axes the accumulator is that of
- * `gpuvec_accumulator_create`. For each element a state is held in host memory: of 128, 200, 584 or 1,112 bytes, in
+ * `gpuvec_accumulator_create`. For each element a state is held in host memory: of 120, 192, 576 or 1,104 bytes, in
  * the order of the kinds. Returns NULL on failure, with `GPUVEC_ERROR_OUT_OF_MEMORY` without memory for the states;
  * `gpuvec_last_error()` tells why. Destroy the accumulator with `gpuvec_accumulator_destroy`.
  */
