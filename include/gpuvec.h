@@ -113,6 +113,9 @@
  * Accumulators of threads, processes and machines merge, without a rounding in between: by
  * gpuvec_accumulator_merge, or serialized, by adding the states' integers, as MPI_SUM does it.
  *
+ * gpuvec_accumulator_create_nd makes an accumulator of a shape, which has such a sum for each of its
+ * elements: gpuvec_accumulator_add_nd adds arrays of any strides to them, along axes.
+ *
  * Several threads may use one accumulator at the same time: each call adds all of its elements at
  * once, or none. A child made by fork goes on with its own copy.
  *

@@ -51,7 +51,7 @@ const PLACES: &[(&str, &str)] = &[
     ("src/cuda/slot.rs: SlotPool.state", DRIVER),
     ("src/cuda/stream.rs: Order.turn", DRIVER),
     ("src/cuda/stream.rs: Stream.scratch", DRIVER),
-    ("src/objects/accumulator.rs: Accumulator.0", FORK_LOCK),
+    ("src/objects/accumulator.rs: Accumulator.words", FORK_LOCK),
     ("src/objects/allocation.rs: REGISTRY", FORK_LOCK),
     ("src/objects/event.rs: Event.0", FORK_LOCK),
     ("src/objects/expression.rs: CACHE", FORK_LOCK),

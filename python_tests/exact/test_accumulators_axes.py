@@ -146,7 +146,7 @@ def test_placement_cpu_does_not_reach_device_memory():
         place = resources.array("device", np.ones((2, 3), np.float32)).address
         with placed(Place.CPU):
             assert sums.add((2, 3), [place], 0b10) == Status.ERROR_PLACEMENT
-        assert "inputs[0] is device memory" in last_error()
+            assert "inputs[0] is device memory" in last_error()
         assert sums.value().tolist() == [0, 0]
 
 
