@@ -161,7 +161,9 @@ class Accumulation(OnArrays):
 
 @dataclass
 class AccumulationAlongAxes(Accumulation):
-    """The same along an axis of strided matrices: of device arrays, copies are added."""
+    """The same along an axis of strided matrices: cores add them, and copies of device arrays."""
+
+    needs_gpu = False
 
     def __str__(self) -> str:
         """For a scenario's name."""

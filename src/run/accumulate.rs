@@ -6,7 +6,7 @@
 use super::log::{self, Subject};
 use super::strided::{
     Checked, Given, Strided, Strides, contiguous, evaluate_part, gpuvec_array, is_contiguous,
-    logged_elements,
+    numbers, saturated_elements,
 };
 use super::work::NO_BUFFERS;
 use super::{accumulate, last_run};
@@ -25,14 +25,12 @@ use gpuvec_axes::{Axes, MAX_RANK, View, c_order};
 use gpuvec_exact::State;
 use gpuvec_expr::{Element, Form};
 use gpuvec_ops::{DotF32, DotF64, Exact, Op, SumF32, SumF64};
+use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 /// The most arrays whose elements are added.
 const MOST_INPUTS: usize = 2;
-
-/// The arrays whose elements are added.
-type Sources = ArrayVec<gpuvec_array, MOST_INPUTS>;
 
 /// Adds the terms of contiguous arrays to the only sum of an accumulator, at once.
 ///
@@ -74,7 +72,7 @@ pub(crate) unsafe fn accumulate_strided(
     accumulator: &Accumulator, strided: &Strided<'_>, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     let op = accumulator.op();
-    log::begin(Subject::Accumulator(Some(op)), logged_elements(strided.shape));
+    log::begin(Subject::Accumulator(Some(op)), saturated_elements(strided.shape));
     check_shape(strided, accumulator.shape())?;
     let expression = &*expression(op)?;
     // In the place of results, which nothing writes: by their order the states are in that of the accumulator.
@@ -98,15 +96,16 @@ pub(crate) unsafe fn accumulate_strided(
         device::usable()?;
     }
     let states = states(expression, axes.kept().elements())?;
-    let is_copied =
-        |number: usize| matches!(checked.arrays[number].kind, MemoryKind::Device { .. });
-    let is_copied: ArrayVec<bool, MOST_INPUTS> = (0..op.inputs()).map(is_copied).collect();
+    let kinds = checked.arrays.iter().map(|array| array.kind);
+    let is_copied = |kind| matches!(kind, MemoryKind::Device { .. });
     // SAFETY: this function's promise.
     let states = unsafe {
-        if is_copied.contains(&true) {
+        if kinds.clone().any(is_copied) {
             synchronize(stream)?;
-            let sources = part.given.arrays[..op.inputs()].iter().copied().collect();
-            Copying { expression, op, strided, sources, is_copied }.add_to(states)?
+            let arrays = part.given.arrays[..op.inputs()].iter().zip(kinds);
+            let source = |(array, kind)| Source::new(array, strided.shape, op, is_copied(kind));
+            let sources = arrays.map(source).collect::<Result<Sources, _>>()?;
+            add_chunks(states, expression, strided, sources, &*of_arrays(op, "a", 1)?)?
         } else {
             add_to(states, 0, &checked)?
         }
@@ -114,7 +113,7 @@ pub(crate) unsafe fn accumulate_strided(
     accumulator.add_states(&*states)
 }
 
-/// Fails unless the lengths of the axes that are not reduced are a shape.
+/// Fails unless the lengths of the axes that are not reduced are those wanted.
 fn check_shape(strided: &Strided<'_>, wanted: &[i64]) -> Result<(), Error> {
     let kept = |axis: &usize| strided.reduced_axes >> axis & 1 == 0;
     let kept: ArrayVec<usize, MAX_RANK> = (0..strided.shape.len()).filter(kept).collect();
@@ -195,69 +194,76 @@ impl<'a> Part<'a> {
     }
 }
 
-/// An addition of arrays that are in device memory, all or some: these are copied to host memory, chunk by chunk.
-struct Copying<'a> {
-    expression: &'a Expression,
-    op: Op,
-    strided: &'a Strided<'a>,
-    sources: Sources,
-    is_copied: ArrayVec<bool, MOST_INPUTS>,
+/// Adds the elements of arrays to states, chunk by chunk, and returns them. `copy` is the expression by which those of
+/// arrays that the host does not reach are copied.
+///
+/// # Safety
+/// As [`accumulate_strided`]; the sources are the inputs.
+unsafe fn add_chunks(
+    mut states: Box<dyn ErasedStates>, expression: &Expression, strided: &Strided<'_>,
+    mut sources: Sources, copy: &Expression,
+) -> Result<Box<dyn ErasedStates>, Error> {
+    let Strided { shape, reduced_axes, .. } = *strided;
+    for chunk in chunks(shape, COPIED_CHUNK as i64) {
+        let mut inputs = ArrayVec::<gpuvec_array, MOST_INPUTS>::new();
+        for source in &mut sources {
+            // SAFETY: this function's promise.
+            inputs.push(unsafe { source.chunk(&chunk, copy)? });
+        }
+        let strided = Strided { shape: &chunk.lengths, inputs: inputs.as_ptr(), ..*strided };
+        // SAFETY: this function's promise, of the elements of the chunk, or copies of them.
+        states = unsafe {
+            let Part { given, views, axes } = Part::read(expression, &strided)?;
+            let axes = axes.ok_or(Error::Internal { text: "a chunk without elements" })?;
+            let checked = Checked::new(expression, &given.bindings, &axes, &views, null_mut())?;
+            add_to(states, chunk.first_kept(shape, reduced_axes), &checked)?
+        };
+    }
+    Ok(states)
 }
 
-impl Copying<'_> {
-    /// Adds the elements to states, and returns them.
+/// An array whose elements are added.
+struct Source {
+    data: *mut c_void,
+    strides: Shape,
+    /// Memory for the elements of a chunk, unless the host reaches the array.
+    copy: Option<Vec<u64>>,
+}
+
+type Sources = ArrayVec<Source, MOST_INPUTS>;
+
+impl Source {
+    /// # Safety
+    /// The array's strides are NULL, or have one for each axis of the shape.
+    unsafe fn new(
+        array: &gpuvec_array, shape: &[i64], op: Op, is_copied: bool,
+    ) -> Result<Self, Error> {
+        let mut strides = [0; MAX_RANK];
+        let strides = match array.strides.is_null() {
+            true => c_order(shape, op.element_bytes(), &mut strides).iter().copied().collect(),
+            // SAFETY: this function's promise.
+            false => unsafe { numbers(array.strides, shape.len()) }.collect(),
+        };
+        let elements = saturated_elements(shape).min(COPIED_CHUNK);
+        let copy = is_copied.then(|| words(elements)).transpose()?;
+        Ok(Source { data: array.data, strides, copy })
+    }
+
+    /// The elements of a chunk where the host reaches them: where they are, or copied by the expression `copy`.
     ///
     /// # Safety
-    /// As [`accumulate_strided`].
-    unsafe fn add_to(
-        mut self, mut states: Box<dyn ErasedStates>,
-    ) -> Result<Box<dyn ErasedStates>, Error> {
-        let Strided { shape, reduced_axes, .. } = *self.strided;
-        let copy = of_arrays(self.op, "a", 1)?;
-        let mut all_strides = ArrayVec::<Shape, MOST_INPUTS>::new();
-        for source in &mut self.sources {
-            // SAFETY: this function's promise.
-            all_strides.push(unsafe { strides(source, shape, self.op.element_bytes()) });
-        }
-        let mut buffers = [Vec::new(), Vec::new()];
-        for (buffer, _) in buffers.iter_mut().zip(&self.is_copied).filter(|(_, copied)| **copied) {
-            *buffer = words(logged_elements(shape).min(COPIED_CHUNK))?;
-        }
-        for chunk in chunks(shape, COPIED_CHUNK as i64) {
-            let mut inputs = Sources::new();
-            for (number, source) in self.sources.iter().enumerate() {
-                let strides = &all_strides[number];
-                let offset: i64 = chunk.first.iter().zip(strides).map(|(at, step)| at * step).sum();
-                let data = source.data.wrapping_byte_offset(offset as isize);
-                let mut input = gpuvec_array { data, strides: strides.as_ptr() };
-                if self.is_copied[number] {
-                    let data = buffers[number].as_mut_ptr().cast();
-                    let copied = gpuvec_array { data, strides: null() };
-                    let strided = Strided {
-                        shape: &chunk.lengths,
-                        inputs: &raw const input,
-                        outputs: &raw const copied,
-                        reduced_axes: 0,
-                    };
-                    // SAFETY: this function's promise, of a part of the elements; the buffer has room for them.
-                    unsafe { evaluate_part(&copy, &strided, null_mut())? };
-                    input = copied;
-                }
-                inputs.push(input);
-            }
-            let first = chunk.first_kept(shape, reduced_axes);
-            let strided =
-                Strided { shape: &chunk.lengths, inputs: inputs.as_ptr(), ..*self.strided };
-            // SAFETY: this function's promise, of a part of the elements, and the copies of others.
-            states = unsafe {
-                let Part { given, views, axes } = Part::read(self.expression, &strided)?;
-                let axes = axes.ok_or(Error::Internal { text: "a chunk without elements" })?;
-                let bindings = &given.bindings;
-                let checked = Checked::new(self.expression, bindings, &axes, &views, null_mut())?;
-                add_to(states, first, &checked)?
-            };
-        }
-        Ok(states)
+    /// The array has the elements, as [`accumulate_strided`] demands.
+    unsafe fn chunk(&mut self, chunk: &Region, copy: &Expression) -> Result<gpuvec_array, Error> {
+        let steps = chunk.first.iter().zip(&self.strides).map(|(index, stride)| index * stride);
+        let data = self.data.wrapping_byte_offset(steps.sum::<i64>() as isize);
+        let there = gpuvec_array { data, strides: self.strides.as_ptr() };
+        let Some(words) = &mut self.copy else { return Ok(there) };
+        let here = gpuvec_array { data: words.as_mut_ptr().cast(), strides: null() };
+        let (inputs, outputs) = (&raw const there, &raw const here);
+        let strided = Strided { shape: &chunk.lengths, inputs, outputs, reduced_axes: 0 };
+        // SAFETY: this function's promise; the copy has room for the elements.
+        unsafe { evaluate_part(copy, &strided, null_mut())? };
+        Ok(here)
     }
 }
 
@@ -268,19 +274,6 @@ fn words(count: usize) -> Result<Vec<u64>, Error> {
     words.try_reserve_exact(count).map_err(|_| Error::OutOfHostMemory { bytes, purpose })?;
     words.resize(count, 0);
     Ok(words)
-}
-
-/// The strides of an array of a shape.
-///
-/// # Safety
-/// They are NULL, or have one for each axis.
-unsafe fn strides(array: &gpuvec_array, shape: &[i64], element_bytes: usize) -> Shape {
-    let mut strides = [0; MAX_RANK];
-    if array.strides.is_null() {
-        return c_order(shape, element_bytes, &mut strides).iter().copied().collect();
-    }
-    // SAFETY: this function's promise.
-    (0..shape.len()).map(|axis| unsafe { array.strides.add(axis).read_unaligned() }).collect()
 }
 
 /// A part of the elements of a shape.

@@ -51,7 +51,7 @@ pub(crate) struct Strided<'a> {
 pub(crate) unsafe fn evaluate_strided(
     expression: &Expression, strided: &Strided<'_>, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    log::begin(Subject::Expression(Some(&expression.text)), logged_elements(strided.shape));
+    log::begin(Subject::Expression(Some(&expression.text)), saturated_elements(strided.shape));
     // SAFETY: this function's promise.
     unsafe { evaluate_part(expression, strided, stream) }
 }
@@ -110,8 +110,8 @@ pub(crate) unsafe fn read_shape(ndim: i32, shape: *const i64) -> Result<Shape, E
     Ok(unsafe { numbers(shape, axes) }.collect())
 }
 
-/// The number of elements of a shape that may be wrong, for a line of the log.
-pub(super) fn logged_elements(shape: &[i64]) -> usize {
+/// The number of elements of a shape, or the largest that there may be; of a shape that is wrong, any number.
+pub(super) fn saturated_elements(shape: &[i64]) -> usize {
     let elements = shape.iter().fold(1i64, |all, length| all.saturating_mul(*length));
     elements.max(0) as usize
 }
@@ -210,7 +210,7 @@ impl<'a> Given<'a> {
 ///
 /// # Safety
 /// There is one for each axis.
-unsafe fn numbers(pointer: *const i64, axes: usize) -> impl Iterator<Item = i64> {
+pub(super) unsafe fn numbers(pointer: *const i64, axes: usize) -> impl Iterator<Item = i64> {
     // SAFETY: this function's promise.
     (0..axes).map(move |axis| unsafe { pointer.add(axis).read_unaligned() })
 }
