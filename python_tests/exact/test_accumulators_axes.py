@@ -1,7 +1,9 @@
 """Accumulators with a shape: sums along axes in pieces have the bits of Python's fractions."""
 
 import ctypes
+import resource
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -492,3 +494,27 @@ def test_a_forked_child_goes_on_with_its_own():
             stop.set()
             thread.join()
         assert sums.value().tolist() == [20] * 1000
+
+
+def test_without_memory_nothing_is_added():
+    """The states of an addition need as much memory as the accumulator."""
+    ones = np.ones((2, 300_000))
+    out = np.zeros(300_000)
+
+    def child():
+        ok(lib.gpuvec_set_num_threads(1))
+        with Sums(KINDS[3], out.shape) as sums:
+            sums.add_along([ones], (0,))
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            limit = pages * resource.getpagesize() + (16 << 20)
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+            assert sums.add(ones.shape, [ones], 0b01) == Status.ERROR_OUT_OF_MEMORY
+            assert "the states of an addition" in last_error()
+            ok(lib.gpuvec_accumulator_value(sums.handle, out.ctypes.data))
+            assert (out == 2).all()
+            # What needs no further states goes on.
+            ok(lib.gpuvec_accumulator_merge(sums.handle, sums.handle))
+            ok(lib.gpuvec_accumulator_value(sums.handle, out.ctypes.data))
+            assert (out == 4).all()
+
+    in_child(child)
