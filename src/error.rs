@@ -239,7 +239,7 @@ pub(crate) enum Error {
     OtherKind { found: &'static str, wanted: &'static str },
 
     #[error(
-        "other has {found} axes, and accumulator has {wanted}: merge accumulators of one shape"
+        "the number of other's axes is {found}, and that of accumulator's is {wanted}: merge accumulators of one shape"
     )]
     OtherAxes { found: usize, wanted: usize },
 
@@ -248,11 +248,12 @@ pub(crate) enum Error {
     )]
     OtherShape { axis: usize, found: i64, wanted: i64 },
 
-    #[error("accumulator has {axes} axes: call gpuvec_accumulator_add_nd")]
-    HasAxes { axes: usize },
+    #[error("accumulator has a shape: call gpuvec_accumulator_add_nd")]
+    HasShape,
 
     #[error(
-        "shape has {found} axes that are not reduced, and accumulator has {wanted} axes: keep those of the accumulator"
+        "the number of axes that are not reduced is {found}, and that of accumulator's axes is {wanted}: reduce all \
+         other axes"
     )]
     KeptAxes { found: usize, wanted: usize },
 
@@ -419,7 +420,7 @@ impl Error {
             | Error::OtherKind { .. }
             | Error::OtherAxes { .. }
             | Error::OtherShape { .. }
-            | Error::HasAxes { .. }
+            | Error::HasShape
             | Error::KeptAxes { .. }
             | Error::KeptLength { .. }
             | Error::SecondInput { .. }

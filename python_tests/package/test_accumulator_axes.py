@@ -174,7 +174,7 @@ def test_wrong_arguments_are_named():
         (ValueError, r"b has shape \(4,\)", lambda: product.add(x, np.ones(4), axis=0)),
         (TypeError, "a has dtype float32", lambda: sums.add(x.astype("f4"), axis=0)),
         (TypeError, "b is missing", lambda: product.add(x, axis=0)),
-        (ValueError, "other has 2 axes", lambda: sums.merge(other)),
+        (ValueError, "the number of other's axes is 2", lambda: sums.merge(other)),
         (ValueError, "304 bytes are not the states", lambda: from_bytes(bytes(304), 3)),
         (ValueError, "1824 bytes are not the states", lambda: from_bytes(state, 5)),
         (ValueError, "do not tell the operation", lambda: from_bytes(b"", 0)),

@@ -66,13 +66,15 @@ pub unsafe extern "C" fn gpuvec_accumulator_add(
 /// elements of a call are added to all sums when it returns; after an error none is. Meanwhile, the call needs
 /// memory for as many states as the accumulator has. With a stream the call first waits for the stream's earlier work.
 ///
-/// Cores add the elements, whatever the placement: arrays in device memory are copied to host memory for that, piece by
-/// piece, by kernels; with placement `gpu` the call fails unless a GPU is usable. Only contiguous arrays that are reduced
-/// to one sum are added as by `gpuvec_accumulator_add`, also on GPUs.
+/// Cores add the elements, whatever the placement. The elements of arrays in device memory are copied to host memory for
+/// that, in chunks; `gpuvec_last_run` then describes the addition of the last chunk. With placement `gpu` the call fails
+/// unless a GPU is usable. Only contiguous arrays that are reduced to one sum are added as by `gpuvec_accumulator_add`,
+/// also on GPUs.
 ///
 /// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also for other lengths than the accumulator's, or if more than 8 axes are
 /// left after those that follow each other in all arrays were merged; `GPUVEC_ERROR_SIZE` if a sum would have 2^63
-/// elements; or another error. Errors name an array `inputs[i]`.
+/// elements; `GPUVEC_ERROR_PLACEMENT` for device memory with placement `cpu`; or another error. Errors name an array
+/// `inputs[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_add_nd(
     accumulator: *mut gpuvec_accumulator, ndim: i32, shape: *const i64,
@@ -213,9 +215,8 @@ unsafe fn add(
 ) -> Result<(), Error> {
     log::begin(Subject::Accumulator(None), n);
     let accumulator = accumulator::given("accumulator", accumulator)?;
-    let axes = accumulator.shape().len();
-    if axes > 0 {
-        return Err(Error::HasAxes { axes });
+    if !accumulator.shape().is_empty() {
+        return Err(Error::HasShape);
     }
     let op = accumulator.op();
     if op.inputs() == 1 && !b.is_null() {
