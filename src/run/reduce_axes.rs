@@ -155,9 +155,8 @@ impl<'a> ReduceAxes<'a> {
         }
     }
 
-    /// Stores the results of the work that has run.
+    /// Stores the results of the work that has run, and passed the [check](ReduceAxes::check).
     pub(super) fn finish(mut self) -> Result<(), Error> {
-        self.check()?;
         let mut merged = std::mem::take(inner(&mut self.merged));
         if merged.is_empty() {
             return Ok(());
@@ -176,14 +175,13 @@ impl<'a> ReduceAxes<'a> {
         Ok(())
     }
 
-    /// The wanted states after the work has run.
+    /// The wanted states after the work has run, and passed the [check](ReduceAxes::check).
     pub(super) fn into_states(mut self) -> Result<Box<dyn ErasedStates>, Error> {
-        self.check()?;
         inner(&mut self.merged).pop().ok_or(MISSING)
     }
 
     /// Fails unless all units are done.
-    fn check(&mut self) -> Result<(), Error> {
+    pub(super) fn check(&mut self) -> Result<(), Error> {
         if *self.lacked_memory.get_mut() {
             return Err(NO_BUFFERS);
         }
@@ -249,6 +247,7 @@ impl Work for ReduceAxes<'_> {
         self.elements = elements;
         *self.units_done.get_mut() = 0;
         *self.lacked_memory.get_mut() = false;
+        // Cores begin once. The wanted states keep the elements that they had before.
         if self.first_wanted.is_some() {
             return;
         }

@@ -370,7 +370,8 @@ impl<'a> Checked<'a> {
             if let Plan::Cores(plan) = runner.plan {
                 reducing.divide(plan.threads);
             }
-            runner.run(&mut reducing)
+            runner.run(&mut reducing)?;
+            reducing.check()
         };
         let (blocks, bindings) = (&self.expression.blocks, self.evaluation.bindings);
         let steps = Steps::Blocks { blocks, bindings };
