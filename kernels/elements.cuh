@@ -91,14 +91,17 @@ struct OfGrid {
     // The first element of the warp's first batch, and the distance to the next batch.
     __device__ static u64 first(int len) { return first_batch(len); }
     __device__ static u64 next(int len) { return next_batch(len); }
+    // Whether the window alone is to hold the sum, and the bits that it is to reach above the first batch.
+    __device__ static constexpr bool in_window() { return false; }
+    __device__ static constexpr int spare() { return 0; }
 };
 
-// Adds all batches of this warp. Elements behind the last one are zeros.
+// Adds all batches of this warp. Elements behind the last one are zeros. Returns in the whole warp false, and leaves
+// the columns as they are, if the sum is to be in the window and the window does not hold a batch.
 template <class K, class Elements>
-__device__ inline void add_elements(Columns<K> &columns, const Elements &of, u64 mode) {
+__device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, const Elements &of, u64 mode) {
     typedef typename K::Element T;
     constexpr int LEN = K::BATCH;
-    Window<K> window;
     int skipped = 0, to_skip = 0, deposits = 0;
 #pragma unroll 1
     for (u64 start = of.first(LEN * of.step()); start < of.end(); start += of.next(LEN * of.step())) {
@@ -124,9 +127,12 @@ __device__ inline void add_elements(Columns<K> &columns, const Elements &of, u64
 #pragma unroll 1
             while (true) {
                 if (moves) {
+                    if (of.in_window() && window.batches > 0) {
+                        return false;
+                    }
                     window.flush(columns);
                     deposits += K::LEVELS;
-                    window.unit = window.reaching(range.top);
+                    window.unit = window.reaching(range.top + of.spare());
                 }
                 if (window.unit <= MAX_UNIT) {
                     constexpr int FEW = FEW_LEVELS<K>;
@@ -147,6 +153,9 @@ __device__ inline void add_elements(Columns<K> &columns, const Elements &of, u64
             to_skip -= to_skip > 0;
         }
         if (!is_done) {
+            if (of.in_window()) {
+                return false;
+            }
             deposits += LEN;
 #pragma unroll 1
             for (int k = 0; k < LEN; k++) {
@@ -159,7 +168,10 @@ __device__ inline void add_elements(Columns<K> &columns, const Elements &of, u64
             }
         }
     }
-    window.flush(columns);
+    if (!of.in_window()) {
+        window.flush(columns);
+    }
+    return true;
 }
 
 // 2^exponent, a normal number.

@@ -416,6 +416,44 @@ struct Window {
             counts[K::LEVELS - 1] = 0;
         }
     }
+
+    // Adds the counts of those lanes whose distance is a multiple of `step`, in each of them.
+    __device__ void merge_lanes(int step) {
+#pragma unroll 1
+        for (int half = WARP / 2; half >= step; half /= 2) {
+#pragma unroll
+            for (int level = 0; level < K::LEVELS; level++) {
+                counts[level] += __shfl_xor_sync(ALL_THREADS, counts[level], half);
+            }
+        }
+    }
+
+    // Stores the sum in the words of a state: in those of the digits from `first` to `last`, and in the next one,
+    // which is 0.
+    __device__ void store(long long *words, int &first, int &last) const {
+        words[NANS] = words[PLUS_INFINITIES] = words[MINUS_INFINITIES] = 0;
+        if (batches == 0) {
+            return;
+        }
+        long long *const digits = words + COUNTS;
+        first = (unit - LEVEL_BITS * (K::LEVELS - 1) - K::LOW) / 32;
+        last = (unit - K::LOW) / 32 + 2;
+#pragma unroll 1
+        for (int k = first; k < last + 2; k++) {
+            digits[k] = 0;
+        }
+#pragma unroll
+        for (int level = 0; level < K::LEVELS; level++) {
+            const int position = unit - LEVEL_BITS * level - K::LOW;
+            const int shift = position % 32;
+            long long *const digit = digits + position / 32;
+            const long long high = counts[level] >> 32 << shift;
+            const u64 low = (static_cast<u64>(counts[level]) & 0xFFFFFFFF) << shift;
+            digit[0] += static_cast<long long>(low & 0xFFFFFFFF);
+            digit[1] += static_cast<long long>(low >> 32) + (high & 0xFFFFFFFF);
+            digit[2] += high >> 32;
+        }
+    }
 };
 
 // The maximum number of batches that are added as integers, without trying a window, after windows

@@ -27,6 +27,15 @@ const BLOCKS: usize = 2;
 /// The most blocks that share the elements of a result.
 const MOST_PARTS: usize = 256;
 
+/// The warps of a block.
+const WARPS: usize = BLOCK_THREADS as usize / WARP;
+
+/// The elements that a thread reads before it adds the first one up.
+const BATCH: usize = 16;
+
+/// The most elements of a result that a warp computes alone: its lanes' sums of more might not fit in an integer.
+const MOST_OF_WARP: usize = 1 << 15;
+
 /// The parameters of a kernel.
 type Parameters = ArrayVec<u64, MAX_STRIDED_PARAMETERS>;
 
@@ -35,8 +44,16 @@ type Parameters = ArrayVec<u64, MAX_STRIDED_PARAMETERS>;
 struct Partition {
     /// Neighbouring lanes with a result each, a power of two.
     lanes: usize,
-    /// Blocks that share the elements of the same results.
+    /// Blocks that share the elements of the same results; 0 if each warp has results of its own.
     parts: usize,
+}
+
+impl Partition {
+    /// The blocks for a number of results.
+    fn blocks(&self, results: usize) -> usize {
+        let groups = results.div_ceil(self.lanes);
+        if self.parts == 0 { groups.div_ceil(WARPS) } else { groups * self.parts }
+    }
 }
 
 /// Runs a call on a device: when it returns, the results are stored.
@@ -92,7 +109,7 @@ pub(super) unsafe fn queue(
             parameters.push(places[inputs]);
             parameters.extend([results, n, shares].map(|number| number as u64));
             parameters.extend([scratch, mode]);
-            let blocks = (results.div_ceil(partition.lanes) * partition.parts) as u32;
+            let blocks = partition.blocks(results) as u32;
             // SAFETY: this function's promise; the parameters are those of the kernel.
             unsafe {
                 let form = Form::Along(along);
@@ -190,26 +207,37 @@ impl Shape {
         Partition { lanes, parts: (self.held / groups).min(batches).min(room).clamp(1, MOST_PARTS) }
     }
 
+    /// The partition in which each warp has results of its own, if the device is full of warps then.
+    fn by_warps(&self, lanes: usize) -> Option<Partition> {
+        let groups = self.results.div_ceil(lanes);
+        let fills = self.n <= MOST_OF_WARP && groups >= self.held * WARPS;
+        fills.then_some(Partition { lanes, parts: 0 })
+    }
+
     /// The partition of results that are neighbours in memory, with elements of `bytes` bytes: fewer lanes, of whole
     /// sectors, where there would be too few blocks.
     fn by_columns(&self, bytes: usize) -> Partition {
-        let least = (SECTOR_BYTES / bytes).min(self.most_lanes());
+        let most = self.most_lanes();
+        let least = (SECTOR_BYTES / bytes).min(most);
         let halves = |lanes: &usize| (*lanes > least).then_some(lanes / 2);
         let fills =
             |of: &Partition| 4 * self.results.div_ceil(of.lanes) * of.parts >= 3 * self.held;
-        let all = std::iter::successors(Some(self.most_lanes()), halves);
-        all.map(|lanes| self.by(lanes)).find(fills).unwrap_or_else(|| self.by(least))
+        let mut all = std::iter::successors(Some(most), halves).map(|lanes| self.by(lanes));
+        self.by_warps(most).or_else(|| all.find(fills)).unwrap_or_else(|| self.by(least))
     }
 
-    /// The partition of results whose elements, of `bytes` bytes, are neighbours in memory: where a device is filled
-    /// several times, a block has several results, since it stores them at once.
+    /// The partition of results whose elements, of `bytes` bytes, are neighbours in memory: a warp has as many as
+    /// have a batch each for its lanes; where a device is filled several times, a block has several, since it
+    /// stores them at once.
     fn by_rows(&self, bytes: usize) -> Partition {
         const TIMES: usize = 4;
+        let of_batch = self.n.div_ceil(BATCH).next_power_of_two().min(WARP);
         let fitting = (BATCHES / self.n.max(1)).max(1).next_power_of_two();
         let sectors = (WARP * bytes / SECTOR_BYTES).next_power_of_two();
         let spare = (self.results / (TIMES * self.held)).max(1);
         let several = sectors.min(1 << spare.ilog2()).min(WARP);
-        self.by(fitting.max(several).min(self.most_lanes()))
+        self.by_warps(WARP / of_batch)
+            .unwrap_or_else(|| self.by(fitting.max(several).min(self.most_lanes())))
     }
 }
 
