@@ -37,18 +37,22 @@ struct Part {
             parts = 1;
             part = 0;
             group = static_cast<u64>(blockIdx.x) * WARPS + (is_alone ? warp : owner);
-        } else {
-            parts = static_cast<unsigned>(partition >> 8);
-            group = blockIdx.x / parts;
-            part = blockIdx.x % parts;
+            begin = 0;
+            last = group * lanes < results ? n : 0;
+            return;
         }
+        // Blocks that run at the same time have neighbouring results.
+        parts = static_cast<unsigned>(partition >> 8);
+        const unsigned groups = gridDim.x / parts;
+        group = blockIdx.x % groups;
+        part = blockIdx.x / groups;
         const unsigned share = (static_cast<unsigned>(n) + parts - 1) / parts;
         begin = static_cast<u64>(part) * share;
-        last = group * lanes < results ? min(begin + share, n) : begin;
+        last = min(begin + share, n);
     }
 
     // The result of the calling thread. Threads behind the last result have that one, too.
-    __device__ u64 result() const { return min(group * lanes + lane() % lanes, results - 1); }
+    __device__ u64 result() const { return min(group * lanes + (lane() & lanes - 1), results - 1); }
 
     // Returns whether the calling thread stores its result.
     __device__ bool stores() const {
@@ -62,10 +66,10 @@ struct Part {
     __device__ u64 first(int len) const { return is_alone ? begin : begin + threadIdx.x / WARP * len; }
     __device__ u64 next(int len) const { return is_alone ? len : WARPS * len; }
     __device__ bool in_window() const { return is_alone; }
-    __device__ int spare() const { return is_alone ? SPARE : 0; }
-
-    // The bits by which elements may be larger than all in a warp's first batch.
-    static constexpr int SPARE = 2;
+    // The elements of a warp alone may be larger than all in its first batch, by these bits. It has one window,
+    // which reaches no higher, so that fewer levels hold the small ones.
+    __device__ int spare() const { return is_alone ? 2 : 0; }
+    __device__ int grid() const { return is_alone ? 1 : exact::GRID; }
 
     template <class T>
     __device__ T *place() const {
@@ -179,7 +183,6 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
         int first = K::DIGITS, last = -1;
         if (part.is_alone) {
             window.merge_lanes(part.lanes);
-            window.store(words, first, last);
         } else {
             __syncthreads();
             merge_lanes(columns, part.lanes);
@@ -192,10 +195,12 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
             }
         }
         if (is_done && part.stores()) {
-            words[0] = static_cast<long long>(part.n);
             int what;
             asm volatile("FINISH %0;" : "=r"(what));
-            *place = result_of<K, T>(words, first, last, what);
+            *place = result_of<T>(part.n, what, [&](int scale, const AnyFormat &format) {
+                return part.is_alone ? rounded(window.sum(), window.lowest_unit() - scale, format)
+                                     : value<K>(words, first, last, -scale, format);
+            });
         }
         if (!part.is_alone) {
             __syncthreads();

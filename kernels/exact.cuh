@@ -388,14 +388,14 @@ struct Window {
         return true;
     }
 
-    // The unit of the lowest window that reaches up to 2^top for all threads' tops.
-    __device__ static int reaching(int top) {
+    // The unit of the lowest window that reaches up to 2^top for all threads' tops, on a grid: a power of two.
+    __device__ static int reaching(int top, int grid) {
 #pragma unroll
         for (int half = WARP / 2; half > 0; half /= 2) {
             top = max(top, __shfl_xor_sync(ALL_THREADS, top, half));
         }
         const int lowest = K::FLOOR + LEVEL_BITS * (K::LEVELS - 1);
-        return max(lowest, lowest + (top - REACH - lowest + GRID - 1) / GRID * GRID);
+        return max(lowest, lowest + (top - REACH - lowest + grid - 1 & -grid));
     }
 
     // Hands the counts over to the columns.
@@ -428,32 +428,19 @@ struct Window {
         }
     }
 
-    // Stores the sum in the words of a state: in those of the digits from `first` to `last`, and in the next one,
-    // which is 0.
-    __device__ void store(long long *words, int &first, int &last) const {
-        words[NANS] = words[PLUS_INFINITIES] = words[MINUS_INFINITIES] = 0;
-        if (batches == 0) {
-            return;
-        }
-        long long *const digits = words + COUNTS;
-        first = (unit - LEVEL_BITS * (K::LEVELS - 1) - K::LOW) / 32;
-        last = (unit - K::LOW) / 32 + 2;
-#pragma unroll 1
-        for (int k = first; k < last + 2; k++) {
-            digits[k] = 0;
-        }
+    // The sum of this thread's terms, in units of the lowest level.
+    __device__ Wide<K::LEVELS> sum() const {
+        Wide<K::LEVELS> sum(counts[0]);
 #pragma unroll
-        for (int level = 0; level < K::LEVELS; level++) {
-            const int position = unit - LEVEL_BITS * level - K::LOW;
-            const int shift = position % 32;
-            long long *const digit = digits + position / 32;
-            const long long high = counts[level] >> 32 << shift;
-            const u64 low = (static_cast<u64>(counts[level]) & 0xFFFFFFFF) << shift;
-            digit[0] += static_cast<long long>(low & 0xFFFFFFFF);
-            digit[1] += static_cast<long long>(low >> 32) + (high & 0xFFFFFFFF);
-            digit[2] += high >> 32;
+        for (int level = 1; level < K::LEVELS; level++) {
+            sum.shift(LEVEL_BITS);
+            sum.add(counts[level]);
         }
+        return sum;
     }
+
+    // The exponent of the lowest level's unit.
+    __device__ int lowest_unit() const { return unit - LEVEL_BITS * (K::LEVELS - 1); }
 };
 
 // The maximum number of batches that are added as integers, without trying a window, after windows

@@ -24,7 +24,9 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
         if (result != nullptr && threadIdx.x == 0) {
             int what;
             asm volatile("FINISH %0;" : "=r"(what));
-            *result = result_of<K, T>(words, first, last, what);
+            *result = result_of<T>(words[0], what, [&](int scale, const AnyFormat &format) {
+                return value<K>(words, first, last, -scale, format);
+            });
         }
     });
 }
