@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::tuning::REDUCTION_SCRATCH_BYTES;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Divisor, Space, View};
+use gpuvec_exact::{State, Sum};
 use gpuvec_ptx::Along;
 
 const WARP: usize = 32;
@@ -35,6 +36,10 @@ const LEAST_BATCHES: usize = 4;
 
 /// The most elements of a result that a warp computes alone: its lanes' sums of more might not fit in an integer.
 const MOST_OF_WARP: usize = 1 << 15;
+
+/// The same for products of f64, which more often do not fit in a warp's window. (Norms of rows of 512: 0.31 of a
+/// copy's rate, 0.21 by blocks; of 16384: 0.35, 0.66 by blocks.)
+const MOST_PRODUCTS_OF_WARP: usize = 1 << 11;
 
 /// The parameters of a kernel.
 type Parameters = ArrayVec<u64, MAX_STRIDED_PARAMETERS>;
@@ -210,7 +215,8 @@ impl Shape {
             parts.min(room).clamp(1, MOST_PARTS)
         };
         let few = (self.held / groups).clamp(1, most(1));
-        let parts = (few..=most(LEAST_BATCHES)).find(|parts| self.fills(groups * parts));
+        let fills = |parts: &usize| self.filled(groups * parts) >= 90;
+        let parts = (few..=most(LEAST_BATCHES)).find(fills);
         Partition { lanes, parts: parts.unwrap_or(few) }
     }
 
@@ -219,15 +225,12 @@ impl Shape {
         100 * blocks / blocks.next_multiple_of(self.held)
     }
 
-    fn fills(&self, blocks: usize) -> bool {
-        const ENOUGH: usize = 90;
-        self.filled(blocks) >= ENOUGH
-    }
-
     /// The partition in which each warp has results of its own, if the device is full of warps then.
     fn by_warps(&self, lanes: usize) -> Option<Partition> {
         let groups = self.results.div_ceil(lanes);
-        let fills = self.n <= MOST_OF_WARP && groups >= self.held * WARPS;
+        let has_products = self.state_words > Some(size_of::<State<Sum<f64>>>() / 8);
+        let most = if has_products { MOST_PRODUCTS_OF_WARP } else { MOST_OF_WARP };
+        let fills = self.n <= most && groups >= self.held * WARPS;
         fills.then_some(Partition { lanes, parts: 0 })
     }
 
@@ -241,11 +244,9 @@ impl Shape {
         let least = (SECTOR_BYTES / bytes).min(most);
         let twice = |lanes: &usize| (*lanes < most).then_some(2 * lanes);
         let all = std::iter::successors(Some(least), twice).map(|lanes| self.by(lanes));
-        let filled = |of: &Partition| {
-            let blocks = of.blocks(self.results);
-            if self.fills(blocks) { 100 } else { self.filled(blocks) }
-        };
-        all.max_by_key(filled).unwrap_or_else(|| self.by(most))
+        // Fewer lanes cost more than the rest of the device.
+        all.max_by_key(|of| self.filled(of.blocks(self.results)).min(85))
+            .unwrap_or_else(|| self.by(most))
     }
 
     /// The partition of results whose elements, of `bytes` bytes, are neighbours in memory. Where these are few, a
