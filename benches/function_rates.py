@@ -65,7 +65,10 @@ def main() -> None:
         shares = sorted(share for share, _ in found)
         taken = median(taken for _, taken in found)
         spread = f"{shares[0]:5.3f} to {shares[-1]:5.3f}"
-        print(f"{name:6} {1e3 * taken:7.3f} ms  {median(shares):5.3f} of the copy  {spread}", flush=True)
+        print(
+            f"{name:6} {1e3 * taken:7.3f} ms  {median(shares):5.3f} of the copy  {spread}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
