@@ -110,7 +110,7 @@ test-python: build fake-driver $(VENV)/ready ## the Python tests, but those of t
 	tools/test_python.sh $(BIN)/python -m "$(SHORT) and not as_cpu"
 
 test-interleavings: ## every interleaving of the threads that share a piece of work
-	RUSTFLAGS="--cfg loom" cargo test --lib --target-dir target/loom fork_join
+	RUSTFLAGS="--cfg loom" cargo test -p gpuvec_interleavings --target-dir target/loom
 
 test-sanitized: build ## the C examples under sanitizers and, if it is installed, valgrind
 	$(MAKE) -C c_examples sanitize
