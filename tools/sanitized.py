@@ -15,8 +15,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from arrays import call_at
-from axes_cases import REDUCTIONS, filled, result_of
-from bindings import PathBit, Place, last_error, last_run, lib, placed, why_cpu
+from axes_cases import REDUCTIONS, filled_arrays, result_of, result_on_device
+from bindings import PathBit, Place, last_run, lib, placed, why_cpu
 from formulas import FORMULAS, Compiled, values
 from functions import OF_ONE, OF_TWO
 from operations import FAMILY, Operation, named
@@ -149,27 +149,21 @@ def strided_arrays() -> int:
 
 
 def axes() -> int:
-    """Reduces device arrays along axes: rows, columns and few of both, alone and on streams."""
+    """Reduces device arrays along axes: rows, columns and few of both, alone and on streams.
+
+    In the last shapes, a warp of a GPU has results of its own.
+    """
     shapes = [((3, 5000), 1), ((700, 3), 0), ((33, 65), 1), ((200, 70), 0), ((2, 300_000), 1)]
+    shapes += [((120_001, 4), 1), ((7, 110_001), 0)]
     cases = itertools.product(REDUCTIONS, shapes)
     for number, (reduction, (shape, axis)) in enumerate(cases):
-        random = np.random.default_rng(number)
-        count = int(np.prod(shape))
-        arrays = [
-            filled(random, np.dtype(dtype), count).reshape(shape)
-            for dtype in reduction.inputs.values()
-        ]
+        arrays = filled_arrays(np.random.default_rng(number), reduction, shape)
         with placed(Place.CPU):
             wanted = result_of(reduction, arrays, (axis,))
-        with Resources() as resources, Compiled(reduction.text, reduction.inputs) as compiled:
+        with Resources() as resources:
             stream = resources.stream() if number % 2 else None
-            places = [(resources.array("device", x).address, x.strides) for x in arrays]
-            out = resources.array("device", np.zeros_like(wanted))
-            to = (out.address, wanted.strides)
-            assert compiled.run_nd(shape, places, to, 1 << axis, stream) == 0, last_error()
-            if stream:
-                ok(lib.gpuvec_stream_synchronize(stream))
-            assert out.get()[: wanted.nbytes].tobytes() == wanted.tobytes(), str(reduction)
+            got = result_on_device(resources, reduction, arrays, axis, stream)
+            assert got.tobytes() == wanted.tobytes(), str(reduction)
     return len(REDUCTIONS) * len(shapes)
 
 
