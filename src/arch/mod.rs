@@ -128,8 +128,8 @@ pub(crate) trait Vectors: Machine32 {
     /// Stores elements.
     fn store(&self, x: Self::F32, to: &mut Self::Elements);
 
-    /// The elements for which a condition does not hold.
-    fn failing(&self, condition: Self::Bool) -> Self::Lanes;
+    /// The elements for which a condition holds.
+    fn holding(&self, condition: Self::Bool) -> Self::Lanes;
 }
 
 /// Keeps the compiler from making vector code of the loop around it, which would work on several blocks at once, or

@@ -55,9 +55,11 @@ impl<M: Machine32> Machine32 for Pair<M> {
         float(bits: I32) -> F32;
         convert(integer: I32) -> F32;
         less(a: F32, b: F32) -> Bool;
+        and_less(condition: Bool, a: F32, b: F32) -> Bool;
         equal(a: F32, b: F32) -> Bool;
         select(condition: Bool, yes: F32, no: F32) -> F32;
         min(a: F32, b: F32) -> F32;
+        power(k: F32, place: I32) -> F32;
         reciprocal(x: F32) -> F32;
         rough_reciprocal(x: F32) -> F32;
         reciprocal_root(x: F32) -> F32;
@@ -84,10 +86,19 @@ impl<M: Machine32> Machine32 for Pair<M> {
     }
 
     #[inline(always)]
-    fn lookups<T: Tables>(&self, place: Self::I32) -> [Self::F32; 4] {
-        let [a, b, c, d] = self.0.lookups::<T>(place.0);
-        let second = self.0.lookups::<T>(place.1);
-        [Two(a, second[0]), Two(b, second[1]), Two(c, second[2]), Two(d, second[3])]
+    fn lookups<const N: usize, T: Tables<N>>(&self, place: Self::I32) -> [Self::F32; N] {
+        let (first, second) = (self.0.lookups::<N, T>(place.0), self.0.lookups::<N, T>(place.1));
+        let mut entries = [Two(first[0], second[0]); N];
+        for ((entry, first), second) in entries.iter_mut().zip(&first).zip(&second) {
+            *entry = Two(*first, *second);
+        }
+        entries
+    }
+
+    #[inline(always)]
+    fn roots(&self, x: Self::F32) -> (Self::F32, Self::F32) {
+        let (first, second) = (self.0.roots(x.0), self.0.roots(x.1));
+        (Two(first.0, second.0), Two(first.1, second.1))
     }
 
     #[inline(always)]
@@ -97,9 +108,24 @@ impl<M: Machine32> Machine32 for Pair<M> {
     }
 
     #[inline(always)]
-    fn scaled(&self, y: Self::F32, k: Self::F32, place: Self::I32) -> (Self::F32, Self::Bool) {
-        let first = self.0.scaled(y.0, k.0, place.0);
-        let second = self.0.scaled(y.1, k.1, place.1);
+    fn scaled(
+        &self, (y, is_right): (Self::F32, Self::Bool), k: Self::F32, place: Self::I32,
+    ) -> (Self::F32, Self::Bool) {
+        let first = self.0.scaled((y.0, is_right.0), k.0, place.0);
+        let second = self.0.scaled((y.1, is_right.1), k.1, place.1);
+        (Two(first.0, second.0), Two(first.1, second.1))
+    }
+
+    #[inline(always)]
+    fn bounded(&self, x: Self::F32, least: f32, greatest: f32) -> (Self::F32, Self::Bool) {
+        let first = self.0.bounded(x.0, least, greatest);
+        let second = self.0.bounded(x.1, least, greatest);
+        (Two(first.0, second.0), Two(first.1, second.1))
+    }
+
+    #[inline(always)]
+    fn one_minus(&self, x: Self::F32) -> (Self::F32, Self::F32) {
+        let (first, second) = (self.0.one_minus(x.0), self.0.one_minus(x.1));
         (Two(first.0, second.0), Two(first.1, second.1))
     }
 
@@ -127,7 +153,7 @@ impl<M: Vectors> Vectors for Pair<M> {
     }
 
     #[inline(always)]
-    fn failing(&self, condition: Self::Bool) -> Self::Lanes {
-        Two(self.0.failing(condition.0), self.0.failing(condition.1))
+    fn holding(&self, condition: Self::Bool) -> Self::Lanes {
+        Two(self.0.holding(condition.0), self.0.holding(condition.1))
     }
 }

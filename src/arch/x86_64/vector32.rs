@@ -2,7 +2,7 @@
 
 use super::{Avx2, Avx512};
 use crate::arch::Vectors;
-use gpuvec_math::fast::{Machine32, Tables};
+use gpuvec_math::fast::{EXP_POWERS, Machine32, Tables};
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 
@@ -27,11 +27,11 @@ fn select_avx2(mask: __m256, yes: __m256, no: __m256) -> __m256 {
     unsafe { _mm256_xor_ps(no, _mm256_and_ps(mask, _mm256_xor_ps(yes, no))) }
 }
 
-/// `no` where the mask, of lanes where a condition does not hold, is set, else `yes`.
+/// `yes` where the mask is set, else `no`.
 #[inline(always)]
 fn select_avx512(mask: __mmask16, yes: __m512, no: __m512) -> __m512 {
     // SAFETY: a vector proves the instructions.
-    unsafe { _mm512_mask_blend_ps(mask, yes, no) }
+    unsafe { _mm512_mask_blend_ps(mask, no, yes) }
 }
 
 /// The entries of a table of 16 or 32 at places. Bits 3 and 4 of a place choose between eighths or quarters by masks,
@@ -62,7 +62,8 @@ fn lookup_avx2<const N: usize>(table: &'static [f32; N], places: __m256i) -> __m
     }
 }
 
-/// The entries of four tables at places, by loads of rows, which are transposed: eight shuffles instead of sixteen.
+/// The entries of up to four tables at places, by loads of rows, which are transposed: at most eight shuffles, instead
+/// of four for each table and masks.
 #[inline(always)]
 fn lookups_avx2(rows: &'static [[f32; 4]; 32], places: __m256i) -> [__m256; 4] {
     // SAFETY: a vector proves the instructions; offsets are of rows.
@@ -130,27 +131,30 @@ fn reciprocal_avx512(x: __m512) -> __m512 {
     }
 }
 
-/// An estimate with an error of 1.5 · 2^-12, and Newton's step, which leaves 2^-22.2 and roundings below 2^-23.
+/// The root and its reciprocal: an estimate with an error of 1.5 · 2^-12, and Newton's step (Goldschmidt), which leaves
+/// 2^-22.2 and roundings below 2^-23.
 #[inline(always)]
-fn reciprocal_root_avx2(x: __m256) -> __m256 {
+fn roots_avx2(x: __m256) -> (__m256, __m256) {
     // SAFETY: a vector proves the instructions.
     unsafe {
         let y = _mm256_rsqrt_ps(x);
+        let root = _mm256_mul_ps(x, y);
         let half = _mm256_set1_ps(0.5);
-        let rest = _mm256_fnmadd_ps(_mm256_mul_ps(x, y), _mm256_mul_ps(y, half), half);
-        _mm256_fmadd_ps(y, rest, y)
+        let rest = _mm256_fnmadd_ps(root, _mm256_mul_ps(y, half), half);
+        (_mm256_fmadd_ps(root, rest, root), _mm256_fmadd_ps(y, rest, y))
     }
 }
 
-/// An estimate with an error of 2^-14, and Newton's step, which leaves 2^-27.4 and roundings below 2^-23.
+/// The same: an estimate with an error of 2^-14, and a step, which leaves 2^-27.4 and roundings below 2^-23.
 #[inline(always)]
-fn reciprocal_root_avx512(x: __m512) -> __m512 {
+fn roots_avx512(x: __m512) -> (__m512, __m512) {
     // SAFETY: a vector proves the instructions.
     unsafe {
         let y = _mm512_rsqrt14_ps(x);
+        let root = _mm512_mul_ps(x, y);
         let half = _mm512_set1_ps(0.5);
-        let rest = _mm512_fnmadd_ps(_mm512_mul_ps(x, y), _mm512_mul_ps(y, half), half);
-        _mm512_fmadd_ps(y, rest, y)
+        let rest = _mm512_fnmadd_ps(root, _mm512_mul_ps(y, half), half);
+        (_mm512_fmadd_ps(root, rest, root), _mm512_fmadd_ps(y, rest, y))
     }
 }
 
@@ -162,8 +166,8 @@ macro_rules! vectors {
         load $load:ident, store $store:ident, f32 $splat:ident, i32 $splat_bits:ident,
         fma $fma:ident, fms $fms:ident, fnma $fnma:ident, bits $bits:ident, float $float:ident,
         convert $convert:ident, shift_left $shift_left:ident, less $less:expr, equal $equal:expr,
-        failing $lanes_type:ident $failing:expr, always $always:expr, select $select:ident, lookup $lookup:ident, min $min:ident,
-        reciprocal $reciprocal:ident, reciprocal_root $reciprocal_root:ident, $($better:item)*
+        holding $lanes_type:ident $holding:expr, always $always:expr, select $select:ident, lookup $lookup:ident, min $min:ident,
+        reciprocal $reciprocal:ident, roots $roots:ident, $($better:item)*
     ) => {
         $(#[$doc])*
         pub(crate) struct $name($set);
@@ -211,10 +215,10 @@ macro_rules! vectors {
             }
 
             #[inline(always)]
-            fn failing(&self, condition: $Bool) -> $lanes_type {
+            fn holding(&self, condition: $Bool) -> $lanes_type {
                 // SAFETY: the machine proves the instructions.
                 #[allow(unused_unsafe, reason = "some are operators")]
-                unsafe { $failing(condition.0) }
+                unsafe { $holding(condition.0) }
             }
         }
 
@@ -317,7 +321,13 @@ macro_rules! vectors {
 
             #[inline(always)]
             fn reciprocal_root(&self, x: $F32) -> $F32 {
-                $F32($reciprocal_root(x.0))
+                self.roots(x).1
+            }
+
+            #[inline(always)]
+            fn roots(&self, x: $F32) -> ($F32, $F32) {
+                let (root, inverse) = $roots(x.0);
+                ($F32(root), $F32(inverse))
             }
 
             $($better)*
@@ -347,16 +357,20 @@ vectors! {
     fma _mm256_fmadd_ps, fms _mm256_fmsub_ps, fnma _mm256_fnmadd_ps, bits _mm256_castps_si256,
     float _mm256_castsi256_ps, convert _mm256_cvtepi32_ps, shift_left shift_avx2,
     less |a, b| _mm256_cmp_ps::<_CMP_LT_OQ>(a, b), equal |a, b| _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b),
-    failing u8 |condition| !_mm256_movemask_ps(condition) as u8,
+    holding u8 |condition| _mm256_movemask_ps(condition) as u8,
     // SAFETY: a vector proves the instructions.
     always unsafe { _mm256_castsi256_ps(_mm256_set1_epi32(-1)) },
     select select_avx2, lookup lookup_avx2,
-    min _mm256_min_ps, reciprocal reciprocal_avx2, reciprocal_root reciprocal_root_avx2,
+    min _mm256_min_ps, reciprocal reciprocal_avx2, roots roots_avx2,
 
     #[inline(always)]
-    fn lookups<T: Tables>(&self, place: I32x8) -> [F32x8; 4] {
-        let [a, b, c, d] = lookups_avx2(const { &T::ROWS }, place.0);
-        [F32x8(a), F32x8(b), F32x8(c), F32x8(d)]
+    fn lookups<const N: usize, T: Tables<N>>(&self, place: I32x8) -> [F32x8; N] {
+        let all = lookups_avx2(const { &T::ROWS }, place.0);
+        let mut entries = [F32x8(all[0]); N];
+        for (entry, found) in entries.iter_mut().zip(&all) {
+            *entry = F32x8(*found);
+        }
+        entries
     }
 
     #[inline(always)]
@@ -382,17 +396,16 @@ vectors! {
         BitXor bitxor _mm512_xor_si512;
     }
     operators Bool16 {
-        // Masks of the lanes where a condition does not hold, as they are stored.
-        BitAnd bitand u16::bitor;
+        BitAnd bitand u16::bitand;
     }
     load _mm512_loadu_ps, store _mm512_storeu_ps, f32 _mm512_set1_ps, i32 _mm512_set1_epi32,
     fma _mm512_fmadd_ps, fms _mm512_fmsub_ps, fnma _mm512_fnmadd_ps, bits _mm512_castps_si512,
     float _mm512_castsi512_ps, convert _mm512_cvtepi32_ps, shift_left shift_avx512,
-    less |a, b| _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b),
-    equal |a, b| _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b),
-    failing u16 |condition| condition, always 0,
+    less |a, b| _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b),
+    equal |a, b| _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b),
+    holding u16 |condition| condition, always u16::MAX,
     select select_avx512, lookup lookup_avx512,
-    min _mm512_min_ps, reciprocal reciprocal_avx512, reciprocal_root reciprocal_root_avx512,
+    min _mm512_min_ps, reciprocal reciprocal_avx512, roots roots_avx512,
 
     const EXPONENT: f32 = 1.0;
 
@@ -403,13 +416,50 @@ vectors! {
     }
 
     #[inline(always)]
-    fn scaled(&self, y: F32x16, k: F32x16, _: I32x16) -> (F32x16, Bool16) {
+    fn and_less(&self, condition: Bool16, a: F32x16, b: F32x16) -> Bool16 {
+        // SAFETY: a vector proves the instructions.
+        Bool16(unsafe { _mm512_mask_cmp_ps_mask::<_CMP_LT_OQ>(condition.0, a.0, b.0) })
+    }
+
+    #[inline(always)]
+    fn scaled(
+        &self, (y, is_right): (F32x16, Bool16), k: F32x16, _: I32x16,
+    ) -> (F32x16, Bool16) {
         // SAFETY: a vector proves the instructions.
         unsafe {
             // A subnormal result would take a hundred times as long; one that overflows is right.
             let least = _mm512_set1_ps(-125.0);
             let y = _mm512_scalef_ps(y.0, _mm512_max_ps(k.0, least));
-            (F32x16(y), Bool16(_mm512_cmp_ps_mask::<_CMP_NGE_UQ>(k.0, least)))
+            (F32x16(y), Bool16(_mm512_mask_cmp_ps_mask::<_CMP_GE_OQ>(is_right.0, k.0, least)))
+        }
+    }
+
+    #[inline(always)]
+    fn power(&self, k: F32x16, place: I32x16) -> F32x16 {
+        let power = self.lookup(&EXP_POWERS, place);
+        // SAFETY: a vector proves the instructions.
+        F32x16(unsafe { _mm512_scalef_ps(power.0, k.0) })
+    }
+
+    #[inline(always)]
+    fn bounded(&self, x: F32x16, least: f32, _greatest: f32) -> (F32x16, Bool16) {
+        // SAFETY: a vector proves the instructions; the second operand is the result if one is NaN.
+        (F32x16(unsafe { _mm512_max_ps(_mm512_set1_ps(least), x.0) }), Bool16(u16::MAX))
+    }
+
+    /// By the greater of both in magnitude, which is added first (Dekker).
+    #[inline(always)]
+    fn one_minus(&self, x: F32x16) -> (F32x16, F32x16) {
+        const LESSER: i32 = 0b0110;
+        const GREATER: i32 = 0b0111;
+        // SAFETY: a vector proves the instructions.
+        unsafe {
+            let (one, minus_one) = (_mm512_set1_ps(1.0), _mm512_set1_ps(-1.0));
+            let difference = _mm512_sub_ps(one, x.0);
+            let greater = _mm512_range_ps::<GREATER>(minus_one, x.0);
+            let lesser = _mm512_range_ps::<LESSER>(minus_one, x.0);
+            let excess = _mm512_add_ps(_mm512_add_ps(difference, greater), lesser);
+            (F32x16(difference), F32x16(excess))
         }
     }
 
@@ -420,6 +470,6 @@ vectors! {
             [_mm512_getexp_ps(x.0), _mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_NAN>(x.0)]
         };
         // NaN for negative numbers, an infinite exponent for 0 and infinity; right for subnormal numbers.
-        (F32x16(exponent), F32x16(significand), Bool16(0))
+        (F32x16(exponent), F32x16(significand), Bool16(u16::MAX))
     }
 }

@@ -12,6 +12,8 @@ use std::ptr;
 
 /// The most elements of a block.
 const BLOCK: usize = 3 * PART;
+/// The words of a bit of each.
+const WORDS: usize = BLOCK / 64;
 /// The elements of the first block, and of each block behind one with mostly wrong elements. Before such a block the
 /// exact loop computes `EXACT_PARTS` times as many elements.
 const PART: usize = 512;
@@ -57,8 +59,8 @@ struct Block {
     x: Operand,
     out: *mut u8,
     len: usize,
-    /// A bit of each element, which the loop sets if its result is wrong.
-    wrong: [u64; BLOCK / 64],
+    /// A bit of each element, which the loop clears if its result is wrong.
+    right: [u64; WORDS],
 }
 
 fn fast_block<S: FusedSet, K: Fast>(set: S, block: &mut Block) {
@@ -84,8 +86,8 @@ impl<F: FusedSet, K: Fast> Vectorized for FastBody<'_, F, K> {
 
 #[inline(always)]
 fn fast_body<K: Fast, M: Vectors>(m: M, block: &mut Block) {
-    let Block { x, out, len, ref mut wrong } = *block;
-    let wrong = wrong.as_mut_ptr().cast::<M::Lanes>();
+    let Block { x, out, len, ref mut right } = *block;
+    let right = right.as_mut_ptr().cast::<M::Lanes>();
     for start in (0..len).step_by(M::LANES) {
         let [from, to] = [start & x.mask, start].map(|element| element * size_of::<f32>());
         // SAFETY: `run` promises `len` elements and room for as many results, to which nothing else refers; there is
@@ -93,7 +95,7 @@ fn fast_body<K: Fast, M: Vectors>(m: M, block: &mut Block) {
         unsafe {
             let (y, is_right) = K::fast(&m, m.load(&*x.pointer.wrapping_add(from).cast()));
             m.store(y, &mut *out.wrapping_add(to).cast());
-            wrong.add(start / M::LANES).write(m.failing(is_right));
+            right.add(start / M::LANES).write(m.holding(is_right));
         }
         stay_a_loop();
     }
@@ -125,7 +127,7 @@ fn run<S: FusedSet>(set: S, args: &Args, fast: fn(S, &mut Block), exact: fn(S, &
             unsafe { copy.copy_from_nonoverlapping(block_x.pointer.cast(), count) };
             block_x.pointer = copy.cast();
         }
-        let mut block = Block { x: block_x, out: place(start), len: count, wrong: [0; _] };
+        let mut block = Block { x: block_x, out: place(start), len: count, right: [u64::MAX; _] };
         fast(set, &mut block);
         let crowded = block.repair(&mut waiting, S::CHUNKS.long, run_exact);
         start += count;
@@ -144,32 +146,39 @@ fn run<S: FusedSet>(set: S, args: &Args, fast: fn(S, &mut Block), exact: fn(S, &
 }
 
 impl Block {
+    /// A bit of each word of bits, set if one of them is clear. No branch depends on that, as many would be mispredicted.
+    fn words_with_wrong(&self) -> u32 {
+        let words = self.right.iter().enumerate();
+        words.fold(0, |all, (i, right)| all | u32::from(*right != u64::MAX) << i)
+    }
+
     /// Runs the exact loop for elements with many others near by, and makes the rest wait. Returns the number of the
     /// first ones. Exact loops take a multiple of `lanes` elements.
     fn repair(&self, waiting: &mut Waiting, lanes: usize, run_exact: RunExact<'_>) -> usize {
         let place = |element: usize| self.out.wrapping_add(element * size_of::<f32>());
-        let (mut i, mut crowded) = (0, 0);
-        while 64 * i < self.len {
-            let (first, mut bits) = (64 * i, self.wrong[i]);
-            i += 1;
-            if bits != 0 && is_crowded(bits) {
-                while 64 * i < self.len && is_crowded(self.wrong[i]) {
-                    i += 1;
-                }
-                let len = self.len.min(64 * i) - first;
+        let (mut words, mut crowded) = (self.words_with_wrong(), 0);
+        while words != 0 {
+            let i = words.trailing_zeros() as usize;
+            let (first, mut wrong) = (64 * i, !self.right[i]);
+            words &= words - 1;
+            if is_crowded(wrong) {
+                let more = self.right[i + 1..].iter().take_while(|right| is_crowded(!**right));
+                let end = i + 1 + more.count();
+                words &= !0 << end;
+                let len = self.len.min(64 * end) - first;
                 run_exact(self.x.from(first), place(first), len);
                 crowded += len;
                 continue;
             }
-            while bits != 0 {
-                let element = first + bits.trailing_zeros() as usize;
+            while wrong != 0 {
+                let element = first + wrong.trailing_zeros() as usize;
                 // SAFETY: one of the block's elements.
                 let input = unsafe { self.x.from(element).pointer.cast::<f32>().read() };
                 waiting.add(input, place(element));
                 if waiting.count == GRAIN {
                     waiting.finish(lanes, run_exact);
                 }
-                bits &= bits - 1;
+                wrong &= wrong - 1;
             }
         }
         crowded

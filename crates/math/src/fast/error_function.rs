@@ -21,7 +21,7 @@ use super::{Machine32, TO_INTEGER, Tables, polynomial, product, sum, with_sign_o
 /// Nodes c, negated, the derivatives there in two parts, and the values.
 struct Nodes;
 
-impl Tables for Nodes {
+impl Tables<4> for Nodes {
     const TABLES: [&'static [f32; 32]; 4] = [&ERF_NODES, &ERF_SLOPES, &ERF_SLOPES_LOW, &ERF_VALUES];
 }
 
@@ -35,7 +35,7 @@ pub fn erf<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let bounded = m.min(size, m.f32(4.0));
     let steps = m.fma(bounded, m.f32(ERF_CURVE), m.f32(ERF_SLOPE));
     let place = m.bits(m.fma(bounded, steps, m.f32(TO_INTEGER)));
-    let [minus_c, slope, slope_low, value] = m.lookups::<Nodes>(place);
+    let [minus_c, slope, slope_low, value] = m.lookups::<4, Nodes>(place);
     let h = bounded + minus_c;
     let (w, w_low) = product(m, minus_c, h);
     let (first, first_low) = product(m, slope, h);

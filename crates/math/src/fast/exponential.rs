@@ -24,6 +24,8 @@ const EXPONENT: i32 = -1 << 23;
 pub(super) const ONE: i32 = 127 << 23;
 /// Arguments above that have results that are subnormal or infinite, or nearly.
 const GREATEST: f32 = 87.3;
+/// For this argument and lesser ones, e^x - 1 is -1 when rounded.
+const LEAST_EXPM1: f32 = -18.0;
 
 /// 2^⌊k⌋ (power + slope · r + power · small), rounded.
 #[inline(always)]
@@ -32,15 +34,13 @@ fn power<M: Machine32>(
 ) -> (M::F32, M::Bool) {
     let high = m.fma(slope, r, power);
     let low = m.fma(power, small, m.fma(slope, r, power - high));
-    let (y, is_sure) = m.rounded(high, [low, m.fma(high, m.f32(2.0 * EXP_BIAS), low)]);
-    let (y, is_right) = m.scaled(y, k, place);
-    (y, is_sure & is_right)
+    m.scaled(m.rounded(high, [low, m.fma(high, m.f32(2.0 * EXP_BIAS), low)]), k, place)
 }
 
 /// x = k ln 2 + r - excess, for 2^k from a table.
 pub(super) struct Reduced<M: Machine32> {
     /// A multiple of 1/16.
-    k: M::F32,
+    pub(super) k: M::F32,
     /// The sixteenths of k are its low bits.
     pub(super) place: M::I32,
     pub(super) r: M::F32,
@@ -88,30 +88,30 @@ pub fn exp<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 
 /// e^x - 1 = P - 1 + r (P + P r/2 + P r² EXPM1(r)) - excess · e^x, with P = 2^k.
 ///
-/// All is exact in two parts but for the last two terms. Where k = 0 the result is about r, else it is as large or
-/// larger: the roundings of r², of the polynomial, of their product and of two sums with it, 2^-24 r³ / 6 each, err by
-/// 2^-35.3 together, relative to it. The polynomial errs by 2^-38.2, and the other sums and the excess by less.
+/// All is exact in two parts but for the last two terms. In the last one e^x lacks P r³ EXPM1(r), 2^-19 of it: 2^-38 of the
+/// result. Where k = 0 the result is about r, else it is as large or larger: the roundings of r², of the polynomial, of
+/// their product and of two sums with it, 2^-24 r³ / 6 each, err by 2^-35.3 together, relative to it. The polynomial errs
+/// by 2^-38.2, and the other sums and the excess by less.
 ///
 /// The signs of differences are such that they are -0 where x is.
 #[inline(always)]
 pub fn expm1<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let Reduced { place, r, excess, .. } = reduce(m, x, TO_SIXTEENTHS, &EXPM1_RESTS);
-    let power = scaled_power(m, place);
+    let (x, is_in_range) = m.bounded(x, LEAST_EXPM1, GREATEST);
+    let Reduced { k, place, r, excess } = reduce(m, x, TO_SIXTEENTHS, &EXPM1_RESTS);
+    let power = m.power(k, place);
     // 1 - P.
-    let one = m.f32(1.0);
-    let base = one - power;
-    let of_power = base - one;
-    let base_low = (one - (base - of_power)) - (power + of_power);
+    let (base, base_excess) = m.one_minus(power);
     let half = r * m.f32(0.5);
     let slope = m.fma(power, half, power);
     let slope_low = m.fma(power, half, power - slope);
     let square = r * r;
     let slope_low = m.fma(square * polynomial(m, r, &EXPM1), power, slope_low);
+    let excess = m.fms(excess, m.fma(slope, r, power), base_excess);
+    let excess = m.fnma(slope_low, r, excess);
     let y = m.fms(slope, r, base);
-    let low = m.fms(slope, r, base + y) - base_low;
-    let low = m.fms(slope_low, r, m.fms(excess, y + one, low));
+    let low = m.fms(slope, r, base + y) - excess;
     let (y, is_sure) = rounded(m, y, low, 3e-11); // 2^-34.96
-    (y, is_sure & m.less(m.magnitude(x), m.f32(GREATEST)))
+    (y, is_sure & is_in_range)
 }
 
 /// 2^x = 2^k 2^(offset + f).

@@ -39,7 +39,7 @@ pub fn sinh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let low = m.fms(slope, r, sinh + y) - sinh_low;
     let low = m.fma(slope_low, r, m.fnma(excess, m.fma(half, y, slope), low));
     let (y, is_sure) = rounded(m, y, low, BOUND);
-    (with_sign_of(m, y, x), is_sure & m.less(size, m.f32(GREATEST)))
+    (with_sign_of(m, y, x), m.and_less(is_sure, size, m.f32(GREATEST)))
 }
 
 /// The hyperbolic cosine: half of e^|x| and its inverse.
@@ -51,8 +51,8 @@ pub fn sinh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 pub fn cosh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const BOUND: f32 = 6.8e-11; // 2^-33.78
     let size = m.magnitude(x);
-    let Reduced { place, r, excess, .. } = reduce(m, size, TO_SIXTEENTHS, &EXPM1_RESTS);
-    let power = scaled_power(m, place);
+    let Reduced { k, place, r, excess } = reduce(m, size, TO_SIXTEENTHS, &EXPM1_RESTS);
+    let power = m.power(k, place);
     let exp = m.fma(power, r, power);
     let small = (r * r) * polynomial(m, r, &EXP);
     let nearly = m.fma(power, small, exp);
@@ -65,5 +65,5 @@ pub fn cosh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let (high, high_low) = sum::<M>(exp, inverse);
     let low = m.fma(power, small, m.fnma(inverse, excess, high_low + exp_low));
     let (y, is_sure) = rounded(m, high, low, BOUND);
-    (y * m.f32(0.5), is_sure & m.less(size, m.f32(GREATEST)))
+    (y * m.f32(0.5), m.and_less(is_sure, size, m.f32(GREATEST)))
 }

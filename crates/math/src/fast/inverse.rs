@@ -31,6 +31,13 @@ use super::constants::{
 use super::machine::ONE;
 use super::{Machine32, TO_INTEGER, Tables, polynomial, product, sum, with_sign_of};
 
+/// Nodes b, and their inverse tangents in two parts.
+struct Nodes;
+
+impl Tables<3> for Nodes {
+    const TABLES: [&'static [f32; 32]; 3] = [&ATAN_NODES, &ATAN_HIGH, &ATAN_LOW];
+}
+
 /// The inverse tangent.
 #[inline(always)]
 pub fn atan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
@@ -38,7 +45,8 @@ pub fn atan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let size = m.magnitude(x);
     let shifted = m.fma(m.rough_reciprocal(size + one), m.f32(31.0), m.f32(TO_INTEGER));
     let place = m.bits(shifted);
-    let (a, b) = (m.min(shifted - m.f32(TO_INTEGER), one), m.lookup(&ATAN_NODES, place));
+    let a = m.min(shifted - m.f32(TO_INTEGER), one);
+    let [b, table, table_low] = m.lookups::<3, Nodes>(place);
     let top = m.fms(size, a, b);
     let (bottom, bottom_low) = product(m, size, b);
     let (bottom, bottom_rest) = sum::<M>(a, bottom);
@@ -48,8 +56,8 @@ pub fn atan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let square = t * t;
     // What t has too much.
     let excess = m.fma(t, bottom_low, m.fms(t, bottom, top)) * inverse;
-    let low = m.lookup(&ATAN_LOW, place) + m.fms(excess, square, excess);
-    let (y, y_low) = sum::<M>(m.lookup(&ATAN_HIGH, place), t);
+    let low = table_low + m.fms(excess, square, excess);
+    let (y, y_low) = sum::<M>(table, t);
     let factor = m.fma(square, polynomial(m, square, &ATAN), bias);
     let low = y_low + m.fma(t, factor, low);
     let (y, is_sure) = m.rounded(y, [low, m.fma(y, m.f32(-2.0 * ATAN_BIAS), low)]);
@@ -60,11 +68,11 @@ pub fn atan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 struct AsinTables;
 struct AcosTables;
 
-impl Tables for AsinTables {
+impl Tables<4> for AsinTables {
     const TABLES: [&'static [f32; 32]; 4] = [&ASIN_SINES, &ASIN_SLOPES, &ASIN_HIGH, &ASIN_LOW];
 }
 
-impl Tables for AcosTables {
+impl Tables<4> for AcosTables {
     const TABLES: [&'static [f32; 32]; 4] = [&ASIN_SINES, &ASIN_SLOPES, &ACOS_HIGH, &ACOS_LOW];
 }
 
@@ -79,20 +87,19 @@ struct Angle<M: Machine32> {
 
 impl<M: Machine32> Angle<M> {
     #[inline(always)]
-    fn new<T: Tables>(m: &M, size: M::F32) -> Self {
+    fn new<T: Tables<4>>(m: &M, size: M::F32) -> Self {
         let half = m.f32(0.5);
         let is_of_sine = m.less(size, half);
         let square = m.fma(size, m.f32(-0.5), half);
-        let inverse = m.reciprocal_root(square);
-        let root = square * inverse;
+        let (root, inverse) = m.roots(square);
         let root_low = m.fms(root, root, square) * (inverse * m.f32(-0.5));
         let u = m.select(is_of_sine, size, root);
         let u_low = m.select(is_of_sine, m.f32(0.0), root_low);
         let place = m.bits(m.fma(u, m.f32(ASIN_STEPS), m.f32(TO_INTEGER)));
-        let [c, slope, table, table_low] = m.lookups::<T>(place);
+        let [c, slope, table, table_low] = m.lookups::<4, T>(place);
         let (first, first_low) = product(m, slope, u - c);
         let corrected = m.fma(slope, u_low, first);
-        let (w, q) = (c * corrected * slope, corrected * corrected);
+        let (w, q) = (c * slope * corrected, corrected * corrected);
         let (start, per_w, per_q) = (m.f32(ASIN_Q[0]), m.f32(ASIN_Q[1]), m.f32(ASIN_Q[2]));
         let of_square = m.fma(q, per_q, m.fma(w, per_w, start));
         let series = m.fma(w, polynomial(m, w, &ASIN_W), m.fma(q, of_square, m.f32(ASIN_BIAS)));
@@ -107,8 +114,8 @@ impl<M: Machine32> Angle<M> {
         let high = m.fma(table, factor, base);
         let rest = m.fma(table_low, factor, base_low);
         let y = m.fma(self.first, factor, high);
-        let y_low = m.fma(self.first, factor, high - y);
-        let low = m.fma(self.low, factor, rest) + y_low;
+        let rest = m.fma(self.first, factor, high - y) + rest;
+        let low = m.fma(self.low, factor, rest);
         m.rounded(y, [low, m.fma(y, m.f32(-2.0 * ASIN_BIAS), low)])
     }
 }

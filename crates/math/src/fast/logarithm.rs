@@ -23,23 +23,63 @@ use super::constants::{
     LOG2, LOG2_2, LOG2_2_LOW, LOG2_SLOPE, LOG2_TABLE, LOG2_TABLE_LOW, LOG2_UNIT, LOG10, LOG10_2,
     LOG10_2_LOW, LOG10_SLOPE, LOG10_TABLE, LOG10_TABLE_LOW, LOG10_UNIT,
 };
-use super::{Machine32, TO_INTEGER, polynomial, sum, with_sign_of};
+use super::{Machine32, TO_INTEGER, Tables, polynomial, sum, with_sign_of};
 
-/// An argument: k, c, r, its place in tables, and whether they are right.
+/// A base, with a table of c and tables of the logarithms of its inverses in two parts. The first ones are over a unit.
+trait Base: Tables<3> {
+    /// The logarithm of 2, likewise in two parts.
+    const OF_2: [f32; 2];
+    const UNIT: f32;
+    /// What -2 units lack from the logarithm of e.
+    const SLOPE: f32;
+    const COEFFICIENTS: [f32; 4];
+}
+
+macro_rules! bases {
+    ($($name:ident: $tables:expr, $of_2:expr, $unit:ident, $slope:ident, $coefficients:ident;)*) => {
+        $(struct $name;
+
+        impl Tables<3> for $name {
+            const TABLES: [&'static [f32; 32]; 3] = $tables;
+        }
+
+        impl Base for $name {
+            const OF_2: [f32; 2] = $of_2;
+            const UNIT: f32 = $unit;
+            const SLOPE: f32 = $slope;
+            const COEFFICIENTS: [f32; 4] = $coefficients;
+        })*
+    };
+}
+
+bases! {
+    Natural: [&LOG_INVERSE, &LOG_TABLE, &LOG_TABLE_LOW],
+        [LOG_2, LOG_2_LOW], LOG_UNIT, LOG_SLOPE, LOG;
+    Binary: [&LOG_INVERSE, &LOG2_TABLE, &LOG2_TABLE_LOW],
+        [LOG2_2, LOG2_2_LOW], LOG2_UNIT, LOG2_SLOPE, LOG2;
+    Decimal: [&LOG_INVERSE, &LOG10_TABLE, &LOG10_TABLE_LOW],
+        [LOG10_2, LOG10_2_LOW], LOG10_UNIT, LOG10_SLOPE, LOG10;
+}
+
+/// An argument: k, m and c, and the logarithm without that of 1 + r, in two parts; and whether they are right.
 struct Reduced<M: Machine32> {
     k: M::F32,
     significand: M::F32,
     c: M::F32,
-    place: M::I32,
+    high: M::F32,
+    low: M::F32,
     is_right: M::Bool,
 }
 
 impl<M: Machine32> Reduced<M> {
     #[inline(always)]
-    fn new(m: &M, x: M::F32) -> Self {
+    fn new<B: Base>(m: &M, x: M::F32) -> Self {
         let (k, significand, is_right) = m.split(x);
         let place = m.bits(m.fma(significand, m.f32(31.0), m.f32(TO_INTEGER)));
-        Reduced { k, significand, c: m.lookup(&LOG_INVERSE, place), place, is_right }
+        let [c, table, table_low] = m.lookups::<3, B>(place);
+        let high = m.fma(k, m.f32(B::OF_2[0] / M::EXPONENT), table);
+        let low = m.fma(k, m.f32(B::OF_2[1] / M::EXPONENT), table_low);
+        Reduced { k, significand, c, high, low, is_right }
     }
 
     /// m c - 1.
@@ -48,94 +88,47 @@ impl<M: Machine32> Reduced<M> {
         m.fma(self.significand, self.c, m.f32(-1.0))
     }
 
-    /// k · two and an entry of a table.
+    /// The logarithm, where r may lack `r_low`.
     #[inline(always)]
-    fn sum(&self, m: &M, (two, table): (f32, &'static [f32; 32])) -> M::F32 {
-        m.fma(self.k, m.f32(two / M::EXPONENT), m.lookup(table, self.place))
-    }
-}
-
-/// The constants of logarithms to a base, which in high parts are over a unit.
-struct Base {
-    /// The logarithm of 2, and those of inverses of c.
-    high: (f32, &'static [f32; 32]),
-    /// The rest of them, not over the unit.
-    low: (f32, &'static [f32; 32]),
-    unit: f32,
-    /// What -2 units lack from the logarithm of e.
-    slope: f32,
-    coefficients: [f32; 4],
-}
-
-const NATURAL: Base = Base {
-    high: (LOG_2, &LOG_TABLE),
-    low: (LOG_2_LOW, &LOG_TABLE_LOW),
-    unit: LOG_UNIT,
-    slope: LOG_SLOPE,
-    coefficients: LOG,
-};
-
-const BINARY: Base = Base {
-    high: (LOG2_2, &LOG2_TABLE),
-    low: (LOG2_2_LOW, &LOG2_TABLE_LOW),
-    unit: LOG2_UNIT,
-    slope: LOG2_SLOPE,
-    coefficients: LOG2,
-};
-
-const DECIMAL: Base = Base {
-    high: (LOG10_2, &LOG10_TABLE),
-    low: (LOG10_2_LOW, &LOG10_TABLE_LOW),
-    unit: LOG10_UNIT,
-    slope: LOG10_SLOPE,
-    coefficients: LOG10,
-};
-
-impl Base {
-    /// The logarithm of a number, which may lack `r_low` in r.
-    #[inline(always)]
-    fn of_reduced<M: Machine32>(
-        &self, m: &M, reduced: &Reduced<M>, r: M::F32, r_low: Option<M::F32>,
-    ) -> (M::F32, M::Bool) {
-        let (minus_2, unit, slope) = (m.f32(-2.0), m.f32(self.unit), m.f32(self.slope));
-        let high = reduced.sum(m, self.high);
-        let y = m.fma(r, r, m.fma(r, minus_2, high));
-        let y_low = m.fma(r, r, m.fma(r, minus_2, high - y));
-        let low = reduced.sum(m, self.low);
+    fn logarithm<B: Base>(&self, m: &M, r: M::F32, r_low: Option<M::F32>) -> (M::F32, M::Bool) {
+        let (minus_2, unit, slope) = (m.f32(-2.0), m.f32(B::UNIT), m.f32(B::SLOPE));
+        let y = m.fma(r, r, m.fma(r, minus_2, self.high));
+        let y_low = m.fma(r, r, m.fma(r, minus_2, self.high - y));
         let (low, slope) = match r_low {
-            Some(rest) => (low + rest, slope - rest),
-            None => (low, slope),
+            Some(rest) => (self.low + rest, slope - rest),
+            None => (self.low, slope),
         };
-        let small = m.fma(r, polynomial(m, r, &self.coefficients), slope);
+        let small = m.fma(r, polynomial(m, r, &B::COEFFICIENTS), slope);
         let low = m.fma(y_low, unit, m.fma(r, small, low));
-        let other = m.fma(y, m.f32(2.0 * LOG_BIAS * self.unit), low);
-        m.rounded_product(y, self.unit, [low, other])
+        let other = m.fma(y, m.f32(2.0 * LOG_BIAS * B::UNIT), low);
+        m.rounded_product(y, B::UNIT, [low, other])
     }
+}
 
-    #[inline(always)]
-    fn of<M: Machine32>(&self, m: &M, x: M::F32) -> (M::F32, M::Bool) {
-        let reduced = Reduced::new(m, x);
-        let (y, is_sure) = self.of_reduced(m, &reduced, reduced.r(m), None);
-        (y, is_sure & reduced.is_right)
-    }
+/// The logarithm to a base.
+#[inline(always)]
+fn to_base<B: Base, M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
+    let reduced = Reduced::new::<B>(m, x);
+    let (y, is_sure) = reduced.logarithm::<B>(m, reduced.r(m), None);
+    (y, is_sure & reduced.is_right)
 }
 
 /// The natural logarithm.
 #[inline(always)]
 pub fn log<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    NATURAL.of(m, x)
+    to_base::<Natural, M>(m, x)
 }
 
 /// The logarithm to base 2.
 #[inline(always)]
 pub fn log2<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    BINARY.of(m, x)
+    to_base::<Binary, M>(m, x)
 }
 
 /// The logarithm to base 10.
 #[inline(always)]
 pub fn log10<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    DECIMAL.of(m, x)
+    to_base::<Decimal, M>(m, x)
 }
 
 /// log(1 + x), where r is in two parts: that of the rounded sum, and what the sum lacks times C = c 2^-k.
@@ -149,11 +142,11 @@ pub fn log1p<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let one = m.f32(1.0);
     let above = x + one;
     let rest = x - (above - one);
-    let reduced = Reduced::new(m, above);
+    let reduced = Reduced::new::<Natural>(m, above);
     let exponent = m.bits(above) - m.bits(reduced.significand);
     let c = m.float(m.bits(reduced.c) - exponent);
     let (r, r_low) = sum::<M>(reduced.r(m), rest * c);
-    let (y, is_sure) = NATURAL.of_reduced(m, &reduced, r, Some(r_low));
-    let is_right = m.less(m.magnitude(reduced.k), m.f32(ABOVE_MOST * M::EXPONENT));
-    (with_sign_of(m, y, x), is_sure & is_right)
+    let (y, is_sure) = reduced.logarithm::<Natural>(m, r, Some(r_low));
+    let most = m.f32(ABOVE_MOST * M::EXPONENT);
+    (with_sign_of(m, y, x), m.and_less(is_sure, m.magnitude(reduced.k), most))
 }

@@ -1,5 +1,6 @@
 //! The operations of fast sequences.
 
+use super::exponential::scaled_power;
 use crate::Scalar;
 use std::num::Wrapping;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
@@ -7,16 +8,16 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 /// The bits of 1.
 pub(super) const ONE: i32 = 127 << 23;
 
-/// Four tables whose entries at the same place are looked up together.
-pub trait Tables {
+/// Up to four tables whose entries at the same place are looked up together.
+pub trait Tables<const N: usize> {
     /// The tables.
-    const TABLES: [&'static [f32; 32]; 4];
-    /// Their entries, by places.
+    const TABLES: [&'static [f32; 32]; N];
+    /// Their entries, by places, and zeros.
     const ROWS: [[f32; 4]; 32] = {
         let mut rows = [[0.0; 4]; 32];
         let mut i = 0;
-        while i < 4 * 32 {
-            rows[i / 4][i % 4] = Self::TABLES[i % 4][i / 4];
+        while i < N * 32 {
+            rows[i / N][i % N] = Self::TABLES[i % N][i / N];
             i += 1;
         }
         rows
@@ -27,7 +28,7 @@ pub trait Tables {
 ///
 /// As of [`crate::Machine`], every operation is IEEE 754's, rounded to nearest with ties to even, with
 /// subnormals, and without contraction; and a value is an element, a vector, or the name of a register.
-pub trait Machine32 {
+pub trait Machine32: Sized {
     /// A number.
     type F32: Copy + Add<Output = Self::F32> + Sub<Output = Self::F32> + Mul<Output = Self::F32>;
     /// 32 bits; sums wrap.
@@ -63,17 +64,25 @@ pub trait Machine32 {
     fn shift_left<const COUNT: u32>(&self, bits: Self::I32) -> Self::I32;
     /// a < b; false if one is NaN.
     fn less(&self, a: Self::F32, b: Self::F32) -> Self::Bool;
+    /// Says whether a condition holds and a < b.
+    #[inline(always)]
+    fn and_less(&self, condition: Self::Bool, a: Self::F32, b: Self::F32) -> Self::Bool {
+        condition & self.less(a, b)
+    }
     /// a = b; false if one is NaN.
     fn equal(&self, a: Self::F32, b: Self::F32) -> Self::Bool;
     /// `yes` where a condition holds, else `no`.
     fn select(&self, condition: Self::Bool, yes: Self::F32, no: Self::F32) -> Self::F32;
     /// The entry of a table of 16 or 32 at the place that the low bits say.
     fn lookup<const N: usize>(&self, table: &'static [f32; N], place: Self::I32) -> Self::F32;
-    /// The entries of four tables at the same place, in order.
+    /// The entries of tables at the same place, in order.
     #[inline(always)]
-    fn lookups<T: Tables>(&self, place: Self::I32) -> [Self::F32; 4] {
-        let [a, b, c, d] = T::TABLES;
-        [self.lookup(a, place), self.lookup(b, place), self.lookup(c, place), self.lookup(d, place)]
+    fn lookups<const N: usize, T: Tables<N>>(&self, place: Self::I32) -> [Self::F32; N] {
+        let mut entries = [self.lookup(T::TABLES[0], place); N];
+        for (entry, table) in entries.iter_mut().zip(T::TABLES).skip(1) {
+            *entry = self.lookup(table, place);
+        }
+        entries
     }
     /// The lesser of two numbers; one of both if either is NaN: not the same one everywhere.
     fn min(&self, a: Self::F32, b: Self::F32) -> Self::F32;
@@ -89,6 +98,14 @@ pub trait Machine32 {
     /// An approximation of 1 / √x with a relative error of at most 2^-21, for normal x: not the same bits
     /// everywhere.
     fn reciprocal_root(&self, x: Self::F32) -> Self::F32;
+
+    /// Approximations of √x and 1 / √x with relative errors of at most 1.2 · 2^-21 and 2^-21, for normal x: not the same
+    /// bits everywhere.
+    #[inline(always)]
+    fn roots(&self, x: Self::F32) -> (Self::F32, Self::F32) {
+        let inverse = self.reciprocal_root(x);
+        (x * inverse, inverse)
+    }
 
     /// The lesser of x and a constant, and whether x is a number; a machine that keeps NaNs need not say so.
     #[inline(always)]
@@ -113,13 +130,38 @@ pub trait Machine32 {
         (k, significand, self.less(self.magnitude(k), self.f32(126.5 * Self::EXPONENT)))
     }
 
-    /// y · 2^⌊k⌋ for y next to 1 or from 1 to 2, and whether it is right: it may be wrong if it is subnormal or infinite. k
-    /// is a multiple of 1/16, which is also in the low bits of `place`; y may be below 1 only if k is an integer.
+    /// y · 2^⌊k⌋ for y next to 1 or from 1 to 2, and whether it is right if y is: it may be wrong if it is subnormal or
+    /// infinite. k is a multiple of 1/16, which is also in the low bits of `place`; y may be below 1 only if k is an integer.
     #[inline(always)]
-    fn scaled(&self, y: Self::F32, k: Self::F32, place: Self::I32) -> (Self::F32, Self::Bool) {
+    fn scaled(
+        &self, (y, is_right): (Self::F32, Self::Bool), k: Self::F32, place: Self::I32,
+    ) -> (Self::F32, Self::Bool) {
         let exponent = self.shift_left::<19>(place) & self.i32(-1 << 23);
-        let is_right = self.less(self.magnitude(k), self.f32(125.97));
+        let is_right = self.and_less(is_right, self.magnitude(k), self.f32(125.97));
         (self.float(self.bits(y) + exponent), is_right)
+    }
+
+    /// 2^k for a multiple k of 1/16, which is also in the low bits of `place`, but for the rounding that `EXPM1_RESTS` makes
+    /// up for.
+    #[inline(always)]
+    fn power(&self, _k: Self::F32, place: Self::I32) -> Self::F32 {
+        scaled_power(self, place)
+    }
+
+    /// An argument of an exponential, and whether it is below `greatest` in magnitude. A machine with infinite powers need
+    /// not say so, as no result with one is rounded for sure; and it may have `least` in place of lesser numbers.
+    #[inline(always)]
+    fn bounded(&self, x: Self::F32, _least: f32, greatest: f32) -> (Self::F32, Self::Bool) {
+        (x, self.less(self.magnitude(x), self.f32(greatest)))
+    }
+
+    /// 1 - x, and what that has too much, for positive x (Knuth).
+    #[inline(always)]
+    fn one_minus(&self, x: Self::F32) -> (Self::F32, Self::F32) {
+        let one = self.f32(1.0);
+        let difference = one - x;
+        let of_x = difference - one;
+        (difference, (x + of_x) - (one - (difference - of_x)))
     }
 
     /// The float nearest to every number between factor · high + one end and factor · high + the other, and whether

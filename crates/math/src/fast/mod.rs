@@ -20,6 +20,7 @@ mod tangent;
 mod tests;
 mod trigonometric;
 
+pub use constants::EXP_POWERS;
 pub use error_function::erf;
 pub use exponential::{exp, exp2, expm1};
 pub use hyperbolic::{cosh, sinh};

@@ -28,5 +28,5 @@ pub fn cbrt<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let low = rest * (square * m.f32(-1.0 / 3.0));
     let (y, is_sure) = rounded(m, root, low, BOUND);
     let y = y * m.f32(1.0 / 65536.0);
-    (with_sign_of(m, y, x), is_sure & m.less(size, m.f32((1_u128 << 80) as f32)))
+    (with_sign_of(m, y, x), m.and_less(is_sure, size, m.f32((1_u128 << 80) as f32)))
 }

@@ -12,7 +12,21 @@ use super::constants::{
     TAN, TAN_COS, TAN_SIN, TAN_STEP, TAN_STEPS, TANH, TANH_ARGUMENTS, TANH_GREATEST, TANH_OFFSET,
     TANH_PLACES, TANH_STEPS, TANH_VALUES,
 };
-use super::{Machine32, TO_INTEGER, polynomial, rounded, sum, with_sign_of};
+use super::{Machine32, TO_INTEGER, Tables, polynomial, rounded, sum, with_sign_of};
+
+/// Arguments, and their hyperbolic tangents.
+struct Hyperbolic;
+
+impl Tables<2> for Hyperbolic {
+    const TABLES: [&'static [f32; 32]; 2] = [&TANH_ARGUMENTS, &TANH_VALUES];
+}
+
+/// Multiples of sines and cosines, whose quotients are tangents.
+struct Circular;
+
+impl Tables<2> for Circular {
+    const TABLES: [&'static [f32; 32]; 2] = [&TAN_SIN, &TAN_COS];
+}
 
 /// r², r³, and a polynomial in r².
 #[inline(always)]
@@ -21,14 +35,14 @@ fn powers<M: Machine32>(m: &M, r: M::F32, coefficients: &[f32]) -> [M::F32; 3] {
     [square, square * r, polynomial(m, square, coefficients)]
 }
 
-/// A quotient of two numbers in two parts each, and what it lacks.
+/// A quotient of two numbers in two parts each, and two factors of what it lacks.
 #[inline(always)]
 fn quotient<M: Machine32>(
     m: &M, (n, n_low): (M::F32, M::F32), (d, d_low): (M::F32, M::F32),
-) -> (M::F32, M::F32) {
+) -> (M::F32, [M::F32; 2]) {
     let inverse = m.reciprocal(d);
     let q = n * inverse;
-    (q, (m.fnma(q, d, n) + m.fnma(q, d_low, n_low)) * inverse)
+    (q, [m.fnma(q, d, n) + m.fnma(q, d_low, n_low), inverse])
 }
 
 /// The hyperbolic tangent.
@@ -44,8 +58,8 @@ pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     // The encoding as a number is a logarithm that is linear within an octave.
     let octaves = m.convert(m.bits(size + m.f32(TANH_OFFSET)));
     let place = m.bits(m.fma(octaves, m.f32(TANH_STEPS), m.f32(TANH_PLACES)));
-    let value = m.lookup(&TANH_VALUES, place);
-    let r = size - m.lookup(&TANH_ARGUMENTS, place);
+    let [argument, value] = m.lookups::<2, Hyperbolic>(place);
+    let r = size - argument;
     let [_, cube, p] = powers(m, r, &TANH);
     let t = m.fma(cube, p, r);
     let t_low = m.fma(cube, p, r - t);
@@ -53,8 +67,8 @@ pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let one = m.f32(1.0);
     let d = m.fma(value, t, one);
     let d_low = m.fma(value, t_low, m.fma(value, t, one - d));
-    let (y, low) = quotient(m, (n, n_low + t_low), (d, d_low));
-    let (y, is_sure) = rounded(m, y, low, BOUND);
+    let (y, [rest, inverse]) = quotient(m, (n, n_low + t_low), (d, d_low));
+    let (y, is_sure) = rounded(m, y, rest * inverse, BOUND);
     (with_sign_of(m, y, x), is_sure & is_number)
 }
 
@@ -82,7 +96,7 @@ pub fn tan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let r = m.fma(k, step_low, first);
 
     let place = m.bits(place);
-    let (sin, cos) = (m.lookup(&TAN_SIN, place), m.lookup(&TAN_COS, place));
+    let [sin, cos] = m.lookups::<2, Circular>(place);
     let [square, cube, p] = powers(m, r, &TAN);
     let t = m.fma(cube, p, r);
     let t_low = m.fma(cube, p, m.fma(k, step_low, first - t));
@@ -90,14 +104,14 @@ pub fn tan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let n_low = m.fma(cos, t, sin - n);
     let d = m.fnma(sin, t, cos);
     let d_low = m.fnma(sin, t, cos - d);
-    let (y, low) = quotient(m, (n, n_low), (d, d_low));
+    let (y, [rest, inverse]) = quotient(m, (n, n_low), (d, d_low));
     let slope = m.fma(y, y, m.f32(1.0));
-    let low = m.fma(t_low, slope, low);
+    let low = m.fma(rest, inverse, t_low * slope);
     let error = m.fma(square, m.f32(PER_SQUARE / PER_NUMERATOR), n);
     let error = slope * m.fma(k, m.f32(PER_STEP / PER_NUMERATOR), error);
     let bound = m.f32(PER_NUMERATOR);
     let ends = [m.fnma(error, bound, low), m.fma(error, bound, low)];
     let (y, is_sure) = m.rounded(y, ends);
     let y = m.float(m.bits(y) ^ (m.bits(x) & m.i32(i32::MIN)));
-    (y, is_sure & m.less(size, m.f32(2048.0)))
+    (y, m.and_less(is_sure, size, m.f32(2048.0)))
 }

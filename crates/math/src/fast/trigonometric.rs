@@ -49,7 +49,7 @@ fn sine_after<M: Machine32>(m: &M, size: M::F32, steps: f32) -> (M::F32, M::I32,
     let error = m.fma(k, m.f32(PER_STEP / BOUND), error);
     let bound = m.f32(BOUND);
     let (y, is_sure) = m.rounded(y, [m.fnma(error, bound, low), m.fma(error, bound, low)]);
-    (y, place, is_sure & m.less(size, m.f32(2048.0)))
+    (y, place, m.and_less(is_sure, size, m.f32(2048.0)))
 }
 
 /// The sine.
