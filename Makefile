@@ -36,7 +36,7 @@ LONG_AS_CPU ?= $(addprefix python_tests/,exact process operations/test_results.p
     package/test_interrupts.py)
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -158,11 +158,14 @@ function-bounds: $(VENV)/functions ## prove bounds of the errors of functions, i
 	cargo run --release -q -p gpuvec_math --example record > target/function_bounds/recordings
 	$(BIN)/python tools/function_bounds/double.py target/function_bounds/recordings
 
-random-expressions: ## 10^5 random expressions as PTX in the emulator, in half a minute
-	cargo test --profile fast -p gpuvec_ptx -- --ignored
+random-expressions: ## 10^5 random expressions as PTX in the emulator, on arrays of any strides, along axes: in minutes
+	cargo test --profile fast -p gpuvec_ptx -- --ignored --nocapture
 
 numpy-expressions: build $(VENV)/ready ## 10^5 random expressions beside NumPy, in a minute on two cores (NUMPY_COUNT=100000)
 	$(BIN)/python tools/numpy_expressions.py --count $(NUMPY_COUNT)
+
+random-arrays: build $(VENV)/ready ## 10^5 random calls on arrays of any shapes and strides beside NumPy (NUMPY_COUNT=100000)
+	$(BIN)/python tools/numpy_expressions.py --arrays --count $(NUMPY_COUNT)
 
 peers: build $(VENV)/ready ## numexpr's own tests on gpuvec, by an adapter: docs/peers.md
 	$(BIN)/python tools/peers/run.py
@@ -208,7 +211,7 @@ reproducible: dist ## build the wheel again from the source distribution, offlin
 	release/reproducible.sh
 
 check-all: export LONG_AS_CPU :=
-check-all: lint fresh usage test test-thorough test-exhaustive large-sums every-float random-expressions numpy-expressions peers function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
+check-all: lint fresh usage test test-thorough test-exhaustive large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)

@@ -89,7 +89,8 @@ def reads_of(program: str) -> list[set[str]]:
     for line in program.splitlines():
         first, *others = _VALUES.findall(line)
         if line.startswith("output"):
-            outputs.append(read[first])
+            # Of both operands of `dot`.
+            outputs.append(read[first].union(*(read[value] for value in others)))
         else:
             read[first] = set(ARRAY.findall(line)).union(*(read[value] for value in others))
     return outputs

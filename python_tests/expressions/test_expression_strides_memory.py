@@ -215,6 +215,59 @@ with Compiled("a + b", {"a": "f4", "b": "f4"}) as compiled, Resources() as resou
 
 
 @needs_fake_driver
+def test_new_lengths_and_strides_compile_nothing():
+    """A formula has a kernel for each kind of layout, and no other for any shape of that kind."""
+    run_script(
+        """
+from itertools import product
+from formulas import Compiled
+from streams import Resources
+from views import Located
+lib.gpuvec_set_placement(Place.GPU)
+random = np.random.default_rng(1)
+
+def whole(shape):
+    return random.random(shape, np.float32)
+
+LAYOUTS = {
+    "C order": lambda shape: (whole(shape),) * 2,
+    "gaps": lambda shape: (parent := whole((*shape, 3)), parent[..., 1]),
+    "backwards": lambda shape: (parent := whole(shape), parent[..., ::-1]),
+    "broadcast": lambda shape: (parent := whole(shape[-1:]), np.broadcast_to(parent, shape)),
+    "columns": lambda shape: (parent := whole((*shape[:-1], 1)), np.broadcast_to(parent, shape)),
+    "transposed": lambda shape: (parent := whole(shape[::-1]), parent.T),
+    "shifted": lambda shape: (
+        parent := whole(np.prod(shape) + 1),
+        parent[1:].reshape(shape),
+    ),
+}
+
+def loads(compiled, shapes):
+    "Returns how many modules are loaded by calls on arrays of all layouts."
+    fake_driver.plan("")
+    for shape, a, b in product(shapes, LAYOUTS.values(), LAYOUTS.values()):
+        with Resources() as resources:
+            x, y, out = (
+                Located(resources, "device", *map(np.asarray, layout(shape)))
+                for layout in (a, b, LAYOUTS["C order"])
+            )
+            views = [array.at(np.broadcast_to(array.view, shape)) for array in (x, y)]
+            ok(compiled.run_nd(shape, views, out.argument))
+            out.view[...] = x.view + y.view
+            out.check()
+    return fake_driver.calls().count("cuModuleLoadData")
+
+with Compiled("a + b", {"a": "f4", "b": "f4"}) as compiled:
+    first = loads(compiled, [(6, 8), (3, 5, 16), (6, 7), (3, 5, 9)])
+    assert 4 <= first <= 12, first
+    assert loads(compiled, [(12, 24), (2, 9, 8), (10, 11), (4, 7, 5)]) == 0
+    assert loads(compiled, [(6, 8), (3, 5, 16), (6, 7), (3, 5, 9)]) == 0
+""",
+        DEVICES=1,
+    )
+
+
+@needs_fake_driver
 def test_an_array_in_another_devices_memory_is_refused():
     """The error names it."""
     run_script(

@@ -266,3 +266,12 @@ def test_inputs_that_are_named_axis():
     assert gpuvec.evaluate("axis + 1", {"axis": A[0]})[1] == 2
     with pytest.raises(TypeError, match="^axis is an input of the formula.*mapping"):
         gpuvec.evaluate("sum(a * axis)", a=A, axis=0)
+
+
+def test_both_operands_of_dot_have_the_shape_of_the_other_formulas():
+    """The second one, too, if the first one is broadcast."""
+    row = A[0]
+    for text in ("dot(a, b)", "dot(b, a)"):
+        total, products = gpuvec.evaluate(f"sum(b); {text}", a=row, b=A, axis=1)
+        np.testing.assert_array_equal(total, A.sum(axis=1))
+        np.testing.assert_array_equal(products, A @ row)

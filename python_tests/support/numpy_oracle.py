@@ -12,7 +12,7 @@ import math
 import operator
 from fractions import Fraction
 from functools import cache
-from typing import Any, Callable, Union
+from typing import Any, Callable, Optional, Union
 
 import gpuvec
 import numpy as np
@@ -510,24 +510,48 @@ class Oracle(ast.NodeVisitor):
         return FUNCTIONS[node.func.id](*map(self.visit, node.args))
 
 
-def evaluate(text: str, inputs: dict[str, Value]) -> Any:
+def evaluate(
+    text: str,
+    inputs: dict[str, Value],
+    shape: Optional[tuple[int, ...]] = None,
+    axes: Optional[tuple[int, ...]] = None,
+) -> Any:
     """Returns the right result of gpuvec.evaluate, with the quiet NaN for every NaN.
 
-    Raises `Refused` if gpuvec has to refuse the text or the inputs.
+    The elements' shape is that of the first array, unless it is given. Reductions along some axes
+    leave them with the length 1. Raises `Refused` if gpuvec has to refuse the text or the inputs.
     """
     root = ast.parse(text, mode="eval").body
     oracle = Oracle(inputs)
-    shape = next((each.shape for each in inputs.values() if isinstance(each, np.ndarray)), ())
+    if shape is None:
+        shape = next((each.shape for each in inputs.values() if isinstance(each, np.ndarray)), ())
     with np.errstate(all="ignore"):
         if isinstance(root, ast.Call) and root.func.id in REDUCTIONS:
             values = [oracle.visit(each) for each in root.args]
             dtypes = [common(*values)] * 2 if len(values) == 2 else map(common, values)
             values = [typed(value, dtype, shape) for value, dtype in zip(values, dtypes)]
-            result = REDUCTIONS[root.func.id](*values)
+            result = reduced(REDUCTIONS[root.func.id], values, axes)
         else:
             value = oracle.visit(root)
             result = typed(value, common(value), shape)
     return canonical(result) if result.dtype.kind == "f" else np.asarray(result)
+
+
+def reduced(
+    reduction: Callable[..., Any], values: list[np.ndarray], axes: Optional[tuple[int, ...]]
+) -> Any:
+    """Reduces all elements, or those of each slice along some axes."""
+    if axes is None:
+        return reduction(*values)
+    lengths = values[0].shape
+    kept = tuple(1 if axis in axes else length for axis, length in enumerate(lengths))
+    results = []
+    for index in np.ndindex(kept):
+        part = tuple(slice(None) if axis in axes else at for axis, at in enumerate(index))
+        results.append(reduction(*(value[part].ravel() for value in values)))
+    if not results:
+        raise Undecided("there are no results, and so no type")
+    return np.array(results, np.asarray(results[0]).dtype).reshape(kept)
 
 
 def typed(value: Value, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

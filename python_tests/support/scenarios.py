@@ -271,6 +271,45 @@ class StridedEvaluation(Evaluation):
         return outcome_of(self.compiled.run_nd([(self.n + 1) // 2], inputs, outs))
 
 
+@dataclass
+class AxisReduction(Evaluation):
+    """A reduction of rows or of columns: into few results, or into many."""
+
+    axis: int
+
+    ROWS = 5
+
+    def __str__(self) -> str:
+        """For a scenario's name."""
+        return f"along axis {self.axis}, {super().__str__()}"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Returns the shape of the inputs."""
+        return self.ROWS, self.n // self.ROWS
+
+    def in_parent(self) -> None:
+        """Makes inputs and results."""
+        [formula] = self.formulas
+        data = formula.data(self.n)
+        tables = [array.reshape(self.shape) for array in data.values()]
+        slices = zip(*(np.moveaxis(table, self.axis, -1) for table in tables))
+        result = np.concatenate([formula.expected(dict(zip(data, each))) for each in slices])
+        untouched = np.full(result.nbytes, GUARD_BYTE, np.uint8).view(result.dtype)
+        kinds = dict(zip((*data, "out0"), self.kinds))
+        self.lay_out(kinds, {**data, "out0": untouched}, {"out0": result})
+
+    def attempt(self) -> str:
+        """Makes the call."""
+        inputs = [self.address(name) for name in self.formulas[0].inputs]
+        out = self.address("out0")
+        return outcome_of(self.compiled.run_nd(self.shape, inputs, out, 1 << self.axis))
+
+    def check(self, outcome: str, calls: list[str]) -> None:
+        """Fails unless the results are right or untouched, and nothing else was written."""
+        self.check_arrays(outcome, "cuLaunchKernel" in calls)
+
+
 class Init(Work):
     """`gpuvec_init`."""
 
@@ -370,6 +409,9 @@ def works() -> Iterator[tuple[Work, Place]]:
         is_on_device = any(kind in DEVICE_KINDS for kind in kinds)
         places = GPU_PLACES if is_on_device else (Place.GPU,)
         yield from ((StridedEvaluation((PRODUCT,), kinds, FIVE // 2), place) for place in places)
+    # Reductions along axes of host arrays are done by cores, unless a GPU reaches them.
+    for axis, place in product((0, 1), GPU_PLACES):
+        yield AxisReduction((COUNT,), ("device",) * 3, FIVE // 10 * 5, axis), place
     for work in (Init(), WhyCpu()):
         yield from ((work, place) for place in GPU_PLACES)
     yield from scenarios_streams.works()

@@ -128,9 +128,10 @@ fn check(random: &mut Random, program: &Program, element: Element) {
     }
 }
 
-#[test]
-fn every_reduction_along_axes() {
+/// Reduces arrays of every type by every reduction, this many times each.
+fn check_every_reduction(times: usize) {
     let mut random = Random(11);
+    let mut checked = 0;
     for element in [Element::F32, Element::F64, Element::I32, Element::I64, Element::U8] {
         for &reduction in Reduction::ALL {
             let name = reduction.name();
@@ -140,9 +141,22 @@ fn every_reduction_along_axes() {
                 _ => format!("{name}(x * y - z)"),
             };
             let program = program_of(&text, element);
-            (0..4).for_each(|_| check(&mut random, &program, element));
+            (0..times).for_each(|_| check(&mut random, &program, element));
+            checked += times;
         }
     }
+    println!("{checked} random reductions along axes");
+}
+
+#[test]
+fn every_reduction_along_axes() {
+    check_every_reduction(4);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn many_reductions_along_axes() {
+    check_every_reduction(1820);
 }
 
 /// Their fast functions are repaired for elements that are loaded again.

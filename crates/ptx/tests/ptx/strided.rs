@@ -261,17 +261,19 @@ fn check_tiles(random: &mut Random, program: &Program, calls: usize) {
         .filter(|(_, input)| input.form == Form::Array)
         .map(|(number, input)| (number, input.element.bytes()))
         .collect();
-    for number in 0..calls {
-        let (mut across, mut bytes) = (0, 0);
-        let one = random.below(arrays.len());
-        for (place, (number, of_element)) in arrays.iter().enumerate() {
-            if place == one || random.below(3) == 0 {
+    for _ in 0..calls {
+        let (number, mut bytes) = arrays[random.below(arrays.len())];
+        let mut across = 1 << number;
+        for (number, of_element) in &arrays {
+            let fits = across >> number & 1 == 0 && tile_side(bytes + of_element).is_some();
+            if fits && random.below(3) == 0 {
                 (across, bytes) = (across | 1 << number, bytes + of_element);
             }
         }
         let side = tile_side(bytes).expect("few arrays");
         let order = Order::Tiles { across, side };
-        let variant = Variant { axes: 2 + number % 3, lanes: [1, 2, 4][random.below(3)], order };
+        let variant =
+            Variant { axes: 2 + random.below(3), lanes: [1, 2, 4][random.below(3)], order };
         let case = Case::new(random, program, variant);
         case.check(variant, LIMITS[random.below(5) / 4], 1 + random.below(5) as u32);
     }
@@ -352,18 +354,38 @@ fn outputs_in_place() {
     }
 }
 
-#[test]
-fn random_programs() {
+/// Compares this many random calls of random programs, one in sixteen with tiles.
+fn check_programs(count: usize) {
     let mut random = Random(25);
-    for number in 0..300 {
+    let mut checked = 0;
+    while checked < count {
         let choices: Vec<u8> = (0..120).map(|_| random.next() as u8).collect();
         let mut generator = Generator::new(&choices);
-        let text = if number % 4 == 0 { generator.bool(4) } else { generator.number(4) };
+        let is_of_bools = random.below(4) == 0;
+        let text = if is_of_bools { generator.bool(4) } else { generator.number(4) };
         let Ok(program) = compile(&text.fewest, &INPUTS) else { continue };
+        checked += 1;
+        if checked % 16 == 0 {
+            check_tiles(&mut random, &program, 1);
+            continue;
+        }
         let (axes, lanes) = (1 + random.below(5), 1 << random.below(4));
         let packs = Order::Packs { uniform: random.next() & 0xffff };
-        let order = if number % 2 == 0 { Order::Apart } else { packs };
+        let order = if checked % 2 == 0 { Order::Apart } else { packs };
         let variant = Variant { axes, lanes, order };
-        Case::new(&mut random, &program, variant).check(variant, LIMITS[number % 5 / 4], 1);
+        let limits = LIMITS[random.below(5) / 4];
+        Case::new(&mut random, &program, variant).check(variant, limits, 1);
     }
+    println!("{checked} random calls on arrays of any strides");
+}
+
+#[test]
+fn random_programs() {
+    check_programs(250);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn many_random_programs() {
+    check_programs(100_000);
 }
