@@ -5,12 +5,12 @@
 // of the same results, and a column never has terms of two.
 //
 // The parameters, which follow those of the inputs and of the shape, are the numbers of results and of elements
-// of each, which is below 2^31; the number of blocks that share the elements of a result, shifted by 8 bits, and
-// the logarithm of the number of lanes; the memory in which such blocks merge their states; and how to add up
-// (exact sums).
+// of each, which is below 2^31; the number of blocks that share the elements of a result, shifted by 8 bits, in bit
+// 7 whether states are stored in place of results, and the logarithm of the number of lanes; the memory in which
+// such blocks merge their states; and how to add up (exact sums), or the index of the first element (folds).
 //
 // PLACE is the address of a result. Its second operand is the result's number, and the third the distance
-// between a thread's elements.
+// between a thread's elements. STATE stores a state there, RESULT a result.
 #include "elements.cuh"
 
 constexpr int WARPS = BLOCK_THREADS / WARP;
@@ -20,9 +20,11 @@ struct Part {
     u64 results, n, group, begin, last;
     unsigned parts, part;
     int lanes;
+    bool stores_states;
 
     __device__ Part(u64 results, u64 n, u64 partition) : results(results), n(n) {
-        lanes = 1 << (partition & 0xFF);
+        lanes = 1 << (partition & 0x7F);
+        stores_states = (partition & 0x80) != 0;
         parts = static_cast<unsigned>(partition >> 8);
         group = blockIdx.x / parts;
         part = blockIdx.x % parts;
@@ -144,6 +146,14 @@ __device__ inline void reduce_axes(const Part &part, Scratch *scratch, u64 mode)
             }
         }
         words[0] = static_cast<long long>(part.n);
+        if (part.stores_states) {
+            long long *const state = reinterpret_cast<long long *>(place);
+#pragma unroll 1
+            for (int row = 0; row < K::ROWS; row++) {
+                state[row] = words[row];
+            }
+            return;
+        }
         int what;
         asm volatile("FINISH %0;" : "=r"(what));
         *place = result_of<K, T>(words, first, last, what);
@@ -166,7 +176,7 @@ EXACT(axes_norm_f32, float, exact::NormF32)
 EXACT(axes_norm_f64, double, exact::NormF64)
 
 extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
-    axes_fold(u64 results, u64 n, u64 partition, Scratch *scratch, u64) {
+    axes_fold(u64 results, u64 n, u64 partition, Scratch *scratch, u64 index) {
     const Part part(results, n, partition);
     u64 *const place = part.place<u64>();
     Fold state = Fold::identity();
@@ -205,7 +215,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
             }
         }
     }
-    if (part.stores()) {
+    if (!part.stores()) {
+        return;
+    }
+    if (part.stores_states) {
+        asm volatile("STATE %0, %1, %2;" ::"l"(place), "l"(state.value), "l"(state.index + index)
+                     : "memory");
+    } else {
         asm volatile("RESULT %0, %1, %2;" ::"l"(place), "l"(state.value), "l"(state.index) : "memory");
     }
 }
