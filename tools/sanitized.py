@@ -149,10 +149,11 @@ def strided_arrays() -> int:
 
 
 def axes() -> int:
-    """Reduces device arrays along axes: rows, columns and few of both, alone and on streams."""
+    """Reduces arrays along axes: rows, columns and few of both, alone, tile by tile, on streams."""
+    layouts = [["device"] * 3, ["pageable"] * 3, ["pageable", "pinned", "device"]]
     shapes = [((3, 5000), 1), ((700, 3), 0), ((33, 65), 1), ((200, 70), 0), ((2, 300_000), 1)]
-    cases = itertools.product(REDUCTIONS, shapes)
-    for number, (reduction, (shape, axis)) in enumerate(cases):
+    cases = itertools.product(REDUCTIONS, shapes, layouts)
+    for number, (reduction, (shape, axis), kinds) in enumerate(cases):
         random = np.random.default_rng(number)
         count = int(np.prod(shape))
         arrays = [
@@ -162,15 +163,18 @@ def axes() -> int:
         with placed(Place.CPU):
             wanted = result_of(reduction, arrays, (axis,))
         with Resources() as resources, Compiled(reduction.text, reduction.inputs) as compiled:
-            stream = resources.stream() if number % 2 else None
-            places = [(resources.array("device", x).address, x.strides) for x in arrays]
-            out = resources.array("device", np.zeros_like(wanted))
+            is_queued = number % 2 and "pageable" not in kinds
+            stream = resources.stream() if is_queued else None
+            places = [
+                (resources.array(kind, x).address, x.strides) for kind, x in zip(kinds, arrays)
+            ]
+            out = resources.array(kinds[-1], np.zeros_like(wanted))
             to = (out.address, wanted.strides)
             assert compiled.run_nd(shape, places, to, 1 << axis, stream) == 0, last_error()
             if stream:
                 ok(lib.gpuvec_stream_synchronize(stream))
             assert out.get()[: wanted.nbytes].tobytes() == wanted.tobytes(), str(reduction)
-    return len(REDUCTIONS) * len(shapes)
+    return len(REDUCTIONS) * len(shapes) * len(layouts)
 
 
 def large_arrays() -> int:

@@ -179,7 +179,8 @@ class Evaluation(OnArrays):
         """Makes inputs and result."""
         data = self.formulas[0].data(self.n)
         results = {
-            f"out{number}": formula.expected(data) for number, formula in enumerate(self.formulas)
+            f"out{number}": self.result(formula, data)
+            for number, formula in enumerate(self.formulas)
         }
         untouched = {
             name: np.full(result.nbytes, GUARD_BYTE, np.uint8).view(result.dtype)
@@ -187,6 +188,10 @@ class Evaluation(OnArrays):
         }
         kinds = (*self.kinds, *self.kinds[-1:] * len(self.formulas))
         self.lay_out(dict(zip((*data, *results), kinds)), {**data, **untouched}, results)
+
+    def result(self, formula: Formula, data: dict[str, np.ndarray]) -> np.ndarray:
+        """Returns the result of a formula."""
+        return formula.expected(data)
 
     def in_child(self) -> None:
         """Makes the arrays, and compiles the text."""
@@ -234,6 +239,39 @@ class StridedEvaluation(Evaluation):
         inputs = [every_second[name] for name in self.formulas[0].inputs]
         outs = [every_second[name] for name in self.results]
         return outcome_of(self.compiled.run_nd([(self.n + 1) // 2], inputs, outs))
+
+
+class AxesEvaluation(Evaluation):
+    """Reductions of the rows of a matrix, each longer than a tile in host memory."""
+
+    ROWS = 2
+
+    def __str__(self) -> str:
+        """For a scenario's name."""
+        return f"rows {super().__str__()}"
+
+    def result(self, formula: Formula, data: dict[str, np.ndarray]) -> np.ndarray:
+        """Returns the results of the rows."""
+        rows = {name: np.split(values, self.ROWS) for name, values in data.items()}
+        results = [
+            formula.expected({name: row[number] for name, row in rows.items()})
+            for number in range(self.ROWS)
+        ]
+        return np.concatenate(results)
+
+    def attempt(self) -> str:
+        """Makes the call."""
+        length = self.n // self.ROWS
+        inputs = [
+            (self.address(name), (length * self.before[name].itemsize, self.before[name].itemsize))
+            for name in self.formulas[0].inputs
+        ]
+        outs = [(self.address(name), (self.before[name].itemsize,) * 2) for name in self.results]
+        return outcome_of(self.compiled.run_nd([self.ROWS, length], inputs, outs, 0b10))
+
+    def check(self, outcome: str, calls: list[str]) -> None:
+        """Fails unless the outputs are right or untouched, and nothing else was written."""
+        self.check_arrays(outcome, "cuLaunchKernel" in calls)
 
 
 class Init(Work):
@@ -309,9 +347,15 @@ def count_less(a: np.ndarray, b: np.ndarray) -> np.int64:
     return np.int64((a < b).sum())
 
 
+def largest(a: np.ndarray, b: np.ndarray) -> np.float64:
+    """Returns the largest product."""
+    return (a * b).max()
+
+
 PRODUCT = Formula("f32(a * b)", {"a": "f4", "b": "f8"}, narrowed_product)
 COUNT = Formula("count(a < b)", {"a": "f4", "b": "f8"}, count_less, is_reduction=True)
 FORMULAS = [(PRODUCT,), (COUNT,), (COUNT, PRODUCT)]
+LARGEST = Formula("max(a * b)", {"a": "f4", "b": "f8"}, largest, is_reduction=True)
 
 
 def works() -> Iterator[tuple[Work, Place]]:
@@ -335,6 +379,8 @@ def works() -> Iterator[tuple[Work, Place]]:
         is_on_device = any(kind in DEVICE_KINDS for kind in kinds)
         places = GPU_PLACES if is_on_device else (Place.GPU,)
         yield from ((StridedEvaluation((PRODUCT,), kinds, FIVE // 2), place) for place in places)
+        rows = partial(AxesEvaluation, (COUNT, LARGEST), kinds)
+        yield from ((rows(FIVE // 4 * 2), place) for place in places)
     for work in (Init(), WhyCpu()):
         yield from ((work, place) for place in GPU_PLACES)
     yield from scenarios_streams.works()
