@@ -22,13 +22,21 @@ PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signa
 # The same crates with and without the fake driver, so that cargo builds them once.
 # (The extension module of the Python package has none.)
 RUST_TESTS := cargo test --profile fast --workspace --exclude gpuvec_python --lib --tests
+# Those that may find a driver. (The library's package alone would need another build of cust.)
+RUST_TESTS_WITH_A_DRIVER := cargo test --profile fast --workspace --exclude gpuvec_python --lib \
+    $(patsubst tests/%.rs,--test %,$(wildcard tests/*.rs)) -- --skip cpu::
 # Python tests that take less than seconds and gigabytes.
-SHORT := not large and not long
+SHORT := not large and not long and not exhaustive
 # Tests that do not depend on the driver that a process finds, besides those marked on_fake_driver.
-WITH_ANY_DRIVER := $(addprefix python_tests/,driver install release)
+WITH_ANY_DRIVER := $(addprefix python_tests/,driver install release exact/test_oracles.py interface/test_promotion_table.py \
+    expressions/test_function_errors.py::test_error_is_within_the_proved_bound package/test_interrupts.py)
+# Long tests of placement auto without a GPU, where a few for each kind of call are enough to show that
+# it does what placement cpu does. `make check-all` leaves none out.
+LONG_AS_CPU ?= $(addprefix python_tests/,exact process operations/test_results.py package/test_accumulator.py \
+    package/test_interrupts.py)
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,8 +54,8 @@ test: ## set up and run the tests: Rust, C and Python
 
 test-thorough: ## longer tests: interleavings, sanitizers, the fake driver, the wheel
 	# The wheel's build and valgrind have work for one core in most of their time.
-	$(MAKE) -j3 test-interleavings test-sanitized test-wheel WHEEL_TESTS="$(SHORT_WHEEL_TESTS) -m '$(SHORT)'"
-	$(MAKE) test-long test-fake-driver
+	$(MAKE) -j3 test-interleavings test-sanitized test-wheel WHEEL_TESTS="$(SHORT_WHEEL_TESTS) -m '$(SHORT) and not as_cpu'"
+	$(MAKE) test-long test-as-cpu test-fake-driver
 
 build: ## build target/release/libgpuvec.so and include/gpuvec.h
 	cargo build --release
@@ -102,19 +110,25 @@ test-python: build fake-driver $(VENV)/ready ## the Python tests, but those of t
 	tools/test_python.sh $(BIN)/python -m "$(SHORT) and not as_cpu"
 
 test-interleavings: ## every interleaving of the threads that share a piece of work
-	RUSTFLAGS="--cfg loom" cargo test --lib --target-dir target/loom fork_join
+	RUSTFLAGS="--cfg loom" cargo test -p gpuvec_interleavings --target-dir target/loom
 
 test-sanitized: build ## the C examples under sanitizers and, if it is installed, valgrind
 	$(MAKE) -C c_examples sanitize
 	@if command -v valgrind >/dev/null; then $(MAKE) -C c_examples valgrind; \
 	else echo "valgrind is not installed: the examples did not run under it"; fi
 
-test-long: build fake-driver $(VENV)/ready ## the long Python tests, and those of placement auto without a GPU
-	tools/test_python.sh $(BIN)/python -m "not large and (long or as_cpu)"
+test-long: build fake-driver $(VENV)/ready ## the long Python tests
+	tools/test_python.sh $(BIN)/python -m "long and not large and not exhaustive and not as_cpu"
+
+test-as-cpu: build $(VENV)/ready ## the Python tests of placement auto without a GPU (LONG_AS_CPU= for all)
+	tools/test_python.sh $(BIN)/python -m "as_cpu and not large and not exhaustive" $(LONG_AS_CPU:%=--deselect=%)
+
+test-exhaustive: build fake-driver $(VENV)/ready ## combinations; `make test-thorough` tries some of them
+	tools/test_python.sh $(BIN)/python -m exhaustive
 
 test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake driver, where the GPU's path runs
 	cargo run --release -q -p gpuvec_ptx --example formulas -- target/gpu/expressions/operations --operations kernels/ptx
-	$(ON_FAKE_DRIVER) $(RUST_TESTS)
+	$(ON_FAKE_DRIVER) $(RUST_TESTS_WITH_A_DRIVER)
 	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
 	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python -m "$(SHORT) and not on_fake_driver" $(WITH_ANY_DRIVER:%=--deselect=%)
 	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py
@@ -193,7 +207,8 @@ test-wheel: dist build fake-driver ## install the wheel in an empty environment 
 reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes
 	release/reproducible.sh
 
-check-all: lint fresh usage test test-thorough large-sums every-float random-expressions numpy-expressions peers function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
+check-all: export LONG_AS_CPU :=
+check-all: lint fresh usage test test-thorough test-exhaustive large-sums every-float random-expressions numpy-expressions peers function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)

@@ -7,7 +7,8 @@
 // The parameters, which follow those of the inputs and of the shape, are the numbers of results and of elements
 // of each, which is below 2^31; the number of blocks that share the elements of a result, shifted by 8 bits, in bit
 // 7 whether states are stored in place of results, and the logarithm of the number of lanes; the memory in which
-// such blocks merge their states; and how to add up (exact sums), or the index of the first element (folds).
+// such blocks merge their states; and how to add up (exact sums), or the index of the first element (folds). The
+// number of blocks is 0 if each warp has results, not states, of its own: those of few elements.
 //
 // PLACE is the address of a result. Its second operand is the result's number, and the third the distance
 // between a thread's elements. STATE stores a state there, RESULT a result.
@@ -15,37 +16,62 @@
 
 constexpr int WARPS = BLOCK_THREADS / WARP;
 
-// The results and the elements of a block.
+// For a warp that has results of its own.
+constexpr int ALONE = -1;
+
+// The results and the elements of a block, or of a warp alone.
 struct Part {
     u64 results, n, group, begin, last;
     unsigned parts, part;
     int lanes;
-    bool stores_states;
+    bool is_alone, stores_states;
 
-    __device__ Part(u64 results, u64 n, u64 partition) : results(results), n(n) {
+    // Returns whether each warp has results of its own.
+    __device__ static bool of_warps(u64 partition) { return partition >> 8 == 0; }
+
+    // If each warp has results of its own, `owner` is ALONE, or the warp whose results the block computes.
+    __device__ Part(u64 results, u64 n, u64 partition, int owner) : results(results), n(n) {
         lanes = 1 << (partition & 0x7F);
         stores_states = (partition & 0x80) != 0;
+        is_alone = owner == ALONE;
+        const int warp = threadIdx.x / WARP;
+        if (of_warps(partition)) {
+            parts = 1;
+            part = 0;
+            group = static_cast<u64>(blockIdx.x) * WARPS + (is_alone ? warp : owner);
+            begin = 0;
+            last = group * lanes < results ? n : 0;
+            return;
+        }
+        // Blocks that run at the same time have neighbouring results.
         parts = static_cast<unsigned>(partition >> 8);
-        group = blockIdx.x / parts;
-        part = blockIdx.x % parts;
+        const unsigned groups = gridDim.x / parts;
+        group = blockIdx.x % groups;
+        part = blockIdx.x / groups;
         const unsigned share = (static_cast<unsigned>(n) + parts - 1) / parts;
         begin = static_cast<u64>(part) * share;
         last = min(begin + share, n);
     }
 
     // The result of the calling thread. Threads behind the last result have that one, too.
-    __device__ u64 result() const { return min(group * lanes + lane() % lanes, results - 1); }
+    __device__ u64 result() const { return min(group * lanes + (lane() & lanes - 1), results - 1); }
 
     // Returns whether the calling thread stores its result.
     __device__ bool stores() const {
-        return threadIdx.x < lanes && group * lanes + threadIdx.x < results;
+        const int thread = is_alone ? lane() : threadIdx.x;
+        return thread < lanes && group * lanes + thread < results;
     }
 
     __device__ int step() const { return WARP / lanes; }
     __device__ int offset() const { return lane() / lanes; }
     __device__ u64 end() const { return last; }
-    __device__ u64 first(int len) const { return begin + threadIdx.x / WARP * len; }
-    __device__ u64 next(int len) const { return WARPS * len; }
+    __device__ u64 first(int len) const { return is_alone ? begin : begin + threadIdx.x / WARP * len; }
+    __device__ u64 next(int len) const { return is_alone ? len : WARPS * len; }
+    __device__ bool in_window() const { return is_alone; }
+    // The elements of a warp alone may be larger than all in its first batch, by these bits. It has one window,
+    // which reaches no higher, so that fewer levels hold the small ones.
+    __device__ int spare() const { return is_alone ? 2 : 0; }
+    __device__ int grid() const { return is_alone ? 1 : exact::GRID; }
 
     template <class T>
     __device__ T *place() const {
@@ -121,42 +147,78 @@ __device__ inline bool merge_parts(Columns<K> &columns, const Part &part, Scratc
     return true;
 }
 
-template <class K, class T>
-__device__ inline void reduce_axes(const Part &part, Scratch *scratch, u64 mode) {
-    __shared__ Columns<K> columns;
-    T *const place = part.place<T>();
-    columns.clear();
-    __syncthreads();
-    add_elements(columns, part, mode);
-    __syncthreads();
-    merge_lanes(columns, part.lanes);
-    __syncthreads();
-    if (part.parts > 1 && !merge_parts(columns, part, scratch)) {
-        return;
+// Stores the words of the state of the calling thread's result.
+template <class K>
+__device__ inline void read_words(const Columns<K> &columns, long long *words, int &first, int &last) {
+#pragma unroll 1
+    for (int row = 0; row < K::ROWS; row++) {
+        words[row] = word(columns, row, threadIdx.x);
+        if (row >= COUNTS && words[row] != 0) {
+            first = min(first, row - COUNTS);
+            last = row - COUNTS;
+        }
     }
-    if (part.stores()) {
+}
+
+// Where each warp has results of its own, all warps first add theirs up in windows. The block then computes the
+// results that no window holds.
+template <class K, class T>
+__device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *scratch, u64 mode) {
+    __shared__ Columns<K> columns;
+    __shared__ bool is_held[WARPS];
+    const bool of_warps = Part::of_warps(partition);
+    const int owners = of_warps ? WARPS : 1;
+#pragma unroll 1
+    for (int owner = of_warps ? ALONE : 0; owner < owners; owner++) {
+        if (of_warps && owner != ALONE && is_held[owner]) {
+            continue;
+        }
+        const Part part(results, n, partition, owner);
+        T *const place = part.place<T>();
+        if (!part.is_alone) {
+            columns.clear();
+            __syncthreads();
+        }
+        Window<K> window;
+        const bool is_done = add_elements(columns, window, part, mode);
         long long words[K::ROWS];
         int first = K::DIGITS, last = -1;
-#pragma unroll 1
-        for (int row = 0; row < K::ROWS; row++) {
-            words[row] = word(columns, row, threadIdx.x);
-            if (row >= COUNTS && words[row] != 0) {
-                first = min(first, row - COUNTS);
-                last = row - COUNTS;
+        if (part.is_alone) {
+            window.merge_lanes(part.lanes);
+        } else {
+            __syncthreads();
+            merge_lanes(columns, part.lanes);
+            __syncthreads();
+            if (part.parts > 1 && !merge_parts(columns, part, scratch)) {
+                return;
+            }
+            if (part.stores()) {
+                read_words(columns, words, first, last);
             }
         }
-        words[0] = static_cast<long long>(part.n);
-        if (part.stores_states) {
+        if (part.stores_states && part.stores()) {
+            words[0] = static_cast<long long>(n);
             long long *const state = reinterpret_cast<long long *>(place);
 #pragma unroll 1
             for (int row = 0; row < K::ROWS; row++) {
                 state[row] = words[row];
             }
+        } else if (is_done && part.stores()) {
+            int what;
+            asm volatile("FINISH %0;" : "=r"(what));
+            *place = result_of<T>(part.n, what, [&](int scale, const AnyFormat &format) {
+                return part.is_alone ? rounded(window.sum(), window.lowest_unit() - scale, format)
+                                     : value<K>(words, first, last, -scale, format);
+            });
+        }
+        if (!part.is_alone) {
+            __syncthreads();
+            continue;
+        }
+        is_held[threadIdx.x / WARP] = is_done;
+        if (!__syncthreads_or(!is_done)) {
             return;
         }
-        int what;
-        asm volatile("FINISH %0;" : "=r"(what));
-        *place = result_of<K, T>(words, first, last, what);
     }
 }
 
@@ -165,7 +227,7 @@ __device__ inline void reduce_axes(const Part &part, Scratch *scratch, u64 mode)
 #define EXACT(name, T, K)                                                                       \
     extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)                          \
         name(u64 results, u64 n, u64 partition, Scratch *scratch, u64 mode) {                    \
-        exact::reduce_axes<K, T>(Part(results, n, partition), scratch, mode);                    \
+        exact::reduce_axes<K, T>(results, n, partition, scratch, mode);                          \
     }
 
 EXACT(axes_sum_f32, float, exact::SumF32)
@@ -175,9 +237,22 @@ EXACT(axes_dot_f64, double, exact::DotF64)
 EXACT(axes_norm_f32, float, exact::NormF32)
 EXACT(axes_norm_f64, double, exact::NormF64)
 
+// Merges the states of those threads of a block that have the same lane, in each of them.
+__device__ inline Fold of_warps(Fold state) {
+    __shared__ Fold warps[WARPS][WARP];
+    warps[threadIdx.x / WARP][lane()] = state;
+    __syncthreads();
+    state = warps[0][lane()];
+#pragma unroll 1
+    for (int warp = 1; warp < WARPS; warp++) {
+        state.merge(warps[warp][lane()]);
+    }
+    return state;
+}
+
 extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
     axes_fold(u64 results, u64 n, u64 partition, Scratch *scratch, u64 index) {
-    const Part part(results, n, partition);
+    const Part part(results, n, partition, Part::of_warps(partition) ? ALONE : 0);
     u64 *const place = part.place<u64>();
     Fold state = Fold::identity();
 #pragma unroll 1
@@ -189,13 +264,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
                      : "l"(start + part.offset()), "l"(part.end()));
         state.merge(batch);
     }
-    __shared__ Fold warps[WARPS][WARP];
-    warps[threadIdx.x / WARP][lane()] = of_lanes(state, WARP, part.lanes);
-    __syncthreads();
-    state = warps[0][lane()];
-#pragma unroll 1
-    for (int warp = 1; warp < WARPS; warp++) {
-        state.merge(warps[warp][lane()]);
+    state = of_lanes(state, WARP, part.lanes);
+    if (!part.is_alone) {
+        state = of_warps(state);
     }
     if (part.parts > 1) {
         const u64 states = static_cast<u64>(part.parts) * part.lanes;

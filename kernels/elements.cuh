@@ -91,14 +91,18 @@ struct OfGrid {
     // The first element of the warp's first batch, and the distance to the next batch.
     __device__ static u64 first(int len) { return first_batch(len); }
     __device__ static u64 next(int len) { return next_batch(len); }
+    // Whether the window alone is to hold the sum; the bits that it is to reach above a batch, and its grid.
+    __device__ static constexpr bool in_window() { return false; }
+    __device__ static constexpr int spare() { return 0; }
+    __device__ static constexpr int grid() { return GRID; }
 };
 
-// Adds all batches of this warp. Elements behind the last one are zeros.
+// Adds all batches of this warp. Elements behind the last one are zeros. Returns in the whole warp false, and leaves
+// the columns as they are, if the sum is to be in the window and the window does not hold a batch.
 template <class K, class Elements>
-__device__ inline void add_elements(Columns<K> &columns, const Elements &of, u64 mode) {
+__device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, const Elements &of, u64 mode) {
     typedef typename K::Element T;
     constexpr int LEN = K::BATCH;
-    Window<K> window;
     int skipped = 0, to_skip = 0, deposits = 0;
 #pragma unroll 1
     for (u64 start = of.first(LEN * of.step()); start < of.end(); start += of.next(LEN * of.step())) {
@@ -124,9 +128,12 @@ __device__ inline void add_elements(Columns<K> &columns, const Elements &of, u64
 #pragma unroll 1
             while (true) {
                 if (moves) {
+                    if (of.in_window() && window.batches > 0) {
+                        return false;
+                    }
                     window.flush(columns);
                     deposits += K::LEVELS;
-                    window.unit = window.reaching(range.top);
+                    window.unit = window.reaching(range.top + of.spare(), of.grid());
                 }
                 if (window.unit <= MAX_UNIT) {
                     constexpr int FEW = FEW_LEVELS<K>;
@@ -147,6 +154,9 @@ __device__ inline void add_elements(Columns<K> &columns, const Elements &of, u64
             to_skip -= to_skip > 0;
         }
         if (!is_done) {
+            if (of.in_window()) {
+                return false;
+            }
             deposits += LEN;
 #pragma unroll 1
             for (int k = 0; k < LEN; k++) {
@@ -159,7 +169,10 @@ __device__ inline void add_elements(Columns<K> &columns, const Elements &of, u64
             }
         }
     }
-    window.flush(columns);
+    if (!of.in_window()) {
+        window.flush(columns);
+    }
+    return true;
 }
 
 // 2^exponent, a normal number.
@@ -182,20 +195,20 @@ struct AnyFormat {
 
 // The result: a sum in the element's format, else an f64 that a mean or a norm is made of, as
 // crates/ops/src/accumulator.rs has it: sums that are too large for f64, or sums of squares so small that it has fewer
-// bits, are rounded again, scaled.
-template <class K, class T>
-__device__ inline T result_of(long long *words, int first, int last, int what) {
+// bits, are rounded again, scaled. `sum_in(scale, format)` rounds the sum of `n` elements, divided by 2^scale; it may
+// leave out the sign in later calls.
+template <class T, class Sum>
+__device__ inline T result_of(u64 n, int what, Sum sum_in) {
     const AnyFormat format =
         what == FINISH_SUM ? AnyFormat::of<T>() : AnyFormat::of<double>();
     double sum = 0;
     int scale = 0;
 #pragma unroll 1
     for (int attempt = 0; attempt < 2; attempt++) {
-        const u64 bits = value<K>(words, first, last, -scale, format);
+        const u64 bits = sum_in(scale, format);
         if (what == FINISH_SUM) {
             return Format<T>::of_bits(bits);
         }
-        // The digits have lost their sign in the first attempt.
         const double rounded = Format<double>::of_bits(bits);
         sum = attempt == 0 ? rounded : copysign(rounded, sum);
         if (attempt == 0 && isinf(sum)) {
@@ -207,7 +220,7 @@ __device__ inline T result_of(long long *words, int first, int last, int what) {
         }
     }
     if (what == FINISH_MEAN) {
-        sum = __ddiv_rn(sum, __ll2double_rn(words[0]));
+        sum = __ddiv_rn(sum, __ull2double_rn(n));
         return canonical(static_cast<T>(__dmul_rn(sum, power_of_two(scale))));
     }
     return canonical(static_cast<T>(__dmul_rn(__dsqrt_rn(sum), power_of_two(scale / 2))));

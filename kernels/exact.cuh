@@ -388,14 +388,14 @@ struct Window {
         return true;
     }
 
-    // The unit of the lowest window that reaches up to 2^top for all threads' tops.
-    __device__ static int reaching(int top) {
+    // The unit of the lowest window that reaches up to 2^top for all threads' tops, on a grid: a power of two.
+    __device__ static int reaching(int top, int grid) {
 #pragma unroll
         for (int half = WARP / 2; half > 0; half /= 2) {
             top = max(top, __shfl_xor_sync(ALL_THREADS, top, half));
         }
         const int lowest = K::FLOOR + LEVEL_BITS * (K::LEVELS - 1);
-        return max(lowest, lowest + (top - REACH - lowest + GRID - 1) / GRID * GRID);
+        return max(lowest, lowest + (top - REACH - lowest + grid - 1 & -grid));
     }
 
     // Hands the counts over to the columns.
@@ -416,6 +416,31 @@ struct Window {
             counts[K::LEVELS - 1] = 0;
         }
     }
+
+    // Adds the counts of those lanes whose distance is a multiple of `step`, in each of them.
+    __device__ void merge_lanes(int step) {
+#pragma unroll 1
+        for (int half = WARP / 2; half >= step; half /= 2) {
+#pragma unroll
+            for (int level = 0; level < K::LEVELS; level++) {
+                counts[level] += __shfl_xor_sync(ALL_THREADS, counts[level], half);
+            }
+        }
+    }
+
+    // The sum of this thread's terms, in units of the lowest level.
+    __device__ Wide<K::LEVELS> sum() const {
+        Wide<K::LEVELS> sum(counts[0]);
+#pragma unroll
+        for (int level = 1; level < K::LEVELS; level++) {
+            sum.shift(LEVEL_BITS);
+            sum.add(counts[level]);
+        }
+        return sum;
+    }
+
+    // The exponent of the lowest level's unit.
+    __device__ int lowest_unit() const { return unit - LEVEL_BITS * (K::LEVELS - 1); }
 };
 
 // The maximum number of batches that are added as integers, without trying a window, after windows

@@ -17,13 +17,16 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
     }
     columns.clear();
     __syncthreads();
-    add_elements(columns, OfGrid{n}, mode);
+    Window<K> window;
+    add_elements(columns, window, OfGrid{n}, mode);
     __syncthreads();
     gather(columns, words, first, last, out, n, scratch, [&] {
         if (result != nullptr && threadIdx.x == 0) {
             int what;
             asm volatile("FINISH %0;" : "=r"(what));
-            *result = result_of<K, T>(words, first, last, what);
+            *result = result_of<T>(words[0], what, [&](int scale, const AnyFormat &format) {
+                return value<K>(words, first, last, -scale, format);
+            });
         }
     });
 }

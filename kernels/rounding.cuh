@@ -82,6 +82,96 @@ __device__ inline bool any_below(const long long *digits, int count, int positio
     return false;
 }
 
+// An integer of N words of 64 bits, in two's complement, the lowest first.
+template <int N>
+struct Wide {
+    u64 words[N];
+
+    __device__ explicit Wide(long long value) {
+        words[0] = static_cast<u64>(value);
+#pragma unroll
+        for (int k = 1; k < N; k++) {
+            words[k] = static_cast<u64>(value >> 63);
+        }
+    }
+
+    __device__ bool is_negative() const { return static_cast<long long>(words[N - 1]) < 0; }
+
+    // Multiplies by 2^bits, for 0 < bits < 64.
+    __device__ void shift(int bits) {
+#pragma unroll
+        for (int k = N - 1; k > 0; k--) {
+            words[k] = words[k] << bits | words[k - 1] >> (64 - bits);
+        }
+        words[0] <<= bits;
+    }
+
+    __device__ void add(long long value) {
+        const u64 sign = static_cast<u64>(value >> 63);
+        u64 carry = 0;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const u64 added = k == 0 ? static_cast<u64>(value) : sign;
+            const u64 sum = words[k] + added + carry;
+            // With the carry, the sum may be the word itself.
+            carry = carry != 0 ? sum <= words[k] : sum < words[k];
+            words[k] = sum;
+        }
+    }
+
+    __device__ void negate() {
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            words[k] = ~words[k];
+        }
+        add(1);
+    }
+};
+
+// The value of an integer times 2^low in a format, rounded as below.
+template <int N, class F>
+__device__ inline typename F::Value rounded(Wide<N> x, int low, F format) {
+    const bool negative = x.is_negative();
+    if (negative) {
+        x.negate();
+    }
+    int highest = 64 * N - 1;
+#pragma unroll
+    for (int k = 1; k < N; k++) {
+        if (x.words[N - 1] == 0) {
+#pragma unroll
+            for (int word = N - 1; word > 0; word--) {
+                x.words[word] = x.words[word - 1];
+            }
+            x.words[0] = 0;
+            highest -= 64;
+        }
+    }
+    if (x.words[N - 1] == 0) {
+        return format.of_bits(0);
+    }
+    const int zeros = __clzll(static_cast<long long>(x.words[N - 1]));
+    if (zeros > 0) {
+        x.shift(zeros);
+    }
+    highest += low - zeros;
+    u64 below = 0;
+#pragma unroll
+    for (int k = 0; k < N - 1; k++) {
+        below |= x.words[k];
+    }
+    // The bits of the highest word that are below the unit of the result. With more than 64, the result is 0.
+    const u64 top = x.words[N - 1];
+    const int unit = max(highest - (format.PRECISION - 1), format.LEAST);
+    const int dropped = min(unit - highest + 63, 65);
+    const u64 q = dropped < 64 ? top >> dropped : 0;
+    const u64 half = dropped < 65 ? top >> (dropped - 1) & 1 : 0;
+    const u64 rest = dropped < 65 ? top << 1 << (64 - dropped) : 1;
+    const u64 up = half & (q | static_cast<u64>((rest | below) != 0));
+    const u64 steps = static_cast<u64>(unit - format.LEAST) << (format.PRECISION - 1);
+    return format.of_bits(min(steps + q + up, format.INFINITY_BITS) | (negative ? format.SIGN : 0));
+}
+
 // The value of digits times 2^low in a format, as by `round` in crates/exact/src/digits.rs, which
 // proves it right. The digits are overwritten.
 template <class F>

@@ -18,7 +18,7 @@ def parameters() -> list:
     """Returns the tests' placements: those of GPUVEC_TEST_PLACEMENTS, or all that compute here.
 
     Without a GPU, placement `auto` does what `cpu` does (interface/test_last_run.py), so its tests
-    have a mark by which `make test` leaves them to `make test-thorough`.
+    have a mark by which `make test` leaves them to `make test-as-cpu`.
     """
     names = os.environ.get("GPUVEC_TEST_PLACEMENTS", "auto,gpu,cpu" if HAS_GPU else "auto,cpu")
     marks = {} if HAS_GPU else {"auto": pytest.mark.as_cpu}

@@ -90,7 +90,7 @@ const PLACES: &[&str] = &[
 ];
 
 /// The crates of tests, which only tests depend on.
-const OF_TESTS: &[&str] = &["fake_driver", "emulator", "oracle"];
+const OF_TESTS: &[&str] = &["fake_driver", "emulator", "oracle", "interleavings"];
 
 /// Checks that a module or crate stands before everything that it imports.
 fn check_imports(name: &str, imported: &BTreeSet<String>, file: &Path) {

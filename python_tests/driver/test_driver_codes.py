@@ -1,8 +1,11 @@
 """Error codes of the driver: which lose a device, and which are an error of one call.
 
-Each driver call of a sequence of library calls fails once, with each code. A code that the library
+Each driver call of a sequence of library calls fails, once with each code; in short tests with some
+of the codes, in turn. A code that the library
 does not know does not lose the device: the error quotes the driver, and later calls work.
 """
+
+from typing import Optional
 
 import on_fake_driver
 import pytest
@@ -33,6 +36,7 @@ LOSING_NEWER = (226, 721, 810, 911)
 # The beginning of all scripts. `work` is a list of functions that call the library and stop at the
 # first failure; each fault is tried in a child of its own, which opens the driver itself.
 PRELUDE = """
+import itertools
 import json
 from fault_injection import BROKEN, in_child
 
@@ -125,14 +129,15 @@ def clean(is_open):
 
 def each(codes, check):
     "Makes each call fail: the first of its name, with the device closed and open."
-    wrong, tried = [], set()
+    wrong, tried, used = [], set(), set()
+    turns = itertools.cycle(codes)
     for is_open in (False, True):
         outcome, text = in_child(lambda: clean(is_open))
         assert outcome != BROKEN, text
         calls = json.loads(text)
         for name in sorted(set(calls) - {"cuDriverGetVersion"}):
             number = calls.index(name) + 1
-            for code in codes:
+            for code in itertools.islice(turns, CODES_PER_CALL or len(codes)):
                 def faulty():
                     begun(is_open)
                     fake_driver.plan(f"{number}={code}")
@@ -144,10 +149,12 @@ def each(codes, check):
 
                 outcome, text = in_child(faulty)
                 tried.add((name, is_open))
+                used.add(code)
                 if outcome == BROKEN:
                     wrong.append(f"{name} with {code}, open {is_open}: {text}")
     print(len(wrong), "wrong")
     print(*wrong, sep="\\n")
+    assert used == set(codes)
     return wrong, tried
 """
 
@@ -171,16 +178,25 @@ MUST_FAIL = {
 }
 
 
-def run(script: str, work: str) -> None:
+# The number of codes with which each call fails; None: all of them.
+some_or_all_codes = pytest.mark.parametrize(
+    "codes_per_call",
+    [pytest.param(3, marks=pytest.mark.long), pytest.param(None, marks=pytest.mark.exhaustive)],
+    ids=["some", "all"],
+)
+
+
+def run(script: str, work: str, codes_per_call: Optional[int]) -> None:
     """Runs a script for one kind of work on the fake driver."""
     tables = f"NAMES, MUST_FAIL, WORK = {TRANSIENT!r}, {MUST_FAIL!r}, {work!r}\n"
+    tables += f"CODES_PER_CALL = {codes_per_call}\n"
     settings = {"GPUVEC_NUM_THREADS": "1"}
     on_fake_driver.run(PRELUDE + tables + script, variables=settings, FLAGS=0)
 
 
-@pytest.mark.long
+@some_or_all_codes
 @pytest.mark.parametrize("work", WORKS)
-def test_a_transient_code_is_an_error_of_one_call(work):
+def test_a_transient_code_is_an_error_of_one_call(work, codes_per_call):
     """The error has the code's name and number, and the next call works."""
     run(
         """
@@ -203,13 +219,14 @@ assert ("cuCtxPushCurrent_v2", True) in tried
 assert not wrong
 """,
         work,
+        codes_per_call,
     )
 
 
-@pytest.mark.long
+@some_or_all_codes
 @pytest.mark.parametrize("codes", [LOSING, LOSING_NEWER], ids=["CUDA 11", "newer"])
 @pytest.mark.parametrize("work", ["add", "streams"])
-def test_a_code_that_loses_the_device(work, codes):
+def test_a_code_that_loses_the_device(work, codes, codes_per_call):
     """The call that needs the failed function reports the loss, and so does each later call."""
     run(
         f"""
@@ -235,4 +252,5 @@ wrong, tried = each({codes!r}, check)
 assert not wrong
 """,
         work,
+        codes_per_call,
     )

@@ -1,32 +1,38 @@
 """Every function of f64 is within its proved bound of MPFR's result on hard arguments."""
 
-import functools
 import math
 
 import gpuvec
 import numpy as np
 import pytest
+from bindings import Place, placed
 from hard_angles import near_multiples
 from hard_arguments import PAIRS, WORST, hard_arguments, proved_bounds
 from mpfr_oracle import worst
 
-POINTS = functools.cache(hard_arguments)
 
-
-@functools.cache
-def greatest_error(name: str, results: bytes) -> tuple:
-    """Returns the greatest error and where it is; each placement has the same bits to judge."""
-    return worst(name, POINTS(name), np.frombuffer(results))
+def results(name: str, points: np.ndarray) -> np.ndarray:
+    """Returns a function's values."""
+    columns = dict(zip("xy", np.ascontiguousarray(points.T)))
+    text = f"{name}(x, y)" if name in PAIRS else f"{name}(x)"
+    return gpuvec.Expression(text, **dict.fromkeys(columns, np.float64))(**columns)
 
 
 @pytest.mark.parametrize("name", WORST)
-def test_error_is_within_the_proved_bound(placement, name):
+def test_error_is_within_the_proved_bound(on_cpu, name):
     """Angles, ends of binades, bounds of sequences and worst cases."""
-    columns = dict(zip("xy", np.ascontiguousarray(POINTS(name).T)))
-    text = f"{name}(x, y)" if name in PAIRS else f"{name}(x)"
-    results = gpuvec.Expression(text, **dict.fromkeys(columns, np.float64))(**columns)
-    error, where = greatest_error(name, results.tobytes())
+    points = hard_arguments(name)
+    error, where = worst(name, points, results(name, points))
     assert error <= proved_bounds()[name], where
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_hard_arguments_have_the_same_bits_everywhere(placement, name):
+    """Each placement has the results that are judged above."""
+    points = hard_arguments(name)
+    found = results(name, points)
+    with placed(Place.CPU):
+        assert found.tobytes() == results(name, points).tobytes()
 
 
 def test_hardest_angle_is_found():

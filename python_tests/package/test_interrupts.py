@@ -1,5 +1,7 @@
 """Ctrl-C at any time during calls of the package: arrays, streams and memory stay right."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import interrupts
 import pytest
 from on_fake_driver import needs_fake_driver, run
@@ -15,18 +17,21 @@ def test_interrupts_at_every_bytecode(placement, call):
 
 @pytest.mark.long
 @needs_fake_driver
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
-def test_interrupts_while_work_is_queued(call):
-    """Queued work is waited for, and keeps its memory, wherever the interrupt came."""
-    run(
-        f"""
+def test_interrupts_while_work_is_queued():
+    """Queued work is waited for, and keeps its memory, wherever the interrupt came.
+
+    The calls' processes, which wait for the fake driver's queues, run side by side.
+    """
+    script = """
 import gpuvec
 import interrupts
 gpuvec.set_placement("gpu")
-assert interrupts.check(interrupts.{call.__name__}, fake_driver) > 10
-""",
-        DELAY=2000,
-    )
+assert interrupts.check(interrupts.{}, fake_driver) > 10
+"""
+    with ThreadPoolExecutor(max_workers=5) as pool:
+        running = [pool.submit(run, script.format(call.__name__), DELAY=2000) for call in CALLS]
+        for one in running:
+            one.result()
 
 
 @needs_fake_driver

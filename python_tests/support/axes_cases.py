@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy_reductions
-from bindings import Status, last_error
+from bindings import Status, last_error, lib
 from formulas import Compiled
+from streams import Resources, ok
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,16 @@ def filled(random: np.random.Generator, dtype: np.dtype, n: int) -> np.ndarray:
     return plain.astype(dtype)
 
 
+def filled_arrays(random: np.random.Generator, reduction: Reduction, shape: tuple) -> list:
+    """Returns values for each input of a reduction, of eight kinds one after the other."""
+    count = int(np.prod(shape))
+    arrays = []
+    for dtype in reduction.inputs.values():
+        parts = [filled(random, np.dtype(dtype), -(-count // 8)) for _ in range(8)]
+        arrays.append(np.concatenate(parts)[:count].reshape(shape))
+    return arrays
+
+
 def kept_shape(shape: tuple, axes: tuple) -> tuple:
     """Returns the shape of results, in which reduced axes have the length 1."""
     return tuple(1 if axis in axes else length for axis, length in enumerate(shape))
@@ -115,3 +126,30 @@ def one_by_one(reduction, arrays: list, axes: tuple) -> np.ndarray:
             assert compiled.run(addresses, one.ctypes.data, copies[0].size) == Status.OK
             out[index] = one[0]
     return out
+
+
+def result_on_device(
+    resources: Resources,
+    reduction: Reduction,
+    arrays: list,
+    axis: int,
+    stream: int | None = None,
+    kinds: tuple = ("device",) * 3,
+) -> np.ndarray:
+    """Returns the results along an axis of copies of the arrays in memory of these kinds.
+
+    The results are in memory of the last kind.
+    """
+    with Compiled(reduction.text, reduction.inputs) as compiled:
+        shape = arrays[0].shape
+        results = np.zeros(kept_shape(shape, (axis,)), compiled.dtype())
+        places = [
+            (resources.array(kind, x).address, x.strides) for kind, x in zip(kinds, arrays)
+        ]
+        out = resources.array(kinds[-1], results)
+        to = (out.address, results.strides)
+        assert compiled.run_nd(shape, places, to, 1 << axis, stream) == Status.OK, last_error()
+        if stream:
+            ok(lib.gpuvec_stream_synchronize(stream))
+        results.view(np.uint8).reshape(-1)[:] = out.get()[: results.nbytes]
+    return results

@@ -14,6 +14,11 @@ NON_BLOCKING = 1
 HELD_SECONDS = 60
 
 
+def is_emulated() -> bool:
+    """Says whether the driver is the fake one, which emulates kernels, thread by thread."""
+    return hasattr(ctypes.CDLL("libcuda.so.1"), "fake_driver_faults")
+
+
 class Driver:
     """Calls of the driver that must succeed, in a device's primary context."""
 

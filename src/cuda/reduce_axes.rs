@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::tuning::REDUCTION_SCRATCH_BYTES;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Divisor, MAX_AXES};
+use gpuvec_exact::{State, Sum};
 use gpuvec_ptx::Along;
 use std::ops::Range;
 
@@ -25,11 +26,24 @@ const BATCHES: usize = 16 * BLOCK_THREADS as usize;
 /// The fewest neighbouring results along which memory is read in whole sectors.
 const SECTOR_BYTES: usize = 32;
 
-/// The blocks on each multiprocessor, as the kernels ask.
-const BLOCKS: usize = 2;
-
 /// The most blocks that share the elements of a result.
-const MOST_PARTS: usize = 256;
+const MOST_PARTS: usize = 1024;
+
+/// The warps of a block.
+const WARPS: usize = BLOCK_THREADS as usize / WARP;
+
+/// The elements that a thread reads before it adds the first one up.
+const BATCH: usize = 16;
+
+/// The batches of a thread that outweigh the work on a state, once for each result.
+const LEAST_BATCHES: usize = 4;
+
+/// The most elements of a result that a warp computes alone: its lanes' sums of more might not fit in an integer.
+const MOST_OF_WARP: usize = 1 << 15;
+
+/// The same for products of f64, which more often do not fit in a warp's window. (Norms of rows of 512: 0.31 of a
+/// copy's rate, 0.21 by blocks; of 16384: 0.35, 0.66 by blocks.)
+const MOST_PRODUCTS_OF_WARP: usize = 1 << 11;
 
 /// The parameters of a kernel.
 type Parameters = ArrayVec<u64, MAX_STRIDED_PARAMETERS>;
@@ -39,8 +53,16 @@ type Parameters = ArrayVec<u64, MAX_STRIDED_PARAMETERS>;
 struct Partition {
     /// Neighbouring lanes with a result each, a power of two.
     lanes: usize,
-    /// Blocks that share the elements of the same results.
+    /// Blocks that share the elements of the same results; 0 if each warp has results of its own.
     parts: usize,
+}
+
+impl Partition {
+    /// The blocks for a number of results.
+    fn blocks(&self, results: usize) -> usize {
+        let groups = results.div_ceil(self.lanes);
+        if self.parts == 0 { groups.div_ceil(WARPS) } else { groups * self.parts }
+    }
 }
 
 /// A tile of a reduction, by the addresses at which a device reaches its arrays.
@@ -113,12 +135,13 @@ impl PlacedTile {
 
     /// The partition of the results and their elements. Neighbouring lanes have neighbouring results where these are
     /// closer in memory than the elements of one, or where a result has too few elements for a block.
-    fn partition(&self, device: &Device, formula: &Formula) -> Partition {
+    fn partition(&self, held: usize, formula: &Formula) -> Partition {
         let shape = Shape {
             results: self.elements(self.kept()),
             n: self.elements(self.reduced()),
-            held: BLOCKS * device.multiprocessors as usize,
+            held,
             state_words: formula.is_exact().then_some(formula.state_bytes / 8),
+            stores_states: self.stores_states,
         };
         let inner = |array: &PlacedArray, axes: Range<usize>| {
             array.strides(axes).last().map_or(0, |stride| stride.unsigned_abs())
@@ -157,14 +180,15 @@ impl PlacedTile {
             self.add_axes(&mut parameters, self.kept(), bindings, Some(output));
             self.add_axes(&mut parameters, self.reduced(), bindings, None);
             let [results, n] = [self.kept(), self.reduced()].map(|axes| self.elements(axes));
-            let partition = self.partition(device, formula);
+            let held = device.multiprocessors * along.blocks_per_multiprocessor();
+            let partition = self.partition(held as usize, formula);
             let shares = partition.parts << 8
                 | usize::from(self.stores_states) << 7
                 | partition.lanes.ilog2() as usize;
             parameters.push(output.address());
             parameters.extend([results, n, shares].map(|number| number as u64));
             parameters.extend([scratch, last_parameter(device, task, self.first)]);
-            let blocks = (results.div_ceil(partition.lanes) * partition.parts) as u32;
+            let blocks = partition.blocks(results) as u32;
             // SAFETY: this function's promise; the parameters are those of the kernel.
             unsafe {
                 let form = Form::Along(along);
@@ -205,6 +229,8 @@ struct Shape {
     held: usize,
     /// The words of an exact sum's state.
     state_words: Option<usize>,
+    /// Says that states are stored, which blocks have.
+    stores_states: bool,
 }
 
 impl Shape {
@@ -213,7 +239,8 @@ impl Shape {
         self.results.next_power_of_two().min(WARP)
     }
 
-    /// A partition by lanes: several blocks share elements where there are too few for the device.
+    /// A partition by lanes: several blocks share elements where there are too few for the device, or where too few
+    /// would be left for its last round.
     fn by(&self, lanes: usize) -> Partition {
         let groups = self.results.div_ceil(lanes).max(1);
         // The words of memory in which the blocks of one group merge their states.
@@ -223,30 +250,59 @@ impl Shape {
             Some(_) => 1,
             None => words.saturating_sub(1) / (2 * lanes),
         };
-        let batches = self.n * lanes / BATCHES;
-        Partition { lanes, parts: (self.held / groups).min(batches).min(room).clamp(1, MOST_PARTS) }
+        let most = |batches: usize| {
+            let parts = self.n * lanes / (batches * BATCHES);
+            parts.min(room).clamp(1, MOST_PARTS)
+        };
+        let few = (self.held / groups).clamp(1, most(1));
+        let fills = |parts: &usize| self.filled(groups * parts) >= 90;
+        let parts = (few..=most(LEAST_BATCHES)).find(fills);
+        Partition { lanes, parts: parts.unwrap_or(few) }
+    }
+
+    /// The share of the device, in percent, that blocks fill in all rounds together.
+    fn filled(&self, blocks: usize) -> usize {
+        100 * blocks / blocks.next_multiple_of(self.held)
+    }
+
+    /// The partition in which each warp has results of its own, if the device is full of warps then.
+    fn by_warps(&self, lanes: usize) -> Option<Partition> {
+        let groups = self.results.div_ceil(lanes);
+        let has_products = self.state_words > Some(size_of::<State<Sum<f64>>>() / 8);
+        let most = if has_products { MOST_PRODUCTS_OF_WARP } else { MOST_OF_WARP };
+        let fills = self.n <= most && groups >= self.held * WARPS && !self.stores_states;
+        fills.then_some(Partition { lanes, parts: 0 })
     }
 
     /// The partition of results that are neighbours in memory, with elements of `bytes` bytes: fewer lanes, of whole
-    /// sectors, where there would be too few blocks.
+    /// sectors, where blocks fill the device better.
     fn by_columns(&self, bytes: usize) -> Partition {
-        let least = (SECTOR_BYTES / bytes).min(self.most_lanes());
-        let halves = |lanes: &usize| (*lanes > least).then_some(lanes / 2);
-        let fills =
-            |of: &Partition| 4 * self.results.div_ceil(of.lanes) * of.parts >= 3 * self.held;
-        let all = std::iter::successors(Some(self.most_lanes()), halves);
-        all.map(|lanes| self.by(lanes)).find(fills).unwrap_or_else(|| self.by(least))
+        let most = self.most_lanes();
+        if let Some(by_warps) = self.by_warps(most) {
+            return by_warps;
+        }
+        let least = (SECTOR_BYTES / bytes).min(most);
+        let twice = |lanes: &usize| (*lanes < most).then_some(2 * lanes);
+        let all = std::iter::successors(Some(least), twice).map(|lanes| self.by(lanes));
+        // Fewer lanes cost more than the rest of the device.
+        all.max_by_key(|of| self.filled(of.blocks(self.results)).min(85))
+            .unwrap_or_else(|| self.by(most))
     }
 
-    /// The partition of results whose elements, of `bytes` bytes, are neighbours in memory: where a device is filled
-    /// several times, a block has several results, since it stores them at once.
+    /// The partition of results whose elements, of `bytes` bytes, are neighbours in memory. Where these are few, a
+    /// warp has several results, up to several batches a lane, if its lanes still read whole sectors. Where the device
+    /// is filled several times, a block has several results, since it stores them at once.
     fn by_rows(&self, bytes: usize) -> Partition {
         const TIMES: usize = 4;
+        let lanes_for = |elements: usize| self.n.div_ceil(elements).next_power_of_two().min(WARP);
+        let sector = SECTOR_BYTES / bytes;
+        let of_result = lanes_for(LEAST_BATCHES * BATCH).max(sector).min(lanes_for(BATCH));
         let fitting = (BATCHES / self.n.max(1)).max(1).next_power_of_two();
         let sectors = (WARP * bytes / SECTOR_BYTES).next_power_of_two();
         let spare = (self.results / (TIMES * self.held)).max(1);
         let several = sectors.min(1 << spare.ilog2()).min(WARP);
-        self.by(fitting.max(several).min(self.most_lanes()))
+        self.by_warps(WARP / of_result)
+            .unwrap_or_else(|| self.by(fitting.max(several).min(self.most_lanes())))
     }
 }
 
@@ -257,7 +313,7 @@ mod tests {
     const HELD: usize = 264;
 
     fn shape(results: usize, n: usize, state_words: Option<usize>) -> Shape {
-        Shape { results, n, held: HELD, state_words }
+        Shape { results, n, held: HELD, state_words, stores_states: false }
     }
 
     #[test]
@@ -273,9 +329,9 @@ mod tests {
                         assert!(of.lanes.is_power_of_two() && of.lanes <= WARP, "{of:?}");
                         let words = state_words.unwrap_or(2 * of.parts) * of.lanes + 1;
                         let bytes = 8 + 8 * groups * words;
-                        assert!(of.parts == 1 || bytes <= REDUCTION_SCRATCH_BYTES, "{of:?}");
+                        assert!(of.parts <= 1 || bytes <= REDUCTION_SCRATCH_BYTES, "{of:?}");
                         assert!(
-                            n < BATCHES || groups * of.parts >= HELD / 16,
+                            n < BATCHES || of.blocks(results) >= HELD / 16,
                             "{results} {n} {of:?}"
                         );
                     }
@@ -288,7 +344,7 @@ mod tests {
     fn lanes_read_whole_sectors() {
         let square = |axis: fn(&Shape, usize) -> Partition| axis(&shape(16384, 16384, Some(15)), 4);
         assert_eq!(square(Shape::by_columns), Partition { lanes: 32, parts: 1 });
-        assert_eq!(square(Shape::by_rows), Partition { lanes: 4, parts: 1 });
+        assert_eq!(square(Shape::by_rows), Partition { lanes: 1, parts: 0 });
         let few = shape(64, 1 << 22, Some(15));
         assert_eq!(few.by_columns(4), Partition { lanes: 32, parts: 132 });
         assert_eq!(few.by_rows(4), Partition { lanes: 1, parts: 4 });

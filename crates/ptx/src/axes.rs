@@ -13,6 +13,8 @@
 //! The frame's are those that kernels/axes.cu lists. Results and elements have numbers below 2^31.
 
 use crate::elements::{Array, Elements, Loaded};
+use crate::hooks::BLOCKS;
+use crate::reduction::BLOCKS_ALONG;
 use crate::strided::{divisors, indexes, moved};
 use crate::writer::{Class, Operand, Writer};
 use gpuvec_expr::{Form, Program};
@@ -35,6 +37,12 @@ const STEP: &str = "%step";
 const FROM: &str = "%from";
 
 impl Along {
+    /// Returns the number of blocks of a small formula that a multiprocessor should hold at once.
+    #[must_use]
+    pub const fn blocks_per_multiprocessor(self) -> u32 {
+        if self.kept == 1 && self.reduced == 1 { BLOCKS } else { BLOCKS_ALONG }
+    }
+
     /// Returns the number of the shape's parameters for a number of declared inputs.
     pub(crate) const fn parameters(self, inputs: usize) -> usize {
         self.of_reduced(inputs) + 3 * (self.reduced - 1) + inputs * self.reduced + 1

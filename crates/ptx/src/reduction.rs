@@ -85,14 +85,18 @@ pub(crate) fn kernel(
             _ => fill(&mut text, &fold.lines(hook), &operands),
         }
     }
-    let blocks = if along.is_some() { BLOCKS_ALONG } else { blocks(fold, is_small) };
+    let blocks = match along {
+        None => blocks(fold, is_small),
+        Some(along) if is_small => along.blocks_per_multiprocessor(),
+        Some(_) => BLOCKS_ALONG,
+    };
     let text = text.replacen(&least_blocks(BLOCKS), &least_blocks(blocks), 1);
     Kernel::of_text(name, text, [FOLD_ELEMENTS, 1], blocks)
 }
 
-/// The blocks that a multiprocessor should hold at once of a reduction along axes: more would leave too few
+/// The blocks that a multiprocessor should hold at once of any reduction along axes: more would leave too few
 /// registers for the addresses.
-const BLOCKS_ALONG: u32 = 2;
+pub(crate) const BLOCKS_ALONG: u32 = 2;
 
 /// The blocks that a multiprocessor should hold at once: with one more, some architecture would spill registers.
 fn blocks(fold: Fold, is_small: bool) -> u32 {
