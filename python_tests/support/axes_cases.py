@@ -143,9 +143,7 @@ def result_on_device(
     with Compiled(reduction.text, reduction.inputs) as compiled:
         shape = arrays[0].shape
         results = np.zeros(kept_shape(shape, (axis,)), compiled.dtype())
-        places = [
-            (resources.array(kind, x).address, x.strides) for kind, x in zip(kinds, arrays)
-        ]
+        places = [(resources.array(kind, x).address, x.strides) for kind, x in zip(kinds, arrays)]
         out = resources.array(kinds[-1], results)
         to = (out.address, results.strides)
         assert compiled.run_nd(shape, places, to, 1 << axis, stream) == Status.OK, last_error()
