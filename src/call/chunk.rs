@@ -4,8 +4,8 @@ use super::checked::Call;
 use super::strided::Tiles;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A run of elements of a call, or of its tiles, the unit of work. Only [`Partition`]s and [`Queue`]s make chunks: in a run
-/// of a call each is handed out once, so that one thread or stream works on it.
+/// A run of elements of a call, or of its tiles, the unit of work. Only [`Partition`]s and [`Queue`]s make chunks:
+/// in a run of a call each is handed out once, so that one thread or stream works on it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     start: usize,

@@ -35,11 +35,11 @@ pub(crate) struct Tile {
     pub(crate) first: usize,
 }
 
-/// How GPUs run a call on arrays of any strides, tile after tile, beside the transfers of the arrays. Of arrays that are
-/// [`Staged`](Transfer::Staged) a tile's elements are gathered in a pinned buffer, which kernels use where it is, or
-/// scattered from there. Of those with [`Dma`](Transfer::Dma), inputs that repeat elements, the distinct ones are
-/// gathered and then copied to a device buffer. Outputs are [`State`](Transfer::State) if several tiles have elements
-/// of a result: the host merges their states.
+/// How GPUs run a call on arrays of any strides, tile after tile, beside the transfers of the arrays. Of arrays
+/// that are [`Staged`](Transfer::Staged) a tile's elements are gathered in a pinned buffer, which kernels use where
+/// it is, or scattered from there. Of those with [`Dma`](Transfer::Dma), inputs that repeat elements, the distinct
+/// ones are gathered and then copied to a device buffer. Outputs are [`State`](Transfer::State) if several tiles
+/// have elements of a result: the host merges their states.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OnStrides {
     pub(crate) tiles: Tiles,
@@ -52,8 +52,8 @@ pub(crate) struct OnStrides {
 /// Buffers of arrays begin at multiples of this many bytes, as the longest vectors do.
 const ALIGNMENT: usize = 16;
 
-/// The most results of a launch, and the most elements of each: below the limit of numbers in kernels, and a multiple
-/// of all packs.
+/// The most results of a launch, and the most elements of each: below the limit of numbers in kernels, and a
+/// multiple of all packs.
 const MOST_ELEMENTS: usize = 1 << 30;
 
 /// The bytes that a kernel reads at once at the least.
@@ -88,8 +88,8 @@ impl<'a> Strides<'a> {
         (1..=MOST_ELEMENTS).contains(&self.reduced().elements())
     }
 
-    /// A number below 32 that tells reductions apart: by the number of elements of a result, and by whether these or
-    /// results are neighbours in memory.
+    /// A number below 32 that tells reductions apart: by the number of elements of a result, and by whether these
+    /// or results are neighbours in memory.
     pub(super) fn kind(&self, inputs: usize) -> u32 {
         const POWERS: u32 = 4;
         let length = self.reduced().elements().max(1).ilog2() / POWERS;
@@ -130,7 +130,8 @@ impl<'a> Strides<'a> {
         Self::distinct(self.spaces(), view) < all
     }
 
-    /// Says whether an input has elements of different results that are closer to each other than those of a result.
+    /// Says whether an input has elements of different results that are closer to each other than those of a
+    /// result.
     fn are_columns(&self, inputs: usize) -> bool {
         let is_across = |view: &&View| {
             let inner = self
@@ -203,8 +204,8 @@ impl Tile {
 }
 
 impl OnStrides {
-    /// Plans a call for devices: its tiles, and the transfers of its arrays. Fails if an array is in another device's
-    /// memory than the first one's.
+    /// Plans a call for devices: its tiles, and the transfers of its arrays. Fails if an array is in another
+    /// device's memory than the first one's.
     pub(super) fn new(
         call: &Call<'_>, strides: Strides<'_>, devices: &[usize],
     ) -> Result<(Self, Transfers), Error> {

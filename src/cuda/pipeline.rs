@@ -70,8 +70,8 @@ impl Progress {
 pub(crate) type Outcome = (Progress, Result<(), Error>);
 
 /// Runs chunks from the queue through the devices until the queue is empty. Calls `end` with each device's outcome.
-/// When it returns, nothing is in flight in the call's arrays, unless the driver failed to wait: then its error says
-/// so.
+/// When it returns, nothing is in flight in the call's arrays, unless the driver failed to wait: then its error
+/// says so.
 pub(crate) fn run(
     devices: &[&'static Device], job: &dyn Job, plan: &OnGpus, queue: &Queue,
     end: &dyn Fn(&'static Device, Outcome),

@@ -80,8 +80,8 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// The elements of a view: in the order of the tile's axes or, if the tile is of a reduction, in that of memory,
-    /// since each order is as good for the kernel.
+    /// The elements of a view: in the order of the tile's axes or, if the tile is of a reduction, in that of
+    /// memory, since each order is as good for the kernel.
     pub(super) fn of(tile: &Tile, view: &View, in_memory_order: bool) -> Self {
         let (lengths, strides) = (tile.lengths(), tile.strides(view));
         let mut axes: ArrayVec<usize, MAX_AXES> = ArrayVec::new();

@@ -133,8 +133,8 @@ impl PlacedTile {
         output.into_iter().for_each(|array| add(Some(array)));
     }
 
-    /// The partition of the results and their elements. Neighbouring lanes have neighbouring results where these are
-    /// closer in memory than the elements of one, or where a result has too few elements for a block.
+    /// The partition of the results and their elements. Neighbouring lanes have neighbouring results where these
+    /// are closer in memory than the elements of one, or where a result has too few elements for a block.
     fn partition(&self, held: usize, formula: &Formula) -> Partition {
         let shape = Shape {
             results: self.elements(self.kept()),
@@ -162,8 +162,9 @@ impl PlacedTile {
     /// Queues the kernels of a task for the tile.
     ///
     /// # Safety
-    /// The stream must be the device's, whose context is current. At the arrays' addresses the device must reach their
-    /// elements until the stream has done the work. At the address `scratch` is the stream's memory for reductions.
+    /// The stream must be the device's, whose context is current. At the arrays' addresses the device must reach
+    /// their elements until the stream has done the work. At the address `scratch` is the stream's memory for
+    /// reductions.
     pub(super) unsafe fn queue(
         &self, device: &Device, stream: CUstream, task: Task<'_>, scratch: u64,
     ) -> Result<(), Error> {
@@ -202,8 +203,8 @@ impl PlacedTile {
 /// Queues a call on a stream of a device, whose context is current and which reaches all arrays in place.
 ///
 /// # Safety
-/// The stream must be the device's. The arrays must be there until it has done the work. At the address `scratch` is
-/// the stream's memory for reductions.
+/// The stream must be the device's. The arrays must be there until it has done the work. At the address `scratch`
+/// is the stream's memory for reductions.
 pub(super) unsafe fn queue(
     device: &Device, stream: CUstream, call: &Call<'_>, strides: Strides<'_>,
     transfers: &Transfers, scratch: u64,

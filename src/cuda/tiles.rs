@@ -84,8 +84,8 @@ impl<'a> Tiled<'a> {
         let is_input = number < self.inputs();
         let packed = Packed::of(tile, view, is_input && self.call.task().is_reduction());
         if is_input {
-            // SAFETY: the call promises the tile's elements, and the buffer, which is the slot's alone, has room for
-            // them.
+            // SAFETY: the call promises the tile's elements, and the buffer, which is the slot's alone, has room
+            // for them.
             unsafe { gather(packed.grid(), address(tile, view), buffer) };
             progress.bytes_staged += packed.bytes() as u64;
         }
@@ -174,8 +174,8 @@ impl<'a> Tiled<'a> {
         for run in runs.walk(0..runs.count()) {
             let bytes = run.space().elements() * view.element_bytes;
             let to = to.wrapping_add_signed(run.offset(view) as i64);
-            // SAFETY: the call promises the results' memory; the buffer is the slot's, which is waited for before the
-            // call returns.
+            // SAFETY: the call promises the results' memory; the buffer is the slot's, which is waited for before
+            // the call returns.
             unsafe { enqueue::copy(on.device, stream, from, to, bytes)? };
             from += bytes as u64;
         }
@@ -204,8 +204,8 @@ impl Job for Tiled<'_> {
         if task.is_reduction() {
             let placed = PlacedTile::new(&tile, arrays.into_iter(), inputs, self.merges());
             return slot.scratch()?.lend(stream, |scratch| {
-                // SAFETY: the call promises the arrays, and the buffers and the scratch memory are the slot's, which
-                // is waited for before the call returns; by its transfer the device reaches each of them.
+                // SAFETY: the call promises the arrays, and the buffers and the scratch memory are the slot's,
+                // which is waited for before the call returns; by its transfer the device reaches each of them.
                 unsafe { placed.queue(on.device, stream, task, scratch) }
             });
         }
