@@ -549,6 +549,49 @@ static void accumulators(size_t n)
     free(values);
 }
 
+/* Sums the columns of a matrix in two accumulators with a shape, half of the rows in each, and merges their states. */
+static void accumulators_along_axes(size_t n)
+{
+    enum { COLUMNS = 3, STATE_BYTES = 608 };
+    const size_t rows = n / COLUMNS + 2;
+    const int32_t kind = GPUVEC_ACCUMULATOR_SUM_F64;
+    const int64_t columns = COLUMNS, by_rows[] = {sizeof(double), (int64_t)(rows * sizeof(double))};
+    double *values = malloc(rows * COLUMNS * sizeof *values);
+    int64_t states[2][COLUMNS * STATE_BYTES / sizeof(int64_t)];
+    double sums[COLUMNS], whole;
+    CHECK(values != NULL);
+    for (size_t i = 0; i < rows * COLUMNS; i++) {
+        values[i] = (i % 2 == 0 ? 1e30 : 1) * (double)(i % 1000);
+    }
+    for (size_t half = 0; half < 2; half++) {
+        /* Element (i, j) of the matrix, which is stored column by column, is values[i + j * rows]. */
+        const size_t first = half * (rows / 2), end = half == 0 ? rows / 2 : rows;
+        const int64_t shape[] = {(int64_t)(end - first), COLUMNS};
+        const gpuvec_array array = {values + first, by_rows};
+        gpuvec_accumulator *part = gpuvec_accumulator_create_nd(kind, 1, &columns);
+        CHECK(part != NULL);
+        CHECK_OK(gpuvec_accumulator_add_nd(part, 2, shape, &array, 1, NULL));
+        CHECK(gpuvec_accumulator_add_nd(part, 2, shape, &array, 2, NULL) == GPUVEC_ERROR_VALUE);
+        CHECK(gpuvec_accumulator_add(part, values, NULL, n, NULL) == GPUVEC_ERROR_VALUE);
+        CHECK_OK(gpuvec_accumulator_serialize(part, states[half], sizeof states[half]));
+        CHECK_OK(gpuvec_accumulator_destroy(part));
+    }
+    for (size_t i = 0; i < sizeof states[0] / sizeof states[0][0]; i++) {
+        states[0][i] = (int64_t)((uint64_t)states[0][i] + (uint64_t)states[1][i]);
+    }
+    gpuvec_accumulator *merged =
+        gpuvec_accumulator_deserialize_nd(kind, 1, &columns, states[0], sizeof states[0]);
+    CHECK(merged != NULL);
+    CHECK_OK(gpuvec_accumulator_value(merged, sums));
+    for (size_t j = 0; j < COLUMNS; j++) {
+        CHECK_OK(gpuvec_sum_f64(values + j * rows, &whole, rows, NULL));
+        CHECK(sums[j] == whole);
+    }
+    CHECK_OK(gpuvec_accumulator_destroy(merged));
+    CHECK(gpuvec_accumulator_deserialize_nd(kind, 1, &columns, states[0], STATE_BYTES) == NULL);
+    free(values);
+}
+
 /* Uses a CUDA stream, here the default one, if there is a GPU. */
 static void native_stream(void)
 {
@@ -574,6 +617,7 @@ static void everything(int32_t place, size_t n)
     streams(n);
     native_stream();
     accumulators(n);
+    accumulators_along_axes(n);
     expressions(n);
 }
 

@@ -113,6 +113,9 @@
  * Accumulators of threads, processes and machines merge, without a rounding in between: by
  * gpuvec_accumulator_merge, or serialized, by adding the states' integers, as MPI_SUM does it.
  *
+ * gpuvec_accumulator_create_nd makes an accumulator of a shape, which has such a sum for each of its
+ * elements: gpuvec_accumulator_add_nd adds arrays of any strides to them, along axes.
+ *
  * Several threads may use one accumulator at the same time: each call adds all of its elements at
  * once, or none. A child made by fork goes on with its own copy.
  *
@@ -141,7 +144,8 @@
  *
  *     GPUVEC_PLACE_AUTO  the default: on the calling core, on several cores, on one or all GPUs, or
  *                        on cores and GPUs at the same time, whichever is predicted to be done first
- *     GPUVEC_PLACE_GPU   on the GPU, or an error
+ *     GPUVEC_PLACE_GPU   on the GPU, or an error; additions along axes to accumulators, if there is a
+ *                        usable GPU, on cores (see gpuvec_accumulator_add_nd)
  *     GPUVEC_PLACE_CPU   on as many cores as are predicted to be done first
  *     GPUVEC_PLACE_ALL   on all cores and all GPUs at the same time for long pinned arrays, each
  *                        taking its next chunk when it is done with one; otherwise as with
@@ -573,7 +577,9 @@ typedef int32_t gpuvec_expr_form;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-/** An accumulator: the exact sum of all elements that were added to it. */
+/**
+ * An accumulator: the exact sum of all elements that were added to it, or such a sum for each element of a shape.
+ */
 typedef struct gpuvec_accumulator gpuvec_accumulator;
 
 /** An event: a point in a stream's work, to wait for or to measure times between. */
@@ -966,12 +972,25 @@ gpuvec_status gpuvec_axpy_f64(double alpha,
 struct gpuvec_accumulator *gpuvec_accumulator_create(int32_t kind);
 
 /**
+ * Creates an accumulator with a shape: an exact sum, or dot product, for each of its elements, as of arrays that are
+ * added along axes.
+ *
+ * `shape` points to the lengths of the `ndim` axes, at most 32; without axes the accumulator is that of
+ * `gpuvec_accumulator_create`. For each element a state is held in host memory: of 120, 192, 576 or 1,104 bytes, in
+ * the order of the kinds. Returns NULL on failure, with `GPUVEC_ERROR_OUT_OF_MEMORY` without memory for the states;
+ * `gpuvec_last_error()` tells why. Destroy the accumulator with `gpuvec_accumulator_destroy`.
+ */
+struct gpuvec_accumulator *gpuvec_accumulator_create_nd(int32_t kind,
+                                                        int32_t ndim,
+                                                        const int64_t *shape);
+
+/**
  * Adds `n` elements of `a`, or for a dot product the products `a[0]*b[0]`, …, `a[n-1]*b[n-1]`.
  *
  * `a` and `b` are arrays of the accumulator's type, in memory of any kind; `b` is NULL for a sum.
  * With a stream the call first waits for the stream's earlier work. The elements are added when
  * the call returns; after an error none is. An accumulator takes fewer than 2^63 elements. Returns
- * `GPUVEC_OK` or an error.
+ * `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` for an accumulator with a shape; or another error.
  */
 gpuvec_status gpuvec_accumulator_add(struct gpuvec_accumulator *accumulator,
                                      const void *a,
@@ -980,22 +999,55 @@ gpuvec_status gpuvec_accumulator_add(struct gpuvec_accumulator *accumulator,
                                      struct gpuvec_stream *stream);
 
 /**
- * Adds all elements of another accumulator of the same kind, `other`, which stays as it is.
+ * Adds elements of arrays of any strides, which have one common shape: to each sum of the accumulator those that have
+ * its index along the axes that are not reduced.
+ *
+ * `shape` points to the lengths of the arrays' `ndim` axes, `inputs` to the array of a sum, or to the two arrays of a
+ * dot product; `reduced_axes` has a bit for each axis that is reduced, the lowest for the first axis. All are as for
+ * `gpuvec_expr_run_nd`: strides are in bytes, NULL for C order, and 0 along an axis for broadcasting. The lengths of the
+ * axes that are not reduced, in their order, are the shape of the accumulator. So an accumulator without a shape takes
+ * all elements of arrays of any strides, where all axes are reduced.
+ *
+ * The value of each sum has the bits of that sum of all its elements, whatever the pieces, their order and strides. The
+ * elements of a call are added to all sums when it returns; after an error none is. Meanwhile, the call needs
+ * memory for as many states as the accumulator has. With a stream the call first waits for the stream's earlier work.
+ *
+ * Cores add the elements, whatever the placement. The elements of arrays in device memory are copied to host memory for
+ * that, in chunks; `gpuvec_last_run` then describes the addition of the last chunk. With placement `gpu` the call fails
+ * unless a GPU is usable. Only contiguous arrays that are reduced to one sum are added as by `gpuvec_accumulator_add`,
+ * also on GPUs.
+ *
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also for other lengths than the accumulator's, or if more than 8 axes are
+ * left after those that follow each other in all arrays were merged; `GPUVEC_ERROR_SIZE` if a sum would have 2^63
+ * elements; `GPUVEC_ERROR_PLACEMENT` for device memory with placement `cpu`; or another error. Errors name an array
+ * `inputs[i]`.
+ */
+gpuvec_status gpuvec_accumulator_add_nd(struct gpuvec_accumulator *accumulator,
+                                        int32_t ndim,
+                                        const int64_t *shape,
+                                        const struct gpuvec_array *inputs,
+                                        uint64_t reduced_axes,
+                                        struct gpuvec_stream *stream);
+
+/**
+ * Adds all elements of another accumulator of the same kind and shape, `other`, which stays as it is.
  *
  * `other` may be `accumulator` itself, whose elements then count twice. Returns `GPUVEC_OK`;
- * `GPUVEC_ERROR_VALUE` for accumulators of two kinds; `GPUVEC_ERROR_SIZE` if there would be 2^63
- * elements; or another error.
+ * `GPUVEC_ERROR_VALUE` for accumulators of two kinds or shapes; `GPUVEC_ERROR_SIZE` if there would be
+ * 2^63 elements; or another error.
  */
 gpuvec_status gpuvec_accumulator_merge(struct gpuvec_accumulator *accumulator,
                                        struct gpuvec_accumulator *other);
 
 /**
  * Stores the exact sum of all elements so far, rounded once, in `value`: a `float` or `double` in
- * host memory. More elements may be added afterwards.
+ * host memory; of an accumulator with a shape one for each of its elements, in C order. More elements
+ * may be added afterwards.
  *
  * Returns `GPUVEC_OK` or an error.
  */
-gpuvec_status gpuvec_accumulator_value(struct gpuvec_accumulator *accumulator, void *value);
+gpuvec_status gpuvec_accumulator_value(struct gpuvec_accumulator *accumulator,
+                                       void *value);
 
 /**
  * Returns the size of a serialized accumulator of this kind: 152, 224, 608 or 1,136 bytes. Returns 0
@@ -1005,7 +1057,8 @@ size_t gpuvec_accumulator_bytes(int32_t kind);
 
 /**
  * Stores the state of an accumulator in `bytes`, in host memory, for another process or machine,
- * or for later. `size` is what `gpuvec_accumulator_bytes` returns.
+ * or for later. `size` is what `gpuvec_accumulator_bytes` returns; of an accumulator with a shape as much
+ * for each of its states, which are stored one after the other, in C order.
  *
  * The bytes are signed, little-endian integers of 64 bits. The states of up to 2^30 accumulators
  * of one kind merge by plain addition of these integers, as `MPI_SUM` of `MPI_INT64_T` and NCCL
@@ -1026,6 +1079,20 @@ gpuvec_status gpuvec_accumulator_serialize(struct gpuvec_accumulator *accumulato
  * `gpuvec_accumulator_destroy`.
  */
 struct gpuvec_accumulator *gpuvec_accumulator_deserialize(const void *bytes, size_t size);
+
+/**
+ * Creates an accumulator with a shape from the `size` bytes of its states, one after the other in C order, as
+ * `gpuvec_accumulator_serialize` stored them, or from the sums of several such bytes as integers.
+ *
+ * `kind` is a `gpuvec_accumulator_kind`, and `shape` points to the lengths of the `ndim` axes. Returns NULL on failure,
+ * as `gpuvec_accumulator_deserialize`, and with `GPUVEC_ERROR_VALUE` if `size` is not that of the states;
+ * `gpuvec_last_error()` tells why. Destroy the accumulator with `gpuvec_accumulator_destroy`.
+ */
+struct gpuvec_accumulator *gpuvec_accumulator_deserialize_nd(int32_t kind,
+                                                             int32_t ndim,
+                                                             const int64_t *shape,
+                                                             const void *bytes,
+                                                             size_t size);
 
 /**
  * Destroys an accumulator; NULL does nothing.

@@ -113,6 +113,9 @@
  * Accumulators of threads, processes and machines merge, without a rounding in between: by
  * gpuvec_accumulator_merge, or serialized, by adding the states' integers, as MPI_SUM does it.
  *
+ * gpuvec_accumulator_create_nd makes an accumulator of a shape, which has such a sum for each of its
+ * elements: gpuvec_accumulator_add_nd adds arrays of any strides to them, along axes.
+ *
  * Several threads may use one accumulator at the same time: each call adds all of its elements at
  * once, or none. A child made by fork goes on with its own copy.
  *
@@ -141,7 +144,8 @@
  *
  *     GPUVEC_PLACE_AUTO  the default: on the calling core, on several cores, on one or all GPUs, or
  *                        on cores and GPUs at the same time, whichever is predicted to be done first
- *     GPUVEC_PLACE_GPU   on the GPU, or an error
+ *     GPUVEC_PLACE_GPU   on the GPU, or an error; additions along axes to accumulators, if there is a
+ *                        usable GPU, on cores (see gpuvec_accumulator_add_nd)
  *     GPUVEC_PLACE_CPU   on as many cores as are predicted to be done first
  *     GPUVEC_PLACE_ALL   on all cores and all GPUs at the same time for long pinned arrays, each
  *                        taking its next chunk when it is done with one; otherwise as with

@@ -1,9 +1,9 @@
-"""Computes the dot product of Dask arrays in several processes, exactly.
+"""Computes dot products and sums along axes of Dask arrays in several processes, exactly.
 
     PYTHONPATH=python python python_examples/exact_dask.py
 
-The result has the same bits for any chunks and any workers: Dask adds the integers of the chunks'
-states.
+The results have the same bits for any chunks and any workers. Of the dot product, Dask adds the
+integers of the chunks' states; of the sums along axes, its tree of reductions merges accumulators.
 """
 
 import sys
@@ -11,6 +11,7 @@ import sys
 import dask.array as da
 import gpuvec
 import numpy as np
+from dask.core import flatten
 
 N = 1_000_003
 WORDS = gpuvec.Accumulator("dot", np.float64).to_words().size
@@ -31,9 +32,47 @@ def dot(x: da.Array, y: da.Array) -> np.float64:
     return merged.value()
 
 
-def main() -> None:
-    """Computes with chunks of several lengths."""
-    rng = np.random.default_rng(1)
+def sums_of_chunk(x: np.ndarray, axis: tuple, keepdims: bool, computing_meta=False) -> object:
+    """Returns the sums of a chunk along axes; an array where Dask asks for the type of a result."""
+    if computing_meta:
+        return x
+    shape = [length for at, length in enumerate(x.shape) if at not in axis]
+    sums = gpuvec.Accumulator("sum", x.dtype, shape)
+    sums.add(x, axis=axis)
+    return sums
+
+
+def merged(parts: list, axis: tuple, keepdims: bool) -> gpuvec.Accumulator:
+    """Returns the sums of several chunks, which are in nested lists."""
+    each = list(flatten(parts)) if isinstance(parts, list) else [parts]
+    total = gpuvec.Accumulator("sum", each[0].dtype, each[0].shape)
+    for sums in each:
+        total += sums
+    return total
+
+
+def values(parts: list, axis: tuple, keepdims: bool) -> np.ndarray:
+    """Returns the sums of all chunks along the axes, rounded once."""
+    sums = np.asarray(merged(parts, axis, keepdims).value())
+    return np.expand_dims(sums, axis) if keepdims else sums
+
+
+def sum_along(x: da.Array, axis: int) -> da.Array:
+    """Returns the sums along an axis, which Dask computes when it needs them."""
+    return da.reduction(
+        x,
+        chunk=sums_of_chunk,
+        combine=merged,
+        aggregate=values,
+        axis=axis,
+        dtype=x.dtype,
+        concatenate=False,
+        meta=np.empty((0,) * (x.ndim - 1), x.dtype),
+    )
+
+
+def dot_products(rng: np.random.Generator) -> None:
+    """Computes dot products with chunks of several lengths."""
     x, y = (np.ldexp(rng.standard_normal(N), rng.integers(-40, 40, N)) for _ in range(2))
     whole = gpuvec.dot(x, y)
     for chunk in (100_000, 600_000):
@@ -42,6 +81,28 @@ def main() -> None:
         print(f"chunks of {chunk:,}: {float(value)!r}, by Dask's dot {float(plain)!r}")
         if value.tobytes() != whole.tobytes():
             sys.exit(f"the dot product of the whole is {float(whole)!r}")
+
+
+def sums_of_columns(rng: np.random.Generator) -> None:
+    """Computes sums along an axis with chunks of several shapes."""
+    x = np.ldexp(rng.standard_normal((1000, 300)), rng.integers(-40, 40, (1000, 300)))
+    whole = gpuvec.sum(x, axis=0)
+    for chunks in ((100, 300), (333, 70)):
+        chunked = da.from_array(x, chunks=chunks)
+        sums = sum_along(chunked, 0).compute(scheduler="processes", num_workers=2)
+        plain = chunked.sum(axis=0).compute()
+        print(
+            f"chunks of {chunks}: {(plain != sums).sum()} of {sums.size} sums by Dask are inexact"
+        )
+        if sums.tobytes() != whole.tobytes():
+            sys.exit("the sums of the whole have other bits")
+
+
+def main() -> None:
+    """Compares the results of chunks with those of the whole."""
+    rng = np.random.default_rng(1)
+    dot_products(rng)
+    sums_of_columns(rng)
 
 
 if __name__ == "__main__":

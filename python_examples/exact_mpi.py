@@ -1,4 +1,4 @@
-"""Computes the exact dot product of arrays that are distributed over MPI ranks.
+"""Computes exact dot products and sums along an axis of arrays distributed over MPI ranks.
 
     PYTHONPATH=python mpiexec -n 3 python python_examples/exact_mpi.py
 
@@ -12,6 +12,7 @@ import numpy as np
 from mpi4py import MPI
 
 N = 1_000_003
+COLUMNS = 5
 
 
 def arrays() -> tuple:
@@ -38,6 +39,20 @@ def main() -> None:
     plain = ranks.allreduce(float(np.dot(x[part], y[part])))
     if ranks.rank == 0:
         print(f"{ranks.size} ranks: {float(value)!r}, by sums of NumPy's {plain!r}")
+    sums_of_columns(ranks, x[: N // COLUMNS * COLUMNS].reshape(-1, COLUMNS))
+
+
+def sums_of_columns(ranks: MPI.Comm, x: np.ndarray) -> None:
+    """Adds this rank's rows, and merges the states of all columns in one call."""
+    part = slice(ranks.rank * len(x) // ranks.size, (ranks.rank + 1) * len(x) // ranks.size)
+    mine = gpuvec.Accumulator("sum", np.float64, shape=COLUMNS)
+    mine.add(x[part], axis=0)
+
+    words = mine.to_words()
+    ranks.Allreduce(MPI.IN_PLACE, words, MPI.SUM)
+    sums, whole = gpuvec.Accumulator.from_words(words).value(), gpuvec.sum(x, axis=0)
+    if sums.tobytes() != whole.tobytes():
+        sys.exit(f"rank {ranks.rank} has the sums {sums}, and the whole has {whole}")
 
 
 if __name__ == "__main__":

@@ -225,6 +225,31 @@ pub(crate) enum Error {
     #[error("other is {found}, and accumulator is {wanted}: merge accumulators of one kind")]
     OtherKind { found: &'static str, wanted: &'static str },
 
+    #[error(
+        "the number of other's axes is {found}, and that of accumulator's is {wanted}: merge accumulators of one shape"
+    )]
+    OtherAxes { found: usize, wanted: usize },
+
+    #[error(
+        "other has the length {found} along axis {axis}, and accumulator has {wanted}: merge accumulators of one shape"
+    )]
+    OtherShape { axis: usize, found: i64, wanted: i64 },
+
+    #[error("accumulator has a shape: call gpuvec_accumulator_add_nd")]
+    HasShape,
+
+    #[error(
+        "the number of axes that are not reduced is {found}, and that of accumulator's axes is {wanted}: reduce all \
+         other axes"
+    )]
+    KeptAxes { found: usize, wanted: usize },
+
+    #[error(
+        "shape[{axis}] is {found}, and accumulator has the length {wanted} along its axis {own}: pass arrays that have \
+         the accumulator's shape along the axes that are not reduced"
+    )]
+    KeptLength { axis: usize, found: i64, own: usize, wanted: i64 },
+
     #[error("b is {address:#x}, and accumulator is a sum, which has one input: pass NULL")]
     SecondInput { address: usize },
 
@@ -232,8 +257,8 @@ pub(crate) enum Error {
     TooManyElements,
 
     #[error(
-        "size is {room}, and the state has {needed} bytes: pass what gpuvec_accumulator_bytes \
-         returns"
+        "size is {room}, and the states of the accumulator have {needed} bytes: pass what \
+         gpuvec_accumulator_bytes returns, for each state"
     )]
     StateBytes { room: usize, needed: usize },
 
@@ -242,6 +267,9 @@ pub(crate) enum Error {
 
     #[error("bytes is the sum of too many states: {0}")]
     TooManyStates(WireError),
+
+    #[error("the state at index {index} of bytes cannot be read: {error}")]
+    StateAt { index: usize, error: WireError },
 
     #[error("n is 0, and no elements have no minimum or maximum: pass at least one element")]
     Empty,
@@ -354,7 +382,11 @@ impl Error {
             Error::TooLong { .. }
             | Error::TooManyBytes { .. }
             | Error::TooManyElements
-            | Error::TooManyStates(_) => GPUVEC_ERROR_SIZE,
+            | Error::TooManyStates(_)
+            | Error::StateAt {
+                error: WireError::TooManyStates { .. } | WireError::TooManyElements,
+                ..
+            } => GPUVEC_ERROR_SIZE,
             Error::Overlap { .. } | Error::OutputsOverlap { .. } => GPUVEC_ERROR_OVERLAP,
             Error::OutOfBounds { .. } => GPUVEC_ERROR_OUT_OF_BOUNDS,
             Error::NotGivenBy { .. } | Error::NotRegisteredHere { .. } | Error::NoMemory { .. } => {
@@ -373,9 +405,14 @@ impl Error {
             | Error::TensorShape { .. }
             | Error::SeveralOutputs { .. }
             | Error::OtherKind { .. }
+            | Error::OtherAxes { .. }
+            | Error::OtherShape { .. }
+            | Error::HasShape
+            | Error::KeptAxes { .. }
+            | Error::KeptLength { .. }
             | Error::SecondInput { .. }
             | Error::StateBytes { .. } => GPUVEC_ERROR_VALUE,
-            Error::State(_) => GPUVEC_ERROR_STATE,
+            Error::State(_) | Error::StateAt { .. } => GPUVEC_ERROR_STATE,
             Error::Empty => GPUVEC_ERROR_EMPTY,
             Error::Expression | Error::NotUtf8 { .. } => GPUVEC_ERROR_EXPRESSION,
             Error::NoGpu { .. } => GPUVEC_ERROR_NO_GPU,

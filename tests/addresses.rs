@@ -41,6 +41,14 @@ impl<T: Copy> Odd<T> {
     }
 }
 
+/// `gpuvec_array`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Array {
+    data: *const c_void,
+    strides: *const i64,
+}
+
 /// Does its work on the calling core, which takes no driver.
 fn on_cpu() {
     assert_eq!(gpuvec_set_placement(Placement::Cpu as i32), 0);
@@ -150,6 +158,30 @@ fn values_and_states_of_accumulators() {
     }
     assert_eq!(value.get(), 0.1);
     assert_eq!(gpuvec_accumulator_destroy(sum), 0);
+}
+
+#[test]
+fn arrays_and_states_of_accumulators_with_a_shape() {
+    on_cpu();
+    let kind = GPUVEC_ACCUMULATOR_SUM_F64 as i32;
+    let elements = [[1e300, 1.0], [0.1, 2.0], [-1e300, 4.0]];
+    let (mut shape, mut rows) = (Odd::new(2_i64), Odd::new([3_i64, 2]));
+    let mut strides = Odd::new([16_i64, 8]);
+    let data = elements.as_ptr().cast();
+    let mut array = Odd::new(Array { data, strides: strides.at().cast() });
+    let mut state = Odd::new([MaybeUninit::<u8>::uninit(); 2 * 608]);
+    let (bytes, mut values) = (state.at().cast::<c_void>(), Odd::new([0.0_f64; 2]));
+    // SAFETY: a shape and strides for two axes, an array of that shape, and room for two states and values.
+    unsafe {
+        let sums = gpuvec_accumulator_create_nd(kind, 1, shape.at());
+        let rows = rows.at().cast();
+        assert_eq!(gpuvec_accumulator_add_nd(sums, 2, rows, array.at().cast(), 1, null_mut()), 0);
+        assert_eq!(gpuvec_accumulator_serialize(sums, bytes, 2 * 608), 0);
+        let other = gpuvec_accumulator_deserialize_nd(kind, 1, shape.at(), bytes, 2 * 608);
+        assert_eq!(gpuvec_accumulator_value(other, values.at().cast()), 0);
+        assert_eq!([sums, other].map(|handle| gpuvec_accumulator_destroy(handle)), [0; 2]);
+    }
+    assert_eq!(values.get(), [0.1, 7.0]);
 }
 
 #[test]

@@ -52,7 +52,7 @@ const PLACES: &[(&str, &str)] = &[
     ("src/cuda/stream.rs: Order.turn", DRIVER),
     ("src/cuda/stream.rs: Stream.scratch", DRIVER),
     ("src/cuda/tiles.rs: Tiled.merging", CALL),
-    ("src/objects/accumulator.rs: Accumulator.0", FORK_LOCK),
+    ("src/objects/accumulator.rs: Accumulator.words", FORK_LOCK),
     ("src/objects/allocation.rs: REGISTRY", FORK_LOCK),
     ("src/objects/event.rs: Event.0", FORK_LOCK),
     ("src/objects/expression.rs: CACHE", FORK_LOCK),

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import operator
+from ctypes import c_int64
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._arrays import address, check_axes, check_dtype, check_equal, check_layout, find, typed
-from ._errors import check
+from ._arrays import address, check_axes, check_dtype, check_equal, find, typed
+from ._errors import Error, check
+from ._expressions import named
 from ._library import functions
 from ._owned import Owned
+from ._results import Strided
+from ._shapes import broadcast, reduction
 from ._streams import Stream, handle_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import DTypeLike, NDArray
 
+    from ._shapes import Axis, Shape
     from ._typing import Array, Buffer
 
 # The number of each kind, as in the header.
@@ -26,7 +35,7 @@ KINDS: dict[tuple[str, np.dtype[Any]], int] = {
 }
 
 # Words of a state: where its number of elements is, in halves, and how words lie in memory.
-_COUNT = slice(2, 4)
+_COUNT_LOW, _COUNT_HIGH = 2, 3
 _WORD = np.dtype("<i8")
 
 
@@ -38,12 +47,17 @@ class Accumulator:
     machines can be merged, by `merge` or by adding the integers of `to_words`. Accumulators can be
     pickled and copied. Threads may use one accumulator at the same time.
 
+    With a ``shape`` it is such a sum for each element of the shape, to which arrays are added along
+    axes: it has the bits of ``sum`` or ``dot`` of the whole with ``axis=``.
+
     Parameters
     ----------
     operation : {"sum", "dot"}
         The operation.
     dtype : float32 or float64
         The type of the elements and of the value.
+    shape : int or tuple of int, default ()
+        The shape of the value.
 
     Examples
     --------
@@ -54,29 +68,34 @@ class Accumulator:
     ...     total.add(piece)
     >>> total
     <gpuvec.Accumulator: sum of 3 float64, 1.0>
+    >>> columns = gpuvec.Accumulator("sum", np.float64, shape=2)
+    >>> for rows in np.split(np.array([[1e100, 1.0], [2.0, 2.0], [-1e100, 4.0]]), 3):
+    ...     columns.add(rows, axis=0)
+    >>> columns.value()
+    array([2., 7.])
     """
 
-    __slots__ = ("__weakref__", "_dtype", "_handle", "_operation", "_owned")
+    __slots__ = ("__weakref__", "_dtype", "_handle", "_operation", "_owned", "_shape")
 
     _dtype: np.dtype[Any]
     _handle: int
     _operation: str
+    _shape: Shape
 
-    def __init__(self, operation: str, dtype: DTypeLike) -> None:
+    def __init__(self, operation: str, dtype: DTypeLike, shape: int | Sequence[int] = ()) -> None:
         kind = KINDS.get((operation, np.dtype(dtype)))
         if kind is None:
             if operation not in ("sum", "dot"):
                 raise ValueError(f"operation is {operation!r}: pass 'sum' or 'dot'")
             raise TypeError(f"dtype is {np.dtype(dtype)}: pass float32 or float64")
-        self._create(functions.gpuvec_accumulator_create, kind)
-        self._set_kind(kind)
+        lengths = _lengths(shape)
+        self._create(lengths, kind, functions.gpuvec_accumulator_create_nd, kind, *_passed(lengths))
 
-    def _create(self, create: Any, *arguments: object) -> None:
+    def _create(self, shape: Shape, kind: int | None, create: Any, *arguments: object) -> None:
         self._owned = Owned(functions.gpuvec_accumulator_destroy)
         self._handle = self._owned.create(create, *arguments)
-
-    def _set_kind(self, kind: int) -> None:
         [(self._operation, self._dtype)] = [key for key, number in KINDS.items() if number == kind]
+        self._shape = shape
 
     @property
     def operation(self) -> str:
@@ -89,21 +108,43 @@ class Accumulator:
         return self._dtype
 
     @property
-    def count(self) -> int:
-        """The number of elements, or of pairs of elements, that were added."""
-        low, high = self.to_words()[_COUNT].tolist()
-        return int(low + (high << 32))
+    def shape(self) -> Shape:
+        """The shape of the value."""
+        return self._shape
 
-    def add(self, a: Array, b: Array | None = None, stream: Stream | None = None) -> None:
+    @property
+    def count(self) -> Any:
+        """The number of elements, or of pairs of elements, that were added.
+
+        It is an int, or an array of int64 if the accumulator has a shape.
+        """
+        words = self.to_words()
+        count = words[..., _COUNT_LOW] + (words[..., _COUNT_HIGH] << 32)
+        return count if self._shape else int(count)
+
+    def add(
+        self,
+        a: Array,
+        b: Array | None = None,
+        stream: Stream | None = None,
+        axis: Axis = None,
+    ) -> None:
         """Add elements; to a dot product, the products of pairs of elements.
 
         Parameters
         ----------
         a, b : array
-            Arrays that `dot` accepts, of the accumulator's type and of one shape; ``b`` only for
-            a dot product.
+            Arrays that `sum` or `dot` accept, of the accumulator's type and of any strides; ``b``
+            only for a dot product. With ``axis`` they are broadcast to one shape.
         stream : Stream, optional
             The call waits for the stream's earlier work. The elements are added when it returns.
+        axis : int or tuple of int, optional
+            The axes along which elements are added; all if it is None. The lengths of the others
+            are the accumulator's shape.
+
+        Notes
+        -----
+        Cores add elements along axes: arrays on a GPU are copied to the host for that, in chunks.
 
         Examples
         --------
@@ -113,6 +154,10 @@ class Accumulator:
         >>> product.add(np.float32([0.5]), np.float32([4]))
         >>> float(product.value())
         13.0
+        >>> rows = gpuvec.Accumulator("dot", np.float64, shape=2)
+        >>> rows.add(np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), np.array([2.0, 0, 1]), axis=1)
+        >>> rows.value()
+        array([ 5., 14.])
         """
         if (b is None) == (self._operation == "dot"):
             raise TypeError(
@@ -120,12 +165,19 @@ class Accumulator:
                 if b is None
                 else "b is given: a sum takes one array"
             )
-        arrays = {"a": a} if b is None else {"a": a, "b": b}
-        found = {name: self._checked(name, array, stream) for name, array in arrays.items()}
-        first, last = found["a"], found.get("b")
-        if last is not None:
+        given = {"a": a} if b is None else {"a": a, "b": b}
+        arrays = {name: self._checked(name, array, stream) for name, array in given.items()}
+        first, last = arrays["a"], arrays.get("b")
+        if last is not None and axis is None:
             check_equal("b", last, "a", first)
             check_axes("a", first)
+        if (
+            axis is not None
+            or self._shape
+            or not all(one.flags.c_contiguous for one in arrays.values())
+        ):
+            self._add_along(arrays, stream, axis)
+            return
         check(
             functions.gpuvec_accumulator_add(
                 self._handle,
@@ -136,15 +188,41 @@ class Accumulator:
             )
         )
 
+    def _add_along(
+        self, arrays: dict[str, NDArray[Any]], stream: Stream | None, axis: Axis
+    ) -> None:
+        """Adds elements of arrays of any strides along axes."""
+        shape = broadcast({name: array.shape for name, array in arrays.items()})
+        reduced = reduction(shape, axis, keepdims=False)
+        if reduced.result != self._shape:
+            raise ValueError(
+                f"elements of shape {shape} have the shape {reduced.result} when they are added "
+                f"along axis {axis}, and the accumulator has {self._shape}: pass arrays and axis= "
+                "that leave its shape"
+            )
+        strided = Strided(shape)
+        for array in arrays.values():
+            strided.add_input(address(array), array)
+        [ndim, lengths, inputs, _, mask], _ = strided.arguments(0, reduced.mask)
+        try:
+            check(
+                functions.gpuvec_accumulator_add_nd(
+                    self._handle, ndim, lengths, inputs, mask, handle_of(stream)
+                )
+            )
+        except Error as error:
+            raise named(error, tuple(arrays), ()) from None
+
     def _checked(self, name: str, argument: Any, stream: Stream | None) -> NDArray[Any]:
         """Returns an argument's elements, which the library can read."""
         found = typed(name, find(name, argument, stream), self._dtype)
         check_dtype(name, found.array, [self._dtype])
-        check_layout(name, found.array)
         return found.array
 
     def merge(self, other: Accumulator) -> None:
-        """Add all elements of another accumulator of the same kind. ``+=`` does the same.
+        """Add all elements of another accumulator of the same kind and shape.
+
+        ``+=`` does the same.
 
         Examples
         --------
@@ -169,8 +247,11 @@ class Accumulator:
         return self
 
     def value(self) -> Any:
-        """Return the exact sum of all elements so far, rounded once, as a scalar of the type."""
-        value = np.empty((), self._dtype)
+        """Return the exact sum of all elements so far, rounded once.
+
+        It is a scalar of the type, or an array if the accumulator has a shape.
+        """
+        value = np.empty(self._shape, self._dtype)
         check(functions.gpuvec_accumulator_value(self._handle, address(value)))
         return value[()]
 
@@ -179,7 +260,8 @@ class Accumulator:
 
         The sum of the words of several accumulators is the words of all their elements. So any sum
         of int64 merges accumulators: ``np.sum``, ``MPI.SUM``, NCCL, for up to 2**30 of them, in any
-        grouping.
+        grouping. The words of an accumulator with a shape have one more axis, the last, and add up
+        in the same way; so do parts of them along the others.
 
         Examples
         --------
@@ -191,20 +273,26 @@ class Accumulator:
         >>> float(gpuvec.Accumulator.from_words(words).value())
         6.0
         """
-        words = np.empty(self._bytes() // _WORD.itemsize, _WORD)
+        kind = KINDS[self._operation, self._dtype]
+        each = int(functions.gpuvec_accumulator_bytes(kind))
+        words = np.empty((*self._shape, each // _WORD.itemsize), _WORD)
         check(functions.gpuvec_accumulator_serialize(self._handle, address(words), words.nbytes))
         return words
 
     @classmethod
     def from_words(cls, words: NDArray[np.int64]) -> Accumulator:
-        """Make an accumulator from the words of one, or from the sum of the words of several."""
+        """Make an accumulator from the words of one, or from the sum of the words of several.
+
+        It has the shape of the words but for their last axis.
+        """
         array = np.asarray(words)
-        if array.dtype != np.int64 or array.ndim != 1:
+        if array.dtype != np.int64 or array.ndim < 1:
             raise TypeError(
                 f"words has dtype {array.dtype} and shape {array.shape}: pass what to_words "
                 "returned, or sums of it"
             )
-        return cls.from_bytes(array.astype(_WORD).tobytes())
+        content, shape = array.astype(_WORD).tobytes(), array.shape[:-1]
+        return cls._from(content, shape, _kind(array.shape[-1] * _WORD.itemsize))
 
     def to_bytes(self) -> bytes:
         """Return the state as bytes, the same on every machine: the words, little-endian.
@@ -222,8 +310,15 @@ class Accumulator:
         return self.to_words().tobytes()
 
     @classmethod
-    def from_bytes(cls, state: Buffer) -> Accumulator:
+    def from_bytes(cls, state: Buffer, shape: int | Sequence[int] = ()) -> Accumulator:
         """Make an accumulator from the bytes that `to_bytes` returned.
+
+        Parameters
+        ----------
+        state : bytes
+            The bytes, or the sum of those of several accumulators as little-endian int64.
+        shape : int or tuple of int, default ()
+            The accumulator's shape, which is not in the bytes.
 
         Raises
         ------
@@ -232,28 +327,66 @@ class Accumulator:
             ``ERROR_STATE``. If they are the sum of more than 2**30 states, or of 2**63 elements or
             more, it is ``ERROR_SIZE``.
         """
-        content = bytes(state)
+        content, lengths = bytes(state), _lengths(shape)
+        states = prod(lengths)
+        if not states:
+            raise ValueError(
+                f"shape is {lengths}, and the bytes of no states do not tell the operation: pass "
+                "to_words() to from_words"
+            )
+        return cls._from(content, lengths, _kind(len(content) // states))
+
+    @classmethod
+    def _from(cls, content: bytes, shape: Shape, kind: int | None) -> Accumulator:
+        """Makes an accumulator from the bytes of its states; their length is that of a kind's."""
         accumulator = cls.__new__(cls)
-        accumulator._create(functions.gpuvec_accumulator_deserialize, content, len(content))
-        accumulator._set_kind(_kind(len(content)))
+        bytes_of_states = content, len(content)
+        if not shape:
+            # It says what is wrong with bytes of no kind.
+            create = functions.gpuvec_accumulator_deserialize
+            accumulator._create(shape, kind, create, *bytes_of_states)
+            return accumulator
+        if kind is None:
+            raise ValueError(
+                f"{len(content)} bytes are not the states of an accumulator of shape {shape}: pass "
+                "what to_words or to_bytes returned, or sums of it, and its shape"
+            )
+        create = functions.gpuvec_accumulator_deserialize_nd
+        accumulator._create(shape, kind, create, kind, *_passed(shape), *bytes_of_states)
         return accumulator
 
-    def _bytes(self) -> int:
-        """Returns the length of the state."""
-        kind = KINDS[self._operation, self._dtype]
-        return int(functions.gpuvec_accumulator_bytes(kind))
-
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the accumulator as its bytes."""
+        """Pickle the accumulator as its bytes, or as its words if it has a shape."""
+        if self._shape:
+            return type(self).from_words, (self.to_words(),)
         return type(self).from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:
-        """Return the operation, the number and type of the elements, and the value."""
+        """Return the operation, the number and type of the elements, and the value or shape."""
         sum_of = {"sum": "sum of", "dot": "dot product of"}[self._operation]
+        if self._shape:
+            return f"<gpuvec.Accumulator: {sum_of} {self._dtype}, of shape {self._shape}>"
         return f"<gpuvec.Accumulator: {sum_of} {self.count} {self._dtype}, {float(self.value())}>"
 
 
-def _kind(size: int) -> int:
-    """Returns the kind whose states have that many bytes."""
-    [kind] = [k for k in KINDS.values() if functions.gpuvec_accumulator_bytes(k) == size]
-    return kind
+def _kind(size: int) -> int | None:
+    """Returns the kind whose states have that many bytes, if there is one."""
+    kinds = (kind for kind in KINDS.values() if functions.gpuvec_accumulator_bytes(kind) == size)
+    return next(kinds, None)
+
+
+def _lengths(shape: int | Sequence[int]) -> Shape:
+    """Returns a shape as NumPy's functions accept it: a length, or one for each axis."""
+    given = shape if np.iterable(shape) else (shape,)
+    try:
+        lengths = tuple(map(operator.index, given))
+    except TypeError:
+        raise TypeError(f"shape is {shape!r}: pass an integer or a tuple of them") from None
+    if any(not 0 <= length < 2**63 for length in lengths):
+        raise ValueError(f"shape is {lengths}: pass lengths of 0 or more, below 2**63")
+    return lengths
+
+
+def _passed(shape: Shape) -> tuple[int, Any]:
+    """Returns a shape as the library's functions take it."""
+    return len(shape), (c_int64 * len(shape))(*shape)

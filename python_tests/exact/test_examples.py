@@ -27,7 +27,7 @@ def test_a_file_in_pieces(placement_variables):
 @pytest.mark.skipif(not find_spec("dask"), reason="dask is not installed")
 def test_chunks_of_dask_on_local_processes():
     printed = run_example(sys.executable, EXAMPLES / "exact_dask.py")
-    assert len(printed.splitlines()) == 2
+    assert len(printed.splitlines()) == 4
 
 
 @pytest.mark.skipif(not (find_spec("mpi4py") and MPIEXEC), reason="MPI is not installed")

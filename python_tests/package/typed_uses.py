@@ -23,6 +23,10 @@ total = gpuvec.Accumulator("dot", np.float32)
 total.add(a, bytes(12))
 total += gpuvec.Accumulator.from_words(2 * total.to_words())
 gpuvec.Accumulator.from_bytes(bytearray(total.to_bytes())).merge(total)
+columns = gpuvec.Accumulator("sum", np.float64, shape=[2, 3])
+columns.add(np.ones((2, 4, 3)), axis=(-2,))
+gpuvec.Accumulator.from_bytes(columns.to_bytes(), columns.shape)
+gpuvec.Accumulator("sum", "f4", 3).add(device, axis=0)
 with gpuvec.placement("gpu"), gpuvec.pinned(a) as pinned:
     pinned[:] = 1
 gpuvec.set_num_threads(gpuvec.get_num_threads())
@@ -33,6 +37,8 @@ gpuvec.sum(a, axis=1.5)  # type: ignore[arg-type]
 gpuvec.scale("2", a)  # type: ignore[arg-type]
 total.add([1.0], a)  # type: ignore[arg-type]
 total.merge(1)  # type: ignore[arg-type]
+total.add(a, a, axis=0.5)  # type: ignore[arg-type]
+gpuvec.Accumulator("sum", "f4", shape=1.5)  # type: ignore[arg-type]
 gpuvec.set_placement("GPU")  # type: ignore[arg-type]
 gpuvec.set_num_threads(1.5)  # type: ignore[arg-type]
 gpuvec.to_device(1.0)  # type: ignore[arg-type]

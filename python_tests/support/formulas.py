@@ -140,6 +140,24 @@ class Array(ctypes.Structure):
     _fields_ = (("data", c_void_p), ("strides", c_void_p))
 
 
+def array_arguments(arrays: list) -> tuple[ctypes.Array, list]:
+    """Returns structures of arrays, and what must live as long as these.
+
+    The arrays are NumPy's, with their strides, or addresses with strides, or addresses of arrays in
+    C order.
+    """
+    fields, kept = [], []
+    for array in arrays:
+        if isinstance(array, np.ndarray):
+            array = (array.ctypes.data, array.strides)
+        if isinstance(array, tuple):
+            kept.append((c_int64 * len(array[1]))(*array[1]))
+            fields.append((array[0], ctypes.addressof(kept[-1])))
+        else:
+            fields.append((array, None))
+    return (Array * len(fields))(*fields), kept
+
+
 class Compiled:
     """A handle, destroyed at the end of a block."""
 
@@ -166,20 +184,10 @@ class Compiled:
     def run_nd(self, shape, inputs: list, out, reduced_axes: int = 0, stream=None) -> int:
         """Calls gpuvec_expr_run_nd and returns its status.
 
-        The arrays are NumPy's, with their strides, or addresses with strides, or addresses of
-        arrays in C order. `out` is one, or a list.
+        The arrays are those of `array_arguments`. `out` is one, or a list.
         """
-        lengths, arrays, strides = (c_int64 * len(shape))(*shape), [], []
-        outputs = out if isinstance(out, list) else [out]
-        for array in (*inputs, *outputs):
-            if isinstance(array, np.ndarray):
-                array = (array.ctypes.data, array.strides)
-            if isinstance(array, tuple):
-                strides.append((c_int64 * len(array[1]))(*array[1]))
-                arrays.append((array[0], ctypes.addressof(strides[-1])))
-            else:
-                arrays.append((array, None))
-        given = (Array * len(arrays))(*arrays)
+        lengths = (c_int64 * len(shape))(*shape)
+        given, _kept = array_arguments([*inputs, *(out if isinstance(out, list) else [out])])
         at = ctypes.addressof(given)
         place = at + len(inputs) * ctypes.sizeof(Array)
         axes = ctypes.addressof(lengths)

@@ -175,6 +175,7 @@ def create(state: State) -> Any:
     """Makes an object of each kind."""
     gpuvec.DeviceArray(N), gpuvec.pinned_zeros(N), gpuvec.Event(), gpuvec.Stream()
     gpuvec.Accumulator.from_bytes(gpuvec.Accumulator("dot", np.float64).to_bytes())
+    gpuvec.Accumulator.from_words(gpuvec.Accumulator("sum", np.float32, 2).to_words())
     gpuvec.Expression("x + 1", x=np.float32)
 
 

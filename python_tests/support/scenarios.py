@@ -7,8 +7,10 @@ from itertools import product
 
 import numpy as np
 import scenarios_streams
+from accumulators import Sums
 from arrays import GUARD_BYTE, MIXED, UNIFORM, call_at
 from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
+from corpus import KINDS
 from formulas import Compiled, Formula
 from header import enumeration
 from operations import CLASSIC, Operation, named
@@ -22,6 +24,8 @@ def problem(operation: Operation, n: int) -> tuple[np.ndarray, np.ndarray, np.nd
     return a, b, operation.oracle(a, b)
 
 
+# A dot product of f64, for tests of accumulators.
+KIND = next(kind for kind in KINDS if kind.name == "dot_f64")
 DOT_F64 = enumeration("gpuvec_accumulator_kind")["GPUVEC_ACCUMULATOR_DOT_F64"]
 
 # Kinds of a, b and out, some of them on a device.
@@ -153,6 +157,37 @@ class Accumulation(OnArrays):
         """Makes an empty accumulator."""
         super().reset()
         self.accumulator = lib.gpuvec_accumulator_create(DOT_F64)
+
+
+@dataclass
+class AccumulationAlongAxes(Accumulation):
+    """The same along an axis of strided matrices: cores add them, and copies of device arrays."""
+
+    needs_gpu = False
+
+    def __str__(self) -> str:
+        """For a scenario's name."""
+        return f"accumulator along an axis, {self.n} {' '.join(self.kinds)}"
+
+    def in_parent(self) -> None:
+        """Makes inputs and the right value: the products of every second element, in two rows."""
+        super().in_parent()
+        dot = named("gpuvec_dot_f64")
+        arrays = problem(dot, self.n)[:2]
+        rows = [array[: self.n // 4 * 4].reshape(2, -1)[:, ::2] for array in arrays]
+        self.value = np.concatenate([dot.oracle(a.copy(), b.copy()) for a, b in zip(*rows)])
+
+    def attempt(self) -> str:
+        """Makes the call."""
+        strides = (self.n // 4 * 2 * 8, 16)
+        arrays = [(address, strides) for address in self.addresses("a b")]
+        return outcome_of(self.sums.add((2, self.n // 4), arrays, 0b10))
+
+    def reset(self) -> None:
+        """Makes an empty accumulator of a shape."""
+        OnArrays.reset(self)
+        self.sums = Sums(KIND, (2,))
+        self.accumulator = self.sums.handle
 
 
 @dataclass
@@ -409,7 +444,8 @@ def family_works() -> Iterator[tuple[Work, Place]]:
     for kinds in [("pageable",) * 2, ("pinned+3",) * 2]:
         yield from ((Accumulation(kinds, n // 2), place) for n, place in host_calls(kinds))
     for kinds in [("device",) * 2, ("device+5", "pageable+7")]:
-        yield from ((Accumulation(kinds, FIVE // 2), place) for place in GPU_PLACES)
+        for work in Accumulation(kinds, FIVE // 2), AccumulationAlongAxes(kinds, FIVE // 2):
+            yield from ((work, place) for place in GPU_PLACES)
 
 
 def scenarios() -> list[Scenario]:

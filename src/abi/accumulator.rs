@@ -1,13 +1,12 @@
 //! Accumulators: exact sums in pieces, which merge.
 
-use super::{Status, guard, named};
+use super::{Status, guard};
+use crate::call::{Input, Layout};
 use crate::error::Error;
-use crate::objects::accumulator::{self, Accumulator, gpuvec_accumulator};
+use crate::objects::accumulator::{self, Shape, gpuvec_accumulator};
 use crate::objects::stream::gpuvec_stream;
-use crate::run::accumulate;
 use crate::run::log::{self, Subject};
-use gpuvec_exact::{Code, State};
-use gpuvec_ops::{DotF32, DotF64, Exact, SumF32, SumF64};
+use crate::run::{Strided, accumulate_contiguous, accumulate_strided, gpuvec_array, read_shape};
 use std::ffi::c_void;
 
 /// == Accumulators ==
@@ -21,7 +20,22 @@ use std::ffi::c_void;
 /// `gpuvec_accumulator_destroy`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_accumulator_create(kind: i32) -> *mut gpuvec_accumulator {
-    guard::call(|| accumulator::create(kind))
+    guard::call(|| accumulator::create(kind, Shape::new()))
+}
+
+/// Creates an accumulator with a shape: an exact sum, or dot product, for each of its elements, as of arrays that are
+/// added along axes.
+///
+/// `shape` points to the lengths of the `ndim` axes, at most 32; without axes the accumulator is that of
+/// `gpuvec_accumulator_create`. For each element a state is held in host memory: of 120, 192, 576 or 1,104 bytes, in
+/// the order of the kinds. Returns NULL on failure, with `GPUVEC_ERROR_OUT_OF_MEMORY` without memory for the states;
+/// `gpuvec_last_error()` tells why. Destroy the accumulator with `gpuvec_accumulator_destroy`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpuvec_accumulator_create_nd(
+    kind: i32, ndim: i32, shape: *const i64,
+) -> *mut gpuvec_accumulator {
+    // SAFETY: the caller's promise, as the header says.
+    guard::call(|| accumulator::create(kind, unsafe { read_shape(ndim, shape)? }))
 }
 
 /// Adds `n` elements of `a`, or for a dot product the products `a[0]*b[0]`, …, `a[n-1]*b[n-1]`.
@@ -29,7 +43,7 @@ pub extern "C" fn gpuvec_accumulator_create(kind: i32) -> *mut gpuvec_accumulato
 /// `a` and `b` are arrays of the accumulator's type, in memory of any kind; `b` is NULL for a sum.
 /// With a stream the call first waits for the stream's earlier work. The elements are added when
 /// the call returns; after an error none is. An accumulator takes fewer than 2^63 elements. Returns
-/// `GPUVEC_OK` or an error.
+/// `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` for an accumulator with a shape; or another error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_add(
     accumulator: *mut gpuvec_accumulator, a: *const c_void, b: *const c_void, n: usize,
@@ -39,11 +53,51 @@ pub unsafe extern "C" fn gpuvec_accumulator_add(
     guard::operation(|| unsafe { add(accumulator, a, b, n, stream) })
 }
 
-/// Adds all elements of another accumulator of the same kind, `other`, which stays as it is.
+/// Adds elements of arrays of any strides, which have one common shape: to each sum of the accumulator those that have
+/// its index along the axes that are not reduced.
+///
+/// `shape` points to the lengths of the arrays' `ndim` axes, `inputs` to the array of a sum, or to the two arrays of a
+/// dot product; `reduced_axes` has a bit for each axis that is reduced, the lowest for the first axis. All are as for
+/// `gpuvec_expr_run_nd`: strides are in bytes, NULL for C order, and 0 along an axis for broadcasting. The lengths of the
+/// axes that are not reduced, in their order, are the shape of the accumulator. So an accumulator without a shape takes
+/// all elements of arrays of any strides, where all axes are reduced.
+///
+/// The value of each sum has the bits of that sum of all its elements, whatever the pieces, their order and strides. The
+/// elements of a call are added to all sums when it returns; after an error none is. Meanwhile, the call needs
+/// memory for as many states as the accumulator has. With a stream the call first waits for the stream's earlier work.
+///
+/// Cores add the elements, whatever the placement. The elements of arrays in device memory are copied to host memory for
+/// that, in chunks; `gpuvec_last_run` then describes the addition of the last chunk. With placement `gpu` the call fails
+/// unless a GPU is usable. Only contiguous arrays that are reduced to one sum are added as by `gpuvec_accumulator_add`,
+/// also on GPUs.
+///
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also for other lengths than the accumulator's, or if more than 8 axes are
+/// left after those that follow each other in all arrays were merged; `GPUVEC_ERROR_SIZE` if a sum would have 2^63
+/// elements; `GPUVEC_ERROR_PLACEMENT` for device memory with placement `cpu`; or another error. Errors name an array
+/// `inputs[i]`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpuvec_accumulator_add_nd(
+    accumulator: *mut gpuvec_accumulator, ndim: i32, shape: *const i64,
+    inputs: *const gpuvec_array, reduced_axes: u64, stream: *mut gpuvec_stream,
+) -> Status {
+    guard::operation(|| {
+        log::begin(Subject::Accumulator(None), 0);
+        let accumulator = accumulator::given("accumulator", accumulator)?;
+        let outputs = std::ptr::null();
+        // SAFETY: the caller's promise, as the header says.
+        unsafe {
+            let shape = &*read_shape(ndim, shape)?;
+            let strided = Strided { shape, inputs, outputs, reduced_axes };
+            accumulate_strided(&accumulator, &strided, stream)
+        }
+    })
+}
+
+/// Adds all elements of another accumulator of the same kind and shape, `other`, which stays as it is.
 ///
 /// `other` may be `accumulator` itself, whose elements then count twice. Returns `GPUVEC_OK`;
-/// `GPUVEC_ERROR_VALUE` for accumulators of two kinds; `GPUVEC_ERROR_SIZE` if there would be 2^63
-/// elements; or another error.
+/// `GPUVEC_ERROR_VALUE` for accumulators of two kinds or shapes; `GPUVEC_ERROR_SIZE` if there would be
+/// 2^63 elements; or another error.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_accumulator_merge(
     accumulator: *mut gpuvec_accumulator, other: *mut gpuvec_accumulator,
@@ -55,7 +109,8 @@ pub extern "C" fn gpuvec_accumulator_merge(
 }
 
 /// Stores the exact sum of all elements so far, rounded once, in `value`: a `float` or `double` in
-/// host memory. More elements may be added afterwards.
+/// host memory; of an accumulator with a shape one for each of its elements, in C order. More elements
+/// may be added afterwards.
 ///
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
@@ -64,12 +119,10 @@ pub unsafe extern "C" fn gpuvec_accumulator_value(
 ) -> Status {
     guard::call(|| {
         let accumulator = accumulator::given("accumulator", accumulator)?;
-        if value.is_null() {
-            return Err(Error::NullResult { argument: "value" });
-        }
-        let (bytes, len) = accumulator.value_bytes();
+        refuse_null("value", value, accumulator.shape())?;
+        let mut place = value.cast::<u8>();
         // SAFETY: the caller's promise, as the header says.
-        unsafe { value.cast::<u8>().copy_from(bytes.as_ptr(), len) };
+        accumulator.values(&mut |bytes| place = unsafe { append(place, bytes) });
         Ok(0)
     })
 }
@@ -82,7 +135,8 @@ pub extern "C" fn gpuvec_accumulator_bytes(kind: i32) -> usize {
 }
 
 /// Stores the state of an accumulator in `bytes`, in host memory, for another process or machine,
-/// or for later. `size` is what `gpuvec_accumulator_bytes` returns.
+/// or for later. `size` is what `gpuvec_accumulator_bytes` returns; of an accumulator with a shape as much
+/// for each of its states, which are stored one after the other, in C order.
 ///
 /// The bytes are signed, little-endian integers of 64 bits. The states of up to 2^30 accumulators
 /// of one kind merge by plain addition of these integers, as `MPI_SUM` of `MPI_INT64_T` and NCCL
@@ -94,12 +148,10 @@ pub unsafe extern "C" fn gpuvec_accumulator_serialize(
 ) -> Status {
     guard::call(|| {
         let accumulator = accumulator::given("accumulator", accumulator)?;
-        if bytes.is_null() {
-            return Err(Error::NullResult { argument: "bytes" });
-        }
-        let state = accumulator.serialize(size)?;
+        refuse_null("bytes", bytes, accumulator.shape())?;
+        let mut place = bytes.cast::<u8>();
         // SAFETY: the caller promises `size` writable bytes, as many as there are.
-        unsafe { bytes.cast::<u8>().copy_from(state.as_ptr(), state.len()) };
+        accumulator.serialize(size, &mut |state| place = unsafe { append(place, state) })?;
         Ok(0)
     })
 }
@@ -119,11 +171,29 @@ pub unsafe extern "C" fn gpuvec_accumulator_deserialize(
         if bytes.is_null() {
             return Err(Error::Null { argument: "bytes", n: size });
         }
-        if bytes.addr().checked_add(size).is_none_or(|end| isize::try_from(end).is_err()) {
-            return Err(Error::TooManyBytes { argument: "size", bytes: size });
+        // SAFETY: the caller's promise, as the header says.
+        accumulator::deserialize(unsafe { readable(bytes, size)? })
+    })
+}
+
+/// Creates an accumulator with a shape from the `size` bytes of its states, one after the other in C order, as
+/// `gpuvec_accumulator_serialize` stored them, or from the sums of several such bytes as integers.
+///
+/// `kind` is a `gpuvec_accumulator_kind`, and `shape` points to the lengths of the `ndim` axes. Returns NULL on failure,
+/// as `gpuvec_accumulator_deserialize`, and with `GPUVEC_ERROR_VALUE` if `size` is not that of the states;
+/// `gpuvec_last_error()` tells why. Destroy the accumulator with `gpuvec_accumulator_destroy`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpuvec_accumulator_deserialize_nd(
+    kind: i32, ndim: i32, shape: *const i64, bytes: *const c_void, size: usize,
+) -> *mut gpuvec_accumulator {
+    guard::call(|| {
+        // SAFETY: the caller's promise, as the header says.
+        let shape = unsafe { read_shape(ndim, shape)? };
+        if bytes.is_null() && size > 0 {
+            return Err(Error::Null { argument: "bytes", n: size });
         }
-        // SAFETY: the caller promises `size` readable bytes, which no thread changes meanwhile.
-        accumulator::deserialize(unsafe { std::slice::from_raw_parts(bytes.cast(), size) })
+        // SAFETY: the caller's promise, as the header says.
+        accumulator::deserialize_nd(kind, shape, unsafe { readable(bytes, size)? })
     })
 }
 
@@ -145,30 +215,50 @@ unsafe fn add(
 ) -> Result<(), Error> {
     log::begin(Subject::Accumulator(None), n);
     let accumulator = accumulator::given("accumulator", accumulator)?;
-    let code = accumulator.code();
-    if matches!(code, Code::SumF32 | Code::SumF64) && !b.is_null() {
+    if !accumulator.shape().is_empty() {
+        return Err(Error::HasShape);
+    }
+    let op = accumulator.op();
+    if op.inputs() == 1 && !b.is_null() {
         return Err(Error::SecondInput { address: b.addr() });
     }
+    let layout = Layout::contiguous(op.element_bytes());
+    let inputs = [("a", a), ("b", b)].map(|(name, pointer)| Input { name, pointer, layout });
+    // SAFETY: this function's promise.
+    unsafe { accumulate_contiguous(&accumulator, &inputs[..op.inputs()], n, stream) }
+}
+
+/// Fails without an address for the results of an accumulator of this shape, if it has some.
+fn refuse_null(argument: &'static str, place: *mut c_void, shape: &[i64]) -> Result<(), Error> {
+    if place.is_null() && !shape.contains(&0) {
+        return Err(Error::NullResult { argument });
+    }
+    Ok(())
+}
+
+/// Copies bytes to a place, and returns the one behind them.
+///
+/// # Safety
+/// The place has room for them.
+unsafe fn append(place: *mut u8, bytes: &[u8]) -> *mut u8 {
     // SAFETY: this function's promise.
     unsafe {
-        match code {
-            Code::SumF32 => add_terms::<SumF32, 1>(&accumulator, [a], n, stream),
-            Code::DotF32 => add_terms::<DotF32, 2>(&accumulator, [a, b], n, stream),
-            Code::SumF64 => add_terms::<SumF64, 1>(&accumulator, [a], n, stream),
-            Code::DotF64 => add_terms::<DotF64, 2>(&accumulator, [a, b], n, stream),
-        }
+        place.copy_from(bytes.as_ptr(), bytes.len());
+        place.add(bytes.len())
     }
 }
 
-/// Adds the terms of an operation to an accumulator of its kind, at once.
+/// The bytes that a caller passes; NULL if there are none.
 ///
 /// # Safety
-/// As for every function of this module.
-unsafe fn add_terms<O: Exact, const COUNT: usize>(
-    accumulator: &Accumulator, inputs: [*const c_void; COUNT], n: usize, stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
-    let mut state = State::<O::Kind>::ZERO;
+/// There are `size` readable bytes, which no thread changes for the lifetime.
+unsafe fn readable<'a>(bytes: *const c_void, size: usize) -> Result<&'a [u8], Error> {
+    if size == 0 {
+        return Ok(&[]);
+    }
+    if bytes.addr().checked_add(size).is_none_or(|end| isize::try_from(end).is_err()) {
+        return Err(Error::TooManyBytes { argument: "size", bytes: size });
+    }
     // SAFETY: this function's promise.
-    unsafe { accumulate::<O>(&named::<O, COUNT>(inputs), n, stream, &mut state)? };
-    accumulator.add(state.words().as_ref())
+    Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), size) })
 }

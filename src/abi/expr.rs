@@ -8,6 +8,7 @@ use crate::objects::stream::gpuvec_stream;
 use crate::run::log::{self, Subject};
 use crate::run::{
     OUTPUT_NAMES, Strided, evaluate, evaluate_strided, evaluate_tensors, gpuvec_array, prepare,
+    read_shape,
 };
 use ::gpuvec_expr::{Input, MAX_INPUTS, MAX_OUTPUTS};
 use arrayvec::ArrayVec;
@@ -150,9 +151,12 @@ pub unsafe extern "C" fn gpuvec_expr_run_nd(
     guard::operation(|| {
         log::begin(Subject::Expression(None), 0);
         let expression = expression::given(expr)?;
-        let strided = Strided { ndim, shape, inputs, outputs, reduced_axes };
         // SAFETY: the caller's promise, as the header says.
-        unsafe { evaluate_strided(&expression, &strided, stream) }
+        unsafe {
+            let shape = &*read_shape(ndim, shape)?;
+            let strided = Strided { shape, inputs, outputs, reduced_axes };
+            evaluate_strided(&expression, &strided, stream)
+        }
     })
 }
 

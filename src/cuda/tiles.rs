@@ -116,7 +116,9 @@ impl<'a> Tiled<'a> {
             };
             let other = all.swap_remove(place);
             drop(all);
-            merging.states.iter_mut().zip(&other.states).for_each(|(all, of)| all.merge(&**of));
+            for (all, of) in merging.states.iter_mut().zip(&other.states) {
+                all.merge(0, &**of, tile.kept().elements());
+            }
             merging.parts += other.parts;
         }
         Ok(Some(merging))

@@ -1,15 +1,19 @@
-//! Callers' accumulators: exact sums that go on from call to call, and merge.
+//! Callers' accumulators: exact sums that go on from call to call, and merge. One has a state, or one for each element
+//! of a shape.
 
 use super::handle::Handles;
+use crate::cpu::expression::{ErasedStates, Laning, begun_states};
 use crate::error::Error;
 use crate::process::fork;
 use arrayvec::ArrayVec;
-use gpuvec_exact::{
-    Code, Dot, Float, Kind, State, Sum, WireError, decode, encode, kind_of, wire_bytes,
-};
-use std::sync::{Arc, Mutex, PoisonError};
+use gpuvec_axes::{Arguments, Axes, MAX_RANK};
+use gpuvec_exact::{Code, Dot, Kind, State, Sum, WireError, kind_of, merge_words};
+use gpuvec_ops::Op;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An accumulator: the exact sum of all elements that were added to it.
+/// An accumulator: the exact sum of all elements that were added to it, or such a sum for each element of a shape.
 #[expect(non_camel_case_types, reason = "the name that C callers see")]
 pub struct gpuvec_accumulator {
     _private: [u8; 0],
@@ -30,34 +34,20 @@ pub enum gpuvec_accumulator_kind {
     GPUVEC_ACCUMULATOR_DOT_F64 = 4,
 }
 
-/// The bytes of a state.
-pub(crate) type StateBytes = ArrayVec<u8, MOST_BYTES>;
+/// The lengths of axes.
+pub(crate) type Shape = ArrayVec<i64, MAX_RANK>;
 
-const MOST_BYTES: usize = wire_bytes::<Dot<f64>>();
+/// The most words of a state, and the most bytes as which it is stored.
+const MOST_WORDS: usize = Code::DotF64.words();
+const MOST_BYTES: usize = Code::DotF64.wire_bytes();
 
 /// The object behind an accumulator's handle.
-pub(crate) struct Accumulator(Mutex<Held>);
-
-/// The state of an accumulator.
-#[derive(Clone, Copy)]
-#[expect(clippy::large_enum_variant, reason = "one allocation, of a kilobyte at most")]
-enum Held {
-    SumF32(State<Sum<f32>>),
-    DotF32(State<Dot<f32>>),
-    SumF64(State<Sum<f64>>),
-    DotF64(State<Dot<f64>>),
-}
-
-/// Runs code that is generic over the kind of a state.
-macro_rules! with_state {
-    ($held:expr, $state:ident => $code:expr) => {
-        match $held {
-            Held::SumF32($state) => $code,
-            Held::DotF32($state) => $code,
-            Held::SumF64($state) => $code,
-            Held::DotF64($state) => $code,
-        }
-    };
+pub(crate) struct Accumulator {
+    code: Code,
+    /// That of the states.
+    shape: Shape,
+    /// The words of the states, normalised, one after the other in C order. Their number does not change.
+    words: Mutex<Vec<i64>>,
 }
 
 static ACCUMULATORS: Handles<Accumulator> = Handles::new(3, "gpuvec_accumulator_create");
@@ -70,13 +60,9 @@ pub(crate) fn given(
 }
 
 /// Makes an accumulator of no elements.
-pub(crate) fn create(kind: i32) -> Result<*mut gpuvec_accumulator, Error> {
-    let code = code(kind).ok_or(Error::Value {
-        argument: "kind",
-        value: kind.into(),
-        expected: "pass a gpuvec_accumulator_kind, from 1 to 4",
-    })?;
-    give(Held::empty(code))
+pub(crate) fn create(kind: i32, shape: Shape) -> Result<*mut gpuvec_accumulator, Error> {
+    let code = known(kind)?;
+    give(zeros(code, elements(&shape)?)?, code, shape)
 }
 
 /// Destroys a handle.
@@ -90,30 +76,64 @@ pub(crate) fn destroy(accumulator: *mut gpuvec_accumulator) -> Result<(), Error>
 
 /// The length of the bytes of a kind's states; 0 if there is no such kind.
 pub(crate) fn bytes(kind: i32) -> usize {
-    code(kind).map_or(0, |code| Held::empty(code).bytes())
+    code(kind).map_or(0, Code::wire_bytes)
 }
 
-/// Makes an accumulator of the bytes that [`Accumulator::serialize`] wrote, or of the sum of several such
+/// Makes an accumulator of the bytes of one state that [`Accumulator::serialize`] wrote, or of the sum of several such
 /// states as integers.
 pub(crate) fn deserialize(bytes: &[u8]) -> Result<*mut gpuvec_accumulator, Error> {
-    fn read<K: Kind>(state: &mut State<K>, bytes: &[u8]) -> Result<(), WireError> {
-        *state = decode(bytes)?;
-        Ok(())
-    }
-    let mut held = Held::empty(kind_of(bytes).map_err(unreadable)?);
-    with_state!(&mut held, state => read(state, bytes)).map_err(unreadable)?;
-    give(held)
-}
-
-fn unreadable(error: WireError) -> Error {
-    match error {
+    let unreadable = |error| match error {
         WireError::TooManyStates { .. } | WireError::TooManyElements => Error::TooManyStates(error),
         _ => Error::State(error),
-    }
+    };
+    let code = kind_of(bytes).map_err(unreadable)?;
+    let mut words = zeros(code, 1)?;
+    code.decode(bytes, &mut words).map_err(unreadable)?;
+    give(words, code, Shape::new())
 }
 
-fn give(held: Held) -> Result<*mut gpuvec_accumulator, Error> {
-    ACCUMULATORS.give(Accumulator(Mutex::new(held)))
+/// Makes an accumulator of a shape of the bytes of its states, or of sums of such bytes as integers.
+pub(crate) fn deserialize_nd(
+    kind: i32, shape: Shape, bytes: &[u8],
+) -> Result<*mut gpuvec_accumulator, Error> {
+    let code = known(kind)?;
+    let count = elements(&shape)?;
+    check_size(bytes.len(), code, count)?;
+    let mut words = zeros(code, count)?;
+    let all = words.chunks_exact_mut(code.words()).zip(bytes.chunks_exact(code.wire_bytes()));
+    for (index, (words, bytes)) in all.enumerate() {
+        code.decode(bytes, words).map_err(|error| Error::StateAt { index, error })?;
+    }
+    give(words, code, shape)
+}
+
+/// The words of that number of states without elements.
+fn zeros(code: Code, states: usize) -> Result<Vec<i64>, Error> {
+    let (mut words, count) = (Vec::new(), states.saturating_mul(code.words()));
+    let (bytes, purpose) = (count.saturating_mul(size_of::<i64>()), "the states of an accumulator");
+    words.try_reserve_exact(count).map_err(|_| Error::OutOfHostMemory { bytes, purpose })?;
+    words.resize(count, 0);
+    Ok(words)
+}
+
+/// The number of elements of a shape. Fails if it is not a shape.
+fn elements(shape: &[i64]) -> Result<usize, Error> {
+    let of_none =
+        Arguments { shape, inputs: &[], outputs: &[], reduced_axes: 0, is_indexed: false };
+    let axes = Axes::new(&of_none, &mut []).map_err(Error::Axes)?;
+    Ok(axes.map_or(0, |axes| axes.kept().elements()))
+}
+
+fn give(words: Vec<i64>, code: Code, shape: Shape) -> Result<*mut gpuvec_accumulator, Error> {
+    ACCUMULATORS.give(Accumulator { code, shape, words: Mutex::new(words) })
+}
+
+fn known(kind: i32) -> Result<Code, Error> {
+    code(kind).ok_or(Error::Value {
+        argument: "kind",
+        value: kind.into(),
+        expected: "pass a gpuvec_accumulator_kind, from 1 to 4",
+    })
 }
 
 fn code(kind: i32) -> Option<Code> {
@@ -127,92 +147,157 @@ fn code(kind: i32) -> Option<Code> {
     kinds.into_iter().find(|(known, _)| *known as i32 == kind).map(|(_, code)| code)
 }
 
+/// Fails unless a caller's size is that of the bytes of all states.
+fn check_size(size: usize, code: Code, states: usize) -> Result<(), Error> {
+    let needed = states.saturating_mul(code.wire_bytes());
+    if size == needed { Ok(()) } else { Err(Error::StateBytes { room: size, needed }) }
+}
+
 impl Accumulator {
-    /// The kind of the accumulator's state.
-    pub(crate) fn code(&self) -> Code {
-        self.with(|held| held.code())
+    /// The operation whose terms are added.
+    pub(crate) fn op(&self) -> Op {
+        match self.code {
+            Code::SumF32 => Op::SumF32,
+            Code::DotF32 => Op::DotF32,
+            Code::SumF64 => Op::SumF64,
+            Code::DotF64 => Op::DotF64,
+        }
     }
 
-    /// Adds the elements of a state, which is of the same kind: its words.
-    pub(crate) fn add(&self, words: &[i64]) -> Result<(), Error> {
-        self.with(|held| held.add(words))
+    /// The shape of the states.
+    pub(crate) fn shape(&self) -> &[i64] {
+        &self.shape
     }
 
-    /// Adds the elements of another accumulator, which may be the same one.
-    pub(crate) fn merge(&self, other: &Accumulator) -> Result<(), Error> {
-        let other = other.with(|held| *held);
-        self.with(|held| {
-            if held.code() != other.code() {
-                return Err(Error::OtherKind {
-                    found: name(other.code()),
-                    wanted: name(held.code()),
-                });
-            }
-            with_state!(&other, state => held.add(state.words().as_ref()))
+    /// The address of the states' memory.
+    pub(crate) fn address(&self) -> *mut c_void {
+        self.with(|words| words.as_mut_ptr().cast())
+    }
+
+    /// Adds the elements of a state of the same kind, given by its words, to the only one.
+    pub(crate) fn add_words(&self, added: &[i64]) -> Result<(), Error> {
+        self.with(|words| {
+            check_elements(words, added)?;
+            merge_words(words, added);
+            Ok(())
         })
     }
 
-    /// The sum, rounded once: the bytes of an element, and their number.
-    pub(crate) fn value_bytes(&self) -> ([u8; 8], usize) {
-        fn bytes<K: Kind>(state: &State<K>) -> ([u8; 8], usize) {
-            let value = state.value();
-            (value.encoding().to_le_bytes(), size_of_val(&value))
-        }
-        self.with(|held| with_state!(held, state => bytes(state)))
+    /// Adds the elements of states of the same kind, which are complete, each to that of the same number: of all, or of
+    /// none.
+    pub(crate) fn add_states(&self, added: &dyn ErasedStates) -> Result<(), Error> {
+        let len = self.code.words();
+        self.with(|words| {
+            let mut checked = Ok(());
+            for_each(self.code, added, &mut |number, state| {
+                checked = checked.and(check_elements(&words[number * len..], state));
+            });
+            checked?;
+            for_each(self.code, added, &mut |number, state| {
+                merge_words(&mut words[number * len..][..len], state);
+            });
+            Ok(())
+        })
     }
 
-    /// The state's bytes, for which the caller has room.
-    pub(crate) fn serialize(&self, room: usize) -> Result<StateBytes, Error> {
-        let held = self.with(|held| *held);
-        let mut bytes = StateBytes::from([0; MOST_BYTES]);
-        bytes.truncate(held.bytes());
-        if room != bytes.len() {
-            return Err(Error::StateBytes { room, needed: bytes.len() });
+    /// Adds all elements of another accumulator, which may be the same one.
+    pub(crate) fn merge(&self, other: &Accumulator) -> Result<(), Error> {
+        if self.code != other.code {
+            return Err(Error::OtherKind { found: name(other.code), wanted: name(self.code) });
         }
-        with_state!(&held, state => encode(state, &mut bytes));
-        Ok(bytes)
+        let [found, wanted] = [&other.shape, &self.shape];
+        if found.len() != wanted.len() {
+            return Err(Error::OtherAxes { found: found.len(), wanted: wanted.len() });
+        }
+        if let Some(axis) = (0..found.len()).find(|axis| found[*axis] != wanted[*axis]) {
+            return Err(Error::OtherShape { axis, found: found[axis], wanted: wanted[axis] });
+        }
+        fork::with_lock(|| {
+            if ptr::eq(self, other) {
+                return self.add_each(&mut self.lock(), None);
+            }
+            // In the order of their addresses, so that no two threads wait for each other.
+            let [first, second] = match ptr::from_ref(self) < ptr::from_ref(other) {
+                true => [self, other],
+                false => [other, self],
+            };
+            let (mut one, mut two) = (first.lock(), second.lock());
+            match ptr::eq(first, self) {
+                true => self.add_each(&mut one, Some(&two)),
+                false => self.add_each(&mut two, Some(&one)),
+            }
+        })
     }
 
-    /// Looks at the state, or changes it. A child that is forked meanwhile finds it whole.
-    fn with<R>(&self, work: impl FnOnce(&mut Held) -> R) -> R {
-        fork::with_lock(|| work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+    /// Adds the elements of as many other states to states, or their own once more: of all, or of none.
+    fn add_each(&self, words: &mut [i64], others: Option<&[i64]>) -> Result<(), Error> {
+        let len = self.code.words();
+        for (number, state) in words.chunks_exact(len).enumerate() {
+            check_elements(state, others.map_or(state, |others| &others[number * len..]))?;
+        }
+        let mut own = [0; MOST_WORDS];
+        for (number, state) in words.chunks_exact_mut(len).enumerate() {
+            own[..len].copy_from_slice(state);
+            merge_words(state, others.map_or(&own[..len], |others| &others[number * len..][..len]));
+        }
+        Ok(())
+    }
+
+    /// Calls `store` with the bytes of each sum, rounded once, in C order.
+    pub(crate) fn values(&self, store: &mut dyn FnMut(&[u8])) {
+        self.with(|words| {
+            for state in words.chunks_exact(self.code.words()) {
+                let (encoding, bytes) = self.code.value(state);
+                store(&encoding.to_le_bytes()[..bytes]);
+            }
+        });
+    }
+
+    /// Calls `store` with the bytes of each state in C order, if a caller's size is that of them all.
+    pub(crate) fn serialize(&self, size: usize, store: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+        let len = self.code.words();
+        self.with(|words| {
+            check_size(size, self.code, words.len() / len)?;
+            let mut bytes = [0; MOST_BYTES];
+            let bytes = &mut bytes[..self.code.wire_bytes()];
+            for state in words.chunks_exact(len) {
+                self.code.encode(state, bytes);
+                store(bytes);
+            }
+            Ok(())
+        })
+    }
+
+    /// Looks at the states, or changes them. A child that is forked meanwhile finds them whole.
+    fn with<R>(&self, work: impl FnOnce(&mut [i64]) -> R) -> R {
+        fork::with_lock(|| work(&mut self.lock()))
+    }
+
+    /// Locks the states, with the fork lock held.
+    fn lock(&self) -> MutexGuard<'_, Vec<i64>> {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
-    fn empty(code: Code) -> Self {
-        match code {
-            Code::SumF32 => Held::SumF32(State::ZERO),
-            Code::DotF32 => Held::DotF32(State::ZERO),
-            Code::SumF64 => Held::SumF64(State::ZERO),
-            Code::DotF64 => Held::DotF64(State::ZERO),
-        }
-    }
+/// Fails if two states, given by their words, had too many elements together.
+fn check_elements(words: &[i64], others: &[i64]) -> Result<(), Error> {
+    words[0].checked_add(others[0]).map(|_| ()).ok_or(Error::TooManyElements)
+}
 
-    fn code(&self) -> Code {
-        fn of<K: Kind>(_: &State<K>) -> Code {
-            K::CODE
-        }
-        with_state!(self, state => of(state))
+/// Calls `visit` with the number and the words of each of states of a kind that has elements.
+fn for_each(code: Code, states: &dyn ErasedStates, visit: &mut dyn FnMut(usize, &[i64])) {
+    fn of<K: Kind>(states: &dyn ErasedStates, visit: &mut dyn FnMut(usize, &[i64]))
+    where
+        State<K>: Laning,
+    {
+        begun_states::<State<K>>(states)
+            .for_each(|(number, state)| visit(number, state.words().as_ref()));
     }
-
-    fn bytes(&self) -> usize {
-        fn of<K: Kind>(_: &State<K>) -> usize {
-            wire_bytes::<K>()
-        }
-        with_state!(self, state => of(state))
-    }
-
-    fn add(&mut self, words: &[i64]) -> Result<(), Error> {
-        fn add<K: Kind>(state: &mut State<K>, words: &[i64]) -> Result<(), Error> {
-            let mut added = K::ZERO;
-            added.as_mut().copy_from_slice(words);
-            let count = state.words().as_ref()[0];
-            count.checked_add(words[0]).ok_or(Error::TooManyElements)?;
-            state.merge(&State::from_words(added));
-            Ok(())
-        }
-        with_state!(self, state => add(state, words))
+    match code {
+        Code::SumF32 => of::<Sum<f32>>(states, visit),
+        Code::DotF32 => of::<Dot<f32>>(states, visit),
+        Code::SumF64 => of::<Sum<f64>>(states, visit),
+        Code::DotF64 => of::<Dot<f64>>(states, visit),
     }
 }
 

@@ -132,18 +132,20 @@ pub(crate) fn given(expression: *mut gpuvec_expr) -> Result<Arc<Expression>, Err
 
 /// Returns a handle of the expression with this text and these inputs.
 pub(crate) fn compile(text: &str, inputs: &[Input<'_>]) -> Result<*mut gpuvec_expr, Refused> {
+    Ok(EXPRESSIONS.give_shared(compiled(text, inputs)?)?)
+}
+
+/// The expression with this text and these inputs, which is compiled unless it is one of the newest.
+pub(crate) fn compiled(text: &str, inputs: &[Input<'_>]) -> Result<Arc<Expression>, Refused> {
     let place = &CACHE[place(text, inputs)];
     let known = with(place, |cached| cached.clone().filter(|known| known.is(text, inputs)));
-    let expression = match known {
-        Some(known) => known,
-        None => {
-            let new = Arc::new(Expression::new(text, inputs)?);
-            // The earlier expression is dropped here, without the lock.
-            let _earlier = with(place, |cached| cached.replace(new.clone()));
-            new
-        }
-    };
-    Ok(EXPRESSIONS.give_shared(expression)?)
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let new = Arc::new(Expression::new(text, inputs)?);
+    // The earlier expression is dropped here, without the lock.
+    let _earlier = with(place, |cached| cached.replace(new.clone()));
+    Ok(new)
 }
 
 /// Destroys a handle.

@@ -109,8 +109,7 @@ pub(crate) unsafe fn evaluate_tensors(
         arrays.push(gpuvec_array { data, strides: strides[first..].as_ptr() });
     }
     let (inputs, outputs) = (arrays.as_ptr(), arrays[count..].as_ptr());
-    let (ndim, shape) = (shape.len() as i32, shape.as_ptr());
-    let strided = Strided { ndim, shape, inputs, outputs, reduced_axes };
+    let strided = Strided { shape: &shape, inputs, outputs, reduced_axes };
     // SAFETY: this function's promise; there are strides for each axis.
     unsafe { evaluate_strided(expression, &strided, stream) }
 }

@@ -1,5 +1,6 @@
 //! Runs calls: makes a [`Call`] of a caller's arguments, plans it, and does as the plan says.
 
+mod accumulate;
 mod bindings;
 mod cores;
 mod dlpack;
@@ -28,6 +29,7 @@ use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::process::settings::{self, Placement};
 use crate::process::warmup;
 use crate::tuning;
+pub(crate) use accumulate::{accumulate_contiguous, accumulate_strided};
 use bindings::Bindings;
 pub(crate) use bindings::OUTPUT_NAMES;
 pub(crate) use dlpack::evaluate_tensors;
@@ -39,7 +41,7 @@ use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
-pub(crate) use strided::{Strided, evaluate_strided, gpuvec_array};
+pub(crate) use strided::{Strided, evaluate_strided, gpuvec_array, read_shape};
 use work::{Evaluating, Reducing, ReducingSeveral, Steps, Whole};
 
 /// Runs an operation on its arrays, or queues it on a stream; `alpha` has the bits of the number by which it
@@ -106,7 +108,7 @@ pub(crate) unsafe fn copy(
 ///
 /// # Safety
 /// As [`Arguments::new`], of the inputs.
-pub(crate) unsafe fn accumulate<O: Exact>(
+unsafe fn accumulate<O: Exact>(
     inputs: &[Input<'_>], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
 ) -> Result<(), Error> {
     log::begin(Subject::Accumulator(Some(O::OP)), n);

@@ -52,8 +52,13 @@ pub(super) struct ReduceAxes<'a> {
     reductions: AllStates,
     /// The elements over which the work was partitioned.
     elements: usize,
-    /// The states of each block of results, if the reduced axes have several parts.
-    merged: Mutex<Vec<AllStates>>,
+    /// The number of results.
+    results: usize,
+    /// The states of all results in the order of the kept axes, if the reduced axes have several parts or the states
+    /// are wanted.
+    merged: Mutex<AllStates>,
+    /// If the states are wanted, not the results: the number of the first one.
+    first_wanted: Option<usize>,
     units_done: AtomicUsize,
     /// Says that a worker lacked memory: it has left its units undone.
     lacked_memory: AtomicBool,
@@ -126,10 +131,20 @@ impl<'a> ReduceAxes<'a> {
             parts: 1,
             reductions,
             elements: axes.kept().elements() * axes.reduced().elements(),
+            results: axes.kept().elements(),
             merged: Mutex::default(),
+            first_wanted: None,
             units_done: AtomicUsize::new(0),
             lacked_memory: AtomicBool::new(false),
         })
+    }
+
+    /// The work of the only reduction, which adds the elements of each result to one of `states`, from number `first`
+    /// on in the order of the kept axes, and ends with [`ReduceAxes::into_states`].
+    pub(super) fn adding_to(mut self, states: Box<dyn ErasedStates>, first: usize) -> Self {
+        self.first_wanted = Some(first);
+        *inner(&mut self.merged) = std::iter::once(states).collect();
+        self
     }
 
     /// Divides the work among threads: into parts of the elements of each result, if there are too few results.
@@ -140,29 +155,47 @@ impl<'a> ReduceAxes<'a> {
         }
     }
 
-    /// Stores the results of the work that has run.
+    /// Stores the results of the work that has run, and passed the [check](ReduceAxes::check).
     pub(super) fn finish(mut self) -> Result<(), Error> {
-        if *self.lacked_memory.get_mut() {
-            return Err(NO_BUFFERS);
-        }
-        if *self.units_done.get_mut() != self.units() {
-            return Err(MISSING);
-        }
         let mut merged = std::mem::take(inner(&mut self.merged));
+        if merged.is_empty() {
+            return Ok(());
+        }
         let mut results = self.words(self.kept.elements()).map_err(|_| NO_BUFFERS)?;
-        for (block, all) in self.kept.walk(0..self.kept.count()).zip(&mut merged) {
+        let mut first = 0;
+        for block in self.kept.walk(0..self.kept.count()) {
             let results = &mut results[..block.space().elements()];
-            for (output, states) in all.iter_mut().enumerate() {
-                states.results(results);
+            for (output, states) in merged.iter_mut().enumerate() {
+                let of_block = results.iter_mut().zip(first..);
+                of_block.for_each(|(result, state)| *result = states.result(state));
                 self.store(&block, output, results);
             }
+            first += results.len();
         }
         Ok(())
     }
 
+    /// The wanted states after the work has run, and passed the [check](ReduceAxes::check).
+    pub(super) fn into_states(mut self) -> Result<Box<dyn ErasedStates>, Error> {
+        inner(&mut self.merged).pop().ok_or(MISSING)
+    }
+
+    /// Fails unless all units are done.
+    pub(super) fn check(&mut self) -> Result<(), Error> {
+        if *self.lacked_memory.get_mut() {
+            return Err(NO_BUFFERS);
+        }
+        if *self.units_done.get_mut() == self.units() { Ok(()) } else { Err(MISSING) }
+    }
+
+    /// Says whether the states of units are merged, before there are results.
+    fn merges(&self) -> bool {
+        self.parts > 1 || self.first_wanted.is_some()
+    }
+
     /// Says whether each tile has all elements of its results, one result after the other.
     fn has_whole_rows(&self) -> bool {
-        self.order == Order::Rows && self.reduced.count() == 1
+        self.order == Order::Rows && self.reduced.count() == 1 && self.first_wanted.is_none()
     }
 
     fn units(&self) -> usize {
@@ -178,9 +211,9 @@ impl<'a> ReduceAxes<'a> {
         first(chunk.start())..first(chunk.start() + chunk.len())
     }
 
-    /// States of a block of results, for each reduction.
-    fn states(&self) -> Result<AllStates, TryReserveError> {
-        self.reductions.iter().map(|states| states.identities(self.kept.elements())).collect()
+    /// That number of states for each reduction.
+    fn states(&self, count: usize) -> Result<AllStates, TryReserveError> {
+        self.reductions.iter().map(|states| states.identities(count)).collect()
     }
 
     /// Memory for that number of values.
@@ -206,10 +239,13 @@ impl Work for ReduceAxes<'_> {
         self.elements = elements;
         *self.units_done.get_mut() = 0;
         *self.lacked_memory.get_mut() = false;
+        // Cores begin once. The wanted states keep the elements that they had before.
+        if self.first_wanted.is_some() {
+            return;
+        }
         inner(&mut self.merged).clear();
         if self.parts > 1 {
-            let states: Result<_, _> = (0..self.kept.count()).map(|_| self.states()).collect();
-            match states {
+            match self.states(self.results) {
                 Ok(states) => *inner(&mut self.merged) = states,
                 Err(_) => *self.lacked_memory.get_mut() = true,
             }
@@ -258,7 +294,7 @@ impl<'a> Worker<'a> {
         Ok(Worker {
             of,
             scratch: of.program.scratch(elements)?,
-            states: of.states()?,
+            states: of.states(of.kept.elements())?,
             results: results.collect::<Result<_, _>>()?,
             copies: of.words(copies)?,
         })
@@ -281,8 +317,8 @@ impl<'a> Worker<'a> {
             }
             first += reduced.space().elements();
         }
-        if of.parts == 1 {
-            let len = block.space().elements();
+        let len = block.space().elements();
+        if !of.merges() {
             for (output, results) in self.results.iter_mut().enumerate() {
                 if !of.has_whole_rows() {
                     self.states[output].results(&mut results[..len]);
@@ -291,8 +327,10 @@ impl<'a> Worker<'a> {
             }
         } else {
             self.states.iter_mut().for_each(|states| states.complete());
+            let first = of.first_wanted.unwrap_or(0) + of.kept.first_element(number);
             let mut merged = of.merged.lock().unwrap_or_else(PoisonError::into_inner);
-            merged[number].iter_mut().zip(&self.states).for_each(|(all, part)| all.merge(&**part));
+            let all = merged.iter_mut().zip(&self.states);
+            all.for_each(|(all, part)| all.merge(first, &**part, len));
         }
         of.units_done.fetch_add(1, Ordering::Relaxed);
     }

@@ -5,7 +5,7 @@ use super::last_run::Backend;
 use super::memory_kinds::MemoryKinds;
 use super::reduce_axes::ReduceAxes;
 use super::walk::{Walk, address};
-use super::work::{Evaluating, MISSING, Steps};
+use super::work::{Evaluating, Steps};
 use super::{Reduce, Runner, Subject, execute, last_run, log, queue, run};
 use crate::call::chunk::Chunk;
 use crate::call::plan::{Plan, on_stream};
@@ -15,6 +15,7 @@ use crate::call::{
 };
 use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
+use crate::objects::accumulator::Shape;
 use crate::objects::expression::Expression;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::process::settings::{self, Placement};
@@ -35,9 +36,8 @@ pub struct gpuvec_array {
 }
 
 /// The arguments of a call, as the caller passed them.
-pub(crate) struct Strided {
-    pub(crate) ndim: i32,
-    pub(crate) shape: *const i64,
+pub(crate) struct Strided<'a> {
+    pub(crate) shape: &'a [i64],
     pub(crate) inputs: *const gpuvec_array,
     pub(crate) outputs: *const gpuvec_array,
     pub(crate) reduced_axes: u64,
@@ -47,13 +47,25 @@ pub(crate) struct Strided {
 /// [`evaluate`](super::evaluate), if all arrays are contiguous.
 ///
 /// # Safety
-/// `shape` has a length for each axis, `inputs` an array for each declared input, and `outputs` one for each output.
+/// `inputs` has an array for each declared input, and `outputs` one for each output.
 /// The strides of those that the call uses have one for each axis. The arrays have the elements that these lead to,
 /// as [`Arguments::new`] demands; those of scalars point to values in host memory.
-// Once in the library, for both its callers.
-#[inline(never)]
 pub(crate) unsafe fn evaluate_strided(
-    expression: &Expression, strided: &Strided, stream: *mut gpuvec_stream,
+    expression: &Expression, strided: &Strided<'_>, stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    log::begin(Subject::Expression(Some(&expression.text)), saturated_elements(strided.shape));
+    // SAFETY: this function's promise.
+    unsafe { evaluate_part(expression, strided, stream) }
+}
+
+/// Evaluates an expression as [`evaluate_strided`] does it, as the whole or a part of a logged call.
+///
+/// # Safety
+/// As for [`evaluate_strided`].
+// Once in the library, for all its callers.
+#[inline(never)]
+pub(super) unsafe fn evaluate_part(
+    expression: &Expression, strided: &Strided<'_>, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     let mut strides = GivenStrides::new();
     // SAFETY: this function's promise.
@@ -66,29 +78,17 @@ pub(crate) unsafe fn evaluate_strided(
         return Ok(());
     };
     let (formula, bindings) = (&expression.formula, &given.bindings);
-    let evaluation = Evaluation { formula, bindings: &bindings.all };
     let (inputs, outputs) = views.split_at(bindings.arrays.len());
     if !is_contiguous(formula, &axes, inputs, outputs) {
-        let outputs = OUTPUT_NAMES.into_iter().zip(formula.outputs());
-        let contiguous = |input: &Input<'static>| (input.name, input.layout);
-        let all = bindings.arrays.iter().map(contiguous).chain(outputs);
-        let placement = settings::placement()?;
-        let arrays = arrays(placement, all.zip(views.iter()))?;
-        let (inputs, axes) = (inputs.len(), &axes);
-        let checked =
-            Checked { expression, evaluation, axes, views, inputs, arrays, placement, stream };
+        let checked = Checked::new(expression, bindings, &axes, views, stream)?;
         // SAFETY: this function's promise, of the elements to which the checked strides lead.
         return unsafe { if formula.is_reduction { checked.reduce() } else { checked.map() } };
     }
-    let pointer = |view: &View| std::ptr::with_exposed_provenance_mut::<c_void>(view.first);
-    let arrays = bindings.arrays.iter().zip(inputs).map(|(input, view)| {
-        let pointer = pointer(view).cast_const();
-        Input { name: input.name, pointer, layout: input.layout }
-    });
-    let arrays: ArrayVec<_, MAX_INPUTS> = arrays.collect();
+    let evaluation = Evaluation { formula, bindings: &bindings.all };
+    let arrays = contiguous(bindings, inputs);
     let outputs = OUTPUT_NAMES.into_iter().zip(outputs).zip(formula.outputs());
     let outputs: ArrayVec<_, MAX_OUTPUTS> = outputs
-        .map(|((name, view), layout)| Output { name, pointer: pointer(view), layout })
+        .map(|((name, view), layout)| Output { name, pointer: pointer_to(view), layout })
         .collect();
     let n = axes.kept().elements() * axes.reduced().elements();
     // SAFETY: this function's promise.
@@ -97,29 +97,48 @@ pub(crate) unsafe fn evaluate_strided(
     run(&arguments, steps, stream, None)
 }
 
+/// Reads a caller's shape.
+///
+/// # Safety
+/// `shape` has a length for each axis.
+pub(crate) unsafe fn read_shape(ndim: i32, shape: *const i64) -> Result<Shape, Error> {
+    let axes = usize::try_from(ndim).ok().filter(|axes| *axes <= MAX_RANK);
+    let expected = "pass 0 to 32 axes";
+    let axes = axes.ok_or(Error::Value { argument: "ndim", value: ndim.into(), expected })?;
+    if axes > 0 && shape.is_null() {
+        return Err(Error::Null { argument: "shape", n: axes });
+    }
+    // SAFETY: this function's promise.
+    Ok(unsafe { numbers(shape, axes) }.collect())
+}
+
+/// The number of elements of a shape, or the largest that there may be; of a shape that is wrong, any number.
+pub(super) fn saturated_elements(shape: &[i64]) -> usize {
+    let elements = shape.iter().fold(1i64, |all, length| all.saturating_mul(*length));
+    elements.max(0) as usize
+}
+
 /// What a call reads of its arguments: a copy, since they may be at any address.
-struct Given {
-    shape: ArrayVec<i64, MAX_RANK>,
-    bindings: Bindings,
+pub(super) struct Given<'a> {
+    shape: &'a [i64],
+    pub(super) bindings: Bindings,
     /// The inputs that the call uses, and the outputs.
-    arrays: ArrayVec<gpuvec_array, MAX_ARRAYS>,
+    pub(super) arrays: ArrayVec<gpuvec_array, MAX_ARRAYS>,
 }
 
 /// The strides of those arrays that are not said to be in C order, one after the other.
-type GivenStrides = ArrayVec<i64, { MAX_RANK * MAX_ARRAYS }>;
+pub(super) type GivenStrides = ArrayVec<i64, { MAX_RANK * MAX_ARRAYS }>;
 
-impl Given {
+impl<'a> Given<'a> {
     /// Reads the arguments, and writes the arrays' strides to `strides`. Without elements, reads no inputs.
     ///
     /// # Safety
     /// As for [`evaluate_strided`].
-    unsafe fn read(
-        expression: &Expression, strided: &Strided, strides: &mut GivenStrides,
+    pub(super) unsafe fn read(
+        expression: &Expression, strided: &Strided<'a>, strides: &mut GivenStrides,
     ) -> Result<Self, Error> {
-        let Strided { ndim, shape, inputs, outputs, .. } = *strided;
-        let axes = usize::try_from(ndim).ok().filter(|axes| *axes <= MAX_RANK);
-        let expected = "pass 0 to 32 axes";
-        let axes = axes.ok_or(Error::Value { argument: "ndim", value: ndim.into(), expected })?;
+        let Strided { shape, inputs, outputs, .. } = *strided;
+        let axes = shape.len();
         let declared = expression.formula.program().inputs().len();
         let mut layouts = expression.formula.outputs();
         if !expression.formula.is_reduction && layouts.any(Layout::is_value) {
@@ -129,14 +148,7 @@ impl Given {
                 instead,
             });
         }
-        if axes > 0 && shape.is_null() {
-            return Err(Error::Null { argument: "shape", n: axes });
-        }
-        // SAFETY: this function's promise.
-        let shape: ArrayVec<i64, MAX_RANK> = unsafe { numbers(shape, axes) }.collect();
-        let elements = shape.iter().fold(1i64, |all, length| all.saturating_mul(*length));
-        log::begin(Subject::Expression(Some(&expression.text)), elements.max(0) as usize);
-        let n = usize::from(elements != 0);
+        let n = usize::from(!shape.contains(&0));
         if n > 0 && declared > 0 && inputs.is_null() {
             return Err(Error::Null { argument: "inputs", n: declared });
         }
@@ -165,7 +177,7 @@ impl Given {
     }
 
     /// The axes of the call, and the views of its arrays.
-    fn axes(
+    pub(super) fn axes(
         &self, expression: &Expression, reduced_axes: u64, strides: &GivenStrides,
         views: &mut [View],
     ) -> Result<Option<Axes>, Error> {
@@ -184,7 +196,7 @@ impl Given {
         let arguments: ArrayVec<Argument<'_>, MAX_ARRAYS> =
             self.arrays.iter().zip(sizes).map(&mut argument).collect();
         let (inputs, outputs) = arguments.split_at(self.bindings.arrays.len());
-        let shape = &self.shape;
+        let shape = self.shape;
         let is_indexed = expression.formula.is_indexed();
         let arguments = gpuvec_axes::Arguments { shape, inputs, outputs, reduced_axes, is_indexed };
         let axes = Axes::new(&arguments, views).map_err(Error::Axes)?;
@@ -201,17 +213,34 @@ impl Given {
 ///
 /// # Safety
 /// There is one for each axis.
-unsafe fn numbers(pointer: *const i64, axes: usize) -> impl Iterator<Item = i64> {
+pub(super) unsafe fn numbers(pointer: *const i64, axes: usize) -> impl Iterator<Item = i64> {
     // SAFETY: this function's promise.
     (0..axes).map(move |axis| unsafe { pointer.add(axis).read_unaligned() })
 }
 
 /// Says whether the call's elements follow each other in each array, and have one result if they are reduced.
-fn is_contiguous(formula: &Formula, axes: &Axes, inputs: &[View], outputs: &[View]) -> bool {
+pub(super) fn is_contiguous(
+    formula: &Formula, axes: &Axes, inputs: &[View], outputs: &[View],
+) -> bool {
     let is_direct = |space: &Space, view| space.access(view) == Access::Direct;
     (!formula.is_reduction || axes.kept().elements() == 1)
         && inputs.iter().all(|view| is_direct(axes.kept(), view) && is_direct(axes.reduced(), view))
         && outputs.iter().all(|view| is_direct(axes.kept(), view))
+}
+
+/// The inputs of a call as contiguous arrays, which they are.
+pub(super) fn contiguous(
+    bindings: &Bindings, views: &[View],
+) -> ArrayVec<Input<'static>, MAX_INPUTS> {
+    let input = |(input, view): (&Input<'static>, &View)| {
+        let pointer = pointer_to(view).cast_const();
+        Input { name: input.name, pointer, layout: input.layout }
+    };
+    bindings.arrays.iter().zip(views).map(input).collect()
+}
+
+fn pointer_to(view: &View) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(view.first)
 }
 
 /// The arrays of a call, by their names and layouts.
@@ -229,19 +258,35 @@ fn arrays<'a>(
 }
 
 /// A call whose axes and arrays are known.
-struct Checked<'a> {
+pub(super) struct Checked<'a> {
     expression: &'a Expression,
     evaluation: Evaluation<'a>,
     axes: &'a Axes,
     /// Of the inputs, then of the outputs.
     views: &'a [View],
     inputs: usize,
-    arrays: Arrays<'static>,
+    pub(super) arrays: Arrays<'static>,
     placement: Placement,
     stream: *mut gpuvec_stream,
 }
 
-impl Checked<'_> {
+impl<'a> Checked<'a> {
+    /// The call on these views, whose arrays it asks for their kinds of memory.
+    pub(super) fn new(
+        expression: &'a Expression, bindings: &'a Bindings, axes: &'a Axes, views: &'a [View],
+        stream: *mut gpuvec_stream,
+    ) -> Result<Self, Error> {
+        let formula = &expression.formula;
+        let outputs = OUTPUT_NAMES.into_iter().zip(formula.outputs());
+        let contiguous = |input: &Input<'static>| (input.name, input.layout);
+        let all = bindings.arrays.iter().map(contiguous).chain(outputs);
+        let placement = settings::placement()?;
+        let arrays = arrays(placement, all.zip(views))?;
+        let evaluation = Evaluation { formula, bindings: &bindings.all };
+        let inputs = bindings.arrays.len();
+        Ok(Checked { expression, evaluation, axes, views, inputs, arrays, placement, stream })
+    }
+
     /// The call on all its elements.
     ///
     /// # Safety
@@ -277,9 +322,7 @@ impl Checked<'_> {
     unsafe fn reduce(&self) -> Result<(), Error> {
         // SAFETY: this function's promise.
         let call = unsafe { self.call() };
-        let Evaluation { formula, bindings } = self.evaluation;
-        let reductions = formula.program().outputs().iter();
-        let reductions = reductions.filter_map(|output| Some((output.reduction?, output.ty)));
+        let bindings = self.evaluation.bindings;
         let (inputs, outputs) = self.views.split_at(self.inputs);
         let blocks = &self.expression.blocks;
         let steps = Steps::Blocks { blocks, bindings };
@@ -300,20 +343,54 @@ impl Checked<'_> {
             return self.execute(&call, steps, Some(on_gpu));
         }
         // SAFETY: this function's promise.
-        let reducing =
-            unsafe { ReduceAxes::new(blocks, bindings, self.axes, inputs, outputs, reductions)? };
-        let mut reducing = Some(reducing);
+        let mut reducing = unsafe { self.reducing()? };
+        let mut ran_on = Backend::None;
         let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
-            let mut reducing = reducing.take().ok_or(MISSING)?;
             if let Plan::Cores(plan) = runner.plan {
                 reducing.divide(plan.threads);
             }
-            match runner.run(&mut reducing)? {
-                Backend::Gpu => Ok(()),
-                _ => reducing.finish(),
-            }
+            ran_on = runner.run(&mut reducing)?;
+            if ran_on == Backend::Gpu { Ok(()) } else { reducing.check() }
         };
-        self.execute(&call, steps, Some(&mut reduce))
+        self.execute(&call, steps, Some(&mut reduce))?;
+        if ran_on == Backend::Gpu { Ok(()) } else { reducing.finish() }
+    }
+
+    /// The reductions of the call as the work of cores. The call has elements.
+    ///
+    /// # Safety
+    /// As [`Arguments::new`], of the elements to which the views lead, in host memory.
+    pub(super) unsafe fn reducing(&self) -> Result<ReduceAxes<'_>, Error> {
+        let Evaluation { formula, bindings } = self.evaluation;
+        let reductions = formula.program().outputs().iter();
+        let reductions = reductions.filter_map(|output| Some((output.reduction?, output.ty)));
+        let (inputs, outputs) = self.views.split_at(self.inputs);
+        let blocks = &self.expression.blocks;
+        // SAFETY: this function's promise.
+        unsafe { ReduceAxes::new(blocks, bindings, self.axes, inputs, outputs, reductions) }
+    }
+
+    /// Does the work of cores after the stream's earlier work, but for its end.
+    ///
+    /// # Safety
+    /// As [`Checked::reducing`].
+    pub(super) unsafe fn reduce_on_cores<'r>(
+        &self, mut reducing: ReduceAxes<'r>,
+    ) -> Result<ReduceAxes<'r>, Error> {
+        let stream = given(self.stream)?;
+        // SAFETY: this function's promise.
+        let call = unsafe { self.call() };
+        let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
+            if let Plan::Cores(plan) = runner.plan {
+                reducing.divide(plan.threads);
+            }
+            runner.run(&mut reducing)?;
+            reducing.check()
+        };
+        let (blocks, bindings) = (&self.expression.blocks, self.evaluation.bindings);
+        let steps = Steps::Blocks { blocks, bindings };
+        execute(&call, Placement::Cpu, stream.as_deref(), steps, Some(&mut reduce))?;
+        Ok(reducing)
     }
 
     /// Queues a call on the caller's stream, if that is a GPU's which reaches all arrays. Says whether it did.

@@ -177,7 +177,7 @@ impl Work for ReducingSeveral<'_> {
             states[number].add(0, version, values, first);
         });
         for (merged, state) in self.merged().iter_mut().zip(&states) {
-            merged.state.merge(&**state);
+            merged.state.merge(0, &**state, 1);
             merged.elements += elements;
         }
     }

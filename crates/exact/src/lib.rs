@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod bins;
+mod code;
 mod digits;
 mod float;
 mod state;
@@ -20,8 +21,9 @@ mod window;
 mod wire;
 
 pub use bins::Bins;
+pub use code::{Code, merge_words};
 pub use digits::{normalise, round};
 pub use float::{Float, Value};
 pub use state::{COUNTS, Dot, Kind, State, Sum};
 pub use window::{Guards, LEVEL_BITS, Windowed, accumulate, power, round_units, round_window};
-pub use wire::{Code, MAX_STATES, WireError, decode, encode, kind_of, wire_bytes};
+pub use wire::{MAX_STATES, WireError, decode, encode, kind_of, wire_bytes};

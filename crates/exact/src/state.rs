@@ -206,18 +206,24 @@ impl<K: Kind> State<K> {
     /// The sum times 2^exponent, rounded likewise, in any format. The product is below 2^3000.
     pub fn scaled_value<T: Float>(&self, exponent: i32) -> T {
         let mut words = self.words;
-        let [_, nan, plus, minus, digits @ ..] = words.as_mut() else { unreachable!() };
-        let quiet = 1 << (T::PRECISION - 2);
-        T::from_encoding(match (*nan > 0, *plus > 0, *minus > 0) {
-            (false, false, false) => return digits::round(digits, K::LOW + exponent),
-            (false, true, false) => T::INFINITY,
-            (false, false, true) => T::INFINITY | 1 << (T::BITS - 1),
-            _ => T::INFINITY | quiet,
-        })
+        rounded(words.as_mut(), K::LOW + exponent)
     }
 
     /// The number of elements.
     pub fn elements(&self) -> i64 {
         self.words.as_ref()[0]
     }
+}
+
+/// The sum that a state's words hold, whose first digit stands for 2^low, as [`State::value`] rounds it. The words are
+/// overwritten.
+pub(crate) fn rounded<T: Float>(words: &mut [i64], low: i32) -> T {
+    let [_, nan, plus, minus, digits @ ..] = words else { unreachable!("a state's words") };
+    let quiet = 1 << (T::PRECISION - 2);
+    T::from_encoding(match (*nan > 0, *plus > 0, *minus > 0) {
+        (false, false, false) => return digits::round(digits, low),
+        (false, true, false) => T::INFINITY,
+        (false, false, true) => T::INFINITY | 1 << (T::BITS - 1),
+        _ => T::INFINITY | quiet,
+    })
 }

@@ -18,7 +18,8 @@
 //! read are read, too, unless their elements or states are too many, which is an error of its own. A
 //! changed word never passes: G is odd, so that G^(n − i)·difference is not 0 mod 2^64.
 
-use crate::{COUNTS, Kind, State, digits};
+use crate::code::{Layout, MOST_WORDS};
+use crate::{COUNTS, Code, Kind, State, digits};
 use std::fmt::{self, Display, Formatter};
 
 /// States that may be added word by word, so that their words stay below 2^62.
@@ -34,24 +35,35 @@ const BEFORE_DIGITS: usize = HEADER + COUNTS + 1;
 const G: i64 = 0x9E37_79B9_7F4A_7C15_u64.cast_signed();
 const LOW_HALF: i64 = 0xFFFF_FFFF;
 
-/// The kinds, by their number on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
-    /// The sum of f32.
-    SumF32 = 1,
-    /// The dot product of f32.
-    DotF32 = 2,
-    /// The sum of f64.
-    SumF64 = 3,
-    /// The dot product of f64.
-    DotF64 = 4,
-}
-
 impl Code {
-    const ALL: [Self; 4] = [Self::SumF32, Self::DotF32, Self::SumF64, Self::DotF64];
-
     fn magic(self) -> i64 {
         NAME << 16 | i64::from(VERSION) << 8 | self as i64
+    }
+
+    /// The length of the wire form.
+    pub const fn wire_bytes(self) -> usize {
+        8 * (BEFORE_DIGITS + self.layout().digits + 1)
+    }
+
+    /// Writes a state, given by its words, which are normalised.
+    ///
+    /// # Panics
+    /// If there are not [`Code::wire_bytes`] bytes.
+    pub fn encode(self, words: &[i64], bytes: &mut [u8]) {
+        write(self, words, bytes);
+    }
+
+    /// Reads a state, or several that were added word by word, to its words, which are normalised.
+    ///
+    /// # Panics
+    /// If there are not [`Code::words`] words.
+    pub fn decode(self, bytes: &[u8], words: &mut [i64]) -> Result<(), WireError> {
+        let (counts, digits) = words.split_at_mut(COUNTS);
+        read(self, bytes, counts, digits)?;
+        // Special terms are at most 3·2^30.
+        let finite = counts[0] - counts[1..].iter().sum::<i64>();
+        let Ok(finite) = u128::try_from(finite) else { return Err(WireError::Counts) };
+        if is_sum_of(&self.layout(), digits, finite) { Ok(()) } else { Err(WireError::Digits) }
     }
 }
 
@@ -127,7 +139,7 @@ impl std::error::Error for WireError {}
 
 /// The length of the wire form.
 pub const fn wire_bytes<K: Kind>() -> usize {
-    8 * (BEFORE_DIGITS + K::DIGITS + 1)
+    K::CODE.wire_bytes()
 }
 
 /// Writes a state.
@@ -137,26 +149,19 @@ pub const fn wire_bytes<K: Kind>() -> usize {
 pub fn encode<K: Kind>(state: &State<K>, bytes: &mut [u8]) {
     let mut state = *state;
     state.normalise();
-    write(K::CODE, state.words().as_ref(), bytes);
+    K::CODE.encode(state.words().as_ref(), bytes);
 }
 
 /// Reads a state, or several that were added word by word.
 pub fn decode<K: Kind>(bytes: &[u8]) -> Result<State<K>, WireError> {
-    let mut state = K::ZERO;
-    let (counts, digits) = state.as_mut().split_at_mut(COUNTS);
-    read(K::CODE, bytes, counts, digits)?;
-    // Special terms are at most 3·2^30.
-    let finite = counts[0] - counts[1..].iter().sum::<i64>();
-    let Ok(finite) = u128::try_from(finite) else { return Err(WireError::Counts) };
-    if !is_sum_of::<K>(digits, finite) {
-        return Err(WireError::Digits);
-    }
-    Ok(State::from_words(state))
+    let mut words = K::ZERO;
+    K::CODE.decode(bytes, words.as_mut())?;
+    Ok(State::from_words(words))
 }
 
 /// Writes the words of a normalised state.
 fn write(code: Code, state: &[i64], bytes: &mut [u8]) {
-    assert_eq!(bytes.len(), bytes_of(state.len() - COUNTS), "bytes of the wire form");
+    assert_eq!(bytes.len(), code.wire_bytes(), "bytes of the wire form");
     let [elements, nan, plus, minus, digits @ ..] = state else { unreachable!("a state's words") };
     let before = [
         code.magic(),
@@ -179,7 +184,7 @@ fn read(code: Code, bytes: &[u8], counts: &mut [i64], digits: &mut [i64]) -> Res
     if found != code {
         return Err(WireError::OtherKind { found: found as u8 });
     }
-    let (found, expected) = (bytes.len(), bytes_of(digits.len()));
+    let (found, expected) = (bytes.len(), code.wire_bytes());
     if found != expected {
         return Err(WireError::Length { found, expected });
     }
@@ -216,22 +221,17 @@ fn read(code: Code, bytes: &[u8], counts: &mut [i64], digits: &mut [i64]) -> Res
 
 /// Says whether normalised digits can be the sum of `terms` finite terms: each is below 2^TOP, so that the
 /// sum is at most terms·2^TOP in magnitude. Sums of such states are such states, of all their terms.
-fn is_sum_of<K: Kind>(digits: &[i64], terms: u128) -> bool {
-    let position = (K::TOP - K::LOW) as usize;
+fn is_sum_of(kind: &Layout, digits: &[i64], terms: u128) -> bool {
+    let position = (kind.top - kind.low) as usize;
     let is_negative = |sign: i64| {
-        let mut sum = K::ZERO;
-        let sum = &mut sum.as_mut()[COUNTS..];
+        let mut sum = [0; MOST_WORDS];
+        let sum = &mut sum[..kind.digits];
         sum.iter_mut().zip(digits).for_each(|(sum, digit)| *sum = sign * digit);
         digits::add(sum, position, terms, false, digits::span(64));
         digits::normalise(sum);
         sum.last().is_some_and(|&last| last < 0)
     };
     !is_negative(1) && !is_negative(-1)
-}
-
-/// The length of the wire form of a state with this number of digits.
-const fn bytes_of(digits: usize) -> usize {
-    8 * (BEFORE_DIGITS + digits + 1)
 }
 
 /// The kind of state that some bytes begin as.

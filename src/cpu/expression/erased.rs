@@ -30,11 +30,11 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// Completes the states, before they are merged into others.
     fn complete(&mut self);
 
-    /// Adds the elements of other states, which are complete, each to that of the same number.
+    /// Adds the elements of the first `count` of other states, which are complete, to the states from number `first` on.
     ///
     /// # Panics
     /// If their type is another one.
-    fn merge(&mut self, others: &dyn ErasedStates);
+    fn merge(&mut self, first: usize, others: &dyn ErasedStates, count: usize);
 
     /// Adds the elements of states that a kernel wrote, of `bytes` bytes each, to the first ones.
     fn merge_words(&mut self, words: &[u8], bytes: usize);
@@ -55,9 +55,9 @@ impl dyn ErasedStates {
         let mut state = self.copied()?;
         for bit in (0..n.ilog2()).rev() {
             let half = state.copied()?;
-            state.merge(&*half);
+            state.merge(0, &*half, 1);
             if n >> bit & 1 == 1 {
-                state.merge(self);
+                state.merge(0, self, 1);
             }
         }
         Ok(state)
@@ -65,9 +65,19 @@ impl dyn ErasedStates {
 
     fn copied(&self) -> Result<Box<dyn ErasedStates>, TryReserveError> {
         let mut copy = self.identities(1)?;
-        copy.merge(self);
+        copy.merge(0, self, 1);
         Ok(copy)
     }
+}
+
+/// The states with elements and their numbers, of states of a known type that are complete.
+///
+/// # Panics
+/// If their type is another one.
+pub(crate) fn begun_states<S: Laning>(
+    states: &dyn ErasedStates,
+) -> impl Iterator<Item = (usize, &S)> + Clone {
+    StatesOf::<S>::of(states).slab.begun()
 }
 
 /// Empty states, a prototype of others.
@@ -115,6 +125,17 @@ struct Operations<S: Laning> {
     result: fn(&S) -> u64,
 }
 
+impl<S: Laning> StatesOf<S> {
+    /// States as what they are.
+    ///
+    /// # Panics
+    /// If their type is another one.
+    fn of(states: &dyn ErasedStates) -> &Self {
+        let states: &dyn Any = states;
+        states.downcast_ref().expect("states of the same type")
+    }
+}
+
 impl<S: Laning> ErasedStates for StatesOf<S> {
     fn identities(&self, count: usize) -> Result<Box<dyn ErasedStates>, TryReserveError> {
         let slab = self.slab.identities(count)?;
@@ -143,12 +164,10 @@ impl<S: Laning> ErasedStates for StatesOf<S> {
         self.slab.empty_lanes();
     }
 
-    fn merge(&mut self, others: &dyn ErasedStates) {
-        let others: &dyn Any = others;
-        let others: &Self = others.downcast_ref().expect("states of the same type");
+    fn merge(&mut self, first: usize, others: &dyn ErasedStates, count: usize) {
         let merge = self.operations.states.merge;
-        for (number, other) in others.slab.begun() {
-            merge(self.slab.state(number), other);
+        for (number, other) in Self::of(others).slab.begun().take_while(|(at, _)| *at < count) {
+            merge(self.slab.state(first + number), other);
         }
     }
 

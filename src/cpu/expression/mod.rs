@@ -29,9 +29,10 @@ mod tests;
 mod value;
 
 pub(crate) use compile::BlockProgram;
-pub(crate) use erased::{ErasedStates, erased_states};
+pub(crate) use erased::{ErasedStates, begun_states, erased_states};
 pub(crate) use reduce::{
     Add, AddValues, BlockReduction, Reducer, ReductionVisitor, ResultOf, States, ValueColumns,
     Values, add_exactly, visit,
 };
 pub(crate) use run::{Range, Scratch};
+pub(crate) use slab::Laning;

@@ -153,7 +153,7 @@ impl<S: Laning> Slab<S> {
     }
 
     /// The states with elements and their numbers; their lanes are empty.
-    pub(super) fn begun(&self) -> impl Iterator<Item = (usize, &S)> {
+    pub(super) fn begun(&self) -> impl Iterator<Item = (usize, &S)> + Clone {
         self.states.iter().enumerate().filter(|(number, _)| self.is_begun[*number])
     }
 }

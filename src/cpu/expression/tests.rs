@@ -216,7 +216,7 @@ impl Case<'_> {
                     },
                 ),
             }
-            states.iter_mut().zip(&of_part).for_each(|(state, part)| state.merge(&**part));
+            states.iter_mut().zip(&of_part).for_each(|(state, part)| state.merge(0, &**part, 1));
         }
         let values = |(size, (place, out)): (usize, (&Option<usize>, &mut Array))| match place {
             Some(input) => arrays[*input].values(size),

@@ -2,12 +2,14 @@
 
 use crate::oracle::{Case, Random, by_groups, deposited, digits, nearest};
 use gpuvec_exact::{
-    Code, Dot, Float, Kind, MAX_STATES, State, Sum, WireError, decode, encode, kind_of, wire_bytes,
+    Code, Dot, Float, Kind, MAX_STATES, State, Sum, WireError, decode, encode, kind_of,
+    merge_words, wire_bytes,
 };
 use num_bigint::BigInt;
 
 crate::for_each_kind! {
     sums_of_states_are_states;
+    states_in_memory_are_the_same;
     a_changed_word_is_found;
     states_of_other_kinds_are_refused;
     bytes_of_another_length_are_refused;
@@ -74,6 +76,30 @@ mod generic {
                 let expected: K::Element = nearest(&exact, K::LOW);
                 assert_eq!(read.value().encoding(), expected.encoding());
             }
+        }
+    }
+
+    pub(super) fn states_in_memory_are_the_same<K: Case>() {
+        let mut random = Random(13);
+        let special = [f64::INFINITY, f64::NAN].map(|x| K::term(x, 1.0));
+        let mut all: Vec<_> = (0..7).map(|i| terms::<K>(&mut random, 40 * i)).collect();
+        all.extend(special.map(|term| vec![term]));
+        let (mut words, mut whole) = (vec![0; K::CODE.words()], State::<K>::ZERO);
+        for part in &all {
+            let state = deposited::<K>(part);
+            whole.merge(&state);
+            whole.normalise();
+            merge_words(&mut words, state.words().as_ref());
+            assert_eq!(words, whole.words().as_ref());
+            let (encoding, bytes) = K::CODE.value(&words);
+            assert_eq!(encoding, whole.value().encoding());
+            assert_eq!(bytes, size_of::<K::Element>());
+            let mut read = vec![-1; words.len()];
+            let mut stored = vec![0; K::CODE.wire_bytes()];
+            K::CODE.encode(&words, &mut stored);
+            K::CODE.decode(&stored, &mut read).unwrap();
+            // Special terms are counted no further.
+            assert_eq!((read[0], &read[4..]), (words[0], &words[4..]));
         }
     }
 
