@@ -421,8 +421,8 @@ typedef struct {
     uint64_t byte_offset;
 } tensor;
 
-/* The means of a matrix's columns, and the matrix less these. Strides count elements; NULL is C order. A GPU reduces
- * along axes where it reaches the arrays: they are pinned. */
+/* The means of a matrix's columns, and the matrix less these, in pinned memory. Strides count elements; NULL is C
+ * order. */
 static void expression_of_tensors(void)
 {
     static const char *const NAMES[] = {"x", "mean"};

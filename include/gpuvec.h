@@ -1401,17 +1401,17 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
  * columns of the same matrix, do not overlap; of arrays with unusual strides it may not be found out that they do
  * not, and they are refused.
  *
- * Where all arrays are contiguous, in the same order of axes, and all of them are reduced or none, the call is done
- * as `gpuvec_expr_run` does it. Other calls run on one GPU if an array is in its memory, or with placement `gpu`:
- * arrays that it reaches are used in place, and the elements of pageable ones are gathered and scattered on the way.
- * A reduction has no pageable arrays there, and at most 2^30 elements for each result. Else cores do the call. A
- * stream of a GPU that reaches all arrays takes the call, as that of `gpuvec_expr_run`; with any other stream the call
- * waits for the stream's work, and is done when it returns.
+ * Where all arrays are contiguous, in the same order of axes, and all of them are reduced or none, the call is
+ * done as `gpuvec_expr_run` does it. Other calls run on the same processors, but not on cores and GPUs together. A
+ * GPU uses arrays that it reaches in place, and the elements of pageable ones are gathered and scattered on the
+ * way. A stream of a GPU that reaches all arrays takes the call, as that of `gpuvec_expr_run`, unless a result has
+ * more than 2^30 elements; with any other stream the call waits for the stream's work, and is done when it
+ * returns.
  *
- * Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` also if arrays that are not contiguous are in
- * the memory of different devices, or a reduction on a GPU has a pageable array or too many elements;
- * `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that follow each other in all arrays were merged; or
- * as `gpuvec_expr_run`. Errors name an input `inputs[i]`, and an output `outputs[i]`.
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` also if arrays that are not contiguous are
+ * in the memory of different devices; `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that follow
+ * each other in all arrays were merged; or as `gpuvec_expr_run`. Errors name an input `inputs[i]`, and an output
+ * `outputs[i]`.
  */
 gpuvec_status gpuvec_expr_run_nd(struct gpuvec_expr *expr,
                                  int32_t ndim,

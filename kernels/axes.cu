@@ -5,12 +5,13 @@
 // of the same results, and a column never has terms of two.
 //
 // The parameters, which follow those of the inputs and of the shape, are the numbers of results and of elements
-// of each, which is below 2^31; the number of blocks that share the elements of a result, shifted by 8 bits, and
-// the logarithm of the number of lanes; the memory in which such blocks merge their states; and how to add up
-// (exact sums). The number of blocks is 0 if each warp has results of its own: those of few elements.
+// of each, which is below 2^31; the number of blocks that share the elements of a result, shifted by 8 bits, in bit
+// 7 whether states are stored in place of results, and the logarithm of the number of lanes; the memory in which
+// such blocks merge their states; and how to add up (exact sums), or the index of the first element (folds). The
+// number of blocks is 0 if each warp has results, not states, of its own: those of few elements.
 //
 // PLACE is the address of a result. Its second operand is the result's number, and the third the distance
-// between a thread's elements.
+// between a thread's elements. STATE stores a state there, RESULT a result.
 #include "elements.cuh"
 
 constexpr int WARPS = BLOCK_THREADS / WARP;
@@ -23,14 +24,15 @@ struct Part {
     u64 results, n, group, begin, last;
     unsigned parts, part;
     int lanes;
-    bool is_alone;
+    bool is_alone, stores_states;
 
     // Returns whether each warp has results of its own.
     __device__ static bool of_warps(u64 partition) { return partition >> 8 == 0; }
 
     // If each warp has results of its own, `owner` is ALONE, or the warp whose results the block computes.
     __device__ Part(u64 results, u64 n, u64 partition, int owner) : results(results), n(n) {
-        lanes = 1 << (partition & 0xFF);
+        lanes = 1 << (partition & 0x7F);
+        stores_states = (partition & 0x80) != 0;
         is_alone = owner == ALONE;
         const int warp = threadIdx.x / WARP;
         if (of_warps(partition)) {
@@ -194,7 +196,14 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
                 read_words(columns, words, first, last);
             }
         }
-        if (is_done && part.stores()) {
+        if (part.stores_states && part.stores()) {
+            words[0] = static_cast<long long>(n);
+            long long *const state = reinterpret_cast<long long *>(place);
+#pragma unroll 1
+            for (int row = 0; row < K::ROWS; row++) {
+                state[row] = words[row];
+            }
+        } else if (is_done && part.stores()) {
             int what;
             asm volatile("FINISH %0;" : "=r"(what));
             *place = result_of<T>(part.n, what, [&](int scale, const AnyFormat &format) {
@@ -242,7 +251,7 @@ __device__ inline Fold of_warps(Fold state) {
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
-    axes_fold(u64 results, u64 n, u64 partition, Scratch *scratch, u64) {
+    axes_fold(u64 results, u64 n, u64 partition, Scratch *scratch, u64 index) {
     const Part part(results, n, partition, Part::of_warps(partition) ? ALONE : 0);
     u64 *const place = part.place<u64>();
     Fold state = Fold::identity();
@@ -277,7 +286,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
             }
         }
     }
-    if (part.stores()) {
+    if (!part.stores()) {
+        return;
+    }
+    if (part.stores_states) {
+        asm volatile("STATE %0, %1, %2;" ::"l"(place), "l"(state.value), "l"(state.index + index)
+                     : "memory");
+    } else {
         asm volatile("RESULT %0, %1, %2;" ::"l"(place), "l"(state.value), "l"(state.index) : "memory");
     }
 }

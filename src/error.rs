@@ -214,19 +214,6 @@ pub(crate) enum Error {
     Axes(gpuvec_axes::Error),
 
     #[error(
-        "{argument} is in pageable host memory, and GPUs reduce along axes and arrays that are not contiguous only \
-         where they reach all arrays: pass copies in device, managed or pinned memory, or all in host memory with \
-         another placement than gpu"
-    )]
-    ReducedPageable { argument: &'static str },
-
-    #[error(
-        "a result has {elements} elements, and GPUs reduce along axes and arrays that are not contiguous at most \
-         2^30: pass C-ordered arrays and reduce all axes, or copies in host memory"
-    )]
-    ReducedTooMany { elements: usize },
-
-    #[error(
         "{argument} is in the memory of device {ordinal}, and these strides are walked on device {device}: pass a copy \
          that is there, or C-ordered arrays, and the whole of each"
     )]
@@ -433,8 +420,6 @@ impl Error {
             Error::Reentrant => GPUVEC_ERROR_REENTRANT,
             Error::Environment { .. } => GPUVEC_ERROR_ENVIRONMENT,
             Error::DeviceMemoryOnCpu { .. }
-            | Error::ReducedPageable { .. }
-            | Error::ReducedTooMany { .. }
             | Error::StridedOnOtherDevice { .. }
             | Error::OtherContext { .. } => GPUVEC_ERROR_PLACEMENT,
             Error::OutOfHostMemory { .. } => GPUVEC_ERROR_OUT_OF_MEMORY,

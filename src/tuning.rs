@@ -153,6 +153,11 @@ pub(crate) const COPIED_CHUNK: usize = 1 << 20;
 /// The elements of each part of the work, where there are too few results for all cores.
 pub(crate) const REDUCED_PART: usize = 1 << 15;
 
+/// The fewest neighbouring results that a tile of arrays in host memory has on its way to a GPU, where the elements
+/// of a result are further apart: so that whole cache lines are gathered, and there are few states beside the
+/// elements. (Not measured yet.)
+pub(crate) const GATHERED_COLUMNS: usize = 256;
+
 /// The bytes of all buffers of an expression, which stay in a core's second cache; blocks become as short
 /// as this needs.
 pub(crate) const EXPRESSION_BYTES: usize = 512 << 10;

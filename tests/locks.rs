@@ -51,6 +51,7 @@ const PLACES: &[(&str, &str)] = &[
     ("src/cuda/slot.rs: SlotPool.state", DRIVER),
     ("src/cuda/stream.rs: Order.turn", DRIVER),
     ("src/cuda/stream.rs: Stream.scratch", DRIVER),
+    ("src/cuda/tiles.rs: Tiled.merging", CALL),
     ("src/objects/accumulator.rs: Accumulator.words", FORK_LOCK),
     ("src/objects/allocation.rs: REGISTRY", FORK_LOCK),
     ("src/objects/event.rs: Event.0", FORK_LOCK),

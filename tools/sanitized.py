@@ -149,22 +149,24 @@ def strided_arrays() -> int:
 
 
 def axes() -> int:
-    """Reduces device arrays along axes: rows, columns and few of both, alone and on streams.
+    """Reduces arrays along axes: rows, columns and few of both, alone, tile by tile, on streams.
 
-    In the last shapes, a warp of a GPU has results of its own.
+    In the last shapes, a warp of a GPU has results of its own, if they are in device memory.
     """
+    layouts = [("device",) * 3, ("pageable",) * 3, ("pageable", "pinned", "device")]
     shapes = [((3, 5000), 1), ((700, 3), 0), ((33, 65), 1), ((200, 70), 0), ((2, 300_000), 1)]
     shapes += [((120_001, 4), 1), ((7, 110_001), 0)]
-    cases = itertools.product(REDUCTIONS, shapes)
-    for number, (reduction, (shape, axis)) in enumerate(cases):
+    cases = itertools.product(REDUCTIONS, shapes, layouts)
+    for number, (reduction, (shape, axis), kinds) in enumerate(cases):
         arrays = filled_arrays(np.random.default_rng(number), reduction, shape)
         with placed(Place.CPU):
             wanted = result_of(reduction, arrays, (axis,))
         with Resources() as resources:
-            stream = resources.stream() if number % 2 else None
-            got = result_on_device(resources, reduction, arrays, axis, stream)
+            is_queued = number % 2 and "pageable" not in kinds
+            stream = resources.stream() if is_queued else None
+            got = result_on_device(resources, reduction, arrays, axis, stream, kinds)
             assert got.tobytes() == wanted.tobytes(), str(reduction)
-    return len(REDUCTIONS) * len(shapes)
+    return len(REDUCTIONS) * len(shapes) * len(layouts)
 
 
 def large_arrays() -> int:

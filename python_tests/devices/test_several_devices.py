@@ -82,6 +82,46 @@ assert devices("{kind}", 300_001) == [1, 1]
     )
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("kind", ["pinned", "pageable"])
+def test_all_devices_take_part_in_long_calls_on_arrays_of_any_strides(kind, threads):
+    """Elementwise ones, and reductions of columns, of rows, and of all. The bits are the same."""
+    run(
+        f"""
+from formulas import Compiled
+def empty(shape, dtype):
+    elements = int(np.prod(shape))
+    array = pinned_empty(elements, dtype) if "{kind}" == "pinned" else np.empty(elements, dtype)
+    return array.reshape(shape)
+
+whole = empty((2100, 4200), np.float32)
+whole[...] = np.random.default_rng(1).normal(0, 1, whole.shape)
+for text, view, axes in [
+    ("x * x + 1", whole[:, :-1], 0),
+    ("x * x + 1", whole.T, 0),
+    ("sum(x)", whole, 0b01),
+    ("argmax(x)", whole[:, ::-1], 0b10),
+    ("max(x)", whole[:, :-1], 0b11),
+]:
+    shape = [1 if axes >> axis & 1 else n for axis, n in enumerate(view.shape)]
+    with Compiled(text, {{"x": "f4"}}) as compiled:
+        out, wanted = (empty(shape, compiled.dtype()) for _ in range(2))
+        lib.gpuvec_set_placement(Place.CPU)
+        ok(compiled.run_nd(view.shape, [view], wanted, axes))
+        lib.gpuvec_set_placement(Place.GPU)
+        for _ in range(20):
+            out.view("u1")[...] = 255
+            ok(compiled.run_nd(view.shape, [view], out, axes))
+            assert out.tobytes() == wanted.tobytes(), text
+            if last_run().devices == 7:
+                break
+        assert last_run().devices == 7, text
+""",
+        variables={"GPUVEC_NUM_THREADS": str(threads)},
+        DEVICES=3,
+    )
+
+
 @pytest.mark.parametrize("how", ["by variable", "by call"])
 @pytest.mark.parametrize("kind", ["pinned", "pageable"])
 @pytest.mark.parametrize("place", ["GPU", "ALL"])

@@ -5,9 +5,18 @@ The results have the bits of the call on a contiguous copy of each slice.
 
 import numpy as np
 import pytest
-from axes_cases import REDUCTIONS, Reduction, bits, filled, kept_shape, one_by_one
-from bindings import Backend, Place, Status, last_error, last_run, lib, placed, why_cpu
-from formulas import Compiled
+from axes_cases import (
+    LARGE,
+    REDUCTIONS,
+    Reduction,
+    bits,
+    filled,
+    kept_shape,
+    one_by_one,
+    result_of,
+)
+from bindings import Backend, PathBit, Place, Status, last_error, last_run, lib, placed, why_cpu
+from formulas import NAMES, SCALAR, Compiled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import QUEUED_KINDS, Resources, ok
@@ -15,7 +24,16 @@ from views import Located, located
 
 needs_gpu = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
 
-KINDS = ["device", "managed", "pinned", "device pinned"]
+KINDS = [
+    "device",
+    "managed",
+    "pinned",
+    "device pinned",
+    "pageable",
+    "device pageable",
+    "pageable pinned managed",
+    "pinned pageable device",
+]
 
 # Lengths around the widths of warps, of batches of each reduction, and of blocks.
 SHAPES = [
@@ -162,11 +180,106 @@ def test_axes_without_elements_on_a_gpu(on_gpu, resources):
             out.check()
 
 
+# More elements than a tile has: long results, columns that are neighbours, and short results.
+LARGE_SHAPES = [
+    ((3, 300_001), (1,)),
+    ((100_001, 5), (0,)),
+    ((2000, 300), (0,)),
+    ((500, 3, 300), (0, 2)),
+    ((40, 30, 300), (1,)),
+    ((40_000, 10), (1,)),
+    ((2, 270_000), (0, 1)),
+]
+
+
 @needs_gpu
-def test_pageable_arrays_are_refused_with_what_to_do(on_gpu):
-    """Where the placement demands a GPU, or an array is in its memory."""
-    x = np.ones((4, 6), "f4")
-    with Compiled("sum(x)", {"x": "f4"}) as compiled, placed(Place.GPU):
-        out = np.zeros((4, 1), "f4")
-        assert compiled.run_nd(x.shape, [x], out, 0b10) == Status.ERROR_PLACEMENT
-        assert "pinned" in last_error()
+@pytest.mark.parametrize("kinds", ["pageable", "pageable device", "pageable pinned device"])
+@pytest.mark.parametrize("shape, axes", LARGE_SHAPES, ids=str)
+@pytest.mark.parametrize("reduction", LARGE[::4], ids=str)
+def test_pageable_arrays_tile_by_tile(on_gpu, resources, reduction, shape, axes, kinds):
+    """In another order of axes, too. States of several tiles are merged, for any kind of output."""
+    random, kind = np.random.default_rng(7), kinds.split() * 3
+    parents = [
+        filled(random, np.dtype(dtype), int(np.prod(shape))).reshape(shape)
+        for dtype in reduction.inputs.values()
+    ]
+    for turn in (False, True):
+        order = tuple(reversed(range(len(shape)))) if turn else tuple(range(len(shape)))
+        turned = tuple(order.index(axis) for axis in axes)
+        arrays = [Located(resources, kind, x, x.transpose(order)) for kind, x in zip(kind, parents)]
+        with placed(Place.CPU):
+            results = result_of(reduction, [array.view for array in arrays], turned)
+        # Results with gaps.
+        parent = np.zeros((*results.shape, 2), results.dtype)
+        out = Located(resources, kind[len(arrays)], parent, parent[..., 1])
+        run(reduction, arrays, turned, out)
+        last = last_run()
+        assert last.backend == Backend.GPU and last.path & PathBit.STAGED
+        assert last.chunks > 1 and last.bytes_staged > 0
+        out.view[...] = results
+        out.check()
+
+
+@needs_gpu
+@pytest.mark.parametrize("kind", ["pageable", "pinned", "device"])
+def test_results_in_the_place_of_an_input(on_gpu, resources, kind):
+    """The first of several results replaces an input's first element when all are computed."""
+    parent = np.random.default_rng(3).normal(0, 1, (500, 600))
+    x = Located(resources, kind, parent, parent[::2, ::3])
+    with Compiled("sum(x); max(x); argmin(x)", {"x": "f8"}) as compiled:
+        outs = [empty(resources, np.zeros((1, 1), dtype)) for dtype in compiled.dtypes()]
+        wanted = [np.zeros((1, 1), dtype) for dtype in compiled.dtypes()]
+        with placed(Place.CPU):
+            assert compiled.run_nd(x.view.shape, [x.view.copy()], wanted, 3) == Status.OK
+        first = x.at(parent[:1, :1])
+        places = [first, *(out.argument for out in outs[1:])]
+        status = compiled.run_nd(x.view.shape, [x.argument], places, 3)
+        assert status == Status.OK, last_error()
+    parent[0, 0] = wanted[0][0, 0]
+    x.check()
+    for out, result in zip(outs[1:], wanted[1:]):
+        out.view[...] = result
+        out.check()
+
+
+@needs_gpu
+def test_equal_elements_of_a_reduction_on_a_gpu(on_gpu):
+    """A formula without arrays, and axes without elements, with results in pageable memory."""
+    for text, inputs, shape, result in [
+        ("sum(x * 2)", {"x": NAMES[np.dtype("f4")] | SCALAR}, (3, 50), 100),
+        ("sum(x)", {"x": "f4"}, (3, 0), 0),
+        ("mean(x)", {"x": "f8"}, (3, 0), np.nan),
+    ]:
+        with Compiled(text, inputs) as compiled:
+            out = np.ones((3, 2), compiled.dtype())
+            value = np.ones(1, "f4")
+            status = compiled.run_nd(shape, [value.ctypes.data], out[:, :1], 0b10)
+            assert status == Status.OK, last_error()
+            np.testing.assert_array_equal(out, [[result, 1]] * 3)
+
+
+@needs_gpu
+def test_an_array_that_is_broadcast_is_gathered_once_for_each_tile(on_gpu):
+    """And not for each element of the others."""
+    x = np.random.default_rng(1).normal(0, 1, (700, 1500))
+    row, out = x[3].copy(), np.zeros((700, 1))
+    with Compiled("dot(x, y)", {"x": "f8", "y": "f8"}) as compiled:
+        status = compiled.run_nd(x.shape, [x, np.broadcast_to(row, x.shape)], out, 0b10)
+        assert status == Status.OK, last_error()
+        last = last_run()
+        assert last.path == PathBit.STAGED | PathBit.MAPPED | PathBit.DMA and last.chunks > 4
+        assert last.bytes_staged == x.nbytes + out.nbytes + last.chunks * row.nbytes
+        wanted = np.zeros_like(out)
+        with placed(Place.CPU):
+            compiled.run_nd(x.shape, [x, np.broadcast_to(row, x.shape)], wanted, 0b10)
+    assert out.tobytes() == wanted.tobytes()
+
+
+def test_placement_gpu_fails_without_a_gpu(on_gpu):
+    """As it does for contiguous arrays."""
+    if lib.gpuvec_device_count() > 0:
+        pytest.skip("there is a GPU")
+    a, out = np.ones((20, 20), "f4"), np.zeros(20, "f4")
+    with Compiled("sum(a)", {"a": "f4"}) as compiled:
+        assert compiled.run_nd(a.shape, [a.T], out.ctypes.data, 1) == Status.ERROR_NO_GPU
+    assert not out.any()

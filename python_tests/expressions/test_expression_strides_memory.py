@@ -167,7 +167,7 @@ def test_a_broadcast_array_is_staged_once_for_each_block(on_gpu):
 
 
 def test_host_arrays_stay_on_cores():
-    """With placement `auto`, and where the placement asks for it."""
+    """With placement `auto` if they are short, and where the placement asks for it."""
     x = np.ones((300, 300), np.float32)
     with Compiled(SUM.text, SUM.inputs) as compiled:
         for place in (Place.AUTO, Place.ALL, Place.CPU):

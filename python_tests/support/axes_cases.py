@@ -129,14 +129,22 @@ def one_by_one(reduction, arrays: list, axes: tuple) -> np.ndarray:
 
 
 def result_on_device(
-    resources: Resources, reduction: Reduction, arrays: list, axis: int, stream: int | None = None
+    resources: Resources,
+    reduction: Reduction,
+    arrays: list,
+    axis: int,
+    stream: int | None = None,
+    kinds: tuple = ("device",) * 3,
 ) -> np.ndarray:
-    """Returns the results along an axis of copies of the arrays in device memory."""
+    """Returns the results along an axis of copies of the arrays in memory of these kinds.
+
+    The results are in memory of the last kind.
+    """
     with Compiled(reduction.text, reduction.inputs) as compiled:
         shape = arrays[0].shape
         results = np.zeros(kept_shape(shape, (axis,)), compiled.dtype())
-        places = [(resources.array("device", x).address, x.strides) for x in arrays]
-        out = resources.array("device", results)
+        places = [(resources.array(kind, x).address, x.strides) for kind, x in zip(kinds, arrays)]
+        out = resources.array(kinds[-1], results)
         to = (out.address, results.strides)
         assert compiled.run_nd(shape, places, to, 1 << axis, stream) == Status.OK, last_error()
         if stream:

@@ -214,7 +214,8 @@ class Evaluation(OnArrays):
         """Makes inputs and result."""
         data = self.formulas[0].data(self.n)
         results = {
-            f"out{number}": formula.expected(data) for number, formula in enumerate(self.formulas)
+            f"out{number}": self.result(formula, data)
+            for number, formula in enumerate(self.formulas)
         }
         untouched = {
             name: np.full(result.nbytes, GUARD_BYTE, np.uint8).view(result.dtype)
@@ -222,6 +223,10 @@ class Evaluation(OnArrays):
         }
         kinds = (*self.kinds, *self.kinds[-1:] * len(self.formulas))
         self.lay_out(dict(zip((*data, *results), kinds)), {**data, **untouched}, results)
+
+    def result(self, formula: Formula, data: dict[str, np.ndarray]) -> np.ndarray:
+        """Returns the result of a formula."""
+        return formula.expected(data)
 
     def in_child(self) -> None:
         """Makes the arrays, and compiles the text."""
@@ -273,40 +278,34 @@ class StridedEvaluation(Evaluation):
 
 @dataclass
 class AxisReduction(Evaluation):
-    """A reduction of rows or of columns: into few results, or into many."""
+    """Reductions of the rows or of the columns of a matrix."""
 
+    rows: int
     axis: int
-
-    ROWS = 5
 
     def __str__(self) -> str:
         """For a scenario's name."""
-        return f"along axis {self.axis}, {super().__str__()}"
+        return f"{self.rows} rows along axis {self.axis}, {super().__str__()}"
 
     @property
     def shape(self) -> tuple[int, int]:
         """Returns the shape of the inputs."""
-        return self.ROWS, self.n // self.ROWS
+        return self.rows, self.n // self.rows
 
-    def in_parent(self) -> None:
-        """Makes inputs and results."""
-        [formula] = self.formulas
-        data = formula.data(self.n)
+    def result(self, formula: Formula, data: dict[str, np.ndarray]) -> np.ndarray:
+        """Returns the results of all slices."""
         tables = [array.reshape(self.shape) for array in data.values()]
         slices = zip(*(np.moveaxis(table, self.axis, -1) for table in tables))
-        result = np.concatenate([formula.expected(dict(zip(data, each))) for each in slices])
-        untouched = np.full(result.nbytes, GUARD_BYTE, np.uint8).view(result.dtype)
-        kinds = dict(zip((*data, "out0"), self.kinds))
-        self.lay_out(kinds, {**data, "out0": untouched}, {"out0": result})
+        return np.concatenate([formula.expected(dict(zip(data, each))) for each in slices])
 
     def attempt(self) -> str:
         """Makes the call."""
         inputs = [self.address(name) for name in self.formulas[0].inputs]
-        out = self.address("out0")
-        return outcome_of(self.compiled.run_nd(self.shape, inputs, out, 1 << self.axis))
+        outs = [self.address(name) for name in self.results]
+        return outcome_of(self.compiled.run_nd(self.shape, inputs, outs, 1 << self.axis))
 
     def check(self, outcome: str, calls: list[str]) -> None:
-        """Fails unless the results are right or untouched, and nothing else was written."""
+        """Fails unless the outputs are right or untouched, and nothing else was written."""
         self.check_arrays(outcome, "cuLaunchKernel" in calls)
 
 
@@ -383,9 +382,15 @@ def count_less(a: np.ndarray, b: np.ndarray) -> np.int64:
     return np.int64((a < b).sum())
 
 
+def largest(a: np.ndarray, b: np.ndarray) -> np.float64:
+    """Returns the largest product."""
+    return (a * b).max()
+
+
 PRODUCT = Formula("f32(a * b)", {"a": "f4", "b": "f8"}, narrowed_product)
 COUNT = Formula("count(a < b)", {"a": "f4", "b": "f8"}, count_less, is_reduction=True)
 FORMULAS = [(PRODUCT,), (COUNT,), (COUNT, PRODUCT)]
+LARGEST = Formula("max(a * b)", {"a": "f4", "b": "f8"}, largest, is_reduction=True)
 
 
 def works() -> Iterator[tuple[Work, Place]]:
@@ -409,9 +414,10 @@ def works() -> Iterator[tuple[Work, Place]]:
         is_on_device = any(kind in DEVICE_KINDS for kind in kinds)
         places = GPU_PLACES if is_on_device else (Place.GPU,)
         yield from ((StridedEvaluation((PRODUCT,), kinds, FIVE // 2), place) for place in places)
-    # Reductions along axes of host arrays are done by cores, unless a GPU reaches them.
-    for axis, place in product((0, 1), GPU_PLACES):
-        yield AxisReduction((COUNT,), ("device",) * 3, FIVE // 10 * 5, axis), place
+        # Two long rows are each larger than a tile in host memory.
+        rows = AxisReduction((COUNT, LARGEST), kinds, FIVE // 4 * 2, 2, 1)
+        columns = AxisReduction((COUNT,), kinds, FIVE // 10 * 5, 5, 0)
+        yield from product((rows, columns), places)
     for work in (Init(), WhyCpu()):
         yield from ((work, place) for place in GPU_PLACES)
     yield from scenarios_streams.works()

@@ -1,6 +1,7 @@
 //! The one way from a caller's raw pointers to a [`Call`], whose promise the rest of the library relies on.
 
 use super::array::{Array, Layout, MAX_ARRAYS, MemoryKind, Shape};
+use super::strided::Strides;
 use super::task::Task;
 use crate::error::Error;
 use arrayvec::ArrayVec;
@@ -70,6 +71,8 @@ pub(crate) struct Call<'a> {
     arrays: &'a [Array<'a>],
     inputs: &'a [Array<'a>],
     outputs: &'a [Array<'a>],
+    /// The axes of arrays that are not contiguous, or that are reduced along some of them.
+    strides: Option<Strides<'a>>,
 }
 
 impl<'a> Call<'a> {
@@ -126,15 +129,15 @@ impl<'a> Call<'a> {
     /// # Safety
     /// The promise of a call, of the elements that the strides lead to.
     pub(crate) unsafe fn strided(
-        task: Task<'a>, n: usize, arrays: &'a [Array<'a>], inputs: usize,
+        task: Task<'a>, n: usize, arrays: &'a [Array<'a>], inputs: usize, strides: Strides<'a>,
     ) -> Self {
-        Call::of(task, n, arrays, inputs)
+        Call { strides: Some(strides), ..Call::of(task, n, arrays, inputs) }
     }
 
     /// The call on these arrays, of which the first `inputs` are inputs.
     fn of(task: Task<'a>, n: usize, arrays: &'a [Array<'a>], inputs: usize) -> Self {
         let (inputs, outputs) = arrays.split_at(inputs);
-        Call { task, n, arrays, inputs, outputs }
+        Call { task, n, arrays, inputs, outputs, strides: None }
     }
 
     /// Fails if an output overlaps an input without being exactly that input, or another output. (The output of
@@ -164,9 +167,14 @@ impl<'a> Call<'a> {
         self.n
     }
 
-    /// Says whether the call reduces elements that are all the same, since it reads no array.
+    /// The axes of arrays of any strides; `None` of contiguous arrays that are one axis.
+    pub(crate) fn strides(&self) -> Option<Strides<'a>> {
+        self.strides
+    }
+
+    /// Says whether the call reduces elements to one result that are all the same, since it reads no array.
     pub(crate) fn is_uniform(&self) -> bool {
-        self.n > 0 && self.inputs().is_empty() && self.task.is_reduction()
+        self.n > 0 && self.inputs().is_empty() && self.task.is_reduction() && self.strides.is_none()
     }
 
     pub(crate) fn inputs(&self) -> &[Array<'a>] {
@@ -205,7 +213,16 @@ impl<'a> Call<'a> {
 
     /// Bytes of the longest array.
     pub(crate) fn max_bytes(&self) -> usize {
-        self.arrays().map(|array| array.bytes).max().unwrap_or(0)
+        self.bytes().max().unwrap_or(0)
+    }
+
+    /// Bytes of the elements of each array. Those that a broadcast array repeats count once.
+    pub(crate) fn bytes(&self) -> impl Iterator<Item = usize> {
+        let of = |(number, array): (usize, &Array<'_>)| match &self.strides {
+            Some(strides) => strides.bytes(number),
+            None => array.bytes,
+        };
+        self.arrays().enumerate().map(of)
     }
 
     /// The device that holds an output, else an input; `None` if the host reaches all arrays.

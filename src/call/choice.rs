@@ -164,12 +164,10 @@ fn fastest(call: &Call<'_>, resources: &impl Resources) -> Chosen {
     let devices = resources.devices();
     let processors = model::Processors { cores: resources.thread_limit(), gpus: devices.all };
     let lacks_kernel = devices.open > 0 && !resources.is_ready_for(call.task());
+    let possible = if is_dividable(call) { Choices::ALL } else { Choices::APART };
     let mut ready = Choices::CORES;
     if !lacks_kernel && devices.open > 0 {
-        ready = ready.with(Choice::Gpu);
-        if devices.open == devices.all {
-            ready = ready.with(Choice::Gpus).with(Choice::Together);
-        }
+        ready = if devices.open == devices.all { possible } else { ready.with(Choice::Gpu) };
     }
     if let Some(chosen) = standing(call, resources, &processors, ready) {
         return chosen;
@@ -177,11 +175,11 @@ fn fastest(call: &Call<'_>, resources: &impl Resources) -> Chosen {
     let work = work(call, resources);
     let decision = resources.learner().decide(&work, &processors, ready);
     let chosen = decided(decision, work, processors);
-    if ready == Choices::ALL || devices.all == 0 {
+    if ready == possible || devices.all == 0 {
         return chosen;
     }
     let time_of = |choice: Choice| decision.predicted[choice as usize];
-    let unready = Choices::ALL.iter().filter(|choice| !ready.has(*choice));
+    let unready = possible.iter().filter(|choice| !ready.has(*choice));
     let Some(faster) = unready.min_by(|a, b| time_of(*a).total_cmp(&time_of(*b))) else {
         return chosen;
     };
@@ -233,6 +231,12 @@ fn gpus_of(choice: Choice, devices: Devices) -> usize {
     if choice == Choice::Gpu { 1 } else { devices.all }
 }
 
+/// Says whether cores and GPUs can work on a call at the same time. Arrays of any strides have tiles for GPUs, and
+/// smaller blocks for cores, which would overlap.
+fn is_dividable(call: &Call<'_>) -> bool {
+    call.strides().is_none()
+}
+
 /// Says whether placement all shares a call between cores and GPUs.
 fn pays_everywhere(call: &Call<'_>, resources: &impl Resources) -> bool {
     let is_long = cost::is_shareable(call) && call.max_bytes() > tuning::SEVERAL_GPUS_BYTES;
@@ -242,7 +246,11 @@ fn pays_everywhere(call: &Call<'_>, resources: &impl Resources) -> bool {
         let compiler_ns = resources.learner().compiler_ns(cost::compiler_ns(call.task()));
         is_expression && of_each <= compiler_ns && !resources.is_ready_for(call.task())
     };
-    is_long && !cost::is_staged(call) && resources.gpu().is_ok() && !waits_for_compiler()
+    is_long
+        && is_dividable(call)
+        && !cost::is_staged(call)
+        && resources.gpu().is_ok()
+        && !waits_for_compiler()
 }
 
 #[cfg(test)]

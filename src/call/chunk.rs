@@ -1,10 +1,11 @@
 //! The unit of work, and the ways to hand it out.
 
 use super::checked::Call;
+use super::strided::Tiles;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A run of elements of a call, the unit of work. Only [`Partition`]s and [`Queue`]s make chunks: in a run
-/// of a call each element is handed out once, so that one thread or stream works on it.
+/// A run of elements of a call, or of its tiles, the unit of work. Only [`Partition`]s and [`Queue`]s make chunks:
+/// in a run of a call each is handed out once, so that one thread or stream works on it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     start: usize,
@@ -12,12 +13,12 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// The first element.
+    /// The first one.
     pub(crate) fn start(&self) -> usize {
         self.start
     }
 
-    /// The number of elements; not 0.
+    /// Their number; not 0.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -72,6 +73,16 @@ impl Queue {
     /// A queue of all elements of a call.
     pub(crate) fn of(call: &Call<'_>) -> Self {
         Self::new(call.n())
+    }
+
+    /// A queue of the tiles of a call, by their numbers.
+    pub(crate) fn of_tiles(tiles: &Tiles) -> Self {
+        Self::new(tiles.count())
+    }
+
+    /// The number of elements, or of tiles.
+    pub(crate) fn all(&self) -> usize {
+        self.n
     }
 
     pub(super) fn new(n: usize) -> Self {

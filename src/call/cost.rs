@@ -11,12 +11,17 @@ use gpuvec_cost::Work;
 /// The work of a call.
 pub(super) fn work(call: &Call<'_>) -> Work {
     let core_ns = core_ns(call);
-    let bytes = |arrays: &[Array<'_>]| arrays.iter().map(|array| array.bytes).sum::<usize>() as f32;
+    let [mut input_bytes, mut output_bytes] = [0.0; 2];
+    for (number, bytes) in bytes(call).enumerate() {
+        let of_all =
+            if number < call.inputs().len() { &mut input_bytes } else { &mut output_bytes };
+        *of_all += bytes as f32;
+    }
     Work {
         operation: operation(call),
         core_ns,
-        input_bytes: bytes(call.inputs()),
-        output_bytes: bytes(call.outputs()),
+        input_bytes,
+        output_bytes,
         is_staged: is_staged(call),
         is_repeated: false,
         most_threads: threads_worth(core_ns),
@@ -35,18 +40,34 @@ pub(super) fn key(call: &Call<'_>) -> u64 {
 /// The time of a core for a call whose arrays are in its cache, by the prior, in nanoseconds.
 pub(super) fn core_ns(call: &Call<'_>) -> f32 {
     let for_each = call.task().formula().map_or(COPIED_BYTE, |formula| formula.cost);
-    call.n() as f32 * for_each as f32 * 1e-3
+    let gathered = call.strides().map_or(0, |_| GATHERED_ELEMENT * call.arrays().count());
+    call.n() as f32 * (for_each + gathered) as f32 * 1e-3
+}
+
+/// The bytes of each array that cross the bus, or that cores read. Elements that an array repeats count once.
+/// Across the bus kernels read and write whole sectors of arrays that they use in place.
+fn bytes(call: &Call<'_>) -> impl Iterator<Item = usize> {
+    let is_staged = |array: &Array<'_>| array.kind == MemoryKind::Pageable;
+    call.bytes().zip(call.arrays()).enumerate().map(move |(number, (bytes, array))| {
+        let sectors = call.strides().filter(|_| !is_staged(array));
+        sectors.map_or(bytes, |strides| strides.sector_bytes(number))
+    })
 }
 
 /// The time of a core to copy a byte, in picoseconds.
 const COPIED_BYTE: usize = 2 * picoseconds::BYTE as usize;
 
-/// A number that tells formulas apart, and those on managed memory, which moves by itself.
+/// The time of a core to find an element of an array of any strides, in picoseconds.
+const GATHERED_ELEMENT: usize = 100;
+
+/// A number that tells formulas apart, kinds of strides, and calls on managed memory, which moves by itself.
 pub(super) fn operation(call: &Call<'_>) -> u32 {
     const COPY: u64 = FIRST_EXPRESSION - 1;
     const MANAGED: u32 = 1 << 31;
     let number = call.task().formula().map_or(COPY, |formula| formula.id) as u32;
-    if call.any(MemoryKind::Managed) { number ^ MANAGED } else { number }
+    let kind = call.strides().map_or(0, |strides| 1 + strides.kind(call.inputs().len()));
+    let strided = number ^ kind << 24;
+    if call.any(MemoryKind::Managed) { strided ^ MANAGED } else { strided }
 }
 
 /// The number of threads for which there is enough to do.

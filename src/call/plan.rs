@@ -5,6 +5,7 @@ use super::checked::Call;
 use super::choice::{Devices, needs_gpu};
 use super::chunk::Partition;
 use super::cost::{core_ns, is_staged, threads_worth};
+use super::strided::OnStrides;
 use super::task::Task;
 use super::transfer::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
@@ -56,6 +57,8 @@ pub(crate) struct OnGpus {
     /// The devices that take chunks; at least one.
     pub(crate) devices: Vec<usize>,
     pub(crate) transfers: Transfers,
+    /// The tiles of arrays of any strides: chunks are of tiles then, not of elements.
+    pub(crate) strided: Option<Box<OnStrides>>,
     /// The most elements of a device's chunk; the buffers of a slot hold as many.
     pub(crate) chunk: usize,
     /// The elements to which a device's chunks shrink near the end of a call that cores share, else `chunk`.
@@ -125,7 +128,9 @@ pub(crate) fn on_stream(call: &Call<'_>, placement: Placement, device: usize) ->
     let may_compute = placement != Placement::Cpu || call.task().is_copy();
     // Between kernels a result would already be in the input, which the next one is to read.
     let may_queue = !call.task().has_several_kernels() || !call.reduces_into_input();
-    let takes = may_compute && may_queue && !call.is_uniform() && is_queueable(call, device);
+    let fits = call.strides().is_none_or(|strides| strides.fits_launches());
+    let may_queue = may_queue && fits && !call.is_uniform();
+    let takes = may_compute && may_queue && is_queueable(call, device);
     takes.then(|| queued(call))
 }
 
@@ -192,16 +197,25 @@ fn on_gpus(
         None if choice == Choice::Gpu => vec![resources.gpu()?],
         None => resources.gpus()?,
     };
-    let transfers = transfers(call, &devices);
-    let mut chunk = gpu_chunk(call, &transfers, devices.len());
+    let (strided, transfers) = match call.strides() {
+        None => (None, transfers(call, &devices)),
+        Some(strides) => {
+            let (strided, transfers) = OnStrides::new(call, strides, &devices)?;
+            (Some(Box::new(strided)), transfers)
+        }
+    };
+    let (units, mut chunk, buffers) = match &strided {
+        None => (call.n(), gpu_chunk(call, &transfers, devices.len()), &transfers),
+        Some(strided) => (strided.tiles.count(), 1, &strided.buffers),
+    };
     // Cores that are to work keep one of several threads.
     let for_devices = resources.thread_limit().saturating_sub(usize::from(with_cores));
     let groups = for_devices.clamp(1, devices.len());
     if with_cores {
         chunk = chunk.min(tuning::SHARED_CHUNK_BYTES / call.element_bytes());
     }
-    let chunks = call.n().div_ceil(chunk);
-    let kind = transfers.slot_kind();
+    let chunks = units.div_ceil(chunk);
+    let kind = buffers.slot_kind();
     let mut threads = 1;
     if kind == SlotKind::Staged {
         let for_each = (for_devices / groups).clamp(1, tuning::STAGING_THREADS);
@@ -214,8 +228,10 @@ fn on_gpus(
     let slots = (tuning::SLOTS[kind as usize] / threads).clamp(1, chunks);
     let is_one_chunk = chunks == 1;
     let crosses_bus_alone = is_one_chunk && transfers.cross_bus();
-    let block_limits = block_limits(&transfers, chunk.min(call.n()), crosses_bus_alone);
-    let uses_flags = is_one_chunk && can_signal_completion(call, &transfers, block_limits);
+    let elements = strided.as_ref().map_or(chunk.min(call.n()), |of| of.tiles.elements());
+    let block_limits = block_limits(&transfers, elements, crosses_bus_alone);
+    let uses_flags =
+        is_one_chunk && strided.is_none() && can_signal_completion(call, &transfers, block_limits);
     let fallback = match placement {
         _ if placement == Placement::Gpu || needs_gpu(call) => Fallback::None,
         _ if call.is_in_place() => Fallback::CoresIfUnwritten,
@@ -224,6 +240,7 @@ fn on_gpus(
     Ok(OnGpus {
         devices,
         transfers,
+        strided,
         chunk,
         least_chunk,
         core_chunk: shared_core_chunk(call, cores),
@@ -240,9 +257,7 @@ fn on_gpus(
 /// The most blocks of kernels over `n` elements. An elementwise kernel that alone reads and writes across
 /// the bus has few; of several such kernels, those that fill the device keep the others waiting, and few
 /// blocks of each would be many. A reduction that reads across the bus has few.
-pub(super) fn block_limits(
-    transfers: &Transfers, n: usize, crosses_bus_alone: bool,
-) -> BlockLimits {
+fn block_limits(transfers: &Transfers, n: usize, crosses_bus_alone: bool) -> BlockLimits {
     let across_bus = n.div_ceil(tuning::REDUCTION_BLOCK_ACROSS_BUS);
     BlockLimits {
         elementwise: if crosses_bus_alone { tuning::BLOCKS_ACROSS_BUS } else { MAX_BLOCKS },

@@ -1,180 +1,335 @@
-//! Calls on arrays of any strides, as a GPU runs them.
+//! Calls on arrays of any strides, as GPUs run them: tile after tile.
 
 use super::array::{Array, MAX_ARRAYS, MemoryKind};
 use super::checked::Call;
-use super::plan::{BlockLimits, block_limits};
 use super::transfer::{Transfer, Transfers};
 use crate::error::Error;
 use crate::tuning;
 use arrayvec::ArrayVec;
-use gpuvec_axes::{Axes, Blocks, Space, View};
+use gpuvec_axes::{Axes, Block, Blocks, MAX_AXES, Space, View};
 
-/// A call on arrays of any strides.
-pub(crate) struct StridedCall<'a> {
-    call: &'a Call<'a>,
-    space: &'a Space,
-    /// The views of the inputs, then those of the outputs.
-    views: &'a [View],
-}
-
-/// The way in which a GPU does a call on arrays of any strides.
-pub(crate) struct OnStrides {
-    /// `InPlace` and `Mapped` as for other calls. Of arrays that are `Staged` the elements of a block are gathered in
-    /// a pinned buffer, which kernels use where it is, or scattered from there. Of those with `Dma`, inputs that
-    /// repeat elements, the distinct ones are gathered and then copied to a device buffer.
-    pub(crate) transfers: Transfers,
-    /// The blocks, each with a launch of the kernel.
-    pub(crate) blocks: Blocks,
-    /// The places of the staged arrays in buffers.
-    pub(crate) offsets: ArrayVec<usize, MAX_ARRAYS>,
-    pub(crate) block_limits: BlockLimits,
-}
-
-/// A reduction of arrays of any strides along axes.
-pub(crate) struct AxesCall<'a> {
-    call: &'a Call<'a>,
+/// The axes of a call on arrays of any strides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strides<'a> {
     axes: &'a Axes,
     /// The views of the inputs, then those of the outputs.
     views: &'a [View],
 }
 
-/// Buffers of staged arrays begin at multiples of this many bytes, as the longest vectors do.
-const ALIGNMENT: usize = 16;
-
-/// The most elements of a launch: below the limit of numbers in kernels, and a multiple of all packs.
-const MOST_ELEMENTS: usize = 1 << 30;
-
-impl<'a> StridedCall<'a> {
-    /// The call on the elements to which views lead in a space.
-    ///
-    /// # Safety
-    /// The views are those of the call's arrays, and lead only to their elements.
-    pub(crate) unsafe fn new(call: &'a Call<'a>, space: &'a Space, views: &'a [View]) -> Self {
-        StridedCall { call, space, views }
-    }
-
-    pub(crate) fn call(&self) -> &Call<'a> {
-        self.call
-    }
-
-    pub(crate) fn views(&self) -> &[View] {
-        self.views
-    }
-
-    /// The elements in blocks for kernels that reach all arrays in place.
-    pub(crate) fn blocks_in_place(&self) -> Blocks {
-        self.space.blocks(MOST_ELEMENTS)
-    }
-
-    /// Plans the call for a device. Fails if an array is in another device's memory.
-    pub(crate) fn on_device(&self, device: usize) -> Result<OnStrides, Error> {
-        let arrays = self.call.arrays().zip(self.views).enumerate();
-        let transfer = |(number, (array, view)): (usize, (&Array<'_>, &View))| {
-            let repeats = number < self.call.inputs().len() && self.repeats(view);
-            Ok(match array.kind {
-                MemoryKind::Device { ordinal } if ordinal != device => {
-                    return Err(Error::StridedOnOtherDevice {
-                        argument: array.name,
-                        ordinal,
-                        device,
-                    });
-                }
-                MemoryKind::Device { .. } | MemoryKind::Managed => Transfer::InPlace,
-                _ if repeats => Transfer::Dma,
-                MemoryKind::Pinned | MemoryKind::PinnedInParts => Transfer::Mapped,
-                MemoryKind::Pageable => Transfer::Staged,
-            })
-        };
-        let arrays = arrays.map(transfer).collect::<Result<_, Error>>()?;
-        let transfers = Transfers { arrays, inputs: self.call.inputs().len() };
-        let blocks = match transfers.is_any_staged() {
-            false => self.blocks_in_place(),
-            true => self.space.blocks(self.chunk(&transfers)),
-        };
-        let mut end = 0;
-        let place = |(view, transfer): (&View, Transfer)| {
-            let bytes = match transfer {
-                Transfer::Staged | Transfer::Dma => view.element_bytes * blocks.elements(),
-                _ => 0,
-            };
-            let start = end;
-            end += bytes.next_multiple_of(ALIGNMENT);
-            start
-        };
-        let offsets = self.views.iter().zip(transfers.all()).map(place).collect();
-        let crosses_bus_alone = blocks.count() == 1 && transfers.cross_bus();
-        let block_limits = block_limits(&transfers, blocks.elements(), crosses_bus_alone);
-        Ok(OnStrides { transfers, blocks, offsets, block_limits })
-    }
-
-    /// The most elements of a block if arrays are staged.
-    fn chunk(&self, transfers: &Transfers) -> usize {
-        let staged = self.views.iter().zip(transfers.all());
-        let staged = staged.filter(|(_, of)| matches!(of, Transfer::Staged | Transfer::Dma));
-        let bytes: usize = staged.map(|(view, _)| view.element_bytes).sum();
-        let widest = self.call.element_bytes();
-        let wanted = self.call.n() * widest / tuning::PIPELINE_DEPTH;
-        let wanted = wanted.next_power_of_two().max(tuning::SMALLEST_CHUNK_BYTES);
-        let wanted = wanted.min(tuning::STAGED_CHUNK_BYTES) / widest;
-        wanted.min(1 << (tuning::STAGED_SLOT_BYTES / bytes).ilog2())
-    }
-
-    /// Says whether a view has an element for several of the call's.
-    fn repeats(&self, view: &View) -> bool {
-        self.space.distinct(view).elements() < self.space.elements()
-    }
+/// The tiles of a call: each is a block of the kept axes with a block of the reduced ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tiles {
+    kept: Blocks,
+    reduced: Blocks,
 }
 
-impl<'a> AxesCall<'a> {
-    /// The call on the elements to which views lead along axes.
-    ///
-    /// # Safety
-    /// The views are those of the call's arrays, and lead only to their elements.
-    pub(crate) unsafe fn new(call: &'a Call<'a>, axes: &'a Axes, views: &'a [View]) -> Self {
-        AxesCall { call, axes, views }
+/// A tile of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tile {
+    /// The number of its block of kept axes.
+    pub(crate) number: usize,
+    kept: Block,
+    /// None if results have no elements.
+    reduced: Option<Block>,
+    /// The number of its first element among those of each result.
+    pub(crate) first: usize,
+}
+
+/// How GPUs run a call on arrays of any strides, tile after tile, beside the transfers of the arrays. Of arrays
+/// that are [`Staged`](Transfer::Staged) a tile's elements are gathered in a pinned buffer, which kernels use where
+/// it is, or scattered from there. Of those with [`Dma`](Transfer::Dma), inputs that repeat elements, the distinct
+/// ones are gathered and then copied to a device buffer. Outputs are [`State`](Transfer::State) if several tiles
+/// have elements of a result: the host merges their states.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OnStrides {
+    pub(crate) tiles: Tiles,
+    /// The places of arrays, or of outputs' states, in a slot's buffers.
+    pub(crate) offsets: ArrayVec<usize, MAX_ARRAYS>,
+    /// Transfers for which a slot has all buffers of a tile.
+    pub(crate) buffers: Transfers,
+}
+
+/// Buffers of arrays begin at multiples of this many bytes, as the longest vectors do.
+const ALIGNMENT: usize = 16;
+
+/// The most results of a launch, and the most elements of each: below the limit of numbers in kernels, and a
+/// multiple of all packs.
+const MOST_ELEMENTS: usize = 1 << 30;
+
+/// The bytes that a kernel reads at once at the least.
+const SECTOR_BYTES: usize = 32;
+
+/// The most bytes of the states of a tile's results in a slot.
+const STATES_BYTES: usize = tuning::STAGED_CHUNK_BYTES;
+
+impl<'a> Strides<'a> {
+    /// The axes of a call, along which views lead to the elements of its arrays.
+    pub(crate) fn new(axes: &'a Axes, views: &'a [View]) -> Self {
+        Strides { axes, views }
     }
 
-    pub(crate) fn call(&self) -> &Call<'a> {
-        self.call
-    }
-
-    pub(crate) fn views(&self) -> &[View] {
+    pub(crate) fn views(&self) -> &'a [View] {
         self.views
     }
 
     /// The axes of the elements of a result.
-    pub(crate) fn reduced(&self) -> &Space {
+    pub(crate) fn reduced(&self) -> &'a Space {
         self.axes.reduced()
     }
 
-    /// The results in blocks for kernels.
-    pub(crate) fn blocks(&self) -> Blocks {
-        self.axes.kept().blocks(MOST_ELEMENTS)
+    /// The tiles of kernels that reach all arrays in place.
+    pub(crate) fn tiles_in_place(&self) -> Tiles {
+        let [kept, reduced] = self.spaces().map(|space| space.blocks(MOST_ELEMENTS));
+        Tiles { kept, reduced }
     }
 
-    /// Fails if a result has more elements than a kernel can number.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        let elements = self.axes.reduced().elements();
-        if elements > MOST_ELEMENTS { Err(Error::ReducedTooMany { elements }) } else { Ok(()) }
+    /// Says whether each result has elements, and no more than a kernel can number.
+    pub(super) fn fits_launches(&self) -> bool {
+        (1..=MOST_ELEMENTS).contains(&self.reduced().elements())
     }
 
-    /// The transfers by which a device reaches the arrays, all where they are. Fails if it does not.
-    pub(crate) fn on_device(&self, device: usize) -> Result<Transfers, Error> {
-        let inputs = self.call.inputs().len();
-        let transfer = |(number, array): (usize, &Array<'_>)| {
-            let argument = array.name;
-            Ok(match array.kind {
-                // Nothing is read.
-                _ if number < inputs && self.axes.reduced().elements() == 0 => Transfer::InPlace,
-                MemoryKind::Device { ordinal } if ordinal != device => {
-                    return Err(Error::StridedOnOtherDevice { argument, ordinal, device });
-                }
-                MemoryKind::Device { .. } | MemoryKind::Managed => Transfer::InPlace,
-                MemoryKind::Pinned | MemoryKind::PinnedInParts => Transfer::Mapped,
-                MemoryKind::Pageable => return Err(Error::ReducedPageable { argument }),
-            })
+    /// A number below 32 that tells reductions apart: by the number of elements of a result, and by whether these
+    /// or results are neighbours in memory.
+    pub(super) fn kind(&self, inputs: usize) -> u32 {
+        const POWERS: u32 = 4;
+        let length = self.reduced().elements().max(1).ilog2() / POWERS;
+        2 * length + u32::from(self.are_columns(inputs))
+    }
+
+    fn spaces(&self) -> [&'a Space; 2] {
+        [self.axes.kept(), self.axes.reduced()]
+    }
+
+    /// The number of elements of a view, in blocks of the axes, that differ from one another.
+    #[inline(never)]
+    fn distinct(spaces: [&Space; 2], view: &View) -> usize {
+        spaces.map(|space| space.distinct(view).elements()).iter().product()
+    }
+
+    /// The bytes of the elements of an array, those that are repeated once.
+    pub(super) fn bytes(&self, number: usize) -> usize {
+        let view = &self.views[number];
+        Self::distinct(self.spaces(), view) * view.element_bytes
+    }
+
+    /// The bytes of the sectors in which the elements of an array are.
+    pub(super) fn sector_bytes(&self, number: usize) -> usize {
+        let view = &self.views[number];
+        let of_space = |space: &Space| {
+            let steps = space.strides(view).iter().map(|stride| stride.unsigned_abs());
+            steps.filter(|step| *step > 0).min()
         };
-        let arrays = self.call.arrays().enumerate().map(transfer).collect::<Result<_, Error>>()?;
-        Ok(Transfers { arrays, inputs })
+        let closest = self.spaces().into_iter().filter_map(of_space).min();
+        let of_each = closest.unwrap_or(SECTOR_BYTES).clamp(view.element_bytes, SECTOR_BYTES);
+        self.bytes(number) / view.element_bytes * of_each
+    }
+
+    /// Says whether a view has an element for several of the call's.
+    fn repeats(&self, view: &View) -> bool {
+        let all: usize = self.spaces().iter().map(|space| space.elements()).product();
+        Self::distinct(self.spaces(), view) < all
+    }
+
+    /// Says whether an input has elements of different results that are closer to each other than those of a
+    /// result.
+    fn are_columns(&self, inputs: usize) -> bool {
+        let is_across = |view: &&View| {
+            let inner = self
+                .spaces()
+                .map(|space| space.strides(view).last().map_or(0, |stride| stride.unsigned_abs()));
+            inner[0] != 0 && (inner[0] < inner[1] || inner[1] == 0)
+        };
+        self.reduced().elements() > 1 && self.views[..inputs].iter().any(|view| is_across(&view))
     }
 }
+
+impl Tiles {
+    /// The number of tiles.
+    pub(crate) fn count(&self) -> usize {
+        self.kept.count() * self.parts()
+    }
+
+    /// The number of tiles that have elements of the same results.
+    pub(crate) fn parts(&self) -> usize {
+        self.reduced.count().max(1)
+    }
+
+    /// The elements of the largest tile.
+    pub(super) fn elements(&self) -> usize {
+        self.kept.elements() * self.reduced.elements()
+    }
+
+    /// The tile of a number. Those of the same results follow each other.
+    #[inline(never)]
+    pub(crate) fn at(&self, number: usize) -> Tile {
+        let (number, part) = (number / self.parts(), number % self.parts());
+        let has_elements = self.reduced.count() > 0;
+        Tile {
+            number,
+            kept: self.kept.at(number),
+            reduced: has_elements.then(|| self.reduced.at(part)),
+            first: if has_elements { self.reduced.first_element(part) } else { 0 },
+        }
+    }
+}
+
+impl Tile {
+    /// The axes of its results.
+    pub(crate) fn kept(&self) -> &Space {
+        self.kept.space()
+    }
+
+    /// The lengths of its kept axes, then of the reduced ones.
+    #[inline(never)]
+    pub(crate) fn lengths(&self) -> ArrayVec<usize, MAX_AXES> {
+        let reduced = self.reduced.as_ref().map_or(&[0][..], |block| block.space().lengths());
+        self.kept().lengths().iter().chain(reduced).copied().collect()
+    }
+
+    /// The strides of an array along these axes.
+    #[inline(never)]
+    pub(crate) fn strides(&self, view: &View) -> [isize; MAX_AXES] {
+        let reduced = self.reduced.as_ref().map_or(&[][..], |block| block.space().strides(view));
+        let mut all = [0; MAX_AXES];
+        let strides = self.kept().strides(view).iter().chain(reduced);
+        all.iter_mut().zip(strides).for_each(|(place, stride)| *place = *stride);
+        all
+    }
+
+    /// The bytes from the first element of a view to that of the tile.
+    #[inline(never)]
+    pub(crate) fn offset(&self, view: &View) -> isize {
+        self.kept.offset(view) + self.reduced.map_or(0, |block| block.offset(view))
+    }
+}
+
+impl OnStrides {
+    /// Plans a call for devices: its tiles, and the transfers of its arrays. Fails if an array is in another
+    /// device's memory than the first one's.
+    pub(super) fn new(
+        call: &Call<'_>, strides: Strides<'_>, devices: &[usize],
+    ) -> Result<(Self, Transfers), Error> {
+        let transfers = transfers(call, strides, devices[0])?;
+        let shape = Shape { call, strides, transfers: &transfers, gpus: devices.len() };
+        let [results, elements] = shape.tile();
+        let kept = strides.axes.kept().blocks(results);
+        let tiles = Tiles { kept, reduced: strides.reduced().blocks(elements) };
+        let merges = tiles.parts() > 1 || shape.must_merge();
+        let transfers = if merges { transfers.with_states() } else { transfers };
+        let is_staged = merges || transfers.is_any_staged();
+        let buffers = Transfers::of_buffers(is_staged, call.task().is_reduction());
+        let full = [tiles.kept.full(), tiles.reduced.full()];
+        let mut end = 0;
+        let place = |(number, (view, transfer)): (usize, (&View, Transfer))| {
+            let each = match transfer {
+                Transfer::Staged | Transfer::Dma => view.element_bytes,
+                Transfer::State => state_bytes(call, number - call.inputs().len()),
+                Transfer::InPlace | Transfer::Mapped => 0,
+            };
+            let start = end;
+            let distinct = Strides::distinct([&full[0], &full[1]], view);
+            end += (each * distinct).next_multiple_of(ALIGNMENT);
+            start
+        };
+        let offsets = strides.views.iter().zip(transfers.all()).enumerate().map(place).collect();
+        Ok((OnStrides { tiles, offsets, buffers }, transfers))
+    }
+}
+
+/// The bytes of the state of a result of an output.
+pub(crate) fn state_bytes(call: &Call<'_>, output: usize) -> usize {
+    let mut kernels = call.task().kernels();
+    let kernel = kernels.find(|(_, outputs)| outputs.contains(&output));
+    kernel.map_or(0, |(kernel, _)| kernel.state_bytes())
+}
+
+/// The transfers of arrays to a device. Fails if an array is in another device's memory.
+fn transfers(call: &Call<'_>, strides: Strides<'_>, device: usize) -> Result<Transfers, Error> {
+    let inputs = call.inputs().len();
+    let transfer = |(number, (array, view)): (usize, (&Array<'_>, &View))| {
+        let is_input = number < inputs;
+        Ok(match array.kind {
+            // Nothing is read.
+            _ if is_input && strides.reduced().elements() == 0 => Transfer::InPlace,
+            MemoryKind::Device { ordinal } if ordinal != device => {
+                return Err(Error::StridedOnOtherDevice { argument: array.name, ordinal, device });
+            }
+            MemoryKind::Device { .. } | MemoryKind::Managed => Transfer::InPlace,
+            _ if is_input && strides.repeats(view) => Transfer::Dma,
+            MemoryKind::Pinned | MemoryKind::PinnedInParts => Transfer::Mapped,
+            MemoryKind::Pageable => Transfer::Staged,
+        })
+    };
+    let arrays = call.arrays().zip(strides.views).enumerate().map(transfer);
+    Ok(Transfers { arrays: arrays.collect::<Result<_, Error>>()?, inputs })
+}
+
+/// The numbers by which tiles are chosen.
+struct Shape<'a> {
+    call: &'a Call<'a>,
+    strides: Strides<'a>,
+    transfers: &'a Transfers,
+    gpus: usize,
+}
+
+impl Shape<'_> {
+    /// The most results of a tile, and the most elements of each.
+    fn tile(&self) -> [usize; 2] {
+        let n = self.strides.reduced().elements();
+        if self.gpus == 1 && !self.transfers.is_any_staged() {
+            let merges = n > MOST_ELEMENTS || self.must_merge();
+            let results = if merges { self.most_states() } else { MOST_ELEMENTS };
+            return [results, MOST_ELEMENTS];
+        }
+        let most = self.chunk();
+        let results = most / n.max(1);
+        // Rows of results that are neighbours in memory are read as such.
+        let least = if self.strides.are_columns(self.call.inputs().len()) {
+            tuning::GATHERED_COLUMNS
+        } else {
+            1
+        };
+        let least = least.min(self.strides.axes.kept().elements());
+        if n == 1 || results >= least {
+            return [results.max(1), n.max(1)];
+        }
+        let results = least.min(self.most_states());
+        [results, (most / results).max(1)]
+    }
+
+    /// The most elements of a tile if arrays are staged, or shared by devices.
+    fn chunk(&self) -> usize {
+        let staged = self.strides.views.iter().zip(self.transfers.all());
+        let staged = staged.filter(|(_, of)| matches!(of, Transfer::Staged | Transfer::Dma));
+        let bytes: usize = staged.map(|(view, _)| view.element_bytes).sum();
+        let widest = self.call.element_bytes();
+        let wanted = self.call.n() * widest / (tuning::PIPELINE_DEPTH * self.gpus);
+        let wanted = wanted.next_power_of_two().max(tuning::SMALLEST_CHUNK_BYTES);
+        if bytes == 0 {
+            return wanted.min(tuning::DMA_SLOT_BYTES) / widest;
+        }
+        let room = match self.call.task().is_reduction() {
+            true => tuning::STAGED_SLOT_BYTES - STATES_BYTES,
+            false => tuning::STAGED_SLOT_BYTES,
+        };
+        let wanted = wanted.min(tuning::STAGED_CHUNK_BYTES) / widest;
+        wanted.min(1 << (room / bytes).ilog2())
+    }
+
+    /// The most results whose states have room in a slot.
+    fn most_states(&self) -> usize {
+        let outputs = 0..self.call.outputs().len();
+        let of_all: usize = outputs.map(|output| state_bytes(self.call, output) + ALIGNMENT).sum();
+        STATES_BYTES / of_all
+    }
+
+    /// Says whether results must not be there before all elements are read: one of several would replace an input.
+    fn must_merge(&self) -> bool {
+        self.call.task().is_reduction()
+            && self.call.task().has_several_kernels()
+            && self.call.reduces_into_input()
+    }
+}
+
+#[cfg(test)]
+mod tests;

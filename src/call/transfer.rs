@@ -76,9 +76,10 @@ impl Transfers {
         self.any(Transfer::Staged) || self.any(Transfer::Dma)
     }
 
-    /// Those of an array that is staged and one that is copied: a slot for them has all buffers.
-    pub(crate) fn staged_and_copied() -> Self {
-        let arrays = [Transfer::Staged, Transfer::Dma].into_iter().collect();
+    /// Those for which a slot has buffers for arrays that are staged and copied, or the memory of reductions.
+    pub(super) fn of_buffers(are_staged: bool, is_reduction: bool) -> Self {
+        let staged = [Transfer::Staged, Transfer::Dma].into_iter().filter(|_| are_staged);
+        let arrays = staged.chain(is_reduction.then_some(Transfer::State)).collect();
         Transfers { arrays, inputs: 0 }
     }
 

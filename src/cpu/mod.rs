@@ -7,7 +7,7 @@ mod fold;
 mod strided;
 
 pub(crate) use elementwise::{Elements, elementwise};
-pub(crate) use strided::{Grid, gather, scatter};
+pub(crate) use strided::{Grid, gather, low_ends, scatter};
 
 use crate::arch::Version;
 use crate::call::Call;

@@ -34,6 +34,18 @@ impl<'a> Grid<'a> {
     }
 }
 
+/// Moves values, each in the low end of a word, together: returns their bytes.
+pub(crate) fn low_ends(words: &mut [u64], element_bytes: usize) -> &[u8] {
+    let count = words.len();
+    // The low end of a word comes first.
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
+    for number in 0..count {
+        let start = number * size_of::<u64>();
+        bytes.copy_within(start..start + element_bytes, number * element_bytes);
+    }
+    &bytes[..count * element_bytes]
+}
+
 /// Copies the elements of a grid to a buffer, in the order of the walk.
 ///
 /// # Safety

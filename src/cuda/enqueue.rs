@@ -44,7 +44,7 @@ pub(super) enum Contents {
 }
 
 /// The addresses of a call's arrays.
-pub(super) type Addresses = ArrayVec<u64, MAX_ARRAYS>;
+pub(crate) type Addresses = ArrayVec<u64, MAX_ARRAYS>;
 
 /// The addresses at which a device reaches the arrays of a call in place, where it does.
 pub(super) fn addresses(

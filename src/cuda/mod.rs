@@ -6,6 +6,7 @@
 pub(crate) mod alloc;
 mod completion;
 mod context;
+pub(crate) mod contiguous;
 pub(crate) mod default_stream;
 pub(crate) mod device;
 pub(crate) mod driver;
@@ -20,11 +21,12 @@ mod modules;
 mod owned;
 pub(crate) mod pipeline;
 mod placed;
-pub(crate) mod reduce_axes;
+mod reduce_axes;
 mod scratch;
 mod slot;
 pub(crate) mod stream;
-pub(crate) mod strided;
+mod strided;
+pub(crate) mod tiles;
 mod transfer;
 
 pub(crate) use device::Device;

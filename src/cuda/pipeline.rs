@@ -1,26 +1,51 @@
 //! Sends chunk after chunk through slots of a device: in, kernel, out.
 //!
 //! Chunks are in flight in as many slots as the plan gives a thread; the oldest is finished first. One
-//! pipeline serves every mix of arrays: each is used where it is, copied by DMA, or staged, as the plan
-//! says. A thread that drives several devices has a pipeline for each, and starts a chunk in each by turns.
+//! pipeline serves contiguous arrays (contiguous.rs) and arrays of any strides (tiles.rs), in every mix: each is
+//! used where it is, copied by DMA, or staged, as the plan says. A thread that drives several devices has a
+//! pipeline for each, and starts a chunk in each by turns.
 
 use super::device::Device;
-use super::driver::CUstream;
-use super::enqueue::{Addresses, Contents, Part, addresses, enqueue};
-use super::slot::{STATE_BYTES, TakenSlot};
-use super::transfer::ChunkView;
+use super::enqueue::Addresses;
+use super::slot::{Slot, TakenSlot};
 use crate::call::chunk::{Chunk, Queue};
 use crate::call::plan::OnGpus;
-use crate::call::{Call, Task, Transfer, Work};
+use crate::call::{SlotKind, Transfers};
 use crate::error::Error;
 use std::collections::VecDeque;
+
+/// A call, as a pipeline runs its chunks.
+pub(crate) trait Job: Sync {
+    /// Transfers for which a slot has all buffers of a chunk.
+    fn buffers(&self) -> &Transfers;
+
+    /// The addresses at which a device reaches arrays in place, where it does. The device's context is current, and
+    /// the kernels are loaded when this returns, or when the first chunk starts.
+    fn begin(&self, device: &Device) -> Result<Addresses, Error>;
+
+    /// Brings a chunk's inputs in, and queues its kernels and the way out on the slot's stream.
+    fn start(
+        &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
+    ) -> Result<(), Error>;
+
+    /// Puts the results of a chunk, which the slot was waited for, where they belong.
+    fn finish(
+        &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
+    ) -> Result<(), Error>;
+}
+
+/// A device with the addresses at which it reaches a job's arrays in place.
+pub(crate) struct OnDevice<'a> {
+    pub(super) device: &'a Device,
+    pub(super) in_place: Addresses,
+}
 
 /// The progress of one worker, a device or a core, on a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
-    /// Elements that it took from the queue.
+    /// Elements, or tiles, that it took from the queue.
     pub(crate) taken: usize,
-    /// Elements whose results are where they belong.
+    /// Those whose results are where they belong.
     pub(crate) finished: usize,
     /// Chunks that it finished completely.
     pub(crate) chunks: usize,
@@ -44,17 +69,17 @@ impl Progress {
 /// The result of a device's part in a call.
 pub(crate) type Outcome = (Progress, Result<(), Error>);
 
-/// Runs chunks from the queue through the devices until the queue is empty, and hands the states of a
-/// reduction to `work`. Calls `end` with each device's outcome. When it returns, nothing is in flight in the
-/// call's arrays, unless the driver failed to wait: then its error says so.
+/// Runs chunks from the queue through the devices until the queue is empty. Calls `end` with each device's outcome.
+/// When it returns, nothing is in flight in the call's arrays, unless the driver failed to wait: then its error
+/// says so.
 pub(crate) fn run(
-    devices: &[&'static Device], call: &Call<'_>, plan: &OnGpus, queue: &Queue, work: &dyn Work,
+    devices: &[&'static Device], job: &dyn Job, plan: &OnGpus, queue: &Queue,
     end: &dyn Fn(&'static Device, Outcome),
 ) {
     if let [device] = *devices {
         let mut progress = Progress::default();
         let result = device.within(|| {
-            let mut pipeline = Pipeline::new(device, call, plan, work)?;
+            let mut pipeline = Pipeline::new(device, job, plan)?;
             let result = pipeline.run(queue);
             progress = pipeline.progress;
             result
@@ -62,7 +87,7 @@ pub(crate) fn run(
         return end(device, (progress, result));
     }
     let mut turns: Vec<Turns<'_>> =
-        devices.iter().map(|device| Turns::new(device, call, plan, work)).collect();
+        devices.iter().map(|device| Turns::new(device, job, plan)).collect();
     while turns.iter().any(Turns::goes_on) {
         for number in 0..turns.len() {
             // A thread that holds slots must not wait for more: their holders may wait for its own.
@@ -86,10 +111,8 @@ struct Turns<'a> {
 }
 
 impl<'a> Turns<'a> {
-    fn new(
-        device: &'static Device, call: &'a Call<'_>, plan: &'a OnGpus, work: &'a dyn Work,
-    ) -> Self {
-        let made = device.within(|| Pipeline::new(device, call, plan, work));
+    fn new(device: &'static Device, job: &'a dyn Job, plan: &'a OnGpus) -> Self {
+        let made = device.within(|| Pipeline::new(device, job, plan));
         let (pipeline, result) = match made {
             Ok(pipeline) => (Some(pipeline), Ok(())),
             Err(error) => (None, Err(error)),
@@ -134,32 +157,25 @@ impl<'a> Turns<'a> {
 }
 
 struct Pipeline<'a> {
-    device: &'a Device,
-    call: &'a Call<'a>,
+    on: OnDevice<'a>,
+    job: &'a dyn Job,
     plan: &'a OnGpus,
-    /// The addresses at which the device reaches arrays in place, where it does.
-    in_place: Addresses,
-    work: &'a dyn Work,
+    kind: SlotKind,
     in_flight: VecDeque<(TakenSlot<'a>, Chunk)>,
     progress: Progress,
 }
 
 impl<'a> Pipeline<'a> {
-    /// Makes the pipeline of a device, whose context is current, with the call's kernels.
-    fn new(
-        device: &'a Device, call: &'a Call<'_>, plan: &'a OnGpus, work: &'a dyn Work,
-    ) -> Result<Self, Error> {
-        if let Some(formula) = call.task().formula() {
-            device.kernels.load_all(formula)?;
-        }
+    /// Makes the pipeline of a device, whose context is current.
+    fn new(device: &'a Device, job: &'a dyn Job, plan: &'a OnGpus) -> Result<Self, Error> {
         let mut in_flight = VecDeque::new();
         let bytes = plan.slots * size_of::<(TakenSlot<'_>, Chunk)>();
         in_flight
             .try_reserve_exact(plan.slots)
             .map_err(|_| Error::OutOfHostMemory { bytes, purpose: "the chunks in flight" })?;
-        let in_place = addresses(device, call, &plan.transfers)?;
-        let progress = Progress::default();
-        Ok(Pipeline { device, call, plan, in_place, work, in_flight, progress })
+        let on = OnDevice { device, in_place: job.begin(device)? };
+        let (kind, progress) = (job.buffers().slot_kind(), Progress::default());
+        Ok(Pipeline { on, job, plan, kind, in_flight, progress })
     }
 
     /// Runs chunks until the queue is empty.
@@ -200,9 +216,8 @@ impl<'a> Pipeline<'a> {
         }
         loop {
             let has_slots = !self.in_flight.is_empty();
-            let transfers = &self.plan.transfers;
-            let slots = self.device.slots(transfers.slot_kind());
-            match slots.take(transfers, has_slots || holds_slots) {
+            let slots = self.on.device.slots(self.kind);
+            match slots.take(self.job.buffers(), has_slots || holds_slots) {
                 Ok(Some(slot)) => return Ok(Some(slot)),
                 Err(error) if !has_slots => return Err(error),
                 Ok(None) if !has_slots => return Ok(None),
@@ -213,54 +228,8 @@ impl<'a> Pipeline<'a> {
 
     /// Sends a chunk through a slot. After an error, or a panic, the slot is waited for.
     fn start(&mut self, mut slot: TakenSlot<'a>, chunk: Chunk) -> Result<(), Error> {
-        let stream = slot.begin();
-        self.enqueue(&mut slot, stream, &chunk)?;
+        self.job.start(&self.on, &mut slot, &chunk, &mut self.progress)?;
         self.in_flight.push_back((slot, chunk));
-        Ok(())
-    }
-
-    /// Brings the chunk's inputs in and queues its kernels and the way out.
-    fn enqueue(
-        &mut self, slot: &mut TakenSlot<'a>, stream: CUstream, chunk: &Chunk,
-    ) -> Result<(), Error> {
-        let (mut arrays, inputs) = (Addresses::new(), self.call.inputs().len());
-        for number in 0..inputs {
-            let input = self.view(number, chunk);
-            input.bring_in(self.device, slot, stream)?;
-            self.progress.bytes_staged += input.staged_bytes();
-            arrays.push(input.kernel_address(slot)?);
-        }
-        for (kernel, outputs) in self.call.task().kernels() {
-            for &output in outputs {
-                arrays.push(self.view(inputs + output, chunk).kernel_address(slot)?);
-            }
-            self.enqueue_kernel(slot, stream, chunk, kernel, &arrays)?;
-            arrays.truncate(inputs);
-        }
-        self.outputs(chunk).try_for_each(|output| output.queue_out(self.device, slot, stream))
-    }
-
-    /// Queues a kernel, or a copy, on the addresses of the chunk in the inputs and in the kernel's outputs.
-    fn enqueue_kernel(
-        &mut self, slot: &mut TakenSlot<'a>, stream: CUstream, chunk: &Chunk, task: Task<'_>,
-        arrays: &Addresses,
-    ) -> Result<(), Error> {
-        let flags = if self.plan.uses_flags { slot.flags() } else { None };
-        let (inputs, block_limit) = (self.call.inputs().len(), self.plan.block_limits.of(task));
-        let enqueue = |contents| {
-            let (first, n) = (chunk.start(), chunk.len());
-            let part = Part { task, arrays, inputs, first, n, contents, block_limit, flags };
-            // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited for
-            // before the call returns; by its transfer the device reaches each of them.
-            unsafe { enqueue(self.device, stream, part) }
-        };
-        let is_reduction = task.is_reduction();
-        slot.flagged_warps = match is_reduction {
-            true => slot.scratch()?.lend(stream, |scratch| enqueue(Contents::State(scratch)))?,
-            false if task.is_copy() => enqueue(Contents::ByDriver)?,
-            false => enqueue(Contents::Elements)?,
-        };
-        self.progress.wrote |= !is_reduction;
         Ok(())
     }
 
@@ -268,37 +237,9 @@ impl<'a> Pipeline<'a> {
     fn finish_oldest(&mut self) -> Result<(), Error> {
         let Some((mut slot, chunk)) = self.in_flight.pop_front() else { return Ok(()) };
         slot.wait()?;
-        let reductions = self.call.task().kernels().filter(|(kernel, _)| kernel.is_reduction());
-        for (number, (reduction, _)) in reductions.enumerate() {
-            let state = slot.state(number, reduction.state_bytes())?;
-            self.work.take_state(number, state, chunk.len());
-        }
-        let mut staged = 0;
-        for output in self.outputs(&chunk) {
-            staged += output.staged_bytes();
-            output.take_out(&slot)?;
-        }
-        self.progress.bytes_staged += staged;
+        self.job.finish(&self.on, &mut slot, &chunk, &mut self.progress)?;
         self.progress.finished += chunk.len();
         self.progress.chunks += 1;
         Ok(())
-    }
-
-    /// The views of a chunk in the outputs.
-    fn outputs(&self, chunk: &Chunk) -> impl Iterator<Item = ChunkView> {
-        let inputs = self.call.inputs().len();
-        (inputs..inputs + self.call.outputs().len()).map(|number| self.view(number, chunk))
-    }
-
-    /// The view of a chunk in the array of this number.
-    fn view(&self, number: usize, chunk: &Chunk) -> ChunkView {
-        let (array, transfer) = (self.call.array(number), self.plan.transfers.of(number));
-        let earlier = self.call.arrays().zip(self.plan.transfers.all()).take(number);
-        let alike = earlier.filter(|(_, other)| *other == transfer);
-        let offset = match transfer {
-            Transfer::State => alike.count() * STATE_BYTES,
-            _ => alike.map(|(array, _)| array.element_bytes()).sum::<usize>() * self.plan.chunk,
-        };
-        ChunkView::new(array, transfer, self.in_place[number], chunk, offset)
     }
 }

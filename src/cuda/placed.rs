@@ -2,10 +2,12 @@
 
 use super::enqueue::Addresses;
 use super::kernels::MAX_STRIDED_PARAMETERS;
-use crate::call::{Binding, MAX_ARRAYS};
+use crate::call::{Binding, MAX_ARRAYS, Tile};
+use crate::cpu::Grid;
 use arrayvec::ArrayVec;
-use gpuvec_axes::{Block, Divisor, MAX_AXES, Space, View};
+use gpuvec_axes::{Divisor, MAX_AXES, View};
 use gpuvec_ptx::{LANES_APART, Order, Variant, tile_side, vector_bytes};
+use std::ops::Range;
 
 /// Calls with at most this many axes have kernels for their number; others have that for the most axes.
 const FEW_AXES: usize = 4;
@@ -32,26 +34,85 @@ pub(super) struct PlacedArray {
 }
 
 impl PlacedArray {
-    /// An array where it is, from the first element of a block on. `first` is the address of the first of all.
-    pub(super) fn in_place(first: u64, block: &Block, view: &View) -> Self {
-        let mut strides = [0; MAX_AXES];
-        let of_block = block.space().strides(view);
-        strides[..of_block.len()].copy_from_slice(of_block);
-        let address = first.wrapping_add_signed(block.offset(view) as i64);
-        PlacedArray { address, element_bytes: view.element_bytes, strides }
+    /// An array where it is, from the first element of a tile on. `first` is the address of the first of all.
+    pub(super) fn in_place(first: u64, tile: &Tile, view: &View) -> Self {
+        let address = first.wrapping_add_signed(tile.offset(view) as i64);
+        PlacedArray { address, element_bytes: view.element_bytes, strides: tile.strides(view) }
     }
 
-    /// A buffer with the distinct elements of a view, one after the other.
-    pub(super) fn dense(address: u64, distinct: &Space, view: &View) -> Self {
-        let (mut strides, mut step) = ([0; MAX_AXES], view.element_bytes as isize);
-        let axes = distinct.lengths().iter().zip(distinct.strides(view));
-        for (place, (length, stride)) in strides.iter_mut().zip(axes).rev() {
-            if *stride != 0 {
-                *place = step;
-                step *= *length as isize;
-            }
+    /// A buffer in which elements follow each other.
+    pub(super) fn dense(address: u64, packed: &Packed, element_bytes: usize) -> Self {
+        PlacedArray { address, element_bytes, strides: packed.steps }
+    }
+
+    /// The states of a tile's results, of `bytes` bytes each, one after the other.
+    pub(super) fn states(address: u64, tile: &Tile, bytes: usize) -> Self {
+        let (mut strides, mut step) = ([0; MAX_AXES], bytes as isize);
+        for (stride, length) in strides.iter_mut().zip(tile.kept().lengths()).rev() {
+            *stride = step;
+            step *= *length as isize;
         }
-        PlacedArray { address, element_bytes: view.element_bytes, strides }
+        PlacedArray { address, element_bytes: bytes, strides }
+    }
+
+    pub(super) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(super) fn element_bytes(&self) -> usize {
+        self.element_bytes
+    }
+
+    /// The strides along axes of the tile.
+    pub(super) fn strides(&self, axes: Range<usize>) -> &[isize] {
+        &self.strides[axes]
+    }
+}
+
+/// The distinct elements of an array in a tile, and their places in a buffer, where they follow each other.
+pub(super) struct Packed {
+    /// The axes along which the elements differ, in the order of the buffer, and the array's strides.
+    lengths: ArrayVec<usize, MAX_AXES>,
+    strides: ArrayVec<isize, MAX_AXES>,
+    element_bytes: usize,
+    /// The strides in the buffer along the tile's axes.
+    steps: [isize; MAX_AXES],
+}
+
+impl Packed {
+    /// The elements of a view: in the order of the tile's axes or, if the tile is of a reduction, in that of
+    /// memory, since each order is as good for the kernel.
+    pub(super) fn of(tile: &Tile, view: &View, in_memory_order: bool) -> Self {
+        let (lengths, strides) = (tile.lengths(), tile.strides(view));
+        let mut axes: ArrayVec<usize, MAX_AXES> = ArrayVec::new();
+        for axis in (0..lengths.len()).filter(|axis| strides[*axis] != 0) {
+            let is_inside = |other: &usize| {
+                in_memory_order && strides[*other].unsigned_abs() < strides[axis].unsigned_abs()
+            };
+            let place = axes.iter().position(is_inside).unwrap_or(axes.len());
+            axes.insert(place, axis);
+        }
+        let (mut steps, mut step) = ([0; MAX_AXES], view.element_bytes);
+        for axis in axes.iter().rev() {
+            steps[*axis] = step as isize;
+            step *= lengths[*axis];
+        }
+        Packed {
+            lengths: axes.iter().map(|axis| lengths[*axis]).collect(),
+            strides: axes.iter().map(|axis| strides[*axis]).collect(),
+            element_bytes: view.element_bytes,
+            steps,
+        }
+    }
+
+    /// The elements where the array has them.
+    pub(super) fn grid(&self) -> Grid<'_> {
+        Grid::new(&self.lengths, &self.strides, self.element_bytes)
+    }
+
+    /// Their bytes in the buffer.
+    pub(super) fn bytes(&self) -> usize {
+        self.element_bytes * self.lengths.iter().product::<usize>()
     }
 }
 

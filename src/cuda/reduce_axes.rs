@@ -5,14 +5,18 @@ use super::driver::CUstream;
 use super::enqueue::{Addresses, input_parameters, last_parameter};
 use super::grid::BLOCK_THREADS;
 use super::kernels::{Form, MAX_STRIDED_PARAMETERS};
+use super::placed::PlacedArray;
 use super::strided::addresses_of_first;
-use crate::call::{AxesCall, Binding, Evaluation, Formula, SlotKind, Task, Transfers};
+use crate::call::{
+    Binding, Call, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, Strides, Task, Tile, Transfers,
+};
 use crate::error::Error;
 use crate::tuning::REDUCTION_SCRATCH_BYTES;
 use arrayvec::ArrayVec;
-use gpuvec_axes::{Divisor, Space, View};
+use gpuvec_axes::{Divisor, MAX_AXES};
 use gpuvec_exact::{State, Sum};
 use gpuvec_ptx::Along;
+use std::ops::Range;
 
 const WARP: usize = 32;
 
@@ -61,60 +65,130 @@ impl Partition {
     }
 }
 
-/// Runs a call on a device: when it returns, the results are stored.
-pub(crate) fn run(
-    device: &'static Device, call: &AxesCall<'_>, transfers: &Transfers,
-) -> Result<(), Error> {
-    const NO_SLOT: Error = Error::Internal { text: "no slot for a reduction" };
-    device.within(|| {
-        let taken = device.slots(SlotKind::InPlace).take(&transfers.with_states(), false)?;
-        let mut slot = taken.ok_or(NO_SLOT)?;
-        let stream = slot.begin();
-        slot.scratch()?.lend(stream, |scratch| {
-            // SAFETY: the call promises the arrays, and is waited for; the scratch memory is the stream's.
-            unsafe { queue(device, stream, call, transfers, scratch) }
-        })?;
-        slot.wait()
-    })
+/// A tile of a reduction, by the addresses at which a device reaches its arrays.
+pub(super) struct PlacedTile {
+    lengths: ArrayVec<usize, MAX_AXES>,
+    /// The number of kept axes, which come before the reduced ones.
+    kept: usize,
+    /// The number of the first element of each result.
+    first: usize,
+    inputs: ArrayVec<PlacedArray, MAX_INPUTS>,
+    /// The results, or their states, of each output.
+    outputs: ArrayVec<PlacedArray, MAX_OUTPUTS>,
+    stores_states: bool,
 }
 
-/// Queues a call on a stream of a device, whose context is current and which reaches all arrays in place.
-///
-/// # Safety
-/// The stream must be the device's. The arrays must be there until it has done the work. At the address `scratch` is
-/// the stream's memory for reductions.
-pub(super) unsafe fn queue(
-    device: &Device, stream: CUstream, call: &AxesCall<'_>, transfers: &Transfers, scratch: u64,
-) -> Result<(), Error> {
-    let (task, inputs) = (call.call().task(), call.call().inputs().len());
-    let first = addresses_of_first(device, call.call(), call.views(), transfers)?;
-    let blocks = call.blocks();
-    for (task, outputs) in task.kernels() {
-        let Task::Evaluate(Evaluation { formula, bindings }) = task else {
-            return Err(Error::Internal { text: "a copy along axes" });
+impl PlacedTile {
+    /// A tile with its arrays: the first `inputs` are inputs.
+    pub(super) fn new(
+        tile: &Tile, arrays: impl Iterator<Item = PlacedArray>, inputs: usize, stores_states: bool,
+    ) -> Self {
+        let (kept, mut arrays) = (tile.kept().lengths().len(), arrays);
+        PlacedTile {
+            lengths: tile.lengths(),
+            kept,
+            first: tile.first,
+            inputs: arrays.by_ref().take(inputs).collect(),
+            outputs: arrays.collect(),
+            stores_states,
+        }
+    }
+
+    fn kept(&self) -> Range<usize> {
+        0..self.kept
+    }
+
+    fn reduced(&self) -> Range<usize> {
+        self.kept..self.lengths.len()
+    }
+
+    /// The number of elements along axes.
+    fn elements(&self, axes: Range<usize>) -> usize {
+        self.lengths[axes].iter().product()
+    }
+
+    /// Adds the parameters of kept or reduced axes: the divisors, and the strides of the declared inputs and of an
+    /// output.
+    fn add_axes(
+        &self, parameters: &mut Parameters, axes: Range<usize>, bindings: &[Binding],
+        output: Option<&PlacedArray>,
+    ) {
+        for length in self.lengths[axes.clone()].iter().skip(1) {
+            // A length of 0 divides no number.
+            let Divisor { multiplier, shift } = Divisor::new((*length).max(1) as u32);
+            parameters.extend([*length as u64, multiplier.into(), shift.into()]);
+        }
+        // A kernel has an axis where there is none.
+        let missing = usize::from(axes.is_empty());
+        let mut add = |array: Option<&PlacedArray>| {
+            let strides =
+                array.map_or(&[0; MAX_AXES][axes.clone()], |array| array.strides(axes.clone()));
+            parameters.extend(strides.iter().map(|stride| *stride as u64));
+            parameters.extend(std::iter::repeat_n(0, missing));
         };
-        let numbers = (0..inputs).chain(outputs.iter().map(|output| inputs + output));
-        let views: ArrayVec<&View, MAX_VIEWS> =
-            numbers.clone().map(|number| &call.views()[number]).collect();
-        for block in blocks.walk(0..blocks.count()) {
-            let place = |number: usize| {
-                first[number].wrapping_add_signed(block.offset(&call.views()[number]) as i64)
+        let mut arrays = self.inputs.iter();
+        for binding in bindings {
+            add(if matches!(binding, Binding::Array) { arrays.next() } else { None });
+        }
+        output.into_iter().for_each(|array| add(Some(array)));
+    }
+
+    /// The partition of the results and their elements. Neighbouring lanes have neighbouring results where these
+    /// are closer in memory than the elements of one, or where a result has too few elements for a block.
+    fn partition(&self, held: usize, formula: &Formula) -> Partition {
+        let shape = Shape {
+            results: self.elements(self.kept()),
+            n: self.elements(self.reduced()),
+            held,
+            state_words: formula.is_exact().then_some(formula.state_bytes / 8),
+            stores_states: self.stores_states,
+        };
+        let inner = |array: &PlacedArray, axes: Range<usize>| {
+            array.strides(axes).last().map_or(0, |stride| stride.unsigned_abs())
+        };
+        let is_across = |array: &&PlacedArray| {
+            let [along, across] = [inner(array, self.reduced()), inner(array, self.kept())];
+            across != 0 && across < along
+        };
+        match self.inputs.iter().filter(is_across).map(PlacedArray::element_bytes).max() {
+            Some(bytes) => shape.by_columns(bytes),
+            None => {
+                let bytes = self.inputs.iter().map(PlacedArray::element_bytes).max();
+                shape.by_rows(bytes.unwrap_or(1))
+            }
+        }
+    }
+
+    /// Queues the kernels of a task for the tile.
+    ///
+    /// # Safety
+    /// The stream must be the device's, whose context is current. At the arrays' addresses the device must reach
+    /// their elements until the stream has done the work. At the address `scratch` is the stream's memory for
+    /// reductions.
+    pub(super) unsafe fn queue(
+        &self, device: &Device, stream: CUstream, task: Task<'_>, scratch: u64,
+    ) -> Result<(), Error> {
+        let inputs: Addresses = self.inputs.iter().map(PlacedArray::address).collect();
+        let axes = |axes: Range<usize>| axes.len().max(1);
+        let along = Along { kept: axes(self.kept()), reduced: axes(self.reduced()) };
+        for (task, outputs) in task.kernels() {
+            let (Task::Evaluate(Evaluation { formula, bindings }), &[output]) = (task, outputs)
+            else {
+                return Err(Error::Internal { text: "a kernel along axes with several outputs" });
             };
-            let places: Addresses = numbers.clone().map(place).collect();
-            let (kept, reduced) = (block.space(), call.reduced());
-            let along = Along { kept: axes(kept), reduced: axes(reduced) };
-            let mut parameters: Parameters =
-                input_parameters(task, &places[..inputs]).into_iter().collect();
-            add_axes(&mut parameters, kept, bindings, &views[..inputs], Some(views[inputs]));
-            add_axes(&mut parameters, reduced, bindings, &views[..inputs], None);
-            let (results, n) = (kept.elements(), reduced.elements());
+            let output = &self.outputs[output];
+            let mut parameters: Parameters = input_parameters(task, &inputs).into_iter().collect();
+            self.add_axes(&mut parameters, self.kept(), bindings, Some(output));
+            self.add_axes(&mut parameters, self.reduced(), bindings, None);
+            let [results, n] = [self.kept(), self.reduced()].map(|axes| self.elements(axes));
             let held = device.multiprocessors * along.blocks_per_multiprocessor();
-            let partition = partition(held as usize, formula, kept, reduced, &views[..inputs]);
-            let shares = partition.parts << 8 | partition.lanes.ilog2() as usize;
-            let mode = if formula.is_exact() { last_parameter(device, task, 0) } else { 0 };
-            parameters.push(places[inputs]);
+            let partition = self.partition(held as usize, formula);
+            let shares = partition.parts << 8
+                | usize::from(self.stores_states) << 7
+                | partition.lanes.ilog2() as usize;
+            parameters.push(output.address());
             parameters.extend([results, n, shares].map(|number| number as u64));
-            parameters.extend([scratch, mode]);
+            parameters.extend([scratch, last_parameter(device, task, self.first)]);
             let blocks = partition.blocks(results) as u32;
             // SAFETY: this function's promise; the parameters are those of the kernel.
             unsafe {
@@ -122,64 +196,29 @@ pub(super) unsafe fn queue(
                 device.kernels.launch_form(formula, form, blocks, stream, &mut parameters)?;
             }
         }
+        Ok(())
+    }
+}
+
+/// Queues a call on a stream of a device, whose context is current and which reaches all arrays in place.
+///
+/// # Safety
+/// The stream must be the device's. The arrays must be there until it has done the work. At the address `scratch`
+/// is the stream's memory for reductions.
+pub(super) unsafe fn queue(
+    device: &Device, stream: CUstream, call: &Call<'_>, strides: Strides<'_>,
+    transfers: &Transfers, scratch: u64,
+) -> Result<(), Error> {
+    let first = addresses_of_first(device, call, strides, transfers)?;
+    let tiles = strides.tiles_in_place();
+    for tile in (0..tiles.count()).map(|number| tiles.at(number)) {
+        let arrays = first.iter().zip(strides.views());
+        let arrays = arrays.map(|(first, view)| PlacedArray::in_place(*first, &tile, view));
+        let placed = PlacedTile::new(&tile, arrays, call.inputs().len(), false);
+        // SAFETY: this function's promise, and the call's.
+        unsafe { placed.queue(device, stream, call.task(), scratch)? };
     }
     Ok(())
-}
-
-/// The most views of a kernel.
-const MAX_VIEWS: usize = crate::call::MAX_ARRAYS;
-
-/// The number of a kernel's axes for a space, which may have none.
-fn axes(space: &Space) -> usize {
-    space.lengths().len().max(1)
-}
-
-/// Adds the parameters of kept or reduced axes: the divisors, and the strides of the declared inputs and of an output.
-fn add_axes(
-    parameters: &mut Parameters, space: &Space, bindings: &[Binding], inputs: &[&View],
-    output: Option<&View>,
-) {
-    for length in space.lengths().iter().skip(1) {
-        // A length of 0 divides no number.
-        let Divisor { multiplier, shift } = Divisor::new((*length).max(1) as u32);
-        parameters.extend([*length as u64, multiplier.into(), shift.into()]);
-    }
-    let mut add = |view: Option<&View>| {
-        let strides = view.map_or(&[][..], |view| space.strides(view));
-        let missing = axes(space) - strides.len();
-        parameters.extend(strides.iter().map(|stride| *stride as u64));
-        parameters.extend(std::iter::repeat_n(0, missing));
-    };
-    let mut arrays = inputs.iter();
-    for binding in bindings {
-        add(if matches!(binding, Binding::Array) { arrays.next().copied() } else { None });
-    }
-    output.into_iter().for_each(|view| add(Some(view)));
-}
-
-/// The partition of the results and their elements. Neighbouring lanes have neighbouring results where these are
-/// closer in memory than the elements of one, or where a result has too few elements for a block.
-fn partition(
-    held: usize, formula: &Formula, kept: &Space, reduced: &Space, inputs: &[&View],
-) -> Partition {
-    let shape = Shape {
-        results: kept.elements(),
-        n: reduced.elements(),
-        held,
-        state_words: formula.is_exact().then_some(formula.state_bytes / 8),
-    };
-    let inner = |space: &Space, view: &View| {
-        space.strides(view).last().map_or(0, |stride| stride.unsigned_abs())
-    };
-    let is_across = |view: &&&View| {
-        let [along, across] = [inner(reduced, view), inner(kept, view)];
-        across != 0 && across < along
-    };
-    let bytes = |view: &&View| view.element_bytes;
-    match inputs.iter().filter(is_across).map(bytes).max() {
-        Some(bytes) => shape.by_columns(bytes),
-        None => shape.by_rows(inputs.iter().map(bytes).max().unwrap_or(1)),
-    }
 }
 
 /// The numbers by which a partition is chosen.
@@ -191,6 +230,8 @@ struct Shape {
     held: usize,
     /// The words of an exact sum's state.
     state_words: Option<usize>,
+    /// Says that states are stored, which blocks have.
+    stores_states: bool,
 }
 
 impl Shape {
@@ -230,7 +271,7 @@ impl Shape {
         let groups = self.results.div_ceil(lanes);
         let has_products = self.state_words > Some(size_of::<State<Sum<f64>>>() / 8);
         let most = if has_products { MOST_PRODUCTS_OF_WARP } else { MOST_OF_WARP };
-        let fills = self.n <= most && groups >= self.held * WARPS;
+        let fills = self.n <= most && groups >= self.held * WARPS && !self.stores_states;
         fills.then_some(Partition { lanes, parts: 0 })
     }
 
@@ -273,7 +314,7 @@ mod tests {
     const HELD: usize = 264;
 
     fn shape(results: usize, n: usize, state_words: Option<usize>) -> Shape {
-        Shape { results, n, held: HELD, state_words }
+        Shape { results, n, held: HELD, state_words, stores_states: false }
     }
 
     #[test]

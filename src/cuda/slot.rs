@@ -26,7 +26,7 @@ pub(super) const STATE_BYTES: usize = size_of::<<Dot<f64> as Kind>::Words>();
 const STATES_BYTES: usize = MAX_OUTPUTS * STATE_BYTES;
 
 /// A stream and the memory that its chunk uses.
-pub(super) struct Slot {
+pub(crate) struct Slot {
     stream: ManuallyDrop<OwnedStream>,
     ordinal: usize,
     kind: SlotKind,
@@ -101,6 +101,16 @@ impl Slot {
     /// address.
     pub(super) fn pinned(&self) -> Result<NonNull<u8>, Error> {
         self.pinned.ok_or(NO_BUFFER)
+    }
+
+    /// Bytes from a place on in this memory, while no device has it.
+    pub(super) fn pinned_bytes(&self, place: usize, bytes: usize) -> Result<&[u8], Error> {
+        if self.is_in_flight || place + bytes > tuning::STAGED_SLOT_BYTES {
+            return Err(Error::Internal { text: "bytes that are not there" });
+        }
+        // SAFETY: the buffer is the slot's own, with room for these bytes, and no device writes there until work
+        // begins again; they were zero at first.
+        Ok(unsafe { std::slice::from_raw_parts(self.pinned()?.add(place).as_ptr(), bytes) })
     }
 
     /// Device memory for a chunk of every array that is copied there.

@@ -10,7 +10,7 @@ use super::owned::{Owned, OwnedEvent, OwnedStream};
 use super::scratch::Scratch;
 use super::{reduce_axes, strided};
 use crate::call::plan::OnStream;
-use crate::call::{AxesCall, Call, StridedCall, Task, Transfers};
+use crate::call::{Call, Strides, Task};
 use crate::error::Error;
 use std::ffi::c_void;
 use std::ops::RangeInclusive;
@@ -188,6 +188,9 @@ impl Stream {
     /// Queues a call as planned, and returns at once.
     pub(crate) fn queue(&self, call: &Call<'_>, plan: &OnStream) -> Result<(), Error> {
         self.enqueue(|| {
+            if let Some(strides) = call.strides() {
+                return self.queue_strided(call, strides, plan);
+            }
             let all = addresses(self.device, call, &plan.transfers)?;
             let (mut arrays, inputs) = (all.clone(), call.inputs().len());
             for (number, (kernel, outputs)) in call.task().kernels().enumerate() {
@@ -204,39 +207,26 @@ impl Stream {
         })
     }
 
-    /// Queues a call on arrays of any strides as planned, and returns at once.
-    pub(crate) fn queue_strided(
-        &self, call: &StridedCall<'_>, plan: &OnStream,
+    /// Queues a call on arrays of any strides as planned, in the device's context.
+    fn queue_strided(
+        &self, call: &Call<'_>, strides: Strides<'_>, plan: &OnStream,
     ) -> Result<(), Error> {
-        let block_limit = plan.block_limits.of(call.call().task());
-        self.enqueue(|| {
-            // SAFETY: the call promises the arrays until the stream has done the work; the plan found that the
-            // device reaches them.
-            let queued = unsafe {
-                strided::queue(self.device, self.raw, call, &plan.transfers, block_limit)
-            };
-            // After an error nothing is in flight in the call's arrays.
-            if queued.is_err() && call.blocks_in_place().count() > 1 {
-                let _ = self.wait();
-            }
-            queued
-        })
-    }
-
-    /// Queues a reduction along axes, and returns at once.
-    pub(crate) fn queue_axes(
-        &self, call: &AxesCall<'_>, transfers: &Transfers,
-    ) -> Result<(), Error> {
-        self.enqueue(|| {
-            let queued = self.with_scratch(|scratch| {
+        let (device, raw, transfers) = (self.device, self.raw, &plan.transfers);
+        let queued = match call.task().is_reduction() {
+            true => self.with_scratch(|scratch| {
                 // SAFETY: the call promises the arrays until the stream has done the work; the plan found that the
                 // device reaches them. The scratch memory is this stream's.
-                unsafe { reduce_axes::queue(self.device, self.raw, call, transfers, scratch) }
-            });
-            // After an error nothing is in flight in the call's arrays.
-            queued.inspect_err(|_| {
-                let _ = self.is_captured().is_ok_and(|is| !is && self.wait().is_ok());
-            })
+                unsafe { reduce_axes::queue(device, raw, call, strides, transfers, scratch) }
+            }),
+            false => {
+                let block_limit = plan.block_limits.of(call.task());
+                // SAFETY: as above.
+                unsafe { strided::queue(device, raw, call, strides, transfers, block_limit) }
+            }
+        };
+        // After an error nothing is in flight in the call's arrays.
+        queued.inspect_err(|_| {
+            let _ = self.is_captured().is_ok_and(|is| !is && self.wait().is_ok());
         })
     }
 

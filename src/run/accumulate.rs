@@ -5,7 +5,7 @@
 
 use super::log::{self, Subject};
 use super::strided::{
-    Checked, Given, Strided, Strides, contiguous, evaluate_part, gpuvec_array, is_contiguous,
+    Checked, Given, GivenStrides, Strided, contiguous, evaluate_part, gpuvec_array, is_contiguous,
     numbers, saturated_elements,
 };
 use super::work::NO_BUFFERS;
@@ -185,7 +185,7 @@ impl<'a> Part<'a> {
     /// # Safety
     /// As [`accumulate_strided`].
     unsafe fn read(expression: &Expression, strided: &Strided<'a>) -> Result<Self, Error> {
-        let mut strides = Strides::new();
+        let mut strides = GivenStrides::new();
         // SAFETY: this function's promise.
         let given = unsafe { Given::read(expression, strided, &mut strides)? };
         let mut views: ArrayVec<_, _> = given.arrays.iter().map(|_| View::default()).collect();

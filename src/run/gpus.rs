@@ -5,7 +5,9 @@ use super::last_run::{self, Backend, Choice, Report, Selection};
 use crate::call::chunk::Queue;
 use crate::call::plan::OnGpus;
 use crate::call::{Array, Call, Transfer, Transfers, Work};
-use crate::cuda::pipeline::{self, Progress};
+use crate::cuda::contiguous::Contiguous;
+use crate::cuda::pipeline::{self, Job, Progress};
+use crate::cuda::tiles::Tiled;
 use crate::cuda::{Device, default_stream, device};
 use crate::error::Error;
 use crate::pool;
@@ -23,15 +25,26 @@ impl From<Error> for Failure {
     }
 }
 
-/// Computes all chunks of a call.
+/// Computes all chunks of a call: GPUs, and cores by `work`, which also gets the states of contiguous arrays.
 pub(super) fn run(
     call: &Call<'_>, plan: &OnGpus, selection: Selection, work: &dyn Work,
 ) -> Result<(), Failure> {
     let devices: Vec<&'static Device> =
         plan.devices.iter().map(|ordinal| device::one(*ordinal)).collect::<Result<_, _>>()?;
     synchronize(call, plan, &devices)?;
+    let (contiguous, tiled);
+    let (job, queue): (&dyn Job, _) = match call.strides().zip(plan.strided.as_deref()) {
+        None => {
+            contiguous = Contiguous { call, plan, work };
+            (&contiguous, Queue::of(call))
+        }
+        Some((strides, on_strides)) => {
+            tiled = Tiled::new(call, strides, plan, on_strides);
+            (&tiled, Queue::of_tiles(&on_strides.tiles))
+        }
+    };
     let outcome = Mutex::new(Outcome::default());
-    let parallel = Parallel { call, plan, work, queue: Queue::of(call), outcome };
+    let parallel = Parallel { call, plan, job, work, queue, outcome };
     let mut workers: Vec<_> = (0..plan.groups.min(devices.len()))
         .map(|group| devices.iter().copied().skip(group).step_by(plan.groups).collect())
         .map(Worker::Devices)
@@ -75,6 +88,8 @@ enum Worker {
 struct Parallel<'a> {
     call: &'a Call<'a>,
     plan: &'a OnGpus,
+    /// The job of devices, and the work of cores.
+    job: &'a dyn Job,
     work: &'a dyn Work,
     queue: Queue,
     outcome: Mutex<Outcome>,
@@ -97,7 +112,7 @@ impl Parallel<'_> {
         match worker {
             Worker::Devices(devices) => {
                 let end = |device, outcome| self.end(Some(device), outcome);
-                pipeline::run(devices, self.call, self.plan, &self.queue, self.work, &end);
+                pipeline::run(devices, self.job, self.plan, &self.queue, &end);
             }
             Worker::Cores => self.end(None, (self.compute(), Ok(()))),
         }
@@ -138,14 +153,16 @@ impl Parallel<'_> {
     fn finish(self, threads: usize, selection: Selection) -> Result<(), Failure> {
         let Outcome { progress, devices, used_cores, error } =
             self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if progress.finished < self.call.n() {
+        if progress.finished < self.queue.all() {
             let error = error.unwrap_or(Error::Internal { text: "a chunk was not computed" });
             return Err(Failure { error, wrote: progress.wrote });
         }
         let cores = if used_cores { last_run::GPUVEC_PATH_CORES } else { 0 };
+        // Arrays that repeat elements are gathered, and then copied.
+        let staged = if progress.bytes_staged > 0 { last_run::GPUVEC_PATH_STAGED } else { 0 };
         last_run::set(Report {
             backend: if devices == 0 { Backend::Cpu } else { Backend::Gpu },
-            path: path(self.call, &self.plan.transfers) | cores,
+            path: path(self.call, &self.plan.transfers) | cores | staged,
             devices,
             threads: threads as u64,
             chunks: progress.chunks as u64,

@@ -11,7 +11,6 @@ pub(crate) mod log;
 mod memory_kinds;
 mod reduce_axes;
 mod strided;
-mod strided_gpu;
 mod walk;
 mod work;
 
@@ -240,29 +239,31 @@ impl Runner<'_> {
         values.zip(results).try_for_each(|(output, bits)| alloc::write_bits(output, bits))
     }
 
-    /// Runs the work on the call's chunks. Where GPUs fail, cores do it if the plan says so.
-    fn run(&self, work: &mut dyn Work) -> Result<(), Error> {
+    /// Runs the work on the call's chunks, and says where. Where GPUs fail, cores do it if the plan says so.
+    fn run(&self, work: &mut dyn Work) -> Result<Backend, Error> {
         let on_gpus = match self.plan {
             Plan::Cores(plan) => {
                 self.run_on_cores(plan, self.selection, work);
-                return Ok(());
+                return Ok(Backend::Cpu);
             }
             Plan::Gpus(plan) => plan,
         };
         work.begin(self.call.n());
-        gpus::run(self.call, on_gpus, self.selection, work).or_else(|Failure { error, wrote }| {
-            match on_gpus.fallback {
-                Fallback::CoresIfUnwritten if wrote => Err(error),
-                Fallback::None => Err(error),
-                Fallback::CoresIfUnwritten | Fallback::Cores => {
-                    let chosen = fastest_cores(self.call, &Host);
-                    let plan = on_cores(self.call, chosen.choice, &Host);
-                    let selection = Selection { reason: Reason::Fallback, ..(&chosen).into() };
-                    self.run_on_cores(&plan, selection, work);
-                    Ok(())
-                }
+        let Err(Failure { error, wrote }) = gpus::run(self.call, on_gpus, self.selection, work)
+        else {
+            return Ok(Backend::Gpu);
+        };
+        match on_gpus.fallback {
+            Fallback::CoresIfUnwritten if wrote => Err(error),
+            Fallback::None => Err(error),
+            Fallback::CoresIfUnwritten | Fallback::Cores => {
+                let chosen = fastest_cores(self.call, &Host);
+                let plan = on_cores(self.call, chosen.choice, &Host);
+                let selection = Selection { reason: Reason::Fallback, ..(&chosen).into() };
+                self.run_on_cores(&plan, selection, work);
+                Ok(Backend::Cpu)
             }
-        })
+        }
     }
 
     fn run_on_cores(&self, plan: &OnCores, selection: Selection, work: &mut dyn Work) {

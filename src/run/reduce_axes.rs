@@ -15,7 +15,7 @@ use crate::call::{Binding, MAX_INPUTS, MAX_OUTPUTS, Work};
 use crate::cpu::expression::{
     BlockProgram, ErasedStates, Range, Scratch, ValueColumns, Values, erased_states,
 };
-use crate::cpu::{Grid, gather, scatter};
+use crate::cpu::{Grid, gather, low_ends, scatter};
 use crate::error::Error;
 use crate::process::memory;
 use crate::tuning::{
@@ -227,15 +227,7 @@ impl<'a> ReduceAxes<'a> {
     /// Writes the results of a block to an output. They are overwritten.
     fn store(&self, block: &Block, output: usize, results: &mut [u64]) {
         let view = &self.outputs[output];
-        let (bytes, count) = (view.element_bytes, results.len());
-        // Results are in the low ends of words, which come first.
-        let results: &mut [u8] = bytemuck::cast_slice_mut(results);
-        for number in 0..count {
-            results.copy_within(
-                number * size_of::<u64>()..number * size_of::<u64>() + bytes,
-                number * bytes,
-            );
-        }
+        let results = low_ends(results, view.element_bytes);
         let to = address(view, block.offset(view));
         // SAFETY: the creator of the work promises the elements of the output; no other thread has this block.
         unsafe { scatter(Grid::of(block.space(), view), results.as_ptr(), to) };

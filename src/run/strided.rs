@@ -1,21 +1,23 @@
 //! Evaluates expressions over arrays of any shape and strides.
 
 use super::bindings::{Bindings, OUTPUT_NAMES};
+use super::last_run::Backend;
 use super::memory_kinds::MemoryKinds;
 use super::reduce_axes::ReduceAxes;
 use super::walk::{Walk, address};
 use super::work::{Evaluating, Steps};
-use super::{Runner, Subject, execute, last_run, log, run, strided_gpu};
-use crate::call::plan::Plan;
+use super::{Reduce, Runner, Subject, execute, last_run, log, queue, run};
+use crate::call::chunk::Chunk;
+use crate::call::plan::{Plan, on_stream};
 use crate::call::{
-    Arguments, Array, Arrays, AxesCall, Binding, Call, Evaluation, Formula, Input, Layout,
-    MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output, StridedCall, Task,
+    Arguments, Array, Arrays, Binding, Call, Evaluation, Formula, Input, Layout, MAX_ARRAYS,
+    MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output, Strides, Task, Work,
 };
 use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
 use crate::objects::accumulator::Shape;
 use crate::objects::expression::Expression;
-use crate::objects::stream::{given, gpuvec_stream};
+use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::process::settings::{self, Placement};
 use crate::tuning::STRIDED_BLOCK;
 use arrayvec::ArrayVec;
@@ -65,7 +67,7 @@ pub(crate) unsafe fn evaluate_strided(
 pub(super) unsafe fn evaluate_part(
     expression: &Expression, strided: &Strided<'_>, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    let mut strides = Strides::new();
+    let mut strides = GivenStrides::new();
     // SAFETY: this function's promise.
     let given = unsafe { Given::read(expression, strided, &mut strides)? };
     let mut views: ArrayVec<View, MAX_ARRAYS> =
@@ -125,7 +127,7 @@ pub(super) struct Given<'a> {
 }
 
 /// The strides of those arrays that are not said to be in C order, one after the other.
-pub(super) type Strides = ArrayVec<i64, { MAX_RANK * MAX_ARRAYS }>;
+pub(super) type GivenStrides = ArrayVec<i64, { MAX_RANK * MAX_ARRAYS }>;
 
 impl<'a> Given<'a> {
     /// Reads the arguments, and writes the arrays' strides to `strides`. Without elements, reads no inputs.
@@ -133,7 +135,7 @@ impl<'a> Given<'a> {
     /// # Safety
     /// As for [`evaluate_strided`].
     pub(super) unsafe fn read(
-        expression: &Expression, strided: &Strided<'a>, strides: &mut Strides,
+        expression: &Expression, strided: &Strided<'a>, strides: &mut GivenStrides,
     ) -> Result<Self, Error> {
         let Strided { shape, inputs, outputs, .. } = *strided;
         let axes = shape.len();
@@ -176,7 +178,8 @@ impl<'a> Given<'a> {
 
     /// The axes of the call, and the views of its arrays.
     pub(super) fn axes(
-        &self, expression: &Expression, reduced_axes: u64, strides: &Strides, views: &mut [View],
+        &self, expression: &Expression, reduced_axes: u64, strides: &GivenStrides,
+        views: &mut [View],
     ) -> Result<Option<Axes>, Error> {
         let sizes = self.bindings.arrays.iter().map(|input| input.layout);
         let sizes = sizes.chain(expression.formula.outputs());
@@ -240,13 +243,12 @@ fn pointer_to(view: &View) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(view.first)
 }
 
-/// The arrays of a call, by their names.
+/// The arrays of a call, by their names and layouts.
 fn arrays<'a>(
-    placement: Placement, views: impl Iterator<Item = (&'static str, &'a View)>,
+    placement: Placement, views: impl Iterator<Item = ((&'static str, &'static Layout), &'a View)>,
 ) -> Result<Arrays<'static>, Error> {
     let (kinds, mut arrays) = (MemoryKinds::new(placement), Arrays::new());
-    for (name, view) in views {
-        let layout = Layout::value(view.element_bytes);
+    for ((name, layout), view) in views {
         let (address, bytes) = (view.lowest, view.end - view.lowest);
         let mut array = Array { name, address, layout, bytes, kind: MemoryKind::Pageable };
         array.kind = kinds.of(&array)?;
@@ -274,71 +276,84 @@ impl<'a> Checked<'a> {
         expression: &'a Expression, bindings: &'a Bindings, axes: &'a Axes, views: &'a [View],
         stream: *mut gpuvec_stream,
     ) -> Result<Self, Error> {
-        let names = bindings.arrays.iter().map(|input| input.name).chain(OUTPUT_NAMES);
+        let formula = &expression.formula;
+        let outputs = OUTPUT_NAMES.into_iter().zip(formula.outputs());
+        let contiguous = |input: &Input<'static>| (input.name, input.layout);
+        let all = bindings.arrays.iter().map(contiguous).chain(outputs);
         let placement = settings::placement()?;
-        let arrays = arrays(placement, names.zip(views))?;
-        let evaluation = Evaluation { formula: &expression.formula, bindings: &bindings.all };
+        let arrays = arrays(placement, all.zip(views))?;
+        let evaluation = Evaluation { formula, bindings: &bindings.all };
         let inputs = bindings.arrays.len();
         Ok(Checked { expression, evaluation, axes, views, inputs, arrays, placement, stream })
     }
 
-    /// The call on `n` elements.
+    /// The call on all its elements.
     ///
     /// # Safety
     /// As [`Arguments::new`], of the elements to which the views lead.
-    unsafe fn call(&self, n: usize) -> Call<'_> {
-        // SAFETY: this function's promise.
-        unsafe { Call::strided(Task::Evaluate(self.evaluation), n, &self.arrays, self.inputs) }
+    unsafe fn call(&self) -> Call<'_> {
+        let n = self.axes.kept().elements() * self.axes.reduced().elements().max(1);
+        let strides = Strides::new(self.axes, self.views);
+        let task = Task::Evaluate(self.evaluation);
+        // SAFETY: this function's promise; the arrays are those of the views.
+        unsafe { Call::strided(task, n, &self.arrays, self.inputs, strides) }
     }
 
-    /// Computes the elements on a GPU or on cores, after the stream's earlier work.
+    /// Computes the elements, or queues that on a stream.
     ///
     /// # Safety
     /// As [`Arguments::new`], of the elements to which the views lead.
     unsafe fn map(&self) -> Result<(), Error> {
-        let (space, stream) = (self.axes.kept(), given(self.stream)?);
-        // SAFETY: this function's promise.
-        let call = unsafe { self.call(space.elements()) };
-        // SAFETY: the arrays are those of the views.
-        let strided = unsafe { StridedCall::new(&call, space, self.views) };
-        if strided_gpu::run(&strided, self.placement, stream.as_deref())? {
-            return Ok(());
-        }
         let (blocks, bindings) = (&self.expression.blocks, self.evaluation.bindings);
         let (inputs, outputs) = self.views.split_at(self.inputs);
         // SAFETY: this function's promise.
-        let walk = unsafe { Walk::new(blocks, bindings, self.axes, inputs, outputs) };
-        execute(&call, Placement::Cpu, stream.as_deref(), Steps::Walk(&walk), None)
+        let (call, walk) =
+            unsafe { (self.call(), Walk::new(blocks, bindings, self.axes, inputs, outputs)) };
+        match self.is_queued(&call)? {
+            true => Ok(()),
+            false => self.execute(&call, Steps::Walk(&walk), None),
+        }
     }
 
-    /// Reduces the elements on a GPU or on cores, after the stream's earlier work.
+    /// Reduces the elements, or queues that on a stream.
     ///
     /// # Safety
     /// As [`Arguments::new`], of the elements to which the views lead.
     unsafe fn reduce(&self) -> Result<(), Error> {
-        let (kept, reduced) = (self.axes.kept().elements(), self.axes.reduced().elements());
-        let (inputs, outputs) = self.views.split_at(self.inputs);
-        let stream = given(self.stream)?;
-        let results = match inputs.is_empty() || reduced == 0 {
-            true => Some(self.results()?),
-            false => None,
-        };
         // SAFETY: this function's promise.
-        let call = unsafe { self.call(kept * reduced.max(1)) };
-        // SAFETY: the arrays are those of the views.
-        let along = unsafe { AxesCall::new(&call, self.axes, self.views) };
-        if strided_gpu::reduce(&along, self.placement, stream.as_deref())? {
+        let call = unsafe { self.call() };
+        let bindings = self.evaluation.bindings;
+        let (inputs, outputs) = self.views.split_at(self.inputs);
+        let blocks = &self.expression.blocks;
+        let steps = Steps::Blocks { blocks, bindings };
+        let are_equal = inputs.is_empty() || self.axes.reduced().elements() == 0;
+        let results = if are_equal { Some(self.results()?) } else { None };
+        if self.is_queued(&call)? {
             return Ok(());
         }
         if let Some(results) = results {
-            for (view, result) in outputs.iter().zip(&results) {
-                // SAFETY: this function's promise.
-                unsafe { fill(self.axes.kept(), view, (&raw const *result).cast()) };
+            if call.device().is_none() && self.placement != Placement::Gpu {
+                for (view, result) in outputs.iter().zip(&results) {
+                    // SAFETY: this function's promise.
+                    unsafe { fill(self.axes.kept(), view, (&raw const *result).cast()) };
+                }
+                return Ok(());
             }
-            return Ok(());
+            let on_gpu: Reduce<'_> = &mut |runner, _| runner.run(&mut NoWork).map(|_| ());
+            return self.execute(&call, steps, Some(on_gpu));
         }
         // SAFETY: this function's promise.
-        unsafe { self.reduce_on_cores(self.reducing()?)?.finish() }
+        let mut reducing = unsafe { self.reducing()? };
+        let mut ran_on = Backend::None;
+        let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
+            if let Plan::Cores(plan) = runner.plan {
+                reducing.divide(plan.threads);
+            }
+            ran_on = runner.run(&mut reducing)?;
+            if ran_on == Backend::Gpu { Ok(()) } else { reducing.check() }
+        };
+        self.execute(&call, steps, Some(&mut reduce))?;
+        if ran_on == Backend::Gpu { Ok(()) } else { reducing.finish() }
     }
 
     /// The reductions of the call as the work of cores. The call has elements.
@@ -364,8 +379,7 @@ impl<'a> Checked<'a> {
     ) -> Result<ReduceAxes<'r>, Error> {
         let stream = given(self.stream)?;
         // SAFETY: this function's promise.
-        let call =
-            unsafe { self.call(self.axes.kept().elements() * self.axes.reduced().elements()) };
+        let call = unsafe { self.call() };
         let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
             if let Plan::Cores(plan) = runner.plan {
                 reducing.divide(plan.threads);
@@ -377,6 +391,25 @@ impl<'a> Checked<'a> {
         let steps = Steps::Blocks { blocks, bindings };
         execute(&call, Placement::Cpu, stream.as_deref(), steps, Some(&mut reduce))?;
         Ok(reducing)
+    }
+
+    /// Queues a call on the caller's stream, if that is a GPU's which reaches all arrays. Says whether it did.
+    #[inline(never)]
+    fn is_queued(&self, call: &Call<'_>) -> Result<bool, Error> {
+        if let Some(Stream::Gpu(stream)) = given(self.stream)?.as_deref()
+            && let Some(plan) = on_stream(call, self.placement, stream.ordinal())
+        {
+            return queue(call, &plan, stream).map(|()| true);
+        }
+        Ok(false)
+    }
+
+    /// Runs a call, after the stream's earlier work.
+    #[inline(never)]
+    fn execute(
+        &self, call: &Call<'_>, steps: Steps<'_>, reduce: Option<Reduce<'_>>,
+    ) -> Result<(), Error> {
+        execute(call, self.placement, given(self.stream)?.as_deref(), steps, reduce)
     }
 
     /// The results that all kept elements share: those of a reduction that reads no array.
@@ -396,6 +429,13 @@ impl<'a> Checked<'a> {
         run(&arguments, Steps::Blocks { blocks, bindings }, self.stream, None)?;
         Ok(results)
     }
+}
+
+/// The work of cores in a call that GPUs do alone.
+struct NoWork;
+
+impl Work for NoWork {
+    fn compute(&self, _: &mut dyn Iterator<Item = Chunk>) {}
 }
 
 /// Writes a value to all elements of an output.

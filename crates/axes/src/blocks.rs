@@ -9,7 +9,7 @@ use std::ops::Range;
 /// at one index of each outer axis, or part of a row that is longer. Blocks are walked in the order of the elements.
 ///
 /// A block of a few thousand elements is what a core works on at a time; one of millions, what is sent to a GPU.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     space: Space,
     /// The axis that is cut, but for a space without axes.
@@ -22,6 +22,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
+    #[inline(never)]
     pub(crate) fn new(space: Space, most: usize) -> Self {
         let most = most.max(1);
         let (mut row, mut cut) = (1, space.lengths().len());
@@ -93,6 +94,7 @@ impl Blocks {
     ///
     /// # Panics
     /// If there is none.
+    #[inline(never)]
     pub fn at(&self, number: usize) -> Block {
         assert!(number < self.count, "{number} is not one of {} blocks", self.count);
         let mut first = [0; MAX_AXES];

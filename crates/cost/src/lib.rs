@@ -99,6 +99,8 @@ pub struct Choices(u8);
 impl Choices {
     /// All choices.
     pub const ALL: Choices = Choices((1 << CHOICES) - 1);
+    /// All choices in which cores or GPUs have all of the work.
+    pub const APART: Choices = Choices((1 << Choice::Together as u8) - 1);
     /// The choices without a GPU.
     pub const CORES: Choices = Choices((1 << Choice::Gpu as u8) - 1);
 

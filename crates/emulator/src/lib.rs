@@ -229,15 +229,15 @@ impl Kernel {
         (place..).zip(bytes).try_for_each(|(place, byte)| memory.store(place, 1, byte.into()))
     }
 
-    /// Reduces along axes, and stores the results where the parameters say.
+    /// Reduces along axes, and stores the results, or the states, where the parameters say.
     fn reduce_along(
         &self, elements: &Elements, place: Place, parameters: &[u64], memory: &mut impl Memory,
     ) -> Result<(), String> {
-        let &[.., results, count, partition, _, _] = parameters else {
+        let &[.., results, count, partition, _, first] = parameters else {
             return Err("a reduction without its parameters".into());
         };
         let mut file = self.file_with(parameters)?;
-        let distance = WARP >> (partition & 0xFF);
+        let (distance, stores_states) = (WARP >> (partition & 0x7F), partition & 0x80 != 0);
         file[place.step as usize] = distance as u64;
         file[place.has_elements as usize] = u64::from(count > 0);
         for number in 0..results {
@@ -246,9 +246,9 @@ impl Kernel {
                 self.whole(&mut file, memory)?;
             }
             let found = self.elements(elements, &mut file, count as usize, distance, memory)?;
-            let reduced = reduction::reduce(&elements.reduction, &elements.ty, &found, 0)?;
+            let reduced = reduction::reduce(&elements.reduction, &elements.ty, &found, first)?;
             (file[place.address as usize]..)
-                .zip(reduced.result)
+                .zip(if stores_states { reduced.state } else { reduced.result })
                 .try_for_each(|(place, byte)| memory.store(place, 1, byte.into()))?;
         }
         Ok(())

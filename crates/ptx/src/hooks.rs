@@ -43,8 +43,12 @@ pub(crate) fn least_blocks(blocks: u32) -> String {
 impl Hook {
     const OF_ALL: [(Hook, Times); 1] = [(Hook::Elements, Times::Once)];
     const OF_EXACT_SUMS: [(Hook, Times); 1] = [(Hook::Finish, Times::Once)];
-    const OF_FOLDS: [(Hook, Times); 3] =
-        [(Hook::Identity, Times::Often), (Hook::Merge, Times::Often), (Hook::Result, Times::Once)];
+    const OF_FOLDS: [(Hook, Times); 4] = [
+        (Hook::Identity, Times::Often),
+        (Hook::Merge, Times::Often),
+        (Hook::State, Times::Once),
+        (Hook::Result, Times::Once),
+    ];
 
     /// The hook that a line is, with its operands. None if the line stays as it is.
     ///
@@ -79,12 +83,9 @@ pub fn check_frame(frame: &str) {
         frame.split_inclusive('\n').filter_map(|line| Some(Hook::of(line)?.0)).collect();
     let is_fold = !hooks.contains(&Hook::Finish);
     let kind: &[(Hook, Times)] = if is_fold { &Hook::OF_FOLDS } else { &Hook::OF_EXACT_SUMS };
-    // Along axes there are results alone.
-    let further = match frame.contains(&format!("{ENTRY}{ALONG_AXES}")) {
-        true => Some((Hook::Place, Times::Once)),
-        false => is_fold.then_some((Hook::State, Times::Once)),
-    };
-    for (hook, times) in Hook::OF_ALL.iter().chain(kind).chain(&further) {
+    let is_along_axes = frame.contains(&format!("{ENTRY}{ALONG_AXES}"));
+    let place = is_along_axes.then_some((Hook::Place, Times::Once));
+    for (hook, times) in Hook::OF_ALL.iter().chain(kind).chain(&place) {
         let found = hooks.iter().filter(|found| *found == hook).count();
         let is_right = match times {
             Times::Once => found == 1,

@@ -36,8 +36,8 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// If their type is another one.
     fn merge(&mut self, first: usize, others: &dyn ErasedStates, count: usize);
 
-    /// Adds the elements of a state that a kernel wrote to the first one.
-    fn merge_words(&mut self, words: &[u8]);
+    /// Adds the elements of states that a kernel wrote, of `bytes` bytes each, to the first ones.
+    fn merge_words(&mut self, words: &[u8], bytes: usize);
 
     /// The bits of the result of a state.
     fn result(&mut self, state: usize) -> u64;
@@ -171,9 +171,11 @@ impl<S: Laning> ErasedStates for StatesOf<S> {
         }
     }
 
-    fn merge_words(&mut self, words: &[u8]) {
+    fn merge_words(&mut self, words: &[u8], bytes: usize) {
         let States { from_words, merge, .. } = self.operations.states;
-        merge(self.slab.state(0), &from_words(words));
+        for (state, words) in words.chunks_exact(bytes).enumerate() {
+            merge(self.slab.state(state), &from_words(words));
+        }
     }
 
     fn result(&mut self, state: usize) -> u64 {

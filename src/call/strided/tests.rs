@@ -1,0 +1,186 @@
+//! The tiles of calls: each element is in one, and buffers and launches hold what tiles have.
+
+use super::*;
+use crate::call::array::Layout;
+use crate::call::formula::{Binding, Evaluation, Formula};
+use crate::call::task::Task;
+use MemoryKind::{Pageable, Pinned};
+use gpuvec_axes::{Argument, Arguments};
+use gpuvec_ops::Op;
+use proptest::prelude::*;
+
+/// Arrays of a call, one a stride of 0 along some axes, in memory of these kinds.
+struct Case {
+    op: Op,
+    shape: Vec<i64>,
+    /// The axes of each input in the order of memory.
+    orders: [Vec<usize>; 2],
+    /// The axes along which the second input is the same.
+    repeated: u64,
+    reduced: u64,
+    kinds: [MemoryKind; 3],
+}
+
+impl Case {
+    /// The strides of an array of elements of `bytes` bytes, with a gap, in an order of axes.
+    fn strides(&self, order: &[usize], bytes: i64, repeated: u64) -> Vec<i64> {
+        let (mut strides, mut step) = (vec![0; self.shape.len()], 2 * bytes);
+        for axis in order.iter().rev().filter(|axis| repeated >> **axis & 1 == 0) {
+            strides[*axis] = step;
+            step *= self.shape[*axis];
+        }
+        strides
+    }
+
+    /// Plans the call for a number of devices.
+    fn planned<R>(
+        &self, gpus: usize, then: impl FnOnce(&Call<'_>, Strides<'_>, &OnStrides, &Transfers) -> R,
+    ) -> R {
+        const SPACE: usize = 1 << 44;
+        let bytes = [self.op.element_bytes(), self.op.element_bytes(), self.op.output_bytes()];
+        let in_order: Vec<usize> = (0..self.shape.len()).collect();
+        let of_results = self.strides(&in_order, bytes[2] as i64, self.reduced);
+        let strides = [
+            self.strides(&self.orders[0], bytes[0] as i64, 0),
+            self.strides(&self.orders[1], bytes[1] as i64, self.repeated),
+            of_results,
+        ];
+        let arguments: Vec<Argument<'_>> = (0..3)
+            .map(|number| Argument {
+                address: (number + 1) * SPACE,
+                element_bytes: bytes[number],
+                strides: Some(&strides[number]),
+            })
+            .collect();
+        let inputs = self.op.inputs();
+        let arguments = Arguments {
+            shape: &self.shape,
+            inputs: &arguments[..inputs],
+            outputs: &arguments[2..],
+            reduced_axes: self.reduced,
+            is_indexed: false,
+        };
+        let mut views = vec![View::default(); inputs + 1];
+        let axes = Axes::new(&arguments, &mut views).unwrap().unwrap();
+        let array = |view: &View| Array {
+            name: "x",
+            address: view.lowest,
+            layout: Layout::contiguous(view.element_bytes),
+            bytes: view.end - view.lowest,
+            kind: self.kinds[view.address / SPACE - 1],
+        };
+        let arrays: Vec<Array<'_>> = views.iter().map(array).collect();
+        let bindings = &[Binding::Array; 2][..inputs];
+        let task = Task::Evaluate(Evaluation { formula: Formula::of(self.op), bindings });
+        let n = axes.kept().elements() * axes.reduced().elements().max(1);
+        let strides = Strides::new(&axes, &views);
+        // SAFETY: the arrays are never accessed.
+        let call = unsafe { Call::strided(task, n, &arrays, inputs, strides) };
+        let devices: Vec<usize> = (0..gpus).collect();
+        let (planned, transfers) = OnStrides::new(&call, strides, &devices).unwrap();
+        then(&call, strides, &planned, &transfers)
+    }
+}
+
+/// Fails unless the tiles have each element once, and buffers have room for each tile.
+fn check(call: &Call<'_>, strides: Strides<'_>, planned: &OnStrides, transfers: &Transfers) {
+    let (tiles, mut elements) = (&planned.tiles, 0);
+    let (mut first, mut number) = (0, 0);
+    for tile in (0..tiles.count().min(5000)).map(|number| tiles.at(number)) {
+        let lengths = tile.lengths();
+        let (kept, reduced) = lengths.split_at(tile.kept().lengths().len());
+        let [results, n] = [kept, reduced].map(|axes| axes.iter().product::<usize>());
+        assert!(results <= MOST_ELEMENTS && n <= MOST_ELEMENTS);
+        // The tiles of a block of results follow each other.
+        first = if tile.number == number { first } else { 0 };
+        assert_eq!((tile.first, tile.number - number <= 1), (first, true));
+        (first, number) = (first + n, tile.number);
+        elements += results * n;
+        let mut ends: Vec<[usize; 2]> = Vec::new();
+        for (array, (view, transfer)) in strides.views.iter().zip(transfers.all()).enumerate() {
+            let varying = lengths.iter().zip(tile.strides(view)).filter(|(_, step)| *step != 0);
+            let distinct: usize = varying.map(|(length, _)| length).product();
+            let bytes = match transfer {
+                Transfer::InPlace | Transfer::Mapped => continue,
+                Transfer::Staged | Transfer::Dma => distinct * view.element_bytes,
+                Transfer::State => results * state_bytes(call, array - call.inputs().len()),
+            };
+            let start = planned.offsets[array];
+            ends.push([start, start + bytes]);
+        }
+        ends.sort_unstable();
+        assert!(ends.windows(2).all(|pair| pair[0][1] <= pair[1][0]), "{ends:?}");
+        assert!(ends.iter().all(|end| end[1] <= tuning::STAGED_SLOT_BYTES), "{ends:?}");
+    }
+    if tiles.count() <= 5000 {
+        assert_eq!(elements, call.n());
+    }
+    let merges = transfers.outputs() == [Transfer::State];
+    assert_eq!(merges, tiles.parts() > 1);
+}
+
+/// The axes in the order that random numbers have.
+fn order(keys: &[u8; 4], axes: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..axes).collect();
+    order.sort_by_key(|axis| keys[*axis]);
+    order
+}
+
+proptest! {
+    #[test]
+    fn tiles_have_each_element_once_and_fit_into_buffers(
+        op in prop::sample::select(vec![Op::AddF32, Op::DotF32, Op::DotF64, Op::SumF32, Op::MaxF64]),
+        lengths in prop::collection::vec((0u32..22, 1i64..20), 1..4),
+        orders in any::<[[u8; 4]; 2]>(), repeated in 0u64..8, reduced in 0u64..8,
+        kinds in prop::array::uniform3(prop::sample::select(vec![Pageable, Pinned])),
+        gpus in 1usize..5,
+    ) {
+        let shape: Vec<i64> =
+            lengths.iter().map(|(log2, less)| ((1i64 << log2) - less).max(1)).collect();
+        let elements = shape.iter().try_fold(1i64, |all, length| all.checked_mul(*length));
+        prop_assume!(elements.is_some_and(|elements| elements < 1 << 40));
+        let reduced = if Formula::of(op).is_reduction { reduced & !(!0 << shape.len()) } else { 0 };
+        let orders = orders.map(|keys| order(&keys, shape.len()));
+        let case = Case { op, shape, orders, repeated, reduced, kinds };
+        case.planned(gpus, check);
+    }
+}
+
+#[test]
+fn longer_results_than_a_launch_has_elements_have_several_tiles() {
+    let case = |shape: [i64; 2], kind| Case {
+        op: Op::SumF32,
+        shape: shape.to_vec(),
+        orders: [vec![0, 1], vec![0, 1]],
+        repeated: 0,
+        reduced: 0b10,
+        kinds: [kind; 3],
+    };
+    let device = MemoryKind::Device { ordinal: 0 };
+    for (shape, tiles) in
+        [([3, 1 << 30], [1, 1]), ([3, (1 << 30) + 1], [2, 2]), ([1 << 31, 3], [2, 1])]
+    {
+        case(shape, device).planned(1, |call, strides, planned, transfers| {
+            assert_eq!([planned.tiles.count(), planned.tiles.parts()], tiles);
+            check(call, strides, planned, transfers);
+        });
+    }
+    // Several devices share what they reach.
+    case([2, 1 << 26], Pinned).planned(3, |_, _, planned, _| assert!(planned.tiles.count() > 12));
+}
+
+#[test]
+fn columns_in_host_memory_are_gathered_side_by_side() {
+    let case = Case {
+        op: Op::SumF32,
+        shape: vec![1 << 20, 1000],
+        orders: [vec![0, 1], vec![0, 1]],
+        repeated: 0,
+        reduced: 0b01,
+        kinds: [Pageable; 3],
+    };
+    case.planned(1, |call, strides, planned, transfers| {
+        assert_eq!(planned.tiles.at(0).lengths()[..], [256, 1024]);
+        check(call, strides, planned, transfers);
+    });
+}

@@ -1,0 +1,112 @@
+//! Calls on contiguous arrays, chunk after chunk.
+
+use super::device::Device;
+use super::driver::CUstream;
+use super::enqueue::{Addresses, Contents, Part, addresses, enqueue};
+use super::pipeline::{Job, OnDevice, Progress};
+use super::slot::{STATE_BYTES, Slot};
+use super::transfer::ChunkView;
+use crate::call::chunk::Chunk;
+use crate::call::plan::OnGpus;
+use crate::call::{Call, Task, Transfer, Transfers, Work};
+use crate::error::Error;
+
+/// A call on contiguous arrays.
+pub(crate) struct Contiguous<'a> {
+    pub(crate) call: &'a Call<'a>,
+    pub(crate) plan: &'a OnGpus,
+    /// Gets the states of reductions.
+    pub(crate) work: &'a dyn Work,
+}
+
+impl Job for Contiguous<'_> {
+    fn buffers(&self) -> &Transfers {
+        &self.plan.transfers
+    }
+
+    fn begin(&self, device: &Device) -> Result<Addresses, Error> {
+        if let Some(formula) = self.call.task().formula() {
+            device.kernels.load_all(formula)?;
+        }
+        addresses(device, self.call, &self.plan.transfers)
+    }
+
+    fn start(
+        &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
+    ) -> Result<(), Error> {
+        let stream = slot.begin();
+        let (mut arrays, inputs) = (Addresses::new(), self.call.inputs().len());
+        for number in 0..inputs {
+            let input = self.view(on, number, chunk);
+            input.bring_in(on.device, slot, stream)?;
+            progress.bytes_staged += input.staged_bytes();
+            arrays.push(input.kernel_address(slot)?);
+        }
+        for (kernel, outputs) in self.call.task().kernels() {
+            for &output in outputs {
+                arrays.push(self.view(on, inputs + output, chunk).kernel_address(slot)?);
+            }
+            self.enqueue(on.device, slot, stream, chunk, kernel, &arrays)?;
+            progress.wrote |= !kernel.is_reduction();
+            arrays.truncate(inputs);
+        }
+        self.outputs(on, chunk).try_for_each(|output| output.queue_out(on.device, slot, stream))
+    }
+
+    fn finish(
+        &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
+    ) -> Result<(), Error> {
+        let reductions = self.call.task().kernels().filter(|(kernel, _)| kernel.is_reduction());
+        for (number, (reduction, _)) in reductions.enumerate() {
+            let state = slot.state(number, reduction.state_bytes())?;
+            self.work.take_state(number, state, chunk.len());
+        }
+        self.outputs(on, chunk).try_for_each(|output| {
+            progress.bytes_staged += output.staged_bytes();
+            output.take_out(slot)
+        })
+    }
+}
+
+impl Contiguous<'_> {
+    /// Queues a kernel, or a copy, on the addresses of the chunk in the inputs and in the kernel's outputs.
+    fn enqueue(
+        &self, device: &Device, slot: &mut Slot, stream: CUstream, chunk: &Chunk, task: Task<'_>,
+        arrays: &Addresses,
+    ) -> Result<(), Error> {
+        let flags = if self.plan.uses_flags { slot.flags() } else { None };
+        let (inputs, block_limit) = (self.call.inputs().len(), self.plan.block_limits.of(task));
+        let enqueue = |contents| {
+            let (first, n) = (chunk.start(), chunk.len());
+            let part = Part { task, arrays, inputs, first, n, contents, block_limit, flags };
+            // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited for
+            // before the call returns; by its transfer the device reaches each of them.
+            unsafe { enqueue(device, stream, part) }
+        };
+        slot.flagged_warps = match task.is_reduction() {
+            true => slot.scratch()?.lend(stream, |scratch| enqueue(Contents::State(scratch)))?,
+            false if task.is_copy() => enqueue(Contents::ByDriver)?,
+            false => enqueue(Contents::Elements)?,
+        };
+        Ok(())
+    }
+
+    /// The views of a chunk in the outputs.
+    fn outputs(&self, on: &OnDevice<'_>, chunk: &Chunk) -> impl Iterator<Item = ChunkView> {
+        let inputs = self.call.inputs().len();
+        (inputs..inputs + self.call.outputs().len()).map(|number| self.view(on, number, chunk))
+    }
+
+    /// The view of a chunk in the array of this number.
+    #[inline(never)]
+    fn view(&self, on: &OnDevice<'_>, number: usize, chunk: &Chunk) -> ChunkView {
+        let (array, transfer) = (self.call.array(number), self.plan.transfers.of(number));
+        let earlier = self.call.arrays().zip(self.plan.transfers.all()).take(number);
+        let alike = earlier.filter(|(_, other)| *other == transfer);
+        let offset = match transfer {
+            Transfer::State => alike.count() * STATE_BYTES,
+            _ => alike.map(|(array, _)| array.element_bytes()).sum::<usize>() * self.plan.chunk,
+        };
+        ChunkView::new(array, transfer, on.in_place[number], chunk, offset)
+    }
+}
