@@ -311,7 +311,7 @@ def test_more_axes_than_are_merged_are_refused():
 def test_accumulators_that_cannot_be_made(kind):
     number = NUMBERS[kind.name]
     create = lib.gpuvec_accumulator_create_nd
-    shape = lengths((2, -1, 2**62, 2**40))
+    shape = lengths((2, -1, 2**62, 2**45))
     place = ctypes.addressof(shape)
     for arguments, status, text in [
         ((0, 1, place), Status.ERROR_VALUE, "kind is 0"),
