@@ -181,7 +181,8 @@ impl PlacedTile {
             self.add_axes(&mut parameters, self.kept(), bindings, Some(output));
             self.add_axes(&mut parameters, self.reduced(), bindings, None);
             let [results, n] = [self.kept(), self.reduced()].map(|axes| self.elements(axes));
-            let held = device.multiprocessors * along.blocks_per_multiprocessor();
+            let blocks_at_once = along.blocks_per_multiprocessor(formula.program());
+            let held = device.multiprocessors * blocks_at_once;
             let partition = self.partition(held as usize, formula);
             let shares = partition.parts << 8
                 | usize::from(self.stores_states) << 7

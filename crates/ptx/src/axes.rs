@@ -14,7 +14,7 @@
 
 use crate::elements::{Array, Elements, Loaded};
 use crate::hooks::BLOCKS;
-use crate::reduction::BLOCKS_ALONG;
+use crate::reduction::{BLOCKS_ALONG, adds_f64_products};
 use crate::strided::{divisors, indexes, moved};
 use crate::writer::{Class, Operand, Writer};
 use gpuvec_expr::{Form, Program};
@@ -37,10 +37,12 @@ const STEP: &str = "%step";
 const FROM: &str = "%from";
 
 impl Along {
-    /// Returns the number of blocks of a small formula that a multiprocessor should hold at once.
+    /// Returns the number of blocks that a multiprocessor should hold at once of a reduction whose formula is small.
     #[must_use]
-    pub const fn blocks_per_multiprocessor(self) -> u32 {
-        if self.kept == 1 && self.reduced == 1 { BLOCKS } else { BLOCKS_ALONG }
+    pub fn blocks_per_multiprocessor(self, program: &Program) -> u32 {
+        let is_heavy =
+            program.reduction().is_some_and(|(reduction, ty)| adds_f64_products(reduction, ty));
+        if self.kept == 1 && self.reduced == 1 && !is_heavy { BLOCKS } else { BLOCKS_ALONG }
     }
 
     /// Returns the number of the shape's parameters for a number of declared inputs.

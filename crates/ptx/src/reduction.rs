@@ -87,7 +87,7 @@ pub(crate) fn kernel(
     }
     let blocks = match along {
         None => blocks(fold, is_small),
-        Some(along) if is_small => along.blocks_per_multiprocessor(),
+        Some(along) if is_small => along.blocks_per_multiprocessor(program),
         Some(_) => BLOCKS_ALONG,
     };
     let text = text.replacen(&least_blocks(BLOCKS), &least_blocks(blocks), 1);
@@ -100,8 +100,12 @@ pub(crate) const BLOCKS_ALONG: u32 = 2;
 
 /// The blocks that a multiprocessor should hold at once: with one more, some architecture would spill registers.
 fn blocks(fold: Fold, is_small: bool) -> u32 {
-    let has_products = matches!(fold.reduction(), Reduction::Dot | Reduction::Norm);
-    if is_small && !(has_products && fold.ty() == Type::F64) { 4 } else { BLOCKS }
+    if is_small && !adds_f64_products(fold.reduction(), fold.ty()) { 4 } else { BLOCKS }
+}
+
+/// Says whether a reduction adds exact products of f64, which need more registers than other sums.
+pub(crate) const fn adds_f64_products(reduction: Reduction, ty: Type) -> bool {
+    matches!((reduction, ty), (Reduction::Dot | Reduction::Norm, Type::F64))
 }
 
 /// Adds lines in which digits in braces stand for operands.
