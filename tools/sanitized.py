@@ -15,7 +15,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from arrays import call_at
-from axes_cases import REDUCTIONS, filled_arrays, result_of, result_on_device
+from axes_cases import REDUCTIONS, filled_arrays, result_in_memory, result_of
 from bindings import PathBit, Place, last_run, lib, placed, why_cpu
 from formulas import FORMULAS, Compiled, values
 from functions import OF_ONE, OF_TWO
@@ -164,7 +164,7 @@ def axes() -> int:
         with Resources() as resources:
             is_queued = number % 2 and "pageable" not in kinds
             stream = resources.stream() if is_queued else None
-            got = result_on_device(resources, reduction, arrays, axis, stream, kinds)
+            got = result_in_memory(resources, reduction, arrays, axis, stream, kinds)
             assert got.tobytes() == wanted.tobytes(), str(reduction)
     return len(REDUCTIONS) * len(shapes) * len(layouts)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from axes_cases import REDUCTIONS, filled_arrays, result_of, result_on_device
+from axes_cases import REDUCTIONS, filled_arrays, result_in_memory, result_of
 from bindings import Backend, Place, last_run, lib, placed, why_cpu
 from cuda_driver import is_emulated
 from streams import Resources
@@ -35,6 +35,6 @@ def test_results_of_few_elements_have_the_bits_of_cores(shape, axis, reduction):
     with placed(Place.CPU):
         wanted = result_of(reduction, arrays, (axis,))
     with placed(Place.GPU), Resources() as resources:
-        got = result_on_device(resources, reduction, arrays, axis)
+        got = result_in_memory(resources, reduction, arrays, axis)
         assert last_run().backend == Backend.GPU
     assert got.tobytes() == wanted.tobytes()

@@ -128,7 +128,7 @@ def one_by_one(reduction, arrays: list, axes: tuple) -> np.ndarray:
     return out
 
 
-def result_on_device(
+def result_in_memory(
     resources: Resources,
     reduction: Reduction,
     arrays: list,
@@ -143,7 +143,9 @@ def result_on_device(
     with Compiled(reduction.text, reduction.inputs) as compiled:
         shape = arrays[0].shape
         results = np.zeros(kept_shape(shape, (axis,)), compiled.dtype())
-        places = [(resources.array(kind, x).address, x.strides) for kind, x in zip(kinds, arrays)]
+        # Pageable memory lasts as long as these objects.
+        memories = [resources.array(kind, array) for kind, array in zip(kinds, arrays)]
+        places = [(memory.address, array.strides) for memory, array in zip(memories, arrays)]
         out = resources.array(kinds[-1], results)
         to = (out.address, results.strides)
         assert compiled.run_nd(shape, places, to, 1 << axis, stream) == Status.OK, last_error()
