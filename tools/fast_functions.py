@@ -212,7 +212,7 @@ def logarithm():
         print_array(doc, f"{name}_TABLE", [high for high, _ in entries])
         print_array(rest_doc, f"{name}_TABLE_LOW", [low for _, low in entries])
         slope = scale * (1 - LOG_BIAS) + 2 * mpf(unit)
-        doc = f"What -2 units lack from {base} e, and its bias."
+        doc = f"The difference of {base} e and -2 units, and its bias."
         print_constant(doc, f"{name}_SLOPE", nearest(slope))
 
         def rest(r, scale=scale, unit=unit):

@@ -27,11 +27,11 @@ pub(crate) struct Tiled<'a> {
     strides: Strides<'a>,
     plan: &'a OnGpus,
     on_strides: &'a OnStrides,
-    /// The results of which some tiles are done.
+    /// Blocks of results that still lack some of their tiles.
     merging: Mutex<Vec<Merging>>,
 }
 
-/// The results of a block of kept axes, of whose elements the tiles have parts.
+/// The results of a block of kept axes. Each tile has a part of their elements.
 struct Merging {
     /// The number of the block.
     number: usize,

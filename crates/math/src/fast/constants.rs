@@ -176,7 +176,7 @@ pub(super) const LOG_TABLE_LOW: [f32; 32] = [
     1.4285722e-6,
     0.0,
 ];
-/// What -2 units lack from log e, and its bias.
+/// The difference of log e and -2 units, and its bias.
 pub(super) const LOG_SLOPE: f32 = -5e-11;
 /// log(1 + r) = log e r + LOG_UNIT r² + r² LOG(r), relative to it, with an error of 2^-35.2.
 pub(super) const LOG: [f32; 4] = [5.2264175e-9, 0.3333332, -0.25006688, 0.20074743];
@@ -256,7 +256,7 @@ pub(super) const LOG2_TABLE_LOW: [f32; 32] = [
     2.0743437e-6,
     0.0,
 ];
-/// What -2 units lack from log2 e, and its bias.
+/// The difference of log2 e and -2 units, and its bias.
 pub(super) const LOG2_SLOPE: f32 = 1.9187496e-8;
 /// log2(1 + r) = log2 e r + LOG2_UNIT r² + r² LOG2(r), relative to it, with an error of 2^-35.3.
 pub(super) const LOG2: [f32; 4] = [-2.0896882e-9, 0.48089814, -0.36077023, 0.28961733];
@@ -336,7 +336,7 @@ pub(super) const LOG10_TABLE_LOW: [f32; 32] = [
     6.1341814e-7,
     0.0,
 ];
-/// What -2 units lack from log10 e, and its bias.
+/// The difference of log10 e and -2 units, and its bias.
 pub(super) const LOG10_SLOPE: f32 = -1.0124765e-8;
 /// log10(1 + r) = log10 e r + LOG10_UNIT r² + r² LOG10(r), relative to it, with an error of 2^-35.3.
 pub(super) const LOG10: [f32; 4] = [7.3213293e-9, 0.14476477, -0.10860266, 0.0871835];

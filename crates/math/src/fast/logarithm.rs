@@ -30,7 +30,7 @@ trait Base: Tables<3> {
     /// The logarithm of 2, likewise in two parts.
     const OF_2: [f32; 2];
     const UNIT: f32;
-    /// What -2 units lack from the logarithm of e.
+    /// The difference of the logarithm of e and -2 units.
     const SLOPE: f32;
     const COEFFICIENTS: [f32; 4];
 }
