@@ -65,7 +65,7 @@ def test_little_device_memory():
             assert "cuMemAlloc failed with CUDA_ERROR_OUT_OF_MEMORY" in text
         assert set(backends(1, 50_001, 500_003)) == {Backend.GPU}
         """,
-        MEMORY=3 << 20,
+        MEMORY=1 << 20,
     )
 
 

@@ -13,7 +13,7 @@ from expression_kernels import FOLDER
 # tools/kernel_mutants.py makes others, which are to fail.
 IMAGES = Path(os.environ.get("GPUVEC_TEST_IMAGES", FOLDER / "operations"))
 THREADS = 256
-SCRATCH_BYTES = 2_097_152
+SCRATCH_BYTES = 131_072
 
 # The rows of a state before its digits.
 COUNTS = 4

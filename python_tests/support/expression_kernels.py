@@ -15,7 +15,7 @@ THREADS = 256
 # Elements that one hash stands for.
 HASHED = 1 << 12
 
-SCRATCH_BYTES = 2_097_152
+SCRATCH_BYTES = 131_072
 STATE_WORDS = 4 + 134
 
 # The words of an exact sum's state before its digits.

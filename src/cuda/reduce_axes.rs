@@ -6,12 +6,12 @@ use super::enqueue::{Addresses, input_parameters, last_parameter};
 use super::grid::BLOCK_THREADS;
 use super::kernels::{Form, MAX_STRIDED_PARAMETERS};
 use super::placed::PlacedArray;
+use super::scratch::Lent;
 use super::strided::addresses_of_first;
 use crate::call::{
     Binding, Call, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, Strides, Task, Tile, Transfers,
 };
 use crate::error::Error;
-use crate::tuning::REDUCTION_SCRATCH_BYTES;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Divisor, MAX_AXES};
 use gpuvec_exact::{State, Sum};
@@ -135,11 +135,12 @@ impl PlacedTile {
 
     /// The partition of the results and their elements. Neighbouring lanes have neighbouring results where these
     /// are closer in memory than the elements of one, or where a result has too few elements for a block.
-    fn partition(&self, held: usize, formula: &Formula) -> Partition {
+    fn partition(&self, held: usize, scratch: usize, formula: &Formula) -> Partition {
         let shape = Shape {
             results: self.elements(self.kept()),
             n: self.elements(self.reduced()),
             held,
+            scratch,
             state_words: formula.is_exact().then_some(formula.state_bytes / 8),
             stores_states: self.stores_states,
         };
@@ -163,10 +164,9 @@ impl PlacedTile {
     ///
     /// # Safety
     /// The stream must be the device's, whose context is current. At the arrays' addresses the device must reach
-    /// their elements until the stream has done the work. At the address `scratch` is the stream's memory for
-    /// reductions.
+    /// their elements until the stream has done the work. The scratch memory is the stream's.
     pub(super) unsafe fn queue(
-        &self, device: &Device, stream: CUstream, task: Task<'_>, scratch: u64,
+        &self, device: &Device, stream: CUstream, task: Task<'_>, scratch: Lent,
     ) -> Result<(), Error> {
         let inputs: Addresses = self.inputs.iter().map(PlacedArray::address).collect();
         let axes = |axes: Range<usize>| axes.len().max(1);
@@ -183,13 +183,13 @@ impl PlacedTile {
             let [results, n] = [self.kept(), self.reduced()].map(|axes| self.elements(axes));
             let blocks_at_once = along.blocks_per_multiprocessor(formula.program());
             let held = device.multiprocessors * blocks_at_once;
-            let partition = self.partition(held as usize, formula);
+            let partition = self.partition(held as usize, scratch.bytes, formula);
             let shares = partition.parts << 8
                 | usize::from(self.stores_states) << 7
                 | partition.lanes.ilog2() as usize;
             parameters.push(output.address());
             parameters.extend([results, n, shares].map(|number| number as u64));
-            parameters.extend([scratch, last_parameter(device, task, self.first)]);
+            parameters.extend([scratch.address, last_parameter(device, task, self.first)]);
             let blocks = partition.blocks(results) as u32;
             // SAFETY: this function's promise; the parameters are those of the kernel.
             unsafe {
@@ -204,11 +204,11 @@ impl PlacedTile {
 /// Queues a call on a stream of a device, whose context is current and which reaches all arrays in place.
 ///
 /// # Safety
-/// The stream must be the device's. The arrays must be there until it has done the work. At the address `scratch`
-/// is the stream's memory for reductions.
+/// The stream must be the device's. The arrays must be there until it has done the work. The scratch memory
+/// is the stream's.
 pub(super) unsafe fn queue(
     device: &Device, stream: CUstream, call: &Call<'_>, strides: Strides<'_>,
-    transfers: &Transfers, scratch: u64,
+    transfers: &Transfers, scratch: Lent,
 ) -> Result<(), Error> {
     let first = addresses_of_first(device, call, strides, transfers)?;
     let tiles = strides.tiles_in_place();
@@ -229,6 +229,8 @@ struct Shape {
     n: usize,
     /// Blocks that the device holds at once.
     held: usize,
+    /// Bytes of memory in which blocks merge their states.
+    scratch: usize,
     /// The words of an exact sum's state.
     state_words: Option<usize>,
     /// Says that states are stored, which blocks have.
@@ -246,7 +248,7 @@ impl Shape {
     fn by(&self, lanes: usize) -> Partition {
         let groups = self.results.div_ceil(lanes).max(1);
         // The words of memory in which the blocks of one group merge their states.
-        let words = (REDUCTION_SCRATCH_BYTES / 8 - 1) / groups;
+        let words = (self.scratch / 8 - 1) / groups;
         let room = match self.state_words {
             Some(state) if state * lanes < words => MOST_PARTS,
             Some(_) => 1,
@@ -313,9 +315,10 @@ mod tests {
     use super::*;
 
     const HELD: usize = 264;
+    const SCRATCH: usize = 1 << 20;
 
     fn shape(results: usize, n: usize, state_words: Option<usize>) -> Shape {
-        Shape { results, n, held: HELD, state_words, stores_states: false }
+        Shape { results, n, held: HELD, state_words, scratch: SCRATCH, stores_states: false }
     }
 
     #[test]
@@ -331,7 +334,7 @@ mod tests {
                         assert!(of.lanes.is_power_of_two() && of.lanes <= WARP, "{of:?}");
                         let words = state_words.unwrap_or(2 * of.parts) * of.lanes + 1;
                         let bytes = 8 + 8 * groups * words;
-                        assert!(of.parts <= 1 || bytes <= REDUCTION_SCRATCH_BYTES, "{of:?}");
+                        assert!(of.parts <= 1 || bytes <= SCRATCH, "{of:?}");
                         assert!(
                             n < BATCHES || of.blocks(results) >= HELD / 16,
                             "{results} {n} {of:?}"

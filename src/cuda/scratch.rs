@@ -6,43 +6,82 @@
 use super::driver::{CUstream, cuMemsetD8Async};
 use super::owned::OwnedMemory;
 use crate::error::Error;
-use crate::tuning::REDUCTION_SCRATCH_BYTES as BYTES;
+use crate::tuning::{AXES_SCRATCH_BYTES, REDUCTION_SCRATCH_BYTES};
 
 /// The scratch memory of one stream.
 pub(super) struct Scratch {
-    memory: OwnedMemory,
     ordinal: usize,
-    /// Says that the memory is zero when the stream has done its work.
-    is_zero: bool,
+    small: Zeros,
+    /// For reductions along axes, which merge many states: allocated when the first one needs it.
+    large: Option<Zeros>,
+}
+
+/// Scratch memory that a kernel may use.
+#[derive(Clone, Copy)]
+pub(super) struct Lent {
+    pub(super) address: u64,
+    pub(super) bytes: usize,
 }
 
 impl Scratch {
-    /// Allocates the memory, on the device whose context is current.
+    /// Allocates the memory that every reduction needs, on the device whose context is current.
     pub(super) fn new(ordinal: usize) -> Result<Self, Error> {
-        Ok(Scratch { memory: OwnedMemory::new(BYTES, ordinal)?, ordinal, is_zero: false })
+        let small = Zeros::new(REDUCTION_SCRATCH_BYTES, ordinal)?;
+        Ok(Scratch { ordinal, small, large: None })
     }
 
     /// Queues a kernel on the stream: `kernel` does that, and gets the memory's address.
     pub(super) fn lend<R>(
         &mut self, stream: CUstream, kernel: impl FnOnce(u64) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let address = self.memory.address();
-        if !std::mem::take(&mut self.is_zero) {
-            // SAFETY: the memory is for this stream's work alone, which is done in order.
-            unsafe { cuMemsetD8Async(address, 0, BYTES, stream) }
-                .of("cuMemsetD8Async", self.ordinal)?;
+        self.small.lend(self.ordinal, stream, |lent| kernel(lent.address))
+    }
+
+    /// The same with more memory, if the device has some left.
+    pub(super) fn lend_along_axes<R>(
+        &mut self, stream: CUstream, kernel: impl FnOnce(Lent) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        if self.large.is_none() {
+            self.large = Zeros::new(AXES_SCRATCH_BYTES, self.ordinal).ok();
         }
-        let queued = kernel(address)?;
-        self.is_zero = true;
-        Ok(queued)
+        let zeros = self.large.as_mut().unwrap_or(&mut self.small);
+        zeros.lend(self.ordinal, stream, kernel)
     }
 
     /// Forgets that the memory is zero, after work of the stream failed.
     pub(super) fn spoil(&mut self) {
-        self.is_zero = false;
+        self.small.is_zero = false;
+        self.large.iter_mut().for_each(|large| large.is_zero = false);
     }
 
-    pub(super) fn into_memory(self) -> OwnedMemory {
-        self.memory
+    pub(super) fn into_memories(self) -> impl Iterator<Item = OwnedMemory> {
+        self.large.into_iter().chain([self.small]).map(|zeros| zeros.memory)
+    }
+}
+
+/// Device memory that kernels find zero, and leave zero.
+struct Zeros {
+    memory: OwnedMemory,
+    bytes: usize,
+    /// Says that the memory is zero when the stream has done its work.
+    is_zero: bool,
+}
+
+impl Zeros {
+    fn new(bytes: usize, ordinal: usize) -> Result<Self, Error> {
+        Ok(Zeros { memory: OwnedMemory::new(bytes, ordinal)?, bytes, is_zero: false })
+    }
+
+    fn lend<R>(
+        &mut self, ordinal: usize, stream: CUstream, kernel: impl FnOnce(Lent) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let (address, bytes) = (self.memory.address(), self.bytes);
+        if !std::mem::take(&mut self.is_zero) {
+            // SAFETY: the memory is for this stream's work alone, which is done in order.
+            unsafe { cuMemsetD8Async(address, 0, bytes, stream) }.of("cuMemsetD8Async", ordinal)?;
+        }
+        let queued = kernel(Lent { address, bytes })?;
+        self.is_zero = true;
+        Ok(queued)
     }
 }

@@ -214,9 +214,11 @@ impl Stream {
         let (device, raw, transfers) = (self.device, self.raw, &plan.transfers);
         let queued = match call.task().is_reduction() {
             true => self.with_scratch(|scratch| {
-                // SAFETY: the call promises the arrays until the stream has done the work; the plan found that the
-                // device reaches them. The scratch memory is this stream's.
-                unsafe { reduce_axes::queue(device, raw, call, strides, transfers, scratch) }
+                scratch.lend_along_axes(raw, |lent| {
+                    // SAFETY: the call promises the arrays until the stream has done the work; the plan found that
+                    // the device reaches them. The scratch memory is this stream's.
+                    unsafe { reduce_axes::queue(device, raw, call, strides, transfers, lent) }
+                })
             }),
             false => {
                 let block_limit = plan.block_limits.of(call.task());
@@ -243,21 +245,25 @@ impl Stream {
             unsafe { enqueue(self.device, self.raw, part) }.map(|_| ())
         };
         match task.is_reduction() {
-            true => self.with_scratch(|scratch| enqueue(Contents::Result(scratch))),
+            true => self.with_scratch(|scratch| {
+                scratch.lend(self.raw, |address| enqueue(Contents::Result(address)))
+            }),
             false if plan.copies_by_driver => enqueue(Contents::ByDriver),
             false => enqueue(Contents::Elements),
         }
     }
 
-    /// Queues a reduction, which gets the address of the scratch memory.
-    fn with_scratch(&self, reduction: impl FnOnce(u64) -> Result<(), Error>) -> Result<(), Error> {
+    /// Queues a reduction, which gets the stream's scratch memory.
+    fn with_scratch(
+        &self, reduction: impl FnOnce(&mut Scratch) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         self.refuse_capture()?;
         let mut made = self.scratch();
         let scratch = match &mut *made {
             Some(scratch) => scratch,
             none => none.insert(Scratch::new(self.ordinal())?),
         };
-        scratch.lend(self.raw, reduction)
+        reduction(scratch)
     }
 
     /// Fails while the stream's work is being recorded into a graph. Waiting for the stream would invalidate the
@@ -282,11 +288,9 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let scratch = self.scratch.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let objects = [
-            scratch.map(|scratch| Owned::Memory(scratch.into_memory())),
-            self.order.take().map(|order| Owned::Event(order.newest)),
-            self.owned.take().map(Owned::Stream),
-        ];
-        self.device.destroy(objects.into_iter().flatten());
+        let memories = scratch.into_iter().flat_map(Scratch::into_memories).map(Owned::Memory);
+        let order = self.order.take().map(|order| Owned::Event(order.newest));
+        let owned = self.owned.take().map(Owned::Stream);
+        self.device.destroy(memories.chain(order).chain(owned));
     }
 }

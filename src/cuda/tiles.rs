@@ -205,7 +205,7 @@ impl Job for Tiled<'_> {
         progress.wrote |= !self.merges();
         if task.is_reduction() {
             let placed = PlacedTile::new(&tile, arrays.into_iter(), inputs, self.merges());
-            return slot.scratch()?.lend(stream, |scratch| {
+            return slot.scratch()?.lend_along_axes(stream, |scratch| {
                 // SAFETY: the call promises the arrays, and the buffers and the scratch memory are the slot's,
                 // which is waited for before the call returns; by its transfer the device reaches each of them.
                 unsafe { placed.queue(on.device, stream, task, scratch) }
