@@ -115,10 +115,10 @@ pub(crate) const REDUCTION_BLOCK_ACROSS_BUS: usize = 4 << 12;
 pub(crate) const F64_RATIO: i32 = 8;
 
 /// Device memory of each slot and stream in which the blocks of a reduction merge their states.
-pub(crate) const REDUCTION_SCRATCH_BYTES: usize = 128 << 10;
+pub(crate) const REDUCTION_SCRATCH_BYTES: usize = 64 << 10;
 
 /// The same of reductions along axes: enough for several blocks to share the rows of 16384 columns of f32. (Their
-/// sums: 0.94 of a copy's rate, 0.80 with 128 KiB.)
+/// sums: 0.94 of a copy's rate, 0.80 with less.)
 pub(crate) const AXES_SCRATCH_BYTES: usize = 2 << 20;
 
 /// The bytes of a block of an expression in each buffer: of an elementwise expression with at most one

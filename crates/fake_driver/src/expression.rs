@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 static LOADED: Mutex<Vec<Arc<Kernel>>> = Mutex::new(Vec::new());
 
 /// Bytes of a reduction's scratch memory, which are zero between kernels.
-const SCRATCH_BYTES: usize = 131_072;
+const SCRATCH_BYTES: usize = 65_536;
 
 /// Loads the kernel of a text, and returns its number.
 pub(crate) fn load(text: &str) -> Result<usize, Code> {

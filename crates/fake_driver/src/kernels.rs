@@ -58,7 +58,7 @@ const RUN: usize = 4096;
 const LEVELS: usize = 3;
 
 /// Words of 16 bytes of a reduction's scratch memory, which are zero between kernels.
-const SCRATCH: usize = 131_072 / size_of::<u128>();
+const SCRATCH: usize = 65_536 / size_of::<u128>();
 
 /// The number of kernels that summed by integers alone.
 static INTEGER_SUMS: AtomicUsize = AtomicUsize::new(0);
