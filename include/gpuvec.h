@@ -1401,8 +1401,8 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
  * columns of the same matrix, do not overlap; of arrays with unusual strides it may not be found out that they do
  * not, and they are refused.
  *
- * Where all arrays are contiguous, in the same order of axes, and all of them are reduced or none, the call is
- * done as `gpuvec_expr_run` does it. Other calls run on the same processors, but not on cores and GPUs together. A
+ * If all arrays are contiguous, in the same order of axes, and all axes are reduced or none, the call is done as
+ * `gpuvec_expr_run` does it. Other calls run on the same processors, but not on cores and GPUs together. A
  * GPU uses arrays that it reaches in place, and the elements of pageable ones are gathered and scattered on the
  * way. A stream of a GPU that reaches all arrays takes the call, as that of `gpuvec_expr_run`, unless a result has
  * more than 2^30 elements; with any other stream the call waits for the stream's work, and is done when it

@@ -160,8 +160,8 @@ __device__ inline void read_words(const Columns<K> &columns, long long *words, i
     }
 }
 
-// Where each warp has results of its own, all warps first add theirs up in windows. The block then computes the
-// results that no window holds.
+// Reduces along axes. If each warp has results of its own, all warps first add theirs up in windows, and the block
+// then computes the results that no window holds.
 template <class K, class T>
 __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *scratch, u64 mode) {
     __shared__ Columns<K> columns;

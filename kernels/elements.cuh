@@ -91,7 +91,8 @@ struct OfGrid {
     // The first element of the warp's first batch, and the distance to the next batch.
     __device__ static u64 first(int len) { return first_batch(len); }
     __device__ static u64 next(int len) { return next_batch(len); }
-    // Whether the window alone is to hold the sum; the bits that it is to reach above a batch, and its grid.
+    // Returns whether the window alone must hold the sum. The window reaches `spare` bits above a batch, and its unit
+    // is on a grid.
     __device__ static constexpr bool in_window() { return false; }
     __device__ static constexpr int spare() { return 0; }
     __device__ static constexpr int grid() { return GRID; }

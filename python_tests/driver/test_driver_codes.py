@@ -1,8 +1,8 @@
 """Error codes of the driver: which lose a device, and which are an error of one call.
 
 Each driver call of a sequence of library calls fails, once with each code; in short tests with some
-of the codes, in turn. A code that the library
-does not know does not lose the device: the error quotes the driver, and later calls work.
+of the codes, in turn. A code that the library does not know does not lose the device: the error
+quotes the driver, and later calls work.
 """
 
 from typing import Optional

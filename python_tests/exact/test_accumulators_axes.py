@@ -517,7 +517,7 @@ def test_without_memory_nothing_is_added():
             assert "the states of an addition" in last_error()
             ok(lib.gpuvec_accumulator_value(sums.handle, out.ctypes.data))
             assert (out == 2).all()
-            # What needs no further states goes on.
+            # Calls that need no further states succeed.
             ok(lib.gpuvec_accumulator_merge(sums.handle, sums.handle))
             ok(lib.gpuvec_accumulator_value(sums.handle, out.ctypes.data))
             assert (out == 4).all()
