@@ -56,8 +56,8 @@ const ALIGNMENT: usize = 16;
 /// multiple of all packs.
 const MOST_ELEMENTS: usize = 1 << 30;
 
-/// The bytes that a kernel reads at once at the least.
-const SECTOR_BYTES: usize = 32;
+/// The fewest bytes that a kernel reads at once.
+pub(crate) const SECTOR_BYTES: usize = 32;
 
 /// The most bytes of the states of a tile's results in a slot.
 const STATES_BYTES: usize = tuning::STAGED_CHUNK_BYTES;

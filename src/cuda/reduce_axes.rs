@@ -9,7 +9,8 @@ use super::placed::PlacedArray;
 use super::scratch::Lent;
 use super::strided::addresses_of_first;
 use crate::call::{
-    Binding, Call, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, Strides, Task, Tile, Transfers,
+    Binding, Call, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, SECTOR_BYTES, Strides, Task, Tile,
+    Transfers,
 };
 use crate::error::Error;
 use arrayvec::ArrayVec;
@@ -22,9 +23,6 @@ const WARP: usize = 32;
 
 /// The elements of a result for which a block's threads have a batch each.
 const BATCHES: usize = 16 * BLOCK_THREADS as usize;
-
-/// The fewest neighbouring results along which memory is read in whole sectors.
-const SECTOR_BYTES: usize = 32;
 
 /// The most blocks that share the elements of a result.
 const MOST_PARTS: usize = 1024;
