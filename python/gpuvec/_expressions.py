@@ -375,11 +375,6 @@ class Expression:
             run = functions.gpuvec_expr_run_outputs
             size = prod(reduced.shape)
             return [run, self._handle, self._pointers(*pointers), addresses, count, size], None
-        if len(set(self.reductions)) > 1:
-            raise ValueError(
-                "reductions beside other formulas take C-contiguous arrays of one shape, and no "
-                "axis=: pass copies, or evaluate the reductions by themselves"
-            )
         strided = Strided(reduced.shape)
         for name, pointer in zip(self._names, pointers):
             strided.add_input(pointer, arrays.get(name))

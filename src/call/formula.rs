@@ -169,6 +169,11 @@ impl Formula {
         std::iter::once(self.output).chain(others.iter().copied())
     }
 
+    /// Says whether an output is that of a reduction.
+    pub(crate) fn reduces(&self) -> bool {
+        self.outputs().any(Layout::is_value)
+    }
+
     /// The layout of the only output; fails if there are several, and says which function the caller needs
     /// `instead`.
     pub(crate) fn only_output(&self, instead: &'static str) -> Result<&'static Layout, Error> {

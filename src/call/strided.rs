@@ -2,11 +2,12 @@
 
 use super::array::{Array, MAX_ARRAYS, MemoryKind};
 use super::checked::Call;
+use super::task::Task;
 use super::transfer::{Transfer, Transfers};
 use crate::error::Error;
 use crate::tuning;
 use arrayvec::ArrayVec;
-use gpuvec_axes::{Axes, Block, Blocks, MAX_AXES, Space, View};
+use gpuvec_axes::{Axes, Block, Blocks, MAX_AXES, Space, View, are_columns};
 
 /// The axes of a call on arrays of any strides.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +39,7 @@ pub(crate) struct Tile {
 /// How GPUs run a call on arrays of any strides, tile after tile, beside the transfers of the arrays. Of arrays
 /// that are [`Staged`](Transfer::Staged) a tile's elements are gathered in a pinned buffer, which kernels use where
 /// it is, or scattered from there. Of those with [`Dma`](Transfer::Dma), inputs that repeat elements, the distinct
-/// ones are gathered and then copied to a device buffer. Outputs are [`State`](Transfer::State) if several tiles
+/// ones are gathered and then copied to a device buffer. Outputs of reductions are [`State`](Transfer::State) if several tiles
 /// have elements of a result: the host merges their states.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OnStrides {
@@ -77,10 +78,17 @@ impl<'a> Strides<'a> {
         self.axes.reduced()
     }
 
-    /// The tiles of kernels that reach all arrays in place.
-    pub(crate) fn tiles_in_place(&self) -> Tiles {
-        let [kept, reduced] = self.spaces().map(|space| space.blocks(MOST_ELEMENTS));
-        Tiles { kept, reduced }
+    /// The tiles of a task's kernels that reach all arrays in place.
+    pub(crate) fn tiles_in_place(&self, task: Task<'_>) -> Tiles {
+        let [kept, reduced] = self.spaces();
+        let kept = kept.blocks(self.most_results(task));
+        Tiles { kept, reduced: reduced.blocks(MOST_ELEMENTS) }
+    }
+
+    /// The most results of a launch. An elementwise kernel numbers all elements of these.
+    fn most_results(&self, task: Task<'_>) -> usize {
+        let n = if task.is_mixed() { self.reduced().elements() } else { 1 };
+        (MOST_ELEMENTS / n.max(1)).max(1)
     }
 
     /// Says whether each result has elements, and no more than a kernel can number.
@@ -130,16 +138,11 @@ impl<'a> Strides<'a> {
         Self::distinct(self.spaces(), view) < all
     }
 
-    /// Says whether an input has elements of different results that are closer to each other than those of a
-    /// result.
+    /// Says whether an input is read in columns.
     fn are_columns(&self, inputs: usize) -> bool {
-        let is_across = |view: &&View| {
-            let inner = self
-                .spaces()
-                .map(|space| space.strides(view).last().map_or(0, |stride| stride.unsigned_abs()));
-            inner[0] != 0 && (inner[0] < inner[1] || inner[1] == 0)
-        };
-        self.reduced().elements() > 1 && self.views[..inputs].iter().any(|view| is_across(&view))
+        let [kept, reduced] = self.spaces();
+        let is_across = |view: &View| are_columns(kept.strides(view), reduced.strides(view));
+        reduced.elements() > 1 && self.views[..inputs].iter().any(is_across)
     }
 }
 
@@ -186,6 +189,11 @@ impl Tile {
         self.kept().lengths().iter().chain(reduced).copied().collect()
     }
 
+    /// Says whether its results have elements.
+    pub(crate) fn has_elements(&self) -> bool {
+        self.reduced.is_some()
+    }
+
     /// The strides of an array along these axes.
     #[inline(never)]
     pub(crate) fn strides(&self, view: &View) -> [isize; MAX_AXES] {
@@ -215,9 +223,10 @@ impl OnStrides {
         let kept = strides.axes.kept().blocks(results);
         let tiles = Tiles { kept, reduced: strides.reduced().blocks(elements) };
         let merges = tiles.parts() > 1 || shape.must_merge();
-        let transfers = if merges { transfers.with_states() } else { transfers };
+        let is_value = |output: usize| call.outputs()[output].is_value();
+        let transfers = if merges { transfers.with_states(is_value) } else { transfers };
         let is_staged = merges || transfers.is_any_staged();
-        let buffers = Transfers::of_buffers(is_staged, call.task().is_reduction());
+        let buffers = Transfers::of_buffers(is_staged, call.task().reduces());
         let full = [tiles.kept.full(), tiles.reduced.full()];
         let mut end = 0;
         let place = |(number, (view, transfer)): (usize, (&View, Transfer))| {
@@ -249,8 +258,10 @@ fn transfers(call: &Call<'_>, strides: Strides<'_>, device: usize) -> Result<Tra
     let transfer = |(number, (array, view)): (usize, (&Array<'_>, &View))| {
         let is_input = number < inputs;
         Ok(match array.kind {
-            // Nothing is read.
-            _ if is_input && strides.reduced().elements() == 0 => Transfer::InPlace,
+            // Nothing is read, nor written for each element.
+            _ if (is_input || !array.is_value()) && strides.reduced().elements() == 0 => {
+                Transfer::InPlace
+            }
             MemoryKind::Device { ordinal } if ordinal != device => {
                 return Err(Error::StridedOnOtherDevice { argument: array.name, ordinal, device });
             }
@@ -278,7 +289,8 @@ impl Shape<'_> {
         let n = self.strides.reduced().elements();
         if self.gpus == 1 && !self.transfers.is_any_staged() {
             let merges = n > MOST_ELEMENTS || self.must_merge();
-            let results = if merges { self.most_states() } else { MOST_ELEMENTS };
+            let results = self.strides.most_results(self.call.task());
+            let results = if merges { results.min(self.most_states()) } else { results };
             return [results, MOST_ELEMENTS];
         }
         let most = self.chunk();
@@ -308,7 +320,7 @@ impl Shape<'_> {
         if bytes == 0 {
             return wanted.min(tuning::DMA_SLOT_BYTES) / widest;
         }
-        let room = match self.call.task().is_reduction() {
+        let room = match self.call.task().reduces() {
             true => tuning::STAGED_SLOT_BYTES - STATES_BYTES,
             false => tuning::STAGED_SLOT_BYTES,
         };
@@ -325,9 +337,7 @@ impl Shape<'_> {
 
     /// Says whether results must not be there before all elements are read: one of several would replace an input.
     fn must_merge(&self) -> bool {
-        self.call.task().is_reduction()
-            && self.call.task().has_several_kernels()
-            && self.call.reduces_into_input()
+        self.call.task().has_several_kernels() && self.call.reduces_into_input()
     }
 }
 

@@ -35,6 +35,16 @@ impl<'a> Task<'a> {
         self.formula().is_some_and(|formula| formula.is_reduction)
     }
 
+    /// Says whether an output is one value.
+    pub(crate) fn reduces(self) -> bool {
+        self.formula().is_some_and(Formula::reduces)
+    }
+
+    /// Says whether some outputs are one value each, and others have an element for each of an input's.
+    pub(crate) fn is_mixed(self) -> bool {
+        self.reduces() && !self.is_reduction()
+    }
+
     /// Says whether it has several kernels, of which all but the last are reductions.
     pub(crate) fn has_several_kernels(self) -> bool {
         self.formula().is_some_and(Formula::has_several_kernels)

@@ -50,10 +50,11 @@ impl Transfers {
         self.arrays.iter().copied()
     }
 
-    /// The same with states for the outputs: those of a slot for reductions.
-    pub(crate) fn with_states(&self) -> Self {
+    /// The same with states for the outputs of reductions.
+    pub(super) fn with_states(&self, is_reduced: impl Fn(usize) -> bool) -> Self {
         let state = |(number, of): (usize, Transfer)| {
-            if number < self.inputs { of } else { Transfer::State }
+            let is_state = number >= self.inputs && is_reduced(number - self.inputs);
+            if is_state { Transfer::State } else { of }
         };
         Transfers { arrays: self.all().enumerate().map(state).collect(), inputs: self.inputs }
     }
@@ -77,9 +78,9 @@ impl Transfers {
     }
 
     /// Those for which a slot has buffers for arrays that are staged and copied, or the memory of reductions.
-    pub(super) fn of_buffers(are_staged: bool, is_reduction: bool) -> Self {
+    pub(super) fn of_buffers(are_staged: bool, reduces: bool) -> Self {
         let staged = [Transfer::Staged, Transfer::Dma].into_iter().filter(|_| are_staged);
-        let arrays = staged.chain(is_reduction.then_some(Transfer::State)).collect();
+        let arrays = staged.chain(reduces.then_some(Transfer::State)).collect();
         Transfers { arrays, inputs: 0 }
     }
 

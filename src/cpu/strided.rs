@@ -177,8 +177,14 @@ mod tests {
         let elsewhere = Argument { address: 1 << 60, element_bytes: 8, strides: None };
         let outputs = [if reads { elsewhere } else { array }];
         let inputs = if reads { &[array][..] } else { &[] };
-        let arguments =
-            Arguments { shape, inputs, outputs: &outputs, reduced_axes: 0, is_indexed: false };
+        let arguments = Arguments {
+            shape,
+            inputs,
+            outputs: &outputs,
+            whole_outputs: 0,
+            reduced_axes: 0,
+            is_indexed: false,
+        };
         let mut views = [View::default(); 2];
         let axes = Axes::new(&arguments, &mut views[..inputs.len() + 1]).unwrap().unwrap();
         (*axes.kept(), views[0])

@@ -134,6 +134,17 @@ impl Placed {
         self.lengths.iter().product()
     }
 
+    /// Sorts the axes by the steps of an array, which has no two elements in the same place: the longest steps first.
+    pub(super) fn sort_by(&mut self, array: usize) {
+        for axis in 1..self.lengths.len() {
+            let step = |axis: usize| self.arrays[array].strides[axis].unsigned_abs();
+            let place = (0..axis).find(|other| step(*other) < step(axis)).unwrap_or(axis);
+            self.lengths[place..=axis].rotate_right(1);
+            let strides = self.arrays.iter_mut().map(|array| &mut array.strides);
+            strides.for_each(|strides| strides[place..=axis].rotate_right(1));
+        }
+    }
+
     /// Drops axes of length 1, and merges neighbours along which each array is walked like along one. Leaves at
     /// least one axis.
     pub(super) fn merge(&mut self) {

@@ -5,16 +5,17 @@ use super::driver::CUstream;
 use super::enqueue::{Addresses, input_parameters, last_parameter};
 use super::grid::BLOCK_THREADS;
 use super::kernels::{Form, MAX_STRIDED_PARAMETERS};
-use super::placed::PlacedArray;
+use super::placed::{Placed, PlacedArray};
 use super::scratch::Lent;
-use super::strided::addresses_of_first;
+use super::strided::{self, addresses_of_first};
+use crate::call::plan::BlockLimits;
 use crate::call::{
     Binding, Call, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, SECTOR_BYTES, Strides, Task, Tile,
     Transfers,
 };
 use crate::error::Error;
 use arrayvec::ArrayVec;
-use gpuvec_axes::{Divisor, MAX_AXES};
+use gpuvec_axes::{Divisor, MAX_AXES, are_columns};
 use gpuvec_exact::{State, Sum};
 use gpuvec_ptx::Along;
 use std::ops::Range;
@@ -71,7 +72,9 @@ pub(super) struct PlacedTile {
     /// The number of the first element of each result.
     first: usize,
     inputs: ArrayVec<PlacedArray, MAX_INPUTS>,
-    /// The results, or their states, of each output.
+    /// Says whether its results have elements.
+    has_elements: bool,
+    /// The elements, the results, or their states, of each output.
     outputs: ArrayVec<PlacedArray, MAX_OUTPUTS>,
     stores_states: bool,
 }
@@ -86,6 +89,7 @@ impl PlacedTile {
             lengths: tile.lengths(),
             kept,
             first: tile.first,
+            has_elements: tile.has_elements(),
             inputs: arrays.by_ref().take(inputs).collect(),
             outputs: arrays.collect(),
             stores_states,
@@ -142,12 +146,10 @@ impl PlacedTile {
             state_words: formula.is_exact().then_some(formula.state_bytes / 8),
             stores_states: self.stores_states,
         };
-        let inner = |array: &PlacedArray, axes: Range<usize>| {
-            array.strides(axes).last().map_or(0, |stride| stride.unsigned_abs())
-        };
+        // An array that is the same for all elements of a result is read once for them, in any order.
         let is_across = |array: &&PlacedArray| {
-            let [along, across] = [inner(array, self.reduced()), inner(array, self.kept())];
-            across != 0 && across < along
+            let [kept, reduced] = [self.kept(), self.reduced()].map(|axes| array.strides(axes));
+            reduced.last().is_some_and(|along| *along != 0) && are_columns(kept, reduced)
         };
         match self.inputs.iter().filter(is_across).map(PlacedArray::element_bytes).max() {
             Some(bytes) => shape.by_columns(bytes),
@@ -158,18 +160,25 @@ impl PlacedTile {
         }
     }
 
-    /// Queues the kernels of a task for the tile.
+    /// Queues the kernels of a task for the tile: that of the outputs that are not reductions last, since they may
+    /// be inputs.
     ///
     /// # Safety
     /// The stream must be the device's, whose context is current. At the arrays' addresses the device must reach
     /// their elements until the stream has done the work. The scratch memory is the stream's.
     pub(super) unsafe fn queue(
         &self, device: &Device, stream: CUstream, task: Task<'_>, scratch: Lent,
+        block_limits: BlockLimits,
     ) -> Result<(), Error> {
         let inputs: Addresses = self.inputs.iter().map(PlacedArray::address).collect();
         let axes = |axes: Range<usize>| axes.len().max(1);
         let along = Along { kept: axes(self.kept()), reduced: axes(self.reduced()) };
         for (task, outputs) in task.kernels() {
+            if !task.is_reduction() {
+                // SAFETY: this function's promise.
+                unsafe { self.map(device, stream, task, outputs, block_limits.of(task))? };
+                continue;
+            }
             let (Task::Evaluate(Evaluation { formula, bindings }), &[output]) = (task, outputs)
             else {
                 return Err(Error::Internal { text: "a kernel along axes with several outputs" });
@@ -180,7 +189,7 @@ impl PlacedTile {
             self.add_axes(&mut parameters, self.reduced(), bindings, None);
             let [results, n] = [self.kept(), self.reduced()].map(|axes| self.elements(axes));
             let blocks_at_once = along.blocks_per_multiprocessor(formula.program());
-            let held = device.multiprocessors * blocks_at_once;
+            let held = device.multiprocessors.saturating_mul(blocks_at_once);
             let partition = self.partition(held as usize, scratch.bytes, formula);
             let shares = partition.parts << 8
                 | usize::from(self.stores_states) << 7
@@ -197,6 +206,26 @@ impl PlacedTile {
         }
         Ok(())
     }
+
+    /// Queues the kernel of an elementwise task, which has these of the outputs.
+    ///
+    /// # Safety
+    /// As [`PlacedTile::queue`].
+    unsafe fn map(
+        &self, device: &Device, stream: CUstream, task: Task<'_>, outputs: &[usize],
+        block_limit: u32,
+    ) -> Result<(), Error> {
+        if !self.has_elements {
+            return Ok(());
+        }
+        let mut placed = Placed::new(&self.lengths);
+        self.inputs.iter().for_each(|input| placed.push(*input));
+        outputs.iter().for_each(|output| placed.push(self.outputs[*output]));
+        let inputs = self.inputs.len();
+        placed.sort_by(inputs);
+        // SAFETY: this function's promise.
+        unsafe { strided::launch(device, stream, task, placed, inputs, block_limit) }
+    }
 }
 
 /// Queues a call on a stream of a device, whose context is current and which reaches all arrays in place.
@@ -206,16 +235,16 @@ impl PlacedTile {
 /// is the stream's.
 pub(super) unsafe fn queue(
     device: &Device, stream: CUstream, call: &Call<'_>, strides: Strides<'_>,
-    transfers: &Transfers, scratch: Lent,
+    transfers: &Transfers, scratch: Lent, block_limits: BlockLimits,
 ) -> Result<(), Error> {
     let first = addresses_of_first(device, call, strides, transfers)?;
-    let tiles = strides.tiles_in_place();
+    let tiles = strides.tiles_in_place(call.task());
     for tile in (0..tiles.count()).map(|number| tiles.at(number)) {
         let arrays = first.iter().zip(strides.views());
         let arrays = arrays.map(|(first, view)| PlacedArray::in_place(*first, &tile, view));
         let placed = PlacedTile::new(&tile, arrays, call.inputs().len(), false);
         // SAFETY: this function's promise, and the call's.
-        unsafe { placed.queue(device, stream, call.task(), scratch)? };
+        unsafe { placed.queue(device, stream, call.task(), scratch, block_limits)? };
     }
     Ok(())
 }

@@ -212,12 +212,22 @@ impl Stream {
         &self, call: &Call<'_>, strides: Strides<'_>, plan: &OnStream,
     ) -> Result<(), Error> {
         let (device, raw, transfers) = (self.device, self.raw, &plan.transfers);
-        let queued = match call.task().is_reduction() {
+        let queued = match call.task().reduces() {
             true => self.with_scratch(|scratch| {
                 scratch.lend_along_axes(raw, |lent| {
                     // SAFETY: the call promises the arrays until the stream has done the work; the plan found that
                     // the device reaches them. The scratch memory is this stream's.
-                    unsafe { reduce_axes::queue(device, raw, call, strides, transfers, lent) }
+                    unsafe {
+                        reduce_axes::queue(
+                            device,
+                            raw,
+                            call,
+                            strides,
+                            transfers,
+                            lent,
+                            plan.block_limits,
+                        )
+                    }
                 })
             }),
             false => {

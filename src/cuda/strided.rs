@@ -30,7 +30,7 @@ pub(super) unsafe fn queue(
     transfers: &Transfers, block_limit: u32,
 ) -> Result<(), Error> {
     let first = addresses_of_first(device, call, strides, transfers)?;
-    let tiles = strides.tiles_in_place();
+    let tiles = strides.tiles_in_place(call.task());
     for tile in (0..tiles.count()).map(|number| tiles.at(number)) {
         let mut placed = Placed::new(tile.kept().lengths());
         for (first, view) in first.iter().zip(strides.views()) {

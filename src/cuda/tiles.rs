@@ -82,7 +82,7 @@ impl<'a> Tiled<'a> {
             return Ok(PlacedArray::states(at, tile, bytes));
         }
         let is_input = number < self.inputs();
-        let packed = Packed::of(tile, view, is_input && self.call.task().is_reduction());
+        let packed = self.packed(tile, number);
         if is_input {
             // SAFETY: the call promises the tile's elements, and the buffer, which is the slot's alone, has room
             // for them.
@@ -95,6 +95,11 @@ impl<'a> Tiled<'a> {
             unsafe { enqueue::copy(on.device, stream, from, at, packed.bytes())? };
         }
         Ok(PlacedArray::dense(at, &packed, view.element_bytes))
+    }
+
+    /// The elements of an array in a tile, as they are in a buffer.
+    fn packed(&self, tile: &Tile, number: usize) -> Packed {
+        Packed::of(tile, &self.strides.views()[number], self.call.task().reduces())
     }
 
     /// Merges the states of a tile with those of others of the same results. Returns them once no tile is missing.
@@ -202,13 +207,13 @@ impl Job for Tiled<'_> {
         let arrays = (0..inputs + self.call.outputs().len())
             .map(|number| self.placed(on, slot, stream, &tile, number, progress))
             .collect::<Result<ArrayVec<_, MAX_ARRAYS>, _>>()?;
-        progress.wrote |= !self.merges();
-        if task.is_reduction() {
+        progress.wrote |= !self.merges() || task.is_mixed();
+        if task.reduces() {
             let placed = PlacedTile::new(&tile, arrays.into_iter(), inputs, self.merges());
             return slot.scratch()?.lend_along_axes(stream, |scratch| {
                 // SAFETY: the call promises the arrays, and the buffers and the scratch memory are the slot's,
                 // which is waited for before the call returns; by its transfer the device reaches each of them.
-                unsafe { placed.queue(on.device, stream, task, scratch) }
+                unsafe { placed.queue(on.device, stream, task, scratch, self.plan.block_limits) }
             });
         }
         let mut placed = Placed::new(tile.kept().lengths());
@@ -224,21 +229,20 @@ impl Job for Tiled<'_> {
         &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
     ) -> Result<(), Error> {
         let tile = self.on_strides.tiles.at(chunk.start());
-        if self.merges() {
-            let Some(merging) = self.merged(slot, &tile)? else { return Ok(()) };
-            progress.wrote = true;
-            return self.store(on, slot, &tile, merging);
-        }
         for (number, view) in self.outputs() {
             if self.plan.transfers.of(number) == Transfer::Staged {
-                let bytes = tile.kept().elements() * view.element_bytes;
-                let buffer = slot.pinned_bytes(self.on_strides.offsets[number], bytes)?;
+                let packed = self.packed(&tile, number);
+                let buffer = slot.pinned_bytes(self.on_strides.offsets[number], packed.bytes())?;
                 // SAFETY: the call promises the tile's elements, which no other thread has.
-                unsafe {
-                    scatter(Grid::of(tile.kept(), view), buffer.as_ptr(), address(&tile, view))
-                };
-                progress.bytes_staged += bytes as u64;
+                unsafe { scatter(packed.grid(), buffer.as_ptr(), address(&tile, view)) };
+                progress.bytes_staged += packed.bytes() as u64;
             }
+        }
+        if self.merges()
+            && let Some(merging) = self.merged(slot, &tile)?
+        {
+            progress.wrote = true;
+            return self.store(on, slot, &tile, merging);
         }
         Ok(())
     }

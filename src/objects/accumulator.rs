@@ -118,8 +118,14 @@ fn zeros(code: Code, states: usize) -> Result<Vec<i64>, Error> {
 
 /// The number of elements of a shape. Fails if it is not a shape.
 fn elements(shape: &[i64]) -> Result<usize, Error> {
-    let of_none =
-        Arguments { shape, inputs: &[], outputs: &[], reduced_axes: 0, is_indexed: false };
+    let of_none = Arguments {
+        shape,
+        inputs: &[],
+        outputs: &[],
+        whole_outputs: 0,
+        reduced_axes: 0,
+        is_indexed: false,
+    };
     let axes = Axes::new(&of_none, &mut []).map_err(Error::Axes)?;
     Ok(axes.map_or(0, |axes| axes.kept().elements()))
 }

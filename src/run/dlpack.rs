@@ -44,7 +44,7 @@ struct Elements {
 }
 
 /// Evaluates an expression over tensors: see [`evaluate_strided`]. The shapes of inputs are broadcast: to that of the
-/// outputs, or to their common one if the expression reduces them.
+/// outputs that are not reductions, or to their common one if all are.
 ///
 /// # Safety
 /// `inputs` has a tensor of DLPack for each declared input, and `outputs` one for each output, whose memory is as
@@ -74,7 +74,8 @@ pub(crate) unsafe fn evaluate_tensors(
     }
     for (number, output) in program.outputs().iter().enumerate() {
         let (argument, place) = (OUTPUT_NAMES[number], outputs.wrapping_add(number));
-        all.push(Place { argument, place, element: output.element, role: Role::Output });
+        let role = Role::Output { is_value: output.reduction.is_some() };
+        all.push(Place { argument, place, element: output.element, role });
     }
     let mut shape = PerAxis::new();
     for place in &all {
@@ -83,11 +84,11 @@ pub(crate) unsafe fn evaluate_tensors(
         match place.role {
             Role::Array => tensor.widen(&mut shape)?,
             Role::Scalar => tensor.check_scalar()?,
-            Role::Output if !expression.formula.is_reduction => {
+            Role::Output { is_value: false } => {
                 shape = tensor.shape;
                 break;
             }
-            Role::Output | Role::Unused => {}
+            Role::Output { .. } | Role::Unused => {}
         }
     }
     let mut strides: ArrayVec<i64, { MAX_RANK * MAX_ARRAYS }> = ArrayVec::new();
@@ -99,7 +100,8 @@ pub(crate) unsafe fn evaluate_tensors(
             Some(tensor) => {
                 strides.extend(match place.role {
                     Role::Array => tensor.broadcast(&shape)?,
-                    Role::Output => tensor.of_result(&shape, reduced_axes)?,
+                    Role::Output { is_value: true } => tensor.of_result(&shape, reduced_axes)?,
+                    Role::Output { is_value: false } => tensor.of_result(&shape, 0)?,
                     Role::Scalar | Role::Unused => PerAxis::new(),
                 });
                 tensor.data
@@ -120,7 +122,10 @@ enum Role {
     Array,
     Scalar,
     Unused,
-    Output,
+    /// An output: the value of a reduction, or one that has an element for each of an input's.
+    Output {
+        is_value: bool,
+    },
 }
 
 /// The place of a tensor's address, and what the expression declares.

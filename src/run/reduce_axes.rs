@@ -1,4 +1,4 @@
-//! Reductions of arrays of any strides, along any axes.
+//! Reductions of arrays of any strides, along any axes, beside outputs that have an element for each of an input's.
 //!
 //! The kept axes are cut into blocks, the reduced ones too. A block of both is a tile: the formula is evaluated over
 //! its elements, and the values are added to a state for each result. States are exact and merge in any order, so
@@ -7,6 +7,9 @@
 //! A tile is walked in one of two orders. In rows, the elements of a result follow each other: where they do so in
 //! memory, or nearly. In columns, those of the same place do: where these are next to each other in memory, and where
 //! results have so few elements that a row of them would not fill vectors.
+//!
+//! A tile's elements of other outputs are written once the reductions have its values. An output that is an input has
+//! the same elements in each tile, so no other tile reads what this one writes.
 
 use super::walk::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
@@ -23,8 +26,8 @@ use crate::tuning::{
     REDUCED_STATE_BYTES, REDUCED_TILE, STRIDED_BLOCK,
 };
 use arrayvec::ArrayVec;
-use gpuvec_axes::{Access, Axes, Block, Blocks, Inner, MAX_AXES, Space, View};
-use gpuvec_expr::{Reduction, Type};
+use gpuvec_axes::{Access, Axes, Block, Blocks, Inner, MAX_AXES, Space, View, are_columns};
+use gpuvec_expr::{Output, Type};
 use std::collections::TryReserveError;
 use std::ffi::c_void;
 use std::ops;
@@ -40,7 +43,10 @@ pub(super) struct ReduceAxes<'a> {
     program: &'a BlockProgram,
     bindings: &'a [Binding],
     inputs: &'a [View],
-    outputs: &'a [View],
+    /// The results of the reductions.
+    outputs: ArrayVec<&'a View, MAX_OUTPUTS>,
+    /// The outputs that are not reductions.
+    elementwise: ArrayVec<&'a View, MAX_OUTPUTS>,
     kept: Blocks,
     reduced: Blocks,
     order: Order,
@@ -64,6 +70,12 @@ pub(super) struct ReduceAxes<'a> {
     lacked_memory: AtomicBool,
 }
 
+/// The views of a call's inputs and outputs.
+pub(super) struct Views<'a> {
+    pub(super) inputs: &'a [View],
+    pub(super) outputs: &'a [View],
+}
+
 /// The order of the elements of a tile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
@@ -78,14 +90,8 @@ impl Order {
         if kept.elements() < LEAST_COLUMNS {
             return Order::Rows;
         }
-        let are_columns = |view: &&View| {
-            let inner = [kept, reduced].map(|space| space.strides(view).last());
-            match inner.map(|stride| stride.map_or(0, |stride| stride.unsigned_abs())) {
-                [0, _] => false,
-                [of_kept, of_reduced] => of_kept < of_reduced || of_reduced == 0,
-            }
-        };
-        let columns = inputs.iter().filter(are_columns).count();
+        let is_across = |view: &&View| are_columns(kept.strides(view), reduced.strides(view));
+        let columns = inputs.iter().filter(is_across).count();
         match 2 * columns > inputs.len() || reduced.elements() <= REDUCED_SHORT_ROW {
             true => Order::Columns,
             false => Order::Rows,
@@ -94,21 +100,32 @@ impl Order {
 }
 
 impl<'a> ReduceAxes<'a> {
-    /// The reductions of a program, in the order of the outputs. The views are those of the arrays among the
-    /// bindings, at least one, and those of the outputs. The call has elements.
+    /// The reductions of a program, in the order of the outputs, and its other outputs. The views are those of the
+    /// arrays among the bindings, at least one unless there are other outputs, and those of the outputs. The call has
+    /// elements.
     ///
     /// # Safety
     /// The promise of a call: the inputs are readable and the outputs writable where the views lead, until the work
     /// ends; no other thread changes them meanwhile. The bindings are as the program declares them.
     pub(super) unsafe fn new(
-        program: &'a BlockProgram, bindings: &'a [Binding], axes: &Axes, inputs: &'a [View],
-        outputs: &'a [View], reductions: impl Iterator<Item = (Reduction, Type)>,
+        program: &'a BlockProgram, bindings: &'a [Binding], axes: &Axes, views: Views<'a>,
+        outputs: &[Output],
     ) -> Result<Self, Error> {
         if !memory::is_left() {
             return Err(NO_BUFFERS);
         }
-        let reductions: AllStates =
-            reductions.map(|(reduction, ty)| erased_states(reduction, ty)).collect();
+        let inputs = views.inputs;
+        let (mut results, mut elementwise) = (ArrayVec::new(), ArrayVec::new());
+        let mut reductions = AllStates::new();
+        for (output, view) in outputs.iter().zip(views.outputs) {
+            match output.reduction {
+                Some(reduction) => {
+                    reductions.push(erased_states(reduction, output.ty));
+                    results.push(view);
+                }
+                None => elementwise.push(view),
+            }
+        }
         let largest = reductions.iter().map(|states| states.state_bytes()).max();
         let most_states = REDUCED_STATE_BYTES / largest.unwrap_or(1);
         let order = Order::of(axes, inputs);
@@ -116,14 +133,15 @@ impl<'a> ReduceAxes<'a> {
             Order::Columns => in_place(program, bindings, axes.kept(), inputs),
             Order::Rows => ArrayVec::new(),
         };
-        let [results, elements] = tile(axes, inputs, order, !in_place.is_empty(), most_states);
-        let kept = axes.kept().blocks(results);
+        let [most_results, elements] = tile(axes, inputs, order, !in_place.is_empty(), most_states);
+        let kept = axes.kept().blocks(most_results);
         let reduced = axes.reduced().blocks(elements);
         Ok(ReduceAxes {
             program,
             bindings,
             inputs,
-            outputs,
+            outputs: results,
+            elementwise,
             kept,
             reduced,
             order,
@@ -226,7 +244,7 @@ impl<'a> ReduceAxes<'a> {
 
     /// Writes the results of a block to an output. They are overwritten.
     fn store(&self, block: &Block, output: usize, results: &mut [u64]) {
-        let view = &self.outputs[output];
+        let view = self.outputs[output];
         let results = low_ends(results, view.element_bytes);
         let to = address(view, block.offset(view));
         // SAFETY: the creator of the work promises the elements of the output; no other thread has this block.
@@ -273,7 +291,8 @@ struct Worker<'a> {
     states: AllStates,
     /// The results of a block, for each reduction.
     results: ArrayVec<Vec<u64>, MAX_OUTPUTS>,
-    /// The elements of a tile of each input, one after the other, if they are copied.
+    /// The elements of a tile of each input, and then of each output that is not a reduction, one after the other, if
+    /// they are copied.
     copies: Vec<u64>,
 }
 
@@ -289,7 +308,8 @@ struct Tile<'a> {
 impl<'a> Worker<'a> {
     fn new(of: &'a ReduceAxes<'a>) -> Result<Self, TryReserveError> {
         let elements = of.kept.elements() * of.reduced.elements();
-        let copies = if of.in_place.is_empty() { of.inputs.len() * elements } else { 0 };
+        let arrays = of.inputs.len() + of.elementwise.len();
+        let copies = if of.in_place.is_empty() { arrays * elements } else { 0 };
         let results = of.reductions.iter().map(|_| of.words(of.kept.elements()));
         Ok(Worker {
             of,
@@ -335,12 +355,18 @@ impl<'a> Worker<'a> {
         of.units_done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds the values of a tile to the states, or computes the results of whole rows.
+    /// Adds the values of a tile to the states, or computes the results of whole rows; then stores those of the other
+    /// outputs.
     fn add(&mut self, tile: &Tile<'_>) {
         let arrays: ArrayVec<*const c_void, MAX_INPUTS> =
             (0..self.of.inputs.len()).map(|input| self.gathered(input, tile)).collect();
-        // SAFETY: the creator of the work promises the elements of the tile; copies have room for them.
-        let range = unsafe { Range::new(self.of.bindings, &arrays, &[], tile.elements()) };
+        let inputs = arrays.len();
+        let outputs: ArrayVec<*mut c_void, MAX_OUTPUTS> = (0..self.of.elementwise.len())
+            .map(|output| self.place(inputs + output, self.of.elementwise[output], tile))
+            .collect();
+        // SAFETY: the creator of the work promises the elements of the tile, which no other thread has; copies have
+        // room for them. An output is exactly an input or overlaps none: they are the same memory, or a copy each.
+        let range = unsafe { Range::new(self.of.bindings, &arrays, &outputs, tile.elements()) };
         let has_whole_rows = self.of.has_whole_rows();
         let (all, all_results) = (&mut self.states, &mut self.results);
         let mut add = |number: usize, version, values: Values<'_>, start: usize| {
@@ -367,6 +393,13 @@ impl<'a> Worker<'a> {
             }
         };
         self.of.program.accumulate(&mut self.scratch, range, 0, &mut add);
+        for (view, place) in self.of.elementwise.iter().zip(outputs) {
+            let to = tile.start(view);
+            if place != to.cast() {
+                // SAFETY: as above; the program has written the copy.
+                unsafe { scatter(tile.axes(view).grid(), place.cast(), to) };
+            }
+        }
     }
 
     /// Adds the elements of columns of arrays to the states.
@@ -374,7 +407,7 @@ impl<'a> Worker<'a> {
         let (version, len) = (self.of.program.version(), tile.kept.space().elements());
         for (states, (ty, places)) in self.states.iter_mut().zip(&self.of.in_place) {
             let views = places.map(|place| &self.of.inputs[place]);
-            let starts = views.map(|view| tile.start(view));
+            let starts = views.map(|view| tile.start(view).cast_const());
             let strides =
                 views.map(|view| tile.reduced.space().strides(view).last().map_or(0, |s| *s));
             // SAFETY: the creator of the work promises the elements of the tile, whose rows follow each other at
@@ -389,16 +422,21 @@ impl<'a> Worker<'a> {
     /// The address of a tile's elements of an input, which are copied unless they follow each other.
     fn gathered(&mut self, input: usize, tile: &Tile<'_>) -> *const c_void {
         let view = &self.of.inputs[input];
-        let (lengths, strides) = tile.axes(view);
-        let grid = Grid::new(&lengths, &strides, view.element_bytes);
-        if grid.is_contiguous() {
+        let place = self.place(input, view, tile);
+        if place != tile.start(view).cast() {
+            // SAFETY: the creator of the work promises the elements; the copy has a word for each.
+            unsafe { gather(tile.axes(view).grid(), tile.start(view), place.cast()) };
+        }
+        place.cast_const()
+    }
+
+    /// The address of a tile's elements of an array, where they follow each other, or of the array's copy.
+    fn place(&mut self, array: usize, view: &View, tile: &Tile<'_>) -> *mut c_void {
+        if tile.axes(view).grid().is_contiguous() {
             return tile.start(view).cast();
         }
         let room = self.of.kept.elements() * self.of.reduced.elements();
-        let copy = (&raw mut self.copies[input * room..][..room]).cast();
-        // SAFETY: the creator of the work promises the elements; the copy has a word for each.
-        unsafe { gather(grid, tile.start(view), copy) };
-        copy.cast_const().cast()
+        (&raw mut self.copies[array * room..][..room]).cast()
     }
 }
 
@@ -416,12 +454,12 @@ impl Tile<'_> {
     }
 
     /// The address of its first element of an array.
-    fn start(&self, view: &View) -> *const u8 {
+    fn start(&self, view: &View) -> *mut u8 {
         address(view, self.kept.offset(view) + self.reduced.offset(view))
     }
 
-    /// The lengths and strides of its axes in an array.
-    fn axes(&self, view: &View) -> (ArrayVec<usize, MAX_AXES>, ArrayVec<isize, MAX_AXES>) {
+    /// Its axes in an array.
+    fn axes(&self, view: &View) -> TileAxes {
         let (kept, reduced) = (self.kept.space(), self.reduced.space());
         let [outer, inner] = match self.order {
             Order::Rows => [kept, reduced],
@@ -429,7 +467,24 @@ impl Tile<'_> {
         };
         let lengths = outer.lengths().iter().chain(inner.lengths());
         let strides = outer.strides(view).iter().chain(inner.strides(view));
-        (lengths.copied().collect(), strides.copied().collect())
+        TileAxes {
+            lengths: lengths.copied().collect(),
+            strides: strides.copied().collect(),
+            element_bytes: view.element_bytes,
+        }
+    }
+}
+
+/// The axes of a tile in an array.
+struct TileAxes {
+    lengths: ArrayVec<usize, MAX_AXES>,
+    strides: ArrayVec<isize, MAX_AXES>,
+    element_bytes: usize,
+}
+
+impl TileAxes {
+    fn grid(&self) -> Grid<'_> {
+        Grid::new(&self.lengths, &self.strides, self.element_bytes)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::bindings::{Bindings, OUTPUT_NAMES};
 use super::last_run::Backend;
 use super::memory_kinds::MemoryKinds;
-use super::reduce_axes::ReduceAxes;
+use super::reduce_axes::{ReduceAxes, Views};
 use super::walk::{Walk, address};
 use super::work::{Evaluating, Steps};
 use super::{Reduce, Runner, Subject, execute, last_run, log, queue, run};
@@ -82,7 +82,7 @@ pub(super) unsafe fn evaluate_part(
     if !is_contiguous(formula, &axes, inputs, outputs) {
         let checked = Checked::new(expression, bindings, &axes, views, stream)?;
         // SAFETY: this function's promise, of the elements to which the checked strides lead.
-        return unsafe { if formula.is_reduction { checked.reduce() } else { checked.map() } };
+        return unsafe { if formula.reduces() { checked.reduce() } else { checked.map() } };
     }
     let evaluation = Evaluation { formula, bindings: &bindings.all };
     let arrays = contiguous(bindings, inputs);
@@ -140,14 +140,6 @@ impl<'a> Given<'a> {
         let Strided { shape, inputs, outputs, .. } = *strided;
         let axes = shape.len();
         let declared = expression.formula.program().inputs().len();
-        let mut layouts = expression.formula.outputs();
-        if !expression.formula.is_reduction && layouts.any(Layout::is_value) {
-            let instead = "gpuvec_expr_run_outputs for reductions beside other formulas";
-            return Err(Error::SeveralOutputs {
-                outputs: expression.formula.outputs().count(),
-                instead,
-            });
-        }
         let n = usize::from(!shape.contains(&0));
         if n > 0 && declared > 0 && inputs.is_null() {
             return Err(Error::Null { argument: "inputs", n: declared });
@@ -197,10 +189,18 @@ impl<'a> Given<'a> {
             self.arrays.iter().zip(sizes).map(&mut argument).collect();
         let (inputs, outputs) = arguments.split_at(self.bindings.arrays.len());
         let shape = self.shape;
-        let is_indexed = expression.formula.is_indexed();
-        let arguments = gpuvec_axes::Arguments { shape, inputs, outputs, reduced_axes, is_indexed };
+        let layouts = expression.formula.outputs().enumerate();
+        let whole = layouts.filter(|(_, layout)| !layout.is_value());
+        let arguments = gpuvec_axes::Arguments {
+            shape,
+            inputs,
+            outputs,
+            whole_outputs: whole.fold(0, |bits, (output, _)| bits | 1 << output),
+            reduced_axes,
+            is_indexed: expression.formula.is_indexed(),
+        };
         let axes = Axes::new(&arguments, views).map_err(Error::Axes)?;
-        if axes.is_some() && !expression.formula.is_reduction && reduced_axes != 0 {
+        if axes.is_some() && !expression.formula.reduces() && reduced_axes != 0 {
             let expected = "the expression is not a reduction: pass 0";
             let value = reduced_axes.cast_signed();
             return Err(Error::Value { argument: "reduced_axes", value, expected });
@@ -222,10 +222,14 @@ pub(super) unsafe fn numbers(pointer: *const i64, axes: usize) -> impl Iterator<
 pub(super) fn is_contiguous(
     formula: &Formula, axes: &Axes, inputs: &[View], outputs: &[View],
 ) -> bool {
-    let is_direct = |space: &Space, view| space.access(view) == Access::Direct;
-    (!formula.is_reduction || axes.kept().elements() == 1)
-        && inputs.iter().all(|view| is_direct(axes.kept(), view) && is_direct(axes.reduced(), view))
-        && outputs.iter().all(|view| is_direct(axes.kept(), view))
+    let is_direct = |space: &Space, view: &View| space.access(view) == Access::Direct;
+    let is_whole = |view: &View| is_direct(axes.kept(), view) && is_direct(axes.reduced(), view);
+    (!formula.reduces() || axes.kept().elements() == 1)
+        && inputs.iter().all(is_whole)
+        && outputs.iter().zip(formula.outputs()).all(|(view, layout)| match layout.is_value() {
+            true => is_direct(axes.kept(), view),
+            false => is_whole(view),
+        })
 }
 
 /// The inputs of a call as contiguous arrays, which they are.
@@ -315,7 +319,7 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// Reduces the elements, or queues that on a stream.
+    /// Reduces the elements, and computes those of the other outputs, or queues that on a stream.
     ///
     /// # Safety
     /// As [`Arguments::new`], of the elements to which the views lead.
@@ -326,14 +330,16 @@ impl<'a> Checked<'a> {
         let (inputs, outputs) = self.views.split_at(self.inputs);
         let blocks = &self.expression.blocks;
         let steps = Steps::Blocks { blocks, bindings };
-        let are_equal = inputs.is_empty() || self.axes.reduced().elements() == 0;
+        let reads_none = inputs.is_empty() && self.evaluation.formula.is_reduction;
+        let are_equal = reads_none || self.axes.reduced().elements() == 0;
         let results = if are_equal { Some(self.results()?) } else { None };
         if self.is_queued(&call)? {
             return Ok(());
         }
         if let Some(results) = results {
             if call.device().is_none() && self.placement != Placement::Gpu {
-                for (view, result) in outputs.iter().zip(&results) {
+                let all = outputs.iter().zip(&results).zip(self.evaluation.formula.outputs());
+                for ((view, result), _) in all.filter(|(_, layout)| layout.is_value()) {
                     // SAFETY: this function's promise.
                     unsafe { fill(self.axes.kept(), view, (&raw const *result).cast()) };
                 }
@@ -362,12 +368,13 @@ impl<'a> Checked<'a> {
     /// As [`Arguments::new`], of the elements to which the views lead, in host memory.
     pub(super) unsafe fn reducing(&self) -> Result<ReduceAxes<'_>, Error> {
         let Evaluation { formula, bindings } = self.evaluation;
-        let reductions = formula.program().outputs().iter();
-        let reductions = reductions.filter_map(|output| Some((output.reduction?, output.ty)));
         let (inputs, outputs) = self.views.split_at(self.inputs);
-        let blocks = &self.expression.blocks;
+        let views = Views { inputs, outputs };
         // SAFETY: this function's promise.
-        unsafe { ReduceAxes::new(blocks, bindings, self.axes, inputs, outputs, reductions) }
+        unsafe {
+            let outputs = formula.program().outputs();
+            ReduceAxes::new(&self.expression.blocks, bindings, self.axes, views, outputs)
+        }
     }
 
     /// Does the work of cores after the stream's earlier work, but for its end.

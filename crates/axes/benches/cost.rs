@@ -15,8 +15,14 @@ fn measure(
         strides: strides[place - 1],
     });
     let (inputs, outputs) = ([a, b], [out]);
-    let arguments =
-        Arguments { shape, inputs: &inputs, outputs: &outputs, reduced_axes, is_indexed: false };
+    let arguments = Arguments {
+        shape,
+        inputs: &inputs,
+        outputs: &outputs,
+        whole_outputs: 0,
+        reduced_axes,
+        is_indexed: false,
+    };
     criterion.bench_function(name, |bencher| {
         bencher.iter(|| {
             let mut views = [View::default(); 3];

@@ -10,7 +10,7 @@ pub struct Argument<'a> {
     /// The bytes of an element, a power of two.
     pub element_bytes: usize,
     /// The distance from an element to the next along each axis, in bytes; `None` for C order. Those of axes of
-    /// length 1, and of an output's reduced axes, are ignored.
+    /// length 1, and of the reduced axes of an output that is not whole, are ignored.
     pub strides: Option<&'a [i64]>,
 }
 
@@ -21,13 +21,22 @@ pub struct Arguments<'a> {
     pub shape: &'a [i64],
     /// The arrays that are read.
     pub inputs: &'a [Argument<'a>],
-    /// The arrays that are written. Those in C order are so without the reduced axes.
+    /// The arrays that are written. Those in C order are so without the reduced axes, unless they are whole.
     pub outputs: &'a [Argument<'a>],
+    /// The outputs that are whole, a bit each: they have the reduced axes, too, and an element for each of an input's.
+    pub whole_outputs: u64,
     /// The axes that the call reduces: a bit each, the lowest for the first axis.
     pub reduced_axes: u64,
     /// Says that the elements of each result are walked in C order, so that they can be numbered: the reduced axes
     /// are merged, but neither flipped nor sorted.
     pub is_indexed: bool,
+}
+
+impl<'a> Arguments<'a> {
+    /// Says whether an output has an element for each of an input's.
+    pub(crate) fn is_whole(&self, output: usize) -> bool {
+        self.whole_outputs >> output & 1 != 0
+    }
 }
 
 /// Writes the strides, in bytes, of an array in C order to the first elements of `strides`, which it returns.

@@ -48,12 +48,13 @@ impl Axes {
     /// Checks arguments, and writes the views of the inputs and then of the outputs to `views`.
     ///
     /// Returns `None` if there is nothing to compute, since the kept axes have no elements; then arrays may have
-    /// any address. Where only the reduced axes have none, that holds for the inputs.
+    /// any address. Where only the reduced axes have none, that holds for the inputs and the whole outputs.
     ///
     /// An output may be exactly one of the inputs: with the same address, element size and strides on all axes
     /// longer than 1. Where all axes are reduced, it may be the first element of an input, which the result
-    /// replaces when all elements are read. It shares no other memory with inputs, nor with outputs. A reduction of
-    /// a part of the axes is not done in place otherwise: the results of some rows are there before others are read.
+    /// replaces when all elements are read, unless it is whole. It shares no other memory with inputs, nor with
+    /// outputs. A reduction of a part of the axes is not done in place otherwise: the results of some rows are there
+    /// before others are read.
     ///
     /// # Errors
     /// [`Error`] names the argument.
@@ -73,7 +74,7 @@ impl Axes {
             true => call.one_axis(inputs, outputs),
             false => call.merge(inputs, outputs)?,
         };
-        overlap::refuse(&axes, inputs, outputs)?;
+        overlap::refuse(&axes, inputs, outputs, arguments.whole_outputs)?;
         Ok(Some(axes))
     }
 
@@ -109,6 +110,11 @@ impl<'a> Call<'a> {
         if self.reduced.elements() == 0 { &[] } else { self.arguments.inputs }
     }
 
+    /// The whole outputs, a bit each, unless they have no elements.
+    fn whole_outputs(&self) -> u64 {
+        if self.reduced.elements() == 0 { 0 } else { self.arguments.whole_outputs }
+    }
+
     /// Says whether all axes are kept, or all are reduced.
     fn has_one_kind_of_axes(&self) -> bool {
         self.kept.numbers().is_empty() || self.reduced.numbers().is_empty()
@@ -119,10 +125,10 @@ impl<'a> Call<'a> {
     fn check(&self, inputs: &mut [View], outputs: &mut [View]) -> Result<bool, Error> {
         let mut are_in_c_order = true;
         let (kept, reduced) = (self.kept.numbers(), self.reduced.numbers());
+        let elements = self.kept.elements() * self.reduced.elements();
         for (number, (view, input)) in inputs.iter_mut().zip(self.arguments.inputs).enumerate() {
             *view = View::new(input);
-            if self.reduced.elements() > 0 {
-                let elements = self.kept.elements() * self.reduced.elements();
+            if elements > 0 {
                 let of_input =
                     Checked { array: Name::Input(number), elements, axes: [kept, reduced] };
                 are_in_c_order &= of_input.check(input, self.shape(), view)?;
@@ -130,9 +136,14 @@ impl<'a> Call<'a> {
         }
         for (number, (view, output)) in outputs.iter_mut().zip(self.arguments.outputs).enumerate() {
             *view = View::new(output);
-            let (array, elements) = (Name::Output(number), self.kept.elements());
-            let of_output = Checked { array, elements, axes: [kept, &[]] };
-            are_in_c_order &= of_output.check(output, self.shape(), view)?;
+            let (elements, axes) = match self.arguments.is_whole(number) {
+                true => (elements, [kept, reduced]),
+                false => (self.kept.elements(), [kept, &[]]),
+            };
+            if elements > 0 {
+                let of_output = Checked { array: Name::Output(number), elements, axes };
+                are_in_c_order &= of_output.check(output, self.shape(), view)?;
+            }
         }
         Ok(are_in_c_order)
     }
@@ -141,7 +152,9 @@ impl<'a> Call<'a> {
     /// the most frequent calls.
     fn one_axis(&self, inputs: &mut [View], outputs: &mut [View]) -> Axes {
         let (kept, reduced) = (self.kept.elements(), self.reduced.elements());
-        let walked = outputs.iter_mut().filter(|_| reduced == 1).chain(inputs);
+        let is_walked = |output| reduced == 1 || self.arguments.is_whole(output);
+        let outputs = outputs.iter_mut().enumerate().filter(|(output, _)| is_walked(*output));
+        let walked = outputs.map(|(_, view)| view).chain(inputs);
         walked.for_each(|view| view.strides[0] = view.element_bytes as isize);
         Axes { kept: Space::line(kept, 0), reduced: Space::line(reduced, 0) }
     }
@@ -152,15 +165,19 @@ impl<'a> Call<'a> {
         let all = weights(shape, !0);
         let kept_alone = weights(shape, !mask);
         let reduced_alone = weights(shape, mask);
-        let sources = Arrays { arguments: self.inputs(), weights: &all, shape };
-        let results = Arrays { arguments: self.arguments.outputs, weights: &kept_alone, shape };
-        let numbers = &NUMBERS[..usize::from(self.arguments.is_indexed)];
-        let numbers = Arrays { arguments: numbers, weights: &reduced_alone, shape };
+        let (arguments, written) = (self.inputs(), self.arguments.outputs);
+        let sources = Arrays { arguments, which: !0, weights: &all, shape };
+        let wholes =
+            Arrays { arguments: written, which: self.whole_outputs(), weights: &all, shape };
+        let which = !self.arguments.whole_outputs;
+        let results = Arrays { arguments: written, which, weights: &kept_alone, shape };
+        let which = u64::from(self.arguments.is_indexed);
+        let numbers = Arrays { arguments: &NUMBERS, which, weights: &reduced_alone, shape };
 
-        let kept = Group { first: results, then: sources }.merge(self.kept);
+        let kept = Group([results, wholes, sources]).merge(self.kept);
         let reduced = match self.reduced.elements() {
             0 => Merged::empty(self.reduced.numbers()),
-            _ => Group { first: numbers, then: sources }.merge(self.reduced),
+            _ => Group([numbers, wholes, sources]).merge(self.reduced),
         };
         let axes = kept.count() + reduced.count();
         if axes > MAX_AXES {
@@ -168,6 +185,8 @@ impl<'a> Call<'a> {
         }
         sources.set(&kept, 0, inputs);
         sources.set(&reduced, kept.count(), inputs);
+        wholes.set(&kept, 0, outputs);
+        wholes.set(&reduced, kept.count(), outputs);
         results.set(&kept, 0, outputs);
         Ok(Axes { kept: kept.space(0), reduced: reduced.space(kept.count()) })
     }
@@ -234,7 +253,8 @@ impl Arrays<'_> {
     /// Sets the strides of views along merged axes, from number `skipped` on, and moves the first elements of views
     /// to the ends of flipped axes.
     fn set(self, merged: &Merged, skipped: usize, views: &mut [View]) {
-        for (view, argument) in views.iter_mut().zip(self.arguments) {
+        for (number, argument) in self.numbered() {
+            let view = &mut views[number];
             for (place, axis) in view.strides[skipped..].iter_mut().zip(merged.innermost()) {
                 *place = merged.signed(*axis, self.stride(argument, *axis)) as isize;
             }

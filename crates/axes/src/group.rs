@@ -10,6 +10,8 @@ use std::cmp::Ordering;
 #[derive(Clone, Copy)]
 pub(crate) struct Arrays<'a> {
     pub(crate) arguments: &'a [Argument<'a>],
+    /// Those of the arguments that are meant, a bit each.
+    pub(crate) which: u64,
     pub(crate) shape: &'a [i64],
     /// The number of elements from one to the next along each axis, of those in C order.
     pub(crate) weights: &'a [i64; MAX_RANK],
@@ -18,8 +20,14 @@ pub(crate) struct Arrays<'a> {
 impl<'a> Arrays<'a> {
     /// The strides of the arrays along two axes.
     fn strides(self, axis: u8, other: u8) -> impl Iterator<Item = (i64, i64)> {
-        let both = move |argument| (self.stride(argument, axis), self.stride(argument, other));
-        self.arguments.iter().map(both)
+        let both = move |(_, argument)| (self.stride(argument, axis), self.stride(argument, other));
+        self.numbered().map(both)
+    }
+
+    /// The arrays with their places among the arguments.
+    pub(crate) fn numbered(self) -> impl Iterator<Item = (usize, &'a Argument<'a>)> {
+        let all = self.arguments.iter().enumerate();
+        all.filter(move |(number, _)| self.which >> number & 1 != 0)
     }
 
     /// The stride of one of the arrays along an axis.
@@ -33,12 +41,8 @@ impl<'a> Arrays<'a> {
     }
 }
 
-/// The arrays that walk axes.
-pub(crate) struct Group<'a> {
-    /// Those whose strides decide first.
-    pub(crate) first: Arrays<'a>,
-    pub(crate) then: Arrays<'a>,
-}
+/// The arrays that walk axes, those whose strides decide first before the others.
+pub(crate) struct Group<'a>(pub(crate) [Arrays<'a>; 3]);
 
 /// Axes after sorting and merging, from the outermost to the innermost.
 #[derive(Default)]
@@ -106,7 +110,7 @@ impl Group<'_> {
         let backwards = axes.iter().filter(|axis| self.is_backwards(**axis));
         let flipped = backwards.fold(0, |flipped, axis| flipped | 1 << axis);
         let mut merged = Merged { flipped, ..Merged::default() };
-        let length_of = |axis: u8| self.first.shape[usize::from(axis)] as usize;
+        let length_of = |axis: u8| self.0[0].shape[usize::from(axis)] as usize;
         let mut axes = axes.iter().copied();
         let Some(mut last) = axes.next() else { return merged };
         let mut length = length_of(last);
@@ -125,7 +129,7 @@ impl Group<'_> {
 
     /// The strides of the arrays along two axes, those that decide first before the others.
     fn strides(&self, axis: u8, other: u8) -> impl Iterator<Item = (i64, i64)> {
-        self.first.strides(axis, other).chain(self.then.strides(axis, other))
+        self.0.iter().flat_map(move |arrays| arrays.strides(axis, other))
     }
 
     /// Says whether no array walks an axis forwards, and one does backwards.
@@ -168,7 +172,7 @@ impl Group<'_> {
     /// Says whether every array walks two axes like one: a step along the outer one is as long as all steps along
     /// the inner one. (No product overflows to the outer stride: the array would be longer than the address space.)
     fn are_one(&self, merged: &Merged, outer: u8, inner: u8) -> bool {
-        let length = self.first.shape[usize::from(inner)];
+        let length = self.0[0].shape[usize::from(inner)];
         let is_one = |(a, b): (i64, i64)| {
             merged.signed(outer, a) == merged.signed(inner, b).wrapping_mul(length)
         };

@@ -32,7 +32,7 @@ pub use axes::{Axes, View};
 pub use blocks::{Block, Blocks};
 pub use divisor::Divisor;
 pub use error::{Error, Name};
-pub use space::{Access, Inner, Space};
+pub use space::{Access, Inner, Space, are_columns};
 
 /// The most axes of a call's arguments.
 pub const MAX_RANK: usize = 32;

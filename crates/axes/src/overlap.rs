@@ -4,8 +4,11 @@ use crate::MAX_AXES;
 use crate::axes::{Axes, View};
 use crate::error::Error;
 
-/// Fails if an output shares memory with itself, with another output, or with an input that it is not.
-pub(crate) fn refuse(axes: &Axes, inputs: &[View], outputs: &[View]) -> Result<(), Error> {
+/// Fails if an output shares memory with itself, with another output, or with an input that it is not. The whole
+/// outputs have a bit each.
+pub(crate) fn refuse(
+    axes: &Axes, inputs: &[View], outputs: &[View], whole_outputs: u64,
+) -> Result<(), Error> {
     for (output, view) in outputs.iter().enumerate() {
         if may_overlap_itself(axes, view) {
             return Err(Error::OverlapsItself { output });
@@ -14,7 +17,8 @@ pub(crate) fn refuse(axes: &Axes, inputs: &[View], outputs: &[View]) -> Result<(
         {
             return Err(Error::OutputsOverlap { output, other });
         }
-        let is_wrong = |input| may_share(axes, view, input) && !may_replace(axes, view, input);
+        let is_only = axes.kept().elements() == 1 && whole_outputs >> output & 1 == 0;
+        let is_wrong = |input| may_share(axes, view, input) && !may_replace(is_only, view, input);
         if let Some(input) = inputs.iter().position(is_wrong) {
             return Err(Error::Overlap { output, input });
         }
@@ -22,10 +26,10 @@ pub(crate) fn refuse(axes: &Axes, inputs: &[View], outputs: &[View]) -> Result<(
     Ok(())
 }
 
-/// Says whether an output may be in the memory of an input: as the same elements or, where it has only one, as the
-/// first.
-fn may_replace(axes: &Axes, output: &View, input: &View) -> bool {
-    (output.strides() == input.strides() || axes.kept().elements() == 1)
+/// Says whether an output may be in the memory of an input: as the same elements or, where it is the only element, as
+/// the first.
+fn may_replace(is_only: bool, output: &View, input: &View) -> bool {
+    (output.strides() == input.strides() || is_only)
         && output.address == input.address
         && output.element_bytes == input.element_bytes
 }

@@ -4,6 +4,15 @@ use crate::MAX_AXES;
 use crate::axes::View;
 use crate::blocks::Blocks;
 
+/// Says whether an array, by its strides along kept and reduced axes, is read in columns: elements of different results
+/// are closer to each other in memory than those of a result, or these are all the same.
+#[must_use]
+pub fn are_columns(kept: &[isize], reduced: &[isize]) -> bool {
+    let [across, along] =
+        [kept, reduced].map(|strides| strides.last().map_or(0, |stride| stride.unsigned_abs()));
+    across != 0 && (across < along || along == 0)
+}
+
 /// The kept axes of a call, its reduced ones, or a block of either. A space without axes has one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {

@@ -57,6 +57,7 @@ impl Case {
             shape: &self.shape,
             inputs: &arguments[..inputs],
             outputs: &arguments[2..],
+            whole_outputs: 0,
             reduced_axes: self.reduced,
             is_indexed: false,
         };

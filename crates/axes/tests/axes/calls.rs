@@ -33,6 +33,8 @@ pub(crate) struct Call {
     pub(crate) shape: Vec<i64>,
     pub(crate) inputs: Vec<Array>,
     pub(crate) outputs: Vec<Array>,
+    /// The outputs that are whole, a bit each.
+    pub(crate) whole_outputs: u64,
     pub(crate) reduced_axes: u64,
     pub(crate) is_indexed: bool,
 }
@@ -51,6 +53,7 @@ impl Call {
             shape: shape.to_vec(),
             inputs: inputs.to_vec(),
             outputs: outputs.to_vec(),
+            whole_outputs: 0,
             reduced_axes,
             is_indexed: false,
         }
@@ -64,12 +67,17 @@ impl Call {
             shape: &self.shape,
             inputs: &inputs,
             outputs: &outputs,
+            whole_outputs: self.whole_outputs,
             reduced_axes: self.reduced_axes,
             is_indexed: self.is_indexed,
         };
         let mut views = vec![View::default(); inputs.len() + outputs.len()];
         let axes = Axes::new(&arguments, &mut views)?;
         Ok(axes.map(|axes| (axes, views)))
+    }
+
+    pub(crate) fn is_whole(&self, output: usize) -> bool {
+        self.whole_outputs >> output & 1 != 0
     }
 
     pub(crate) fn is_reduced(&self, axis: usize) -> bool {
@@ -85,7 +93,7 @@ impl Call {
         self.shape.iter().enumerate().map(length).collect()
     }
 
-    /// The address of an element of an array.
+    /// The address of an element of an array: `is_output` is false of whole outputs.
     pub(crate) fn address(&self, array: &Array, is_output: bool, indexes: &[usize]) -> usize {
         let mut shape = self.shape.clone();
         if is_output {
@@ -204,24 +212,27 @@ impl Plan {
 
 /// Random calls on arrays that do not overlap; some reduce a few axes.
 pub(crate) fn calls() -> impl Strategy<Value = Call> {
-    let masks = prop_oneof![1 => Just(0), 1 => Just(!0), 3 => any::<u64>()];
-    (shapes(0..=7), masks, 1usize..4, 1usize..3).prop_flat_map(|(shape, mask, inputs, outputs)| {
+    let masks = || prop_oneof![1 => Just(0), 1 => Just(!0), 3 => any::<u64>()];
+    let of_shapes = (shapes(0..=7), masks(), masks(), 1usize..4, 1usize..3);
+    of_shapes.prop_flat_map(|(shape, mask, whole_outputs, inputs, outputs)| {
         let plans = prop::collection::vec(plans(shape.len()), inputs + outputs);
-        (Just(shape), Just(mask), Just(inputs), plans, any::<bool>()).prop_map(
-            |(shape, mask, inputs, plans, is_indexed)| {
-                let reduced_axes = mask & ((1 << shape.len()) - 1);
-                let mut call = Call { is_indexed, ..Call::reduce(&shape, reduced_axes, &[], &[]) };
-                let kept = call.lengths(false);
-                let all: Vec<usize> = shape.iter().map(|length| *length as usize).collect();
-                for (number, plan) in plans.iter().enumerate() {
-                    let address = (number + 1) * REGION;
-                    match number < inputs {
-                        true => call.inputs.push(plan.array(&all, address, true)),
-                        false => call.outputs.push(plan.array(&kept, address, false)),
+        (Just(shape), plans, any::<bool>()).prop_map(move |(shape, plans, is_indexed)| {
+            let reduced_axes = mask & ((1 << shape.len()) - 1);
+            let call = Call::reduce(&shape, reduced_axes, &[], &[]);
+            let mut call = Call { is_indexed, whole_outputs, ..call };
+            let kept = call.lengths(false);
+            let all: Vec<usize> = shape.iter().map(|length| *length as usize).collect();
+            for (number, plan) in plans.iter().enumerate() {
+                let address = (number + 1) * REGION;
+                match number < inputs {
+                    true => call.inputs.push(plan.array(&all, address, true)),
+                    false if call.is_whole(number - inputs) => {
+                        call.outputs.push(plan.array(&all, address, false));
                     }
+                    false => call.outputs.push(plan.array(&kept, address, false)),
                 }
-                call
-            },
-        )
+            }
+            call
+        })
     })
 }

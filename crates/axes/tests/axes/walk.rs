@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::slice::from_ref;
 
-/// For each result, by the addresses of its outputs: the addresses of the inputs' elements, by their number.
+/// For each result, by the addresses of its outputs: the addresses of the elements of the inputs and the whole outputs,
+/// by their number.
 type Meaning = BTreeMap<Vec<usize>, BTreeMap<usize, Vec<usize>>>;
 
 /// Returns the meaning of a call, by its definition.
@@ -14,36 +15,46 @@ fn meaning(call: &Call) -> Meaning {
     let mut meaning = Meaning::new();
     let sum = |a: &[usize], b: &[usize]| a.iter().zip(b).map(|(a, b)| a + b).collect::<Vec<_>>();
     for kept in indexes(&call.lengths(false)) {
-        let outputs = call.outputs.iter().map(|output| call.address(output, true, &kept)).collect();
+        let outputs = outputs(call, &call.outputs, false);
+        let outputs = outputs.map(|output| call.address(output, true, &kept)).collect();
         let result = meaning.entry(outputs).or_default();
         for (number, reduced) in indexes(&call.lengths(true)).enumerate() {
             let element = sum(&kept, &reduced);
-            let inputs = call.inputs.iter().map(|input| call.address(input, false, &element));
-            assert!(result.insert(number, inputs.collect()).is_none());
+            let of_elements = call.inputs.iter().chain(self::outputs(call, &call.outputs, true));
+            let addresses = of_elements.map(|array| call.address(array, false, &element));
+            assert!(result.insert(number, addresses.collect()).is_none());
         }
     }
     meaning
 }
 
+/// Those of the outputs that are whole, or those that are not.
+fn outputs<'a, T>(call: &Call, outputs: &'a [T], are_whole: bool) -> impl Iterator<Item = &'a T> {
+    let numbered = outputs.iter().enumerate();
+    numbered.filter(move |(number, _)| call.is_whole(*number) == are_whole).map(|(_, of)| of)
+}
+
 /// Returns the elements that a walk by axes visits, by their places in it.
 fn visited(call: &Call) -> Meaning {
     let (axes, views) = call.axes().unwrap().unwrap();
-    let (inputs, outputs) = views.split_at(call.inputs.len());
+    let (inputs, written) = views.split_at(call.inputs.len());
+    let elements: Vec<&View> = inputs.iter().chain(outputs(call, written, true)).collect();
+    let results: Vec<&View> = outputs(call, written, false).collect();
     let (kept, reduced) = (axes.kept(), axes.reduced());
-    let firsts = |view: &View| walked(kept, view, view.first);
-    let [input_firsts, output_firsts] =
-        [inputs, outputs].map(|views| views.iter().map(firsts).collect::<Vec<_>>());
+    let firsts = |view: &&View| walked(kept, view, view.first);
+    let [element_firsts, result_firsts] =
+        [&elements, &results].map(|views| views.iter().map(firsts).collect::<Vec<_>>());
     let mut visited = Meaning::new();
     for result in 0..kept.elements() {
         let at = |addresses: &Vec<Vec<usize>>| -> Vec<usize> {
             addresses.iter().map(|addresses| addresses[result]).collect()
         };
-        let walks = inputs.iter().zip(at(&input_firsts));
+        let walks = elements.iter().zip(at(&element_firsts));
         let walks: Vec<_> = walks.map(|(view, first)| walked(reduced, view, first)).collect();
-        let elements = visited.entry(at(&output_firsts)).or_default();
+        let visits = visited.entry(at(&result_firsts)).or_default();
         for place in 0..reduced.elements() {
             let addresses = walks.iter().map(|walk| walk[place]).collect();
-            assert!(elements.insert(place, addresses).is_none(), "element {place} twice");
+            assert!(visits.insert(place, addresses).is_none(), "element {place} twice");
         }
     }
     visited
@@ -75,7 +86,8 @@ proptest! {
     fn views_have_the_bytes_that_the_call_touches(call in calls()) {
         let (_, views) = call.axes().unwrap().unwrap();
         let arrays = call.inputs.iter().map(|array| (array, false));
-        let arrays = arrays.chain(call.outputs.iter().map(|array| (array, true)));
+        let outputs = call.outputs.iter().enumerate();
+        let arrays = arrays.chain(outputs.map(|(number, array)| (array, !call.is_whole(number))));
         for (view, (array, is_output)) in views.iter().zip(arrays) {
             let addresses = call.addresses(array, is_output);
             prop_assert_eq!(Some(view.lowest), addresses.iter().min().copied());
@@ -87,10 +99,13 @@ proptest! {
     #[test]
     fn no_axis_is_left_that_could_be_dropped_flipped_or_merged(call in calls()) {
         let (axes, views) = call.axes().unwrap().unwrap();
-        let inputs = &views[..call.inputs.len()];
+        let (inputs, written) = views.split_at(call.inputs.len());
+        let results = outputs(&call, written, false);
+        let elements: Vec<&View> = outputs(&call, written, true).chain(inputs).collect();
+        let all: Vec<&View> = results.chain(elements.iter().copied()).collect();
         // The arrays that walk the axes, and whether those may be flipped and sorted.
-        let of_kept = (axes.kept(), &views[..], true);
-        for (space, walking, is_free) in [of_kept, (axes.reduced(), inputs, !call.is_indexed)] {
+        let of_kept = (axes.kept(), &all, true);
+        for (space, walking, is_free) in [of_kept, (axes.reduced(), &elements, !call.is_indexed)] {
             let rank = space.lengths().len();
             prop_assert!(space.lengths().iter().all(|length| *length > 1));
             for axis in 0..rank {
@@ -99,14 +114,14 @@ proptest! {
                 prop_assert!(!is_free || is_forwards || strides.all(|stride| stride == 0));
             }
             for inner in 1..rank {
-                let is_one = |view: &View| {
+                let is_one = |view: &&View| {
                     let strides = space.strides(view);
                     strides[inner - 1] == strides[inner] * space.lengths()[inner] as isize
                 };
                 prop_assert!(!walking.iter().all(is_one));
             }
-            // The first output decides the order of the kept axes.
-            if let Some(output) = walking.get(inputs.len()) {
+            // The first output decides the order of the axes, a result before whole ones, unless they are numbered.
+            if let Some(output) = walking.first().filter(|_| is_free && walking.len() > inputs.len()) {
                 let strides = space.strides(output).iter().map(|stride| stride.unsigned_abs());
                 prop_assert!(strides.rev().is_sorted());
             }
