@@ -210,7 +210,7 @@ impl Plan {
     }
 }
 
-/// Random calls on arrays that do not overlap; some reduce a few axes.
+/// Random calls on arrays that do not overlap; some reduce a few axes. One output at least is not whole.
 pub(crate) fn calls() -> impl Strategy<Value = Call> {
     let masks = || prop_oneof![1 => Just(0), 1 => Just(!0), 3 => any::<u64>()];
     let of_shapes = (shapes(0..=7), masks(), masks(), 1usize..4, 1usize..3);
@@ -219,6 +219,9 @@ pub(crate) fn calls() -> impl Strategy<Value = Call> {
         (Just(shape), plans, any::<bool>()).prop_map(move |(shape, plans, is_indexed)| {
             let reduced_axes = mask & ((1 << shape.len()) - 1);
             let call = Call::reduce(&shape, reduced_axes, &[], &[]);
+            let outputs = plans.len() - inputs;
+            let has_results = (0..outputs).any(|output| whole_outputs >> output & 1 == 0);
+            let whole_outputs = if has_results { whole_outputs } else { 0 };
             let mut call = Call { is_indexed, whole_outputs, ..call };
             let kept = call.lengths(false);
             let all: Vec<usize> = shape.iter().map(|length| *length as usize).collect();

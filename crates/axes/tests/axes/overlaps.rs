@@ -307,6 +307,26 @@ fn a_result_may_replace_the_first_element_of_what_is_reduced_as_a_whole() {
 }
 
 #[test]
+fn a_whole_output_is_exactly_an_input_whatever_is_reduced() {
+    let input = Array::new(BASE, 8, &[80, -8]);
+    let result = Array::new(2 * BASE, 8, &[80, 8]);
+    let beside = |axes, address, strides: &[i64; 2]| {
+        let outputs = [result.clone(), Array::new(address, 8, strides)];
+        let call = Call::reduce(&[9, 10], axes, std::slice::from_ref(&input), &outputs);
+        Call { whole_outputs: 0b10, ..call }.axes().map(|_| ())
+    };
+    let overlap = Err(Error::Overlap { output: 1, input: 0 });
+    for axes in 0..4 {
+        assert_eq!(beside(axes, BASE, &[80, -8]), Ok(()));
+        // The first element alone is the same.
+        assert_eq!(beside(axes, BASE, &[80, 8]), overlap);
+        assert_eq!(beside(axes, BASE + 80, &[80, -8]), overlap);
+        let broadcast = Err(Error::BroadcastOutput { output: 1, axis: 0, length: 9 });
+        assert_eq!(beside(axes, 4 * BASE, &[0, 8]), broadcast);
+    }
+}
+
+#[test]
 fn what_the_naive_sets_of_these_tests_hold_is_what_calls_touch() {
     let call = Call::map(&[2, 3], &[], &[Array::new(BASE, 2, &[20, 4])]);
     let (bytes, are_apart) = bytes(&call, &call.outputs[0], true);
