@@ -111,6 +111,22 @@ def test_reductions_along_axes(data, keeps_axes):
     np.testing.assert_array_equal(out, expected)
 
 
+def test_reductions_beside_other_formulas(on_cpu):
+    """Inputs are broadcast to the elementwise outputs, and reductions have the kept axes."""
+    x, y = np.arange(12, dtype="i4").reshape(4, 3).T, np.arange(4, dtype="i4")
+    out, total = np.zeros((4, 3), "i4").T, np.zeros(4, "i8")
+    with Compiled("sum(x*y); x + y", {"x": "i4", "y": "i4"}) as compiled:
+        assert run(compiled, [x, y], [total, out], 1) == Status.OK, last_error()
+        np.testing.assert_array_equal(out, x + y)
+        np.testing.assert_array_equal(total, (x * y).sum(axis=0))
+        assert run(compiled, [x, y], [total, out[:1]], 1) == Status.ERROR_VALUE
+        wide = np.zeros((2, 3, 4), "i4")
+        totals = np.zeros((2, 4), "i8")
+        assert run(compiled, [x, y], [totals, wide], 2) == Status.OK, last_error()
+        np.testing.assert_array_equal(wide, np.broadcast_to(x + y, wide.shape))
+        np.testing.assert_array_equal(totals, np.broadcast_to((x * y).sum(axis=0), totals.shape))
+
+
 def test_the_tensor_of_another_library(on_cpu):
     """NumPy's own, of a transposed array."""
     x, out = np.arange(12.0).reshape(3, 4).T, np.zeros((4, 3))

@@ -2,7 +2,8 @@
 
 The formulas are those of random_expressions.py. Their inputs are broadcast, and are parts of larger
 arrays: with the axes in any order, gaps, backwards, fields of records. Outputs are such parts too,
-or an input in place, or overlap an input, which is refused. Reductions reduce some axes.
+or an input in place, or overlap an input, which is refused. Reductions reduce some axes, beside
+formulas that reduce none.
 """
 
 from __future__ import annotations
@@ -69,7 +70,14 @@ class Call:
         results = [evaluate(text, self.inputs, self.shape(), self.axes) for text in texts]
         if self.axes is None or self.keepdims:
             return results
-        return [np.squeeze(result, self.axes) for result in results]
+        return [
+            np.squeeze(result, self.axes) if is_reduced else result
+            for result, is_reduced in zip(results, self.reductions())
+        ]
+
+    def reductions(self) -> list[bool]:
+        """Says of each formula whether it is a reduction."""
+        return [is_reduction(text) for text in self.text.split("; ")]
 
     def run(self) -> list[np.ndarray]:
         """Returns gpuvec's results."""
@@ -148,13 +156,17 @@ def case(seed: int, number: int, may_reduce: bool = True) -> Call:
         dtype = chance.choices(DTYPES, WEIGHTS)[0]
         parts.append(part_of(chance, data, narrowed(chance, shape), dtype))
         inputs[name] = parts[-1].view
-    texts = [text_of(chance, inputs, reduces) for _ in range(chance.choice([1, 1, 1, 2, 3]))]
+    count = chance.choice([1, 1, 1, 2, 3, 4])
+    # The first formula reduces, and others may do so.
+    reductions = [reduces and (at == 0 or chance.random() < 0.5) for at in range(count)]
+    texts = [text_of(chance, inputs, is_reduced) for is_reduced in reductions]
+    chance.shuffle(texts)
     call = Call("; ".join(texts), inputs, parts, [None] * len(texts))
     if not call.is_of_one_shape():
         # A formula that reads an array, if any does.
         text = next(filter(call.arrays, texts), texts[0])
         call = Call(text, inputs, parts, [None])
-    if reduces:
+    if any(call.reductions()):
         axes = range(len(call.shape()))
         call.axes = tuple(axis for axis in axes if chance.random() < 0.5)
         call.keepdims = chance.random() < 0.5
@@ -172,6 +184,12 @@ def text_of(chance: random.Random, inputs: dict[str, Any], reduces: bool) -> str
     text = f"{name}({write(size)}{second})" if reduces else write(size)
     # x**0 is 1, of no array's shape.
     return text_of(chance, inputs, reduces) if ZEROTH_POWER.search(text) else text
+
+
+def is_reduction(text: str) -> bool:
+    """Says whether a formula is a reduction."""
+    root = ast.parse(text, mode="eval").body
+    return isinstance(root, ast.Call) and root.func.id in REDUCTIONS
 
 
 def choose_outputs(call: Call, expected: list[np.ndarray], seed: int, number: int) -> list[Part]:
@@ -208,11 +226,12 @@ def conflict(call: Call) -> bool | None:
     input does, which is right where nothing or everything is reduced.
     """
     shape = call.shape()
-    outs = [out for out in call.outs if out is not None]
+    given = [(out, of) for out, of in zip(call.outs, call.reductions()) if out is not None]
+    outs = [out for out, _ in given]
     is_near = False
-    for at, out in enumerate(outs):
+    for at, (out, is_reduced) in enumerate(given):
         arrays = [np.broadcast_to(array, shape) for array in call.arrays().values()]
-        if call.axes is None:
+        if not is_reduced:
             arrays = [array for array in arrays if not is_same(out, array)]
         elif any(out.ctypes.data == array.ctypes.data for array in arrays):
             return None
