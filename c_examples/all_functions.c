@@ -454,6 +454,24 @@ static void expression_of_tensors(void)
     CHECK_OK(gpuvec_pinned_free(x));
 }
 
+/* Negates two rows of an array in place, and finds the least element of each; then negates them again. */
+static void rows_in_one_pass(float *a, size_t columns)
+{
+    static const char *const NAMES[] = {"a"};
+    static const int32_t TYPES[] = {GPUVEC_F32};
+    float least[2];
+    const int64_t shape[] = {2, (int64_t)columns};
+    const gpuvec_array rows = {a, NULL}, outputs[] = {{least, NULL}, {a, NULL}};
+    gpuvec_expr *negated;
+    CHECK_OK(gpuvec_expr_compile("min(a); -a", NAMES, TYPES, 1, &negated));
+    CHECK_OK(gpuvec_expr_run_nd(negated, 2, shape, &rows, outputs, 1 << 1, NULL));
+    for (size_t at = 0; at < 2 * columns; at++) {
+        CHECK(a[at] <= -least[at / columns]);
+        a[at] = -a[at];
+    }
+    CHECK_OK(gpuvec_expr_destroy(negated));
+}
+
 /* Evaluates expressions for each element, and as a reduction; a wrong text shows its place. */
 static void expressions(size_t n)
 {
@@ -486,6 +504,9 @@ static void expressions(size_t n)
     for (size_t at = 0; at < n; at++) {
         const size_t from = n - 1 - at;
         CHECK(out[at] == (i[from] > 2 ? 0.5f * a[from] : a[from] + (float)i[from]));
+    }
+    if (n > 1) {
+        rows_in_one_pass(a, n / 2);
     }
     CHECK_OK(gpuvec_expr_run(largest, inputs, out, n, NULL));
     CHECK(out[0] == (n < 100 ? (float)(n - 1) : 99.0f) / 2);

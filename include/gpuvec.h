@@ -1380,7 +1380,7 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
 
 /**
  * Evaluates an expression for each element of arrays of any strides, which have one common shape, or reduces them
- * along axes.
+ * along axes, or does both in one pass.
  *
  * `shape` points to the lengths of the `ndim` axes, at most 32; 0 axes are one element. `inputs` points to an
  * array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to one for each output, as many as
@@ -1390,13 +1390,15 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
  * along the reduced axes. Addresses and strides are multiples of the elements' size.
  *
  * `reduced_axes` has a bit for each axis that reductions reduce, the lowest for the first axis; it is 0 for an
- * expression that is not a reduction. The result for each index of the other axes is that of `gpuvec_expr_run` for
+ * expression without reductions. The result for each index of the other axes is that of `gpuvec_expr_run` for
  * the elements with this index, with the same bits, whatever the strides. `argmin` and `argmax` count the elements
- * in C order of the reduced axes. Results of no elements are those of `n` = 0. Formulas that are reductions and
- * others are not evaluated together.
+ * in C order of the reduced axes. Results of no elements are those of `n` = 0.
+ *
+ * Beside reductions, outputs that are not reductions have all axes, the reduced ones, too. All formulas use the inputs
+ * as they are before the call, as those of `gpuvec_expr_run_outputs`.
  *
  * An output may be exactly one of the inputs, with the same address and strides, if the elements of both have the
- * same size; the result of all elements may be where the first one is. Otherwise, an output overlaps neither an
+ * same size; the result of a reduction of all elements may be where the first one is. Otherwise, an output overlaps neither an
  * input, nor itself or another output. Arrays that interleave, such as fields of the same records, or blocks of
  * columns of the same matrix, do not overlap; of arrays with unusual strides it may not be found out that they do
  * not, and they are refused.
@@ -1405,7 +1407,7 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
  * `gpuvec_expr_run` does it. Other calls run on the same processors, but not on cores and GPUs together. A
  * GPU uses arrays that it reaches in place, and the elements of pageable ones are gathered and scattered on the
  * way. A stream of a GPU that reaches all arrays takes the call, as that of `gpuvec_expr_run`, unless a result has
- * more than 2^30 elements; with any other stream the call waits for the stream's work, and is done when it
+ * more than 2^30 elements, or the result of one reduction of several outputs is to be in an input; with any other stream the call waits for the stream's work, and is done when it
  * returns.
  *
  * Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` also if arrays that are not contiguous are
@@ -1430,9 +1432,9 @@ gpuvec_status gpuvec_expr_run_nd(struct gpuvec_expr *expr,
  * expression declares, in one lane. A scalar is a tensor of one element that the host can read. Inputs that the
  * expression does not use may be NULL.
  *
- * The shapes of the inputs that are arrays are broadcast, as NumPy does it: to the shape of the outputs, which is one
- * for all; or, if the expression is a reduction, to their common shape, whose axes `reduced_axes` has a bit each for.
- * A reduction's output has the axes that are not reduced, or all, with the length 1 where they are reduced.
+ * The shapes of the inputs that are arrays are broadcast, as NumPy does it: to the shape of the outputs that are not
+ * reductions, which is one for all; or, if all are reductions, to their common shape. `reduced_axes` has a bit for each
+ * axis of this shape. A reduction's output has the axes that are not reduced, or all, with the length 1 where they are reduced.
  *
  * Returns as `gpuvec_expr_run_nd`; `GPUVEC_ERROR_VALUE` also for other types, devices or shapes.
  */

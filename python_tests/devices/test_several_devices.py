@@ -85,7 +85,7 @@ assert devices("{kind}", 300_001) == [1, 1]
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("kind", ["pinned", "pageable"])
 def test_all_devices_take_part_in_long_calls_on_arrays_of_any_strides(kind, threads):
-    """Elementwise ones, and reductions of columns, of rows, and of all. The bits are the same."""
+    """Elementwise ones, reductions of columns, of rows, and of all, and both together."""
     run(
         f"""
 from formulas import Compiled
@@ -102,17 +102,21 @@ for text, view, axes in [
     ("sum(x)", whole, 0b01),
     ("argmax(x)", whole[:, ::-1], 0b10),
     ("max(x)", whole[:, :-1], 0b11),
+    ("sum(x); x * 2", whole[:, ::-1], 0b01),
+    ("x * 2; sum(x)", whole[:, :-1], 0b11),
 ]:
-    shape = [1 if axes >> axis & 1 else n for axis, n in enumerate(view.shape)]
+    reduced = [1 if axes >> axis & 1 else n for axis, n in enumerate(view.shape)]
+    shapes = [reduced if "(" in formula else view.shape for formula in text.split(";")]
     with Compiled(text, {{"x": "f4"}}) as compiled:
-        out, wanted = (empty(shape, compiled.dtype()) for _ in range(2))
+        outs, wanted = (list(map(empty, shapes, compiled.dtypes())) for _ in range(2))
         lib.gpuvec_set_placement(Place.CPU)
         ok(compiled.run_nd(view.shape, [view], wanted, axes))
         lib.gpuvec_set_placement(Place.GPU)
         for _ in range(20):
-            out.view("u1")[...] = 255
-            ok(compiled.run_nd(view.shape, [view], out, axes))
-            assert out.tobytes() == wanted.tobytes(), text
+            for out in outs:
+                out.view("u1")[...] = 255
+            ok(compiled.run_nd(view.shape, [view], outs, axes))
+            assert all(map(np.array_equal, outs, wanted)), text
             if last_run().devices == 7:
                 break
         assert last_run().devices == 7, text

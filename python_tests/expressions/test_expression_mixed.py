@@ -10,7 +10,7 @@ import gpuvec
 import numpy as np
 import pytest
 from arrays import assert_same_bits
-from axes_cases import Reduction, bits, filled, kept_shape, one_by_one, result_of
+from axes_cases import Reduction, bits, filled, one_by_one, result_of
 from bindings import Backend, PathBit, Place, Status, last_error, last_run, lib, placed, why_cpu
 from formulas import Compiled
 from hypothesis import given, settings
@@ -171,9 +171,7 @@ def test_threads_change_no_bit():
             with placed(Place.ALL):
                 given_x = array.copy(order="K")
                 out = (given_x, None, None)
-                found = gpuvec.evaluate(
-                    "x * 2; sum(x); argmin(x)", x=given_x, axis=axes, out=out
-                )
+                found = gpuvec.evaluate("x * 2; sum(x); argmin(x)", x=given_x, axis=axes, out=out)
             for got, right in zip(found, wanted):
                 assert np.asarray(got).tobytes() == np.asarray(right).tobytes()
 

@@ -382,4 +382,4 @@ fn queued(call: &Call<'_>) -> OnStream {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

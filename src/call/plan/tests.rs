@@ -451,7 +451,7 @@ proptest! {
 }
 
 /// A formula of arrays `a` and `b` of f32, as expressions have it, with a kernel for each reduction.
-fn formula(text: &str) -> Formula {
+pub(in crate::call) fn formula(text: &str) -> Formula {
     let array =
         |name| gpuvec_expr::Input { name, element: Element::F32, form: gpuvec_expr::Form::Array };
     let program = gpuvec_expr::compile(text, &[array("a"), array("b")]).unwrap();

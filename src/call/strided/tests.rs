@@ -3,6 +3,7 @@
 use super::*;
 use crate::call::array::Layout;
 use crate::call::formula::{Binding, Evaluation, Formula};
+use crate::call::plan::tests::formula;
 use crate::call::task::Task;
 use MemoryKind::{Pageable, Pinned};
 use gpuvec_axes::{Argument, Arguments};
@@ -12,13 +13,15 @@ use proptest::prelude::*;
 /// Arrays of a call, one a stride of 0 along some axes, in memory of these kinds.
 struct Case {
     op: Op,
+    /// Says that beside a sum of f32 the same elements are stored.
+    is_mixed: bool,
     shape: Vec<i64>,
     /// The axes of each input in the order of memory.
     orders: [Vec<usize>; 2],
     /// The axes along which the second input is the same.
     repeated: u64,
     reduced: u64,
-    kinds: [MemoryKind; 3],
+    kinds: [MemoryKind; 4],
 }
 
 impl Case {
@@ -37,42 +40,50 @@ impl Case {
         &self, gpus: usize, then: impl FnOnce(&Call<'_>, Strides<'_>, &OnStrides, &Transfers) -> R,
     ) -> R {
         const SPACE: usize = 1 << 44;
-        let bytes = [self.op.element_bytes(), self.op.element_bytes(), self.op.output_bytes()];
+        let [of_input, of_result] = [self.op.element_bytes(), self.op.output_bytes()];
+        let bytes = [of_input, of_input, of_result, of_input];
         let in_order: Vec<usize> = (0..self.shape.len()).collect();
         let of_results = self.strides(&in_order, bytes[2] as i64, self.reduced);
         let strides = [
             self.strides(&self.orders[0], bytes[0] as i64, 0),
             self.strides(&self.orders[1], bytes[1] as i64, self.repeated),
             of_results,
+            self.strides(&self.orders[1], bytes[3] as i64, 0),
         ];
-        let arguments: Vec<Argument<'_>> = (0..3)
+        let arguments: Vec<Argument<'_>> = (0..4)
             .map(|number| Argument {
                 address: (number + 1) * SPACE,
                 element_bytes: bytes[number],
                 strides: Some(&strides[number]),
             })
             .collect();
-        let inputs = self.op.inputs();
+        let (inputs, outputs) = (self.op.inputs(), 1 + usize::from(self.is_mixed));
         let arguments = Arguments {
             shape: &self.shape,
             inputs: &arguments[..inputs],
-            outputs: &arguments[2..],
-            whole_outputs: 0,
+            outputs: &arguments[2..2 + outputs],
+            whole_outputs: 0b10,
             reduced_axes: self.reduced,
             is_indexed: false,
         };
-        let mut views = vec![View::default(); inputs + 1];
+        let mut views = vec![View::default(); inputs + outputs];
         let axes = Axes::new(&arguments, &mut views).unwrap().unwrap();
-        let array = |view: &View| Array {
+        let mixed = self.is_mixed.then(|| formula("sum(a); a"));
+        let formula = mixed.as_ref().unwrap_or(Formula::of(self.op));
+        let layouts: Vec<&Layout> = formula.outputs().collect();
+        let array = |(number, view): (usize, &View)| Array {
             name: "x",
             address: view.lowest,
-            layout: Layout::contiguous(view.element_bytes),
+            layout: match number.checked_sub(inputs) {
+                Some(output) => layouts[output],
+                None => Layout::contiguous(view.element_bytes),
+            },
             bytes: view.end - view.lowest,
             kind: self.kinds[view.address / SPACE - 1],
         };
-        let arrays: Vec<Array<'_>> = views.iter().map(array).collect();
+        let arrays: Vec<Array<'_>> = views.iter().enumerate().map(array).collect();
         let bindings = &[Binding::Array; 2][..inputs];
-        let task = Task::Evaluate(Evaluation { formula: Formula::of(self.op), bindings });
+        let task = Task::Evaluate(Evaluation { formula, bindings });
         let n = axes.kept().elements() * axes.reduced().elements().max(1);
         let strides = Strides::new(&axes, &views);
         // SAFETY: the arrays are never accessed.
@@ -92,6 +103,7 @@ fn check(call: &Call<'_>, strides: Strides<'_>, planned: &OnStrides, transfers: 
         let (kept, reduced) = lengths.split_at(tile.kept().lengths().len());
         let [results, n] = [kept, reduced].map(|axes| axes.iter().product::<usize>());
         assert!(results <= MOST_ELEMENTS && n <= MOST_ELEMENTS);
+        assert!(!call.task().is_mixed() || results * n <= MOST_ELEMENTS);
         // The tiles of a block of results follow each other.
         first = if tile.number == number { first } else { 0 };
         assert_eq!((tile.first, tile.number - number <= 1), (first, true));
@@ -116,7 +128,8 @@ fn check(call: &Call<'_>, strides: Strides<'_>, planned: &OnStrides, transfers: 
     if tiles.count() <= 5000 {
         assert_eq!(elements, call.n());
     }
-    let merges = transfers.outputs() == [Transfer::State];
+    let merges = transfers.outputs()[0] == Transfer::State;
+    assert!(!transfers.outputs()[1..].contains(&Transfer::State));
     assert_eq!(merges, tiles.parts() > 1);
 }
 
@@ -130,10 +143,13 @@ fn order(keys: &[u8; 4], axes: usize) -> Vec<usize> {
 proptest! {
     #[test]
     fn tiles_have_each_element_once_and_fit_into_buffers(
-        op in prop::sample::select(vec![Op::AddF32, Op::DotF32, Op::DotF64, Op::SumF32, Op::MaxF64]),
+        (op, is_mixed) in prop::sample::select(vec![
+            (Op::AddF32, false), (Op::DotF32, false), (Op::DotF64, false), (Op::SumF32, false),
+            (Op::MaxF64, false), (Op::SumF32, true),
+        ]),
         lengths in prop::collection::vec((0u32..22, 1i64..20), 1..4),
         orders in any::<[[u8; 4]; 2]>(), repeated in 0u64..8, reduced in 0u64..8,
-        kinds in prop::array::uniform3(prop::sample::select(vec![Pageable, Pinned])),
+        kinds in prop::array::uniform4(prop::sample::select(vec![Pageable, Pinned])),
         gpus in 1usize..5,
     ) {
         let shape: Vec<i64> =
@@ -142,7 +158,7 @@ proptest! {
         prop_assume!(elements.is_some_and(|elements| elements < 1 << 40));
         let reduced = if Formula::of(op).is_reduction { reduced & !(!0 << shape.len()) } else { 0 };
         let orders = orders.map(|keys| order(&keys, shape.len()));
-        let case = Case { op, shape, orders, repeated, reduced, kinds };
+        let case = Case { op, is_mixed, shape, orders, repeated, reduced, kinds };
         case.planned(gpus, check);
     }
 }
@@ -151,11 +167,12 @@ proptest! {
 fn longer_results_than_a_launch_has_elements_have_several_tiles() {
     let case = |shape: [i64; 2], kind| Case {
         op: Op::SumF32,
+        is_mixed: false,
         shape: shape.to_vec(),
         orders: [vec![0, 1], vec![0, 1]],
         repeated: 0,
         reduced: 0b10,
-        kinds: [kind; 3],
+        kinds: [kind; 4],
     };
     let device = MemoryKind::Device { ordinal: 0 };
     for (shape, tiles) in
@@ -163,6 +180,15 @@ fn longer_results_than_a_launch_has_elements_have_several_tiles() {
     {
         case(shape, device).planned(1, |call, strides, planned, transfers| {
             assert_eq!([planned.tiles.count(), planned.tiles.parts()], tiles);
+            check(call, strides, planned, transfers);
+        });
+    }
+    // An elementwise kernel numbers all elements of a tile's results.
+    for (shape, tiles) in [([3, 1 << 29], [2, 1]), ([1 << 21, 1 << 10], [2, 1])] {
+        let case = Case { is_mixed: true, ..case(shape, device) };
+        case.planned(1, |call, strides, planned, transfers| {
+            assert_eq!([planned.tiles.count(), planned.tiles.parts()], tiles);
+            assert_eq!(planned.tiles, strides.tiles_in_place(call.task()));
             check(call, strides, planned, transfers);
         });
     }
@@ -174,11 +200,12 @@ fn longer_results_than_a_launch_has_elements_have_several_tiles() {
 fn columns_in_host_memory_are_gathered_side_by_side() {
     let case = Case {
         op: Op::SumF32,
+        is_mixed: false,
         shape: vec![1 << 20, 1000],
         orders: [vec![0, 1], vec![0, 1]],
         repeated: 0,
         reduced: 0b01,
-        kinds: [Pageable; 3],
+        kinds: [Pageable; 4],
     };
     case.planned(1, |call, strides, planned, transfers| {
         assert_eq!(planned.tiles.at(0).lengths()[..], [256, 1024]);
