@@ -204,15 +204,6 @@ def test_wrong_shapes_and_null_arguments(on_cpu):
         assert call(None, 0, None, None, None, 0, None) == Status.ERROR_NULL
 
 
-def test_reductions_that_are_not_computed(on_cpu):
-    """Beside formulas that are not."""
-    x, out = np.ones((4, 6)), np.zeros(6)
-    with Compiled("x; min(x)", {"x": "f8"}) as mixed:
-        assert mixed.run_nd(x.shape, [x], [x, out], 3) == Status.ERROR_VALUE
-        assert "expr has 2 outputs: call gpuvec_expr_run_outputs" in last_error()
-    assert not out.any()
-
-
 def test_threads_share_the_blocks():
     """With placement `all`, each block is computed once."""
     a = np.random.default_rng(5).random((2000, 700), np.float32)
