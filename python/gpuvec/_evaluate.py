@@ -57,7 +57,7 @@ def evaluate(
         the result is there.
     axis : int or tuple of int, optional
         The axes that reductions reduce; all if it is None. `argmin` and `argmax` then return an
-        index into the flattened array, in C order.
+        index into the flattened array, in C order. Results of other formulas keep all axes.
     keepdims : bool, default False
         Keeps the reduced axes in the result, with length 1.
     **named : array or number

@@ -267,7 +267,8 @@ class Expression:
             Queues the work behind the stream's earlier work. Without a stream the call returns when
             the result is there.
         axis : int or tuple of int, optional
-            The axes that reductions reduce; all if it is None.
+            The axes that reductions reduce; all if it is None. Results of other formulas keep all
+            axes.
         keepdims : bool, default False
             Keeps the reduced axes in the result, with length 1.
         **named : array or number

@@ -278,7 +278,7 @@ class StridedEvaluation(Evaluation):
 
 @dataclass
 class AxisReduction(Evaluation):
-    """Reductions of the rows or of the columns of a matrix."""
+    """Reductions of the rows or of the columns of a matrix, perhaps beside elementwise formulas."""
 
     rows: int
     axis: int
@@ -293,7 +293,9 @@ class AxisReduction(Evaluation):
         return self.rows, self.n // self.rows
 
     def result(self, formula: Formula, data: dict[str, np.ndarray]) -> np.ndarray:
-        """Returns the results of all slices."""
+        """Returns the results of all slices, or those of all elements."""
+        if not formula.is_reduction:
+            return super().result(formula, data)
         tables = [array.reshape(self.shape) for array in data.values()]
         slices = zip(*(np.moveaxis(table, self.axis, -1) for table in tables))
         return np.concatenate([formula.expected(dict(zip(data, each))) for each in slices])
@@ -417,7 +419,8 @@ def works() -> Iterator[tuple[Work, Place]]:
         # Two long rows are each larger than a tile in host memory.
         rows = AxisReduction((COUNT, LARGEST), kinds, FIVE // 4 * 2, 2, 1)
         columns = AxisReduction((COUNT,), kinds, FIVE // 10 * 5, 5, 0)
-        yield from product((rows, columns), places)
+        both = AxisReduction((PRODUCT, COUNT), kinds, FIVE // 10 * 5, 5, 0)
+        yield from product((rows, columns, both), places)
     for work in (Init(), WhyCpu()):
         yield from ((work, place) for place in GPU_PLACES)
     yield from scenarios_streams.works()
