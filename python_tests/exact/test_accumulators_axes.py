@@ -212,6 +212,18 @@ def test_gpus_add_as_cores_do(kind, kinds, place, shape, axes):
 
 
 @needs_gpu
+@each_kind
+def test_long_host_arrays_on_all_gpus(kind):
+    shape = (1_500_001, 3)
+    arrays = numbers(kind, shape)
+    with Sums(kind, shape[1:]) as sums, placed(Place.GPU):
+        sums.add_along(arrays, (0,))
+        run = last_run()
+        assert run.devices == (1 << lib.gpuvec_device_count()) - 1 and run.chunks > 1
+        assert sums.state() == state_of_cores(kind, arrays, (0,))
+
+
+@needs_gpu
 def test_many_sums_of_f32_on_a_gpu():
     """Their states have room in no slot."""
     kind, shape = KINDS[1], (9001, 31)
