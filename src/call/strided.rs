@@ -70,8 +70,8 @@ impl<'a> Strides<'a> {
         Strides { axes, views, wants_states: false }
     }
 
-    /// The same for a call whose work [takes the states](super::Work::take_states) of the results. The outputs' views
-    /// tell their order alone. GPUs do not leave such a call to cores, which would add what is taken once more.
+    /// The same for a call whose work [takes the states](super::Work::take_states) of the results. The outputs'
+    /// views tell their order alone. GPUs do not leave such a call to cores, which would add what is taken once more.
     pub(crate) fn for_states(self) -> Self {
         Strides { wants_states: true, ..self }
     }

@@ -1,9 +1,9 @@
 //! Additions to accumulators: of contiguous arrays to one sum, and of arrays of any strides along axes.
 //!
-//! Along axes, the elements are added to as many states as the accumulator has, which are then added to its own: so all
-//! elements are added at once, or none. Cores add those of arrays in host memory. The GPU that holds arrays, or that the
-//! placement demands, reduces them to states, which the host merges. Where these have more bytes than the elements, it
-//! is the elements that are copied from device memory, chunk by chunk, and cores add them.
+//! Along axes, the elements are added to as many states as the accumulator has, which are then added to its own: so
+//! all elements are added at once, or none. Cores add those of arrays in host memory. The GPU that holds arrays, or
+//! that the placement demands, reduces them to states, which the host merges. Where states have more bytes than the
+//! elements behind them, the elements are copied from device memory, chunk by chunk, and cores add them.
 
 use super::log::{self, Subject};
 use super::strided::{
@@ -118,8 +118,8 @@ pub(crate) unsafe fn accumulate_strided(
     accumulator.add_states(&*states)
 }
 
-/// Says whether GPUs add `n` elements to each sum: where the placement demands it or a device holds arrays, unless a
-/// state has more bytes than these elements. A device does not reach arrays of others.
+/// Says whether GPUs add `n` elements to each sum: where the placement demands it or a device holds arrays, unless
+/// a state has more bytes than these elements. A device does not reach arrays of others.
 fn are_added_on_gpus(op: Op, n: usize, arrays: &[Array<'_>], placement: Placement) -> bool {
     let mut devices = arrays.iter().filter_map(Array::device);
     let first = devices.next();

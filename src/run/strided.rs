@@ -438,7 +438,7 @@ impl<'a> Checked<'a> {
     }
 }
 
-/// Runs a reduction along axes, and says where. Cores have done all of it then.
+/// Runs a reduction along axes, and says where. Fails unless all of it is done.
 fn reduce_along_axes(runner: &Runner<'_>, reducing: &mut ReduceAxes<'_>) -> Result<Backend, Error> {
     if let Plan::Cores(plan) = runner.plan {
         reducing.divide(plan.threads);

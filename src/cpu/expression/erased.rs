@@ -36,7 +36,7 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// If their type is another one.
     fn merge(&mut self, first: usize, others: &dyn ErasedStates, count: usize);
 
-    /// Adds the elements of states that a kernel wrote, of `bytes` bytes each, to the states from number `first` on.
+    /// Adds the elements of states that a kernel wrote, of `bytes` bytes each, to those from number `first` on.
     fn merge_words(&mut self, first: usize, words: &[u8], bytes: usize);
 
     /// The bits of the result of a state.
