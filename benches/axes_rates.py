@@ -81,9 +81,7 @@ class Reduction:
             ok(lib.gpuvec_stream_synchronize(stream))
             assert out.get()[: wanted.nbytes].tobytes() == wanted.tobytes(), "other results"
 
-    def measure(
-        self, resources: Resources, stream: int, n: int, copy: float, unlike: bool
-    ) -> None:
+    def measure(self, resources: Resources, stream: int, n: int, copy: float, unlike: bool) -> None:
         """Prints a line."""
         rows, columns = self.shape(n)
         size, results = self.dtype.itemsize, int(np.prod(self.kept(n)))
