@@ -223,13 +223,15 @@ fn columns_in_host_memory_are_gathered_side_by_side() {
 
 #[test]
 fn wanted_states_fit_into_a_slot_though_arrays_are_in_place() {
+    let device = MemoryKind::Device { ordinal: 0 };
     let case = Case {
         op: Op::DotF64,
+        is_mixed: false,
         shape: vec![10_000, 100],
         orders: [vec![0, 1], vec![0, 1]],
         repeated: 0,
         reduced: 0b10,
-        kinds: [MemoryKind::Device { ordinal: 0 }, MemoryKind::Device { ordinal: 0 }, Pageable],
+        kinds: [device, device, Pageable, Pageable],
         wants_states: true,
     };
     case.planned(1, |call, strides, planned, transfers| {
