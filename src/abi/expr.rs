@@ -125,21 +125,21 @@ pub unsafe extern "C" fn gpuvec_expr_run_outputs(
 /// the elements with this index, with the same bits, whatever the strides. `argmin` and `argmax` count the elements
 /// in C order of the reduced axes. Results of no elements are those of `n` = 0.
 ///
-/// Beside reductions, outputs that are not reductions have all axes, the reduced ones, too. All formulas use the inputs
-/// as they are before the call, as those of `gpuvec_expr_run_outputs`.
+/// Beside reductions, outputs that are not reductions have all axes, the reduced ones, too. All formulas use the
+/// inputs as they are before the call, as those of `gpuvec_expr_run_outputs`.
 ///
 /// An output may be exactly one of the inputs, with the same address and strides, if the elements of both have the
-/// same size; the result of a reduction of all elements may be where the first one is. Otherwise, an output overlaps neither an
-/// input, nor itself or another output. Arrays that interleave, such as fields of the same records, or blocks of
-/// columns of the same matrix, do not overlap; of arrays with unusual strides it may not be found out that they do
-/// not, and they are refused.
+/// same size; the result of a reduction of all elements may be where the first one is. Otherwise, an output
+/// overlaps neither an input, nor itself or another output. Arrays that interleave, such as fields of the same
+/// records, or blocks of columns of the same matrix, do not overlap; of arrays with unusual strides it may not be
+/// found out that they do not, and they are refused.
 ///
 /// If all arrays are contiguous, in the same order of axes, and all axes are reduced or none, the call is done as
 /// `gpuvec_expr_run` does it. Other calls run on the same processors, but not on cores and GPUs together. A
 /// GPU uses arrays that it reaches in place, and the elements of pageable ones are gathered and scattered on the
 /// way. A stream of a GPU that reaches all arrays takes the call, as that of `gpuvec_expr_run`, unless a result has
-/// more than 2^30 elements, or the result of one reduction of several outputs is to be in an input; with any other stream the call waits for the stream's work, and is done when it
-/// returns.
+/// more than 2^30 elements, or the result of one reduction of several outputs is to be in an input; with any other
+/// stream the call waits for the stream's work, and is done when it returns.
 ///
 /// Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` also if arrays that are not contiguous are
 /// in the memory of different devices; `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that follow
@@ -170,9 +170,10 @@ pub unsafe extern "C" fn gpuvec_expr_run_nd(
 /// expression declares, in one lane. A scalar is a tensor of one element that the host can read. Inputs that the
 /// expression does not use may be NULL.
 ///
-/// The shapes of the inputs that are arrays are broadcast, as NumPy does it: to the shape of the outputs that are not
-/// reductions, which is one for all; or, if all are reductions, to their common shape. `reduced_axes` has a bit for each
-/// axis of this shape. A reduction's output has the axes that are not reduced, or all, with the length 1 where they are reduced.
+/// The shapes of the inputs that are arrays are broadcast, as NumPy does it: to the shape of the outputs that are
+/// not reductions, which is one for all; or, if all are reductions, to their common shape. `reduced_axes` has a bit
+/// for each axis of this shape. A reduction's output has the axes that are not reduced, or all, with the length 1
+/// where they are reduced.
 ///
 /// Returns as `gpuvec_expr_run_nd`; `GPUVEC_ERROR_VALUE` also for other types, devices or shapes.
 #[unsafe(no_mangle)]

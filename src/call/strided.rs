@@ -41,8 +41,8 @@ pub(crate) struct Tile {
 /// How GPUs run a call on arrays of any strides, tile after tile, beside the transfers of the arrays. Of arrays
 /// that are [`Staged`](Transfer::Staged) a tile's elements are gathered in a pinned buffer, which kernels use where
 /// it is, or scattered from there. Of those with [`Dma`](Transfer::Dma), inputs that repeat elements, the distinct
-/// ones are gathered and then copied to a device buffer. Outputs of reductions are [`State`](Transfer::State) if several
-/// tiles have elements of a result, or if states are wanted: the host merges them.
+/// ones are gathered and then copied to a device buffer. Outputs of reductions are [`State`](Transfer::State) if
+/// several tiles have elements of a result, or if states are wanted: the host merges them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OnStrides {
     pub(crate) tiles: Tiles,

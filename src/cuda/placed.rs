@@ -134,7 +134,8 @@ impl Placed {
         self.lengths.iter().product()
     }
 
-    /// Sorts the axes by the steps of an array, which has no two elements in the same place: the longest steps first.
+    /// Sorts the axes by the steps of an array, which has no two elements in the same place: the longest steps
+    /// first.
     pub(super) fn sort_by(&mut self, array: usize) {
         for axis in 1..self.lengths.len() {
             let step = |axis: usize| self.arrays[array].strides[axis].unsigned_abs();

@@ -8,8 +8,8 @@
 //! memory, or nearly. In columns, those of the same place do: where these are next to each other in memory, and where
 //! results have so few elements that a row of them would not fill vectors.
 //!
-//! A tile's elements of other outputs are written once the reductions have its values. An output that is an input has
-//! the same elements in each tile, so no other tile reads what this one writes.
+//! The program loads the values that reductions take before it stores the elements of other outputs. An output that
+//! is an input has the same elements in each tile, so no other tile reads what this one writes.
 
 use super::walk::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
@@ -101,8 +101,8 @@ impl Order {
 
 impl<'a> ReduceAxes<'a> {
     /// The reductions of a program, in the order of the outputs, and its other outputs. The views are those of the
-    /// arrays among the bindings, at least one unless there are other outputs, and those of the outputs. The call has
-    /// elements.
+    /// arrays among the bindings, at least one unless there are other outputs, and those of the outputs. The call
+    /// has elements.
     ///
     /// # Safety
     /// The promise of a call: the inputs are readable and the outputs writable where the views lead, until the work
@@ -297,8 +297,8 @@ struct Worker<'a> {
     states: AllStates,
     /// The results of a block, for each reduction.
     results: ArrayVec<Vec<u64>, MAX_OUTPUTS>,
-    /// The elements of a tile of each input, and then of each output that is not a reduction, one after the other, if
-    /// they are copied.
+    /// The elements of a tile of each input, and then of each output that is not a reduction, one after the other,
+    /// if they are copied.
     copies: Vec<u64>,
 }
 
@@ -361,8 +361,8 @@ impl<'a> Worker<'a> {
         of.units_done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds the values of a tile to the states, or computes the results of whole rows; then stores those of the other
-    /// outputs.
+    /// Adds the values of a tile to the states, or computes the results of whole rows, and stores the elements of the
+    /// other outputs.
     fn add(&mut self, tile: &Tile<'_>) {
         let arrays: ArrayVec<*const c_void, MAX_INPUTS> =
             (0..self.of.inputs.len()).map(|input| self.gathered(input, tile)).collect();

@@ -23,7 +23,8 @@ pub struct Arguments<'a> {
     pub inputs: &'a [Argument<'a>],
     /// The arrays that are written. Those in C order are so without the reduced axes, unless they are whole.
     pub outputs: &'a [Argument<'a>],
-    /// The outputs that are whole, a bit each: they have the reduced axes, too, and an element for each of an input's.
+    /// The outputs that are whole, a bit each: they have the reduced axes, too, and an element for each of an
+    /// input's.
     pub whole_outputs: u64,
     /// The axes that the call reduces: a bit each, the lowest for the first axis.
     pub reduced_axes: u64,

@@ -53,8 +53,8 @@ impl Axes {
     /// An output may be exactly one of the inputs: with the same address, element size and strides on all axes
     /// longer than 1. Where all axes are reduced, it may be the first element of an input, which the result
     /// replaces when all elements are read, unless it is whole. It shares no other memory with inputs, nor with
-    /// outputs. A reduction of a part of the axes is not done in place otherwise: the results of some rows are there
-    /// before others are read.
+    /// outputs. A reduction of a part of the axes is not done in place otherwise: the results of some rows are
+    /// there before others are read.
     ///
     /// # Errors
     /// [`Error`] names the argument.

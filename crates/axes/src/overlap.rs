@@ -26,8 +26,8 @@ pub(crate) fn refuse(
     Ok(())
 }
 
-/// Says whether an output may be in the memory of an input: as the same elements or, where it is the only element, as
-/// the first.
+/// Says whether an output may be in the memory of an input: as the same elements or, where it is the only element,
+/// as the first.
 fn may_replace(is_only: bool, output: &View, input: &View) -> bool {
     (output.strides() == input.strides() || is_only)
         && output.address == input.address

@@ -4,8 +4,8 @@ use crate::MAX_AXES;
 use crate::axes::View;
 use crate::blocks::Blocks;
 
-/// Says whether an array, by its strides along kept and reduced axes, is read in columns: elements of different results
-/// are closer to each other in memory than those of a result, or these are all the same.
+/// Says whether an array, by its strides along kept and reduced axes, is read in columns: elements of different
+/// results are closer to each other in memory than those of a result, or these are all the same.
 #[must_use]
 pub fn are_columns(kept: &[isize], reduced: &[isize]) -> bool {
     let [across, along] =

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::slice::from_ref;
 
-/// For each result, by the addresses of its outputs: the addresses of the elements of the inputs and the whole outputs,
-/// by their number.
+/// For each result, by the addresses of its outputs: the addresses of the elements of the inputs and the whole
+/// outputs, by their number.
 type Meaning = BTreeMap<Vec<usize>, BTreeMap<usize, Vec<usize>>>;
 
 /// Returns the meaning of a call, by its definition.
