@@ -136,11 +136,11 @@ def narrowed(chance: random.Random, shape: tuple[int, ...]) -> tuple[int, ...]:
     return ones[chance.randrange(len(ones) + 1) :] if chance.random() < 0.5 else ones
 
 
-def case(seed: int, number: int, may_reduce: bool = True) -> Call:
+def case(seed: int, number: int) -> Call:
     """Returns the call of a number."""
     chance = random.Random(f"arrays {seed} {number}")
     data = np.random.default_rng([seed, number])
-    reduces = chance.random() < 0.4 and may_reduce
+    reduces = chance.random() < 0.4
     shape: tuple[int, ...] = ()
     room = MOST_REDUCED if reduces else MOST_ELEMENTS
     for _ in range(chance.choice([0, 1, 2, 2, 3, 3, 4, 6])):
@@ -316,9 +316,9 @@ def outcome(seed: int, number: int) -> str:
     return check(case(seed, number), seed, number)[0]
 
 
-def report(seed: int, number: int, may_reduce: bool = True) -> str | None:
+def report(seed: int, number: int) -> str | None:
     """Describes what is wrong with the call of a number."""
-    call = case(seed, number, may_reduce)
+    call = case(seed, number)
     outcome, message = check(call, seed, number)
     if outcome != "wrong":
         return None

@@ -301,11 +301,11 @@ impl Shape<'_> {
     /// The most results of a tile, and the most elements of each.
     fn tile(&self) -> [usize; 2] {
         let n = self.strides.reduced().elements();
-        if self.gpus == 1 && !self.transfers.is_any_staged() {
+        if self.gpus == 1 && !self.stages_elements() {
             let merges = n > MOST_ELEMENTS || self.must_merge();
             let results = self.strides.most_results(self.call.task());
             let results = if merges { results.min(self.most_states()) } else { results };
-            return [results, MOST_ELEMENTS];
+            return [self.most_staged().map_or(results, |most| most.min(results)), MOST_ELEMENTS];
         }
         let most = self.chunk();
         let room = if self.must_merge() { self.most_states() } else { most };
@@ -326,21 +326,37 @@ impl Shape<'_> {
 
     /// The most elements of a tile if arrays are staged, or shared by devices.
     fn chunk(&self) -> usize {
-        let staged = self.strides.views.iter().zip(self.transfers.all());
-        let staged = staged.filter(|(_, of)| matches!(of, Transfer::Staged | Transfer::Dma));
-        let bytes: usize = staged.map(|(view, _)| view.element_bytes).sum();
         let widest = self.call.element_bytes();
         let wanted = self.call.n() * widest / (tuning::PIPELINE_DEPTH * self.gpus);
         let wanted = wanted.next_power_of_two().max(tuning::SMALLEST_CHUNK_BYTES);
-        if bytes == 0 {
-            return wanted.min(tuning::DMA_SLOT_BYTES) / widest;
+        match self.most_staged() {
+            None => wanted.min(tuning::DMA_SLOT_BYTES) / widest,
+            Some(most) => (wanted.min(tuning::STAGED_CHUNK_BYTES) / widest).min(most),
         }
+    }
+
+    /// The arrays that are staged, by number.
+    fn staged(&self) -> impl Iterator<Item = (usize, &View)> {
+        let views = self.strides.views.iter().enumerate().zip(self.transfers.all());
+        let staged = views.filter(|(_, of)| matches!(of, Transfer::Staged | Transfer::Dma));
+        staged.map(|(array, _)| array)
+    }
+
+    /// Says whether arrays with more than one element for each result are staged.
+    fn stages_elements(&self) -> bool {
+        let task = self.call.task();
+        let has_results_alone = task.reduces() && !task.is_mixed();
+        self.staged().any(|(number, _)| number < self.call.inputs().len() || !has_results_alone)
+    }
+
+    /// The most elements of each staged array, if there is one, that have room in a slot.
+    fn most_staged(&self) -> Option<usize> {
+        let bytes: usize = self.staged().map(|(_, view)| view.element_bytes).sum();
         let room = match self.call.task().reduces() {
             true => tuning::STAGED_SLOT_BYTES - STATES_BYTES,
             false => tuning::STAGED_SLOT_BYTES,
         };
-        let wanted = wanted.min(tuning::STAGED_CHUNK_BYTES) / widest;
-        wanted.min(1 << (room / bytes).ilog2())
+        (bytes > 0).then(|| 1 << (room / bytes).ilog2())
     }
 
     /// The most results whose states have room in a slot.

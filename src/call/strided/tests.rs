@@ -10,6 +10,8 @@ use gpuvec_axes::{Argument, Arguments};
 use gpuvec_ops::Op;
 use proptest::prelude::*;
 
+const DEVICE: MemoryKind = MemoryKind::Device { ordinal: 0 };
+
 /// Arrays of a call, one a stride of 0 along some axes, in memory of these kinds.
 struct Case {
     op: Op,
@@ -153,7 +155,7 @@ proptest! {
         ]),
         lengths in prop::collection::vec((0u32..22, 1i64..20), 1..4),
         orders in any::<[[u8; 4]; 2]>(), repeated in 0u64..8, reduced in 0u64..8,
-        kinds in prop::array::uniform4(prop::sample::select(vec![Pageable, Pinned])),
+        kinds in prop::array::uniform4(prop::sample::select(vec![Pageable, Pinned, DEVICE])),
         gpus in 1usize..5, wants_states in any::<bool>(),
     ) {
         let shape: Vec<i64> =
@@ -181,18 +183,17 @@ fn longer_results_than_a_launch_has_elements_have_several_tiles() {
         kinds: [kind; 4],
         wants_states: false,
     };
-    let device = MemoryKind::Device { ordinal: 0 };
     for (shape, tiles) in
         [([3, 1 << 30], [1, 1]), ([3, (1 << 30) + 1], [2, 2]), ([1 << 31, 3], [2, 1])]
     {
-        case(shape, device).planned(1, |call, strides, planned, transfers| {
+        case(shape, DEVICE).planned(1, |call, strides, planned, transfers| {
             assert_eq!([planned.tiles.count(), planned.tiles.parts()], tiles);
             check(call, strides, planned, transfers);
         });
     }
     // An elementwise kernel numbers all elements of a tile's results.
     for (shape, tiles) in [([3, 1 << 29], [2, 1]), ([1 << 21, 1 << 10], [2, 1])] {
-        let case = Case { is_mixed: true, ..case(shape, device) };
+        let case = Case { is_mixed: true, ..case(shape, DEVICE) };
         case.planned(1, |call, strides, planned, transfers| {
             assert_eq!([planned.tiles.count(), planned.tiles.parts()], tiles);
             assert_eq!(planned.tiles, strides.tiles_in_place(call.task()));
@@ -223,7 +224,6 @@ fn columns_in_host_memory_are_gathered_side_by_side() {
 
 #[test]
 fn wanted_states_fit_into_a_slot_though_arrays_are_in_place() {
-    let device = MemoryKind::Device { ordinal: 0 };
     let case = Case {
         op: Op::DotF64,
         is_mixed: false,
@@ -231,7 +231,7 @@ fn wanted_states_fit_into_a_slot_though_arrays_are_in_place() {
         orders: [vec![0, 1], vec![0, 1]],
         repeated: 0,
         reduced: 0b10,
-        kinds: [device, device, Pageable, Pageable],
+        kinds: [DEVICE, DEVICE, Pageable, Pageable],
         wants_states: true,
     };
     case.planned(1, |call, strides, planned, transfers| {
@@ -239,4 +239,24 @@ fn wanted_states_fit_into_a_slot_though_arrays_are_in_place() {
         assert_eq!(planned.tiles.at(0).lengths()[..], [STATES_BYTES / (each + ALIGNMENT), 100]);
         check(call, strides, planned, transfers);
     });
+}
+
+#[test]
+fn results_in_pageable_memory_do_not_cut_their_elements() {
+    let case = |shape: [i64; 2]| Case {
+        op: Op::SumF32,
+        is_mixed: false,
+        shape: shape.to_vec(),
+        orders: [vec![0, 1], vec![0, 1]],
+        repeated: 0,
+        reduced: 0b10,
+        kinds: [DEVICE, DEVICE, Pageable, Pageable],
+        wants_states: false,
+    };
+    for (shape, tiles) in [([1000, 1 << 20], 1), ([1 << 19, 100], 1), ([1 << 20, 100], 2)] {
+        case(shape).planned(1, |call, strides, planned, transfers| {
+            assert_eq!([planned.tiles.count(), planned.tiles.parts()], [tiles, 1]);
+            check(call, strides, planned, transfers);
+        });
+    }
 }
