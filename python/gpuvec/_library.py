@@ -74,6 +74,7 @@ SIGNATURES: dict[str, Signature] = {
     **dict.fromkeys(("pinned_free", "gpuvec_pinned_free"), (c_int32, [c_void_p])),
     "gpuvec_device_alloc": (c_void_p, [c_size_t, c_int32]),
     "gpuvec_device_free": (c_int32, [c_void_p]),
+    "gpuvec_device_of": (c_int32, [c_void_p]),
     "gpuvec_host_register": (c_int32, [c_void_p, c_size_t]),
     "gpuvec_host_unregister": (c_int32, [c_void_p]),
     "gpuvec_copy": (c_int32, [c_void_p, c_void_p, c_size_t, c_void_p]),

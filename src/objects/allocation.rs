@@ -15,7 +15,7 @@ enum Source {
     /// The driver, page-locked, in a device's context, with `before` bytes before the first page.
     Pinned { ordinal: usize, before: usize },
     /// The driver, of a device.
-    Device { ordinal: usize },
+    Device { ordinal: usize, bytes: usize },
     /// The system, in whole pages.
     System { bytes: usize },
 }
@@ -64,11 +64,12 @@ pub(crate) fn device_alloc(bytes: usize, device: i32) -> Result<NonNull<c_void>,
     let (address, source) = match device::asked_for(settings::placement()?, device)? {
         Some(device) => {
             let ordinal = device.ordinal();
-            let address = device.device_alloc(bytes.max(1))?;
+            let bytes = bytes.max(1);
+            let address = device.device_alloc(bytes)?;
             let pointer = std::ptr::with_exposed_provenance_mut(address as usize);
             (
                 NonNull::new(pointer).ok_or(Error::DeviceLost { ordinal })?,
-                Source::Device { ordinal },
+                Source::Device { ordinal, bytes },
             )
         }
         None => (system_memory(pages, DEVICE)?, Source::System { bytes: pages }),
@@ -79,6 +80,12 @@ pub(crate) fn device_alloc(bytes: usize, device: i32) -> Result<NonNull<c_void>,
 fn noted(address: NonNull<c_void>, allocation: Allocation) -> NonNull<c_void> {
     with_registry(|registry| registry.insert(address.addr().get(), allocation));
     address
+}
+
+/// The GPU that has an allocation in its memory; `None` for any other address.
+pub(crate) fn device_of(pointer: *const c_void) -> Option<usize> {
+    let source = with_registry(|registry| Some(registry.get(&pointer.addr())?.source))?;
+    if let Source::Device { ordinal, .. } = source { Some(ordinal) } else { None }
 }
 
 /// Frees what the function `by` returned. Memory that could not be freed can be freed again, unless
@@ -102,7 +109,7 @@ pub(crate) unsafe fn free(pointer: *mut c_void, by: &'static str) -> Result<(), 
             Source::Pinned { ordinal, before } => {
                 alloc::pinned_free(ordinal, address.byte_sub(before))
             }
-            Source::Device { ordinal } => alloc::device_free(ordinal, key as u64),
+            Source::Device { ordinal, bytes } => alloc::device_free(ordinal, key as u64, bytes),
             Source::System { bytes } => {
                 libc::munmap(address.as_ptr(), bytes);
                 Ok(())
