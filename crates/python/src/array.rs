@@ -93,6 +93,8 @@ impl NumPy {
         }
         match DeviceArrays::get(object.py()) {
             Some(known) if known.has(object) => known.found(self, object),
+            // Masked arrays, for example.
+            _ if object.is_instance(self.ndarray.bind(object.py()))? => Ok(None),
             _ => self.foreign.found(object),
         }
     }

@@ -201,6 +201,11 @@ impl Formula {
             return Ok(None);
         }
         let Some(shape) = broadcast(&values.arrays) else { return Ok(None) };
+        // Each of several reductions may read other arrays: the package tells which of them have other elements.
+        let has_one_shape = values.arrays.iter().all(|array| array.shape() == shape);
+        if is_reduction && self.outputs.len() > 1 && !has_one_shape {
+            return Ok(None);
+        }
         let axes = shape.len();
         let Some(reduced) = self.reduced(call, axes, is_reduction) else { return Ok(None) };
         let target =
