@@ -29,13 +29,6 @@ struct Typed {
     formula: PyOnceLock<Py<Formula>>,
 }
 
-/// What a function is called with.
-struct Arguments<'a, 'py> {
-    typed: &'a Typed,
-    inputs: Inputs<'py>,
-    target: Target<'py>,
-}
-
 /// One or two inputs.
 struct Inputs<'py> {
     first: Array<'py>,
@@ -76,8 +69,10 @@ impl Operation {
         &self, py: Python<'py>, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>,
         out: &Bound<'py, PyAny>, stream: &Bound<'py, PyAny>, factor: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if stream.is_none() {
-            if let Some(Arguments { typed, inputs, target }) = self.arguments(a, b, out)? {
+        if stream.is_none()
+            && let Some((typed, inputs)) = self.arrays(a, b)?
+        {
+            if let Some(target) = self.plain_target(typed, &inputs, out)? {
                 let (function, out) = (typed.function, target.elements.address());
                 let factor = factor.unwrap_or(0.0);
                 let (addresses, n) = (inputs.addresses(), inputs.first.size());
@@ -90,8 +85,8 @@ impl Operation {
                 return target.result();
             }
             let axis = &py.None().into_bound(py);
-            let called = self.strided(a, b, factor, Call { out, axis, keepdims: false })?;
-            if let Some(result) = called {
+            let call = Call { out, axis, keepdims: false };
+            if let Some(result) = self.strided(typed, inputs, factor, call)? {
                 return Ok(result);
             }
         }
@@ -107,32 +102,29 @@ impl Operation {
         &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>,
         axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.strided(a, b, None, Call { out, axis, keepdims: keepdims.is_truthy()? })
+        let Some((typed, inputs)) = self.arrays(a, b)? else { return Ok(None) };
+        self.strided(typed, inputs, None, Call { out, axis, keepdims: keepdims.is_truthy()? })
     }
 }
 
 impl Operation {
-    /// Returns the arguments for contiguous arrays of one shape. `None`: another way accepts them,
-    /// or tells what is wrong.
-    fn arguments<'a, 'py>(
-        &'a self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>,
-    ) -> PyResult<Option<Arguments<'a, 'py>>> {
-        let Some((typed, inputs)) = self.arrays(a, b)? else { return Ok(None) };
+    /// Returns the target for contiguous inputs of one shape. `None`: another way accepts the arguments, or
+    /// tells what is wrong.
+    fn plain_target<'py>(
+        &self, typed: &Typed, inputs: &Inputs<'py>, out: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Target<'py>>> {
         let first = &inputs.first;
         let is_plain = |array: &Array| array.is_contiguous() && array.shape() == first.shape();
         if !inputs.iter().all(is_plain) || first.shape().len() > self.most_axes {
             return Ok(None);
         }
-        let target = typed.output.target(self.numpy, out, first, inputs.device())?;
-        Ok(target.map(|target| Arguments { typed, inputs, target }))
+        typed.output.target(self.numpy, out, first, inputs.device())
     }
 
     /// Calls the operation as a formula, on arrays of any strides.
     fn strided<'py>(
-        &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, factor: Option<f64>,
-        call: Call<'_, 'py>,
+        &self, typed: &Typed, inputs: Inputs<'py>, factor: Option<f64>, call: Call<'_, 'py>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some((typed, inputs)) = self.arrays(a, b)? else { return Ok(None) };
         // A dot product of all elements broadcasts nothing, as NumPy's.
         let are_equal = inputs.iter().all(|array| array.shape() == inputs.first.shape());
         if self.most_axes == 1 && call.axis.is_none() && !are_equal {
