@@ -137,7 +137,7 @@ def code(name: str, value: Any) -> int:
 
 
 def form_of(code: int) -> str:
-    """Returns what a call passes: "array", or the name of a Python class, or of a class of NumPy's."""
+    """Returns what a call passes: "array", or the name of a class of Python's or NumPy's."""
     if code in DTYPES:
         return "array"
     kind = next((kind.__name__ for kind, number in NUMBERS.items() if number == code), None)

@@ -37,7 +37,7 @@ def test_allocations_of_one_size_reuse_memory():
 
 @needs_fake_driver
 def test_what_is_kept_is_bounded():
-    """512 MiB at most, and 64 blocks; a larger block, and one of less than 64 KiB, is freed at once."""
+    """At most 512 MiB and 64 blocks, of 64 KiB at least; other blocks are freed at once."""
     run(
         """
         lib.gpuvec_set_placement(Place.GPU)
@@ -66,7 +66,7 @@ def test_what_is_kept_is_bounded():
 
 @needs_fake_driver
 def test_kept_memory_is_freed_where_too_little_is_left():
-    """An allocation gets it. If the driver refuses to free it, the allocation fails, and the next one gets it."""
+    """An allocation gets it; if the driver refuses to free it, only the next allocation does."""
     run(
         """
         lib.gpuvec_set_placement(Place.GPU)

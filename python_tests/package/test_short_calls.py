@@ -1,4 +1,4 @@
-"""The extension module passes arrays of every kind that programs use often, without the general way."""
+"""The extension module passes the usual arrays and values, without the general way."""
 
 import gpuvec
 import numpy as np
@@ -22,9 +22,11 @@ class Exporter:
         self.exports = 0
 
     def __dlpack_device__(self):
+        """Return the device."""
         return self.array.__dlpack_device__()
 
     def __dlpack__(self, *, stream=None, max_version=None):
+        """Export the array."""
         self.exports += 1
         version = max_version if self.is_versioned else None
         return self.array.__dlpack__(stream=stream, max_version=version)
@@ -65,7 +67,7 @@ def test_device_arrays(only_short, placement, layout):
 def test_views_of_device_arrays(only_short, placement):
     """The axes of results have NumPy's order in memory."""
     whole = gpuvec.to_device(A)
-    views = [lambda x: x.T, lambda x: x[::-1, ::2], lambda x: x[1], lambda x: x[:, None].T]
+    views = [lambda x: x.T, lambda x: x[::-1, ::2], lambda x: x[1]]
     for view in views:
         got, wanted = gpuvec.add(view(whole), view(whole)), view(A) + view(A)
         assert got.strides == wanted.strides
@@ -119,7 +121,7 @@ def test_queued_work_comes_first(placement):
 
 
 def test_several_formulas(only_short):
-    """They return a tuple: of new arrays, or of the caller's; also along axes and of any strides."""
+    """They return a tuple of new or of the caller's arrays, also along axes and of any strides."""
     a, b = A, B[:1]
     total, difference = gpuvec.evaluate("a + b; a - b", a=a, b=b)
     assert_same_bits(total, a + b)
@@ -176,6 +178,7 @@ class Interrupted(Exporter):
         super().__init__(A, True)
 
     def __dlpack__(self, **keywords):
+        """Export the array, or be interrupted."""
         if not self.exports:
             self.exports += 1
             raise KeyboardInterrupt
