@@ -18,6 +18,7 @@ from ._streams import Stream, Use
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+
 def array_in(memory: Any, shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Makes an array from memory, which lives as long as the array's last view."""
     return np.ndarray(shape, dtype, buffer=memory)

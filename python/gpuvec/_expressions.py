@@ -176,7 +176,7 @@ class Expression:
         outputs = [(output.dtype, output.is_reduction) for output in self._outputs]
         # Not a method: the formula would own the expression that owns it.
         fails = partial(named_failure, self._names, self._outputs)
-        what = inputs, outputs, self._is_tuple, most_axes
+        what = inputs, (outputs, self._is_tuple), most_axes
         return native.Formula(_ADDRESSES, self._handle, *what, fails)
 
     @property

@@ -45,19 +45,20 @@ impl Values<'_> {
 impl Formula {
     /// Makes the formula of an expression's handle, which outlives it. `functions` has the addresses of
     /// `gpuvec_expr_run_outputs` and `gpuvec_expr_run_nd`. Each input has a name, a dtype, a form and whether it has
-    /// the elements' shape; each output a dtype and whether it is a reduction. A call returns a tuple if
-    /// `is_tuple`. The inputs have at most `most_axes` axes, unless they are reduced along some. `failure`
+    /// the elements' shape; each output a dtype and whether it is a reduction, and behind the outputs is whether a
+    /// call returns a tuple. The inputs have at most `most_axes` axes, unless they are reduced along some. `failure`
     /// makes an exception of a status that is an error.
     #[new]
     fn new(
         py: Python<'_>, functions: (usize, usize), handle: usize,
-        inputs: Vec<(Py<PyString>, Py<PyAny>, String, bool)>, outputs: Vec<(Py<PyAny>, bool)>,
-        is_tuple: bool, most_axes: usize, failure: Py<PyAny>,
+        inputs: Vec<(Py<PyString>, Py<PyAny>, String, bool)>,
+        outputs: (Vec<(Py<PyAny>, bool)>, bool), most_axes: usize, failure: Py<PyAny>,
     ) -> PyResult<Self> {
         // SAFETY: the package takes the addresses of these functions from the library.
         let (run, run_strided) = unsafe { (Run::at(functions.0), RunStrided::at(functions.1)) };
         let inputs = inputs.into_iter().map(|input| Input::new(py, input));
         let inputs = inputs.collect::<PyResult<_>>()?;
+        let (outputs, is_tuple) = outputs;
         let output = |(dtype, is_reduction)| Output { dtype, is_reduction };
         let outputs = outputs.into_iter().map(output).collect();
         let numpy = NumPy::get(py)?;
