@@ -1,9 +1,10 @@
 """Measures reductions along axes of device arrays, as shares of a contiguous copy's rate.
 
-python3 benches/axes_rates.py [--n 268435456] [--text "sum(x)"] [--type f4]      on a GPU machine
+python3 benches/axes_rates.py [--n 268435456] [--text "sum(x)"] [--type f4] [--unlike]
 
-Results are checked first, on smaller arrays of the same kinds, beside those of cores. The rate
-counts the bytes of the elements, which a reduction reads once, and the copy's reads and writes.
+Runs on a GPU machine. Results are checked first, on smaller arrays of the same kinds, beside those
+of cores. The rate counts the bytes of the elements, which a reduction reads once, and the copy's
+reads and writes. The elements are alike in size, or as unlike as floats of 32 bits are.
 """
 
 import argparse
@@ -34,6 +35,13 @@ CASES = [
 CHECKED = 1 << 20
 
 
+def values(seed: int, n: int, unlike: bool) -> np.ndarray:
+    """Returns normal values, times any powers of two if they are unlike."""
+    random = np.random.default_rng(seed)
+    plain = random.normal(0, 1, n)
+    return np.ldexp(plain, random.integers(-120, 110, n)) if unlike else plain
+
+
 class Reduction:
     """A reduction of device arrays that lie in C order, along one of two axes."""
 
@@ -59,10 +67,10 @@ class Reduction:
 
     def check(self, resources: Resources, stream: int) -> None:
         """Fails unless the results are those of cores, of values of like and of unlike sizes."""
-        random = np.random.default_rng(self.columns)
-        plain = random.normal(0, 1, int(np.prod(self.shape(CHECKED))))
-        for values in (plain, np.ldexp(plain, random.integers(-90, 90, plain.size))):
-            x = values.astype(self.dtype).reshape(self.shape(CHECKED))
+        n = int(np.prod(self.shape(CHECKED)))
+        for unlike in (False, True):
+            elements = values(self.columns, n, unlike)
+            x = elements.astype(self.dtype).reshape(self.shape(CHECKED))
             wanted = np.zeros(self.kept(CHECKED), self.compiled.dtype())
             with placed(Place.CPU):
                 self.run(CHECKED, x, wanted)
@@ -73,15 +81,15 @@ class Reduction:
             ok(lib.gpuvec_stream_synchronize(stream))
             assert out.get()[: wanted.nbytes].tobytes() == wanted.tobytes(), "other results"
 
-    def measure(self, resources: Resources, stream: int, n: int, copy: float) -> None:
+    def measure(self, resources: Resources, stream: int, n: int, copy: float, unlike: bool) -> None:
         """Prints a line."""
         rows, columns = self.shape(n)
         size, results = self.dtype.itemsize, int(np.prod(self.kept(n)))
         source = resources.device_memory(rows * columns * size).address
-        values = np.random.default_rng(1).normal(0, 1, 1 << 20).astype(self.dtype)
-        part = resources.array("device", values)
-        for first in range(0, rows * columns, values.size):
-            count = min(values.size, rows * columns - first)
+        elements = values(1, 1 << 20, unlike).astype(self.dtype)
+        part = resources.array("device", elements)
+        for first in range(0, rows * columns, elements.size):
+            count = min(elements.size, rows * columns - first)
             ok(lib.gpuvec_copy(source + first * size, part.address, count * size, stream))
         width = self.compiled.dtype().itemsize
         to = resources.device_memory(results * width).address
@@ -98,6 +106,7 @@ def main() -> None:
     parser.add_argument("--n", type=lambda text: int(float(text)), default=1 << 28)
     parser.add_argument("--text", default="sum(x)")
     parser.add_argument("--type", default="f4")
+    parser.add_argument("--unlike", action="store_true")
     options = parser.parse_args()
     lib.gpuvec_set_placement(Place.GPU)
     if why_cpu():
@@ -112,7 +121,7 @@ def main() -> None:
             stream = resources.stream()
             case = Reduction(resources, options.text, options.type, columns, axis)
             case.check(resources, stream)
-            case.measure(resources, stream, options.n, own)
+            case.measure(resources, stream, options.n, own, options.unlike)
 
 
 if __name__ == "__main__":

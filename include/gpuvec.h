@@ -144,8 +144,9 @@
  *
  *     GPUVEC_PLACE_AUTO  the default: on the calling core, on several cores, on one or all GPUs, or
  *                        on cores and GPUs at the same time, whichever is predicted to be done first
- *     GPUVEC_PLACE_GPU   on the GPU, or an error; additions along axes to accumulators, if there is a
- *                        usable GPU, on cores (see gpuvec_accumulator_add_nd)
+ *     GPUVEC_PLACE_GPU   on the GPU, or an error; additions of few elements to each sum of an
+ *                        accumulator, if there is a usable GPU, on cores (see
+ *                        gpuvec_accumulator_add_nd)
  *     GPUVEC_PLACE_CPU   on as many cores as are predicted to be done first
  *     GPUVEC_PLACE_ALL   on all cores and all GPUs at the same time for long pinned arrays, each
  *                        taking its next chunk when it is done with one; otherwise as with
@@ -1012,10 +1013,12 @@ gpuvec_status gpuvec_accumulator_add(struct gpuvec_accumulator *accumulator,
  * elements of a call are added to all sums when it returns; after an error none is. Meanwhile, the call needs
  * memory for as many states as the accumulator has. With a stream the call first waits for the stream's earlier work.
  *
- * Cores add the elements, whatever the placement. The elements of arrays in device memory are copied to host memory for
- * that, in chunks; `gpuvec_last_run` then describes the addition of the last chunk. With placement `gpu` the call fails
- * unless a GPU is usable. Only contiguous arrays that are reduced to one sum are added as by `gpuvec_accumulator_add`,
- * also on GPUs.
+ * Cores add the elements of arrays in host memory. Those of arrays in the memory of a GPU, and with placement `gpu`
+ * all elements, are added on the GPU, if those of each sum have at least as many bytes as a state; the states are
+ * then copied to the host. Otherwise, and for arrays in the memory of two GPUs, cores add the elements: those in
+ * device memory are copied to host memory, in chunks, and `gpuvec_last_run` then describes the addition of the last
+ * chunk. With placement `gpu` the call fails unless a GPU is usable. Contiguous arrays that are reduced to one sum are
+ * added as by `gpuvec_accumulator_add`.
  *
  * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also for other lengths than the accumulator's, or if more than 8 axes are
  * left after those that follow each other in all arrays were merged; `GPUVEC_ERROR_SIZE` if a sum would have 2^63

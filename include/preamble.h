@@ -144,8 +144,9 @@
  *
  *     GPUVEC_PLACE_AUTO  the default: on the calling core, on several cores, on one or all GPUs, or
  *                        on cores and GPUs at the same time, whichever is predicted to be done first
- *     GPUVEC_PLACE_GPU   on the GPU, or an error; additions along axes to accumulators, if there is a
- *                        usable GPU, on cores (see gpuvec_accumulator_add_nd)
+ *     GPUVEC_PLACE_GPU   on the GPU, or an error; additions of few elements to each sum of an
+ *                        accumulator, if there is a usable GPU, on cores (see
+ *                        gpuvec_accumulator_add_nd)
  *     GPUVEC_PLACE_CPU   on as many cores as are predicted to be done first
  *     GPUVEC_PLACE_ALL   on all cores and all GPUs at the same time for long pinned arrays, each
  *                        taking its next chunk when it is done with one; otherwise as with

@@ -6,12 +6,14 @@
 //
 // The parameters, which follow those of the inputs and of the shape, are the numbers of results and of elements
 // of each, which is below 2^31; the number of blocks that share the elements of a result, shifted by 8 bits, in bit
-// 7 whether states are stored in place of results, and the logarithm of the number of lanes; the memory in which
+// 7 whether states are stored in place of results, in bit 6 whether the elements of each result follow each other in
+// all arrays and begin a vector, and the logarithm of the number of lanes; the memory in which
 // such blocks merge their states; and how to add up (exact sums), or the index of the first element (folds). The
 // number of blocks is 0 if each warp has results, not states, of its own: those of few elements.
 //
-// PLACE is the address of a result. Its second operand is the result's number, and the third the distance
-// between a thread's elements. STATE stores a state there, RESULT a result.
+// PLACE is the address of a result. Its further operands are the result's number, the distance between a thread's
+// elements, and the thread's number among those of the result or, if elements are not in vectors, NO_VECTORS. STATE
+// stores a state there, RESULT a result.
 #include "elements.cuh"
 
 constexpr int WARPS = BLOCK_THREADS / WARP;
@@ -19,26 +21,28 @@ constexpr int WARPS = BLOCK_THREADS / WARP;
 // For a warp that has results of its own.
 constexpr int ALONE = -1;
 
+constexpr int NO_VECTORS = -1 << 31;
+
 // The results and the elements of a block, or of a warp alone.
 struct Part {
-    u64 results, n, group, begin, last;
-    unsigned parts, part;
+    unsigned results, n, group, begin, last, parts, part;
     int lanes;
-    bool is_alone, stores_states;
+    bool is_alone, stores_states, in_vectors;
 
     // Returns whether each warp has results of its own.
     __device__ static bool of_warps(u64 partition) { return partition >> 8 == 0; }
 
     // If each warp has results of its own, `owner` is ALONE, or the warp whose results the block computes.
-    __device__ Part(u64 results, u64 n, u64 partition, int owner) : results(results), n(n) {
-        lanes = 1 << (partition & 0x7F);
+    __device__ Part(unsigned results, unsigned n, u64 partition, int owner) : results(results), n(n) {
+        lanes = 1 << (partition & 0x3F);
+        in_vectors = (partition & 0x40) != 0;
         stores_states = (partition & 0x80) != 0;
         is_alone = owner == ALONE;
         const int warp = threadIdx.x / WARP;
         if (of_warps(partition)) {
             parts = 1;
             part = 0;
-            group = static_cast<u64>(blockIdx.x) * WARPS + (is_alone ? warp : owner);
+            group = blockIdx.x * WARPS + (is_alone ? warp : owner);
             begin = 0;
             last = group * lanes < results ? n : 0;
             return;
@@ -48,8 +52,8 @@ struct Part {
         const unsigned groups = gridDim.x / parts;
         group = blockIdx.x % groups;
         part = blockIdx.x / groups;
-        const unsigned share = (static_cast<unsigned>(n) + parts - 1) / parts;
-        begin = static_cast<u64>(part) * share;
+        const unsigned share = (n + parts - 1) / parts;
+        begin = part * share;
         last = min(begin + share, n);
     }
 
@@ -76,9 +80,9 @@ struct Part {
     template <class T>
     __device__ T *place() const {
         T *place;
-        asm volatile("PLACE %0, %1, %2;"
+        asm volatile("PLACE %0, %1, %2, %3;"
                      : "=l"(place)
-                     : "l"(result()), "l"(static_cast<u64>(step())));
+                     : "l"(result()), "r"(step()), "r"(in_vectors ? offset() : NO_VECTORS));
         return place;
     }
 };

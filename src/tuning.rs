@@ -156,7 +156,7 @@ pub(crate) const REDUCED_ROWS: usize = 256;
 /// not touch them.
 pub(crate) const REDUCED_STATE_BYTES: usize = 512 << 10;
 
-/// The elements of a chunk that is copied from device memory, to be added to accumulators along axes: 8 MiB at most.
+/// The elements of a chunk that is copied from device memory, to be added to accumulators by cores: 8 MiB at most.
 pub(crate) const COPIED_CHUNK: usize = 1 << 20;
 
 /// The elements of each part of the work, where there are too few results for all cores.

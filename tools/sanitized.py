@@ -14,9 +14,11 @@ from typing import Optional
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
+from accumulators import Sums
 from arrays import call_at
-from axes_cases import REDUCTIONS, filled_arrays, result_in_memory, result_of
-from bindings import PathBit, Place, last_run, lib, placed, why_cpu
+from axes_cases import REDUCTIONS, bits, filled_arrays, result_in_memory, result_of
+from bindings import Backend, PathBit, Place, last_run, lib, placed, why_cpu
+from corpus import KINDS as SUMS
 from formulas import FORMULAS, Compiled, values
 from functions import OF_ONE, OF_TWO
 from operations import FAMILY, Operation, named
@@ -169,6 +171,24 @@ def axes() -> int:
     return len(REDUCTIONS) * len(shapes) * len(layouts)
 
 
+def accumulators() -> int:
+    """Adds arrays along axes to accumulators: kernels store states, of one tile and of several."""
+    layouts = [("device",) * 2, ("pageable", "device"), ("managed", "pageable")]
+    shapes = [((3, 5000), 1), ((700, 3), 0), ((2, 300_000), 1), ((2001, 81), 1), ((81, 2001), 0)]
+    for kind, (shape, axis), kinds in itertools.product(SUMS, shapes, layouts):
+        random = np.random.default_rng(shape)
+        arrays = [random.standard_normal(shape).astype(kind.dtype) for _ in range(1 + kind.is_dot)]
+        sums_of = (shape[1 - axis],)
+        with Sums(kind, sums_of) as sums, Sums(kind, sums_of) as wanted, Resources() as resources:
+            with placed(Place.CPU):
+                wanted.add_along(arrays, (axis,))
+            memories = [resources.array(of, array) for of, array in zip(kinds, arrays)]
+            ok(sums.add(shape, [memory.address for memory in memories], bits((axis,))))
+            assert last_run().backend == Backend.GPU
+            assert sums.state() == wanted.state(), f"{kind} {shape} along {axis}"
+    return len(SUMS) * len(shapes) * len(layouts)
+
+
 def large_arrays() -> int:
     """Runs calls of several slots, and long sums."""
     layouts = [LAYOUTS[0], tuple(("pinned", past) for past in APART), MIXED[0]]
@@ -230,6 +250,7 @@ def main() -> None:
         expressions,
         strided_arrays,
         axes,
+        accumulators,
         large_arrays,
         copies,
         chains,

@@ -144,7 +144,9 @@ class Accumulator:
 
         Notes
         -----
-        Cores add elements along axes: arrays on a GPU are copied to the host for that, in chunks.
+        Along axes, cores add arrays of the host. Arrays on a GPU, and with placement ``gpu`` all
+        arrays, are added on the GPU, if each sum has at least as many bytes of elements as its
+        state has. Otherwise arrays on a GPU are copied to the host, in chunks, and cores add them.
 
         Examples
         --------

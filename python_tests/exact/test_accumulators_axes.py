@@ -130,21 +130,181 @@ LONG = [
     *((kind, (1 << 18, 2, 3), (0,)) for kind in KINDS),
     (KINDS[0], (3, 2, 1 << 18), (0, 2)),
     (KINDS[1], (3, 2, 1 << 18), (2,)),
-    # A row is longer than a chunk.
-    (KINDS[1], (2, (1 << 20) + 9), (1,)),
+    (KINDS[0], (2, (1 << 20) + 9), (1,)),
+    # Sums of few elements.
+    (KINDS[1], (3, 360_001), (0,)),
+    (KINDS[1], (360_001, 3), (1,)),
 ]
 
 
 @pytest.mark.parametrize(("kind", "shape", "axes"), LONG, ids=str)
 def test_device_arrays_of_several_chunks(kind, shape, axes):
-    """They have the states of host arrays."""
+    """They have the states of host arrays, wherever they are added."""
     arrays = numbers(kind, shape)
     with Resources() as resources:
-        places = [resources.array("device", array).address for array in arrays]
-        with Sums(kind, kept(shape, axes)) as sums, Sums(kind, kept(shape, axes)) as of_host:
+        # No device reaches arrays of two.
+        kinds = ("device", "other device")
+        places = [resources.array(of, array).address for of, array in zip(kinds, arrays)]
+        with Sums(kind, kept(shape, axes)) as sums:
             ok(sums.add(shape, places, bits(axes)))
-            of_host.add_along(arrays, axes)
-            assert sums.state() == of_host.state()
+            assert sums.state() == state_of_cores(kind, arrays, axes)
+
+
+def state_of_cores(kind, arrays: list[np.ndarray], axes: tuple) -> bytes:
+    """Returns the states of an accumulator to which cores added host arrays."""
+    with Sums(kind, kept(arrays[0].shape, axes)) as sums, placed(Place.CPU):
+        sums.add_along(arrays, axes)
+        return sums.state()
+
+
+# The fewest elements of a sum that have as many bytes as its state.
+ENOUGH = {"dot_f32": 24, "sum_f32": 30, "dot_f64": 69, "sum_f64": 72}
+
+# Kinds of the arrays' memory, and a placement with which a GPU adds them.
+ON_GPU = [
+    (("device", "device"), Place.AUTO),
+    (("device", "pageable"), Place.AUTO),
+    (("device", "managed"), Place.GPU),
+    (("pageable", "pageable"), Place.GPU),
+    (("pinned", "pageable"), Place.GPU),
+]
+each_place = pytest.mark.parametrize(("kinds", "place"), ON_GPU, ids=str)
+
+REDUCED = [
+    ((1, 100), (1,)),
+    ((3, 5000), (1,)),
+    ((5000, 3), (0,)),
+    ((7, 30, 11, 60), (1, 3)),
+    ((60, 3, 7, 31), (0, 2)),
+    ((1, 90_001), (0, 1)),
+    # More states than a slot has room for, and blocks of several results.
+    ((1801, 73), (1,)),
+    ((73, 1801), (0,)),
+]
+
+
+def special(kind, shape: tuple) -> list[np.ndarray]:
+    """Returns arrays in which some parts have NaN, infinities, and zeros of both signs."""
+    n = int(np.prod(shape))
+    random, part = np.random.default_rng(n), -(-n // 20)
+
+    def array() -> np.ndarray:
+        parts = [filled(random, np.dtype(kind.dtype), part) for _ in range(20)]
+        return np.concatenate(parts)[:n].reshape(shape)
+
+    return [array() for _ in range(1 + kind.is_dot)]
+
+
+@needs_gpu
+@each_kind
+@each_place
+@pytest.mark.parametrize(("shape", "axes"), REDUCED, ids=str)
+def test_gpus_add_as_cores_do(kind, kinds, place, shape, axes):
+    """The states have the same bytes, counts of elements and of NaN and infinities included."""
+    for order in "CF":
+        arrays = [np.array(array, order=order) for array in special(kind, shape)]
+        with Resources() as resources, Sums(kind, kept(shape, axes)) as sums, placed(place):
+            memories = [resources.array(of, a.ravel("K")) for of, a in zip(kinds, arrays)]
+            places = [(memory.address, a.strides) for memory, a in zip(memories, arrays)]
+            ok(sums.add(shape, places, bits(axes)))
+            assert last_run().backend == Backend.GPU
+            assert sums.state() == state_of_cores(kind, arrays, axes)
+
+
+@needs_gpu
+@each_kind
+def test_long_host_arrays_on_all_gpus(kind):
+    shape = (1_500_001, 3)
+    arrays = numbers(kind, shape)
+    with Sums(kind, shape[1:]) as sums, placed(Place.GPU):
+        sums.add_along(arrays, (0,))
+        run = last_run()
+        assert run.devices == (1 << lib.gpuvec_device_count()) - 1 and run.chunks > 1
+        assert sums.state() == state_of_cores(kind, arrays, (0,))
+
+
+@needs_gpu
+def test_many_sums_of_f32_on_a_gpu():
+    """Their states have room in no slot."""
+    kind, shape = KINDS[1], (9001, 31)
+    arrays = special(kind, shape)
+    with Resources() as resources, Sums(kind, shape[:1]) as sums:
+        ok(sums.add(shape, [resources.array("device", arrays[0]).address], 0b10))
+        assert (last_run().backend, last_run().chunks) == (Backend.GPU, 2)
+        assert sums.state() == state_of_cores(kind, arrays, (1,))
+
+
+@needs_gpu
+@each_kind
+@each_place
+@given(data=st.data())
+@settings(max_examples=10)
+def test_any_views_on_a_gpu(kind, kinds, place, data):
+    """Broadcast, backwards, with gaps, and with axes in any order."""
+    shape = list(data.draw(SHAPES.filter(lambda shape: len(shape) < 4 and np.prod(shape) < 60)))
+    axis = data.draw(st.integers(0, len(shape)))
+    shape.insert(axis, data.draw(st.integers(72, 200)))
+    axes = tuple(other for other in range(len(shape)) if other == axis or data.draw(st.booleans()))
+    with Resources() as resources, placed(place):
+        arrays = [
+            located(data, resources, of, tuple(shape), letter(kind), True, filled)
+            for of in kinds[: 1 + kind.is_dot]
+        ]
+        views = [array.view for array in arrays]
+        with Sums(kind, kept(tuple(shape), axes)) as sums:
+            ok(sums.add(tuple(shape), [array.argument for array in arrays], bits(axes)))
+            assert last_run().backend == Backend.GPU
+            assert sums.value().tobytes() == expected(views, axes).tobytes()
+            assert sums.state() == state_of_cores(kind, views, axes)
+        for array in arrays:
+            array.check()
+
+
+@needs_gpu
+@each_kind
+@each_place
+def test_elements_of_fewer_bytes_than_states_are_copied(kind, kinds, place):
+    """Then cores add them."""
+    for n, backend in (ENOUGH[kind.name], Backend.GPU), (ENOUGH[kind.name] - 1, Backend.CPU):
+        arrays = special(kind, (5, n))
+        with Resources() as resources, Sums(kind, (5,)) as sums, placed(place):
+            memories = [resources.array(of, array) for of, array in zip(kinds, arrays)]
+            ok(sums.add((5, n), [memory.address for memory in memories], 0b10))
+            assert last_run().backend == backend
+            assert sums.state() == state_of_cores(kind, arrays, (1,))
+
+
+@needs_gpu
+@each_kind
+def test_a_gpu_goes_on_with_a_stream_and_with_earlier_elements(kind):
+    pieces = [numbers(kind, (100, 7), seed) for seed in range(4)]
+    whole = [np.concatenate(arrays) for arrays in zip(*pieces)]
+    with Resources() as resources, Sums(kind, (7,)) as sums:
+        for number, piece in enumerate(pieces):
+            places = [resources.array("device", array).address for array in piece]
+            stream = resources.stream() if number % 2 else None
+            ok(sums.add((100, 7), places, 0b01, stream))
+        assert sums.state() == state_of_cores(kind, whole, (0,))
+
+
+@needs_gpu
+@each_kind
+def test_a_gpu_adds_all_elements_or_none(kind):
+    """One of the sums would have 2^63 elements: all stay as they are."""
+    ones = [np.ones((128, 2), kind.dtype)] * (1 + kind.is_dot)
+    with Sums(kind, (1,)) as power, Sums(kind, (1,)) as most, Resources() as resources:
+        power.add_along([array[:, :1] for array in ones], (0,))
+        ok(lib.gpuvec_accumulator_merge(most.handle, power.handle))
+        # 2^62, and 2^63 - 128 elements.
+        for _ in range(55):
+            ok(lib.gpuvec_accumulator_merge(power.handle, power.handle))
+            ok(lib.gpuvec_accumulator_merge(most.handle, power.handle))
+        with Sums(kind, (2,), power.state() + most.state()) as sums:
+            state = sums.state()
+            places = [resources.array("device", array).address for array in ones]
+            assert sums.add((128, 2), places, 0b01) == Status.ERROR_SIZE
+            assert sums.state() == state
+            ok(sums.add((127, 2), places, 0b01))
 
 
 @needs_gpu

@@ -243,6 +243,19 @@ def test_results_in_the_place_of_an_input(on_gpu, resources, kind):
 
 
 @needs_gpu
+@pytest.mark.parametrize("kind", ["pageable", "pinned", "device"])
+def test_many_results_in_the_places_of_elements(on_gpu, resources, kind):
+    """Their states, which the host merges, have room in no slot."""
+    x = resources.array(kind, values := np.random.default_rng(4).normal(0, 1, (100_001, 1)))
+    largest = np.zeros_like(values)
+    with Compiled("sum(x * 2); max(x)", {"x": "f8"}) as compiled:
+        status = compiled.run_nd(values.shape, [x.address], [x.address, largest], 0b10)
+        assert status == Status.OK, last_error()
+    assert x.get().view("f8").tolist() == (2 * values).ravel().tolist()
+    assert largest.tolist() == values.tolist()
+
+
+@needs_gpu
 def test_equal_elements_of_a_reduction_on_a_gpu(on_gpu):
     """A formula without arrays, and axes without elements, with results in pageable memory."""
     for text, inputs, shape, result in [

@@ -161,13 +161,22 @@ class Accumulation(OnArrays):
 
 @dataclass
 class AccumulationAlongAxes(Accumulation):
-    """The same along an axis of strided matrices: cores add them, and copies of device arrays."""
+    """The same along an axis of strided matrices of two rows.
 
-    needs_gpu = False
+    Rows are added on the GPU. Columns have states of more bytes than their elements: these are
+    copied from the device, and cores add them.
+    """
+
+    axis: int
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Returns whether the GPU adds."""
+        return self.axis == 1
 
     def __str__(self) -> str:
         """For a scenario's name."""
-        return f"accumulator along an axis, {self.n} {' '.join(self.kinds)}"
+        return f"accumulator along axis {self.axis}, {self.n} {' '.join(self.kinds)}"
 
     def in_parent(self) -> None:
         """Makes inputs and the right value: the products of every second element, in two rows."""
@@ -175,18 +184,19 @@ class AccumulationAlongAxes(Accumulation):
         dot = named("gpuvec_dot_f64")
         arrays = problem(dot, self.n)[:2]
         rows = [array[: self.n // 4 * 4].reshape(2, -1)[:, ::2] for array in arrays]
-        self.value = np.concatenate([dot.oracle(a.copy(), b.copy()) for a, b in zip(*rows)])
+        slices = zip(*(np.moveaxis(array, self.axis, -1) for array in rows))
+        self.value = np.concatenate([dot.oracle(a.copy(), b.copy()) for a, b in slices])
 
     def attempt(self) -> str:
         """Makes the call."""
         strides = (self.n // 4 * 2 * 8, 16)
         arrays = [(address, strides) for address in self.addresses("a b")]
-        return outcome_of(self.sums.add((2, self.n // 4), arrays, 0b10))
+        return outcome_of(self.sums.add((2, self.n // 4), arrays, 1 << self.axis))
 
     def reset(self) -> None:
         """Makes an empty accumulator of a shape."""
         OnArrays.reset(self)
-        self.sums = Sums(KIND, (2,))
+        self.sums = Sums(KIND, (2,) if self.axis == 1 else (self.n // 4,))
         self.accumulator = self.sums.handle
 
 
@@ -446,8 +456,10 @@ def family_works() -> Iterator[tuple[Work, Place]]:
     for kinds in [("pageable",) * 2, ("pinned+3",) * 2]:
         yield from ((Accumulation(kinds, n // 2), place) for n, place in host_calls(kinds))
     for kinds in [("device",) * 2, ("device+5", "pageable+7")]:
-        for work in Accumulation(kinds, FIVE // 2), AccumulationAlongAxes(kinds, FIVE // 2):
+        on_gpu = [Accumulation(kinds, FIVE // 2), AccumulationAlongAxes(kinds, FIVE // 2, 1)]
+        for work in *on_gpu, AccumulationAlongAxes(kinds, FOUR // 2, 0):
             yield from ((work, place) for place in GPU_PLACES)
+    yield AccumulationAlongAxes(("pageable",) * 2, FIVE // 2, 1), Place.GPU
 
 
 def scenarios() -> list[Scenario]:

@@ -14,6 +14,8 @@ pub(crate) struct Strides<'a> {
     axes: &'a Axes,
     /// The views of the inputs, then those of the outputs.
     views: &'a [View],
+    /// Says that the call's work takes the states of the results, which are not written.
+    pub(crate) wants_states: bool,
 }
 
 /// The tiles of a call: each is a block of the kept axes with a block of the reduced ones.
@@ -39,7 +41,7 @@ pub(crate) struct Tile {
 /// that are [`Staged`](Transfer::Staged) a tile's elements are gathered in a pinned buffer, which kernels use where
 /// it is, or scattered from there. Of those with [`Dma`](Transfer::Dma), inputs that repeat elements, the distinct
 /// ones are gathered and then copied to a device buffer. Outputs are [`State`](Transfer::State) if several tiles
-/// have elements of a result: the host merges their states.
+/// have elements of a result, or if states are wanted: the host merges them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OnStrides {
     pub(crate) tiles: Tiles,
@@ -65,7 +67,13 @@ const STATES_BYTES: usize = tuning::STAGED_CHUNK_BYTES;
 impl<'a> Strides<'a> {
     /// The axes of a call, along which views lead to the elements of its arrays.
     pub(crate) fn new(axes: &'a Axes, views: &'a [View]) -> Self {
-        Strides { axes, views }
+        Strides { axes, views, wants_states: false }
+    }
+
+    /// The same for a call whose work [takes the states](super::Work::take_states) of the results. The outputs'
+    /// views tell their order alone. GPUs do not leave such a call to cores, which would add what is taken once more.
+    pub(crate) fn for_states(self) -> Self {
+        Strides { wants_states: true, ..self }
     }
 
     pub(crate) fn views(&self) -> &'a [View] {
@@ -147,6 +155,11 @@ impl Tiles {
     /// The number of tiles.
     pub(crate) fn count(&self) -> usize {
         self.kept.count() * self.parts()
+    }
+
+    /// The number of a tile's first result in the order of the kept axes.
+    pub(crate) fn first_result(&self, tile: &Tile) -> usize {
+        self.kept.first_element(tile.number)
     }
 
     /// The number of tiles that have elements of the same results.
@@ -249,6 +262,7 @@ fn transfers(call: &Call<'_>, strides: Strides<'_>, device: usize) -> Result<Tra
     let transfer = |(number, (array, view)): (usize, (&Array<'_>, &View))| {
         let is_input = number < inputs;
         Ok(match array.kind {
+            _ if !is_input && strides.wants_states => Transfer::State,
             // Nothing is read.
             _ if is_input && strides.reduced().elements() == 0 => Transfer::InPlace,
             MemoryKind::Device { ordinal } if ordinal != device => {
@@ -282,7 +296,8 @@ impl Shape<'_> {
             return [results, MOST_ELEMENTS];
         }
         let most = self.chunk();
-        let results = most / n.max(1);
+        let room = if self.must_merge() { self.most_states() } else { most };
+        let results = (most / n.max(1)).min(room);
         // Rows of results that are neighbours in memory are read as such.
         let least = if self.strides.are_columns(self.call.inputs().len()) {
             tuning::GATHERED_COLUMNS
@@ -323,11 +338,13 @@ impl Shape<'_> {
         STATES_BYTES / of_all
     }
 
-    /// Says whether results must not be there before all elements are read: one of several would replace an input.
+    /// Says whether the host merges states also where no result has several tiles: if states are wanted, or results
+    /// must not be there before all elements are read, since one of several would replace an input.
     fn must_merge(&self) -> bool {
-        self.call.task().is_reduction()
+        let replaces_input = self.call.task().is_reduction()
             && self.call.task().has_several_kernels()
-            && self.call.reduces_into_input()
+            && self.call.reduces_into_input();
+        self.strides.wants_states || replaces_input
     }
 }
 

@@ -75,4 +75,8 @@ pub(crate) trait Work: Sync {
 
     /// Merges the state that the kernel of a reduction, counted from 0, wrote for a chunk of that number of elements.
     fn take_state(&self, _reduction: usize, _words: &[u8], _elements: usize) {}
+
+    /// Merges the states, of `bytes` bytes each, that the kernel of the only reduction along axes wrote for
+    /// results, from number `first` on in the order of the kept axes.
+    fn take_states(&self, _first: usize, _words: &[u8], _bytes: usize) {}
 }

@@ -30,6 +30,9 @@ const MOST_PARTS: usize = 1024;
 /// The warps of a block.
 const WARPS: usize = BLOCK_THREADS as usize / WARP;
 
+/// The bytes of a vector.
+const VECTOR_BYTES: usize = 16;
+
 /// The elements that a thread reads before it adds the first one up.
 const BATCH: usize = 16;
 
@@ -53,9 +56,17 @@ struct Partition {
     lanes: usize,
     /// Blocks that share the elements of the same results; 0 if each warp has results of its own.
     parts: usize,
+    /// Says that threads read vectors.
+    in_vectors: bool,
 }
 
 impl Partition {
+    /// The parameter of the kernel that says the shares, and whether states are stored.
+    fn parameter(&self, stores_states: bool) -> u64 {
+        let flags = usize::from(stores_states) << 7 | usize::from(self.in_vectors) << 6;
+        (self.parts << 8 | flags) as u64 | u64::from(self.lanes.ilog2())
+    }
+
     /// The blocks for a number of results.
     fn blocks(&self, results: usize) -> usize {
         let groups = results.div_ceil(self.lanes);
@@ -153,9 +164,21 @@ impl PlacedTile {
             Some(bytes) => shape.by_columns(bytes),
             None => {
                 let bytes = self.inputs.iter().map(PlacedArray::element_bytes).max();
-                shape.by_rows(bytes.unwrap_or(1))
+                shape.by_rows(bytes.unwrap_or(1), formula.is_exact() && self.has_vectors())
             }
         }
+    }
+
+    /// Says whether the elements of each result follow each other in all arrays, and begin a vector there.
+    fn has_vectors(&self) -> bool {
+        let vector = VECTOR_BYTES as isize;
+        let begins = |array: &PlacedArray| {
+            let stride = array.strides(self.reduced()).last().copied();
+            stride == Some(array.element_bytes() as isize)
+                && array.address().is_multiple_of(VECTOR_BYTES as u64)
+                && array.strides(self.kept()).iter().all(|stride| stride % vector == 0)
+        };
+        self.reduced().len() == 1 && self.inputs.iter().all(begins)
     }
 
     /// Queues the kernels of a task for the tile.
@@ -182,11 +205,8 @@ impl PlacedTile {
             let blocks_at_once = along.blocks_per_multiprocessor(formula.program());
             let held = device.multiprocessors * blocks_at_once;
             let partition = self.partition(held as usize, scratch.bytes, formula);
-            let shares = partition.parts << 8
-                | usize::from(self.stores_states) << 7
-                | partition.lanes.ilog2() as usize;
-            parameters.push(output.address());
-            parameters.extend([results, n, shares].map(|number| number as u64));
+            let shares = partition.parameter(self.stores_states);
+            parameters.extend([output.address(), results as u64, n as u64, shares]);
             parameters.extend([scratch.address, last_parameter(device, task, self.first)]);
             let blocks = partition.blocks(results) as u32;
             // SAFETY: this function's promise; the parameters are those of the kernel.
@@ -259,7 +279,7 @@ impl Shape {
         let few = (self.held / groups).clamp(1, most(1));
         let fills = |parts: &usize| self.filled(groups * parts) >= 90;
         let parts = (few..=most(LEAST_BATCHES)).find(fills);
-        Partition { lanes, parts: parts.unwrap_or(few) }
+        Partition { lanes, parts: parts.unwrap_or(few), in_vectors: false }
     }
 
     /// The share of the device, in percent, that blocks fill in all rounds together.
@@ -273,7 +293,7 @@ impl Shape {
         let has_products = self.state_words > Some(size_of::<State<Sum<f64>>>() / 8);
         let most = if has_products { MOST_PRODUCTS_OF_WARP } else { MOST_OF_WARP };
         let fills = self.n <= most && groups >= self.held * WARPS && !self.stores_states;
-        fills.then_some(Partition { lanes, parts: 0 })
+        fills.then_some(Partition { lanes, parts: 0, in_vectors: false })
     }
 
     /// The partition of results that are neighbours in memory, with elements of `bytes` bytes: fewer lanes, of whole
@@ -291,20 +311,23 @@ impl Shape {
             .unwrap_or_else(|| self.by(most))
     }
 
-    /// The partition of results whose elements, of `bytes` bytes, are neighbours in memory. Where these are few, a
-    /// warp has several results, up to several batches a lane, if its lanes still read whole sectors. Where the device
-    /// is filled several times, a block has several results, since it stores them at once.
-    fn by_rows(&self, bytes: usize) -> Partition {
+    /// The partition of results whose elements, of `bytes` bytes, are neighbours in memory, and may be `in_vectors`.
+    /// Where these are few, a warp has several results, up to several batches a lane, if its lanes still read whole
+    /// sectors. Where the device is filled several times, a block has several results, since it stores them at once.
+    fn by_rows(&self, bytes: usize, in_vectors: bool) -> Partition {
         const TIMES: usize = 4;
         let lanes_for = |elements: usize| self.n.div_ceil(elements).next_power_of_two().min(WARP);
-        let sector = SECTOR_BYTES / bytes;
+        let sector = SECTOR_BYTES / if in_vectors { VECTOR_BYTES } else { bytes };
         let of_result = lanes_for(LEAST_BATCHES * BATCH).max(sector).min(lanes_for(BATCH));
         let fitting = (BATCHES / self.n.max(1)).max(1).next_power_of_two();
         let sectors = (WARP * bytes / SECTOR_BYTES).next_power_of_two();
         let spare = (self.results / (TIMES * self.held)).max(1);
         let several = sectors.min(1 << spare.ilog2()).min(WARP);
-        self.by_warps(WARP / of_result)
-            .unwrap_or_else(|| self.by(fitting.max(several).min(self.most_lanes())))
+        let partition = self
+            .by_warps(WARP / of_result)
+            .unwrap_or_else(|| self.by(fitting.max(several).min(self.most_lanes())));
+        // The shares of blocks may begin anywhere.
+        Partition { in_vectors: in_vectors && partition.parts <= 1, ..partition }
     }
 }
 
@@ -327,7 +350,8 @@ mod tests {
             {
                 let shape = shape(results, n, state_words);
                 for bytes in [1, 4, 8] {
-                    for of in [shape.by_rows(bytes), shape.by_columns(bytes)] {
+                    let by_rows = [false, true].map(|in_vectors| shape.by_rows(bytes, in_vectors));
+                    for of in by_rows.into_iter().chain([shape.by_columns(bytes)]) {
                         let groups = results.div_ceil(of.lanes);
                         assert!(of.lanes.is_power_of_two() && of.lanes <= WARP, "{of:?}");
                         let words = state_words.unwrap_or(2 * of.parts) * of.lanes + 1;
@@ -345,11 +369,17 @@ mod tests {
 
     #[test]
     fn lanes_read_whole_sectors() {
-        let square = |axis: fn(&Shape, usize) -> Partition| axis(&shape(16384, 16384, Some(15)), 4);
-        assert_eq!(square(Shape::by_columns), Partition { lanes: 32, parts: 1 });
-        assert_eq!(square(Shape::by_rows), Partition { lanes: 1, parts: 0 });
+        let square = shape(16384, 16384, Some(15));
+        let singly = |lanes, parts| Partition { lanes, parts, in_vectors: false };
+        let in_vectors = |lanes, parts| Partition { lanes, parts, in_vectors: true };
+        assert_eq!(square.by_columns(4), singly(32, 1));
+        assert_eq!(square.by_rows(4, false), singly(1, 0));
+        assert_eq!(square.by_rows(4, true), in_vectors(1, 0));
         let few = shape(64, 1 << 22, Some(15));
-        assert_eq!(few.by_columns(4), Partition { lanes: 32, parts: 132 });
-        assert_eq!(few.by_rows(4), Partition { lanes: 1, parts: 4 });
+        assert_eq!(few.by_columns(4), singly(32, 132));
+        assert_eq!(few.by_rows(4, true), singly(1, 4));
+        let short = shape(1 << 22, 64, Some(15));
+        assert_eq!(short.by_rows(4, false), singly(8, 0));
+        assert_eq!(short.by_rows(4, true), in_vectors(16, 0));
     }
 }

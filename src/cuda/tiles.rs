@@ -11,7 +11,7 @@ use super::strided::{self, addresses_of_first};
 use crate::call::chunk::Chunk;
 use crate::call::plan::OnGpus;
 use crate::call::{
-    Call, MAX_ARRAYS, MAX_OUTPUTS, OnStrides, Strides, Tile, Transfer, Transfers, state_bytes,
+    Call, MAX_ARRAYS, MAX_OUTPUTS, OnStrides, Strides, Tile, Transfer, Transfers, Work, state_bytes,
 };
 use crate::cpu::expression::{ErasedStates, erased_states};
 use crate::cpu::{Grid, gather, low_ends, scatter};
@@ -27,6 +27,8 @@ pub(crate) struct Tiled<'a> {
     strides: Strides<'a>,
     plan: &'a OnGpus,
     on_strides: &'a OnStrides,
+    /// Takes states, if they are wanted.
+    work: &'a dyn Work,
     /// Blocks of results that still lack some of their tiles.
     merging: Mutex<Vec<Merging>>,
 }
@@ -47,8 +49,9 @@ const NO_STATES: Error =
 impl<'a> Tiled<'a> {
     pub(crate) fn new(
         call: &'a Call<'a>, strides: Strides<'a>, plan: &'a OnGpus, on_strides: &'a OnStrides,
+        work: &'a dyn Work,
     ) -> Self {
-        Tiled { call, strides, plan, on_strides, merging: Mutex::default() }
+        Tiled { call, strides, plan, on_strides, work, merging: Mutex::default() }
     }
 
     fn inputs(&self) -> usize {
@@ -101,11 +104,9 @@ impl<'a> Tiled<'a> {
     fn merged(&self, slot: &Slot, tile: &Tile) -> Result<Option<Merging>, Error> {
         let mut merging = self.without_elements(tile)?;
         merging.parts = 1;
-        for ((kernel, outputs), states) in self.call.task().kernels().zip(&mut merging.states) {
-            let (bytes, place) = (kernel.state_bytes(), self.inputs() + outputs[0]);
-            let all_bytes = bytes * tile.kept().elements();
-            let words = slot.pinned_bytes(self.on_strides.offsets[place], all_bytes)?;
-            states.merge_words(words, bytes);
+        for ((_, outputs), states) in self.call.task().kernels().zip(&mut merging.states) {
+            let (words, bytes) = self.states(slot, tile, outputs[0])?;
+            states.merge_words(0, words, bytes);
         }
         while merging.parts < self.on_strides.tiles.parts() {
             let mut all = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,6 +123,15 @@ impl<'a> Tiled<'a> {
             merging.parts += other.parts;
         }
         Ok(Some(merging))
+    }
+
+    /// The states of a tile's results that the kernel of an output wrote, and the bytes of each.
+    fn states<'s>(
+        &self, slot: &'s Slot, tile: &Tile, output: usize,
+    ) -> Result<(&'s [u8], usize), Error> {
+        let bytes = state_bytes(self.call, output);
+        let place = self.on_strides.offsets[self.inputs() + output];
+        Ok((slot.pinned_bytes(place, bytes * tile.kept().elements())?, bytes))
     }
 
     /// States of a tile's results, for no elements.
@@ -224,6 +234,11 @@ impl Job for Tiled<'_> {
         &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
     ) -> Result<(), Error> {
         let tile = self.on_strides.tiles.at(chunk.start());
+        if self.strides.wants_states {
+            let (words, bytes) = self.states(slot, &tile, 0)?;
+            self.work.take_states(self.on_strides.tiles.first_result(&tile), words, bytes);
+            return Ok(());
+        }
         if self.merges() {
             let Some(merging) = self.merged(slot, &tile)? else { return Ok(()) };
             progress.wrote = true;

@@ -1,7 +1,9 @@
 //! Additions to accumulators: of contiguous arrays to one sum, and of arrays of any strides along axes.
 //!
-//! Along axes, cores add the elements to as many states as the accumulator has, which are then added to its own: so all
-//! elements are added at once, or none. Arrays in device memory are copied to host memory before, chunk by chunk.
+//! Along axes, the elements are added to as many states as the accumulator has, which are then added to its own: so
+//! all elements are added at once, or none. Cores add those of arrays in host memory. The GPU that holds arrays, or
+//! that the placement demands, reduces them to states, which the host merges. Where states have more bytes than the
+//! elements behind them, the elements are copied from device memory, chunk by chunk, and cores add them.
 
 use super::log::{self, Subject};
 use super::strided::{
@@ -10,7 +12,7 @@ use super::strided::{
 };
 use super::work::NO_BUFFERS;
 use super::{accumulate, last_run};
-use crate::call::{Input, MemoryKind};
+use crate::call::{Array, Input, MemoryKind};
 use crate::cpu::expression::{ErasedStates, erased_states};
 use crate::cuda::device;
 use crate::error::Error;
@@ -92,7 +94,8 @@ pub(crate) unsafe fn accumulate_strided(
     }
     let bindings = &part.given.bindings;
     let checked = Checked::new(expression, bindings, &axes, &part.views, stream)?;
-    if settings::placement()? == Placement::Gpu {
+    let placement = settings::placement()?;
+    if placement == Placement::Gpu {
         device::usable()?;
     }
     let states = states(expression, axes.kept().elements())?;
@@ -100,17 +103,30 @@ pub(crate) unsafe fn accumulate_strided(
     let is_copied = |kind| matches!(kind, MemoryKind::Device { .. });
     // SAFETY: this function's promise.
     let states = unsafe {
-        if kinds.clone().any(is_copied) {
+        if are_added_on_gpus(op, axes.reduced().elements(), &checked.arrays, placement) {
+            add_to(states, 0, &checked, true)?
+        } else if kinds.clone().any(is_copied) {
             synchronize(stream)?;
             let arrays = part.given.arrays[..op.inputs()].iter().zip(kinds);
             let source = |(array, kind)| Source::new(array, strided.shape, op, is_copied(kind));
             let sources = arrays.map(source).collect::<Result<Sources, _>>()?;
             add_chunks(states, expression, strided, sources, &*of_arrays(op, "a", 1)?)?
         } else {
-            add_to(states, 0, &checked)?
+            add_to(states, 0, &checked, false)?
         }
     };
     accumulator.add_states(&*states)
+}
+
+/// Says whether GPUs add `n` elements to each sum: where the placement demands it or a device holds arrays, unless
+/// a state has more bytes than these elements. A device does not reach arrays of others.
+fn are_added_on_gpus(op: Op, n: usize, arrays: &[Array<'_>], placement: Placement) -> bool {
+    let mut devices = arrays.iter().filter_map(Array::device);
+    let first = devices.next();
+    let bytes = n.saturating_mul(op.inputs() * op.element_bytes());
+    (placement == Placement::Gpu || first.is_some())
+        && devices.all(|device| Some(device) == first)
+        && op.state_bytes() <= bytes
 }
 
 /// Fails unless the lengths of the axes that are not reduced are those wanted.
@@ -159,17 +175,17 @@ fn states(expression: &Expression, count: usize) -> Result<Box<dyn ErasedStates>
     of_none.identities(count).map_err(|_| Error::OutOfHostMemory { bytes, purpose })
 }
 
-/// Adds the elements of a call's arrays to states, from number `first` on, and returns them.
+/// Adds the elements of a call's arrays to states, from number `first` on, and returns them: on cores, or on GPUs.
 ///
 /// # Safety
 /// As [`Checked::reducing`].
 unsafe fn add_to(
-    states: Box<dyn ErasedStates>, first: usize, checked: &Checked<'_>,
+    states: Box<dyn ErasedStates>, first: usize, checked: &Checked<'_>, on_gpus: bool,
 ) -> Result<Box<dyn ErasedStates>, Error> {
     // SAFETY: this function's promise.
     unsafe {
         let reducing = checked.reducing()?.adding_to(states, first);
-        checked.reduce_on_cores(reducing)?.into_states()
+        checked.reduce_to_states(reducing, on_gpus)?.into_states()
     }
 }
 
@@ -216,7 +232,7 @@ unsafe fn add_chunks(
             let Part { given, views, axes } = Part::read(expression, &strided)?;
             let axes = axes.ok_or(Error::Internal { text: "a chunk without elements" })?;
             let checked = Checked::new(expression, &given.bindings, &axes, &views, null_mut())?;
-            add_to(states, chunk.first_kept(shape, reduced_axes), &checked)?
+            add_to(states, chunk.first_kept(shape, reduced_axes), &checked, false)?
         };
     }
     Ok(states)

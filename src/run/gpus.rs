@@ -39,7 +39,7 @@ pub(super) fn run(
             (&contiguous, Queue::of(call))
         }
         Some((strides, on_strides)) => {
-            tiled = Tiled::new(call, strides, plan, on_strides);
+            tiled = Tiled::new(call, strides, plan, on_strides, work);
             (&tiled, Queue::of_tiles(&on_strides.tiles))
         }
     };

@@ -239,7 +239,7 @@ impl Work for ReduceAxes<'_> {
         self.elements = elements;
         *self.units_done.get_mut() = 0;
         *self.lacked_memory.get_mut() = false;
-        // Cores begin once. The wanted states keep the elements that they had before.
+        // Such work begins once. The wanted states keep the elements that they had before.
         if self.first_wanted.is_some() {
             return;
         }
@@ -263,6 +263,12 @@ impl Work for ReduceAxes<'_> {
         for unit in chunks.flat_map(|chunk| self.units_of(&chunk)) {
             worker.compute(unit);
         }
+    }
+
+    fn take_states(&self, first: usize, words: &[u8], bytes: usize) {
+        let first = self.first_wanted.unwrap_or(0) + first;
+        let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
+        merged.iter_mut().for_each(|states| states.merge_words(first, words, bytes));
     }
 }
 

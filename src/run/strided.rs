@@ -293,8 +293,20 @@ impl<'a> Checked<'a> {
     /// # Safety
     /// As [`Arguments::new`], of the elements to which the views lead.
     unsafe fn call(&self) -> Call<'_> {
+        // SAFETY: this function's promise.
+        unsafe { self.call_with(self.strides()) }
+    }
+
+    fn strides(&self) -> Strides<'a> {
+        Strides::new(self.axes, self.views)
+    }
+
+    /// The same with these strides, which are the call's.
+    ///
+    /// # Safety
+    /// As [`Checked::call`].
+    unsafe fn call_with<'s>(&'s self, strides: Strides<'s>) -> Call<'s> {
         let n = self.axes.kept().elements() * self.axes.reduced().elements().max(1);
-        let strides = Strides::new(self.axes, self.views);
         let task = Task::Evaluate(self.evaluation);
         // SAFETY: this function's promise; the arrays are those of the views.
         unsafe { Call::strided(task, n, &self.arrays, self.inputs, strides) }
@@ -347,11 +359,8 @@ impl<'a> Checked<'a> {
         let mut reducing = unsafe { self.reducing()? };
         let mut ran_on = Backend::None;
         let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
-            if let Plan::Cores(plan) = runner.plan {
-                reducing.divide(plan.threads);
-            }
-            ran_on = runner.run(&mut reducing)?;
-            if ran_on == Backend::Gpu { Ok(()) } else { reducing.check() }
+            ran_on = reduce_along_axes(runner, &mut reducing)?;
+            Ok(())
         };
         self.execute(&call, steps, Some(&mut reduce))?;
         if ran_on == Backend::Gpu { Ok(()) } else { reducing.finish() }
@@ -360,7 +369,7 @@ impl<'a> Checked<'a> {
     /// The reductions of the call as the work of cores. The call has elements.
     ///
     /// # Safety
-    /// As [`Arguments::new`], of the elements to which the views lead, in host memory.
+    /// As [`Arguments::new`], of the elements to which the views lead; if cores do the work, in host memory.
     pub(super) unsafe fn reducing(&self) -> Result<ReduceAxes<'_>, Error> {
         let Evaluation { formula, bindings } = self.evaluation;
         let reductions = formula.program().outputs().iter();
@@ -371,26 +380,24 @@ impl<'a> Checked<'a> {
         unsafe { ReduceAxes::new(blocks, bindings, self.axes, inputs, outputs, reductions) }
     }
 
-    /// Does the work of cores after the stream's earlier work, but for its end.
+    /// Does the work of a reduction whose states are wanted, after the stream's earlier work: on cores, or on GPUs
+    /// alone.
     ///
     /// # Safety
     /// As [`Checked::reducing`].
-    pub(super) unsafe fn reduce_on_cores<'r>(
-        &self, mut reducing: ReduceAxes<'r>,
+    pub(super) unsafe fn reduce_to_states<'r>(
+        &self, mut reducing: ReduceAxes<'r>, on_gpus: bool,
     ) -> Result<ReduceAxes<'r>, Error> {
+        let placement = if on_gpus { Placement::Gpu } else { Placement::Cpu };
         let stream = given(self.stream)?;
         // SAFETY: this function's promise.
-        let call = unsafe { self.call() };
+        let call = unsafe { self.call_with(self.strides().for_states()) };
         let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
-            if let Plan::Cores(plan) = runner.plan {
-                reducing.divide(plan.threads);
-            }
-            runner.run(&mut reducing)?;
-            reducing.check()
+            reduce_along_axes(runner, &mut reducing).map(|_| ())
         };
         let (blocks, bindings) = (&self.expression.blocks, self.evaluation.bindings);
         let steps = Steps::Blocks { blocks, bindings };
-        execute(&call, Placement::Cpu, stream.as_deref(), steps, Some(&mut reduce))?;
+        execute(&call, placement, stream.as_deref(), steps, Some(&mut reduce))?;
         Ok(reducing)
     }
 
@@ -430,6 +437,18 @@ impl<'a> Checked<'a> {
         run(&arguments, Steps::Blocks { blocks, bindings }, self.stream, None)?;
         Ok(results)
     }
+}
+
+/// Runs a reduction along axes, and says where. Fails unless all of it is done.
+fn reduce_along_axes(runner: &Runner<'_>, reducing: &mut ReduceAxes<'_>) -> Result<Backend, Error> {
+    if let Plan::Cores(plan) = runner.plan {
+        reducing.divide(plan.threads);
+    }
+    let ran_on = runner.run(reducing)?;
+    if ran_on != Backend::Gpu {
+        reducing.check()?;
+    }
+    Ok(ran_on)
 }
 
 /// The work of cores in a call that GPUs do alone.

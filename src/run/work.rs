@@ -184,7 +184,7 @@ impl Work for ReducingSeveral<'_> {
 
     fn take_state(&self, reduction: usize, words: &[u8], elements: usize) {
         let merged = &mut self.merged()[reduction];
-        merged.state.merge_words(words, words.len());
+        merged.state.merge_words(0, words, words.len());
         merged.elements += elements;
     }
 }

@@ -121,6 +121,8 @@ struct Place {
     result: Slot,
     /// The distance between a thread's elements.
     step: Slot,
+    /// The number of a thread among those of the result; if elements are not in vectors, the least of 32 bits.
+    lane: Slot,
     /// 0 if results have no elements: then nothing is read.
     has_elements: Slot,
 }
@@ -182,11 +184,11 @@ impl Kernel {
         self.reduction.as_ref().is_some_and(|elements| elements.place.is_some())
     }
 
-    /// Computes the operands of a reduction of `count` elements, which are `step` from one another. For an exact sum these are two factors for each element; only
-    /// dot products need the second. For other reductions these are the states of all threads,
-    /// whose values have 64 bits.
+    /// Computes the operands of a reduction of `count` elements, which are `step` from one another; along axes they may be
+    /// `in_vectors`. For an exact sum these are two factors for each element; only dot products need the second. For
+    /// other reductions these are the states of all threads, whose values have 64 bits.
     fn elements(
-        &self, elements: &Elements, file: &mut [u64], count: usize, step: usize,
+        &self, elements: &Elements, file: &mut [u64], count: usize, step: usize, in_vectors: bool,
         memory: &mut impl Memory,
     ) -> Result<Vec<[u64; 2]>, String> {
         file[elements.count as usize] = count as u64;
@@ -196,6 +198,10 @@ impl Kernel {
         for batch in (0..count).step_by(lanes * step) {
             for first in batch..batch + step {
                 file[elements.index as usize] = first as u64;
+                if let Some(place) = elements.place {
+                    let lane = if in_vectors { (first - batch) as i32 } else { i32::MIN };
+                    file[place.lane as usize] = lane.cast_unsigned().into();
+                }
                 self.whole(file, memory)?;
                 if let [value, place] = elements.results[..] {
                     states.push([value, place].map(|slot| file[slot as usize]));
@@ -219,7 +225,7 @@ impl Kernel {
             return Err("a reduction without its parameters".into());
         };
         let (mut file, count) = (self.file_with(parameters)?, parameters[parameters.len() - 5]);
-        let found = self.elements(elements, &mut file, count as usize, WARP, memory)?;
+        let found = self.elements(elements, &mut file, count as usize, WARP, false, memory)?;
         let reduced = reduction::reduce(&elements.reduction, &elements.ty, &found, first)?;
         let (place, bytes) = match (out, result) {
             (0, place) => (place, reduced.result),
@@ -237,7 +243,8 @@ impl Kernel {
             return Err("a reduction without its parameters".into());
         };
         let mut file = self.file_with(parameters)?;
-        let (distance, stores_states) = (WARP >> (partition & 0x7F), partition & 0x80 != 0);
+        let distance = WARP >> (partition & 0x3F);
+        let [in_vectors, stores_states] = [0x40, 0x80].map(|bit| partition & bit != 0);
         file[place.step as usize] = distance as u64;
         file[place.has_elements as usize] = u64::from(count > 0);
         for number in 0..results {
@@ -245,7 +252,8 @@ impl Kernel {
             if count == 0 {
                 self.whole(&mut file, memory)?;
             }
-            let found = self.elements(elements, &mut file, count as usize, distance, memory)?;
+            let count = count as usize;
+            let found = self.elements(elements, &mut file, count, distance, in_vectors, memory)?;
             let reduced = reduction::reduce(&elements.reduction, &elements.ty, &found, first)?;
             (file[place.address as usize]..)
                 .zip(if stores_states { reduced.state } else { reduced.result })

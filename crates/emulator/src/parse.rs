@@ -92,11 +92,11 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
         } else if let Some(registers) = line.strip_prefix(PLACE) {
             let slots: Vec<Slot> =
                 registers.split(' ').map(|name| parser.slot(name, RUBBISH)).collect();
-            let &[address, result, step] = &slots[..] else {
+            let &[address, result, step, lane] = &slots[..] else {
                 return Err("a place without its registers".into());
             };
             let has_elements = parser.slot(HAS_ELEMENTS, 1);
-            place = Some(Place { address, result, step, has_elements });
+            place = Some(Place { address, result, step, lane, has_elements });
             in_place = true;
         } else if line == END_PLACE {
             in_place = false;

@@ -12,12 +12,13 @@
 //!
 //! The frame's are those that kernels/axes.cu lists. Results and elements have numbers below 2^31.
 
-use crate::elements::{Array, Elements, Loaded};
+use crate::elements::{Array, Elements, VECTOR_BYTES, vector};
 use crate::hooks::BLOCKS;
 use crate::reduction::{BLOCKS_ALONG, adds_f64_products};
 use crate::strided::{divisors, indexes, moved};
 use crate::writer::{Class, Operand, Writer};
 use gpuvec_expr::{Form, Program};
+use std::slice;
 
 /// The numbers of axes of a reduction's kernel, each at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +32,11 @@ pub struct Along {
 /// The letter of the shape's parameters.
 const LETTER: char = 's';
 
-/// The registers, of the kernel, of the distance between a thread's elements, and of the address of the result's
-/// first element in the declared input of a number.
-const STEP: &str = "%step";
+/// The registers of the kernel: the distance between a thread's elements, the number of the thread among those of the
+/// result or, if elements are not in vectors, the least number of 32 bits; and the address of the result's first element
+/// in the declared input of a number.
+pub(crate) const STEP: &str = "%step";
+const LANE: &str = "%lane";
 const FROM: &str = "%from";
 
 impl Along {
@@ -55,15 +58,17 @@ impl Along {
         3 * (self.kept - 1) + (inputs + 1) * self.kept
     }
 
-    /// Writes the code that finds a result: its address, from its number and the distance between elements.
+    /// Writes the code that finds a result: its address, from its number, and what the registers hold.
     ///
     /// The comments are for the emulator.
     pub(crate) fn place(self, text: &mut String, program: &Program, operands: &[&str]) {
-        let &[place, result, step] = operands else { return };
+        let &[place, result, step, lane] = operands else { return };
         let declared = program.inputs().len();
-        text.extend(["// place ", place, " ", result, " ", step, "\n.reg .b64 ", STEP]);
-        (0..declared).for_each(|number| text.extend([", ", FROM, &number.to_string()]));
-        text.extend([";\nmov.b64 ", STEP, ", ", step, ";\n{\n"]);
+        text.extend(["// place ", &operands.join(" "), "\n.reg .b32 ", STEP, ", ", LANE, ";\n"]);
+        (0..declared)
+            .for_each(|number| text.extend([".reg .b64 ", FROM, &number.to_string(), ";\n"]));
+        text.extend(["mov.b32 ", STEP, ", ", step, ";\n"]);
+        text.extend(["mov.b32 ", LANE, ", ", lane, ";\n{\n"]);
         let writer = Writer::new();
         let number = writer.emit("cvt.u32.u64", Class::B32, &[writer.move_from(result)]);
         let indexes = indexes(&writer, number, &divisors(&writer, LETTER, 0, self.kept));
@@ -92,14 +97,27 @@ fn strides(writer: &Writer, first: usize, axes: usize) -> Vec<Operand> {
 }
 
 /// A thread's elements of a result.
+///
+/// They are a step apart, unless the result's batch is in vectors: then a thread has the elements of whole vectors that
+/// are a step of vectors apart. All threads of the result together have the same elements, in fewer loads; exact sums do
+/// not depend on the order.
 pub(crate) struct Spread {
-    /// The distance between elements, of 64 bits.
-    pub(crate) step: Operand,
     /// The number of the first one, of 32 bits.
     first: Operand,
     divisors: Vec<[Operand; 3]>,
     /// Each array that is used, with the address of the result's first element and the strides.
     arrays: Vec<(Array, Operand, Vec<Operand>)>,
+    vectors: Option<Vectors>,
+}
+
+/// The vectors of a batch.
+struct Vectors {
+    /// The elements of each.
+    len: usize,
+    /// A predicate: true if the batch is in vectors.
+    are_there: Operand,
+    /// The distance of the thread's first element in vectors from its first one else, of 32 bits.
+    first: Operand,
 }
 
 impl Spread {
@@ -114,11 +132,35 @@ impl Spread {
             (array, writer.move_from(&format!("{FROM}{number}")), strides)
         };
         Spread {
-            step: writer.move_from(STEP),
             first: writer.emit("cvt.u32.u64", Class::B32, &[first]),
             divisors: divisors(writer, LETTER, axes, reduced),
             arrays: elements.numbered_arrays().map(array).collect(),
+            vectors: None,
         }
+    }
+
+    /// The same in vectors, where the frame says so and a batch of `len` elements a thread is whole: its elements follow
+    /// each other in each array, and a vector begins at the first one. For arrays along one axis, with elements of one
+    /// size. The number of the thread's first element, and of all elements, are `index` and `count`.
+    pub(crate) fn in_vectors(
+        mut self, writer: &Writer, len: usize, [index, count]: [Operand; 2],
+    ) -> Self {
+        let Some(shift) = self.arrays.first().map(|(array, ..)| array.shift()) else { return self };
+        let alike = self.arrays.iter().all(|(array, ..)| array.shift() == shift);
+        let vector = vector(shift, VECTOR_BYTES);
+        if !alike || vector << shift < VECTOR_BYTES || !self.divisors.is_empty() {
+            return self;
+        }
+        let b64 = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
+        let elements = b64("mul.wide.u32", &[Operand::Named(STEP), Operand::b32(len as i32)]);
+        let begin = b64("sub.s64", &[index, b64("cvt.s64.s32", &[Operand::Named(LANE)])]);
+        let end = b64("add.s64", &[begin, elements]);
+        // Without vectors the end is behind any element.
+        let are_there = writer.emit("setp.le.s64", Class::Predicate, &[end, count]);
+        let operands = [Operand::Named(LANE), Operand::b32(vector as i32 - 1)];
+        let first = writer.emit("mul.lo.s32", Class::B32, &operands);
+        self.vectors = Some(Vectors { len: vector, are_there, first });
+        self
     }
 
     /// Computes the results of elements at distances from the first one, each a step further than the one before.
@@ -126,24 +168,76 @@ impl Spread {
     pub(crate) fn results_at(
         &self, writer: &Writer, elements: &Elements<'_>, places: &[Operand], last: Operand,
     ) -> Vec<Vec<Operand>> {
-        let load = |place: Operand| {
-            let distance = writer.emit("min.s32", Class::B32, &[place, last]);
-            let number = writer.emit("add.s32", Class::B32, &[self.first, distance]);
-            let indexes = indexes(writer, number, &self.divisors);
-            let value = |(array, from, strides): &(Array, Operand, Vec<Operand>)| {
-                array.load_from(writer, moved(writer, *from, &indexes, strides), 1)
-            };
-            self.arrays.iter().map(value).collect::<Vec<_>>()
+        let registers = |(array, ..): &(Array, Operand, Vec<Operand>)| {
+            (0..places.len()).map(|_| array.register(writer)).collect()
         };
-        let of_places: Vec<_> = places.iter().map(|place| load(*place)).collect();
-        let of_array =
-            |array: usize| of_places.iter().map(|values| values[array][0]).collect::<Vec<_>>();
-        let loaded: Loaded = elements.loaded((0..self.arrays.len()).map(of_array));
-        elements.results_from(places.len(), loaded, &|lane| {
-            let step = writer.emit("cvt.u32.u64", Class::B32, &[self.step]);
-            let distance = writer.emit("mul.lo.s32", Class::B32, &[lane, step]);
-            let place = writer.emit("add.s32", Class::B32, &[places[0], distance]);
-            elements.loaded(load(place).into_iter())
+        let raw: Vec<Vec<Operand>> = self.arrays.iter().map(registers).collect();
+        let vectors =
+            self.vectors.as_ref().filter(|vectors| places.len().is_multiple_of(vectors.len));
+        let [in_vectors, loaded] = [writer.label(), writer.label()];
+        if let Some(vectors) = vectors {
+            writer.jump_if(vectors.are_there, in_vectors);
+        }
+        let up_to_last = |distance| writer.emit("min.s32", Class::B32, &[distance, last]);
+        for (k, place) in places.iter().enumerate() {
+            let distance = up_to_last(*place);
+            self.load(writer, distance, |array| slice::from_ref(&raw[array][k]));
+        }
+        if let Some(vectors) = vectors {
+            writer.jump(loaded);
+            writer.place(in_vectors);
+            self.load_vectors(writer, vectors, places[0], &raw);
+            writer.place(loaded);
+        }
+        elements.results_from(places.len(), elements.widened(raw), &|lane| {
+            let distance = up_to_last(Self::distance(writer, vectors, places[0], lane));
+            let raw: Vec<_> =
+                self.arrays.iter().map(|(array, ..)| array.register(writer)).collect();
+            self.load(writer, distance, |array| slice::from_ref(&raw[array]));
+            elements.widened(raw.into_iter().map(|raw| vec![raw]).collect())
         })
+    }
+
+    /// Loads the element at a distance from the first one, of each array into the registers for its number.
+    fn load<'r>(&self, writer: &Writer, distance: Operand, raw: impl Fn(usize) -> &'r [Operand]) {
+        let number = writer.emit("add.s32", Class::B32, &[self.first, distance]);
+        let indexes = indexes(writer, number, &self.divisors);
+        for (number, (array, from, strides)) in self.arrays.iter().enumerate() {
+            array.load_to(writer, moved(writer, *from, &indexes, strides), raw(number));
+        }
+    }
+
+    /// Loads the vectors from that on in whose place the element at a distance from the first one would be.
+    fn load_vectors(
+        &self, writer: &Writer, vectors: &Vectors, distance: Operand, raw: &[Vec<Operand>],
+    ) {
+        let number = writer.emit("add.s32", Class::B32, &[vectors.first, distance]);
+        let number = writer.emit("add.s32", Class::B32, &[self.first, number]);
+        let operands = [Operand::Named(STEP), Operand::b32(VECTOR_BYTES as i32)];
+        let step = writer.emit("mul.wide.u32", Class::B64, &operands);
+        for ((array, from, _), raw) in self.arrays.iter().zip(raw) {
+            let bytes = Operand::b32(1 << array.shift());
+            let offset = writer.emit("mul.wide.u32", Class::B64, &[number, bytes]);
+            let mut place = writer.emit("add.s64", Class::B64, &[*from, offset]);
+            for raw in raw.chunks(vectors.len) {
+                array.load_to(writer, place, raw);
+                place = writer.emit("add.s64", Class::B64, &[place, step]);
+            }
+        }
+    }
+
+    /// The distance from the first element of the one with a number among those from a distance on.
+    fn distance(
+        writer: &Writer, vectors: Option<&Vectors>, from: Operand, number: Operand,
+    ) -> Operand {
+        let emit = |name, operands: &[Operand]| writer.emit(name, Class::B32, operands);
+        let steps = |number| emit("mul.lo.s32", &[number, Operand::Named(STEP)]);
+        let at = |number, from| emit("add.s32", &[steps(number), from]);
+        let apart = at(number, from);
+        let Some(vectors) = vectors else { return apart };
+        let in_vector = emit("and.b32", &[number, Operand::b32(vectors.len as i32 - 1)]);
+        let vector = emit("sub.s32", &[number, in_vector]);
+        let first = emit("add.s32", &[vectors.first, emit("add.s32", &[in_vector, from])]);
+        emit("selp.b32", &[at(vector, first), apart, vectors.are_there])
     }
 }

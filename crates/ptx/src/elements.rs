@@ -7,7 +7,7 @@ use crate::writer::{Class, Operand, Writer};
 use gpuvec_expr::{Element, Form, Program, Source, Type};
 
 /// Bytes, and elements, that one instruction moves at most.
-const VECTOR_BYTES: usize = 16;
+pub(crate) const VECTOR_BYTES: usize = 16;
 const VECTOR_ELEMENTS: usize = 4;
 
 /// The distance between a thread's elements in a reduction.
@@ -77,17 +77,25 @@ impl Array {
 
     /// Reads `lanes` elements from an address on. If there are several, they begin a vector.
     pub(crate) fn load_from(self, writer: &Writer, place: Operand, lanes: usize) -> Vec<Operand> {
-        let (name, class) = access(self.element);
-        let raw: Vec<Operand> = (0..lanes).map(|_| writer.register(class)).collect();
-        self.transfer(writer, "ld.global", name, place, &raw);
+        let raw: Vec<Operand> = (0..lanes).map(|_| self.register(writer)).collect();
+        self.load_to(writer, place, &raw);
         raw.into_iter().map(|raw| widened(writer, self.element, raw)).collect()
+    }
+
+    /// A register for an element as it is in memory.
+    pub(crate) fn register(self, writer: &Writer) -> Operand {
+        writer.register(access(self.element).1)
+    }
+
+    /// Reads elements from an address on, as they are in memory. If there are several, they begin a vector.
+    pub(crate) fn load_to(self, writer: &Writer, place: Operand, raw: &[Operand]) {
+        self.transfer(writer, "ld.global", access(self.element).0, place, raw);
     }
 
     /// Reads an element at an address, as it is in memory.
     pub(crate) fn load_raw(self, writer: &Writer, place: Operand) -> Operand {
-        let (name, class) = access(self.element);
-        let raw = writer.register(class);
-        writer.access("ld.global", name, &[raw], place, 0);
+        let raw = self.register(writer);
+        self.load_to(writer, place, &[raw]);
         raw
     }
 
@@ -280,10 +288,8 @@ impl<'p> Elements<'p> {
     /// the one before. The element at the distance `last` stands in for those past it.
     pub(crate) fn results_at(&self, places: &[Operand], last: Operand) -> Vec<Vec<Operand>> {
         let writer = self.writer;
-        let raw = |&(_, array): &(usize, Array)| {
-            let class = access(array.element).1;
-            places.iter().map(|_| writer.register(class)).collect()
-        };
+        let raw =
+            |&(_, array): &(usize, Array)| places.iter().map(|_| array.register(writer)).collect();
         let raw: Vec<Vec<Operand>> = self.arrays.iter().map(raw).collect();
         let [whole, loaded] = [writer.label(), writer.label()];
         let end = places[places.len() - 1];
@@ -310,7 +316,7 @@ impl<'p> Elements<'p> {
     /// Loads the element at a distance from the first one.
     fn load_at(&self, distance: Operand) -> Loaded {
         let load = |&(_, array): &(usize, Array)| {
-            let raw = self.writer.register(access(array.element).1);
+            let raw = array.register(self.writer);
             array.load_spread(self.writer, distance, &[raw]);
             vec![raw]
         };
@@ -318,7 +324,7 @@ impl<'p> Elements<'p> {
     }
 
     /// The loaded operands of each array, as values.
-    fn widened(&self, raw: Vec<Vec<Operand>>) -> Loaded {
+    pub(crate) fn widened(&self, raw: Vec<Vec<Operand>>) -> Loaded {
         let of_array = |(&(node, array), raw): (&(usize, Array), Vec<Operand>)| {
             (node, raw.into_iter().map(|raw| widened(self.writer, array.element, raw)).collect())
         };

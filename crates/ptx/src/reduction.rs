@@ -2,7 +2,7 @@
 //! expression (kernels/elements.cuh).
 
 use crate::Kernel;
-use crate::axes::{Along, Spread};
+use crate::axes::{self, Along, Spread};
 use crate::elements::{Elements, STEP};
 use crate::fold::Fold;
 use crate::function::Tables;
@@ -139,7 +139,7 @@ fn elements(
         Reduction::Dot => results.len() / 2,
         _ => results.len(),
     };
-    let batch = Batch::new(program, large, along, &writer, [index, count], len);
+    let batch = Batch::new(program, large, along, &writer, [index, count], len, fold.is_exact());
     if fold.is_exact() {
         batch.for_each(|group| {
             for (k, results) in results.chunks(len).enumerate() {
@@ -213,16 +213,21 @@ struct Batch<'p> {
 impl<'p> Batch<'p> {
     fn new(
         program: &'p Program, large: Option<&'p Large<'p>>, along: Option<Along>,
-        writer: &'p Writer, [index, count]: [Operand; 2], len: usize,
+        writer: &'p Writer, [index, count]: [Operand; 2], len: usize, in_any_order: bool,
     ) -> Self {
         let emit = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
         let last = emit("sub.s64", &[count, Operand::b64(1)]);
         let last = emit("sub.s64", &[last, index]);
         let elements = Elements::new(program, writer, large);
-        let spread = along.map(|along| Spread::new(along, program, writer, &elements, index));
+        let spread = along.map(|along| {
+            let spread = Spread::new(along, program, writer, &elements, index);
+            if in_any_order { spread.in_vectors(writer, len, [index, count]) } else { spread }
+        });
         let most = match &spread {
             None => Operand::b64(i64::from(STEP) * (len as i64 - 1)),
-            Some(spread) => emit("mul.lo.s64", &[spread.step, Operand::b64(len as i64 - 1)]),
+            Some(_) => {
+                emit("mul.wide.u32", &[Operand::Named(axes::STEP), Operand::b32(len as i32 - 1)])
+            }
         };
         let last = emit("min.s64", &[last, most]);
         let last = writer.emit("cvt.u32.u64", Class::B32, &[last]);
@@ -276,9 +281,10 @@ impl<'p> Batch<'p> {
 
     /// Returns the distance of elements that are `count` of the thread's elements apart, in 32 bits.
     fn steps(&self, count: usize) -> Operand {
-        let Some(spread) = &self.spread else { return Operand::b32(count as i32 * STEP) };
-        let writer = self.writer;
-        let step = writer.emit("cvt.u32.u64", Class::B32, &[spread.step]);
-        writer.emit("mul.lo.s32", Class::B32, &[step, Operand::b32(count as i32)])
+        if self.spread.is_none() {
+            return Operand::b32(count as i32 * STEP);
+        }
+        let operands = [Operand::Named(axes::STEP), Operand::b32(count as i32)];
+        self.writer.emit("mul.lo.s32", Class::B32, &operands)
     }
 }

@@ -19,6 +19,7 @@ struct Case {
     repeated: u64,
     reduced: u64,
     kinds: [MemoryKind; 3],
+    wants_states: bool,
 }
 
 impl Case {
@@ -73,7 +74,8 @@ impl Case {
         let bindings = &[Binding::Array; 2][..inputs];
         let task = Task::Evaluate(Evaluation { formula: Formula::of(self.op), bindings });
         let n = axes.kept().elements() * axes.reduced().elements().max(1);
-        let strides = Strides::new(&axes, &views);
+        let all = Strides::new(&axes, &views);
+        let strides = if self.wants_states { all.for_states() } else { all };
         // SAFETY: the arrays are never accessed.
         let call = unsafe { Call::strided(task, n, &arrays, inputs, strides) };
         let devices: Vec<usize> = (0..gpus).collect();
@@ -85,7 +87,7 @@ impl Case {
 /// Fails unless the tiles have each element once, and buffers have room for each tile.
 fn check(call: &Call<'_>, strides: Strides<'_>, planned: &OnStrides, transfers: &Transfers) {
     let (tiles, mut elements) = (&planned.tiles, 0);
-    let (mut first, mut number) = (0, 0);
+    let (mut first, mut number, mut first_result, mut last_results) = (0, 0, 0, 0);
     for tile in (0..tiles.count().min(5000)).map(|number| tiles.at(number)) {
         let lengths = tile.lengths();
         let (kept, reduced) = lengths.split_at(tile.kept().lengths().len());
@@ -94,7 +96,9 @@ fn check(call: &Call<'_>, strides: Strides<'_>, planned: &OnStrides, transfers: 
         // The tiles of a block of results follow each other.
         first = if tile.number == number { first } else { 0 };
         assert_eq!((tile.first, tile.number - number <= 1), (first, true));
-        (first, number) = (first + n, tile.number);
+        first_result += if tile.number == number { 0 } else { last_results };
+        assert_eq!(tiles.first_result(&tile), first_result);
+        (first, number, last_results) = (first + n, tile.number, results);
         elements += results * n;
         let mut ends: Vec<[usize; 2]> = Vec::new();
         for (array, (view, transfer)) in strides.views.iter().zip(transfers.all()).enumerate() {
@@ -116,7 +120,7 @@ fn check(call: &Call<'_>, strides: Strides<'_>, planned: &OnStrides, transfers: 
         assert_eq!(elements, call.n());
     }
     let merges = transfers.outputs() == [Transfer::State];
-    assert_eq!(merges, tiles.parts() > 1);
+    assert_eq!(merges, tiles.parts() > 1 || strides.wants_states);
 }
 
 /// The axes in the order that random numbers have.
@@ -133,15 +137,17 @@ proptest! {
         lengths in prop::collection::vec((0u32..22, 1i64..20), 1..4),
         orders in any::<[[u8; 4]; 2]>(), repeated in 0u64..8, reduced in 0u64..8,
         kinds in prop::array::uniform3(prop::sample::select(vec![Pageable, Pinned])),
-        gpus in 1usize..5,
+        gpus in 1usize..5, wants_states in any::<bool>(),
     ) {
         let shape: Vec<i64> =
             lengths.iter().map(|(log2, less)| ((1i64 << log2) - less).max(1)).collect();
         let elements = shape.iter().try_fold(1i64, |all, length| all.checked_mul(*length));
         prop_assume!(elements.is_some_and(|elements| elements < 1 << 40));
-        let reduced = if Formula::of(op).is_reduction { reduced & !(!0 << shape.len()) } else { 0 };
+        let is_reduction = Formula::of(op).is_reduction;
+        let reduced = if is_reduction { reduced & !(!0 << shape.len()) } else { 0 };
+        let wants_states = is_reduction && wants_states;
         let orders = orders.map(|keys| order(&keys, shape.len()));
-        let case = Case { op, shape, orders, repeated, reduced, kinds };
+        let case = Case { op, shape, orders, repeated, reduced, kinds, wants_states };
         case.planned(gpus, check);
     }
 }
@@ -155,6 +161,7 @@ fn longer_results_than_a_launch_has_elements_have_several_tiles() {
         repeated: 0,
         reduced: 0b10,
         kinds: [kind; 3],
+        wants_states: false,
     };
     let device = MemoryKind::Device { ordinal: 0 };
     for (shape, tiles) in
@@ -178,9 +185,28 @@ fn columns_in_host_memory_are_gathered_side_by_side() {
         repeated: 0,
         reduced: 0b01,
         kinds: [Pageable; 3],
+        wants_states: false,
     };
     case.planned(1, |call, strides, planned, transfers| {
         assert_eq!(planned.tiles.at(0).lengths()[..], [256, 1024]);
+        check(call, strides, planned, transfers);
+    });
+}
+
+#[test]
+fn wanted_states_fit_into_a_slot_though_arrays_are_in_place() {
+    let case = Case {
+        op: Op::DotF64,
+        shape: vec![10_000, 100],
+        orders: [vec![0, 1], vec![0, 1]],
+        repeated: 0,
+        reduced: 0b10,
+        kinds: [MemoryKind::Device { ordinal: 0 }, MemoryKind::Device { ordinal: 0 }, Pageable],
+        wants_states: true,
+    };
+    case.planned(1, |call, strides, planned, transfers| {
+        let each = state_bytes(call, 0);
+        assert_eq!(planned.tiles.at(0).lengths()[..], [STATES_BYTES / (each + ALIGNMENT), 100]);
         check(call, strides, planned, transfers);
     });
 }

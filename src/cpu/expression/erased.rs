@@ -36,8 +36,8 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// If their type is another one.
     fn merge(&mut self, first: usize, others: &dyn ErasedStates, count: usize);
 
-    /// Adds the elements of states that a kernel wrote, of `bytes` bytes each, to the first ones.
-    fn merge_words(&mut self, words: &[u8], bytes: usize);
+    /// Adds the elements of states that a kernel wrote, of `bytes` bytes each, to those from number `first` on.
+    fn merge_words(&mut self, first: usize, words: &[u8], bytes: usize);
 
     /// The bits of the result of a state.
     fn result(&mut self, state: usize) -> u64;
@@ -171,9 +171,9 @@ impl<S: Laning> ErasedStates for StatesOf<S> {
         }
     }
 
-    fn merge_words(&mut self, words: &[u8], bytes: usize) {
+    fn merge_words(&mut self, first: usize, words: &[u8], bytes: usize) {
         let States { from_words, merge, .. } = self.operations.states;
-        for (state, words) in words.chunks_exact(bytes).enumerate() {
+        for (state, words) in (first..).zip(words.chunks_exact(bytes)) {
             merge(self.slab.state(state), &from_words(words));
         }
     }

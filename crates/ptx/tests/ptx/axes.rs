@@ -54,14 +54,26 @@ fn shape_parameters(lengths: &[usize], strides: &[Vec<usize>], sizes: &[usize]) 
 
 /// Reduces random arrays of a program, whose last input is a scalar, along random axes.
 fn check(random: &mut Random, program: &Program, element: Element) {
+    check_along(random, program, element, false);
+}
+
+/// The same along random axes, or along rows of vectors.
+fn check_along(random: &mut Random, program: &Program, element: Element, in_vectors: bool) {
     let axes = |random: &mut Random, most: usize| -> Vec<usize> {
         (0..1 + random.below(3)).map(|_| 1 + random.below(most)).collect()
     };
-    let (kept, reduced) = (axes(random, 4), axes(random, 7));
+    let (kept, reduced) = match in_vectors {
+        true => (vec![1 + random.below(3)], vec![1 + random.below(ROOM / 3)]),
+        false => (axes(random, 4), axes(random, 7)),
+    };
     let [results_count, n] = [&kept, &reduced].map(|lengths| lengths.iter().product::<usize>());
     let all: Vec<usize> = kept.iter().chain(&reduced).copied().collect();
     let arrays = program.inputs().filter(|input| input.form == Form::Array).count();
-    let mut of_inputs: Vec<_> = (0..arrays).map(|_| strides(random, &all)).collect();
+    let strides_of_array = |_| match in_vectors {
+        true => vec![reduced[0].next_multiple_of(4), 1],
+        false => strides(random, &all),
+    };
+    let mut of_inputs: Vec<_> = (0..arrays).map(strides_of_array).collect();
     // The scalar's are ignored.
     of_inputs.push(vec![3; all.len()]);
     let values: Vec<Vec<Bits>> = (0..=arrays).map(|_| random.values(element, ROOM)).collect();
@@ -99,8 +111,8 @@ fn check(random: &mut Random, program: &Program, element: Element) {
     let with_output: Vec<_> = of_kept.into_iter().chain([of_output.clone()]).collect();
     parameters.extend(shape_parameters(&kept, &with_output, &sizes));
     parameters.extend(shape_parameters(&reduced, &of_reduced, &sizes));
-    let lanes = random.below(6) as u64;
-    parameters.extend([address(arrays), results_count as u64, n as u64, 1 << 8 | lanes, 0, 0]);
+    let shares = 1 << 8 | u64::from(in_vectors) << 6 | random.below(6) as u64;
+    parameters.extend([address(arrays), results_count as u64, n as u64, shares, 0, 0]);
 
     let wanted = gpuvec_ptx::axes_frame(program).expect("a reduction");
     let (_, frame) = AXES_FRAMES.iter().find(|(name, _)| *name == wanted).expect("a frame");
@@ -166,5 +178,18 @@ fn functions_along_axes() {
     for text in ["sum(exp(x) * s)", "argmin(sin(x) + y)", "dot(log(x), exp(y))", "max(pow(x, y))"] {
         let program = program_of(text, Element::F32);
         (0..8).for_each(|_| check(&mut random, &program, Element::F32));
+    }
+}
+
+#[test]
+fn exact_sums_of_rows_in_vectors() {
+    let mut random = Random(13);
+    // Of sines many are computed once more, of the element that is loaded again.
+    let sines = "sum(where(abs(sin(x)) <= 1, sin(x), 0))";
+    for text in ["sum(x * s)", "mean(x)", "norm(x - y)", "dot(x, y)", "sum(x * y - z)", sines] {
+        for element in [Element::F32, Element::F64] {
+            let program = program_of(text, element);
+            (0..16).for_each(|_| check_along(&mut random, &program, element, true));
+        }
     }
 }
