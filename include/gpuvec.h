@@ -1556,8 +1556,8 @@ void *gpuvec_device_alloc(size_t bytes,
 gpuvec_status gpuvec_device_free(void *ptr);
 
 /**
- * Returns the number of the GPU that has the memory that `gpuvec_device_alloc` returned at `ptr`, or -1 if it is host
- * memory, or `gpuvec_device_alloc` did not return `ptr`.
+ * Returns the number of the GPU that has the memory that `gpuvec_device_alloc` returned at `ptr`, or -1 if it
+ * is host memory, or `gpuvec_device_alloc` did not return `ptr`.
  */
 int32_t gpuvec_device_of(const void *ptr);
 

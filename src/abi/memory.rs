@@ -59,14 +59,11 @@ pub unsafe extern "C" fn gpuvec_device_free(ptr: *mut c_void) -> Status {
     guard::call(|| unsafe { allocation::free(ptr, DEVICE) }.map(|()| 0))
 }
 
-/// Returns the number of the GPU that has the memory that `gpuvec_device_alloc` returned at `ptr`, or -1 if it is host
-/// memory, or `gpuvec_device_alloc` did not return `ptr`.
+/// Returns the number of the GPU that has the memory that `gpuvec_device_alloc` returned at `ptr`, or -1 if it
+/// is host memory, or `gpuvec_device_alloc` did not return `ptr`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_of(ptr: *const c_void) -> i32 {
-    const HOST: i32 = -1;
-    guard::query(HOST, || {
-        allocation::device_of(ptr).and_then(|ordinal| i32::try_from(ordinal).ok()).unwrap_or(HOST)
-    })
+    guard::query(allocation::NO_DEVICE, || allocation::device_of(ptr))
 }
 
 /// Page-locks `bytes` of existing host memory, so that a GPU accesses them directly, as it does

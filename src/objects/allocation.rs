@@ -82,10 +82,15 @@ fn noted(address: NonNull<c_void>, allocation: Allocation) -> NonNull<c_void> {
     address
 }
 
-/// The GPU that has an allocation in its memory; `None` for any other address.
-pub(crate) fn device_of(pointer: *const c_void) -> Option<usize> {
-    let source = with_registry(|registry| Some(registry.get(&pointer.addr())?.source))?;
-    if let Source::Device { ordinal, .. } = source { Some(ordinal) } else { None }
+/// The number in place of a device's for other memory.
+pub(crate) const NO_DEVICE: i32 = -1;
+
+/// The GPU that has an allocation in its memory; [`NO_DEVICE`] for any other address.
+pub(crate) fn device_of(pointer: *const c_void) -> i32 {
+    match with_registry(|registry| registry.get(&pointer.addr()).map(|known| known.source)) {
+        Some(Source::Device { ordinal, .. }) => i32::try_from(ordinal).unwrap_or(NO_DEVICE),
+        _ => NO_DEVICE,
+    }
 }
 
 /// Frees what the function `by` returned. Memory that could not be freed can be freed again, unless

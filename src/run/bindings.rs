@@ -20,8 +20,8 @@ impl Bindings {
         Bindings { all: ArrayVec::new_const(), arrays: ArrayVec::new_const() }
     }
 
-    /// Adds the arguments of a call over `n` elements, but for those that it does not use. Reads scalars, which must
-    /// fit. (In place: a kilobyte that is returned takes a short call longer than its elements do.)
+    /// Adds the arguments of a call over `n` elements, but for those that it does not use. Reads scalars, which
+    /// must fit. (In place: a kilobyte that is returned takes a short call longer than its elements do.)
     ///
     /// # Safety
     /// `inputs` has a pointer for each declared input; those of scalars point to values in host memory.

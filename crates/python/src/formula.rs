@@ -44,10 +44,10 @@ impl Values<'_> {
 #[pymethods]
 impl Formula {
     /// Makes the formula of an expression's handle, which outlives it. `functions` has the addresses of
-    /// `gpuvec_expr_run_outputs` and `gpuvec_expr_run_nd`. Each input has a name, a dtype, a form and whether it has
-    /// the elements' shape; each output a dtype and whether it is a reduction, and behind the outputs is whether a
-    /// call returns a tuple. The inputs have at most `most_axes` axes, unless they are reduced along some. `failure`
-    /// makes an exception of a status that is an error.
+    /// `gpuvec_expr_run_outputs` and `gpuvec_expr_run_nd`. Each input has a name, a dtype, a form and whether
+    /// it has the elements' shape; each output a dtype and whether it is a reduction, and behind the outputs is
+    /// whether a call returns a tuple. The inputs have at most `most_axes` axes, unless they are reduced along
+    /// some. `failure` makes an exception of a status that is an error.
     #[new]
     fn new(
         py: Python<'_>, functions: (usize, usize), handle: usize,
@@ -133,8 +133,8 @@ impl Formula {
         self.call_strided(&Values { all, arrays, others: Vec::new() }, call)
     }
 
-    /// Returns the values in the order of the inputs; `None` if one is missing or of another type, there are others,
-    /// or there is no array.
+    /// Returns the values in the order of the inputs; `None` if one is missing or of another type, there are
+    /// others, or there is no array.
     fn values<'py>(&self, inputs: &Bound<'py, PyDict>) -> PyResult<Option<Values<'py>>> {
         if inputs.len() != self.inputs.len() {
             return Ok(None);
@@ -162,7 +162,8 @@ impl Formula {
         Ok((!values.arrays.is_empty()).then_some(values))
     }
 
-    /// Returns for each output the target for what the caller passes, or for None; `None` if something does not fit.
+    /// Returns for each output the target for what the caller passes, or for None; `None` if something does not
+    /// fit.
     fn targets<'py>(
         &self, out: &Bound<'py, PyAny>,
         mut target: impl FnMut(&Output, &Bound<'py, PyAny>) -> PyResult<Option<Target<'py>>>,

@@ -67,8 +67,8 @@ impl Function {
 type ExprRun =
     unsafe extern "C" fn(usize, *const usize, *const usize, usize, usize, usize) -> c_int;
 
-/// `gpuvec_expr_run_outputs`, whose arguments are a handle, the addresses of the inputs' and of the outputs' addresses,
-/// the numbers of outputs and of elements, and the stream.
+/// `gpuvec_expr_run_outputs`, whose arguments are a handle, the addresses of the inputs' and of the outputs'
+/// addresses, the numbers of outputs and of elements, and the stream.
 #[derive(Clone, Copy)]
 pub(crate) struct Run(ExprRun);
 

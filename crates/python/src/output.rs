@@ -21,9 +21,9 @@ pub(crate) struct Target<'py> {
 }
 
 impl Output {
-    /// Returns the caller's array, or a new one if `out` is None, for inputs like `first`: on a device, if inputs are
-    /// there. `None` if the caller's is not a contiguous array of the right type and shape, or nothing has the shape
-    /// of a new one on a device.
+    /// Returns the caller's array, or a new one if `out` is None, for inputs like `first`: on a device, if
+    /// inputs are there. `None` if the caller's is not a contiguous array of the right type and shape, or
+    /// nothing has the shape of a new one on a device.
     pub(crate) fn target<'py>(
         &self, numpy: &NumPy, out: &Bound<'py, PyAny>, first: &Array<'py>, device: Option<i32>,
     ) -> PyResult<Option<Target<'py>>> {
