@@ -1,5 +1,8 @@
 """The extension module passes the usual arrays and values, without the general way."""
 
+import gc
+import sys
+
 import gpuvec
 import numpy as np
 import pytest
@@ -152,6 +155,27 @@ def test_single_values(only_short, k, dtype):
     got, wanted = gpuvec.evaluate("k + a", k=k, a=a), k + a
     assert got.dtype == wanted.dtype
     assert_same_bits(got, wanted)
+
+
+def test_calls_keep_no_references(placement):
+    """Arrays of any kind, and single values, belong to the caller again."""
+    x, a, out = gpuvec.to_device(A), Exporter(A, True), np.zeros_like(A)
+    shared = x, a, out, SCALARS[3], gpuvec.DeviceArray, A.dtype, None
+    calls = [
+        lambda: gpuvec.add(x, x),
+        lambda: gpuvec.sum(x, axis=0),
+        lambda: gpuvec.add(a, a, out=out),
+        lambda: gpuvec.evaluate("a + k; a", a=A, k=SCALARS[3], out=(out, None)),
+        lambda: gpuvec.evaluate("a + k", a=a, k=SCALARS[3]),
+    ]
+    for call in calls:
+        call()
+    gc.collect()
+    before = [sys.getrefcount(one) for one in shared]
+    for call in 200 * calls:
+        call()
+    after = [sys.getrefcount(one) for one in shared]
+    assert all(abs(late - early) < 100 for early, late in zip(before, after)), (before, after)
 
 
 def test_what_is_wrong_has_the_general_ways_errors():
