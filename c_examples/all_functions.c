@@ -327,6 +327,7 @@ static void device_memory(size_t n)
     for (size_t i = 0; i < n; i++) {
         CHECK(host[i] == 2 * (int64_t)i);
     }
+    CHECK(gpuvec_device_of(device) < gpuvec_device_count() && gpuvec_device_of(host) == -1);
     CHECK_OK(gpuvec_copy(host, host, bytes, NULL));
     CHECK(gpuvec_copy((char *)host + 1, host, bytes - 1, NULL) == GPUVEC_ERROR_OVERLAP);
     CHECK_OK(gpuvec_device_free(device));

@@ -48,6 +48,7 @@ static const function FUNCTIONS[] = {
     (function)gpuvec_pinned_free,
     (function)gpuvec_device_alloc,
     (function)gpuvec_device_free,
+    (function)gpuvec_device_of,
     (function)gpuvec_host_register,
     (function)gpuvec_host_unregister,
     (function)gpuvec_copy,

@@ -1550,11 +1550,19 @@ void *gpuvec_device_alloc(size_t bytes,
  * Waits until the device is done with memory that `gpuvec_device_alloc` returned, and frees it;
  * NULL does nothing.
  *
+ * The library keeps up to 512 MiB of each device's freed memory for the next allocations of the same
+ * sizes; where the device has too little left for gpuvec, that memory is used first.
  * Returns `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for a pointer that `gpuvec_device_alloc` did not
  * return or that was freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the
  * device; after any other error it is still allocated and can be freed again.
  */
 gpuvec_status gpuvec_device_free(void *ptr);
+
+/**
+ * Returns the number of the GPU that has the memory that `gpuvec_device_alloc` returned at `ptr`, or -1 if it
+ * is host memory, or `gpuvec_device_alloc` did not return `ptr`.
+ */
+int32_t gpuvec_device_of(const void *ptr);
 
 /**
  * Page-locks `bytes` of existing host memory, so that a GPU accesses them directly, as it does

@@ -114,6 +114,12 @@ pub(crate) const REDUCTION_BLOCK_ACROSS_BUS: usize = 4 << 12;
 /// factor.
 pub(crate) const F64_RATIO: i32 = 8;
 
+/// The least bytes of freed device memory that are kept for reuse, smaller ones the driver allocates from
+/// memory that it has mapped; and the most bytes and blocks that are kept of a device.
+pub(crate) const LEAST_KEPT_BYTES: usize = 64 << 10;
+pub(crate) const KEPT_BYTES: usize = 512 << 20;
+pub(crate) const KEPT_BLOCKS: usize = 64;
+
 /// Device memory of each slot and stream in which the blocks of a reduction merge their states.
 pub(crate) const REDUCTION_SCRATCH_BYTES: usize = 64 << 10;
 

@@ -41,6 +41,7 @@ const PLACES: &[(&str, &str)] = &[
     ("src/cuda/device.rs: Gpu.device", DRIVER),
     ("src/cuda/driver.rs: Opening.driver", "a child makes its own opening, or fails"),
     ("src/cuda/fallible_once.rs: FallibleOnceCell.value", "as each FallibleOnceCell of this list"),
+    ("src/cuda/kept.rs: BLOCKS", DRIVER),
     ("src/cuda/kernels.rs: Kernels.copy", DRIVER),
     ("src/cuda/kernels.rs: Kernels.expressions", DRIVER),
     ("src/cuda/kernels.rs: Kernels.operations", DRIVER),

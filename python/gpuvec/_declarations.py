@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from ._arrays import check_dtype, find
+from ._device_array import DeviceArray
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -30,8 +31,6 @@ NUMBERS: dict[type, int] = {
     int: NUMBER | TYPES[np.dtype(np.int64)],
     bool: SCALAR | TYPES[np.dtype(np.bool_)],
 }
-
-WEAK_FLOAT = NUMBERS[float]
 
 
 class Scalar:
@@ -123,13 +122,26 @@ def code(name: str, value: Any) -> int:
     number = NUMBERS.get(type(value))
     if number is not None:
         return number
+    # Types are looked up first: finding the elements takes longer.
+    dtype = getattr(value, "dtype", None)
+    known = TYPES.get(dtype) if isinstance(dtype, np.dtype) else None
     if isinstance(value, np.generic):
-        return SCALAR | _type_number(name, value.dtype)
+        return SCALAR | (known or _type_number(name, value.dtype))
+    if known is not None and type(value) is DeviceArray:
+        return known
     found = find(name, value)
     if found.is_raw:
         raise TypeError(f"{name} has no element type but bytes: pass np.frombuffer(memory, dtype)")
     check_dtype(name, found.array, list(TYPES))
     return TYPES[found.array.dtype]
+
+
+def form_of(code: int) -> str:
+    """Returns what a call passes: "array", or the name of a class of Python's or NumPy's."""
+    if code in DTYPES:
+        return "array"
+    kind = next((kind.__name__ for kind, number in NUMBERS.items() if number == code), None)
+    return kind or DTYPES[code & 255].name
 
 
 def declared(name: str, declaration: Declaration) -> int:

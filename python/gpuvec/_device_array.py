@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import operator
+from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ._dlpack import CPU, CUDA, Found, capsule_of
 from ._errors import check
-from ._library import RunStructure, functions, ordinal
+from ._library import functions, native, ordinal
 from ._owned import Owned
 from ._streams import Stream, Use
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
-
-GPU = 2
 
 
 def array_in(memory: Any, shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -115,12 +114,23 @@ class DeviceArray:
         self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, device: int = 0
     ) -> None:
         dtype = np.dtype(dtype)
-        size = size_of(shape, dtype)
+        self._allocate(shape, dtype, size_of(shape, dtype), ordinal(device))
+
+    def _allocate(
+        self, shape: int | tuple[int, ...], dtype: np.dtype[Any], size: int, device: int
+    ) -> None:
         allocate, free = functions.gpuvec_device_alloc, functions.gpuvec_device_free
-        memory = allocated(size, allocate, free, ordinal(device))
-        is_on_gpu = _is_device_memory(memory)
-        self._found = Found(array_in(memory, shape, dtype), device if is_on_gpu else None)
+        memory = allocated(size, allocate, free, device)
+        found = functions.gpuvec_device_of(ctypes.addressof(memory))
+        self._found = Found(array_in(memory, shape, dtype), None if found < 0 else found)
         self._uses = set()
+
+    @classmethod
+    def _new(cls, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> DeviceArray:
+        """Makes the array of a result, whose shape and type need no checks."""
+        array = cls.__new__(cls)
+        array._allocate(shape, dtype, prod(shape) * dtype.itemsize, device)
+        return array
 
     @classmethod
     def _of(cls, found: Found) -> DeviceArray:
@@ -297,12 +307,6 @@ class DeviceArray:
             self._wait()
         return capsule_of(self._found.array, self.device, max_version)
 
-    def _ready(self) -> NDArray[Any]:
-        """Returns the ndarray that describes the elements, when queued work on them is done."""
-        if self._uses:
-            self._wait()
-        return self._found.array
-
     def _note(self, use: Use, stream: Stream) -> list[Use]:
         """Adds a use, and returns the uses that precede it."""
         if len(self._uses) >= MOST_USES:
@@ -356,9 +360,5 @@ def _reshaped(array: NDArray[Any], shape: tuple[Any, ...]) -> NDArray[Any]:
         ) from None
 
 
-def _is_device_memory(memory: ctypes.Array[ctypes.c_char]) -> bool:
-    """Asks the library which kind of memory this is: a copy of device memory runs on the GPU."""
-    byte, run = ctypes.c_char(), RunStructure()
-    check(functions.gpuvec_copy(ctypes.byref(byte), ctypes.addressof(memory), 1, None))
-    check(functions.gpuvec_last_run(ctypes.byref(run), ctypes.sizeof(run)))
-    return bool(run.backend == GPU)
+if native is not None:
+    native.accept(DeviceArray)

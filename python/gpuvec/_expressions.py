@@ -26,9 +26,9 @@ from ._declarations import (
     ARRAY,
     DTYPES,
     NAMES,
-    WEAK_FLOAT,
     check_keywords,
     declared,
+    form_of,
     joined,
     merged,
     reads_of,
@@ -56,7 +56,7 @@ PROGRAM, PTX = 1, 2
 # The functions that the extension module calls.
 _ADDRESSES = tuple(
     cast(function, c_void_p).value
-    for function in (functions.gpuvec_expr_run, functions.gpuvec_expr_run_nd)
+    for function in (functions.gpuvec_expr_run_outputs, functions.gpuvec_expr_run_nd)
 )
 
 
@@ -165,20 +165,19 @@ class Expression:
         return Output(f"out[{number}]" if self._is_tuple else "out", dtype, bool(is_reduction))
 
     def _short_way(self) -> Any:
-        """Returns the extension module's way to call the formula, for arrays and Python floats."""
-        if native is None or self._is_tuple:
-            return None
-        if not all(code in DTYPES or code == WEAK_FLOAT for code in self._codes):
+        """Returns the extension module's way to call the formula, for arrays and single values."""
+        if native is None:
             return None
         inputs = [
-            (name, DTYPES.get(code), name in self._counted)
+            (name, DTYPES[code & 255], form_of(code), name in self._counted)
             for name, code in zip(self._names, self._codes)
         ]
         most_axes = 1 if self._has_dot else 2**31 - 1
-        output = self.dtype, self.is_reduction
+        outputs = [(output.dtype, output.is_reduction) for output in self._outputs]
         # Not a method: the formula would own the expression that owns it.
         fails = partial(named_failure, self._names, self._outputs)
-        return native.Formula(_ADDRESSES, self._handle, inputs, output, most_axes, fails)
+        what = inputs, (outputs, self._is_tuple), most_axes
+        return native.Formula(_ADDRESSES, self._handle, *what, fails)
 
     @property
     def text(self) -> str:

@@ -1,6 +1,6 @@
 """The operations.
 
-Each has a short way for NumPy arrays, in the extension module, which must not be much slower than
+Each has a short way for arrays, in the extension module, which must not be much slower than
 NumPy's own calls, and a general way for everything else, which also finds the cause of an error.
 """
 
@@ -98,11 +98,6 @@ class Operation:
             self._native = native.Operation(*what, calls)
             self.call = self._native.call
 
-    def _is_on_device(self, a: Any, b: Any, out: Any) -> bool:
-        """Returns whether the short way accepts the ndarrays that describe the arguments."""
-        is_result_there = type(out) is DeviceArray or self.is_reduction
-        return type(a) is DeviceArray and type(b) is DeviceArray and is_result_there
-
     def _inputs(self, a: Any, b: Any) -> tuple[Any, ...]:
         """Returns the arrays that are passed to the operation; NumPy's scalars are arrays, too."""
         return tuple(
@@ -111,10 +106,6 @@ class Operation:
 
     def general(self, a: Any, b: Any, out: Any, stream: Stream | None, *alpha: float) -> Any:
         """Calls the operation on arrays of any kind; raises an error if they are wrong."""
-        if stream is None and self._is_on_device(a, b, out):
-            to = out._ready() if type(out) is DeviceArray else out
-            result = self.call(a._ready(), b._ready(), to, None, *alpha)
-            return result if out is None else out
         arrays = self._inputs(a, b)
         check_stream(stream)
         inputs, dtype = self._found(arrays, stream)

@@ -155,6 +155,7 @@ QUERIES = {
     "gpuvec_accumulator_bytes",
     "gpuvec_last_run",
     "gpuvec_device_count",
+    "gpuvec_device_of",
     "gpuvec_version",
     "gpuvec_abi_version",
 }

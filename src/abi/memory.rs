@@ -48,6 +48,8 @@ pub extern "C" fn gpuvec_device_alloc(bytes: usize, device: i32) -> *mut c_void 
 /// Waits until the device is done with memory that `gpuvec_device_alloc` returned, and frees it;
 /// NULL does nothing.
 ///
+/// The library keeps up to 512 MiB of each device's freed memory for the next allocations of the same
+/// sizes; where the device has too little left for gpuvec, that memory is used first.
 /// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for a pointer that `gpuvec_device_alloc` did not
 /// return or that was freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the
 /// device; after any other error it is still allocated and can be freed again.
@@ -55,6 +57,13 @@ pub extern "C" fn gpuvec_device_alloc(bytes: usize, device: i32) -> *mut c_void 
 pub unsafe extern "C" fn gpuvec_device_free(ptr: *mut c_void) -> Status {
     // SAFETY: the caller promises that nothing uses the memory any more.
     guard::call(|| unsafe { allocation::free(ptr, DEVICE) }.map(|()| 0))
+}
+
+/// Returns the number of the GPU that has the memory that `gpuvec_device_alloc` returned at `ptr`, or -1 if it
+/// is host memory, or `gpuvec_device_alloc` did not return `ptr`.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_device_of(ptr: *const c_void) -> i32 {
+    guard::query(allocation::NO_DEVICE, || allocation::device_of(ptr))
 }
 
 /// Page-locks `bytes` of existing host memory, so that a GPU accesses them directly, as it does

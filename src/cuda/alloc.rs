@@ -2,12 +2,12 @@
 
 use super::device::{self, Device};
 use super::driver::{
-    self, Code, cuMemFree_v2, cuMemFreeHost, cuMemHostRegister_v2, cuMemHostUnregister,
-    cuMemcpyHtoD_v2,
+    self, Code, cuCtxSynchronize, cuMemFree_v2, cuMemFreeHost, cuMemHostRegister_v2,
+    cuMemHostUnregister, cuMemcpyHtoD_v2,
 };
-use super::memory_kind;
 pub(crate) use super::owned::PAGE;
-use super::owned::{self, OwnedMemory, PORTABLE_MAPPED};
+use super::owned::{self, Owned, OwnedMemory, PORTABLE_MAPPED};
+use super::{kept, memory_kind};
 use crate::call::{Array, Call};
 use crate::error::Error;
 use std::ffi::c_void;
@@ -22,10 +22,29 @@ impl Device {
 
     /// Allocates memory of the device, for a caller.
     pub(crate) fn device_alloc(&self, bytes: usize) -> Result<u64, Error> {
-        let address = self.within(|| OwnedMemory::new(bytes, self.ordinal()))?.into_address();
+        let ordinal = self.ordinal();
+        let allocate =
+            || kept::take(ordinal, bytes).map_or_else(|| OwnedMemory::new(bytes, ordinal), Ok);
+        let address = self.within(allocate)?.into_address();
         let start = address as usize;
         memory_kind::note_device_memory(start..=start + bytes - 1);
         Ok(address)
+    }
+
+    /// Waits until the device is done with a caller's memory, and keeps it for reuse, or frees it.
+    fn device_free(&self, address: u64, bytes: usize) -> Result<(), Error> {
+        let ordinal = self.ordinal();
+        self.within(|| {
+            // SAFETY: takes no pointers.
+            if kept::is_kept(bytes) && unsafe { cuCtxSynchronize() } == Code::SUCCESS {
+                let refused = kept::keep(ordinal, bytes, OwnedMemory::returned(address)).err();
+                let excess = std::iter::from_fn(|| kept::take_excess(ordinal));
+                self.destroy(refused.into_iter().chain(excess).map(Owned::Memory));
+                return Ok(());
+            }
+            // SAFETY: the caller's memory, which is this function's to free.
+            unsafe { cuMemFree_v2(address) }.of("cuMemFree", ordinal)
+        })
     }
 
     /// Page-locks whole pages that exist, with the part of an array that is in them; says whether
@@ -75,13 +94,12 @@ pub(crate) unsafe fn pinned_free(ordinal: usize, address: NonNull<c_void>) -> Re
 /// Frees memory of a device; in a forked child, which must not call the driver, does nothing.
 ///
 /// # Safety
-/// `address` must come from [`Device::device_alloc`], not be freed yet, and be used by nothing.
-pub(crate) unsafe fn device_free(ordinal: usize, address: u64) -> Result<(), Error> {
+/// `address` must come from [`Device::device_alloc`] of `bytes`, not be freed yet, and be used by nothing.
+pub(crate) unsafe fn device_free(ordinal: usize, address: u64, bytes: usize) -> Result<(), Error> {
     if driver::if_open().is_none() {
         return Ok(());
     }
-    // SAFETY: this function's promise.
-    device::one(ordinal)?.within(|| unsafe { cuMemFree_v2(address) }.of("cuMemFree", ordinal))
+    device::one(ordinal)?.device_free(address, bytes)
 }
 
 /// Writes the one value of a call's output, and returns when it is there.

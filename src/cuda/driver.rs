@@ -35,6 +35,7 @@ pub(crate) struct Code(pub(crate) u32);
 impl Code {
     pub(crate) const SUCCESS: Code = Code(0);
     pub(crate) const INVALID_VALUE: Code = Code(1);
+    pub(crate) const OUT_OF_MEMORY: Code = Code(2);
     const NOT_INITIALIZED: Code = Code(3);
     const NO_DEVICE: Code = Code(100);
     const NOT_READY: Code = Code(600);
@@ -312,6 +313,7 @@ driver! {
     fn cuCtxPopCurrent_v2(context: *mut CUcontext);
     fn cuCtxPushCurrent_v2(context: CUcontext);
     fn cuCtxSetCurrent(context: CUcontext);
+    fn cuCtxSynchronize();
     fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
     fn cuDeviceGetCount(count: *mut c_int);
     fn cuDeviceGetName(name: *mut c_char, bytes: c_int, device: CUdevice);

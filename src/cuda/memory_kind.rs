@@ -3,6 +3,7 @@
 use super::driver::{
     CUpointer_attribute as Attribute, Code, Driver, cuPointerGetAttribute, cuPointerGetAttributes,
 };
+use super::kept;
 use crate::call::{Array, MemoryKind};
 use crate::error::Error;
 use crate::tuning;
@@ -40,6 +41,9 @@ pub(crate) fn kind_of(_: Driver, array: &Array<'_>) -> Result<MemoryKind, Error>
                 available,
                 needed: array.bytes,
             });
+        }
+        MEMORY_TYPE_DEVICE if kept::begins_at(attributes.range_start) => {
+            return Err(Error::NoMemory { argument: array.name, address: array.address });
         }
         MEMORY_TYPE_HOST | MEMORY_TYPE_DEVICE if attributes.is_managed != 0 && is_whole => {
             MemoryKind::Managed

@@ -14,6 +14,7 @@ mod enqueue;
 pub(crate) mod event;
 mod fallible_once;
 mod grid;
+mod kept;
 pub(crate) mod kernels;
 mod loader;
 pub(crate) mod memory_kind;

@@ -8,6 +8,7 @@ use super::driver::{
     cuMemAlloc_v2, cuMemFree_v2, cuMemHostAlloc, cuModuleUnload, cuStreamCreateWithPriority,
     cuStreamDestroy_v2,
 };
+use super::kept;
 use crate::error::Error;
 use std::collections::VecDeque;
 use std::ffi::{c_uint, c_void};
@@ -95,11 +96,31 @@ impl OwnedModule {
 }
 
 impl OwnedMemory {
+    /// Allocates memory of device `ordinal`, whose context is current; first frees what is kept for reuse, if there
+    /// is too little.
     pub(super) fn new(bytes: usize, ordinal: usize) -> Result<Self, Error> {
         let mut address = 0;
         // SAFETY: the driver writes one address into a local.
-        unsafe { cuMemAlloc_v2(&raw mut address, bytes) }.of("cuMemAlloc", ordinal)?;
+        let mut allocate = || unsafe { cuMemAlloc_v2(&raw mut address, bytes) };
+        let mut code = allocate();
+        if code == Code::OUT_OF_MEMORY && kept::free_all(ordinal) {
+            code = allocate();
+        }
+        code.of("cuMemAlloc", ordinal)?;
         Ok(OwnedMemory(address))
+    }
+
+    /// Frees the memory, whose device's context is current; returns it if the driver refuses.
+    pub(super) fn free(self) -> Result<(), Self> {
+        match Owned::Memory(self).destroy() {
+            Err(Owned::Memory(memory)) => Err(memory),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes ownership of memory that [`OwnedMemory::into_address`] passed to another owner, who gives it back.
+    pub(super) fn returned(address: CUdeviceptr) -> Self {
+        OwnedMemory(address)
     }
 
     pub(super) fn address(&self) -> CUdeviceptr {

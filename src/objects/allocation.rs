@@ -15,7 +15,7 @@ enum Source {
     /// The driver, page-locked, in a device's context, with `before` bytes before the first page.
     Pinned { ordinal: usize, before: usize },
     /// The driver, of a device.
-    Device { ordinal: usize },
+    Device { ordinal: usize, bytes: usize },
     /// The system, in whole pages.
     System { bytes: usize },
 }
@@ -64,11 +64,12 @@ pub(crate) fn device_alloc(bytes: usize, device: i32) -> Result<NonNull<c_void>,
     let (address, source) = match device::asked_for(settings::placement()?, device)? {
         Some(device) => {
             let ordinal = device.ordinal();
-            let address = device.device_alloc(bytes.max(1))?;
+            let bytes = bytes.max(1);
+            let address = device.device_alloc(bytes)?;
             let pointer = std::ptr::with_exposed_provenance_mut(address as usize);
             (
                 NonNull::new(pointer).ok_or(Error::DeviceLost { ordinal })?,
-                Source::Device { ordinal },
+                Source::Device { ordinal, bytes },
             )
         }
         None => (system_memory(pages, DEVICE)?, Source::System { bytes: pages }),
@@ -79,6 +80,17 @@ pub(crate) fn device_alloc(bytes: usize, device: i32) -> Result<NonNull<c_void>,
 fn noted(address: NonNull<c_void>, allocation: Allocation) -> NonNull<c_void> {
     with_registry(|registry| registry.insert(address.addr().get(), allocation));
     address
+}
+
+/// The number in place of a device's for other memory.
+pub(crate) const NO_DEVICE: i32 = -1;
+
+/// The GPU that has an allocation in its memory; [`NO_DEVICE`] for any other address.
+pub(crate) fn device_of(pointer: *const c_void) -> i32 {
+    match with_registry(|registry| registry.get(&pointer.addr()).map(|known| known.source)) {
+        Some(Source::Device { ordinal, .. }) => i32::try_from(ordinal).unwrap_or(NO_DEVICE),
+        _ => NO_DEVICE,
+    }
 }
 
 /// Frees what the function `by` returned. Memory that could not be freed can be freed again, unless
@@ -102,7 +114,7 @@ pub(crate) unsafe fn free(pointer: *mut c_void, by: &'static str) -> Result<(), 
             Source::Pinned { ordinal, before } => {
                 alloc::pinned_free(ordinal, address.byte_sub(before))
             }
-            Source::Device { ordinal } => alloc::device_free(ordinal, key as u64),
+            Source::Device { ordinal, bytes } => alloc::device_free(ordinal, key as u64, bytes),
             Source::System { bytes } => {
                 libc::munmap(address.as_ptr(), bytes);
                 Ok(())

@@ -16,20 +16,24 @@ pub(super) struct Bindings {
 }
 
 impl Bindings {
-    /// Reads scalars, which must fit, and leaves out what a call over `n` elements does not use.
+    pub(super) const fn new() -> Self {
+        Bindings { all: ArrayVec::new_const(), arrays: ArrayVec::new_const() }
+    }
+
+    /// Adds the arguments of a call over `n` elements, but for those that it does not use. Reads scalars, which
+    /// must fit. (In place: a kilobyte that is returned takes a short call longer than its elements do.)
     ///
     /// # Safety
     /// `inputs` has a pointer for each declared input; those of scalars point to values in host memory.
     pub(super) unsafe fn read(
-        expression: &Expression, inputs: *const *const c_void, n: usize,
-    ) -> Result<Self, Error> {
-        let mut bindings = Bindings { all: ArrayVec::new(), arrays: ArrayVec::new() };
+        &mut self, expression: &Expression, inputs: *const *const c_void, n: usize,
+    ) -> Result<(), Error> {
         let declared = expression.formula.program().inputs();
         if n > 0 && inputs.is_null() && declared.len() > 0 {
             return Err(Error::Null { argument: "inputs", n: declared.len() });
         }
         for (number, (input, name)) in declared.zip(NAMES).enumerate() {
-            bindings.all.push(if n == 0 || !expression.uses(number) {
+            self.all.push(if n == 0 || !expression.uses(number) {
                 Binding::Unused
             } else {
                 // SAFETY: this function's promise.
@@ -37,7 +41,7 @@ impl Bindings {
                 match input.form {
                     Form::Array => {
                         let layout = Layout::contiguous(input.element.bytes());
-                        bindings.arrays.push(Input { name, pointer, layout });
+                        self.arrays.push(Input { name, pointer, layout });
                         Binding::Array
                     }
                     Form::Scalar | Form::Number => {
@@ -48,13 +52,13 @@ impl Bindings {
             });
         }
         if n > 0 {
-            let bits = |input: usize| match bindings.all[input] {
+            let bits = |input: usize| match self.all[input] {
                 Binding::Scalar(bits) => bits,
                 _ => 0,
             };
             expression.check_integers(bits, |input| NAMES[input])?;
         }
-        Ok(bindings)
+        Ok(())
     }
 }
 

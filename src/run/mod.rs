@@ -76,8 +76,9 @@ pub(crate) unsafe fn evaluate(
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Expression(Some(&expression.text)), n);
+    let mut bindings = Bindings::new();
     // SAFETY: this function's promise.
-    let bindings = unsafe { Bindings::read(expression, inputs, n)? };
+    unsafe { bindings.read(expression, inputs, n)? };
     let formula = &expression.formula;
     let task = Task::Evaluate(Evaluation { formula, bindings: &bindings.all });
     // SAFETY: this function's promise.

@@ -152,8 +152,9 @@ impl<'a> Given<'a> {
         let all: ArrayVec<gpuvec_array, MAX_INPUTS> = (0..declared * n).map(input).collect();
         let pointers: ArrayVec<_, MAX_INPUTS> =
             all.iter().map(|array| array.data.cast_const()).collect();
+        let mut bindings = Bindings::new();
         // SAFETY: this function's promise.
-        let bindings = unsafe { Bindings::read(expression, pointers.as_ptr(), n)? };
+        unsafe { bindings.read(expression, pointers.as_ptr(), n)? };
         let used = all.iter().zip(&bindings.all);
         let used = used.filter(|(_, binding)| matches!(binding, Binding::Array));
         // SAFETY: this function's promise.

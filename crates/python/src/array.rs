@@ -1,5 +1,7 @@
-//! NumPy's arrays, read where they are.
+//! NumPy's arrays, and those of other libraries and of GPUs, read where they are.
 
+use crate::device_array::DeviceArrays;
+use crate::foreign::Foreign;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -11,32 +13,31 @@ use std::slice;
 /// NumPy's binary interface: other extension modules are compiled for them. [`NumPy::get`] checks them.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Fields {
-    _object: [usize; 2],
-    data: *mut c_void,
-    axes: c_int,
-    shape: *const isize,
-    strides: *const isize,
-    _base: *const c_void,
-    dtype: *const c_void,
-    flags: c_int,
+pub(crate) struct Fields {
+    pub(crate) _object: [usize; 2],
+    pub(crate) data: *mut c_void,
+    pub(crate) axes: c_int,
+    pub(crate) shape: *const isize,
+    pub(crate) strides: *const isize,
+    pub(crate) _base: *const c_void,
+    pub(crate) dtype: *const c_void,
+    pub(crate) flags: c_int,
 }
 
 /// `NPY_ARRAY_C_CONTIGUOUS`, `NPY_ARRAY_ALIGNED`, `NPY_ARRAY_WRITEABLE` and `NPY_ARRAY_WARN_ON_WRITE`.
-const CONTIGUOUS: c_int = 0x1;
-const ALIGNED: c_int = 0x100;
-const WRITEABLE: c_int = 0x400;
+pub(crate) const CONTIGUOUS: c_int = 0x1;
+pub(crate) const ALIGNED: c_int = 0x100;
+pub(crate) const WRITEABLE: c_int = 0x400;
 const WARNS: c_int = c_int::MIN;
 
 /// NumPy, whose arrays are laid out as this module reads them.
 pub(crate) struct NumPy {
     ndarray: Py<PyAny>,
     empty: Py<PyAny>,
-    /// "shape". (pyo3's `intern` makes strings when they are first needed: a child that is forked meanwhile
+    /// "transpose". (pyo3's `intern` makes strings when they are first needed: a child that is forked meanwhile
     /// would wait for ever.)
-    shape: Py<PyString>,
-    /// "transpose".
     transpose: Py<PyString>,
+    foreign: Foreign,
 }
 
 impl NumPy {
@@ -50,9 +51,8 @@ impl NumPy {
         let module = py.import("numpy")?;
         let [ndarray, empty] = ["ndarray", "empty"].map(|name| module.getattr(name));
         let (ndarray, empty) = (ndarray?.unbind(), empty?.unbind());
-        let [shape, transpose] =
-            ["shape", "transpose"].map(|name| PyString::new(py, name).unbind());
-        let numpy = NumPy { ndarray, empty, shape, transpose };
+        let transpose = PyString::new(py, "transpose").unbind();
+        let numpy = NumPy { ndarray, empty, transpose, foreign: Foreign::new(&module)? };
         let known = numpy.empty.bind(py).call1(((3, 5), "f4"))?;
         if numpy.describes(&known, &[3, 5])? {
             return Ok(numpy);
@@ -75,33 +75,48 @@ impl NumPy {
     }
 
     /// Returns an object as an array; `None` if it is of another class, were it derived from ndarray.
-    pub(crate) fn array<'a, 'py>(&self, object: &'a Bound<'py, PyAny>) -> Option<Array<'a, 'py>> {
+    pub(crate) fn array<'py>(&self, object: &Bound<'py, PyAny>) -> Option<Array<'py>> {
         if object.get_type().as_ptr() != self.ndarray.as_ptr() {
             return None;
         }
         // SAFETY: an ndarray has these fields, as NumPy promises. No other thread changes them meanwhile:
         // the object's type proves that this thread holds the interpreter's lock.
         let fields = unsafe { object.as_ptr().cast::<Fields>().read() };
-        Some(Array { object, fields })
+        Some(Array { _owner: object.clone(), fields, device: None, _numbers: None })
     }
 
-    /// Makes an array of the shape of another, or of no axes.
-    pub(crate) fn empty_like<'py>(
-        &self, like: Option<&Array<'_, 'py>>, py: Python<'py>, dtype: &Py<PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let shape = match like {
-            Some(array) => array.object.getattr(&self.shape)?,
-            None => PyTuple::empty(py).into_any(),
-        };
-        self.empty.bind(py).call1((shape, dtype))
+    /// Returns the elements of an object: an ndarray, a DeviceArray without queued work, or an array of another
+    /// library. `None`: the package's general way accepts it, or tells what is wrong.
+    pub(crate) fn found<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Option<Array<'py>>> {
+        if let Some(array) = self.array(object) {
+            return Ok(Some(array));
+        }
+        match DeviceArrays::get(object.py()) {
+            Some(known) if known.has(object) => known.found(self, object),
+            // Masked arrays, for example.
+            _ if object.is_instance(self.ndarray.bind(object.py()))? => Ok(None),
+            _ => self.foreign.found(object),
+        }
     }
 
-    /// Makes an array of a shape, whose axes have an order in memory, the outermost first.
+    /// Makes a contiguous array: in memory of a device, if there is one.
     pub(crate) fn empty<'py>(
-        &self, shape: &[isize], order: &[usize], py: Python<'py>, dtype: &Py<PyAny>,
+        &self, shape: impl ExactSizeIterator<Item = isize>, py: Python<'py>, dtype: &Py<PyAny>,
+        device: Option<i32>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let lengths = PyTuple::new(py, order.iter().map(|axis| shape[*axis]))?;
-        let array = self.empty.bind(py).call1((lengths, dtype))?;
+        let lengths = PyTuple::new(py, shape)?;
+        match device.zip(DeviceArrays::get(py)) {
+            Some((device, known)) => known.empty(lengths, dtype, device),
+            None => self.empty.bind(py).call1((lengths, dtype)),
+        }
+    }
+
+    /// The same for axes with an order in memory, the outermost first.
+    pub(crate) fn empty_in_order<'py>(
+        &self, shape: &[isize], order: &[usize], py: Python<'py>, dtype: &Py<PyAny>,
+        device: Option<i32>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.empty(order.iter().map(|axis| shape[*axis]), py, dtype, device)?;
         if order.is_sorted() {
             return Ok(array);
         }
@@ -112,12 +127,17 @@ impl NumPy {
 }
 
 /// An array's fields, as they are while Python runs no other code.
-pub(crate) struct Array<'a, 'py> {
-    object: &'a Bound<'py, PyAny>,
-    fields: Fields,
+pub(crate) struct Array<'py> {
+    /// Keeps the memory.
+    pub(crate) _owner: Bound<'py, PyAny>,
+    pub(crate) fields: Fields,
+    /// The device in whose memory a new result belongs.
+    pub(crate) device: Option<i32>,
+    /// The shape and the strides of an array that is not NumPy's, to which the fields point.
+    pub(crate) _numbers: Option<Box<[isize]>>,
 }
 
-impl<'py> Array<'_, 'py> {
+impl Array<'_> {
     /// The address of the first element.
     pub(crate) fn address(&self) -> usize {
         self.fields.data.addr()

@@ -64,10 +64,11 @@ impl Function {
     }
 }
 
-type ExprRun = unsafe extern "C" fn(usize, *const usize, usize, usize, usize) -> c_int;
+type ExprRun =
+    unsafe extern "C" fn(usize, *const usize, *const usize, usize, usize, usize) -> c_int;
 
-/// `gpuvec_expr_run`, whose arguments are a handle, the addresses of the inputs' addresses and of the
-/// output, the number of elements, and the stream.
+/// `gpuvec_expr_run_outputs`, whose arguments are a handle, the addresses of the inputs' and of the outputs'
+/// addresses, the numbers of outputs and of elements, and the stream.
 #[derive(Clone, Copy)]
 pub(crate) struct Run(ExprRun);
 
@@ -88,10 +89,10 @@ impl Run {
     ///
     /// As the header says.
     pub(crate) unsafe fn call(
-        self, handle: usize, inputs: &[usize], out: usize, n: usize,
+        self, handle: usize, inputs: &[usize], outputs: &[usize], n: usize,
     ) -> c_int {
         // SAFETY: by the caller's promise.
-        unsafe { (self.0)(handle, inputs.as_ptr(), out, n, 0) }
+        unsafe { (self.0)(handle, inputs.as_ptr(), outputs.as_ptr(), outputs.len(), n, 0) }
     }
 }
 

@@ -29,12 +29,10 @@ struct Typed {
     formula: PyOnceLock<Py<Formula>>,
 }
 
-/// What a function is called with.
-struct Arguments<'a, 'py> {
-    typed: &'a Typed,
-    inputs: [usize; 2],
-    target: Target<'py>,
-    n: usize,
+/// One or two inputs.
+struct Inputs<'py> {
+    first: Array<'py>,
+    second: Option<Array<'py>>,
 }
 
 #[pymethods]
@@ -71,21 +69,24 @@ impl Operation {
         &self, py: Python<'py>, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>,
         out: &Bound<'py, PyAny>, stream: &Bound<'py, PyAny>, factor: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if stream.is_none() {
-            if let Some(Arguments { typed, inputs, target, n }) = self.arguments(a, b, out)? {
-                let (function, out) = (typed.function, target.address);
+        if stream.is_none()
+            && let Some((typed, inputs)) = self.arrays(a, b)?
+        {
+            if let Some(target) = self.plain_target(typed, &inputs, out)? {
+                let (function, out) = (typed.function, target.elements.address());
                 let factor = factor.unwrap_or(0.0);
+                let (addresses, n) = (inputs.addresses(), inputs.first.size());
                 // SAFETY: the arrays have these lengths, and this call holds them. Like NumPy's own
                 // functions it relies on other threads not to resize arrays against NumPy's advice.
-                let status = py.detach(|| unsafe { function.call(factor, inputs, out, n) });
+                let status = py.detach(|| unsafe { function.call(factor, addresses, out, n) });
                 if status != 0 {
                     return Err(PyErr::from_value(self.failure.bind(py).call1((status,))?));
                 }
                 return target.result();
             }
             let axis = &py.None().into_bound(py);
-            let called = self.strided(a, b, factor, Call { out, axis, keepdims: false })?;
-            if let Some(result) = called {
+            let call = Call { out, axis, keepdims: false };
+            if let Some(result) = self.strided(typed, inputs, factor, call)? {
                 return Ok(result);
             }
         }
@@ -101,34 +102,32 @@ impl Operation {
         &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>,
         axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.strided(a, b, None, Call { out, axis, keepdims: keepdims.is_truthy()? })
+        let Some((typed, inputs)) = self.arrays(a, b)? else { return Ok(None) };
+        self.strided(typed, inputs, None, Call { out, axis, keepdims: keepdims.is_truthy()? })
     }
 }
 
 impl Operation {
-    /// Returns the arguments for ordinary contiguous arrays of one shape. `None`: another way accepts them,
-    /// or tells what is wrong.
-    fn arguments<'a, 'py>(
-        &'a self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>,
-    ) -> PyResult<Option<Arguments<'a, 'py>>> {
-        let Some((typed, [a, b])) = self.arrays(a, b) else { return Ok(None) };
-        let are_plain = a.is_contiguous() && b.is_contiguous() && a.shape() == b.shape();
-        if !are_plain || a.shape().len() > self.most_axes {
+    /// Returns the target for contiguous inputs of one shape. `None`: another way accepts the arguments, or
+    /// tells what is wrong.
+    fn plain_target<'py>(
+        &self, typed: &Typed, inputs: &Inputs<'py>, out: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Target<'py>>> {
+        let first = &inputs.first;
+        let is_plain = |array: &Array| array.is_contiguous() && array.shape() == first.shape();
+        if !inputs.iter().all(is_plain) || first.shape().len() > self.most_axes {
             return Ok(None);
         }
-        let target = typed.output.target(self.numpy, out, &a)?;
-        let inputs = [a.address(), b.address()];
-        Ok(target.map(|target| Arguments { typed, inputs, target, n: a.size() }))
+        typed.output.target(self.numpy, out, first, inputs.device())
     }
 
-    /// Calls the operation as a formula, on ordinary arrays of any strides.
+    /// Calls the operation as a formula, on arrays of any strides.
     fn strided<'py>(
-        &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, factor: Option<f64>,
-        call: Call<'_, 'py>,
+        &self, typed: &Typed, inputs: Inputs<'py>, factor: Option<f64>, call: Call<'_, 'py>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some((typed, [a, b])) = self.arrays(a, b) else { return Ok(None) };
         // A dot product of all elements broadcasts nothing, as NumPy's.
-        if self.most_axes == 1 && call.axis.is_none() && a.shape() != b.shape() {
+        let are_equal = inputs.iter().all(|array| array.shape() == inputs.first.shape());
+        if self.most_axes == 1 && call.axis.is_none() && !are_equal {
             return Ok(None);
         }
         let py = call.out.py();
@@ -143,17 +142,38 @@ impl Operation {
                 typed.formula.get(py).expect("it was set")
             }
         };
-        let arrays = [a, b].into_iter().take(self.inputs).collect();
+        let arrays = std::iter::once(inputs.first).chain(inputs.second).collect();
         formula.get().call_arrays(arrays, factor, call)
     }
 
-    /// Returns the inputs as ordinary arrays of one type, and its function.
-    fn arrays<'s, 'a, 'py>(
-        &'s self, a: &'a Bound<'py, PyAny>, b: &'a Bound<'py, PyAny>,
-    ) -> Option<(&'s Typed, [Array<'a, 'py>; 2])> {
-        let arrays = [self.numpy.array(a)?, self.numpy.array(b)?];
-        let typed = self.typed.iter().find(|typed| arrays[0].has_dtype(&typed.dtype))?;
-        let fit = arrays.iter().all(|array| array.is_input() && array.has_dtype(&typed.dtype));
-        fit.then_some((typed, arrays))
+    /// Returns the inputs as arrays of one type, and its function.
+    fn arrays<'s, 'py>(
+        &'s self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<(&'s Typed, Inputs<'py>)>> {
+        let Some(first) = self.numpy.found(a)? else { return Ok(None) };
+        let typed = self.typed.iter().find(|typed| first.has_dtype(&typed.dtype));
+        let Some(typed) = typed.filter(|_| first.is_input()) else { return Ok(None) };
+        if self.inputs == 1 {
+            return Ok(Some((typed, Inputs { first, second: None })));
+        }
+        let second = self.numpy.found(b)?;
+        let second = second.filter(|array| array.is_input() && array.has_dtype(&typed.dtype));
+        Ok(second.map(|second| (typed, Inputs { first, second: Some(second) })))
+    }
+}
+
+impl<'py> Inputs<'py> {
+    fn iter(&self) -> impl Iterator<Item = &Array<'py>> {
+        std::iter::once(&self.first).chain(&self.second)
+    }
+
+    /// The device of the first input that is on one.
+    fn device(&self) -> Option<i32> {
+        self.iter().find_map(|array| array.device)
+    }
+
+    /// The addresses of both; of a single one twice.
+    fn addresses(&self) -> [usize; 2] {
+        [&self.first, self.second.as_ref().unwrap_or(&self.first)].map(Array::address)
     }
 }

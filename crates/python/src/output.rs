@@ -12,41 +12,49 @@ pub(crate) struct Output {
 
 /// The array that a call writes.
 pub(crate) struct Target<'py> {
-    pub(crate) array: Bound<'py, PyAny>,
+    /// What the call returns.
+    array: Bound<'py, PyAny>,
     /// Whether the call returns the only element in place of the array.
-    pub(crate) is_value: bool,
-    /// The address of its first element.
-    pub(crate) address: usize,
+    is_value: bool,
+    /// Its elements.
+    pub(crate) elements: Array<'py>,
 }
 
 impl Output {
-    /// Returns the caller's array, or a new one if `out` is None, for inputs like `first`. `None` if the
-    /// caller's is not an ordinary contiguous array of the right type and shape.
+    /// Returns the caller's array, or a new one if `out` is None, for inputs like `first`: on a device, if
+    /// inputs are there. `None` if the caller's is not a contiguous array of the right type and shape, or
+    /// nothing has the shape of a new one on a device.
     pub(crate) fn target<'py>(
-        &self, numpy: &NumPy, out: &Bound<'py, PyAny>, first: &Array<'_, 'py>,
+        &self, numpy: &NumPy, out: &Bound<'py, PyAny>, first: &Array<'py>, device: Option<i32>,
     ) -> PyResult<Option<Target<'py>>> {
-        let is_new = out.is_none();
-        let array = match is_new {
-            true => {
-                numpy.empty_like((!self.is_reduction).then_some(first), out.py(), &self.dtype)?
+        let (is_new, py) = (out.is_none(), out.py());
+        let shape = if self.is_reduction { &[] } else { first.shape() };
+        let target = if is_new {
+            let device = device.filter(|_| !self.is_reduction);
+            if device.is_some() && shape.is_empty() {
+                return Ok(None);
             }
-            false => out.clone(),
+            let array = numpy.empty(shape.iter().copied(), py, &self.dtype, device)?;
+            self.writable(numpy, array, self.is_reduction)?
+        } else {
+            self.writable(numpy, out.clone(), false)?
         };
-        let fields = numpy.array(&array).filter(|fields| self.fits(fields, first));
-        let address = fields.map(|fields| fields.address());
-        let is_value = is_new && self.is_reduction;
-        Ok(address.map(|address| Target { array, is_value, address }))
+        Ok(target.filter(|target| self.fits(&target.elements, first)))
     }
 
     fn fits(&self, out: &Array, first: &Array) -> bool {
         let is_long_enough =
             if self.is_reduction { out.size() == 1 } else { out.shape() == first.shape() };
-        is_long_enough && out.is_contiguous() && self.is_writable(out)
+        is_long_enough && out.is_contiguous()
     }
 
-    /// Says whether the library can write the result's elements to an array.
-    pub(crate) fn is_writable(&self, out: &Array) -> bool {
-        out.is_output() && out.has_dtype(&self.dtype)
+    /// Returns an array as a target; `None` if the library cannot write the result's elements there.
+    pub(crate) fn writable<'py>(
+        &self, numpy: &NumPy, array: Bound<'py, PyAny>, is_value: bool,
+    ) -> PyResult<Option<Target<'py>>> {
+        let elements = numpy.found(&array)?;
+        let elements = elements.filter(|out| out.is_output() && out.has_dtype(&self.dtype));
+        Ok(elements.map(|elements| Target { array, is_value, elements }))
     }
 }
 

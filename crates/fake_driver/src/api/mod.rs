@@ -172,6 +172,15 @@ pub unsafe extern "C" fn cuCtxGetDevice(device: *mut c_int) -> Code {
 }
 
 #[unsafe(no_mangle)]
+pub extern "C" fn cuCtxSynchronize() -> Code {
+    call("cuCtxSynchronize", |_| {
+        context::current_device()?;
+        stream::synchronize_all();
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
 pub extern "C" fn cuCtxSetCurrent(handle: Handle) -> Code {
     call("cuCtxSetCurrent", |_| context::set_current(handle))
 }

@@ -1,0 +1,59 @@
+//! The package's arrays in device memory.
+
+use crate::array::{Array, NumPy};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyString, PyTuple};
+
+/// The class `gpuvec.DeviceArray`, as this module uses it.
+pub(crate) struct DeviceArrays {
+    class: Py<PyAny>,
+    /// "_uses": the queued work on an array that was not waited for.
+    uses: Py<PyString>,
+    /// "_found": a tuple of the ndarray that describes the elements, their device or None, and more.
+    found: Py<PyString>,
+    /// "_new", which makes an array of a shape, a dtype and a device.
+    new: Py<PyString>,
+}
+
+static KNOWN: PyOnceLock<DeviceArrays> = PyOnceLock::new();
+
+/// Tells this module the class of arrays in device memory.
+#[pyfunction]
+pub(crate) fn accept(class: Bound<'_, PyAny>) {
+    let py = class.py();
+    let name = |name| PyString::new(py, name).unbind();
+    let (uses, found, new) = (name("_uses"), name("_found"), name("_new"));
+    let _ = KNOWN.set(py, DeviceArrays { class: class.unbind(), uses, found, new });
+}
+
+impl DeviceArrays {
+    pub(crate) fn get(py: Python<'_>) -> Option<&'static Self> {
+        KNOWN.get(py)
+    }
+
+    pub(crate) fn has(&self, object: &Bound<'_, PyAny>) -> bool {
+        object.get_type().as_ptr() == self.class.as_ptr()
+    }
+
+    /// Returns an array's elements, unless queued work on them was not waited for.
+    pub(crate) fn found<'py>(
+        &self, numpy: &NumPy, object: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Array<'py>>> {
+        if !object.getattr(&self.uses)?.is_empty()? {
+            return Ok(None);
+        }
+        let found = object.getattr(&self.found)?.cast_into::<PyTuple>()?;
+        let Some(array) = numpy.array(&found.get_item(0)?) else { return Ok(None) };
+        let device: Option<i32> = found.get_item(1)?.extract()?;
+        Ok(Some(Array { device: device.or(Some(0)), ..array }))
+    }
+
+    /// Makes an array in the memory of a device.
+    pub(crate) fn empty<'py>(
+        &self, lengths: Bound<'py, PyTuple>, dtype: &Py<PyAny>, device: i32,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = lengths.py();
+        self.class.bind(py).call_method1(&self.new, (lengths, dtype, device))
+    }
+}

@@ -1,0 +1,244 @@
+//! Arrays of other libraries, by DLPack or the CUDA array interface.
+
+use crate::array::{ALIGNED, Array, CONTIGUOUS, Fields, WRITEABLE};
+use pyo3::exceptions::PyException;
+use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use std::ffi::{CStr, c_int};
+
+/// `DLTensor`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Tensor {
+    data: usize,
+    device_type: i32,
+    device_id: i32,
+    axes: i32,
+    code: u8,
+    bits: u8,
+    lanes: u16,
+    shape: *const i64,
+    strides: *const i64,
+    byte_offset: usize,
+}
+
+/// `DLManagedTensorVersioned`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Versioned {
+    major: u32,
+    _minor: u32,
+    _context: usize,
+    _deleter: usize,
+    flags: u64,
+    tensor: Tensor,
+}
+
+const VERSIONED: &CStr = c"dltensor_versioned";
+const UNVERSIONED: &CStr = c"dltensor";
+
+/// Flags of a tensor: it is read-only, or a copy, whose changes do not reach the exporter.
+const UNWRITABLE: u64 = 1 | 2;
+
+/// DLDeviceType: the host's memory, also page-locked, and a GPU's.
+const ON_HOST: [i32; 2] = [1, 3];
+const ON_GPU: [i32; 2] = [2, 13];
+
+/// The legacy default stream, with which every call is ordered.
+const LEGACY_DEFAULT_STREAM: i32 = 1;
+
+/// The element types: NumPy's typestr, DLPack's code and bits, and the bytes.
+const TYPES: [(&str, u8, isize); 9] = [
+    ("|u1", 1, 1),
+    ("|i1", 0, 1),
+    ("<u2", 1, 2),
+    ("<i2", 0, 2),
+    ("<u4", 1, 4),
+    ("<i4", 0, 4),
+    ("<i8", 0, 8),
+    ("<f4", 2, 4),
+    ("<f8", 2, 8),
+];
+
+/// What this module needs of the protocols; names are made once.
+pub(crate) struct Foreign {
+    dlpack: Py<PyString>,
+    dlpack_device: Py<PyString>,
+    interface: Py<PyString>,
+    /// The arguments of `__dlpack__` for arrays of the host and of a GPU.
+    keywords: [Py<PyDict>; 2],
+    /// NumPy's dtypes for the rows of [`TYPES`].
+    dtypes: Vec<Py<PyAny>>,
+}
+
+/// Where the elements of an array are, before it is checked.
+struct Place<'py> {
+    owner: Bound<'py, PyAny>,
+    address: usize,
+    shape: Vec<isize>,
+    /// In bytes; `None`: the array is contiguous.
+    strides: Option<Vec<isize>>,
+    is_writable: bool,
+    device: Option<i32>,
+}
+
+impl Foreign {
+    pub(crate) fn new(numpy: &Bound<'_, PyModule>) -> PyResult<Self> {
+        let py = numpy.py();
+        let name = |name| PyString::new(py, name).unbind();
+        let keywords = |stream: Option<i32>| -> PyResult<Py<PyDict>> {
+            let keywords = PyDict::new(py);
+            keywords.set_item("stream", stream)?;
+            keywords.set_item("max_version", (1, 0))?;
+            Ok(keywords.unbind())
+        };
+        let dtype = numpy.getattr("dtype")?;
+        let dtypes = TYPES.iter().map(|(typestr, ..)| Ok(dtype.call1((*typestr,))?.unbind()));
+        Ok(Foreign {
+            dlpack: name("__dlpack__"),
+            dlpack_device: name("__dlpack_device__"),
+            interface: name("__cuda_array_interface__"),
+            keywords: [keywords(None)?, keywords(Some(LEGACY_DEFAULT_STREAM))?],
+            dtypes: dtypes.collect::<PyResult<_>>()?,
+        })
+    }
+
+    /// Returns the elements of another library's array, which are ordered with its work so far. `None`: the
+    /// package's general way accepts it, or tells what is wrong; errors of the library are met again there.
+    pub(crate) fn found<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Option<Array<'py>>> {
+        self.read(object).or_else(|error| {
+            if error.is_instance_of::<PyException>(object.py()) { Ok(None) } else { Err(error) }
+        })
+    }
+
+    fn read<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Option<Array<'py>>> {
+        let py = object.py();
+        if let Some(device) = object.getattr_opt(&self.dlpack_device)? {
+            let (kind, _): (i32, i32) = device.call0()?.extract()?;
+            let is_on_gpu = ON_GPU.contains(&kind);
+            if !is_on_gpu && !ON_HOST.contains(&kind) {
+                return Ok(None);
+            }
+            let keywords = self.keywords[usize::from(is_on_gpu)].bind(py);
+            let method = object.getattr(&self.dlpack)?;
+            return Ok(self.tensor(method.call((), Some(keywords))?));
+        }
+        match object.getattr_opt(&self.interface)? {
+            Some(interface) => self.described(object, interface.cast::<PyDict>()?),
+            None => Ok(None),
+        }
+    }
+
+    /// The array of a DLPack capsule.
+    fn tensor<'py>(&self, capsule: Bound<'py, PyAny>) -> Option<Array<'py>> {
+        let pointer = |name: &CStr| {
+            // SAFETY: this thread holds the interpreter's lock; any object may be asked.
+            unsafe {
+                (PyCapsule_IsValid(capsule.as_ptr(), name.as_ptr()) != 0)
+                    .then(|| PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()))
+            }
+        };
+        let (tensor, is_writable) = match pointer(VERSIONED) {
+            Some(managed) => {
+                // SAFETY: DLPack's promise for a capsule of this name, which lives on.
+                let managed = unsafe { managed.cast::<Versioned>().read() };
+                if managed.major != 1 {
+                    return None;
+                }
+                (managed.tensor, managed.flags & UNWRITABLE == 0)
+            }
+            // SAFETY: as above; the tensor comes first.
+            None => (unsafe { pointer(UNVERSIONED)?.cast::<Tensor>().read() }, true),
+        };
+        let is_such = |(_, code, bytes): &&(&str, u8, isize)| {
+            (*code, 8 * bytes, 1) == (tensor.code, tensor.bits.into(), tensor.lanes)
+        };
+        let row = TYPES.iter().position(|row| is_such(&row))?;
+        let axes = usize::try_from(tensor.axes).ok()?;
+        let numbers = |at: *const i64| -> Vec<isize> {
+            // SAFETY: DLPack's promise: there is a number for each axis.
+            (0..axes).map(|axis| unsafe { at.add(axis).read() } as isize).collect()
+        };
+        let strides = (!tensor.strides.is_null()).then(|| numbers(tensor.strides));
+        let bytes = TYPES[row].2;
+        let place = Place {
+            address: tensor.data.checked_add(tensor.byte_offset)?,
+            shape: if axes == 0 { Vec::new() } else { numbers(tensor.shape) },
+            strides: strides.map(|all| all.into_iter().map(|stride| stride * bytes).collect()),
+            is_writable,
+            device: ON_GPU.contains(&tensor.device_type).then_some(tensor.device_id),
+            owner: capsule,
+        };
+        (tensor.data != 0).then(|| self.array(place, row))?
+    }
+
+    /// The array of a CUDA array interface; `None` if work on another stream precedes its use.
+    fn described<'py>(
+        &self, object: &Bound<'py, PyAny>, interface: &Bound<'py, PyDict>,
+    ) -> PyResult<Option<Array<'py>>> {
+        let entry = |name| Ok::<_, PyErr>(interface.get_item(name)?.filter(|one| !one.is_none()));
+        let stream: Option<i32> = entry("stream")?.map(|one| one.extract()).transpose()?;
+        let is_ordered = stream.is_none_or(|stream| stream == LEGACY_DEFAULT_STREAM);
+        let (Some(shape), Some(typestr), Some(data)) =
+            (entry("shape")?, entry("typestr")?, entry("data")?)
+        else {
+            return Ok(None);
+        };
+        if !is_ordered || entry("mask")?.is_some() || entry("version")?.is_none() {
+            return Ok(None);
+        }
+        let typestr = typestr.cast::<PyString>()?;
+        let Some(row) = TYPES.iter().position(|(name, ..)| *typestr == **name) else {
+            return Ok(None);
+        };
+        let (address, is_read_only): (usize, bool) = data.extract()?;
+        let place = Place {
+            owner: object.clone(),
+            address,
+            shape: shape.cast::<PyTuple>()?.extract()?,
+            strides: entry("strides")?.map(|strides| strides.extract()).transpose()?,
+            is_writable: !is_read_only,
+            // The interface does not name the GPU: results go to the first.
+            device: Some(0),
+        };
+        Ok(self.array(place, row))
+    }
+
+    /// Makes the array of a type of [`TYPES`]; `None` if something is unusual about it.
+    fn array<'py>(&self, place: Place<'py>, row: usize) -> Option<Array<'py>> {
+        let (shape, bytes) = (place.shape, TYPES[row].2);
+        let axes = shape.len();
+        let size = shape.iter().try_fold(1_isize, |size, length| {
+            (*length > 0).then(|| size.checked_mul(*length))?
+        })?;
+        size.checked_mul(bytes)?;
+        let mut contiguous = vec![0; axes];
+        let mut next = bytes;
+        for axis in (0..axes).rev() {
+            contiguous[axis] = next;
+            next *= shape[axis];
+        }
+        let strides = place.strides.unwrap_or_else(|| contiguous.clone());
+        let is_aligned = strides.iter().all(|stride| stride % bytes == 0)
+            && place.address.is_multiple_of(bytes.unsigned_abs());
+        if place.address == 0 || strides.len() != axes || !is_aligned {
+            return None;
+        }
+        let is_contiguous = (0..axes).all(|at| shape[at] == 1 || strides[at] == contiguous[at]);
+        let flag = |flag: c_int, is_set: bool| if is_set { flag } else { 0 };
+        let numbers: Box<[isize]> = [shape, strides].concat().into();
+        let fields = Fields {
+            _object: [0; 2],
+            data: std::ptr::with_exposed_provenance_mut(place.address),
+            axes: axes as c_int,
+            shape: numbers.as_ptr(),
+            strides: numbers[axes..].as_ptr(),
+            _base: std::ptr::null(),
+            dtype: self.dtypes[row].as_ptr().cast(),
+            flags: ALIGNED | flag(CONTIGUOUS, is_contiguous) | flag(WRITEABLE, place.is_writable),
+        };
+        let device = place.device;
+        Some(Array { _owner: place.owner, fields, device, _numbers: Some(numbers) })
+    }
+}

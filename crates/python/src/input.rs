@@ -1,0 +1,78 @@
+//! The inputs of expressions: arrays, and single values.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
+
+/// An input of an expression.
+pub(crate) struct Input {
+    pub(crate) name: Py<PyString>,
+    pub(crate) dtype: Py<PyAny>,
+    /// Whether it is an array that has the elements' shape, as all have that the formula reads.
+    pub(crate) is_counted: bool,
+    form: Form,
+}
+
+/// What a caller passes: an array, one of Python's numbers, or a scalar of NumPy's.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Array,
+    Float,
+    Integer,
+    Bool,
+    F32(Class),
+    F64(Class),
+    Signed(Class),
+    Unsigned(Class),
+}
+
+/// The address of a class, which NumPy keeps.
+type Class = usize;
+
+impl Input {
+    /// Makes an input from its name, its dtype, its form and whether it has the elements' shape. The form is
+    /// "array", the name of Python's class, or that of a class of NumPy's.
+    pub(crate) fn new(
+        py: Python<'_>, (name, dtype, form, is_counted): (Py<PyString>, Py<PyAny>, String, bool),
+    ) -> PyResult<Self> {
+        let class = dtype.getattr(py, "type")?.as_ptr().addr();
+        let form = match form.as_str() {
+            "array" => Form::Array,
+            "float" => Form::Float,
+            "int" => Form::Integer,
+            "bool" => Form::Bool,
+            "float32" => Form::F32(class),
+            "float64" => Form::F64(class),
+            name if name.starts_with("int") => Form::Signed(class),
+            name if name.starts_with("uint") => Form::Unsigned(class),
+            _ => return Err(PyValueError::new_err("no input has such a form")),
+        };
+        Ok(Input { name, dtype, is_counted, form })
+    }
+
+    pub(crate) fn is_array(&self) -> bool {
+        self.form == Form::Array
+    }
+
+    /// The bits of a single value, of which the library reads the lowest; `None` if it is of another class, or does
+    /// not fit.
+    pub(crate) fn bits(&self, value: &Bound<'_, PyAny>) -> Option<u64> {
+        let is_a = |class: Class| value.get_type().as_ptr().addr() == class;
+        match self.form {
+            Form::Float => Some(value.cast_exact::<PyFloat>().ok()?.value().to_bits()),
+            Form::Integer => {
+                Some(value.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()?.cast_unsigned())
+            }
+            Form::Bool => Some(value.cast_exact::<PyBool>().ok()?.is_true().into()),
+            Form::F32(class) if is_a(class) => {
+                Some((value.extract::<f64>().ok()? as f32).to_bits().into())
+            }
+            Form::F64(class) if is_a(class) => Some(value.extract::<f64>().ok()?.to_bits()),
+            Form::Signed(class) if is_a(class) => {
+                Some(value.extract::<i64>().ok()?.cast_unsigned())
+            }
+            Form::Unsigned(class) if is_a(class) => value.extract::<u64>().ok(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Device memory that callers freed, kept for their next allocations of the same size.
+//!
+//! The driver takes up to a millisecond to map memory and to unmap it, and the results of a loop's calls have
+//! the same sizes again and again. A block serves only allocations of exactly its size, so that the driver
+//! still knows the end of every array. The blocks of a device go back to the driver, the oldest first, when
+//! they exceed the limits in src/tuning.rs, and all of them when the device is out of memory. No lock is held
+//! during a call of the driver.
+
+use super::owned::OwnedMemory;
+use crate::tuning::{KEPT_BLOCKS, KEPT_BYTES, LEAST_KEPT_BYTES};
+use std::sync::{Mutex, PoisonError};
+
+/// Memory with which the device is done.
+struct Block {
+    ordinal: usize,
+    bytes: usize,
+    memory: OwnedMemory,
+}
+
+/// Says whether blocks of a size are worth keeping, and not too large.
+pub(super) fn is_kept(bytes: usize) -> bool {
+    (LEAST_KEPT_BYTES..=KEPT_BYTES).contains(&bytes)
+}
+
+/// Keeps a block with which the device is done; returns it if there is no memory to note it.
+pub(super) fn keep(ordinal: usize, bytes: usize, memory: OwnedMemory) -> Result<(), OwnedMemory> {
+    with_blocks(|blocks| {
+        if blocks.try_reserve(1).is_err() {
+            return Err(memory);
+        }
+        blocks.push(Block { ordinal, bytes, memory });
+        Ok(())
+    })
+}
+
+/// Removes the newest block of a device that has exactly this size.
+pub(super) fn take(ordinal: usize, bytes: usize) -> Option<OwnedMemory> {
+    with_blocks(|blocks| {
+        let fits = |block: &Block| block.ordinal == ordinal && block.bytes == bytes;
+        let place = blocks.iter().rposition(fits)?;
+        Some(blocks.remove(place).memory)
+    })
+}
+
+/// Removes the oldest block of a device whose blocks exceed a limit.
+pub(super) fn take_excess(ordinal: usize) -> Option<OwnedMemory> {
+    with_blocks(|blocks| {
+        let sizes = blocks.iter().filter(|block| block.ordinal == ordinal).map(|block| block.bytes);
+        let is_within = sizes.clone().count() <= KEPT_BLOCKS && sizes.sum::<usize>() <= KEPT_BYTES;
+        if is_within { None } else { take_oldest(blocks, ordinal).map(|block| block.memory) }
+    })
+}
+
+/// Frees the blocks of a device, whose context is current; says whether it freed any.
+pub(super) fn free_all(ordinal: usize) -> bool {
+    let mut has_freed = false;
+    while let Some(block) = with_blocks(|blocks| take_oldest(blocks, ordinal)) {
+        if let Err(memory) = block.memory.free() {
+            // For a later attempt; without memory to note it, it stays with the driver.
+            let _ = keep(ordinal, block.bytes, memory);
+            break;
+        }
+        has_freed = true;
+    }
+    has_freed
+}
+
+/// Says whether a block begins at an address: its former owner must not use it any more.
+pub(super) fn begins_at(address: u64) -> bool {
+    with_blocks(|blocks| blocks.iter().any(|block| block.memory.address() == address))
+}
+
+fn take_oldest(blocks: &mut Vec<Block>, ordinal: usize) -> Option<Block> {
+    let place = blocks.iter().position(|block| block.ordinal == ordinal)?;
+    Some(blocks.remove(place))
+}
+
+/// Runs `work` with the blocks of all devices, the oldest first. A forked child, in which there are none of its
+/// parent's, never comes here.
+fn with_blocks<T>(work: impl FnOnce(&mut Vec<Block>) -> T) -> T {
+    static BLOCKS: Mutex<Vec<Block>> = Mutex::new(Vec::new());
+    work(&mut BLOCKS.lock().unwrap_or_else(PoisonError::into_inner))
+}
