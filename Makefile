@@ -167,7 +167,7 @@ numpy-expressions: build $(VENV)/ready ## 10^5 random expressions beside NumPy, 
 random-arrays: build $(VENV)/ready ## 10^5 random calls on arrays of any shapes and strides beside NumPy (NUMPY_COUNT=100000)
 	$(BIN)/python tools/numpy_expressions.py --arrays --count $(NUMPY_COUNT)
 
-peers: build $(VENV)/ready ## numexpr's own tests on gpuvec, by an adapter: docs/peers.md
+peers: build $(VENV)/ready ## numexpr's own tests, and pandas', on gpuvec, by an adapter: docs/peers.md
 	$(BIN)/python tools/peers/run.py
 
 large-sums: build $(VENV)/ready ## exact sums of 2^28 elements
