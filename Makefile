@@ -188,8 +188,9 @@ sanitizers: ## the Rust tests under AddressSanitizer and ThreadSanitizer, with a
 miri: ## callers' values at any address, in Miri, which nightly Rust has
 	tools/miri.sh
 
-fuzz: ## any arguments in any order, against a model; bytes of any states; any texts (FUZZ_SECONDS=60)
+fuzz: ## any arguments in any order, arrays of any strides, against models; any states, texts (FUZZ_SECONDS=60)
 	tools/fuzz.sh $(FUZZ_SECONDS)
+	tools/fuzz.sh $(FUZZ_SECONDS) arrays
 	tools/fuzz.sh $(FUZZ_SECONDS) states
 	tools/fuzz.sh $(FUZZ_SECONDS) expressions
 	tools/fuzz.sh $(FUZZ_SECONDS) texts
