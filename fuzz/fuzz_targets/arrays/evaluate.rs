@@ -1,7 +1,7 @@
 //! One call of an expression on arrays of any strides, as such or as tensors: its possible errors and its results.
 
 use crate::formulas::{Formula, bytes_of};
-use crate::views::{Layout, Lengths, MOST, View, count, kept, results};
+use crate::views::{Layout, Lengths, MOST, View, count, count_along, kept, results};
 use crate::{Arena, Wrong, gpu_is_missing};
 use gpuvec::abi::expr::{gpuvec_expr_run_dlpack, gpuvec_expr_run_nd};
 use gpuvec::gpuvec_array;
@@ -99,8 +99,9 @@ pub fn perform(arena: &mut Arena, step: &Evaluation) {
     }
     let (inputs, outputs) = views.split_at(2);
     let call = Call { formula, shape: &shape, reduced, inputs, outputs };
-    let is_small = |shape: &[i64]| count(shape).is_some_and(|elements| elements <= MOST as i64);
-    if count(&shape).is_none() || is_small(&shape) && is_small(&result_shape) {
+    let is_small = |elements: Option<i64>| elements.is_some_and(|elements| elements <= MOST as i64);
+    let elements = count_along(&shape, reduced);
+    if elements.is_none() || is_small(elements) && is_small(count(&result_shape)) {
         call.perform(arena, step);
     }
 }
@@ -127,7 +128,8 @@ impl Call<'_> {
     /// The errors of the call, if its pointers and tensors are right.
     fn expected(&self) -> Expected {
         let mut expected = Expected::default();
-        let Some(elements) = count(self.shape).filter(|_| self.shape.len() <= 32) else {
+        let elements = count_along(self.shape, self.reduced).filter(|_| self.shape.len() <= 32);
+        let Some(elements) = elements else {
             expected.errors.extend([GPUVEC_ERROR_VALUE, GPUVEC_ERROR_SIZE]);
             return expected;
         };
@@ -213,7 +215,7 @@ impl Call<'_> {
 
     /// Returns whether all elements are in the arena.
     fn is_there(&self, arena: &Arena) -> bool {
-        count(self.shape).is_some_and(|_| self.shape.len() <= 32)
+        count_along(self.shape, self.reduced).is_some_and(|_| self.shape.len() <= 32)
             && self.used().all(|input| arena.holds(input, self.shape, 0))
             && self.outputs.iter().all(|output| arena.holds(output, self.shape, self.reduced))
     }

@@ -2,7 +2,7 @@
 
 use crate::evaluate::{Expected, wrong};
 use crate::formulas::{double, exact, single};
-use crate::views::{Layout, Lengths, MOST, View, count, is_reduced, kept, results};
+use crate::views::{Layout, Lengths, MOST, View, count, count_along, is_reduced, results};
 use crate::{Arena, gpu_is_missing};
 use gpuvec::abi::accumulator::*;
 use gpuvec::abi::errors::gpuvec_last_status;
@@ -115,7 +115,9 @@ impl Sums {
         shape.extend(mine.filter(|_| addition.fits));
         let axes = 1_u64.checked_shl(shape.len() as u32).unwrap_or(0).wrapping_sub(1);
         let reduced = u64::from(addition.reduced) * 0x0101_0101_0101_0101 & axes;
-        let Some(elements) = count(&shape).filter(|elements| *elements <= MOST as i64) else {
+        let Some(elements) =
+            count_along(&shape, reduced).filter(|elements| *elements <= MOST as i64)
+        else {
             return;
         };
         let mut views: Vec<View> = Vec::new();
@@ -180,7 +182,6 @@ impl Sums {
         if shape.iter().filter(|length| **length > 1).count() > 8 {
             expected.possible.push(GPUVEC_ERROR_VALUE);
         }
-        debug_assert!(count(&kept(shape, reduced)).is_some());
         expected
     }
 

@@ -96,7 +96,7 @@ impl View {
                 for axis in (0..shape.len()).filter(|axis| reversed >> (axis % 8) & 1 == 1) {
                     let last = strides[axis].wrapping_mul((shape[axis] - 1).max(0));
                     address = address.wrapping_add_signed(last as isize);
-                    strides[axis] = -strides[axis];
+                    strides[axis] = strides[axis].wrapping_neg();
                 }
                 view(address, Some(strides))
             }
@@ -189,13 +189,18 @@ pub fn results(shape: &[i64], reduced: u64) -> Vec<usize> {
     offsets(shape, &strides).into_iter().map(|number| number as usize).collect()
 }
 
-/// The number of elements; none if it is not a shape, or exceeds 64 bits.
+/// The number of elements of a shape; none if it is not a shape, or has 2^63 or more.
 pub fn count(shape: &[i64]) -> Option<i64> {
     if shape.iter().any(|length| *length < 0) {
         return None;
     }
     let zero = shape.contains(&0).then_some(0);
     zero.or_else(|| shape.iter().try_fold(1_i64, |all, length| all.checked_mul(*length)))
+}
+
+/// The number of elements that are reduced along axes; none, too, for 2^63 or more results, or elements of each.
+pub fn count_along(shape: &[i64], reduced: u64) -> Option<i64> {
+    count(&kept(shape, reduced))?.checked_mul(count(&kept(shape, !reduced))?)
 }
 
 fn c_order(shape: &[i64], size: i64) -> Vec<i64> {
