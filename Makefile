@@ -167,7 +167,7 @@ numpy-expressions: build $(VENV)/ready ## 10^5 random expressions beside NumPy, 
 random-arrays: build $(VENV)/ready ## 10^5 random calls on arrays of any shapes and strides beside NumPy (NUMPY_COUNT=100000)
 	$(BIN)/python tools/numpy_expressions.py --arrays --count $(NUMPY_COUNT)
 
-peers: build $(VENV)/ready ## numexpr's own tests on gpuvec, by an adapter: docs/peers.md
+peers: build $(VENV)/ready ## numexpr's own tests, and pandas', on gpuvec, by an adapter: docs/peers.md
 	$(BIN)/python tools/peers/run.py
 
 large-sums: build $(VENV)/ready ## exact sums of 2^28 elements
@@ -188,8 +188,9 @@ sanitizers: ## the Rust tests under AddressSanitizer and ThreadSanitizer, with a
 miri: ## callers' values at any address, in Miri, which nightly Rust has
 	tools/miri.sh
 
-fuzz: ## any arguments in any order, against a model; bytes of any states; any texts (FUZZ_SECONDS=60)
+fuzz: ## any arguments in any order, arrays of any strides, against models; any states, texts (FUZZ_SECONDS=60)
 	tools/fuzz.sh $(FUZZ_SECONDS)
+	tools/fuzz.sh $(FUZZ_SECONDS) arrays
 	tools/fuzz.sh $(FUZZ_SECONDS) states
 	tools/fuzz.sh $(FUZZ_SECONDS) expressions
 	tools/fuzz.sh $(FUZZ_SECONDS) texts

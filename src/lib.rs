@@ -40,4 +40,4 @@ pub use objects::expression::{
     GPUVEC_NUMBER, GPUVEC_SCALAR, gpuvec_expr, gpuvec_expr_form, gpuvec_type,
 };
 pub use process::settings::Placement;
-pub use run::last_run;
+pub use run::{gpuvec_array, last_run};

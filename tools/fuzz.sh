@@ -4,8 +4,8 @@
 #     tools/fuzz.sh [SECONDS] [TARGET]        default: 60 calls
 #     tools/fuzz.sh 0 TARGET FILE             repeats an input that failed
 #
-# The targets are calls, states, expressions and texts. With LD_LIBRARY_PATH=target/fake_driver (`make
-# fake-driver`) calls run on the fake driver. Keeps its corpus in fuzz/corpus for the next run, and
+# The targets are calls, arrays, states, expressions and texts. With LD_LIBRARY_PATH=target/fake_driver
+# (`make fake-driver`) calls run on the fake driver. Keeps its corpus in fuzz/corpus for the next run, and
 # stores failing inputs in fuzz/artifacts. Needs a C++ compiler, and the network the first time.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -6,7 +6,19 @@ import threading
 import numpy as np
 import pytest
 from arrays import call, compute, filled, output
-from bindings import Backend, Choice, PathBit, Place, Reason, Run, last_error, last_run, lib, placed
+from bindings import (
+    Backend,
+    Choice,
+    PathBit,
+    Place,
+    Reason,
+    Run,
+    Status,
+    last_error,
+    last_run,
+    lib,
+    placed,
+)
 from operations import FOR_A_GPU, OPERATIONS, SAMPLE, repeated
 
 SMALL, LARGE = 1000, FOR_A_GPU
@@ -144,6 +156,13 @@ def test_failed_and_empty_calls_clear_it(placement):
         compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
         lib.vector_add(*arguments)
         assert not any(bytes(last_run()))
+
+
+def test_a_copy_of_memory_onto_itself_clears_it(placement):
+    """There is nothing to copy."""
+    a = compute(OPERATIONS[0], *np.ones((2, 10), np.float32))
+    assert lib.gpuvec_copy(a.ctypes.data, a.ctypes.data, a.nbytes, None) == Status.OK
+    assert not any(bytes(last_run()))
 
 
 def test_other_calls_keep_it(placement):

@@ -41,7 +41,8 @@ use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
-pub(crate) use strided::{Strided, evaluate_strided, gpuvec_array, read_shape};
+pub use strided::gpuvec_array;
+pub(crate) use strided::{Strided, evaluate_strided, read_shape};
 use work::{Evaluating, Reducing, ReducingSeveral, Steps, Whole};
 
 /// Runs an operation on its arrays, or queues it on a stream; `alpha` has the bits of the number by which it
@@ -152,16 +153,17 @@ fn run(
         let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
         if arguments.task().is_copy() { kinds.of_copied(array) } else { kinds.of(array) }
     };
-    if let Some(call) = Call::new(&mut arrays, arguments, kind_of)? {
+    let call = Call::new(&mut arrays, arguments, kind_of)?;
+    if let Some(call) = &call {
         if let Some(Stream::Gpu(stream)) = stream.as_deref()
             && reduce.is_none()
-            && let Some(plan) = on_stream(&call, placement, stream.ordinal())
+            && let Some(plan) = on_stream(call, placement, stream.ordinal())
         {
-            return queue(&call, &plan, stream);
+            return queue(call, &plan, stream);
         }
-        execute(&call, placement, stream.as_deref(), steps, reduce)?;
+        execute(call, placement, stream.as_deref(), steps, reduce)?;
     }
-    if arguments.n() == 0 {
+    if call.is_none() || arguments.n() == 0 {
         last_run::clear();
     }
     Ok(())

@@ -1,12 +1,13 @@
-"""Runs numexpr's own tests on gpuvec, and compares the results with docs/peers.md.
+"""Runs numexpr's own tests on gpuvec, and those of pandas, and compares them with docs/peers.md.
 
-    tools/peers/run.py [--failures]
+    tools/peers/run.py [--failures] [--only numexpr|pandas]
 
 Downloads numexpr's source distribution by pip, and unpacks only the file of its tests under
-target/peers. `import numexpr` finds the adapter beside this file. A test has passed; or it fails
-because gpuvec or the adapter refuses its request (`REFUSALS`); or its result differs from the
-expected one, for a known reason (`DIFFERENCES`). Exits 1 if anything else happened, or if the
-counts are not those of the table in docs/peers.md. `--failures` prints every test that has failed.
+target/peers; pandas is installed with its tests. `import numexpr` finds the adapter beside this
+file. A test has passed; or it fails because gpuvec or the adapter refuses its request (`REFUSALS`);
+or its result differs from the expected one, for a known reason (`DIFFERENCES`). Tests that skip
+themselves, or expect to fail, do not count. Exits 1 if anything else happened, or if the counts are
+not those of the tables in docs/peers.md. `--failures` prints every test that has failed.
 """
 
 import argparse
@@ -17,6 +18,8 @@ import sys
 import tarfile
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Optional
 
@@ -27,6 +30,13 @@ ROOT = HERE.parents[1]
 TARGET = ROOT / "target/peers"
 PAGE = ROOT / "docs/peers.md"
 TESTS = "numexpr/tests/test_numexpr.py"
+# pandas' tests of what it evaluates by numexpr.
+PANDAS_TESTS = (
+    "computation/test_eval.py",
+    "computation/test_compat.py",
+    "frame/test_query_eval.py",
+    "test_expressions.py",
+)
 
 # The reason of a refusal, by its text.
 REFUSALS = {
@@ -35,7 +45,7 @@ REFUSALS = {
     r"dtype \|S\d|type but bytes|builtins\.list": "strings",
     r"\bexponent\b|no short sequence": "powers that are neither whole nor 0.5",
     r"no function is named": "functions that the language lacks",
-    r"operator '(<<|>>)'|'&' takes bools, not i32": "shifts, bits of integers",
+    r"operator '(<<|>>)'|'&' takes bools, not i32|'~' takes a bool": "shifts, bits of integers",
     r"takes numbers, not bools": "arithmetic of bools",
     r"has dtype int\d+: pass": "casts of arguments and results",
     r"found 'and'|named 'import'|__builtins__": "another type of error",
@@ -47,12 +57,30 @@ DIFFERENCES = {
     r"test_sign_round: .*dtype\('float64'\) == dtype\('int32'\)": "rint of integers",
     r"test_small_int: 'int64' != 'int32'": "the type of a number alone",
     r"test_validate_syntax: .*ExpressionError.* SyntaxError": "another type of error",
+    r"test_true_false_logic: .*== -2": "Python's inverted bools",
     r"test_max_threads_(un)?set: Command": "variables of the environment",
 }
 
 
-def tests() -> Path:
-    """Returns the file of numexpr's tests, unpacked from its source distribution."""
+@dataclass(frozen=True)
+class Suite:
+    """Tests of a library, whose table is in the section of docs/peers.md that names it."""
+
+    library: str
+    version: str
+    files: list[Path]
+
+    def documented(self) -> dict[str, int]:
+        """Returns the table of docs/peers.md, which is that of a version."""
+        sections = PAGE.read_text().split("\n## ")
+        section = next(each for each in sections if each.startswith(f"{self.library}'"))
+        assert f"{self.library} {self.version}" in section, f"not {self.version}: {PAGE}"
+        rows = re.findall(r"^\| ([^|]+) \| ([\d,]+) \|$", section, re.MULTILINE)
+        return {outcome: int(count.replace(",", "")) for outcome, count in rows}
+
+
+def of_numexpr() -> Suite:
+    """Returns numexpr's tests, unpacked from its source distribution."""
     requirements = HERE / "requirements.txt"
     version = re.search(r"^numexpr==(\S+)", requirements.read_text(), re.MULTILINE)[1]
     unpacked = TARGET / f"numexpr-{version}/test_numexpr.py"
@@ -64,7 +92,19 @@ def tests() -> Path:
         with tarfile.open(TARGET / f"numexpr-{version}.tar.gz") as archive:
             content = archive.extractfile(f"numexpr-{version}/{TESTS}").read()
         unpacked.write_bytes(content)
-    return unpacked
+    return Suite("numexpr", version, [unpacked])
+
+
+def of_pandas() -> Suite:
+    """Returns the tests of the pandas that is installed."""
+    import pandas
+
+    folder = Path(pandas.__file__).parent / "tests"
+    files = [folder / name for name in PANDAS_TESTS]
+    return Suite("pandas", version("pandas"), files)
+
+
+SUITES = {"numexpr": of_numexpr, "pandas": of_pandas}
 
 
 class Report:
@@ -80,13 +120,14 @@ class Report:
         import numexpr
 
         numexpr.refusals.clear()
+        numexpr.has_run.clear()
         item.repr_failure = str
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
         """Counts the outcome of a test, whose error pytest's own hooks find."""
-        yield
-        if call.when == "call":
+        outcome = yield
+        if call.when == "call" and not outcome.get_result().skipped:
             self.count(item.nodeid.split("::", 1)[1], call.excinfo and call.excinfo.value)
 
     def count(self, name: str, error: Optional[BaseException]) -> None:
@@ -99,7 +140,7 @@ class Report:
         elif numexpr.refusals:
             outcome = "passed: it expects an error"
         else:
-            outcome = "passed"
+            outcome = "passed" if numexpr.has_run else "passed: without gpuvec"
         self.counts[outcome] += 1
 
     def reason(self, name: str, error: BaseException) -> str:
@@ -124,35 +165,36 @@ def refusal_of(error: Optional[BaseException]) -> Optional[BaseException]:
     return error
 
 
-def documented() -> dict[str, int]:
-    """Returns the table of docs/peers.md."""
-    rows = re.findall(r"^\| ([^|]+) \| ([\d,]+) \|$", PAGE.read_text(), re.MULTILINE)
-    return {outcome: int(count.replace(",", "")) for outcome, count in rows}
+def is_as_documented(suite: Suite, prints_failures: bool) -> bool:
+    """Runs tests; returns whether every outcome has a known reason, and is counted in the table."""
+    report = Report()
+    plugins = ["no:cacheprovider", "no:warnings", "no:terminal", "no:xdist"]
+    off = [part for plugin in plugins for part in ("-p", plugin)]
+    pytest.main(["-c", os.devnull, *off, *map(str, suite.files)], plugins=[report])
+    print(f"{suite.library} {suite.version}:")
+    for outcome, count in sorted(report.counts.items()):
+        print(f"| {outcome} | {count:,} |")
+    if prints_failures:
+        print(*report.failures, sep="\n")
+    print(*(f"unknown: {each}" for each in report.unknown), sep="\n")
+    changed = suite.documented() != dict(report.counts)
+    if changed:
+        print(f"these are not the counts of {PAGE}")
+    return not report.unknown and not changed
 
 
 def main() -> None:
     """Runs the tests."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--failures", action="store_true")
+    parser.add_argument("--only", choices=SUITES)
     options = parser.parse_args()
-    file = tests()
     folders = [str(HERE), str(ROOT / "python")]
     sys.path[:0] = folders
     os.environ["PYTHONPATH"] = os.pathsep.join(folders)
-
-    report = Report()
-    plugins = ["no:cacheprovider", "no:warnings", "no:terminal", "no:xdist"]
-    off = [part for plugin in plugins for part in ("-p", plugin)]
-    pytest.main(["-c", os.devnull, *off, str(file)], plugins=[report])
-    for outcome, count in sorted(report.counts.items()):
-        print(f"| {outcome} | {count:,} |")
-    if options.failures:
-        print(*report.failures, sep="\n")
-    print(*(f"unknown: {each}" for each in report.unknown), sep="\n")
-    changed = documented() != dict(report.counts)
-    if changed:
-        print(f"these are not the counts of {PAGE}")
-    sys.exit(bool(report.unknown) or changed)
+    suites = [SUITES[options.only]] if options.only else SUITES.values()
+    results = [is_as_documented(suite(), options.failures) for suite in suites]
+    sys.exit(not all(results))
 
 
 if __name__ == "__main__":

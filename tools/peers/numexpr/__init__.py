@@ -6,6 +6,7 @@ set, and so are parts that this module lacks (`Lacking`).
 """
 
 import ast
+import os
 import re
 import sys
 import threading
@@ -17,7 +18,8 @@ from typing import Any
 import gpuvec
 import numpy as np
 
-__version__ = "gpuvec"
+# The version whose interface this is, which pandas asks for.
+__version__ = "2.14.2"
 use_vml = False
 
 # The names of the same functions.
@@ -33,7 +35,8 @@ OPTIONS = {"optimization": ("none", "moderate", "aggressive"), "truediv": (True,
 ORDERS = "KCA"
 CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
-# The refusals since a test began.
+# Whether a test has used gpuvec, and the refusals, since it began.
+has_run: list[bool] = []
 refusals: list[Exception] = []
 _last = threading.local()
 
@@ -51,6 +54,7 @@ def refuse(message: str) -> Any:
 @contextmanager
 def noted() -> Iterator[None]:
     """Marks errors as refusals."""
+    has_run[:] = [True]
     try:
         yield
     except Exception as error:
@@ -82,7 +86,13 @@ def found(text: str, local_dict: Any, global_dict: Any, depth: int) -> dict[str,
     local = frame.f_locals if local_dict is None else local_dict
     other = frame.f_globals if global_dict is None else global_dict
     names = names_in(text)
-    return {name: local[name] if name in local else other[name] for name in names}
+    return {name: array_of(local[name] if name in local else other[name]) for name in names}
+
+
+def array_of(value: Any) -> Any:
+    """Returns the array that NumPy makes of a list or of an object, such as a column of pandas."""
+    is_array = hasattr(value, "__array__") or isinstance(value, list)
+    return np.asarray(value) if is_array and not isinstance(value, np.generic) else value
 
 
 def declared(value: Any, dtype: Any = None) -> Any:
@@ -186,6 +196,11 @@ def set_num_threads(threads: int) -> int:
     before = gpuvec.get_num_threads()
     gpuvec.set_num_threads(threads)
     return before
+
+
+def detect_number_of_cores() -> int:
+    """Returns the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def _init_num_threads() -> Any:
