@@ -18,36 +18,38 @@
 
 constexpr int WARPS = BLOCK_THREADS / WARP;
 
-// For a warp that has results of its own.
+// The round in which each warp has results of its own.
 constexpr int ALONE = -1;
 
 constexpr int NO_VECTORS = -1 << 31;
 
-// The results and the elements of a block, or of a warp alone.
+// The results and the elements of a team: of the warps of a block, of some of them, or of a warp alone.
 struct Part {
     unsigned results, n, group, begin, last, parts, part;
-    int lanes;
+    int lanes, warps;
     bool is_alone, stores_states, in_vectors;
 
     // Returns whether each warp has results of its own.
     __device__ static bool of_warps(u64 partition) { return partition >> 8 == 0; }
 
-    // If each warp has results of its own, `owner` is ALONE, or the warp whose results the block computes.
-    __device__ Part(unsigned results, unsigned n, u64 partition, int owner) : results(results), n(n) {
+    // If each warp has results of its own, `round` is ALONE, or the number of a round of teams, in each of which a team
+    // has the results of one warp.
+    __device__ Part(unsigned results, unsigned n, u64 partition, int round, int teams) : results(results), n(n) {
         lanes = 1 << (partition & 0x3F);
         in_vectors = (partition & 0x40) != 0;
         stores_states = (partition & 0x80) != 0;
-        is_alone = owner == ALONE;
-        const int warp = threadIdx.x / WARP;
+        is_alone = round == ALONE;
         if (of_warps(partition)) {
             parts = 1;
             part = 0;
-            group = blockIdx.x * WARPS + (is_alone ? warp : owner);
+            warps = is_alone ? 1 : WARPS / teams;
+            group = blockIdx.x * WARPS + owner(round, teams);
             begin = 0;
             last = group * lanes < results ? n : 0;
             return;
         }
         // Blocks that run at the same time have neighbouring results.
+        warps = WARPS;
         parts = static_cast<unsigned>(partition >> 8);
         const unsigned groups = gridDim.x / parts;
         group = blockIdx.x % groups;
@@ -57,20 +59,35 @@ struct Part {
         last = min(begin + share, n);
     }
 
+    // The warp whose results the calling thread's team has.
+    __device__ static int owner(int round, int teams) {
+        const int warp = threadIdx.x / WARP;
+        return round == ALONE ? warp : round * teams + warp / (WARPS / teams);
+    }
+
+    // Leaves the results to others.
+    __device__ void leave() {
+        results = 0;
+        last = begin;
+    }
+
+    // The number of the thread in its team, and the threads of that, a power of two.
+    __device__ int thread() const { return threadIdx.x & threads() - 1; }
+    __device__ int threads() const { return warps * WARP; }
+
     // The result of the calling thread. Threads behind the last result have that one, too.
     __device__ u64 result() const { return min(group * lanes + (lane() & lanes - 1), results - 1); }
 
     // Returns whether the calling thread stores its result.
     __device__ bool stores() const {
-        const int thread = is_alone ? lane() : threadIdx.x;
-        return thread < lanes && group * lanes + thread < results;
+        return thread() < lanes && group * lanes + thread() < results;
     }
 
     __device__ int step() const { return WARP / lanes; }
     __device__ int offset() const { return lane() / lanes; }
     __device__ u64 end() const { return last; }
-    __device__ u64 first(int len) const { return is_alone ? begin : begin + threadIdx.x / WARP * len; }
-    __device__ u64 next(int len) const { return is_alone ? len : WARPS * len; }
+    __device__ u64 first(int len) const { return begin + thread() / WARP * len; }
+    __device__ u64 next(int len) const { return warps * len; }
     __device__ bool in_window() const { return is_alone; }
     // The elements of a warp alone may be larger than all in its first batch, by these bits. It has one window,
     // which reaches no higher, so that fewer levels hold the small ones.
@@ -109,17 +126,31 @@ __device__ inline void set_word(Columns<K> &columns, int row, int lane, long lon
     }
 }
 
-// Turns a block's columns into the words of its results' states: adds those of lanes with the same result.
+// The teams of a block in a round: each warp is one, if the columns of all leave room for three blocks in the shared
+// memory of most devices.
 template <class K>
-__device__ inline void merge_lanes(Columns<K> &columns, int lanes) {
+constexpr int TEAMS = WARPS * sizeof(Columns<K>) <= 28 << 10 ? WARPS : 1;
+
+template <class K>
+__device__ inline void clear(Columns<K> &columns, const Part &part) {
+    int *counters = columns.counts[0];
 #pragma unroll 1
-    for (int row = threadIdx.x / WARP; row < K::ROWS; row += WARPS) {
+    for (unsigned i = part.thread(); i < sizeof(columns) / sizeof(*counters); i += part.threads()) {
+        counters[i] = 0;
+    }
+}
+
+// Turns a team's columns into the words of its results' states: adds those of lanes with the same result.
+template <class K>
+__device__ inline void merge_lanes(Columns<K> &columns, const Part &part) {
+#pragma unroll 1
+    for (int row = part.thread() / WARP; row < K::ROWS; row += part.warps) {
         const int digit = 2 * (row - COUNTS);
         long long sum = row < COUNTS ? columns.counts[row][lane()]
                                      : columns.digits[digit][lane()] +
                                            columns.digits[digit + 1][lane()] * 65536LL;
 #pragma unroll 1
-        for (int half = WARP / 2; half >= lanes; half /= 2) {
+        for (int half = WARP / 2; half >= part.lanes; half /= 2) {
             sum += __shfl_xor_sync(ALL_THREADS, sum, half);
         }
         set_word(columns, row, lane(), sum);
@@ -156,7 +187,7 @@ template <class K>
 __device__ inline void read_words(const Columns<K> &columns, long long *words, int &first, int &last) {
 #pragma unroll 1
     for (int row = 0; row < K::ROWS; row++) {
-        words[row] = word(columns, row, threadIdx.x);
+        words[row] = word(columns, row, lane());
         if (row >= COUNTS && words[row] != 0) {
             first = min(first, row - COUNTS);
             last = row - COUNTS;
@@ -164,23 +195,29 @@ __device__ inline void read_words(const Columns<K> &columns, long long *words, i
     }
 }
 
-// Reduces along axes. If each warp has results of its own, all warps first add theirs up in windows, and the block
-// then computes the results that no window holds.
+// Reduces along axes. If each warp has results of its own, all warps first add theirs up in windows, and teams then
+// compute the results that no window holds.
 template <class K, class T>
 __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *scratch, u64 mode) {
-    __shared__ Columns<K> columns;
+    __shared__ Columns<K> all_columns[TEAMS<K>];
     __shared__ bool is_held[WARPS];
     const bool of_warps = Part::of_warps(partition);
-    const int owners = of_warps ? WARPS : 1;
+    const int rounds = of_warps ? WARPS / TEAMS<K> : 1;
+    Columns<K> &columns = all_columns[of_warps ? threadIdx.x / WARP / (WARPS / TEAMS<K>) : 0];
 #pragma unroll 1
-    for (int owner = of_warps ? ALONE : 0; owner < owners; owner++) {
-        if (of_warps && owner != ALONE && is_held[owner]) {
-            continue;
-        }
-        const Part part(results, n, partition, owner);
+    for (int round = of_warps ? ALONE : 0; round < rounds; round++) {
+        Part part(results, n, partition, round, TEAMS<K>);
         T *const place = part.place<T>();
         if (!part.is_alone) {
-            columns.clear();
+            const bool is_left = of_warps && is_held[Part::owner(round, TEAMS<K>)];
+            if (__syncthreads_and(is_left)) {
+                continue;
+            }
+            // The only team goes on together.
+            if (TEAMS<K> > 1 && is_left) {
+                part.leave();
+            }
+            clear(columns, part);
             __syncthreads();
         }
         Window<K> window;
@@ -191,7 +228,7 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
             window.merge_lanes(part.lanes);
         } else {
             __syncthreads();
-            merge_lanes(columns, part.lanes);
+            merge_lanes(columns, part);
             __syncthreads();
             if (part.parts > 1 && !merge_parts(columns, part, scratch)) {
                 return;
@@ -216,7 +253,6 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
             });
         }
         if (!part.is_alone) {
-            __syncthreads();
             continue;
         }
         is_held[threadIdx.x / WARP] = is_done;
@@ -256,7 +292,7 @@ __device__ inline Fold of_warps(Fold state) {
 
 extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
     axes_fold(u64 results, u64 n, u64 partition, Scratch *scratch, u64 index) {
-    const Part part(results, n, partition, Part::of_warps(partition) ? ALONE : 0);
+    const Part part(results, n, partition, Part::of_warps(partition) ? ALONE : 0, 1);
     u64 *const place = part.place<u64>();
     Fold state = Fold::identity();
 #pragma unroll 1

@@ -140,9 +140,10 @@ def test_several_reductions_in_one_pass(on_cpu):
         ("argmax(x)", "i4", None),
     ],
 )
-def test_axes_without_elements(on_cpu, text, dtype, result):
-    """Results of no elements are those of gpuvec_expr_run, and inputs are not read."""
-    with Compiled(text, {"x": dtype}) as compiled:
+@pytest.mark.parametrize("place", [Place.CPU, Place.AUTO, Place.GPU])
+def test_axes_without_elements(text, dtype, result, place):
+    """Results are those of gpuvec_expr_run; no input is read, and no GPU is needed."""
+    with Compiled(text, {"x": dtype}) as compiled, placed(place):
         out = np.full((4, 1, 3), 77).astype(compiled.dtype())
         before = out.copy()
         status = compiled.run_nd((4, 0, 3), [0], out, 0b010)

@@ -22,9 +22,9 @@ GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x8
 
 
 def test_the_wheel_is_small(dist):
-    """Compressed, the library, of at most 2.3 MB, takes 1.06 MB, and the extension module 0.24."""
+    """Compressed, the library, of at most 2.32 MB, takes 1.06 MB, the extension module 0.26."""
     [wheel] = dist.glob("*.whl")
-    assert wheel.stat().st_size <= 1_370_000
+    assert wheel.stat().st_size <= 1_400_000
 
 
 def test_the_wheel_needs_numpy_alone(wheel):

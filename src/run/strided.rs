@@ -350,7 +350,9 @@ impl<'a> Checked<'a> {
             return Ok(());
         }
         if let Some(results) = results {
-            if call.device().is_none() && self.placement != Placement::Gpu {
+            let is_empty = self.axes.reduced().elements() == 0;
+            if call.device().is_none() && (is_empty || self.placement != Placement::Gpu) {
+                last_run::clear();
                 let all = outputs.iter().zip(&results).zip(self.evaluation.formula.outputs());
                 for ((view, result), _) in all.filter(|(_, layout)| layout.is_value()) {
                     // SAFETY: this function's promise.
