@@ -144,10 +144,9 @@ class Accumulator:
 
         Notes
         -----
-        Along axes, cores add arrays of the host. Arrays on a GPU are added there if the elements
-        of each sum have at least eight times the bytes of its state, and with placement ``gpu``
-        all arrays are if they have as many bytes. Otherwise arrays on a GPU are copied to the
-        host, in chunks, and cores add them.
+        Along axes, cores add arrays of the host. Arrays on a GPU, and with placement ``gpu`` all
+        arrays, are added on the GPU, if each sum has at least as many bytes of elements as its
+        state has. Otherwise arrays on a GPU are copied to the host, in chunks, and cores add them.
 
         Examples
         --------

@@ -157,27 +157,18 @@ def state_of_cores(kind, arrays: list[np.ndarray], axes: tuple) -> bytes:
         return sums.state()
 
 
-# The fewest elements of a sum that have as many bytes as its state, and how many times as many a GPU
-# adds if the placement does not demand it.
+# The fewest elements of a sum that have as many bytes as its state.
 ENOUGH = {"dot_f32": 24, "sum_f32": 30, "dot_f64": 69, "sum_f64": 72}
-TIMES = {Place.AUTO: 8, Place.GPU: 1}
 
 # Kinds of the arrays' memory, and a placement with which a GPU adds them.
 ON_GPU = [
     (("device", "device"), Place.AUTO),
-    (("device", "device"), Place.GPU),
     (("device", "pageable"), Place.AUTO),
     (("device", "managed"), Place.GPU),
     (("pageable", "pageable"), Place.GPU),
     (("pinned", "pageable"), Place.GPU),
 ]
 each_place = pytest.mark.parametrize(("kinds", "place"), ON_GPU, ids=str)
-
-
-def backend_for(kind, place: Place, n: int) -> Backend:
-    """Returns what adds n elements to each sum, where a device holds some or has to add them."""
-    return Backend.GPU if n >= TIMES[place] * ENOUGH[kind.name] else Backend.CPU
-
 
 REDUCED = [
     ((1, 100), (1,)),
@@ -216,10 +207,7 @@ def test_gpus_add_as_cores_do(kind, kinds, place, shape, axes):
             memories = [resources.array(of, a.ravel("K")) for of, a in zip(kinds, arrays)]
             places = [(memory.address, a.strides) for memory, a in zip(memories, arrays)]
             ok(sums.add(shape, places, bits(axes)))
-            n = int(np.prod([shape[axis] for axis in axes]))
-            # One sum of contiguous arrays is that of an accumulator without a shape.
-            is_one = n == np.prod(shape)
-            assert last_run().backend == (Backend.GPU if is_one else backend_for(kind, place, n))
+            assert last_run().backend == Backend.GPU
             assert sums.state() == state_of_cores(kind, arrays, axes)
 
 
@@ -240,7 +228,7 @@ def test_many_sums_of_f32_on_a_gpu():
     """Their states have room in no slot."""
     kind, shape = KINDS[1], (9001, 31)
     arrays = special(kind, shape)
-    with Resources() as resources, Sums(kind, shape[:1]) as sums, placed(Place.GPU):
+    with Resources() as resources, Sums(kind, shape[:1]) as sums:
         ok(sums.add(shape, [resources.array("device", arrays[0]).address], 0b10))
         assert (last_run().backend, last_run().chunks) == (Backend.GPU, 2)
         assert sums.state() == state_of_cores(kind, arrays, (1,))
@@ -265,7 +253,7 @@ def test_any_views_on_a_gpu(kind, kinds, place, data):
         views = [array.view for array in arrays]
         with Sums(kind, kept(tuple(shape), axes)) as sums:
             ok(sums.add(tuple(shape), [array.argument for array in arrays], bits(axes)))
-            assert place == Place.AUTO or last_run().backend == Backend.GPU
+            assert last_run().backend == Backend.GPU
             assert sums.value().tobytes() == expected(views, axes).tobytes()
             assert sums.state() == state_of_cores(kind, views, axes)
         for array in arrays:
@@ -277,8 +265,7 @@ def test_any_views_on_a_gpu(kind, kinds, place, data):
 @each_place
 def test_elements_of_fewer_bytes_than_states_are_copied(kind, kinds, place):
     """Then cores add them."""
-    enough = TIMES[place] * ENOUGH[kind.name]
-    for n, backend in (enough, Backend.GPU), (enough - 1, Backend.CPU):
+    for n, backend in (ENOUGH[kind.name], Backend.GPU), (ENOUGH[kind.name] - 1, Backend.CPU):
         arrays = special(kind, (5, n))
         with Resources() as resources, Sums(kind, (5,)) as sums, placed(place):
             memories = [resources.array(of, array) for of, array in zip(kinds, arrays)]
@@ -292,7 +279,7 @@ def test_elements_of_fewer_bytes_than_states_are_copied(kind, kinds, place):
 def test_a_gpu_goes_on_with_a_stream_and_with_earlier_elements(kind):
     pieces = [numbers(kind, (100, 7), seed) for seed in range(4)]
     whole = [np.concatenate(arrays) for arrays in zip(*pieces)]
-    with Resources() as resources, Sums(kind, (7,)) as sums, placed(Place.GPU):
+    with Resources() as resources, Sums(kind, (7,)) as sums:
         for number, piece in enumerate(pieces):
             places = [resources.array("device", array).address for array in piece]
             stream = resources.stream() if number % 2 else None
@@ -312,7 +299,7 @@ def test_a_gpu_adds_all_elements_or_none(kind):
         for _ in range(55):
             ok(lib.gpuvec_accumulator_merge(power.handle, power.handle))
             ok(lib.gpuvec_accumulator_merge(most.handle, power.handle))
-        with Sums(kind, (2,), power.state() + most.state()) as sums, placed(Place.GPU):
+        with Sums(kind, (2,), power.state() + most.state()) as sums:
             state = sums.state()
             places = [resources.array("device", array).address for array in ones]
             assert sums.add((128, 2), places, 0b01) == Status.ERROR_SIZE
