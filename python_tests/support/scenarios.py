@@ -458,12 +458,12 @@ def family_works() -> Iterator[tuple[Work, Place]]:
             yield FamilyCall(operation, UNIFORM[0], FIVE // size, "a"), Place.GPU
     for kinds in [("pageable",) * 2, ("pinned+3",) * 2]:
         yield from ((Accumulation(kinds, n // 2), place) for n, place in host_calls(kinds))
-        yield from ((AccumulationAlongAxes(kinds, FIVE // 2), place) for place in GPU_PLACES)
+        yield AccumulationAlongAxes(kinds, FIVE // 2, 1), Place.GPU
+        yield AccumulationAlongAxes(kinds, FIVE // 2, 0), Place.AUTO
     for kinds in [("device",) * 2, ("device+5", "pageable+7")]:
         on_gpu = [Accumulation(kinds, FIVE // 2), AccumulationAlongAxes(kinds, FIVE // 2, 1)]
         for work in *on_gpu, AccumulationAlongAxes(kinds, FOUR // 2, 0):
             yield from ((work, place) for place in GPU_PLACES)
-    yield AccumulationAlongAxes(("pageable",) * 2, FIVE // 2, 1), Place.GPU
 
 
 def scenarios() -> list[Scenario]:
