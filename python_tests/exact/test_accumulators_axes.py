@@ -219,7 +219,8 @@ def test_long_host_arrays_on_all_gpus(kind):
     with Sums(kind, shape[1:]) as sums, placed(Place.GPU):
         sums.add_along(arrays, (0,))
         run = last_run()
-        assert run.devices == (1 << lib.gpuvec_device_count()) - 1 and run.chunks > 1
+        # A GPU that begins late may find no tile left.
+        assert 0 < run.devices < 1 << lib.gpuvec_device_count() and run.chunks > 1
         assert sums.state() == state_of_cores(kind, arrays, (0,))
 
 
