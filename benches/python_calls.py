@@ -22,7 +22,7 @@ import numpy as np
 
 CALLS = 500
 
-# What is called, gpuvec's statement, and NumPy's.
+# The name of each call, with gpuvec's statement and NumPy's.
 HOST = [
     ("operation, out=", "gpuvec.add(a, b, out=c)", "np.add(a, b, out=c)"),
     ("operation", "gpuvec.add(a, b)", "np.add(a, b)"),

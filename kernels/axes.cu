@@ -32,8 +32,8 @@ struct Part {
     // Returns whether each warp has results of its own.
     __device__ static bool of_warps(u64 partition) { return partition >> 8 == 0; }
 
-    // If each warp has results of its own, `round` is ALONE, or the number of a round of teams, in each of which
-    // a team has the results of one warp.
+    // If each warp has results of its own, `round` is ALONE or the number of a round of teams. In such a round
+    // a team computes the results of one warp.
     __device__ Part(unsigned results, unsigned n, u64 partition, int round, int teams) : results(results), n(n) {
         lanes = 1 << (partition & 0x3F);
         in_vectors = (partition & 0x40) != 0;

@@ -10,7 +10,7 @@ use super::owned::OwnedMemory;
 use crate::tuning::{KEPT_BLOCKS, KEPT_BYTES, LEAST_KEPT_BYTES};
 use std::sync::{Mutex, PoisonError};
 
-/// Memory with which the device is done.
+/// Memory that the device no longer uses.
 struct Block {
     ordinal: usize,
     bytes: usize,
@@ -22,7 +22,7 @@ pub(super) fn is_kept(bytes: usize) -> bool {
     (LEAST_KEPT_BYTES..=KEPT_BYTES).contains(&bytes)
 }
 
-/// Keeps a block with which the device is done; returns it if there is no memory to note it.
+/// Keeps a block that the device no longer uses. Returns the memory if the list of blocks cannot grow.
 pub(super) fn keep(ordinal: usize, bytes: usize, memory: OwnedMemory) -> Result<(), OwnedMemory> {
     with_blocks(|blocks| {
         if blocks.try_reserve(1).is_err() {
@@ -56,7 +56,7 @@ pub(super) fn free_all(ordinal: usize) -> bool {
     let mut has_freed = false;
     while let Some(block) = with_blocks(|blocks| take_oldest(blocks, ordinal)) {
         if let Err(memory) = block.memory.free() {
-            // For a later attempt; without memory to note it, it stays with the driver.
+            // A later call tries again. If the list cannot grow, the memory stays allocated.
             let _ = keep(ordinal, block.bytes, memory);
             break;
         }

@@ -61,7 +61,7 @@ const TYPES: [(&str, u8, isize); 9] = [
     ("<f8", 2, 8),
 ];
 
-/// What this module needs of the protocols; names are made once.
+/// Python objects that calls of the protocols use, made once: names, arguments and dtypes.
 pub(crate) struct Foreign {
     dlpack: Py<PyString>,
     dlpack_device: Py<PyString>,
@@ -72,7 +72,7 @@ pub(crate) struct Foreign {
     dtypes: Vec<Py<PyAny>>,
 }
 
-/// Where the elements of an array are, before it is checked.
+/// The memory and the layout that another library's array states, not checked yet.
 struct Place<'py> {
     owner: Bound<'py, PyAny>,
     address: usize,

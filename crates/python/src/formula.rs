@@ -23,7 +23,7 @@ pub(crate) struct Formula {
     failure: Py<PyAny>,
 }
 
-/// The address of an array, or the bits of a single value, of which the library takes the address.
+/// The address of an array, or the bits of a single value. (The library is passed the address of the latter.)
 type Value = u64;
 
 /// The inputs of a call.
@@ -133,8 +133,8 @@ impl Formula {
         self.call_strided(&Values { all, arrays, others: Vec::new() }, call)
     }
 
-    /// Returns the values in the order of the inputs; `None` if one is missing or of another type, there are
-    /// others, or there is no array.
+    /// Returns the values in the order of the inputs. Returns `None` if an input is missing, has another type or is
+    /// not declared, and if no input is an array.
     fn values<'py>(&self, inputs: &Bound<'py, PyDict>) -> PyResult<Option<Values<'py>>> {
         if inputs.len() != self.inputs.len() {
             return Ok(None);

@@ -8,12 +8,12 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 pub(crate) struct Input {
     pub(crate) name: Py<PyString>,
     pub(crate) dtype: Py<PyAny>,
-    /// Whether it is an array that has the elements' shape, as all have that the formula reads.
+    /// True for an array with the shape of the elements: every array that the formula reads has it.
     pub(crate) is_counted: bool,
     form: Form,
 }
 
-/// What a caller passes: an array, one of Python's numbers, or a scalar of NumPy's.
+/// The form in which a caller passes an input: an array, a Python number, or a NumPy scalar.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     Array,
@@ -54,8 +54,8 @@ impl Input {
         self.form == Form::Array
     }
 
-    /// The bits of a single value, of which the library reads the lowest; `None` if it is of another class, or does
-    /// not fit.
+    /// Returns the bits of a single value, whose lowest bytes the library reads. Returns `None` if the value has
+    /// another class or does not fit.
     pub(crate) fn bits(&self, value: &Bound<'_, PyAny>) -> Option<u64> {
         let is_a = |class: Class| value.get_type().as_ptr().addr() == class;
         match self.form {

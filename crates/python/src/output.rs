@@ -12,9 +12,9 @@ pub(crate) struct Output {
 
 /// The array that a call writes.
 pub(crate) struct Target<'py> {
-    /// What the call returns.
+    /// The array as a Python object, which the call returns.
     array: Bound<'py, PyAny>,
-    /// Whether the call returns the only element in place of the array.
+    /// True if the call returns the only element in place of the array.
     is_value: bool,
     /// Its elements.
     pub(crate) elements: Array<'py>,

@@ -72,7 +72,7 @@ pub enum Wrong {
 }
 
 impl Wrong {
-    /// The errors, one of which is returned.
+    /// Returns the errors that the library may report for it.
     fn error(self, is_tensor: bool, axes: usize) -> Vec<gpuvec_status> {
         match self {
             Wrong::Handle => vec![GPUVEC_ERROR_HANDLE],

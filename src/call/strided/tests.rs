@@ -98,6 +98,20 @@ impl Case {
     }
 }
 
+/// Exact sums of the rows of a matrix in C order.
+fn sums_of_rows(shape: [i64; 2], kinds: [MemoryKind; 4]) -> Case {
+    Case {
+        op: Op::SumF32,
+        is_mixed: false,
+        shape: shape.to_vec(),
+        orders: [vec![0, 1], vec![0, 1]],
+        repeated: 0,
+        reduced: 0b10,
+        kinds,
+        wants_states: false,
+    }
+}
+
 /// Fails unless the tiles have each element once, and buffers have room for each tile.
 fn check(call: &Call<'_>, strides: Strides<'_>, planned: &OnStrides, transfers: &Transfers) {
     let (tiles, mut elements) = (&planned.tiles, 0);
@@ -173,16 +187,7 @@ proptest! {
 
 #[test]
 fn longer_results_than_a_launch_has_elements_have_several_tiles() {
-    let case = |shape: [i64; 2], kind| Case {
-        op: Op::SumF32,
-        is_mixed: false,
-        shape: shape.to_vec(),
-        orders: [vec![0, 1], vec![0, 1]],
-        repeated: 0,
-        reduced: 0b10,
-        kinds: [kind; 4],
-        wants_states: false,
-    };
+    let case = |shape, kind| sums_of_rows(shape, [kind; 4]);
     for (shape, tiles) in
         [([3, 1 << 30], [1, 1]), ([3, (1 << 30) + 1], [2, 2]), ([1 << 31, 3], [2, 1])]
     {
@@ -206,16 +211,7 @@ fn longer_results_than_a_launch_has_elements_have_several_tiles() {
 
 #[test]
 fn columns_in_host_memory_are_gathered_side_by_side() {
-    let case = Case {
-        op: Op::SumF32,
-        is_mixed: false,
-        shape: vec![1 << 20, 1000],
-        orders: [vec![0, 1], vec![0, 1]],
-        repeated: 0,
-        reduced: 0b01,
-        kinds: [Pageable; 4],
-        wants_states: false,
-    };
+    let case = Case { reduced: 0b01, ..sums_of_rows([1 << 20, 1000], [Pageable; 4]) };
     case.planned(1, |call, strides, planned, transfers| {
         assert_eq!(planned.tiles.at(0).lengths()[..], [256, 1024]);
         check(call, strides, planned, transfers);
@@ -224,16 +220,8 @@ fn columns_in_host_memory_are_gathered_side_by_side() {
 
 #[test]
 fn wanted_states_fit_into_a_slot_though_arrays_are_in_place() {
-    let case = Case {
-        op: Op::DotF64,
-        is_mixed: false,
-        shape: vec![10_000, 100],
-        orders: [vec![0, 1], vec![0, 1]],
-        repeated: 0,
-        reduced: 0b10,
-        kinds: [DEVICE, DEVICE, Pageable, Pageable],
-        wants_states: true,
-    };
+    let sums = sums_of_rows([10_000, 100], [DEVICE, DEVICE, Pageable, Pageable]);
+    let case = Case { op: Op::DotF64, wants_states: true, ..sums };
     case.planned(1, |call, strides, planned, transfers| {
         let each = state_bytes(call, 0);
         assert_eq!(planned.tiles.at(0).lengths()[..], [STATES_BYTES / (each + ALIGNMENT), 100]);
@@ -243,18 +231,9 @@ fn wanted_states_fit_into_a_slot_though_arrays_are_in_place() {
 
 #[test]
 fn results_in_pageable_memory_do_not_cut_their_elements() {
-    let case = |shape: [i64; 2]| Case {
-        op: Op::SumF32,
-        is_mixed: false,
-        shape: shape.to_vec(),
-        orders: [vec![0, 1], vec![0, 1]],
-        repeated: 0,
-        reduced: 0b10,
-        kinds: [DEVICE, DEVICE, Pageable, Pageable],
-        wants_states: false,
-    };
+    let kinds = [DEVICE, DEVICE, Pageable, Pageable];
     for (shape, tiles) in [([1000, 1 << 20], 1), ([1 << 19, 100], 1), ([1 << 20, 100], 2)] {
-        case(shape).planned(1, |call, strides, planned, transfers| {
+        sums_of_rows(shape, kinds).planned(1, |call, strides, planned, transfers| {
             assert_eq!([planned.tiles.count(), planned.tiles.parts()], [tiles, 1]);
             check(call, strides, planned, transfers);
         });
