@@ -150,7 +150,7 @@ def test_it_is_opened_and_closed_again_and_again(placement_variables, mode):
             _ctypes.dlclose(library._handle)
 
     check(load(os.RTLD_NOW | os.{mode}), 6_000_001)
-    rounds(5)
+    rounds(100)  # by then all threads have begun and have their stacks and arenas
     before = mappings()
     rounds(100)
     after = mappings()
