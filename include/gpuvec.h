@@ -178,7 +178,8 @@
  * expressions on the CPU may use; the default is what the processor has, and results are the same.
  *
  * GPUVEC_LOG=run writes a line to stderr when a call on arrays ends: what it was, where it ran, how long
- * it took and why it ran there.
+ * it took and why it ran there. GPUVEC_LOG=all also writes lines for compilations, failures of GPUs and
+ * their like; run:FILE and all:FILE append to a file.
  *
  * The variables are read once; an empty one counts as unset. If one of the library's own has any other
  * value, every function that returns a status, a handle or memory fails with GPUVEC_ERROR_ENVIRONMENT,

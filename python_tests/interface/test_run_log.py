@@ -1,5 +1,6 @@
-"""GPUVEC_LOG=run: a line on stderr for each call on arrays; without it, none."""
+"""GPUVEC_LOG: a line for each call on arrays, and for events inside them; without it, none."""
 
+import os
 import re
 import subprocess
 import sys
@@ -24,6 +25,12 @@ LINE = re.compile(
     rf"|(?P<nothing>nothing to do) {TIME}"
     rf"|failed with (?P<status>GPUVEC_\w+) after {TIME}"
     r")"
+)
+
+EVENT = re.compile(
+    rf'gpuvec: (?:(?P<compiled>compiled "[ -~]*") in {TIME}|(?P<reused>reused "[ -~]*")'
+    rf"|(?P<loaded>loaded \w+ on device \d+) in {TIME}"
+    r"|(?P<fallback>fell back to cores: .+)|(?P<failed>failed to open a GPU: .+))"
 )
 
 PRELUDE = """
@@ -265,3 +272,128 @@ def test_nothing_is_written_without_it(variables):
     assert lib.vector_add(None, None, None, 5) == Status.ERROR_NULL
     """
     assert stderr_of(script, **variables) == ""
+
+
+def events(script: str, **variables: str) -> list[str]:
+    """Runs a script with a log of everything; returns each event, and "call" for each call."""
+    found = []
+    for line in stderr_of(script, GPUVEC_LOG="all", **variables).splitlines():
+        event = EVENT.fullmatch(line)
+        assert event or LINE.fullmatch(line), line
+        found.append(event[event.lastgroup] if event else "call")
+    return found
+
+
+def test_compilations_and_what_saves_them():
+    """A text is compiled once, as long as it is among the newest; each handle is a line."""
+    expression = "gpuvec.Expression('a + 1', a='f4')"
+    found = events(f"{expression}(a=np.ones(5, 'f4')); {expression}", GPUVEC_PLACEMENT="cpu")
+    assert found == ['compiled "a + 1"', "call", 'reused "a + 1"']
+
+
+@needs_fake_driver
+def test_kernels_that_devices_load():
+    """Each kernel has a line when a device first needs it."""
+    found = events("add(10), add(10)", GPUVEC_PLACEMENT="gpu", **environment())
+    assert found == ["loaded probe on device 0", "loaded add_f32 on device 0", "call", "call"]
+
+
+@needs_fake_driver
+def test_the_reason_of_a_fallback():
+    """The line before the call's says what failed."""
+    fallback, call = events(
+        """
+        from fake_driver import FakeDriver
+        a = gpuvec.pinned_empty(1 << 22, "f4")
+        a[:] = 1
+        with gpuvec.placement("gpu"):
+            gpuvec.add(a, a)
+        FakeDriver().plan_random(1, 10_000, [2])
+        gpuvec.add(a, a)
+        """,
+        GPUVEC_PLACEMENT="auto",
+        GPUVEC_NUM_THREADS="1",
+        **environment(),
+    )[-2:]
+    assert fallback.startswith("fell back to cores: ") and "CUDA_ERROR_OUT_OF_MEMORY" in fallback
+    assert call == "call"
+
+
+@needs_fake_driver
+def test_the_reason_why_no_gpu_is_used():
+    """A driver that shows no device is a line, once."""
+    script = "gpuvec.init(), gpuvec.why_cpu(), add(10)"
+    [failed, call] = events(script, **environment(DEVICES=0))
+    assert failed.startswith("failed to open a GPU: ") and call == "call"
+
+
+@pytest.mark.parametrize("lines", ["run", "all"])
+def test_a_file_has_the_lines_of_threads_and_children(lines, tmp_path):
+    """Each is whole; stderr has none. A relative path stays in the first folder."""
+    script = """
+    def calls():
+        for _ in range(200):
+            add(10)
+    threads = [threading.Thread(target=calls) for _ in range(4)]
+    add(10)
+    os.chdir("/")
+    [thread.start() for thread in threads]
+    child = os.fork()
+    if child == 0:
+        add(11)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    [thread.join() for thread in threads]
+    """
+    path = tmp_path / "a:log"
+    path.write_text("before\n")
+    script = f"import os\nos.chdir({str(tmp_path)!r})\n" + textwrap.dedent(script)
+    assert stderr_of(script, GPUVEC_LOG=f"{lines}:a:log") == ""
+    first, *others = path.read_text().splitlines()
+    found = [LINE.fullmatch(line) for line in others]
+    assert first == "before" and all(found)
+    assert sorted(line["n"] for line in found) == ["10"] * 801 + ["11"]
+
+
+def test_a_program_may_close_descriptors_and_remove_the_file(tmp_path):
+    """Lines never go to a file of the program's, and a file that was moved away is made again."""
+    path = tmp_path / "log"
+    script = f"""
+    add(1)
+    os.closerange(3, 256)
+    own = os.open({str(tmp_path / "own")!r}, os.O_CREAT | os.O_RDWR)
+    os.rename({str(path)!r}, {str(path)!r} + ".1")
+    add(2)
+    assert os.fstat(own).st_size == 0
+    """
+    assert stderr_of(script, GPUVEC_LOG=f"run:{path}") == ""
+    assert " n=1 " in path.with_name("log.1").read_text()
+    assert " n=2 " in path.read_text()
+
+
+def test_a_file_that_is_full_takes_no_lines(tmp_path):
+    """No signal ends the process at the limit of a file's size."""
+    script = """
+    import resource
+    add(1)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    add(2)
+    assert not signal.sigpending()
+    """
+    path = tmp_path / "log"
+    assert stderr_of(script, GPUVEC_LOG=f"run:{path}") == ""
+    assert len(path.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("file", ["", "/", "/nowhere/log", "pipe"])
+def test_a_file_that_cannot_be_written_is_an_error(file, tmp_path):
+    """The error names the setting's value. A pipe without a reader would delay calls."""
+    if file == "pipe":
+        file = str(tmp_path / file)
+        os.mkfifo(file)
+    script = f"""
+    assert lib.vector_add(None, None, None, 0) == Status.ERROR_ENVIRONMENT
+    assert "GPUVEC_LOG is 'run:{file}'" in last_error(), last_error()
+    """
+    assert stderr_of(script, GPUVEC_LOG=f"run:{file}") == ""

@@ -44,8 +44,8 @@ impl<T> Returned for *const T {
 /// What a call does, at most once. Behind a pointer, so that the guard is once in the library.
 type Body<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
 
-/// Runs an operation on arrays: a [`call`] on which `gpuvec_last_run` reports, and so does a line on
-/// stderr where the user asks for that.
+/// Runs an operation on arrays: a [`call`] on which `gpuvec_last_run` reports, and so do the log and a profiler,
+/// where the user asks for that.
 pub(super) fn operation(body: impl FnOnce() -> Result<(), Error>) -> i32 {
     let mut body = Some(body);
     run_operation(&mut || body.take().map_or(Ok(()), |body| body()))
@@ -60,7 +60,7 @@ fn run_operation(body: Body<'_>) -> i32 {
             status = i32::after(error);
             last_run::clear();
         }
-        if settings::logs_runs() {
+        if settings::watches_calls() {
             log::end(status);
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! A once-cell whose value can fail to be made, and which remembers the failure.
 
 use crate::error::Error;
+use crate::process::log;
 use once_cell::sync::OnceCell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -62,6 +63,7 @@ impl<T> FallibleOnceCell<T> {
     fn remember(&self, error: Error) {
         if self.last_failure().is_none_or(|known| *known != error) {
             self.failure.store(Box::leak(Box::new(error)), Ordering::Release);
+            log::event(format_args!("failed to open a GPU: {error}"));
         }
         self.forgotten.store(false, Ordering::Release);
     }

@@ -18,7 +18,7 @@ use super::driver::{
 };
 use super::owned::OwnedModule;
 use crate::error::{Error, interned};
-use crate::process::warmup;
+use crate::process::{log, warmup};
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -62,6 +62,14 @@ impl Modules {
     /// Loads the PTX of a kernel, and finds the kernel. The device's context is current.
     pub(super) fn load(&self, ptx: &CStr, name: &CStr) -> Result<Function, Error> {
         warmup::note();
+        let started = log::started();
+        let loaded = self.load_now(ptx, name)?;
+        let (name, ordinal) = (name.to_string_lossy(), self.ordinal);
+        log::done(format_args!("loaded {name} on device {ordinal}"), started);
+        Ok(loaded)
+    }
+
+    fn load_now(&self, ptx: &CStr, name: &CStr) -> Result<Function, Error> {
         in_relaxed_mode(|| {
             let mut module = std::ptr::null_mut();
             // SAFETY: the image ends in NUL; the driver writes one handle into a local.

@@ -6,6 +6,7 @@ use crate::cpu;
 use crate::cpu::expression::{BlockProgram, BlockReduction, ReductionVisitor, visit};
 use crate::cuda::{device, kernels};
 use crate::error::Error;
+use crate::process::log::{self, Shown};
 use crate::process::{fork, memory};
 use ::gpuvec_expr::{Element, Form, Input, Integers, Node, Output, Program, Source, Type};
 use gpuvec_ops::Accumulator;
@@ -140,9 +141,12 @@ pub(crate) fn compiled(text: &str, inputs: &[Input<'_>]) -> Result<Arc<Expressio
     let place = &CACHE[place(text, inputs)];
     let known = with(place, |cached| cached.clone().filter(|known| known.is(text, inputs)));
     if let Some(known) = known {
+        log::event(format_args!("reused \"{}\"", Shown(text)));
         return Ok(known);
     }
+    let started = log::started();
     let new = Arc::new(Expression::new(text, inputs)?);
+    log::done(format_args!("compiled \"{}\"", Shown(text)), started);
     // The earlier expression is dropped here, without the lock.
     let _earlier = with(place, |cached| cached.replace(new.clone()));
     Ok(new)

@@ -3,7 +3,9 @@
 
 pub(crate) mod float_modes;
 pub(crate) mod fork;
+pub(crate) mod log;
 pub(crate) mod memory;
+pub(crate) mod nvtx;
 pub(crate) mod scheduling;
 pub(crate) mod settings;
 pub(crate) mod thread;

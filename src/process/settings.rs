@@ -3,14 +3,15 @@
 //! The environment is read once, at the first call that needs it, and not at all in a process
 //! that runs with another user's rights (`secure_getenv`).
 
-use super::{memory, scheduling};
+use super::log::Log;
+use super::{memory, nvtx, scheduling};
 use crate::arch::{VECTORS, VECTORS_IN_WORDS};
 use crate::error::{Error, interned};
 use once_cell::race::OnceBox;
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering};
 
 /// cbindgen:rename-all=QualifiedScreamingSnakeCase
 /// The processors that work on a call.
@@ -86,7 +87,7 @@ pub(crate) fn check() -> Result<(), Error> {
     }
     threads()?;
     environment.vectors?;
-    environment.logs_runs?;
+    environment.log.as_ref().map_err(|error| *error)?;
     placement().map(|_| ())
 }
 
@@ -117,19 +118,45 @@ pub(crate) fn vectors() -> usize {
     environment().and_then(|environment| environment.vectors).unwrap_or(0)
 }
 
-/// Set when `GPUVEC_LOG` is read: a short call asks in less time than `environment` takes.
-static LOGS_RUNS: AtomicBool = AtomicBool::new(false);
+/// The parties to be told about calls, by [`CALL_LINES`] and the others. Set when the environment is read: a short
+/// call asks in less time than `environment` takes.
+static WATCHERS: AtomicU8 = AtomicU8::new(0);
+/// The log has a line for each call on arrays.
+const CALL_LINES: u8 = 1;
+/// It has lines for events inside calls, too.
+const EVENT_LINES: u8 = 2;
+/// A profiler is attached.
+const PROFILER: u8 = 4;
 
-/// Says whether each call on arrays writes a line to stderr: `GPUVEC_LOG`, which the guard has read.
-pub(crate) fn logs_runs() -> bool {
-    LOGS_RUNS.load(Ordering::Relaxed)
+fn has_watcher(watchers: u8) -> bool {
+    WATCHERS.load(Ordering::Relaxed) & watchers != 0
+}
+
+/// Says whether the beginning and the end of each call on arrays are to be told.
+pub(crate) fn watches_calls() -> bool {
+    has_watcher(CALL_LINES | PROFILER)
+}
+
+/// Says whether events inside calls have lines in the log.
+pub(crate) fn logs_events() -> bool {
+    has_watcher(EVENT_LINES)
+}
+
+/// Says whether a profiler is attached.
+pub(crate) fn has_profiler() -> bool {
+    has_watcher(PROFILER)
+}
+
+/// Returns the log, if there is one.
+pub(crate) fn log() -> Option<&'static Log> {
+    environment().ok()?.log.as_ref().ok()?.as_ref()
 }
 
 struct Environment {
     placement: Result<Placement, Error>,
     threads: Result<NonZeroUsize, Error>,
     vectors: Result<usize, Error>,
-    logs_runs: Result<(), Error>,
+    log: Result<Option<Log>, Error>,
     /// Says that every variable is right.
     is_right: bool,
 }
@@ -143,8 +170,7 @@ fn environment() -> Result<&'static Environment, Error> {
             let bytes = memory::NEEDED_BYTES;
             return Err(Error::OutOfHostMemory { bytes, purpose: "the first call" });
         }
-        let logs_runs = parsed_log(variable(c"GPUVEC_LOG"));
-        LOGS_RUNS.store(logs_runs == Ok(true), Ordering::Relaxed);
+        let log = parsed_log(variable(c"GPUVEC_LOG"));
         let mut environment = Box::new(Environment {
             placement: parsed_placement(variable(c"GPUVEC_PLACEMENT")),
             threads: parsed_threads(
@@ -153,13 +179,14 @@ fn environment() -> Result<&'static Environment, Error> {
                 scheduling::cpus,
             ),
             vectors: parsed_vectors(variable(c"GPUVEC_VECTORS")),
-            logs_runs: logs_runs.map(drop),
+            log,
             is_right: false,
         });
         environment.is_right = environment.placement.is_ok()
             && environment.threads.is_ok()
             && environment.vectors.is_ok()
-            && environment.logs_runs.is_ok();
+            && environment.log.is_ok();
+        WATCHERS.store(watchers(&environment), Ordering::Relaxed);
         Ok(environment)
     })
 }
@@ -205,16 +232,25 @@ fn parsed_vectors(value: Option<String>) -> Result<usize, Error> {
     })
 }
 
-fn parsed_log(value: Option<String>) -> Result<bool, Error> {
-    match value.as_deref() {
-        None => Ok(false),
-        Some("run") => Ok(true),
-        Some(wrong) => Err(Error::Environment {
-            variable: "GPUVEC_LOG",
-            value: interned(wrong.to_owned()),
-            expected: "run",
-        }),
-    }
+fn parsed_log(value: Option<String>) -> Result<Option<Log>, Error> {
+    let Some(value) = value else { return Ok(None) };
+    let log = Log::parse(&value).filter(Log::is_usable);
+    log.map(Some).ok_or_else(|| Error::Environment {
+        variable: "GPUVEC_LOG",
+        value: interned(value),
+        expected: "run or all, or one of them with :FILE, a file that can be written",
+    })
+}
+
+/// Attaches the profiler that the environment names, and returns the parties to be told about calls.
+fn watchers(environment: &Environment) -> u8 {
+    let lines = match &environment.log {
+        Ok(Some(log)) if log.has_events => CALL_LINES | EVENT_LINES,
+        Ok(Some(_)) => CALL_LINES,
+        _ => 0,
+    };
+    let has_profiler = variable(c"NVTX_INJECTION64_PATH").is_some_and(nvtx::attach);
+    if has_profiler { lines | PROFILER } else { lines }
 }
 
 // Miri knows this one alone.
@@ -280,10 +316,12 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_parsed_strictly() {
-        assert_eq!((parsed_log(None), parsed_log(owned("run"))), (Ok(false), Ok(true)));
-        for wrong in ["RUN", " run", "runs", "1", "0"] {
-            assert!(parsed_log(owned(wrong)).is_err(), "'{wrong}' was taken");
+    fn a_wrong_log_is_an_error_that_names_it() {
+        assert_eq!(parsed_log(None), Ok(None));
+        assert!(matches!(parsed_log(owned("run")), Ok(Some(_))));
+        for wrong in ["runs", "run:/"] {
+            let error = parsed_log(owned(wrong)).unwrap_err().to_string();
+            assert!(error.contains(&format!("GPUVEC_LOG is '{wrong}'")), "{error}");
         }
     }
 

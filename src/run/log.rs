@@ -1,16 +1,14 @@
-//! Writes a line to stderr when a call on arrays ends, where `GPUVEC_LOG` asks for that.
-//!
-//! A line is one `write` of a buffer on the stack, without a lock and without an allocation, so that
-//! lines of several threads stay whole, and a forked child can write its own at once.
+//! Tells when a call on arrays begins and ends, to those who ask for that: a range for an attached profiler, and a
+//! line in the log of `GPUVEC_LOG`.
 
 use super::last_run::{self, Backend, Choice, PATHS, Reason, Run};
-use crate::error::STATUSES;
-use crate::process::settings;
+use crate::error::{Error, STATUSES};
+use crate::process::log::{self, Shown, Time};
+use crate::process::{nvtx, settings};
 use arrayvec::ArrayString;
 use gpuvec_ops::Op;
 use std::cell::Cell;
 use std::fmt::{self, Display, Formatter, Write};
-use std::mem::MaybeUninit;
 use std::time::Instant;
 
 /// The subject of a line: what a call does.
@@ -24,24 +22,23 @@ pub(crate) enum Subject<'a> {
     Expression(Option<&'a str>),
 }
 
-/// The most bytes of a line, its end included. Longer ones are cut.
-const LINE: usize = 512;
-
-/// A call whose line is to be written.
+/// A call whose end is to be told.
 #[derive(Clone, Copy)]
 struct Begun {
-    /// The line's first words.
+    /// The first words of its line.
     text: ArrayString<96>,
     at: Instant,
+    /// Says that a profiler has a range of it, which is to end.
+    has_range: bool,
 }
 
 thread_local! {
     static BEGUN: Cell<Option<Begun>> = const { Cell::new(None) };
 }
 
-/// Notes what a call of this thread does, on `n` elements, if lines are wanted.
+/// Notes what a call of this thread does, on `n` elements, if that is to be told.
 pub(crate) fn begin(subject: Subject<'_>, n: usize) {
-    if settings::logs_runs() {
+    if settings::watches_calls() {
         note(subject, n);
     }
 }
@@ -52,33 +49,61 @@ fn note(subject: Subject<'_>, n: usize) {
     let mut text = ArrayString::new();
     // There is room for the longest.
     let _ = write!(text, "{subject} n={n}");
-    BEGUN.set(Some(Begun { text, at: Instant::now() }));
+    // A call of a handle begins once more when the handle is known.
+    let has_range = settings::has_profiler() && subject.is_known();
+    if has_range {
+        nvtx::push(format_args!("gpuvec: {subject}"));
+    }
+    BEGUN.set(Some(Begun { text, at: Instant::now(), has_range }));
 }
 
-/// Writes the line of this thread's call, which ends with a `gpuvec_status`.
+/// Tells that cores do the work of GPUs, which failed.
+#[cold]
+pub(super) fn fell_back(error: Error) {
+    log::event(format_args!("fell back to cores: {error}"));
+}
+
+/// Tells that this thread's call ends, with a `gpuvec_status`.
 #[cold]
 #[inline(never)]
 pub(crate) fn end(status: i32) {
     let begun = BEGUN.take();
-    let ns = begun.map_or(0, |begun| u64::try_from(begun.at.elapsed().as_nanos()).unwrap_or(0));
+    if begun.is_some_and(|begun| begun.has_range) {
+        nvtx::pop();
+    }
+    if settings::log().is_none() {
+        return;
+    }
+    let ns = begun.map_or(0, |begun| log::nanoseconds(begun.at));
     last_run::set_time(ns);
     let text = begun.as_ref().map_or("call", |begun| &begun.text);
-    write(&line(text, ns, status, &last_run::last()));
+    let run = &last_run::last();
+    log::write(format_args!("{}", Ended { text, ns, status, run }));
 }
 
-fn line(text: &str, ns: u64, status: i32, run: &Run) -> ArrayString<LINE> {
-    let mut line = ArrayString::new();
-    let failure = STATUSES.iter().find(|(known, _)| *known as i32 == status && status != 0);
-    // The only failure is that the line is full.
-    let _ = match failure {
-        None => write!(line, "gpuvec: {text} {}", Ran { run, ns }),
-        Some((status, _)) => {
-            write!(line, "gpuvec: {text} failed with {status:?} after {}", Time(ns))
+/// A call that has ended, as its line.
+struct Ended<'a> {
+    text: &'a str,
+    ns: u64,
+    status: i32,
+    run: &'a Run,
+}
+
+impl Display for Ended<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Ended { text, ns, status, run } = *self;
+        let failure = STATUSES.iter().find(|(known, _)| *known as i32 == status && status != 0);
+        match failure {
+            None => write!(f, "{text} {}", Ran { run, ns }),
+            Some((status, _)) => write!(f, "{text} failed with {status:?} after {}", Time(ns)),
         }
-    };
-    line.truncate(line.len().min(LINE - 1));
-    line.push('\n');
-    line
+    }
+}
+
+impl Subject<'_> {
+    fn is_known(&self) -> bool {
+        !matches!(self, Subject::Accumulator(None) | Subject::Expression(None))
+    }
 }
 
 impl Display for Subject<'_> {
@@ -91,23 +116,6 @@ impl Display for Subject<'_> {
             Subject::Expression(None) => f.write_str("expression"),
             Subject::Expression(Some(text)) => write!(f, "\"{}\"", Shown(text)),
         }
-    }
-}
-
-/// A text, cut, as characters that a terminal prints.
-struct Shown<'a>(&'a str);
-
-impl Shown<'_> {
-    const MOST: usize = 60;
-}
-
-impl Display for Shown<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let printable = |c: char| if c == ' ' || c.is_ascii_graphic() { c } else { '?' };
-        for c in self.0.chars().take(Shown::MOST) {
-            f.write_char(printable(c))?;
-        }
-        f.write_str(if self.0.chars().nth(Shown::MOST).is_some() { "..." } else { "" })
     }
 }
 
@@ -174,63 +182,6 @@ impl Display for Devices<'_> {
     }
 }
 
-/// A time in nanoseconds, shown with three digits.
-struct Time(u64);
-
-impl Display for Time {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 4] =
-            [(1, "ns"), (1_000, "us"), (1_000_000, "ms"), (1_000_000_000, "s")];
-        let ns = self.0;
-        let fitting = UNITS.into_iter().find(|(unit, _)| ns / unit < 1000);
-        let (unit, name) = fitting.unwrap_or(UNITS[3]);
-        let (whole, rest) = (ns / unit, ns % unit);
-        match whole {
-            _ if unit == 1 => write!(f, "{whole} {name}"),
-            0..10 => write!(f, "{whole}.{:02} {name}", rest / (unit / 100)),
-            10..100 => write!(f, "{whole}.{} {name}", rest / (unit / 10)),
-            _ => write!(f, "{whole} {name}"),
-        }
-    }
-}
-
-/// Writes a line to stderr. A line that cannot be written is lost. `errno` and the thread's signals stay
-/// as they are. (`write` itself would be a cancellation point; the bare system call is none.)
-fn write(line: &str) {
-    // SAFETY: `errno` is this thread's, and the bytes are a string's.
-    unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
-        without_sigpipe(|| {
-            libc::syscall(libc::SYS_write, libc::STDERR_FILENO, line.as_ptr(), line.len());
-            *errno == libc::EPIPE
-        });
-        *errno = before;
-    }
-}
-
-/// Runs `body`, which says whether it has raised SIGPIPE in this thread, and takes that signal back: it
-/// would end the process.
-fn without_sigpipe(body: impl FnOnce() -> bool) {
-    let [mut pipe, mut pending, mut before] =
-        [const { MaybeUninit::<libc::sigset_t>::uninit() }; 3];
-    // SAFETY: the C library fills in each set before another call reads it; the kernel reads the first 8
-    // bytes of a set, as many signals as there are, and the time.
-    unsafe {
-        libc::sigemptyset(pipe.as_mut_ptr());
-        libc::sigaddset(pipe.as_mut_ptr(), libc::SIGPIPE);
-        libc::pthread_sigmask(libc::SIG_BLOCK, pipe.as_ptr(), before.as_mut_ptr());
-        libc::sigpending(pending.as_mut_ptr());
-        let was_pending = libc::sigismember(pending.as_ptr(), libc::SIGPIPE) == 1;
-        if body() && !was_pending {
-            let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            let nowhere = std::ptr::null_mut::<libc::siginfo_t>();
-            libc::syscall(libc::SYS_rt_sigtimedwait, pipe.as_ptr(), nowhere, &raw const now, 8);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,26 +190,8 @@ mod tests {
     const NS: u64 = 21_345;
 
     fn shown(subject: Subject<'_>, run: Run) -> String {
-        line(&format!("{subject} n=1000000"), NS, 0, &run).to_string()
-    }
-
-    #[test]
-    fn times_have_three_digits() {
-        let times = [
-            (0, "0 ns"),
-            (60, "60 ns"),
-            (999, "999 ns"),
-            (1_009, "1.00 us"),
-            (21_345, "21.3 us"),
-            (403_999, "403 us"),
-            (1_234_567, "1.23 ms"),
-            (59_999_999_999, "59.9 s"),
-            (5_000_000_000_000, "5000 s"),
-        ];
-        for (ns, expected) in times {
-            assert_eq!(Time(ns).to_string(), expected);
-        }
-        assert!(Time(u64::MAX).to_string().ends_with(" s"));
+        let text = &format!("{subject} n=1000000");
+        Ended { text, ns: NS, status: 0, run: &run }.to_string()
     }
 
     #[test]
@@ -271,13 +204,13 @@ mod tests {
             reason: Reason::Fastest as i32,
             ..Run::default()
         };
-        let start = "gpuvec: add_f32 n=1000000 cores (16 threads) 21.3 us, fastest";
-        assert_eq!(shown(Subject::Operation(Op::AddF32), run), format!("{start}\n"));
+        let start = "add_f32 n=1000000 cores (16 threads) 21.3 us, fastest";
+        assert_eq!(shown(Subject::Operation(Op::AddF32), run), start);
         run.predicted_ns[Choice::CallingCore as usize] = 80_100;
         run.predicted_ns[Choice::Cores as usize] = 20_900;
         run.predicted_ns[Choice::Gpu as usize] = 403_000;
         let predicted = "; predicted: calling core 80.1 us, cores 20.9 us, gpu 403 us";
-        assert_eq!(shown(Subject::Operation(Op::AddF32), run), format!("{start}{predicted}\n"));
+        assert_eq!(shown(Subject::Operation(Op::AddF32), run), format!("{start}{predicted}"));
     }
 
     #[test]
@@ -293,7 +226,7 @@ mod tests {
             let path = GPUVEC_PATH_CORES;
             let run = Run { path, threads: 2, reason: reason as i32, ..Run::default() };
             let line = shown(Subject::Copy, run);
-            assert!(line.ends_with(&format!(" 21.3 us{name}\n")), "{line}");
+            assert!(line.ends_with(&format!(" 21.3 us{name}")), "{line}");
         }
     }
 
@@ -308,18 +241,19 @@ mod tests {
             reason: Reason::AskedFor as i32,
             ..Run::default()
         };
-        let wanted = "gpus (devices 0,2, staged+mapped, 2 threads) 21.3 us, asked for\n";
-        assert_eq!(shown(Subject::Copy, run), format!("gpuvec: copy n=1000000 {wanted}"));
+        let wanted = "gpus (devices 0,2, staged+mapped, 2 threads) 21.3 us, asked for";
+        assert_eq!(shown(Subject::Copy, run), format!("copy n=1000000 {wanted}"));
         let queued = Run { choice: 0, reason: 0, devices: 1, ..run };
-        let wanted = "queued on gpu (device 0, staged+mapped) 21.3 us\n";
-        assert_eq!(shown(Subject::Copy, queued), format!("gpuvec: copy n=1000000 {wanted}"));
-        assert!(shown(Subject::Copy, Run::default()).ends_with(" nothing to do 21.3 us\n"));
+        let wanted = "queued on gpu (device 0, staged+mapped) 21.3 us";
+        assert_eq!(shown(Subject::Copy, queued), format!("copy n=1000000 {wanted}"));
+        assert!(shown(Subject::Copy, Run::default()).ends_with(" nothing to do 21.3 us"));
     }
 
     #[test]
     fn a_failure_has_its_status() {
-        let line = line("accumulator n=5", 70, 101, &Run::default());
-        assert_eq!(&line, "gpuvec: accumulator n=5 failed with GPUVEC_ERROR_NULL after 70 ns\n");
+        let run = &Run::default();
+        let line = Ended { text: "accumulator n=5", ns: 70, status: 101, run }.to_string();
+        assert_eq!(line, "accumulator n=5 failed with GPUVEC_ERROR_NULL after 70 ns");
     }
 
     #[test]
@@ -331,21 +265,9 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_line_is_cut_and_ends() {
-        let run = Run {
-            backend: Backend::Gpu as i32,
-            path: u32::MAX,
-            devices: u64::MAX,
-            threads: u64::MAX,
-            choice: Choice::CoresAndGpus as i32,
-            reason: Reason::NoDriverYet as i32,
-            predicted_ns: [u64::MAX; 8],
-            ..Run::default()
-        };
+    fn the_longest_subject_fits() {
         note(Subject::Expression(Some(&"x".repeat(99))), usize::MAX);
         let text = BEGUN.take().unwrap().text;
         assert!(text.ends_with("x...\" n=18446744073709551615"));
-        let line = line(&text, NS, 0, &run);
-        assert!(line.len() <= LINE && line.ends_with('\n') && line.matches('\n').count() == 1);
     }
 }

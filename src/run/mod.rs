@@ -260,6 +260,7 @@ impl Runner<'_> {
             Fallback::CoresIfUnwritten if wrote => Err(error),
             Fallback::None => Err(error),
             Fallback::CoresIfUnwritten | Fallback::Cores => {
+                log::fell_back(error);
                 let chosen = fastest_cores(self.call, &Host);
                 let plan = on_cores(self.call, chosen.choice, &Host);
                 let selection = Selection { reason: Reason::Fallback, ..(&chosen).into() };
