@@ -339,6 +339,29 @@ static void device_memory(size_t n)
     free(host);
 }
 
+/* The device for host arrays, and what is held after everything that is unused was given back. */
+static void devices_and_memory(void)
+{
+    gpuvec_memory_info held, older;
+    uint64_t bytes = 1;
+    CHECK(gpuvec_get_device() == GPUVEC_ALL_DEVICES);
+    CHECK_OK(gpuvec_set_device(0));
+    CHECK(gpuvec_get_device() == 0);
+    CHECK(gpuvec_set_device(-2) == GPUVEC_ERROR_VALUE);
+    CHECK_OK(gpuvec_set_device(GPUVEC_ALL_DEVICES));
+
+    CHECK_OK(gpuvec_trim(&bytes));
+    CHECK(bytes != 1);
+    CHECK_OK(gpuvec_trim(NULL));
+    CHECK_OK(gpuvec_memory(GPUVEC_ALL_DEVICES, &held, sizeof held));
+    CHECK(held.pinned == held.pinned_allocated && held.device_kept == 0);
+    memset(&older, 0x55, sizeof older);
+    CHECK_OK(gpuvec_memory(0, &older, offsetof(gpuvec_memory_info, device)));
+    CHECK(older.pinned == held.pinned && older.device == 0x5555555555555555);
+    CHECK(gpuvec_memory(0, NULL, sizeof held) == GPUVEC_ERROR_NULL);
+    CHECK(gpuvec_memory(-2, &held, sizeof held) == GPUVEC_ERROR_VALUE);
+}
+
 /* Makes work on one stream wait for an event of another. */
 static void order(gpuvec_stream *first, gpuvec_stream *second, float *values, size_t n)
 {
@@ -637,6 +660,7 @@ static void everything(int32_t place, size_t n)
     empty_arrays();
     device_memory(n);
     streams(n);
+    devices_and_memory();
     native_stream();
     accumulators(n);
     accumulators_along_axes(n);

@@ -174,6 +174,9 @@
  * default is one thread for each CPU of the process's main thread. The library never uses more than
  * 256. Idle threads are not counted; as long as the limit is 1, none is started.
  *
+ * gpuvec_set_device, or else GPUVEC_DEVICE (a number), chooses the GPU that works on host arrays; the
+ * default is the first one, and as many more as pay.
+ *
  * GPUVEC_VECTORS (portable, avx2 or avx512) names the newest vector instructions that sums and
  * expressions on the CPU may use; the default is what the processor has, and results are the same.
  *
@@ -183,8 +186,8 @@
  *
  * The variables are read once; an empty one counts as unset. If one of the library's own has any other
  * value, every function that returns a status, a handle or memory fails with GPUVEC_ERROR_ENVIRONMENT,
- * except gpuvec_set_placement and gpuvec_set_num_threads, which override GPUVEC_PLACEMENT and
- * GPUVEC_NUM_THREADS, and gpuvec_set_thread_placement.
+ * except gpuvec_set_placement, gpuvec_set_num_threads and gpuvec_set_device, which override
+ * GPUVEC_PLACEMENT, GPUVEC_NUM_THREADS and GPUVEC_DEVICE, and gpuvec_set_thread_placement.
  *
  * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran and why.
  *
@@ -292,6 +295,9 @@
  * partner, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
  */
 #define GPUVEC_NUMBER 512
+
+/** Stands for all devices in the place of one device's number. */
+#define GPUVEC_ALL_DEVICES -1
 
 /** The calling core alone did the work. */
 #define GPUVEC_PATH_CALLING_CORE 1
@@ -603,6 +609,36 @@ typedef struct gpuvec_array {
      */
     const int64_t *strides;
 } gpuvec_array;
+
+/**
+ * The memory that the library holds.
+ *
+ * Each number was right at some time during the call that stored it. Later versions may append fields; they
+ * never change or remove one.
+ */
+typedef struct gpuvec_memory_info {
+    /**
+     * The bytes of page-locked host memory that the driver has allocated for the library: callers' memory, and the
+     * library's own buffers.
+     */
+    uint64_t pinned;
+    /** Those of them that callers have from `gpuvec_pinned_alloc`. */
+    uint64_t pinned_allocated;
+    /**
+     * The bytes of device memory: callers' memory, memory that callers freed, and the library's own buffers.
+     */
+    uint64_t device;
+    /** Those of them that callers have from `gpuvec_device_alloc`. */
+    uint64_t device_allocated;
+    /**
+     * Those of them that callers freed, and that are kept for the next allocations of the same sizes.
+     */
+    uint64_t device_kept;
+    /** The bytes of host memory that `gpuvec_host_register` has page-locked, in whole pages. */
+    uint64_t registered;
+    /** The number of kernels that the driver has loaded. */
+    uint64_t modules;
+} gpuvec_memory_info;
 
 /**
  * The last run: where and how the calling thread's last operation on arrays ran.
@@ -1598,6 +1634,31 @@ gpuvec_status gpuvec_host_unregister(void *ptr);
  */
 gpuvec_status gpuvec_copy(void *dst, const void *src, size_t bytes, struct gpuvec_stream *stream);
 
+/**
+ * Stores in `info` the memory that the library holds of `device`, or of all devices with `GPUVEC_ALL_DEVICES`.
+ *
+ * `info` points to a `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an
+ * older, shorter structure keeps working. Opens neither the driver nor a device: all fields are 0 for a device
+ * that this process has not used, and page-locked memory counts for the device in whose context it was
+ * allocated. Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does
+ * not show.
+ */
+gpuvec_status gpuvec_memory(int32_t device,
+                            struct gpuvec_memory_info *info,
+                            size_t size);
+
+/**
+ * Gives the driver back what no call uses at the moment, on all devices: the library's buffers, memory that
+ * callers freed, and the kernels of expressions that are neither in use nor held by a handle. Stores the number of
+ * bytes of pinned and device memory in `bytes`, which may be NULL.
+ *
+ * Later calls allocate anew, which makes the first of them slower. Waits for the driver, which may wait for work in
+ * flight. Callers' memory, registrations, streams, and the kernels of operations stay. Other threads may make
+ * calls at the same time: those keep what they use. What the driver refuses to free stays for the next call.
+ * Returns `GPUVEC_OK`, also without a GPU and in a forked child, where there is nothing to give back.
+ */
+gpuvec_status gpuvec_trim(uint64_t *bytes);
+
 /* == Streams and events == */
 
 /**
@@ -1754,6 +1815,23 @@ gpuvec_status gpuvec_set_num_threads(int32_t threads);
  * call.
  */
 int32_t gpuvec_get_num_threads(void);
+
+/**
+ * Sets the device that works on host arrays in all later calls of every thread; with `GPUVEC_ALL_DEVICES` each call
+ * uses the first device, or as many as are predicted to be done first.
+ *
+ * Overrides the environment variable `GPUVEC_DEVICE`, a number. Arrays in device memory are computed where they
+ * are, and functions with a device or a stream use that one. Does not open the driver: with a number that it does
+ * not show there is no GPU for host arrays, and `gpuvec_why_cpu()` says so. Returns `GPUVEC_OK`, or
+ * `GPUVEC_ERROR_VALUE` for a number below -1, and for one that an open driver does not show.
+ */
+gpuvec_status gpuvec_set_device(int32_t device);
+
+/**
+ * Returns the number of the device that works on host arrays, or `GPUVEC_ALL_DEVICES`; also if `GPUVEC_DEVICE` has a
+ * wrong value, which the error of every other call names.
+ */
+int32_t gpuvec_get_device(void);
 
 /**
  * Tells why no GPU is usable: no driver, a driver that is too old, no device, a device that

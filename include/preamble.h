@@ -174,6 +174,9 @@
  * default is one thread for each CPU of the process's main thread. The library never uses more than
  * 256. Idle threads are not counted; as long as the limit is 1, none is started.
  *
+ * gpuvec_set_device, or else GPUVEC_DEVICE (a number), chooses the GPU that works on host arrays; the
+ * default is the first one, and as many more as pay.
+ *
  * GPUVEC_VECTORS (portable, avx2 or avx512) names the newest vector instructions that sums and
  * expressions on the CPU may use; the default is what the processor has, and results are the same.
  *
@@ -183,8 +186,8 @@
  *
  * The variables are read once; an empty one counts as unset. If one of the library's own has any other
  * value, every function that returns a status, a handle or memory fails with GPUVEC_ERROR_ENVIRONMENT,
- * except gpuvec_set_placement and gpuvec_set_num_threads, which override GPUVEC_PLACEMENT and
- * GPUVEC_NUM_THREADS, and gpuvec_set_thread_placement.
+ * except gpuvec_set_placement, gpuvec_set_num_threads and gpuvec_set_device, which override
+ * GPUVEC_PLACEMENT, GPUVEC_NUM_THREADS and GPUVEC_DEVICE, and gpuvec_set_thread_placement.
  *
  * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran and why.
  *

@@ -39,5 +39,6 @@ pub use objects::accumulator::{gpuvec_accumulator, gpuvec_accumulator_kind};
 pub use objects::expression::{
     GPUVEC_NUMBER, GPUVEC_SCALAR, gpuvec_expr, gpuvec_expr_form, gpuvec_type,
 };
-pub use process::settings::Placement;
+pub use objects::holdings::MemoryInfo;
+pub use process::settings::{GPUVEC_ALL_DEVICES, Placement};
 pub use run::{gpuvec_array, last_run};

@@ -15,7 +15,8 @@ Arrays
     They are aligned, of one type, of any strides, and of shapes that NumPy would broadcast to one.
     Buffers of bytes take the element type of the call's other arrays. Inputs may be read-only.
 Memory
-    `pinned_empty`, `pinned_zeros`, `pinned_like`, `pinned`, `to_device`, `from_dlpack`, `copy`.
+    `pinned_empty`, `pinned_zeros`, `pinned_like`, `pinned`, `to_device`, `from_dlpack`, `copy`,
+    `memory`, `trim`.
 Streams
     `Stream`, `Event`.
 Formulas
@@ -23,8 +24,8 @@ Formulas
 Exact sums in pieces
     `Accumulator`.
 Placement and devices
-    `placement`, `set_placement`, `get_placement`, `last_run`, `why_cpu`, `device_count`,
-    `device_name`, `init`.
+    `placement`, `set_placement`, `get_placement`, `set_device`, `get_device`, `last_run`,
+    `why_cpu`, `device_count`, `device_name`, `init`.
 Threads
     `set_num_threads`, `get_num_threads`.
 Errors
@@ -51,6 +52,7 @@ from ._errors import (
 )
 from ._evaluate import evaluate
 from ._expressions import Expression
+from ._held import Memory, memory, trim
 from ._library import functions, library_path
 from ._memory import (
     copy,
@@ -67,11 +69,13 @@ from ._settings import (
     abi_version,
     device_count,
     device_name,
+    get_device,
     get_num_threads,
     get_placement,
     init,
     last_run,
     placement,
+    set_device,
     set_num_threads,
     set_placement,
     version,
@@ -91,6 +95,7 @@ __all__ = [
     "Expression",
     "ExpressionError",
     "InternalError",
+    "Memory",
     "OutOfMemoryError",
     "Run",
     "Scalar",
@@ -109,12 +114,14 @@ __all__ = [
     "evaluate",
     "from_dlpack",
     "functions",
+    "get_device",
     "get_num_threads",
     "get_placement",
     "init",
     "last_run",
     "library_path",
     "max",
+    "memory",
     "min",
     "mul",
     "pinned",
@@ -123,11 +130,13 @@ __all__ = [
     "pinned_zeros",
     "placement",
     "scale",
+    "set_device",
     "set_num_threads",
     "set_placement",
     "sub",
     "sum",
     "to_device",
+    "trim",
     "version",
     "why_cpu",
 ]

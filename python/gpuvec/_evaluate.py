@@ -23,6 +23,11 @@ MOST_REMEMBERED = 256
 _remembered: dict[Any, Expression] = {}
 
 
+def forget() -> None:
+    """Forgets all formulas, whose next evaluations compile them anew."""
+    _remembered.clear()
+
+
 def evaluate(
     text: str | tuple[str, ...],
     inputs: Mapping[str, Array | Number] | None = None,
@@ -119,7 +124,7 @@ def evaluate(
         keywords = {"out": out, "stream": stream, "axis": axis, "keepdims": keepdims or None}
         check_keywords(names, given, keywords)
         if len(_remembered) >= MOST_REMEMBERED:
-            _remembered.clear()
+            forget()
         expression = _remembered[key] = compiled(text, tuple(given), tuple(codes))
     if stream is None:
         called = expression._briefly(given, out, axis, keepdims)

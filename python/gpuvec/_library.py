@@ -49,6 +49,20 @@ class RunStructure(ctypes.Structure):
     ]
 
 
+class MemoryStructure(ctypes.Structure):
+    """`gpuvec_memory_info`."""
+
+    _fields_ = [
+        ("pinned", c_uint64),
+        ("pinned_allocated", c_uint64),
+        ("device", c_uint64),
+        ("device_allocated", c_uint64),
+        ("device_kept", c_uint64),
+        ("registered", c_uint64),
+        ("modules", c_uint64),
+    ]
+
+
 Signature = tuple[Any, list[Any]]
 
 
@@ -77,6 +91,8 @@ SIGNATURES: dict[str, Signature] = {
     "gpuvec_host_register": (c_int32, [c_void_p, c_size_t]),
     "gpuvec_host_unregister": (c_int32, [c_void_p]),
     "gpuvec_copy": (c_int32, [c_void_p, c_void_p, c_size_t, c_void_p]),
+    "gpuvec_memory": (c_int32, [c_int32, POINTER(MemoryStructure), c_size_t]),
+    "gpuvec_trim": (c_int32, [c_void_p]),
     "gpuvec_stream_create": (c_void_p, [c_int32]),
     "gpuvec_stream_from_native": (c_void_p, [c_void_p]),
     "gpuvec_stream_destroy": (c_int32, [c_void_p]),
@@ -134,6 +150,8 @@ SIGNATURES: dict[str, Signature] = {
     "gpuvec_get_thread_placement": (c_int32, []),
     "gpuvec_set_num_threads": (c_int32, [c_int32]),
     "gpuvec_get_num_threads": (c_int32, []),
+    "gpuvec_set_device": (c_int32, [c_int32]),
+    "gpuvec_get_device": (c_int32, []),
     "gpuvec_why_cpu": (c_char_p, []),
     "gpuvec_last_run": (c_int32, [POINTER(RunStructure), c_size_t]),
     "gpuvec_init": (c_int32, []),
@@ -230,6 +248,10 @@ def ordinal(device: int) -> int:
     if not -(2**31) <= number < 2**31:
         raise ValueError(f"device is {device}: pass a number from 0 to gpuvec.device_count() - 1")
     return number
+
+
+# GPUVEC_ALL_DEVICES: stands for all devices in the place of one device's number.
+ALL_DEVICES = -1
 
 
 def text(answer: bytes | None) -> str:

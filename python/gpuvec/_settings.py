@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Literal, NamedTuple, get_args
 
 from ._errors import Error, check, failure, made
-from ._library import RunStructure, functions, ordinal, text
+from ._library import ALL_DEVICES, RunStructure, functions, ordinal, text
 
 Placement = Literal["auto", "gpu", "cpu", "all"]
 Backend = Literal["none", "cpu", "gpu"]
@@ -202,6 +202,34 @@ def get_num_threads() -> int:
         # The error of any other call tells why.
         check(functions.gpuvec_init())
     return number
+
+
+def set_device(device: int | None) -> None:
+    """Set the GPU that works on host arrays in all later calls, in every thread of the process.
+
+    Arrays in device memory are computed where they are.
+
+    Parameters
+    ----------
+    device : int or None
+        The GPU's number; None for all of them: a call uses the first, or as many as are predicted
+        to finish first. Without a call the environment's is used, ``GPUVEC_DEVICE``, else all.
+
+    Examples
+    --------
+    >>> import gpuvec
+    >>> gpuvec.set_device(0)
+    >>> gpuvec.get_device()
+    0
+    >>> gpuvec.set_device(None)
+    """
+    check(functions.gpuvec_set_device(ALL_DEVICES if device is None else ordinal(device)))
+
+
+def get_device() -> int | None:
+    """Return the number of the GPU that works on host arrays; None if all may."""
+    number = int(functions.gpuvec_get_device())
+    return None if number == ALL_DEVICES else number
 
 
 def why_cpu() -> str:

@@ -151,6 +151,7 @@ QUERIES = {
     "gpuvec_get_placement",
     "gpuvec_get_thread_placement",
     "gpuvec_get_num_threads",
+    "gpuvec_get_device",
     "gpuvec_why_cpu",
     "gpuvec_accumulator_bytes",
     "gpuvec_last_run",
@@ -159,7 +160,12 @@ QUERIES = {
     "gpuvec_version",
     "gpuvec_abi_version",
 }
-CHOICES = {"gpuvec_set_placement", "gpuvec_set_thread_placement", "gpuvec_set_num_threads"}
+CHOICES = {
+    "gpuvec_set_placement",
+    "gpuvec_set_thread_placement",
+    "gpuvec_set_num_threads",
+    "gpuvec_set_device",
+}
 CALLS = sorted(set(prototypes()) - QUERIES - CHOICES)
 
 # Calls each function with NULL and zeros, and with plausible memory and numbers.
@@ -201,6 +207,7 @@ def accepted(names, text):
 WRONG = {
     "GPUVEC_NUM_THREADS": "two",
     "GPUVEC_PLACEMENT": "x",
+    "GPUVEC_DEVICE": "-1",
     "GPUVEC_VECTORS": "sse",
     "GPUVEC_LOG": "calls",
 }

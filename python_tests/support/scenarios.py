@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
 
+import gpuvec
 import numpy as np
 import scenarios_streams
 from accumulators import Sums
 from arrays import GUARD_BYTE, MIXED, UNIFORM, call_at
 from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
 from corpus import KINDS
+from fake_driver import FakeDriver
 from formulas import Compiled, Formula
 from header import enumeration
 from operations import CLASSIC, Operation, named
@@ -321,6 +323,26 @@ class AxisReduction(Evaluation):
         self.check_arrays(outcome, "cuLaunchKernel" in calls)
 
 
+class Trim(FamilyCall):
+    """A call, and then `gpuvec_trim`, after which `gpuvec_memory` and the driver count the same."""
+
+    def __str__(self) -> str:
+        """For a scenario's name."""
+        return f"gpuvec_trim after {super().__str__()}"
+
+    def attempt(self) -> str:
+        """Makes the calls."""
+        outcome = super().attempt()
+        return outcome if outcome != RIGHT else outcome_of(lib.gpuvec_trim(None))
+
+    def check(self, outcome: str, calls: list[str]) -> None:
+        """Fails unless the call is right, and what the library holds is what the driver counts."""
+        super().check(outcome, calls)
+        driver, held = FakeDriver(), gpuvec.memory()
+        assert held.pinned == driver.count("host_bytes"), "pinned memory is not counted"
+        assert held.device == driver.count("device_bytes"), "device memory is not counted"
+
+
 class Init(Work):
     """`gpuvec_init`."""
 
@@ -431,6 +453,9 @@ def works() -> Iterator[tuple[Work, Place]]:
         columns = AxisReduction((COUNT,), kinds, FIVE // 10 * 5, 5, 0)
         both = AxisReduction((PRODUCT, COUNT), kinds, FIVE // 10 * 5, 5, 0)
         yield from product((rows, columns, both), places)
+    for operation in (SHAPES[0], SHAPES[-1]):
+        for n, place in host_calls(("pageable",) * 3):
+            yield Trim(operation, ("pageable",) * 3, n), place
     for work in (Init(), WhyCpu()):
         yield from ((work, place) for place in GPU_PLACES)
     yield from scenarios_streams.works()

@@ -4,7 +4,7 @@ use super::{Status, guard};
 use crate::cuda::device;
 use crate::error::{Error, gpuvec_status};
 use crate::pool;
-use crate::process::settings::{self, Placement};
+use crate::process::settings::{self, GPUVEC_ALL_DEVICES, Placement};
 use crate::run::last_run::{self, Run};
 use std::ffi::{CStr, c_char};
 
@@ -101,6 +101,35 @@ pub extern "C" fn gpuvec_get_num_threads() -> i32 {
     guard::query(0, || {
         settings::threads().map_or(0, |threads| i32::try_from(threads.get()).unwrap_or(i32::MAX))
     })
+}
+
+/// Sets the device that works on host arrays in all later calls of every thread; with `GPUVEC_ALL_DEVICES` each call
+/// uses the first device, or as many as are predicted to be done first.
+///
+/// Overrides the environment variable `GPUVEC_DEVICE`, a number. Arrays in device memory are computed where they
+/// are, and functions with a device or a stream use that one. Does not open the driver: with a number that it does
+/// not show there is no GPU for host arrays, and `gpuvec_why_cpu()` says so. Returns `GPUVEC_OK`, or
+/// `GPUVEC_ERROR_VALUE` for a number below -1, and for one that an open driver does not show.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_set_device(device: i32) -> Status {
+    guard::choice(|| {
+        if device != GPUVEC_ALL_DEVICES && !device::may_exist(device) {
+            return Err(Error::Value {
+                argument: "device",
+                value: i64::from(device),
+                expected: "pass a number from 0 to gpuvec_device_count() - 1, or GPUVEC_ALL_DEVICES (-1)",
+            });
+        }
+        settings::set_device(device);
+        Ok(0)
+    })
+}
+
+/// Returns the number of the device that works on host arrays, or `GPUVEC_ALL_DEVICES`; also if `GPUVEC_DEVICE` has a
+/// wrong value, which the error of every other call names.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpuvec_get_device() -> i32 {
+    guard::query(GPUVEC_ALL_DEVICES, || settings::device().unwrap_or(GPUVEC_ALL_DEVICES))
 }
 
 /// Tells why no GPU is usable: no driver, a driver that is too old, no device, a device that

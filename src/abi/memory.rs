@@ -1,7 +1,9 @@
 //! Pinned and device memory, registration of host memory, and copies between all memory kinds.
 
 use super::{Status, guard};
+use crate::error::Error;
 use crate::objects::allocation::{self, DEVICE, PINNED};
+use crate::objects::holdings::{self, MemoryInfo};
 use crate::objects::registration;
 use crate::objects::stream::gpuvec_stream;
 use crate::run;
@@ -103,4 +105,48 @@ pub unsafe extern "C" fn gpuvec_copy(
 ) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::operation(|| unsafe { run::copy(src, dst, bytes, stream) })
+}
+
+/// Stores in `info` the memory that the library holds of `device`, or of all devices with `GPUVEC_ALL_DEVICES`.
+///
+/// `info` points to a `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an
+/// older, shorter structure keeps working. Opens neither the driver nor a device: all fields are 0 for a device
+/// that this process has not used, and page-locked memory counts for the device in whose context it was
+/// allocated. Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does
+/// not show.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpuvec_memory(device: i32, info: *mut MemoryInfo, size: usize) -> Status {
+    guard::call(|| {
+        if info.is_null() {
+            return Err(Error::NullResult { argument: "info" });
+        }
+        let held = holdings::memory(device)?;
+        let bytes = size.min(size_of::<MemoryInfo>());
+        // SAFETY: the caller promises `size` writable bytes; no more are written, and they are read from a local
+        // of at least as many.
+        unsafe {
+            std::ptr::copy_nonoverlapping((&raw const held).cast::<u8>(), info.cast(), bytes)
+        };
+        Ok(0)
+    })
+}
+
+/// Gives the driver back what no call uses at the moment, on all devices: the library's buffers, memory that
+/// callers freed, and the kernels of expressions that are neither in use nor held by a handle. Stores the number of
+/// bytes of pinned and device memory in `bytes`, which may be NULL.
+///
+/// Later calls allocate anew, which makes the first of them slower. Waits for the driver, which may wait for work in
+/// flight. Callers' memory, registrations, streams, and the kernels of operations stay. Other threads may make
+/// calls at the same time: those keep what they use. What the driver refuses to free stays for the next call.
+/// Returns `GPUVEC_OK`, also without a GPU and in a forked child, where there is nothing to give back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpuvec_trim(bytes: *mut u64) -> Status {
+    guard::call(|| {
+        let freed = holdings::trim();
+        if !bytes.is_null() {
+            // SAFETY: the caller promises a number there, which may be at any address.
+            unsafe { bytes.write_unaligned(freed) };
+        }
+        Ok(0)
+    })
 }

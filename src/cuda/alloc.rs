@@ -2,11 +2,10 @@
 
 use super::device::{self, Device};
 use super::driver::{
-    self, Code, cuCtxSynchronize, cuMemFree_v2, cuMemFreeHost, cuMemHostRegister_v2,
-    cuMemHostUnregister, cuMemcpyHtoD_v2,
+    self, Code, cuCtxSynchronize, cuMemHostRegister_v2, cuMemHostUnregister, cuMemcpyHtoD_v2,
 };
 pub(crate) use super::owned::PAGE;
-use super::owned::{self, Owned, OwnedMemory, PORTABLE_MAPPED};
+use super::owned::{Owned, OwnedMemory, OwnedPinned, PORTABLE_MAPPED};
 use super::{kept, memory_kind};
 use crate::call::{Array, Call};
 use crate::error::Error;
@@ -17,7 +16,7 @@ use std::ptr::NonNull;
 impl Device {
     /// Page-locks `bytes` of new host memory, for every device to see.
     pub(crate) fn pinned_alloc(&self, bytes: usize) -> Result<NonNull<c_void>, Error> {
-        self.within(|| owned::pinned_alloc(bytes, self.ordinal()))
+        self.within(|| OwnedPinned::new(bytes, self.ordinal()).map(OwnedPinned::into_address))
     }
 
     /// Allocates memory of the device, for a caller.
@@ -34,16 +33,16 @@ impl Device {
     /// Waits until the device is done with a caller's memory, and keeps it for reuse, or frees it.
     fn device_free(&self, address: u64, bytes: usize) -> Result<(), Error> {
         let ordinal = self.ordinal();
+        let memory = OwnedMemory::returned(address, bytes, ordinal);
         self.within(|| {
             // SAFETY: takes no pointers.
             if kept::is_kept(bytes) && unsafe { cuCtxSynchronize() } == Code::SUCCESS {
-                let refused = kept::keep(ordinal, bytes, OwnedMemory::returned(address)).err();
+                let refused = kept::keep(memory).err();
                 let excess = std::iter::from_fn(|| kept::take_excess(ordinal));
                 self.destroy(refused.into_iter().chain(excess).map(Owned::Memory));
                 return Ok(());
             }
-            // SAFETY: the caller's memory, which is this function's to free.
-            unsafe { cuMemFree_v2(address) }.of("cuMemFree", ordinal)
+            memory.release().of("cuMemFree", ordinal)
         })
     }
 
@@ -81,14 +80,15 @@ pub(crate) fn unlock_pages(ordinal: usize, start: usize) -> Result<(), Error> {
 /// Frees page-locked memory; in a forked child, which must not call the driver, does nothing.
 ///
 /// # Safety
-/// `address` must come from [`Device::pinned_alloc`], not be freed yet, and be used by nothing.
-pub(crate) unsafe fn pinned_free(ordinal: usize, address: NonNull<c_void>) -> Result<(), Error> {
+/// `address` must come from [`Device::pinned_alloc`] of `bytes`, not be freed yet, and be used by nothing.
+pub(crate) unsafe fn pinned_free(
+    ordinal: usize, address: NonNull<c_void>, bytes: usize,
+) -> Result<(), Error> {
     if driver::if_open().is_none() {
         return Ok(());
     }
-    // SAFETY: this function's promise.
-    let free = || unsafe { cuMemFreeHost(address.as_ptr()) }.of("cuMemFreeHost", ordinal);
-    device::one(ordinal)?.within(free)
+    let memory = OwnedPinned::returned(address, bytes, ordinal);
+    device::one(ordinal)?.within(|| memory.release().of("cuMemFreeHost", ordinal))
 }
 
 /// Frees memory of a device; in a forked child, which must not call the driver, does nothing.

@@ -10,13 +10,15 @@ use super::driver::{
     cuDeviceGetCount, cuDeviceGetName,
 };
 use super::fallible_once::FallibleOnceCell;
+use super::held::{Held, Kind};
 use super::kernels::Kernels;
-use super::memory_kind;
+use super::modules::in_relaxed_mode;
 use super::owned::{Owned, Refused};
 use super::slot::SlotPool;
+use super::{kept, memory_kind};
 use crate::call::{Formula, SlotKind, Task};
 use crate::error::{Error, interned};
-use crate::process::settings::Placement;
+use crate::process::settings::{self, Placement};
 use crate::process::warmup;
 use crate::tuning;
 use cust::sys::CUdevice_attribute::{
@@ -36,6 +38,7 @@ pub(crate) struct Gpu {
     handle: CUdevice,
     device: FallibleOnceCell<Device>,
     is_lost: AtomicBool,
+    held: Held,
 }
 
 /// A device that is open, with what it needs to compute. Nothing of it is destroyed: at exit the
@@ -66,6 +69,19 @@ pub(crate) fn all() -> Result<&'static [Gpu], Error> {
         .map(Vec::as_slice)
 }
 
+/// The devices that host arrays may be computed on: all, or the one that the user has chosen.
+fn for_host_arrays() -> Result<&'static [Gpu], Error> {
+    let gpus = all()?;
+    let Ok(ordinal) = usize::try_from(settings::device()?) else { return Ok(gpus) };
+    gpus.get(ordinal..=ordinal).ok_or_else(|| {
+        let count = gpus.len();
+        let why = format!(
+            "device {ordinal} is chosen, and the CUDA driver shows {count} devices, from 0 on"
+        );
+        Error::NoGpu { why: interned(why) }
+    })
+}
+
 fn list(_: Driver) -> Result<Vec<Gpu>, Error> {
     let mut count = 0;
     // SAFETY: the driver writes one number into a local.
@@ -84,24 +100,24 @@ fn unusable(what: &str, error: Error) -> Error {
     }
 }
 
-/// The first device that can compute; or why the first one cannot.
+/// The first device for host arrays that can compute; or why the first one cannot.
 pub(crate) fn usable() -> Result<&'static Device, Error> {
-    let [first, others @ ..] = all()? else {
+    let [first, others @ ..] = for_host_arrays()? else {
         return Err(Error::NoGpu { why: NO_DEVICE });
     };
     first.open().or_else(|failure| others.iter().find_map(|gpu| gpu.open().ok()).ok_or(failure))
 }
 
-/// All devices that can compute; or why the first one cannot.
+/// All devices for host arrays that can compute; or why the first one cannot.
 pub(crate) fn all_usable() -> Result<Vec<&'static Device>, Error> {
-    let usable: Vec<_> = all()?.iter().filter_map(|gpu| gpu.open().ok()).collect();
+    let usable: Vec<_> = for_host_arrays()?.iter().filter_map(|gpu| gpu.open().ok()).collect();
     if usable.is_empty() { self::usable().map(|device| vec![device]) } else { Ok(usable) }
 }
 
-/// The numbers of devices that are open, and of those that are or could be, where the driver is open. Opens
-/// the first one if the calling thread has a context, as where the driver is open for another library.
+/// The numbers of devices for host arrays that are open, and of those that are or could be, where the driver is
+/// open. Opens the first one if the calling thread has a context, as where the driver is open for another library.
 pub(crate) fn counts() -> [usize; 2] {
-    let Ok(gpus) = all() else { return [0, 0] };
+    let Ok(gpus) = for_host_arrays() else { return [0, 0] };
     let count = |is_counted: fn(&&Gpu) -> bool| gpus.iter().filter(is_counted).count();
     let open = || count(|gpu| gpu.device.get().is_some() && gpu.refuse_lost().is_ok());
     if open() == 0 && !super::context::current().is_null() {
@@ -159,6 +175,13 @@ pub(crate) fn to_see_memory(placement: Placement) -> Result<Option<&'static Devi
     }
 }
 
+/// Says whether a caller's number may be a device's: as long as the driver is closed, any number that is not
+/// negative may.
+pub(crate) fn may_exist(device: i32) -> bool {
+    let count = driver::if_open().and_then(|_| GPUS.get()).map_or(usize::MAX, Vec::len);
+    usize::try_from(device).is_ok_and(|ordinal| ordinal < count)
+}
+
 /// Lets the next call try again whatever failed before. A lost device stays lost.
 pub(crate) fn forget_failures() {
     driver::forget_failure();
@@ -168,14 +191,20 @@ pub(crate) fn forget_failures() {
     }
 }
 
+/// The memory that the library has from a device.
+pub(super) fn held(ordinal: usize) -> Option<&'static Held> {
+    Some(&GPUS.get()?.get(ordinal)?.held)
+}
+
+/// The devices that this process has open. Opens none, and none in a forked child.
+pub(crate) fn open() -> impl Iterator<Item = &'static Device> {
+    let gpus = driver::if_open().and_then(|_| GPUS.get());
+    gpus.into_iter().flatten().filter_map(|gpu| gpu.device.get())
+}
+
 /// Lets all devices forget the kernel of a formula. Makes no call of the driver.
 pub(crate) fn forget(formula: u64) {
-    if driver::if_open().is_none() {
-        return;
-    }
-    for device in GPUS.get().into_iter().flatten().filter_map(|gpu| gpu.device.get()) {
-        device.kernels.forget(formula);
-    }
+    open().for_each(|device| device.kernels.forget(formula));
 }
 
 impl Gpu {
@@ -192,7 +221,7 @@ impl Gpu {
         let name = CStr::from_bytes_until_nul(name.map(i8::cast_unsigned).as_slice())
             .map_or_else(|_| CString::default(), CStr::to_owned);
         let (device, is_lost) = (FallibleOnceCell::new(), AtomicBool::new(false));
-        Ok(Gpu { ordinal, name, handle, device, is_lost })
+        Ok(Gpu { ordinal, name, handle, device, is_lost, held: Held::new() })
     }
 
     fn open(&'static self) -> Result<&'static Device, Error> {
@@ -261,6 +290,36 @@ impl Device {
         self.refuse_lost()?;
         driver::get()?;
         self.enter().and_then(|_entered| work()).inspect_err(|error| self.note(error))
+    }
+
+    /// The bytes of page-locked memory and of the device's that the library has from the driver; those of the latter
+    /// that callers freed; and the number of loaded modules.
+    pub(crate) fn holdings(&self) -> [usize; 4] {
+        let held = &self.gpu.held;
+        let [pinned, device] = [Kind::Pinned, Kind::Device].map(|kind| held.bytes(kind));
+        [pinned, device, kept::bytes(self.ordinal()), self.kernels.modules()]
+    }
+
+    /// Frees what no call uses: slots, memory that callers freed, kernels of expressions that are gone. Returns the
+    /// number of bytes. The driver may refuse some, which a later call frees.
+    pub(crate) fn trim(&self) -> Result<usize, Error> {
+        self.within(|| {
+            Ok(in_relaxed_mode(|| {
+                let mut freed = self.refused.retry();
+                let mut destroy = |object: Owned| {
+                    let bytes = object.bytes();
+                    match object.destroy() {
+                        Ok(()) => freed += bytes,
+                        Err(object) => self.refused.add([object]),
+                    }
+                };
+                self.slots.iter().for_each(|slots| slots.trim(&mut destroy));
+                let kept = std::iter::from_fn(|| kept::take_oldest(self.ordinal()));
+                kept.take(tuning::KEPT_BLOCKS).map(Owned::Memory).for_each(destroy);
+                self.kernels.trim();
+                freed
+            }))
+        })
     }
 
     /// Makes the device's context the calling thread's, until the result is dropped.

@@ -10,25 +10,18 @@ use super::owned::OwnedMemory;
 use crate::tuning::{KEPT_BLOCKS, KEPT_BYTES, LEAST_KEPT_BYTES};
 use std::sync::{Mutex, PoisonError};
 
-/// Memory that the device no longer uses.
-struct Block {
-    ordinal: usize,
-    bytes: usize,
-    memory: OwnedMemory,
-}
-
 /// Says whether blocks of a size are worth keeping, and not too large.
 pub(super) fn is_kept(bytes: usize) -> bool {
     (LEAST_KEPT_BYTES..=KEPT_BYTES).contains(&bytes)
 }
 
 /// Keeps a block that the device no longer uses. Returns the memory if the list of blocks cannot grow.
-pub(super) fn keep(ordinal: usize, bytes: usize, memory: OwnedMemory) -> Result<(), OwnedMemory> {
+pub(super) fn keep(memory: OwnedMemory) -> Result<(), OwnedMemory> {
     with_blocks(|blocks| {
         if blocks.try_reserve(1).is_err() {
             return Err(memory);
         }
-        blocks.push(Block { ordinal, bytes, memory });
+        blocks.push(memory);
         Ok(())
     })
 }
@@ -36,28 +29,33 @@ pub(super) fn keep(ordinal: usize, bytes: usize, memory: OwnedMemory) -> Result<
 /// Removes the newest block of a device that has exactly this size.
 pub(super) fn take(ordinal: usize, bytes: usize) -> Option<OwnedMemory> {
     with_blocks(|blocks| {
-        let fits = |block: &Block| block.ordinal == ordinal && block.bytes == bytes;
+        let fits = |block: &OwnedMemory| block.ordinal() == ordinal && block.bytes() == bytes;
         let place = blocks.iter().rposition(fits)?;
-        Some(blocks.remove(place).memory)
+        Some(blocks.remove(place))
     })
 }
 
 /// Removes the oldest block of a device whose blocks exceed a limit.
 pub(super) fn take_excess(ordinal: usize) -> Option<OwnedMemory> {
     with_blocks(|blocks| {
-        let sizes = blocks.iter().filter(|block| block.ordinal == ordinal).map(|block| block.bytes);
-        let is_within = sizes.clone().count() <= KEPT_BLOCKS && sizes.sum::<usize>() <= KEPT_BYTES;
-        if is_within { None } else { take_oldest(blocks, ordinal).map(|block| block.memory) }
+        let [count, bytes] = size(blocks, ordinal);
+        let is_within = count <= KEPT_BLOCKS && bytes <= KEPT_BYTES;
+        if is_within { None } else { remove_oldest(blocks, ordinal) }
     })
+}
+
+/// Removes the oldest block of a device.
+pub(super) fn take_oldest(ordinal: usize) -> Option<OwnedMemory> {
+    with_blocks(|blocks| remove_oldest(blocks, ordinal))
 }
 
 /// Frees the blocks of a device, whose context is current; says whether it freed any.
 pub(super) fn free_all(ordinal: usize) -> bool {
     let mut has_freed = false;
-    while let Some(block) = with_blocks(|blocks| take_oldest(blocks, ordinal)) {
-        if let Err(memory) = block.memory.free() {
+    while let Some(block) = take_oldest(ordinal) {
+        if let Err(block) = block.free() {
             // A later call tries again. If the list cannot grow, the memory stays allocated.
-            let _ = keep(ordinal, block.bytes, memory);
+            let _ = keep(block);
             break;
         }
         has_freed = true;
@@ -67,17 +65,28 @@ pub(super) fn free_all(ordinal: usize) -> bool {
 
 /// Says whether a block begins at an address: its former owner must not use it any more.
 pub(super) fn begins_at(address: u64) -> bool {
-    with_blocks(|blocks| blocks.iter().any(|block| block.memory.address() == address))
+    with_blocks(|blocks| blocks.iter().any(|block| block.address() == address))
 }
 
-fn take_oldest(blocks: &mut Vec<Block>, ordinal: usize) -> Option<Block> {
-    let place = blocks.iter().position(|block| block.ordinal == ordinal)?;
+/// The bytes of a device's blocks.
+pub(super) fn bytes(ordinal: usize) -> usize {
+    with_blocks(|blocks| size(blocks, ordinal)[1])
+}
+
+/// The number of a device's blocks, and their bytes.
+fn size(blocks: &[OwnedMemory], ordinal: usize) -> [usize; 2] {
+    let of_device = blocks.iter().filter(|block| block.ordinal() == ordinal);
+    of_device.fold([0, 0], |[count, bytes], block| [count + 1, bytes + block.bytes()])
+}
+
+fn remove_oldest(blocks: &mut Vec<OwnedMemory>, ordinal: usize) -> Option<OwnedMemory> {
+    let place = blocks.iter().position(|block| block.ordinal() == ordinal)?;
     Some(blocks.remove(place))
 }
 
 /// Runs `work` with the blocks of all devices, the oldest first. A forked child, in which there are none of its
 /// parent's, never comes here.
-fn with_blocks<T>(work: impl FnOnce(&mut Vec<Block>) -> T) -> T {
-    static BLOCKS: Mutex<Vec<Block>> = Mutex::new(Vec::new());
+fn with_blocks<T>(work: impl FnOnce(&mut Vec<OwnedMemory>) -> T) -> T {
+    static BLOCKS: Mutex<Vec<OwnedMemory>> = Mutex::new(Vec::new());
     work(&mut BLOCKS.lock().unwrap_or_else(PoisonError::into_inner))
 }

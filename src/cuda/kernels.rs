@@ -152,6 +152,16 @@ impl Kernels {
         formula.kernels().try_for_each(|(kernel, _)| self.of(kernel).map(|_| ()))
     }
 
+    /// Unloads the kernels that nothing can use any more. The device's context is current.
+    pub(super) fn trim(&self) {
+        self.modules.unload_all();
+    }
+
+    /// The number of modules that are loaded.
+    pub(super) fn modules(&self) -> usize {
+        self.modules.count()
+    }
+
     /// Says whether the kernels of a formula are loaded.
     pub(super) fn has_all(&self, formula: &Formula) -> bool {
         formula.kernels().all(|(kernel, _)| self.has(kernel))
@@ -198,7 +208,7 @@ impl Kernels {
             self.load(formula, form)
         })?;
         if is_new {
-            self.modules.unload_retired();
+            self.modules.unload_some();
         }
         Ok(function.raw())
     }

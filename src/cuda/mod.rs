@@ -14,6 +14,7 @@ mod enqueue;
 pub(crate) mod event;
 mod fallible_once;
 mod grid;
+mod held;
 mod kept;
 pub(crate) mod kernels;
 mod loader;

@@ -21,6 +21,7 @@ use crate::error::{Error, interned};
 use crate::process::{log, warmup};
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The oldest driver that takes the images' PTX ISA 8.0 supports this CUDA version.
@@ -52,11 +53,13 @@ pub(super) struct Modules {
     ordinal: usize,
     /// Modules that nothing can use any more, the oldest first.
     retired: Mutex<VecDeque<OwnedModule>>,
+    /// The modules that are loaded, retired ones included.
+    count: AtomicUsize,
 }
 
 impl Modules {
     pub(super) const fn new(ordinal: usize) -> Self {
-        Modules { ordinal, retired: Mutex::new(VecDeque::new()) }
+        Modules { ordinal, retired: Mutex::new(VecDeque::new()), count: AtomicUsize::new(0) }
     }
 
     /// Loads the PTX of a kernel, and finds the kernel. The device's context is current.
@@ -77,6 +80,7 @@ impl Modules {
                 Code::SUCCESS => {}
                 code => return Err(refusal(self.ordinal, code)),
             }
+            self.count.fetch_add(1, Ordering::Relaxed);
             let (module, mut raw) = (OwnedModule::new(module), std::ptr::null_mut());
             // SAFETY: the module is loaded, and the name ends in NUL; the driver writes one handle into a
             // local.
@@ -97,17 +101,33 @@ impl Modules {
     }
 
     /// Unloads some of the retired modules. The device's context is current.
-    pub(super) fn unload_retired(&self) {
-        for _ in 0..UNLOADED_AT_ONCE {
+    pub(super) fn unload_some(&self) {
+        self.unload_retired(UNLOADED_AT_ONCE);
+    }
+
+    /// Unloads all modules that are retired now. The device's context is current.
+    pub(super) fn unload_all(&self) {
+        let count = self.retired().len();
+        self.unload_retired(count);
+    }
+
+    fn unload_retired(&self, most: usize) {
+        for _ in 0..most {
             let Some(module) = self.retired().pop_front() else { return };
             in_relaxed_mode(|| self.unload(module));
         }
     }
 
+    /// The number of modules that are loaded.
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
     /// Unloads a module, which is retired if the driver refuses.
     fn unload(&self, module: OwnedModule) {
-        if let Err(module) = module.unload() {
-            self.add(module);
+        match module.unload() {
+            Ok(()) => _ = self.count.fetch_sub(1, Ordering::Relaxed),
+            Err(module) => self.add(module),
         }
     }
 

@@ -1,13 +1,15 @@
-//! Objects of the driver's that this library made and owns: streams, events, memory, modules.
+//! Objects of the driver's that this library made and owns: streams, events, memory, modules. Memory is counted by
+//! its device, for gpuvec_memory, as long as the driver has not freed it.
 //!
 //! A stream, an event or memory that the driver refuses to destroy, for a passing reason, is destroyed
 //! later: its owner is gone, and could not be told. Modules are unloaded by src/cuda/modules.rs.
 
 use super::driver::{
     CUdeviceptr, CUevent, CUmodule, CUstream, Code, cuEventCreate, cuEventDestroy_v2,
-    cuMemAlloc_v2, cuMemFree_v2, cuMemHostAlloc, cuModuleUnload, cuStreamCreateWithPriority,
-    cuStreamDestroy_v2,
+    cuMemAlloc_v2, cuMemFree_v2, cuMemFreeHost, cuMemHostAlloc, cuModuleUnload,
+    cuStreamCreateWithPriority, cuStreamDestroy_v2,
 };
+use super::held::{self, Kind};
 use super::kept;
 use crate::error::Error;
 use std::collections::VecDeque;
@@ -24,9 +26,21 @@ pub(super) struct OwnedStream(CUstream);
 #[derive(Debug)]
 pub(super) struct OwnedEvent(CUevent);
 
-/// Memory of the device whose context was current.
+/// Memory of a device.
 #[derive(Debug)]
-pub(super) struct OwnedMemory(CUdeviceptr);
+pub(super) struct OwnedMemory {
+    address: CUdeviceptr,
+    bytes: usize,
+    ordinal: usize,
+}
+
+/// Page-locked host memory that every device sees, allocated in the context of one.
+#[derive(Debug)]
+pub(super) struct OwnedPinned {
+    address: NonNull<c_void>,
+    bytes: usize,
+    ordinal: usize,
+}
 
 /// A module of the device whose context was current.
 #[derive(Debug)]
@@ -36,6 +50,8 @@ pub(super) struct OwnedModule(CUmodule);
 unsafe impl Send for OwnedModule {}
 // SAFETY: the CUDA driver API lets any number of threads use a module.
 unsafe impl Sync for OwnedModule {}
+// SAFETY: any thread may use the memory, and free it.
+unsafe impl Send for OwnedPinned {}
 // SAFETY: the CUDA driver API lets any thread use a stream.
 unsafe impl Send for OwnedStream {}
 // SAFETY: the CUDA driver API lets any number of threads use a stream.
@@ -107,29 +123,83 @@ impl OwnedMemory {
             code = allocate();
         }
         code.of("cuMemAlloc", ordinal)?;
-        Ok(OwnedMemory(address))
+        held::add(ordinal, Kind::Device, bytes);
+        Ok(OwnedMemory { address, bytes, ordinal })
     }
 
     /// Frees the memory, whose device's context is current; returns it if the driver refuses.
     pub(super) fn free(self) -> Result<(), Self> {
-        match Owned::Memory(self).destroy() {
-            Err(Owned::Memory(memory)) => Err(memory),
-            _ => Ok(()),
+        if self.release() == Code::SUCCESS { Ok(()) } else { Err(self) }
+    }
+
+    /// Frees the memory, which is used no more if the driver agrees.
+    pub(super) fn release(&self) -> Code {
+        // SAFETY: the memory exists, since only success, after which no owner uses it, frees it.
+        let code = unsafe { cuMemFree_v2(self.address) };
+        if code == Code::SUCCESS {
+            held::subtract(self.ordinal, Kind::Device, self.bytes);
         }
+        code
     }
 
     /// Takes ownership of memory that [`OwnedMemory::into_address`] passed to another owner, who gives it back.
-    pub(super) fn returned(address: CUdeviceptr) -> Self {
-        OwnedMemory(address)
+    pub(super) fn returned(address: CUdeviceptr, bytes: usize, ordinal: usize) -> Self {
+        OwnedMemory { address, bytes, ordinal }
     }
 
     pub(super) fn address(&self) -> CUdeviceptr {
-        self.0
+        self.address
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn ordinal(&self) -> usize {
+        self.ordinal
     }
 
     /// Passes the memory's address to an owner outside the library.
     pub(super) fn into_address(self) -> CUdeviceptr {
-        self.0
+        self.address
+    }
+}
+
+impl OwnedPinned {
+    /// Page-locks `bytes` of new host memory. The context of device `ordinal` is current.
+    pub(super) fn new(bytes: usize, ordinal: usize) -> Result<Self, Error> {
+        let mut address = std::ptr::null_mut();
+        // SAFETY: the driver writes one pointer into a local.
+        unsafe { cuMemHostAlloc(&raw mut address, bytes, PORTABLE_MAPPED) }
+            .of("cuMemHostAlloc", ordinal)?;
+        let address = NonNull::new(address)
+            .ok_or(Error::OutOfHostMemory { bytes, purpose: "pinned memory" })?;
+        held::add(ordinal, Kind::Pinned, bytes);
+        Ok(OwnedPinned { address, bytes, ordinal })
+    }
+
+    /// Frees the memory, which is used no more if the driver agrees. The context of its device is current.
+    pub(super) fn release(&self) -> Code {
+        // SAFETY: the memory exists, since only success, after which no owner uses it, frees it.
+        let code = unsafe { cuMemFreeHost(self.address.as_ptr()) };
+        if code == Code::SUCCESS {
+            held::subtract(self.ordinal, Kind::Pinned, self.bytes);
+        }
+        code
+    }
+
+    /// Takes ownership of memory that [`OwnedPinned::into_address`] passed to another owner, who gives it back.
+    pub(super) fn returned(address: NonNull<c_void>, bytes: usize, ordinal: usize) -> Self {
+        OwnedPinned { address, bytes, ordinal }
+    }
+
+    pub(super) fn address(&self) -> NonNull<u8> {
+        self.address.cast()
+    }
+
+    /// Passes the memory's address to an owner outside the library.
+    pub(super) fn into_address(self) -> NonNull<c_void> {
+        self.address
     }
 }
 
@@ -141,25 +211,26 @@ pub(crate) const PAGE: usize = 4096;
 /// memory, at the host's address.
 pub(super) const PORTABLE_MAPPED: c_uint = 1 | 2;
 
-/// Page-locks `bytes` of new host memory, for every device to see. The context of device `ordinal` is
-/// current.
-pub(super) fn pinned_alloc(bytes: usize, ordinal: usize) -> Result<NonNull<c_void>, Error> {
-    let mut address = std::ptr::null_mut();
-    // SAFETY: the driver writes one pointer into a local.
-    unsafe { cuMemHostAlloc(&raw mut address, bytes, PORTABLE_MAPPED) }
-        .of("cuMemHostAlloc", ordinal)?;
-    NonNull::new(address).ok_or(Error::OutOfHostMemory { bytes, purpose: "pinned memory" })
-}
-
 /// Any of these objects.
 #[derive(Debug)]
 pub(super) enum Owned {
     Stream(OwnedStream),
     Event(OwnedEvent),
     Memory(OwnedMemory),
+    Pinned(OwnedPinned),
 }
 
 impl Owned {
+    /// The memory that the object has, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Owned::Stream(_) | Owned::Event(_) => 0,
+            Owned::Memory(OwnedMemory { bytes, .. }) | Owned::Pinned(OwnedPinned { bytes, .. }) => {
+                *bytes
+            }
+        }
+    }
+
     /// Destroys the object, whose device's context is current; returns it if the driver refuses.
     pub(super) fn destroy(self) -> Result<(), Owned> {
         // SAFETY: the object exists, since its creator made it and this is its only owner. The driver
@@ -168,7 +239,8 @@ impl Owned {
             match &self {
                 Owned::Stream(OwnedStream(stream)) => cuStreamDestroy_v2(*stream),
                 Owned::Event(OwnedEvent(event)) => cuEventDestroy_v2(*event),
-                Owned::Memory(OwnedMemory(address)) => cuMemFree_v2(*address),
+                Owned::Memory(memory) => memory.release(),
+                Owned::Pinned(pinned) => pinned.release(),
             }
         };
         if code == Code::SUCCESS { Ok(()) } else { Err(self) }
@@ -194,16 +266,21 @@ impl Refused {
         }
     }
 
-    /// Destroys objects until one is refused, which then goes to the back of the queue. The context of their
-    /// device is current. The lock is not held meanwhile, since the driver may wait.
-    pub(super) fn retry(&self) {
+    /// Destroys objects until one is refused, which then goes to the back of the queue; returns the bytes of memory
+    /// that were freed. The context of their device is current. The lock is not held meanwhile, since the driver may
+    /// wait.
+    pub(super) fn retry(&self) -> usize {
+        let mut freed = 0;
         let next = || self.lock().pop_back();
         while let Some(object) = next() {
+            let bytes = object.bytes();
             if let Err(object) = object.destroy() {
                 self.add_first(object);
-                return;
+                break;
             }
+            freed += bytes;
         }
+        freed
     }
 
     fn add_first(&self, object: Owned) {

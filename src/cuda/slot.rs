@@ -7,7 +7,7 @@
 
 use super::completion::Flags;
 use super::driver::{CUstream, cuStreamSynchronize};
-use super::owned::{OwnedMemory, OwnedStream, PAGE, pinned_alloc};
+use super::owned::{Owned, OwnedMemory, OwnedPinned, OwnedStream, PAGE};
 use super::scratch::Scratch;
 use crate::call::{MAX_OUTPUTS, SlotKind, Transfer, Transfers};
 use crate::error::Error;
@@ -35,10 +35,10 @@ pub(crate) struct Slot {
     pub(super) flagged_warps: u32,
     /// Says that there may be work that was not waited for.
     is_in_flight: bool,
-    pinned: Option<NonNull<u8>>,
+    pinned: Option<OwnedPinned>,
     device: Option<OwnedMemory>,
     /// Pinned memory for the states of a chunk, and for flags behind them.
-    states: Option<NonNull<u8>>,
+    states: Option<OwnedPinned>,
     scratch: Option<Scratch>,
 }
 
@@ -74,9 +74,7 @@ impl Slot {
     fn make_buffers(&mut self, transfers: &Transfers) -> Result<(), Error> {
         let ordinal = self.ordinal;
         if transfers.any(Transfer::Staged) {
-            made(&mut self.pinned, || {
-                pinned_alloc(tuning::STAGED_SLOT_BYTES, ordinal).map(NonNull::cast)
-            })?;
+            made(&mut self.pinned, || OwnedPinned::new(tuning::STAGED_SLOT_BYTES, ordinal))?;
         }
         if transfers.any(Transfer::Dma) {
             let bytes = match self.kind {
@@ -94,13 +92,13 @@ impl Slot {
 
     fn make_states(&mut self) -> Result<(), Error> {
         let bytes = (STATES_BYTES + Flags::BYTES).next_multiple_of(PAGE);
-        made(&mut self.states, || pinned_alloc(bytes, self.ordinal).map(NonNull::cast))
+        made(&mut self.states, || OwnedPinned::new(bytes, self.ordinal))
     }
 
     /// Pinned memory for a chunk of every array that is staged; every device reaches it at the same
     /// address.
     pub(super) fn pinned(&self) -> Result<NonNull<u8>, Error> {
-        self.pinned.ok_or(NO_BUFFER)
+        self.pinned.as_ref().map(OwnedPinned::address).ok_or(NO_BUFFER)
     }
 
     /// Bytes from a place on in this memory, while no device has it.
@@ -120,12 +118,16 @@ impl Slot {
 
     /// Pinned memory for states, [`STATE_BYTES`] each.
     pub(super) fn states_address(&self) -> Result<u64, Error> {
-        self.states.map(|states| states.addr().get() as u64).ok_or(NO_BUFFER)
+        self.states().map(|states| states.addr().get() as u64)
+    }
+
+    fn states(&self) -> Result<NonNull<u8>, Error> {
+        self.states.as_ref().map(OwnedPinned::address).ok_or(NO_BUFFER)
     }
 
     /// The state that the kernel of a reduction, counted from 0, has written, of `bytes` bytes.
     pub(super) fn state(&self, number: usize, bytes: usize) -> Result<&[u8], Error> {
-        let states = self.states.ok_or(NO_BUFFER)?;
+        let states = self.states()?;
         if self.is_in_flight || bytes > STATE_BYTES || number >= MAX_OUTPUTS {
             return Err(Error::Internal { text: "a state that is not there" });
         }
@@ -146,8 +148,8 @@ impl Slot {
     }
 
     fn made_flags(&self) -> Option<Flags> {
-        // SAFETY: the buffer has room for flags behind the states, and is never freed.
-        self.states.map(|states| unsafe { Flags::at(states.add(STATES_BYTES)) })
+        // SAFETY: the buffer has room for flags behind the states, and is the slot's as long as the slot is in use.
+        self.states().ok().map(|states| unsafe { Flags::at(states.add(STATES_BYTES)) })
     }
 
     /// Waits until the newest work is done, and its results are visible. After an error the work may
@@ -165,6 +167,21 @@ impl Slot {
         }
         self.is_in_flight = false;
         Ok(())
+    }
+
+    /// Waits until the stream has nothing to do. A kernel whose warps have set their flags may still be ending.
+    fn synchronize(&mut self) -> Result<(), Error> {
+        self.wait()?;
+        // SAFETY: the stream is the slot's.
+        unsafe { cuStreamSynchronize(self.stream.raw()) }.of("cuStreamSynchronize", self.ordinal)
+    }
+
+    /// The objects of a slot that is used no more.
+    fn into_owned(self) -> impl Iterator<Item = Owned> {
+        let scratch = self.scratch.into_iter().flat_map(Scratch::into_memories);
+        let pinned = self.pinned.into_iter().chain(self.states).map(Owned::Pinned);
+        let device = self.device.into_iter().chain(scratch).map(Owned::Memory);
+        pinned.chain(device).chain([Owned::Stream(ManuallyDrop::into_inner(self.stream))])
     }
 }
 
@@ -245,6 +262,20 @@ impl SlotPool {
             let is_none = |state: &mut State| state.idle.is_empty() && state.made == self.max();
             let waited = self.returned.wait_while(state, is_none);
             waited.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
+        }
+    }
+
+    /// Takes the slots that no call uses apart, and passes what they have to `destroy`, which is to free it. They count
+    /// until then. The device's context is current.
+    pub(super) fn trim(&self, mut destroy: impl FnMut(Owned)) {
+        // As many as there can be: other threads may use and return slots without end.
+        for _ in 0..self.max() {
+            let Some(mut slot) = self.lock().idle.pop() else { return };
+            if slot.synchronize().is_err() {
+                return self.change(|state| state.idle.insert(0, slot));
+            }
+            slot.into_owned().for_each(&mut destroy);
+            self.change(|state| state.made -= 1);
         }
     }
 

@@ -12,8 +12,8 @@ use std::sync::{Mutex, PoisonError};
 /// The source of an allocation.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    /// The driver, page-locked, in a device's context, with `before` bytes before the first page.
-    Pinned { ordinal: usize, before: usize },
+    /// The driver, page-locked, in a device's context: `bytes`, with `before` of them before the first page.
+    Pinned { ordinal: usize, bytes: usize, before: usize },
     /// The driver, of a device.
     Device { ordinal: usize, bytes: usize },
     /// The system, in whole pages.
@@ -48,14 +48,15 @@ fn pinned_pages(device: &Device, bytes: usize) -> Result<(NonNull<c_void>, Sourc
     let ordinal = device.ordinal();
     let address = device.pinned_alloc(bytes)?;
     if address.addr().get().is_multiple_of(PAGE) {
-        return Ok((address, Source::Pinned { ordinal, before: 0 }));
+        return Ok((address, Source::Pinned { ordinal, bytes, before: 0 }));
     }
     // SAFETY: allocated above, and used by nothing.
-    unsafe { alloc::pinned_free(ordinal, address)? };
-    let address = device.pinned_alloc(bytes.saturating_add(PAGE))?;
+    unsafe { alloc::pinned_free(ordinal, address, bytes)? };
+    let bytes = bytes.saturating_add(PAGE);
+    let address = device.pinned_alloc(bytes)?;
     let before = address.cast::<u8>().align_offset(PAGE);
     // SAFETY: the allocation is a page longer than asked for.
-    Ok((unsafe { address.byte_add(before) }, Source::Pinned { ordinal, before }))
+    Ok((unsafe { address.byte_add(before) }, Source::Pinned { ordinal, bytes, before }))
 }
 
 /// Allocates at least `bytes` of a device's memory; of the host's where there is no GPU.
@@ -93,6 +94,17 @@ pub(crate) fn device_of(pointer: *const c_void) -> i32 {
     }
 }
 
+/// The bytes of page-locked memory and of device memory that callers have, allocated in a device's context.
+pub(crate) fn bytes(of: usize) -> [usize; 2] {
+    with_registry(|registry| {
+        registry.values().fold([0, 0], |[pinned, device], allocation| match allocation.source {
+            Source::Pinned { ordinal, bytes, .. } if ordinal == of => [pinned + bytes, device],
+            Source::Device { ordinal, bytes } if ordinal == of => [pinned, device + bytes],
+            _ => [pinned, device],
+        })
+    })
+}
+
 /// Frees what the function `by` returned. Memory that could not be freed can be freed again, unless
 /// its device is lost: then it is gone. In a forked child, the memory of the parent's driver is
 /// forgotten: the child never had it.
@@ -111,8 +123,8 @@ pub(crate) unsafe fn free(pointer: *mut c_void, by: &'static str) -> Result<(), 
     // rest is this function's promise.
     let result = unsafe {
         match allocation.source {
-            Source::Pinned { ordinal, before } => {
-                alloc::pinned_free(ordinal, address.byte_sub(before))
+            Source::Pinned { ordinal, bytes, before } => {
+                alloc::pinned_free(ordinal, address.byte_sub(before), bytes)
             }
             Source::Device { ordinal, bytes } => alloc::device_free(ordinal, key as u64, bytes),
             Source::System { bytes } => {

@@ -161,6 +161,15 @@ pub(crate) fn destroy(expression: *mut gpuvec_expr) -> Result<(), Error> {
 static CACHE: [Mutex<Option<Arc<Expression>>>; CACHED] = [const { Mutex::new(None) }; CACHED];
 const CACHED: usize = 64;
 
+/// Drops the expressions of the cache that no handle and no call uses.
+pub(crate) fn trim() {
+    for place in &CACHE {
+        let is_unused = |known: &mut Arc<Expression>| Arc::strong_count(known) == 1;
+        // The expression is dropped here, without the lock.
+        drop(with(place, |cached| cached.take_if(is_unused)));
+    }
+}
+
 fn place(text: &str, inputs: &[Input<'_>]) -> usize {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);

@@ -6,5 +6,6 @@ pub(crate) mod allocation;
 pub(crate) mod event;
 pub(crate) mod expression;
 mod handle;
+pub(crate) mod holdings;
 pub(crate) mod registration;
 pub(crate) mod stream;

@@ -104,6 +104,14 @@ pub(crate) fn unregister(pointer: *mut c_void) -> Result<(), Error> {
     REGISTRATIONS.unregister(pointer.addr(), &ByDevice(None))
 }
 
+/// Returns the bytes of the pages that are locked in a device's context.
+pub(crate) fn bytes(ordinal: usize) -> usize {
+    REGISTRATIONS.read(|registry| {
+        let of_device = registry.segments.iter().filter(|(_, segment)| segment.ordinal == ordinal);
+        of_device.map(|(pages, _)| pages.len()).sum()
+    })
+}
+
 /// Returns the memory kind of an array. `ask` gets it from the driver, which reports every byte of a
 /// locked page as page-locked. An array that only shares pages with registered arrays is pageable.
 pub(crate) fn kind_of(

@@ -1,4 +1,4 @@
-//! The user's settings: the placement, the number of threads, the vector instructions, and the log.
+//! The user's settings: the placement, the number of threads, the device, the vector instructions, and the log.
 //!
 //! The environment is read once, at the first call that needs it, and not at all in a process
 //! that runs with another user's rights (`secure_getenv`).
@@ -86,6 +86,7 @@ pub(crate) fn check() -> Result<(), Error> {
         return Ok(());
     }
     threads()?;
+    device()?;
     environment.vectors?;
     environment.log.as_ref().map_err(|error| *error)?;
     placement().map(|_| ())
@@ -109,6 +110,27 @@ pub(crate) fn threads() -> Result<NonZeroUsize, Error> {
 /// Sets the number of threads that may work on one call; with 0 the environment's is in force again.
 pub(crate) fn set_threads(threads: usize) {
     CHOSEN_THREADS.store(threads.min(MOST_THREADS.get()), Ordering::Relaxed);
+}
+
+/// Stands for all devices in the place of one device's number.
+pub const GPUVEC_ALL_DEVICES: i32 = -1;
+
+/// The number from `set_device`; [`NOT_CHOSEN_DEVICE`] leaves it to the environment.
+static CHOSEN_DEVICE: AtomicI32 = AtomicI32::new(NOT_CHOSEN_DEVICE);
+const NOT_CHOSEN_DEVICE: i32 = -2;
+
+/// Returns the number of the device for host arrays, or [`GPUVEC_ALL_DEVICES`]: that from `set_device`, else from
+/// `GPUVEC_DEVICE`, else all.
+pub(crate) fn device() -> Result<i32, Error> {
+    match CHOSEN_DEVICE.load(Ordering::Relaxed) {
+        NOT_CHOSEN_DEVICE => environment()?.device,
+        chosen => Ok(chosen),
+    }
+}
+
+/// Sets the device for host arrays: its number, or [`GPUVEC_ALL_DEVICES`].
+pub(crate) fn set_device(device: i32) {
+    CHOSEN_DEVICE.store(device, Ordering::Relaxed);
 }
 
 /// Returns the index of the newest set of vector instructions that may be used, where the processor has it:
@@ -155,6 +177,7 @@ pub(crate) fn log() -> Option<&'static Log> {
 struct Environment {
     placement: Result<Placement, Error>,
     threads: Result<NonZeroUsize, Error>,
+    device: Result<i32, Error>,
     vectors: Result<usize, Error>,
     log: Result<Option<Log>, Error>,
     /// Says that every variable is right.
@@ -178,12 +201,14 @@ fn environment() -> Result<&'static Environment, Error> {
                 variable(c"OMP_NUM_THREADS"),
                 scheduling::cpus,
             ),
+            device: parsed_device(variable(c"GPUVEC_DEVICE")),
             vectors: parsed_vectors(variable(c"GPUVEC_VECTORS")),
             log,
             is_right: false,
         });
         environment.is_right = environment.placement.is_ok()
             && environment.threads.is_ok()
+            && environment.device.is_ok()
             && environment.vectors.is_ok()
             && environment.log.is_ok();
         WATCHERS.store(watchers(&environment), Ordering::Relaxed);
@@ -221,6 +246,16 @@ fn first_of_list(list: &str) -> Option<NonZeroUsize> {
     let mut entries = list.split(',').map(|entry| entry.trim_ascii().parse());
     let first = entries.next()?.ok()?;
     entries.all(|entry| entry.is_ok()).then_some(first)
+}
+
+fn parsed_device(value: Option<String>) -> Result<i32, Error> {
+    let Some(value) = value else { return Ok(GPUVEC_ALL_DEVICES) };
+    let number = value.parse().ok().filter(|number| *number >= 0);
+    number.ok_or_else(|| Error::Environment {
+        variable: "GPUVEC_DEVICE",
+        value: interned(value),
+        expected: "the number of a device, 0 or more",
+    })
 }
 
 fn parsed_vectors(value: Option<String>) -> Result<usize, Error> {
@@ -291,6 +326,15 @@ mod tests {
         assert_eq!(parsed_placement(owned("gpu")).unwrap(), Placement::Gpu);
         for wrong in ["GPU", " gpu", "gpu ", "1"] {
             assert!(parsed_placement(owned(wrong)).is_err(), "'{wrong}' was taken");
+        }
+    }
+
+    #[test]
+    fn the_device_is_parsed_strictly() {
+        assert_eq!(parsed_device(None).unwrap(), GPUVEC_ALL_DEVICES);
+        assert_eq!(parsed_device(owned("3")).unwrap(), 3);
+        for wrong in ["-1", " 1", "1 ", "0,1", "all", "2147483648"] {
+            assert!(parsed_device(owned(wrong)).is_err(), "'{wrong}' was taken");
         }
     }
 

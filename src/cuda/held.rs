@@ -1,0 +1,42 @@
+//! Counts the bytes of memory that the library has from the driver, by device.
+
+use super::device;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A kind of memory: of the device, or page-locked in its context.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Device,
+    Pinned,
+}
+
+/// The bytes of each kind.
+pub(super) struct Held([AtomicUsize; 2]);
+
+impl Held {
+    pub(super) const fn new() -> Self {
+        Held([const { AtomicUsize::new(0) }; 2])
+    }
+
+    pub(super) fn bytes(&self, kind: Kind) -> usize {
+        self.of(kind).load(Ordering::Relaxed)
+    }
+
+    fn of(&self, kind: Kind) -> &AtomicUsize {
+        &self.0[kind as usize]
+    }
+}
+
+/// Counts memory that the driver has allocated.
+pub(super) fn add(ordinal: usize, kind: Kind, bytes: usize) {
+    if let Some(held) = device::held(ordinal) {
+        held.of(kind).fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Counts memory that the driver has freed.
+pub(super) fn subtract(ordinal: usize, kind: Kind, bytes: usize) {
+    if let Some(held) = device::held(ordinal) {
+        held.of(kind).fetch_sub(bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,85 @@
+//! The memory that the library holds, and the release of what no call uses.
+
+use super::{allocation, expression, registration};
+use crate::cuda::{Device, device};
+use crate::error::Error;
+use crate::process::log;
+use crate::process::settings::GPUVEC_ALL_DEVICES;
+
+/// The memory that the library holds.
+///
+/// Each number was right at some time during the call that stored it. Later versions may append fields; they
+/// never change or remove one.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryInfo {
+    /// The bytes of page-locked host memory that the driver has allocated for the library: callers' memory, and the
+    /// library's own buffers.
+    pub pinned: u64,
+    /// Those of them that callers have from `gpuvec_pinned_alloc`.
+    pub pinned_allocated: u64,
+    /// The bytes of device memory: callers' memory, memory that callers freed, and the library's own buffers.
+    pub device: u64,
+    /// Those of them that callers have from `gpuvec_device_alloc`.
+    pub device_allocated: u64,
+    /// Those of them that callers freed, and that are kept for the next allocations of the same sizes.
+    pub device_kept: u64,
+    /// The bytes of host memory that `gpuvec_host_register` has page-locked, in whole pages.
+    pub registered: u64,
+    /// The number of kernels that the driver has loaded.
+    pub modules: u64,
+}
+
+/// The memory of a device, or of [`GPUVEC_ALL_DEVICES`]. Opens neither the driver nor a device.
+pub(crate) fn memory(device: i32) -> Result<MemoryInfo, Error> {
+    if device != GPUVEC_ALL_DEVICES && !device::may_exist(device) {
+        return Err(Error::Value {
+            argument: "device",
+            value: i64::from(device),
+            expected: "pass a number from 0 to gpuvec_device_count() - 1, or GPUVEC_ALL_DEVICES (-1)",
+        });
+    }
+    let is_meant = |open: &&Device| {
+        device == GPUVEC_ALL_DEVICES || usize::try_from(device) == Ok(open.ordinal())
+    };
+    let each = device::open().filter(is_meant).map(of);
+    Ok(each.fold(MemoryInfo::default(), MemoryInfo::plus))
+}
+
+fn of(device: &Device) -> MemoryInfo {
+    let ordinal = device.ordinal();
+    let [pinned, on_device, device_kept, modules] = device.holdings();
+    let [pinned_allocated, device_allocated] = allocation::bytes(ordinal);
+    MemoryInfo {
+        pinned: pinned as u64,
+        pinned_allocated: pinned_allocated as u64,
+        device: on_device as u64,
+        device_allocated: device_allocated as u64,
+        device_kept: device_kept as u64,
+        registered: registration::bytes(ordinal) as u64,
+        modules: modules as u64,
+    }
+}
+
+impl MemoryInfo {
+    fn plus(self, other: Self) -> Self {
+        MemoryInfo {
+            pinned: self.pinned + other.pinned,
+            pinned_allocated: self.pinned_allocated + other.pinned_allocated,
+            device: self.device + other.device,
+            device_allocated: self.device_allocated + other.device_allocated,
+            device_kept: self.device_kept + other.device_kept,
+            registered: self.registered + other.registered,
+            modules: self.modules + other.modules,
+        }
+    }
+}
+
+/// Frees what no call uses, on all devices that are open, and returns the number of bytes. A device that fails keeps
+/// what it has.
+pub(crate) fn trim() -> u64 {
+    expression::trim();
+    let freed = device::open().map(|device| device.trim().unwrap_or(0) as u64).sum();
+    log::event(format_args!("trimmed {freed} bytes"));
+    freed
+}
