@@ -8,7 +8,7 @@ from installed import needs
 from programs import run
 
 ENUMERATIONS = ("gpuvec_status", "gpuvec_place", "gpuvec_backend")
-TYPES = {*ENUMERATIONS, "gpuvec_run", "gpuvec_stream", "gpuvec_event"}
+TYPES = {*ENUMERATIONS, "gpuvec_run", "gpuvec_memory_info", "gpuvec_stream", "gpuvec_event"}
 
 
 def described(folder) -> dict:

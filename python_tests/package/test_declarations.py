@@ -7,6 +7,12 @@ import header
 import pytest
 from gpuvec import _accumulator, _declarations, _expressions, _library, _settings
 
+# The functions that store a structure.
+STRUCTURES = {
+    "gpuvec_last_run": _library.RunStructure,
+    "gpuvec_memory": _library.MemoryStructure,
+}
+
 
 def test_every_exported_function_is_declared():
     """Each function of the header has its result and its arguments, ready for callers of ctypes."""
@@ -15,18 +21,19 @@ def test_every_exported_function_is_declared():
         for name in _library.SIGNATURES
     }
     found = {name: (result, as_declared(types)) for name, (result, types) in declared.items()}
-    found["gpuvec_last_run"] = untyped(found["gpuvec_last_run"])
+    for name, structure in STRUCTURES.items():
+        found[name] = untyped(found[name], structure)
     wanted = {
         name: (result, as_declared(types)) for name, (result, types) in header.prototypes().items()
     }
     assert found == wanted
 
 
-def untyped(declared: tuple) -> tuple:
+def untyped(declared: tuple, structure: type) -> tuple:
     """A declaration with the pointer to the package's structure as a plain address."""
-    pointer = ctypes.POINTER(_library.RunStructure)
+    pointer = ctypes.POINTER(structure)
     result, types = declared
-    assert types[0] is pointer
+    assert pointer in types
     return result, tuple(ctypes.c_void_p if kind is pointer else kind for kind in types)
 
 
@@ -38,6 +45,7 @@ def as_declared(types) -> tuple:
 def test_the_structure_is_the_header_s():
     """The fields' names, types and order."""
     assert header.fields("gpuvec_run") == _library.RunStructure._fields_
+    assert header.fields("gpuvec_memory_info") == _library.MemoryStructure._fields_
 
 
 @pytest.mark.parametrize(

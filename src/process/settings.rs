@@ -211,7 +211,8 @@ fn environment() -> Result<&'static Environment, Error> {
             && environment.device.is_ok()
             && environment.vectors.is_ok()
             && environment.log.is_ok();
-        WATCHERS.store(watchers(&environment), Ordering::Relaxed);
+        // Of several threads that read the environment concurrently, one attaches the profiler.
+        WATCHERS.fetch_or(watchers(&environment), Ordering::Relaxed);
         Ok(environment)
     })
 }
