@@ -171,8 +171,8 @@
  * included: threads that compute, copy into pinned buffers, or drive GPUs. One thread can drive several
  * GPUs. Otherwise the environment variable GPUVEC_NUM_THREADS (a whole number) does, or else the first
  * entry of OMP_NUM_THREADS (a list, as OpenMP 5.2 defines it; ignored if it is anything else), and the
- * default is one thread for each CPU of the process's main thread. The library never uses more than
- * 256. Idle threads are not counted; as long as the limit is 1, none is started.
+ * default is one thread for each CPU of the process's main thread, or for each whole CPU of its control
+ * group's quota if that is less. The library never uses more than 256. Idle threads are not counted; as long as the limit is 1, none is started.
  *
  * gpuvec_set_device, or else GPUVEC_DEVICE (a number), chooses the GPU that works on host arrays; the
  * default is the first one, and as many more as pay.

@@ -1,5 +1,6 @@
 """Placement, threads, the last run, errors, and the report of `python -m gpuvec`."""
 
+import os
 import pickle
 import re
 import sys
@@ -257,12 +258,15 @@ def test_the_report(name, tmp_path):
     """Prints the information for a bug report, from any folder and with any environment."""
     environment = library_environment(GPUVEC_PLACEMENT=name, OMP_NUM_THREADS="2,1")
     report = run([sys.executable, "-m", "gpuvec"], cwd=tmp_path, env=environment)
-    facts = dict(re.findall(r"^([\w ]+): +(\S.*)$", report, flags=re.MULTILINE))
+    facts = dict(re.findall(r"^([\w, ]+): +(\S.*)$", report, flags=re.MULTILINE))
     assert facts["gpuvec"].startswith(gpuvec.__version__)
     assert facts["library"] == str(LIBRARY)
     assert facts["NumPy"] == np.__version__
     assert name in facts["placement"]
     assert f"GPUVEC_PLACEMENT={name}" in facts["environment"]
     assert "OMP_NUM_THREADS=2,1" in facts["environment"] and facts["threads"] == "2"
-    for fact in ("GPUs", "why CPU", "Python", "system", "CPU"):
+    for fact in ("GPUs", "why CPU", "driver", "device", "memory", "Python", "system", "CPU"):
         assert facts[fact]
+    assert facts["CPUs"].startswith(f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} by")
+    if name in PLACEMENTS:
+        assert "GB/s" in facts["add 10,000"] and "pinned" in facts["memory"]
