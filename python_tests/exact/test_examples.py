@@ -1,17 +1,13 @@
 """The examples of exact sums in parts run on the engines that programs use."""
 
-import shutil
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from bindings import ROOT
-from programs import library_environment, run
+from programs import AS_ROOT, MPIEXEC, library_environment, run
 
 EXAMPLES = ROOT / "python_examples"
-# Beside the interpreter of a virtual environment, or anywhere.
-MPIEXEC = shutil.which("mpiexec", path=Path(sys.executable).parent) or shutil.which("mpiexec")
 
 
 def run_example(*command, **variables: str) -> str:
@@ -34,6 +30,4 @@ def test_chunks_of_dask_on_local_processes():
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_ranks_of_mpi(ranks):
     command = [MPIEXEC, "-n", ranks, sys.executable, EXAMPLES / "exact_mpi.py"]
-    # Open MPI asks for this if the user is root, as in containers.
-    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    assert run_example(*command, **as_root).startswith(f"{ranks} ranks: ")
+    assert run_example(*command, **AS_ROOT).startswith(f"{ranks} ranks: ")

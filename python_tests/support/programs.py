@@ -1,6 +1,7 @@
 """Runs Python and C in processes of their own."""
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -21,6 +22,12 @@ OWN_VARIABLES = (
     "GPUVEC_LOG",
     "OMP_NUM_THREADS",
 )
+
+
+# Starts the ranks of MPI: beside the interpreter of a virtual environment, or anywhere.
+MPIEXEC = shutil.which("mpiexec", path=Path(sys.executable).parent) or shutil.which("mpiexec")
+# Open MPI asks for this if the user is root, as in containers.
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def run(command: list, timeout: float = TIMEOUT, **options) -> str:
