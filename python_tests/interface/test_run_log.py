@@ -30,7 +30,8 @@ LINE = re.compile(
 EVENT = re.compile(
     rf'gpuvec: (?:(?P<compiled>compiled "[ -~]*") in {TIME}|(?P<reused>reused "[ -~]*")'
     rf"|(?P<loaded>loaded \w+ on device \d+) in {TIME}"
-    r"|(?P<fallback>fell back to cores: .+)|(?P<failed>failed to open a GPU: .+))"
+    r"|(?P<fallback>fell back to cores: .+)|(?P<failed>failed to open a GPU: .+)"
+    r"|(?P<trimmed>trimmed \d+ bytes))"
 )
 
 PRELUDE = """
@@ -293,9 +294,10 @@ def test_compilations_and_what_saves_them():
 
 @needs_fake_driver
 def test_kernels_that_devices_load():
-    """Each kernel has a line when a device first needs it."""
-    found = events("add(10), add(10)", GPUVEC_PLACEMENT="gpu", **environment())
-    assert found == ["loaded probe on device 0", "loaded add_f32 on device 0", "call", "call"]
+    """Each kernel has a line when a device first needs it; and the release of memory has one."""
+    found = events("add(10), add(10), gpuvec.trim()", GPUVEC_PLACEMENT="gpu", **environment())
+    loaded, call = [f"loaded {name} on device 0" for name in ("probe", "add_f32")], "call"
+    assert found[:-1] == [*loaded, call, call] and found[-1].startswith("trimmed ")
 
 
 @needs_fake_driver

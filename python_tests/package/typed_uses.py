@@ -30,6 +30,8 @@ gpuvec.Accumulator("sum", "f4", 3).add(device, axis=0)
 with gpuvec.placement("gpu"), gpuvec.pinned(a) as pinned:
     pinned[:] = 1
 gpuvec.set_num_threads(gpuvec.get_num_threads())
+gpuvec.set_device(gpuvec.get_device())
+freed: int = gpuvec.trim() + gpuvec.memory(0).pinned + gpuvec.memory().modules
 
 gpuvec.add([1.0], a)  # type: ignore[arg-type]
 gpuvec.add(a, a, stream=1)  # type: ignore[arg-type]
@@ -41,6 +43,7 @@ total.add(a, a, axis=0.5)  # type: ignore[arg-type]
 gpuvec.Accumulator("sum", "f4", shape=1.5)  # type: ignore[arg-type]
 gpuvec.set_placement("GPU")  # type: ignore[arg-type]
 gpuvec.set_num_threads(1.5)  # type: ignore[arg-type]
+gpuvec.set_device("0")  # type: ignore[arg-type]
 gpuvec.to_device(1.0)  # type: ignore[arg-type]
 
 gpuvec.evaluate("x*k + y", x=a, y=device, k=2.5, out=a, stream=gpuvec.Stream())
