@@ -52,7 +52,14 @@ def halfway(random: np.random.Generator, shape: tuple) -> np.ndarray:
     return random.permuted(x, axis=1)
 
 
+def of_equal_elements(random: np.random.Generator, shape: tuple) -> np.ndarray:
+    """Returns rows of one float right below a power of two, which leaves much below a unit."""
+    encodings = random.integers(0, 0xFF, (shape[0], 1), "u4") << 23 | 0x7FFFFF
+    return np.broadcast_to(encodings, shape).copy().view("f4")
+
+
 KINDS = [
+    of_equal_elements,
     of_any_exponents,
     with_special,
     that_cancel,
