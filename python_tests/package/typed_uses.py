@@ -18,6 +18,10 @@ gpuvec.axpy(np.float32(2), a, a)
 gpuvec.sum(device, out=gpuvec.pinned_zeros(()))
 gpuvec.max(device.T[1:, ::-1].reshape(3, -1), axis=(0, -1), keepdims=True)
 gpuvec.dot(a, a, axis=0)
+halves: gpuvec.DeviceArray = device.copy().astype(np.float64)[1:]
+halves.fill(0.5)
+halves *= 2 - halves**2 / a
+halves[:1] = ~(device > a) & (device != 1)
 gpuvec.from_dlpack(np.from_dlpack(device))
 total = gpuvec.Accumulator("dot", np.float32)
 total.add(a, bytes(12))
