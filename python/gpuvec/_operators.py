@@ -48,6 +48,9 @@ class Operators:
 
     __slots__ = ()
 
+    # pandas' columns leave their operators with an object of a higher number to that object.
+    __pandas_priority__ = 5000
+
     # Comparisons are of elements, as NumPy's. So arrays are no keys: use id(x).
     __hash__ = None  # type: ignore[assignment]
 
@@ -192,7 +195,7 @@ class Operators:
         raise TypeError(_refusal(function.__name__))
 
 
-# The types of an operator's operands. Others may have operators for a DeviceArray themselves.
+# The types of an operator's operands, besides columns of other libraries.
 OPERANDS = (Operators, np.ndarray, np.generic, int, float)
 
 
@@ -201,9 +204,8 @@ def _computed(text: str, **operands: Any) -> Any:
     # Imported late, since it needs the class of arrays that have these operators.
     from ._evaluate import evaluate
 
-    if not all(isinstance(operand, OPERANDS) for operand in operands.values()):
-        return NotImplemented
-    return evaluate(text, **operands)
+    taken = _taken(operands)
+    return NotImplemented if taken is None else evaluate(text, taken)
 
 
 def _updated(text: str, out: Any = None, **operands: Any) -> Any:
@@ -211,15 +213,37 @@ def _updated(text: str, out: Any = None, **operands: Any) -> Any:
 
     As NumPy's operators, it converts results to types of the same kind, and integers to floats.
     """
-    array = operands["x"] if out is None else out
+    from ._evaluate import evaluate
+
+    taken = _taken(operands)
+    if taken is None:
+        return NotImplemented
+    array = taken["x"] if out is None else out
     cast, kind = CASTS.get(array.dtype), array.dtype.kind
-    is_integer = "/" not in text.replace("//", "") and all(map(_is_integer, operands.values()))
+    is_integer = "/" not in text.replace("//", "") and all(map(_is_integer, taken.values()))
     if cast is None or (kind == "i" and not is_integer):
         raise TypeError(
             f"the array has dtype {array.dtype}, which does not hold the results of {text}: "
             f"compute a new array, as in x = {text}"
         )
-    return _computed(text if kind == "b" else f"{cast}({text})", **operands, out=array)
+    return evaluate(text if kind == "b" else f"{cast}({text})", taken, out=array)
+
+
+def _taken(operands: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns operands, with the elements of columns; None if an operator does not take one.
+
+    Other objects may have operators for a DeviceArray themselves.
+    """
+    from ._adapters import kind_of
+
+    taken = dict(operands)
+    for name, operand in operands.items():
+        if not isinstance(operand, OPERANDS):
+            kind = kind_of(operand)
+            if kind is None:
+                return None
+            taken[name] = kind.elements(name, operand, None)
+    return taken
 
 
 def _is_integer(operand: Any) -> bool:

@@ -66,6 +66,7 @@ pub(crate) struct Foreign {
     dlpack: Py<PyString>,
     dlpack_device: Py<PyString>,
     interface: Py<PyString>,
+    arrow: Py<PyString>,
     /// The arguments of `__dlpack__` for arrays of the host and of a GPU.
     keywords: [Py<PyDict>; 2],
     /// NumPy's dtypes for the rows of [`TYPES`].
@@ -99,6 +100,7 @@ impl Foreign {
             dlpack: name("__dlpack__"),
             dlpack_device: name("__dlpack_device__"),
             interface: name("__cuda_array_interface__"),
+            arrow: name("__arrow_c_array__"),
             keywords: [keywords(None)?, keywords(Some(LEGACY_DEFAULT_STREAM))?],
             dtypes: dtypes.collect::<PyResult<_>>()?,
         })
@@ -118,6 +120,10 @@ impl Foreign {
             let (kind, _): (i32, i32) = device.call0()?.extract()?;
             let is_on_gpu = ON_GPU.contains(&kind);
             if !is_on_gpu && !ON_HOST.contains(&kind) {
+                return Ok(None);
+            }
+            // Results of Arrow's arrays are Arrow's arrays, which the package makes.
+            if !is_on_gpu && object.hasattr(&self.arrow)? {
                 return Ok(None);
             }
             let keywords = self.keywords[usize::from(is_on_gpu)].bind(py);
