@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._arrow import exported
+from ._operators import OPERANDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -173,11 +173,11 @@ class Arrow(Kind):
 
     def dtype(self, name: str, array: Any) -> np.dtype[Any]:
         """Returns the type, for which the array is exported."""
-        return exported(name, _in_one_chunk(array))[0].dtype
+        return _exported(name, array)[0].dtype
 
     def elements(self, name: str, array: Any, na: Any) -> NDArray[Any]:
         """Returns the elements."""
-        elements, valid = exported(name, _in_one_chunk(array))
+        elements, valid = _exported(name, array)
         if valid is None:
             return elements
         filler = _filler(name, int((~valid).sum()), elements.dtype, na)
@@ -210,6 +210,8 @@ TABLES = (
 
 def kind_of(argument: Any) -> Kind | None:
     """Returns the kind of an argument; None if it is no array of these libraries."""
+    if isinstance(argument, OPERANDS):
+        return None
     return next((kind for kind in KINDS if kind.has(argument)), None)
 
 
@@ -219,8 +221,7 @@ def adapted(inputs: dict[str, Any], na: Any) -> tuple[dict[str, Any], Wrap] | No
     And what makes arrays of results: of the kind of these arrays if all are of one kind, otherwise
     NumPy's.
     """
-    known = (np.ndarray, float, int)
-    kinds = {name: kind_of(value) for name, value in inputs.items() if type(value) not in known}
+    kinds = {name: kind_of(value) for name, value in inputs.items()}
     distinct = [kind for kind in KINDS if kind in kinds.values()]
     if not distinct:
         return None
@@ -282,11 +283,14 @@ def _common_name(arrays: dict[str, Any]) -> Any:
     return first if all(other == first for other in others) else None
 
 
-def _in_one_chunk(array: Any) -> Any:
-    """Returns an array of pyarrow's in one chunk."""
-    if not hasattr(array, "num_chunks"):
-        return array
-    return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+def _exported(name: str, array: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Returns the elements of an array of Arrow, and which of them are valid; None if all are."""
+    # Imported when an array needs it, since it takes longer than the rest of this module.
+    from ._arrow import exported
+
+    if hasattr(array, "num_chunks"):
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+    return exported(name, array)
 
 
 def _check_indexes(arrays: dict[str, Any]) -> None:
@@ -306,7 +310,8 @@ def _turned(elements: Any, dims: tuple[Any, ...], wanted: Iterable[Any]) -> Any:
     """Returns elements with their dimensions in an order, and with length 1 along the others."""
     order = [dims.index(dim) for dim in wanted if dim in dims]
     index = tuple(slice(None) if dim in dims else None for dim in wanted)
-    return elements.transpose(order)[index]
+    # With "..." NumPy returns an array of no axes, not its element.
+    return elements.transpose(order)[(*index, ...)]
 
 
 def _common_coords(arrays: dict[str, Any], dims: set[Any]) -> dict[Any, Any]:

@@ -377,7 +377,7 @@ class Expression:
         """Calls the library with the elements of columns, and returns new results as columns."""
         called = self(inputs, out=out, stream=stream, axis=axis, keepdims=keepdims)
         results = called if self._is_tuple else (called,)
-        axes = max(getattr(inputs[name], "ndim", 0) for name in self._counted)
+        axes = max((getattr(inputs[name], "ndim", 0) for name in self._counted), default=0)
         reduced = reduction((1,) * axes, axis, keepdims).axes
         returned = tuple(
             wrap(result, reduced if output.is_reduction else ())

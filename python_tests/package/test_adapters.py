@@ -279,6 +279,9 @@ def test_pandas_keeps_index_and_name():
     )
     with pytest.raises(ValueError, match=r"^a and b have different indexes: .*a.align\(b\)"):
         gpuvec.evaluate("a + b", a=a, b=b[::-1])
+    levels = pandas.MultiIndex.from_product([[1, 2], ["x", "y"]], names=["i", "j"])
+    c = pandas.Series(np.arange(4.0), index=levels)
+    pandas.testing.assert_series_equal(gpuvec.evaluate("c + 1", c=c), c + 1)
     device = gpuvec.to_device(np.ones(3))
     assert_same_bits((a + device).to_host(), a.to_numpy() + 1)
 
@@ -429,6 +432,10 @@ def test_dimensions_are_broadcast_by_name(placement):
     xarray.testing.assert_identical(doubled, 2 * d)
     xarray.testing.assert_identical(totals, d.sum("x"))
     assert gpuvec.sum(d) == 15 and isinstance(gpuvec.sum(d), np.float64)
+    cube = xarray.DataArray(np.arange(24.0).reshape(2, 3, 4), dims=("a", "b", "c"))
+    kept = gpuvec.evaluate("sum(x)", x=cube, axis=(0, -1))
+    xarray.testing.assert_identical(kept, cube.sum(["a", "c"]))
+    assert gpuvec.evaluate("x + 1", x=cube[0, 0, 1]) == 2
     assert type(gpuvec.sum(d, axis=0, keepdims=True)) is np.ndarray
 
 

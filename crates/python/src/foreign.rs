@@ -122,13 +122,15 @@ impl Foreign {
             if !is_on_gpu && !ON_HOST.contains(&kind) {
                 return Ok(None);
             }
-            // Results of Arrow's arrays are Arrow's arrays, which the package makes.
-            if !is_on_gpu && object.hasattr(&self.arrow)? {
-                return Ok(None);
-            }
             let keywords = self.keywords[usize::from(is_on_gpu)].bind(py);
             let method = object.getattr(&self.dlpack)?;
-            return Ok(self.tensor(method.call((), Some(keywords))?));
+            let array = self.tensor(method.call((), Some(keywords))?);
+            // Arrow's arrays are read-only. Their results are Arrow's, too, which the package makes.
+            let is_arrow = match &array {
+                Some(array) if !array.is_output() && !is_on_gpu => object.hasattr(&self.arrow)?,
+                _ => false,
+            };
+            return Ok(array.filter(|_| !is_arrow));
         }
         match object.getattr_opt(&self.interface)? {
             Some(interface) => self.described(object, interface.cast::<PyDict>()?),
