@@ -27,6 +27,7 @@
 
 mod builder;
 mod error;
+mod formulas;
 mod integers;
 mod lexer;
 mod literal;
