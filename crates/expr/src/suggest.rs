@@ -12,15 +12,22 @@ const EQUIVALENTS: &[(&str, &str)] = &[
     ("heaviside", "where(x == 0, y, where(x < 0, 0.0, where(x > 0, 1.0, x)))"),
     ("inner", "dot(x, y) for arrays of one dimension"),
     ("int", "i64(x) for Python's int, and i32(x) for C's"),
+    ("int16", "(i32(x) + 32768) % 65536 - 32768 for integers"),
+    ("int8", "(i32(x) + 128) % 256 - 128 for integers"),
     ("ln", "log(x)"),
     ("logaddexp", "where(x == y, x + log(2), maximum(x, y) + log1p(exp(-abs(x - y))))"),
     ("logp1", "log1p(x)"),
     ("long", "i64(x)"),
+    ("nanmax", "max(where(x != x, -inf, x))"),
+    ("nanmin", "min(where(x != x, inf, x))"),
     ("nansum", "sum(where(x != x, 0, x))"),
     ("nearbyint", "rint(x)"),
     ("reciprocal", "1 / x for floats"),
     ("select", "where(condition, x, y) for a choice of two"),
     ("sqr", "x**2 for the square, and sqrt(x) for the root"),
+    ("uint16", "i32(x) % 65536 for integers"),
+    ("uint32", "i64(x) % 4294967296 for integers"),
+    ("uint8", "i32(x) % 256 for integers"),
     ("vdot", "dot(x, y)"),
     ("vecdot", "dot(x, y) for arrays of one dimension"),
 ];
@@ -30,17 +37,17 @@ const MISSING: &str = "\
     acosh acot acoth allclose angle arange arccosh arcsinh arctanh argpartition argsort argwhere \
     array_equal asinh atanh bincount bitwise_count choose comb complex conj conjugate contains \
     convolve corrcoef correlate cospi cot coth cov cross csc csch cumprod cumsum cumulative_prod \
-    cumulative_sum diff digitize dist divmod ediff1d einsum erfc erfcinv erfcx erfinv exp10 \
-    exp10m1 exp2m1 expit factorial fdim fract frexp fsum full full_like gamma gcd gradient \
-    histogram i0 i1 ilogb imag interp isclose iscomplex isin isnat isqrt isreal j0 j1 jn kron \
-    kurtosis lcm ldexp lerp lgamma linspace llrint llround logaddexp2 logb logit lrint lround mad \
-    map matmul matvec median mix mode modf nan nan_to_num nanargmax nanargmin nancumprod \
-    nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nanvar \
-    nint nonzero normcdf ones ones_like outer percentile perm piecewise pow10 pow2 powi \
-    prod ptp quantile rcbrt real relu rem remquo rhypot rms roll scalbln scalbn \
-    searchsorted sec sech sem sigmoid sinc sincos sincospi sinpi skew softmax softplus sort \
-    spacing std take tanpi tau tgamma trace trapezoid tril triu uint ulp unique unwrap var vecmat \
-    y0 y1 yn zeros zeros_like";
+    cumulative_sum diff digitize dist divmod ediff1d einsum erfc erfcinv erfcx erfinv exp10 exp10m1 \
+    exp2m1 expit factorial fdim flip float128 float16 fract frexp fsum full full_like gamma gcd \
+    gradient half histogram i0 i1 ilogb imag imax imin insert interp isclose iscomplex isin isnat \
+    isqrt isreal j0 j1 jn kron kurtosis lcm ldexp lerp lgamma linspace llrint llround logaddexp2 \
+    logb logit longdouble lrint lround mad map matmul matvec median mix mode modf nan nan_to_num \
+    nanargmax nanargmin nancumprod nancumsum nanmean nanmedian nanpercentile nanprod nanquantile \
+    nanstd nanvar nint nonzero normcdf ones ones_like outer percentile perm piecewise pow10 pow2 \
+    powi prod ptp quantile rcbrt real relu rem remquo rhypot rms roll scalbln scalbn searchsorted \
+    sec sech sem sigmoid sinc sincos sincospi sinpi skew softmax softplus sort spacing std take \
+    tanpi tau tgamma tmax tmin trace trapezoid tril triu uint ulp unique unwrap var vecmat y0 y1 yn \
+    zeros zeros_like";
 
 /// Returns the text ": did you mean ...?" with the nearest known name, or an empty text.
 pub(crate) fn suggestion<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
@@ -53,10 +60,10 @@ pub(crate) fn function_suggestion<'k>(
 ) -> String {
     // C's functions of float have an f behind their names.
     let stem = name.strip_suffix('f').unwrap_or(name);
-    if known.clone().any(|known| known == stem) {
-        return format!(": write {stem}");
-    }
     for name in [name, stem] {
+        if known.clone().any(|known| known == name) {
+            return format!(": write {name}");
+        }
         if let Some((_, here)) = EQUIVALENTS.iter().find(|(other, _)| *other == name) {
             return format!(": write {here}");
         }
