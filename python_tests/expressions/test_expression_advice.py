@@ -34,10 +34,10 @@ NAMES = sorted(
 )
 # They are called with one argument, and these with two.
 TWO = """
-nextafter add arctan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign
+add arctan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign
 divide equal float_power floor_divide fmax fmin fmod greater greater_equal heaviside inner
 left_shift less less_equal logaddexp logical_and logical_or logical_xor maximum minimum mod
-multiply not_equal power remainder right_shift subtract true_divide vdot vecdot
+multiply nextafter not_equal power remainder right_shift subtract true_divide vdot vecdot
 """.split()
 
 FLOATS = [
@@ -96,7 +96,7 @@ def compiles(text: str, array: np.ndarray) -> bool:
 
 
 def formulas(name: str) -> list:
-    """Returns a name's own call, or the formulas of its advice, each with the arrays that it is for."""
+    """Returns a name's call, or the formulas of its advice, each with the arrays that it is for."""
     if name in FORMULAS:
         call = f"{name}(x, y)" if name in TWO else f"{name}(x)"
         return [(call, [x for x in [*FLOATS, *INTS, *BOOLS] if compiles(call, x)])]

@@ -31,7 +31,7 @@ def integers(dtype: np.dtype) -> np.ndarray:
 
 
 def floats(dtype: np.dtype) -> np.ndarray:
-    """Returns floats at which neighbours are of another sign, kind or distance, and some between."""
+    """Returns floats beside neighbours of another sign, kind or distance, and some between."""
     limits = np.finfo(dtype)
     powers = np.ldexp(dtype.type(1), np.arange(limits.minexp - limits.nmant, limits.maxexp, 7))
     edges = np.array([0, 1, 1.5, 2.5, 3.5, 0.1, 1e-3, 7, limits.max, limits.tiny, np.inf], dtype)
@@ -146,7 +146,8 @@ def test_errors_of_f64(placement, name):
     """Less than 0.51 ulp, and that of a subnormal result of `radians` less than 1 ulp."""
     chance = np.random.default_rng(3)
     bits = chance.integers(1, 0x7FEF_FFFF_FFFF_FFFF, 3000)
-    x = np.concatenate([floats(np.dtype("f8")), bits.view(np.float64), chance.uniform(0.1, 10, 3000)])
+    near_one = chance.uniform(0.1, 10, 3000)
+    x = np.concatenate([floats(np.dtype("f8")), bits.view(np.float64), near_one])
     with np.errstate(all="ignore"):
         near = {"degrees": np.degrees, "radians": np.radians, "rsqrt": lambda x: 1 / np.sqrt(x)}
         rounded = near[name](x)
@@ -163,8 +164,10 @@ def test_errors_of_f64(placement, name):
 
 @pytest.mark.parametrize("name", ["degrees", "radians"])
 def test_angles_of_f32_are_correctly_rounded(placement, name):
-    """Of every significand: no result is as near to the middle of two f32 as NumPy's long doubles are
-    to the exact one (2^-50 and 2^-62 of the result). Those with fewer digits are no nearer.
+    """Of every significand, by NumPy's long doubles.
+
+    Their errors are 2^-62 of a result, and none is nearer than 2^-51 to the middle of two floats,
+    also of floats with fewer digits, as subnormal ones are.
     """
     angle = {"degrees": "57.29577951308232087679815481410517", "radians": "0.01745329251994329577"}
     factor = np.longdouble(angle[name])
@@ -179,7 +182,7 @@ def test_angles_of_f32_are_correctly_rounded(placement, name):
 
 
 def test_rsqrt_of_f32_is_correctly_rounded(placement):
-    """Of every significand, and odd and even exponents: by integers, which wrap to the difference."""
+    """Of every significand with an odd and an even exponent, by integers."""
     for exponent in (0, 1):
         for first in range(2**23, 2**24, 2**20):
             whole = np.arange(first, first + 2**20, dtype=np.int64)

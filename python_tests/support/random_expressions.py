@@ -108,7 +108,9 @@ class Writer:
     def integer(self, size: int) -> str:
         """Writes an integer of some operations, and now and then another number."""
         pick = self.random.random()
-        names = [name for name, value in self.inputs.items() if np.asarray(value).dtype.kind in "iu"]
+        names = [
+            name for name, value in self.inputs.items() if np.asarray(value).dtype.kind in "iu"
+        ]
         if names and pick < 0.5:
             return self.random.choice(names)
         if pick < 0.7:

@@ -171,7 +171,8 @@ impl Builder {
         Ok(Value { kind, place })
     }
 
-    /// Raises a value to a power: 0.5 by a square root, literal whole numbers by multiplications.
+    /// Raises a value to a power: to 0.5 by a square root, to a literal whole number by multiplications, and else
+    /// by `pow`.
     pub(crate) fn power(&mut self, base: Value, exponent: Value, place: usize) -> Result<Value> {
         let Kind::Literal(number) = exponent.kind else {
             return self.apply(Op::Pow, &[base, exponent], place);

@@ -55,15 +55,21 @@ const fn floats(
 /// enlarged by a factor, and the least ones, below twice the least normal number, are equally far apart (Rump,
 /// Zimmermann, Boldo and Melquiond, "Computing predecessor and successor in rounding to nearest", 2009).
 const NEXT_AFTER_F32: &str = "\
-    abs(x); where((x < y) ^ (0 < x), f32(-1), f32(1)); \
-    where(u == inf, 3.4028234663852886e38, where(u < 2.350988701644575e-38, u + v * 1e-45, where(u < 1.9721522630525295e-31, \
-        (u * 16777216.0 + v * (u * 16777216.0 * 5.960465188081798e-08)) / 16777216.0, u + v * (u * 5.960465188081798e-08)))); \
+    abs(x); \
+    where((x < y) ^ (0 < x), f32(-1), f32(1)); \
+    where(u == inf, 3.4028234663852886e38, \
+    where(u < 2.350988701644575e-38, u + v * 1e-45, \
+    where(u < 1.9721522630525295e-31, (u * 16777216.0 + v * (u * 16777216.0 * 5.960465188081798e-8)) / 16777216.0, \
+    u + v * (u * 5.960465188081798e-8)))); \
     where((x == y) | (y != y), y, copysign(w, where(x == 0, y, x)))";
 /// The same of f64.
 const NEXT_AFTER_F64: &str = "\
-    abs(x); where((x < y) ^ (0 < x), f64(-1), f64(1)); \
-    where(u == inf, 1.7976931348623157e308, where(u < 4.450147717014403e-308, u + v * 5e-324, where(u < 2.004168360008973e-292, \
-        (u * 9007199254740992.0 + v * (u * 9007199254740992.0 * 1.1102230246251568e-16)) / 9007199254740992.0, u + v * (u * 1.1102230246251568e-16)))); \
+    abs(x); \
+    where((x < y) ^ (0 < x), f64(-1), f64(1)); \
+    where(u == inf, 1.7976931348623157e308, \
+    where(u < 4.450147717014403e-308, u + v * 5e-324, \
+    where(u < 2.004168360008973e-292, (u * 9007199254740992.0 + v * (u * 9007199254740992.0 * 1.1102230246251568e-16)) / 9007199254740992.0, \
+    u + v * (u * 1.1102230246251568e-16)))); \
     where((x == y) | (y != y), y, copysign(w, where(x == 0, y, x)))";
 
 /// Each function of the list.
@@ -132,7 +138,7 @@ pub(crate) const FORMULAS: &[Formula] = &[
     numbers(
         "fmod",
         2,
-        "x % y; where((u != 0) & ((x < 0) ^ (y < 0)), u - y, u)",
+        "x % y; u - where((u != 0) & ((x < 0) ^ (y < 0)), y, 0)",
         "copysign(abs(x) % abs(y), x)",
     ),
     // Of f32 a single rounding of a number of f64, which is never that near to the middle of two f32.

@@ -118,3 +118,17 @@ fn distance(a: &[u8], b: &[u8]) -> usize {
     }
     last[b.len()]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formulas::Formula;
+
+    #[test]
+    fn there_is_advice_only_for_names_that_the_language_lacks() {
+        let names = EQUIVALENTS.iter().map(|(name, _)| *name).chain(MISSING.split_whitespace());
+        for name in names {
+            assert!(Formula::named(name).is_none(), "{name}");
+        }
+    }
+}

@@ -1,7 +1,8 @@
 """numexpr's interface on top of gpuvec, thin enough to run numexpr's own tests: see docs/peers.md.
 
-It finds the names of a text in the caller's variables, and calls gpuvec. It computes nothing by itself: refusals by gpuvec are errors with `is_refusal`
-set, and so are parts that this module lacks (`Lacking`).
+It finds the names of a text in the caller's variables, and calls gpuvec. It computes nothing by
+itself: refusals by gpuvec are errors with `is_refusal` set, and so are parts that this module lacks
+(`Lacking`).
 """
 
 import ast

@@ -293,6 +293,7 @@ fn functions_that_are_formulas_are_those() {
         // The arguments have one type before they are compared.
         ("clip(x_i16, x_i8, a)", "minimum(maximum(f32(x_i16), f32(x_i8)), a)"),
         ("fmax(x_i32, k)", "maximum(x_i32, k)"),
+        ("fmod(a, b)", "copysign(abs(a) % abs(b), a)"),
         ("fmin(a, 1)", "minimum(where(a != a, f32(1), a), where(f32(1) != f32(1), a, f32(1)))"),
         ("degrees(a)", "f32(f64(a) * 57.29577951308232)"),
         ("rad2deg(x_u8)", "f32(f64(f32(x_u8)) * 57.29577951308232)"),

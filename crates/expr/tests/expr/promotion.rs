@@ -172,6 +172,8 @@ fn integers_of_pythons_integers_do_not_wrap() {
         ("(1 << k) + x_i32", -1, None),
         ("(k >> 40) + x_i32", i64::MIN, None),
         ("clip(k, 0, 5) + x_i32", i64::MAX, None),
+        ("fmod(0, k) * a", i64::MIN, None),
+        ("fmod(k, 3) * a", i64::MIN, None),
         ("minimum(k, 5) + x_i32", i64::MAX, None),
         ("minimum(k, 5) + x_i32", i64::MIN, NARROW),
         ("k + x_i32", 1 << 31, INPUT),
