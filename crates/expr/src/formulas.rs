@@ -52,23 +52,27 @@ const fn floats(
 
 /// The neighbour of x on the side of y. The parts are the magnitude of x, 1 where that grows or else -1, and the
 /// neighbour's magnitude: x and a bit more than half an ulp of it, rounded. Numbers whose half ulp is subnormal are
-/// enlarged by a factor, and the least ones, below twice the least normal number, are equally far apart (Rump,
+/// enlarged by a power of two, and the least ones, below twice the least normal number, are equally far apart (Rump,
 /// Zimmermann, Boldo and Melquiond, "Computing predecessor and successor in rounding to nearest", 2009).
 const NEXT_AFTER_F32: &str = "\
     abs(x); \
     where((x < y) ^ (0 < x), f32(-1), f32(1)); \
     where(u == inf, 3.4028234663852886e38, \
     where(u < 2.350988701644575e-38, u + v * 1e-45, \
-    where(u < 1.9721522630525295e-31, (u * 16777216.0 + v * (u * 16777216.0 * 5.960465188081798e-8)) / 16777216.0, \
+    where(u < 1.9721522630525295e-31, \
+        (u * 16777216.0 + v * (u * 16777216.0 * 5.960465188081798e-8)) * 5.960464477539063e-8, \
     u + v * (u * 5.960465188081798e-8)))); \
     where((x == y) | (y != y), y, copysign(w, where(x == 0, y, x)))";
+
 /// The same of f64.
 const NEXT_AFTER_F64: &str = "\
     abs(x); \
     where((x < y) ^ (0 < x), f64(-1), f64(1)); \
     where(u == inf, 1.7976931348623157e308, \
     where(u < 4.450147717014403e-308, u + v * 5e-324, \
-    where(u < 2.004168360008973e-292, (u * 9007199254740992.0 + v * (u * 9007199254740992.0 * 1.1102230246251568e-16)) / 9007199254740992.0, \
+    where(u < 2.004168360008973e-292, \
+        (u * 9007199254740992.0 + v * (u * 9007199254740992.0 * 1.1102230246251568e-16)) \
+        * 1.1102230246251565e-16, \
     u + v * (u * 1.1102230246251568e-16)))); \
     where((x == y) | (y != y), y, copysign(w, where(x == 0, y, x)))";
 
