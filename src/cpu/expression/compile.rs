@@ -311,13 +311,13 @@ impl<'p> Compiler<'p> {
         out
     }
 
-    /// The elements of a block: all, if nothing is computed from it.
+    /// The elements of a block: all, if no step reads what another one has written.
     fn block(&self) -> usize {
-        if self.compiled.steps.is_empty() {
-            return usize::MAX - usize::MAX % GRAIN;
-        }
         let buffers = &self.compiled.buffers;
         let registers = buffers.iter().filter(|&&buffer| buffer == Buffer::Register).count();
+        if self.compiled.steps.len() <= 1 && registers == 0 {
+            return usize::MAX - usize::MAX % GRAIN;
+        }
         let [few_buffers, more_buffers, reduction] = EXPRESSION_BLOCK_BYTES;
         let block = match self.compiled.reduced[..] {
             [] if registers <= 1 => few_buffers,
