@@ -52,8 +52,8 @@ const fn floats(
 
 /// The neighbour of x on the side of y. The parts are the magnitude of x, 1 where that grows or else -1, and the
 /// neighbour's magnitude: x and a bit more than half an ulp of it, rounded. Numbers whose half ulp is subnormal are
-/// enlarged by a power of two, and the least ones, below twice the least normal number, are equally far apart (Rump,
-/// Zimmermann, Boldo and Melquiond, "Computing predecessor and successor in rounding to nearest", 2009).
+/// multiplied by a power of two first, and the least ones, below twice the least normal number, are equally far
+/// apart (Rump, Zimmermann, Boldo and Melquiond, "Computing predecessor and successor in rounding to nearest", 2009).
 const NEXT_AFTER_F32: &str = "\
     abs(x); \
     where((x < y) ^ (0 < x), f32(-1), f32(1)); \
