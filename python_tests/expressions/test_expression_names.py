@@ -143,7 +143,7 @@ EXACT = {
 
 @pytest.mark.parametrize("name", EXACT)
 def test_errors_of_f64(placement, name):
-    """Less than 0.51 ulp, and that of a subnormal result of `radians` less than 1 ulp."""
+    """Less than 0.51 ulp, and 1 ulp for results beside which their corrections are subnormal."""
     chance = np.random.default_rng(3)
     bits = chance.integers(1, 0x7FEF_FFFF_FFFF_FFFF, 3000)
     near_one = chance.uniform(0.1, 10, 3000)

@@ -53,7 +53,7 @@ const fn floats(
 /// The neighbour of x on the side of y. The parts are the magnitude of x, 1 where that grows or else -1, and the
 /// neighbour's magnitude: x and a bit more than half an ulp of it, rounded. Numbers whose half ulp is subnormal are
 /// multiplied by a power of two first, and the least ones, below twice the least normal number, are equally far
-/// apart (Rump, Zimmermann, Boldo and Melquiond, "Computing predecessor and successor in rounding to nearest", 2009).
+/// apart (Rump, Zimmermann, Boldo, Melquiond: "Computing predecessor and successor in rounding to nearest", 2009).
 const NEXT_AFTER_F32: &str = "\
     abs(x); \
     where((x < y) ^ (0 < x), f32(-1), f32(1)); \
@@ -145,7 +145,9 @@ pub(crate) const FORMULAS: &[Formula] = &[
         "x % y; u - where((u != 0) & ((x < 0) ^ (y < 0)), y, 0)",
         "copysign(abs(x) % abs(y), x)",
     ),
-    // Of f32 a single rounding of a number of f64, which is never that near to the middle of two f32.
+    // Of f32 a number of f64, rounded: its error of 2^-52 is less than its distance to the middle of two f32, which
+    // is 2^-51 or more. Of f64 the factor is a sum of two numbers. The first is too small rather than too large, so
+    // that infinity times the second has its sign.
     floats(
         "degrees",
         1,
@@ -158,7 +160,8 @@ pub(crate) const FORMULAS: &[Formula] = &[
         "f32(f64(x) * 0.017453292519943295)",
         "fma(x, 0.017453292519943295, x * 2.9486522708701687e-19)",
     ),
-    // Of f64 a step of Newton's method, with the exact errors of the product and of its square.
+    // Of f64 a step of Newton's method from u, with 1 - x * u^2 from the exact errors of two products: before it is
+    // rounded, the result has an error of some 2^-50 ulp.
     floats(
         "rsqrt",
         1,
