@@ -24,7 +24,7 @@ FORMULAS = {
     "divide": "x / y",
     "floor_divide": "x // y",
     "remainder": "x % y",
-    "power": "pow(x, y)",
+    "power": "x**y",
     "less": "x < y",
     "less_equal": "x <= y",
     "greater": "x > y",
@@ -33,9 +33,12 @@ FORMULAS = {
     "not_equal": "x != y",
     "bitwise_and": "x & y",
     "bitwise_or": "x | y",
+    "bitwise_xor": "x ^ y",
+    "left_shift": "x << y",
+    "right_shift": "x >> y",
 }
 
-# The greatest exponent of the language's `**`.
+# The greatest exponent for which the language's `**` is a sequence of multiplications.
 MOST_FACTORS = 64
 
 
@@ -124,7 +127,7 @@ class Operators:
         return _computed(_power(other), x=self, y=other)
 
     def __rpow__(self, other: Any) -> Any:
-        return _computed("pow(x, y)", x=other, y=self)
+        return _computed("x**y", x=other, y=self)
 
     def __ipow__(self, other: Any) -> Any:
         return _updated(_power(other), x=self, y=other)
@@ -146,6 +149,33 @@ class Operators:
 
     def __ior__(self, other: Any) -> Any:
         return _updated("x | y", x=self, y=other)
+
+    def __xor__(self, other: Any) -> Any:
+        return _computed("x ^ y", x=self, y=other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return _computed("x ^ y", x=other, y=self)
+
+    def __ixor__(self, other: Any) -> Any:
+        return _updated("x ^ y", x=self, y=other)
+
+    def __lshift__(self, other: Any) -> Any:
+        return _computed("x << y", x=self, y=other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return _computed("x << y", x=other, y=self)
+
+    def __ilshift__(self, other: Any) -> Any:
+        return _updated("x << y", x=self, y=other)
+
+    def __rshift__(self, other: Any) -> Any:
+        return _computed("x >> y", x=self, y=other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return _computed("x >> y", x=other, y=self)
+
+    def __irshift__(self, other: Any) -> Any:
+        return _updated("x >> y", x=self, y=other)
 
     def __lt__(self, other: Any) -> Any:
         return _computed("x < y", x=self, y=other)
@@ -253,11 +283,11 @@ def _is_integer(operand: Any) -> bool:
 
 
 def _power(exponent: Any) -> str:
-    """Returns the formula of a power: the language's `**` takes only numbers in the text."""
+    """Returns the formula of a power: with numbers in the text, which the language multiplies."""
     is_number = type(exponent) in (int, float) and isfinite(exponent)
     if is_number and abs(exponent) <= MOST_FACTORS and exponent in (0.5, int(exponent)):
         return f"x**{exponent}"
-    return "pow(x, y)"
+    return FORMULAS["power"]
 
 
 def _refusal(name: str) -> str:
@@ -271,7 +301,7 @@ def _advice(name: str) -> str:
     from ._errors import ExpressionError
     from ._expressions import Expression
 
-    for names in ("x", "x, y"):
+    for names in ("x", "x, y", "x, y, z"):
         text = f"{name}({names})"
         try:
             Expression(text, dict.fromkeys(names.split(", "), np.float64))

@@ -82,6 +82,17 @@ def test_signs_and_logic(placement):
         for operation in (operator.neg, operator.pos, operator.abs):
             assert_same(operation(x), operation(a))
         assert_same((x > 0) & (x < 9) | ~(x != 4), (a > 0) & (a < 9) | ~(a != 4))
+        if np.dtype(dtype).kind == "i":
+            for operation in (operator.and_, operator.or_, operator.xor):
+                assert_same(operation(x, 6), operation(a, 6))
+                assert_same(operation(a, x), operation(a, a))
+            assert_same((x << 3) >> 1, (a << 3) >> 1)
+            assert_same(1 << abs(x) % 8, 1 << abs(a) % 8)
+            x ^= a
+            x |= 5
+            x <<= 2
+            x >>= 1
+            assert_same(~x, np.full(33, ~10, dtype))
     a, b = a > 0, a < 9
     x, kept = gpuvec.to_device(a), gpuvec.to_device(b)
     assert_same(b | x, b | a)
@@ -94,7 +105,7 @@ def test_signs_and_logic(placement):
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_powers(placement, dtype):
-    """By a number in the text where the language has it, else by `pow`."""
+    """By a number in the text if it is small and whole, or 0.5; else by `pow`."""
     a = np.arange(9).astype(dtype)
     x = gpuvec.to_device(a)
     for exponent in (0, 1, 2, 3, 2.0, 0.5):
@@ -152,8 +163,8 @@ def test_what_operators_refuse(placement):
         x[1:] += x[:-1]
     with pytest.raises(gpuvec.ExpressionError, match="'\\+' takes numbers, not bools"):
         b + b
-    with pytest.raises(gpuvec.ExpressionError, match="integers have no operations on bits"):
-        i & i
+    with pytest.raises(gpuvec.ExpressionError, match="'&' takes .*, not f32"):
+        x & x
     with pytest.raises((OverflowError, ValueError), match="int64|i32"):
         i + 2**40
     for wrong in (lambda: x @ x, lambda: np.ones(3) @ x):
@@ -170,8 +181,8 @@ def test_what_operators_refuse(placement):
         (lambda x: np.sqrt(x), r'write gpuvec.evaluate\("sqrt\(x\)", x=x\)'),
         (lambda x: np.maximum(x, 1), r'gpuvec.evaluate\("maximum\(x, y\)", x=x, y=y\)'),
         (lambda x: np.sum(x), r'write gpuvec.evaluate\("sum\(x\)", x=x\)'),
-        (lambda x: np.arcsin(x), r"in formulas, no function is named 'arcsin': write asin\(x\)"),
-        (lambda x: np.clip(x, 0, 1), "write minimum"),
+        (lambda x: np.clip(x, 0, 1), r'gpuvec.evaluate\("clip\(x, y, z\)", x=x, y=y, z=z\)'),
+        (lambda x: np.nansum(x), r"in formulas, no function is named 'nansum': write sum"),
         (lambda x: np.std(x), "the language does not have it"),
         (lambda x: np.concatenate([x, x]), r"gpuvec.evaluate\(text, x=x\) computes formulas"),
         (lambda x: np.add.reduce(x), "np.add.reduce takes no DeviceArray"),
