@@ -15,7 +15,7 @@ RANKS = 3
 
 
 def test_each_howto_has_programs():
-    assert len(HOWTOS) == 6
+    assert len(HOWTOS) == 7
     for document in HOWTOS:
         assert blocks(document, "python"), document.name
 

@@ -82,14 +82,7 @@ pub(crate) fn set_placement(placement: Placement) {
 /// Fails if an environment variable that is in force is wrong.
 pub(crate) fn check() -> Result<(), Error> {
     let environment = environment()?;
-    if environment.is_right {
-        return Ok(());
-    }
-    threads()?;
-    device()?;
-    environment.vectors?;
-    environment.log.as_ref().map_err(|error| *error)?;
-    placement().map(|_| ())
+    if environment.is_right { Ok(()) } else { environment.check() }
 }
 
 /// The most threads that a call may use: a larger number counts as this one.
@@ -188,12 +181,26 @@ fn environment() -> Result<&'static Environment, Error> {
     // A lock-free cell: a thread that is reading the environment while another forks must not
     // leave the child waiting.
     static ENVIRONMENT: OnceBox<Environment> = OnceBox::new();
-    ENVIRONMENT.get_or_try_init(|| {
+    ENVIRONMENT.get_or_try_init(Environment::read)
+}
+
+impl Environment {
+    /// Fails if a variable is wrong that no call has overridden.
+    #[cold]
+    fn check(&self) -> Result<(), Error> {
+        threads()?;
+        device()?;
+        self.vectors?;
+        self.log.as_ref().map_err(|error| *error)?;
+        placement().map(|_| ())
+    }
+
+    #[cold]
+    fn read() -> Result<Box<Self>, Error> {
         if !memory::is_left() {
             let bytes = memory::NEEDED_BYTES;
             return Err(Error::OutOfHostMemory { bytes, purpose: "the first call" });
         }
-        let log = parsed_log(variable(c"GPUVEC_LOG"));
         let mut environment = Box::new(Environment {
             placement: parsed_placement(variable(c"GPUVEC_PLACEMENT")),
             threads: parsed_threads(
@@ -203,7 +210,7 @@ fn environment() -> Result<&'static Environment, Error> {
             ),
             device: parsed_device(variable(c"GPUVEC_DEVICE")),
             vectors: parsed_vectors(variable(c"GPUVEC_VECTORS")),
-            log,
+            log: parsed_log(variable(c"GPUVEC_LOG")),
             is_right: false,
         });
         environment.is_right = environment.placement.is_ok()
@@ -214,7 +221,7 @@ fn environment() -> Result<&'static Environment, Error> {
         // Of several threads that read the environment concurrently, one attaches the profiler.
         WATCHERS.fetch_or(watchers(&environment), Ordering::Relaxed);
         Ok(environment)
-    })
+    }
 }
 
 fn parsed_placement(value: Option<String>) -> Result<Placement, Error> {
