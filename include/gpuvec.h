@@ -117,9 +117,9 @@
  *     gpuvec_last_status                 Returns the status of this thread's last call
  *     gpuvec_status_string               Describes a status
  *
- * The last comment of this file, "All functions", says what holds for all of them: arrays and their
- * memory, results, streams, placement, errors, threads, signals, fork, ownership. A section says what
- * its functions have in common, and a function's comment the rest. In short:
+ * "All functions", at the end, says what holds for all of them: arrays and their memory, results,
+ * streams, placement, errors, threads, signals, fork, ownership. A section says what its functions
+ * have in common, and a function's comment the rest. In short:
  *
  * - Arrays may be in any memory, of any length; inputs are never written, and the output is an input
  *   or overlaps none. n and shapes count elements; strides and sizes are in bytes.
@@ -1103,8 +1103,8 @@ gpuvec_status gpuvec_copy(void *dst,
 
 /* == Streams and events ==
  *
- * Streams do queued work in order, and events are points in that order. "Streams" at the end of this header
- * says how operations use them.
+ * Streams do queued work in order, and events are points in that order. "All functions" says under "Streams"
+ * how operations use them.
  *
  * Without a usable GPU, or with placement `cpu`, everything works the same. Functions that create a stream or
  * an event return NULL on failure; `gpuvec_last_error()` tells why. The others return `GPUVEC_OK` or an error:
@@ -1202,8 +1202,8 @@ gpuvec_status gpuvec_event_destroy(struct gpuvec_event *event);
 
 /* == Settings and library ==
  *
- * The placement and the threads of calls, the last run, devices and versions. "Placement" at the end of this
- * header says how calls are placed.
+ * The placement and the threads of calls, the last run, devices and versions. "All functions" says under
+ * "Placement" how calls are placed.
  */
 
 /** The placement of a thread that follows the process's; see `gpuvec_set_thread_placement`. */

@@ -49,6 +49,17 @@ def table() -> list:
     return names
 
 
+def man_pages() -> dict:
+    """Maps each manual page, the overview and those of sections, to its functions."""
+    source = (ROOT / "include/gpuvec.h").read_text()
+    parts = re.split(r"^/\* == (.*) ==$", source, flags=re.MULTILINE)
+    pages = {}
+    for title, part in zip(parts[1::2], parts[2::2]):
+        names = [name for name in prototypes() if re.search(rf"\b{name}\([^)]*\);", part)]
+        pages[f"gpuvec_{title.lower().replace(' ', '_')}" if names else "gpuvec"] = names
+    return pages
+
+
 def operations() -> set:
     """Returns the functions that have an argument `out`, but for that of expressions."""
     found = {name for _, name, arguments in declarations() if re.search(r"\bout\b", arguments)}

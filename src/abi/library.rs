@@ -1,7 +1,7 @@
 //! # Settings and library
 //!
-//! The placement and the threads of calls, the last run, devices and versions. "Placement" at the end of this
-//! header says how calls are placed.
+//! The placement and the threads of calls, the last run, devices and versions. "All functions" says under
+//! "Placement" how calls are placed.
 
 use super::{Status, guard};
 use crate::cuda::device;

@@ -1,7 +1,7 @@
 //! # Streams and events
 //!
-//! Streams do queued work in order, and events are points in that order. "Streams" at the end of this header
-//! says how operations use them.
+//! Streams do queued work in order, and events are points in that order. "All functions" says under "Streams"
+//! how operations use them.
 //!
 //! Without a usable GPU, or with placement `cpu`, everything works the same. Functions that create a stream or
 //! an event return NULL on failure; `gpuvec_last_error()` tells why. The others return `GPUVEC_OK` or an error:
