@@ -37,7 +37,7 @@ soname=libgpuvec.so.$(macro ABI_VERSION)
 
 library=$destdir$libdir/$soname.$version
 links=("$destdir$libdir/$soname" "$destdir$libdir/libgpuvec.so")
-header=$destdir$includedir/gpuvec.h
+headers=("$destdir$includedir"/gpuvec.{h,hpp})
 cmake=$destdir$libdir/cmake/gpuvec
 # Made from the files of their names in this folder.
 filled=("$destdir$libdir/pkgconfig/gpuvec.pc" "$cmake"/gpuvecConfig{,Version}.cmake)
@@ -66,12 +66,12 @@ case ${1:-} in
 install)
     install -Dm 755 "$built" "$library"
     for link in "${links[@]}"; do ln -sf "$soname.$version" "$link"; done
-    install -Dm 644 include/gpuvec.h "$header"
+    install -Dm 644 -t "$destdir$includedir" include/gpuvec.{h,hpp}
     for file in "${filled[@]}"; do fill "$file"; done
     install -Dm 644 -t "$man3" "$pages"/*
     ;;
 uninstall)
-    rm -f "$library" "${links[@]}" "$header" "${filled[@]}"
+    rm -f "$library" "${links[@]}" "${headers[@]}" "${filled[@]}"
     for page in "$pages"/*; do rm -f "$man3/${page##*/}"; done
     [ ! -d "$cmake" ] || rmdir --ignore-fail-on-non-empty "$cmake"
     ;;

@@ -41,7 +41,7 @@ def test_every_folder_can_be_chosen(tmp_path):
     cmake = {f"libdir/cmake/gpuvec/gpuvecConfig{part}.cmake" for part in ("", "Version")}
     libraries = {f"libdir/{name}" for name in ("libgpuvec.so", SONAME, REAL_NAME)}
     pages = {f"mandir/man3/{name}.3" for name in [*man_pages(), *prototypes()]}
-    others = {"includedir/gpuvec.h", "libdir/pkgconfig/gpuvec.pc"}
+    others = {"includedir/gpuvec.h", "includedir/gpuvec.hpp", "libdir/pkgconfig/gpuvec.pc"}
     assert files(tmp_path) == libraries | cmake | pages | others
 
 
@@ -121,6 +121,23 @@ def test_pkg_config(installed, tmp_path, compiler, language):
     run([compiler, *source, "-o", program, *installed.pkg_config("--cflags", "--libs")])
     assert SONAME in needed(program)
     assert run([program], env=installed.environment()) == RESULT
+
+
+def test_gpuvec_hpp(moved, tmp_path):
+    """A C++20 program finds it beside gpuvec.h."""
+    needs("pkg-config", "c++")
+    source, program = tmp_path / "use.cpp", tmp_path / "use"
+    source.write_text("""
+        #include <gpuvec.hpp>
+        #include <cstdio>
+        int main() {
+            const float a[] = {1, 2, 3}, b[] = {4, 5, 6};
+            std::printf("%g\\n", gpuvec::dot(a, b));
+        }
+    """)
+    flags = ["-std=c++20", *moved.pkg_config("--cflags")]
+    run(["c++", *flags, source, "-o", program, *moved.pkg_config("--libs")])
+    assert run([program], env=moved.environment()) == RESULT
 
 
 def configure(installed, folder: Path, wanted: str) -> None:
