@@ -30,6 +30,8 @@ Threads
 Errors
     `TypeError` and `ValueError` name the argument, what was found and what is wanted. An error of
     the library is an `Error` with its ``status``.
+Extension modules in C and C++
+    `get_include`, the folder of the headers, and `get_library`, which modules are linked with.
 ctypes
     `library_path`, and `functions`, the library with the types of all exported functions declared.
 
@@ -51,7 +53,7 @@ from ._errors import (
 )
 from ._evaluate import evaluate
 from ._expressions import Expression
-from ._library import functions, library_path
+from ._library import functions, get_include, get_library, library_path
 from ._memory import (
     copy,
     from_dlpack,
@@ -109,6 +111,8 @@ __all__ = [
     "evaluate",
     "from_dlpack",
     "functions",
+    "get_include",
+    "get_library",
     "get_num_threads",
     "get_placement",
     "init",

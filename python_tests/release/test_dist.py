@@ -18,6 +18,7 @@ int main(void) {
     return vector_add(a, a, out, 3) != 0 || out[2] != 6;
 }
 """
+HEADERS = ("gpuvec.h", "gpuvec.hpp")
 GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"}
 
 
@@ -38,8 +39,15 @@ def test_the_wheel_has_the_whole_package(wheel):
     for path in files:
         assert wheel[f"gpuvec/{path.relative_to(package)}"] == path.read_bytes()
     packed = {name for name in wheel if not name.startswith("gpuvec-")}
-    built = {"gpuvec/libgpuvec.so", "gpuvec/_native.abi3.so"}
-    assert built < packed and len(packed) == len(files) + 2 and len(files) > 1
+    others = {"gpuvec/libgpuvec.so", "gpuvec/_native.abi3.so"}
+    others |= {f"gpuvec/include/{name}" for name in HEADERS}
+    assert others < packed and len(packed) == len(files) + len(others) and len(files) > 1
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_the_wheel_and_the_archive_have_the_headers(wheel, archive, name):
+    header = (ROOT / "include" / name).read_bytes()
+    assert wheel[f"gpuvec/include/{name}"] == archive[f"include/{name}"] == header
 
 
 def test_the_tests_run_on_the_wheels_library(wheel):
