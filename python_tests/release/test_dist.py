@@ -33,6 +33,14 @@ def test_the_wheel_needs_numpy_alone(wheel):
     assert re.findall(r"^Requires-Dist: (\w+)", metadata.decode(), re.MULTILINE) == ["numpy"]
 
 
+def test_the_wheel_names_its_authors_and_licence(wheel):
+    [metadata] = [text.decode() for name, text in wheel.items() if name.endswith("/METADATA")]
+    fields = dict(re.findall(r"^([\w-]+): (.+)$", metadata.split("\n\n")[0], re.MULTILINE))
+    assert fields["Author"] == "gpuvec contributors"
+    assert fields["License-Expression"] == "MIT OR Apache-2.0"
+    assert fields["Summary"] and fields["Keywords"]
+
+
 def test_the_wheel_has_the_whole_package(wheel):
     package = ROOT / "python/gpuvec"
     files = [path for path in package.rglob("*") if path.suffix in (".py", ".typed")]
