@@ -49,9 +49,8 @@ def test_an_extension_module(tmp_path):
 def test_a_program(tmp_path):
     """It needs a link of the library's soname, which a folder of its own may have."""
     source, program = tmp_path / "program.c", tmp_path / "program"
-    source.write_text(
-        "#include <gpuvec.h>\nint main(void) { return gpuvec_abi_version() != GPUVEC_ABI_VERSION; }\n"
-    )
+    call = "return gpuvec_abi_version() != GPUVEC_ABI_VERSION;"
+    source.write_text(f"#include <gpuvec.h>\nint main(void) {{ {call} }}\n")
     soname = tmp_path / f"libgpuvec.so.{gpuvec.abi_version()}"
     soname.symlink_to(gpuvec.get_library())
     search = f"-Wl,-rpath,{tmp_path}"
