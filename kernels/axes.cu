@@ -18,8 +18,8 @@
 
 constexpr int WARPS = BLOCK_THREADS / WARP;
 
-// The round in which each warp has results of its own.
-constexpr int ALONE = -1;
+// The rounds in which each warp has results of its own: before those of teams it may have two, the second one in levels.
+constexpr int ALONE = -1, TWICE_ALONE = -2;
 
 constexpr int NO_VECTORS = -1 << 31;
 
@@ -27,18 +27,22 @@ constexpr int NO_VECTORS = -1 << 31;
 struct Part {
     unsigned results, n, group, begin, last, parts, part;
     int lanes, warps;
-    bool is_alone, stores_states, in_vectors;
+    bool is_alone, of_levels, stores_states, in_vectors;
 
     // Returns whether each warp has results of its own.
     __device__ static bool of_warps(u64 partition) { return partition >> 8 == 0; }
 
-    // If each warp has results of its own, `round` is ALONE or the number of a round of teams. In such a round
-    // a team computes the results of one warp.
-    __device__ Part(unsigned results, unsigned n, u64 partition, int round, int teams) : results(results), n(n) {
-        lanes = 1 << (partition & 0x3F);
+    // The number of neighbouring lanes with a result each.
+    __device__ static int lanes_of(u64 partition) { return 1 << (partition & 0x3F); }
+
+    // If each warp has results of its own, `round` is one of theirs or the number of a round of teams. In such a
+    // round a team computes the results of one warp.
+    __device__ Part(unsigned results, unsigned n, u64 partition, int round, bool of_levels, int teams)
+        : results(results), n(n), of_levels(of_levels) {
+        lanes = lanes_of(partition);
         in_vectors = (partition & 0x40) != 0;
         stores_states = (partition & 0x80) != 0;
-        is_alone = round == ALONE;
+        is_alone = round <= ALONE;
         if (of_warps(partition)) {
             parts = 1;
             part = 0;
@@ -62,7 +66,7 @@ struct Part {
     // The warp whose results the calling thread's team has.
     __device__ static int owner(int round, int teams) {
         const int warp = threadIdx.x / WARP;
-        return round == ALONE ? warp : round * teams + warp / (WARPS / teams);
+        return round <= ALONE ? warp : round * teams + warp / (WARPS / teams);
     }
 
     // Leaves the results to others.
@@ -88,11 +92,12 @@ struct Part {
     __device__ u64 end() const { return last; }
     __device__ u64 first(int len) const { return begin + thread() / WARP * len; }
     __device__ u64 next(int len) const { return warps * len; }
-    __device__ bool in_window() const { return is_alone; }
+    __device__ bool in_window() const { return is_alone && !of_levels; }
+    __device__ bool in_levels() const { return of_levels; }
     // The elements of a warp alone may be larger than all in its first batch, by these bits. It has one window,
     // which reaches no higher, so that fewer levels hold the small ones.
-    __device__ int spare() const { return is_alone ? 2 : 0; }
-    __device__ int grid() const { return is_alone ? 1 : exact::GRID; }
+    __device__ int spare() const { return in_window() ? 2 : 0; }
+    __device__ int grid() const { return in_window() ? 1 : exact::GRID; }
 
     template <class T>
     __device__ T *place() const {
@@ -195,18 +200,28 @@ __device__ inline void read_words(const Columns<K> &columns, long long *words, i
     }
 }
 
-// Reduces along axes. If each warp has results of its own, all warps first add theirs up in windows, and teams then
-// compute the results that no window holds.
+// Returns whether the terms of a warp's threads fit in levels.
+__device__ inline bool fit_in_levels(u64 n, u64 partition, u64 mode) {
+    return mode != BY_INTEGERS && n * Part::lanes_of(partition) <= WARP * Levels::MOST;
+}
+
+// Reduces along axes. If each warp has results of its own, all warps first add theirs up in windows, and then in levels,
+// and teams then compute the results that these do not hold.
 template <class K, class T>
 __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *scratch, u64 mode) {
-    __shared__ Columns<K> all_columns[TEAMS<K>];
+    alignas(double) __shared__ Columns<K> all_columns[TEAMS<K>];
     __shared__ bool is_held[WARPS];
+    constexpr int FIRST = HAS_LEVELS<K> ? TWICE_ALONE : ALONE;
     const bool of_warps = Part::of_warps(partition);
     const int rounds = of_warps ? WARPS / TEAMS<K> : 1;
     Columns<K> &columns = all_columns[of_warps ? threadIdx.x / WARP / (WARPS / TEAMS<K>) : 0];
 #pragma unroll 1
-    for (int round = of_warps ? ALONE : 0; round < rounds; round++) {
-        Part part(results, n, partition, round, TEAMS<K>);
+    for (int round = of_warps ? FIRST : 0; round < rounds; round++) {
+        const bool of_levels = FIRST < ALONE && round == ALONE;
+        if (of_levels && !fit_in_levels(n, partition, mode)) {
+            continue;
+        }
+        Part part(results, n, partition, round, of_levels, TEAMS<K>);
         T *const place = part.place<T>();
         if (!part.is_alone) {
             const bool is_left = of_warps && is_held[Part::owner(round, TEAMS<K>)];
@@ -220,12 +235,24 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
             clear(columns, part);
             __syncthreads();
         }
+        if constexpr (HAS_LEVELS<K>) {
+            if (of_levels) {
+                if (is_held[threadIdx.x / WARP]) {
+                    part.leave();
+                }
+                Levels::of(columns).clear();
+            }
+        }
         Window<K> window;
         const bool is_done = add_elements(columns, window, part, mode);
         long long words[K::ROWS];
         int first = K::DIGITS, last = -1;
-        if (part.is_alone) {
+        if (part.in_window()) {
             window.merge_lanes(part.lanes);
+        } else if (of_levels) {
+            if constexpr (HAS_LEVELS<K>) {
+                Levels::of(columns).merge_lanes(part.lanes);
+            }
         } else {
             __syncthreads();
             merge_lanes(columns, part);
@@ -248,8 +275,15 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
             int what;
             asm volatile("FINISH %0;" : "=r"(what));
             *place = result_of<T>(part.n, what, [&](int scale, const AnyFormat &format) {
-                return part.is_alone ? rounded(window.sum(), window.lowest_unit() - scale, format)
-                                     : value<K>(words, first, last, -scale, format);
+                if (part.in_window()) {
+                    return rounded(window.sum(), window.lowest_unit() - scale, format);
+                }
+                if constexpr (HAS_LEVELS<K>) {
+                    if (of_levels) {
+                        return rounded(Levels::of(columns).sum(), Format<float>::LEAST - scale, format);
+                    }
+                }
+                return value<K>(words, first, last, -scale, format);
             });
         }
         if (!part.is_alone) {
@@ -292,7 +326,7 @@ __device__ inline Fold of_warps(Fold state) {
 
 extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
     axes_fold(u64 results, u64 n, u64 partition, Scratch *scratch, u64 index) {
-    const Part part(results, n, partition, Part::of_warps(partition) ? ALONE : 0, 1);
+    const Part part(results, n, partition, Part::of_warps(partition) ? ALONE : 0, false, 1);
     u64 *const place = part.place<u64>();
     Fold state = Fold::identity();
 #pragma unroll 1

@@ -10,7 +10,7 @@
 //
 // The step is 32, unless PLACE says another one (axes.cu).
 #pragma once
-#include "exact.cuh"
+#include "levels.cuh"
 
 __device__ inline void elements(u64 i, u64 n, float (&x)[16]) {
     asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17;"
@@ -94,12 +94,14 @@ struct OfGrid {
     // Returns whether the window alone must hold the sum. The window reaches `spare` bits above a batch, and its unit
     // is on a grid.
     __device__ static constexpr bool in_window() { return false; }
+    // Returns whether the levels of all finite terms hold the sum.
+    __device__ static constexpr bool in_levels() { return false; }
     __device__ static constexpr int spare() { return 0; }
     __device__ static constexpr int grid() { return GRID; }
 };
 
 // Adds all batches of this warp. Elements behind the last one are zeros. Returns in the whole warp false, and leaves
-// the columns as they are, if the sum is to be in the window and the window does not hold a batch.
+// the columns as they are, if the sum is to be in the window or in levels, and these do not hold a batch.
 template <class K, class Elements>
 __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, const Elements &of, u64 mode) {
     typedef typename K::Element T;
@@ -120,6 +122,14 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, cons
                 const bool is_there = k * of.step() < len;
                 x[k] = is_there ? x[k] : 0;
                 y[k] = is_there ? y[k] : 0;
+            }
+        }
+        if constexpr (HAS_LEVELS<K>) {
+            if (of.in_levels()) {
+                if (!Levels::of(columns).add(x)) {
+                    return false;
+                }
+                continue;
             }
         }
         bool is_done = false;

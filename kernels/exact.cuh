@@ -186,6 +186,15 @@ __device__ inline double deposit(double &sum, double part) {
     return __dsub_rn(part, held);
 }
 
+// The sum of no terms in a level: its terms are multiples of 2^unit, which stays the distance between neighbouring
+// values.
+__device__ inline double no_terms(int unit) { return __hiloint2double((unit + 52 + 1023) << 20 | 1 << 19, 0); }
+
+// A level's sum in units, for the sum of no terms in it.
+__device__ inline long long units(double sum, double none) {
+    return __double_as_longlong(sum) - __double_as_longlong(none);
+}
+
 template <class T, int D, int L>
 struct Sum {
     typedef T Element;
@@ -342,11 +351,7 @@ struct Window {
 
     __device__ Window() : unit(-NOT_FINITE), batches(0), counts() {}
 
-    // The sum of no elements in a level: its terms are multiples of the unit, which stays the distance
-    // between neighbouring values.
-    __device__ static double begin(int unit, int level) {
-        return __hiloint2double((unit + 52 - LEVEL_BITS * level + 1023) << 20 | 1 << 19, 0);
-    }
+    __device__ static double begin(int unit, int level) { return no_terms(unit - LEVEL_BITS * level); }
 
     // Returns in the whole warp whether the window reaches up to 2^top for all threads' tops, and
     // its counts hold a further batch.
@@ -381,8 +386,7 @@ struct Window {
         }
 #pragma unroll
         for (int level = 0; level < LEVELS; level++) {
-            counts[level] +=
-                __double_as_longlong(sums[level]) - __double_as_longlong(begin(unit, level));
+            counts[level] += units(sums[level], begin(unit, level));
         }
         batches++;
         return true;
