@@ -14,6 +14,8 @@ Arrays
     ``array.array``), DLPack or ``__cuda_array_interface__`` (CuPy, PyTorch, Numba), in any mix.
     They are aligned, of one type, of any strides, and of shapes that NumPy would broadcast to one.
     Buffers of bytes take the element type of the call's other arrays. Inputs may be read-only.
+    Columns of pandas, polars, pyarrow and xarray are inputs; results then are such columns.
+    Operators of `DeviceArray` are formulas, whose operands may be NumPy arrays and numbers.
 Memory
     `pinned_empty`, `pinned_zeros`, `pinned_like`, `pinned`, `to_device`, `from_dlpack`, `copy`.
 Streams
