@@ -33,6 +33,8 @@ Threads
 Errors
     `TypeError` and `ValueError` name the argument, what was found and what is wanted. An error of
     the library is an `Error` with its ``status``.
+Extension modules in C and C++
+    `get_include`, the folder of the headers, and `get_library`, which modules are linked with.
 ctypes
     `library_path`, and `functions`, the library with the types of all exported functions declared.
 
@@ -55,7 +57,7 @@ from ._errors import (
 from ._evaluate import evaluate
 from ._expressions import Expression
 from ._held import Memory, memory, trim
-from ._library import functions, library_path
+from ._library import functions, get_include, get_library, library_path
 from ._memory import (
     copy,
     from_dlpack,
@@ -117,6 +119,8 @@ __all__ = [
     "from_dlpack",
     "functions",
     "get_device",
+    "get_include",
+    "get_library",
     "get_num_threads",
     "get_placement",
     "init",
