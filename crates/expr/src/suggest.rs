@@ -9,9 +9,12 @@ const EQUIVALENTS: &[(&str, &str)] = &[
     ("amax", "max(x)"),
     ("amin", "min(x)"),
     ("arccos", "acos(x)"),
+    ("arccosh", "acosh(x)"),
     ("arcsin", "asin(x)"),
+    ("arcsinh", "asinh(x)"),
     ("arctan", "atan(x)"),
     ("arctan2", "atan2(x, y)"),
+    ("arctanh", "atanh(x)"),
     ("around", "rint(x) for floats"),
     ("average", "mean(x) for equal weights"),
     ("bitwise_and", "x & y for bools"),
@@ -90,8 +93,8 @@ const EQUIVALENTS: &[(&str, &str)] = &[
 
 /// Names of NumPy, numexpr, Python, C and CUDA that are not misspellings of names in the language.
 const MISSING: &str = "\
-    acosh acot acoth allclose angle arange arccosh arcsinh arctanh argpartition argsort argwhere \
-    array_equal asinh atanh bincount bitwise_count choose comb complex conj conjugate contains \
+    acot acoth allclose angle arange argpartition argsort argwhere \
+    array_equal bincount bitwise_count choose comb complex conj conjugate contains \
     convolve corrcoef correlate cospi cot coth cov cross csc csch cumprod cumsum cumulative_prod \
     cumulative_sum diff digitize dist divmod ediff1d einsum erfc erfcinv erfcx erfinv exp10 \
     exp10m1 exp2m1 expit factorial fdim fract frexp fsum full full_like gamma gcd gradient \

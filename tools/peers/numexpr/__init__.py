@@ -28,6 +28,9 @@ RENAMED = {
     "arccos": "acos",
     "arctan": "atan",
     "arctan2": "atan2",
+    "arcsinh": "asinh",
+    "arccosh": "acosh",
+    "arctanh": "atanh",
     "round": "rint",
 }
 # No result depends on these.
